@@ -1,0 +1,103 @@
+/* The channel between the front and a worker: a SOCK_SEQPACKET socketpair that carries one fixed
+ * struct a message, both ends non-blocking. Payload never crosses it: it names places in the arena.
+ *
+ *   front → worker                         worker → front
+ *   ARENA (with the memfd)                 READY or REFUSED
+ *   ALLOCATE array, bytes, owner           – (FAILED where there is no memory)
+ *   UPLOAD array ← arena, tag              COPIED tag
+ *   RUN job: in, out, scratch              PROGRESS …, then FINISHED
+ *   CANCEL job                             FINISHED with CANCELLED, or as it ended
+ *   DOWNLOAD arena ← array, tag            COPIED tag
+ *   RELEASE array                          –
+ *   PING                                   PONG
+ *
+ * Orders are taken in the order sent. The front keeps to these rules, and the worker ends itself
+ * (a broken front is no client's fault) where one is broken:
+ *   - ids of arrays and jobs are the front's, never used twice in one worker's life;
+ *   - a RUN comes after the UPLOADs of its inputs; DOWNLOAD, RELEASE, and any order that writes an
+ *     array that a RUN uses, come after that RUN's FINISHED; a RELEASE comes after every COPIED of
+ *     the array;
+ *   - a slab is not touched by the front between UPLOAD or DOWNLOAD and its COPIED.
+ * An array whose ALLOCATE failed stays known: UPLOAD to it is COPIED without a copy, RUN with it is
+ * FINISHED with OUT_OF_MEMORY, RELEASE forgets it.
+ * When either end closes, the worker exits (status 0) or the front restarts it.
+ */
+#ifndef GPU_CHANNEL_H
+#define GPU_CHANNEL_H
+
+#include "gpu/backend.h"
+#include "protocol/job.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CHANNEL_DESCRIPTOR 3 /* of the worker's end, when it starts */
+
+enum channel_type {
+    CHANNEL_ARENA = 1, CHANNEL_ALLOCATE, CHANNEL_UPLOAD, CHANNEL_RUN, CHANNEL_CANCEL,
+    CHANNEL_DOWNLOAD, CHANNEL_RELEASE, CHANNEL_PING,
+    CHANNEL_READY = 64, CHANNEL_REFUSED, CHANNEL_FAILED, CHANNEL_COPIED, CHANNEL_PROGRESS,
+    CHANNEL_FINISHED, CHANNEL_PONG
+};
+
+struct channel_message {
+    uint32_t type;   /* enum channel_type */
+    uint32_t status; /* FINISHED: enum status */
+    union {
+        struct {
+            uint64_t bytes;
+        } arena;
+        struct {
+            uint64_t array, bytes, owner; /* owner: the uid; memory is cleared between owners */
+        } allocate;                       /* FAILED: array */
+        struct {
+            uint64_t array, offset; /* in the array, bytes */
+            uint64_t arena_offset, bytes;
+            uint64_t tag;
+        } copy; /* UPLOAD, DOWNLOAD; COPIED: tag */
+        struct {
+            uint64_t id;
+            uint64_t in, out;  /* arrays; may be the same */
+            uint64_t scratch;  /* array, or 0; may be `in` where the input may be overwritten */
+            uint64_t progress; /* 1: send PROGRESS, at most ten a second */
+            struct job job;
+        } run;
+        struct {
+            uint64_t id;             /* CANCEL, RELEASE (of the array), PROGRESS, FINISHED */
+            uint64_t done, total;    /* PROGRESS: passes */
+            uint64_t device_us;      /* FINISHED: time on the device */
+        } job;
+        struct {
+            struct device_info info;
+            uint32_t pid;
+        } ready;
+        struct {
+            char text[200];
+        } refused;
+    } u;
+};
+
+_Static_assert(sizeof(struct channel_message) <= 256, "a channel message is at most 256 bytes");
+
+enum channel_result { CHANNEL_OK, CHANNEL_AGAIN, CHANNEL_CLOSED };
+
+/* Send one message, with one descriptor where descriptor ≥ 0. CHANNEL_AGAIN: the socket is full. */
+enum channel_result channel_send(int socket, const struct channel_message *message, int descriptor);
+
+/* Receive one. *descriptor is −1 or one that the caller owns. A message of the wrong size is
+ * CHANNEL_CLOSED: the other end is not to be trusted any more. */
+enum channel_result channel_receive(int socket, struct channel_message *message, int *descriptor);
+
+/* Messages that wait for room, in order. Grows as needed: each end's orders are bounded by the jobs and
+ * slabs of the front. */
+struct channel_queue {
+    struct channel_message *messages;
+    uint32_t first, count, capacity;
+};
+/* Send now, or keep it behind those that wait. False: closed or no memory. */
+bool channel_queue_send(struct channel_queue *queue, int socket, const struct channel_message *message);
+/* Send what waits. */
+enum channel_result channel_queue_flush(struct channel_queue *queue, int socket);
+void channel_queue_free(struct channel_queue *queue);
+
+#endif

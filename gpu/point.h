@@ -1,0 +1,157 @@
+/* One point of one pass, evaluated: the contract of docs/NUMERICS.md in code, for C and CUDA alike.
+ * The host's and the device's fast loops must give these bits; near edges they call this.
+ *
+ * Included once per element type with REAL, REAL_FMA(a, b, c) and POINT_NAME(name) defined, and
+ * POINT_FUNCTION (such as `static inline`, or `static __device__`).
+ */
+
+#include <stdint.h>
+
+/* Bring an index back inside. Reads at most one side's map: an index is outside on one side only. */
+POINT_FUNCTION int64_t POINT_NAME(index)(const struct plan_axis *axis, int64_t i)
+{
+    const int64_t n = axis->n;
+    if (i >= 0 && i < n)
+        return i;
+    const int32_t map = axis->side[i < 0 ? SIDE_LOW : SIDE_HIGH].map;
+    if (map == PLAN_MAP_REFLECT) {
+        const int64_t period = 2 * (n - 1);
+        if (period == 0)
+            return 0;
+        i %= period;
+        if (i < 0)
+            i += period;
+        return i < n ? i : period - i;
+    }
+    const int64_t period = map == PLAN_MAP_ENDPOINT ? n - 1 : n;
+    i %= period;
+    return i < 0 ? i + period : i;
+}
+
+/* The claim on a point: the first of x low, x high, y low, … that has it; NULL where none has. */
+POINT_FUNCTION const struct plan_side *POINT_NAME(claim)(const struct plan *plan, const int64_t at[3])
+{
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        const struct plan_axis *axis = &plan->axis[a];
+        if (at[a] < axis->side[SIDE_LOW].claim)
+            return &axis->side[SIDE_LOW];
+        if (axis->n - 1 - at[a] < axis->side[SIDE_HIGH].claim)
+            return &axis->side[SIDE_HIGH];
+    }
+    return (const struct plan_side *)0;
+}
+
+/* Pass 0 where plan->impose: the input, with the boundary values in their nodes. */
+POINT_FUNCTION REAL POINT_NAME(impose)(const struct plan *plan, const REAL *f, const int64_t at[3])
+{
+    const struct plan_side *claim = POINT_NAME(claim)(plan, at);
+    return claim && !claim->claim_scales ? (REAL)claim->claim_value : *f;
+}
+
+/* acc + the closure row `row` of `axis` on `side` applied to the line through `f` (its point `i`). */
+POINT_FUNCTION REAL POINT_NAME(closure)(const struct plan_axis *axis, int side, int row, int64_t i,
+                                        const REAL *f, int odd, int begin, REAL acc)
+{
+    for (int k = 0; k < axis->row_points; k++) {
+        const int64_t distance = axis->start[row] + k;
+        const int64_t j = side == SIDE_LOW ? distance : axis->n - 1 - distance;
+        REAL w = (REAL)axis->row[row][k];
+        if (odd && side == SIDE_HIGH)
+            w = -w;
+        const REAL value = f[(j - i) * axis->stride];
+        acc = begin && k == 0 ? w * value : REAL_FMA(w, value, acc);
+    }
+    return acc;
+}
+
+/* Which closure row has point i: the row, and its side in *side; −1 where the stencil is centred. */
+POINT_FUNCTION int POINT_NAME(row)(const struct plan_axis *axis, int64_t i, int *side)
+{
+    if (i < axis->side[SIDE_LOW].rows) {
+        *side = SIDE_LOW;
+        return (int)i;
+    }
+    if (axis->n - 1 - i < axis->side[SIDE_HIGH].rows) {
+        *side = SIDE_HIGH;
+        return (int)(axis->n - 1 - i);
+    }
+    return -1;
+}
+
+/* The point at[] of one field of the batch, whose first element is `field`. */
+POINT_FUNCTION REAL POINT_NAME(evaluate)(const struct plan *plan, const REAL *field, const int64_t at[3])
+{
+    const REAL *f = field + at[AXIS_X] * plan->axis[AXIS_X].stride +
+                    at[AXIS_Y] * plan->axis[AXIS_Y].stride + at[AXIS_Z] * plan->axis[AXIS_Z].stride;
+    if (plan->claims) {
+        const struct plan_side *claim = POINT_NAME(claim)(plan, at);
+        if (claim)
+            return claim->claim_scales ? (REAL)claim->claim_value * *f : (REAL)claim->claim_value;
+    }
+    if (plan->parity == PLAN_ODD) {
+        for (int a = 0; a < AXIS_COUNT; a++) {
+            const struct plan_axis *axis = &plan->axis[a];
+            if (!axis->active)
+                continue;
+            int side = 0;
+            const int row = POINT_NAME(row)(axis, at[a], &side);
+            if (row >= 0)
+                return POINT_NAME(closure)(axis, side, row, at[a], f, 1, 1, (REAL)0);
+            REAL acc = (REAL)0;
+            for (int m = 1; m <= plan->radius; m++) {
+                const REAL above = f[(POINT_NAME(index)(axis, at[a] + m) - at[a]) * axis->stride];
+                const REAL below = f[(POINT_NAME(index)(axis, at[a] - m) - at[a]) * axis->stride];
+                const REAL difference = above - below;
+                acc = m == 1 ? (REAL)axis->c[1] * difference
+                             : REAL_FMA((REAL)axis->c[m], difference, acc);
+            }
+            return acc;
+        }
+        return (REAL)0;
+    }
+    int centred = 0, active = 0;
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        int side = 0;
+        if (!plan->axis[a].active)
+            continue;
+        active |= 1 << a;
+        if (POINT_NAME(row)(&plan->axis[a], at[a], &side) < 0)
+            centred |= 1 << a;
+    }
+    REAL acc = centred || plan->identity ? (REAL)plan->centre[centred] * *f : (REAL)0;
+    if (plan->shared && centred == active) {
+        int first = 0;
+        while (!(active >> first & 1))
+            first++;
+        for (int m = 1; m <= plan->radius; m++) {
+            REAL sum = (REAL)0;
+            for (int a = first; a < AXIS_COUNT; a++) {
+                const struct plan_axis *axis = &plan->axis[a];
+                if (!axis->active)
+                    continue;
+                const REAL above = f[(POINT_NAME(index)(axis, at[a] + m) - at[a]) * axis->stride];
+                const REAL below = f[(POINT_NAME(index)(axis, at[a] - m) - at[a]) * axis->stride];
+                sum = a == first ? above + below : sum + (above + below);
+            }
+            acc = REAL_FMA((REAL)plan->axis[first].c[m], sum, acc);
+        }
+        return acc;
+    }
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        const struct plan_axis *axis = &plan->axis[a];
+        if (!axis->active)
+            continue;
+        int side = 0;
+        const int row = POINT_NAME(row)(axis, at[a], &side);
+        if (row >= 0) {
+            acc = POINT_NAME(closure)(axis, side, row, at[a], f, 0, 0, acc);
+            continue;
+        }
+        for (int m = 1; m <= plan->radius; m++) {
+            const REAL above = f[(POINT_NAME(index)(axis, at[a] + m) - at[a]) * axis->stride];
+            const REAL below = f[(POINT_NAME(index)(axis, at[a] - m) - at[a]) * axis->stride];
+            acc = REAL_FMA((REAL)axis->c[m], above + below, acc);
+        }
+    }
+    return acc;
+}

@@ -1,0 +1,55 @@
+/* The wire's ARRAY: an inline array as msgpack-numpy writes it, or a resident field.
+ * Reads and writes headers only; payload bytes are never touched here. */
+#ifndef PROTOCOL_ARRAY_H
+#define PROTOCOL_ARRAY_H
+
+#include "protocol/job.h"
+#include "protocol/limits.h"
+#include "protocol/status.h"
+
+#include <msgpack.h>
+#include <stddef.h>
+
+struct array_type {
+    enum dtype dtype;
+    uint32_t dimensions;                 /* 1 … LIMIT_DIMENSIONS */
+    uint64_t shape[LIMIT_DIMENSIONS];    /* C order: the last is x */
+    uint64_t bytes;                      /* of the whole array, checked against overflow */
+};
+
+enum array_kind { ARRAY_NONE, ARRAY_INLINE, ARRAY_FIELD };
+
+struct array {
+    enum array_kind kind;
+    struct array_type type;  /* ARRAY_INLINE */
+    uint64_t field;          /* ARRAY_FIELD: its id */
+    uint32_t payload_first;  /* ARRAY_INLINE: number of its first diverted bin in the message … */
+    uint32_t payload_count;  /* … and how many; 0 where the bytes came with the control message: */
+    const void *small;       /* points into the unpacked message, type.bytes long; else NULL */
+};
+
+/* Read the type and shape from an array map's object. The `data` key may be absent yet (the server
+ * looks at an array's header as soon as its first payload byte is due). Fails with INVALID_ARGUMENT,
+ * UNSUPPORTED or TOO_LARGE naming `parameter`. */
+bool array_type_read(const msgpack_object *object, const char *parameter, struct array_type *type,
+                     struct failure *failure);
+
+/* Read a whole ARRAY, its data included: inline bytes must be exactly type.bytes long unless they
+ * were diverted, where their length was checked as they came. */
+bool array_read(const msgpack_object *object, const char *parameter, struct array *array,
+                struct failure *failure);
+
+/* Write an inline array up to and including the header of its data; exactly type->bytes of payload
+ * must follow. One bin where it fits, else a list of bins (all but the last of ARRAY_BIN_BYTES; the
+ * caller writes their headers with array_write_bin between the pieces). */
+void array_write_header(msgpack_packer *packer, const struct array_type *type);
+
+#define ARRAY_BIN_BYTES (UINT64_C(1) << 31) /* of each bin in a list; one bin ends at 2^32 − 1 */
+
+/* Is a payload of that size written as a list of bins? */
+bool array_is_list(uint64_t bytes);
+
+/* The header of one bin of a list. */
+void array_write_bin(msgpack_packer *packer, uint64_t bytes);
+
+#endif

@@ -1,0 +1,28 @@
+/* What the server says, packed: responses, errors, notifications. Also the client's side of it. */
+#ifndef PROTOCOL_REPLY_H
+#define PROTOCOL_REPLY_H
+
+#include "protocol/array.h"
+#include "protocol/status.h"
+
+#include <msgpack.h>
+
+/* [1, msgid, error, nil] */
+void reply_write_failure(msgpack_packer *packer, uint64_t msgid, const struct failure *failure);
+
+/* [1, msgid, nil, …: the result must follow. */
+void reply_write_begin(msgpack_packer *packer, uint64_t msgid);
+
+/* [2, "progress", [{"msgid", "done", "total"}]] */
+void reply_write_progress(msgpack_packer *packer, uint64_t msgid, uint64_t done, uint64_t total);
+
+/* Write a str key or value. */
+void reply_write_str(msgpack_packer *packer, const char *text);
+
+/* Read an error object of a response (the client's side): any shape is taken without fault. */
+void reply_read_failure(const msgpack_object *object, struct failure *failure);
+
+/* The value under a str or bin key of a map; NULL where there is none or it is no map. */
+const msgpack_object *reply_find(const msgpack_object *map, const char *key);
+
+#endif
