@@ -95,7 +95,16 @@ bool job_needs_scratch(const struct job *job, bool in_place, bool input_is_own);
  * need. max_work bounds points × steps (TOO_LARGE). Any bytes may be passed in. */
 bool job_check(const struct job *job, double max_work, struct failure *failure);
 
+/* Is it an order of a derivative, or an order of accuracy, that is offered? As asked for on the wire,
+ * before it is narrowed to the job's type. */
+bool job_check_order(int64_t order, struct failure *failure);
+bool job_check_accuracy(int64_t accuracy, struct failure *failure);
+
+/* "derivative", …; NULL for a number outside the list. */
 const char *operator_name(enum operator_id id);
+
+/* "x", "y", "z". */
+const char *axis_name(enum axis axis);
 
 #ifdef __cplusplus
 }

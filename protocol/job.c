@@ -1,0 +1,325 @@
+#include "protocol/job.h"
+
+#include "protocol/limits.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A step computed from the limit itself may round up by a few units in the last place. */
+#define STABILITY_SLACK 1e-12
+
+const char *operator_name(enum operator_id id)
+{
+    static const char *const names[OPERATOR_COUNT] = {
+#define OPERATOR_ROW(enumerator, name) [enumerator] = name,
+        OPERATOR_LIST(OPERATOR_ROW)
+#undef OPERATOR_ROW
+    };
+    return (unsigned)id < OPERATOR_COUNT ? names[id] : NULL;
+}
+
+const char *axis_name(enum axis axis)
+{
+    static const char *const names[AXIS_COUNT] = {"x", "y", "z"};
+    return (unsigned)axis < AXIS_COUNT ? names[axis] : "?";
+}
+
+static const char *boundary_name(uint64_t kind)
+{
+    static const char *const names[BOUNDARY_KINDS] = {
+        [BOUNDARY_PERIODIC] = "periodic",   [BOUNDARY_ENDPOINT] = "endpoint",
+        [BOUNDARY_ONE_SIDED] = "one-sided", [BOUNDARY_VALUE] = "value",
+        [BOUNDARY_DERIVATIVE] = "derivative", [BOUNDARY_HALO] = "halo",
+    };
+    return kind < BOUNDARY_KINDS ? names[kind] : "?";
+}
+
+void job_init(struct job *job)
+{
+    memset(job, 0, sizeof *job);
+    job->operator_id = OPERATOR_DERIVATIVE;
+    job->dtype = DTYPE_F32;
+    job->axes = 1;
+    job->axis = AXIS_X;
+    job->order = 1;
+    job->accuracy = 8;
+    job->batch = 1;
+    job->steps = 1;
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        job->n[a] = 1;
+        job->spacing[a] = 1;
+    }
+}
+
+uint64_t job_element_bytes(const struct job *job)
+{
+    return job->dtype == DTYPE_F64 ? 8 : 4;
+}
+
+uint64_t job_points(const struct job *job)
+{
+    return job->batch * job->n[AXIS_X] * job->n[AXIS_Y] * job->n[AXIS_Z];
+}
+
+uint64_t job_bytes(const struct job *job)
+{
+    return job_points(job) * job_element_bytes(job);
+}
+
+int job_radius(const struct job *job)
+{
+    return job->accuracy / 2;
+}
+
+double job_dt_max(const struct job *job)
+{
+    static const double symbol[] = {4.0, 16.0 / 3.0, 272.0 / 45.0, 2048.0 / 315.0};
+    const int row = job->accuracy / 2 - 1;
+    const double lambda = symbol[row < 0 ? 0 : row > 3 ? 3 : row];
+    double rate = 0;
+    for (int a = 0; a < job->axes && a < AXIS_COUNT; a++)
+        if (job->diffusivity[a] != 0) /* κ = 0 over an h² that underflows is no NaN but no flow */
+            rate += job->diffusivity[a] / job->spacing[a] / job->spacing[a] * lambda;
+    return 2 / rate;
+}
+
+uint64_t job_passes(const struct job *job)
+{
+    if (job->operator_id != OPERATOR_DIFFUSION)
+        return 1;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        for (int side = 0; side < SIDE_COUNT; side++)
+            if (job->boundary[a][side].kind == BOUNDARY_VALUE)
+                return job->steps + 1;
+    return job->steps;
+}
+
+bool job_needs_scratch(const struct job *job, bool in_place, bool input_is_own)
+{
+    /* Passes go to and fro between two arrays, one of which is the output. */
+    return in_place || (job_passes(job) >= 2 && !input_is_own);
+}
+
+bool job_check_order(int64_t order, struct failure *failure)
+{
+    if (order == 1 || order == 2)
+        return true;
+    if (order == 3 || order == 4)
+        return failure_set(failure, STATUS_UNSUPPORTED, "order",
+                           "order %" PRId64 " is not offered yet; 1 and 2 are", order);
+    return failure_set(failure, STATUS_INVALID_ARGUMENT, "order",
+                       "order (of the derivative) must be 1 or 2; got %" PRId64 "%s", order,
+                       order == 6 || order == 8 ? "; did you mean accuracy?" : "");
+}
+
+bool job_check_accuracy(int64_t accuracy, struct failure *failure)
+{
+    if (accuracy == 2 || accuracy == 4 || accuracy == 6 || accuracy == 8)
+        return true;
+    return failure_set(failure, STATUS_INVALID_ARGUMENT, "accuracy",
+                       "accuracy must be 2, 4, 6 or 8; got %" PRId64, accuracy);
+}
+
+/* "spacing y", "boundary x-": the wire's parameter and the part of it that is at fault. */
+struct label {
+    char text[24];
+};
+
+static struct label axis_label(const char *parameter, int axis)
+{
+    struct label label;
+    snprintf(label.text, sizeof label.text, "%s %s", parameter, axis_name((enum axis)axis));
+    return label;
+}
+
+static struct label side_label(int axis, int side)
+{
+    struct label label;
+    snprintf(label.text, sizeof label.text, "boundary %s%c", axis_name((enum axis)axis),
+             side == SIDE_LOW ? '-' : '+');
+    return label;
+}
+
+/* Is there a derivative along this axis? */
+static bool is_active(const struct job *job, int axis)
+{
+    return axis < job->axes && (job->operator_id != OPERATOR_DERIVATIVE || axis == job->axis);
+}
+
+static bool check_shape(const struct job *job, struct failure *failure)
+{
+    if (job->axes < 1 || job->axes > AXIS_COUNT)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "f",
+                           "an array has 1 to 3 axes of space; got %d", job->axes);
+    uint64_t points = 1;
+    bool fits = true;
+    for (int a = 0; a <= AXIS_COUNT; a++) {
+        const uint64_t n = a < AXIS_COUNT ? job->n[a] : job->batch;
+        if (n == 0)
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, "f",
+                               "every axis must have at least 1 point");
+        if (a >= job->axes && a < AXIS_COUNT && n != 1)
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, "f",
+                               "an axis that is not used must have 1 point; got %" PRIu64, n);
+        fits = fits && !__builtin_mul_overflow(points, n, &points);
+    }
+    if (!fits || points > LIMIT_POINTS) {
+        const double need = (double)job->n[AXIS_X] * (double)job->n[AXIS_Y] *
+                            (double)job->n[AXIS_Z] * (double)job->batch;
+        return failure_set_limit(failure, STATUS_TOO_LARGE, "f", need, (double)LIMIT_POINTS,
+                                 "an array has at most %" PRIu64 " points", LIMIT_POINTS);
+    }
+    return true;
+}
+
+static bool check_boundary_kind(const struct job *job, int axis, int side, struct failure *failure)
+{
+    const struct boundary *boundary = &job->boundary[axis][side];
+    const struct label label = side_label(axis, side);
+    const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
+    switch (boundary->kind) {
+    case BOUNDARY_PERIODIC:
+    case BOUNDARY_ENDPOINT:
+        break;
+    case BOUNDARY_ONE_SIDED:
+        if (diffusion)
+            return failure_set(failure, STATUS_UNSUPPORTED, label.text,
+                               "one-sided closures are unstable in diffusion; diffusion takes "
+                               "periodic, value, derivative 0 and halo");
+        break;
+    case BOUNDARY_VALUE:
+    case BOUNDARY_DERIVATIVE:
+    case BOUNDARY_HALO:
+        if (!diffusion)
+            return failure_set(failure, STATUS_UNSUPPORTED, label.text,
+                               "boundary %s is offered for diffusion alone; %s takes periodic and "
+                               "one-sided",
+                               boundary_name(boundary->kind),
+                               operator_name((enum operator_id)job->operator_id));
+        break;
+    default:
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, label.text,
+                           "no boundary has the number %" PRIu64, boundary->kind);
+    }
+    if (!isfinite(boundary->value))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, label.text,
+                           "the number of a boundary must be finite; got %g", boundary->value);
+    if (boundary->kind == BOUNDARY_DERIVATIVE && boundary->value != 0)
+        return failure_set(failure, STATUS_UNSUPPORTED, label.text,
+                           "a derivative other than 0 is not offered yet; got %g", boundary->value);
+    if (boundary->kind < BOUNDARY_VALUE && boundary->value != 0)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, label.text,
+                           "boundary %s has no number", boundary_name(boundary->kind));
+    return true;
+}
+
+/* Points that an axis must have so that everything which this side's boundary reads exists. */
+static uint64_t points_needed(const struct job *job, uint64_t kind)
+{
+    const uint64_t accuracy = job->accuracy;
+    const uint64_t order = job->operator_id == OPERATOR_DERIVATIVE ? job->order : 2;
+    switch (kind) {
+    case BOUNDARY_ENDPOINT:
+        return 2;
+    case BOUNDARY_ONE_SIDED:
+        return accuracy / 2 + order + accuracy - 1;
+    case BOUNDARY_VALUE:
+        return accuracy + 2;
+    default:
+        return 1;
+    }
+}
+
+static bool check_boundaries(const struct job *job, int axis, struct failure *failure)
+{
+    const struct boundary *boundary = job->boundary[axis];
+    for (int side = 0; side < SIDE_COUNT; side++)
+        if (!check_boundary_kind(job, axis, side, failure))
+            return false;
+    const uint64_t low = boundary[SIDE_LOW].kind, high = boundary[SIDE_HIGH].kind;
+    if (low != high && (low <= BOUNDARY_ENDPOINT || high <= BOUNDARY_ENDPOINT))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT,
+                           side_label(axis, low <= BOUNDARY_ENDPOINT ? SIDE_HIGH : SIDE_LOW).text,
+                           "an axis is periodic on both sides or on none; got %s and %s",
+                           boundary_name(low), boundary_name(high));
+    for (int side = 0; side < SIDE_COUNT && is_active(job, axis); side++) {
+        const uint64_t need = points_needed(job, boundary[side].kind);
+        if (job->n[axis] < need)
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, side_label(axis, side).text,
+                               "boundary %s at accuracy %d needs %" PRIu64
+                               " points along %s; got %" PRIu64,
+                               boundary_name(boundary[side].kind), job->accuracy, need,
+                               axis_name((enum axis)axis), job->n[axis]);
+    }
+    return true;
+}
+
+static bool check_axis(const struct job *job, int axis, struct failure *failure)
+{
+    if (!(job->spacing[axis] > 0) || !isfinite(job->spacing[axis]))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, axis_label("spacing", axis).text,
+                           "spacing must be a finite number above 0; got %g", job->spacing[axis]);
+    if (!(job->diffusivity[axis] >= 0) || !isfinite(job->diffusivity[axis]))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, axis_label("diffusivity", axis).text,
+                           "diffusivity must be a finite number from 0 up; got %g",
+                           job->diffusivity[axis]);
+    return check_boundaries(job, axis, failure);
+}
+
+static bool check_steps(const struct job *job, double max_work, struct failure *failure)
+{
+    const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
+    if (job->steps == 0)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "steps", "steps must be at least 1");
+    if (!diffusion && job->steps != 1)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "steps", "%s has no steps",
+                           operator_name((enum operator_id)job->operator_id));
+    /* In double: exact enough for a limit, and nothing can overflow. 2^63 keeps the passes, steps + 1
+     * at most, in their type whatever max_work is. */
+    const double work = (double)job_points(job) * (double)job->steps;
+    if (!(work <= max_work) || job->steps > INT64_MAX)
+        return failure_set_limit(failure, STATUS_TOO_LARGE, diffusion ? "steps" : "f", work, max_work,
+                                 "points times steps is %.6g; at most %.6g are taken in one job", work,
+                                 max_work);
+    return true;
+}
+
+static bool check_time_step(const struct job *job, struct failure *failure)
+{
+    if (!(job->dt > 0) || !isfinite(job->dt))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "dt",
+                           "dt must be a finite number above 0; got %g", job->dt);
+    const double dt_max = job_dt_max(job);
+    if (!job->allow_unstable && !(job->dt <= dt_max * (1 + STABILITY_SLACK)))
+        return failure_set_limit(failure, STATUS_UNSTABLE, "dt", job->dt, dt_max,
+                                 "dt is %.9g; the largest stable step is %.9g (allow_unstable takes "
+                                 "it all the same)",
+                                 job->dt, dt_max);
+    return true;
+}
+
+bool job_check(const struct job *job, double max_work, struct failure *failure)
+{
+    if (!operator_name((enum operator_id)job->operator_id))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL, "no operator has the number %d",
+                           job->operator_id);
+    if (job->dtype != DTYPE_F32 && job->dtype != DTYPE_F64)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "f", "no type has the number %d",
+                           job->dtype);
+    if (job->allow_unstable > 1 || job->reserved != 0)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL, "a reserved byte is set");
+    if (!check_shape(job, failure) || !job_check_accuracy(job->accuracy, failure) ||
+        !job_check_order(job->order, failure))
+        return false;
+    if (job->operator_id == OPERATOR_DERIVATIVE && job->axis >= job->axes)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "axis",
+                           "axis %s is not one of the array's %d", axis_name((enum axis)job->axis),
+                           job->axes);
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (!check_axis(job, a, failure))
+            return false;
+    return check_steps(job, max_work, failure) &&
+           (job->operator_id != OPERATOR_DIFFUSION || check_time_step(job, failure));
+}
