@@ -75,8 +75,12 @@ void plan_init(struct plan *plan, const struct job *job);
 /* Weights of the derivative of `order` at point 0 of a unit grid from `count` points at the integer
  * offsets: Fornberg's recurrence (Math. Comp. 51, 1988) in 113-bit arithmetic. count ≤ PLAN_ROW_POINTS.
  * Exact rationals to about 1e-30; scaled and rounded by the caller. */
-#if defined(__SIZEOF_FLOAT128__) && !defined(__CUDACC__)
+#ifndef __CUDACC__
+#ifdef __SIZEOF_FLOAT128__
 typedef __float128 plan_real;
+#else
+typedef long double plan_real; /* 113 bits on most of what is not x86-64 */
+#endif
 void plan_fornberg(int order, int count, const int *offsets, plan_real *weights);
 #endif
 
