@@ -40,8 +40,8 @@ bool array_read(const msgpack_object *object, const char *parameter, struct arra
                 struct failure *failure);
 
 /* Write an inline array up to and including the header of its data; exactly type->bytes of payload
- * must follow. One bin where it fits, else a list of bins (all but the last of ARRAY_BIN_BYTES; the
- * caller writes their headers with array_write_bin between the pieces). */
+ * must follow. One bin where it fits; else a list of bins, all but the last of ARRAY_BIN_BYTES: this
+ * writes the list's header, the caller writes each bin's with array_write_bin, the first's too. */
 void array_write_header(msgpack_packer *packer, const struct array_type *type);
 
 #define ARRAY_BIN_BYTES (UINT64_C(1) << 31) /* of each bin in a list; one bin ends at 2^32 − 1 */

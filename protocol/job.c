@@ -162,7 +162,8 @@ static bool check_shape(const struct job *job, struct failure *failure)
                                "every axis must have at least 1 point");
         if (a >= job->axes && a < AXIS_COUNT && n != 1)
             return failure_set(failure, STATUS_INVALID_ARGUMENT, "f",
-                               "an axis that is not used must have 1 point; got %" PRIu64, n);
+                               "axis %s is not used and must have 1 point; got %" PRIu64,
+                               axis_name((enum axis)a), n);
         fits = fits && !__builtin_mul_overflow(points, n, &points);
     }
     if (!fits || points > LIMIT_POINTS) {
@@ -265,6 +266,15 @@ static bool check_axis(const struct job *job, int axis, struct failure *failure)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, axis_label("diffusivity", axis).text,
                            "diffusivity must be a finite number from 0 up; got %g",
                            job->diffusivity[axis]);
+    const bool diffuses = job->operator_id == OPERATOR_DIFFUSION && axis < job->axes;
+    if (!diffuses && job->diffusivity[axis] != 0)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, axis_label("diffusivity", axis).text,
+                           "nothing diffuses along axis %s", axis_name((enum axis)axis));
+    if (axis >= job->axes && (job->boundary[axis][SIDE_LOW].kind != BOUNDARY_PERIODIC ||
+                              job->boundary[axis][SIDE_HIGH].kind != BOUNDARY_PERIODIC))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, axis_label("boundary", axis).text,
+                           "axis %s is not used and must be periodic",
+                           axis_name((enum axis)axis));
     return check_boundaries(job, axis, failure);
 }
 

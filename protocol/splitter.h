@@ -63,6 +63,7 @@ struct splitter {
     uint32_t header_bytes;
     uint64_t copy_left;     /* bytes of a small str or bin still to be copied */
     uint64_t payload_left;  /* bytes of payload still due */
+    bool payload_open;      /* a payload has begun and splitter_payload_done() has not ended it */
     struct splitter_payload payload;
     const char *error;      /* SPLITTER_ERROR: a sentence, static */
 };
@@ -79,7 +80,8 @@ enum splitter_event splitter_feed(struct splitter *s, const uint8_t *bytes, size
 uint64_t splitter_payload_due(const struct splitter *s);
 
 /* `count` (≤ due) bytes of payload were read. Returns SPLITTER_MORE while payload is due or more
- * control bytes must be fed; SPLITTER_MESSAGE where the message ended with it. */
+ * control bytes must be fed; SPLITTER_MESSAGE where the message ended with it. A bin of 0 bytes in a
+ * list is a payload too: answer its event with splitter_payload_done(s, 0). */
 enum splitter_event splitter_payload_done(struct splitter *s, uint64_t count);
 
 /* Forget the message that was just delivered and begin the next. */
@@ -88,8 +90,8 @@ void splitter_next(struct splitter *s);
 /* Is the stream between two messages (an end here is clean)? */
 bool splitter_idle(const struct splitter *s);
 
-/* The msgid and method of a request that is still incomplete, as far as its control bytes tell: an
- * error can then be answered to the right request. False where they have not come. */
+/* The msgid of a request that is complete or not yet, as far as its control bytes tell: an error can
+ * then be answered to the right request. False where it has not come, or it is no request. */
 bool splitter_peek_msgid(const struct splitter *s, uint64_t *msgid);
 
 #endif

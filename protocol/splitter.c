@@ -1,0 +1,335 @@
+/* Happy path: header → (small) its bytes are copied → object complete → … → message complete.
+ *             header → (payload) event → payload_done until nothing is due → object complete → …
+ * What can fail is in the headers alone, and every failure is final: once a header is refused nobody
+ * knows where the next message begins. */
+#include "protocol/splitter.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* fixext 8: its first byte, type and number. */
+#define EXT_FIRST 0xd7
+#define EXT_BYTES 10
+
+enum kind { KIND_SCALAR, KIND_BYTES, KIND_ARRAY, KIND_MAP, KIND_EXT, KIND_INVALID };
+
+/* What a first byte announces. */
+struct header {
+    enum kind kind;
+    uint32_t bytes; /* of the header; of the whole object where it is a scalar */
+    uint32_t fixed; /* length or count that the first byte itself holds */
+};
+
+static struct header header_of(uint8_t first)
+{
+    if (first <= 0x7f || first >= 0xe0)
+        return (struct header){KIND_SCALAR, 1, 0};
+    if (first <= 0x8f)
+        return (struct header){KIND_MAP, 1, first & 0x0f};
+    if (first <= 0x9f)
+        return (struct header){KIND_ARRAY, 1, first & 0x0f};
+    if (first <= 0xbf)
+        return (struct header){KIND_BYTES, 1, first & 0x1f};
+    static const struct header table[32] = {
+        {KIND_SCALAR, 1, 0}, {KIND_INVALID, 1, 0}, {KIND_SCALAR, 1, 0}, {KIND_SCALAR, 1, 0},
+        {KIND_BYTES, 2, 0},  {KIND_BYTES, 3, 0},   {KIND_BYTES, 5, 0},  {KIND_EXT, 1, 0},
+        {KIND_EXT, 1, 0},    {KIND_EXT, 1, 0},     {KIND_SCALAR, 5, 0}, {KIND_SCALAR, 9, 0},
+        {KIND_SCALAR, 2, 0}, {KIND_SCALAR, 3, 0},  {KIND_SCALAR, 5, 0}, {KIND_SCALAR, 9, 0},
+        {KIND_SCALAR, 2, 0}, {KIND_SCALAR, 3, 0},  {KIND_SCALAR, 5, 0}, {KIND_SCALAR, 9, 0},
+        {KIND_EXT, 1, 0},    {KIND_EXT, 1, 0},     {KIND_EXT, 1, 0},    {KIND_EXT, 1, 0},
+        {KIND_EXT, 1, 0},    {KIND_BYTES, 2, 0},   {KIND_BYTES, 3, 0},  {KIND_BYTES, 5, 0},
+        {KIND_ARRAY, 3, 0},  {KIND_ARRAY, 5, 0},   {KIND_MAP, 3, 0},    {KIND_MAP, 5, 0},
+    };
+    return table[first - 0xc0];
+}
+
+static uint64_t big_endian(const uint8_t *bytes, uint32_t count)
+{
+    uint64_t value = 0;
+    for (uint32_t i = 0; i < count; i++)
+        value = value << 8 | bytes[i];
+    return value;
+}
+
+bool splitter_init(struct splitter *s)
+{
+    memset(s, 0, sizeof *s);
+    s->control = malloc(LIMIT_CONTROL_BYTES);
+    return s->control != NULL;
+}
+
+void splitter_free(struct splitter *s)
+{
+    free(s->control);
+    memset(s, 0, sizeof *s);
+}
+
+static enum splitter_event fail(struct splitter *s, const char *why)
+{
+    s->error = why;
+    return SPLITTER_ERROR;
+}
+
+static bool is_complete(const struct splitter *s)
+{
+    return s->depth == 0 && s->control_bytes > 0;
+}
+
+static bool has_room(const struct splitter *s, uint64_t bytes)
+{
+    return bytes <= LIMIT_CONTROL_BYTES - s->control_bytes;
+}
+
+static void append(struct splitter *s, const uint8_t *bytes, size_t count)
+{
+    memcpy(s->control + s->control_bytes, bytes, count);
+    s->control_bytes += (uint32_t)count;
+}
+
+/* Is the complete object in bytes a str or bin "data"? */
+static bool is_data(const uint8_t *bytes, uint32_t count)
+{
+    const struct header header = header_of(bytes[0]);
+    return header.kind == KIND_BYTES && count == header.bytes + 4 &&
+           memcmp(bytes + header.bytes, "data", 4) == 0;
+}
+
+/* An object ends here: and so may those around it. */
+static void complete_object(struct splitter *s)
+{
+    while (s->depth > 0) {
+        struct splitter_level *level = &s->level[s->depth - 1];
+        level->left--;
+        if (level->is_map && level->left % 2 == 0) {
+            level->pairs++;
+            level->pairs_end = s->control_bytes;
+        } else if (level->is_map) {
+            level->key_is_data =
+                is_data(s->control + level->pairs_end, s->control_bytes - level->pairs_end);
+        }
+        if (level->left > 0)
+            return;
+        s->depth--;
+    }
+}
+
+static bool is_map_value(const struct splitter_level *level)
+{
+    return level->is_map && level->left % 2 == 1;
+}
+
+/* Objects that the containers around here have announced and that have not come. */
+static uint64_t announced(const struct splitter *s)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < s->depth; i++)
+        sum += s->level[i].left;
+    return sum;
+}
+
+static enum splitter_event begin_container(struct splitter *s, bool is_map, uint64_t count)
+{
+    const uint64_t objects = is_map ? 2 * count : count;
+    if (s->depth == LIMIT_DEPTH)
+        return fail(s, "containers are nested more than 16 deep");
+    /* This container is still among what its parent announced. */
+    if (s->elements + announced(s) - (s->depth > 0) + objects > LIMIT_ELEMENTS)
+        return fail(s, "a message has more than 4096 elements");
+    const struct splitter_level *parent = s->depth > 0 ? &s->level[s->depth - 1] : NULL;
+    const bool under_data = parent && is_map_value(parent) && parent->key_is_data;
+    append(s, s->header, s->header_bytes);
+    if (objects == 0) {
+        complete_object(s);
+        return SPLITTER_MORE;
+    }
+    s->level[s->depth++] = (struct splitter_level){
+        .left = objects,
+        .begin = s->control_bytes,
+        .pairs_end = s->control_bytes,
+        .count = (uint32_t)count,
+        .is_map = is_map,
+        .key_is_data = !is_map && under_data,
+    };
+    return SPLITTER_MORE;
+}
+
+static enum splitter_event begin_payload(struct splitter *s, uint64_t bytes)
+{
+    const struct splitter_level *level = &s->level[s->depth - 1];
+    const struct splitter_level *map = level->is_map ? level : level - 1;
+    if (s->payloads == LIMIT_PAYLOADS)
+        return fail(s, "a message has more than 256 payloads");
+    if (!has_room(s, EXT_BYTES))
+        return fail(s, "a message is over 64 KiB beside its payloads");
+    s->payload = (struct splitter_payload){
+        .number = s->payloads++,
+        .list_index = level->is_map ? 0 : level->count - (uint32_t)level->left,
+        .list_count = level->is_map ? 0 : level->count,
+        .bytes = bytes,
+        .map = s->control + map->begin,
+        .map_bytes = map->pairs_end - map->begin,
+        .map_pairs = map->pairs,
+    };
+    uint8_t ext[EXT_BYTES] = {EXT_FIRST, SPLITTER_EXT_TYPE};
+    for (int i = 0; i < 4; i++)
+        ext[EXT_BYTES - 1 - i] = (uint8_t)(s->payload.number >> 8 * i);
+    append(s, ext, sizeof ext);
+    s->payload_left = bytes;
+    s->payload_open = true;
+    return SPLITTER_PAYLOAD;
+}
+
+static enum splitter_event begin_bytes(struct splitter *s, uint64_t length)
+{
+    if (s->depth > 0) {
+        const struct splitter_level *level = &s->level[s->depth - 1];
+        if ((is_map_value(level) && length >= LIMIT_DIVERT_BYTES) ||
+            (!level->is_map && level->key_is_data))
+            return begin_payload(s, length);
+    }
+    if (!has_room(s, s->header_bytes + length))
+        return fail(s, "a message is over 64 KiB beside its payloads");
+    append(s, s->header, s->header_bytes);
+    s->copy_left = length;
+    if (length == 0)
+        complete_object(s);
+    return SPLITTER_MORE;
+}
+
+/* A whole header lies in s->header. */
+static enum splitter_event begin_object(struct splitter *s, const struct header *header)
+{
+    if (++s->elements > LIMIT_ELEMENTS)
+        return fail(s, "a message has more than 4096 elements");
+    if (!has_room(s, s->header_bytes))
+        return fail(s, "a message is over 64 KiB beside its payloads");
+    const uint64_t count = header->bytes == 1
+                               ? header->fixed
+                               : big_endian(s->header + 1, header->bytes - 1);
+    if (header->kind == KIND_BYTES)
+        return begin_bytes(s, count);
+    if (header->kind == KIND_ARRAY || header->kind == KIND_MAP)
+        return begin_container(s, header->kind == KIND_MAP, count);
+    append(s, s->header, s->header_bytes);
+    complete_object(s);
+    return SPLITTER_MORE;
+}
+
+/* Collect a header, which may come in pieces. */
+static enum splitter_event feed_header(struct splitter *s, const uint8_t *bytes, size_t length,
+                                       size_t *used)
+{
+    if (s->header_bytes == 0) {
+        const struct header header = header_of(bytes[*used]);
+        if (s->depth == 0 && header.kind != KIND_ARRAY)
+            return fail(s, "a message must be an array");
+        if (header.kind == KIND_INVALID)
+            return fail(s, "0xc1 is no MessagePack type");
+        if (header.kind == KIND_EXT)
+            return fail(s, "extension types are not taken");
+        s->header[s->header_bytes++] = bytes[(*used)++];
+    }
+    const struct header header = header_of(s->header[0]);
+    while (s->header_bytes < header.bytes && *used < length)
+        s->header[s->header_bytes++] = bytes[(*used)++];
+    if (s->header_bytes < header.bytes)
+        return SPLITTER_MORE;
+    const enum splitter_event event = begin_object(s, &header);
+    s->header_bytes = 0;
+    return event;
+}
+
+enum splitter_event splitter_feed(struct splitter *s, const uint8_t *bytes, size_t length,
+                                  size_t *used)
+{
+    *used = 0;
+    if (s->error)
+        return SPLITTER_ERROR;
+    if (s->payload_left > 0)
+        return fail(s, "control bytes were fed while payload was due");
+    if (s->payload_open && splitter_payload_done(s, 0) == SPLITTER_MESSAGE)
+        return SPLITTER_MESSAGE;
+    while (!is_complete(s)) {
+        if (*used == length)
+            return SPLITTER_MORE;
+        if (s->copy_left > 0) {
+            size_t count = length - *used;
+            if (count > s->copy_left)
+                count = (size_t)s->copy_left;
+            append(s, bytes + *used, count);
+            *used += count;
+            s->copy_left -= count;
+            if (s->copy_left == 0)
+                complete_object(s);
+            continue;
+        }
+        const enum splitter_event event = feed_header(s, bytes, length, used);
+        if (event != SPLITTER_MORE)
+            return event;
+    }
+    return SPLITTER_MESSAGE;
+}
+
+uint64_t splitter_payload_due(const struct splitter *s)
+{
+    return s->error ? 0 : s->payload_left;
+}
+
+enum splitter_event splitter_payload_done(struct splitter *s, uint64_t count)
+{
+    if (s->error)
+        return SPLITTER_ERROR;
+    if (count > s->payload_left)
+        return fail(s, "more payload was read than was due");
+    s->payload_left -= count;
+    if (s->payload_open && s->payload_left == 0) {
+        s->payload_open = false;
+        complete_object(s);
+    }
+    return !s->payload_open && is_complete(s) ? SPLITTER_MESSAGE : SPLITTER_MORE;
+}
+
+void splitter_next(struct splitter *s)
+{
+    s->control_bytes = 0;
+    s->elements = 0;
+    s->payloads = 0;
+    memset(&s->payload, 0, sizeof s->payload);
+}
+
+bool splitter_idle(const struct splitter *s)
+{
+    return s->control_bytes == 0 && s->header_bytes == 0;
+}
+
+/* Read an integer from 0 up at *at, if all of it has come. */
+static bool peek_unsigned(const struct splitter *s, uint32_t *at, uint64_t *value)
+{
+    if (*at >= s->control_bytes)
+        return false;
+    const uint8_t *bytes = s->control + *at;
+    const struct header header = header_of(bytes[0]);
+    if (bytes[0] <= 0x7f) {
+        *value = bytes[0];
+    } else if ((bytes[0] >= 0xcc && bytes[0] <= 0xcf) ||
+               (bytes[0] >= 0xd0 && bytes[0] <= 0xd3 && bytes[1] < 0x80)) {
+        /* Headers are appended whole, and an integer is all header. */
+        *value = big_endian(bytes + 1, header.bytes - 1);
+    } else {
+        return false;
+    }
+    *at += header.bytes;
+    return true;
+}
+
+bool splitter_peek_msgid(const struct splitter *s, uint64_t *msgid)
+{
+    if (s->control_bytes == 0)
+        return false;
+    const struct header header = header_of(s->control[0]);
+    const uint64_t count =
+        header.bytes == 1 ? header.fixed : big_endian(s->control + 1, header.bytes - 1);
+    uint32_t at = header.bytes;
+    uint64_t type = 0;
+    return count == 4 && peek_unsigned(s, &at, &type) && type == 0 && peek_unsigned(s, &at, msgid);
+}
