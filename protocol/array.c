@@ -1,0 +1,271 @@
+#include "protocol/array.h"
+
+#include "protocol/object.h"
+#include "protocol/splitter.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* One bin ends here: MessagePack counts its bytes in 32 bits. */
+#define BIN_MAX_BYTES UINT32_MAX
+
+enum key { KEY_ND, KEY_TYPE, KEY_KIND, KEY_SHAPE, KEY_DATA, KEY_COUNT };
+static const char *const key_names[KEY_COUNT] = {"nd", "type", "kind", "shape", "data"};
+
+static bool invalid(struct failure *failure, const char *parameter, const char *text)
+{
+    return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter, "%s", text);
+}
+
+/* The values of an inline array's map by key; NULL where absent. */
+static bool read_keys(const msgpack_object *object, const char *parameter,
+                      const msgpack_object *values[KEY_COUNT], struct failure *failure)
+{
+    memset(values, 0, KEY_COUNT * sizeof *values);
+    if (object->type != MSGPACK_OBJECT_MAP)
+        return invalid(failure, parameter,
+                       "an array is a map as msgpack-numpy writes it, or {\"field\": id}");
+    for (uint32_t i = 0; i < object->via.map.size; i++) {
+        const msgpack_object_kv *pair = &object->via.map.ptr[i];
+        int key = 0;
+        while (key < KEY_COUNT && !object_is(&pair->key, key_names[key]))
+            key++;
+        if (key == KEY_COUNT)
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
+                               "an array has no key \"%s\"", object_quote(&pair->key).text);
+        if (values[key])
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
+                               "the array's key \"%s\" is given twice", key_names[key]);
+        values[key] = &pair->val;
+    }
+    return true;
+}
+
+static bool read_dtype(const msgpack_object *object, const char *parameter, enum dtype *dtype,
+                       struct failure *failure)
+{
+    static const struct {
+        const char *name;
+        enum dtype dtype;
+    } names[] = {{"<f4", DTYPE_F32}, {"<f8", DTYPE_F64},     {"f4", DTYPE_F32},
+                 {"f8", DTYPE_F64},  {"float32", DTYPE_F32}, {"float64", DTYPE_F64}};
+    if (!object)
+        return invalid(failure, parameter, "the array's type is missing, or comes after its data");
+    if (object->type == MSGPACK_OBJECT_ARRAY)
+        return failure_set(failure, STATUS_UNSUPPORTED, parameter,
+                           "structured types are not taken; send each member as an array");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (object_is(object, names[i].name)) {
+            *dtype = names[i].dtype;
+            return true;
+        }
+    const char *bytes;
+    uint32_t length;
+    if (!object_bytes(object, &bytes, &length))
+        return invalid(failure, parameter, "the array's type must be a string, <f4 or <f8");
+    const struct quoted name = object_quote(object);
+    if (length == 3 && bytes[0] == '>')
+        return failure_set(failure, STATUS_UNSUPPORTED, parameter,
+                           "the byte order of %s is not taken; convert to little-endian (<%c%c)",
+                           name.text, name.text[1], name.text[2]);
+    const char letter = length == 3 ? bytes[1] : '\0';
+    if (letter == 'i' || letter == 'u' || letter == 'b')
+        return failure_set(failure, STATUS_UNSUPPORTED, parameter,
+                           "integer type %s is not taken; convert to float32 or float64", name.text);
+    if (letter == 'c')
+        return failure_set(failure, STATUS_UNSUPPORTED, parameter,
+                           "complex type %s is not taken; send the real and imaginary parts",
+                           name.text);
+    return failure_set(failure, letter == 'f' ? STATUS_UNSUPPORTED : STATUS_INVALID_ARGUMENT,
+                       parameter, "type must be <f4 or <f8; got %s", name.text);
+}
+
+static bool read_shape(const msgpack_object *object, const char *parameter, struct array_type *type,
+                       struct failure *failure)
+{
+    if (!object)
+        return invalid(failure, parameter, "the array's shape is missing, or comes after its data");
+    if (object->type != MSGPACK_OBJECT_ARRAY)
+        return invalid(failure, parameter, "the array's shape must be a list of whole numbers");
+    const uint32_t dimensions = object->via.array.size;
+    if (dimensions < 1 || dimensions > LIMIT_DIMENSIONS)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
+                           "an array has 1 to %d dimensions; got %" PRIu32, LIMIT_DIMENSIONS,
+                           dimensions);
+    uint64_t points = 1;
+    double need = 1;
+    bool fits = true;
+    for (uint32_t i = 0; i < dimensions; i++) {
+        uint64_t n;
+        if (!object_unsigned(&object->via.array.ptr[i], &n) || n == 0)
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
+                               "shape[%" PRIu32 "] must be a whole number from 1 up", i);
+        type->shape[i] = n;
+        need *= (double)n;
+        fits = fits && !__builtin_mul_overflow(points, n, &points);
+    }
+    if (!fits || points > LIMIT_POINTS)
+        return failure_set_limit(failure, STATUS_TOO_LARGE, parameter, need, (double)LIMIT_POINTS,
+                                 "an array has at most %" PRIu64 " points", LIMIT_POINTS);
+    type->dimensions = dimensions;
+    type->bytes = points * (type->dtype == DTYPE_F64 ? 8 : 4);
+    return true;
+}
+
+static bool read_type(const msgpack_object *const values[KEY_COUNT], const char *parameter,
+                      struct array_type *type, struct failure *failure)
+{
+    memset(type, 0, sizeof *type);
+    const msgpack_object *nd = values[KEY_ND], *kind = values[KEY_KIND];
+    if (!nd || nd->type != MSGPACK_OBJECT_BOOLEAN)
+        return invalid(failure, parameter, "an inline array has \"nd\": true");
+    if (!nd->via.boolean)
+        return invalid(failure, parameter, "a scalar was given in the place of an array");
+    if (kind && object_is(kind, "O"))
+        return failure_set(failure, STATUS_UNSUPPORTED, parameter,
+                           "arrays of objects (pickles) are not taken");
+    if (kind && object_is(kind, "V"))
+        return failure_set(failure, STATUS_UNSUPPORTED, parameter,
+                           "structured types are not taken; send each member as an array");
+    if (kind && kind->type != MSGPACK_OBJECT_NIL && !object_is(kind, ""))
+        return failure_set(failure, STATUS_UNSUPPORTED, parameter,
+                           "arrays of kind \"%s\" are not taken", object_quote(kind).text);
+    return read_dtype(values[KEY_TYPE], parameter, &type->dtype, failure) &&
+           read_shape(values[KEY_SHAPE], parameter, type, failure);
+}
+
+bool array_type_read(const msgpack_object *object, const char *parameter, struct array_type *type,
+                     struct failure *failure)
+{
+    const msgpack_object *values[KEY_COUNT];
+    return read_keys(object, parameter, values, failure) &&
+           read_type(values, parameter, type, failure);
+}
+
+/* The number of a diverted bin, as the splitter left it. */
+static bool read_payload(const msgpack_object *object, uint32_t *number)
+{
+    if (object->type != MSGPACK_OBJECT_EXT || object->via.ext.type != SPLITTER_EXT_TYPE ||
+        object->via.ext.size != 8)
+        return false;
+    const unsigned char *bytes = (const unsigned char *)object->via.ext.ptr;
+    *number = (uint32_t)bytes[4] << 24 | (uint32_t)bytes[5] << 16 | (uint32_t)bytes[6] << 8 |
+              (uint32_t)bytes[7];
+    return true;
+}
+
+static bool read_data(const msgpack_object *data, const char *parameter, struct array *array,
+                      struct failure *failure)
+{
+    if (!data)
+        return invalid(failure, parameter, "the array's data is missing");
+    if (read_payload(data, &array->payload_first)) {
+        array->payload_count = 1;
+        return true;
+    }
+    if (data->type == MSGPACK_OBJECT_ARRAY && data->via.array.size > 0) {
+        for (uint32_t i = 0; i < data->via.array.size; i++) {
+            uint32_t number;
+            if (!read_payload(&data->via.array.ptr[i], &number))
+                return invalid(failure, parameter, "the array's data must be a bin or a list of bins");
+            if (i == 0)
+                array->payload_first = number;
+        }
+        array->payload_count = data->via.array.size;
+        return true;
+    }
+    const char *bytes;
+    uint32_t length;
+    if (!object_bytes(data, &bytes, &length))
+        return invalid(failure, parameter, "the array's data must be a bin or a list of bins");
+    if (length != array->type.bytes)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
+                           "the shape and type need %" PRIu64 " bytes of data; got %" PRIu32,
+                           array->type.bytes, length);
+    array->small = bytes;
+    return true;
+}
+
+/* {"field": id}. A reply's map may come back as it is: the shape and type beside the id are not read. */
+static bool read_field(const msgpack_object *object, const char *parameter, uint64_t *field,
+                       struct failure *failure)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < object->via.map.size; i++) {
+        const msgpack_object_kv *pair = &object->via.map.ptr[i];
+        if (object_is(&pair->key, "field")) {
+            if (found)
+                return invalid(failure, parameter, "the key \"field\" is given twice");
+            if (!object_unsigned(&pair->val, field))
+                return invalid(failure, parameter, "a field's id is an unsigned integer");
+            found = true;
+        } else if (!object_is(&pair->key, "shape") && !object_is(&pair->key, "type")) {
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
+                               "a resident field has no key \"%s\"", object_quote(&pair->key).text);
+        }
+    }
+    return true;
+}
+
+bool array_read(const msgpack_object *object, const char *parameter, struct array *array,
+                struct failure *failure)
+{
+    memset(array, 0, sizeof *array);
+    if (object_find(object, "region"))
+        return failure_set(failure, STATUS_UNSUPPORTED, parameter,
+                           "shared-memory regions are not offered yet");
+    if (object_find(object, "field")) {
+        if (!read_field(object, parameter, &array->field, failure))
+            return false;
+        array->kind = ARRAY_FIELD;
+        return true;
+    }
+    if (object_find(object, "x") || object_find(object, "y") || object_find(object, "z"))
+        return failure_set(failure, STATUS_UNSUPPORTED, parameter,
+                           "vector fields are not offered yet");
+    const msgpack_object *values[KEY_COUNT];
+    if (!read_keys(object, parameter, values, failure) ||
+        !read_type(values, parameter, &array->type, failure) ||
+        !read_data(values[KEY_DATA], parameter, array, failure))
+        return false;
+    array->kind = ARRAY_INLINE;
+    return true;
+}
+
+bool array_is_list(uint64_t bytes)
+{
+    return bytes > BIN_MAX_BYTES;
+}
+
+static void write_key(msgpack_packer *packer, const char *key)
+{
+    msgpack_pack_bin(packer, strlen(key));
+    msgpack_pack_bin_body(packer, key, strlen(key));
+}
+
+void array_write_header(msgpack_packer *packer, const struct array_type *type)
+{
+    msgpack_pack_map(packer, KEY_COUNT);
+    write_key(packer, "nd");
+    msgpack_pack_true(packer);
+    write_key(packer, "type");
+    const char *dtype = type->dtype == DTYPE_F64 ? "<f8" : "<f4";
+    msgpack_pack_str(packer, strlen(dtype));
+    msgpack_pack_str_body(packer, dtype, strlen(dtype));
+    write_key(packer, "kind");
+    msgpack_pack_bin(packer, 0);
+    write_key(packer, "shape");
+    msgpack_pack_array(packer, type->dimensions);
+    for (uint32_t i = 0; i < type->dimensions; i++)
+        msgpack_pack_uint64(packer, type->shape[i]);
+    write_key(packer, "data");
+    if (array_is_list(type->bytes))
+        msgpack_pack_array(packer, (type->bytes + ARRAY_BIN_BYTES - 1) / ARRAY_BIN_BYTES);
+    else
+        msgpack_pack_bin(packer, type->bytes);
+}
+
+void array_write_bin(msgpack_packer *packer, uint64_t bytes)
+{
+    msgpack_pack_bin(packer, bytes);
+}

@@ -1,0 +1,113 @@
+#include "protocol/reply.h"
+
+#include "protocol/object.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum message_type { MESSAGE_REQUEST, MESSAGE_RESPONSE, MESSAGE_NOTIFICATION };
+
+void reply_write_str(msgpack_packer *packer, const char *text)
+{
+    msgpack_pack_str(packer, strlen(text));
+    msgpack_pack_str_body(packer, text, strlen(text));
+}
+
+void reply_write_begin(msgpack_packer *packer, uint64_t msgid)
+{
+    msgpack_pack_array(packer, 4);
+    msgpack_pack_int(packer, MESSAGE_RESPONSE);
+    msgpack_pack_uint64(packer, msgid);
+    msgpack_pack_nil(packer);
+}
+
+/* Bytes and counts as integers, time steps as floats. */
+static void write_number(msgpack_packer *packer, double value)
+{
+    if (value >= 0 && value <= 0x1p53 && value == floor(value))
+        msgpack_pack_uint64(packer, (uint64_t)value);
+    else
+        msgpack_pack_double(packer, value);
+}
+
+void reply_write_failure(msgpack_packer *packer, uint64_t msgid, const struct failure *failure)
+{
+    const bool has_parameter = failure->parameter[0] != '\0';
+    msgpack_pack_array(packer, 4);
+    msgpack_pack_int(packer, MESSAGE_RESPONSE);
+    msgpack_pack_uint64(packer, msgid);
+    msgpack_pack_map(packer, 3 + (has_parameter ? 1 : 0) + (failure->has_need ? 2 : 0));
+    reply_write_str(packer, "code");
+    reply_write_str(packer, status_name(failure->code));
+    reply_write_str(packer, "message");
+    reply_write_str(packer, failure->message[0] ? failure->message : status_text(failure->code));
+    if (has_parameter) {
+        reply_write_str(packer, "parameter");
+        reply_write_str(packer, failure->parameter);
+    }
+    reply_write_str(packer, "retryable");
+    if (status_retryable(failure->code))
+        msgpack_pack_true(packer);
+    else
+        msgpack_pack_false(packer);
+    if (failure->has_need) {
+        reply_write_str(packer, "need");
+        write_number(packer, failure->need);
+        reply_write_str(packer, "limit");
+        write_number(packer, failure->limit);
+    }
+    msgpack_pack_nil(packer);
+}
+
+void reply_write_progress(msgpack_packer *packer, uint64_t msgid, uint64_t done, uint64_t total)
+{
+    msgpack_pack_array(packer, 3);
+    msgpack_pack_int(packer, MESSAGE_NOTIFICATION);
+    reply_write_str(packer, "progress");
+    msgpack_pack_array(packer, 1);
+    msgpack_pack_map(packer, 3);
+    reply_write_str(packer, "msgid");
+    msgpack_pack_uint64(packer, msgid);
+    reply_write_str(packer, "done");
+    msgpack_pack_uint64(packer, done);
+    reply_write_str(packer, "total");
+    msgpack_pack_uint64(packer, total);
+}
+
+const msgpack_object *reply_find(const msgpack_object *map, const char *key)
+{
+    return object_find(map, key);
+}
+
+/* The text under a key, cut to fit; "" where it is none. */
+static void read_text(const msgpack_object *object, char *text, size_t capacity)
+{
+    const char *bytes;
+    uint32_t length;
+    text[0] = '\0';
+    if (object && object_bytes(object, &bytes, &length))
+        snprintf(text, capacity, "%.*s", length < capacity ? (int)length : (int)capacity, bytes);
+}
+
+void reply_read_failure(const msgpack_object *object, struct failure *failure)
+{
+    memset(failure, 0, sizeof *failure);
+    failure->code = STATUS_INTERNAL;
+    if (object->type != MSGPACK_OBJECT_MAP) { /* another server's error may be a bare string */
+        read_text(object, failure->message, sizeof failure->message);
+        return;
+    }
+    const msgpack_object *code = object_find(object, "code");
+    const char *bytes;
+    uint32_t length;
+    if (code && object_bytes(code, &bytes, &length))
+        failure->code = status_from_name(bytes, length);
+    if (failure->code == STATUS_OK)
+        failure->code = STATUS_INTERNAL;
+    read_text(object_find(object, "message"), failure->message, sizeof failure->message);
+    read_text(object_find(object, "parameter"), failure->parameter, sizeof failure->parameter);
+    const msgpack_object *need = object_find(object, "need"), *limit = object_find(object, "limit");
+    failure->has_need = need && limit && object_real(need, &failure->need) &&
+                        object_real(limit, &failure->limit);
+}
