@@ -23,7 +23,7 @@ enum method { METHOD_LIST(METHOD_ENUMERATOR) METHOD_OPERATOR, METHOD_COUNT };
 enum out_kind { OUT_INLINE, OUT_NEW_FIELD, OUT_FIELD };
 
 struct request {
-    bool is_notification; /* [2, method, …]: unknown ones are ignored, none is known yet */
+    bool is_notification; /* [2, method, …]: method is METHOD_COUNT, since none is known yet: ignore it */
     uint64_t msgid;       /* any unsigned integer of 64 bits; echoed */
     enum method method;
     char method_name[LIMIT_METHOD_BYTES + 1]; /* for logs and errors */
@@ -32,7 +32,7 @@ struct request {
     uint64_t field;       /* get, free */
     enum out_kind out;    /* operators */
     uint64_t out_field;   /* OUT_FIELD */
-    bool progress;        /* diffusion: notify */
+    bool progress;        /* operators: notify */
 
     /* Operators: the parameters, all but those that come from the input's type. The type of a resident
      * input is known to the server alone, so the job is finished by request_finish_job(). */
@@ -42,7 +42,7 @@ struct request {
         enum axis axis;        /* by letter */
         int64_t axis_number;   /* NumPy axis number, may be negative */
         uint32_t batch;        /* leading axes that are a batch */
-        int order, accuracy;   /* as asked; judged by job_check */
+        int order, accuracy;   /* judged as they are read: 1 or 2; 2, 4, 6 or 8 */
         bool has_dt, has_cfl, allow_unstable;
         double dt, cfl;
         uint64_t steps;

@@ -1,0 +1,798 @@
+#include "protocol/request.h"
+
+#include "protocol/object.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { TYPE_REQUEST = 0, TYPE_NOTIFICATION = 2 };
+
+static bool invalid(struct failure *failure, const char *parameter, const char *text)
+{
+    return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter, "%s", text);
+}
+
+/* "spacing x": a parameter and the key inside it that is at fault. */
+struct label {
+    char text[sizeof((struct failure *)0)->parameter];
+};
+
+static struct label label_of(const char *parameter, const char *key)
+{
+    struct label label;
+    snprintf(label.text, sizeof label.text, "%s %s", parameter, key);
+    return label;
+}
+
+/* One parameter's value into the request. */
+typedef bool parameter_reader(const msgpack_object *value, struct request *request,
+                              struct failure *failure);
+
+static bool read_f(const msgpack_object *value, struct request *request, struct failure *failure)
+{
+    return array_read(value, "f", &request->f, failure);
+}
+
+static bool read_field(const msgpack_object *value, struct request *request,
+                       struct failure *failure)
+{
+    return object_unsigned(value, &request->field) ||
+           invalid(failure, "field", "a field's id is an unsigned integer");
+}
+
+static bool read_out(const msgpack_object *value, struct request *request, struct failure *failure)
+{
+    if (object_is(value, "inline")) {
+        request->out = OUT_INLINE;
+        return true;
+    }
+    if (object_is(value, "field")) {
+        request->out = OUT_NEW_FIELD;
+        return true;
+    }
+    if (object_find(value, "region") || object_find(value, "field")) {
+        struct array array;
+        if (!array_read(value, "out", &array, failure))
+            return false;
+        request->out = OUT_FIELD;
+        request->out_field = array.field;
+        return true;
+    }
+    return invalid(failure, "out", "out must be \"inline\", \"field\" or {\"field\": id}");
+}
+
+static bool read_boolean(const msgpack_object *value, const char *parameter, bool *to,
+                         struct failure *failure)
+{
+    return object_boolean(value, to) || invalid(failure, parameter, "must be true or false");
+}
+
+static bool read_progress(const msgpack_object *value, struct request *request,
+                          struct failure *failure)
+{
+    return read_boolean(value, "progress", &request->progress, failure);
+}
+
+static bool read_allow_unstable(const msgpack_object *value, struct request *request,
+                                struct failure *failure)
+{
+    return read_boolean(value, "allow_unstable", &request->parameters.allow_unstable, failure);
+}
+
+static bool find_axis(const msgpack_object *object, enum axis *axis)
+{
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (object_is(object, axis_name((enum axis)a))) {
+            *axis = (enum axis)a;
+            return true;
+        }
+    return false;
+}
+
+static bool read_axis(const msgpack_object *value, struct request *request, struct failure *failure)
+{
+    request->parameters.has_axis = true;
+    if (find_axis(value, &request->parameters.axis))
+        return true;
+    request->parameters.axis_is_number = true;
+    return object_signed(value, &request->parameters.axis_number) ||
+           invalid(failure, "axis", "axis must be \"x\", \"y\", \"z\" or a NumPy axis number");
+}
+
+static bool read_order(const msgpack_object *value, struct request *request,
+                       struct failure *failure)
+{
+    int64_t order;
+    if (!object_signed(value, &order))
+        return invalid(failure, "order", "order must be a whole number");
+    if (!job_check_order(order, failure))
+        return false;
+    request->parameters.order = (int)order;
+    return true;
+}
+
+static bool read_accuracy(const msgpack_object *value, struct request *request,
+                          struct failure *failure)
+{
+    int64_t accuracy;
+    if (!object_signed(value, &accuracy))
+        return invalid(failure, "accuracy", "accuracy must be a whole number: 2, 4, 6 or 8");
+    if (!job_check_accuracy(accuracy, failure))
+        return false;
+    request->parameters.accuracy = (int)accuracy;
+    return true;
+}
+
+static bool read_batch(const msgpack_object *value, struct request *request,
+                       struct failure *failure)
+{
+    uint64_t batch;
+    if (!object_unsigned(value, &batch) || batch >= LIMIT_DIMENSIONS)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "batch",
+                           "batch must be a number of leading axes, 0 to %d", LIMIT_DIMENSIONS - 1);
+    request->parameters.batch = (uint32_t)batch;
+    return true;
+}
+
+static bool read_steps(const msgpack_object *value, struct request *request,
+                       struct failure *failure)
+{
+    return (object_unsigned(value, &request->parameters.steps) && request->parameters.steps > 0) ||
+           invalid(failure, "steps", "steps must be a whole number from 1 up");
+}
+
+static bool read_dt(const msgpack_object *value, struct request *request, struct failure *failure)
+{
+    request->parameters.has_dt = true;
+    return object_real(value, &request->parameters.dt) ||
+           invalid(failure, "dt", "dt must be a number");
+}
+
+static bool read_cfl(const msgpack_object *value, struct request *request, struct failure *failure)
+{
+    request->parameters.has_cfl = true;
+    return object_real(value, &request->parameters.cfl) ||
+           invalid(failure, "cfl", "cfl must be a number");
+}
+
+/* Per-axis parameters */
+
+/* A number in the place of an axis's value. */
+static bool read_axis_number(const msgpack_object *value, const char *parameter, double *number,
+                             struct failure *failure)
+{
+    if (object_real(value, number))
+        return true;
+    if (object_find(value, "shape") || object_find(value, "field") || object_find(value, "region"))
+        return failure_set(failure, STATUS_UNSUPPORTED, parameter,
+                           "an array in the place of a number is not offered yet");
+    return invalid(failure, parameter, "must be a number, or a map of numbers by axis");
+}
+
+static bool is_axis_map(const msgpack_object *value)
+{
+    return value->type == MSGPACK_OBJECT_MAP && !object_find(value, "nd") &&
+           !object_find(value, "field") && !object_find(value, "region");
+}
+
+/* The key of a map by axis: 0 … 2 an axis, AXIS_COUNT the rest ("*"). Refuses what is none, and a key
+ * that is in `seen` already. */
+static bool read_axis_key(const msgpack_object *key, const char *parameter, unsigned *seen,
+                          enum axis *axis, struct failure *failure)
+{
+    *axis = AXIS_COUNT;
+    if (!find_axis(key, axis) && !object_is(key, "*"))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
+                           "keys are x, y, z and *; got \"%s\"", object_quote(key).text);
+    if (*seen & 1u << *axis)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
+                           "the key \"%s\" is given twice", object_quote(key).text);
+    *seen |= 1u << *axis;
+    return true;
+}
+
+static bool read_per_axis(const msgpack_object *value, const char *parameter, struct per_axis *to,
+                          struct failure *failure)
+{
+    if (!is_axis_map(value)) {
+        to->has_all = 1;
+        return read_axis_number(value, parameter, &to->all, failure);
+    }
+    unsigned seen = 0;
+    for (uint32_t i = 0; i < value->via.map.size; i++) {
+        const msgpack_object_kv *pair = &value->via.map.ptr[i];
+        enum axis axis;
+        if (!read_axis_key(&pair->key, parameter, &seen, &axis, failure))
+            return false;
+        const bool all = axis == AXIS_COUNT;
+        const struct label label = label_of(parameter, all ? "*" : axis_name(axis));
+        if (!read_axis_number(&pair->val, label.text, all ? &to->all : &to->value[axis], failure))
+            return false;
+        *(all ? &to->has_all : &to->has[axis]) = 1;
+    }
+    return true;
+}
+
+static bool read_spacing(const msgpack_object *value, struct request *request,
+                         struct failure *failure)
+{
+    struct per_axis *to = &request->parameters.spacing;
+    if (value->type != MSGPACK_OBJECT_ARRAY)
+        return read_per_axis(value, "spacing", to, failure);
+    if (value->via.array.size < 1 || value->via.array.size > AXIS_COUNT)
+        return invalid(failure, "spacing", "a list of spacings has one number for each axis of space");
+    for (uint32_t i = 0; i < value->via.array.size; i++)
+        if (!read_axis_number(&value->via.array.ptr[i], "spacing", &to->list[i], failure))
+            return false;
+    to->list_count = (uint8_t)value->via.array.size;
+    return true;
+}
+
+static bool read_diffusivity(const msgpack_object *value, struct request *request,
+                             struct failure *failure)
+{
+    return read_per_axis(value, "diffusivity", &request->parameters.diffusivity, failure);
+}
+
+static bool read_endpoint(const msgpack_object *value, struct request *request,
+                          struct failure *failure)
+{
+    bool on;
+    if (object_boolean(value, &on)) {
+        request->parameters.endpoint.has_all = 1;
+        request->parameters.endpoint.all = on;
+        return true;
+    }
+    if (!is_axis_map(value))
+        return invalid(failure, "endpoint", "endpoint must be true, false or a map of them by axis");
+    unsigned seen = 0;
+    for (uint32_t i = 0; i < value->via.map.size; i++) {
+        const msgpack_object_kv *pair = &value->via.map.ptr[i];
+        enum axis axis;
+        if (!read_axis_key(&pair->key, "endpoint", &seen, &axis, failure))
+            return false;
+        const bool all = axis == AXIS_COUNT;
+        if (!read_boolean(&pair->val, label_of("endpoint", all ? "*" : axis_name(axis)).text, &on,
+                          failure))
+            return false;
+        if (all) {
+            request->parameters.endpoint.has_all = 1;
+            request->parameters.endpoint.all = on;
+        } else {
+            request->parameters.endpoint.has[axis] = 1;
+            request->parameters.endpoint.value[axis] = on;
+        }
+    }
+    return true;
+}
+
+/* Boundaries */
+
+static bool is_one_of(const msgpack_object *object, const char *const *words)
+{
+    for (; *words; words++)
+        if (object_is(object, *words))
+            return true;
+    return false;
+}
+
+static bool read_boundary_word(const msgpack_object *word, const char *label,
+                               struct boundary *boundary, struct failure *failure)
+{
+    static const char *const later[] = {"symmetric", "mirror", "antisymmetric", "mixed",
+                                        "curvature", NULL};
+    static const char *const with_number[] = {"value", "derivative", "halo", NULL};
+    if (object_is(word, "periodic")) {
+        boundary->kind = BOUNDARY_PERIODIC;
+        return true;
+    }
+    if (object_is(word, "one-sided")) {
+        boundary->kind = BOUNDARY_ONE_SIDED;
+        return true;
+    }
+    const struct quoted quoted = object_quote(word);
+    if (object_is(word, "reflect"))
+        return invalid(failure, label,
+                       "\"reflect\" means two things, by library: say symmetric or mirror");
+    if (object_is(word, "endpoint"))
+        return invalid(failure, label, "use the parameter endpoint: true, and boundary periodic");
+    if (is_one_of(word, later))
+        return failure_set(failure, STATUS_UNSUPPORTED, label, "boundary %s is not offered yet",
+                           quoted.text);
+    if (is_one_of(word, with_number))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, label,
+                           "boundary %s needs its number: {\"%s\": number}", quoted.text,
+                           quoted.text);
+    return failure_set(failure, STATUS_INVALID_ARGUMENT, label,
+                       "no boundary is called \"%s\"; there are periodic, one-sided, value, "
+                       "derivative and halo",
+                       quoted.text);
+}
+
+static const char *const boundary_map_words[] = {"value", "derivative", "halo", "mixed", "const",
+                                                 "curvature", "at", "type", NULL};
+
+/* Is it one boundary, such as {"value": 0}, and not a map by side? */
+static bool is_boundary_map(const msgpack_object *map)
+{
+    for (uint32_t i = 0; i < map->via.map.size; i++)
+        if (is_one_of(&map->via.map.ptr[i].key, boundary_map_words))
+            return true;
+    return false;
+}
+
+/* {"value": v}, {"derivative": v} or {"halo": factor}. */
+static bool read_boundary_map(const msgpack_object *map, const char *label,
+                              struct boundary *boundary, struct failure *failure)
+{
+    static const char *const later[] = {"mixed", "const", "curvature", "at", NULL};
+    for (uint32_t i = 0; i < map->via.map.size; i++)
+        if (is_one_of(&map->via.map.ptr[i].key, later))
+            return failure_set(failure, STATUS_UNSUPPORTED, label,
+                               "boundary key \"%s\" is not offered yet",
+                               object_quote(&map->via.map.ptr[i].key).text);
+    if (map->via.map.size != 1)
+        return invalid(failure, label, "a boundary has one key: value, derivative or halo");
+    const msgpack_object_kv *pair = &map->via.map.ptr[0];
+    if (!read_axis_number(&pair->val, label, &boundary->value, failure))
+        return false;
+    if (object_is(&pair->key, "value"))
+        boundary->kind = BOUNDARY_VALUE;
+    else if (object_is(&pair->key, "halo"))
+        boundary->kind = BOUNDARY_HALO;
+    else if (object_is(&pair->key, "derivative"))
+        boundary->kind = BOUNDARY_DERIVATIVE;
+    else
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, label,
+                           "a boundary has no key \"%s\"; say value, derivative or halo",
+                           object_quote(&pair->key).text);
+    if (boundary->kind == BOUNDARY_DERIVATIVE && boundary->value == 0)
+        boundary->value = 0; /* −0 too: equal jobs are equal bytes */
+    return true;
+}
+
+static bool read_one_boundary(const msgpack_object *value, const char *label,
+                              struct boundary *boundary, struct failure *failure)
+{
+    memset(boundary, 0, sizeof *boundary);
+    if (value->type == MSGPACK_OBJECT_MAP)
+        return read_boundary_map(value, label, boundary, failure);
+    const char *bytes;
+    uint32_t length;
+    if (!object_bytes(value, &bytes, &length))
+        return invalid(failure, label, "a boundary is a word or a map such as {\"value\": 0}");
+    return read_boundary_word(value, label, boundary, failure);
+}
+
+/* A key of a map by side: "x", "x-", "x+", … or "*". *side is SIDE_COUNT for both. */
+static bool find_side(const msgpack_object *key, enum axis *axis, int *side)
+{
+    const char *bytes;
+    uint32_t length;
+    *axis = AXIS_COUNT;
+    *side = SIDE_COUNT;
+    if (find_axis(key, axis) || object_is(key, "*"))
+        return true;
+    if (!object_bytes(key, &bytes, &length) || length != 2 || bytes[0] < 'x' || bytes[0] > 'z' ||
+        (bytes[1] != '-' && bytes[1] != '+'))
+        return false;
+    *axis = (enum axis)(AXIS_X + (bytes[0] - 'x'));
+    *side = bytes[1] == '-' ? SIDE_LOW : SIDE_HIGH;
+    return true;
+}
+
+static bool read_boundary(const msgpack_object *value, struct request *request,
+                          struct failure *failure)
+{
+    if (value->type != MSGPACK_OBJECT_MAP || is_boundary_map(value)) {
+        request->parameters.boundary.has_all = 1;
+        return read_one_boundary(value, "boundary", &request->parameters.boundary.all, failure);
+    }
+    bool exact[AXIS_COUNT][SIDE_COUNT] = {{false}}; /* named by side, which goes before its axis */
+    unsigned seen = 0;
+    for (uint32_t i = 0; i < value->via.map.size; i++) {
+        const msgpack_object_kv *pair = &value->via.map.ptr[i];
+        enum axis axis;
+        int side;
+        const struct quoted key = object_quote(&pair->key);
+        if (!find_side(&pair->key, &axis, &side))
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, "boundary",
+                               "no side is called \"%s\"; there are x, x-, x+, y, y-, y+, z, z-, z+ "
+                               "and *",
+                               key.text);
+        const unsigned bit = 1u << ((unsigned)axis * (SIDE_COUNT + 1) + (unsigned)side);
+        if (seen & bit)
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, "boundary",
+                               "the key \"%s\" is given twice", key.text);
+        seen |= bit;
+        struct boundary boundary;
+        if (!read_one_boundary(&pair->val, label_of("boundary", key.text).text, &boundary, failure))
+            return false;
+        if (axis == AXIS_COUNT) {
+            request->parameters.boundary.has_all = 1;
+            request->parameters.boundary.all = boundary;
+            continue;
+        }
+        for (int s = 0; s < SIDE_COUNT; s++) {
+            if (side == s || (side == SIDE_COUNT && !exact[axis][s])) {
+                request->parameters.boundary.has[axis][s] = 1;
+                request->parameters.boundary.side[axis][s] = boundary;
+            }
+            exact[axis][s] = exact[axis][s] || side == s;
+        }
+    }
+    return true;
+}
+
+/* Which method takes which parameter: one bit a method, the operators after METHOD_OPERATOR. */
+
+#define TAKES(method) (1u << (method))
+#define TAKES_OPERATOR(id) (1u << (METHOD_OPERATOR + (id)))
+#define TAKES_OPERATORS                                                                            \
+    (TAKES_OPERATOR(OPERATOR_DERIVATIVE) | TAKES_OPERATOR(OPERATOR_LAPLACIAN) |                    \
+     TAKES_OPERATOR(OPERATOR_DIFFUSION))
+
+static const struct parameter {
+    const char *name;
+    unsigned methods;
+    unsigned required; /* by these of them */
+    parameter_reader *read;
+} parameters[] = {
+    {"f", TAKES_OPERATORS | TAKES(METHOD_PUT), TAKES_OPERATORS | TAKES(METHOD_PUT), read_f},
+    {"field", TAKES(METHOD_GET) | TAKES(METHOD_FREE), TAKES(METHOD_GET) | TAKES(METHOD_FREE),
+     read_field},
+    {"out", TAKES_OPERATORS, 0, read_out},
+    {"progress", TAKES_OPERATORS, 0, read_progress},
+    {"accuracy", TAKES_OPERATORS, 0, read_accuracy},
+    {"spacing", TAKES_OPERATORS, 0, read_spacing},
+    {"boundary", TAKES_OPERATORS, 0, read_boundary},
+    {"endpoint", TAKES_OPERATORS, 0, read_endpoint},
+    {"batch", TAKES_OPERATORS, 0, read_batch},
+    {"axis", TAKES_OPERATOR(OPERATOR_DERIVATIVE), 0, read_axis},
+    {"order", TAKES_OPERATOR(OPERATOR_DERIVATIVE), 0, read_order},
+    {"steps", TAKES_OPERATOR(OPERATOR_DIFFUSION), 0, read_steps},
+    {"dt", TAKES_OPERATOR(OPERATOR_DIFFUSION), 0, read_dt},
+    {"cfl", TAKES_OPERATOR(OPERATOR_DIFFUSION), 0, read_cfl},
+    {"diffusivity", TAKES_OPERATOR(OPERATOR_DIFFUSION), 0, read_diffusivity},
+    {"allow_unstable", TAKES_OPERATOR(OPERATOR_DIFFUSION), 0, read_allow_unstable},
+};
+#define PARAMETER_COUNT (sizeof parameters / sizeof *parameters)
+
+static unsigned method_bit(const struct request *request)
+{
+    return request->method == METHOD_OPERATOR ? TAKES_OPERATOR(request->parameters.operator_id)
+                                              : TAKES(request->method);
+}
+
+static bool read_parameters(const msgpack_object *map, struct request *request,
+                            struct failure *failure)
+{
+    const unsigned bit = method_bit(request);
+    const uint32_t count = map ? map->via.map.size : 0;
+    unsigned seen = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const msgpack_object_kv *pair = &map->via.map.ptr[i];
+        size_t p = 0;
+        while (p < PARAMETER_COUNT && !object_is(&pair->key, parameters[p].name))
+            p++;
+        const struct quoted key = object_quote(&pair->key);
+        if (p == PARAMETER_COUNT || !(parameters[p].methods & bit))
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, key.text,
+                               "%s has no parameter \"%s\"", request->method_name, key.text);
+        if (seen & 1u << p)
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, key.text, "%s is given twice",
+                               key.text);
+        seen |= 1u << p;
+        if (!parameters[p].read(&pair->val, request, failure))
+            return false;
+    }
+    for (size_t p = 0; p < PARAMETER_COUNT; p++)
+        if ((parameters[p].required & bit) && !(seen & 1u << p))
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, parameters[p].name,
+                               "%s needs the parameter %s", request->method_name,
+                               parameters[p].name);
+    return true;
+}
+
+static bool find_method(const msgpack_object *name, struct request *request,
+                        struct failure *failure)
+{
+    static const struct {
+        const char *name;
+        enum method method;
+    } methods[] = {
+#define METHOD_ROW(enumerator, name) {name, enumerator},
+        METHOD_LIST(METHOD_ROW)
+#undef METHOD_ROW
+    };
+    static const char *const later[] = {"gradient", "divergence", "curl",
+                                        "stencil",  "chain",      "register",
+                                        "unregister", "cancel",   "metrics", NULL};
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        if (object_is(name, methods[i].name)) {
+            request->method = methods[i].method;
+            return true;
+        }
+    for (int i = 0; i < OPERATOR_COUNT; i++)
+        if (object_is(name, operator_name((enum operator_id)i))) {
+            request->method = METHOD_OPERATOR;
+            request->parameters.operator_id = (enum operator_id)i;
+            return true;
+        }
+    if (is_one_of(name, later))
+        return failure_set(failure, STATUS_UNSUPPORTED, NULL, "%s is not offered yet",
+                           request->method_name);
+    return failure_set(failure, STATUS_UNKNOWN_METHOD, NULL, "no method is called \"%s\"",
+                       object_quote(name).text);
+}
+
+static void set_defaults(struct request *request)
+{
+    memset(request, 0, sizeof *request);
+    request->method = METHOD_COUNT;
+    request->out = OUT_INLINE;
+    request->parameters.order = 1;
+    request->parameters.accuracy = 8;
+    request->parameters.steps = 1;
+}
+
+static bool malformed(struct failure *failure, const char *text)
+{
+    return failure_set(failure, STATUS_PROTOCOL, NULL, "%s", text);
+}
+
+bool request_decode(const msgpack_object *object, struct request *request, bool *has_msgid,
+                    struct failure *failure)
+{
+    set_defaults(request);
+    *has_msgid = false;
+    if (object->type != MSGPACK_OBJECT_ARRAY || object->via.array.size < 1)
+        return malformed(failure, "a message is [0, msgid, method, [params]]");
+    const msgpack_object *const items = object->via.array.ptr;
+    const uint32_t count = object->via.array.size;
+    uint64_t type;
+    if (items[0].type != MSGPACK_OBJECT_POSITIVE_INTEGER ||
+        ((type = items[0].via.u64) != TYPE_REQUEST && type != TYPE_NOTIFICATION))
+        return malformed(failure, "a message's type must be 0 (request) or 2 (notification)");
+    if (type == TYPE_NOTIFICATION) {
+        request->is_notification = true;
+        return true;
+    }
+    if (count < 2 || items[1].type != MSGPACK_OBJECT_POSITIVE_INTEGER)
+        return malformed(failure, "a request's msgid must be an unsigned integer");
+    request->msgid = items[1].via.u64;
+    *has_msgid = true;
+    if (count != 4)
+        return malformed(failure, "a request is [0, msgid, method, [params]]");
+    const char *name;
+    uint32_t length;
+    if (!object_bytes(&items[2], &name, &length))
+        return malformed(failure, "a request's method must be a string");
+    const struct quoted quoted = object_quote(&items[2]);
+    snprintf(request->method_name, sizeof request->method_name, "%.*s", LIMIT_METHOD_BYTES,
+             quoted.text);
+    if (!find_method(&items[2], request, failure))
+        return false;
+    if (items[3].type != MSGPACK_OBJECT_ARRAY)
+        return malformed(failure, "a request's params must be a list of one map");
+    const uint32_t given = items[3].via.array.size;
+    const msgpack_object *map = given == 1 ? &items[3].via.array.ptr[0] : NULL;
+    if (map && map->type == MSGPACK_OBJECT_NIL)
+        map = NULL;
+    if (given > 1 || (map && map->type != MSGPACK_OBJECT_MAP))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL,
+                           "params must be one map of named parameters: [{\"name\": value, …}]");
+    return read_parameters(map, request, failure);
+}
+
+/* From parameters and the input's type to a job */
+
+/* How many leading axes are a batch. */
+static bool resolve_batch(const struct request *request, const struct array_type *type,
+                          uint32_t *lead, struct failure *failure)
+{
+    const uint32_t batch = request->parameters.batch;
+    if (batch == 0) {
+        *lead = type->dimensions > AXIS_COUNT ? type->dimensions - AXIS_COUNT : 0;
+        return true;
+    }
+    if (batch >= type->dimensions || type->dimensions - batch > AXIS_COUNT)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "batch",
+                           "batch %" PRIu32 " must leave 1 to 3 of the array's %" PRIu32
+                           " axes for space",
+                           batch, type->dimensions);
+    *lead = batch;
+    return true;
+}
+
+static bool resolve_axis(const struct request *request, const struct array_type *type,
+                         struct job *job, struct failure *failure)
+{
+    const int64_t dimensions = type->dimensions;
+    if (!request->parameters.has_axis) {
+        if (job->axes > 1)
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, "axis",
+                               "derivative needs the parameter axis for an array of %d axes of "
+                               "space",
+                               job->axes);
+        job->axis = AXIS_X;
+        return true;
+    }
+    if (!request->parameters.axis_is_number) {
+        job->axis = (uint8_t)request->parameters.axis;
+        if (job->axis >= job->axes)
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, "axis",
+                               "the array has %d axes of space; none is %s", job->axes,
+                               axis_name(request->parameters.axis));
+        return true;
+    }
+    int64_t number = request->parameters.axis_number;
+    if (number < -dimensions || number >= dimensions)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "axis",
+                           "axis %" PRId64 " is out of range for an array of %" PRId64
+                           " dimensions",
+                           number, dimensions);
+    if (number < 0)
+        number += dimensions;
+    if (dimensions - 1 - number >= job->axes)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "axis",
+                           "axis %" PRId64 " is part of the batch, not of space", number);
+    job->axis = (uint8_t)(dimensions - 1 - number);
+    return true;
+}
+
+/* A map must not name an axis that the array does not have: it would silently do nothing. */
+static bool check_axis_exists(const struct job *job, const char *parameter, int axis,
+                              struct failure *failure)
+{
+    if (axis < job->axes)
+        return true;
+    return failure_set(failure, STATUS_INVALID_ARGUMENT,
+                       label_of(parameter, axis_name((enum axis)axis)).text,
+                       "the array has %d axes of space; none is %s", job->axes,
+                       axis_name((enum axis)axis));
+}
+
+static bool resolve_per_axis(const struct per_axis *from, const char *parameter,
+                             const struct job *job, double standard, double to[AXIS_COUNT],
+                             struct failure *failure)
+{
+    if (from->list_count > 0 && from->list_count != job->axes)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
+                           "%d numbers are given for %d axes of space", from->list_count, job->axes);
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        if (from->has[a] && !check_axis_exists(job, parameter, a, failure))
+            return false;
+        if (a >= job->axes)
+            continue;
+        if (from->list_count > 0)
+            to[a] = from->list[job->axes - 1 - a]; /* in the order of shape: x is the last */
+        else if (from->has[a])
+            to[a] = from->value[a];
+        else
+            to[a] = from->has_all ? from->all : standard;
+    }
+    return true;
+}
+
+static bool resolve_boundaries(const struct request *request, struct job *job,
+                               struct failure *failure)
+{
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        for (int side = 0; side < SIDE_COUNT; side++) {
+            const bool has = request->parameters.boundary.has[a][side];
+            if (has && !check_axis_exists(job, "boundary", a, failure))
+                return false;
+            if (has)
+                job->boundary[a][side] = request->parameters.boundary.side[a][side];
+            else if (request->parameters.boundary.has_all && a < job->axes)
+                job->boundary[a][side] = request->parameters.boundary.all;
+        }
+        const bool has = request->parameters.endpoint.has[a];
+        if (has && !check_axis_exists(job, "endpoint", a, failure))
+            return false;
+        const bool endpoint =
+            has ? request->parameters.endpoint.value[a]
+                : request->parameters.endpoint.has_all && request->parameters.endpoint.all;
+        if (!endpoint || a >= job->axes)
+            continue;
+        struct boundary *sides = job->boundary[a];
+        if (sides[SIDE_LOW].kind != BOUNDARY_PERIODIC || sides[SIDE_HIGH].kind != BOUNDARY_PERIODIC)
+            return failure_set(failure, STATUS_INVALID_ARGUMENT,
+                               label_of("endpoint", axis_name((enum axis)a)).text,
+                               "endpoint is for periodic axes, and %s is not",
+                               axis_name((enum axis)a));
+        sides[SIDE_LOW].kind = sides[SIDE_HIGH].kind = BOUNDARY_ENDPOINT;
+    }
+    return true;
+}
+
+static bool resolve_time_step(const struct request *request, struct job *job,
+                              struct failure *failure)
+{
+    if (request->parameters.has_dt == request->parameters.has_cfl)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "dt",
+                           "diffusion needs exactly one of dt and cfl; got %s",
+                           request->parameters.has_dt ? "both" : "none");
+    job->dt = request->parameters.dt;
+    if (request->parameters.has_dt)
+        return true;
+    const double cfl = request->parameters.cfl;
+    if (!(cfl > 0) || !isfinite(cfl))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "cfl",
+                           "cfl must be a finite number above 0; got %g", cfl);
+    if (!job->allow_unstable && cfl > 1)
+        return failure_set_limit(failure, STATUS_UNSTABLE, "cfl", cfl, 1,
+                                 "cfl is %.9g; steps are stable up to 1 (allow_unstable takes it "
+                                 "all the same)",
+                                 cfl);
+    bool flows = false;
+    for (int a = 0; a < job->axes; a++)
+        flows = flows || job->diffusivity[a] != 0;
+    if (!flows)
+        return invalid(failure, "cfl",
+                       "no time step follows from cfl where every diffusivity is 0; give dt");
+    job->dt = cfl * job_dt_max(job);
+    return true;
+}
+
+/* What does not matter to a derivative is made the same, so that equal jobs are equal bytes. */
+static void normalise_other_axes(struct job *job)
+{
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        if (a == job->axis)
+            continue;
+        job->spacing[a] = 1;
+        memset(job->boundary[a], 0, sizeof job->boundary[a]);
+    }
+}
+
+bool request_finish_job(const struct request *request, const struct array_type *type,
+                        double max_work, struct job *job, struct failure *failure)
+{
+    uint32_t lead;
+    job_init(job);
+    if (type->dimensions < 1 || type->dimensions > LIMIT_DIMENSIONS)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "f",
+                           "an array has 1 to %d dimensions; got %" PRIu32, LIMIT_DIMENSIONS,
+                           type->dimensions);
+    if (!resolve_batch(request, type, &lead, failure))
+        return false;
+    const enum operator_id operator_id = request->parameters.operator_id;
+    const bool diffusion = operator_id == OPERATOR_DIFFUSION;
+    job->operator_id = (uint8_t)operator_id;
+    job->dtype = (uint8_t)type->dtype;
+    job->axes = (uint8_t)(type->dimensions - lead);
+    job->accuracy = (uint8_t)request->parameters.accuracy;
+    job->order = operator_id == OPERATOR_DERIVATIVE ? (uint8_t)request->parameters.order : 2;
+    job->allow_unstable = diffusion && request->parameters.allow_unstable;
+    job->steps = diffusion ? request->parameters.steps : 1;
+    for (int a = 0; a < job->axes; a++)
+        job->n[a] = type->shape[type->dimensions - 1 - (uint32_t)a];
+    for (uint32_t i = 0; i < lead; i++)
+        if (__builtin_mul_overflow(job->batch, type->shape[i], &job->batch))
+            job->batch = UINT64_MAX; /* job_check() refuses it */
+
+    if (operator_id == OPERATOR_DERIVATIVE && !resolve_axis(request, type, job, failure))
+        return false;
+    if (!resolve_per_axis(&request->parameters.spacing, "spacing", job, 1, job->spacing, failure) ||
+        !resolve_boundaries(request, job, failure))
+        return false;
+    if (diffusion) {
+        if (!resolve_per_axis(&request->parameters.diffusivity, "diffusivity", job, 1,
+                              job->diffusivity, failure))
+            return false;
+        for (int a = 0; a < AXIS_COUNT; a++)
+            job->diffusivity[a] += 0.0; /* −0 becomes 0: equal jobs are equal bytes */
+        if (!resolve_time_step(request, job, failure))
+            return false;
+    }
+    if (!job_check(job, max_work, failure))
+        return false;
+    if (operator_id == OPERATOR_DERIVATIVE)
+        normalise_other_axes(job);
+    return true;
+}
