@@ -71,7 +71,8 @@ static bool read_dtype(const msgpack_object *object, const char *parameter, enum
     const char letter = length == 3 ? bytes[1] : '\0';
     if (letter == 'i' || letter == 'u' || letter == 'b')
         return failure_set(failure, STATUS_UNSUPPORTED, parameter,
-                           "integer type %s is not taken; convert to float32 or float64", name.text);
+                           "integer type %s is not taken; convert to float32 or float64",
+                           name.text);
     if (letter == 'c')
         return failure_set(failure, STATUS_UNSUPPORTED, parameter,
                            "complex type %s is not taken; send the real and imaginary parts",
@@ -167,7 +168,8 @@ static bool read_data(const msgpack_object *data, const char *parameter, struct 
         for (uint32_t i = 0; i < data->via.array.size; i++) {
             uint32_t number;
             if (!read_payload(&data->via.array.ptr[i], &number))
-                return invalid(failure, parameter, "the array's data must be a bin or a list of bins");
+                return invalid(failure, parameter,
+                               "the array's data must be a bin or a list of bins");
             if (i == 0)
                 array->payload_first = number;
         }
@@ -186,7 +188,8 @@ static bool read_data(const msgpack_object *data, const char *parameter, struct 
     return true;
 }
 
-/* {"field": id}. A reply's map may come back as it is: the shape and type beside the id are not read. */
+/* {"field": id}. A reply's map may come back as it is: the shape and type beside the id are not
+ * read. */
 static bool read_field(const msgpack_object *object, const char *parameter, uint64_t *field,
                        struct failure *failure)
 {

@@ -29,8 +29,8 @@ const char *axis_name(enum axis axis)
 static const char *boundary_name(uint64_t kind)
 {
     static const char *const names[BOUNDARY_KINDS] = {
-        [BOUNDARY_PERIODIC] = "periodic",   [BOUNDARY_ENDPOINT] = "endpoint",
-        [BOUNDARY_ONE_SIDED] = "one-sided", [BOUNDARY_VALUE] = "value",
+        [BOUNDARY_PERIODIC] = "periodic",     [BOUNDARY_ENDPOINT] = "endpoint",
+        [BOUNDARY_ONE_SIDED] = "one-sided",   [BOUNDARY_VALUE] = "value",
         [BOUNDARY_DERIVATIVE] = "derivative", [BOUNDARY_HALO] = "halo",
     };
     return kind < BOUNDARY_KINDS ? names[kind] : "?";
@@ -273,8 +273,7 @@ static bool check_axis(const struct job *job, int axis, struct failure *failure)
     if (axis >= job->axes && (job->boundary[axis][SIDE_LOW].kind != BOUNDARY_PERIODIC ||
                               job->boundary[axis][SIDE_HIGH].kind != BOUNDARY_PERIODIC))
         return failure_set(failure, STATUS_INVALID_ARGUMENT, axis_label("boundary", axis).text,
-                           "axis %s is not used and must be periodic",
-                           axis_name((enum axis)axis));
+                           "axis %s is not used and must be periodic", axis_name((enum axis)axis));
     return check_boundaries(job, axis, failure);
 }
 
@@ -286,13 +285,13 @@ static bool check_steps(const struct job *job, double max_work, struct failure *
     if (!diffusion && job->steps != 1)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "steps", "%s has no steps",
                            operator_name((enum operator_id)job->operator_id));
-    /* In double: exact enough for a limit, and nothing can overflow. 2^63 keeps the passes, steps + 1
-     * at most, in their type whatever max_work is. */
+    /* In double: exact enough for a limit, and nothing can overflow. 2^63 keeps the passes, steps +
+     * 1 at most, in their type whatever max_work is. */
     const double work = (double)job_points(job) * (double)job->steps;
     if (!(work <= max_work) || job->steps > INT64_MAX)
-        return failure_set_limit(failure, STATUS_TOO_LARGE, diffusion ? "steps" : "f", work, max_work,
-                                 "points times steps is %.6g; at most %.6g are taken in one job", work,
-                                 max_work);
+        return failure_set_limit(
+            failure, STATUS_TOO_LARGE, diffusion ? "steps" : "f", work, max_work,
+            "points times steps is %.6g; at most %.6g are taken in one job", work, max_work);
     return true;
 }
 
@@ -303,10 +302,11 @@ static bool check_time_step(const struct job *job, struct failure *failure)
                            "dt must be a finite number above 0; got %g", job->dt);
     const double dt_max = job_dt_max(job);
     if (!job->allow_unstable && !(job->dt <= dt_max * (1 + STABILITY_SLACK)))
-        return failure_set_limit(failure, STATUS_UNSTABLE, "dt", job->dt, dt_max,
-                                 "dt is %.9g; the largest stable step is %.9g (allow_unstable takes "
-                                 "it all the same)",
-                                 job->dt, dt_max);
+        return failure_set_limit(
+            failure, STATUS_UNSTABLE, "dt", job->dt, dt_max,
+            "dt is %.9g; the largest stable step is %.9g (allow_unstable takes "
+            "it all the same)",
+            job->dt, dt_max);
     return true;
 }
 

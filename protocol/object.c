@@ -149,7 +149,8 @@ bool object_real(const msgpack_object *object, double *value)
     return true;
 }
 
-/* A whole number, where a float is one: up to 2^53, beyond which a float no longer names one number. */
+/* A whole number, where a float is one: up to 2^53, beyond which a float no longer names one
+ * number. */
 static bool number_read_whole(const msgpack_object *object, struct number *number)
 {
     if (!number_read(object, number))

@@ -108,6 +108,6 @@ void reply_read_failure(const msgpack_object *object, struct failure *failure)
     read_text(object_find(object, "message"), failure->message, sizeof failure->message);
     read_text(object_find(object, "parameter"), failure->parameter, sizeof failure->parameter);
     const msgpack_object *need = object_find(object, "need"), *limit = object_find(object, "limit");
-    failure->has_need = need && limit && object_real(need, &failure->need) &&
-                        object_real(limit, &failure->limit);
+    failure->has_need =
+        need && limit && object_real(need, &failure->need) && object_real(limit, &failure->limit);
 }

@@ -17,7 +17,7 @@ static bool invalid(struct failure *failure, const char *parameter, const char *
 
 /* "spacing x": a parameter and the key inside it that is at fault. */
 struct label {
-    char text[sizeof((struct failure *)0)->parameter];
+    char text[64];
 };
 
 static struct label label_of(const char *parameter, const char *key)
@@ -178,8 +178,8 @@ static bool is_axis_map(const msgpack_object *value)
            !object_find(value, "field") && !object_find(value, "region");
 }
 
-/* The key of a map by axis: 0 … 2 an axis, AXIS_COUNT the rest ("*"). Refuses what is none, and a key
- * that is in `seen` already. */
+/* The key of a map by axis: 0 … 2 an axis, AXIS_COUNT the rest ("*"). Refuses what is none, and a
+ * key that is in `seen` already. */
 static bool read_axis_key(const msgpack_object *key, const char *parameter, unsigned *seen,
                           enum axis *axis, struct failure *failure)
 {
@@ -223,7 +223,8 @@ static bool read_spacing(const msgpack_object *value, struct request *request,
     if (value->type != MSGPACK_OBJECT_ARRAY)
         return read_per_axis(value, "spacing", to, failure);
     if (value->via.array.size < 1 || value->via.array.size > AXIS_COUNT)
-        return invalid(failure, "spacing", "a list of spacings has one number for each axis of space");
+        return invalid(failure, "spacing",
+                       "a list of spacings has one number for each axis of space");
     for (uint32_t i = 0; i < value->via.array.size; i++)
         if (!read_axis_number(&value->via.array.ptr[i], "spacing", &to->list[i], failure))
             return false;
@@ -247,7 +248,8 @@ static bool read_endpoint(const msgpack_object *value, struct request *request,
         return true;
     }
     if (!is_axis_map(value))
-        return invalid(failure, "endpoint", "endpoint must be true, false or a map of them by axis");
+        return invalid(failure, "endpoint",
+                       "endpoint must be true, false or a map of them by axis");
     unsigned seen = 0;
     for (uint32_t i = 0; i < value->via.map.size; i++) {
         const msgpack_object_kv *pair = &value->via.map.ptr[i];
@@ -282,8 +284,8 @@ static bool is_one_of(const msgpack_object *object, const char *const *words)
 static bool read_boundary_word(const msgpack_object *word, const char *label,
                                struct boundary *boundary, struct failure *failure)
 {
-    static const char *const later[] = {"symmetric", "mirror", "antisymmetric", "mixed",
-                                        "curvature", NULL};
+    static const char *const later[] = {"symmetric", "mirror",    "antisymmetric",
+                                        "mixed",     "curvature", NULL};
     static const char *const with_number[] = {"value", "derivative", "halo", NULL};
     if (object_is(word, "periodic")) {
         boundary->kind = BOUNDARY_PERIODIC;
@@ -312,8 +314,8 @@ static bool read_boundary_word(const msgpack_object *word, const char *label,
                        quoted.text);
 }
 
-static const char *const boundary_map_words[] = {"value", "derivative", "halo", "mixed", "const",
-                                                 "curvature", "at", "type", NULL};
+static const char *const boundary_map_words[] = {
+    "value", "derivative", "halo", "mixed", "const", "curvature", "at", "type", NULL};
 
 /* Is it one boundary, such as {"value": 0}, and not a map by side? */
 static bool is_boundary_map(const msgpack_object *map)
@@ -399,10 +401,11 @@ static bool read_boundary(const msgpack_object *value, struct request *request,
         int side;
         const struct quoted key = object_quote(&pair->key);
         if (!find_side(&pair->key, &axis, &side))
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, "boundary",
-                               "no side is called \"%s\"; there are x, x-, x+, y, y-, y+, z, z-, z+ "
-                               "and *",
-                               key.text);
+            return failure_set(
+                failure, STATUS_INVALID_ARGUMENT, "boundary",
+                "no side is called \"%s\"; there are x, x-, x+, y, y-, y+, z, z-, z+ "
+                "and *",
+                key.text);
         const unsigned bit = 1u << ((unsigned)axis * (SIDE_COUNT + 1) + (unsigned)side);
         if (seen & bit)
             return failure_set(failure, STATUS_INVALID_ARGUMENT, "boundary",
@@ -508,9 +511,8 @@ static bool find_method(const msgpack_object *name, struct request *request,
         METHOD_LIST(METHOD_ROW)
 #undef METHOD_ROW
     };
-    static const char *const later[] = {"gradient", "divergence", "curl",
-                                        "stencil",  "chain",      "register",
-                                        "unregister", "cancel",   "metrics", NULL};
+    static const char *const later[] = {"gradient", "divergence", "curl",   "stencil", "chain",
+                                        "register", "unregister", "cancel", "metrics", NULL};
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
         if (object_is(name, methods[i].name)) {
             request->method = methods[i].method;
@@ -650,10 +652,9 @@ static bool check_axis_exists(const struct job *job, const char *parameter, int 
 {
     if (axis < job->axes)
         return true;
-    return failure_set(failure, STATUS_INVALID_ARGUMENT,
-                       label_of(parameter, axis_name((enum axis)axis)).text,
-                       "the array has %d axes of space; none is %s", job->axes,
-                       axis_name((enum axis)axis));
+    return failure_set(
+        failure, STATUS_INVALID_ARGUMENT, label_of(parameter, axis_name((enum axis)axis)).text,
+        "the array has %d axes of space; none is %s", job->axes, axis_name((enum axis)axis));
 }
 
 static bool resolve_per_axis(const struct per_axis *from, const char *parameter,
@@ -662,7 +663,8 @@ static bool resolve_per_axis(const struct per_axis *from, const char *parameter,
 {
     if (from->list_count > 0 && from->list_count != job->axes)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
-                           "%d numbers are given for %d axes of space", from->list_count, job->axes);
+                           "%d numbers are given for %d axes of space", from->list_count,
+                           job->axes);
     for (int a = 0; a < AXIS_COUNT; a++) {
         if (from->has[a] && !check_axis_exists(job, parameter, a, failure))
             return false;
@@ -753,7 +755,7 @@ static void normalise_other_axes(struct job *job)
 bool request_finish_job(const struct request *request, const struct array_type *type,
                         double max_work, struct job *job, struct failure *failure)
 {
-    uint32_t lead;
+    uint32_t lead = 0;
     job_init(job);
     if (type->dimensions < 1 || type->dimensions > LIMIT_DIMENSIONS)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "f",

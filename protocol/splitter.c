@@ -1,7 +1,7 @@
 /* Happy path: header → (small) its bytes are copied → object complete → … → message complete.
  *             header → (payload) event → payload_done until nothing is due → object complete → …
- * What can fail is in the headers alone, and every failure is final: once a header is refused nobody
- * knows where the next message begins. */
+ * What can fail is in the headers alone, and every failure is final: once a header is refused
+ * nobody knows where the next message begins. */
 #include "protocol/splitter.h"
 
 #include <stdlib.h>
@@ -203,9 +203,8 @@ static enum splitter_event begin_object(struct splitter *s, const struct header 
         return fail(s, "a message has more than 4096 elements");
     if (!has_room(s, s->header_bytes))
         return fail(s, "a message is over 64 KiB beside its payloads");
-    const uint64_t count = header->bytes == 1
-                               ? header->fixed
-                               : big_endian(s->header + 1, header->bytes - 1);
+    const uint64_t count =
+        header->bytes == 1 ? header->fixed : big_endian(s->header + 1, header->bytes - 1);
     if (header->kind == KIND_BYTES)
         return begin_bytes(s, count);
     if (header->kind == KIND_ARRAY || header->kind == KIND_MAP)
