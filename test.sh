@@ -1,0 +1,77 @@
+#!/bin/bash
+# Installs what is missing, builds, and runs every test of the release build; ctest's summary comes last.
+#   --format        check the formatting first
+#   --sanitizers    also the tests under ASan + UBSan, and under TSan
+#   --fuzz SECONDS  also that long of fuzzing, in all
+#   --no-install    install nothing
+set -euo pipefail
+cd "$(dirname "$0")"
+. .ci/packages.sh
+
+install=yes format=no sanitizers=no fuzz_seconds=0
+while [ $# -gt 0 ]; do
+    case "$1" in
+    --format) format=yes ;;
+    --sanitizers) sanitizers=yes ;;
+    --fuzz) fuzz_seconds="${2:?--fuzz needs a number of seconds}"; shift ;;
+    --no-install) install=no ;;
+    -h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "$0: unknown option $1 (see --help)" >&2; exit 2 ;;
+    esac
+    shift
+done
+
+if [ "$install" = yes ]; then
+    # shellcheck disable=SC2086
+    install_packages $product_packages $test_packages
+fi
+
+jobs=$(nproc)
+venv=build/venv
+
+if ! cmp -s tests/requirements.txt "$venv/requirements.txt"; then
+    echo "Python packages for the tests (tests/requirements.txt)"
+    python3 -m venv "$venv"
+    "$venv/bin/pip" install --quiet --disable-pip-version-check -r tests/requirements.txt
+    cp tests/requirements.txt "$venv/requirements.txt"
+fi
+
+if [ "$format" = yes ]; then
+    echo "== format"
+    find protocol gpu server client tests bench -name '*.[ch]' -o -name '*.cu' |
+        xargs clang-format-14 --dry-run -Werror
+fi
+
+# build PRESET [cmake options]
+build() {
+    local preset="$1"
+    shift
+    echo "== $preset: build"
+    cmake --preset "$preset" --log-level=STATUS "$@" >"build/$preset.log" 2>&1 ||
+        { cat "build/$preset.log"; return 1; }
+    grep -E 'nvcc' "build/$preset.log" || true
+    cmake --build --preset "$preset" -j "$jobs"
+}
+
+mkdir -p build
+if [ "$sanitizers" = yes ]; then
+    build asan
+    echo "== asan: test"
+    ctest --preset asan -j "$jobs"
+    build tsan
+    echo "== tsan: test"
+    # TSan's shadow has no place for the addresses that kernels with much randomisation hand out.
+    same_addresses="setarch $(uname -m) -R"
+    $same_addresses true 2>/dev/null || same_addresses=""
+    $same_addresses ctest --preset tsan -j "$jobs"
+fi
+
+if [ "$fuzz_seconds" -gt 0 ]; then
+    build fuzz -DFDSERVER_FUZZ_SECONDS="$fuzz_seconds"
+    echo "== fuzz: $fuzz_seconds s"
+    ctest --preset fuzz
+fi
+
+build release
+echo "== release: test"
+ctest --preset release -j "$jobs"

@@ -1,0 +1,434 @@
+"""A real daemon and a client of nothing but msgpack and msgpack_numpy, for tests of the service.
+
+FDSERVER_BUILD names the build folder, FDSERVER_TEST_DEVICE the device (default: host).
+"""
+
+import contextlib
+import functools
+import os
+import pathlib
+import pickle
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+import msgpack
+import msgpack_numpy
+import numpy
+import pytest
+
+BUILD = pathlib.Path(os.environ.get("FDSERVER_BUILD", "build/release")).resolve()
+DEVICE = os.environ.get("FDSERVER_TEST_DEVICE", "host")
+PATIENCE_S = 120  # until something that must happen counts as not happening; no test measures time
+
+MiB = 1 << 20
+
+# What a sanitizer writes when it has found something.
+SANITIZER = re.compile(r"(Address|Leak|Thread|Memory|UndefinedBehavior)Sanitizer|runtime error:")
+
+
+def binary(name):
+    """The path of a built program."""
+    for folder in ("", "bin", "server", "gpu", "client"):
+        path = BUILD / folder / name
+        if path.is_file():
+            return str(path)
+    pytest.fail(f"no {name} in {BUILD}: set FDSERVER_BUILD to the build folder")
+
+
+@functools.cache
+def sanitized():
+    """The sanitizers of the build: "address,undefined", "thread" or ""."""
+    cache = (BUILD / "CMakeCache.txt").read_text()
+    return re.search(r"^FDSERVER_SANITIZE:\w+=(.*)$", cache, re.M).group(1)
+
+
+def eventually(condition, what):
+    """Wait until condition() is true; what it must be, for the failure's message."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            pytest.fail(f"never came to be: {what}")
+        time.sleep(0.01)
+
+
+class FdError(Exception):
+    """A request that was answered with an error."""
+
+    def __init__(self, error):
+        super().__init__(f"{error.get('code')}: {error.get('message')}")
+        self.code = error["code"]
+        self.message = error["message"]
+        self.retryable = error["retryable"]
+        self.parameter = error.get("parameter")
+        self.need = error.get("need")
+        self.limit = error.get("limit")
+
+
+class Client:
+    """One connection. call() waits for its reply; send() and recv() let any number be under way."""
+
+    def __init__(self, path, timeout=PATIENCE_S):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(timeout)
+        self.socket.connect(path)
+        self.unpacker = msgpack.Unpacker(max_buffer_size=0, object_hook=msgpack_numpy.decode,
+                                         strict_map_key=False)
+        self.next_msgid = 0
+        self.replies = {}  # by msgid: those that came while another was awaited
+        self.notifications = []
+
+    def close(self):
+        self.socket.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def send_bytes(self, data):
+        self.socket.sendall(data)
+
+    def send(self, method, **params):
+        """Send a request; its msgid."""
+        msgid = self.next_msgid
+        self.next_msgid += 1
+        self.send_bytes(request_bytes(msgid, method, params))
+        return msgid
+
+    def receive_message(self):
+        """The next message as it is; EOFError where the server has closed."""
+        while True:
+            try:
+                return next(self.unpacker)
+            except StopIteration:
+                pass
+            data = self.socket.recv(MiB)
+            if not data:
+                raise EOFError
+            self.unpacker.feed(data)
+
+    def recv_any(self):
+        """The next reply of any request: (msgid, error or None, result)."""
+        if self.replies:
+            return self.replies.pop(next(iter(self.replies)))
+        while True:
+            message = self.receive_message()
+            if message[0] == 2:
+                self.notifications.append((message[1], message[2][0]))
+                continue
+            kind, msgid, error, result = message
+            assert kind == 1
+            return msgid, FdError(error) if error is not None else None, result
+
+    def outcome(self, msgid):
+        """(error or None, result) of one request."""
+        while msgid not in self.replies:
+            pending, self.replies = self.replies, {}
+            reply = self.recv_any()
+            self.replies = pending
+            assert reply[0] not in self.replies, "two replies to one request"
+            self.replies[reply[0]] = reply
+        return self.replies.pop(msgid)[1:]
+
+    def recv(self, msgid):
+        """The result of one request; raises its FdError."""
+        error, result = self.outcome(msgid)
+        if error:
+            raise error
+        return result
+
+    def call(self, method, **params):
+        return self.recv(self.send(method, **params))
+
+    def out(self, method, **params):
+        """The array, or the description of the field, that an operator or get gives."""
+        return self.call(method, **params)["out"]
+
+    def put(self, array):
+        return self.call("put", f=array)["field"]
+
+    def get(self, field):
+        return self.out("get", field=field)
+
+    def free(self, *fields):
+        for field in fields:
+            assert self.call("free", field=field) == {}
+
+    def closed_by_server(self):
+        """Read to the end of the stream; the messages that came before it."""
+        messages = []
+        with contextlib.suppress(EOFError, ConnectionResetError):
+            while True:
+                messages.append(self.receive_message())
+        return messages
+
+
+def request_bytes(msgid, method, params):
+    """A request as any Python process with msgpack and msgpack_numpy writes it."""
+    return msgpack.packb([0, msgid, method, [params]], default=msgpack_numpy.encode)
+
+
+def array_header(dtype, shape, data_header):
+    """An ARRAY up to its bytes, for uploads that are made by hand."""
+    packer = msgpack.Packer()
+    return b"".join([
+        packer.pack_map_header(5), packer.pack(b"nd"), packer.pack(True),
+        packer.pack(b"type"), packer.pack(dtype), packer.pack(b"kind"), packer.pack(b""),
+        packer.pack(b"shape"), packer.pack(list(shape)), packer.pack(b"data"), data_header])
+
+
+def bin_header(size):
+    return b"\xc6" + size.to_bytes(4, "big")
+
+
+def upload_begin(msgid, method, shape, dtype="<f4", **params):
+    """A request whose last parameter is an inline array f, up to the array's first byte."""
+    packer = msgpack.Packer()
+    size = numpy.dtype(dtype).itemsize
+    for n in shape:
+        size *= n
+    parts = [packer.pack_array_header(4), packer.pack(0), packer.pack(msgid), packer.pack(method),
+             packer.pack_array_header(1), packer.pack_map_header(len(params) + 1)]
+    for name, value in params.items():
+        parts += [packer.pack(name), packer.pack(value)]
+    return b"".join(parts + [packer.pack("f"), array_header(dtype, shape, bin_header(size))])
+
+
+class Daemon:
+    """fdserver on a socket of its own, and its log."""
+
+    def __init__(self, *options, device=DEVICE, env=None, listen=True, wait=True, **popen):
+        self.folder = tempfile.mkdtemp(prefix="fdserver-")
+        os.chmod(self.folder, 0o755)
+        self.path = os.path.join(self.folder, "fdserver.sock")
+        self.log_path = os.path.join(self.folder, "log")
+        self.clients = []
+        command = [binary("fdserver")]
+        if listen:
+            command += ["--listen", f"unix:{self.path}"]
+        if device:
+            command += ["--device", device]
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("FDSERVER_")}
+        environment.update(env or {})
+        with open(self.log_path, "wb") as log:
+            self.process = subprocess.Popen(command + [str(option) for option in options],
+                                            stdin=subprocess.DEVNULL, stderr=log, env=environment,
+                                            **popen)
+        if wait:
+            try:
+                eventually(self.answers, "an answer to ping")
+            except BaseException:
+                self.process.kill()
+                self.process.wait()
+                raise
+
+    def answers(self):
+        if self.process.poll() is not None:
+            pytest.fail(f"fdserver ended with {self.process.returncode}:\n{self.log()}")
+        with contextlib.suppress(OSError):
+            with Client(self.path) as client:
+                client.call("ping")
+                # A device that is not ready yet queues jobs, but has no pid and no memory to show.
+                return all(d["state"] == "ready" for d in client.call("info")["devices"])
+        return False
+
+    def client(self, **options):
+        client = Client(self.path, **options)
+        self.clients.append(client)
+        return client
+
+    def log(self):
+        return pathlib.Path(self.log_path).read_text(errors="replace")
+
+    def info(self):
+        with Client(self.path) as client:
+            return client.call("info")
+
+    def stats(self):
+        with Client(self.path) as client:
+            return client.call("stats")
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def worker_pids(self):
+        return [device["pid"] for device in self.info()["devices"]]
+
+    def close_clients(self):
+        for client in self.clients:
+            client.close()
+        self.clients = []
+
+    def wait(self):
+        """The exit status of a daemon that was told to stop."""
+        return self.process.wait(PATIENCE_S)
+
+    def stop(self):
+        """SIGTERM; it must end well, and no sanitizer may have spoken."""
+        self.close_clients()
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            status = self.process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            pytest.fail(f"fdserver did not end on SIGTERM:\n{self.log()}")
+        log = self.log()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        assert status == 0, f"fdserver ended with {status}:\n{log}"
+        assert not SANITIZER.search(log), log
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        if kind is None:
+            self.stop()
+            return
+        # The test has failed already: what the daemon said may tell why.
+        print(f"--- fdserver's log\n{self.log()}")
+        self.process.kill()
+        self.process.wait()
+        self.close_clients()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def daemon(request):
+    """One daemon for all tests of a file; its options are the file's OPTIONS."""
+    with Daemon(*getattr(request.module, "OPTIONS", ())) as running:
+        yield running
+
+
+@pytest.fixture
+def client(daemon):
+    """A new connection, and after the test: the daemon is the same process, and it serves."""
+    with Client(daemon.path) as connection:
+        yield connection
+    with Client(daemon.path) as after:
+        assert after.call("info")["pid"] == daemon.pid
+        assert_serves(after)
+
+
+@pytest.fixture
+def unchanged(daemon):
+    """The test must leave no job, field, byte or descriptor behind."""
+    before = settled(daemon)
+    yield
+    daemon.close_clients()
+    eventually(lambda: settled(daemon) == before, f"as before: {before}; now {settled(daemon)}")
+
+
+def assert_serves(client):
+    """One small derivative, checked."""
+    f = wave(64)
+    numpy.testing.assert_allclose(client.out("derivative", f=f, axis="x"), derivative(f), atol=1e-5)
+
+
+def settled(daemon):
+    """Wait until no job is under way: (fields, bytes of fields, descriptors of front and workers)."""
+    with Client(daemon.path) as client:
+        def idle():
+            stats = client.call("stats")
+            return stats if jobs_under_way(stats) == 0 else None
+        stats = eventually(idle, "no job under way")
+        devices = client.call("info")["devices"]
+        return (stats["totals"]["fields"], stats["totals"]["bytes"],
+                [device["fields_bytes"] for device in devices],
+                [descriptors(pid) for pid in [daemon.pid] + [d["pid"] for d in devices]])
+
+
+def jobs_under_way(stats):
+    return stats["totals"]["jobs"]
+
+
+def descriptors(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def memory_bytes(pid, which):
+    """"VmRSS", "VmHWM" (peak), "RssAnon", "RssShmem" … of a process."""
+    with open(f"/proc/{pid}/status") as status:
+        for line in status:
+            if line.startswith(which + ":"):
+                return int(line.split()[1]) * 1024
+    raise KeyError(which)
+
+
+def reset_peak_memory(pid):
+    with open(f"/proc/{pid}/clear_refs", "w") as file:
+        file.write("5")
+
+
+def as_user(uid, function):
+    """Call function() in a child process of that uid; what it returned. Needs root."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        try:
+            os.setgroups([])
+            os.setgid(uid)
+            os.setuid(uid)
+            answer = True, function()
+        except BaseException as error:
+            answer = False, repr(error)
+        with os.fdopen(writer, "wb") as pipe:
+            pickle.dump(answer, pipe)
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        good, value = pickle.load(pipe)
+    os.waitpid(child, 0)
+    assert good, value
+    return value
+
+
+# An independent reference: what the operators mean, in float64 and NumPy.
+
+FIRST = {2: [1 / 2], 4: [2 / 3, -1 / 12], 6: [3 / 4, -3 / 20, 1 / 60],
+         8: [4 / 5, -1 / 5, 4 / 105, -1 / 280]}
+SECOND = {2: [-2, 1], 4: [-5 / 2, 4 / 3, -1 / 12], 6: [-49 / 18, 3 / 2, -3 / 20, 1 / 90],
+          8: [-205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560]}
+
+
+def wave(*shape, dtype="<f4", seed=0):
+    """A smooth field with no symmetry that could hide an exchanged axis."""
+    f = numpy.zeros(shape)
+    for i, n in enumerate(shape):
+        x = numpy.arange(n).reshape([-1 if j == i else 1 for j in range(len(shape))])
+        f = f + (i + 1) * numpy.sin(2 * numpy.pi * x / n + i + seed)
+    return f.astype(dtype)
+
+
+def derivative(f, axis=-1, order=1, accuracy=8, spacing=1.0):
+    """A periodic derivative along a NumPy axis."""
+    f = f.astype("f8")
+    if order == 1:
+        return sum(c * (numpy.roll(f, -m, axis) - numpy.roll(f, m, axis))
+                   for m, c in enumerate(FIRST[accuracy], 1)) / spacing
+    weights = SECOND[accuracy]
+    return (weights[0] * f + sum(c * (numpy.roll(f, -m, axis) + numpy.roll(f, m, axis))
+                                 for m, c in enumerate(weights[1:], 1))) / spacing**2
+
+
+def laplacian(f, accuracy=8, spacing=1.0, axes=None):
+    return sum(derivative(f, axis, 2, accuracy, spacing) for axis in axes or range(f.ndim))
+
+
+def diffusion(f, steps, dt, accuracy=8, spacing=1.0):
+    f = f.astype("f8")
+    for _ in range(steps):
+        f = f + dt * laplacian(f, accuracy, spacing)
+    return f
