@@ -61,7 +61,8 @@ void plan_fornberg(int order, int count, const int *offsets, plan_real *weights)
         weights[i] = w[i][order];
 }
 
-/* One closure: the derivative at distance `at` from the edge from row_points points from `start` on. */
+/* One closure: the derivative at distance `at` from the edge from row_points points from `start`
+ * on. */
 static void closure_init(struct plan_axis *axis, int row, int start, int order, plan_real scale,
                          int dtype)
 {

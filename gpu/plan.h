@@ -1,6 +1,6 @@
 /* A job → weights: everything that the kernels of every backend need, computed once on the CPU and
- * rounded once, so that backends cannot differ. docs/NUMERICS.md is the contract; the evaluation itself
- * stands once, in gpu/point.h, and every kernel must equal it to the bit.
+ * rounded once, so that backends cannot differ. docs/NUMERICS.md is the contract; the evaluation
+ * itself stands once, in gpu/point.h, and every kernel must equal it to the bit.
  */
 #ifndef GPU_PLAN_H
 #define GPU_PLAN_H
@@ -31,41 +31,46 @@ enum plan_map {
 };
 
 struct plan_side {
-    int32_t map;     /* enum plan_map */
-    int32_t rows;    /* points with d < rows use closure row d, where d is the distance from the edge */
-    int32_t claim;   /* points with d < claim are not computed: they hold or are scaled data (diffusion) */
+    int32_t map; /* enum plan_map */
+    int32_t
+        rows; /* points with d < rows use closure row d, where d is the distance from the edge */
+    int32_t claim;        /* points with d < claim are not computed: they hold or are scaled data
+                             (diffusion) */
     int32_t claim_scales; /* claimed points: 1: input × claim_value; 0: claim_value itself */
     double claim_value;   /* rounded to the dtype */
 };
 
 struct plan_axis {
     int64_t n;
-    int64_t stride;   /* elements between neighbours along this axis */
-    int32_t active;   /* is there a derivative along it? */
+    int64_t stride;     /* elements between neighbours along this axis */
+    int32_t active;     /* is there a derivative along it? */
     int32_t row_points; /* in each closure */
     struct plan_side side[SIDE_COUNT];
-    double c[PLAN_RADIUS + 1];  /* c[1 … radius]; c[0] is in plan.centre */
-    int32_t start[PLAN_ROWS];   /* distance of a row's first point from the edge */
-    double row[PLAN_ROWS][PLAN_ROW_POINTS]; /* seen from the low edge; from the high edge the points are
-                                               counted from there, and odd weights change their sign */
+    double c[PLAN_RADIUS + 1]; /* c[1 … radius]; c[0] is in plan.centre */
+    int32_t start[PLAN_ROWS];  /* distance of a row's first point from the edge */
+    double row[PLAN_ROWS]
+              [PLAN_ROW_POINTS]; /* seen from the low edge; from the high edge the points are
+                                    counted from there, and odd weights change their sign */
 };
 
 struct plan {
-    int32_t parity;   /* enum plan_parity */
+    int32_t parity; /* enum plan_parity */
     int32_t radius;
-    int32_t shared;   /* even: all active axes have the same c[1 … radius]: their pair sums are added first */
+    int32_t shared; /* even: all active axes have the same c[1 … radius]: their pair sums are added
+                       first */
     int32_t identity; /* even: u + … (a diffusion step): 1 is part of every centre */
     int32_t claims;   /* has any side a claim? */
     int32_t impose;   /* pass 0 copies the input with values imposed; the steps follow */
     int32_t dtype;    /* enum dtype */
     int32_t axes;     /* of space */
     uint64_t batch;
-    uint64_t lines;   /* rows along x in one pass: n[y] n[z] batch */
-    uint64_t points;  /* of one field of the batch: n[x] n[y] n[z] */
+    uint64_t lines;  /* rows along x in one pass: n[y] n[z] batch */
+    uint64_t points; /* of one field of the batch: n[x] n[y] n[z] */
     uint64_t passes;
     struct plan_axis axis[AXIS_COUNT];
-    double centre[1 << AXIS_COUNT]; /* even: the centre weight by the set (bit a) of active axes that use
-                                       the centred stencil at the point; closures hold their own centre */
+    double centre[1 << AXIS_COUNT]; /* even: the centre weight by the set (bit a) of active axes
+                                       that use the centred stencil at the point; closures hold
+                                       their own centre */
 };
 
 /* All weights are rounded to the job's dtype and stored as double, which holds both exactly.
@@ -73,8 +78,8 @@ struct plan {
 void plan_init(struct plan *plan, const struct job *job);
 
 /* Weights of the derivative of `order` at point 0 of a unit grid from `count` points at the integer
- * offsets: Fornberg's recurrence (Math. Comp. 51, 1988) in 113-bit arithmetic. count ≤ PLAN_ROW_POINTS.
- * Exact rationals to about 1e-30; scaled and rounded by the caller. */
+ * offsets: Fornberg's recurrence (Math. Comp. 51, 1988) in 113-bit arithmetic. count ≤
+ * PLAN_ROW_POINTS. Exact rationals to about 1e-30; scaled and rounded by the caller. */
 #ifndef __CUDACC__
 #ifdef __SIZEOF_FLOAT128__
 typedef __float128 plan_real;

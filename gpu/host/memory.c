@@ -1,0 +1,188 @@
+#include "gpu/host/memory.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+    KEPT_BLOCKS = 16,
+    /* Below this, /proc/meminfo is not worth reading. */
+    MEASURED_BYTES = 16 << 20,
+    LARGE_PAGE_BYTES = 2 << 20
+};
+#define KEPT_BYTES (UINT64_C(1) << 30)
+
+struct block {
+    void *memory;
+    uint64_t bytes, owner;
+};
+
+/* Freed blocks, oldest first. */
+static struct block kept[KEPT_BLOCKS];
+static int kept_count;
+static uint64_t kept_bytes;
+
+static uint64_t read_number(const char *path, const char *key)
+{
+    char line[256];
+    uint64_t number = UINT64_MAX;
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return number;
+    while (fgets(line, sizeof line, file))
+        if (strncmp(line, key, strlen(key)) == 0 &&
+            sscanf(line + strlen(key), "%" SCNu64, &number) == 1)
+            break;
+    fclose(file);
+    return number;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The limit of one cgroup directory and what is used of it; page cache counts as used but can be
+ * reclaimed. */
+static void measure_cgroup(const char *folder, uint64_t *total_bytes, uint64_t *free_bytes)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%s/memory.max", folder);
+    const uint64_t limit = read_number(path, "");
+    if (limit == UINT64_MAX) /* "max", or none */
+        return;
+    snprintf(path, sizeof path, "%s/memory.current", folder);
+    const uint64_t used = read_number(path, "");
+    snprintf(path, sizeof path, "%s/memory.stat", folder);
+    const uint64_t cached = read_number(path, "inactive_file ");
+    const uint64_t held =
+        used == UINT64_MAX ? 0 : used - smaller(used, cached == UINT64_MAX ? 0 : cached);
+    *total_bytes = smaller(*total_bytes, limit);
+    *free_bytes = smaller(*free_bytes, limit - smaller(limit, held));
+}
+
+/* Every cgroup above the process has a say. */
+static void measure_cgroups(uint64_t *total_bytes, uint64_t *free_bytes)
+{
+    char line[4096] = "", folder[4150];
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    if (!file)
+        return;
+    char *path = NULL;
+    while (!path && fgets(line, sizeof line, file))
+        if (strncmp(line, "0::/", 4) == 0)
+            path = line + 3;
+    fclose(file);
+    if (!path)
+        return;
+    path[strcspn(path, "\n")] = '\0';
+    for (char *slash = path + strlen(path); slash; slash = strrchr(path, '/')) {
+        *slash = '\0';
+        snprintf(folder, sizeof folder, "/sys/fs/cgroup%s", path);
+        measure_cgroup(folder, total_bytes, free_bytes);
+    }
+}
+
+void memory_measure(uint64_t *total_bytes, uint64_t *free_bytes)
+{
+    const uint64_t total = read_number("/proc/meminfo", "MemTotal:");
+    const uint64_t available = read_number("/proc/meminfo", "MemAvailable:");
+    *total_bytes = total == UINT64_MAX ? total : total << 10;
+    *free_bytes = available == UINT64_MAX ? *total_bytes : available << 10;
+    measure_cgroups(total_bytes, free_bytes);
+}
+
+static void drop_oldest(void)
+{
+    munmap(kept[0].memory, kept[0].bytes);
+    kept_bytes -= kept[0].bytes;
+    kept_count--;
+    memmove(kept, kept + 1, (size_t)kept_count * sizeof *kept);
+}
+
+void memory_trim(void)
+{
+    while (kept_count > 0)
+        drop_oldest();
+}
+
+static bool fits(uint64_t bytes)
+{
+    uint64_t total_bytes, free_bytes;
+    if (bytes < MEASURED_BYTES)
+        return true;
+    memory_measure(&total_bytes, &free_bytes);
+    return bytes <= free_bytes;
+}
+
+/* Whole pages, and large ones for what is large; 0 where the size is beyond any. */
+static uint64_t block_bytes(uint64_t bytes)
+{
+    const uint64_t unit = bytes < 2 * LARGE_PAGE_BYTES ? 4096 : LARGE_PAGE_BYTES;
+    if (bytes == 0 || bytes > INT64_MAX)
+        return bytes == 0 ? 4096 : 0;
+    return (bytes + unit - 1) / unit * unit;
+}
+
+/* Large blocks begin at a large page, or none of their pages could be one. */
+static void *map(uint64_t bytes)
+{
+    const uint64_t extra = bytes < 2 * LARGE_PAGE_BYTES ? 0 : LARGE_PAGE_BYTES;
+    char *memory =
+        mmap(NULL, bytes + extra, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return NULL;
+    if (extra == 0)
+        return memory;
+    const uint64_t before = -(uintptr_t)memory % LARGE_PAGE_BYTES;
+    if (before > 0)
+        munmap(memory, before);
+    if (before < extra)
+        munmap(memory + before + bytes, extra - before);
+    madvise(memory + before, bytes, MADV_HUGEPAGE);
+    return memory + before;
+}
+
+void *memory_allocate(uint64_t bytes, uint64_t owner)
+{
+    bytes = block_bytes(bytes);
+    if (bytes == 0)
+        return NULL;
+    for (int i = kept_count - 1; i >= 0; i--) {
+        if (kept[i].bytes != bytes || kept[i].owner != owner)
+            continue;
+        void *memory = kept[i].memory;
+        kept_bytes -= bytes;
+        kept_count--;
+        memmove(kept + i, kept + i + 1, (size_t)(kept_count - i) * sizeof *kept);
+        return memory;
+    }
+    if (!fits(bytes)) {
+        memory_trim();
+        if (!fits(bytes))
+            return NULL;
+    }
+    void *memory = map(bytes);
+    if (!memory && kept_count > 0) {
+        memory_trim();
+        memory = map(bytes);
+    }
+    return memory;
+}
+
+void memory_release(void *memory, uint64_t bytes, uint64_t owner)
+{
+    if (!memory)
+        return;
+    bytes = block_bytes(bytes);
+    if (bytes > KEPT_BYTES / 2) {
+        munmap(memory, bytes);
+        return;
+    }
+    while (kept_count == KEPT_BLOCKS || kept_bytes + bytes > KEPT_BYTES)
+        drop_oldest();
+    kept[kept_count++] = (struct block){memory, bytes, owner};
+    kept_bytes += bytes;
+}

@@ -1,0 +1,18 @@
+/* The host's memory as a device's: blocks that come zeroed from the system, and a few freed ones
+ * kept for their owner, so that jobs of one size do not fault every page anew. One thread. */
+#ifndef GPU_HOST_MEMORY_H
+#define GPU_HOST_MEMORY_H
+
+#include <stdint.h>
+
+/* Physical memory and what is free of it, in bytes; a cgroup's limit where that is less. */
+void memory_measure(uint64_t *total_bytes, uint64_t *free_bytes);
+
+/* NULL where it would not fit into what is free. Holds no byte of another owner's. */
+void *memory_allocate(uint64_t bytes, uint64_t owner);
+void memory_release(void *memory, uint64_t bytes, uint64_t owner);
+
+/* Give back what is kept. */
+void memory_trim(void);
+
+#endif

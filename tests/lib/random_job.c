@@ -1,0 +1,194 @@
+#include "tests/lib/random_job.h"
+
+#include <math.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define POINT_FUNCTION static inline
+#define REAL float
+#define REAL_FMA(a, b, c) fmaf(a, b, c)
+#define POINT_NAME(name) reference_##name##_f32
+#include "gpu/point.h"
+#undef REAL
+#undef REAL_FMA
+#undef POINT_NAME
+#define REAL double
+#define REAL_FMA(a, b, c) fma(a, b, c)
+#define POINT_NAME(name) reference_##name##_f64
+#include "gpu/point.h"
+
+struct random random_start(void)
+{
+    const char *text = getenv("FDSERVER_SEED");
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    const uint64_t seed =
+        text ? strtoull(text, NULL, 0) : (uint64_t)now.tv_sec * 1000003 + (uint64_t)now.tv_nsec;
+    printf("FDSERVER_SEED=%" PRIu64 "\n", seed);
+    fflush(stdout);
+    return (struct random){seed};
+}
+
+/* splitmix64 */
+uint64_t random_next(struct random *random)
+{
+    uint64_t z = random->state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+uint64_t random_below(struct random *random, uint64_t n)
+{
+    return random_next(random) % n;
+}
+
+double random_between(struct random *random, double low, double high)
+{
+    return low + (high - low) * ((double)(random_next(random) >> 11) * 0x1p-53);
+}
+
+static uint64_t random_points(struct random *random, uint64_t most)
+{
+    static const uint16_t sizes[] = {1,   2,   3,   4,   5,   6,   7,   8,    9,    11,   12,  13,
+                                     16,  17,  19,  23,  31,  32,  33,  37,   61,   64,   67,  97,
+                                     101, 127, 128, 131, 256, 257, 509, 1024, 1031, 2053, 3001};
+    uint64_t n = 0;
+    while (n == 0 || n > most)
+        n = sizes[random_below(random, sizeof sizes / sizeof *sizes)];
+    return n;
+}
+
+static void random_boundaries(struct random *random, struct job *job, int axis)
+{
+    const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
+    struct boundary *boundary = job->boundary[axis];
+    const uint64_t kind = random_below(random, diffusion ? 6 : 3);
+    for (int side = 0; side < SIDE_COUNT; side++) {
+        if (kind <= BOUNDARY_ENDPOINT)
+            boundary[side].kind = kind;
+        else if (!diffusion)
+            boundary[side].kind = BOUNDARY_ONE_SIDED;
+        else
+            boundary[side].kind = BOUNDARY_VALUE + random_below(random, 3);
+        boundary[side].value =
+            boundary[side].kind == BOUNDARY_VALUE || boundary[side].kind == BOUNDARY_HALO
+                ? random_between(random, -1, 1)
+                : 0;
+    }
+}
+
+static void random_candidate(struct random *random, uint64_t max_points, struct job *job)
+{
+    job_init(job);
+    job->operator_id = (uint8_t)random_below(random, OPERATOR_COUNT);
+    job->dtype = (uint8_t)random_below(random, 2);
+    job->axes = (uint8_t)(1 + random_below(random, AXIS_COUNT));
+    job->accuracy = (uint8_t)(2 + 2 * random_below(random, 4));
+    if (job->operator_id == OPERATOR_DERIVATIVE) {
+        job->axis = (uint8_t)random_below(random, job->axes);
+        job->order = (uint8_t)(1 + random_below(random, 2));
+    }
+    const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
+    const bool isotropic = random_below(random, 2);
+    uint64_t left = max_points;
+    for (int k = 0, first = (int)random_below(random, job->axes); k < job->axes; k++) {
+        const int a = (first + k) % job->axes;
+        job->n[a] = random_points(random, left);
+        left /= job->n[a];
+        job->spacing[a] = isotropic ? 0.5 : random_between(random, 0.25, 2);
+        if (diffusion)
+            job->diffusivity[a] = isotropic                      ? 0.75
+                                  : random_below(random, 8) == 0 ? 0
+                                                                 : random_between(random, 0.1, 2);
+        random_boundaries(random, job, a);
+    }
+    job->batch = 1 + (random_below(random, 3) == 0 ? random_below(random, left < 7 ? left : 7) : 0);
+    if (diffusion) {
+        const double limit = job_dt_max(job);
+        job->steps = 1 + random_below(random, 5);
+        job->dt = isfinite(limit) ? limit * random_between(random, 0.05, 1) : 0.25;
+    }
+}
+
+void random_job(struct random *random, uint64_t max_points, struct job *job)
+{
+    struct failure failure;
+    do {
+        random_candidate(random, max_points, job);
+        failure = (struct failure){.code = STATUS_OK};
+    } while (!job_check(job, INFINITY, &failure));
+}
+
+void random_field(struct random *random, const struct job *job, void *field)
+{
+    const uint64_t points = job_points(job);
+    for (uint64_t i = 0; i < points; i++) {
+        const uint64_t kind = random_below(random, 64);
+        double value = random_between(random, -1, 1);
+        if (kind == 0)
+            value = 0.0;
+        else if (kind == 1)
+            value = -0.0;
+        else if (kind == 2)
+            value *= job->dtype == DTYPE_F32 ? 0x1p-130 : 0x1p-1030;
+        if (job->dtype == DTYPE_F32)
+            ((float *)field)[i] = (float)value;
+        else
+            ((double *)field)[i] = value;
+    }
+}
+
+void random_job_print(const struct job *job)
+{
+    static const char *const kinds[BOUNDARY_KINDS] = {"periodic", "endpoint",   "one-sided",
+                                                      "value",    "derivative", "halo"};
+    printf("%s %s %" PRIu64 " x %" PRIu64 "x%" PRIu64 "x%" PRIu64 " (z y x), %d axes, axis %d, "
+           "order %d, accuracy %d, steps %" PRIu64 ";",
+           operator_name(job->operator_id), job->dtype == DTYPE_F32 ? "f32" : "f64", job->batch,
+           job->n[AXIS_Z], job->n[AXIS_Y], job->n[AXIS_X], job->axes, job->axis, job->order,
+           job->accuracy, job->steps);
+    for (int a = 0; a < job->axes; a++)
+        printf(" %c %s %s", "xyz"[a], kinds[job->boundary[a][SIDE_LOW].kind],
+               kinds[job->boundary[a][SIDE_HIGH].kind]);
+    printf("\n");
+}
+
+static void reference_pass(const struct plan *plan, bool impose, const void *in, void *out)
+{
+    int64_t at[AXIS_COUNT];
+    uint64_t i = 0;
+    for (uint64_t field = 0; field < plan->batch; field++) {
+        const uint64_t begin = field * plan->points;
+        for (at[AXIS_Z] = 0; at[AXIS_Z] < plan->axis[AXIS_Z].n; at[AXIS_Z]++)
+            for (at[AXIS_Y] = 0; at[AXIS_Y] < plan->axis[AXIS_Y].n; at[AXIS_Y]++)
+                for (at[AXIS_X] = 0; at[AXIS_X] < plan->axis[AXIS_X].n; at[AXIS_X]++, i++) {
+                    if (plan->dtype == DTYPE_F32) {
+                        const float *f = in;
+                        ((float *)out)[i] = impose ? reference_impose_f32(plan, f + i, at)
+                                                   : reference_evaluate_f32(plan, f + begin, at);
+                    } else {
+                        const double *f = in;
+                        ((double *)out)[i] = impose ? reference_impose_f64(plan, f + i, at)
+                                                    : reference_evaluate_f64(plan, f + begin, at);
+                    }
+                }
+    }
+}
+
+void reference_run(const struct plan *plan, const void *in, void *out)
+{
+    const uint64_t bytes = plan->points * plan->batch * (plan->dtype == DTYPE_F32 ? 4 : 8);
+    void *other = malloc(bytes);
+    if (!other)
+        abort();
+    /* The last pass writes `out`. */
+    void *target[2] = {plan->passes % 2 == 1 ? out : other, plan->passes % 2 == 1 ? other : out};
+    for (uint64_t pass = 0; pass < plan->passes; pass++)
+        reference_pass(plan, plan->impose && pass == 0, pass == 0 ? in : target[(pass + 1) % 2],
+                       target[pass % 2]);
+    free(other);
+}

@@ -1,0 +1,33 @@
+/* Random jobs of every kind that job_check() allows, and what they must give: gpu/point.h, point by
+ * point and pass by pass. For tests that compare a backend's loops with the contract to the bit. */
+#ifndef TESTS_RANDOM_JOB_H
+#define TESTS_RANDOM_JOB_H
+
+#include "gpu/plan.h"
+
+struct random {
+    uint64_t state;
+};
+
+/* A seed from FDSERVER_SEED, or a fresh one; printed, so that a failure can be repeated. */
+struct random random_start(void);
+uint64_t random_next(struct random *random);
+/* 0 … n − 1 */
+uint64_t random_below(struct random *random, uint64_t n);
+/* low … high */
+double random_between(struct random *random, double low, double high);
+
+/* A job of at most max_points points: primes, 1-point axes, axes thinner than the stencil, batches,
+ * both types, every operator, boundaries mixed by side, 1 to 5 steps. */
+void random_job(struct random *random, uint64_t max_points, struct job *job);
+
+/* Finite values for the job's array: ordinary ones, zeros of both signs, subnormals. */
+void random_field(struct random *random, const struct job *job, void *field);
+
+/* One line that says what a job is. */
+void random_job_print(const struct job *job);
+
+/* The job's result, evaluated point by point. Aborts where memory is short. */
+void reference_run(const struct plan *plan, const void *in, void *out);
+
+#endif

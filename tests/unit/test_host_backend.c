@@ -1,0 +1,294 @@
+/* The host backend against the contract: every generation of kernels that this processor runs gives
+ * the bits of gpu/point.h, in pieces that begin and end anywhere; and the backend itself keeps its
+ * order, its owners' memory apart, and answers everything once. */
+#include "gpu/backend.h"
+#include "gpu/host/memory.h"
+#include "gpu/host/pass.h"
+#include "tests/lib/random_job.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { JOBS = 600, MOST_POINTS = 12000, POISON = 0xa5 };
+
+struct arrays {
+    void *in, *even, *odd, *expected;
+    uint64_t bytes;
+};
+
+static void *room(uint64_t bytes)
+{
+    void *memory = malloc(bytes);
+    assert_non_null(memory);
+    return memory;
+}
+
+static struct arrays arrays_for(struct random *random, const struct job *job,
+                                const struct plan *plan)
+{
+    struct arrays arrays = {.bytes = job_bytes(job)};
+    arrays.in = room(arrays.bytes);
+    arrays.even = room(arrays.bytes);
+    arrays.odd = room(arrays.bytes);
+    arrays.expected = room(arrays.bytes);
+    random_field(random, job, arrays.in);
+    reference_run(plan, arrays.in, arrays.expected);
+    return arrays;
+}
+
+static void arrays_free(struct arrays *arrays)
+{
+    free(arrays->in);
+    free(arrays->even);
+    free(arrays->odd);
+    free(arrays->expected);
+}
+
+static void check_result(const struct job *job, const struct plan *plan,
+                         const struct arrays *arrays, const char *who)
+{
+    const unsigned char *result = plan->passes % 2 == 1 ? arrays->even : arrays->odd;
+    const unsigned char *expected = arrays->expected;
+    if (memcmp(result, expected, arrays->bytes) == 0)
+        return;
+    const uint64_t element = job_element_bytes(job);
+    uint64_t wrong = 0, first = UINT64_MAX;
+    for (uint64_t i = 0; i < arrays->bytes / element; i++)
+        if (memcmp(result + i * element, expected + i * element, element) != 0) {
+            wrong++;
+            first = i < first ? i : first;
+        }
+    random_job_print(job);
+    fail_msg("%s: %" PRIu64 " of %" PRIu64 " points differ, the first is %" PRIu64, who, wrong,
+             arrays->bytes / element, first);
+}
+
+/* The whole job in pieces that are cut at random lines. */
+static void run_pieces(struct random *random, const struct kernels *kernels, struct launch launch,
+                       uint64_t stream_bytes)
+{
+    const uint64_t lines = launch.plan->lines * launch.plan->passes;
+    for (uint64_t line = 0; line < lines; line = launch.to) {
+        launch.from = line;
+        launch.to =
+            random_below(random, 3) == 0 ? lines : line + 1 + random_below(random, lines - line);
+        pass_launch(kernels, &launch, stream_bytes);
+    }
+}
+
+static void test_kernels(void **state)
+{
+    (void)state;
+    struct random random = random_start();
+    const struct kernels *kernels[PASS_KERNELS];
+    const int count = pass_kernels(kernels);
+    for (int k = 0; k < JOBS; k++) {
+        struct job job;
+        struct plan plan;
+        random_job(&random, random_below(&random, 50) == 0 ? 400000 : MOST_POINTS, &job);
+        plan_init(&plan, &job);
+        struct arrays arrays = arrays_for(&random, &job, &plan);
+        for (int v = 0; v < count; v++) {
+            const struct launch launch = {
+                .plan = &plan, .in = arrays.in, .even = arrays.even, .odd = arrays.odd};
+            for (int stream = 0; stream < 2; stream++) {
+                memset(arrays.even, POISON, arrays.bytes);
+                memset(arrays.odd, POISON, arrays.bytes);
+                run_pieces(&random, kernels[v], launch, stream ? 0 : UINT64_MAX);
+                check_result(&job, &plan, &arrays, kernels[v]->name);
+            }
+        }
+        /* Where the input is the job's own, odd passes write over it. */
+        struct launch launch = {
+            .plan = &plan, .in = arrays.odd, .even = arrays.even, .odd = arrays.odd};
+        memcpy(arrays.odd, arrays.in, arrays.bytes);
+        memset(arrays.even, POISON, arrays.bytes);
+        run_pieces(&random, kernels[0], launch, UINT64_MAX);
+        check_result(&job, &plan, &arrays, "over its input");
+        arrays_free(&arrays);
+    }
+}
+
+/* Every line and every tile of an array that is cut along x, y and z. */
+static void test_large(void **state)
+{
+    (void)state;
+    struct random random = random_start();
+    const struct kernels *kernels[PASS_KERNELS];
+    pass_kernels(kernels);
+    static const uint64_t shapes[][AXIS_COUNT] = {{300007, 1, 1}, {70001, 9, 1}, {6007, 53, 1},
+                                                  {1031, 17, 19}, {131, 67, 41}, {67, 131, 37}};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        struct job job;
+        struct plan plan;
+        job_init(&job);
+        job.operator_id = OPERATOR_DIFFUSION;
+        job.dtype = DTYPE_F32;
+        job.axes = 1 + (shapes[s][1] > 1) + (shapes[s][2] > 1);
+        job.steps = 2;
+        job.dt = 0.05;
+        for (int a = 0; a < job.axes; a++) {
+            job.n[a] = shapes[s][a];
+            job.diffusivity[a] = 1;
+            job.boundary[a][SIDE_LOW].kind = BOUNDARY_DERIVATIVE;
+            job.boundary[a][SIDE_HIGH].kind = job.n[a] >= 10 ? BOUNDARY_VALUE : BOUNDARY_HALO;
+        }
+        plan_init(&plan, &job);
+        struct arrays arrays = arrays_for(&random, &job, &plan);
+        const struct launch launch = {.plan = &plan,
+                                      .in = arrays.in,
+                                      .even = arrays.even,
+                                      .odd = arrays.odd,
+                                      .from = 0,
+                                      .to = plan.lines * plan.passes};
+        memset(arrays.even, POISON, arrays.bytes);
+        memset(arrays.odd, POISON, arrays.bytes);
+        pass_launch(kernels[0], &launch, 0);
+        check_result(&job, &plan, &arrays, kernels[0]->name);
+        arrays_free(&arrays);
+    }
+}
+
+/* Wait for one completion. */
+static struct completion next_completion(const struct backend *backend)
+{
+    struct completion completion;
+    struct pollfd wake = {.fd = backend->wake_descriptor(), .events = POLLIN};
+    while (backend->reap(&completion, 1) == 0)
+        assert_true(poll(&wake, 1, 60000) == 1);
+    return completion;
+}
+
+static const struct backend *opened(struct device_info *info)
+{
+    static char arena[4096];
+    struct failure failure = {.code = STATUS_OK};
+    const struct backend *backend = backend_host();
+    if (!backend->open(0, arena, sizeof arena, info, &failure))
+        fail_msg("%s", failure.message);
+    return backend;
+}
+
+static void test_open(void **state)
+{
+    (void)state;
+    struct device_info info;
+    struct failure failure = {.code = STATUS_OK};
+    const struct backend *backend = backend_host();
+    assert_false(backend->open(1, NULL, 0, &info, &failure));
+    assert_int_equal(failure.code, STATUS_INTERNAL);
+    for (int twice = 0; twice < 2; twice++) {
+        assert_ptr_equal(opened(&info), backend);
+        assert_string_equal(info.kind, "host");
+        assert_true(strlen(info.name) > 0);
+        assert_true(info.units >= 1);
+        assert_true(info.free_bytes > 0 && info.free_bytes <= info.memory_bytes);
+        assert_true(backend->wake_descriptor() >= 0);
+        struct completion completion;
+        assert_int_equal(backend->reap(&completion, 1), 0);
+        backend->close();
+    }
+}
+
+/* Launches of one job run in their order, one after another; every token comes back once. */
+static void test_launches(void **state)
+{
+    (void)state;
+    struct random random = random_start();
+    struct device_info info;
+    const struct backend *backend = opened(&info);
+    for (int k = 0; k < 100; k++) {
+        struct job job;
+        struct plan plan;
+        random_job(&random, MOST_POINTS, &job);
+        plan_init(&plan, &job);
+        struct arrays arrays = arrays_for(&random, &job, &plan);
+        struct arrays device = arrays;
+        device.in = backend->allocate(arrays.bytes, 7);
+        device.even = backend->allocate(arrays.bytes, 7);
+        device.odd = backend->allocate(arrays.bytes, 7);
+        assert_true(device.in && device.even && device.odd);
+        backend->upload(device.in, arrays.in, arrays.bytes, 1000);
+        assert_int_equal(next_completion(backend).token, 1000);
+        struct launch launch = {
+            .plan = &plan, .in = device.in, .even = device.even, .odd = device.odd};
+        const uint64_t lines = plan.lines * plan.passes, piece = 1 + random_below(&random, lines);
+        uint64_t sent = 0;
+        for (uint64_t line = 0; line < lines; line = launch.to, sent++) {
+            launch.from = line;
+            launch.to = line + piece < lines ? line + piece : lines;
+            backend->launch(&launch, sent);
+        }
+        for (uint64_t token = 0; token < sent; token++)
+            assert_int_equal(next_completion(backend).token, token);
+        backend->download(arrays.even, device.even, arrays.bytes, 2000);
+        backend->download(arrays.odd, device.odd, arrays.bytes, 2001);
+        assert_int_equal(next_completion(backend).token, 2000);
+        assert_int_equal(next_completion(backend).token, 2001);
+        check_result(&job, &plan, &arrays, "backend");
+        backend->release(device.in, arrays.bytes, 7);
+        backend->release(device.even, arrays.bytes, 7);
+        backend->release(device.odd, arrays.bytes, 7);
+        arrays_free(&arrays);
+    }
+    backend->close();
+}
+
+static bool is_zero(const unsigned char *memory, uint64_t bytes)
+{
+    for (uint64_t i = 0; i < bytes; i++)
+        if (memory[i] != 0)
+            return false;
+    return true;
+}
+
+/* No owner sees another's bytes; what is too large is refused. */
+static void test_memory(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[] = {1, 4096, 4097, 1 << 20, 9 << 20};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        const uint64_t bytes = sizes[s], me = 100 + 2 * s, they = me + 1;
+        unsigned char *mine = memory_allocate(bytes, me);
+        assert_non_null(mine);
+        assert_true(is_zero(mine, bytes));
+        memset(mine, POISON, bytes);
+        memory_release(mine, bytes, me);
+        unsigned char *theirs = memory_allocate(bytes, they);
+        assert_non_null(theirs);
+        assert_true(is_zero(theirs, bytes));
+        /* A hot job finds its block again. */
+        assert_ptr_equal(memory_allocate(bytes, me), mine);
+        memory_release(mine, bytes, me);
+        memory_release(theirs, bytes, they);
+    }
+    for (uint64_t owner = 0; owner < 40; owner++) {
+        unsigned char *memory = memory_allocate(8192, owner);
+        assert_non_null(memory);
+        assert_true(is_zero(memory, 8192) || owner == 0);
+        memset(memory, POISON, 8192);
+        memory_release(memory, 8192, owner);
+    }
+    uint64_t total_bytes, free_bytes;
+    memory_measure(&total_bytes, &free_bytes);
+    assert_true(free_bytes <= total_bytes);
+    assert_null(memory_allocate(2 * total_bytes, 1));
+    assert_null(memory_allocate(UINT64_MAX, 1));
+    memory_trim();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kernels),  cmocka_unit_test(test_large),  cmocka_unit_test(test_open),
+        cmocka_unit_test(test_launches), cmocka_unit_test(test_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,340 @@
+/* The weights against exact fractions and against what defines them: the polynomials that they must
+ * differentiate exactly. */
+#include "gpu/plan.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static const double first[4][5] = {
+    {0, 1. / 2},
+    {0, 2. / 3, -1. / 12},
+    {0, 3. / 4, -3. / 20, 1. / 60},
+    {0, 4. / 5, -1. / 5, 4. / 105, -1. / 280},
+};
+
+static const double second[4][5] = {
+    {-2, 1},
+    {-5. / 2, 4. / 3, -1. / 12},
+    {-49. / 18, 3. / 2, -3. / 20, 1. / 90},
+    {-205. / 72, 8. / 5, -1. / 5, 8. / 315, -1. / 560},
+};
+
+static const double symbol[4] = {4, 16. / 3, 272. / 45, 2048. / 315};
+
+/* findiff's forward stencils at the edge itself, as numerators over one denominator. */
+struct table {
+    int order, accuracy, under, over[10];
+};
+static const struct table forward[] = {
+    {1, 2, 2, {-3, 4, -1}},
+    {1, 4, 12, {-25, 48, -36, 16, -3}},
+    {1, 6, 60, {-147, 360, -450, 400, -225, 72, -10}},
+    {1, 8, 840, {-2283, 6720, -11760, 15680, -14700, 9408, -3920, 960, -105}},
+    {2, 2, 1, {2, -5, 4, -1}},
+    {2, 4, 12, {45, -154, 214, -156, 61, -10}},
+    {2, 6, 180, {938, -4014, 7911, -9490, 7380, -3618, 1019, -126}},
+    {2, 8, 5040, {32575, -165924, 422568, -704368, 818874, -667800, 375704, -139248, 30663, -3044}},
+};
+
+static void derivative_job(struct job *job, int order, int accuracy, uint64_t kind)
+{
+    job_init(job);
+    job->dtype = DTYPE_F64;
+    job->order = (uint8_t)order;
+    job->accuracy = (uint8_t)accuracy;
+    job->n[AXIS_X] = 40;
+    job->boundary[AXIS_X][SIDE_LOW].kind = job->boundary[AXIS_X][SIDE_HIGH].kind = kind;
+}
+
+static void diffusion_job(struct job *job, int axes, int accuracy)
+{
+    job_init(job);
+    job->operator_id = OPERATOR_DIFFUSION;
+    job->dtype = DTYPE_F64;
+    job->axes = (uint8_t)axes;
+    job->accuracy = (uint8_t)accuracy;
+    job->dt = 0.125;
+    for (int a = 0; a < axes; a++) {
+        job->n[a] = 30;
+        job->diffusivity[a] = 1;
+    }
+}
+
+static void planned(struct plan *plan, const struct job *job)
+{
+    struct failure failure = {.code = STATUS_OK};
+    if (!job_check(job, INFINITY, &failure))
+        fail_msg("%s", failure.message);
+    memset(plan, 0xa5, sizeof *plan);
+    plan_init(plan, job);
+}
+
+/* A quotient of small integers in double is the fraction rounded once: so must the weights be. */
+static void test_central(void **state)
+{
+    (void)state;
+    for (int accuracy = 2; accuracy <= 8; accuracy += 2)
+        for (int order = 1; order <= 2; order++)
+            for (int dtype = 0; dtype < 2; dtype++) {
+                const int r = accuracy / 2;
+                struct job job;
+                struct plan plan;
+                derivative_job(&job, order, accuracy, BOUNDARY_PERIODIC);
+                job.dtype = (uint8_t)dtype;
+                planned(&plan, &job);
+                assert_int_equal(plan.radius, r);
+                assert_int_equal(plan.parity, order == 1 ? PLAN_ODD : PLAN_EVEN);
+                assert_int_equal(plan.shared, order == 2);
+                assert_int_equal(plan.identity, 0);
+                const double *exact = order == 1 ? first[r - 1] : second[r - 1];
+                for (int m = 1; m <= r; m++)
+                    assert_true(plan.axis[AXIS_X].c[m] ==
+                                (dtype == DTYPE_F32 ? (double)(float)exact[m] : exact[m]));
+                if (order == 2) {
+                    assert_true(plan.centre[1] ==
+                                (dtype == DTYPE_F32 ? (double)(float)exact[0] : exact[0]));
+                    assert_true(plan.centre[0] == 0);
+                }
+            }
+}
+
+/* Σ C = 0 for the second derivative, Σ 2m C_m = 1 for the first, and the symbol at the grid's
+ * highest frequency is the one that the stability limit uses. */
+static void test_sums(void **state)
+{
+    (void)state;
+    for (int accuracy = 2; accuracy <= 8; accuracy += 2) {
+        const int r = accuracy / 2;
+        struct job job;
+        struct plan plan;
+        derivative_job(&job, 2, accuracy, BOUNDARY_PERIODIC);
+        planned(&plan, &job);
+        double sum = plan.centre[1], highest = plan.centre[1];
+        for (int m = 1; m <= r; m++) {
+            sum += 2 * plan.axis[AXIS_X].c[m];
+            highest += (m % 2 ? -2 : 2) * plan.axis[AXIS_X].c[m];
+        }
+        assert_true(fabs(sum) < 1e-15);
+        assert_true(fabs(highest + symbol[r - 1]) < 1e-14);
+        derivative_job(&job, 1, accuracy, BOUNDARY_PERIODIC);
+        planned(&plan, &job);
+        sum = 0;
+        for (int m = 1; m <= r; m++)
+            sum += 2 * m * plan.axis[AXIS_X].c[m];
+        assert_true(fabs(sum - 1) < 1e-15);
+    }
+}
+
+static void test_scaling(void **state)
+{
+    (void)state;
+    struct job job;
+    struct plan plan;
+    derivative_job(&job, 1, 2, BOUNDARY_PERIODIC);
+    job.spacing[AXIS_X] = 0.1;
+    planned(&plan, &job);
+    /* 1/2 over the double nearest 0.1, rounded once: what one division in double gives. */
+    assert_true(plan.axis[AXIS_X].c[1] == 0.5 / 0.1);
+    job.spacing[AXIS_X] = 3;
+    job.accuracy = 8;
+    planned(&plan, &job);
+    assert_true(plan.axis[AXIS_X].c[3] == 4.0 / 315.0);
+    assert_true(plan.axis[AXIS_X].c[4] == -1.0 / 840.0);
+
+    diffusion_job(&job, 3, 2);
+    job.dt = 3.0 / 64;
+    job.spacing[AXIS_Y] = 0.5;
+    job.diffusivity[AXIS_Z] = 2.25;
+    planned(&plan, &job);
+    const double cx = 3.0 / 64, cy = 3.0 / 16, cz = 6.75 / 64;
+    assert_int_equal(plan.identity, 1);
+    assert_int_equal(plan.shared, 0);
+    assert_true(plan.axis[AXIS_X].c[1] == cx);
+    assert_true(plan.axis[AXIS_Y].c[1] == cy);
+    assert_true(plan.axis[AXIS_Z].c[1] == cz);
+    for (int set = 0; set < 8; set++)
+        assert_true(plan.centre[set] ==
+                    1 - 2 * ((set & 1 ? cx : 0) + (set & 2 ? cy : 0) + (set & 4 ? cz : 0)));
+}
+
+/* The value of the derivative of x^power at 0 from a row of weights on integer points. */
+static double moment(const double *weights, int count, int first_point, int power)
+{
+    double sum = 0;
+    for (int k = 0; k < count; k++)
+        sum += weights[k] * pow(first_point + k, power);
+    return sum;
+}
+
+/* A row differentiates every polynomial that it has points for. */
+static void check_polynomials(const struct plan_axis *axis, int row, int order)
+{
+    const int first_point = axis->start[row] - row;
+    for (int power = 0; power < axis->row_points; power++) {
+        double size = 0;
+        for (int k = 0; k < axis->row_points; k++)
+            size += fabs(axis->row[row][k]) * fabs(pow(first_point + k, power));
+        const double exact = power != order ? 0 : order == 1 ? 1 : 2;
+        const double error =
+            fabs(moment(axis->row[row], axis->row_points, first_point, power) - exact);
+        assert_true(error <= 1e-14 * size);
+    }
+}
+
+static void test_one_sided(void **state)
+{
+    (void)state;
+    for (size_t t = 0; t < sizeof forward / sizeof *forward; t++) {
+        const struct table *table = &forward[t];
+        struct job job;
+        struct plan plan;
+        derivative_job(&job, table->order, table->accuracy, BOUNDARY_ONE_SIDED);
+        planned(&plan, &job);
+        const struct plan_axis *axis = &plan.axis[AXIS_X];
+        assert_int_equal(axis->row_points, table->order + table->accuracy);
+        for (int side = 0; side < SIDE_COUNT; side++) {
+            assert_int_equal(axis->side[side].rows, table->accuracy / 2);
+            assert_int_equal(axis->side[side].map, PLAN_MAP_NONE);
+            assert_int_equal(axis->side[side].claim, 0);
+        }
+        /* Offsets 0 … order + accuracy − 1 from each point itself: the same weights in every row.
+         */
+        for (int d = 0; d < table->accuracy / 2; d++) {
+            assert_int_equal(axis->start[d], d);
+            for (int k = 0; k < axis->row_points; k++)
+                assert_true(axis->row[d][k] == (double)table->over[k] / table->under);
+            check_polynomials(axis, d, table->order);
+        }
+    }
+}
+
+static void test_value(void **state)
+{
+    (void)state;
+    for (int accuracy = 2; accuracy <= 8; accuracy += 2) {
+        struct job job;
+        struct plan plan;
+        diffusion_job(&job, 1, accuracy);
+        job.dt = 0.0625; /* a power of two: rows are then exact multiples of the plain ones */
+        job.boundary[AXIS_X][SIDE_LOW] = (struct boundary){.kind = BOUNDARY_VALUE, .value = 0.1};
+        job.boundary[AXIS_X][SIDE_HIGH].kind = BOUNDARY_DERIVATIVE;
+        planned(&plan, &job);
+        struct plan_axis axis = plan.axis[AXIS_X];
+        assert_int_equal(plan.claims, 1);
+        assert_int_equal(plan.impose, 1);
+        assert_int_equal(plan.passes, 2);
+        assert_int_equal(axis.row_points, accuracy + 2);
+        assert_int_equal(axis.side[SIDE_LOW].claim, 1);
+        assert_int_equal(axis.side[SIDE_LOW].claim_scales, 0);
+        assert_true(axis.side[SIDE_LOW].claim_value == 0.1);
+        assert_int_equal(axis.side[SIDE_LOW].rows, accuracy / 2);
+        assert_int_equal(axis.side[SIDE_HIGH].map, PLAN_MAP_REFLECT);
+        assert_int_equal(axis.side[SIDE_HIGH].rows, 0);
+        assert_int_equal(axis.side[SIDE_HIGH].claim, 0);
+        for (int d = 1; d < accuracy / 2; d++) {
+            assert_int_equal(axis.start[d], 0);
+            for (int k = 0; k < axis.row_points; k++)
+                axis.row[d][k] *= 16;
+            check_polynomials(&axis, d, 2);
+        }
+        job.dtype = DTYPE_F32;
+        planned(&plan, &job);
+        assert_true(plan.axis[AXIS_X].side[SIDE_LOW].claim_value == (double)0.1f);
+    }
+}
+
+static void test_halo(void **state)
+{
+    (void)state;
+    struct job job;
+    struct plan plan;
+    diffusion_job(&job, 2, 6);
+    job.steps = 4;
+    job.boundary[AXIS_Y][SIDE_HIGH] = (struct boundary){.kind = BOUNDARY_HALO, .value = 0.75};
+    job.boundary[AXIS_Y][SIDE_LOW] = (struct boundary){.kind = BOUNDARY_DERIVATIVE};
+    planned(&plan, &job);
+    const struct plan_side *side = &plan.axis[AXIS_Y].side[SIDE_HIGH];
+    assert_int_equal(side->claim, 3);
+    assert_int_equal(side->claim_scales, 1);
+    assert_true(side->claim_value == 0.75);
+    assert_int_equal(side->rows, 0);
+    assert_int_equal(side->map, PLAN_MAP_NONE);
+    assert_int_equal(plan.claims, 1);
+    assert_int_equal(plan.impose, 0);
+    assert_int_equal(plan.passes, 4);
+    assert_int_equal(plan.axis[AXIS_X].side[SIDE_LOW].map, PLAN_MAP_PERIODIC);
+    assert_int_equal(plan.axis[AXIS_X].side[SIDE_LOW].claim, 0);
+}
+
+static void test_shape(void **state)
+{
+    (void)state;
+    struct job job;
+    struct plan plan;
+    job_init(&job);
+    job.axes = 3;
+    job.axis = AXIS_Y;
+    job.n[AXIS_X] = 5;
+    job.n[AXIS_Y] = 7;
+    job.n[AXIS_Z] = 11;
+    job.batch = 3;
+    job.boundary[AXIS_Y][SIDE_LOW].kind = job.boundary[AXIS_Y][SIDE_HIGH].kind = BOUNDARY_ENDPOINT;
+    planned(&plan, &job);
+    assert_int_equal(plan.axes, 3);
+    assert_int_equal(plan.batch, 3);
+    assert_int_equal(plan.lines, 7 * 11 * 3);
+    assert_int_equal(plan.points, 5 * 7 * 11);
+    assert_int_equal(plan.passes, 1);
+    assert_int_equal(plan.axis[AXIS_X].stride, 1);
+    assert_int_equal(plan.axis[AXIS_Y].stride, 5);
+    assert_int_equal(plan.axis[AXIS_Z].stride, 35);
+    assert_int_equal(plan.axis[AXIS_X].active, 0);
+    assert_int_equal(plan.axis[AXIS_Y].active, 1);
+    assert_int_equal(plan.axis[AXIS_Z].active, 0);
+    assert_int_equal(plan.axis[AXIS_Y].side[SIDE_HIGH].map, PLAN_MAP_ENDPOINT);
+}
+
+static void test_shared(void **state)
+{
+    (void)state;
+    struct job job;
+    struct plan plan;
+    diffusion_job(&job, 3, 8);
+    planned(&plan, &job);
+    assert_int_equal(plan.shared, 1);
+    /* One unit in the last place of one spacing is enough to tell axes apart, in double. */
+    job.spacing[AXIS_Z] = nextafter(1, 2);
+    planned(&plan, &job);
+    assert_int_equal(plan.shared, 0);
+    job.dtype = DTYPE_F32;
+    planned(&plan, &job);
+    assert_int_equal(plan.shared, 1);
+    /* κ = 0 along an axis: it stays one of the sum. */
+    job.spacing[AXIS_Z] = 1;
+    job.diffusivity[AXIS_X] = 0;
+    planned(&plan, &job);
+    assert_int_equal(plan.shared, 0);
+    assert_int_equal(plan.axis[AXIS_X].active, 1);
+    diffusion_job(&job, 1, 4);
+    planned(&plan, &job);
+    assert_int_equal(plan.shared, 1);
+    assert_int_equal(plan.axis[AXIS_Y].active, 0);
+    assert_int_equal(plan.axis[AXIS_Z].active, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_central), cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_scaling), cmocka_unit_test(test_one_sided),
+        cmocka_unit_test(test_value),   cmocka_unit_test(test_halo),
+        cmocka_unit_test(test_shape),   cmocka_unit_test(test_shared),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
