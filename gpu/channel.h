@@ -96,6 +96,8 @@ struct channel_queue {
 };
 /* Send now, or keep it behind those that wait. False: closed or no memory. */
 bool channel_queue_send(struct channel_queue *queue, int socket, const struct channel_message *message);
+/* Keep it without sending: there is no socket yet. False: no memory. */
+bool channel_queue_push(struct channel_queue *queue, const struct channel_message *message);
 /* Send what waits. */
 enum channel_result channel_queue_flush(struct channel_queue *queue, int socket);
 void channel_queue_free(struct channel_queue *queue);

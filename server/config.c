@@ -1,0 +1,271 @@
+#include "server/config.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum option_kind { OPTION_TEXT, OPTION_LIST, OPTION_NUMBER, OPTION_BYTES, OPTION_OCTAL };
+
+struct option {
+    const char *name;     /* --name, and FDSERVER_NAME in the environment */
+    const char *argument; /* what it takes, for --help */
+    enum option_kind kind;
+    size_t offset;        /* in struct config */
+    const char *standard; /* the default, as it would be typed; NULL: none */
+    uint64_t least, most;
+    const char *text;
+};
+
+#define AT(field) offsetof(struct config, field)
+#define ANY UINT64_MAX
+
+static const struct option options[] = {
+    {"listen", "unix:PATH", OPTION_LIST, AT(listen), NULL, 0, 0,
+     "Socket to listen on; may be given up to 8 times. Default: /run/fdserver/fdserver.sock, or "
+     "$XDG_RUNTIME_DIR/fdserver.sock for a user who cannot write there. A socket from systemd "
+     "takes the "
+     "default's place. In the environment: a list with commas."},
+    {"group", "NAME", OPTION_TEXT, AT(group), NULL, 0, 0, "Group that owns the sockets."},
+    {"mode", "OCTAL", OPTION_OCTAL, AT(mode), "0660", 0, 0777, "Access mode of the sockets."},
+    {"device", "LIST", OPTION_TEXT, AT(device), "auto", 0, 0,
+     "Where jobs run: auto (every GPU, else the host), or a list of host and cuda:N with commas."},
+    {"staging-bytes", "BYTES", OPTION_BYTES, AT(staging_bytes), "256M", 16 << 20, UINT64_C(1) << 40,
+     "Staging arena, shared by all payload on its way in and out; the front's memory is bounded by "
+     "it."},
+    {"user-bytes", "BYTES", OPTION_BYTES, AT(user_bytes), "0", 0, ANY,
+     "Device memory that one user's arrays may take; 0: no limit of its own."},
+    {"device-memory", "BYTES", OPTION_BYTES, AT(device_memory), "0", 0, ANY,
+     "Memory of each device that arrays may take; 0: nine tenths of what is free when its worker "
+     "starts "
+     "(half on the host)."},
+    {"max-jobs", "COUNT", OPTION_NUMBER, AT(max_jobs), "1024", 1, 1 << 20,
+     "Jobs of one user that are accepted and not yet answered."},
+    {"max-fields", "COUNT", OPTION_NUMBER, AT(max_fields), "65536", 1, 1 << 24,
+     "Resident fields of one user."},
+    {"max-connections", "COUNT", OPTION_NUMBER, AT(max_connections), "4096", 1, 1 << 20,
+     "Connections at once."},
+    {"max-work", "POINTS", OPTION_NUMBER, AT(max_work), "1000000000000000", 1, UINT64_C(1) << 62,
+     "Points times steps of one job."},
+    {"upload-timeout-s", "SECONDS", OPTION_NUMBER, AT(upload_timeout_s), "30", 1, 1 << 20,
+     "How long a message may stand still half-way before its connection is closed."},
+    {"drain-timeout-s", "SECONDS", OPTION_NUMBER, AT(drain_timeout_s), "30", 0, 1 << 20,
+     "How long running jobs may go on after SIGTERM."},
+    {"log-level", "N", OPTION_NUMBER, AT(log_level), "6", 3, 7,
+     "Lines to stderr up to this priority: 3 errors, 4 warnings, 6 information, 7 debugging."},
+};
+
+enum { OPTION_COUNT = sizeof options / sizeof options[0] };
+
+static void environment_name(const struct option *option, char name[64])
+{
+    size_t n = (size_t)snprintf(name, 64, "FDSERVER_%s", option->name);
+    for (size_t i = 0; i < n; i++)
+        name[i] = name[i] == '-'                     ? '_'
+                  : name[i] >= 'a' && name[i] <= 'z' ? (char)(name[i] - 'a' + 'A')
+                                                     : name[i];
+}
+
+static bool complain(const char *name, const char *value, const char *why)
+{
+    fprintf(stderr, "fdserver: --%s %s: %s\n", name, value, why);
+    return false;
+}
+
+static bool number_read(const struct option *option, const char *value, uint64_t *number)
+{
+    char *end;
+    errno = 0;
+    unsigned long long n = strtoull(value, &end, option->kind == OPTION_OCTAL ? 8 : 10);
+    if (errno || end == value || value[0] == '-' || value[0] == '+')
+        return complain(option->name, value, "not a number");
+    if (option->kind == OPTION_BYTES && *end) {
+        static const char suffixes[] = "KMGT";
+        const char *suffix = strchr(suffixes, *end);
+        if (!suffix)
+            return complain(option->name, value, "the units are K, M, G and T (powers of 1024)");
+        const int shift = 10 * (int)(suffix - suffixes + 1);
+        if (n > UINT64_MAX >> shift)
+            return complain(option->name, value, "too large");
+        n <<= shift;
+        end++;
+        if (end[0] == 'i' && end[1] == 'B')
+            end += 2;
+    }
+    if (*end)
+        return complain(option->name, value, "not a number");
+    if (n < option->least || n > option->most) {
+        char why[96];
+        snprintf(why, sizeof why, "must be from %llu to %llu", (unsigned long long)option->least,
+                 (unsigned long long)option->most);
+        return complain(option->name, value, why);
+    }
+    *number = n;
+    return true;
+}
+
+static bool option_set(struct config *config, const struct option *option, const char *value)
+{
+    char *place = (char *)config + option->offset;
+    if (option->kind == OPTION_TEXT) {
+        if (!*value)
+            return complain(option->name, "''", "must not be empty");
+        *(const char **)place = value;
+        return true;
+    }
+    if (option->kind != OPTION_LIST)
+        return number_read(option, value, (uint64_t *)place);
+    if (config->listen_count == CONFIG_LISTEN_MAX)
+        return complain(option->name, value, "at most 8 sockets");
+    if (strncmp(value, "unix:", 5) != 0 || !value[5])
+        return complain(option->name, value, "must be unix:PATH");
+    config->listen[config->listen_count++] = value;
+    return true;
+}
+
+static void print_wrapped(const char *text, int indent)
+{
+    int column = indent;
+    printf("%*s", indent, "");
+    while (*text) {
+        const size_t word = strcspn(text, " ");
+        if (column > indent && column + (int)word > 96) {
+            printf("\n%*s", indent, "");
+            column = indent;
+        } else if (column > indent) {
+            putchar(' ');
+            column++;
+        }
+        printf("%.*s", (int)word, text);
+        column += (int)word;
+        text += word + strspn(text + word, " ");
+    }
+    putchar('\n');
+}
+
+static void print_help(void)
+{
+    puts("Usage: fdserver [OPTION VALUE]…\n\n"
+         "Serves finite-difference jobs (MessagePack-RPC over Unix sockets) from a GPU or the "
+         "host.\n\n"
+         "Options, each with its environment variable:");
+    for (int i = 0; i < OPTION_COUNT; i++) {
+        char name[64];
+        environment_name(&options[i], name);
+        printf("  --%s %s  (%s%s%s)\n", options[i].name, options[i].argument, name,
+               options[i].standard ? ", default " : "",
+               options[i].standard ? options[i].standard : "");
+        print_wrapped(options[i].text, 6);
+    }
+    puts("  --help, --version, --manual\n"
+         "      Print this, the version, or the manual page's source (scdoc), and exit.\n\n"
+         "Exit status: 0 drained after SIGTERM or SIGINT, 1 could not start, 2 wrong options.");
+}
+
+static void print_manual(void)
+{
+    puts("fdserver(8)\n\n# NAME\n\nfdserver - finite differences as a resident service\n\n"
+         "# SYNOPSIS\n\n*fdserver* [*--OPTION* _VALUE_]...\n\n# DESCRIPTION\n\n"
+         "Keeps fields and stencil weights resident on a GPU (or the host's cores), takes "
+         "MessagePack-RPC\n"
+         "requests over Unix sockets, and answers asynchronously. SIGTERM and SIGINT drain: "
+         "running jobs\n"
+         "finish, the rest is answered with SHUTTING_DOWN.\n\n# OPTIONS\n");
+    for (int i = 0; i < OPTION_COUNT; i++) {
+        char name[64];
+        environment_name(&options[i], name);
+        printf("*--%s* _%s_\n\t", options[i].name, options[i].argument);
+        for (const char *c = options[i].text; *c; c++)
+            printf(*c == '_' || *c == '*' ? "\\%c" : "%c", *c);
+        if (options[i].standard)
+            printf(" Default: %s.", options[i].standard);
+        fputs(" Environment: ", stdout);
+        for (const char *c = name; *c; c++)
+            printf(*c == '_' ? "\\_" : "%c", *c);
+        puts(".\n");
+    }
+    puts("# EXIT STATUS\n\n0 drained, 1 could not start, 2 wrong options.\n\n# SEE "
+         "ALSO\n\n*fdclient*(1)");
+}
+
+static bool environment_read(struct config *config)
+{
+    for (int i = 0; i < OPTION_COUNT; i++) {
+        char name[64];
+        environment_name(&options[i], name);
+        char *value = getenv(name);
+        if (!value || !*value)
+            continue;
+        if (options[i].kind != OPTION_LIST) {
+            if (!option_set(config, &options[i], value))
+                return false;
+            continue;
+        }
+        char *copy = strdup(value),
+             *rest = copy; /* lives as long as the process, as the environment does */
+        if (!copy)
+            return false;
+        for (char *item; (item = strsep(&rest, ","));)
+            if (!option_set(config, &options[i], item))
+                return false;
+    }
+    return true;
+}
+
+enum config_result config_read(struct config *config, int argc, char **argv)
+{
+    memset(config, 0, sizeof *config);
+    for (int i = 0; i < OPTION_COUNT; i++)
+        if (options[i].standard && !option_set(config, &options[i], options[i].standard))
+            return CONFIG_ERROR;
+    if (!environment_read(config))
+        return CONFIG_ERROR;
+
+    bool listen_given = false;
+    for (int a = 1; a < argc; a++) {
+        const char *argument = argv[a];
+        if (strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0) {
+            print_help();
+            return CONFIG_EXIT;
+        }
+        if (strcmp(argument, "--version") == 0) {
+            puts("fdserver " FDSERVER_VERSION);
+            return CONFIG_EXIT;
+        }
+        if (strcmp(argument, "--manual") == 0) {
+            print_manual();
+            return CONFIG_EXIT;
+        }
+        const struct option *option = NULL;
+        const char *value = NULL;
+        for (int i = 0; i < OPTION_COUNT && strncmp(argument, "--", 2) == 0; i++) {
+            const size_t length = strlen(options[i].name);
+            if (strncmp(argument + 2, options[i].name, length) != 0)
+                continue;
+            if (argument[2 + length] == '=')
+                value = argument + 2 + length + 1;
+            else if (argument[2 + length])
+                continue;
+            option = &options[i];
+            break;
+        }
+        if (!option) {
+            fprintf(stderr, "fdserver: unknown option %s (see --help)\n", argument);
+            return CONFIG_ERROR;
+        }
+        if (!value && ++a < argc)
+            value = argv[a];
+        if (!value) {
+            fprintf(stderr, "fdserver: --%s needs a value\n", option->name);
+            return CONFIG_ERROR;
+        }
+        if (option->kind == OPTION_LIST && !listen_given) {
+            listen_given = true; /* the command line takes the environment's place */
+            config->listen_count = 0;
+        }
+        if (!option_set(config, option, value))
+            return CONFIG_ERROR;
+    }
+    return CONFIG_RUN;
+}

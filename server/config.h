@@ -1,0 +1,35 @@
+/* The server's options: one table makes the command line, the environment, --help and the manual.
+ */
+#ifndef SERVER_CONFIG_H
+#define SERVER_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { CONFIG_LISTEN_MAX = 8 };
+
+struct config {
+    const char *listen[CONFIG_LISTEN_MAX]; /* "unix:PATH"; none: the default place */
+    int listen_count;
+    const char *group;      /* of the sockets; NULL: the process's own */
+    uint64_t mode;          /* of the sockets */
+    const char *device;     /* "auto" or a list of "host" and "cuda:N" */
+    uint64_t staging_bytes; /* of the arena */
+    uint64_t user_bytes;    /* of one user on the device; 0: no limit of its own */
+    uint64_t device_memory; /* bytes that arrays may take; 0: what the device has free */
+    uint64_t max_jobs;      /* of one user, accepted and not yet answered */
+    uint64_t max_fields;    /* of one user */
+    uint64_t max_connections;
+    uint64_t max_work; /* points × steps of one job */
+    uint64_t upload_timeout_s;
+    uint64_t drain_timeout_s;
+    uint64_t log_level;
+};
+
+enum config_result { CONFIG_RUN, CONFIG_EXIT, CONFIG_ERROR };
+
+/* Read environment and command line. CONFIG_EXIT: --help, --version or --manual was printed.
+ * CONFIG_ERROR: a line on stderr says why. Strings point into argv and the environment. */
+enum config_result config_read(struct config *config, int argc, char **argv);
+
+#endif

@@ -1,0 +1,67 @@
+/* One client: its socket, the splitter that cuts its bytes into messages, the arrays that are
+ * arriving, and what it is owed.
+ *
+ * It is read unless (a) its next byte is payload and it has no slab, (b) it does not take its
+ * replies and they are many, or (c) it has half-closed. Half-closed, it gets the replies it is owed
+ * and is closed then; closed by its peer, its work is cancelled.
+ */
+#ifndef SERVER_CONNECTION_H
+#define SERVER_CONNECTION_H
+
+#include "protocol/request.h"
+#include "protocol/splitter.h"
+#include "server/outbox.h"
+
+#include <uv.h>
+
+struct server;
+
+enum { CONNECTION_ARRAYS = 4 }; /* inline arrays in one message: a vector map has three */
+
+/* An array that arrives. */
+struct arrival {
+    struct field *field;         /* referenced; NULL: refused, its bytes are dropped */
+    uint32_t payload;            /* number of its first diverted bin */
+    uint64_t expected, received; /* bytes; received counts those announced by the bins so far */
+    uint64_t placed;             /* bytes read into slabs or dropped */
+};
+
+struct connection {
+    struct list link;
+    struct server *server;
+    struct user *user;
+    uv_poll_t poll;
+    int socket;
+    int events;           /* that the poll watches */
+    bool end_of_input;    /* half-closed */
+    bool closing;         /* the handle is being closed */
+    bool close_when_sent; /* after the error that is in the outbox */
+    uint64_t read_ns;     /* when something last came */
+    struct splitter splitter;
+    uint8_t *leftover; /* bytes that were read and must wait; owned */
+    uint32_t leftover_bytes;
+
+    struct arrival arrivals[CONNECTION_ARRAYS];
+    uint32_t arrival_count;
+    struct slab *slab; /* being filled for the latest arrival; NULL: none */
+    uint32_t slab_fill;
+    struct slab_waiter slab_waiter;
+    struct failure failure; /* of the message that is arriving */
+
+    struct outbox outbox;
+    struct list tasks; /* struct task */
+};
+
+/* Take over an accepted socket. */
+void connection_open(struct server *server, int socket);
+
+/* Close it now: its uploads are dropped and its work is cancelled. */
+void connection_close(struct connection *connection);
+
+/* Watch for what the connection can do next; call after anything that may change it. */
+void connection_update(struct connection *connection);
+
+/* Called twice a second: flush uploads that stand still, time them out, notice hang-ups. */
+void connection_tick(struct connection *connection, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,464 @@
+/* Happy path: spawn → ARENA → READY → orders … → front leaves, the channel closes, the worker
+ * exits. What can go wrong: the spawn fails; the worker refuses (REFUSED, exit); it dies or is
+ * killed (exit callback); it breaks the channel's rules or stops answering pings (we kill it, exit
+ * callback). All of them end in worker_gone(), once the process has been reaped. */
+#include "server/device.h"
+
+#include "server/log.h"
+#include "server/server.h"
+#include "server/task.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { BACKOFF_FIRST_MS = 5, BACKOFF_MOST_MS = 100, HEARTBEAT_MS = 5000, PINGS_MOST = 12 };
+
+static void worker_start(struct device *device);
+static void worker_gone(struct device *device);
+static void poll_update(struct device *device);
+
+static void worker_kill(struct device *device, const char *why)
+{
+    log_error("%s: %s; ending its worker", device->name, why);
+    if (device->alive && !uv_is_closing((uv_handle_t *)&device->process))
+        uv_process_kill(&device->process, SIGKILL);
+}
+
+static void order(struct device *device, const struct channel_message *message)
+{
+    if (device->state == DEVICE_CLOSED)
+        return;
+    /* Without a socket the order waits in the queue for the next worker. */
+    const bool taken = device->socket < 0
+                           ? channel_queue_push(&device->queue, message)
+                           : channel_queue_send(&device->queue, device->socket, message);
+    if (!taken)
+        worker_kill(device, "its channel broke");
+    poll_update(device);
+}
+
+void device_allocate(struct device *device, const struct field *field)
+{
+    struct channel_message message = {.type = CHANNEL_ALLOCATE};
+    message.u.allocate.array = field->array;
+    message.u.allocate.bytes = field->type.bytes;
+    message.u.allocate.owner = field->user->uid;
+    order(device, &message);
+}
+
+void device_release(struct device *device, const struct field *field)
+{
+    struct channel_message message = {.type = CHANNEL_RELEASE};
+    message.u.job.id = field->array;
+    order(device, &message);
+}
+
+static void copy(enum channel_type type, struct field *field, uint64_t offset, struct slab *slab,
+                 uint64_t bytes, void (*copied)(struct slab *, void *, bool), void *context)
+{
+    struct device *device = field->device;
+    slab->field = field_reference(field);
+    slab->copied = copied;
+    slab->context = context;
+    slab->copying = true;
+    list_push(&device->copies, &slab->link);
+    field->copies++;
+    struct channel_message message = {.type = type};
+    message.u.copy.array = field->array;
+    message.u.copy.offset = offset;
+    message.u.copy.arena_offset = arena_offset(&field->server->arena, slab);
+    message.u.copy.bytes = bytes;
+    message.u.copy.tag = slab->number;
+    order(device, &message);
+}
+
+void device_upload(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes,
+                   void (*copied)(struct slab *, void *, bool), void *context)
+{
+    copy(CHANNEL_UPLOAD, field, offset, slab, bytes, copied, context);
+}
+
+void device_download(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes,
+                     void (*copied)(struct slab *, void *, bool), void *context)
+{
+    copy(CHANNEL_DOWNLOAD, field, offset, slab, bytes, copied, context);
+}
+
+void device_run(struct device *device, const struct task *task)
+{
+    struct channel_message message = {.type = CHANNEL_RUN};
+    message.u.run.id = task->id;
+    message.u.run.in = task->in->array;
+    message.u.run.out = task->out->array;
+    if (task->scratch)
+        message.u.run.scratch = task->scratch->array;
+    else if (task->input_is_own)
+        message.u.run.scratch = task->in->array;
+    message.u.run.progress = task->progress;
+    message.u.run.job = task->job;
+    order(device, &message);
+}
+
+void device_cancel(struct device *device, const struct task *task)
+{
+    struct channel_message message = {.type = CHANNEL_CANCEL};
+    message.u.job.id = task->id;
+    order(device, &message);
+}
+
+static void copy_ended(struct slab *slab, bool ok)
+{
+    struct field *field = slab->field;
+    slab->field = NULL;
+    slab->copying = false;
+    list_remove(&slab->link);
+    field->copies--;
+    slab->copied(slab, slab->context, ok);
+    if (ok && field->put && !field->copies)
+        task_put_arrived(field->put);
+    field_release(field);
+}
+
+static struct task *task_by_id(struct device *device, uint64_t id)
+{
+    for (struct list *link = device->tasks.next; link != &device->tasks; link = link->next) {
+        struct task *task = LIST_ENTRY(link, struct task, device_link);
+        if (task->id == id && task->state == TASK_RUNNING)
+            return task;
+    }
+    return NULL;
+}
+
+static void take_ready(struct device *device, const struct channel_message *message)
+{
+    const struct config *config = &device->server->config;
+    device->info = message->u.ready.info;
+    device->info.kind[sizeof device->info.kind - 1] = 0;
+    device->info.name[sizeof device->info.name - 1] = 0;
+    /* On the host the page cache and everybody else live in the same memory. */
+    const uint64_t free_bytes = device->info.free_bytes;
+    const uint64_t own =
+        strcmp(device->info.kind, "host") == 0 ? free_bytes / 2 : free_bytes / 10 * 9;
+    device->memory_bytes = config->device_memory ? config->device_memory : own;
+    device->state = DEVICE_READY;
+    device->failed_starts = 0;
+    device->once_ready = true;
+    log_info("%s: %s, %llu bytes for arrays (worker %d, generation %llu)", device->name,
+             device->info.name, (unsigned long long)device->memory_bytes, device->process.pid,
+             (unsigned long long)device->generation);
+    server_device_ready(device->server, device);
+}
+
+/* False: the worker does not keep to the channel's rules. */
+static bool take(struct device *device, const struct channel_message *message)
+{
+    struct arena *arena = &device->server->arena;
+    struct task *task;
+    switch (message->type) {
+    case CHANNEL_READY:
+        if (device->state != DEVICE_STARTING)
+            return false;
+        take_ready(device, message);
+        return true;
+    case CHANNEL_REFUSED:
+        memcpy(device->refusal, message->u.refused.text, sizeof device->refusal);
+        device->refusal[sizeof device->refusal - 1] = 0;
+        return true;
+    case CHANNEL_COPIED: {
+        const uint64_t number = message->u.copy.tag;
+        if (number >= arena->slab_count || !arena->slabs[number].copying ||
+            arena->slabs[number].field->device != device)
+            return false;
+        copy_ended(&arena->slabs[number], true);
+        return true;
+    }
+    case CHANNEL_FAILED:
+        for (struct list *link = device->arrays.next; link != &device->arrays; link = link->next) {
+            struct field *field = LIST_ENTRY(link, struct field, device_link);
+            if (field->array == message->u.allocate.array)
+                field->refused = true;
+        }
+        return true;
+    case CHANNEL_PROGRESS:
+        task = task_by_id(device, message->u.job.id);
+        if (task)
+            task_progress(task, message->u.job.done, message->u.job.total);
+        return task != NULL;
+    case CHANNEL_FINISHED:
+        task = task_by_id(device, message->u.job.id);
+        if (!task || message->status >= STATUS_COUNT)
+            return false;
+        task_finished(task, (enum status)message->status, message->u.job.device_us);
+        return true;
+    case CHANNEL_PONG:
+        device->pings = 0;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct device *device = poll->data;
+    if (status < 0) {
+        uv_poll_stop(poll);
+        worker_kill(device, "polling its channel failed");
+        return;
+    }
+    if (events & UV_WRITABLE &&
+        channel_queue_flush(&device->queue, device->socket) == CHANNEL_CLOSED) {
+        uv_poll_stop(poll); /* its exit is on its way */
+        return;
+    }
+    for (int i = 0; i < 64; i++) {
+        struct channel_message message;
+        int descriptor;
+        const enum channel_result result = channel_receive(device->socket, &message, &descriptor);
+        if (descriptor >= 0)
+            close(descriptor);
+        if (result == CHANNEL_AGAIN)
+            break;
+        if (result == CHANNEL_CLOSED) {
+            uv_poll_stop(poll);
+            worker_kill(device, "its channel closed");
+            return;
+        }
+        if (!take(device, &message)) {
+            uv_poll_stop(poll);
+            worker_kill(device, "its worker broke the channel's rules");
+            return;
+        }
+        if (device->state == DEVICE_CLOSED)
+            return;
+    }
+    poll_update(device);
+}
+
+/* Watch for room in the channel only while something waits for it. */
+static void poll_update(struct device *device)
+{
+    if (device->socket < 0 || !device->poll_open || device->state == DEVICE_CLOSED)
+        return;
+    const bool writes = device->queue.count > 0;
+    if (writes == device->poll_writes)
+        return;
+    device->poll_writes = writes;
+    uv_poll_start(&device->poll, UV_READABLE | (writes ? UV_WRITABLE : 0), on_poll);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct device *device = timer->data;
+    if (device->state == DEVICE_DOWN) {
+        worker_start(device);
+        return;
+    }
+    if (device->socket < 0)
+        return;
+    poll_update(device);
+    static const struct channel_message ping = {.type = CHANNEL_PING};
+    if (++device->pings > PINGS_MOST)
+        worker_kill(device, "its worker does not answer");
+    else
+        order(device, &ping);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct device *device = handle->data;
+    list_remove(&device->link);
+    channel_queue_free(&device->queue);
+    free(device);
+}
+
+static void restart_or_end(struct device *device)
+{
+    if (device->alive || device->poll_open)
+        return;
+    if (device->state == DEVICE_CLOSED) {
+        uv_close((uv_handle_t *)&device->timer, on_timer_closed);
+        return;
+    }
+    uint64_t delay_ms = 0;
+    if (device->failed_starts) {
+        delay_ms = BACKOFF_FIRST_MS;
+        for (uint64_t i = 1; i < device->failed_starts && delay_ms < BACKOFF_MOST_MS; i++)
+            delay_ms *= 2;
+        if (delay_ms > BACKOFF_MOST_MS)
+            delay_ms = BACKOFF_MOST_MS;
+    }
+    uv_timer_start(&device->timer, on_timer, delay_ms, 0);
+}
+
+static void on_process_closed(uv_handle_t *handle)
+{
+    struct device *device = handle->data;
+    device->alive = false;
+    restart_or_end(device);
+}
+
+static void on_poll_closed(uv_handle_t *handle)
+{
+    struct device *device = handle->data;
+    device->poll_open = false;
+    restart_or_end(device);
+}
+
+/* The worker has been reaped: nothing touches its slabs and arrays any more. */
+static void worker_gone(struct device *device)
+{
+    const bool closing = device->state == DEVICE_CLOSED;
+    const bool refused = device->state == DEVICE_STARTING;
+    if (!closing)
+        device->state = DEVICE_DOWN;
+    if (refused)
+        device->failed_starts++;
+    device->generation++; /* what is made from here on is the next worker's */
+    uv_timer_stop(&device->timer);
+    if (device->poll_open) {
+        uv_poll_stop(&device->poll);
+        uv_close((uv_handle_t *)&device->poll, on_poll_closed);
+    }
+    if (device->socket >= 0)
+        close(device->socket);
+    device->socket = -1;
+    channel_queue_free(&device->queue);
+    memset(&device->queue, 0, sizeof device->queue);
+
+    struct list *link;
+    for (link = device->arrays.next; link != &device->arrays; link = link->next)
+        field_lose(LIST_ENTRY(link, struct field, device_link));
+    while ((link = list_first(&device->copies)))
+        copy_ended(LIST_ENTRY(link, struct slab, link), false);
+    /* A failing task leaves the list, and what answers it may make others leave; none comes back.
+     */
+    struct list doomed;
+    list_init(&doomed);
+    while ((link = list_first(&device->tasks))) {
+        list_remove(link);
+        list_push(&doomed, link);
+    }
+    while ((link = list_first(&doomed))) {
+        struct task *task = LIST_ENTRY(link, struct task, device_link);
+        list_remove(link);
+        list_push(&device->tasks, link);
+        task_device_lost(task);
+    }
+    if (!closing && refused && !device->once_ready)
+        server_device_refused(device->server, device);
+}
+
+static void on_worker_exit(uv_process_t *process, int64_t status, int signal)
+{
+    struct device *device = process->data;
+    if (device->state != DEVICE_CLOSED)
+        log_warning("%s: worker %d ended (status %d, signal %d)", device->name, process->pid,
+                    (int)status, signal);
+    worker_gone(device);
+    uv_close((uv_handle_t *)process, on_process_closed);
+}
+
+static void worker_start(struct device *device)
+{
+    struct server *server = device->server;
+    int ends[2];
+    device->state = DEVICE_STARTING;
+    device->pings = 0;
+    device->refusal[0] = 0;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
+        log_error("%s: socketpair: %s", device->name, strerror(errno));
+        worker_gone(device);
+        restart_or_end(device);
+        return;
+    }
+    char *arguments[] = {server->worker_path, device->name, NULL};
+    uv_stdio_container_t stdio[4] = {
+        {.flags = UV_IGNORE},
+        {.flags = UV_INHERIT_FD, .data.fd = 2},
+        {.flags = UV_INHERIT_FD, .data.fd = 2},
+        {.flags = UV_INHERIT_FD, .data.fd = ends[1]},
+    };
+    uv_process_options_t options = {.exit_cb = on_worker_exit,
+                                    .file = server->worker_path,
+                                    .args = arguments,
+                                    .stdio_count = 4,
+                                    .stdio = stdio};
+    const int status = uv_spawn(&server->loop, &device->process, &options);
+    device->process.data = device;
+    device->alive = true; /* until its handle is closed */
+    close(ends[1]);
+    device->socket = ends[0];
+    if (status != 0) {
+        log_error("%s: %s: %s", device->name, server->worker_path, uv_strerror(status));
+        snprintf(device->refusal, sizeof device->refusal, "cannot start %.150s",
+                 uv_strerror(status));
+        worker_gone(device);
+        uv_close((uv_handle_t *)&device->process, on_process_closed);
+        return;
+    }
+    /* ARENA goes first, past what waits for this worker. */
+    struct channel_message message = {.type = CHANNEL_ARENA};
+    message.u.arena.bytes = server->arena.bytes;
+    uv_poll_init(&server->loop, &device->poll, device->socket);
+    device->poll.data = device;
+    device->poll_open = true;
+    device->poll_writes = device->queue.count > 0;
+    uv_poll_start(&device->poll, UV_READABLE | (device->poll_writes ? UV_WRITABLE : 0), on_poll);
+    uv_timer_start(&device->timer, on_timer, HEARTBEAT_MS, HEARTBEAT_MS);
+    if (channel_send(device->socket, &message, server->arena.descriptor) != CHANNEL_OK)
+        worker_kill(device, "its channel broke");
+}
+
+bool device_open(struct server *server, const char *name)
+{
+    struct device *device = calloc(1, sizeof *device);
+    if (!device)
+        return false;
+    device->server = server;
+    device->socket = -1;
+    device->generation = 1;
+    snprintf(device->name, sizeof device->name, "%s", name);
+    list_init(&device->arrays);
+    list_init(&device->copies);
+    list_init(&device->tasks);
+    list_init(&device->ready_users);
+    list_push(&server->devices, &device->link);
+    uv_timer_init(&server->loop, &device->timer);
+    device->timer.data = device;
+    worker_start(device);
+    return true;
+}
+
+void device_forget(struct device *device)
+{
+    device->state = DEVICE_CLOSED;
+    list_remove(&device->link);
+}
+
+void device_close_all(struct server *server)
+{
+    for (struct list *link = server->devices.next; link != &server->devices; link = link->next) {
+        struct device *device = LIST_ENTRY(link, struct device, link);
+        if (device->state == DEVICE_CLOSED)
+            continue;
+        device->state = DEVICE_CLOSED;
+        uv_timer_stop(&device->timer);
+        if (device->alive && !uv_is_closing((uv_handle_t *)&device->process)) {
+            /* The worker exits when its channel closes; a hung one must not keep us. */
+            uv_process_kill(&device->process, SIGKILL);
+        } else {
+            restart_or_end(device);
+        }
+    }
+}
+
+const char *device_state_name(const struct device *device)
+{
+    static const char *const names[] = {"starting", "ready", "down", "closed"};
+    return names[device->state];
+}

@@ -1,0 +1,81 @@
+/* One device as the front sees it: its worker process, the channel to it, and what it holds.
+ *
+ * The worker is watched and, when it ends, started again (at once, then with a back-off of at most
+ * 100 ms; the front never gives up). Until it has been reaped, its slabs are not touched: its DMA
+ * may still run. Orders given while there is no worker wait for the next one.
+ */
+#ifndef SERVER_DEVICE_H
+#define SERVER_DEVICE_H
+
+#include "gpu/channel.h"
+#include "server/list.h"
+
+#include <stdbool.h>
+#include <uv.h>
+
+struct server;
+struct field;
+struct task;
+struct slab;
+struct user;
+
+enum device_state {
+    DEVICE_STARTING, /* the worker was started and has not answered yet */
+    DEVICE_READY,
+    DEVICE_DOWN,  /* the worker ended; another is about to be started */
+    DEVICE_CLOSED /* the front is leaving */
+};
+
+struct device {
+    struct list link;
+    struct server *server;
+    char name[24]; /* "host", "cuda:0" */
+    enum device_state state;
+    uint64_t generation;    /* of the worker: 1, 2, … */
+    uint64_t failed_starts; /* in a row */
+    bool alive;             /* the process has not been reaped */
+    bool once_ready;
+    struct device_info info;
+    uint64_t memory_bytes; /* that arrays may take */
+    uint64_t bytes;        /* that they take */
+    char refusal[200];     /* why the worker would not start */
+    uv_process_t process;
+    uv_poll_t poll;
+    uv_timer_t timer; /* restart, and the worker's heartbeat */
+    bool poll_open, poll_writes;
+    int socket; /* −1: no channel */
+    struct channel_queue queue;
+    uint64_t pings;          /* unanswered */
+    struct list arrays;      /* struct field */
+    struct list copies;      /* struct slab: a worker reads or writes it */
+    struct list tasks;       /* struct task, all of the device's that are not finished */
+    struct list ready_users; /* users with queued tasks, in turn */
+    uint32_t users;          /* placed here */
+};
+
+/* Start `name` ("host" or "cuda:N"). False: the worker could not even be spawned. */
+bool device_open(struct server *server, const char *name);
+/* Stop all workers for good; `server->devices` empties once they are reaped. */
+void device_close_all(struct server *server);
+
+/* Leave a device that was never ready out of everything; it goes when its worker has been reaped.
+ */
+void device_forget(struct device *device);
+
+/* Orders to the worker; see gpu/channel.h for their rules. */
+void device_allocate(struct device *device, const struct field *field);
+void device_release(struct device *device, const struct field *field);
+
+/* Copy `bytes` between the slab and the array at `offset`. The slab is the worker's until copied()
+ * is called, once: ok false where the worker was lost. Holds a reference to the field meanwhile. */
+void device_upload(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes,
+                   void (*copied)(struct slab *, void *, bool), void *context);
+void device_download(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes,
+                     void (*copied)(struct slab *, void *, bool), void *context);
+
+void device_run(struct device *device, const struct task *task);
+void device_cancel(struct device *device, const struct task *task);
+
+const char *device_state_name(const struct device *device);
+
+#endif

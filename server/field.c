@@ -1,0 +1,209 @@
+#include "server/field.h"
+
+#include "server/device.h"
+#include "server/server.h"
+#include "server/task.h"
+#include "server/user.h"
+
+#include <stdlib.h>
+#include <sys/random.h>
+
+static void charge(struct field *field, int sign)
+{
+    const uint64_t bytes = field->type.bytes;
+    if (sign > 0) {
+        field->user->bytes += bytes;
+        field->device->bytes += bytes;
+    } else {
+        field->user->bytes -= bytes;
+        field->device->bytes -= bytes;
+    }
+}
+
+struct field *field_new(struct server *server, struct user *user, const struct array_type *type,
+                        struct failure *failure)
+{
+    struct device *device = user_device(server, user);
+    const uint64_t need = type->bytes;
+    const uint64_t quota = server->config.user_bytes;
+    if (quota && (need > quota || user->bytes > quota - need)) {
+        failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, (double)need, (double)quota,
+                          "%llu bytes more are over your limit of %llu (you hold %llu)",
+                          (unsigned long long)need, (unsigned long long)quota,
+                          (unsigned long long)user->bytes);
+        return NULL;
+    }
+    const uint64_t memory = device->memory_bytes;
+    if (need > memory || device->bytes > memory - need) {
+        failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, (double)need, (double)memory,
+                          "%s has no room for %llu bytes more: its arrays may take %llu",
+                          device->name, (unsigned long long)need, (unsigned long long)memory);
+        return NULL;
+    }
+    struct field *field = calloc(1, sizeof *field);
+    if (!field) {
+        failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
+        return NULL;
+    }
+    field->server = server;
+    field->user = user;
+    field->device = device;
+    field->generation = device->generation;
+    field->array = ++server->last_array;
+    field->type = *type;
+    field->references = 1;
+    list_init(&field->accesses);
+    list_push(&device->arrays, &field->device_link);
+    user->arrays++;
+    charge(field, +1);
+    device_allocate(device, field);
+    return field;
+}
+
+struct field *field_reference(struct field *field)
+{
+    field->references++;
+    return field;
+}
+
+void field_release(struct field *field)
+{
+    if (!field || --field->references)
+        return;
+    list_remove(&field->device_link);
+    if (!field->lost) {
+        device_release(field->device, field);
+        charge(field, -1);
+    }
+    field->user->arrays--;
+    user_settle(field->user);
+    free(field);
+}
+
+static struct field **bucket_of(struct server *server, uint64_t id)
+{
+    return &server->fields.bucket[id % FIELD_BUCKETS];
+}
+
+bool field_publish(struct field *field, struct failure *failure)
+{
+    struct server *server = field->server;
+    if (field->user->fields >= server->config.max_fields)
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, (double)field->user->fields + 1,
+                                 (double)server->config.max_fields, "you have %llu fields already",
+                                 (unsigned long long)field->user->fields);
+    do {
+        if (getrandom(&field->id, sizeof field->id, 0) != (ssize_t)sizeof field->id)
+            return failure_set(failure, STATUS_INTERNAL, NULL, "no randomness for an id");
+        field->id >>= 1; /* some languages have no unsigned integers */
+        struct field *other = *bucket_of(server, field->id);
+        while (other && other->id != field->id)
+            other = other->next;
+        if (other)
+            field->id = 0;
+    } while (!field->id);
+    struct field **bucket = bucket_of(server, field->id);
+    field->next = *bucket;
+    *bucket = field_reference(field);
+    field->user->fields++;
+    return true;
+}
+
+void field_withdraw(struct field *field)
+{
+    struct field **place = bucket_of(field->server, field->id);
+    while (*place != field)
+        place = &(*place)->next;
+    *place = field->next;
+    field->id = 0;
+    field->user->fields--;
+    user_settle(field->user);
+    field_release(field);
+}
+
+void field_withdraw_all(struct server *server)
+{
+    for (size_t i = 0; i < FIELD_BUCKETS; i++)
+        while (server->fields.bucket[i])
+            field_withdraw(server->fields.bucket[i]);
+}
+
+struct field *field_find_any(struct server *server, const struct user *user, uint64_t id,
+                             const char *parameter, struct failure *failure)
+{
+    struct field *field = id ? *bucket_of(server, id) : NULL;
+    while (field && field->id != id)
+        field = field->next;
+    if (!field || field->user != user) {
+        failure_set(failure, STATUS_NOT_FOUND, parameter, "there is no field %llu",
+                    (unsigned long long)id);
+        return NULL;
+    }
+    return field;
+}
+
+struct field *field_find(struct server *server, const struct user *user, uint64_t id,
+                         const char *parameter, struct failure *failure)
+{
+    struct field *field = field_find_any(server, user, id, parameter, failure);
+    if (field && field->lost) {
+        failure_set(failure, STATUS_FIELD_LOST, parameter,
+                    "field %llu was lost when the worker of %s ended; put it again",
+                    (unsigned long long)id, field->device->name);
+        return NULL;
+    }
+    return field;
+}
+
+void field_lose(struct field *field)
+{
+    if (field->lost)
+        return;
+    field->lost = true;
+    charge(field, -1);
+}
+
+bool field_access(struct field *field, struct access *access, struct task *task, bool writes)
+{
+    access->field = field;
+    access->task = task;
+    access->writes = writes;
+    access->granted = true;
+    for (struct list *link = field->accesses.next; link != &field->accesses; link = link->next) {
+        const struct access *before = LIST_ENTRY(link, struct access, link);
+        if (writes || before->writes)
+            access->granted = false;
+    }
+    list_push(&field->accesses, &access->link);
+    return access->granted;
+}
+
+/* The task's own reference keeps the field here while its accesses stand. */
+void field_access_end(struct access *access)
+{
+    struct field *field = access->field;
+    if (!field)
+        return;
+    list_remove(&access->link);
+    access->field = NULL;
+    /* Whoever is granted may act at once and change the list, so the scan begins anew after each.
+     */
+    bool again = true;
+    while (again) {
+        again = false;
+        for (struct list *link = field->accesses.next; link != &field->accesses;
+             link = link->next) {
+            struct access *next = LIST_ENTRY(link, struct access, link);
+            if (next->writes && link != field->accesses.next)
+                break;
+            if (!next->granted) {
+                next->granted = true;
+                again = true;
+                task_granted(next->task);
+                break;
+            }
+            if (next->writes)
+                break;
+        }
+    }
+}

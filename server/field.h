@@ -1,0 +1,87 @@
+/* Arrays on devices: resident fields with an id, and the arrays of jobs, which have none.
+ *
+ * Counted references: the table of ids holds one, each task, reply, upload and copy one more. The
+ * last one gone releases the memory on the device and the charge.
+ *
+ * Accesses keep the order in which requests came: readers of a field run together, a writer alone,
+ * and nobody passes somebody who came before. All accesses of a task are queued at once, so the
+ * order is total and nobody waits in a circle.
+ */
+#ifndef SERVER_FIELD_H
+#define SERVER_FIELD_H
+
+#include "protocol/array.h"
+#include "server/list.h"
+
+struct server;
+struct user;
+struct device;
+struct task;
+
+struct field {
+    uint64_t id;             /* on the wire; 0: not (any longer) in the table */
+    struct field *next;      /* in its bucket of the table */
+    struct list device_link; /* in its device's list of arrays */
+    struct server *server;
+    struct user *user;
+    struct device *device;
+    uint64_t generation; /* of the device's worker that holds it */
+    uint64_t array;      /* its number on the channel */
+    struct array_type type;
+    uint32_t references;
+    uint32_t copies;      /* of it that the worker has not finished */
+    struct task *put;     /* waits for them; NULL: nobody does */
+    bool lost;            /* with its worker */
+    bool refused;         /* the worker had no memory for it */
+    struct list accesses; /* struct access, first come first */
+};
+
+struct access {
+    struct list link;
+    struct field *field; /* NULL: not in use */
+    struct task *task;
+    bool writes;
+    bool granted;
+};
+
+enum { FIELD_BUCKETS = 4096 };
+
+struct field_table {
+    struct field *bucket[FIELD_BUCKETS];
+};
+
+/* A new array of `type` for the user, with one reference: charged to the user and the device, and
+ * ordered from the worker. NULL with OVER_BUDGET (need and limit) where either has no room, before
+ * anything is allocated. */
+struct field *field_new(struct server *server, struct user *user, const struct array_type *type,
+                        struct failure *failure);
+
+struct field *field_reference(struct field *field);
+void field_release(struct field *field);
+
+/* Enter the array into the table under a fresh, unguessable id. False with the failure set where
+ * the user has too many fields. */
+bool field_publish(struct field *field, struct failure *failure);
+/* Take it out: the id is void at once, the memory goes when the last user of it has finished. */
+void field_withdraw(struct field *field);
+void field_withdraw_all(struct server *server);
+
+/* The user's field with that id; NULL with NOT_FOUND, alike for foreign and absent ones, or
+ * FIELD_LOST. */
+struct field *field_find(struct server *server, const struct user *user, uint64_t id,
+                         const char *parameter, struct failure *failure);
+
+/* The same, lost or not: for `free`. */
+struct field *field_find_any(struct server *server, const struct user *user, uint64_t id,
+                             const char *parameter, struct failure *failure);
+
+/* The device's worker is gone and its memory with it: no charge remains, the ids answer FIELD_LOST.
+ */
+void field_lose(struct field *field);
+
+/* Queue an access; returns whether it is granted at once. task_granted() is called when it is
+ * later. */
+bool field_access(struct field *field, struct access *access, struct task *task, bool writes);
+void field_access_end(struct access *access);
+
+#endif

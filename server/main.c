@@ -1,0 +1,279 @@
+/* fdserver: start the workers, listen, serve until SIGTERM or SIGINT, drain, leave. */
+#include "server/config.h"
+#include "server/connection.h"
+#include "server/device.h"
+#include "server/listener.h"
+#include "server/log.h"
+#include "server/notify.h"
+#include "server/server.h"
+#include "server/task.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { EXIT_START = 1, EXIT_OPTIONS = 2 };
+
+static void close_handle(void *handle)
+{
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+/* Leave: everything is told to close, and the loop ends when it has. */
+static void server_stop(struct server *server, int status)
+{
+    if (server->stopped)
+        return;
+    server->stopped = true;
+    server->exit_status = status;
+    listener_close_all(server);
+    for (struct list *link = server->connections.next; link != &server->connections;
+         link = link->next)
+        connection_close(LIST_ENTRY(link, struct connection, link));
+    field_withdraw_all(server);
+    device_close_all(server);
+    close_handle(&server->tick);
+    close_handle(&server->watchdog);
+    close_handle(&server->terminate);
+    close_handle(&server->interrupt);
+}
+
+static void drain(struct server *server)
+{
+    if (server->draining)
+        return;
+    log_info("draining: %llu jobs", (unsigned long long)server->jobs);
+    notify_send("STOPPING=1");
+    server->draining = true;
+    server->drain_until_ns = uv_hrtime() + server->config.drain_timeout_s * UINT64_C(1000000000);
+    listener_close_all(server);
+    for (struct list *link = server->devices.next; link != &server->devices; link = link->next)
+        task_drain(LIST_ENTRY(link, struct device, link), false);
+}
+
+/* Drained when every job has been answered and every answer taken; at the time limit running jobs
+ * are cancelled, and two seconds later nothing is waited for. */
+static void drain_tick(struct server *server, uint64_t now_ns)
+{
+    bool unsent = false;
+    for (struct list *link = server->connections.next; link != &server->connections;
+         link = link->next)
+        unsent |= !outbox_empty(LIST_ENTRY(link, struct connection, link));
+    if (!server->jobs && !unsent) {
+        server_stop(server, 0);
+        return;
+    }
+    if (now_ns < server->drain_until_ns)
+        return;
+    if (now_ns > server->drain_until_ns + UINT64_C(2000000000)) {
+        log_warning("%llu jobs were not answered in time", (unsigned long long)server->jobs);
+        server_stop(server, 0);
+        return;
+    }
+    for (struct list *link = server->devices.next; link != &server->devices; link = link->next)
+        task_drain(LIST_ENTRY(link, struct device, link), true);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct server *server = timer->data;
+    const uint64_t now_ns = uv_hrtime();
+    struct list *link = server->connections.next;
+    while (link != &server->connections) {
+        struct connection *connection = LIST_ENTRY(link, struct connection, link);
+        link = link->next;
+        connection_tick(connection, now_ns);
+    }
+    for (link = server->listeners.next; link != &server->listeners; link = link->next)
+        listener_tick(LIST_ENTRY(link, struct listener, link));
+    if (server->draining)
+        drain_tick(server, now_ns);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct server *server = handle->data;
+    log_info("signal %d", number);
+    drain(server);
+    uv_timer_start(&server->tick, on_tick, 0, server->draining ? 20 : SERVER_TICK_MS);
+}
+
+static void on_watchdog(uv_timer_t *timer)
+{
+    (void)timer;
+    notify_send("WATCHDOG=1");
+}
+
+static void serve(struct server *server)
+{
+    if (server->listening || server->stopped)
+        return;
+    server->listening = true;
+    if (!listener_open_all(server)) {
+        server_stop(server, EXIT_START);
+        return;
+    }
+    notify_send("READY=1\nSTATUS=Serving");
+    log_info("fdserver " FDSERVER_VERSION " is ready");
+}
+
+/* Serve when every device has said whether it is there. */
+static void settle(struct server *server)
+{
+    if (server->listening)
+        return;
+    for (struct list *link = server->devices.next; link != &server->devices; link = link->next)
+        if (!LIST_ENTRY(link, struct device, link)->once_ready)
+            return;
+    serve(server);
+}
+
+void server_device_ready(struct server *server, struct device *device)
+{
+    if (server->auto_device && strcmp(device->name, "cuda:0") == 0) {
+        server->auto_device = false;
+        for (uint32_t i = 1; i < device->info.count; i++) {
+            char name[24];
+            snprintf(name, sizeof name, "cuda:%u", i);
+            if (!device_open(server, name)) {
+                server_stop(server, EXIT_START);
+                return;
+            }
+        }
+    }
+    settle(server);
+}
+
+void server_device_refused(struct server *server, struct device *device)
+{
+    if (server->auto_device && strcmp(device->name, "cuda:0") == 0) {
+        server->auto_device = false;
+        log_info("no GPU (%s): the host's cores serve",
+                 device->refusal[0] ? device->refusal : "its worker ended");
+        device_forget(device);
+        if (!device_open(server, "host"))
+            server_stop(server, EXIT_START);
+        return;
+    }
+    log_error("%s cannot be used: %s", device->name,
+              device->refusal[0] ? device->refusal : "its worker ended before it was ready");
+    server_stop(server, EXIT_START);
+}
+
+static bool valid_device(const char *name)
+{
+    if (strcmp(name, "host") == 0)
+        return true;
+    if (strncmp(name, "cuda:", 5) != 0)
+        return false;
+    char *end;
+    const unsigned long index = strtoul(name + 5, &end, 10);
+    return name[5] >= '0' && name[5] <= '9' && !*end && index < 1024;
+}
+
+static bool open_devices(struct server *server)
+{
+    if (strcmp(server->config.device, "auto") == 0) {
+        server->auto_device = true;
+        return device_open(server, "cuda:0");
+    }
+    char list[256];
+    if (snprintf(list, sizeof list, "%s", server->config.device) >= (int)sizeof list)
+        return false;
+    char *rest = list;
+    for (char *name; (name = strsep(&rest, ","));) {
+        if (!valid_device(name)) {
+            log_error("--device %s: must be auto, or a list of host and cuda:N",
+                      server->config.device);
+            return false;
+        }
+        for (struct list *link = server->devices.next; link != &server->devices; link = link->next)
+            if (strcmp(LIST_ENTRY(link, struct device, link)->name, name) == 0) {
+                log_error("--device %s: %s is named twice", server->config.device, name);
+                return false;
+            }
+        if (!device_open(server, name))
+            return false;
+    }
+    return true;
+}
+
+/* The worker stands beside this program, installed or in the build tree. */
+static bool find_worker(struct server *server)
+{
+    char own[sizeof server->worker_path - 64];
+    const ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
+    if (length <= 0)
+        return false;
+    own[length] = 0;
+    char *slash = strrchr(own, '/');
+    if (!slash)
+        return false;
+    *slash = 0;
+    static const char *const places[] = {"fdworker", "../gpu/fdworker"};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        snprintf(server->worker_path, sizeof server->worker_path, "%s/%s", own, places[i]);
+        if (access(server->worker_path, X_OK) == 0)
+            return true;
+    }
+    log_error("fdworker is not beside fdserver in %s", own);
+    return false;
+}
+
+static void init(struct server *server)
+{
+    list_init(&server->devices);
+    list_init(&server->users);
+    list_init(&server->connections);
+    list_init(&server->listeners);
+    server->started_ns = uv_hrtime();
+    server->arena.descriptor = -1;
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+    signal(SIGPIPE, SIG_IGN);
+    uv_loop_init(&server->loop);
+    uv_timer_init(&server->loop, &server->tick);
+    uv_timer_init(&server->loop, &server->watchdog);
+    uv_signal_init(&server->loop, &server->terminate);
+    uv_signal_init(&server->loop, &server->interrupt);
+    server->tick.data = server->terminate.data = server->interrupt.data = server;
+    uv_timer_start(&server->tick, on_tick, SERVER_TICK_MS, SERVER_TICK_MS);
+    uv_signal_start(&server->terminate, on_signal, SIGTERM);
+    uv_signal_start(&server->interrupt, on_signal, SIGINT);
+    const uint64_t watchdog_ms = notify_watchdog_ms();
+    if (watchdog_ms)
+        uv_timer_start(&server->watchdog, on_watchdog, watchdog_ms, watchdog_ms);
+}
+
+int main(int argc, char **argv)
+{
+    static struct server server; /* large: not on the stack */
+    switch (config_read(&server.config, argc, argv)) {
+    case CONFIG_EXIT:
+        return 0;
+    case CONFIG_ERROR:
+        return EXIT_OPTIONS;
+    case CONFIG_RUN:
+        break;
+    }
+    log_set_level((enum log_level)server.config.log_level);
+    notify_init();
+    init(&server);
+    if (!find_worker(&server) || !arena_open(&server.arena, server.config.staging_bytes) ||
+        !open_devices(&server))
+        server_stop(&server, EXIT_START);
+    uv_run(&server.loop, UV_RUN_DEFAULT);
+    uv_loop_close(&server.loop);
+    user_free_all(&server);
+    arena_close(&server.arena);
+    log_info("ended (%d)", server.exit_status);
+    return server.exit_status;
+}

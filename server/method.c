@@ -1,0 +1,90 @@
+#include "server/method.h"
+
+#include "protocol/reply.h"
+#include "server/connection.h"
+#include "server/report.h"
+#include "server/server.h"
+#include "server/task.h"
+
+/* A handler either leaves the answer to a task, or packs the result itself, or fails; method_call()
+ * alone replies. */
+enum outcome { OUTCOME_TASK, OUTCOME_RESULT, OUTCOME_FAILURE };
+
+struct call {
+    struct connection *connection;
+    const struct request *request;
+    struct field *upload;
+    msgpack_packer *result;
+    struct failure failure;
+};
+
+static enum outcome call_task(struct call *call)
+{
+    struct field *upload = call->upload;
+    call->upload = NULL;
+    return task_accept(call->connection, call->request, upload, &call->failure) ? OUTCOME_TASK
+                                                                                : OUTCOME_FAILURE;
+}
+
+static enum outcome call_free(struct call *call)
+{
+    struct server *server = call->connection->server;
+    struct user *user = call->connection->user;
+    struct field *field =
+        field_find_any(server, user, call->request->field, "field", &call->failure);
+    if (!field)
+        return OUTCOME_FAILURE;
+    field_withdraw(field);
+    msgpack_pack_map(call->result, 0);
+    return OUTCOME_RESULT;
+}
+
+static enum outcome call_list(struct call *call)
+{
+    report_fields(call->result, call->connection->server, call->connection->user);
+    return OUTCOME_RESULT;
+}
+
+static enum outcome call_ping(struct call *call)
+{
+    msgpack_pack_map(call->result, 0);
+    return OUTCOME_RESULT;
+}
+
+static enum outcome call_info(struct call *call)
+{
+    report_info(call->result, call->connection->server);
+    return OUTCOME_RESULT;
+}
+
+static enum outcome call_stats(struct call *call)
+{
+    report_stats(call->result, call->connection->server, call->connection->user);
+    return OUTCOME_RESULT;
+}
+
+static enum outcome (*const handlers[METHOD_COUNT])(struct call *) = {
+    [METHOD_OPERATOR] = call_task, [METHOD_PUT] = call_task,         [METHOD_GET] = call_task,
+    [METHOD_FREE] = call_free,     [METHOD_LIST_FIELDS] = call_list, [METHOD_PING] = call_ping,
+    [METHOD_INFO] = call_info,     [METHOD_STATS] = call_stats,
+};
+
+void method_call(struct connection *connection, const struct request *request, struct field *upload)
+{
+    msgpack_sbuffer message;
+    msgpack_packer packer;
+    msgpack_sbuffer_init(&message);
+    msgpack_packer_init(&packer, &message, msgpack_sbuffer_write);
+    reply_write_begin(&packer, request->msgid);
+    struct call call = {
+        .connection = connection, .request = request, .upload = upload, .result = &packer};
+    const enum outcome outcome = handlers[request->method](&call);
+    field_release(call.upload);
+    if (outcome == OUTCOME_RESULT) {
+        outbox_push(connection, &message, NULL);
+        return;
+    }
+    msgpack_sbuffer_destroy(&message);
+    if (outcome == OUTCOME_FAILURE)
+        outbox_push_failure(connection, request->msgid, NULL, &call.failure);
+}

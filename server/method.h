@@ -1,0 +1,14 @@
+/* Methods: a decoded request → a task, or an answer at once. */
+#ifndef SERVER_METHOD_H
+#define SERVER_METHOD_H
+
+#include "protocol/request.h"
+
+struct connection;
+struct field;
+
+/* Takes the reference to `upload` (NULL: no array came). Every request gets exactly one reply. */
+void method_call(struct connection *connection, const struct request *request,
+                 struct field *upload);
+
+#endif

@@ -1,0 +1,565 @@
+#include "server/outbox.h"
+
+#include "protocol/reply.h"
+#include "server/connection.h"
+#include "server/device.h"
+#include "server/log.h"
+#include "server/server.h"
+#include "server/task.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+enum {
+    WRITE_BUDGET_BYTES = 4 << 20, /* a turn of the loop for one connection */
+    PIECES_MOST = 32,
+    BIN_HEADER_BYTES = 5
+};
+#define STALL_NS UINT64_C(1000000000)
+
+/* A piece of a result in a slab, with the header of the bin that begins there, if one does. */
+struct piece {
+    struct slab *slab;
+    uint64_t offset; /* in the result */
+    uint32_t bytes, sent;
+    bool ready; /* it has been copied */
+    uint8_t header[BIN_HEADER_BYTES];
+    uint8_t header_bytes, header_sent;
+};
+
+struct reply {
+    struct list link;
+    struct connection *connection; /* NULL: gone; the reply lives on until its copies have ended */
+    struct arena *arena;
+    struct task *task;
+    uint64_t msgid;
+    msgpack_sbuffer head;
+    size_t head_sent;
+    struct field *field;    /* the result; referenced; NULL: a control reply */
+    uint64_t bytes;         /* of the result */
+    uint64_t asked;         /* of it, brought or being brought over */
+    uint32_t loading;       /* copies under way */
+    bool whole;             /* brought over whole before it is sent */
+    bool lost;              /* the worker is gone */
+    uint32_t first, pieces; /* ring */
+    struct piece piece[REPLY_WINDOW];
+};
+
+static struct arena *arena_of(const struct connection *connection)
+{
+    return &connection->server->arena;
+}
+
+static struct piece *piece_at(struct reply *reply, uint32_t i)
+{
+    return &reply->piece[(reply->first + i) % REPLY_WINDOW];
+}
+
+static bool started(const struct reply *reply)
+{
+    return reply->head_sent > 0;
+}
+
+static void on_waiter(struct slab_waiter *waiter);
+
+void outbox_init(struct connection *connection)
+{
+    struct outbox *outbox = &connection->outbox;
+    list_init(&outbox->staging);
+    list_init(&outbox->loading);
+    list_init(&outbox->ready);
+    outbox->waiter = (struct slab_waiter){
+        .user = connection->user, .share = SHARE_REPLY, .count = 1, .ready = on_waiter};
+    list_init(&outbox->waiter.link);
+}
+
+/* The reply leaves its connection; its slabs that no worker touches go back. */
+static void drop_pieces(struct reply *reply)
+{
+    for (uint32_t i = 0; i < reply->pieces; i++) {
+        struct piece *piece = piece_at(reply, i);
+        if (piece->slab && !piece->slab->copying)
+            arena_release(reply->arena, piece->slab);
+        piece->slab = NULL;
+    }
+    reply->pieces = 0;
+    reply->first = 0;
+}
+
+static void reply_free(struct reply *reply)
+{
+    field_release(reply->field);
+    msgpack_sbuffer_destroy(&reply->head);
+    free(reply);
+}
+
+static struct reply *reply_new(struct connection *connection, struct task *task)
+{
+    struct reply *reply = calloc(1, sizeof *reply);
+    if (!reply) {
+        connection->outbox.broken = true; /* it cannot be told anything any more */
+        return NULL;
+    }
+    list_init(&reply->link);
+    reply->connection = connection;
+    reply->arena = arena_of(connection);
+    reply->task = task;
+    msgpack_sbuffer_init(&reply->head);
+    if (task) {
+        task->reply = reply;
+        reply->msgid = task->msgid;
+    }
+    return reply;
+}
+
+static void reply_enter(struct reply *reply, struct list *list)
+{
+    struct outbox *outbox = &reply->connection->outbox;
+    outbox->control_bytes += reply->head.size;
+    if (list_empty(&outbox->ready) && !outbox->blocked)
+        outbox->sent_ns = uv_hrtime();
+    list_push(list, &reply->link);
+}
+
+static void piece_copied(struct slab *slab, void *context, bool ok);
+
+/* Bring the next piece over; the slab was taken. */
+static void piece_begin(struct reply *reply, struct slab *slab)
+{
+    struct piece *piece = piece_at(reply, reply->pieces++);
+    const uint32_t slab_bytes = arena_of(reply->connection)->slab_bytes;
+    const uint64_t left = reply->bytes - reply->asked;
+    *piece = (struct piece){.slab = slab, .offset = reply->asked};
+    piece->bytes = left < slab_bytes ? (uint32_t)left : slab_bytes;
+    /* Slabs and bins are powers of two, so a bin always begins with a slab. */
+    if (array_is_list(reply->bytes) && piece->offset % ARRAY_BIN_BYTES == 0) {
+        const uint64_t bin = left < ARRAY_BIN_BYTES ? left : ARRAY_BIN_BYTES;
+        msgpack_sbuffer header;
+        msgpack_sbuffer_init(&header);
+        msgpack_packer packer;
+        msgpack_packer_init(&packer, &header, msgpack_sbuffer_write);
+        array_write_bin(&packer, bin);
+        if (header.data && header.size <= BIN_HEADER_BYTES) {
+            memcpy(piece->header, header.data, header.size);
+            piece->header_bytes = (uint8_t)header.size;
+        } else {
+            reply->connection->outbox.broken = true;
+        }
+        msgpack_sbuffer_destroy(&header);
+    }
+    reply->asked += piece->bytes;
+    reply->loading++;
+    device_download(reply->field, piece->offset, slab, piece->bytes, piece_copied, reply);
+}
+
+/* Keep the window of a streamed reply full. */
+static void stream(struct reply *reply)
+{
+    struct connection *connection = reply->connection;
+    while (!reply->lost && reply->pieces < REPLY_WINDOW && reply->asked < reply->bytes) {
+        struct slab *slab;
+        if (!arena_take(arena_of(connection), connection->user, SHARE_REPLY, 1, &slab)) {
+            /* With pieces under way it goes on when they are sent. */
+            if (!reply->pieces) {
+                connection->outbox.waiter.count = 1;
+                arena_wait(arena_of(connection), &connection->outbox.waiter);
+            }
+            return;
+        }
+        piece_begin(reply, slab);
+    }
+}
+
+static struct reply *first_of(struct list *list)
+{
+    struct list *link = list_first(list);
+    return link ? LIST_ENTRY(link, struct reply, link) : NULL;
+}
+
+static void stage(struct connection *connection)
+{
+    struct outbox *outbox = &connection->outbox;
+    struct arena *arena = arena_of(connection);
+    if (outbox->stalled || !list_empty(&outbox->waiter.link))
+        return;
+    struct reply *head = first_of(&outbox->ready);
+    if (head && head->field && !head->whole)
+        stream(head);
+    for (struct reply *reply; (reply = first_of(&outbox->staging));) {
+        const uint64_t slabs = (reply->bytes + arena->slab_bytes - 1) / arena->slab_bytes;
+        if (slabs > REPLY_WINDOW) {
+            if (!list_empty(&outbox->ready) || !list_empty(&outbox->loading))
+                return;
+            list_remove(&reply->link);
+            list_push(&outbox->ready, &reply->link);
+            stream(reply);
+            return;
+        }
+        if (outbox->slabs + slabs > REPLY_WINDOW)
+            return; /* goes on when what is staged has been sent */
+        struct slab *taken[REPLY_WINDOW];
+        if (!arena_take(arena, connection->user, SHARE_REPLY, (uint32_t)slabs, taken)) {
+            outbox->waiter.count = (uint32_t)slabs;
+            arena_wait(arena, &outbox->waiter);
+            return;
+        }
+        list_remove(&reply->link);
+        list_push(&outbox->loading, &reply->link);
+        reply->whole = true;
+        outbox->slabs += (uint32_t)slabs;
+        for (uint64_t i = 0; i < slabs; i++)
+            piece_begin(reply, taken[i]);
+    }
+}
+
+static void on_waiter(struct slab_waiter *waiter)
+{
+    struct outbox *outbox = LIST_ENTRY(waiter, struct outbox, waiter);
+    stage(LIST_ENTRY(outbox, struct connection, outbox));
+}
+
+static void piece_copied(struct slab *slab, void *context, bool ok)
+{
+    struct reply *reply = context;
+    reply->loading--;
+    if (!reply->connection || !ok) {
+        for (uint32_t i = 0; i < reply->pieces; i++)
+            if (piece_at(reply, i)->slab == slab)
+                piece_at(reply, i)->slab = NULL;
+        struct arena *arena = reply->arena;
+        reply->lost = true; /* outbox_lost() follows */
+        if (!reply->connection && !reply->loading)
+            reply_free(reply);
+        arena_release(arena, slab);
+        return;
+    }
+    for (uint32_t i = 0; i < reply->pieces; i++)
+        if (piece_at(reply, i)->slab == slab)
+            piece_at(reply, i)->ready = true;
+    struct connection *connection = reply->connection;
+    if (reply->whole && !reply->loading) {
+        list_remove(&reply->link);
+        list_push(&connection->outbox.ready, &reply->link);
+    }
+    if (!connection->outbox.blocked)
+        outbox_write(connection);
+    connection_update(connection);
+}
+
+/* Take the staged slabs of a whole reply back. */
+static void unstage(struct reply *reply)
+{
+    struct connection *connection = reply->connection;
+    connection->outbox.slabs -= reply->pieces;
+    drop_pieces(reply);
+    reply->asked = 0;
+    reply->whole = false;
+}
+
+void outbox_check_stall(struct connection *connection, uint64_t now_ns)
+{
+    struct outbox *outbox = &connection->outbox;
+    if (!outbox->blocked || now_ns - outbox->sent_ns < STALL_NS)
+        return;
+    outbox->stalled = true;
+    arena_forget(&outbox->waiter);
+    struct list *link = outbox->ready.next;
+    while (link != &outbox->ready) {
+        struct reply *reply = LIST_ENTRY(link, struct reply, link);
+        link = link->next;
+        if (!reply->field || reply->loading || reply->lost)
+            continue;
+        if (reply->whole && !started(reply)) {
+            unstage(reply);
+            list_remove(&reply->link);
+            list_push(&outbox->staging, &reply->link);
+        } else if (!reply->whole && reply->pieces > 1) {
+            /* The first may be half sent; the rest is brought over again later. */
+            while (reply->pieces > 1) {
+                struct piece *last = piece_at(reply, --reply->pieces);
+                reply->asked = last->offset;
+                arena_release(reply->arena, last->slab);
+                last->slab = NULL;
+            }
+        }
+    }
+}
+
+static uint32_t gather(struct reply *reply, struct iovec pieces[PIECES_MOST])
+{
+    uint32_t n = 0;
+    if (reply->field && !started(reply) && !(reply->pieces && piece_at(reply, 0)->ready))
+        return 0; /* until the header is out, an error can take its place */
+    if (reply->head_sent < reply->head.size)
+        pieces[n++] = (struct iovec){reply->head.data + reply->head_sent,
+                                     reply->head.size - reply->head_sent};
+    for (uint32_t i = 0; i < reply->pieces && piece_at(reply, i)->ready && n + 2 <= PIECES_MOST;
+         i++) {
+        struct piece *piece = piece_at(reply, i);
+        if (piece->header_sent < piece->header_bytes)
+            pieces[n++] = (struct iovec){piece->header + piece->header_sent,
+                                         (size_t)(piece->header_bytes - piece->header_sent)};
+        pieces[n++] = (struct iovec){arena_memory(reply->arena, piece->slab) + piece->sent,
+                                     piece->bytes - piece->sent};
+    }
+    return n;
+}
+
+static size_t minimum(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* `bytes` of what gather() showed were sent. */
+static void advance(struct reply *reply, size_t bytes)
+{
+    struct outbox *outbox = &reply->connection->outbox;
+    size_t step = minimum(bytes, reply->head.size - reply->head_sent);
+    reply->head_sent += step;
+    outbox->control_bytes -= step;
+    bytes -= step;
+    while (bytes) {
+        struct piece *piece = piece_at(reply, 0);
+        step = minimum(bytes, (size_t)(piece->header_bytes - piece->header_sent));
+        piece->header_sent = (uint8_t)(piece->header_sent + step);
+        bytes -= step;
+        step = minimum(bytes, piece->bytes - piece->sent);
+        piece->sent += (uint32_t)step;
+        bytes -= step;
+        if (piece->sent < piece->bytes)
+            break;
+        struct slab *slab = piece->slab;
+        piece->slab = NULL;
+        reply->first = (reply->first + 1) % REPLY_WINDOW;
+        reply->pieces--;
+        outbox->slabs -= reply->whole;
+        arena_release(reply->arena, slab);
+    }
+}
+
+static bool complete(const struct reply *reply)
+{
+    return reply->head_sent == reply->head.size && reply->asked == reply->bytes && !reply->pieces;
+}
+
+static void finish(struct reply *reply)
+{
+    struct task *task = reply->task;
+    const uint64_t bytes = reply->bytes;
+    list_remove(&reply->link);
+    reply_free(reply);
+    if (task)
+        task_replied(task, true, bytes);
+}
+
+void outbox_write(struct connection *connection)
+{
+    struct outbox *outbox = &connection->outbox;
+    size_t budget = WRITE_BUDGET_BYTES;
+    outbox->blocked = false;
+    outbox->stalled = false;
+    while (!outbox->broken) {
+        struct reply *reply = first_of(&outbox->ready);
+        struct iovec pieces[PIECES_MOST];
+        struct msghdr message = {.msg_iov = pieces};
+        if (!reply || !(message.msg_iovlen = gather(reply, pieces)))
+            break;
+        if (!budget) {
+            outbox->blocked = true; /* others have their turn first */
+            break;
+        }
+        const ssize_t n = sendmsg(connection->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            outbox->blocked = true;
+            break;
+        }
+        if (n < 0) {
+            outbox->broken = true;
+            break;
+        }
+        outbox->sent_ns = uv_hrtime();
+        budget -= minimum(budget, (size_t)n);
+        advance(reply, (size_t)n);
+        if (complete(reply))
+            finish(reply);
+        else if (reply->field && !reply->whole)
+            stream(reply);
+    }
+    stage(connection);
+}
+
+static void send_soon(struct connection *connection)
+{
+    if (!connection->outbox.blocked)
+        outbox_write(connection);
+    connection_update(connection);
+}
+
+void outbox_push(struct connection *connection, msgpack_sbuffer *message, struct task *task)
+{
+    struct reply *reply = reply_new(connection, task);
+    if (!reply) {
+        msgpack_sbuffer_destroy(message);
+        return;
+    }
+    reply->head = *message;
+    if (!message->size) /* no memory to pack it in */
+        connection->outbox.broken = true;
+    reply_enter(reply, &connection->outbox.ready);
+    send_soon(connection);
+}
+
+void outbox_push_failure(struct connection *connection, uint64_t msgid, struct task *task,
+                         const struct failure *failure)
+{
+    msgpack_sbuffer message;
+    msgpack_sbuffer_init(&message);
+    msgpack_packer packer;
+    msgpack_packer_init(&packer, &message, msgpack_sbuffer_write);
+    reply_write_failure(&packer, msgid, failure);
+    outbox_push(connection, &message, task);
+}
+
+static void write_dt(msgpack_packer *packer, const double *dt)
+{
+    if (!dt)
+        return;
+    reply_write_str(packer, "dt");
+    msgpack_pack_double(packer, *dt);
+}
+
+void outbox_push_array(struct connection *connection, struct task *task, struct field *field,
+                       const struct array_type *type, const double *dt)
+{
+    struct reply *reply = reply_new(connection, task);
+    if (!reply)
+        return;
+    msgpack_packer packer;
+    msgpack_packer_init(&packer, &reply->head, msgpack_sbuffer_write);
+    reply_write_begin(&packer, task->msgid);
+    msgpack_pack_map(&packer, dt ? 2 : 1);
+    write_dt(&packer, dt);
+    reply_write_str(&packer, "out");
+    array_write_header(&packer, type);
+    reply->field = field_reference(field);
+    reply->bytes = type->bytes;
+    reply_enter(reply, &connection->outbox.staging);
+    stage(connection);
+    connection_update(connection);
+}
+
+void outbox_push_field(struct connection *connection, struct task *task, uint64_t id,
+                       const struct array_type *type, const double *dt)
+{
+    msgpack_sbuffer message;
+    msgpack_sbuffer_init(&message);
+    msgpack_packer packer;
+    msgpack_packer_init(&packer, &message, msgpack_sbuffer_write);
+    reply_write_begin(&packer, task->msgid);
+    msgpack_pack_map(&packer, dt ? 2 : 1);
+    write_dt(&packer, dt);
+    if (type) {
+        reply_write_str(&packer, "out");
+        msgpack_pack_map(&packer, 3);
+    }
+    reply_write_str(&packer, "field");
+    msgpack_pack_uint64(&packer, id);
+    if (type) {
+        reply_write_str(&packer, "shape");
+        msgpack_pack_array(&packer, type->dimensions);
+        for (uint32_t i = 0; i < type->dimensions; i++)
+            msgpack_pack_uint64(&packer, type->shape[i]);
+        reply_write_str(&packer, "type");
+        reply_write_str(&packer, type->dtype == DTYPE_F32 ? "<f4" : "<f8");
+    }
+    outbox_push(connection, &message, task);
+}
+
+void outbox_push_progress(struct connection *connection, uint64_t msgid, uint64_t done,
+                          uint64_t total)
+{
+    if (connection->outbox.blocked)
+        return; /* it is behind already: the next one will tell more */
+    msgpack_sbuffer message;
+    msgpack_sbuffer_init(&message);
+    msgpack_packer packer;
+    msgpack_packer_init(&packer, &message, msgpack_sbuffer_write);
+    reply_write_progress(&packer, msgid, done, total);
+    outbox_push(connection, &message, NULL);
+}
+
+void outbox_lost(struct reply *reply)
+{
+    struct connection *connection = reply->connection;
+    struct outbox *outbox = &connection->outbox;
+    bool all_here = reply->asked == reply->bytes;
+    for (uint32_t i = 0; i < reply->pieces; i++)
+        if (!piece_at(reply, i)->slab || !piece_at(reply, i)->ready)
+            all_here = false;
+    if (all_here && (started(reply) || reply->whole))
+        return; /* what is left to send has been brought over already */
+    if (started(reply)) {
+        outbox->broken = true; /* half of it is out: nothing else can follow on this stream */
+        connection_update(connection);
+        return;
+    }
+    if (reply->whole)
+        outbox->slabs -= reply->pieces;
+    drop_pieces(reply);
+    field_release(reply->field);
+    reply->field = NULL;
+    reply->bytes = reply->asked = 0;
+    reply->whole = false;
+    outbox->control_bytes -= reply->head.size;
+    msgpack_sbuffer_clear(&reply->head);
+    struct failure failure = {0};
+    failure_set(&failure, STATUS_DEVICE_LOST, NULL,
+                "the worker that held the result ended before it was sent");
+    msgpack_packer packer;
+    msgpack_packer_init(&packer, &reply->head, msgpack_sbuffer_write);
+    reply_write_failure(&packer, reply->msgid, &failure);
+    list_remove(&reply->link);
+    reply_enter(reply, &outbox->ready);
+    send_soon(connection);
+}
+
+bool outbox_wants_write(const struct connection *connection)
+{
+    return connection->outbox.blocked;
+}
+
+bool outbox_empty(const struct connection *connection)
+{
+    const struct outbox *outbox = &connection->outbox;
+    return list_empty(&outbox->ready) && list_empty(&outbox->loading) &&
+           list_empty(&outbox->staging);
+}
+
+bool outbox_broken(const struct connection *connection)
+{
+    return connection->outbox.broken;
+}
+
+void outbox_close(struct connection *connection)
+{
+    struct outbox *outbox = &connection->outbox;
+    arena_forget(&outbox->waiter);
+    struct list *const lists[] = {&outbox->ready, &outbox->loading, &outbox->staging};
+    for (size_t i = 0; i < 3; i++) {
+        for (struct reply *reply; (reply = first_of(lists[i]));) {
+            list_remove(&reply->link);
+            if (reply->task)
+                reply->task->reply = NULL;
+            reply->task = NULL;
+            reply->connection = NULL;
+            drop_pieces(reply);
+            if (!reply->loading)
+                reply_free(reply);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+/* What a connection still has to say. Control replies are a few bytes; a result stays on its device
+ * and is staged through the arena only as fast as the socket takes it.
+ *
+ *   staging ──► loading ──► ready ──► (socket)
+ *
+ * staging: the result waits for slabs. loading: a result of at most REPLY_WINDOW slabs is brought
+ * over whole before its header goes out, so that the loss of its worker is still answered with an
+ * error. ready: in the order they are sent; a larger result enters when it is the only one and is
+ * streamed.
+ *
+ * A client that stops reading has its slabs taken back after a second (the result is still on the
+ * device), so it costs its own quota and nothing else.
+ *
+ * No function here closes the connection: a broken socket shows in outbox_broken().
+ */
+#ifndef SERVER_OUTBOX_H
+#define SERVER_OUTBOX_H
+
+#include "server/arena.h"
+#include "server/list.h"
+
+#include "protocol/array.h"
+
+struct connection;
+struct task;
+struct reply;
+
+enum { REPLY_WINDOW = 8 };
+
+struct outbox {
+    struct list staging, loading, ready; /* struct reply */
+    struct slab_waiter waiter;
+    uint64_t control_bytes; /* of replies, unsent: the sender is not read while they are many */
+    uint64_t sent_ns;       /* when the socket last took something */
+    uint32_t slabs;         /* held by whole replies */
+    bool blocked;           /* the socket is full */
+    bool stalled;           /* so long that slabs were taken back */
+    bool broken;
+};
+
+void outbox_init(struct connection *connection);
+/* Drop everything unsent; copies under way end by themselves. The tasks are left alone. */
+void outbox_close(struct connection *connection);
+
+/* Each takes the task over (it may be NULL) until task_replied(), which may happen before the
+ * return. */
+void outbox_push_failure(struct connection *connection, uint64_t msgid, struct task *task,
+                         const struct failure *failure);
+/* {"out": ARRAY}, with "dt" first where it is not NULL. The field is the task's. */
+void outbox_push_array(struct connection *connection, struct task *task, struct field *field,
+                       const struct array_type *type, const double *dt);
+/* {"field": id} where type is NULL, else {"out": {"field", "shape", "type"}}. */
+void outbox_push_field(struct connection *connection, struct task *task, uint64_t id,
+                       const struct array_type *type, const double *dt);
+void outbox_push_progress(struct connection *connection, uint64_t msgid, uint64_t done,
+                          uint64_t total);
+/* A packed message of any kind; its memory is taken over. */
+void outbox_push(struct connection *connection, msgpack_sbuffer *message, struct task *task);
+
+/* The worker that holds the reply's result is gone. */
+void outbox_lost(struct reply *reply);
+
+/* The socket has room. */
+void outbox_write(struct connection *connection);
+/* Is there something that only waits for the socket? */
+bool outbox_wants_write(const struct connection *connection);
+bool outbox_empty(const struct connection *connection);
+bool outbox_broken(const struct connection *connection);
+
+/* Called twice a second: take slabs back from a client that does not read. */
+void outbox_check_stall(struct connection *connection, uint64_t now_ns);
+
+#endif

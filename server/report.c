@@ -1,0 +1,170 @@
+#include "server/report.h"
+
+#include "protocol/reply.h"
+#include "protocol/request.h"
+#include "server/device.h"
+#include "server/server.h"
+
+#include <unistd.h>
+
+static void put_number(msgpack_packer *packer, const char *key, uint64_t value)
+{
+    reply_write_str(packer, key);
+    msgpack_pack_uint64(packer, value);
+}
+
+static void put_text(msgpack_packer *packer, const char *key, const char *value)
+{
+    reply_write_str(packer, key);
+    reply_write_str(packer, value);
+}
+
+static void put_type(msgpack_packer *packer, const struct array_type *type)
+{
+    put_text(packer, "type", type->dtype == DTYPE_F32 ? "<f4" : "<f8");
+    reply_write_str(packer, "shape");
+    msgpack_pack_array(packer, type->dimensions);
+    for (uint32_t i = 0; i < type->dimensions; i++)
+        msgpack_pack_uint64(packer, type->shape[i]);
+}
+
+static size_t length_of(const struct list *list)
+{
+    size_t n = 0;
+    for (const struct list *link = list->next; link != list; link = link->next)
+        n++;
+    return n;
+}
+
+static void put_device(msgpack_packer *packer, const struct device *device)
+{
+    msgpack_pack_map(packer, 10);
+    put_text(packer, "name", device->name);
+    put_text(packer, "kind", device->info.kind);
+    put_text(packer, "model", device->info.name);
+    put_text(packer, "state", device_state_name(device));
+    put_number(packer, "generation", device->generation);
+    put_number(packer, "pid", device->alive ? (uint64_t)device->process.pid : 0);
+    put_number(packer, "units", device->info.units);
+    put_number(packer, "driver", device->info.driver);
+    put_number(packer, "memory_bytes", device->memory_bytes);
+    put_number(packer, "fields_bytes", device->bytes);
+}
+
+void report_info(msgpack_packer *packer, const struct server *server)
+{
+    static const char *const methods[] = {
+#define NAME(enumerator, name) name,
+        OPERATOR_LIST(NAME) METHOD_LIST(NAME)
+#undef NAME
+    };
+    const size_t method_count = sizeof methods / sizeof methods[0];
+    msgpack_pack_map(packer, 5);
+    put_text(packer, "version", FDSERVER_VERSION);
+    put_number(packer, "pid", (uint64_t)getpid());
+    reply_write_str(packer, "devices");
+    msgpack_pack_array(packer, length_of(&server->devices));
+    for (const struct list *link = server->devices.next; link != &server->devices;
+         link = link->next)
+        put_device(packer, LIST_ENTRY(link, struct device, link));
+    reply_write_str(packer, "methods");
+    msgpack_pack_array(packer, method_count);
+    for (size_t i = 0; i < method_count; i++)
+        reply_write_str(packer, methods[i]);
+    const struct config *config = &server->config;
+    reply_write_str(packer, "limits");
+    msgpack_pack_map(packer, 12);
+    put_number(packer, "staging_bytes", server->arena.bytes);
+    put_number(packer, "user_bytes", config->user_bytes);
+    put_number(packer, "max_jobs", config->max_jobs);
+    put_number(packer, "max_fields", config->max_fields);
+    put_number(packer, "max_connections", config->max_connections);
+    put_number(packer, "max_work", config->max_work);
+    put_number(packer, "upload_timeout_s", config->upload_timeout_s);
+    put_number(packer, "control_bytes", LIMIT_CONTROL_BYTES);
+    put_number(packer, "elements", LIMIT_ELEMENTS);
+    put_number(packer, "depth", LIMIT_DEPTH);
+    put_number(packer, "dimensions", LIMIT_DIMENSIONS);
+    put_number(packer, "points", LIMIT_POINTS);
+}
+
+static void put_latency(msgpack_packer *packer, const struct latency *latency)
+{
+    reply_write_str(packer, "latency_us");
+    msgpack_pack_map(packer, 4);
+    put_number(packer, "count", latency->count);
+    put_number(packer, "p50", latency_quantile(latency, 0.50));
+    put_number(packer, "p99", latency_quantile(latency, 0.99));
+    put_number(packer, "max", latency->max_us);
+}
+
+enum { COUNTER_KEYS = 6 };
+
+static void put_counters(msgpack_packer *packer, const struct counters *counters)
+{
+    put_number(packer, "done", counters->done);
+    put_number(packer, "failed", counters->failed);
+    put_number(packer, "cancelled", counters->cancelled);
+    put_number(packer, "bytes_in", counters->bytes_in);
+    put_number(packer, "bytes_out", counters->bytes_out);
+    put_latency(packer, &counters->latency);
+}
+
+void report_stats(msgpack_packer *packer, const struct server *server, const struct user *user)
+{
+    uint64_t bytes = 0, fields = 0;
+    for (const struct list *link = server->devices.next; link != &server->devices;
+         link = link->next)
+        bytes += LIST_ENTRY(link, struct device, link)->bytes;
+    for (const struct list *link = server->users.next; link != &server->users; link = link->next)
+        fields += LIST_ENTRY(link, struct user, link)->fields;
+
+    msgpack_pack_map(packer, 6);
+    put_number(packer, "uptime_s", (uv_hrtime() - server->started_ns) / UINT64_C(1000000000));
+    put_number(packer, "connections", server->connection_count);
+    reply_write_str(packer, "user");
+    msgpack_pack_map(packer, COUNTER_KEYS + 6);
+    put_number(packer, "uid", user->uid);
+    put_number(packer, "connections", user->connections);
+    put_number(packer, "jobs", user->jobs);
+    put_number(packer, "fields", user->fields);
+    put_number(packer, "bytes", user->bytes);
+    put_number(packer, "quota_bytes", server->config.user_bytes);
+    put_counters(packer, &user->counters);
+    reply_write_str(packer, "totals");
+    msgpack_pack_map(packer, COUNTER_KEYS + 3);
+    put_number(packer, "jobs", server->jobs);
+    put_number(packer, "fields", fields);
+    put_number(packer, "bytes", bytes);
+    put_counters(packer, &server->totals);
+    reply_write_str(packer, "queue");
+    msgpack_pack_map(packer, 2);
+    put_number(packer, "queued", server->queued);
+    put_number(packer, "running", server->running);
+    reply_write_str(packer, "staging");
+    msgpack_pack_map(packer, 3);
+    put_number(packer, "bytes", server->arena.bytes);
+    put_number(packer, "upload_bytes",
+               (uint64_t)server->arena.taken[SHARE_UPLOAD] * server->arena.slab_bytes);
+    put_number(packer, "reply_bytes",
+               (uint64_t)server->arena.taken[SHARE_REPLY] * server->arena.slab_bytes);
+}
+
+void report_fields(msgpack_packer *packer, const struct server *server, const struct user *user)
+{
+    msgpack_pack_map(packer, 1);
+    reply_write_str(packer, "fields");
+    msgpack_pack_array(packer, user->fields);
+    for (size_t i = 0; i < FIELD_BUCKETS; i++) {
+        for (const struct field *field = server->fields.bucket[i]; field; field = field->next) {
+            if (field->user != user)
+                continue;
+            msgpack_pack_map(packer, 6);
+            put_number(packer, "field", field->id);
+            put_type(packer, &field->type);
+            put_number(packer, "bytes", field->type.bytes);
+            put_text(packer, "device", field->device->name);
+            put_text(packer, "state", field->lost ? "lost" : "resident");
+        }
+    }
+}

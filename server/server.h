@@ -1,0 +1,49 @@
+/* The front's state, one per process; everything runs on its loop's thread. */
+#ifndef SERVER_SERVER_H
+#define SERVER_SERVER_H
+
+#include "server/arena.h"
+#include "server/config.h"
+#include "server/field.h"
+#include "server/list.h"
+#include "server/user.h"
+
+#include <uv.h>
+
+enum { SERVER_READ_BYTES = 4 << 10, SERVER_DROP_BYTES = 64 << 10, SERVER_TICK_MS = 500 };
+
+struct server {
+    uv_loop_t loop;
+    struct config config;
+    char worker_path[4096]; /* fdworker, beside this program */
+    struct arena arena;
+    struct field_table fields;
+    struct list devices;     /* struct device */
+    struct list users;       /* struct user */
+    struct list connections; /* struct connection */
+    struct list listeners;   /* struct listener */
+    uint64_t connection_count;
+    uint64_t last_array, last_task;
+    uint64_t started_ns; /* uv_hrtime() */
+    struct counters totals;
+    uint64_t jobs;            /* of all users, accepted and not yet answered */
+    uint64_t queued, running; /* of those */
+    bool auto_device;         /* --device auto, still looking for GPUs */
+    bool listening;
+    bool draining;
+    uint64_t drain_until_ns;
+    bool stopped;
+    int exit_status;
+    uv_timer_t tick; /* stalls, drain, heartbeats */
+    uv_timer_t watchdog;
+    uv_signal_t terminate, interrupt;
+    uint8_t read_buffer[SERVER_READ_BYTES]; /* control bytes, for one connection at a time */
+    uint8_t drop_buffer[SERVER_DROP_BYTES]; /* payload that nobody wants */
+};
+
+/* A device became ready, or refused its first start (the reason is in device->refusal). */
+struct device;
+void server_device_ready(struct server *server, struct device *device);
+void server_device_refused(struct server *server, struct device *device);
+
+#endif

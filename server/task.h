@@ -1,0 +1,86 @@
+/* A task is an accepted request that needs a device: an operator, a put or a get.
+ *
+ *            ┌──────────┐ granted  ┌────────┐ its turn ┌─────────┐ finished ┌──────────┐ sent
+ *  accept ──►│ WAITING  ├─────────►│ QUEUED ├─────────►│ RUNNING ├─────────►│ REPLYING ├──────►
+ * done └────┬─────┘          └───┬────┘          └────┬────┘          └────▲─────┘ │ put, get:
+ * copied or granted             │                    │
+ *                 └─────────────────────────────────────────┴── any failure ─────┘
+ *
+ * WAITING: for fields that earlier requests still use, for a slab for its small input, or (put) for
+ * its upload to arrive on the device. A task whose connection is gone is cancelled: at once, or
+ * from RUNNING when the worker says FINISHED.
+ */
+#ifndef SERVER_TASK_H
+#define SERVER_TASK_H
+
+#include "protocol/request.h"
+#include "server/arena.h"
+#include "server/field.h"
+
+struct connection;
+struct device;
+struct reply;
+
+enum task_kind { TASK_OPERATOR, TASK_PUT, TASK_GET };
+enum task_state { TASK_WAITING, TASK_QUEUED, TASK_RUNNING, TASK_REPLYING };
+
+struct task {
+    struct server *server;
+    struct connection *connection; /* NULL: it hung up */
+    struct user *user;
+    struct device *device;
+    enum task_kind kind;
+    enum task_state state;
+    bool cancelled;
+    uint64_t id; /* on the channel */
+    uint64_t msgid;
+    uint64_t received_ns;
+    struct job job;
+    enum out_kind out_kind;
+    bool progress;
+    bool input_is_own;                /* `in` came with the request and goes with it */
+    struct field *in, *out, *scratch; /* referenced */
+    struct access access[2];          /* of in and out, where they are resident */
+    uint32_t ungranted;
+    void *small; /* input that came with the control message; waits for a slab */
+    struct slab_waiter small_waiter;
+    struct reply *reply; /* REPLYING */
+    struct list connection_link, device_link, queue_link;
+};
+
+/* Accept a request. `upload` is the array that its payload went to (NULL: none); the task takes the
+ * reference over in every case. False with the failure set: nothing is held any more. */
+bool task_accept(struct connection *connection, const struct request *request, struct field *upload,
+                 struct failure *failure);
+
+/* An access of the task was granted. */
+void task_granted(struct task *task);
+
+/* What the worker says. */
+void task_progress(struct task *task, uint64_t done, uint64_t total);
+void task_finished(struct task *task, enum status status, uint64_t device_us);
+
+/* A put's array has arrived on the device. */
+void task_put_arrived(struct task *task);
+
+/* The device's worker is gone: the task fails with DEVICE_LOST unless its reply can still be sent.
+ */
+void task_device_lost(struct task *task);
+
+/* Its reply was sent, or can't be sent any more (connection gone). */
+void task_replied(struct task *task, bool sent, uint64_t bytes_out);
+
+/* Its connection hangs up. */
+void task_hang_up(struct task *task);
+
+/* Answer with an error and be done. Not for RUNNING tasks while their worker lives. */
+void task_fail(struct task *task, const struct failure *failure);
+
+/* The server drains: tasks that have not begun are answered with SHUTTING_DOWN. `late`: those that
+ * run are cancelled and answered with TIMEOUT. */
+void task_drain(struct device *device, bool late);
+
+/* Run what can run on the device. */
+void task_dispatch(struct device *device);
+
+#endif

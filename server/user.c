@@ -1,0 +1,60 @@
+#include "server/user.h"
+
+#include "server/device.h"
+#include "server/server.h"
+
+#include <stdlib.h>
+
+struct user *user_find(struct server *server, uid_t uid)
+{
+    for (struct list *link = server->users.next; link != &server->users; link = link->next) {
+        struct user *user = LIST_ENTRY(link, struct user, link);
+        if (user->uid == uid)
+            return user;
+    }
+    struct user *user = calloc(1, sizeof *user);
+    if (!user)
+        return NULL;
+    user->uid = uid;
+    list_init(&user->queue);
+    list_init(&user->ready_link);
+    list_init(&user->ready_link);
+    list_push(&server->users, &user->link);
+    return user;
+}
+
+void user_free_all(struct server *server)
+{
+    struct list *link;
+    while ((link = list_first(&server->users))) {
+        list_remove(link);
+        free(LIST_ENTRY(link, struct user, link));
+    }
+}
+
+struct device *user_device(struct server *server, struct user *user)
+{
+    if (user->device)
+        return user->device;
+    struct device *best = NULL;
+    for (struct list *link = server->devices.next; link != &server->devices; link = link->next) {
+        struct device *device = LIST_ENTRY(link, struct device, link);
+        const bool ready = device->state == DEVICE_READY;
+        const bool best_ready = best && best->state == DEVICE_READY;
+        if (!best || (ready && !best_ready) ||
+            (ready == best_ready && (device->users < best->users || (device->users == best->users &&
+                                                                     device->bytes < best->bytes))))
+            best = device;
+    }
+    user->device = best;
+    best->users++;
+    return best;
+}
+
+void user_settle(struct user *user)
+{
+    if (!user->device || user->jobs || user->fields || user->arrays)
+        return;
+    user->device->users--;
+    user->device = NULL;
+}

@@ -1,0 +1,50 @@
+/* Users: the peers' uids. Everything that a client makes the server hold is charged to its user. */
+#ifndef SERVER_USER_H
+#define SERVER_USER_H
+
+#include "server/arena.h"
+#include "server/latency.h"
+#include "server/list.h"
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct device;
+
+/* Counts since a user was first seen, or since the server started. */
+struct counters {
+    uint64_t done, failed, cancelled; /* jobs */
+    uint64_t bytes_in, bytes_out;     /* payload */
+    struct latency latency;           /* request read to reply handed to the socket, of jobs */
+};
+
+struct user {
+    struct list link;
+    uid_t uid;
+    uint32_t connections;
+    uint64_t jobs;   /* accepted, not yet answered */
+    uint64_t fields; /* resident, with an id */
+    uint64_t arrays; /* on the device, resident or of a job */
+    uint64_t bytes;  /* of those arrays */
+    uint32_t slabs[SHARE_COUNT];
+    struct device *device;  /* where all the user's work goes while there is any */
+    struct list queue;      /* tasks that are ready to run, first come first served */
+    struct list ready_link; /* in the device's list of users with such tasks */
+    uint32_t running;       /* tasks on the worker */
+    struct counters counters;
+};
+
+struct server;
+
+/* The user with that uid, made at first sight. Users are few and kept. NULL: no memory. */
+struct user *user_find(struct server *server, uid_t uid);
+void user_free_all(struct server *server);
+
+/* The device for the user's next array: the one where the user's other things are, else the one
+ * with the most room. */
+struct device *user_device(struct server *server, struct user *user);
+
+/* Call when a job, field or array is gone: a user who holds nothing may be placed anew. */
+void user_settle(struct user *user);
+
+#endif
