@@ -1,0 +1,254 @@
+"""Many jobs under way, slow peers and absent ones: nobody waits for anybody else, nothing is left."""
+
+import socket
+import threading
+
+import msgpack
+import numpy
+import pytest
+
+from fdtest import (Client, Daemon, FdError, MiB, assert_serves, derivative, eventually, jobs_under_way,
+                    laplacian, memory_bytes, request_bytes, sanitized, upload_begin, wave)
+
+OPTIONS = ("--staging-bytes", 16 * MiB, "--upload-timeout-s", 2)
+
+pytestmark = pytest.mark.usefixtures("unchanged")
+
+LARGE = (24, 512, 512)  # 24 MiB: more than the arena
+
+
+def test_300_jobs_before_the_first_reply_is_read(client):
+    f = wave(64, 64, 64)
+    expected = derivative(f)
+    jobs = [client.send("derivative", f=f, axis="x") for _ in range(300)]
+    for _ in jobs:
+        msgid, error, result = client.recv_any()
+        assert error is None
+        jobs.remove(msgid) if msgid in jobs else pytest.fail("a reply to no request")
+        if msgid % 50 == 0:
+            numpy.testing.assert_allclose(result["out"], expected, atol=1e-5)
+    assert not client.replies
+
+
+def test_replies_find_their_requests(client):
+    fields = [wave(40 + i, 30) for i in range(60)]
+    jobs = {client.send("laplacian", f=f): f for f in fields}
+    for _ in fields:
+        msgid, error, result = client.recv_any()
+        assert error is None
+        f = jobs.pop(msgid)
+        assert result["out"].shape == f.shape
+        numpy.testing.assert_allclose(result["out"], laplacian(f), atol=1e-4)
+    assert not jobs
+
+
+def test_a_short_job_overtakes_a_long_one(client):
+    field = client.put(wave(512, 512))
+    long = client.send("diffusion", f={"field": field}, steps=100_000_000, cfl=0.5, accuracy=2, out="field")
+    for _ in range(20):
+        client.call("ping")
+    assert long not in client.replies
+    client.close()  # hangs up on it, or the next test would wait
+    # `unchanged` needs the field gone, and it is the user's, not the connection's.
+
+
+@pytest.fixture(autouse=True)
+def no_fields_left(daemon):
+    yield
+    with Client(daemon.path) as client:
+        client.free(*(entry["field"] for entry in client.call("list")["fields"]))
+
+
+def in_threads(*functions):
+    """Run them at once; the first failure is raised."""
+    failures = []
+
+    def guarded(function):
+        try:
+            function()
+        except BaseException as failure:
+            failures.append(failure)
+    threads = [threading.Thread(target=guarded, args=(f,)) for f in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def test_two_clients_that_each_upload_more_than_the_arena(daemon):
+    def work(seed):
+        f = wave(*LARGE, seed=seed)
+        with Client(daemon.path) as client:
+            jobs = [client.send("derivative", f=f, axis="z") for _ in range(2)]
+            outs = [client.recv(job)["out"] for job in jobs]
+        numpy.testing.assert_allclose(outs[0][:, 5], derivative(f[:, 5], 0), atol=1e-4)
+        assert outs[0].tobytes() == outs[1].tobytes()
+    in_threads(lambda: work(1), lambda: work(2))
+
+
+def test_interleaved_halves_of_large_uploads(daemon):
+    """Each of four clients is half-way through an upload that alone fills the arena."""
+    f = wave(*LARGE)
+    requests = [request_bytes(0, "put", {"f": f + i}) for i in range(4)]
+    clients = [daemon.client() for _ in requests]
+    half = len(requests[0]) // 2
+    in_threads(*(lambda c=c, r=r: c.send_bytes(r[:half]) for c, r in zip(clients, requests)))
+    in_threads(*(lambda c=c, r=r: c.send_bytes(r[half:]) for c, r in zip(clients, requests)))
+    for i, client in enumerate(clients):
+        assert client.get(client.recv(0)["field"]).tobytes() == (f + i).tobytes()
+
+
+def test_one_that_never_reads_costs_only_itself(daemon):
+    f = wave(*LARGE)
+    idle = daemon.client()
+    jobs = [idle.send("derivative", f=f, axis="x") for _ in range(3)]
+    rss = memory_bytes(daemon.pid, "VmRSS")
+    for _ in range(3):
+        with Client(daemon.path) as other:
+            assert_serves(other)
+            out = other.out("derivative", f=f, axis="x")
+    assert memory_bytes(daemon.pid, "VmRSS") < rss + (128 if sanitized() else 24) * MiB
+    for job in jobs:  # it was only late
+        assert idle.recv(job)["out"].tobytes() == out.tobytes()
+
+
+def test_one_that_never_reads_and_leaves(daemon):
+    idle = daemon.client()
+    for _ in range(3):
+        idle.send("derivative", f=wave(*LARGE), axis="x")
+    with Client(daemon.path) as other:
+        assert_serves(other)
+
+
+def test_an_upload_that_stalls_does_not_hold_others_and_times_out(daemon):
+    stalled = [daemon.client() for _ in range(8)]
+    for client in stalled:
+        client.send_bytes(upload_begin(7, "put", LARGE) + bytes(3 * MiB + 5))
+    f = wave(*LARGE)
+    with Client(daemon.path) as other:
+        numpy.testing.assert_allclose(other.out("derivative", f=f, axis="x")[3], derivative(f[3]),
+                                      atol=1e-4)
+    for client in stalled:
+        messages = client.closed_by_server()
+        assert [m[:2] for m in messages] == [[1, 7]]
+        assert messages[0][2]["code"] == "TIMEOUT"
+
+
+def test_a_slow_upload_that_keeps_moving_does_not_time_out(daemon):
+    """Slower in all than the limit, which is for standing still."""
+    import time
+    f = wave(64, 64)
+    request = request_bytes(3, "derivative", {"f": f, "axis": "x"})
+    client = daemon.client()
+    for i in range(6):
+        client.send_bytes(request[i * 2700:(i + 1) * 2700])
+        time.sleep(0.6)
+    client.send_bytes(request[6 * 2700:])
+    numpy.testing.assert_allclose(client.recv(3)["out"], derivative(f), atol=1e-5)
+
+
+def test_an_idle_connection_is_left_alone(daemon):
+    import time
+    with Client(daemon.path) as client:
+        client.call("ping")
+        time.sleep(3)
+        client.call("ping")
+
+
+def test_half_closed_gets_its_replies_and_is_closed(daemon):
+    client = daemon.client()
+    f = wave(48, 48, 48)
+    jobs = [client.send("laplacian", f=f) for _ in range(10)]
+    client.socket.shutdown(socket.SHUT_WR)
+    messages = client.closed_by_server()
+    assert sorted(m[1] for m in messages) == jobs
+    assert all(m[2] is None for m in messages)
+
+
+def test_half_closed_with_more_owed_than_the_socket_holds(daemon):
+    client = daemon.client()
+    client.send("laplacian", f=wave(*LARGE))
+    client.socket.shutdown(socket.SHUT_WR)
+    [message] = client.closed_by_server()
+    assert message[2] is None and message[3]["out"].shape == LARGE
+
+
+@pytest.mark.parametrize("bytes_sent", [0, 1, 4095, 5 * MiB, 20 * MiB])
+def test_one_that_vanishes_half_way_through_an_upload(daemon, bytes_sent):
+    for _ in range(3):
+        client = daemon.client()
+        client.send_bytes(upload_begin(1, "derivative", LARGE, axis="x") + bytes(bytes_sent))
+        client.close()
+    with Client(daemon.path) as other:
+        assert_serves(other)
+
+
+@pytest.mark.parametrize("bytes_read", [0, 1, 5 * MiB])
+def test_one_that_vanishes_half_way_through_a_download(daemon, bytes_read):
+    for _ in range(3):
+        client = daemon.client()
+        client.send("derivative", f=wave(*LARGE), axis="x")
+        while bytes_read > 0 and (data := client.socket.recv(min(bytes_read, MiB))):
+            bytes_read -= len(data)
+        client.close()
+    with Client(daemon.path) as other:
+        assert_serves(other)
+
+
+def test_hundreds_of_connections(daemon):
+    clients = [daemon.client() for _ in range(300)]
+    f = wave(16, 16)
+    expected = derivative(f)
+    jobs = [client.send("derivative", f=f, axis="x") for client in clients]
+    for client, job in zip(clients, jobs):
+        numpy.testing.assert_allclose(client.recv(job)["out"], expected, atol=1e-5)
+
+
+def test_too_many_jobs_are_refused_and_the_rest_done():
+    with Daemon("--max-jobs", 8) as daemon, Client(daemon.path) as client:
+        f = wave(256, 256)
+        field = client.put(f)
+        jobs = [client.send("diffusion", f={"field": field}, steps=2000, cfl=0.5) for _ in range(40)]
+        outcomes = [client.outcome(job) for job in jobs]
+        errors = [error for error, _ in outcomes if error]
+        assert errors and len(errors) <= 32
+        assert all(e.code == "QUEUE_FULL" and e.retryable and e.limit == 8 for e in errors)
+        assert client.get(field).tobytes() == f.tobytes()
+
+
+def test_too_many_connections_are_refused_and_the_rest_served():
+    with Daemon("--max-connections", 4) as daemon:
+        # The one that looked whether the daemon answers may still be being closed.
+        eventually(lambda: daemon.stats()["connections"] == 1, "one connection")
+        clients = [daemon.client() for _ in range(4)]
+        for client in clients:
+            client.call("ping")
+        extra = daemon.client()
+        for message in extra.closed_by_server():
+            assert message[2]["code"] in ("QUEUE_FULL", "OVER_BUDGET")
+        for client in clients:
+            client.call("ping")
+        clients[0].close()
+
+        def admitted():
+            try:
+                with Client(daemon.path) as client:
+                    return client.call("ping") == {}
+            except (EOFError, OSError, FdError):
+                return False
+        eventually(admitted, "a place for another")
+
+
+def test_msgids_are_the_clients_own_business(client):
+    for msgid in (0, 1, 127, 128, 2**32 - 1, 2**32, 2**64 - 1):
+        client.send_bytes(msgpack.packb([0, msgid, "ping", [{}]]))
+        assert client.recv_any() == (msgid, None, {})
+
+
+def test_notifications_are_ignored(client):
+    client.send_bytes(msgpack.packb([2, b"nvim_set_client_info", ["name", {}, "remote"]]))
+    client.send_bytes(msgpack.packb([2, "nothing", []]))
+    assert client.call("ping") == {}
+    assert jobs_under_way(client.call("stats")) == 0
