@@ -306,6 +306,7 @@ static void test_shared(void **state)
     struct job job;
     struct plan plan;
     diffusion_job(&job, 3, 8);
+    job.dt = 0.0625;
     planned(&plan, &job);
     assert_int_equal(plan.shared, 1);
     /* One unit in the last place of one spacing is enough to tell axes apart, in double. */

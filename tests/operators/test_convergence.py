@@ -1,0 +1,159 @@
+"""The observed order of convergence, in the maximum norm with the edge points, in float64.
+
+The error of forward Euler is no part of it: diffusion is compared with what Euler's steps make of the
+exact derivative, which on an eigenfunction of ∂²/∂x² is a known factor for each step."""
+
+import numpy as np
+import pytest
+
+ACCURACIES = [2, 4, 6, 8]
+TOLERANCE = 0.2
+
+
+def assert_order(error_of, grids, nominal):
+    errors = [error_of(n) for n in grids]
+    observed = np.log(errors[0] / errors[1]) / np.log(grids[1] / grids[0])
+    assert abs(observed - nominal) <= TOLERANCE, (observed, errors)
+
+
+# Intervals of the coarse and the fine grid: fine enough for the leading error to rule, coarse enough for
+# it to stay far over the rounding.
+PERIODIC_GRIDS = {2: (64, 128), 4: (48, 96), 6: (40, 80), 8: (32, 64)}
+CLOSED_GRIDS = {2: (128, 256), 4: (96, 192), 6: (48, 96), 8: (32, 64)}
+
+
+def points(boundary, intervals, length):
+    """Coordinates and spacing of one axis."""
+    h = length / intervals
+    return h * np.arange(intervals if boundary == "periodic" else intervals + 1), h
+
+
+def boundary_params(boundary):
+    if boundary == "endpoint":
+        return {"boundary": "periodic", "endpoint": True}
+    return {"boundary": boundary}
+
+
+@pytest.mark.parametrize("axis", ["x", "y", "z"])
+@pytest.mark.parametrize("boundary", ["periodic", "endpoint", "one-sided"])
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+def test_derivative(client, accuracy, order, boundary, axis):
+    closed = boundary == "one-sided"
+    length, phase = (1.5, 0.7) if closed else (2 * np.pi, 0.7)
+
+    def error(intervals):
+        x, h = points(boundary, intervals, length)
+        shape = [3, 2, 5]
+        place = "zyx".index(axis)
+        shape[place] = len(x)
+        line = [-1 if k == place else 1 for k in range(3)]
+        f = np.broadcast_to(np.sin(x + phase).reshape(line), shape)
+        exact = np.cos(x + phase) if order == 1 else -np.sin(x + phase)
+        out = client.out("derivative", f=np.ascontiguousarray(f), axis=axis, order=order,
+                         accuracy=accuracy, spacing=h, **boundary_params(boundary))
+        return np.abs(out - exact.reshape(line)).max()
+
+    assert_order(error, (CLOSED_GRIDS if closed else PERIODIC_GRIDS)[accuracy], accuracy)
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+@pytest.mark.parametrize("boundary", ["periodic", "endpoint", "one-sided"])
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+def test_laplacian(client, accuracy, boundary, dimensions):
+    closed = boundary == "one-sided"
+    length = 1.5 if closed else 2 * np.pi
+
+    def error(intervals):
+        # The axes differ in spacing, so that none can stand in for another.
+        lines, spacings, weights = [], [], []
+        for k in range(dimensions):
+            x, h = points(boundary, intervals, length)
+            stretch = 1 + 0.25 * k
+            lines.append(np.sin(x + 0.7 + 0.2 * k))
+            spacings.append(h * stretch)
+            weights.append(stretch**-2)
+        f = lines[0]
+        for line in lines[1:]:
+            f = np.multiply.outer(f, line)
+        out = client.out("laplacian", f=f, accuracy=accuracy, spacing=spacings,
+                         **boundary_params(boundary))
+        return np.abs(out + sum(weights) * f).max()
+
+    grids = (CLOSED_GRIDS if closed else PERIODIC_GRIDS)[accuracy]
+    if dimensions == 3:
+        grids = tuple(n // 2 for n in grids) if not closed else (24, 48)
+    assert_order(error, grids, accuracy)
+
+
+# An eigenfunction of ∂²/∂x² with the factor −k² that each boundary keeps for all times.
+DIFFUSION = {
+    "periodic": (2 * np.pi, lambda x: np.sin(x + 0.7)),
+    "endpoint": (2 * np.pi, lambda x: np.sin(x + 0.7)),
+    "value": (np.pi, lambda x: np.sin(x)),
+    "derivative": (np.pi, lambda x: np.cos(x)),
+    "halo": (2.0, lambda x: np.sin(x + 0.7)),
+    "value, derivative": (np.pi / 2, lambda x: np.sin(x)),
+    "derivative, value": (np.pi / 2, lambda x: np.cos(x)),
+    "halo, value": (np.pi - 0.7, lambda x: np.sin(x + 0.7)),
+    "derivative, halo": (2.0, lambda x: np.cos(x)),
+}
+DIFFUSION_GRIDS = {2: (48, 96), 4: (32, 64), 6: (24, 48), 8: (20, 40)}
+KAPPA, STEPS = 0.75, 60
+
+
+def sides(boundary, axes, factor, value):
+    kinds = {"value": {"value": value}, "derivative": {"derivative": 0}, "halo": {"halo": factor}}
+    if boundary in ("periodic", "endpoint"):
+        return boundary_params(boundary)
+    low, high = (boundary.split(", ") * 2)[:2]
+    return {"boundary": {axis + side: kinds[kind] for axis in axes
+                         for side, kind in (("-", low), ("+", high))}}
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+@pytest.mark.parametrize("boundary", DIFFUSION)
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+def test_diffusion(client, accuracy, boundary, dimensions):
+    length, mode = DIFFUSION[boundary]
+    axes = "zyx"[3 - dimensions:]
+    coarse, fine = DIFFUSION_GRIDS[accuracy]
+    if dimensions == 3:
+        coarse, fine = 20, 40
+    # One time step for both grids, stable on the fine one.
+    dt = 0.3 * (length / fine)**2 / KAPPA / dimensions
+    factor = 1 - KAPPA * dimensions * dt
+
+    def error(intervals):
+        x, h = points(boundary, intervals, length)
+        f = mode(x)
+        for _ in range(dimensions - 1):
+            f = np.multiply.outer(f, mode(x))
+        out = client.out("diffusion", f=f, steps=STEPS, dt=dt, accuracy=accuracy, spacing=h,
+                         diffusivity=KAPPA, **sides(boundary, axes, factor, 0.0))
+        return np.abs(out - factor**STEPS * f).max()
+
+    assert_order(error, (coarse, fine), accuracy)
+
+
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+def test_values_at_the_edges(client, accuracy):
+    """Values other than 0: the steady state between them is a straight line, and stays to rounding."""
+    n = 33
+    x = np.linspace(0, 1, n)
+    mode = np.sin(np.pi * x)
+    line = 2 - 3 * x
+    h, kappa = 1 / (n - 1), 1.0
+    dt = 0.3 * h * h
+    params = dict(steps=STEPS, dt=dt, accuracy=accuracy, spacing=h, diffusivity=kappa)
+    with_line = client.out("diffusion", f=line + mode,
+                           boundary={"x-": {"value": 2.0}, "x+": {"value": -1.0}}, **params)
+    without = client.out("diffusion", f=mode, boundary={"value": 0.0}, **params)
+    assert with_line[0] == 2.0 and with_line[-1] == -1.0
+    np.testing.assert_allclose(with_line - line, without, rtol=0, atol=1e-13)
+    # A start that does not hold the values is given them first.
+    start = line + mode
+    start[0], start[-1] = 7.0, np.nan
+    np.testing.assert_array_equal(
+        client.out("diffusion", f=start, boundary={"x-": {"value": 2.0}, "x+": {"value": -1.0}},
+                   **params), with_line)
