@@ -1,0 +1,331 @@
+"""How the daemon starts, what it takes over, and how it leaves."""
+
+import contextlib
+import grp
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+
+import numpy
+import pytest
+
+from fdtest import (DEVICE, Client, Daemon, SANITIZER, assert_serves, binary, diffusion, eventually,
+                    jobs_under_way, wave)
+
+FOREVER = {"steps": 10**9, "cfl": 0.5, "accuracy": 2}
+
+
+def start_refused(*options, **environment):
+    """A start that must fail: (exit status, what it said)."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("FDSERVER_")} | environment
+    ended = subprocess.run([binary("fdserver"), "--device", DEVICE, *options], env=env, timeout=120,
+                           capture_output=True, text=True)
+    assert ended.returncode != 0 and not SANITIZER.search(ended.stderr), ended.stderr
+    return ended.returncode, ended.stderr
+
+
+def wait_running(daemon, client, job):
+    """Until the job reports progress."""
+    while not any(note["msgid"] == job for _, note in client.notifications):
+        message = client.receive_message()
+        assert message[0] == 2, message
+        client.notifications.append((message[1], message[2][0]))
+
+
+def test_sigterm_finishes_what_runs_and_answers_the_rest():
+    f = wave(256, 256, dtype="<f8")
+    with Daemon() as daemon:
+        client = daemon.client()
+        running = client.send("diffusion", f=f, steps=3000, dt=0.05, progress=True)
+        wait_running(daemon, client, running)
+        queued = [client.send("diffusion", f=wave(16, 16), steps=10, dt=0.05) for _ in range(5)]
+        with Client(daemon.path) as other:
+            eventually(lambda: jobs_under_way(other.call("stats")) == 6, "six jobs accepted")
+        daemon.process.send_signal(signal.SIGTERM)
+        outcomes = {}
+        for _ in range(6):
+            msgid, error, result = client.recv_any()
+            outcomes[msgid] = error, result
+        error, result = outcomes[running]
+        assert error is None
+        numpy.testing.assert_allclose(result["out"], diffusion(f, 3000, 0.05), atol=1e-8)
+        for job in queued:
+            error, _ = outcomes[job]
+            assert error is None or (error.code == "SHUTTING_DOWN" and error.retryable)
+        assert any(outcomes[job][0] for job in queued)
+        assert client.closed_by_server() == []
+        assert daemon.wait() == 0
+        assert not os.path.exists(daemon.path)
+
+
+def test_a_request_that_comes_while_draining():
+    with Daemon() as daemon:
+        client = daemon.client()
+        running = client.send("diffusion", f=wave(256, 256), steps=20000, dt=0.05, progress=True)
+        wait_running(daemon, client, running)
+        daemon.process.send_signal(signal.SIGTERM)
+        eventually(lambda: not os.path.exists(daemon.path), "the socket's path gone")
+        late = client.send("derivative", f=wave(64), axis="x")
+        assert client.outcome(running)[0] is None
+        # The drain may have ended before the late request was read.
+        with contextlib.suppress(EOFError, ConnectionResetError):
+            assert client.outcome(late)[0].code == "SHUTTING_DOWN"
+        assert daemon.wait() == 0
+
+
+def test_a_job_that_outlasts_the_drain_is_ended():
+    with Daemon("--drain-timeout-s", 1) as daemon:
+        client = daemon.client()
+        running = client.send("diffusion", f=wave(512, 512), progress=True, **FOREVER)
+        wait_running(daemon, client, running)
+        daemon.process.send_signal(signal.SIGTERM)
+        error, _ = client.outcome(running)
+        assert error.code in ("SHUTTING_DOWN", "CANCELLED", "TIMEOUT")
+        assert daemon.wait() == 0
+
+
+def test_a_client_that_never_reads_does_not_hold_up_the_end():
+    with Daemon("--drain-timeout-s", 1) as daemon:
+        idle = daemon.client()
+        idle.send("derivative", f=wave(64, 256, 256), axis="x")
+        daemon.process.send_signal(signal.SIGTERM)
+        assert daemon.wait() == 0
+
+
+def test_sigterm_with_idle_connections_and_sigint():
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with Daemon() as daemon:
+            client = daemon.client()
+            client.call("ping")
+            daemon.process.send_signal(number)
+            assert client.closed_by_server() == []
+            assert daemon.wait() == 0
+
+
+def test_workers_end_with_the_front():
+    """Killed outright, it leaves no worker behind."""
+    daemon = Daemon()
+    workers = daemon.worker_pids()
+    daemon.process.kill()
+    daemon.wait()
+
+    def ended(pid):
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                return file.read().rsplit(")", 1)[1].split()[0] == "Z"
+        except FileNotFoundError:
+            return True
+    eventually(lambda: all(ended(pid) for pid in workers), "no worker")
+
+
+def test_a_regular_file_in_the_place_of_the_socket(tmp_path):
+    path = tmp_path / "fdserver.sock"
+    path.write_text("precious")
+    status, said = start_refused("--listen", f"unix:{path}")
+    assert status == 1 and str(path) in said
+    assert path.read_text() == "precious"
+
+
+def test_a_live_servers_socket():
+    with Daemon() as daemon:
+        status, said = start_refused("--listen", f"unix:{daemon.path}")
+        assert status == 1 and daemon.path in said
+        with Client(daemon.path) as client:
+            assert_serves(client)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a second uid")
+def test_a_socket_of_somebody_else(tmp_path):
+    path = tmp_path / "fdserver.sock"
+    with socket.socket(socket.AF_UNIX) as foreign:
+        foreign.bind(str(path))
+    os.chown(path, 65534, 65534)
+    status, said = start_refused("--listen", f"unix:{path}")
+    assert status == 1 and str(path) in said
+    assert stat.S_ISSOCK(path.lstat().st_mode)
+
+
+def test_a_symbolic_link_is_not_followed(tmp_path):
+    target, link = tmp_path / "target", tmp_path / "fdserver.sock"
+    target.write_text("precious")
+    link.symlink_to(target)
+    status, _ = start_refused("--listen", f"unix:{link}")
+    assert status == 1 and target.read_text() == "precious" and link.is_symlink()
+
+
+def test_a_stale_socket_is_taken_over(tmp_path):
+    path = tmp_path / "fdserver.sock"
+    with socket.socket(socket.AF_UNIX) as stale:
+        stale.bind(str(path))
+    with Daemon("--listen", f"unix:{path}") as daemon:
+        with Client(str(path)) as client:
+            assert_serves(client)
+        with Client(daemon.path) as client:  # several sockets, one server
+            assert_serves(client)
+    assert not path.exists()
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    status, said = start_refused("--listen", f"unix:{tmp_path}/absent/fdserver.sock")
+    assert status == 1 and "absent" in said
+
+
+def test_a_path_that_is_too_long(tmp_path):
+    """libuv would cut it off; the socket would be elsewhere."""
+    status, said = start_refused("--listen", f"unix:{tmp_path}/{'x' * 120}")
+    assert status != 0 and "xxx" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_mode_and_group_of_the_socket():
+    with Daemon() as daemon:
+        assert stat.S_IMODE(os.stat(daemon.path).st_mode) == 0o660
+    group = grp.getgrgid(os.getgid()).gr_name
+    if os.geteuid() == 0:
+        group = "daemon"
+    with Daemon("--mode", "0600", "--group", group) as daemon:
+        status = os.stat(daemon.path)
+        assert stat.S_IMODE(status.st_mode) == 0o600
+        assert grp.getgrgid(status.st_gid).gr_name == group
+
+
+def test_a_group_that_is_not_there(tmp_path):
+    status, said = start_refused("--listen", f"unix:{tmp_path}/s", "--group", "no-such-group")
+    assert status != 0 and "no-such-group" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_default_path_is_the_users_own(tmp_path):
+    """Where /run/fdserver cannot be written; a user's own folder serves."""
+    if os.access("/run/fdserver", os.W_OK):
+        pytest.skip("/run/fdserver is writable here, and may be in use")
+    with Daemon(listen=False, wait=False, env={"XDG_RUNTIME_DIR": str(tmp_path)}) as daemon:
+        daemon.path = str(tmp_path / "fdserver.sock")
+        eventually(daemon.answers, "an answer")
+
+
+def test_a_socket_from_systemd(tmp_path):
+    """LISTEN_FDS as systemd passes it; the path is not the daemon's, and it leaves it."""
+    path = str(tmp_path / "activated.sock")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen(64)
+        # The pid is known in the child alone; sh keeps it over exec.
+        command = ["sh", "-c", f'exec 3<&{listener.fileno()}; LISTEN_PID=$$ LISTEN_FDS=1 exec "$0" "$@"',
+                   binary("fdserver"), "--device", DEVICE]
+        env = {k: v for k, v in os.environ.items() if not k.startswith("FDSERVER_")}
+        process = subprocess.Popen(command, env=env, pass_fds=[listener.fileno()],
+                                   stderr=subprocess.PIPE, text=True)
+    try:
+        with Client(path) as client:  # queued in the socket until the daemon accepts
+            assert_serves(client)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=120)
+    assert process.returncode == 0 and not SANITIZER.search(said), said
+    assert os.path.exists(path)
+
+
+def test_with_systemd_socket_activate(tmp_path):
+    import shutil
+    if not shutil.which("systemd-socket-activate"):
+        pytest.skip("no systemd-socket-activate")
+    path = str(tmp_path / "activated.sock")
+    process = subprocess.Popen(["systemd-socket-activate", "-l", path, binary("fdserver"), "--device", DEVICE],
+                               stderr=subprocess.PIPE, text=True)
+    try:
+        eventually(lambda: os.path.exists(path), "the socket")
+
+        def served():
+            try:
+                with Client(path) as client:
+                    assert_serves(client)
+                    return True
+            except ConnectionRefusedError:  # bound, and not yet listening
+                return False
+        eventually(served, "an answer")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=120)
+    assert process.returncode == 0 and not SANITIZER.search(said), said
+
+
+def test_notifications_to_the_service_manager(tmp_path):
+    path = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(path)
+        manager.settimeout(120)
+        with Daemon(env={"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "400000"}) as daemon:
+            assert "READY=1" in manager.recv(4096).decode().split("\n")
+            assert os.path.exists(daemon.path), "ready means that it listens"
+            for _ in range(3):
+                assert "WATCHDOG=1" in manager.recv(4096).decode().split("\n")
+            daemon.process.send_signal(signal.SIGTERM)
+            while "STOPPING=1" not in manager.recv(4096).decode().split("\n"):
+                pass
+            assert daemon.wait() == 0
+
+
+def test_the_watchdog_of_another_process_is_not_ours(tmp_path):
+    path = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(path)
+        manager.settimeout(120)
+        with Daemon(env={"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "100000", "WATCHDOG_PID": "1"}) as daemon:
+            assert "READY=1" in manager.recv(4096).decode()
+            daemon.process.send_signal(signal.SIGTERM)
+            assert "STOPPING=1" in manager.recv(4096).decode()
+            daemon.wait()
+
+
+def test_every_line_of_the_log_has_its_priority():
+    with Daemon() as daemon:
+        with Client(daemon.path) as client:
+            assert_serves(client)
+        daemon.process.send_signal(signal.SIGTERM)
+        daemon.wait()
+        lines = daemon.log().splitlines()
+        assert lines
+        assert all(line[0] == "<" and line[1] in "34567" and line[2] == ">" for line in lines), lines
+
+
+def test_out_of_descriptors_is_no_end():
+    """With few descriptors left, those that are connected go on, and others get in later."""
+    limit = f"ulimit -n 64; exec {sys.executable} -c 'import os, sys; os.execv(sys.argv[1], sys.argv[1:])' \"$@\""
+    import tempfile
+    with tempfile.TemporaryDirectory(prefix="fdserver-") as folder:
+        path = f"{folder}/s"
+        process = subprocess.Popen(["sh", "-c", limit, "sh", binary("fdserver"), "--listen", f"unix:{path}",
+                                    "--device", DEVICE], stderr=subprocess.PIPE, text=True)
+        log = []
+        reader = threading.Thread(target=lambda: log.append(process.stderr.read()))
+        reader.start()
+        try:
+            eventually(lambda: os.path.exists(path), "the socket")
+            first = eventually(lambda: connected(path), "a connection")
+            crowd = []
+            for _ in range(100):
+                crowd.append(socket.socket(socket.AF_UNIX))
+                crowd[-1].connect(path)
+            assert_serves(first)
+            for one in crowd:
+                one.close()
+            with Client(path) as late:
+                assert_serves(late)
+            first.close()
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(120)
+            reader.join()
+    assert process.returncode == 0 and not SANITIZER.search(log[0]), log
+
+
+def connected(path):
+    try:
+        return Client(path)
+    except OSError:
+        return None

@@ -1,0 +1,126 @@
+"""Options, their variables, --help, info and stats."""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from fdtest import Client, Daemon, FdError, MiB, assert_serves, binary, wave
+
+NAMES = ["listen", "group", "mode", "device", "staging-bytes", "user-bytes", "device-memory", "max-jobs",
+         "max-connections", "max-work", "upload-timeout-s", "drain-timeout-s", "log-level"]
+
+
+def run(*arguments, **environment):
+    env = {k: v for k, v in os.environ.items() if not k.startswith("FDSERVER_")} | environment
+    return subprocess.run([binary("fdserver"), *arguments], env=env, capture_output=True, text=True,
+                          timeout=120)
+
+
+def test_help_lists_every_option_and_its_variable():
+    ended = run("--help")
+    assert ended.returncode == 0 and ended.stderr == ""
+    for name in NAMES:
+        assert f"--{name} " in ended.stdout
+        assert "FDSERVER_" + name.upper().replace("-", "_") in ended.stdout
+    # The other way round: nothing is listed that the tests above and below do not know.
+    assert set(re.findall(r"^ +--([a-z-]+) ", ended.stdout, re.M)) >= set(NAMES)
+
+
+def test_version():
+    ended = run("--version")
+    assert ended.returncode == 0 and re.fullmatch(r"fdserver \d+\.\d+\.\d+\n", ended.stdout)
+    with Daemon() as daemon:
+        assert daemon.info()["version"] in ended.stdout
+
+
+def test_the_manual_comes_from_the_same_table():
+    ended = run("--manual")
+    assert ended.returncode == 0
+    for name in NAMES:
+        assert f"--{name}" in ended.stdout
+
+
+@pytest.mark.parametrize("arguments", [
+    ["--nonsense"], ["nonsense"], ["--max-jobs"], ["--max-jobs", "many"], ["--max-jobs", "-1"],
+    ["--max-jobs", "0"], ["--max-jobs", "1.5"], ["--max-jobs", "99999999999999999999999"],
+    ["--staging-bytes", "1"], ["--staging-bytes", "16Q"], ["--staging-bytes", "99999999999T"],
+    ["--mode", "999"], ["--mode", "rw"], ["--mode", "7777"], ["--log-level", "99"], ["--device", ""],
+    ["--listen", "tcp:127.0.0.1:80"], ["--listen", "unix:"], ["--listen", "fdserver.sock"], ["--group", ""],
+    ["--upload-timeout-s", "0"], ["--max-jobs="],
+])
+def test_wrong_options(arguments):
+    ended = run(*arguments)
+    assert ended.returncode == 2
+    assert len(ended.stderr.splitlines()) == 1 and arguments[0].split("=")[0] in ended.stderr
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda", "cuda:", "cuda:x", "cuda:-1", "host,host", "host,", "auto,host"])
+def test_wrong_devices(device, tmp_path):
+    ended = run("--device", device, "--listen", f"unix:{tmp_path}/s")
+    assert ended.returncode in (1, 2) and device in ended.stderr
+
+
+def test_a_wrong_variable_is_as_wrong_as_an_option():
+    ended = run(FDSERVER_MAX_JOBS="many")
+    assert ended.returncode == 2 and "many" in ended.stderr
+
+
+def test_variables_hold_and_options_hold_over_them():
+    environment = {"FDSERVER_MAX_JOBS": "77", "FDSERVER_STAGING_BYTES": "32M", "FDSERVER_USER_BYTES": "1G"}
+    with Daemon("--max-jobs=55", env=environment) as daemon:
+        limits = daemon.info()["limits"]
+        assert limits["max_jobs"] == 55
+        assert limits["staging_bytes"] == 32 * MiB
+        assert limits["user_bytes"] == 1024 * MiB
+
+
+def test_listen_in_the_environment_is_a_list(tmp_path):
+    paths = [tmp_path / "a", tmp_path / "b"]
+    listen = ",".join(f"unix:{path}" for path in paths)
+    with Daemon(listen=False, wait=False, env={"FDSERVER_LISTEN": listen}) as daemon:
+        from fdtest import eventually
+        daemon.path = str(paths[0])
+        eventually(daemon.answers, "an answer")
+        for path in paths:
+            with Client(str(path)) as client:
+                assert_serves(client)
+
+
+def test_info():
+    with Daemon() as daemon:
+        info = daemon.info()
+        assert info["pid"] == daemon.pid
+        [device] = [{k: d[k] for k in ("name", "kind", "model", "state", "generation", "pid", "memory_bytes",
+                                       "fields_bytes")} for d in info["devices"][:1]]
+        assert device["state"] == "ready" and device["generation"] == 1 and device["fields_bytes"] == 0
+        assert device["memory_bytes"] > 0 and device["model"]
+        assert os.path.basename(os.readlink(f"/proc/{device['pid']}/exe")) == "fdworker"
+        assert {"derivative", "laplacian", "diffusion", "put", "get", "free", "list", "ping", "info",
+                "stats"} <= set(info["methods"])
+        assert info["limits"]["max_jobs"] == 1024 and info["limits"]["max_connections"] == 4096
+        assert info["limits"]["staging_bytes"] == 256 * MiB
+
+
+def test_stats_count_what_happened():
+    with Daemon() as daemon, Client(daemon.path) as client:
+        before = client.call("stats")
+        f = wave(64, 64)
+        for _ in range(5):
+            client.out("derivative", f=f, axis="x")
+        with pytest.raises(FdError):
+            client.out("derivative", f=f, axis="q")
+        after = client.call("stats")
+        for part in ("user", "totals"):
+            done = after[part]["done"] - before[part]["done"]
+            assert done == 5
+            assert after[part]["bytes_in"] - before[part]["bytes_in"] == 5 * f.nbytes
+            assert after[part]["bytes_out"] - before[part]["bytes_out"] == 5 * f.nbytes
+            latency = after[part]["latency_us"]
+            assert latency["count"] >= 5
+            assert 0 < latency["p50"] <= latency["p99"]
+        assert after["user"]["uid"] == os.geteuid()
+        assert after["connections"] == 1
+        assert after["queue"] == {"queued": 0, "running": 0}
+        assert after["staging"]["upload_bytes"] == after["staging"]["reply_bytes"] == 0
