@@ -205,9 +205,10 @@ static bool take(struct device *device, const struct channel_message *message)
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct device *device = poll->data;
-    if (status < 0) {
+    if (status < 0) { /* the other end is gone */
         uv_poll_stop(poll);
-        worker_kill(device, "polling its channel failed");
+        if (device->state != DEVICE_CLOSED)
+            worker_kill(device, "its channel closed");
         return;
     }
     if (events & UV_WRITABLE &&
@@ -225,7 +226,8 @@ static void on_poll(uv_poll_t *poll, int status, int events)
             break;
         if (result == CHANNEL_CLOSED) {
             uv_poll_stop(poll);
-            worker_kill(device, "its channel closed");
+            if (device->state != DEVICE_CLOSED)
+                worker_kill(device, "its channel closed");
             return;
         }
         if (!take(device, &message)) {
