@@ -12,25 +12,25 @@
 
 struct array_type {
     enum dtype dtype;
-    uint32_t dimensions;                 /* 1 … LIMIT_DIMENSIONS */
-    uint64_t shape[LIMIT_DIMENSIONS];    /* C order: the last is x */
-    uint64_t bytes;                      /* of the whole array, checked against overflow */
+    uint32_t dimensions;              /* 1 … LIMIT_DIMENSIONS */
+    uint64_t shape[LIMIT_DIMENSIONS]; /* C order: the last is x */
+    uint64_t bytes;                   /* of the whole array, checked against overflow */
 };
 
 enum array_kind { ARRAY_NONE, ARRAY_INLINE, ARRAY_FIELD };
 
 struct array {
     enum array_kind kind;
-    struct array_type type;  /* ARRAY_INLINE */
-    uint64_t field;          /* ARRAY_FIELD: its id */
-    uint32_t payload_first;  /* ARRAY_INLINE: number of its first diverted bin in the message … */
-    uint32_t payload_count;  /* … and how many; 0 where the bytes came with the control message: */
-    const void *small;       /* points into the unpacked message, type.bytes long; else NULL */
+    struct array_type type; /* ARRAY_INLINE */
+    uint64_t field;         /* ARRAY_FIELD: its id */
+    uint32_t payload_first; /* ARRAY_INLINE: number of its first diverted bin in the message … */
+    uint32_t payload_count; /* … and how many; 0 where the bytes came with the control message: */
+    const void *small;      /* points into the control bytes, type.bytes long; else NULL */
 };
 
 /* Read the type and shape from an array map's object. The `data` key may be absent yet (the server
- * looks at an array's header as soon as its first payload byte is due). Fails with INVALID_ARGUMENT,
- * UNSUPPORTED or TOO_LARGE naming `parameter`. */
+ * looks at an array's header as soon as its first payload byte is due). Fails with
+ * INVALID_ARGUMENT, UNSUPPORTED or TOO_LARGE naming `parameter`. */
 bool array_type_read(const msgpack_object *object, const char *parameter, struct array_type *type,
                      struct failure *failure);
 
@@ -40,8 +40,9 @@ bool array_read(const msgpack_object *object, const char *parameter, struct arra
                 struct failure *failure);
 
 /* Write an inline array up to and including the header of its data; exactly type->bytes of payload
- * must follow. One bin where it fits; else a list of bins, all but the last of ARRAY_BIN_BYTES: this
- * writes the list's header, the caller writes each bin's with array_write_bin, the first's too. */
+ * must follow. One bin where it fits; else a list of bins, all but the last of ARRAY_BIN_BYTES:
+ * this writes the list's header, the caller writes each bin's with array_write_bin, the first's
+ * too. */
 void array_write_header(msgpack_packer *packer, const struct array_type *type);
 
 #define ARRAY_BIN_BYTES (UINT64_C(1) << 31) /* of each bin in a list; one bin ends at 2^32 − 1 */

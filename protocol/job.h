@@ -30,17 +30,18 @@ enum operator_id { OPERATOR_LIST(OPERATOR_ENUMERATOR) OPERATOR_COUNT };
 #undef OPERATOR_ENUMERATOR
 
 enum boundary_kind {
-    BOUNDARY_PERIODIC,   /* f(i) = f(i mod n) */
-    BOUNDARY_ENDPOINT,   /* periodic, the last point repeats the first: the period is n − 1 points */
+    BOUNDARY_PERIODIC, /* f(i) = f(i mod n) */
+    BOUNDARY_ENDPOINT, /* periodic, the last point repeats the first: the period is n − 1 points */
     BOUNDARY_ONE_SIDED,  /* no assumption: closures look inwards. Not for diffusion */
     BOUNDARY_VALUE,      /* the boundary node holds `value`. Diffusion */
     BOUNDARY_DERIVATIVE, /* ∂u/∂n = 0: reflection about the boundary node. Diffusion */
-    BOUNDARY_HALO,       /* the outermost radius layers are data, multiplied by `value` each step. Diffusion */
+    BOUNDARY_HALO,       /* the outermost radius layers are data, multiplied by `value` each step.
+                            Diffusion */
     BOUNDARY_KINDS
 };
 
 struct boundary {
-    double value; /* BOUNDARY_VALUE: the node's value; BOUNDARY_HALO: the factor; else 0 */
+    double value;  /* BOUNDARY_VALUE: the node's value; BOUNDARY_HALO: the factor; else 0 */
     uint64_t kind; /* enum boundary_kind; 64 bits wide, so that the struct has no padding */
 };
 
@@ -48,24 +49,25 @@ struct boundary {
  * Unused axes have n = 1, spacing 1, diffusivity 0 and periodic boundaries, so that equal jobs are
  * equal bytes (a resident table of weights is looked up by them). Make one with job_init(). */
 struct job {
-    uint8_t operator_id; /* enum operator_id */
-    uint8_t dtype;       /* enum dtype */
-    uint8_t axes;        /* axes that are space: 1 (x), 2 (x, y) or 3 */
-    uint8_t axis;        /* derivative: enum axis */
-    uint8_t order;       /* derivative: of the derivative, 1 or 2 */
-    uint8_t accuracy;    /* order of accuracy: 2, 4, 6 or 8 */
-    uint8_t allow_unstable; /* diffusion: a dt over the limit is taken */
-    uint8_t reserved;       /* 0 */
-    uint64_t n[AXIS_COUNT]; /* points */
-    uint64_t batch;         /* fields */
-    uint64_t steps;         /* diffusion: time steps; else 1 */
-    double dt;              /* diffusion: time step; else 0 */
+    uint8_t operator_id;            /* enum operator_id */
+    uint8_t dtype;                  /* enum dtype */
+    uint8_t axes;                   /* axes that are space: 1 (x), 2 (x, y) or 3 */
+    uint8_t axis;                   /* derivative: enum axis */
+    uint8_t order;                  /* derivative: of the derivative, 1 or 2 */
+    uint8_t accuracy;               /* order of accuracy: 2, 4, 6 or 8 */
+    uint8_t allow_unstable;         /* diffusion: a dt over the limit is taken */
+    uint8_t reserved;               /* 0 */
+    uint64_t n[AXIS_COUNT];         /* points */
+    uint64_t batch;                 /* fields */
+    uint64_t steps;                 /* diffusion: time steps; else 1 */
+    double dt;                      /* diffusion: time step; else 0 */
     double spacing[AXIS_COUNT];     /* distance between points */
     double diffusivity[AXIS_COUNT]; /* diffusion: κ along each axis; else 0 */
     struct boundary boundary[AXIS_COUNT][SIDE_COUNT];
 };
 
-/* A derivative (order 1 along x, accuracy 8) of one point, spacing 1, periodic, with every byte set. */
+/* A derivative (order 1 along x, accuracy 8) of one point, spacing 1, periodic, with every byte
+ * set. */
 void job_init(struct job *job);
 
 /* Bytes of one element: 4 or 8. */
@@ -90,13 +92,13 @@ uint64_t job_passes(const struct job *job);
  * field; where input_is_own, the input is the job's own and may be overwritten (it then serves). */
 bool job_needs_scratch(const struct job *job, bool in_place, bool input_is_own);
 
-/* Is the job one that a worker can run? False with the failure set: it names the parameter and, where
- * there is one, the limit. Checks every number and that each axis has the points that its boundaries
- * need. max_work bounds points × steps (TOO_LARGE). Any bytes may be passed in. */
+/* Is the job one that a worker can run? False with the failure set: it names the parameter and,
+ * where there is one, the limit. Checks every number and that each axis has the points that its
+ * boundaries need. max_work bounds points × steps (TOO_LARGE). Any bytes may be passed in. */
 bool job_check(const struct job *job, double max_work, struct failure *failure);
 
-/* Is it an order of a derivative, or an order of accuracy, that is offered? As asked for on the wire,
- * before it is narrowed to the job's type. */
+/* Is it an order of a derivative, or an order of accuracy, that is offered? As asked for on the
+ * wire, before it is narrowed to the job's type. */
 bool job_check_order(int64_t order, struct failure *failure);
 bool job_check_accuracy(int64_t accuracy, struct failure *failure);
 

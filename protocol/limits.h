@@ -4,13 +4,14 @@
 #define PROTOCOL_LIMITS_H
 
 enum {
-    LIMIT_DEPTH = 16,              /* containers inside each other; a chain of vector maps needs 8 */
-    LIMIT_ELEMENTS = 4096,         /* objects in one message; bounds what msgpack-c allocates */
+    LIMIT_DEPTH = 16,      /* containers inside each other; a chain of vector maps needs 8 */
+    LIMIT_ELEMENTS = 4096, /* objects in one message; bounds what msgpack-c allocates */
     LIMIT_CONTROL_BYTES = 64 << 10, /* of one message once its large bins are diverted */
-    LIMIT_DIVERT_BYTES = 4 << 10,  /* a bin or str from here up is payload: it goes to the arena */
-    LIMIT_PAYLOADS = 256,          /* diverted bins in one message; 1024³ float64 as 2^31-byte bins needs 4 */
-    LIMIT_DIMENSIONS = 8,          /* of an array: up to three of space, the rest are a batch */
-    LIMIT_METHOD_BYTES = 32,       /* of a method's name, so that an error can quote it */
+    LIMIT_DIVERT_BYTES = 4 << 10,   /* a bin or str from here up is payload: it goes to the arena */
+    LIMIT_PAYLOADS =
+        256, /* diverted bins in one message; 1024³ float64 as 2^31-byte bins needs 4 */
+    LIMIT_DIMENSIONS = 8,    /* of an array: up to three of space, the rest are a batch */
+    LIMIT_METHOD_BYTES = 32, /* of a method's name, so that an error can quote it */
 };
 
 /* Points in an array: sizes in bytes then stay far inside 64 bits (2^50 float64 are 8 PiB). */

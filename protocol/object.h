@@ -1,5 +1,5 @@
-/* Reading MessagePack objects whose types a peer chose: nothing here trusts one. Text may be str or bin
- * (pynvim and old msgpack-numpy write bins), numbers may be msgpack-numpy's scalars. */
+/* Reading MessagePack objects whose types a peer chose: nothing here trusts one. Text may be str or
+ * bin (pynvim and old msgpack-numpy write bins), numbers may be msgpack-numpy's scalars. */
 #ifndef PROTOCOL_OBJECT_H
 #define PROTOCOL_OBJECT_H
 
@@ -23,8 +23,8 @@ struct quoted {
 };
 struct quoted object_quote(const msgpack_object *object);
 
-/* An integer, a float, or msgpack-numpy's scalar of either ({nd: false, type, data}). Integers beyond
- * 2^53 round. */
+/* An integer, a float, or msgpack-numpy's scalar of either ({nd: false, type, data}). Integers
+ * beyond 2^53 round. */
 bool object_real(const msgpack_object *object, double *value);
 
 /* The same where it is a whole number in range (8.0 is). */

@@ -1,12 +1,13 @@
-/* A complete control message → a request: method, parameters, arrays. Pure decoding: what depends on
- * the server's state (who owns a field, how much memory is left) is checked by the server. */
+/* A complete control message → a request: method, parameters, arrays. Pure decoding: what depends
+ * on the server's state (who owns a field, how much memory is left) is checked by the server. */
 #ifndef PROTOCOL_REQUEST_H
 #define PROTOCOL_REQUEST_H
 
 #include "protocol/array.h"
 #include "protocol/job.h"
 
-/* X(enumerator, name). The operators of job.h are methods too: METHOD_OPERATOR and job.operator_id. */
+/* X(enumerator, name). The operators of job.h are methods too: METHOD_OPERATOR and job.operator_id.
+ */
 #define METHOD_LIST(X)                                                                             \
     X(METHOD_PUT, "put")                                                                           \
     X(METHOD_GET, "get")                                                                           \
@@ -23,30 +24,33 @@ enum method { METHOD_LIST(METHOD_ENUMERATOR) METHOD_OPERATOR, METHOD_COUNT };
 enum out_kind { OUT_INLINE, OUT_NEW_FIELD, OUT_FIELD };
 
 struct request {
-    bool is_notification; /* [2, method, …]: method is METHOD_COUNT, since none is known yet: ignore it */
+    bool is_notification; /* [2, method, …]: method is METHOD_COUNT, since none is known yet: ignore
+                             it */
     uint64_t msgid;       /* any unsigned integer of 64 bits; echoed */
     enum method method;
     char method_name[LIMIT_METHOD_BYTES + 1]; /* for logs and errors */
 
-    struct array f;       /* put, operators */
-    uint64_t field;       /* get, free */
-    enum out_kind out;    /* operators */
-    uint64_t out_field;   /* OUT_FIELD */
-    bool progress;        /* operators: notify */
+    struct array f;     /* put, operators */
+    uint64_t field;     /* get, free */
+    enum out_kind out;  /* operators */
+    uint64_t out_field; /* OUT_FIELD */
+    bool progress;      /* operators: notify */
 
-    /* Operators: the parameters, all but those that come from the input's type. The type of a resident
-     * input is known to the server alone, so the job is finished by request_finish_job(). */
+    /* Operators: the parameters, all but those that come from the input's type. The type of a
+     * resident input is known to the server alone, so the job is finished by request_finish_job().
+     */
     struct {
         enum operator_id operator_id;
         bool has_axis, axis_is_number;
-        enum axis axis;        /* by letter */
-        int64_t axis_number;   /* NumPy axis number, may be negative */
-        uint32_t batch;        /* leading axes that are a batch */
-        int order, accuracy;   /* judged as they are read: 1 or 2; 2, 4, 6 or 8 */
+        enum axis axis;      /* by letter */
+        int64_t axis_number; /* NumPy axis number, may be negative */
+        uint32_t batch;      /* leading axes that are a batch */
+        int order, accuracy; /* judged as they are read: 1 or 2; 2, 4, 6 or 8 */
         bool has_dt, has_cfl, allow_unstable;
         double dt, cfl;
         uint64_t steps;
-        /* Per axis: one value for all, a map by axis name, or (spacing) a list in the order of shape. */
+        /* Per axis: one value for all, a map by axis name, or (spacing) a list in the order of
+         * shape. */
         struct per_axis {
             uint8_t has_all, has[AXIS_COUNT], list_count; /* list_count > 0: list[] holds them */
             double all, value[AXIS_COUNT], list[AXIS_COUNT];
@@ -63,13 +67,14 @@ struct request {
 
 /* Decode one control message (object from msgpack-c). On failure the request still holds msgid and
  * is_notification where they could be read (`*has_msgid`), so that the error finds its request.
- * Pointers in f.small live as long as `object`. */
+ * f.small points into the bytes that `object` was unpacked from (msgpack-c does not copy strings):
+ * use it before splitter_next(). */
 bool request_decode(const msgpack_object *object, struct request *request, bool *has_msgid,
                     struct failure *failure);
 
 /* The job of an operator whose input has `type`: resolves axis numbers, per-axis parameters, cfl to
  * dt, and endpoint into boundaries; then job_check(). */
-bool request_finish_job(const struct request *request, const struct array_type *type, double max_work,
-                        struct job *job, struct failure *failure);
+bool request_finish_job(const struct request *request, const struct array_type *type,
+                        double max_work, struct job *job, struct failure *failure);
 
 #endif

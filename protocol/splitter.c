@@ -229,7 +229,7 @@ static enum splitter_event feed_header(struct splitter *s, const uint8_t *bytes,
         s->header[s->header_bytes++] = bytes[(*used)++];
     }
     const struct header header = header_of(s->header[0]);
-    while (s->header_bytes < header.bytes && *used < length)
+    while (s->header_bytes < header.bytes && s->header_bytes < sizeof s->header && *used < length)
         s->header[s->header_bytes++] = bytes[(*used)++];
     if (s->header_bytes < header.bytes)
         return SPLITTER_MORE;

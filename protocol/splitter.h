@@ -1,7 +1,8 @@
-/* Cuts a byte stream into MessagePack messages without ever holding a payload: it walks headers, keeps
- * the control bytes in a small buffer, and hands each large bin to its owner as "the next N bytes are
- * payload". msgpack-c is given only what has passed here, since it trusts every count that it reads
- * (five bytes make it ask for 96 GiB). Touches no socket and allocates only in splitter_init().
+/* Cuts a byte stream into MessagePack messages without ever holding a payload: it walks headers,
+ * keeps the control bytes in a small buffer, and hands each large bin to its owner as "the next N
+ * bytes are payload". msgpack-c is given only what has passed here, since it trusts every count
+ * that it reads (five bytes make it ask for 96 GiB). Touches no socket and allocates only in
+ * splitter_init().
  *
  *   while bytes are to be had:
  *     if splitter_payload_due(s): read up to that many bytes straight to where they belong,
@@ -17,8 +18,8 @@
 #include <stdint.h>
 #include <stdbool.h>
 
-/* A diverted bin is replaced in the control bytes by a fixext 8 of this type that holds its number in
- * the message (big-endian). Ext types from the peer are refused, so it cannot be forged. */
+/* A diverted bin is replaced in the control bytes by a fixext 8 of this type that holds its number
+ * in the message (big-endian). Ext types from the peer are refused, so it cannot be forged. */
 #define SPLITTER_EXT_TYPE 0x46
 
 enum splitter_event {
@@ -28,13 +29,13 @@ enum splitter_event {
     SPLITTER_ERROR    /* s->error says why; the stream cannot be followed any further */
 };
 
-/* A bin or str that is payload: at least LIMIT_DIVERT_BYTES long as a map's value, or of any length as
- * an element of the list under the key "data" of a map. */
+/* A bin or str that is payload: at least LIMIT_DIVERT_BYTES long as a map's value, or of any length
+ * as an element of the list under the key "data" of a map. */
 struct splitter_payload {
-    uint32_t number;      /* in this message, from 0 */
-    uint32_t list_index;  /* 0 where it is not in a list */
-    uint32_t list_count;  /* bins in the list; 0 where it is not in a list */
-    uint64_t bytes;       /* of this bin; may be 0 in a list */
+    uint32_t number;     /* in this message, from 0 */
+    uint32_t list_index; /* 0 where it is not in a list */
+    uint32_t list_count; /* bins in the list; 0 where it is not in a list */
+    uint64_t bytes;      /* of this bin; may be 0 in a list */
     /* The map that this is a value in, as far as it has come: the complete pairs before this key,
      * without the map's own header. They are `pairs` many and lie in the control buffer. */
     const uint8_t *map;
@@ -43,11 +44,11 @@ struct splitter_payload {
 };
 
 struct splitter_level {
-    uint64_t left;       /* objects still to come (keys and values both count in a map) */
-    uint32_t begin;      /* offset in control of the first object inside */
-    uint32_t pairs;      /* map: complete pairs so far */
-    uint32_t pairs_end;  /* map: offset in control after the last complete pair */
-    uint32_t count;      /* elements or pairs announced */
+    uint64_t left;      /* objects still to come (keys and values both count in a map) */
+    uint32_t begin;     /* offset in control of the first object inside */
+    uint32_t pairs;     /* map: complete pairs so far */
+    uint32_t pairs_end; /* map: offset in control after the last complete pair */
+    uint32_t count;     /* elements or pairs announced */
     uint8_t is_map;
     uint8_t key_is_data; /* map: the latest key is "data". Array: it is the value of such a key */
 };
@@ -57,15 +58,15 @@ struct splitter {
     uint32_t control_bytes; /* so far */
     uint32_t elements;      /* objects seen in this message */
     uint32_t depth;
-    uint32_t payloads;      /* diverted in this message */
+    uint32_t payloads; /* diverted in this message */
     struct splitter_level level[LIMIT_DEPTH];
-    uint8_t header[9];      /* a header that arrived in pieces */
+    uint8_t header[9]; /* a header that arrived in pieces */
     uint32_t header_bytes;
-    uint64_t copy_left;     /* bytes of a small str or bin still to be copied */
-    uint64_t payload_left;  /* bytes of payload still due */
-    bool payload_open;      /* a payload has begun and splitter_payload_done() has not ended it */
+    uint64_t copy_left;    /* bytes of a small str or bin still to be copied */
+    uint64_t payload_left; /* bytes of payload still due */
+    bool payload_open;     /* a payload has begun and splitter_payload_done() has not ended it */
     struct splitter_payload payload;
-    const char *error;      /* SPLITTER_ERROR: a sentence, static */
+    const char *error; /* SPLITTER_ERROR: a sentence, static */
 };
 
 /* False where memory is short. */
@@ -74,14 +75,15 @@ void splitter_free(struct splitter *s);
 
 /* Take control bytes. *used is how many; the rest belongs after the event. Must not be called while
  * payload is due. */
-enum splitter_event splitter_feed(struct splitter *s, const uint8_t *bytes, size_t length, size_t *used);
+enum splitter_event splitter_feed(struct splitter *s, const uint8_t *bytes, size_t length,
+                                  size_t *used);
 
 /* Payload bytes that come next on the stream; 0: feed control bytes. */
 uint64_t splitter_payload_due(const struct splitter *s);
 
 /* `count` (≤ due) bytes of payload were read. Returns SPLITTER_MORE while payload is due or more
- * control bytes must be fed; SPLITTER_MESSAGE where the message ended with it. A bin of 0 bytes in a
- * list is a payload too: answer its event with splitter_payload_done(s, 0). */
+ * control bytes must be fed; SPLITTER_MESSAGE where the message ended with it. A bin of 0 bytes in
+ * a list is a payload too: answer its event with splitter_payload_done(s, 0). */
 enum splitter_event splitter_payload_done(struct splitter *s, uint64_t count);
 
 /* Forget the message that was just delivered and begin the next. */
@@ -90,8 +92,8 @@ void splitter_next(struct splitter *s);
 /* Is the stream between two messages (an end here is clean)? */
 bool splitter_idle(const struct splitter *s);
 
-/* The msgid of a request that is complete or not yet, as far as its control bytes tell: an error can
- * then be answered to the right request. False where it has not come, or it is no request. */
+/* The msgid of a request that is complete or not yet, as far as its control bytes tell: an error
+ * can then be answered to the right request. False where it has not come, or it is no request. */
 bool splitter_peek_msgid(const struct splitter *s, uint64_t *msgid);
 
 #endif

@@ -48,21 +48,24 @@ enum status status_from_name(const char *name, uint32_t length);
 
 /* One failed request. All memory is inside, so it can be copied and outlives its origin. */
 struct failure {
-    enum status code;    /* STATUS_OK: nothing failed */
-    bool has_need;       /* need and limit are meaningful */
-    double need;         /* what the request asked for: bytes, jobs, points, or a time step */
-    double limit;        /* what it may have, in the same unit */
-    char parameter[48];  /* the parameter at fault as the wire spells it; "" where none is */
-    char message[208];   /* a sentence for a person */
+    enum status code;   /* STATUS_OK: nothing failed */
+    bool has_need;      /* need and limit are meaningful */
+    double need;        /* what the request asked for: bytes, jobs, points, or a time step */
+    double limit;       /* what it may have, in the same unit */
+    char parameter[48]; /* the parameter at fault as the wire spells it; "" where none is */
+    char message[208];  /* a sentence for a person */
 };
 
 /* Describe a failure; a second one does not overwrite the first (the first is the cause).
- * parameter may be NULL. Always returns false, so that a check can end with `return failure_set(…)`. */
+ * parameter may be NULL. Always returns false, so that a check can end with `return
+ * failure_set(…)`. */
 __attribute__((format(printf, 4, 5))) bool failure_set(struct failure *failure, enum status code,
-                                                       const char *parameter, const char *format, ...);
+                                                       const char *parameter, const char *format,
+                                                       ...);
 
 /* The same with what was asked for and what is allowed. */
-__attribute__((format(printf, 6, 7))) bool failure_set_limit(struct failure *failure, enum status code,
+__attribute__((format(printf, 6, 7))) bool failure_set_limit(struct failure *failure,
+                                                             enum status code,
                                                              const char *parameter, double need,
                                                              double limit, const char *format, ...);
 

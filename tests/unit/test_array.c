@@ -1,0 +1,308 @@
+#include "protocol/array.h"
+
+#include "protocol/splitter.h"
+#include "tests/unit/notation.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+/* numpy 2, msgpack 1, msgpack-numpy 0.4.8:
+ * msgpack.packb(numpy.arange(6, dtype='f4').reshape(2, 3), default=msgpack_numpy.encode) */
+static const char golden_2x3_f4[] =
+    "85c4026e64c3c40474797065a33c6634c4046b696e64c400c4057368617065920203c40464617461c418"
+    "000000000000803f0000004000004040000080400000a040";
+/* the same of numpy.zeros((1, 2), 'f8') and, up to its data, of numpy.zeros((70, 4), 'f4') */
+static const char golden_1x2_f8[] =
+    "85c4026e64c3c40474797065a33c6638c4046b696e64c400c4057368617065920102c40464617461c410"
+    "00000000000000000000000000000000";
+static const char golden_70x4_f4_header[] =
+    "85c4026e64c3c40474797065a33c6634c4046b696e64c400c4057368617065924604c40464617461c50460";
+/* use_bin_type=False, as writers before msgpack 1.0: numpy.arange(2, dtype='f4') */
+static const char golden_old_form[] =
+    "85a26e64c3a474797065a33c6634a46b696e64a0a573686170659102a464617461a8000000000000803f";
+static const char golden_pickle[] =
+    "85c4026e64c3c404747970659192a0a27c4fc4046b696e64c4014fc40573686170659101c40464617461c40100";
+static const char golden_structured[] =
+    "85c4026e64c3c404747970659192a161a33c6634c4046b696e64c40156c40573686170659101c40464617461c404"
+    "00000000";
+
+static size_t unhex(const char *hex, unsigned char *to)
+{
+    const size_t count = strlen(hex) / 2;
+    for (size_t i = 0; i < count; i++) {
+        unsigned value;
+        assert_int_equal(sscanf(hex + 2 * i, "%2x", &value), 1);
+        to[i] = (unsigned char)value;
+    }
+    return count;
+}
+
+static void written_as(const struct array_type *type, const char *hex)
+{
+    unsigned char expected[256];
+    const size_t count = unhex(hex, expected);
+    msgpack_sbuffer buffer;
+    msgpack_packer packer;
+    msgpack_sbuffer_init(&buffer);
+    msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
+    array_write_header(&packer, type);
+    assert_true(buffer.size <= count);
+    assert_memory_equal(buffer.data, expected, buffer.size);
+    /* What follows in the golden bytes is the payload and nothing else. */
+    if (count > buffer.size)
+        assert_int_equal(count - buffer.size, type->bytes);
+    msgpack_sbuffer_destroy(&buffer);
+}
+
+static void headers_are_msgpack_numpys_to_the_byte(void **state)
+{
+    (void)state;
+    written_as(&(struct array_type){DTYPE_F32, 2, {2, 3}, 24}, golden_2x3_f4);
+    written_as(&(struct array_type){DTYPE_F64, 2, {1, 2}, 16}, golden_1x2_f8);
+    written_as(&(struct array_type){DTYPE_F32, 2, {70, 4}, 1120}, golden_70x4_f4_header);
+}
+
+static unsigned char bytes[256]; /* strings of the object point into them */
+
+static msgpack_unpacked unpack_hex(const char *hex)
+{
+    const size_t count = unhex(hex, bytes);
+    msgpack_unpacked unpacked;
+    msgpack_unpacked_init(&unpacked);
+    size_t offset = 0;
+    assert_int_equal(msgpack_unpack_next(&unpacked, (char *)bytes, count, &offset),
+                     MSGPACK_UNPACK_SUCCESS);
+    return unpacked;
+}
+
+static void what_numpy_writes_is_read(void **state)
+{
+    (void)state;
+    struct array array;
+    struct failure failure = {0};
+    msgpack_unpacked unpacked = unpack_hex(golden_2x3_f4);
+    assert_true(array_read(&unpacked.data, "f", &array, &failure));
+    assert_int_equal(array.kind, ARRAY_INLINE);
+    assert_int_equal(array.type.dtype, DTYPE_F32);
+    assert_int_equal(array.type.dimensions, 2);
+    assert_int_equal(array.type.shape[0], 2);
+    assert_int_equal(array.type.shape[1], 3);
+    assert_int_equal(array.type.bytes, 24);
+    const float expected[] = {0, 1, 2, 3, 4, 5};
+    assert_memory_equal(array.small, expected, sizeof expected);
+    msgpack_unpacked_destroy(&unpacked);
+
+    unpacked = unpack_hex(golden_old_form);
+    assert_true(array_read(&unpacked.data, "f", &array, &failure));
+    assert_memory_equal(array.small, expected, 8);
+    msgpack_unpacked_destroy(&unpacked);
+}
+
+static void refused(const char *text, enum status code, const char *says)
+{
+    msgpack_unpacked unpacked = notation_object(text);
+    struct array array;
+    struct failure failure = {0};
+    assert_false(array_read(&unpacked.data, "f", &array, &failure));
+    if (failure.code != code || !strstr(failure.message, says))
+        fail_msg("%s: %s: %s", text, status_name(failure.code), failure.message);
+    assert_string_equal(failure.parameter, "f");
+    msgpack_unpacked_destroy(&unpacked);
+}
+
+static void types_that_are_not_taken_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type;
+        enum status code;
+        const char *says;
+    } types[] = {
+        {"\">f4\"", STATUS_UNSUPPORTED, "byte order"},
+        {"\">i4\"", STATUS_UNSUPPORTED, "byte order"},
+        {"\"<c8\"", STATUS_UNSUPPORTED, "complex type <c8"},
+        {"\"<i4\"", STATUS_UNSUPPORTED, "integer type <i4 is not taken; convert to float32"},
+        {"\"|u1\"", STATUS_UNSUPPORTED, "integer type |u1"},
+        {"\"<f2\"", STATUS_UNSUPPORTED, "<f2"},
+        {"\"<f\"", STATUS_INVALID_ARGUMENT, "<f4 or <f8"},
+        {"\"\"", STATUS_INVALID_ARGUMENT, "<f4 or <f8"},
+        {"[[\"a\", \"<f4\"]]", STATUS_UNSUPPORTED, "structured"},
+        {"4", STATUS_INVALID_ARGUMENT, "string"},
+    };
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        char text[200];
+        snprintf(text, sizeof text,
+                 "{\"nd\": true, \"type\": %s, \"kind\": b\"\", \"shape\": [2], \"data\": #8}",
+                 types[i].type);
+        refused(text, types[i].code, types[i].says);
+    }
+    const char *const taken[] = {"<f4", "f4", "float32"};
+    for (size_t i = 0; i < 3; i++) {
+        char text[200];
+        snprintf(text, sizeof text,
+                 "{\"nd\": true, \"type\": \"%s\", \"shape\": [2], \"data\": #8}", taken[i]);
+        msgpack_unpacked unpacked = notation_object(text);
+        struct array array;
+        struct failure failure = {0};
+        assert_true(array_read(&unpacked.data, "f", &array, &failure));
+        assert_int_equal(array.type.dtype, DTYPE_F32);
+        msgpack_unpacked_destroy(&unpacked);
+    }
+}
+
+static void pickles_and_structures_are_refused(void **state)
+{
+    (void)state;
+    const char *const texts[] = {golden_pickle, golden_structured};
+    const char *const says[] = {"pickle", "structured"};
+    for (int i = 0; i < 2; i++) {
+        msgpack_unpacked unpacked = unpack_hex(texts[i]);
+        struct array array;
+        struct failure failure = {0};
+        assert_false(array_read(&unpacked.data, "f", &array, &failure));
+        assert_int_equal(failure.code, STATUS_UNSUPPORTED);
+        assert_non_null(strstr(failure.message, says[i]));
+        msgpack_unpacked_destroy(&unpacked);
+    }
+}
+
+#define HEAD "{\"nd\": true, \"type\": \"<f4\", "
+
+static void shapes_are_checked_before_they_are_believed(void **state)
+{
+    (void)state;
+    refused(HEAD "\"shape\": [], \"data\": #4}", STATUS_INVALID_ARGUMENT, "1 to 8 dimensions");
+    refused(HEAD "\"shape\": [1,1,1,1,1,1,1,1,1], \"data\": #4}", STATUS_INVALID_ARGUMENT,
+            "1 to 8 dimensions");
+    refused(HEAD "\"shape\": [2, 0], \"data\": #0}", STATUS_INVALID_ARGUMENT, "shape[1]");
+    refused(HEAD "\"shape\": [-2], \"data\": #8}", STATUS_INVALID_ARGUMENT, "shape[0]");
+    refused(HEAD "\"shape\": [2.5], \"data\": #8}", STATUS_INVALID_ARGUMENT, "shape[0]");
+    refused(HEAD "\"shape\": [\"2\"], \"data\": #8}", STATUS_INVALID_ARGUMENT, "shape[0]");
+    refused(HEAD "\"shape\": 2, \"data\": #8}", STATUS_INVALID_ARGUMENT, "shape");
+    refused(HEAD "\"shape\": [4294967296, 4294967296, 4294967296], \"data\": #0}", STATUS_TOO_LARGE,
+            "points");
+    refused(HEAD "\"shape\": [4294967296, 4294967296], \"data\": #0}", STATUS_TOO_LARGE, "points");
+    refused(HEAD "\"shape\": [1125899906842625], \"data\": #0}", STATUS_TOO_LARGE, "points");
+    refused(HEAD "\"shape\": [2, 3], \"data\": #23}", STATUS_INVALID_ARGUMENT, "24 bytes");
+    refused(HEAD "\"shape\": [2, 3], \"data\": #28}", STATUS_INVALID_ARGUMENT, "24 bytes");
+}
+
+static void maps_that_are_no_array_say_so(void **state)
+{
+    (void)state;
+    refused("7", STATUS_INVALID_ARGUMENT, "msgpack-numpy");
+    refused("nil", STATUS_INVALID_ARGUMENT, "msgpack-numpy");
+    refused("{}", STATUS_INVALID_ARGUMENT, "nd");
+    refused("{\"nd\": false, \"type\": \"<f4\", \"data\": #4}", STATUS_INVALID_ARGUMENT, "scalar");
+    refused(HEAD "\"shape\": [1], \"data\": #4, \"dtype\": 1}", STATUS_INVALID_ARGUMENT, "dtype");
+    refused(HEAD "\"shape\": [1], \"shape\": [1], \"data\": #4}", STATUS_INVALID_ARGUMENT, "twice");
+    refused(HEAD "\"shape\": [1]}", STATUS_INVALID_ARGUMENT, "data is missing");
+    refused(HEAD "\"shape\": [1], \"data\": []}", STATUS_INVALID_ARGUMENT, "bins");
+    refused(HEAD "\"shape\": [1], \"data\": [0, 0, 0, 0]}", STATUS_INVALID_ARGUMENT, "bins");
+    refused(HEAD "\"data\": #4}", STATUS_INVALID_ARGUMENT, "shape is missing");
+    refused("{\"region\": 1, \"offset\": 0}", STATUS_UNSUPPORTED, "region");
+    refused("{\"x\": 1, \"y\": 2}", STATUS_UNSUPPORTED, "vector");
+    refused("{\"field\": -1}", STATUS_INVALID_ARGUMENT, "id");
+    refused("{\"field\": \"a\"}", STATUS_INVALID_ARGUMENT, "id");
+    refused("{\"field\": 1, \"offset\": 0}", STATUS_INVALID_ARGUMENT, "offset");
+}
+
+static void a_fields_map_from_a_reply_may_come_back(void **state)
+{
+    (void)state;
+    msgpack_unpacked unpacked =
+        notation_object("{\"field\": 18446744073709551615, \"shape\": [2], \"type\": \"<f4\"}");
+    struct array array;
+    struct failure failure = {0};
+    assert_true(array_read(&unpacked.data, "f", &array, &failure));
+    assert_int_equal(array.kind, ARRAY_FIELD);
+    assert_true(array.field == UINT64_MAX);
+    msgpack_unpacked_destroy(&unpacked);
+}
+
+static void diverted_data_is_found_by_its_number(void **state)
+{
+    (void)state;
+    msgpack_sbuffer buffer = notation("[{\"a\": {\"data\": #4096}, \"f\": " HEAD
+                                      "\"shape\": [1024], \"data\": [#4090, #6]}}]");
+    struct splitter s;
+    assert_true(splitter_init(&s));
+    size_t at = 0, used;
+    enum splitter_event event = SPLITTER_MORE;
+    while (event != SPLITTER_MESSAGE) {
+        if (event == SPLITTER_PAYLOAD) {
+            if (s.payload.number == 1) { /* the header is whole before the first byte of payload */
+                char map[300] = {(char)(0x80 | s.payload.map_pairs)};
+                memcpy(map + 1, s.payload.map, s.payload.map_bytes);
+                msgpack_unpacked head;
+                msgpack_unpacked_init(&head);
+                size_t offset = 0;
+                assert_int_equal(msgpack_unpack_next(&head, map, 1 + s.payload.map_bytes, &offset),
+                                 MSGPACK_UNPACK_SUCCESS);
+                struct array_type type;
+                struct failure failure = {0};
+                assert_true(array_type_read(&head.data, "f", &type, &failure));
+                assert_int_equal(type.bytes, 4096);
+                msgpack_unpacked_destroy(&head);
+            }
+            at += s.payload_left;
+            event = splitter_payload_done(&s, s.payload_left);
+        } else {
+            event = splitter_feed(&s, (uint8_t *)buffer.data + at, buffer.size - at, &used);
+            at += used;
+        }
+    }
+    msgpack_unpacked unpacked;
+    msgpack_unpacked_init(&unpacked);
+    size_t offset = 0;
+    assert_int_equal(msgpack_unpack_next(&unpacked, (char *)s.control, s.control_bytes, &offset),
+                     MSGPACK_UNPACK_SUCCESS);
+    struct array array;
+    struct failure failure = {0};
+    const msgpack_object *map = &unpacked.data.via.array.ptr[0];
+    assert_true(array_read(&map->via.map.ptr[1].val, "f", &array, &failure));
+    assert_int_equal(array.payload_first, 1);
+    assert_int_equal(array.payload_count, 2);
+    assert_null(array.small);
+    msgpack_unpacked_destroy(&unpacked);
+    splitter_free(&s);
+    msgpack_sbuffer_destroy(&buffer);
+}
+
+static void a_result_over_one_bin_is_a_list_of_bins(void **state)
+{
+    (void)state;
+    assert_false(array_is_list(UINT32_MAX));
+    assert_true(array_is_list(UINT64_C(1) << 32));
+    msgpack_sbuffer buffer;
+    msgpack_packer packer;
+    msgpack_sbuffer_init(&buffer);
+    msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
+    array_write_header(&packer,
+                       &(struct array_type){DTYPE_F32, 3, {1024, 1024, 1024}, UINT64_C(1) << 32});
+    assert_int_equal((unsigned char)buffer.data[buffer.size - 1], 0x92);
+    array_write_bin(&packer, ARRAY_BIN_BYTES);
+    assert_memory_equal(buffer.data + buffer.size - 5, "\xc6\x80\0\0\0", 5);
+    msgpack_sbuffer_destroy(&buffer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(headers_are_msgpack_numpys_to_the_byte),
+        cmocka_unit_test(what_numpy_writes_is_read),
+        cmocka_unit_test(types_that_are_not_taken_are_named),
+        cmocka_unit_test(pickles_and_structures_are_refused),
+        cmocka_unit_test(shapes_are_checked_before_they_are_believed),
+        cmocka_unit_test(maps_that_are_no_array_say_so),
+        cmocka_unit_test(a_fields_map_from_a_reply_may_come_back),
+        cmocka_unit_test(diverted_data_is_found_by_its_number),
+        cmocka_unit_test(a_result_over_one_bin_is_a_list_of_bins),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

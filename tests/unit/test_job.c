@@ -1,0 +1,298 @@
+#include "protocol/job.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+#define MAX_WORK 1e15
+
+static struct job cube(enum operator_id id, int accuracy, uint64_t n)
+{
+    struct job job;
+    job_init(&job);
+    job.operator_id = (uint8_t)id;
+    job.accuracy = (uint8_t)accuracy;
+    job.order = id == OPERATOR_DERIVATIVE ? 1 : 2;
+    job.axes = 3;
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        job.n[a] = n;
+        job.diffusivity[a] = id == OPERATOR_DIFFUSION;
+    }
+    job.dt = id == OPERATOR_DIFFUSION ? job_dt_max(&job) : 0;
+    return job;
+}
+
+static void set_boundary(struct job *job, int axis, uint64_t kind, double value)
+{
+    for (int side = 0; side < SIDE_COUNT; side++)
+        job->boundary[axis][side] = (struct boundary){value, kind};
+}
+
+static struct failure refused(const struct job *job, enum status code, const char *parameter)
+{
+    struct failure failure = {0};
+    assert_false(job_check(job, MAX_WORK, &failure));
+    assert_string_equal(status_name(failure.code), status_name(code));
+    assert_string_equal(failure.parameter, parameter);
+    assert_true(strlen(failure.message) > 0);
+    return failure;
+}
+
+static void accepted(const struct job *job)
+{
+    struct failure failure = {0};
+    if (!job_check(job, MAX_WORK, &failure))
+        fail_msg("%s: %s", failure.parameter, failure.message);
+}
+
+static void every_operator_takes_a_plain_cube(void **state)
+{
+    (void)state;
+    struct job job;
+    job_init(&job);
+    accepted(&job);
+    for (int id = 0; id < OPERATOR_COUNT; id++)
+        for (int accuracy = 2; accuracy <= 8; accuracy += 2) {
+            job = cube((enum operator_id)id, accuracy, 64);
+            accepted(&job);
+            assert_int_equal(job_points(&job), 64 * 64 * 64);
+            assert_int_equal(job_bytes(&job), 64 * 64 * 64 * 4);
+            job.dtype = DTYPE_F64;
+            assert_int_equal(job_bytes(&job), 64 * 64 * 64 * 8);
+            assert_int_equal(job_radius(&job), accuracy / 2);
+        }
+}
+
+static void a_wrong_number_is_refused_by_its_name(void **state)
+{
+    (void)state;
+    const double wrong[] = {NAN, INFINITY, -INFINITY, 0, -1};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct job job = cube(OPERATOR_DIFFUSION, 4, 16);
+        job.spacing[AXIS_Y] = wrong[i];
+        refused(&job, STATUS_INVALID_ARGUMENT, "spacing y");
+        job = cube(OPERATOR_DIFFUSION, 4, 16);
+        job.dt = wrong[i];
+        refused(&job, STATUS_INVALID_ARGUMENT, "dt");
+        if (wrong[i] != 0) {
+            job = cube(OPERATOR_DIFFUSION, 4, 16);
+            job.diffusivity[AXIS_Z] = wrong[i];
+            refused(&job, STATUS_INVALID_ARGUMENT, "diffusivity z");
+        }
+    }
+    struct job job = cube(OPERATOR_DERIVATIVE, 5, 16);
+    assert_string_equal(refused(&job, STATUS_INVALID_ARGUMENT, "accuracy").message,
+                        "accuracy must be 2, 4, 6 or 8; got 5");
+    job = cube(OPERATOR_DERIVATIVE, 8, 16);
+    job.order = 8;
+    assert_non_null(
+        strstr(refused(&job, STATUS_INVALID_ARGUMENT, "order").message, "did you mean accuracy?"));
+    job.order = 3;
+    refused(&job, STATUS_UNSUPPORTED, "order");
+    job.order = 0;
+    refused(&job, STATUS_INVALID_ARGUMENT, "order");
+    job = cube(OPERATOR_DERIVATIVE, 8, 16);
+    job.axes = 2;
+    job.n[AXIS_Z] = 1;
+    job.axis = AXIS_Z;
+    refused(&job, STATUS_INVALID_ARGUMENT, "axis");
+    job = cube(OPERATOR_DIFFUSION, 8, 16);
+    job.steps = 0;
+    refused(&job, STATUS_INVALID_ARGUMENT, "steps");
+    set_boundary(&job, AXIS_X, BOUNDARY_VALUE, NAN);
+    job.steps = 1;
+    refused(&job, STATUS_INVALID_ARGUMENT, "boundary x-");
+}
+
+static void work_over_the_limit_says_how_much(void **state)
+{
+    (void)state;
+    struct job job = cube(OPERATOR_DIFFUSION, 2, 100);
+    job.steps = UINT64_C(1) << 62;
+    const struct failure failure = refused(&job, STATUS_TOO_LARGE, "steps");
+    assert_true(failure.has_need && failure.need == 1e6 * 0x1p62 && failure.limit == MAX_WORK);
+    job.steps = 1000000000; /* 1e6 points: exactly the limit */
+    accepted(&job);
+    job.steps++;
+    refused(&job, STATUS_TOO_LARGE, "steps");
+
+    struct failure unlimited = {0};
+    job.steps = UINT64_MAX;
+    assert_false(job_check(&job, INFINITY, &unlimited)); /* steps + 1 passes would be 0 */
+    struct failure nonsense = {0};
+    job.steps = 1;
+    assert_false(job_check(&job, NAN, &nonsense));
+}
+
+static void a_shape_that_overflows_is_too_large(void **state)
+{
+    (void)state;
+    struct job job = cube(OPERATOR_LAPLACIAN, 2, UINT64_C(1) << 32);
+    refused(&job, STATUS_TOO_LARGE, "f");
+    job = cube(OPERATOR_LAPLACIAN, 2, 1);
+    job.batch = UINT64_MAX;
+    refused(&job, STATUS_TOO_LARGE, "f");
+    job.batch = 0;
+    refused(&job, STATUS_INVALID_ARGUMENT, "f");
+    job.batch = 1;
+    job.axes = 4;
+    refused(&job, STATUS_INVALID_ARGUMENT, "f");
+}
+
+static void an_axis_has_the_points_that_its_boundary_needs(void **state)
+{
+    (void)state;
+    for (int accuracy = 2; accuracy <= 8; accuracy += 2)
+        for (int order = 1; order <= 2; order++) {
+            const uint64_t need = (uint64_t)(accuracy / 2 + order + accuracy - 1);
+            struct job job = cube(OPERATOR_DERIVATIVE, accuracy, need);
+            job.order = (uint8_t)order;
+            job.axis = AXIS_Y;
+            set_boundary(&job, AXIS_Y, BOUNDARY_ONE_SIDED, 0);
+            accepted(&job);
+            job.n[AXIS_Y] = need - 1;
+            refused(&job, STATUS_INVALID_ARGUMENT, "boundary y-");
+            job.axis = AXIS_X; /* no derivative along y: its points do not matter */
+            accepted(&job);
+        }
+    struct job job = cube(OPERATOR_LAPLACIAN, 8, 13);
+    set_boundary(&job, AXIS_Z, BOUNDARY_ONE_SIDED, 0);
+    accepted(&job);
+    job.n[AXIS_Z] = 12;
+    refused(&job, STATUS_INVALID_ARGUMENT, "boundary z-");
+
+    job = cube(OPERATOR_DIFFUSION, 6, 8);
+    set_boundary(&job, AXIS_X, BOUNDARY_VALUE, 300);
+    accepted(&job);
+    job.n[AXIS_X] = 7;
+    refused(&job, STATUS_INVALID_ARGUMENT, "boundary x-");
+    job.boundary[AXIS_X][SIDE_LOW] = (struct boundary){0, BOUNDARY_DERIVATIVE};
+    refused(&job, STATUS_INVALID_ARGUMENT, "boundary x+");
+
+    job = cube(OPERATOR_DERIVATIVE, 8, 2);
+    set_boundary(&job, AXIS_X, BOUNDARY_ENDPOINT, 0);
+    accepted(&job);
+    job.n[AXIS_X] = 1;
+    refused(&job, STATUS_INVALID_ARGUMENT, "boundary x-");
+    set_boundary(&job, AXIS_X, BOUNDARY_PERIODIC, 0); /* wrapped as often as needed */
+    accepted(&job);
+}
+
+static void boundaries_fit_their_operator(void **state)
+{
+    (void)state;
+    struct job job = cube(OPERATOR_DIFFUSION, 8, 32);
+    set_boundary(&job, AXIS_Y, BOUNDARY_ONE_SIDED, 0);
+    refused(&job, STATUS_UNSUPPORTED, "boundary y-");
+    for (uint64_t kind = BOUNDARY_VALUE; kind <= BOUNDARY_HALO; kind++) {
+        job = cube(OPERATOR_LAPLACIAN, 8, 32);
+        set_boundary(&job, AXIS_X, kind, 0);
+        refused(&job, STATUS_UNSUPPORTED, "boundary x-");
+        job = cube(OPERATOR_DIFFUSION, 8, 32);
+        set_boundary(&job, AXIS_X, kind, 0);
+        accepted(&job);
+        job.boundary[AXIS_X][SIDE_HIGH].kind =
+            BOUNDARY_PERIODIC; /* the side that is not is named */
+        refused(&job, STATUS_INVALID_ARGUMENT, "boundary x-");
+    }
+    job = cube(OPERATOR_DIFFUSION, 8, 32);
+    job.boundary[AXIS_X][SIDE_LOW].kind = BOUNDARY_ENDPOINT;
+    refused(&job, STATUS_INVALID_ARGUMENT, "boundary x+");
+    set_boundary(&job, AXIS_X, BOUNDARY_DERIVATIVE, 1);
+    refused(&job, STATUS_UNSUPPORTED, "boundary x-");
+    set_boundary(&job, AXIS_X, 77, 0);
+    refused(&job, STATUS_INVALID_ARGUMENT, "boundary x-");
+}
+
+static void a_step_over_the_stability_limit_needs_leave(void **state)
+{
+    (void)state;
+    struct job job = cube(OPERATOR_DIFFUSION, 2, 32);
+    assert_true(fabs(job_dt_max(&job) - 1.0 / 6) < 1e-15); /* the textbook's h²/(2 d κ) */
+    job.axes = 1;
+    job.n[AXIS_Y] = job.n[AXIS_Z] = 1;
+    job.diffusivity[AXIS_Y] = job.diffusivity[AXIS_Z] = 0;
+    job.accuracy = 8;
+    job.spacing[AXIS_X] = 0.5;
+    job.diffusivity[AXIS_X] = 3;
+    const double limit = 2 / (3 * (2048.0 / 315) / 0.25);
+    assert_true(fabs(job_dt_max(&job) / limit - 1) < 1e-15);
+    job.dt = job_dt_max(&job);
+    accepted(&job);
+    job.dt *= 1 + 1e-9;
+    const struct failure failure = refused(&job, STATUS_UNSTABLE, "dt");
+    assert_true(failure.need == job.dt && failure.limit == job_dt_max(&job));
+    job.allow_unstable = 1;
+    accepted(&job);
+    job.allow_unstable = 0;
+    job.diffusivity[AXIS_X] = 0; /* nothing flows: any step is stable */
+    job.spacing[AXIS_X] = 1e-300;
+    job.dt = 1e9;
+    assert_true(isinf(job_dt_max(&job)));
+    accepted(&job);
+}
+
+static void passes_and_scratch_follow_from_steps_and_values(void **state)
+{
+    (void)state;
+    struct job job = cube(OPERATOR_DERIVATIVE, 8, 16);
+    assert_int_equal(job_passes(&job), 1);
+    assert_false(job_needs_scratch(&job, false, false));
+    assert_true(job_needs_scratch(&job, true, false));
+    job = cube(OPERATOR_DIFFUSION, 8, 16);
+    assert_int_equal(job_passes(&job), 1);
+    assert_false(job_needs_scratch(&job, false, false));
+    set_boundary(&job, AXIS_X, BOUNDARY_VALUE, 1); /* imposed before the first step */
+    assert_int_equal(job_passes(&job), 2);
+    assert_true(job_needs_scratch(&job, false, false));
+    assert_false(job_needs_scratch(&job, false, true));
+    job.steps = 10;
+    assert_int_equal(job_passes(&job), 11);
+    set_boundary(&job, AXIS_X, BOUNDARY_HALO, 1);
+    assert_int_equal(job_passes(&job), 10);
+    assert_true(job_needs_scratch(&job, false, false));
+}
+
+static void any_bytes_are_judged_without_fault(void **state)
+{
+    (void)state;
+    uint64_t seed = 1;
+    for (int round = 0; round < 20000; round++) {
+        struct job job;
+        unsigned char *bytes = (unsigned char *)&job;
+        for (size_t i = 0; i < sizeof job; i++) {
+            seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+            bytes[i] = (unsigned char)(seed >> 56);
+        }
+        if (round % 2) { /* get past the first checks */
+            job.operator_id %= OPERATOR_COUNT;
+            job.dtype %= 2;
+            job.axes = (uint8_t)(1 + job.axes % 3);
+            job.allow_unstable = job.reserved = 0;
+        }
+        struct failure failure = {0};
+        assert_false(job_check(&job, MAX_WORK, &failure));
+        assert_int_not_equal(failure.code, STATUS_OK);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_operator_takes_a_plain_cube),
+        cmocka_unit_test(a_wrong_number_is_refused_by_its_name),
+        cmocka_unit_test(work_over_the_limit_says_how_much),
+        cmocka_unit_test(a_shape_that_overflows_is_too_large),
+        cmocka_unit_test(an_axis_has_the_points_that_its_boundary_needs),
+        cmocka_unit_test(boundaries_fit_their_operator),
+        cmocka_unit_test(a_step_over_the_stability_limit_needs_leave),
+        cmocka_unit_test(passes_and_scratch_follow_from_steps_and_values),
+        cmocka_unit_test(any_bytes_are_judged_without_fault),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

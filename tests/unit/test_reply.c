@@ -1,0 +1,135 @@
+#include "protocol/reply.h"
+
+#include "tests/unit/notation.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+static void written_as(const msgpack_sbuffer *buffer, const char *text)
+{
+    msgpack_sbuffer expected = notation(text);
+    assert_int_equal(buffer->size, expected.size);
+    assert_memory_equal(buffer->data, expected.data, expected.size);
+    msgpack_sbuffer_destroy(&expected);
+}
+
+static void an_error_carries_what_applies_to_it(void **state)
+{
+    (void)state;
+    msgpack_sbuffer buffer;
+    msgpack_packer packer;
+    msgpack_sbuffer_init(&buffer);
+    msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
+    struct failure failure = {0};
+    failure_set(&failure, STATUS_INVALID_ARGUMENT, "accuracy", "accuracy must be even");
+    reply_write_failure(&packer, 8, &failure);
+    written_as(&buffer,
+               "[1, 8, {\"code\": \"INVALID_ARGUMENT\", \"message\": \"accuracy must be even\", "
+               "\"parameter\": \"accuracy\", \"retryable\": false}, nil]");
+    msgpack_sbuffer_clear(&buffer);
+    failure =
+        (struct failure){.code = STATUS_OVER_BUDGET, .has_need = true, .need = 4096, .limit = 0.5};
+    reply_write_failure(&packer, UINT64_MAX, &failure);
+    written_as(&buffer, "[1, 18446744073709551615, {\"code\": \"OVER_BUDGET\", \"message\": "
+                        "\"memory is taken; free fields or wait\", \"retryable\": true, "
+                        "\"need\": 4096, \"limit\": 0.5}, nil]");
+    msgpack_sbuffer_destroy(&buffer);
+}
+
+static void a_result_and_a_progress_have_their_frames(void **state)
+{
+    (void)state;
+    msgpack_sbuffer buffer;
+    msgpack_packer packer;
+    msgpack_sbuffer_init(&buffer);
+    msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
+    reply_write_begin(&packer, 300);
+    msgpack_pack_map(&packer, 0);
+    written_as(&buffer, "[1, 300, nil, {}]");
+    msgpack_sbuffer_clear(&buffer);
+    reply_write_progress(&packer, 7, 10, 1000);
+    written_as(&buffer, "[2, \"progress\", [{\"msgid\": 7, \"done\": 10, \"total\": 1000}]]");
+    msgpack_sbuffer_destroy(&buffer);
+}
+
+static void a_failure_survives_the_wire(void **state)
+{
+    (void)state;
+    for (int code = STATUS_OK + 1; code < STATUS_COUNT; code++) {
+        struct failure sent = {0}, got;
+        failure_set_limit(&sent, (enum status)code, "dt", 0.1, 1.0 / 3, "a sentence");
+        msgpack_sbuffer buffer;
+        msgpack_packer packer;
+        msgpack_sbuffer_init(&buffer);
+        msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
+        reply_write_failure(&packer, 1, &sent);
+        msgpack_unpacked unpacked;
+        msgpack_unpacked_init(&unpacked);
+        size_t offset = 0;
+        assert_int_equal(msgpack_unpack_next(&unpacked, buffer.data, buffer.size, &offset),
+                         MSGPACK_UNPACK_SUCCESS);
+        reply_read_failure(&unpacked.data.via.array.ptr[2], &got);
+        assert_int_equal(got.code, sent.code);
+        assert_string_equal(got.message, sent.message);
+        assert_string_equal(got.parameter, sent.parameter);
+        assert_true(got.has_need && got.need == sent.need && got.limit == sent.limit);
+        msgpack_unpacked_destroy(&unpacked);
+        msgpack_sbuffer_destroy(&buffer);
+    }
+}
+
+static void a_client_reads_any_error_without_fault(void **state)
+{
+    (void)state;
+    const char *const texts[] = {
+        "nil",
+        "7",
+        "\"it broke\"",
+        "{}",
+        "[]",
+        "{\"code\": 7, \"message\": [], \"need\": 1}",
+        "{\"code\": \"OK\"}",
+        "{\"code\": \"FROM_THE_FUTURE\", \"message\": $5000}",
+        "{\"code\": \"TIMEOUT\", \"parameter\": $500, \"need\": \"a\", \"limit\": 2}"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        msgpack_unpacked unpacked = notation_object(texts[i]);
+        struct failure failure;
+        reply_read_failure(&unpacked.data, &failure);
+        assert_int_equal(failure.code, i == 8 ? STATUS_TIMEOUT : STATUS_INTERNAL);
+        assert_false(failure.has_need);
+        if (i == 2)
+            assert_string_equal(failure.message, "it broke");
+        if (i == 7)
+            assert_int_equal(strlen(failure.message), sizeof failure.message - 1);
+        msgpack_unpacked_destroy(&unpacked);
+    }
+}
+
+static void keys_are_found_as_str_and_as_bin(void **state)
+{
+    (void)state;
+    msgpack_unpacked unpacked = notation_object("{\"a\": 1, b\"out\": 2, 3: 4, \"ou\": 5}");
+    assert_int_equal(reply_find(&unpacked.data, "a")->via.u64, 1);
+    assert_int_equal(reply_find(&unpacked.data, "out")->via.u64, 2);
+    assert_null(reply_find(&unpacked.data, "outer"));
+    assert_null(reply_find(reply_find(&unpacked.data, "a"), "a"));
+    msgpack_unpacked_destroy(&unpacked);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_error_carries_what_applies_to_it),
+        cmocka_unit_test(a_result_and_a_progress_have_their_frames),
+        cmocka_unit_test(a_failure_survives_the_wire),
+        cmocka_unit_test(a_client_reads_any_error_without_fault),
+        cmocka_unit_test(keys_are_found_as_str_and_as_bin),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

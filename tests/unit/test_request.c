@@ -1,0 +1,487 @@
+#include "protocol/request.h"
+
+#include "tests/unit/notation.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+#define MAX_WORK 1e15
+
+static const struct array_type cube = {DTYPE_F32, 3, {20, 30, 40}, 20 * 30 * 40 * 4};
+
+/* Decode `text`, and where it is an operator finish the job for an input of `type`. */
+static bool decode(const char *text, const struct array_type *type, struct request *request,
+                   struct job *job, struct failure *failure)
+{
+    msgpack_unpacked unpacked = notation_object(text);
+    bool has_msgid;
+    memset(failure, 0, sizeof *failure);
+    bool good = request_decode(&unpacked.data, request, &has_msgid, failure);
+    if (good && request->method == METHOD_OPERATOR)
+        good = request_finish_job(request, type, MAX_WORK, job, failure);
+    assert_int_equal(good, failure->code == STATUS_OK);
+    msgpack_unpacked_destroy(&unpacked);
+    return good;
+}
+
+/* The job of method "op" with those parameters beside f. */
+static bool decode_operator(const char *op, const char *params, const struct array_type *type,
+                            struct job *job, struct failure *failure)
+{
+    char text[1024];
+    struct request request;
+    snprintf(text, sizeof text, "[0, 1, \"%s\", [{\"f\": {\"field\": 5}, %s}]]", op, params);
+    return decode(text, type, &request, job, failure);
+}
+
+static struct job job_of(const char *op, const char *params, const struct array_type *type)
+{
+    struct job job;
+    struct failure failure;
+    if (!decode_operator(op, params, type, &job, &failure))
+        fail_msg("%s %s: %s: %s", op, params, failure.parameter, failure.message);
+    return job;
+}
+
+static void refused(const char *op, const char *params, enum status code, const char *parameter,
+                    const char *says)
+{
+    struct job job;
+    struct failure failure;
+    if (decode_operator(op, params, &cube, &job, &failure))
+        fail_msg("%s %s was taken", op, params);
+    if (failure.code != code || strcmp(failure.parameter, parameter) != 0 ||
+        !strstr(failure.message, says))
+        fail_msg("%s %s: %s %s: %s", op, params, status_name(failure.code), failure.parameter,
+                 failure.message);
+}
+
+static void the_designs_example_is_a_job(void **state)
+{
+    (void)state;
+    const struct job job =
+        job_of("derivative",
+               "\"axis\": \"x\", \"order\": 1, \"accuracy\": 8, \"spacing\": 0.1, "
+               "\"boundary\": \"periodic\", \"out\": \"inline\"",
+               &cube);
+    struct job expected;
+    job_init(&expected);
+    expected.axes = 3;
+    expected.n[AXIS_X] = 40;
+    expected.n[AXIS_Y] = 30;
+    expected.n[AXIS_Z] = 20;
+    expected.spacing[AXIS_X] = 0.1;
+    assert_memory_equal(&job, &expected, sizeof job);
+}
+
+static void equal_jobs_are_equal_bytes(void **state)
+{
+    (void)state;
+    const struct job plain = job_of("derivative", "\"axis\": \"x\"", &cube);
+    const char *const same[] = {
+        "\"axis\": 2",
+        "\"axis\": -1",
+        "b\"axis\": b\"x\", \"accuracy\": 8.0",
+        "\"axis\": \"x\", \"spacing\": {\"x\": 1, \"*\": 7}",
+        "\"axis\": \"x\", \"spacing\": [3, 2, 1]",
+        "\"axis\": \"x\", \"boundary\": {\"y\": \"one-sided\"}, \"endpoint\": {\"z\": true}",
+    };
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        const struct job job = job_of("derivative", same[i], &cube);
+        assert_memory_equal(&job, &plain, sizeof job);
+    }
+    const struct job zero =
+        job_of("diffusion", "\"dt\": 1e-3, \"boundary\": {\"derivative\": 0}", &cube);
+    const struct job negative =
+        job_of("diffusion", "\"dt\": 1e-3, \"boundary\": {\"derivative\": -0.0}", &cube);
+    assert_memory_equal(&zero, &negative, sizeof zero);
+}
+
+static void axes_are_counted_in_the_whole_shape(void **state)
+{
+    (void)state;
+    const struct array_type five = {DTYPE_F64, 5, {2, 3, 20, 30, 40}, 2 * 3 * 20 * 30 * 40 * 8};
+    struct job job = job_of("derivative", "\"axis\": 2", &five);
+    assert_int_equal(job.axis, AXIS_Z);
+    assert_int_equal(job.batch, 6);
+    assert_int_equal(job.dtype, DTYPE_F64);
+    job = job_of("derivative", "\"axis\": -2, \"batch\": 3", &five);
+    assert_int_equal(job.axis, AXIS_Y);
+    assert_int_equal(job.axes, 2);
+    assert_int_equal(job.batch, 120);
+    assert_int_equal(job.n[AXIS_Z], 1);
+    job = job_of("derivative", "\"batch\": 2", &cube); /* one axis of space needs no name */
+    assert_int_equal(job.axes, 1);
+    assert_int_equal(job.batch, 600);
+
+    struct failure failure;
+    assert_false(decode_operator("derivative", "\"axis\": 1", &five, &job, &failure));
+    assert_string_equal(failure.parameter, "axis");
+    assert_false(
+        decode_operator("derivative", "\"axis\": \"x\", \"batch\": 1", &five, &job, &failure));
+    assert_string_equal(failure.parameter, "batch");
+    refused("derivative", "\"axis\": 3", STATUS_INVALID_ARGUMENT, "axis", "out of range");
+    refused("derivative", "\"axis\": -4", STATUS_INVALID_ARGUMENT, "axis", "out of range");
+    refused("derivative", "\"axis\": -9223372036854775808", STATUS_INVALID_ARGUMENT, "axis",
+            "range");
+    refused("derivative", "\"axis\": \"w\"", STATUS_INVALID_ARGUMENT, "axis", "NumPy");
+    refused("derivative", "\"axis\": \"z\", \"batch\": 1", STATUS_INVALID_ARGUMENT, "axis",
+            "none is z");
+    refused("derivative", "\"order\": 1", STATUS_INVALID_ARGUMENT, "axis", "needs");
+    refused("derivative", "\"axis\": \"x\", \"batch\": 3", STATUS_INVALID_ARGUMENT, "batch",
+            "leave");
+    refused("derivative", "\"axis\": \"x\", \"batch\": -1", STATUS_INVALID_ARGUMENT, "batch",
+            "0 to");
+}
+
+static void orders_and_accuracies_are_told_apart(void **state)
+{
+    (void)state;
+    refused("derivative", "\"axis\": \"x\", \"order\": 8", STATUS_INVALID_ARGUMENT, "order",
+            "did you mean accuracy?");
+    refused("derivative", "\"axis\": \"x\", \"order\": 3", STATUS_UNSUPPORTED, "order",
+            "not offered");
+    refused("derivative", "\"axis\": \"x\", \"order\": 4294967297", STATUS_INVALID_ARGUMENT,
+            "order", "1 or 2");
+    refused("derivative", "\"axis\": \"x\", \"accuracy\": 5", STATUS_INVALID_ARGUMENT, "accuracy",
+            "accuracy must be 2, 4, 6 or 8; got 5");
+    refused("derivative", "\"axis\": \"x\", \"accuracy\": 264", STATUS_INVALID_ARGUMENT, "accuracy",
+            "got 264"); /* 8 in its low byte */
+    refused("derivative", "\"axis\": \"x\", \"accuracy\": 2.5", STATUS_INVALID_ARGUMENT, "accuracy",
+            "whole");
+    refused("laplacian", "\"order\": 2", STATUS_INVALID_ARGUMENT, "order",
+            "laplacian has no parameter");
+}
+
+static void numbers_may_be_numpys_scalars(void **state)
+{
+    (void)state;
+    /* #8 is 0x0706050403020100, #1 is 0: letters are bytes that a text can hold. */
+    struct job job = job_of(
+        "laplacian", "\"spacing\": {b\"nd\": false, b\"type\": \"|u1\", b\"data\": b\"A\"}", &cube);
+    assert_true(job.spacing[AXIS_Y] == 65);
+    job = job_of("laplacian",
+                 "\"spacing\": {b\"nd\": false, b\"type\": \"<f4\", b\"data\": b\"AAAA\"}", &cube);
+    assert_true(job.spacing[AXIS_Y] == 0x1.828282p+3);
+    job = job_of("laplacian",
+                 "\"spacing\": {b\"nd\": false, b\"type\": \"<i2\", b\"data\": b\"AB\"}", &cube);
+    assert_true(job.spacing[AXIS_Y] == 0x4241);
+    refused("diffusion",
+            "\"dt\": 1e-3, \"steps\": {b\"nd\": false, b\"type\": \"<u8\", b\"data\": #8}",
+            STATUS_TOO_LARGE, "steps", "at most");
+    const char *const wrong[] = {
+        "{b\"nd\": false, b\"type\": \"<f8\", b\"data\": b\"AAAA\"}",
+        "{b\"nd\": false, b\"type\": \">f4\", b\"data\": b\"AAAA\"}",
+        "{b\"nd\": false, b\"type\": \"<c8\", b\"data\": #8}",
+        "{b\"nd\": false, b\"type\": \"|b1\", b\"data\": b\"A\"}",
+        "{b\"nd\": false, b\"type\": \"<f\", b\"data\": b\"AAAA\"}",
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char params[200];
+        snprintf(params, sizeof params, "\"spacing\": %s", wrong[i]);
+        refused("laplacian", params, STATUS_INVALID_ARGUMENT, "spacing", "number");
+    }
+    job = job_of("laplacian",
+                 "\"endpoint\": {b\"nd\": false, b\"type\": \"|b1\", b\"data\": b\"A\"}", &cube);
+    assert_int_equal(job.boundary[AXIS_X][SIDE_LOW].kind, BOUNDARY_ENDPOINT);
+}
+
+static void spacing_goes_by_axis_name_or_in_the_order_of_shape(void **state)
+{
+    (void)state;
+    struct job job = job_of("laplacian", "\"spacing\": [3, 2, 1]", &cube);
+    assert_true(job.spacing[AXIS_X] == 1 && job.spacing[AXIS_Y] == 2 && job.spacing[AXIS_Z] == 3);
+    job = job_of("laplacian", "\"spacing\": {\"z\": 3, \"*\": 0.5}", &cube);
+    assert_true(job.spacing[AXIS_X] == 0.5 && job.spacing[AXIS_Y] == 0.5);
+    assert_true(job.spacing[AXIS_Z] == 3);
+    job = job_of("laplacian", "\"spacing\": {\"y\": 2}, \"batch\": 1", &cube);
+    assert_true(job.spacing[AXIS_X] == 1 && job.spacing[AXIS_Y] == 2);
+    refused("laplacian", "\"spacing\": [1, 2]", STATUS_INVALID_ARGUMENT, "spacing", "2 numbers");
+    refused("laplacian", "\"spacing\": []", STATUS_INVALID_ARGUMENT, "spacing", "list");
+    refused("laplacian", "\"spacing\": 0", STATUS_INVALID_ARGUMENT, "spacing x", "above 0");
+    refused("laplacian", "\"spacing\": nan", STATUS_INVALID_ARGUMENT, "spacing x", "finite");
+    refused("laplacian", "\"spacing\": {\"y\": inf}", STATUS_INVALID_ARGUMENT, "spacing y",
+            "finite");
+    refused("derivative", "\"axis\": \"x\", \"spacing\": {\"y\": -1}", STATUS_INVALID_ARGUMENT,
+            "spacing y", "above 0");
+    refused("laplacian", "\"spacing\": \"1\"", STATUS_INVALID_ARGUMENT, "spacing", "number");
+    refused("laplacian", "\"spacing\": true", STATUS_INVALID_ARGUMENT, "spacing", "number");
+    refused("laplacian", "\"spacing\": {\"w\": 1}", STATUS_INVALID_ARGUMENT, "spacing", "\"w\"");
+    refused("laplacian", "\"spacing\": {\"x\": 1, \"x\": 2}", STATUS_INVALID_ARGUMENT, "spacing",
+            "twice");
+    refused("laplacian", "\"spacing\": {\"z\": 1}, \"batch\": 1", STATUS_INVALID_ARGUMENT,
+            "spacing z", "none is z");
+    refused("laplacian",
+            "\"spacing\": {\"x\": {\"nd\": true, \"type\": \"<f4\", \"shape\": [2], \"data\": #8}}",
+            STATUS_UNSUPPORTED, "spacing x", "array");
+}
+
+static void boundaries_go_from_the_general_to_the_side(void **state)
+{
+    (void)state;
+    const char *const forms[] = {
+        "\"dt\": 1e-3, \"boundary\": {\"x-\": {\"value\": 4}, \"x\": {\"halo\": 0.5}, "
+        "\"*\": {\"derivative\": 0}}",
+        "\"dt\": 1e-3, \"boundary\": {\"*\": {\"derivative\": 0}, \"x\": {\"halo\": 0.5}, "
+        "\"x-\": {\"value\": 4}}",
+    };
+    for (int i = 0; i < 2; i++) {
+        const struct job job = job_of("diffusion", forms[i], &cube);
+        assert_int_equal(job.boundary[AXIS_X][SIDE_LOW].kind, BOUNDARY_VALUE);
+        assert_true(job.boundary[AXIS_X][SIDE_LOW].value == 4);
+        assert_int_equal(job.boundary[AXIS_X][SIDE_HIGH].kind, BOUNDARY_HALO);
+        assert_true(job.boundary[AXIS_X][SIDE_HIGH].value == 0.5);
+        assert_int_equal(job.boundary[AXIS_Z][SIDE_HIGH].kind, BOUNDARY_DERIVATIVE);
+    }
+    const struct job job = job_of("laplacian", "\"boundary\": {\"y\": \"one-sided\"}", &cube);
+    assert_int_equal(job.boundary[AXIS_X][SIDE_LOW].kind, BOUNDARY_PERIODIC);
+    assert_int_equal(job.boundary[AXIS_Y][SIDE_HIGH].kind, BOUNDARY_ONE_SIDED);
+}
+
+static void boundaries_that_are_not_offered_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *boundary;
+        enum status code;
+        const char *parameter, *says;
+    } cases[] = {
+        {"\"reflect\"", STATUS_INVALID_ARGUMENT, "boundary", "symmetric or mirror"},
+        {"\"mirror\"", STATUS_UNSUPPORTED, "boundary", "mirror"},
+        {"\"symmetric\"", STATUS_UNSUPPORTED, "boundary", "symmetric"},
+        {"{\"x\": \"antisymmetric\"}", STATUS_UNSUPPORTED, "boundary x", "antisymmetric"},
+        {"{\"mixed\": 1, \"const\": 2}", STATUS_UNSUPPORTED, "boundary", "mixed"},
+        {"{\"y+\": {\"curvature\": 1}}", STATUS_UNSUPPORTED, "boundary y+", "curvature"},
+        {"{\"value\": 1, \"at\": \"face\"}", STATUS_UNSUPPORTED, "boundary", "at"},
+        {"{\"derivative\": 0.5}", STATUS_UNSUPPORTED, "boundary x-", "derivative"},
+        {"{\"value\": {\"field\": 3}}", STATUS_UNSUPPORTED, "boundary", "array"},
+        {"\"one-sided\"", STATUS_UNSUPPORTED, "boundary x-", "unstable"},
+        {"\"value\"", STATUS_INVALID_ARGUMENT, "boundary", "needs its number"},
+        {"\"open\"", STATUS_INVALID_ARGUMENT, "boundary", "\"open\""},
+        {"\"endpoint\"", STATUS_INVALID_ARGUMENT, "boundary", "endpoint: true"},
+        {"{\"value\": 1, \"halo\": 2}", STATUS_INVALID_ARGUMENT, "boundary", "one key"},
+        {"{\"value\": nan}", STATUS_INVALID_ARGUMENT, "boundary x-", "finite"},
+        {"{\"value\": \"hot\"}", STATUS_INVALID_ARGUMENT, "boundary", "number"},
+        {"{\"x\": {}}", STATUS_INVALID_ARGUMENT, "boundary x", "one key"},
+        {"{\"left\": \"periodic\"}", STATUS_INVALID_ARGUMENT, "boundary", "\"left\""},
+        {"{\"x*\": \"periodic\"}", STATUS_INVALID_ARGUMENT, "boundary", "\"x*\""},
+        {"{\"x-\": {\"value\": 1}}", STATUS_INVALID_ARGUMENT, "boundary x-", "both sides"},
+        {"{\"x\": \"periodic\", \"x\": \"periodic\"}", STATUS_INVALID_ARGUMENT, "boundary",
+         "twice"},
+        {"7", STATUS_INVALID_ARGUMENT, "boundary", "word"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char params[300];
+        snprintf(params, sizeof params, "\"dt\": 1e-3, \"boundary\": %s", cases[i].boundary);
+        refused("diffusion", params, cases[i].code, cases[i].parameter, cases[i].says);
+    }
+    refused("laplacian", "\"boundary\": {\"value\": 0}", STATUS_UNSUPPORTED, "boundary x-",
+            "diffusion");
+    refused("laplacian", "\"boundary\": {\"z-\": \"one-sided\"}, \"batch\": 1",
+            STATUS_INVALID_ARGUMENT, "boundary z", "none is z");
+}
+
+static void endpoint_makes_a_periodic_axis_repeat_its_first_point(void **state)
+{
+    (void)state;
+    struct job job = job_of("laplacian", "\"endpoint\": true", &cube);
+    for (int a = 0; a < AXIS_COUNT; a++)
+        assert_int_equal(job.boundary[a][SIDE_HIGH].kind, BOUNDARY_ENDPOINT);
+    job = job_of("laplacian", "\"endpoint\": {\"y\": true}, \"boundary\": {\"x\": \"one-sided\"}",
+                 &cube);
+    assert_int_equal(job.boundary[AXIS_Y][SIDE_LOW].kind, BOUNDARY_ENDPOINT);
+    assert_int_equal(job.boundary[AXIS_Z][SIDE_LOW].kind, BOUNDARY_PERIODIC);
+    job = job_of("laplacian", "\"endpoint\": false, \"boundary\": \"one-sided\"", &cube);
+    assert_int_equal(job.boundary[AXIS_Y][SIDE_LOW].kind, BOUNDARY_ONE_SIDED);
+    refused("laplacian", "\"endpoint\": true, \"boundary\": {\"y\": \"one-sided\"}",
+            STATUS_INVALID_ARGUMENT, "endpoint y", "periodic");
+    refused("laplacian", "\"endpoint\": 1", STATUS_INVALID_ARGUMENT, "endpoint", "true");
+    refused("laplacian", "\"endpoint\": {\"x\": 1}", STATUS_INVALID_ARGUMENT, "endpoint x", "true");
+    refused("laplacian", "\"endpoint\": {\"z\": true}, \"batch\": 1", STATUS_INVALID_ARGUMENT,
+            "endpoint z", "none is z");
+}
+
+static void a_time_step_is_given_once(void **state)
+{
+    (void)state;
+    struct job job = job_of("diffusion",
+                            "\"cfl\": 0.5, \"accuracy\": 2, \"spacing\": 0.1, \"diffusivity\": 2, "
+                            "\"steps\": 100",
+                            &cube);
+    assert_true(fabs(job.dt / (0.5 * 0.01 / (2 * 3 * 2)) - 1) < 1e-14);
+    assert_int_equal(job.steps, 100);
+    assert_int_equal(job.order, 2);
+    job = job_of("diffusion", "\"dt\": 1e-4, \"diffusivity\": {\"x\": 3, \"z\": 0}", &cube);
+    assert_true(job.diffusivity[AXIS_X] == 3 && job.diffusivity[AXIS_Y] == 1);
+    assert_true(job.diffusivity[AXIS_Z] == 0);
+    job_of("diffusion", "\"cfl\": 1", &cube);
+    job_of("diffusion", "\"cfl\": 1.5, \"allow_unstable\": true", &cube);
+    refused("diffusion", "\"steps\": 2", STATUS_INVALID_ARGUMENT, "dt", "none");
+    refused("diffusion", "\"dt\": 1e-3, \"cfl\": 0.5", STATUS_INVALID_ARGUMENT, "dt", "both");
+    refused("diffusion", "\"cfl\": 1.5", STATUS_UNSTABLE, "cfl", "1.5");
+    refused("diffusion", "\"cfl\": 0", STATUS_INVALID_ARGUMENT, "cfl", "above 0");
+    refused("diffusion", "\"cfl\": nan", STATUS_INVALID_ARGUMENT, "cfl", "finite");
+    refused("diffusion", "\"cfl\": 0.5, \"diffusivity\": 0", STATUS_INVALID_ARGUMENT, "cfl",
+            "give dt");
+    refused("diffusion", "\"cfl\": 0.5, \"spacing\": 0", STATUS_INVALID_ARGUMENT, "spacing x",
+            "above");
+    refused("diffusion", "\"dt\": 1", STATUS_UNSTABLE, "dt", "largest stable step");
+    refused("diffusion", "\"dt\": \"1\"", STATUS_INVALID_ARGUMENT, "dt", "number");
+    refused("diffusion", "\"dt\": 1e-3, \"steps\": 0", STATUS_INVALID_ARGUMENT, "steps", "1 up");
+    refused("diffusion", "\"dt\": 1e-3, \"steps\": -5", STATUS_INVALID_ARGUMENT, "steps", "1 up");
+    refused("diffusion", "\"dt\": 1e-3, \"steps\": 4611686018427387904", STATUS_TOO_LARGE, "steps",
+            "at most");
+    refused("diffusion", "\"dt\": 1e-3, \"diffusivity\": -1", STATUS_INVALID_ARGUMENT,
+            "diffusivity x", "from 0 up");
+    refused("diffusion", "\"dt\": 1e-3, \"diffusivity\": [1, 1, 1]", STATUS_INVALID_ARGUMENT,
+            "diffusivity", "map");
+}
+
+static void parameters_that_do_not_exist_are_named(void **state)
+{
+    (void)state;
+    refused("derivative", "\"axsi\": \"x\"", STATUS_INVALID_ARGUMENT, "axsi",
+            "no parameter \"axsi\"");
+    refused("derivative", "\"steps\": 2", STATUS_INVALID_ARGUMENT, "steps", "no parameter");
+    refused("derivative", "\"axis\": 0, \"axis\": 0", STATUS_INVALID_ARGUMENT, "axis", "twice");
+    refused("derivative", "\"axis\": 0, \"f\": {\"field\": 1}", STATUS_INVALID_ARGUMENT, "f",
+            "twice");
+    refused("derivative", "7: 7", STATUS_INVALID_ARGUMENT, "?", "no parameter");
+    refused("laplacian", "\"out\": \"elsewhere\"", STATUS_INVALID_ARGUMENT, "out", "inline");
+    refused("laplacian", "\"out\": {\"region\": 1}", STATUS_UNSUPPORTED, "out", "region");
+    refused("laplacian", "\"progress\": \"yes\"", STATUS_INVALID_ARGUMENT, "progress", "true");
+}
+
+struct answer {
+    const char *text;
+    enum status code;
+    const char *parameter;
+};
+
+static void messages_are_judged_as_a_whole(void **state)
+{
+    (void)state;
+    static const struct answer answers[] = {
+        {"[0, 1, \"ping\", []]", STATUS_OK, ""},
+        {"[0, 1, b\"ping\", [nil]]", STATUS_OK, ""},
+        {"[0, 1, \"list\", [{}]]", STATUS_OK, ""},
+        {"[0, 18446744073709551615, \"get\", [{b\"field\": 9}]]", STATUS_OK, ""},
+        {"[0, 1, \"ping\", [{\"x\": 1}]]", STATUS_INVALID_ARGUMENT, "x"},
+        {"[0, 1, \"ping\", [{}, {}]]", STATUS_INVALID_ARGUMENT, ""},
+        {"[0, 1, \"ping\", [7]]", STATUS_INVALID_ARGUMENT, ""},
+        {"[0, 1, \"ping\", {}]", STATUS_PROTOCOL, ""},
+        {"[0, 1, \"ping\"]", STATUS_PROTOCOL, ""},
+        {"[0, 1, 7, []]", STATUS_PROTOCOL, ""},
+        {"[0, -1, \"ping\", []]", STATUS_PROTOCOL, ""},
+        {"[1, 1, nil, nil]", STATUS_PROTOCOL, ""},
+        {"[\"0\", 1, \"ping\", []]", STATUS_PROTOCOL, ""},
+        {"[]", STATUS_PROTOCOL, ""},
+        {"[0, 1, \"get\", []]", STATUS_INVALID_ARGUMENT, "field"},
+        {"[0, 1, \"put\", [{}]]", STATUS_INVALID_ARGUMENT, "f"},
+        {"[0, 1, \"free\", [{\"field\": \"a\"}]]", STATUS_INVALID_ARGUMENT, "field"},
+        {"[0, 1, \"gradient\", [{}]]", STATUS_UNSUPPORTED, ""},
+        {"[0, 1, \"metrics\", []]", STATUS_UNSUPPORTED, ""},
+        {"[0, 1, \"grad\", [{}]]", STATUS_UNKNOWN_METHOD, ""},
+        {"[0, 1, $5000, []]", STATUS_UNKNOWN_METHOD, ""},
+    };
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        struct request request;
+        struct job job;
+        struct failure failure;
+        decode(answers[i].text, &cube, &request, &job, &failure);
+        if (failure.code != answers[i].code || strcmp(failure.parameter, answers[i].parameter) != 0)
+            fail_msg("%s: %s %s: %s", answers[i].text, status_name(failure.code), failure.parameter,
+                     failure.message);
+    }
+}
+
+static void an_error_finds_its_request(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool has_msgid;
+    } cases[] = {{"[0, 77, \"nonsense\", [{}]]", true},
+                 {"[0, 77, 7]", true},
+                 {"[0]", false},
+                 {"[0, nil, \"ping\", []]", false},
+                 {"[1, 77, nil, nil]", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        msgpack_unpacked unpacked = notation_object(cases[i].text);
+        struct request request;
+        bool has_msgid;
+        struct failure failure = {0};
+        assert_false(request_decode(&unpacked.data, &request, &has_msgid, &failure));
+        assert_int_equal(has_msgid, cases[i].has_msgid);
+        if (has_msgid)
+            assert_int_equal(request.msgid, 77);
+        msgpack_unpacked_destroy(&unpacked);
+    }
+}
+
+static void any_notification_is_let_pass(void **state)
+{
+    (void)state;
+    /* pynvim's first message */
+    msgpack_unpacked unpacked =
+        notation_object("[2, b\"nvim_set_client_info\", [\"x\", {}, \"remote\", {}, {}]]");
+    struct request request;
+    bool has_msgid;
+    struct failure failure = {0};
+    assert_true(request_decode(&unpacked.data, &request, &has_msgid, &failure));
+    assert_true(request.is_notification);
+    assert_false(has_msgid);
+    assert_int_equal(request.method, METHOD_COUNT);
+    msgpack_unpacked_destroy(&unpacked);
+}
+
+static void outputs_are_inline_new_or_given(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *out;
+        enum out_kind kind;
+    } cases[] = {
+        {"\"inline\"", OUT_INLINE}, {"\"field\"", OUT_NEW_FIELD}, {"{\"field\": 6}", OUT_FIELD}};
+    for (int i = 0; i < 3; i++) {
+        char text[200];
+        struct request request;
+        struct job job;
+        struct failure failure;
+        snprintf(text, sizeof text, "[0, 1, \"laplacian\", [{\"f\": {\"field\": 5}, \"out\": %s}]]",
+                 cases[i].out);
+        assert_true(decode(text, &cube, &request, &job, &failure));
+        assert_int_equal(request.out, cases[i].kind);
+        assert_int_equal(request.f.kind, ARRAY_FIELD);
+        assert_int_equal(request.f.field, 5);
+        assert_int_equal(request.out_field, i == 2 ? 6 : 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_designs_example_is_a_job),
+        cmocka_unit_test(equal_jobs_are_equal_bytes),
+        cmocka_unit_test(axes_are_counted_in_the_whole_shape),
+        cmocka_unit_test(orders_and_accuracies_are_told_apart),
+        cmocka_unit_test(numbers_may_be_numpys_scalars),
+        cmocka_unit_test(spacing_goes_by_axis_name_or_in_the_order_of_shape),
+        cmocka_unit_test(boundaries_go_from_the_general_to_the_side),
+        cmocka_unit_test(boundaries_that_are_not_offered_are_named),
+        cmocka_unit_test(endpoint_makes_a_periodic_axis_repeat_its_first_point),
+        cmocka_unit_test(a_time_step_is_given_once),
+        cmocka_unit_test(parameters_that_do_not_exist_are_named),
+        cmocka_unit_test(messages_are_judged_as_a_whole),
+        cmocka_unit_test(an_error_finds_its_request),
+        cmocka_unit_test(any_notification_is_let_pass),
+        cmocka_unit_test(outputs_are_inline_new_or_given),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,396 @@
+#include "protocol/splitter.h"
+
+#include "tests/unit/notation.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What came out of a stream: each message's control bytes, and all payload one after another. */
+struct outcome {
+    enum splitter_event last;
+    const char *error;
+    int messages;
+    uint8_t control[32768];
+    size_t control_bytes;
+    uint8_t payload[65536];
+    size_t payload_bytes;
+    int payloads;
+    struct splitter_payload first, latest;
+    uint8_t map[256]; /* of the latest payload */
+    bool idle;
+};
+
+static void note(struct outcome *outcome, struct splitter *s, enum splitter_event event)
+{
+    outcome->last = event;
+    if (event == SPLITTER_MESSAGE) {
+        assert_true(outcome->control_bytes + s->control_bytes <= sizeof outcome->control);
+        memcpy(outcome->control + outcome->control_bytes, s->control, s->control_bytes);
+        outcome->control_bytes += s->control_bytes;
+        outcome->messages++;
+        splitter_next(s);
+    } else if (event == SPLITTER_PAYLOAD) {
+        if (outcome->payloads++ == 0)
+            outcome->first = s->payload;
+        outcome->latest = s->payload;
+        assert_true(s->payload.map_bytes <= sizeof outcome->map);
+        memcpy(outcome->map, s->payload.map, s->payload.map_bytes);
+        outcome->first.map = outcome->latest.map = NULL;
+        if (s->payload.bytes == 0)
+            note(outcome, s, splitter_payload_done(s, 0));
+    } else if (event == SPLITTER_ERROR) {
+        assert_non_null(s->error);
+        outcome->error = s->error;
+    }
+}
+
+/* One piece of a stream, as a connection would take it. */
+static void take(struct outcome *outcome, struct splitter *s, const uint8_t *bytes, size_t length)
+{
+    while (length > 0 && outcome->last != SPLITTER_ERROR) {
+        size_t used;
+        const uint64_t due = splitter_payload_due(s);
+        if (due > 0) {
+            used = length < due ? length : (size_t)due;
+            assert_true(outcome->payload_bytes + used <= sizeof outcome->payload);
+            memcpy(outcome->payload + outcome->payload_bytes, bytes, used);
+            outcome->payload_bytes += used;
+            note(outcome, s, splitter_payload_done(s, used));
+        } else {
+            note(outcome, s, splitter_feed(s, bytes, length, &used));
+        }
+        bytes += used;
+        length -= used;
+    }
+}
+
+/* The stream in pieces: up to cut, then in steps of `step`. */
+static struct outcome *split(const void *stream, size_t length, size_t cut, size_t step)
+{
+    struct outcome *outcome = calloc(1, sizeof *outcome);
+    struct splitter s;
+    assert_true(splitter_init(&s));
+    /* Exact allocations, so that a sanitizer sees a byte read past the piece. */
+    const uint8_t *at = stream, *end = at + length;
+    size_t piece = cut < length ? cut : length;
+    while (at < end) {
+        uint8_t *copy = malloc(piece);
+        memcpy(copy, at, piece);
+        take(outcome, &s, copy, piece);
+        free(copy);
+        at += piece;
+        piece = (size_t)(end - at) < step ? (size_t)(end - at) : step;
+    }
+    outcome->idle = splitter_idle(&s);
+    splitter_free(&s);
+    return outcome;
+}
+
+static struct outcome *split_text(const char *text)
+{
+    msgpack_sbuffer buffer = notation(text);
+    struct outcome *outcome = split(buffer.data, buffer.size, buffer.size, 1);
+    msgpack_sbuffer_destroy(&buffer);
+    return outcome;
+}
+
+#define ARRAY_HEAD "b\"nd\": true, b\"type\": \"<f4\", b\"kind\": b\"\", b\"shape\": [32, 64]"
+
+static void any_way_of_cutting_the_stream_gives_the_same(void **state)
+{
+    (void)state;
+    const char *const texts[] = {
+        "[0, 7, \"ping\", []]",
+        "[0, 70000, \"derivative\", [{\"f\": {" ARRAY_HEAD
+        ", b\"data\": #8192}, \"axis\": \"x\"}]]",
+        "[0, 1, \"put\", [{\"f\": {" ARRAY_HEAD
+        ", b\"data\": #5000}}]]", /* ends with its payload */
+        "[0, 2, \"put\", [{\"f\": {\"nd\": true, \"data\": [#3, #0, #5, #0]}}]]",
+        "[0, 3, \"put\", [{\"f\": {b\"data\": $4500}, \"a\": [1.5, -3, nil, {}, [], \"\", "
+        "b\"\"]}]]",
+        "[2, b\"hello\", [[], {\"x\": #5000, \"y\": 3}, -9000000000, 0x123456789]]",
+    };
+    /* All of them in one stream: the second message follows the first without a gap. */
+    msgpack_sbuffer stream;
+    msgpack_sbuffer_init(&stream);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        const char *text = texts[i];
+        notation_pack(&stream, &text);
+    }
+    struct outcome *whole = split(stream.data, stream.size, stream.size, 1);
+    assert_int_equal(whole->messages, 6);
+    assert_int_equal(whole->payloads, 1 + 1 + 4 + 1 + 1);
+    assert_int_equal(whole->payload_bytes, 8192 + 5000 + 8 + 4500 + 5000);
+    assert_true(whole->idle);
+    for (size_t cut = 1; cut < stream.size; cut += cut < 400 || cut % 64 == 0 ? 1 : 7) {
+        struct outcome *cuts = split(stream.data, stream.size, cut, stream.size);
+        assert_int_equal(cuts->messages, whole->messages);
+        assert_int_equal(cuts->control_bytes, whole->control_bytes);
+        assert_memory_equal(cuts->control, whole->control, whole->control_bytes);
+        assert_int_equal(cuts->payload_bytes, whole->payload_bytes);
+        assert_memory_equal(cuts->payload, whole->payload, whole->payload_bytes);
+        free(cuts);
+    }
+    for (size_t step = 1; step < 20; step++) {
+        struct outcome *steps = split(stream.data, stream.size, step, step);
+        assert_int_equal(steps->messages, whole->messages);
+        assert_memory_equal(steps->control, whole->control, whole->control_bytes);
+        assert_memory_equal(steps->payload, whole->payload, whole->payload_bytes);
+        free(steps);
+    }
+    free(whole);
+    msgpack_sbuffer_destroy(&stream);
+}
+
+static void what_is_left_of_a_message_is_good_messagepack_with_numbered_payloads(void **state)
+{
+    (void)state;
+    struct outcome *outcome =
+        split_text("[0, 9, \"put\", [{\"f\": {" ARRAY_HEAD ", b\"data\": #8192}}]]");
+    assert_int_equal(outcome->messages, 1);
+    msgpack_unpacked unpacked;
+    msgpack_unpacked_init(&unpacked);
+    size_t offset = 0;
+    assert_int_equal(
+        msgpack_unpack_next(&unpacked, (char *)outcome->control, outcome->control_bytes, &offset),
+        MSGPACK_UNPACK_SUCCESS);
+    assert_int_equal(offset, outcome->control_bytes);
+    const msgpack_object *f = &unpacked.data.via.array.ptr[3].via.array.ptr[0].via.map.ptr[0].val;
+    const msgpack_object *data = &f->via.map.ptr[4].val;
+    assert_int_equal(data->type, MSGPACK_OBJECT_EXT);
+    assert_int_equal(data->via.ext.type, SPLITTER_EXT_TYPE);
+    assert_memory_equal(data->via.ext.ptr, "\0\0\0\0\0\0\0\0", 8);
+    msgpack_unpacked_destroy(&unpacked);
+    free(outcome);
+}
+
+static void a_payload_comes_with_the_map_so_far(void **state)
+{
+    (void)state;
+    struct outcome *outcome =
+        split_text("[0, 9, \"put\", [{\"f\": {" ARRAY_HEAD ", b\"data\": #8192, \"z\": 1}}]]");
+    assert_int_equal(outcome->latest.map_pairs, 4);
+    assert_int_equal(outcome->latest.bytes, 8192);
+    assert_int_equal(outcome->latest.list_count, 0);
+    /* Under a map's header, those pairs are a map. */
+    const size_t map_bytes = outcome->latest.map_bytes;
+    uint8_t map[300] = {0x84};
+    memcpy(map + 1, outcome->map, map_bytes);
+    msgpack_unpacked unpacked;
+    msgpack_unpacked_init(&unpacked);
+    size_t offset = 0;
+    assert_int_equal(msgpack_unpack_next(&unpacked, (char *)map, map_bytes + 1, &offset),
+                     MSGPACK_UNPACK_SUCCESS);
+    assert_int_equal(offset, map_bytes + 1);
+    assert_int_equal(unpacked.data.via.map.ptr[3].val.via.array.ptr[1].via.u64, 64);
+    msgpack_unpacked_destroy(&unpacked);
+    free(outcome);
+}
+
+static void a_list_of_bins_is_payload_whatever_their_length(void **state)
+{
+    (void)state;
+    struct outcome *outcome = split_text("[0, 1, \"put\", [{\"f\": {\"nd\": true, b\"data\": "
+                                         "[#4096, #0, #7]}, \"data\": 3, \"e\": [#7]}]]");
+    assert_int_equal(outcome->messages, 1);
+    assert_int_equal(outcome->payloads, 3);
+    assert_int_equal(outcome->payload_bytes, 4103);
+    assert_int_equal(outcome->first.list_index, 0);
+    assert_int_equal(outcome->latest.list_index, 2);
+    assert_int_equal(outcome->latest.list_count, 3);
+    assert_int_equal(outcome->latest.number, 2);
+    assert_int_equal(outcome->latest.map_pairs, 1);
+    free(outcome);
+}
+
+static void small_bins_and_bins_that_are_no_value_stay(void **state)
+{
+    (void)state;
+    struct outcome *outcome =
+        split_text("[0, 1, \"put\", [{\"f\": {\"data\": #4095}, \"g\": [#7]}, #5000, [[#4096]]]]");
+    assert_int_equal(outcome->messages, 0 + 1);
+    assert_int_equal(outcome->payloads, 0);
+    free(outcome);
+}
+
+static void a_bin_of_nothing_that_ends_a_message_ends_it_without_another_byte(void **state)
+{
+    (void)state;
+    struct splitter s;
+    assert_true(splitter_init(&s));
+    msgpack_sbuffer buffer = notation("[{\"data\": [#0]}]");
+    size_t used;
+    assert_int_equal(splitter_feed(&s, (uint8_t *)buffer.data, buffer.size, &used),
+                     SPLITTER_PAYLOAD);
+    assert_int_equal(used, buffer.size);
+    assert_int_equal(splitter_payload_due(&s), 0);
+    /* Even a caller that only ever feeds gets its message. */
+    assert_int_equal(splitter_feed(&s, (uint8_t *)buffer.data, 0, &used), SPLITTER_MESSAGE);
+    splitter_next(&s);
+    assert_true(splitter_idle(&s));
+    msgpack_sbuffer_destroy(&buffer);
+    splitter_free(&s);
+}
+
+static void refused(const void *bytes, size_t length, const char *why)
+{
+    for (size_t step = 1; step <= length; step += length) {
+        struct outcome *outcome = split(bytes, length, step, step);
+        assert_int_equal(outcome->last, SPLITTER_ERROR);
+        assert_int_equal(outcome->messages, 0);
+        if (!strstr(outcome->error, why))
+            fail_msg("\"%s\" does not say \"%s\"", outcome->error, why);
+        free(outcome);
+    }
+}
+
+static void bombs_are_refused_at_their_headers(void **state)
+{
+    (void)state;
+    refused("\xdd\xff\xff\xff\xff", 5, "elements"); /* msgpack-c asked for 96 GiB */
+    refused("\x91\xdf\xff\xff\xff\xff", 6, "elements");
+    /* 155 bytes: arrays of 2^32 − 1 inside each other, 31 deep; msgpack-c got 496 GiB. */
+    uint8_t nest[155];
+    for (int i = 0; i < 31; i++)
+        memcpy(nest + 5 * i, "\xdd\xff\xff\xff\xff", 5);
+    refused(nest, sizeof nest, "elements");
+    /* Each count is within the limit, their sum is not. */
+    refused("\xdc\x0c\x00\xdc\x0c\x00", 6, "elements");
+    refused("\x91\xc6\xff\xff\xff\xff", 6, "64 KiB");
+    refused("\x91\xdb\x00\x01\x00\x00", 6, "64 KiB");
+}
+
+static void nesting_ends_at_sixteen(void **state)
+{
+    (void)state;
+    struct outcome *outcome = split_text("[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]"); /* 16 */
+    assert_int_equal(outcome->messages, 1);
+    free(outcome);
+    refused("\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\xc0", 18, "deep");
+}
+
+static void only_the_splitter_itself_writes_extensions(void **state)
+{
+    (void)state;
+    refused("\x91\xd7\x46\0\0\0\0\0\0\0\0", 11, "extension");
+    for (int first = 0xc7; first <= 0xc9; first++)
+        refused((uint8_t[]){0x91, (uint8_t)first, 8, SPLITTER_EXT_TYPE}, 4, "extension");
+    for (int first = 0xd4; first <= 0xd8; first++)
+        refused((uint8_t[]){0x91, (uint8_t)first, SPLITTER_EXT_TYPE}, 3, "extension");
+}
+
+static void a_message_is_an_array_of_known_types(void **state)
+{
+    (void)state;
+    refused("\x80", 1, "array");
+    refused("GET / HTTP/1.1\r\n", 16, "array");
+    refused("\xc1", 1, "array");
+    refused("\x91\xc1", 2, "0xc1");
+}
+
+static void counts_are_limited_in_all(void **state)
+{
+    (void)state;
+    /* 257 bins in a list of data: one payload too many. */
+    uint8_t list[16 + 2 * 257] = {0x91, 0x81, 0xa4, 'd', 'a', 't', 'a', 0xdc, 0x01, 0x01};
+    for (int i = 0; i < 257; i++)
+        list[10 + 2 * i] = 0xc4;
+    struct outcome *outcome = split(list, 10 + 2 * 257, sizeof list, 1);
+    assert_int_equal(outcome->last, SPLITTER_ERROR);
+    assert_int_equal(outcome->payloads, LIMIT_PAYLOADS);
+    free(outcome);
+    /* Control bytes: 20 strings of 4 KiB − 1 as list elements. */
+    msgpack_sbuffer buffer = notation("[$4095,$4095,$4095,$4095,$4095,$4095,$4095,$4095,$4095,"
+                                      "$4095,$4095,$4095,$4095,$4095,$4095,$4095,$4095]");
+    refused(buffer.data, buffer.size, "64 KiB");
+    msgpack_sbuffer_destroy(&buffer);
+    /* Exactly 4,096 elements pass. */
+    uint8_t many[3 + 4095] = {0xdc, 0x0f, 0xff};
+    outcome = split(many, sizeof many, sizeof many, 1);
+    assert_int_equal(outcome->messages, 1);
+    free(outcome);
+}
+
+static void an_error_is_final(void **state)
+{
+    (void)state;
+    struct splitter s;
+    size_t used;
+    assert_true(splitter_init(&s));
+    assert_int_equal(splitter_feed(&s, (const uint8_t *)"\x91\xc1", 2, &used), SPLITTER_ERROR);
+    assert_int_equal(splitter_feed(&s, (const uint8_t *)"\x90", 1, &used), SPLITTER_ERROR);
+    assert_int_equal(used, 0);
+    splitter_free(&s);
+}
+
+static void a_partial_request_tells_its_msgid(void **state)
+{
+    (void)state;
+    msgpack_sbuffer buffer = notation("[0, 4294967296, \"put\", [{\"f\": {\"data\": #5000}}]]");
+    struct splitter s;
+    size_t used;
+    uint64_t msgid = 0;
+    assert_true(splitter_init(&s));
+    assert_false(splitter_peek_msgid(&s, &msgid));
+    for (size_t i = 0; i < 11; i++) {
+        assert_false(splitter_peek_msgid(&s, &msgid));
+        splitter_feed(&s, (uint8_t *)buffer.data + i, 1, &used);
+    }
+    assert_true(splitter_peek_msgid(&s, &msgid));
+    assert_int_equal(msgid, 4294967296);
+    splitter_feed(&s, (uint8_t *)buffer.data + 11, buffer.size - 11, &used);
+    assert_true(splitter_payload_due(&s) == 5000);
+    assert_true(splitter_peek_msgid(&s, &msgid));
+    splitter_free(&s);
+    msgpack_sbuffer_destroy(&buffer);
+    const char *const others[] = {"[2, \"note\", [], 1]", "[0, -7, \"put\", 1]", "[0, 5]",
+                                  "[1, 5, nil, 1]"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        buffer = notation(others[i]);
+        assert_true(splitter_init(&s));
+        assert_int_equal(splitter_feed(&s, (uint8_t *)buffer.data, buffer.size, &used),
+                         SPLITTER_MESSAGE);
+        assert_false(splitter_peek_msgid(&s, &msgid));
+        splitter_free(&s);
+        msgpack_sbuffer_destroy(&buffer);
+    }
+}
+
+static void a_stream_that_ends_inside_a_message_is_not_idle(void **state)
+{
+    (void)state;
+    msgpack_sbuffer buffer = notation("[0, 1, \"put\", [{\"f\": {\"data\": #5000}}]]");
+    for (size_t cut = 1; cut < buffer.size; cut++) {
+        struct outcome *outcome = split(buffer.data, cut, cut, 1);
+        assert_false(outcome->idle);
+        free(outcome);
+    }
+    msgpack_sbuffer_destroy(&buffer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_way_of_cutting_the_stream_gives_the_same),
+        cmocka_unit_test(what_is_left_of_a_message_is_good_messagepack_with_numbered_payloads),
+        cmocka_unit_test(a_payload_comes_with_the_map_so_far),
+        cmocka_unit_test(a_list_of_bins_is_payload_whatever_their_length),
+        cmocka_unit_test(small_bins_and_bins_that_are_no_value_stay),
+        cmocka_unit_test(a_bin_of_nothing_that_ends_a_message_ends_it_without_another_byte),
+        cmocka_unit_test(bombs_are_refused_at_their_headers),
+        cmocka_unit_test(nesting_ends_at_sixteen),
+        cmocka_unit_test(only_the_splitter_itself_writes_extensions),
+        cmocka_unit_test(a_message_is_an_array_of_known_types),
+        cmocka_unit_test(counts_are_limited_in_all),
+        cmocka_unit_test(an_error_is_final),
+        cmocka_unit_test(a_partial_request_tells_its_msgid),
+        cmocka_unit_test(a_stream_that_ends_inside_a_message_is_not_idle),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,77 @@
+#include "protocol/status.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+static void a_name_finds_its_status_and_an_unknown_one_is_internal(void **state)
+{
+    (void)state;
+    for (int i = 0; i < STATUS_COUNT; i++) {
+        const char *name = status_name((enum status)i);
+        assert_int_equal(status_from_name(name, (uint32_t)strlen(name)), i);
+        assert_true(strlen(status_text((enum status)i)) > 0);
+    }
+    assert_int_equal(status_from_name("TOO_LARGER", 10), STATUS_INTERNAL);
+    assert_int_equal(status_from_name("TOO_LARG", 8), STATUS_INTERNAL);
+    assert_int_equal(status_from_name("", 0), STATUS_INTERNAL);
+    assert_string_equal(status_name((enum status)99), "INTERNAL");
+    assert_string_equal(status_name((enum status) - 1), "INTERNAL");
+}
+
+static void what_waiting_can_mend_is_retryable(void **state)
+{
+    (void)state;
+    assert_true(status_retryable(STATUS_DEVICE_LOST));
+    assert_true(status_retryable(STATUS_OVER_BUDGET));
+    assert_true(status_retryable(STATUS_QUEUE_FULL));
+    assert_true(status_retryable(STATUS_OUT_OF_MEMORY));
+    assert_true(status_retryable(STATUS_SHUTTING_DOWN));
+    assert_false(status_retryable(STATUS_INVALID_ARGUMENT));
+    assert_false(status_retryable(STATUS_FIELD_LOST));
+    assert_false(status_retryable(STATUS_INTERNAL));
+}
+
+static void the_first_failure_is_the_cause(void **state)
+{
+    (void)state;
+    struct failure failure = {0};
+    assert_false(failure_set_limit(&failure, STATUS_TOO_LARGE, "steps", 7, 5, "%d steps", 7));
+    assert_false(failure_set(&failure, STATUS_INTERNAL, "f", "a later trouble"));
+    assert_false(failure_set_limit(&failure, STATUS_UNSTABLE, "dt", 2, 1, "later still"));
+    assert_int_equal(failure.code, STATUS_TOO_LARGE);
+    assert_string_equal(failure.parameter, "steps");
+    assert_string_equal(failure.message, "7 steps");
+    assert_true(failure.has_need && failure.need == 7 && failure.limit == 5);
+}
+
+static void a_long_message_is_cut_between_characters(void **state)
+{
+    (void)state;
+    for (int pad = 0; pad < 4; pad++) {
+        struct failure failure = {0};
+        char text[400] = "xxxx";
+        text[pad] = '\0';
+        for (int i = 0; i < 100; i++)
+            strcat(text, "\xe2\x82\xac"); /* a euro sign, three bytes */
+        failure_set(&failure, STATUS_INTERNAL, NULL, "%s", text);
+        const size_t length = strlen(failure.message);
+        assert_true(length > sizeof failure.message - 4);
+        assert_int_equal((length - (size_t)pad) % 3, 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_name_finds_its_status_and_an_unknown_one_is_internal),
+        cmocka_unit_test(what_waiting_can_mend_is_retryable),
+        cmocka_unit_test(the_first_failure_is_the_cause),
+        cmocka_unit_test(a_long_message_is_cut_between_characters),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
