@@ -1,0 +1,164 @@
+/* Any bytes as a client's stream, all the way to a job: whatever is taken as a job passes
+ * job_check(), whatever is refused says why, and nothing allocates by a peer's count. */
+#include "protocol/request.h"
+#include "protocol/reply.h"
+#include "protocol/splitter.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_WORK 1e15
+
+static void check(bool holds)
+{
+    if (!holds)
+        abort();
+}
+
+/* A refusal must make an error that a client can read. */
+static void check_failure(uint64_t msgid, const struct failure *failure)
+{
+    check(failure->code != STATUS_OK && failure->message[0] != '\0');
+    msgpack_sbuffer buffer;
+    msgpack_packer packer;
+    msgpack_sbuffer_init(&buffer);
+    msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
+    reply_write_failure(&packer, msgid, failure);
+    msgpack_unpacked unpacked;
+    msgpack_unpacked_init(&unpacked);
+    size_t offset = 0;
+    check(msgpack_unpack_next(&unpacked, buffer.data, buffer.size, &offset) ==
+          MSGPACK_UNPACK_SUCCESS);
+    struct failure read;
+    reply_read_failure(&unpacked.data.via.array.ptr[2], &read);
+    check(read.code == failure->code && strcmp(read.message, failure->message) == 0);
+    msgpack_unpacked_destroy(&unpacked);
+    msgpack_sbuffer_destroy(&buffer);
+}
+
+static void check_job(const struct request *request, const struct array_type *type)
+{
+    struct job job;
+    struct failure failure = {0};
+    if (!request_finish_job(request, type, MAX_WORK, &job, &failure)) {
+        check_failure(request->msgid, &failure);
+        return;
+    }
+    struct failure again = {0};
+    check(failure.code == STATUS_OK);
+    check(job_check(&job, MAX_WORK, &again));
+    check(job_bytes(&job) == type->bytes);
+    check((double)job_points(&job) * (double)job.steps <= MAX_WORK);
+    for (int a = 0; a < AXIS_COUNT; a++)
+        check(isfinite(job.spacing[a]) && job.spacing[a] > 0 && isfinite(job.diffusivity[a]));
+    check(job_passes(&job) >= 1);
+}
+
+/* The types that a resident field may have, when the request names one. */
+static const struct array_type resident[] = {
+    {DTYPE_F32, 1, {1}, 4},
+    {DTYPE_F64, 2, {9, 13}, 9 * 13 * 8},
+    {DTYPE_F32, 3, {64, 64, 64}, 64 * 64 * 64 * 4},
+    {DTYPE_F32, 5, {2, 1, 30, 2, 40}, 2 * 30 * 2 * 40 * 4},
+};
+
+static void check_message(const struct splitter *s)
+{
+    msgpack_unpacked unpacked;
+    msgpack_unpacked_init(&unpacked);
+    size_t offset = 0;
+    check(msgpack_unpack_next(&unpacked, (const char *)s->control, s->control_bytes, &offset) ==
+          MSGPACK_UNPACK_SUCCESS);
+    struct request request;
+    bool has_msgid;
+    struct failure failure = {0};
+    const bool good = request_decode(&unpacked.data, &request, &has_msgid, &failure);
+    check(good == (failure.code == STATUS_OK));
+    check(strlen(request.method_name) <= LIMIT_METHOD_BYTES);
+    uint64_t msgid;
+    if (splitter_peek_msgid(s, &msgid)) /* an early error would go to the same request */
+        check(has_msgid && msgid == request.msgid);
+    if (!good) {
+        check_failure(request.msgid, &failure);
+    } else if (!request.is_notification && request.f.kind == ARRAY_INLINE) {
+        const struct array *f = &request.f;
+        check(f->type.bytes > 0 && f->type.bytes <= 8 * LIMIT_POINTS);
+        check((f->small != NULL) == (f->payload_count == 0));
+        check(f->payload_first + f->payload_count <= s->payloads);
+        if (f->small) { /* every byte of it is there */
+            const uint8_t *small = f->small;
+            check(small >= s->control && small + f->type.bytes <= s->control + s->control_bytes);
+        }
+    }
+    if (good && request.method == METHOD_OPERATOR) {
+        if (request.f.kind == ARRAY_INLINE)
+            check_job(&request, &request.f.type);
+        else
+            for (size_t i = 0; i < sizeof resident / sizeof *resident; i++)
+                check_job(&request, &resident[i]);
+    }
+    msgpack_unpacked_destroy(&unpacked);
+}
+
+/* What the server reads of an array's header when its first byte of payload is due. */
+static void check_payload(const struct splitter *s)
+{
+    const struct splitter_payload *payload = &s->payload;
+    uint8_t *map = malloc(payload->map_bytes + 3);
+    check(map != NULL && payload->map_pairs <= UINT16_MAX);
+    map[0] = 0xde;
+    map[1] = (uint8_t)(payload->map_pairs >> 8);
+    map[2] = (uint8_t)payload->map_pairs;
+    memcpy(map + 3, payload->map, payload->map_bytes);
+    msgpack_unpacked unpacked;
+    msgpack_unpacked_init(&unpacked);
+    size_t offset = 0;
+    check(msgpack_unpack_next(&unpacked, (const char *)map, payload->map_bytes + 3, &offset) ==
+          MSGPACK_UNPACK_SUCCESS);
+    struct array_type type;
+    struct failure failure = {0};
+    if (array_type_read(&unpacked.data, "f", &type, &failure))
+        check(type.bytes > 0 && type.dimensions >= 1 && type.dimensions <= LIMIT_DIMENSIONS);
+    else
+        check_failure(0, &failure);
+    msgpack_unpacked_destroy(&unpacked);
+    free(map);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
+{
+    struct splitter s;
+    check(splitter_init(&s));
+    size_t at = 0;
+    uint32_t seed = (uint32_t)length;
+    enum splitter_event event = SPLITTER_MORE;
+    while (at < length && event != SPLITTER_ERROR) {
+        seed = seed * 1664525 + 1013904223;
+        size_t used, piece = 1 + (seed >> 24);
+        if (piece > length - at)
+            piece = length - at;
+        uint64_t due = splitter_payload_due(&s);
+        if (due > 0) {
+            /* Payload is not looked at here: let one byte of input stand for all of it, so that the
+             * fuzzer need not find 4 KiB to get past it. */
+            used = 1;
+            event = splitter_payload_done(&s, due);
+        } else {
+            event = splitter_feed(&s, bytes + at, piece, &used);
+        }
+        at += used;
+        if (event == SPLITTER_PAYLOAD) {
+            check_payload(&s);
+            if (s.payload.bytes == 0)
+                event = splitter_payload_done(&s, 0);
+        }
+        if (event == SPLITTER_MESSAGE) {
+            check_message(&s);
+            splitter_next(&s);
+        }
+    }
+    splitter_free(&s);
+    return 0;
+}
