@@ -1,21 +1,19 @@
-/* fdworker: owns one device and everything resident on it, and takes orders from the front.
+/* fdworker: the process that owns one device and everything resident on it. The front starts it
+ * with the channel on descriptor 3.
  *
- *     fdworker host | cuda:N      with the channel on descriptor 3
+ *   channel ──► order ──► allocate, upload, download ──► backend
+ *                  └────► job: waits for its arrays, then one piece after another ──► backend
+ *   channel ◄── COPIED, PROGRESS, FINISHED ◄── completions ◄──────────────────────────────┘
  *
- * Happy path: ARENA → map and open → READY → orders until the channel closes → exit 0.
- * What can go wrong: the device is not there (REFUSED, exit 1); it has no memory left (FAILED, the
- * worker goes on); it faults for good (the backend ends the process); the front breaks a rule of
- * the channel (exit 2: a worker that goes on would write who knows where).
- *
- * A job runs in pieces of about 10 ms, one piece of each job in the backend at a time, so that a
- * short job passes a long one and a cancellation waits for one piece at most.
- */
-#include "gpu/backend.h"
+ * Ways to end: 0, the front closed the channel (or died: PR_SET_PDEATHSIG); 1, there is no such
+ * device; 2, started wrongly; 65, the front broke a rule of channel.h; BACKEND_FAULT_EXIT, the
+ * device failed. */
 #include "gpu/channel.h"
+#include "gpu/holding.h"
+#include "gpu/piece.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -24,69 +22,111 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
-    EXIT_REFUSED = 1,
-    EXIT_BROKEN_RULE = 2,
-    BUCKETS = 4096,
-    ORDERS_A_TURN = 256,
-    COMPLETIONS_A_TURN = 64,
-    FAULT_CHECK_MS = 100,
-    PROGRESS_US = 100000,
-    PIECE_US = 10000,
-    FIRST_PIECE_POINTS = 1 << 22, /* under 10 ms on any device worth the name */
-    GROWTH = 4
+    EXIT_NO_DEVICE = 1,
+    EXIT_USAGE = 2,
+    EXIT_BROKEN_FRONT = 65,
+    FAULT_POLL_MS = 50,       /* a device that has failed calls nobody back */
+    PROGRESS_US = 100 * 1000, /* ten a second */
+    ORDERS_AT_ONCE = 64       /* between two looks at the device */
 };
 
-struct array {
-    struct array *next;
-    uint64_t id, bytes, owner;
-    void *memory;  /* NULL: there was none */
-    uint32_t jobs; /* that use it */
+/* points × passes: keeps the lines of a job inside 64 bits. How much work a job may be is for the
+ * front to judge. */
+static const double MOST_WORK = 0x1p62;
+
+/* A token names what it belongs to: a struct's address, and in its lowest bit which kind. */
+enum { TOKEN_RUN, TOKEN_COPY };
+
+struct copy {
+    struct holding *holding;
+    struct copy *next; /* in worker.free_copies */
+    uint64_t tag;
+    bool is_upload;
 };
 
-struct running {
-    struct running *next;
+/* A RUN that is not FINISHED. */
+struct run {
+    struct run *previous, *next; /* in the order they came */
     uint64_t id;
+    struct holding *in, *out, *scratch; /* scratch: NULL where none was given */
+    bool wants_progress, cancelled, started;
+    uint64_t progress_us; /* when the last PROGRESS was sent */
     struct plan plan;
-    struct launch launch;
-    struct array *in, *out, *scratch;
-    bool swap; /* the result comes to lie in scratch's memory */
-    bool cancelled, progress;
-    uint64_t total; /* lines of all passes */
-    uint64_t piece; /* lines of the next piece */
-    uint64_t device_us;
-    uint64_t progress_us; /* when it was last told */
+    struct pieces pieces; /* once started */
 };
 
 static struct {
     const struct backend *backend;
-    const char *name;
+    int device;
+    bool open;
     uint8_t *arena;
     uint64_t arena_bytes;
-    struct channel_queue queue;
-    struct array *arrays[BUCKETS];
-    struct running *jobs;
-    uint64_t copies; /* under way */
+    struct holdings holdings;
+    struct run *first, *last;
+    uint32_t waiting;   /* runs not started */
+    uint32_t under_way; /* completions that the backend owes */
+    struct copy *free_copies;
+    struct channel_queue answers;
 } worker;
 
-__attribute__((format(printf, 2, 3))) static void log_line(int priority, const char *format, ...)
+static void log_line(int priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void log_line(int priority, const char *format, ...)
 {
     char text[512];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "<%d>fdworker %s: %s\n", priority, worker.name, text);
+    fprintf(stderr, "<%d>fdworker %s:%d: %s\n", priority,
+            worker.backend ? worker.backend->kind : "cuda", worker.device, text);
 }
 
-_Noreturn static void broken_rule(const char *what)
+/* The front broke a rule: nothing that it says can be trusted any more. */
+static _Noreturn void broken(const char *rule, uint64_t id)
 {
-    log_line(3, "the front broke a rule of the channel: %s", what);
-    _exit(EXIT_BROKEN_RULE);
+    log_line(2, "the front broke the channel's rules: %s (%llu)", rule, (unsigned long long)id);
+    _exit(EXIT_BROKEN_FRONT);
+}
+
+static _Noreturn void end(void)
+{
+    /* With work under way the device may still write to memory that closing would take away. */
+    if (worker.under_way)
+        _exit(0);
+    while (worker.free_copies) {
+        struct copy *copy = worker.free_copies;
+        worker.free_copies = copy->next;
+        free(copy);
+    }
+    while (worker.first) {
+        struct run *run = worker.first;
+        worker.first = run->next;
+        free(run);
+    }
+    for (size_t i = 0; i < worker.holdings.capacity; i++) {
+        struct holding *holding = worker.holdings.slots[i];
+        if (holding && holding->block.memory)
+            worker.backend->release(holding->block.memory, holding->block.bytes,
+                                    holding->block.owner);
+    }
+    holdings_free(&worker.holdings);
+    channel_queue_free(&worker.answers);
+    if (worker.open)
+        worker.backend->close();
+    exit(0);
+}
+
+static _Noreturn void out_of_memory(void)
+{
+    log_line(2, "no memory for the worker's own tables");
+    _exit(BACKEND_FAULT_EXIT);
 }
 
 static uint64_t now_us(void)
@@ -96,255 +136,343 @@ static uint64_t now_us(void)
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-static void say(const struct channel_message *message)
+static void answer(const struct channel_message *message)
 {
-    if (!channel_queue_send(&worker.queue, CHANNEL_DESCRIPTOR, message))
-        _exit(0); /* the front is gone */
+    if (!channel_queue_send(&worker.answers, CHANNEL_DESCRIPTOR, message))
+        end();
 }
 
-/* ---- arrays ---- */
-
-static struct array **place_of(uint64_t id)
+static void answer_copied(uint64_t tag)
 {
-    struct array **place = &worker.arrays[id % BUCKETS];
-    while (*place && (*place)->id != id)
-        place = &(*place)->next;
-    return place;
+    struct channel_message message = {.type = CHANNEL_COPIED};
+    message.u.copy.tag = tag;
+    answer(&message);
 }
 
-static struct array *find(uint64_t id)
+static void answer_finished(uint64_t id, enum status status, uint64_t done, uint64_t total,
+                            uint64_t device_us)
 {
-    struct array *array = *place_of(id);
-    if (!array)
-        broken_rule("no such array");
-    return array;
+    struct channel_message message = {.type = CHANNEL_FINISHED, .status = status};
+    message.u.job.id = id;
+    message.u.job.done = done;
+    message.u.job.total = total;
+    message.u.job.device_us = device_us;
+    answer(&message);
 }
 
-static void take_allocate(const struct channel_message *message)
+/* --- arena, arrays and copies --- */
+
+static _Noreturn void refuse(const struct failure *failure)
 {
-    struct array **place = place_of(message->u.allocate.array);
-    if (*place || !message->u.allocate.bytes)
-        broken_rule("an array made twice, or of no bytes");
-    struct array *array = calloc(1, sizeof *array);
-    if (!array) {
-        log_line(3, "out of memory");
-        _exit(BACKEND_FAULT_EXIT);
+    struct channel_message message = {.type = CHANNEL_REFUSED, .status = failure->code};
+    snprintf(message.u.refused.text, sizeof message.u.refused.text, "%.*s",
+             (int)sizeof message.u.refused.text - 1, failure->message);
+    log_line(3, "%s", failure->message);
+    channel_send(CHANNEL_DESCRIPTOR, &message, -1);
+    _exit(EXIT_NO_DEVICE);
+}
+
+static void take_arena(uint64_t bytes, int memfd)
+{
+    struct failure failure = {0};
+    struct stat stat;
+    if (worker.open)
+        broken("a second ARENA", bytes);
+    /* Sealed against shrinking, so that no access to it can fault later. */
+    const int seals = memfd < 0 ? -1 : fcntl(memfd, F_GET_SEALS);
+    if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(memfd, &stat) < 0 || bytes == 0 ||
+        (uint64_t)stat.st_size != bytes)
+        broken("an ARENA without a sealed memfd of its size", bytes);
+    void *arena = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+    if (arena == MAP_FAILED) {
+        failure_set(&failure, STATUS_INTERNAL, NULL, "the arena cannot be mapped: %s",
+                    strerror(errno));
+        refuse(&failure);
     }
-    array->id = message->u.allocate.array;
-    array->bytes = message->u.allocate.bytes;
-    array->owner = message->u.allocate.owner;
-    array->memory = worker.backend->allocate(array->bytes, array->owner);
-    *place = array;
-    if (!array->memory) {
-        struct channel_message failed = {.type = CHANNEL_FAILED};
-        failed.u.allocate.array = array->id;
-        say(&failed);
+    close(memfd);
+    struct channel_message message = {.type = CHANNEL_READY};
+    if (!worker.backend)
+        failure_set(&failure, STATUS_INTERNAL, NULL, "this fdworker was built without CUDA");
+    if (!worker.backend ||
+        !worker.backend->open(worker.device, arena, bytes, &message.u.ready.info, &failure))
+        refuse(&failure);
+    worker.arena = arena;
+    worker.arena_bytes = bytes;
+    worker.open = true;
+    message.u.ready.pid = (uint32_t)getpid();
+    answer(&message);
+    log_line(6, "%s is ready", message.u.ready.info.name);
+}
+
+static struct holding *find(uint64_t id)
+{
+    struct holding *holding = holdings_find(&worker.holdings, id);
+    if (!holding)
+        broken("an order names an array that was never allocated", id);
+    return holding;
+}
+
+static void take_allocate(uint64_t id, uint64_t bytes, uint64_t owner)
+{
+    if (bytes == 0 || id == 0 || holdings_find(&worker.holdings, id))
+        broken("ALLOCATE of no bytes, or of an array that is there already", id);
+    struct holding *holding = holdings_add(&worker.holdings, id);
+    if (!holding)
+        out_of_memory();
+    holding->block = (struct block){worker.backend->allocate(bytes, owner), bytes, owner};
+    if (!holding->block.memory) {
+        struct channel_message message = {.type = CHANNEL_FAILED, .status = STATUS_OUT_OF_MEMORY};
+        message.u.allocate.array = id;
+        answer(&message);
     }
 }
 
 static void take_release(uint64_t id)
 {
-    struct array **place = place_of(id);
-    struct array *array = *place;
-    if (!array || array->jobs)
-        broken_rule("RELEASE of an array that is not there or in use");
-    *place = array->next;
-    if (array->memory)
-        worker.backend->release(array->memory, array->bytes, array->owner);
-    free(array);
-}
-
-/* ---- copies ---- */
-
-/* Completions' tokens: copies carry their tag, jobs their address, told apart by the lowest bit. */
-static uint64_t copy_token(uint64_t tag)
-{
-    return tag << 1 | 1;
-}
-
-static void copied(uint64_t tag)
-{
-    struct channel_message message = {.type = CHANNEL_COPIED};
-    message.u.copy.tag = tag;
-    say(&message);
+    struct holding *holding = find(id);
+    if (holding->uploads || holding->downloads || holding->readers || holding->writers)
+        broken("RELEASE of an array that is in use", id);
+    if (holding->block.memory)
+        worker.backend->release(holding->block.memory, holding->block.bytes, holding->block.owner);
+    holdings_remove(&worker.holdings, holding);
 }
 
 static void take_copy(const struct channel_message *message)
 {
-    struct array *array = find(message->u.copy.array);
-    const uint64_t offset = message->u.copy.offset, bytes = message->u.copy.bytes;
-    const uint64_t arena_offset = message->u.copy.arena_offset;
-    if (bytes > array->bytes || offset > array->bytes - bytes || bytes > worker.arena_bytes ||
-        arena_offset > worker.arena_bytes - bytes || message->u.copy.tag >> 62)
-        broken_rule("a copy outside its array or the arena");
-    if (!array->memory) {
-        copied(message->u.copy.tag);
+    const uint64_t offset = message->u.copy.offset, arena_offset = message->u.copy.arena_offset;
+    const uint64_t bytes = message->u.copy.bytes;
+    const bool is_upload = message->type == CHANNEL_UPLOAD;
+    struct holding *holding = find(message->u.copy.array);
+    if (bytes > holding->block.bytes || offset > holding->block.bytes - bytes)
+        broken("a copy reaches past its array", holding->id);
+    if (bytes > worker.arena_bytes || arena_offset > worker.arena_bytes - bytes)
+        broken("a copy reaches past the arena", holding->id);
+    if (holding->writers || (is_upload && holding->readers))
+        broken("a copy of an array that a job uses", holding->id);
+    if (is_upload && holding->downloads)
+        broken("UPLOAD to an array that is being downloaded", holding->id);
+    if (!holding->block.memory) {
+        if (!is_upload) /* nobody else's bytes may go out in place of its own */
+            memset(worker.arena + arena_offset, 0, bytes);
+        answer_copied(message->u.copy.tag);
         return;
     }
-    uint8_t *device = (uint8_t *)array->memory + offset;
-    worker.copies++;
-    if (message->type == CHANNEL_UPLOAD)
-        worker.backend->upload(device, worker.arena + arena_offset, bytes,
-                               copy_token(message->u.copy.tag));
+    struct copy *copy = worker.free_copies;
+    if (copy)
+        worker.free_copies = copy->next;
     else
-        worker.backend->download(worker.arena + arena_offset, device, bytes,
-                                 copy_token(message->u.copy.tag));
-}
-
-/* ---- jobs ---- */
-
-static void finished(uint64_t id, enum status status, uint64_t device_us)
-{
-    struct channel_message message = {.type = CHANNEL_FINISHED, .status = status};
-    message.u.job.id = id;
-    message.u.job.device_us = device_us;
-    say(&message);
-}
-
-static void launch_next(struct running *job)
-{
-    struct launch *launch = &job->launch;
-    uint64_t lines = job->piece;
-    if (!worker.backend->splits_passes) {
-        const uint64_t passes = lines / job->plan.lines;
-        lines = (passes ? passes : 1) * job->plan.lines;
+        copy = malloc(sizeof *copy);
+    if (!copy)
+        out_of_memory();
+    *copy = (struct copy){.holding = holding, .tag = message->u.copy.tag, .is_upload = is_upload};
+    worker.under_way++;
+    const uint64_t token = (uint64_t)(uintptr_t)copy | TOKEN_COPY;
+    uint8_t *memory = holding->block.memory;
+    if (is_upload) {
+        holding->uploads++;
+        worker.backend->upload(memory + offset, worker.arena + arena_offset, bytes, token);
+    } else {
+        holding->downloads++;
+        worker.backend->download(worker.arena + arena_offset, memory + offset, bytes, token);
     }
-    if (lines > job->total - launch->to)
-        lines = job->total - launch->to;
-    launch->from = launch->to;
-    launch->to += lines;
-    worker.backend->launch(launch, (uint64_t)(uintptr_t)job);
 }
 
-/* Pass p writes `even` or `odd`; the first may not write what it reads. So in place it begins with
- * scratch. Where the last pass does not write out's memory, the two arrays change their memory. */
-static void choose_buffers(struct running *job)
+static void complete_copy(struct copy *copy)
 {
-    const bool in_place = job->in == job->out;
-    struct array *even = in_place ? job->scratch : job->out;
-    struct array *odd = in_place ? job->out : job->scratch;
-    if (!even || even == job->in || (job->plan.passes > 1 && (!odd || odd == even)))
-        broken_rule("a RUN without the scratch array that it needs");
-    const bool ends_even = job->plan.passes % 2 == 1;
-    job->swap = (ends_even ? even : odd) != job->out;
-    job->launch.in = job->in->memory;
-    job->launch.even = even->memory;
-    job->launch.odd = job->plan.passes > 1 ? odd->memory : NULL;
+    if (copy->is_upload)
+        copy->holding->uploads--;
+    else
+        copy->holding->downloads--;
+    answer_copied(copy->tag);
+    copy->next = worker.free_copies;
+    worker.free_copies = copy;
+}
+
+/* --- jobs --- */
+
+/* Does the run write that array? */
+static bool writes(const struct run *run, const struct holding *holding)
+{
+    return holding && (run->out == holding || run->scratch == holding);
+}
+
+static bool touches(const struct run *run, const struct holding *holding)
+{
+    return holding && (run->in == holding || writes(run, holding));
+}
+
+/* May the run start: does no run before it that is unfinished, and no download, stand in its way?
+ */
+static bool may_start(const struct run *run)
+{
+    if (run->out->downloads || (run->scratch && run->scratch->downloads))
+        return false;
+    for (const struct run *other = worker.first; other != run; other = other->next) {
+        if (writes(other, run->in) || touches(other, run->out) || touches(other, run->scratch))
+            return false;
+    }
+    return true;
+}
+
+static void finish(struct run *run, enum status status)
+{
+    run->in->readers--;
+    run->out->writers--;
+    if (run->scratch)
+        run->scratch->writers--;
+    if (!run->started)
+        worker.waiting--;
+    *(run->previous ? &run->previous->next : &worker.first) = run->next;
+    *(run->next ? &run->next->previous : &worker.last) = run->previous;
+    const uint64_t done = run->started ? run->pieces.done / run->plan.lines : 0;
+    answer_finished(run->id, status, done, run->plan.passes,
+                    run->started ? run->pieces.device_us : 0);
+    free(run);
+}
+
+/* Launch the run's next piece, or finish it. */
+static void advance(struct run *run)
+{
+    struct launch launch;
+    if (run->started && run->pieces.done == run->pieces.total) {
+        struct holding *other = run->scratch;
+        /* Where the result came to lie in the scratch array's memory, the two exchange theirs. */
+        if (pieces_result(&run->pieces) != run->out->block.memory) {
+            const struct block block = run->out->block;
+            run->out->block = other->block;
+            other->block = block;
+        }
+        finish(run, STATUS_OK);
+        return;
+    }
+    if (run->cancelled) {
+        finish(run, STATUS_CANCELLED);
+        return;
+    }
+    if (!run->started) {
+        run->started = true;
+        worker.waiting--;
+        pieces_begin(&run->pieces, &run->plan, worker.backend->splits_passes, run->in->block.memory,
+                     run->out->block.memory, run->scratch ? run->scratch->block.memory : NULL);
+    }
+    if (pieces_next(&run->pieces, &launch)) {
+        worker.under_way++;
+        worker.backend->launch(&launch, (uint64_t)(uintptr_t)run | TOKEN_RUN);
+    }
+}
+
+/* Start what waited for an array that may be free now. */
+static void start_waiting(void)
+{
+    struct run *next;
+    for (struct run *run = worker.first; run && worker.waiting; run = next) {
+        next = run->next;
+        if (!run->started && may_start(run))
+            advance(run);
+    }
 }
 
 static void take_run(const struct channel_message *message)
 {
-    const struct job *spec = &message->u.run.job;
+    const struct job *job = &message->u.run.job;
+    const uint64_t id = message->u.run.id;
     struct failure failure = {0};
-    if (!job_check(spec, INFINITY, &failure))
-        broken_rule(failure.message);
-    struct array *in = find(message->u.run.in), *out = find(message->u.run.out);
-    struct array *scratch = message->u.run.scratch ? find(message->u.run.scratch) : NULL;
-    const uint64_t bytes = job_bytes(spec);
-    if (in->bytes != bytes || out->bytes != bytes || (scratch && scratch->bytes != bytes))
-        broken_rule("a RUN whose arrays have another size than its job");
-    if (!in->memory || !out->memory || (scratch && !scratch->memory)) {
-        finished(message->u.run.id, STATUS_OUT_OF_MEMORY, 0);
+    for (const struct run *other = worker.first; other; other = other->next) {
+        if (other->id == id)
+            broken("RUN of a job that is there already", id);
+    }
+    struct run *run = calloc(1, sizeof *run);
+    if (!run)
+        out_of_memory();
+    run->id = id;
+    run->in = find(message->u.run.in);
+    run->out = find(message->u.run.out);
+    run->scratch = message->u.run.scratch ? find(message->u.run.scratch) : NULL;
+    run->wants_progress = message->u.run.progress != 0;
+    if (!job_check(job, MOST_WORK, &failure)) {
+        log_line(3, "job %llu: %s", (unsigned long long)id, failure.message);
+        answer_finished(id, failure.code, 0, 0, 0);
+        free(run);
         return;
     }
-    struct running *job = calloc(1, sizeof *job);
-    if (!job) {
-        finished(message->u.run.id, STATUS_OUT_OF_MEMORY, 0);
+    const uint64_t bytes = job_bytes(job);
+    if (run->in->block.bytes != bytes || run->out->block.bytes != bytes ||
+        (run->scratch && run->scratch->block.bytes != bytes))
+        broken("RUN with an array of another size than its job's", id);
+    plan_init(&run->plan, job);
+    if (!pieces_possible(&run->plan, run->in, run->out, run->scratch))
+        broken("RUN without the scratch array that it needs", id);
+    if (!run->in->block.memory || !run->out->block.memory ||
+        (run->scratch && !run->scratch->block.memory)) {
+        answer_finished(id, STATUS_OUT_OF_MEMORY, 0, run->plan.passes, 0);
+        free(run);
         return;
     }
-    job->id = message->u.run.id;
-    job->progress = message->u.run.progress;
-    job->in = in;
-    job->out = out;
-    job->scratch = scratch;
-    plan_init(&job->plan, spec);
-    job->launch.plan = &job->plan;
-    choose_buffers(job);
-    job->total = job->plan.passes * job->plan.lines;
-    job->piece = FIRST_PIECE_POINTS / spec->n[AXIS_X] + 1;
-    job->progress_us = now_us();
-    in->jobs++;
-    out->jobs++;
-    if (scratch)
-        scratch->jobs++;
-    job->next = worker.jobs;
-    worker.jobs = job;
-    launch_next(job);
+    run->in->readers++;
+    run->out->writers++;
+    if (run->scratch)
+        run->scratch->writers++;
+    run->previous = worker.last;
+    *(worker.last ? &worker.last->next : &worker.first) = run;
+    worker.last = run;
+    worker.waiting++;
+    run->progress_us = now_us();
+    if (may_start(run))
+        advance(run);
 }
 
-static void end_job(struct running *job)
-{
-    const bool done = job->launch.to == job->total;
-    if (done && job->swap) {
-        void *memory = job->out->memory;
-        job->out->memory = job->scratch->memory;
-        job->scratch->memory = memory;
-    }
-    job->in->jobs--;
-    job->out->jobs--;
-    if (job->scratch)
-        job->scratch->jobs--;
-    struct running **place = &worker.jobs;
-    while (*place != job)
-        place = &(*place)->next;
-    *place = job->next;
-    finished(job->id, done ? STATUS_OK : STATUS_CANCELLED, job->device_us);
-    free(job);
-}
-
-static void tell_progress(struct running *job)
-{
-    const uint64_t now = now_us();
-    if (!job->progress || now - job->progress_us < PROGRESS_US)
-        return;
-    job->progress_us = now;
-    struct channel_message message = {.type = CHANNEL_PROGRESS};
-    message.u.job.id = job->id;
-    message.u.job.done = job->launch.to / job->plan.lines;
-    message.u.job.total = job->plan.passes;
-    say(&message);
-}
-
-/* The next piece by what this one took. */
-static void measure(struct running *job, uint64_t device_us)
-{
-    const uint64_t lines = job->launch.to - job->launch.from;
-    const double wanted = (double)lines * PIECE_US / (double)(device_us ? device_us : 1);
-    const double most = (double)lines * GROWTH;
-    job->piece = (uint64_t)(wanted < most ? wanted : most);
-    if (!job->piece)
-        job->piece = 1;
-    job->device_us += device_us;
-}
-
-static void piece_done(struct running *job, uint64_t device_us)
-{
-    measure(job, device_us);
-    if (job->launch.to == job->total || job->cancelled) {
-        end_job(job);
-        return;
-    }
-    tell_progress(job);
-    launch_next(job);
-}
-
+/* Takes effect at the end of the piece under way; a job that is not known has ended already. */
 static void take_cancel(uint64_t id)
 {
-    for (struct running *job = worker.jobs; job; job = job->next)
-        if (job->id == id)
-            job->cancelled = true; /* one that is not there has just finished */
+    for (struct run *run = worker.first; run; run = run->next) {
+        if (run->id != id)
+            continue;
+        run->cancelled = true;
+        if (!run->started)
+            finish(run, STATUS_CANCELLED);
+        return;
+    }
 }
 
-/* ---- the loop ---- */
-
-static void take_order(const struct channel_message *message)
+static void complete_piece(struct run *run, uint64_t device_us)
 {
+    pieces_completed(&run->pieces, device_us);
+    if (run->wants_progress && run->pieces.done < run->pieces.total) {
+        const uint64_t now = now_us();
+        if (now - run->progress_us >= PROGRESS_US) {
+            struct channel_message message = {.type = CHANNEL_PROGRESS};
+            message.u.job.id = run->id;
+            message.u.job.done = run->pieces.done / run->plan.lines;
+            message.u.job.total = run->plan.passes;
+            message.u.job.device_us = run->pieces.device_us;
+            answer(&message);
+            run->progress_us = now;
+        }
+    }
+    advance(run);
+}
+
+/* --- the loop --- */
+
+static void take_order(const struct channel_message *message, int descriptor)
+{
+    if (message->type == CHANNEL_ARENA) {
+        take_arena(message->u.arena.bytes, descriptor);
+        return;
+    }
+    if (descriptor >= 0)
+        broken("a descriptor that nobody asked for", message->type);
+    if (message->type == CHANNEL_PING) {
+        const struct channel_message pong = {.type = CHANNEL_PONG};
+        answer(&pong);
+        return;
+    }
+    if (!worker.open)
+        broken("an order before the ARENA", message->type);
     switch (message->type) {
     case CHANNEL_ALLOCATE:
-        take_allocate(message);
-        break;
-    case CHANNEL_RELEASE:
-        take_release(message->u.job.id);
+        take_allocate(message->u.allocate.array, message->u.allocate.bytes,
+                      message->u.allocate.owner);
         break;
     case CHANNEL_UPLOAD:
     case CHANNEL_DOWNLOAD:
@@ -355,146 +483,117 @@ static void take_order(const struct channel_message *message)
         break;
     case CHANNEL_CANCEL:
         take_cancel(message->u.job.id);
+        start_waiting();
         break;
-    case CHANNEL_PING: {
-        const struct channel_message pong = {.type = CHANNEL_PONG};
-        say(&pong);
+    case CHANNEL_RELEASE:
+        take_release(message->u.job.id);
         break;
-    }
     default:
-        broken_rule("an unknown order");
-    }
-}
-
-static void take_orders(void)
-{
-    for (int i = 0; i < ORDERS_A_TURN; i++) {
-        struct channel_message message;
-        int descriptor;
-        const enum channel_result result =
-            channel_receive(CHANNEL_DESCRIPTOR, &message, &descriptor);
-        if (result == CHANNEL_AGAIN)
-            return;
-        if (result == CHANNEL_CLOSED)
-            _exit(0); /* the front is gone, and with it everybody who could want anything */
-        if (descriptor >= 0)
-            broken_rule("a descriptor came with an order");
-        take_order(&message);
+        broken("an order of an unknown type", message->type);
     }
 }
 
 static void take_completions(void)
 {
-    struct completion completions[COMPLETIONS_A_TURN];
+    enum { AT_ONCE = 64 };
+    struct completion completions[AT_ONCE];
     int count;
     do {
-        count = worker.backend->reap(completions, COMPLETIONS_A_TURN);
+        count = worker.backend->reap(completions, AT_ONCE);
         for (int i = 0; i < count; i++) {
-            const uint64_t token = completions[i].token;
-            if (token & 1) {
-                worker.copies--;
-                copied(token >> 1);
-            } else {
-                piece_done((struct running *)(uintptr_t)token, completions[i].device_us);
-            }
+            const uintptr_t address = (uintptr_t)completions[i].token & ~(uintptr_t)1;
+            worker.under_way--;
+            if (completions[i].token & TOKEN_COPY)
+                complete_copy((struct copy *)address);
+            else
+                complete_piece((struct run *)address, completions[i].device_us);
         }
-    } while (count == COMPLETIONS_A_TURN);
+    } while (count == AT_ONCE);
+    start_waiting();
 }
 
-_Noreturn static void serve(void)
+static _Noreturn void serve(void)
 {
     for (;;) {
-        struct pollfd watched[] = {
-            {.fd = CHANNEL_DESCRIPTOR, .events = worker.queue.count ? POLLIN | POLLOUT : POLLIN},
-            {.fd = worker.backend->wake_descriptor(), .events = POLLIN},
-        };
-        /* A fault is not announced by any descriptor: look for it while something is under way. */
-        const bool busy = worker.jobs || worker.copies;
-        if (poll(watched, 2, busy ? FAULT_CHECK_MS : -1) < 0 && errno != EINTR) {
-            log_line(3, "poll: %s", strerror(errno));
+        struct pollfd polls[2] = {
+            {.fd = CHANNEL_DESCRIPTOR, .events = POLLIN},
+            {.fd = worker.open ? worker.backend->wake_descriptor() : -1, .events = POLLIN}};
+        if (worker.answers.count)
+            polls[0].events |= POLLOUT;
+        const int ready = poll(polls, 2, worker.under_way ? FAULT_POLL_MS : -1);
+        if (ready < 0 && errno != EINTR && errno != EAGAIN) {
+            log_line(2, "poll: %s", strerror(errno));
             _exit(BACKEND_FAULT_EXIT);
         }
-        if (watched[0].revents & POLLOUT &&
-            channel_queue_flush(&worker.queue, CHANNEL_DESCRIPTOR) == CHANNEL_CLOSED)
-            _exit(0);
-        take_completions();
-        if (watched[0].revents & (POLLIN | POLLHUP | POLLERR))
-            take_orders();
+        if (ready < 0)
+            continue;
+        if (worker.open && (polls[1].revents || ready == 0))
+            take_completions();
+        if (channel_queue_flush(&worker.answers, CHANNEL_DESCRIPTOR) == CHANNEL_CLOSED)
+            end();
+        if (!(polls[0].revents & (POLLIN | POLLHUP | POLLERR)))
+            continue;
+        for (int i = 0; i < ORDERS_AT_ONCE; i++) {
+            struct channel_message message;
+            int descriptor;
+            const enum channel_result result =
+                channel_receive(CHANNEL_DESCRIPTOR, &message, &descriptor);
+            if (result == CHANNEL_CLOSED)
+                end();
+            if (result == CHANNEL_AGAIN)
+                break;
+            take_order(&message, descriptor);
+        }
     }
 }
 
-/* ---- start ---- */
-
-_Noreturn static void refuse(const char *why)
-{
-    struct channel_message message = {.type = CHANNEL_REFUSED};
-    snprintf(message.u.refused.text, sizeof message.u.refused.text, "%s", why);
-    channel_send(CHANNEL_DESCRIPTOR, &message, -1);
-    _exit(EXIT_REFUSED);
-}
-
-/* Map the arena. It is sealed against shrinking, so no access to it can fault later. */
-static void take_arena(void)
-{
-    struct channel_message message;
-    int descriptor;
-    struct pollfd channel = {.fd = CHANNEL_DESCRIPTOR, .events = POLLIN};
-    enum channel_result result;
-    while ((result = channel_receive(CHANNEL_DESCRIPTOR, &message, &descriptor)) == CHANNEL_AGAIN)
-        poll(&channel, 1, -1);
-    if (result == CHANNEL_CLOSED)
-        _exit(0);
-    struct stat status;
-    const int seals = descriptor >= 0 ? fcntl(descriptor, F_GET_SEALS) : -1;
-    if (message.type != CHANNEL_ARENA || seals < 0 || !(seals & F_SEAL_SHRINK) ||
-        fstat(descriptor, &status) != 0 || (uint64_t)status.st_size != message.u.arena.bytes)
-        broken_rule("the first order must be ARENA with a sealed memfd");
-    worker.arena_bytes = message.u.arena.bytes;
-    worker.arena =
-        mmap(NULL, worker.arena_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-    if (worker.arena == MAP_FAILED)
-        refuse("the staging arena cannot be mapped");
-    close(descriptor);
-}
-
-static int device_index(const char *name)
+static bool choose_device(const char *name)
 {
     if (strcmp(name, "host") == 0) {
         worker.backend = backend_host();
-        return 0;
+        return true;
     }
-    if (strncmp(name, "cuda:", 5) != 0) {
-        fprintf(stderr, "usage: fdworker host|cuda:N (started by fdserver)\n");
-        exit(EXIT_BROKEN_RULE);
-    }
+    if (strncmp(name, "cuda:", 5) != 0 || name[5] < '0' || name[5] > '9')
+        return false;
+    char *rest;
+    const long index = strtol(name + 5, &rest, 10);
+    if (*rest || index > 1023)
+        return false;
+    worker.device = (int)index;
 #ifdef HAVE_CUDA
     worker.backend = backend_cuda();
-    return (int)strtol(name + 5, NULL, 10);
-#else
-    refuse("this fdworker was built without CUDA");
 #endif
+    return true;
 }
 
 int main(int argc, char **argv)
 {
-    worker.name = argc == 2 ? argv[1] : "";
     if (argc == 2 && strcmp(argv[1], "--version") == 0) {
         puts("fdworker " FDSERVER_VERSION);
         return 0;
     }
-    /* The front decides when we end: its death ends us, signals to the terminal's group do not. */
+    if (argc != 2 || !choose_device(argv[1])) {
+        fprintf(stderr,
+                "usage: fdworker host | cuda:N\n"
+                "Started by fdserver, with its channel on descriptor %d.\n",
+                CHANNEL_DESCRIPTOR);
+        return EXIT_USAGE;
+    }
+    int kind = 0;
+    socklen_t length = sizeof kind;
+    if (getsockopt(CHANNEL_DESCRIPTOR, SOL_SOCKET, SO_TYPE, &kind, &length) < 0 ||
+        kind != SOCK_SEQPACKET) {
+        fprintf(stderr, "<3>fdworker: descriptor %d is not the front's channel\n",
+                CHANNEL_DESCRIPTOR);
+        return EXIT_USAGE;
+    }
+    fcntl(CHANNEL_DESCRIPTOR, F_SETFD, FD_CLOEXEC);
+    /* If the front dies before this line, the channel is closed already and the first poll sees it.
+     */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    /* What a terminal or an operator sends to the whole group is for the front to decide. */
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
-    const int index = device_index(worker.name);
-    take_arena();
-    struct channel_message ready = {.type = CHANNEL_READY};
-    struct failure failure = {0};
-    if (!worker.backend->open(index, worker.arena, worker.arena_bytes, &ready.u.ready.info,
-                              &failure))
-        refuse(failure.message);
-    ready.u.ready.pid = (uint32_t)getpid();
-    say(&ready);
     serve();
 }

@@ -1,0 +1,94 @@
+#include "gpu/piece.h"
+
+enum {
+    PIECE_US = 10000,
+    PIECE_GROWTH = 16,  /* a first, cold measurement may be far off */
+    PIECE_PASSES = 512, /* bounds the launches that wait in a device's queue */
+    FIRST_PASSES = 64,
+    FIRST_POINTS_HOST = 1 << 20,  /* a few ms on one core */
+    FIRST_POINTS_DEVICE = 1 << 25 /* a device wants whole passes: well under 10 ms on any GPU */
+};
+
+bool pieces_possible(const struct plan *plan, const void *in, const void *out, const void *scratch)
+{
+    if (scratch == out)
+        return false;
+    if (in == out)
+        return scratch;
+    return plan->passes == 1 || scratch;
+}
+
+/* The last pass, passes − 1, writes `even` where the number of passes is odd. Where there is a
+ * choice it must write `out`; where there is none (the first pass may not write what it reads), the
+ * result lies in the other buffer.
+ *
+ *   in, out, scratch          even     odd      result in
+ *   in ≠ out, one pass        out      –        out
+ *   in ≠ out, scratch = in    out      in       out where passes are odd, else in
+ *   all different             so that the result is in out
+ *   in = out                  scratch  out      scratch where passes are odd, else out */
+void pieces_begin(struct pieces *pieces, const struct plan *plan, bool splits_passes,
+                  const void *in, void *out, void *scratch)
+{
+    const bool ends_even = plan->passes % 2 == 1;
+    *pieces = (struct pieces){.plan = plan,
+                              .in = in,
+                              .even = out,
+                              .odd = scratch,
+                              .total = plan->passes * plan->lines,
+                              .whole_passes = !splits_passes};
+    if (in == out || (plan->passes > 1 && scratch != in && !ends_even)) {
+        pieces->even = scratch;
+        pieces->odd = out;
+    }
+    if (plan->passes == 1)
+        pieces->odd = NULL;
+    const uint64_t points = plan->points * plan->batch;
+    const uint64_t row = points / plan->lines;
+    const uint64_t first = splits_passes ? FIRST_POINTS_HOST : FIRST_POINTS_DEVICE;
+    pieces->next_size = first / row;
+    if (pieces->next_size / plan->lines > FIRST_PASSES)
+        pieces->next_size = FIRST_PASSES * plan->lines;
+}
+
+void *pieces_result(const struct pieces *pieces)
+{
+    return pieces->plan->passes % 2 == 1 ? pieces->even : pieces->odd;
+}
+
+bool pieces_next(struct pieces *pieces, struct launch *launch)
+{
+    if (pieces->size || pieces->done == pieces->total)
+        return false;
+    const uint64_t lines = pieces->plan->lines;
+    uint64_t size = pieces->next_size;
+    if (size / lines > PIECE_PASSES)
+        size = PIECE_PASSES * lines;
+    if (pieces->whole_passes)
+        size -= size % lines;
+    if (size == 0)
+        size = pieces->whole_passes ? lines : 1;
+    if (size > pieces->total - pieces->done)
+        size = pieces->total - pieces->done;
+    pieces->size = size;
+    *launch = (struct launch){.plan = pieces->plan,
+                              .in = pieces->in,
+                              .even = pieces->even,
+                              .odd = pieces->odd,
+                              .from = pieces->done,
+                              .to = pieces->done + size};
+    return true;
+}
+
+void pieces_completed(struct pieces *pieces, uint64_t device_us)
+{
+    const double lines_per_us = (double)pieces->size / (double)(device_us ? device_us : 1);
+    double next = lines_per_us * PIECE_US;
+    const double most = (double)pieces->size * PIECE_GROWTH;
+    if (next > most)
+        next = most;
+    pieces->next_size = next > 0x1p62 ? UINT64_C(1) << 62 : (uint64_t)next;
+    pieces->done += pieces->size;
+    pieces->size = 0;
+    pieces->device_us += device_us;
+}
