@@ -19,7 +19,7 @@ SYMBOL = {2: 4, 4: 16 / 3, 6: 272 / 45, 8: 2048 / 315}
 
 def dt_max(accuracy, spacing, diffusivity=1.0, axes=1):
     spacing = np.broadcast_to(spacing, axes)
-    return 2 / np.sum(np.broadcast_to(diffusivity, axes) * SYMBOL[accuracy] / spacing**2)
+    return float(2 / np.sum(np.broadcast_to(diffusivity, axes) * SYMBOL[accuracy] / spacing**2))
 
 
 def add_second(rate, u, axis, accuracy, factor):

@@ -19,11 +19,11 @@ def cosine(axis, in_float32):
     """cos(2π(i−1)/(n−1)) along `axis` of a 64³ field, and its exact derivative on the unit interval."""
     i = np.arange(N) - 1
     exact = 2 * np.pi * i / (N - 1)
+    angle = exact
     if in_float32:  # each operation rounded, as the post computes it
-        line = np.cos(np.float32(2 * np.pi) * i.astype("f4") / np.float32(N - 1))
-    else:
-        line = np.cos(exact).astype("f4")
-    assert line.dtype == np.float32
+        angle = np.float32(2 * np.pi) * i.astype("f4") / np.float32(N - 1)
+        assert angle.dtype == np.float32
+    line = np.cos(angle.astype("f8")).astype("f4")
     shape = [1, 1, 1]
     shape["zyx".index(axis)] = N
     field = np.ascontiguousarray(np.broadcast_to(line.reshape(shape), (N, N, N)))
