@@ -1,0 +1,12 @@
+/* From an address to a connected socket. */
+#ifndef CLIENT_CONNECT_H
+#define CLIENT_CONNECT_H
+
+#include "client/fdclient.h"
+
+/* Connect to "unix:PATH", a bare path with a slash in it, or where address is NULL the default of
+ * fdclient_open(). Returns a non-blocking descriptor that the caller owns; −1 with the error set.
+ */
+int connect_open(const char *address, struct fdclient_error *error);
+
+#endif

@@ -1,0 +1,19 @@
+/* Filling a struct fdclient_error. */
+#ifndef CLIENT_ERROR_H
+#define CLIENT_ERROR_H
+
+#include "client/fdclient.h"
+#include "protocol/status.h"
+
+/* Describe an error; error may be NULL. Always false, so that a check can end with it. */
+__attribute__((format(printf, 4, 5))) bool error_set(struct fdclient_error *error, const char *code,
+                                                     const char *parameter, const char *format,
+                                                     ...);
+
+/* The same from what the server or the protocol's code said. */
+bool error_from_failure(struct fdclient_error *error, const struct failure *failure);
+
+/* The server is away, or what it says cannot be followed. */
+#define ERROR_CONNECTION "CONNECTION"
+
+#endif

@@ -1,0 +1,728 @@
+/* submit → outgoing → socket … socket → splitter → reply → ticket complete → next.
+ *
+ * What can go wrong: the connection ends at any byte (every ticket then ends with that error); a
+ * reply comes before its request is wholly sent (the ticket is complete when both are, since the
+ * array is borrowed until then); a reply's payload does not fit its place (it is read and dropped,
+ * so that the replies behind it still arrive). */
+#include "client/fdclient.h"
+
+#include "client/connect.h"
+#include "client/error.h"
+#include "client/json_write.h"
+#include "client/outgoing.h"
+#include "protocol/array.h"
+#include "protocol/object.h"
+#include "protocol/reply.h"
+#include "protocol/splitter.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define READ_BYTES ((size_t)64 << 10)
+/* Read in one fdclient_process(), so that it returns to a caller's loop while a server keeps
+ * sending. */
+#define PROCESS_BYTES ((size_t)16 << 20)
+
+enum answer { ANSWER_ARRAY, ANSWER_FIELD, ANSWER_NOTHING, ANSWER_JSON };
+
+struct ticket {
+    struct ticket *next;
+    uint64_t id; /* its msgid */
+    enum answer answer;
+    struct fdclient_result *result; /* borrowed; NULL where the answer holds nothing */
+    struct outgoing out;
+    bool replied, failed;
+    bool has_type; /* the header of the reply's array was read, and memory found for it: */
+    struct array_type type;
+    uint64_t received_bytes; /* of its payload */
+    struct fdclient_error error;
+};
+
+struct tickets {
+    struct ticket *first, **end;
+};
+
+struct fdclient {
+    int socket;
+    uint64_t last_id;
+    struct tickets pending; /* in the order of submission */
+    struct tickets done;    /* in the order of completion */
+    struct splitter splitter;
+    struct ticket *receiving; /* whose payload is due; NULL: drop it */
+    size_t from, to;          /* bytes in the buffer that are not used yet */
+    bool broken;
+    struct fdclient_error cause; /* of the break */
+    fdclient_progress *progress;
+    void *progress_context;
+    uint8_t buffer[READ_BYTES];
+};
+
+static void tickets_init(struct tickets *tickets)
+{
+    tickets->first = NULL;
+    tickets->end = &tickets->first;
+}
+
+static void tickets_add(struct tickets *tickets, struct ticket *ticket)
+{
+    ticket->next = NULL;
+    *tickets->end = ticket;
+    tickets->end = &ticket->next;
+}
+
+static struct ticket *tickets_find(const struct tickets *tickets, uint64_t id)
+{
+    struct ticket *ticket = tickets->first;
+    while (ticket && ticket->id != id)
+        ticket = ticket->next;
+    return ticket;
+}
+
+static void tickets_remove(struct tickets *tickets, struct ticket *ticket)
+{
+    struct ticket **link = &tickets->first;
+    while (*link != ticket)
+        link = &(*link)->next;
+    *link = ticket->next;
+    if (tickets->end == &ticket->next)
+        tickets->end = link;
+}
+
+static void ticket_free(struct ticket *ticket)
+{
+    outgoing_free(&ticket->out);
+    free(ticket);
+}
+
+/* The first error stays: it is the cause. What was allocated for the result is given up. */
+static void ticket_fail(struct ticket *ticket, const struct fdclient_error *error)
+{
+    if (ticket->failed)
+        return;
+    ticket->failed = true;
+    ticket->error = *error;
+    if (ticket->result && ticket->result->allocated) {
+        free(ticket->result->data);
+        ticket->result->data = NULL;
+        ticket->result->allocated = false;
+    }
+}
+
+static void complete_if_done(struct fdclient *client, struct ticket *ticket)
+{
+    if (!ticket->replied || !outgoing_done(&ticket->out))
+        return;
+    tickets_remove(&client->pending, ticket);
+    tickets_add(&client->done, ticket);
+}
+
+/* Nothing more will come: every ticket that has no reply ends with the cause. */
+static void connection_break(struct fdclient *client, const char *reason)
+{
+    if (client->broken)
+        return;
+    client->broken = true;
+    client->receiving = NULL;
+    error_set(&client->cause, ERROR_CONNECTION, "", "%s", reason);
+    for (struct ticket *ticket; (ticket = client->pending.first);) {
+        if (!ticket->replied)
+            ticket_fail(ticket, &client->cause);
+        tickets_remove(&client->pending, ticket);
+        tickets_add(&client->done, ticket);
+    }
+}
+
+/* --- receiving ------------------------------------------------------------------------------- */
+
+static void bad_reply(struct ticket *ticket, const char *reason)
+{
+    struct fdclient_error error;
+    error_set(&error, ERROR_CONNECTION, "", "the server's reply makes no sense: %s", reason);
+    ticket_fail(ticket, &error);
+}
+
+/* The ticket of the response [1, msgid, … whose first bytes are these; NULL where there is none. */
+static struct ticket *ticket_of(struct fdclient *client, const uint8_t *bytes, size_t length)
+{
+    if (length < 3 || bytes[0] != 0x94 || bytes[1] != 1)
+        return NULL;
+    const uint8_t first = bytes[2];
+    if (first <= 0x7f)
+        return tickets_find(&client->pending, first);
+    if (first < 0xcc || first > 0xcf)
+        return NULL;
+    const size_t integer_bytes = (size_t)1 << (first - 0xcc);
+    uint64_t id = 0;
+    for (size_t i = 0; i < integer_bytes && 3 + i < length; i++)
+        id = id << 8 | bytes[3 + i];
+    return tickets_find(&client->pending, id);
+}
+
+/* Find memory for an array of that type. */
+static void result_prepare(struct ticket *ticket, const struct array_type *type)
+{
+    struct fdclient_result *result = ticket->result;
+    struct fdclient_error error;
+    if (ticket->failed)
+        return;
+    if (result->data && type->bytes > result->capacity) {
+        error_set(&error, "TOO_LARGE", "result",
+                  "the result has %" PRIu64 " bytes, and there is room for %zu", type->bytes,
+                  result->capacity);
+        error.has_limit = true;
+        error.need = (double)type->bytes;
+        error.limit = (double)result->capacity;
+        ticket_fail(ticket, &error);
+        return;
+    }
+    if (!result->data) {
+        result->data = malloc(type->bytes);
+        result->allocated = result->data != NULL;
+    }
+    if (!result->data) {
+        error_set(&error, "OUT_OF_MEMORY", "result", "no memory for a result of %" PRIu64 " bytes",
+                  type->bytes);
+        ticket_fail(ticket, &error);
+        return;
+    }
+    ticket->type = *type;
+    ticket->has_type = true;
+}
+
+static void result_describe(struct fdclient_result *result, const struct array_type *type)
+{
+    result->dtype = type->dtype == DTYPE_F64 ? FDCLIENT_F64 : FDCLIENT_F32;
+    result->dimensions = type->dimensions;
+    memcpy(result->shape, type->shape, sizeof result->shape);
+    result->bytes = type->bytes;
+}
+
+/* The type of the array whose data comes next, from the pairs of its map that have come. */
+static bool payload_type(const struct splitter_payload *payload, struct array_type *type,
+                         struct failure *failure)
+{
+    uint8_t *map = malloc(5 + payload->map_bytes);
+    if (!map)
+        return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "no memory for the reply's header");
+    map[0] = 0xdf; /* map32 */
+    for (int i = 0; i < 4; i++)
+        map[1 + i] = (uint8_t)(payload->map_pairs >> 8 * (3 - i));
+    memcpy(map + 5, payload->map, payload->map_bytes);
+    msgpack_unpacked unpacked;
+    msgpack_unpacked_init(&unpacked);
+    size_t offset = 0;
+    bool read = msgpack_unpack_next(&unpacked, (const char *)map, 5 + payload->map_bytes,
+                                    &offset) == MSGPACK_UNPACK_SUCCESS;
+    if (read)
+        read = array_type_read(&unpacked.data, "out", type, failure);
+    else
+        failure_set(failure, STATUS_PROTOCOL, "out", "unreadable bytes before its data");
+    msgpack_unpacked_destroy(&unpacked);
+    free(map);
+    return read;
+}
+
+/* Payload comes next: decide where it goes. */
+static void payload_begin(struct fdclient *client)
+{
+    const struct splitter_payload *payload = &client->splitter.payload;
+    struct ticket *ticket =
+        ticket_of(client, client->splitter.control, client->splitter.control_bytes);
+    client->receiving = NULL;
+    if (!ticket || ticket->replied || ticket->answer != ANSWER_ARRAY || ticket->failed)
+        return;
+    if (!ticket->has_type) {
+        struct array_type type;
+        struct failure failure = {0};
+        if (!payload_type(payload, &type, &failure))
+            bad_reply(ticket, failure.message);
+        else
+            result_prepare(ticket, &type);
+    }
+    if (ticket->failed)
+        return;
+    if (payload->bytes > ticket->type.bytes - ticket->received_bytes)
+        bad_reply(ticket, "more data than its shape says");
+    else
+        client->receiving = ticket;
+}
+
+/* The type and shape beside a field's id, where the server gives them. */
+static void field_describe(struct fdclient_result *result, const msgpack_object *out)
+{
+    const msgpack_object *dtype = reply_find(out, "type"), *shape = reply_find(out, "shape");
+    if (!dtype || !shape || shape->type != MSGPACK_OBJECT_ARRAY ||
+        shape->via.array.size > FDCLIENT_DIMENSIONS)
+        return;
+    struct array_type type = {.dtype = object_is(dtype, "<f8") ? DTYPE_F64 : DTYPE_F32,
+                              .dimensions = shape->via.array.size};
+    type.bytes = type.dtype == DTYPE_F64 ? 8 : 4;
+    for (uint32_t i = 0; i < type.dimensions; i++)
+        if (!object_unsigned(&shape->via.array.ptr[i], &type.shape[i]) ||
+            __builtin_mul_overflow(type.bytes, type.shape[i], &type.bytes))
+            return;
+    result_describe(result, &type);
+}
+
+static void array_take(struct ticket *ticket, const msgpack_object *out)
+{
+    struct array array;
+    struct failure failure = {0};
+    if (!out || !array_read(out, "out", &array, &failure)) {
+        bad_reply(ticket, out ? failure.message : "it has no \"out\"");
+        return;
+    }
+    struct fdclient_result *result = ticket->result;
+    if (array.kind == ARRAY_FIELD) {
+        result->field = array.field;
+        field_describe(result, out);
+        return;
+    }
+    if (array.payload_count > 0) {
+        if (!ticket->has_type || ticket->received_bytes != ticket->type.bytes ||
+            memcmp(&ticket->type, &array.type, sizeof array.type) != 0) {
+            bad_reply(ticket, "less data than its shape says");
+            return;
+        }
+    } else {
+        if (ticket->has_type) {
+            bad_reply(ticket, "data beside its array");
+            return;
+        }
+        result_prepare(ticket, &array.type);
+        if (ticket->failed)
+            return;
+        memcpy(result->data, array.small, array.type.bytes);
+    }
+    result_describe(result, &array.type);
+}
+
+static void json_take(struct ticket *ticket, const msgpack_object *object)
+{
+    size_t length;
+    FILE *text = open_memstream(&ticket->result->json, &length);
+    if (text)
+        json_write(text, object, 0);
+    if (text && fclose(text) == 0)
+        return;
+    struct fdclient_error error;
+    error_set(&error, "OUT_OF_MEMORY", "result", "no memory for the answer's text");
+    ticket_fail(ticket, &error);
+}
+
+static void reply_take(struct ticket *ticket, const msgpack_object *error,
+                       const msgpack_object *result)
+{
+    if (error->type != MSGPACK_OBJECT_NIL) {
+        struct failure failure;
+        struct fdclient_error read;
+        reply_read_failure(error, &failure);
+        error_from_failure(&read, &failure);
+        ticket_fail(ticket, &read);
+        return;
+    }
+    if (ticket->failed)
+        return;
+    switch (ticket->answer) {
+    case ANSWER_ARRAY:
+        array_take(ticket, reply_find(result, "out"));
+        return;
+    case ANSWER_FIELD: {
+        const msgpack_object *field = reply_find(result, "field");
+        if (!field || !object_unsigned(field, &ticket->result->field))
+            bad_reply(ticket, "it has no \"field\"");
+        return;
+    }
+    case ANSWER_JSON:
+        json_take(ticket, result);
+        return;
+    case ANSWER_NOTHING:
+        return;
+    }
+}
+
+static void notification_take(struct fdclient *client, const msgpack_object_array *message)
+{
+    if (!object_is(&message->ptr[1], "progress") || !client->progress ||
+        message->ptr[2].type != MSGPACK_OBJECT_ARRAY || message->ptr[2].via.array.size != 1)
+        return;
+    const msgpack_object *map = message->ptr[2].via.array.ptr;
+    const msgpack_object *id = reply_find(map, "msgid"), *done = reply_find(map, "done"),
+                         *total = reply_find(map, "total");
+    uint64_t values[3];
+    if (id && done && total && object_unsigned(id, &values[0]) &&
+        object_unsigned(done, &values[1]) && object_unsigned(total, &values[2]) &&
+        tickets_find(&client->pending, values[0]))
+        client->progress(client->progress_context, values[0], values[1], values[2]);
+}
+
+/* One whole message has come. */
+static void message_take(struct fdclient *client)
+{
+    msgpack_unpacked unpacked;
+    msgpack_unpacked_init(&unpacked);
+    size_t offset = 0;
+    if (msgpack_unpack_next(&unpacked, (const char *)client->splitter.control,
+                            client->splitter.control_bytes, &offset) != MSGPACK_UNPACK_SUCCESS) {
+        connection_break(client, "the server's reply could not be unpacked");
+        msgpack_unpacked_destroy(&unpacked);
+        return;
+    }
+    const msgpack_object_array *message = &unpacked.data.via.array; /* the splitter saw to that */
+    uint64_t type = UINT64_MAX, id;
+    if (message->size > 0)
+        object_unsigned(&message->ptr[0], &type);
+    if (type == 2 && message->size == 3) {
+        notification_take(client, message);
+    } else if (type == 1 && message->size == 4 && object_unsigned(&message->ptr[1], &id)) {
+        struct ticket *ticket = tickets_find(&client->pending, id);
+        if (ticket && !ticket->replied) {
+            reply_take(ticket, &message->ptr[2], &message->ptr[3]);
+            ticket->replied = true;
+            complete_if_done(client, ticket);
+        }
+    } else {
+        connection_break(client, "the server sent what is neither a reply nor a notification");
+    }
+    client->receiving = NULL;
+    msgpack_unpacked_destroy(&unpacked);
+}
+
+static enum splitter_event payload_count(struct fdclient *client, size_t bytes)
+{
+    if (client->receiving)
+        client->receiving->received_bytes += bytes;
+    return splitter_payload_done(&client->splitter, bytes);
+}
+
+static uint8_t *payload_place(const struct fdclient *client)
+{
+    return client->receiving
+               ? (uint8_t *)client->receiving->result->data + client->receiving->received_bytes
+               : NULL;
+}
+
+static void event_take(struct fdclient *client, enum splitter_event event)
+{
+    if (event == SPLITTER_PAYLOAD) {
+        payload_begin(client);
+        if (splitter_payload_due(&client->splitter) == 0)
+            event = payload_count(client, 0);
+    }
+    if (event == SPLITTER_MESSAGE) {
+        message_take(client);
+        splitter_next(&client->splitter);
+    } else if (event == SPLITTER_ERROR) {
+        char reason[160];
+        snprintf(reason, sizeof reason, "the server's bytes cannot be followed: %s",
+                 client->splitter.error);
+        connection_break(client, reason);
+    }
+}
+
+/* Use what is in the buffer. */
+static void buffer_use(struct fdclient *client)
+{
+    while (client->from < client->to && !client->broken) {
+        const uint64_t due = splitter_payload_due(&client->splitter);
+        size_t used = client->to - client->from;
+        enum splitter_event event;
+        if (due > 0) {
+            uint8_t *place = payload_place(client);
+            if (used > due)
+                used = (size_t)due;
+            if (place)
+                memcpy(place, client->buffer + client->from, used);
+            event = payload_count(client, used);
+        } else {
+            event = splitter_feed(&client->splitter, client->buffer + client->from, used, &used);
+        }
+        client->from += used;
+        event_take(client, event);
+    }
+    client->from = client->to = 0;
+}
+
+/* Read once: payload straight to its place, and what follows it into the buffer. Bytes read; 0: the
+ * end; −1 with errno set. */
+static ssize_t read_once(struct fdclient *client)
+{
+    const uint64_t due = splitter_payload_due(&client->splitter);
+    uint8_t *place = due > 0 ? payload_place(client) : NULL;
+    const size_t direct = !place ? 0 : due < PROCESS_BYTES ? (size_t)due : PROCESS_BYTES;
+    struct iovec parts[2] = {{place, direct}, {client->buffer, sizeof client->buffer}};
+    struct msghdr message = {.msg_iov = direct > 0 ? parts : parts + 1,
+                             .msg_iovlen = direct == 0 || direct < due ? 1 : 2};
+    const ssize_t count = recvmsg(client->socket, &message, MSG_DONTWAIT);
+    if (count <= 0)
+        return count;
+    const size_t payload = (size_t)count < direct ? (size_t)count : direct;
+    client->to = (size_t)count - payload;
+    if (payload > 0)
+        event_take(client, payload_count(client, payload));
+    buffer_use(client);
+    return count;
+}
+
+static bool would_block(void)
+{
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
+
+static void read_some(struct fdclient *client)
+{
+    for (size_t bytes = 0; bytes < PROCESS_BYTES && !client->broken;) {
+        const ssize_t count = read_once(client);
+        if (count > 0) {
+            bytes += (size_t)count;
+        } else if (count == 0) {
+            connection_break(client,
+                             splitter_idle(&client->splitter)
+                                 ? "the server closed the connection"
+                                 : "the server closed the connection in the middle of a reply");
+        } else if (would_block()) {
+            return;
+        } else {
+            connection_break(client, strerror(errno));
+        }
+    }
+}
+
+/* --- sending --------------------------------------------------------------------------------- */
+
+static struct ticket *unsent(const struct fdclient *client)
+{
+    struct ticket *ticket = client->pending.first;
+    while (ticket && outgoing_done(&ticket->out))
+        ticket = ticket->next;
+    return ticket;
+}
+
+/* Send what the socket takes. False: it takes nothing any more (errno says why). */
+static bool write_some(struct fdclient *client)
+{
+    size_t bytes = 0;
+    for (struct ticket *ticket = unsent(client), *next; ticket; ticket = next) {
+        next = ticket->next;
+        while (!outgoing_done(&ticket->out)) {
+            if (bytes >= PROCESS_BYTES)
+                return true;
+            const ssize_t sent = outgoing_send(&ticket->out, client->socket);
+            if (sent < 0)
+                return would_block();
+            bytes += (size_t)sent;
+        }
+        complete_if_done(client, ticket);
+    }
+    return true;
+}
+
+/* --- what the header promises ---------------------------------------------------------------- */
+
+struct fdclient *fdclient_open(const char *address, struct fdclient_error *error)
+{
+    struct fdclient *client = calloc(1, sizeof *client);
+    if (!client || !splitter_init(&client->splitter)) {
+        free(client);
+        error_set(error, "OUT_OF_MEMORY", "", "no memory for a connection");
+        return NULL;
+    }
+    tickets_init(&client->pending);
+    tickets_init(&client->done);
+    client->socket = connect_open(address, error);
+    if (client->socket < 0) {
+        fdclient_close(client);
+        return NULL;
+    }
+    return client;
+}
+
+void fdclient_close(struct fdclient *client)
+{
+    if (!client)
+        return;
+    connection_break(client, "the connection was closed");
+    for (struct ticket *ticket = client->done.first, *next; ticket; ticket = next) {
+        next = ticket->next;
+        ticket_free(ticket);
+    }
+    if (client->socket >= 0)
+        close(client->socket);
+    splitter_free(&client->splitter);
+    free(client);
+}
+
+static enum answer answer_of(const char *method, const struct fdclient_array *f)
+{
+    if (strcmp(method, "put") == 0)
+        return ANSWER_FIELD;
+    if (strcmp(method, "free") == 0)
+        return ANSWER_NOTHING;
+    return f ? ANSWER_ARRAY : ANSWER_JSON;
+}
+
+/* Forget what an earlier use left in the result, but for the place that the caller gave. */
+static void result_clear(struct fdclient_result *result)
+{
+    void *data = result->capacity > 0 ? result->data : NULL;
+    const size_t capacity = data ? result->capacity : 0;
+    *result = (struct fdclient_result){.data = data, .capacity = capacity};
+}
+
+bool fdclient_submit(struct fdclient *client, const char *method, const struct fdclient_array *f,
+                     const struct fdclient_params *params, struct fdclient_result *result,
+                     uint64_t *ticket_id, struct fdclient_error *error)
+{
+    const enum answer answer = answer_of(method, f);
+    if (client->broken) {
+        if (error)
+            *error = client->cause;
+        return false;
+    }
+    if (answer != ANSWER_NOTHING && !result)
+        return error_set(error, "INVALID_ARGUMENT", "result", "there is no place for the result");
+    struct ticket *ticket = calloc(1, sizeof *ticket);
+    if (!ticket)
+        return error_set(error, "OUT_OF_MEMORY", "", "no memory for the request");
+    ticket->id = client->last_id + 1;
+    ticket->answer = answer;
+    ticket->result = result;
+    if (!outgoing_init(&ticket->out, ticket->id, method, f, params, error)) {
+        free(ticket);
+        return false;
+    }
+    client->last_id = ticket->id;
+    if (result)
+        result_clear(result);
+    *ticket_id = ticket->id;
+    const bool first = unsent(client) == NULL;
+    tickets_add(&client->pending, ticket);
+    if (first)
+        write_some(client); /* a failure here shows again in fdclient_process() */
+    return true;
+}
+
+int fdclient_descriptor(const struct fdclient *client)
+{
+    return client->socket;
+}
+
+short fdclient_events(const struct fdclient *client)
+{
+    return (short)(client->broken ? 0 : unsent(client) ? POLLIN | POLLOUT : POLLIN);
+}
+
+bool fdclient_process(struct fdclient *client, struct fdclient_error *error)
+{
+    if (!client->broken) {
+        const bool writable = write_some(client);
+        const int reason = errno;
+        read_some(client); /* even then: the server may have said why before it hung up */
+        if (!writable)
+            connection_break(client, reason == EPIPE || reason == ECONNRESET
+                                         ? "the server closed the connection"
+                                         : strerror(reason));
+    }
+    if (client->broken && error)
+        *error = client->cause;
+    return !client->broken;
+}
+
+/* Take a ticket out of those that are done. */
+static bool done_take(struct fdclient *client, struct ticket *ticket, struct fdclient_error *error)
+{
+    const bool succeeded = !ticket->failed;
+    if (error)
+        *error = ticket->error;
+    tickets_remove(&client->done, ticket);
+    ticket_free(ticket);
+    return succeeded;
+}
+
+int fdclient_next(struct fdclient *client, uint64_t *ticket, struct fdclient_error *error)
+{
+    struct ticket *first = client->done.first;
+    if (!first)
+        return 0;
+    *ticket = first->id;
+    return done_take(client, first, error) ? 1 : -1;
+}
+
+bool fdclient_wait(struct fdclient *client, uint64_t ticket, struct fdclient_error *error)
+{
+    if (!tickets_find(&client->pending, ticket) && !tickets_find(&client->done, ticket))
+        return error_set(error, "INVALID_ARGUMENT", "ticket", "no such ticket is under way");
+    for (;;) {
+        struct ticket *done = tickets_find(&client->done, ticket);
+        if (done)
+            return done_take(client, done, error);
+        fdclient_process(client, NULL); /* a break completes the ticket, too */
+        if (tickets_find(&client->done, ticket))
+            continue;
+        struct pollfd wait = {client->socket, fdclient_events(client), 0};
+        poll(&wait, 1, -1); /* interrupted: process, and wait again */
+    }
+}
+
+static bool submit_and_wait(struct fdclient *client, const char *method,
+                            const struct fdclient_array *f, const struct fdclient_params *params,
+                            struct fdclient_result *result, struct fdclient_error *error)
+{
+    uint64_t ticket;
+    return fdclient_submit(client, method, f, params, result, &ticket, error) &&
+           fdclient_wait(client, ticket, error);
+}
+
+bool fdclient_run(struct fdclient *client, const char *operator_name,
+                  const struct fdclient_array *f, const struct fdclient_params *params,
+                  struct fdclient_result *result, struct fdclient_error *error)
+{
+    return submit_and_wait(client, operator_name, f, params, result, error);
+}
+
+bool fdclient_put(struct fdclient *client, const struct fdclient_array *f, uint64_t *field,
+                  struct fdclient_error *error)
+{
+    struct fdclient_result result = {0};
+    const bool done = submit_and_wait(client, "put", f, NULL, &result, error);
+    *field = result.field;
+    return done;
+}
+
+bool fdclient_get(struct fdclient *client, uint64_t field, struct fdclient_result *result,
+                  struct fdclient_error *error)
+{
+    const struct fdclient_array f = {.field = field};
+    return submit_and_wait(client, "get", &f, NULL, result, error);
+}
+
+bool fdclient_free(struct fdclient *client, uint64_t field, struct fdclient_error *error)
+{
+    const struct fdclient_array f = {.field = field};
+    return submit_and_wait(client, "free", &f, NULL, NULL, error);
+}
+
+bool fdclient_call(struct fdclient *client, const char *method, char **json,
+                   struct fdclient_error *error)
+{
+    struct fdclient_result result = {0};
+    const bool done = submit_and_wait(client, method, NULL, NULL, &result, error);
+    *json = result.json;
+    return done;
+}
+
+void fdclient_on_progress(struct fdclient *client, fdclient_progress *call, void *context)
+{
+    client->progress = call;
+    client->progress_context = context;
+}
+
+const char *fdclient_version(void)
+{
+    return FDSERVER_VERSION;
+}

@@ -1,0 +1,179 @@
+#include "client/input.h"
+
+#include "client/error.h"
+#include "client/json_read.h"
+#include "client/npy.h"
+#include "client/shape.h"
+#include "protocol/object.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool complain(struct fdclient_error *error, const char *path, const char *reason)
+{
+    return error_set(error, "FILE", "", "%.150s: %.100s", path, reason);
+}
+
+/* Say which file the error is about. */
+static bool about(struct fdclient_error *error, const char *path)
+{
+    const struct fdclient_error inner = *error;
+    return error_set(error, inner.code, inner.parameter, "%.120s: %.130s", path, inner.message);
+}
+
+static bool map_file(struct input *input, const char *path, struct fdclient_error *error)
+{
+    const int descriptor =
+        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang us */
+    struct stat status;
+    if (descriptor < 0)
+        return complain(error, path, strerror(errno));
+    if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
+        close(descriptor);
+        return complain(error, path, "not a regular file");
+    }
+    input->mapping_bytes = (size_t)status.st_size;
+    if (status.st_size == 0) {
+        close(descriptor);
+        return complain(error, path, "the file is empty");
+    }
+    input->mapping = mmap(NULL, input->mapping_bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    const int reason = errno;
+    close(descriptor);
+    if (input->mapping != MAP_FAILED)
+        return true;
+    input->mapping = NULL;
+    return complain(error, path, strerror(reason));
+}
+
+static bool sidecar_understand(const msgpack_object *object, const char *path,
+                               struct fdclient_array *array, bool dtype_given,
+                               struct fdclient_error *error)
+{
+    const msgpack_object *shape = object_find(object, "shape"),
+                         *dtype = object_find(object, "dtype");
+    if (!shape || shape->type != MSGPACK_OBJECT_ARRAY || shape->via.array.size < 1 ||
+        shape->via.array.size > FDCLIENT_DIMENSIONS)
+        return complain(error, path, "\"shape\" must be a list of 1 to 8 whole numbers");
+    array->dimensions = shape->via.array.size;
+    for (uint32_t i = 0; i < array->dimensions; i++)
+        if (!object_unsigned(&shape->via.array.ptr[i], &array->shape[i]))
+            return complain(error, path, "\"shape\" must be a list of 1 to 8 whole numbers");
+    char name[16] = "";
+    if (dtype && dtype->type == MSGPACK_OBJECT_STR)
+        snprintf(name, sizeof name, "%.*s",
+                 (int)(dtype->via.str.size < 15 ? dtype->via.str.size : 15), dtype->via.str.ptr);
+    if (dtype && !dtype_given && !dtype_read(name, &array->dtype))
+        return complain(error, path, "\"dtype\" must be \"float32\" or \"float64\"");
+    return true;
+}
+
+enum { SIDECAR_BYTES = 4096 };
+
+/* PATH.json, where there is one. *found says so. */
+static bool sidecar_read(const char *path, struct fdclient_array *array, bool dtype_given,
+                         bool *found, struct fdclient_error *error)
+{
+    char name[4096], text[SIDECAR_BYTES];
+    *found = false;
+    if (snprintf(name, sizeof name, "%s.json", path) >= (int)sizeof name)
+        return true;
+    FILE *file = fopen(name, "re");
+    if (!file)
+        return errno == ENOENT || complain(error, name, strerror(errno));
+    const size_t length = fread(text, 1, sizeof text, file);
+    fclose(file);
+    if (length == sizeof text)
+        return complain(error, name, "too long to be the description of a field");
+    *found = true;
+    msgpack_zone zone;
+    msgpack_object object;
+    const char *reason;
+    if (!msgpack_zone_init(&zone, MSGPACK_ZONE_CHUNK_SIZE))
+        return complain(error, name, "out of memory");
+    const bool read = json_read(text, length, &zone, &object, &reason)
+                          ? sidecar_understand(&object, name, array, dtype_given, error)
+                          : complain(error, name, reason);
+    msgpack_zone_destroy(&zone);
+    return read;
+}
+
+static bool cube_guess(const char *path, uint64_t bytes, struct fdclient_array *array,
+                       struct fdclient_error *error)
+{
+    const uint64_t points = bytes / dtype_bytes(array->dtype);
+    uint64_t n = 1;
+    while (n < 1 << 20 && n * n * n < points)
+        n++;
+    if (bytes % dtype_bytes(array->dtype) != 0 || n * n * n != points)
+        return error_set(error, "USAGE", "--shape",
+                         "%.100s has %llu bytes, which is no %s cube: give --shape, or %.60s.json",
+                         path, (unsigned long long)bytes, dtype_text(array->dtype), path);
+    array->dimensions = 3;
+    array->shape[0] = array->shape[1] = array->shape[2] = n;
+    return true;
+}
+
+static bool type_find(struct input *input, const char *path, const char *shape, const char *dtype,
+                      size_t *data_begin, struct fdclient_error *error)
+{
+    struct fdclient_array given = {.dtype = FDCLIENT_F32};
+    if (dtype && !dtype_read(dtype, &given.dtype))
+        return error_set(error, "USAGE", "--dtype", "must be float32 or float64; got '%.60s'",
+                         dtype);
+    if (shape && !shape_read(shape, &given))
+        return error_set(error, "USAGE", "--shape",
+                         "must be up to %d whole numbers such as 64,64,64; got '%.60s'",
+                         FDCLIENT_DIMENSIONS, shape);
+    const size_t length = strlen(path);
+    const bool named_npy = length > 4 && strcmp(path + length - 4, ".npy") == 0;
+    input->is_npy = named_npy || npy_is(input->mapping, input->mapping_bytes);
+    *data_begin = 0;
+    if (input->is_npy) {
+        if (!npy_read(input->mapping, input->mapping_bytes, &input->array, data_begin, error))
+            return about(error, path);
+        if (dtype && given.dtype != input->array.dtype)
+            return error_set(error, "USAGE", "--dtype", "%.100s says %s itself", path,
+                             dtype_text(input->array.dtype));
+        if (shape &&
+            (given.dimensions != input->array.dimensions ||
+             memcmp(given.shape, input->array.shape, given.dimensions * sizeof *given.shape)))
+            return error_set(error, "USAGE", "--shape", "%.100s has a shape of its own", path);
+        return true;
+    }
+    bool found = shape != NULL;
+    input->array = given;
+    if (!found && !sidecar_read(path, &input->array, dtype != NULL, &found, error))
+        return false;
+    if (!found && !cube_guess(path, input->mapping_bytes, &input->array, error))
+        return false;
+    input->assumed = !found;
+    return shape_check(&input->array, input->mapping_bytes, error) || about(error, path);
+}
+
+bool input_open(struct input *input, const char *path, const char *shape, const char *dtype,
+                struct fdclient_error *error)
+{
+    size_t data_begin;
+    memset(input, 0, sizeof *input);
+    if (!map_file(input, path, error))
+        return false;
+    if (!type_find(input, path, shape, dtype, &data_begin, error)) {
+        input_close(input);
+        return false;
+    }
+    input->array.data = (const char *)input->mapping + data_begin;
+    return true;
+}
+
+void input_close(struct input *input)
+{
+    if (input->mapping)
+        munmap(input->mapping, input->mapping_bytes);
+    memset(input, 0, sizeof *input);
+}

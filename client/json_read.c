@@ -1,0 +1,259 @@
+#include "client/json_read.h"
+
+#include "client/number.h"
+#include "protocol/limits.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct reader {
+    const char *at, *end;
+    msgpack_zone *zone;
+    const char *error; /* the first that was found */
+};
+
+/* Members of a container while it is read: pairs lie as key, value, key, value. */
+struct members {
+    msgpack_object *objects;
+    size_t count, capacity;
+};
+
+static bool fail(struct reader *r, const char *error)
+{
+    if (!r->error)
+        r->error = error;
+    return false;
+}
+
+static char peek(struct reader *r)
+{
+    while (r->at < r->end && memchr(" \t\r\n", *r->at, 4))
+        r->at++;
+    return r->at < r->end ? *r->at : '\0';
+}
+
+static bool take(struct reader *r, char wanted)
+{
+    if (peek(r) != wanted || r->at == r->end)
+        return false;
+    r->at++;
+    return true;
+}
+
+static void *zone_copy(struct reader *r, const void *from, size_t bytes)
+{
+    void *copy = msgpack_zone_malloc(r->zone, bytes ? bytes : 1);
+    if (!copy)
+        fail(r, "out of memory");
+    else if (bytes > 0)
+        memcpy(copy, from, bytes);
+    return copy;
+}
+
+static bool hex_read(struct reader *r, uint32_t *unit)
+{
+    *unit = 0;
+    for (int i = 0; i < 4; i++, r->at++) {
+        static const char digits[] = "0123456789abcdef0123456789ABCDEF";
+        const char *digit = r->at < r->end && *r->at ? strchr(digits, *r->at) : NULL;
+        if (!digit)
+            return fail(r, "\\u needs four hexadecimal digits");
+        *unit = *unit << 4 | ((uint32_t)(digit - digits) & 15);
+    }
+    return true;
+}
+
+/* The character of \uXXXX, or of a surrogate pair, as UTF-8. */
+static bool unicode_read(struct reader *r, char **to)
+{
+    uint32_t code, low;
+    if (!hex_read(r, &code))
+        return false;
+    if (code >= 0xd800 && code < 0xe000) {
+        if (code >= 0xdc00 || r->end - r->at < 2 || r->at[0] != '\\' || r->at[1] != 'u')
+            return fail(r, "half of a surrogate pair");
+        r->at += 2;
+        if (!hex_read(r, &low))
+            return false;
+        if (low < 0xdc00 || low >= 0xe000)
+            return fail(r, "half of a surrogate pair");
+        code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+    }
+    char *out = *to;
+    if (code < 0x80) {
+        *out++ = (char)code;
+    } else {
+        const int more = code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+        static const uint8_t mark[] = {0, 0xc0, 0xe0, 0xf0};
+        *out++ = (char)(mark[more] | code >> (6 * more));
+        for (int i = more - 1; i >= 0; i--)
+            *out++ = (char)(0x80 | (code >> (6 * i) & 0x3f));
+    }
+    *to = out;
+    return true;
+}
+
+static bool string_read(struct reader *r, msgpack_object *object)
+{
+    const char *begin = ++r->at; /* past the quote */
+    while (r->at < r->end && *r->at != '"')
+        r->at += *r->at == '\\' && r->end - r->at > 1 ? 2 : 1;
+    if (r->at >= r->end)
+        return fail(r, "a string without its end");
+    const char *close = r->at;
+    char *text = msgpack_zone_malloc(r->zone, (size_t)(close - begin) + 1); /* never grows */
+    if (!text)
+        return fail(r, "out of memory");
+    char *to = text;
+    for (r->at = begin; r->at < close;) {
+        const char c = *r->at++;
+        if ((unsigned char)c < 0x20)
+            return fail(r, "a control character in a string");
+        if (c != '\\') {
+            *to++ = c;
+            continue;
+        }
+        static const char letters[] = "\"\\/bfnrt", plain[] = "\"\\/\b\f\n\r\t";
+        const char letter = *r->at++;
+        const char *found = letter ? strchr(letters, letter) : NULL;
+        if (found)
+            *to++ = plain[found - letters];
+        else if (letter != 'u')
+            return fail(r, "an unknown escape in a string");
+        else if (!unicode_read(r, &to))
+            return false;
+    }
+    r->at = close + 1;
+    object->type = MSGPACK_OBJECT_STR;
+    object->via.str.ptr = text;
+    object->via.str.size = (uint32_t)(to - text);
+    return true;
+}
+
+/* Digits and nothing else, in 64 bits? */
+static bool integer_read(const char *from, const char *to, uint64_t *value)
+{
+    *value = 0;
+    for (; from < to; from++) {
+        if (*from < '0' || *from > '9' || __builtin_mul_overflow(*value, 10, value) ||
+            __builtin_add_overflow(*value, (uint64_t)(*from - '0'), value))
+            return false;
+    }
+    return true;
+}
+
+static bool number_or_word_read(struct reader *r, msgpack_object *object)
+{
+    const char *begin = r->at;
+    while (r->at < r->end && *r->at && !memchr(" \t\r\n,]}:", *r->at, 8))
+        r->at++;
+    const size_t length = (size_t)(r->at - begin);
+    static const char *const words[] = {"null", "true", "false"};
+    for (int i = 0; i < 3; i++)
+        if (length == strlen(words[i]) && memcmp(begin, words[i], length) == 0) {
+            object->type = i == 0 ? MSGPACK_OBJECT_NIL : MSGPACK_OBJECT_BOOLEAN;
+            object->via.boolean = i == 1;
+            return true;
+        }
+    const char first = length > 1 && begin[0] == '-' ? begin[1] : length > 0 ? begin[0] : ' ';
+    double value;
+    if (first < '0' || first > '9' || !number_read(begin, length, &value) ||
+        memchr(begin, 'x', length) || memchr(begin, 'X', length))
+        return fail(r, "neither a value nor a number");
+    const bool negative = begin[0] == '-';
+    uint64_t magnitude = 0;
+    const bool integer = integer_read(begin + negative, r->at, &magnitude);
+    if (!integer || (negative && magnitude > INT64_MAX)) {
+        object->type = MSGPACK_OBJECT_FLOAT64;
+        object->via.f64 = value;
+    } else if (negative && magnitude > 0) {
+        object->type = MSGPACK_OBJECT_NEGATIVE_INTEGER;
+        object->via.i64 = -(int64_t)magnitude;
+    } else {
+        object->type = MSGPACK_OBJECT_POSITIVE_INTEGER;
+        object->via.u64 = magnitude;
+    }
+    return true;
+}
+
+static bool value_read(struct reader *r, int depth, msgpack_object *object);
+
+static bool members_read(struct reader *r, int depth, bool is_map, char close,
+                         struct members *members)
+{
+    r->at++; /* past the bracket */
+    if (take(r, close))
+        return true;
+    do {
+        for (int part = is_map ? 0 : 1; part < 2; part++) {
+            if (members->count == members->capacity) {
+                members->capacity = members->capacity ? 2 * members->capacity : 8;
+                msgpack_object *more = realloc(members->objects, members->capacity * sizeof *more);
+                if (!more)
+                    return fail(r, "out of memory");
+                members->objects = more;
+            }
+            if (part == 0 && peek(r) != '"')
+                return fail(r, "a key must be a string");
+            if (!value_read(r, depth + 1, &members->objects[members->count]))
+                return false;
+            members->count++;
+            if (part == 0 && !take(r, ':'))
+                return fail(r, "a key without a colon");
+        }
+    } while (take(r, ','));
+    return take(r, close) || fail(r, "a list or map without its end");
+}
+
+static bool container_read(struct reader *r, int depth, msgpack_object *object)
+{
+    const bool is_map = *r->at == '{';
+    if (depth >= LIMIT_DEPTH)
+        return fail(r, "too many containers inside each other");
+    struct members members = {0};
+    bool read = members_read(r, depth, is_map, is_map ? '}' : ']', &members);
+    void *copy =
+        read ? zone_copy(r, members.objects, members.count * sizeof *members.objects) : NULL;
+    read = copy != NULL;
+    if (is_map) {
+        /* msgpack_object_kv is a key and a value, so the members lie as it wants them. */
+        _Static_assert(sizeof(msgpack_object_kv) == 2 * sizeof(msgpack_object), "no padding");
+        object->type = MSGPACK_OBJECT_MAP;
+        object->via.map.ptr = copy;
+        object->via.map.size = (uint32_t)(members.count / 2);
+    } else {
+        object->type = MSGPACK_OBJECT_ARRAY;
+        object->via.array.ptr = copy;
+        object->via.array.size = (uint32_t)members.count;
+    }
+    free(members.objects);
+    return read;
+}
+
+static bool value_read(struct reader *r, int depth, msgpack_object *object)
+{
+    switch (peek(r)) {
+    case '\0':
+        return fail(r, "a value is missing");
+    case '{':
+    case '[':
+        return container_read(r, depth, object);
+    case '"':
+        return string_read(r, object);
+    default:
+        return number_or_word_read(r, object);
+    }
+}
+
+bool json_read(const char *text, size_t length, msgpack_zone *zone, msgpack_object *object,
+               const char **error)
+{
+    struct reader r = {text, text + length, zone, NULL};
+    if (length > UINT32_MAX)
+        fail(&r, "too long");
+    else if (value_read(&r, 0, object) && (peek(&r) != '\0' || r.at < r.end))
+        fail(&r, "text after the value");
+    *error = r.error;
+    return !r.error;
+}

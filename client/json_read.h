@@ -1,0 +1,16 @@
+/* JSON text → MessagePack objects: sidecar files, parameters given as JSON, answers to be printed.
+ */
+#ifndef CLIENT_JSON_READ_H
+#define CLIENT_JSON_READ_H
+
+#include <msgpack.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Read one JSON value, and nothing after it but white space (RFC 8259). The object and its strings
+ * live in the zone. Integers that fit 64 bits stay integers; every other number is a double. At
+ * most LIMIT_DEPTH containers inside each other. False: *error is a static phrase that says why. */
+bool json_read(const char *text, size_t length, msgpack_zone *zone, msgpack_object *object,
+               const char **error);
+
+#endif

@@ -1,0 +1,59 @@
+#include "client/number.h"
+
+#include <ctype.h>
+#include <locale.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static locale_t plain;
+
+static void plain_make(void)
+{
+    plain = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* kept for the life of the process */
+}
+
+static locale_t plain_locale(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, plain_make);
+    return plain;
+}
+
+static double read_plain(const char *text, char **end)
+{
+    const locale_t locale = plain_locale();
+    return locale ? strtod_l(text, end, locale) : strtod(text, end);
+}
+
+bool number_read(const char *text, size_t length, double *value)
+{
+    char copy[64];
+    if (length == 0 || length >= sizeof copy || isspace((unsigned char)text[0]))
+        return false;
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    char *end;
+    *value = read_plain(copy, &end);
+    return end == copy + length;
+}
+
+void number_print(FILE *out, double value)
+{
+    if (!isfinite(value)) {
+        fputs("null", out);
+        return;
+    }
+    const locale_t locale = plain_locale();
+    const locale_t old = locale ? uselocale(locale) : (locale_t)0;
+    char text[40];
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    if (locale)
+        uselocale(old);
+    fputs(text, out);
+}

@@ -1,0 +1,16 @@
+/* Numbers as text, the same in every locale: the host application may have set a decimal comma. */
+#ifndef CLIENT_NUMBER_H
+#define CLIENT_NUMBER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+/* Is the text (length bytes, not terminated) a number and nothing else? "nan" and "inf" are: the
+ * server says what it takes. */
+bool number_read(const char *text, size_t length, double *value);
+
+/* The fewest digits, 17 at most, that read back as the same double; NaN and infinity as null. */
+void number_print(FILE *out, double value);
+
+#endif

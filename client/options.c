@@ -1,0 +1,304 @@
+#include "client/options.h"
+
+#include "client/error.h"
+#include "client/number.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum kind { KIND_TEXT, KIND_MAYBE, KIND_FLAG, KIND_INT, KIND_UINT32, KIND_UINT64, KIND_REAL };
+
+#define ON(command) (1u << (command))
+#define SUBMIT ON(COMMAND_SUBMIT)
+#define ANY (ON(COMMAND_COUNT) - 1)
+#define AT(field) offsetof(struct options, field)
+
+struct option {
+    const char *name, *letter; /* --name, and -letter where it has one */
+    const char *argument;      /* what it takes; NULL: a flag */
+    enum kind kind;
+    size_t offset;
+    unsigned commands; /* that take it */
+    const char *text;
+};
+
+static const struct option table[] = {
+    {"op", NULL, "NAME", KIND_TEXT, AT(op), SUBMIT,
+     "Operator: derivative (default), laplacian or diffusion."},
+    {"axis", NULL, "AXIS", KIND_TEXT, AT(params.axis), SUBMIT,
+     "derivative: x (default; the fastest axis), y, z or a NumPy axis number."},
+    {"order", NULL, "N", KIND_INT, AT(params.order), SUBMIT, "derivative: 1 (default) or 2."},
+    {"accuracy", NULL, "N", KIND_INT, AT(params.accuracy), SUBMIT,
+     "Order of accuracy: 2, 4, 6 or 8 (default)."},
+    {"spacing", NULL, "H", KIND_TEXT, AT(params.spacing), SUBMIT,
+     "Distance of the points (default 1): 0.1, or x=0.1,y=0.2, or 0.3,0.2,0.1 as --shape."},
+    {"boundary", NULL, "WHAT", KIND_TEXT, AT(params.boundary), SUBMIT,
+     "periodic (default), one-sided, value:V, derivative:0, halo:FACTOR; per side: "
+     "x=periodic,y-=value:0,y+=derivative:0, * for the rest; or JSON."},
+    {"endpoint", NULL, "WHICH", KIND_MAYBE, AT(params.endpoint), SUBMIT,
+     "Periodic axes hold their last point as a repeat of the first; --endpoint=x=true,y=false per "
+     "axis."},
+    {"batch", NULL, "N", KIND_UINT32, AT(params.batch), SUBMIT,
+     "The first N axes count fields, and are no space."},
+    {"steps", NULL, "N", KIND_UINT64, AT(params.steps), SUBMIT,
+     "diffusion: time steps (default 1)."},
+    {"dt", NULL, "DT", KIND_REAL, AT(params.dt), SUBMIT, "diffusion: the time step; or --cfl."},
+    {"cfl", NULL, "C", KIND_REAL, AT(params.cfl), SUBMIT,
+     "diffusion: the time step over the largest stable one."},
+    {"diffusivity", NULL, "K", KIND_TEXT, AT(params.diffusivity), SUBMIT,
+     "diffusion: 1 (default), or per axis as --spacing."},
+    {"allow-unstable", NULL, NULL, KIND_FLAG, AT(params.allow_unstable), SUBMIT,
+     "diffusion: take a time step over the limit."},
+    {"field", NULL, "ID", KIND_UINT64, AT(field), SUBMIT,
+     "Use a resident field instead of a file."},
+    {"keep", NULL, NULL, KIND_FLAG, AT(keep), SUBMIT,
+     "Leave the result resident, and print its id instead of fetching it."},
+    {"shape", NULL, "N,N,N", KIND_TEXT, AT(shape), SUBMIT | ON(COMMAND_PUT),
+     "Shape of a file without one, slowest axis first, as in NumPy; 64x64x64 does as well."},
+    {"dtype", NULL, "TYPE", KIND_TEXT, AT(dtype), SUBMIT | ON(COMMAND_PUT),
+     "Of a file without one: float32 (default) or float64."},
+    {"output", "o", "FILE", KIND_TEXT, AT(output), SUBMIT | ON(COMMAND_GET),
+     "Where the result goes; .npy makes it NumPy's format, - is standard output. Default: "
+     "field.derivative.bin for field.bin and derivative."},
+    {"retry", NULL, "N", KIND_UINT64, AT(retry), ANY,
+     "Try again up to N times where the server is away or says that it may work later."},
+    {"connect", NULL, "unix:PATH", KIND_TEXT, AT(connect), ANY,
+     "The server's socket. Default: $FDSERVER_SOCKET, else /run/fdserver/fdserver.sock, else "
+     "$XDG_RUNTIME_DIR/fdserver.sock."},
+    {"json", NULL, NULL, KIND_FLAG, AT(json), ANY, "Say the result as one line of JSON."},
+    {"quiet", "q", NULL, KIND_FLAG, AT(quiet), ANY,
+     "Say nothing but errors and what was asked for."},
+    {"help", "h", NULL, KIND_FLAG, AT(help), ANY, "Print this and exit."},
+    {"version", NULL, NULL, KIND_FLAG, AT(version), ANY, "Print the version and exit."},
+};
+
+enum { ROWS = sizeof table / sizeof *table };
+
+#define COMMAND_ROW(enumerator, name, arguments, text) {name, arguments, text},
+static const struct {
+    const char *name, *arguments, *text;
+} commands[] = {COMMAND_TABLE(COMMAND_ROW)};
+#undef COMMAND_ROW
+
+const char *options_name(size_t row, const char **argument)
+{
+    if (row >= ROWS)
+        return NULL;
+    *argument = table[row].argument ? table[row].argument : "";
+    return table[row].name;
+}
+
+static bool whole_number(const char *text, uint64_t *value)
+{
+    char *end;
+    errno = 0;
+    *value = strtoull(text, &end, 10);
+    return *text >= '0' && *text <= '9' && !*end && !errno;
+}
+
+bool options_id(const char *text, uint64_t *id)
+{
+    return whole_number(text, id);
+}
+
+static bool wrong(struct fdclient_error *error, const char *name, const char *why,
+                  const char *value)
+{
+    char option[48];
+    snprintf(option, sizeof option, "--%.40s", name);
+    return error_set(error, "USAGE", option, "%s; got '%.60s'", why, value);
+}
+
+static bool value_set(struct options *options, const struct option *row, const char *value,
+                      struct fdclient_error *error)
+{
+    void *place = (char *)options + row->offset;
+    uint64_t number = 0;
+    switch (row->kind) {
+    case KIND_TEXT:
+    case KIND_MAYBE:
+        if (!*value)
+            return wrong(error, row->name, "must not be empty", value);
+        *(const char **)place = value;
+        return true;
+    case KIND_FLAG:
+        *(bool *)place = true;
+        return true;
+    case KIND_REAL:
+        /* NaN would mean that it is not set. */
+        return (number_read(value, strlen(value), place) && *(double *)place == *(double *)place) ||
+               wrong(error, row->name, "must be a number", value);
+    case KIND_INT:
+    case KIND_UINT32:
+    case KIND_UINT64:
+        break;
+    }
+    if (!whole_number(value, &number) || (row->kind == KIND_INT && number > INT_MAX) ||
+        (row->kind == KIND_UINT32 && number > UINT32_MAX))
+        return wrong(error, row->name, "must be a whole number", value);
+    /* 0 would mean that it is not set; the server refuses these all the same. */
+    if (number == 0 && (place == &options->params.order || place == &options->params.accuracy ||
+                        place == &options->params.steps))
+        return wrong(error, row->name, "must be at least 1", value);
+    if (row->kind == KIND_INT)
+        *(int *)place = (int)number;
+    else if (row->kind == KIND_UINT32)
+        *(uint32_t *)place = (uint32_t)number;
+    else
+        *(uint64_t *)place = number;
+    if (place == &options->field)
+        options->has_field = true;
+    return true;
+}
+
+/* The row of an argument that begins with -; *value is what follows its =, or NULL. */
+static const struct option *row_find(const char *argument, const char **value)
+{
+    *value = NULL;
+    for (const struct option *row = table; row < table + ROWS; row++) {
+        const size_t length = strlen(row->name);
+        if (row->letter && argument[1] == row->letter[0]) {
+            *value = argument[2] ? argument + 2 : NULL;
+            return row;
+        }
+        if (strncmp(argument, "--", 2) != 0 || strncmp(argument + 2, row->name, length) != 0)
+            continue;
+        if (argument[2 + length] == '=')
+            *value = argument + 2 + length + 1;
+        if (*value || !argument[2 + length])
+            return row;
+    }
+    return NULL;
+}
+
+static bool command_find(const char *name, enum command *command)
+{
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        if (strcmp(name, commands[i].name) == 0) {
+            *command = (enum command)i;
+            return true;
+        }
+    return false;
+}
+
+/* What the command needs as a whole. */
+static bool options_check(const struct options *o, unsigned used, struct fdclient_error *error)
+{
+    for (int i = 0; i < ROWS; i++)
+        if (used >> i & 1 && !(table[i].commands & ON(o->command)))
+            return error_set(error, "USAGE", "", "%s takes no --%s", commands[o->command].name,
+                             table[i].name);
+    const int files = o->command == COMMAND_SUBMIT                             ? !o->has_field
+                      : o->command == COMMAND_PUT || o->command == COMMAND_GET ? 1
+                                                                               : 0;
+    if (o->command == COMMAND_FREE ? o->argument_count < 1 : o->argument_count != files)
+        return error_set(error, "USAGE", "", "usage: fdclient %s %s", commands[o->command].name,
+                         commands[o->command].arguments);
+    if (o->command == COMMAND_GET && !o->output)
+        return error_set(error, "USAGE", "--output", "get needs a place for the field: -o FILE");
+    enum command other;
+    if (command_find(o->op, &other))
+        return error_set(error, "USAGE", "--op", "%s is a command, no operator", o->op);
+    if (o->keep && o->output)
+        return error_set(error, "USAGE", "--keep", "the result is kept or written (-o), not both");
+    if (o->has_field && (o->shape || o->dtype))
+        return error_set(error, "USAGE", "--field", "a resident field has its own shape and dtype");
+    if (o->json && o->output && strcmp(o->output, "-") == 0)
+        return error_set(error, "USAGE", "--json", "standard output is taken by -o -");
+    return true;
+}
+
+bool options_read(struct options *options, int argc, char **argv, struct fdclient_error *error)
+{
+    *options = (struct options){.params = FDCLIENT_PARAMS};
+    _Static_assert(ROWS <= 8 * sizeof(unsigned), "a bit for each row");
+    unsigned used = 0;
+    bool has_command = false, only_arguments = false;
+    options->arguments = argv + 1;
+    for (int i = 1; i < argc; i++) {
+        char *argument = argv[i];
+        const char *value;
+        if (!only_arguments && strcmp(argument, "--") == 0) {
+            only_arguments = true;
+            continue;
+        }
+        if (only_arguments || argument[0] != '-' || !argument[1]) {
+            if (has_command)
+                options->arguments[options->argument_count++] = argument;
+            else if (!(has_command = command_find(argument, &options->command)))
+                return error_set(error, "USAGE", "", "no command '%.60s' (see fdclient --help)",
+                                 argument);
+            continue;
+        }
+        const struct option *row = row_find(argument, &value);
+        if (!row)
+            return error_set(error, "USAGE", "", "no option %.60s (see fdclient --help)", argument);
+        if (row->kind == KIND_FLAG && value)
+            return wrong(error, row->name, "takes no value", value);
+        if (row->kind == KIND_MAYBE && !value)
+            value = "true";
+        if (row->kind != KIND_FLAG && !value && ++i < argc)
+            value = argv[i];
+        if (row->kind != KIND_FLAG && !value)
+            return wrong(error, row->name, "needs a value", "");
+        if (!value_set(options, row, value, error))
+            return false;
+        used |= 1u << (row - table);
+    }
+    if (options->help || options->version)
+        return true;
+    if (!has_command)
+        return error_set(error, "USAGE", "", "no command (see fdclient --help)");
+    if (!options->op)
+        options->op = "derivative";
+    if (!options->params.axis && strcmp(options->op, "derivative") == 0)
+        options->params.axis = "x";
+    return options_check(options, used, error);
+}
+
+static void print_wrapped(FILE *out, const char *text, int indent)
+{
+    int column = indent;
+    fprintf(out, "%*s", indent, "");
+    while (*text) {
+        const size_t word = strcspn(text, " ");
+        if (column > indent && column + (int)word > 96) {
+            fprintf(out, "\n%*s", indent, "");
+            column = indent;
+        } else if (column > indent) {
+            fputc(' ', out);
+            column++;
+        }
+        fprintf(out, "%.*s", (int)word, text);
+        column += (int)word;
+        text += word + strspn(text + word, " ");
+    }
+    fputc('\n', out);
+}
+
+void options_help(FILE *out)
+{
+    fputs("Usage: fdclient COMMAND [OPTION]...\n\n"
+          "Finite differences from a running fdserver.\n\nCommands:\n",
+          out);
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        char call[64];
+        snprintf(call, sizeof call, "%s %s", commands[i].name, commands[i].arguments);
+        fprintf(out, "  %-26s%s\n", call, commands[i].text);
+    }
+    fputs("\nOptions:\n", out);
+    for (const struct option *row = table; row < table + ROWS; row++) {
+        fprintf(out, "  %s%s%s--%s", row->letter ? "-" : "", row->letter ? row->letter : "",
+                row->letter ? ", " : "", row->name);
+        if (row->argument)
+            fprintf(out, row->kind == KIND_MAYBE ? "[=%s]" : " %s", row->argument);
+        fputc('\n', out);
+        print_wrapped(out, row->text, 6);
+    }
+    fputs(
+        "\nExit status: 0 done; 1 the server refused the request; 2 wrong usage; 3 no connection;\n"
+        "4 a file could not be read or written; 5 refused for now: the same may succeed later.\n",
+        out);
+}

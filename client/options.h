@@ -1,0 +1,59 @@
+/* The command line: one table makes the parsing, --help and what the manual is checked against. */
+#ifndef CLIENT_OPTIONS_H
+#define CLIENT_OPTIONS_H
+
+#include "client/fdclient.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* X(enumerator, name, arguments, text) */
+#define COMMAND_TABLE(X)                                                                           \
+    X(COMMAND_SUBMIT, "submit", "FILE | --field ID", "Apply an operator to a field.")              \
+    X(COMMAND_PUT, "put", "FILE", "Make a field resident; prints its id.")                         \
+    X(COMMAND_GET, "get", "ID -o FILE", "Fetch a resident field.")                                 \
+    X(COMMAND_FREE, "free", "ID...", "Forget resident fields.")                                    \
+    X(COMMAND_LIST, "list", "", "Show your resident fields.")                                      \
+    X(COMMAND_PING, "ping", "", "Ask whether the server answers.")                                 \
+    X(COMMAND_INFO, "info", "", "Show the server's version, devices and limits.")                  \
+    X(COMMAND_STATS, "stats", "", "Show what the server has done and is doing.")
+
+#define COMMAND_ENUMERATOR(enumerator, name, arguments, text) enumerator,
+enum command { COMMAND_TABLE(COMMAND_ENUMERATOR) COMMAND_COUNT };
+#undef COMMAND_ENUMERATOR
+
+enum exit_status {
+    EXIT_DONE = 0,
+    EXIT_REFUSED = 1,    /* the server refused the request as it is */
+    EXIT_USAGE = 2,      /* the command line is wrong */
+    EXIT_CONNECTION = 3, /* no server, or it went away */
+    EXIT_FILE = 4,       /* a file cannot be read or written */
+    EXIT_RETRY = 5       /* refused, but the same request may succeed later */
+};
+
+struct options {
+    enum command command;
+    char **arguments; /* FILE or IDs */
+    int argument_count;
+    const char *connect, *op, *shape, *dtype, *output;
+    uint64_t field, retry;
+    struct fdclient_params params;
+    bool has_field, keep, json, quiet, help, version;
+};
+
+/* Read the command line. Strings point into argv, whose arguments are moved to its front. False
+ * with code "USAGE". */
+bool options_read(struct options *options, int argc, char **argv, struct fdclient_error *error);
+
+void options_help(FILE *out);
+
+/* An id of a field, as `put` prints it. */
+bool options_id(const char *text, uint64_t *id);
+
+/* Rows of the table, for the test of the manual: the option's name and argument ("" for a flag),
+ * NULL after the last. */
+const char *options_name(size_t row, const char **argument);
+
+#endif

@@ -1,0 +1,31 @@
+/* A request on its way out: its control bytes, and the caller's array sent from where it lies. */
+#ifndef CLIENT_OUTGOING_H
+#define CLIENT_OUTGOING_H
+
+#include "client/fdclient.h"
+
+#include <msgpack.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+struct outgoing {
+    msgpack_sbuffer control; /* the message but for its payload, owned */
+    struct iovec *pieces;    /* what is sent, in order; they shrink as they go. Owned */
+    size_t count, first;     /* pieces; the first that is not wholly sent */
+};
+
+/* Build the request [0, id, method, [{…}]] for fdclient_submit(). f and params may be NULL. The
+ * array's data is borrowed until the last byte is sent. */
+bool outgoing_init(struct outgoing *out, uint64_t id, const char *method,
+                   const struct fdclient_array *f, const struct fdclient_params *params,
+                   struct fdclient_error *error);
+void outgoing_free(struct outgoing *out);
+
+bool outgoing_done(const struct outgoing *out);
+
+/* Send once, without waiting. Bytes sent; −1 with errno set. */
+ssize_t outgoing_send(struct outgoing *out, int socket);
+
+#endif

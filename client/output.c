@@ -1,0 +1,172 @@
+#include "client/output.h"
+
+#include "client/error.h"
+#include "client/npy.h"
+#include "client/shape.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct bytes {
+    const void *at;
+    size_t count;
+};
+
+static bool complain(struct fdclient_error *error, const char *path, int reason)
+{
+    return error_set(error, "FILE", "", "%.150s: %s", path, strerror(reason));
+}
+
+char *output_name(const char *path, const char *operator_name)
+{
+    const char *slash = strrchr(path, '/');
+    const char *base = slash ? slash + 1 : path;
+    const char *dot = strrchr(base, '.');
+    const size_t stem = dot && dot > base ? (size_t)(dot - path) : strlen(path);
+    char *name;
+    if (asprintf(&name, "%.*s.%s%s", (int)stem, path, operator_name,
+                 path[stem] ? path + stem : ".bin") < 0)
+        return NULL;
+    return name;
+}
+
+bool output_is_npy(const char *path)
+{
+    const size_t length = strlen(path);
+    return length > 4 && strcmp(path + length - 4, ".npy") == 0;
+}
+
+/* The file to replace: what a symbolic link points to, not the link. NULL where memory is short. */
+static char *real_place(const char *path)
+{
+    char *real = realpath(path, NULL);
+    return real ? real : strdup(path);
+}
+
+static bool is_device(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
+}
+
+bool output_check(const char *path, struct fdclient_error *error)
+{
+    struct stat status;
+    if (strcmp(path, "-") == 0)
+        return true;
+    if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
+        return complain(error, path, EISDIR);
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
+        return access(path, W_OK) == 0 || complain(error, path, errno);
+    char *place = real_place(path);
+    if (!place)
+        return complain(error, path, ENOMEM);
+    char *slash = strrchr(place, '/');
+    if (slash)
+        slash[slash == place] = '\0';
+    const bool can = access(slash ? place : ".", W_OK | X_OK) == 0;
+    const int reason = errno;
+    free(place);
+    return can || complain(error, path, reason);
+}
+
+static bool write_all(int descriptor, const struct bytes *parts, int count)
+{
+    for (int i = 0; i < count; i++)
+        for (size_t done = 0; done < parts[i].count;) {
+            const ssize_t written =
+                write(descriptor, (const char *)parts[i].at + done, parts[i].count - done);
+            if (written < 0 && errno != EINTR)
+                return false;
+            done += written > 0 ? (size_t)written : 0;
+        }
+    return true;
+}
+
+/* The mode that open() would give a new file, or the mode of the file that is replaced. */
+static mode_t mode_for(const char *place)
+{
+    struct stat status;
+    if (stat(place, &status) == 0)
+        return status.st_mode & 0777;
+    const mode_t mask = umask(0);
+    umask(mask);
+    return 0666 & ~mask;
+}
+
+static bool replace_file(const char *path, const struct bytes *parts, int count,
+                         struct fdclient_error *error)
+{
+    char *place = real_place(path), *temporary = NULL;
+    if (!place || asprintf(&temporary, "%s.XXXXXX", place) < 0) {
+        free(place);
+        return complain(error, path, ENOMEM);
+    }
+    const int descriptor = mkostemp(temporary, O_CLOEXEC);
+    bool good = descriptor >= 0 && fchmod(descriptor, mode_for(place)) == 0 &&
+                write_all(descriptor, parts, count);
+    int reason = errno;
+    if (descriptor >= 0 && close(descriptor) != 0 && good) {
+        reason = errno;
+        good = false;
+    }
+    if (good && rename(temporary, place) != 0) {
+        reason = errno;
+        good = false;
+    }
+    if (descriptor >= 0 && !good)
+        unlink(temporary);
+    free(temporary);
+    free(place);
+    return good || complain(error, path, reason);
+}
+
+static bool write_device(const char *path, const struct bytes *parts, int count,
+                         struct fdclient_error *error)
+{
+    const int descriptor = open(path, O_WRONLY | O_CLOEXEC);
+    const bool good = descriptor >= 0 && write_all(descriptor, parts, count);
+    const int reason = errno;
+    if (descriptor >= 0)
+        close(descriptor);
+    return good || complain(error, path, reason);
+}
+
+static bool sidecar_write(const char *path, const struct fdclient_array *array,
+                          struct fdclient_error *error)
+{
+    char text[256], *name;
+    int used = snprintf(text, sizeof text, "{\"shape\": [");
+    for (uint32_t i = 0; i < array->dimensions; i++)
+        used += snprintf(text + used, sizeof text - (size_t)used, "%s%" PRIu64, i ? ", " : "",
+                         array->shape[i]);
+    used += snprintf(text + used, sizeof text - (size_t)used, "], \"dtype\": \"%s\"}\n",
+                     dtype_text(array->dtype));
+    if (asprintf(&name, "%s.json", path) < 0)
+        return complain(error, path, ENOMEM);
+    const bool written = replace_file(name, &(struct bytes){text, (size_t)used}, 1, error);
+    free(name);
+    return written;
+}
+
+bool output_write(const char *path, bool as_npy, const struct fdclient_array *array,
+                  struct fdclient_error *error)
+{
+    char header[NPY_HEADER_BYTES];
+    uint64_t data_bytes = dtype_bytes(array->dtype);
+    for (uint32_t i = 0; i < array->dimensions; i++)
+        data_bytes *= array->shape[i];
+    const struct bytes parts[] = {{header, as_npy ? npy_write(array, header) : 0},
+                                  {array->data, (size_t)data_bytes}};
+    if (strcmp(path, "-") == 0)
+        return write_all(STDOUT_FILENO, parts, 2) || complain(error, "standard output", errno);
+    if (is_device(path))
+        return write_device(path, parts, 2, error);
+    return replace_file(path, parts, 2, error) && (as_npy || sidecar_write(path, array, error));
+}

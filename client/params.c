@@ -1,0 +1,194 @@
+#include "client/params.h"
+
+#include "client/error.h"
+#include "client/json_read.h"
+#include "client/number.h"
+#include "protocol/reply.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void text_write(msgpack_packer *packer, const char *text, size_t length)
+{
+    msgpack_pack_str(packer, length);
+    msgpack_pack_str_body(packer, text, length);
+}
+
+/* A number, true, false, or a word. */
+static void plain_write(msgpack_packer *packer, const char *text, size_t length)
+{
+    double number;
+    if (number_read(text, length, &number)) {
+        msgpack_pack_double(packer, number);
+    } else if (length == 4 && memcmp(text, "true", 4) == 0) {
+        msgpack_pack_true(packer);
+    } else if (length == 5 && memcmp(text, "false", 5) == 0) {
+        msgpack_pack_false(packer);
+    } else {
+        text_write(packer, text, length);
+    }
+}
+
+/* One value, or WORD:VALUE as a map of one. */
+static void value_write(msgpack_packer *packer, const char *text, size_t length)
+{
+    const char *colon = memchr(text, ':', length);
+    if (!colon) {
+        plain_write(packer, text, length);
+        return;
+    }
+    msgpack_pack_map(packer, 1);
+    text_write(packer, text, (size_t)(colon - text));
+    plain_write(packer, colon + 1, length - (size_t)(colon + 1 - text));
+}
+
+static bool json_value_write(msgpack_packer *packer, const char *name, const char *text,
+                             struct fdclient_error *error)
+{
+    msgpack_zone zone;
+    msgpack_object object;
+    const char *reason = "out of memory";
+    if (!msgpack_zone_init(&zone, MSGPACK_ZONE_CHUNK_SIZE))
+        return error_set(error, "OUT_OF_MEMORY", name, "%s", reason);
+    const bool read = json_read(text, strlen(text), &zone, &object, &reason);
+    if (read)
+        msgpack_pack_object(packer, object);
+    msgpack_zone_destroy(&zone);
+    return read || error_set(error, "INVALID_ARGUMENT", name, "not JSON: %s", reason);
+}
+
+/* A parameter in any of its forms: JSON, a map A=V,B=V, a list V,V,V, or one value. */
+static bool parameter_write(msgpack_packer *packer, const char *name, const char *text,
+                            struct fdclient_error *error)
+{
+    reply_write_str(packer, name);
+    if (*text == '{' || *text == '[' || *text == '"')
+        return json_value_write(packer, name, text, error);
+    const bool is_map = strchr(text, '=') != NULL;
+    size_t count = 1;
+    for (const char *c = text; *c; c++)
+        count += *c == ',';
+    if (is_map)
+        msgpack_pack_map(packer, count);
+    else if (count > 1)
+        msgpack_pack_array(packer, count);
+    for (const char *item = text;; item++) {
+        size_t length = strcspn(item, ",");
+        const char *next = item + length;
+        if (is_map) {
+            const char *equals = memchr(item, '=', length);
+            if (!equals || equals == item)
+                return error_set(error, "INVALID_ARGUMENT", name,
+                                 "each part of a map is NAME=VALUE; got '%.*s'",
+                                 length > 40 ? 40 : (int)length, item);
+            text_write(packer, item, (size_t)(equals - item));
+            item = equals + 1;
+            length = (size_t)(next - item);
+        }
+        if (length == 0)
+            return error_set(error, "INVALID_ARGUMENT", name, "a value is missing");
+        value_write(packer, item, length);
+        item = next;
+        if (!*item)
+            return true;
+    }
+}
+
+static void axis_write(msgpack_packer *packer, const char *text)
+{
+    char *end;
+    errno = 0;
+    const long long number = strtoll(text, &end, 10);
+    reply_write_str(packer, "axis");
+    if (*text && !*end && !errno)
+        msgpack_pack_int64(packer, number);
+    else
+        reply_write_str(packer, text);
+}
+
+static void integer_write(msgpack_packer *packer, const char *name, int64_t value)
+{
+    reply_write_str(packer, name);
+    msgpack_pack_int64(packer, value);
+}
+
+static void number_write(msgpack_packer *packer, const char *name, double value)
+{
+    reply_write_str(packer, name);
+    msgpack_pack_double(packer, value);
+}
+
+static void true_write(msgpack_packer *packer, const char *name)
+{
+    reply_write_str(packer, name);
+    msgpack_pack_true(packer);
+}
+
+bool params_write(msgpack_packer *packer, const struct fdclient_params *params, uint32_t *pairs,
+                  struct fdclient_error *error)
+{
+    *pairs = 0;
+    if (params->axis) {
+        axis_write(packer, params->axis);
+        ++*pairs;
+    }
+    const struct {
+        const char *name;
+        int64_t value;
+    } integers[] = {
+        {"order", params->order}, {"accuracy", params->accuracy}, {"batch", params->batch}};
+    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
+        if (integers[i].value != 0) {
+            integer_write(packer, integers[i].name, integers[i].value);
+            ++*pairs;
+        }
+    const struct {
+        const char *name, *text;
+    } texts[] = {{"spacing", params->spacing},
+                 {"boundary", params->boundary},
+                 {"endpoint", params->endpoint},
+                 {"diffusivity", params->diffusivity}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (texts[i].text) {
+            if (!parameter_write(packer, texts[i].name, texts[i].text, error))
+                return false;
+            ++*pairs;
+        }
+    if (params->steps != 0) {
+        reply_write_str(packer, "steps");
+        msgpack_pack_uint64(packer, params->steps);
+        ++*pairs;
+    }
+    const struct {
+        const char *name;
+        double value;
+    } numbers[] = {{"dt", params->dt}, {"cfl", params->cfl}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!isnan(numbers[i].value)) {
+            number_write(packer, numbers[i].name, numbers[i].value);
+            ++*pairs;
+        }
+    const struct {
+        const char *name;
+        bool set;
+    } flags[] = {{"allow_unstable", params->allow_unstable}, {"progress", params->progress}};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (flags[i].set) {
+            true_write(packer, flags[i].name);
+            ++*pairs;
+        }
+    if (params->out_is_field) {
+        reply_write_str(packer, "out");
+        if (params->out_field) {
+            msgpack_pack_map(packer, 1);
+            reply_write_str(packer, "field");
+            msgpack_pack_uint64(packer, params->out_field);
+        } else {
+            reply_write_str(packer, "field");
+        }
+        ++*pairs;
+    }
+    return true;
+}
