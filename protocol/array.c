@@ -64,11 +64,11 @@ static bool read_dtype(const msgpack_object *object, const char *parameter, enum
     if (!object_bytes(object, &bytes, &length))
         return invalid(failure, parameter, "the array's type must be a string, <f4 or <f8");
     const struct quoted name = object_quote(object);
-    if (length == 3 && bytes[0] == '>')
+    if (length >= 3 && bytes[0] == '>')
         return failure_set(failure, STATUS_UNSUPPORTED, parameter,
-                           "the byte order of %s is not taken; convert to little-endian (<%c%c)",
-                           name.text, name.text[1], name.text[2]);
-    const char letter = length == 3 ? bytes[1] : '\0';
+                           "the byte order of %s is not taken; convert to little-endian (<%s)",
+                           name.text, name.text + 1);
+    const char letter = length >= 3 && bytes[0] == '<' ? bytes[1] : '\0';
     if (letter == 'i' || letter == 'u' || letter == 'b')
         return failure_set(failure, STATUS_UNSUPPORTED, parameter,
                            "integer type %s is not taken; convert to float32 or float64",

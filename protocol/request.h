@@ -6,8 +6,7 @@
 #include "protocol/array.h"
 #include "protocol/job.h"
 
-/* X(enumerator, name). The operators of job.h are methods too: METHOD_OPERATOR and job.operator_id.
- */
+/* X(enumerator, name). job.h's operators are methods too: METHOD_OPERATOR and an operator_id. */
 #define METHOD_LIST(X)                                                                             \
     X(METHOD_PUT, "put")                                                                           \
     X(METHOD_GET, "get")                                                                           \

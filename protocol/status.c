@@ -14,8 +14,7 @@ static const struct {
 #undef STATUS_ROW
 };
 
-/* A status may have come through the channel: a number outside the list is the server's own fault.
- */
+/* A status may have come through the channel: a number outside the list is the server's fault. */
 static enum status known(enum status status)
 {
     return (unsigned)status < STATUS_COUNT ? status : STATUS_INTERNAL;

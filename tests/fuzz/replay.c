@@ -1,6 +1,6 @@
 /* A fuzz target without a fuzzer: gives it the files named, each whole, cut short at every byte,
- * and with every byte in turn made 0xff. No file is an error, so that an empty corpus cannot pass.
- */
+ * and with every byte in turn made 0xff (in the midst of a payload, at some). No file is an error,
+ * so that an empty corpus cannot pass. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ int main(int count, char **names)
         const size_t length = fread(bytes, 1, sizeof bytes, file);
         fclose(file);
         run(bytes, length);
-        for (size_t at = 0; at < length; at++) {
+        for (size_t at = 0; at < length; at += at < 256 || at + 64 > length ? 1 : 61) {
             run(bytes, at);
             const uint8_t kept = bytes[at];
             bytes[at] = 0xff;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <string.h>
 
 static void a_name_finds_its_status_and_an_unknown_one_is_internal(void **state)
@@ -65,6 +66,24 @@ static void a_long_message_is_cut_between_characters(void **state)
     }
 }
 
+static void the_documented_list_is_the_list(void **state)
+{
+    (void)state;
+    static char page[1 << 16];
+    FILE *file = fopen(PROTOCOL_PAGE, "r");
+    assert_non_null(file);
+    page[fread(page, 1, sizeof page - 1, file)] = '\0';
+    fclose(file);
+    for (int i = STATUS_OK + 1; i < STATUS_COUNT; i++) {
+        const enum status status = (enum status)i;
+        char row[200];
+        snprintf(row, sizeof row, "| `%s` | %s | %s |\n", status_name(status),
+                 status_retryable(status) ? "yes" : "no", status_text(status));
+        if (!strstr(page, row))
+            fail_msg("%s lacks %s", PROTOCOL_PAGE, row);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -72,6 +91,7 @@ int main(void)
         cmocka_unit_test(what_waiting_can_mend_is_retryable),
         cmocka_unit_test(the_first_failure_is_the_cause),
         cmocka_unit_test(a_long_message_is_cut_between_characters),
+        cmocka_unit_test(the_documented_list_is_the_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
