@@ -68,7 +68,7 @@ static bool read_dtype(const msgpack_object *object, const char *parameter, enum
         return failure_set(failure, STATUS_UNSUPPORTED, parameter,
                            "the byte order of %s is not taken; convert to little-endian (<%s)",
                            name.text, name.text + 1);
-    const char letter = length >= 3 && bytes[0] == '<' ? bytes[1] : '\0';
+    const char letter = length >= 3 && (bytes[0] == '<' || bytes[0] == '|') ? bytes[1] : '\0';
     if (letter == 'i' || letter == 'u' || letter == 'b')
         return failure_set(failure, STATUS_UNSUPPORTED, parameter,
                            "integer type %s is not taken; convert to float32 or float64",

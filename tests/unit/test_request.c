@@ -101,6 +101,9 @@ static void equal_jobs_are_equal_bytes(void **state)
     const struct job negative =
         job_of("diffusion", "\"dt\": 1e-3, \"boundary\": {\"derivative\": -0.0}", &cube);
     assert_memory_equal(&zero, &negative, sizeof zero);
+    const struct job still = job_of("diffusion", "\"dt\": 1e-3, \"diffusivity\": 0", &cube);
+    const struct job backwards = job_of("diffusion", "\"dt\": 1e-3, \"diffusivity\": -0.0", &cube);
+    assert_memory_equal(&still, &backwards, sizeof still);
 }
 
 static void axes_are_counted_in_the_whole_shape(void **state)
@@ -334,6 +337,8 @@ static void a_time_step_is_given_once(void **state)
     refused("diffusion", "\"dt\": 1", STATUS_UNSTABLE, "dt", "largest stable step");
     refused("diffusion", "\"dt\": \"1\"", STATUS_INVALID_ARGUMENT, "dt", "number");
     refused("diffusion", "\"dt\": 1e-3, \"steps\": 0", STATUS_INVALID_ARGUMENT, "steps", "1 up");
+    refused("diffusion", "\"dt\": 1e-3, \"steps\": 1e19", STATUS_INVALID_ARGUMENT, "steps", "1 up");
+    refused("diffusion", "\"dt\": 1e-3, \"steps\": inf", STATUS_INVALID_ARGUMENT, "steps", "1 up");
     refused("diffusion", "\"dt\": 1e-3, \"steps\": -5", STATUS_INVALID_ARGUMENT, "steps", "1 up");
     refused("diffusion", "\"dt\": 1e-3, \"steps\": 4611686018427387904", STATUS_TOO_LARGE, "steps",
             "at most");

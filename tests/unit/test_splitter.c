@@ -349,8 +349,8 @@ static void a_partial_request_tells_its_msgid(void **state)
     assert_true(splitter_peek_msgid(&s, &msgid));
     splitter_free(&s);
     msgpack_sbuffer_destroy(&buffer);
-    const char *const others[] = {"[2, \"note\", [], 1]", "[0, -7, \"put\", 1]", "[0, 5]",
-                                  "[1, 5, nil, 1]"};
+    const char *const others[] = {"[2, \"note\", [], 1]", "[0, -7, \"put\", 1]",
+                                  "[0, -70000, \"put\", 1]", "[0, 5]", "[1, 5, nil, 1]"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         buffer = notation(others[i]);
         assert_true(splitter_init(&s));
