@@ -240,27 +240,13 @@ static void NAME(line_init)(struct NAME(line) * line, const struct plan *plan, c
     }
 }
 
-/* Points [begin, end) of a line, at most BLOCK, none of them claimed or with a closure along x. */
-static void NAME(centred_block)(const struct NAME(line) * line, int64_t begin, int64_t end,
-                                REAL *restrict out)
+/* n points from `begin` on, none of them claimed or with a closure along x. f is point `begin`;
+ * where x is active its neighbours stand beside it. */
+static void NAME(centred_points)(const struct NAME(line) * line, const REAL *f, int64_t begin,
+                                 int64_t n, REAL *restrict out)
 {
     const struct plan *plan = line->plan;
     const struct plan_axis *x = &plan->axis[AXIS_X];
-    const int radius = plan->radius;
-    const int64_t n = end - begin;
-    const REAL *f = line->f + begin;
-    REAL padded[BLOCK + 2 * PLAN_RADIUS];
-    if (x->active && (begin < radius || end > x->n - radius)) {
-        const int64_t low = begin < radius ? 0 : begin - radius;
-        const int64_t high = end > x->n - radius ? x->n : end + radius;
-        REAL *target = padded + PLAN_RADIUS - begin + low;
-        for (int64_t i = begin - radius; i < low; i++)
-            padded[PLAN_RADIUS + i - begin] = line->f[POINT_NAME(index)(x, i)];
-        memcpy(target, line->f + low, (size_t)(high - low) * sizeof *target);
-        for (int64_t i = high; i < end + radius; i++)
-            padded[PLAN_RADIUS + i - begin] = line->f[POINT_NAME(index)(x, i)];
-        f = padded + PLAN_RADIUS;
-    }
     if (plan->parity == PLAN_EVEN) {
         if (line->pairs)
             NAME(even)(out, f, line, begin, n);
@@ -268,7 +254,6 @@ static void NAME(centred_block)(const struct NAME(line) * line, int64_t begin, i
             NAME(even_terms)(out, f, line, begin, n);
         return;
     }
-    const REAL *above[PLAN_RADIUS + 1], *below[PLAN_RADIUS + 1];
     if (!line->pairs) {
         const struct NAME(term) *term = line->term;
         for (int64_t i = 0; i < n; i++)
@@ -277,11 +262,44 @@ static void NAME(centred_block)(const struct NAME(line) * line, int64_t begin, i
             NAME(add_term)(out, &term[t], begin, n);
         return;
     }
-    for (int m = 1; m <= radius; m++) {
+    const REAL *above[PLAN_RADIUS + 1], *below[PLAN_RADIUS + 1];
+    for (int m = 1; m <= plan->radius; m++) {
         above[m] = x->active ? f + m : line->above[0][m] + begin;
         below[m] = x->active ? f - m : line->below[0][m] + begin;
     }
-    NAME(odd)(radius, out, above, below, x->active ? x->c : line->c[0], n);
+    NAME(odd)(plan->radius, out, above, below, x->active ? x->c : line->c[0], n);
+}
+
+/* The same for points whose neighbours along x may lie outside: they are brought beside them first.
+ */
+static void NAME(centred_edge)(const struct NAME(line) * line, int64_t begin, int64_t end,
+                               REAL *restrict out)
+{
+    const struct plan_axis *x = &line->plan->axis[AXIS_X];
+    const int radius = line->plan->radius;
+    REAL padded[SHORT + 2 * PLAN_RADIUS];
+    for (int64_t i = begin - radius; i < end + radius; i++)
+        padded[PLAN_RADIUS + i - begin] = line->f[POINT_NAME(index)(x, i)];
+    NAME(centred_points)(line, padded + PLAN_RADIUS, begin, end - begin, out);
+}
+
+/* Points [begin, end), wherever they are. */
+static void NAME(centred_block)(const struct NAME(line) * line, int64_t begin, int64_t end,
+                                REAL *restrict out)
+{
+    const struct plan_axis *x = &line->plan->axis[AXIS_X];
+    const int64_t radius = x->active ? line->plan->radius : 0;
+    if (end - begin <= SHORT && (begin < radius || end > x->n - radius)) {
+        NAME(centred_edge)(line, begin, end, out);
+        return;
+    }
+    const int64_t from = begin < radius ? radius : begin;
+    const int64_t to = end > x->n - radius ? x->n - radius : end;
+    if (begin < from)
+        NAME(centred_edge)(line, begin, from, out);
+    NAME(centred_points)(line, line->f + from, from, to - from, out + (from - begin));
+    if (to < end)
+        NAME(centred_edge)(line, to, end, out + (to - begin));
 }
 
 /* Points [begin, end) of a line, none of them claimed. */

@@ -145,11 +145,14 @@ uint64_t pass_stream_bytes(void)
     return (uint64_t)cache_bytes(_SC_LEVEL3_CACHE_SIZE, 32 << 20);
 }
 
+/* Streaming short lines was measured to be no gain: each begins and ends with part of a cache line.
+ */
 void pass_launch(const struct kernels *kernels, const struct launch *launch, uint64_t stream_bytes)
 {
     const struct plan *plan = launch->plan;
     const uint64_t bytes = plan->points * plan->batch * (plan->dtype == DTYPE_F32 ? 4 : 8);
-    struct tile tile = {.plan = plan, .stream = bytes > stream_bytes};
+    const bool long_lines = plan->axis[AXIS_X].n >= TILE_ALIGN || stream_bytes == 0;
+    struct tile tile = {.plan = plan, .stream = bytes > stream_bytes && long_lines};
     for (uint64_t line = launch->from; line < launch->to;) {
         const uint64_t pass = line / plan->lines, begin = pass * plan->lines;
         const uint64_t end = begin + plan->lines < launch->to ? begin + plan->lines : launch->to;

@@ -17,7 +17,8 @@ int pass_threads(void);
 /* Output that is larger is better written past the caches. */
 uint64_t pass_stream_bytes(void);
 
-/* Do all of a launch and return. An array of more than stream_bytes is written past the caches. */
+/* Do all of a launch and return. An array of more than stream_bytes is written past the
+ * caches where its lines are long (any that is not empty where stream_bytes is 0). */
 void pass_launch(const struct kernels *kernels, const struct launch *launch, uint64_t stream_bytes);
 
 #endif
