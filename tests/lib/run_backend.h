@@ -1,0 +1,28 @@
+/* One job through a backend, start to end, as the worker would run it. */
+#ifndef TESTS_RUN_BACKEND_H
+#define TESTS_RUN_BACKEND_H
+
+#include "gpu/backend.h"
+
+#include <stdbool.h>
+
+/* A backend that is open, with an arena of its own. */
+struct bed {
+    const struct backend *backend;
+    struct device_info info;
+    uint8_t *arena;
+    size_t arena_bytes;
+};
+
+/* False with the reason in `failure` where there is no such device. */
+bool bed_open(struct bed *bed, const struct backend *backend, int index, size_t arena_bytes,
+              struct failure *failure);
+void bed_close(struct bed *bed);
+
+/* Run the job from `in` to `out` (host memory, job_bytes() each). Every array that the job writes
+ * is poisoned beforehand. passes_a_launch: 0 for all at once. *device_us, if not NULL: time on the
+ * device. False where the device has no memory. */
+bool bed_run(struct bed *bed, const struct job *job, const void *in, void *out,
+             uint64_t passes_a_launch, uint64_t *device_us);
+
+#endif

@@ -1,0 +1,341 @@
+/* The CUDA backend gives the host backend's bits: random jobs of every kind, and large ones as
+ * users run them, with fresh data and poisoned outputs.
+ *
+ *     backends_equal [--quick] [--huge] [--jobs N] [--device N] [--out FILE]
+ *
+ * --quick: small jobs only, as many as a memory checker has patience for. --huge: also arrays of
+ * more than 2^31 points. --out: a result file (JSON). Exit status: 0 equal, 1 not, 77 no GPU here.
+ */
+#include "tests/lib/random_job.h"
+#include "tests/lib/run_backend.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { SKIPPED = 77, GROUPS = 8, ARENA_BYTES = 64 << 20 };
+
+struct group {
+    const char *name;
+    uint64_t jobs, differ;
+};
+
+static struct bed cuda, host;
+static struct random source;
+static struct group groups[GROUPS];
+static int group_count;
+
+static struct group *begin(const char *name)
+{
+    struct group *group = &groups[group_count++];
+    group->name = name;
+    return group;
+}
+
+/* Equal to the bit; a NaN is a NaN, whatever its payload. */
+static uint64_t differences(const struct job *job, const void *a, const void *b, uint64_t *first)
+{
+    const uint64_t points = job_points(job);
+    uint64_t count = 0;
+    if (memcmp(a, b, job_bytes(job)) == 0)
+        return 0;
+    for (uint64_t i = 0; i < points; i++) {
+        const bool same =
+            job->dtype == DTYPE_F32
+                ? memcmp((const float *)a + i, (const float *)b + i, 4) == 0 ||
+                      (isnan(((const float *)a)[i]) && isnan(((const float *)b)[i]))
+                : memcmp((const double *)a + i, (const double *)b + i, 8) == 0 ||
+                      (isnan(((const double *)a)[i]) && isnan(((const double *)b)[i]));
+        if (!same && !count++)
+            *first = i;
+    }
+    return count;
+}
+
+static void *room(uint64_t bytes)
+{
+    void *memory = malloc(bytes);
+    if (!memory) {
+        fprintf(stderr, "no memory for %" PRIu64 " bytes\n", bytes);
+        exit(1);
+    }
+    return memory;
+}
+
+static void compare(struct group *group, const struct job *job, const void *in,
+                    uint64_t passes_a_launch)
+{
+    struct failure failure = {0};
+    if (!job_check(job, INFINITY, &failure)) {
+        fprintf(stderr, "%s: no job: %s\n", group->name, failure.message);
+        exit(1);
+    }
+    void *on_cuda = room(job_bytes(job)), *on_host = room(job_bytes(job));
+    memset(on_cuda, 0x5a, job_bytes(job));
+    memset(on_host, 0xa5, job_bytes(job));
+    uint64_t first = 0, count = 1;
+    if (bed_run(&cuda, job, in, on_cuda, passes_a_launch, NULL) &&
+        bed_run(&host, job, in, on_host, 0, NULL))
+        count = differences(job, on_cuda, on_host, &first);
+    else
+        printf("%s: no device memory\n", group->name);
+    group->jobs++;
+    if (count) {
+        group->differ++;
+        printf("%s: %" PRIu64 " of %" PRIu64 " points differ, the first is %" PRIu64 ": ",
+               group->name, count, job_points(job), first);
+        random_job_print(job);
+    }
+    free(on_cuda);
+    free(on_host);
+}
+
+static void random_jobs(const char *name, uint64_t jobs, uint64_t points)
+{
+    struct group *group = begin(name);
+    for (uint64_t i = 0; i < jobs; i++) {
+        struct job job;
+        random_job(&source, points, &job);
+        void *in = room(job_bytes(&job));
+        random_field(&source, &job, in);
+        compare(group, &job, in, random_below(&source, 3));
+        free(in);
+    }
+}
+
+static struct job job_of(enum operator_id operator_id, enum dtype dtype, uint64_t nx, uint64_t ny,
+                         uint64_t nz, int accuracy)
+{
+    struct job job;
+    job_init(&job);
+    job.operator_id = (uint8_t)operator_id;
+    job.dtype = (uint8_t)dtype;
+    job.axes = nz > 1 ? 3 : ny > 1 ? 2 : 1;
+    job.n[AXIS_X] = nx;
+    job.n[AXIS_Y] = ny;
+    job.n[AXIS_Z] = nz;
+    job.accuracy = (uint8_t)accuracy;
+    job.order = operator_id == OPERATOR_DERIVATIVE ? 1 : 2;
+    return job;
+}
+
+static void set_boundary(struct job *job, int axis, enum boundary_kind low, double low_value,
+                         enum boundary_kind high, double high_value)
+{
+    job->boundary[axis][SIDE_LOW] = (struct boundary){.kind = low, .value = low_value};
+    job->boundary[axis][SIDE_HIGH] = (struct boundary){.kind = high, .value = high_value};
+}
+
+/* Fast, and different at every point: random_field() takes too long for gigabytes. */
+static void fill(struct random *random, const struct job *job, void *in)
+{
+    const uint64_t points = job_points(job), key = random_next(random);
+#pragma omp parallel for
+    for (uint64_t i = 0; i < points; i++) {
+        uint64_t h = (i + key) * UINT64_C(0x9e3779b97f4a7c15);
+        h ^= h >> 29;
+        h *= UINT64_C(0xbf58476d1ce4e5b9);
+        const double value = (double)(h >> 11) * 0x1p-52 - 1;
+        if (job->dtype == DTYPE_F32)
+            ((float *)in)[i] = (float)value;
+        else
+            ((double *)in)[i] = value;
+    }
+}
+
+static void compare_filled(struct group *group, const struct job *job, uint64_t passes_a_launch)
+{
+    void *in = room(job_bytes(job));
+    fill(&source, job, in);
+    compare(group, job, in, passes_a_launch);
+    free(in);
+}
+
+/* NVIDIA's derivative: 64³ and its relatives, both periods. */
+static void cubes(void)
+{
+    struct group *group = begin("derivative of a cube");
+    static const uint64_t sides[] = {64, 96, 128};
+    for (int s = 0; s < 3; s++)
+        for (int dtype = DTYPE_F32; dtype <= DTYPE_F64; dtype++)
+            for (int accuracy = 2; accuracy <= 8; accuracy += 2)
+                for (int axis = 0; axis < AXIS_COUNT; axis++) {
+                    struct job job = job_of(OPERATOR_DERIVATIVE, (enum dtype)dtype, sides[s],
+                                            sides[s], sides[s], accuracy);
+                    job.axis = (uint8_t)axis;
+                    job.spacing[axis] = 1.0 / (double)(sides[s] - 1);
+                    const enum boundary_kind kind =
+                        accuracy % 4 ? BOUNDARY_PERIODIC : BOUNDARY_ENDPOINT;
+                    set_boundary(&job, axis, kind, 0, kind, 0);
+                    compare_filled(group, &job, 0);
+                }
+}
+
+/* CME 213's heat equation: 4096², 100 steps, a frame of data that decays by exp(−2 dt) a step. */
+static void heat(uint64_t n, uint64_t steps)
+{
+    struct group *group = begin("heat equation");
+    for (int accuracy = 2; accuracy <= 8; accuracy *= 2)
+        for (int smooth = 0; smooth < 2; smooth++)
+            for (int dtype = DTYPE_F32; dtype <= (smooth ? DTYPE_F32 : DTYPE_F64); dtype++) {
+                struct job job = job_of(OPERATOR_DIFFUSION, (enum dtype)dtype, n, n, 1, accuracy);
+                const double h = 6.283185307179586 / (double)(n - 1);
+                job.steps = steps;
+                for (int a = 0; a < 2; a++) {
+                    job.spacing[a] = h;
+                    job.diffusivity[a] = 1;
+                }
+                job.dt = 0.9 * job_dt_max(&job);
+                for (int a = 0; a < 2; a++)
+                    set_boundary(&job, a, BOUNDARY_HALO, exp(-2 * job.dt), BOUNDARY_HALO,
+                                 exp(-2 * job.dt));
+                void *in = room(job_bytes(&job));
+                fill(&source, &job, in);
+                for (uint64_t i = 0; smooth && i < n * n; i++)
+                    ((float *)in)[i] = (float)(sin(h * (double)(i % n)) * sin(h * (double)(i / n)));
+                compare(group, &job, in, 0);
+                free(in);
+            }
+}
+
+/* Odd shapes at a size where whole tiles, remainders and edges all occur. */
+static void odd_shapes(uint64_t nx, uint64_t ny, uint64_t nz)
+{
+    struct group *group = begin("odd shapes");
+    for (int dtype = DTYPE_F32; dtype <= DTYPE_F64; dtype++)
+        for (int accuracy = 2; accuracy <= 8; accuracy += 2) {
+            for (int axis = 0; axis < AXIS_COUNT; axis++) {
+                struct job job =
+                    job_of(OPERATOR_DERIVATIVE, (enum dtype)dtype, nx, ny, nz, accuracy);
+                job.axis = (uint8_t)axis;
+                if (accuracy == 4)
+                    set_boundary(&job, axis, BOUNDARY_ONE_SIDED, 0, BOUNDARY_ONE_SIDED, 0);
+                if (accuracy == 6)
+                    job.order = 2;
+                compare_filled(group, &job, 0);
+            }
+            struct job job = job_of(OPERATOR_LAPLACIAN, (enum dtype)dtype, nx, ny, nz, accuracy);
+            if (accuracy == 4)
+                set_boundary(&job, AXIS_Y, BOUNDARY_ONE_SIDED, 0, BOUNDARY_ONE_SIDED, 0);
+            if (accuracy == 8)
+                job.spacing[AXIS_Z] = 0.5; /* one chain per axis */
+            compare_filled(group, &job, 0);
+            job = job_of(OPERATOR_DIFFUSION, (enum dtype)dtype, nx, ny, nz, accuracy);
+            job.steps = 3;
+            for (int a = 0; a < AXIS_COUNT; a++)
+                job.diffusivity[a] = accuracy == 6 ? 1 + a : 1;
+            job.dt = job_dt_max(&job);
+            if (accuracy >= 4) {
+                set_boundary(&job, AXIS_X, BOUNDARY_VALUE, 0.25, BOUNDARY_DERIVATIVE, 0);
+                set_boundary(&job, AXIS_Y, BOUNDARY_HALO, 0.875, BOUNDARY_VALUE, -1);
+                set_boundary(&job, AXIS_Z, BOUNDARY_ENDPOINT, 0, BOUNDARY_ENDPOINT, 0);
+            }
+            compare_filled(group, &job, 2);
+        }
+}
+
+/* More than 2^31 points: every offset needs its 64 bits. */
+static void huge(void)
+{
+    struct group *group = begin("more than 2^31 points");
+    struct job job = job_of(OPERATOR_DERIVATIVE, DTYPE_F32, 1301, 1291, 1283, 8);
+    job.axis = AXIS_Z;
+    compare_filled(group, &job, 0);
+    job = job_of(OPERATOR_LAPLACIAN, DTYPE_F32, 46349, 46351, 1, 4);
+    compare_filled(group, &job, 0);
+    job = job_of(OPERATOR_DERIVATIVE, DTYPE_F32, (UINT64_C(1) << 31) + 11, 1, 1, 2);
+    set_boundary(&job, AXIS_X, BOUNDARY_ONE_SIDED, 0, BOUNDARY_ONE_SIDED, 0);
+    compare_filled(group, &job, 0);
+}
+
+static bool write_result(const char *path, uint64_t seed, uint64_t differ)
+{
+    FILE *file = fopen(path, "w");
+    if (!file) {
+        perror(path);
+        return false;
+    }
+    char date[32];
+    const time_t now = time(NULL);
+    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
+    const char *commit = getenv("FDSERVER_COMMIT");
+    fprintf(file,
+            "{\"test\": \"backends_equal\", \"commit\": \"%s\", \"date\": \"%s\",\n"
+            " \"device\": \"%s\", \"driver\": %" PRIu32 ", \"host\": \"%s\", \"seed\": %" PRIu64
+            ", \"equal\": %s,\n \"groups\": [\n",
+            commit ? commit : "", date, cuda.info.name, cuda.info.driver, host.info.name, seed,
+            differ ? "false" : "true");
+    for (int i = 0; i < group_count; i++)
+        fprintf(file, "  {\"name\": \"%s\", \"jobs\": %" PRIu64 ", \"differ\": %" PRIu64 "}%s\n",
+                groups[i].name, groups[i].jobs, groups[i].differ, i + 1 < group_count ? "," : "");
+    fprintf(file, " ]}\n");
+    return fclose(file) == 0;
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t jobs = 600;
+    int device = 0;
+    bool quick = false, with_huge = false;
+    const char *out = NULL;
+    for (int i = 1; i < argc; i++) {
+        const bool more = i + 1 < argc;
+        if (strcmp(argv[i], "--quick") == 0) {
+            quick = true;
+        } else if (strcmp(argv[i], "--huge") == 0) {
+            with_huge = true;
+        } else if (strcmp(argv[i], "--jobs") == 0 && more) {
+            jobs = strtoull(argv[++i], NULL, 10);
+        } else if (strcmp(argv[i], "--device") == 0 && more) {
+            device = atoi(argv[++i]);
+        } else if (strcmp(argv[i], "--out") == 0 && more) {
+            out = argv[++i];
+        } else {
+            fprintf(
+                stderr,
+                "usage: backends_equal [--quick] [--huge] [--jobs N] [--device N] [--out FILE]\n");
+            return 2;
+        }
+    }
+    struct failure failure = {0};
+    if (!bed_open(&cuda, backend_cuda(), device, ARENA_BYTES, &failure)) {
+        printf("skipped: %s\n", failure.message);
+        return SKIPPED;
+    }
+    if (!bed_open(&host, backend_host(), 0, ARENA_BYTES, &failure)) {
+        printf("%s\n", failure.message);
+        return 1;
+    }
+    source = random_start();
+    const uint64_t seed = source.state;
+    if (quick) {
+        random_jobs("small random jobs", jobs < 60 ? jobs : 60, 3000);
+        heat(67, 3);
+        odd_shapes(37, 41, 23);
+    } else {
+        random_jobs("small random jobs", jobs, 20000);
+        random_jobs("larger random jobs", jobs / 10, 2000000);
+        cubes();
+        heat(4096, 100);
+        odd_shapes(513, 511, 509);
+    }
+    if (with_huge)
+        huge();
+    uint64_t total = 0, differ = 0;
+    for (int i = 0; i < group_count; i++) {
+        printf("%-24s %5" PRIu64 " jobs, %" PRIu64 " differ\n", groups[i].name, groups[i].jobs,
+               groups[i].differ);
+        total += groups[i].jobs;
+        differ += groups[i].differ;
+    }
+    printf("%s: %" PRIu64 " jobs on %s and on %s (seed %" PRIu64 ")\n",
+           differ ? "NOT EQUAL" : "equal", total, cuda.info.name, host.info.name, seed);
+    if (out && !write_result(out, seed, differ))
+        return 1;
+    bed_close(&cuda);
+    bed_close(&host);
+    return differ ? 1 : 0;
+}
