@@ -67,11 +67,20 @@ if [ "$sanitizers" = yes ]; then
 fi
 
 if [ "$fuzz_seconds" -gt 0 ]; then
-    build fuzz -DFDSERVER_FUZZ_SECONDS="$fuzz_seconds"
-    echo "== fuzz: $fuzz_seconds s"
+    build fuzz
+    echo "== fuzz: replay the corpus, then $fuzz_seconds s of new inputs"
     ctest --preset fuzz
+    for target in splitter request; do
+        mkdir -p "build/fuzz/found_$target"
+        (cd build/fuzz/tests/fuzz && "./fuzz_$target" -max_total_time=$((fuzz_seconds / 2)) -max_len=8192 \
+            -dict=../../../../tests/fuzz/message.dict -artifact_prefix="fuzz_$target-" -print_final_stats=1 \
+            "../../found_$target" "../../../../tests/fuzz/corpus/$target") >"build/fuzz_$target.log" 2>&1 ||
+            { tail -n 50 "build/fuzz_$target.log"; exit 1; }
+        grep -E 'DONE|number_of_executed' "build/fuzz_$target.log"
+    done
 fi
 
-build release
+# demo.sh may have configured it without them.
+build release -DFDSERVER_TESTS=ON -DFDSERVER_BENCH=ON
 echo "== release: test"
 ctest --preset release -j "$jobs"

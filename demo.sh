@@ -1,0 +1,94 @@
+#!/bin/bash
+# Installs what is missing, builds, and shows the service at work: a private fdserver (on the GPU where
+# there is one), a derivative of a field from disk, a diffusion, each against its exact solution.
+set -euo pipefail
+cd "$(dirname "$0")"
+. .ci/packages.sh
+# shellcheck disable=SC2086
+install_packages $product_packages $demo_packages
+
+echo "== build"
+mkdir -p build
+# A first build leaves the tests, and what they need, to test.sh.
+parts=""
+[ -f build/release/CMakeCache.txt ] || parts="-DFDSERVER_TESTS=OFF -DFDSERVER_BENCH=OFF"
+# shellcheck disable=SC2086
+cmake --preset release $parts >build/release.log 2>&1 || { cat build/release.log; exit 1; }
+grep -E 'nvcc' build/release.log || true
+cmake --build --preset release -j "$(nproc)" --target fdserver fdworker fdclient
+
+work=build/demo
+mkdir -p "$work"
+export FDSERVER_SOCKET="$PWD/$work/fdserver.sock"
+# A socket's path has at most 107 bytes.
+[ ${#FDSERVER_SOCKET} -lt 108 ] || FDSERVER_SOCKET="$(mktemp -d)/fdserver.sock"
+export FDSERVER_SOCKET="unix:$FDSERVER_SOCKET"
+PATH="$PWD/build/release/client:$PATH"
+
+echo "== start fdserver"
+build/release/server/fdserver --listen "$FDSERVER_SOCKET" &
+server=$!
+trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true' EXIT
+for _ in $(seq 300); do
+    [ -S "${FDSERVER_SOCKET#unix:}" ] && break
+    kill -0 "$server" 2>/dev/null || { echo "fdserver did not start" >&2; exit 1; }
+    sleep 0.1
+done
+fdclient ping
+
+cd "$work"
+cat >fields.py <<'PYTHON'
+"""write NAME: a field to NAME. check NAME: RMS and maximum error of the result in NAME."""
+import array, math, sys
+
+k = 2 * math.pi / 64
+K = 2 * math.pi / 128
+DT, STEPS = 0.05, 2000
+wave = [math.sin(k * i) for i in range(64)]
+slope = [k * math.cos(k * i) for i in range(64)]
+heat = [math.sin(K * i) for i in range(128)]
+decay = math.exp(-2 * K * K * DT * STEPS)  # ∂u/∂t = ∇²u from sin(Kx) sin(Ky)
+fields = {
+    "field.bin": lambda: (x + y - z for z in wave for y in wave for x in wave),
+    "field.derivative.bin": lambda: (x for z in wave for y in wave for x in slope),
+    "heat.bin": lambda: (x * y for y in heat for x in heat),
+    "heat.diffusion.bin": lambda: (decay * x * y for y in heat for x in heat),
+}
+verb, name = sys.argv[1:]
+values = array.array("f")
+if verb == "write":
+    values.extend(fields[name]())
+    with open(name, "wb") as file:
+        values.tofile(file)
+else:
+    with open(name, "rb") as file:
+        values.frombytes(file.read())
+    errors = [a - b for a, b in zip(values, fields[name](), strict=True)]
+    rms = math.sqrt(math.fsum(e * e for e in errors) / len(errors))
+    print(f"{name}: {len(errors)} points, RMS error {rms:.3e}, maximum {max(map(abs, errors)):.3e}")
+PYTHON
+
+# submit CHECKED-FILE ARGUMENTS…: run the command, then say how long it took and how exact it is.
+submit() {
+    local result="$1" begin end
+    shift
+    echo "\$ fdclient submit $*"
+    begin=${EPOCHREALTIME/./}
+    fdclient submit "$@"
+    end=${EPOCHREALTIME/./}
+    python3 fields.py check "$result"
+    echo "took $(((end - begin) / 1000)).$(printf %03d $(((end - begin) % 1000))) ms, from file to file"
+}
+
+echo "== d/dx of sin(kx) + sin(ky) - sin(kz), 64 x 64 x 64, eighth order, periodic"
+python3 fields.py write field.bin
+submit field.derivative.bin field.bin
+
+echo "== 2,000 steps of the heat equation on 128 x 128, eighth order, periodic"
+python3 fields.py write heat.bin
+submit heat.diffusion.bin heat.bin --shape 128,128 --op diffusion --steps 2000 --dt 0.05
+
+echo "== stop fdserver (the fields stay in $work)"
+kill "$server"
+wait "$server"
+trap - EXIT
