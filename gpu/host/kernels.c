@@ -12,7 +12,8 @@
 /* Points that are worked on at a time, so that what is written and read again stays in the first
  * cache. */
 #define BLOCK 1024
-#define SHORT 32 /* points that are not worth being split into edges and inside */
+/* Points that are sooner copied whole beside their neighbours than split from their edges. */
+#define SHORT 160
 
 /* Input and output never overlap, which the compiler cannot know of the many rows that are read. */
 #ifdef __clang__

@@ -278,9 +278,15 @@ static void NAME(centred_edge)(const struct NAME(line) * line, int64_t begin, in
     const struct plan_axis *x = &line->plan->axis[AXIS_X];
     const int radius = line->plan->radius;
     REAL padded[SHORT + 2 * PLAN_RADIUS];
-    for (int64_t i = begin - radius; i < end + radius; i++)
-        padded[PLAN_RADIUS + i - begin] = line->f[POINT_NAME(index)(x, i)];
-    NAME(centred_points)(line, padded + PLAN_RADIUS, begin, end - begin, out);
+    REAL *first = padded + PLAN_RADIUS; /* point `begin` */
+    const int64_t low = begin < radius ? 0 : begin - radius;
+    const int64_t high = end > x->n - radius ? x->n : end + radius;
+    for (int64_t i = begin - radius; i < low; i++)
+        first[i - begin] = line->f[POINT_NAME(index)(x, i)];
+    memcpy(first + (low - begin), line->f + low, (size_t)(high - low) * sizeof *first);
+    for (int64_t i = high; i < end + radius; i++)
+        first[i - begin] = line->f[POINT_NAME(index)(x, i)];
+    NAME(centred_points)(line, first, begin, end - begin, out);
 }
 
 /* Points [begin, end), wherever they are. */

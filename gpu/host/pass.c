@@ -86,7 +86,7 @@ static void grid_init(struct grid *grid, const struct plan *plan, uint64_t from,
     /* The rows or planes that a line's neighbours along y and z lie in should stay in the second
      * cache until the last line that reads them. */
     const int64_t element = plan->dtype == DTYPE_F32 ? 4 : 8;
-    const int64_t window = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 1 << 20) / 2 / element;
+    const int64_t window = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 1 << 20) / 4 / element;
     const int64_t reach = 2 * plan->radius + 1;
     const int64_t nx = axis[AXIS_X].n;
     const int64_t points =
