@@ -1,0 +1,41 @@
+/* What the machine can do at all: the floors that every figure of a benchmark is a ratio to,
+ * measured in the same run. Bandwidths in bytes per microsecond (MB/s) count bytes read plus bytes
+ * written. */
+#ifndef BENCH_FLOORS_H
+#define BENCH_FLOORS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+uint64_t floors_now_ns(void);
+
+/* Median of n samples; sorts them. */
+double floors_median(double *samples, int n);
+
+/* Time to copy `bytes` from one array to another with all threads, microseconds. */
+double floors_host_copy_us(size_t bytes);
+/* The same with one thread's memcpy, out of cache where `bytes` is. */
+double floors_memcpy_us(size_t bytes);
+/* Time to send `bytes` one way through a Unix stream socket into a buffer that is reused, and a
+ * round trip of 64 bytes, microseconds. */
+double floors_socket_us(size_t bytes);
+double floors_socket_round_trip_us(void);
+
+/* On the device that is open (bench built with CUDA): a copy within its memory; to it and from it
+ * out of pinned memory; both ways at once. Negative where there is none. */
+double floors_device_copy_us(size_t bytes);
+double floors_pinned_up_us(size_t bytes);
+double floors_pinned_down_us(size_t bytes);
+double floors_pinned_both_us(size_t bytes);
+/* An empty kernel's launch and the wait for it. */
+double floors_launch_us(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,32 @@
+/* The device's floors where there is no CUDA: nobody asks for them, and they say so if somebody
+ * does. */
+#include "bench/floors.h"
+
+double floors_device_copy_us(size_t bytes)
+{
+    (void)bytes;
+    return -1;
+}
+
+double floors_pinned_up_us(size_t bytes)
+{
+    (void)bytes;
+    return -1;
+}
+
+double floors_pinned_down_us(size_t bytes)
+{
+    (void)bytes;
+    return -1;
+}
+
+double floors_pinned_both_us(size_t bytes)
+{
+    (void)bytes;
+    return -1;
+}
+
+double floors_launch_us(void)
+{
+    return -1;
+}

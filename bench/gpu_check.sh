@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Everything that a change to gpu/ must show on a machine with a GPU, in one call:
+#
+#     bench/gpu_check.sh BUILD RESULTS [STEP…]
+#
+# BUILD: a build folder with CUDA (made here, or made elsewhere with the preset `portable` and carried).
+# RESULTS: where logs and result files go. STEPs, all by default: equal (bit for bit against the host
+# backend), sanitize (compute-sanitizer), kernels (bench_kernels), seeds (the published tables through
+# the daemon), service (the service's stories and its benchmark on the GPU).
+set -u
+build=$(cd "$1" && pwd)
+mkdir -p "$2"
+results=$(cd "$2" && pwd)
+shift 2
+steps=${*:-equal sanitize kernels seeds service}
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root" || exit 1
+export FDSERVER_COMMIT=${FDSERVER_COMMIT:-$(git rev-parse --short HEAD 2>/dev/null)}
+export FDSERVER_BUILD=$build FDSERVER_TEST_DEVICE=cuda:0 FDSERVER_PYTHON=${FDSERVER_PYTHON:-python3}
+summary=()
+failed=0
+
+# step NAME COMMAND…: log to RESULTS/NAME.log, remember how it ended.
+step() {
+    local name=$1 begin=$SECONDS status
+    shift
+    "$@" >"$results/$name.log" 2>&1
+    status=$?
+    [ $status -eq 0 ] || { failed=1; echo "--- $name failed ($status), its last lines:"; tail -n 30 "$results/$name.log"; }
+    summary+=("$(printf '%-22s %-7s %4ds  %s' "$name" "$([ $status -eq 0 ] && echo ok || echo "FAILED")" \
+        $((SECONDS - begin)) "$(tail -n 1 "$results/$name.log" | cut -c1-120)")")
+}
+
+equal=$build/tests/operators/backends_equal
+for wanted in $steps; do
+    case $wanted in
+    equal) step equal "$equal" --out "$results/backends_equal.json" ;;
+    huge) step huge "$equal" --jobs 10 --huge --out "$results/backends_equal_huge.json" ;;
+    sanitize)
+        for tool in memcheck racecheck; do
+            step "sanitize-$tool" compute-sanitizer --tool $tool --error-exitcode 9 "$equal" --quick --jobs 20
+        done
+        ;;
+    kernels) step kernels "$build/bench/bench_kernels" --device cuda:0 --json "$results/kernels.json" ;;
+    seeds) step seeds tests/lib/pytest.sh -s tests/operators/test_seeds.py ;;
+    service)
+        for story in arrays fields pipelining workers; do
+            step "service-$story" tests/lib/pytest.sh "tests/service/test_$story.py"
+        done
+        step service-bench "$FDSERVER_PYTHON" bench/service.py --build "$build" --device cuda:0 --json "$results/service.json"
+        ;;
+    *) echo "no step is called $wanted"; failed=1 ;;
+    esac
+done
+[ ! -f "$results/kernels.log" ] || cat "$results/kernels.log"
+[ ! -f "$results/seeds.log" ] || grep -v '^[. ]*$' "$results/seeds.log" | tail -n 40
+nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem --format=csv,noheader 2>/dev/null
+printf '%s\n' "${summary[@]}"
+exit $failed
