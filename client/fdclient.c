@@ -28,6 +28,9 @@
  * sending. */
 #define PROCESS_BYTES ((size_t)16 << 20)
 
+/* Of one reply beside its payload: `list` of 65,536 fields. Memory is taken as it is touched. */
+enum { REPLY_CONTROL_BYTES = 16 << 20, REPLY_ELEMENTS = 1 << 20 };
+
 enum answer { ANSWER_ARRAY, ANSWER_FIELD, ANSWER_NOTHING, ANSWER_JSON };
 
 struct ticket {
@@ -527,7 +530,7 @@ static bool write_some(struct fdclient *client)
 struct fdclient *fdclient_open(const char *address, struct fdclient_error *error)
 {
     struct fdclient *client = calloc(1, sizeof *client);
-    if (!client || !splitter_init(&client->splitter)) {
+    if (!client || !splitter_init_limits(&client->splitter, REPLY_CONTROL_BYTES, REPLY_ELEMENTS)) {
         free(client);
         error_set(error, "OUT_OF_MEMORY", "", "no memory for a connection");
         return NULL;

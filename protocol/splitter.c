@@ -53,8 +53,15 @@ static uint64_t big_endian(const uint8_t *bytes, uint32_t count)
 
 bool splitter_init(struct splitter *s)
 {
+    return splitter_init_limits(s, LIMIT_CONTROL_BYTES, LIMIT_ELEMENTS);
+}
+
+bool splitter_init_limits(struct splitter *s, uint32_t control_bytes, uint32_t elements)
+{
     memset(s, 0, sizeof *s);
-    s->control = malloc(LIMIT_CONTROL_BYTES);
+    s->control_limit = control_bytes;
+    s->element_limit = elements;
+    s->control = malloc(control_bytes);
     return s->control != NULL;
 }
 
@@ -77,7 +84,7 @@ static bool is_complete(const struct splitter *s)
 
 static bool has_room(const struct splitter *s, uint64_t bytes)
 {
-    return bytes <= LIMIT_CONTROL_BYTES - s->control_bytes;
+    return bytes <= s->control_limit - s->control_bytes;
 }
 
 static void append(struct splitter *s, const uint8_t *bytes, size_t count)
@@ -133,8 +140,8 @@ static enum splitter_event begin_container(struct splitter *s, bool is_map, uint
     if (s->depth == LIMIT_DEPTH)
         return fail(s, "containers are nested more than 16 deep");
     /* This container is still among what its parent announced. */
-    if (s->elements + announced(s) - (s->depth > 0) + objects > LIMIT_ELEMENTS)
-        return fail(s, "a message has more than 4096 elements");
+    if (s->elements + announced(s) - (s->depth > 0) + objects > s->element_limit)
+        return fail(s, "a message has too many elements (4096 from a client)");
     const struct splitter_level *parent = s->depth > 0 ? &s->level[s->depth - 1] : NULL;
     const bool under_data = parent && is_map_value(parent) && parent->key_is_data;
     append(s, s->header, s->header_bytes);
@@ -160,7 +167,7 @@ static enum splitter_event begin_payload(struct splitter *s, uint64_t bytes)
     if (s->payloads == LIMIT_PAYLOADS)
         return fail(s, "a message has more than 256 payloads");
     if (!has_room(s, EXT_BYTES))
-        return fail(s, "a message is over 64 KiB beside its payloads");
+        return fail(s, "a message is too large beside its payloads (64 KiB from a client)");
     s->payload = (struct splitter_payload){
         .number = s->payloads++,
         .list_index = level->is_map ? 0 : level->count - (uint32_t)level->left,
@@ -188,7 +195,7 @@ static enum splitter_event begin_bytes(struct splitter *s, uint64_t length)
             return begin_payload(s, length);
     }
     if (!has_room(s, s->header_bytes + length))
-        return fail(s, "a message is over 64 KiB beside its payloads");
+        return fail(s, "a message is too large beside its payloads (64 KiB from a client)");
     append(s, s->header, s->header_bytes);
     s->copy_left = length;
     if (length == 0)
@@ -202,7 +209,7 @@ static enum splitter_event begin_object(struct splitter *s, const struct header 
     s->elements++; /* within the limit: every object but the first was announced, and judged there
                     */
     if (!has_room(s, s->header_bytes))
-        return fail(s, "a message is over 64 KiB beside its payloads");
+        return fail(s, "a message is too large beside its payloads (64 KiB from a client)");
     const uint64_t count =
         header->bytes == 1 ? header->fixed : big_endian(s->header + 1, header->bytes - 1);
     if (header->kind == KIND_BYTES)

@@ -1,0 +1,185 @@
+#include "client/options.h"
+
+#include "client/shape.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool read_line(struct options *options, const char *line, struct fdclient_error *error)
+{
+    static char copy[512];
+    static char *words[32];
+    int count = 0;
+    snprintf(copy, sizeof copy, "fdclient %s", line);
+    for (char *word = strtok(copy, " "); word; word = strtok(NULL, " "))
+        words[count++] = word;
+    return options_read(options, count, words, error);
+}
+
+static void test_submit(void **state)
+{
+    (void)state;
+    struct options o;
+    struct fdclient_error error;
+    assert_true(read_line(&o, "submit field.bin", &error));
+    assert_int_equal(o.command, COMMAND_SUBMIT);
+    assert_string_equal(o.arguments[0], "field.bin");
+    assert_string_equal(o.op, "derivative");
+    assert_string_equal(o.params.axis, "x");
+    assert_int_equal(o.params.accuracy, 0); /* the server's default, 8 */
+    assert_true(isnan(o.params.dt) && isnan(o.params.cfl));
+    assert_true(
+        read_line(&o,
+                  "--quiet submit --op=diffusion --steps 18446744073709551615 --dt 0 --endpoint a "
+                  "-o out.npy --json --allow-unstable --batch 2 --retry 3",
+                  &error));
+    assert_string_equal(o.op, "diffusion");
+    assert_null(o.params.axis);
+    assert_true(o.params.steps == UINT64_MAX && o.params.dt == 0 && isnan(o.params.cfl));
+    assert_string_equal(o.params.endpoint, "true");
+    assert_string_equal(o.output, "out.npy");
+    assert_true(o.json && o.quiet && o.params.allow_unstable);
+    assert_int_equal(o.params.batch, 2);
+    assert_int_equal(o.retry, 3);
+    assert_int_equal(o.argument_count, 1);
+    assert_true(read_line(&o, "submit --endpoint=x=true --field 0 -oout.bin", &error));
+    assert_string_equal(o.params.endpoint, "x=true");
+    assert_true(o.has_field && o.field == 0);
+    assert_string_equal(o.output, "out.bin");
+    assert_true(read_line(&o, "put -- --odd-name", &error));
+    assert_string_equal(o.arguments[0], "--odd-name");
+}
+
+static void test_wrong_usage(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"",
+                                        "frobnicate",
+                                        "submit",
+                                        "submit a b",
+                                        "submit --field 1 a",
+                                        "submit a --nonsense",
+                                        "put",
+                                        "put a b",
+                                        "get 1",
+                                        "get -o x",
+                                        "free",
+                                        "list a",
+                                        "ping --shape 3",
+                                        "submit a --accuracy",
+                                        "submit a --accuracy x",
+                                        "submit a --accuracy -8",
+                                        "submit a --accuracy 8.5",
+                                        "submit a --accuracy 99999999999",
+                                        "submit a --accuracy 0",
+                                        "submit a --steps 0",
+                                        "submit a --steps 18446744073709551616",
+                                        "submit a --dt nan",
+                                        "submit a --dt 1s",
+                                        "submit a --keep -o b",
+                                        "submit a --json -o -",
+                                        "submit --field 1 --shape 3",
+                                        "submit --field x",
+                                        "submit a --op list",
+                                        "submit a --op=",
+                                        "submit a --json=1",
+                                        "submit a -x"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        struct options o;
+        struct fdclient_error error;
+        if (read_line(&o, lines[i], &error))
+            fail_msg("'%s' was taken", lines[i]);
+        assert_string_equal(error.code, "USAGE");
+        assert_null(strchr(error.message, '\n'));
+    }
+}
+
+static char *file_text(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    char *text = calloc(1, 1 << 16);
+    assert_true(fread(text, 1, (1 << 16) - 1, file) > 0);
+    fclose(file);
+    return text;
+}
+
+/* The manual has each option of the table with its argument, and no other. */
+static void test_the_manual_and_the_help_agree_with_the_table(void **state)
+{
+    (void)state;
+    char *manual = file_text(MANUAL), *help, *argument_at;
+    size_t length, rows = 0, listed = 0;
+    FILE *out = open_memstream(&help, &length);
+    options_help(out);
+    fclose(out);
+    const char *name, *argument;
+    for (; (name = options_name(rows, &argument)); rows++) {
+        char entry[96];
+        snprintf(entry, sizeof entry, "*--%s*", name);
+        char *at = manual;
+        while ((at = strstr(at, entry)) && at != manual && at[-1] != '\n' &&
+               strncmp(at - 2, ", ", 2) != 0)
+            at++;
+        if (!at)
+            fail_msg("the manual lacks --%s", name);
+        snprintf(entry, sizeof entry, "_%s_", argument);
+        argument_at = strstr(at, entry);
+        if (*argument && (!argument_at || argument_at > strchr(at, '\n')))
+            fail_msg("the manual lacks the argument %s of --%s", argument, name);
+        snprintf(entry, sizeof entry, "--%s", name);
+        assert_non_null(strstr(help, entry));
+    }
+    for (char *at = strstr(manual, "# OPTIONS"), *end = strstr(manual, "# EXIT"); at && at < end;
+         at = strstr(at + 1, "\n*-"))
+        listed += at[0] == '\n';
+    assert_int_equal(listed, rows);
+    free(manual);
+    free(help);
+}
+
+static void test_shapes(void **state)
+{
+    (void)state;
+    struct fdclient_array array;
+    char text[SHAPE_TEXT_BYTES];
+    assert_true(shape_read("64,32,16", &array));
+    assert_string_equal(shape_text(array.dimensions, array.shape, text), "64x32x16");
+    assert_true(shape_read("7x8", &array));
+    assert_int_equal(array.dimensions, 2);
+    assert_true(shape_read("5", &array));
+    static const char *const wrong[] = {"",
+                                        "x",
+                                        "5,",
+                                        ",5",
+                                        "5,,5",
+                                        "5 5",
+                                        "-5",
+                                        "5.5",
+                                        "1,2,3,4,5,6,7,8,9",
+                                        "99999999999999999999"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_false(shape_read(wrong[i], &array));
+    for (int i = 0; i < FDCLIENT_DIMENSIONS; i++)
+        array.shape[i] = UINT64_MAX;
+    shape_text(FDCLIENT_DIMENSIONS, array.shape, text);
+    assert_int_equal(strlen(text), 8 * 20 + 7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_submit),
+        cmocka_unit_test(test_wrong_usage),
+        cmocka_unit_test(test_the_manual_and_the_help_agree_with_the_table),
+        cmocka_unit_test(test_shapes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,192 @@
+#include "client/outgoing.h"
+
+#include "client/json_write.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A request without an array's data, as JSON. */
+static void check(const char *method, const struct fdclient_array *f,
+                  const struct fdclient_params *params, const char *wanted)
+{
+    struct outgoing out;
+    struct fdclient_error error;
+    assert_true(outgoing_init(&out, 300, method, f, params, &error));
+    msgpack_unpacked unpacked;
+    msgpack_unpacked_init(&unpacked);
+    size_t offset = 0, length;
+    assert_int_equal(msgpack_unpack_next(&unpacked, out.control.data, out.control.size, &offset),
+                     MSGPACK_UNPACK_SUCCESS);
+    assert_int_equal(offset, out.control.size);
+    char *text;
+    FILE *file = open_memstream(&text, &length);
+    json_write(file, &unpacked.data, 0);
+    fclose(file);
+    assert_string_equal(text, wanted);
+    free(text);
+    msgpack_unpacked_destroy(&unpacked);
+    outgoing_free(&out);
+}
+
+static const struct fdclient_array by_id = {.field = 9};
+
+static void test_methods(void **state)
+{
+    (void)state;
+    check("ping", NULL, NULL, "[0, 300, \"ping\", [{}]]");
+    check("get", &by_id, NULL, "[0, 300, \"get\", [{\"field\": 9}]]");
+    check("free", &by_id, NULL, "[0, 300, \"free\", [{\"field\": 9}]]");
+    check("laplacian", &by_id, NULL, "[0, 300, \"laplacian\", [{\"f\": {\"field\": 9}}]]");
+}
+
+static void test_parameters(void **state)
+{
+    (void)state;
+    const struct fdclient_params none = FDCLIENT_PARAMS;
+    check("derivative", &by_id, &none, "[0, 300, \"derivative\", [{\"f\": {\"field\": 9}}]]");
+    struct fdclient_params all = {.axis = "-1",
+                                  .order = 2,
+                                  .accuracy = 4,
+                                  .spacing = "x=0.5,*=2",
+                                  .boundary = "x=periodic,y-=value:0.25,*=halo:1",
+                                  .endpoint = "x=true,y=false",
+                                  .batch = 1,
+                                  .steps = UINT64_MAX,
+                                  .dt = 0,
+                                  .cfl = 0.5,
+                                  .diffusivity = "[1, 2.5]",
+                                  .allow_unstable = true,
+                                  .progress = true,
+                                  .out_is_field = true,
+                                  .out_field = 8};
+    check("diffusion", &by_id, &all,
+          "[0, 300, \"diffusion\", [{\"axis\": -1, \"order\": 2, \"accuracy\": 4, \"batch\": 1, "
+          "\"spacing\": {\"x\": 0.5, \"*\": 2}, "
+          "\"boundary\": {\"x\": \"periodic\", \"y-\": {\"value\": 0.25}, \"*\": {\"halo\": 1}}, "
+          "\"endpoint\": {\"x\": true, \"y\": false}, \"diffusivity\": [1, 2.5], "
+          "\"steps\": 18446744073709551615, \"dt\": 0, \"cfl\": 0.5, \"allow_unstable\": true, "
+          "\"progress\": true, \"out\": {\"field\": 8}, \"f\": {\"field\": 9}}]]");
+    struct fdclient_params some = FDCLIENT_PARAMS;
+    some.axis = "z";
+    some.spacing = "0.3,0.2,0.1";
+    some.boundary = "{\"x\": {\"value\": 1}}";
+    some.endpoint = "true";
+    some.out_is_field = true;
+    check("derivative", &by_id, &some,
+          "[0, 300, \"derivative\", [{\"axis\": \"z\", \"spacing\": [0.3, 0.2, 0.1], "
+          "\"boundary\": {\"x\": {\"value\": 1}}, \"endpoint\": true, \"out\": \"field\", "
+          "\"f\": {\"field\": 9}}]]");
+}
+
+static void test_parameters_without_form(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"",     "x=", "=1",        "x=1,", "x=1,2",
+                                        "1,,2", "{",  "{\"x\": }", "[1"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct outgoing out;
+        struct fdclient_error error;
+        struct fdclient_params params = FDCLIENT_PARAMS;
+        params.spacing = texts[i];
+        assert_false(outgoing_init(&out, 1, "laplacian", &by_id, &params, &error));
+        assert_string_equal(error.code, "INVALID_ARGUMENT");
+        assert_string_equal(error.parameter, "spacing");
+    }
+}
+
+static void test_arrays_without_sense(void **state)
+{
+    (void)state;
+    static const struct fdclient_array arrays[] = {
+        {.dimensions = 0, .data = &by_id},
+        {.dimensions = 9, .data = &by_id},
+        {.dimensions = 1, .shape = {0}, .data = &by_id},
+        {.dimensions = 2, .shape = {UINT64_MAX, UINT64_MAX}, .data = &by_id},
+        {.dimensions = 2, .shape = {1 << 30, 1 << 30}, .data = &by_id},
+        {.dtype = (enum fdclient_dtype)7, .dimensions = 1, .shape = {1}, .data = &by_id},
+    };
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+        struct outgoing out;
+        struct fdclient_error error;
+        assert_false(outgoing_init(&out, 1, "laplacian", &arrays[i], NULL, &error));
+        assert_string_equal(error.parameter, "f");
+    }
+}
+
+/* The pieces' bytes but for the payload, and how much payload there is; it must be one run from
+ * data. */
+static size_t pieces_take(const struct outgoing *out, const char *data, uint8_t *headers,
+                          uint64_t *payload)
+{
+    size_t length = 0;
+    *payload = 0;
+    for (size_t i = 0; i < out->count; i++) {
+        const struct iovec *piece = &out->pieces[i];
+        if (out->count == 2 ? i == 1 : i > 0 && i % 2 == 0) { /* one bin; a list's come in pairs */
+            assert_ptr_equal(piece->iov_base, data + *payload);
+            *payload += piece->iov_len;
+        } else {
+            memcpy(headers + length, piece->iov_base, piece->iov_len);
+            length += piece->iov_len;
+        }
+    }
+    return length;
+}
+
+static void test_one_bin(void **state)
+{
+    (void)state;
+    static const char data[24];
+    const struct fdclient_array f = {.dimensions = 2, .shape = {2, 3}, .data = data};
+    static const uint8_t wanted[] = "\x94\x00\x01\xa3put\x91\x81\xa1"
+                                    "f\x85\xc4\x02nd\xc3\xc4\x04type\xa3<f4\xc4\x04kind\xc4\x00"
+                                    "\xc4\x05shape\x92\x02\x03\xc4\x04"
+                                    "data\xc4\x18"; /* as msgpack-numpy writes it */
+    struct outgoing out;
+    uint8_t headers[256];
+    uint64_t payload;
+    assert_true(outgoing_init(&out, 1, "put", &f, NULL, NULL));
+    const size_t length = pieces_take(&out, data, headers, &payload);
+    assert_int_equal(length, sizeof wanted - 1);
+    assert_memory_equal(headers, wanted, length);
+    assert_int_equal(payload, sizeof data);
+    outgoing_free(&out);
+}
+
+/* 2^32 + 4 bytes do not fit one bin: two of 2^31 and one of 4. Nothing of the data is touched. */
+static void test_a_list_of_bins(void **state)
+{
+    (void)state;
+    const char *data = (const char *)&by_id;
+    const struct fdclient_array f = {
+        .dimensions = 1, .shape = {(UINT64_C(1) << 30) + 1}, .data = data};
+    struct outgoing out;
+    uint8_t headers[256];
+    uint64_t payload;
+    assert_true(outgoing_init(&out, 1, "put", &f, NULL, NULL));
+    assert_int_equal(out.count, 7);
+    const size_t length = pieces_take(&out, data, headers, &payload);
+    static const uint8_t wanted[] = "data\x93\xc6\x80\0\0\0\xc6\x80\0\0\0\xc4\x04";
+    assert_memory_equal(headers + length - (sizeof wanted - 1), wanted, sizeof wanted - 1);
+    assert_int_equal(payload, (UINT64_C(1) << 32) + 4);
+    outgoing_free(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_methods),
+        cmocka_unit_test(test_parameters),
+        cmocka_unit_test(test_parameters_without_form),
+        cmocka_unit_test(test_arrays_without_sense),
+        cmocka_unit_test(test_one_bin),
+        cmocka_unit_test(test_a_list_of_bins),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
