@@ -1,0 +1,162 @@
+/* What all kernels share: the weights in constant memory, vectors of points, indices at the edges.
+ */
+#ifndef GPU_CUDA_GRID_CUH
+#define GPU_CUDA_GRID_CUH
+
+#include "gpu/cuda/passes.h"
+
+static __constant__ struct passes_constants table[PASSES_SLOTS];
+
+#define POINT_FUNCTION static __device__
+#define REAL float
+#define REAL_FMA __fmaf_rn
+#define POINT_NAME(name) point_##name##_f32
+#include "gpu/point.h"
+#undef REAL
+#undef REAL_FMA
+#undef POINT_NAME
+#define REAL double
+#define REAL_FMA __fma_rn
+#define POINT_NAME(name) point_##name##_f64
+#include "gpu/point.h"
+#undef REAL
+#undef REAL_FMA
+#undef POINT_NAME
+
+/* One spelling for both types. */
+static __device__ __forceinline__ float fused(float a, float b, float c)
+{
+    return __fmaf_rn(a, b, c);
+}
+static __device__ __forceinline__ double fused(double a, double b, double c)
+{
+    return __fma_rn(a, b, c);
+}
+static __device__ __forceinline__ float weight(int slot, int axis, int m, float)
+{
+    return table[slot].c_f32[axis][m];
+}
+static __device__ __forceinline__ double weight(int slot, int axis, int m, double)
+{
+    return table[slot].plan.axis[axis].c[m];
+}
+static __device__ __forceinline__ float centre_weight(int slot, float)
+{
+    return table[slot].centre_f32;
+}
+static __device__ __forceinline__ double centre_weight(int slot, double)
+{
+    return table[slot].centre;
+}
+
+/* V neighbours along x that one thread computes: 16 bytes where rows are aligned, else one point.
+ */
+template <typename T, int V> struct pack {
+    T v[V];
+};
+static __device__ __forceinline__ pack<float, 4> load4(const float *p)
+{
+    const float4 q = __ldg((const float4 *)p);
+    return {{q.x, q.y, q.z, q.w}};
+}
+template <int V> static __device__ __forceinline__ pack<float, V> load_pack(const float *p)
+{
+    if constexpr (V == 4)
+        return load4(p);
+    else
+        return {{__ldg(p)}};
+}
+template <int V> static __device__ __forceinline__ pack<double, V> load_pack(const double *p)
+{
+    if constexpr (V == 2) {
+        const double2 q = __ldg((const double2 *)p);
+        return {{q.x, q.y}};
+    } else {
+        return {{__ldg(p)}};
+    }
+}
+static __device__ __forceinline__ void store_pack(float *p, const pack<float, 4> &q)
+{
+    *(float4 *)p = make_float4(q.v[0], q.v[1], q.v[2], q.v[3]);
+}
+static __device__ __forceinline__ void store_pack(double *p, const pack<double, 2> &q)
+{
+    *(double2 *)p = make_double2(q.v[0], q.v[1]);
+}
+template <typename T> static __device__ __forceinline__ void store_pack(T *p, const pack<T, 1> &q)
+{
+    *p = q.v[0];
+}
+
+/* Where index i of an axis is read. Beside point.h's index(): the usual case, one step over the
+ * edge, without a division; and where nothing is mapped (closures and claims cover the edge) an
+ * index that can be read, for a value that nobody uses. */
+static __device__ __forceinline__ int64_t source(const struct plan_axis *axis, int64_t i)
+{
+    const int64_t n = axis->n;
+    if (i >= 0 && i < n)
+        return i;
+    const int32_t map = axis->side[i < 0 ? SIDE_LOW : SIDE_HIGH].map;
+    int64_t j = i;
+    if (map == PLAN_MAP_NONE)
+        return i < 0 ? 0 : n - 1;
+    if (map == PLAN_MAP_REFLECT)
+        j = i < 0 ? -i : 2 * (n - 1) - i;
+    else if (map == PLAN_MAP_PERIODIC)
+        j = i < 0 ? i + n : i - n;
+    else
+        j = i < 0 ? i + (n - 1) : i - (n - 1);
+    /* ENDPOINT: the last point is a repeat of the first, and is read as the first. */
+    if (j >= 0 && j < n - (map == PLAN_MAP_ENDPOINT))
+        return j;
+    return point_index_f64(axis, i);
+}
+
+/* The V points at x0 of a row and R on each side of them; `inside`: all are in the row. */
+template <int R, int V, typename T>
+static __device__ __forceinline__ void load_row(T (&xs)[V + 2 * R], const T *row, int64_t x0,
+                                                bool inside, const pack<T, V> &own,
+                                                const struct plan_axis *axis)
+{
+#pragma unroll
+    for (int v = 0; v < V; v++)
+        xs[R + v] = own.v[v];
+    if (inside) {
+#pragma unroll
+        for (int first = 1; first <= R; first += V) { /* the packs to the left and right */
+            const int distance = (first + V - 1) / V * V;
+            const pack<T, V> left = load_pack<V>(row + x0 - distance);
+            const pack<T, V> right = load_pack<V>(row + x0 + distance);
+#pragma unroll
+            for (int v = 0; v < V; v++) {
+                if (R - distance + v >= 0)
+                    xs[R - distance + v >= 0 ? R - distance + v : 0] = left.v[v];
+                if (distance + v < V + R)
+                    xs[distance + v < V + R ? R + distance + v : 0] = right.v[v];
+            }
+        }
+    } else {
+#pragma unroll
+        for (int m = 1; m <= R; m++) {
+            xs[R - m] = row[source(axis, x0 - m)];
+            xs[R + V - 1 + m] = row[source(axis, x0 + V - 1 + m)];
+        }
+    }
+}
+
+/* Store the points of a pack that lie in [low, high). */
+template <typename T, int V>
+static __device__ __forceinline__ void store_between(T *row, int64_t x0, const pack<T, V> &q,
+                                                     int64_t low, int64_t high)
+{
+    if (x0 >= low && x0 + V <= high) {
+        store_pack(row + x0, q);
+    } else {
+#pragma unroll
+        for (int v = 0; v < V; v++)
+            if (x0 + v >= low && x0 + v < high)
+                row[x0 + v] = q.v[v];
+    }
+}
+
+#endif

@@ -1,0 +1,152 @@
+/* Stencils that reach over rows or planes: a block marches along the slowest active axis with the
+ * points above and below in registers.
+ *
+ *   X, Y = false, false   along y or z alone: odd or even; [outer][march][inner]
+ *   X, Y = true, false    Laplacian and diffusion in 2D; marches along y
+ *   X, Y = true, true     Laplacian and diffusion in 3D; marches along z, y neighbours through L1
+ *
+ *   odd:   acc = c1 (f+1 − f−1);  acc = fma(cm, f+m − f−m, acc)
+ *   even:  acc = c0 f;  equal weights on all axes: acc = fma(cm, (x pair + y pair) + z pair, acc),
+ *          else one chain per axis: x, y, z
+ *
+ * Bytes of device memory per point: one write and (L + 2R)/L reads, where L is the length that a
+ * block marches: 1.06 for L = 128, R = 4. In 3D a tile of 128 × 16 points (float32) also reads 2R
+ * rows of its neighbours from L2: (16 + 2R)/16 = 1.5 for R = 4. The queue moves on by MARCH_STEPS
+ * points at a time, so that several loads are in flight and few registers are moved. */
+#ifndef GPU_CUDA_MARCH_CUH
+#define GPU_CUDA_MARCH_CUH
+
+#include "gpu/cuda/grid.cuh"
+
+struct march_shape {
+    int64_t n;             /* points along x; without X, of all axes below the marching one */
+    int64_t low, high;     /* x: the points that this kernel computes */
+    int64_t rows, row_low; /* Y: rows of a plane that it computes, and the first; else 1 and 0 */
+    int64_t begin, end;    /* marching axis: the points that it computes */
+    int64_t length;        /* of a march */
+    int64_t marches;       /* along the axis */
+    int64_t outer;         /* fields, or planes above the marching axis */
+    int64_t row_stride, stride, outer_stride; /* elements */
+    uint32_t blocks_x;
+    int32_t slot, axis; /* enum axis: the marching one */
+};
+
+/* Steps: as many as fit the registers; in 3D a single one has 2R + 3 loads in flight. */
+template <int R, int V, bool X, bool Y> struct march_block {
+    enum { THREADS = Y ? 512 : 256, STEPS = V == 1 || (Y && R > 2) ? 1 : X ? 2 : 4 };
+};
+
+template <typename T, int R, int V, bool X, bool Y>
+__global__ void __launch_bounds__(march_block<R, V, X, Y>::THREADS)
+    march_kernel(const march_shape shape, const T *__restrict__ in, T *__restrict__ out)
+{
+    constexpr int STEPS = march_block<R, V, X, Y>::STEPS;
+    const int64_t x0 = ((int64_t)(blockIdx.x % shape.blocks_x) * blockDim.x + threadIdx.x) * V;
+    uint64_t item = (uint64_t)(blockIdx.x / shape.blocks_x) * blockDim.y + threadIdx.y;
+    if (x0 >= shape.n || item >= (uint64_t)(shape.rows * shape.marches * shape.outer))
+        return;
+    int64_t y = 0;
+    if (Y) {
+        y = shape.row_low + (int64_t)(item % (uint64_t)shape.rows);
+        item /= (uint64_t)shape.rows;
+    }
+    const int64_t first = shape.begin + (int64_t)(item % (uint64_t)shape.marches) * shape.length;
+    const int64_t last = min(first + shape.length, shape.end);
+    const int64_t place =
+        (int64_t)(item / (uint64_t)shape.marches) * shape.outer_stride + y * shape.row_stride;
+    const int slot = shape.slot;
+    const struct plan *plan = &table[slot].plan;
+    const struct plan_axis *axis = &plan->axis[shape.axis];
+    const T *base = in + place;
+    T *target = out + place;
+
+    const int reach = (R + V - 1) / V * V;
+    const bool x_inside = x0 >= reach && x0 + V + reach <= shape.n;
+    const bool y_inside = y >= R && y + R < plan->axis[AXIS_Y].n;
+    const bool odd = !X && plan->parity == PLAN_ODD;
+    const bool shared = X && plan->shared;
+
+    pack<T, V> queue[2 * R + STEPS]; /* of the points first − R … */
+#pragma unroll
+    for (int i = 0; i < 2 * R; i++)
+        queue[i] = load_pack<V>(base + source(axis, first - R + i) * shape.stride + x0);
+    for (int64_t k = first; k < last; k += STEPS) {
+#pragma unroll
+        for (int s = 0; s < STEPS; s++)
+            queue[2 * R + s] = load_pack<V>(base + source(axis, k + R + s) * shape.stride + x0);
+#pragma unroll
+        for (int s = 0; s < STEPS; s++) {
+            if (k + s >= last)
+                break;
+            const T *row = base + (k + s) * shape.stride;
+            T xs[V + 2 * R];
+            if (X)
+                load_row<R, V, T>(xs, row, x0, x_inside, queue[R + s], &plan->axis[AXIS_X]);
+            pack<T, V> up[R], down[R]; /* y neighbours */
+            if (Y) {
+#pragma unroll
+                for (int m = 1; m <= R; m++) {
+                    const int64_t above = y_inside ? m : source(&plan->axis[AXIS_Y], y + m) - y;
+                    const int64_t below = y_inside ? -m : source(&plan->axis[AXIS_Y], y - m) - y;
+                    up[m - 1] = load_pack<V>(row + above * shape.row_stride + x0);
+                    down[m - 1] = load_pack<V>(row + below * shape.row_stride + x0);
+                }
+            }
+            pack<T, V> result;
+            if (odd) {
+#pragma unroll
+                for (int v = 0; v < V; v++) {
+                    T acc = weight(slot, shape.axis, 1, T()) *
+                            (queue[R + s + 1].v[v] - queue[R + s - 1].v[v]);
+#pragma unroll
+                    for (int m = 2; m <= R; m++)
+                        acc = fused(weight(slot, shape.axis, m, T()),
+                                    queue[R + s + m].v[v] - queue[R + s - m].v[v], acc);
+                    result.v[v] = acc;
+                }
+            } else if (shared) {
+#pragma unroll
+                for (int v = 0; v < V; v++) {
+                    T acc = centre_weight(slot, T()) * queue[R + s].v[v];
+#pragma unroll
+                    for (int m = 1; m <= R; m++) {
+                        T sum = X ? xs[R + v + m] + xs[R + v - m] : T();
+                        if (Y)
+                            sum = sum + (up[m - 1].v[v] + down[m - 1].v[v]);
+                        sum = sum + (queue[R + s + m].v[v] + queue[R + s - m].v[v]);
+                        acc = fused(weight(slot, AXIS_X, m, T()), sum, acc);
+                    }
+                    result.v[v] = acc;
+                }
+            } else {
+#pragma unroll
+                for (int v = 0; v < V; v++) {
+                    T acc = centre_weight(slot, T()) * queue[R + s].v[v];
+                    if (X) {
+#pragma unroll
+                        for (int m = 1; m <= R; m++)
+                            acc = fused(weight(slot, AXIS_X, m, T()), xs[R + v + m] + xs[R + v - m],
+                                        acc);
+                    }
+                    if (Y) {
+#pragma unroll
+                        for (int m = 1; m <= R; m++)
+                            acc = fused(weight(slot, AXIS_Y, m, T()),
+                                        up[m - 1].v[v] + down[m - 1].v[v], acc);
+                    }
+#pragma unroll
+                    for (int m = 1; m <= R; m++)
+                        acc = fused(weight(slot, shape.axis, m, T()),
+                                    queue[R + s + m].v[v] + queue[R + s - m].v[v], acc);
+                    result.v[v] = acc;
+                }
+            }
+            store_between<T, V>(target + (k + s) * shape.stride, x0, result, shape.low, shape.high);
+        }
+#pragma unroll
+        for (int i = 0; i < 2 * R; i++)
+            queue[i] = queue[i + STEPS];
+    }
+}
+
+#endif

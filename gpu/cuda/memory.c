@@ -1,0 +1,103 @@
+#include "gpu/cuda/memory.h"
+
+#include "gpu/cuda/fault.h"
+
+#include <string.h>
+
+enum {
+    KEEP_BLOCKS = 1024,
+    GRAIN_BYTES = 512 /* blocks of about one size are one size */
+};
+
+struct kept {
+    void *memory;
+    uint64_t bytes;
+    uint64_t owner;
+};
+
+/* Oldest first. */
+static struct {
+    struct kept blocks[KEEP_BLOCKS];
+    uint32_t count;
+    uint64_t bytes, most_bytes;
+} cache;
+
+static uint64_t rounded(uint64_t bytes)
+{
+    return bytes > UINT64_MAX - GRAIN_BYTES ? bytes
+                                            : (bytes + GRAIN_BYTES - 1) / GRAIN_BYTES * GRAIN_BYTES;
+}
+
+static void forget(uint32_t i)
+{
+    cache.bytes -= cache.blocks[i].bytes;
+    cache.count--;
+    memmove(&cache.blocks[i], &cache.blocks[i + 1], (cache.count - i) * sizeof cache.blocks[0]);
+}
+
+static void drop_oldest(void)
+{
+    void *memory = cache.blocks[0].memory;
+    forget(0);
+    fault_never(cudaFree(memory), "cudaFree");
+}
+
+void memory_open(uint64_t keep_bytes)
+{
+    cache.most_bytes = keep_bytes;
+}
+
+void memory_close(void)
+{
+    while (cache.count)
+        drop_oldest();
+}
+
+/* The newest block of that size, its owner's own where there is one; KEEP_BLOCKS: there is none. */
+static uint32_t choose(uint64_t bytes, uint64_t owner)
+{
+    uint32_t found = KEEP_BLOCKS;
+    for (uint32_t i = cache.count; i-- > 0;) {
+        if (cache.blocks[i].bytes != bytes)
+            continue;
+        if (cache.blocks[i].owner == owner)
+            return i;
+        if (found == KEEP_BLOCKS)
+            found = i;
+    }
+    return found;
+}
+
+void *memory_take(uint64_t bytes, uint64_t owner, bool *must_clear)
+{
+    bytes = rounded(bytes);
+    const uint32_t i = choose(bytes, owner);
+    if (i < KEEP_BLOCKS) {
+        void *memory = cache.blocks[i].memory;
+        *must_clear = cache.blocks[i].owner != owner;
+        forget(i);
+        return memory;
+    }
+    *must_clear = true;
+    for (;;) {
+        void *memory = NULL;
+        if (fault_check(cudaMalloc(&memory, bytes), "cudaMalloc"))
+            return memory;
+        if (cache.count == 0)
+            return NULL;
+        drop_oldest();
+    }
+}
+
+void memory_give(void *memory, uint64_t bytes, uint64_t owner)
+{
+    bytes = rounded(bytes);
+    if (bytes > cache.most_bytes) {
+        fault_never(cudaFree(memory), "cudaFree");
+        return;
+    }
+    while (cache.count == KEEP_BLOCKS || cache.bytes > cache.most_bytes - bytes)
+        drop_oldest();
+    cache.blocks[cache.count++] = (struct kept){memory, bytes, owner};
+    cache.bytes += bytes;
+}

@@ -1,0 +1,38 @@
+/* The kernels' side of the CUDA backend: weights in constant memory, and passes put on a stream. */
+#ifndef GPU_CUDA_PASSES_H
+#define GPU_CUDA_PASSES_H
+
+#include "gpu/backend.h"
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Constant memory holds this many plans at once, each in its slot: concurrent jobs have their own.
+ */
+#define PASSES_SLOTS 32
+
+/* A plan as the kernels read it: rounded weights also in float32, so that no thread converts them.
+ * Whole cache lines, so that loading one slot leaves no stale part of it beside another. */
+struct passes_constants {
+    struct plan plan;
+    float c_f32[AXIS_COUNT][PLAN_RADIUS + 1];
+    float centre_f32; /* of a point that is centred on all active axes */
+    double centre;
+} __attribute__((aligned(256)));
+
+void passes_constants_init(struct passes_constants *constants, const struct plan *plan);
+
+/* Copy to a slot, in the stream's order. `constants` is pinned and stays until the copy has been
+ * done; no kernel that uses the slot may be under way. */
+cudaError_t passes_load(int slot, const struct passes_constants *constants, cudaStream_t stream);
+
+/* Put the launch's whole passes on the stream; the slot holds its plan. units: multiprocessors. */
+cudaError_t passes_launch(const struct launch *launch, int slot, int units, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
