@@ -1,0 +1,341 @@
+"""The fdclient command against the real daemon: files, shapes, names, errors, exit statuses."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import stat
+import subprocess
+
+import numpy
+import pytest
+
+from fdtest import BUILD, Client, Daemon, PATIENCE_S, binary, derivative, diffusion, laplacian, sanitized, wave
+
+REFUSED, USAGE, CONNECTION, FILE, RETRY = 1, 2, 3, 4, 5
+
+
+@pytest.fixture
+def run(daemon, tmp_path):
+    """Run fdclient in tmp_path; it must end with `status` and, where that is not 0, an error on stderr."""
+    def call(*arguments, status=0, socket=None, text=True, **options):
+        env = {k: v for k, v in os.environ.items() if k != "XDG_RUNTIME_DIR"}
+        env["FDSERVER_SOCKET"] = socket or f"unix:{daemon.path}"
+        ended = subprocess.run([binary("fdclient"), *map(str, arguments)], cwd=tmp_path, env=env, text=text,
+                               capture_output=True, timeout=PATIENCE_S, **options)
+        assert ended.returncode == status, ended.stderr
+        if status:
+            # One line; before it there may be the one about a shape that was assumed.
+            assert re.fullmatch(r"(fdclient: .* cube.*\n)?fdclient: [A-Z_]+: .+\n", ended.stderr)
+        return ended
+    yield call
+    # Nothing half-written is ever left, whatever the test did.
+    assert not [name for name in os.listdir(tmp_path) if re.search(r"\.(bin|npy|json)\.\w{6}$", name)]
+
+
+def raw(path, dtype="<f4"):
+    return numpy.fromfile(path, dtype)
+
+
+def test_a_cube_alone(run, tmp_path):
+    f = wave(16, 16, 16)
+    f.tofile(tmp_path / "field.bin")
+    ended = run("submit", "field.bin")
+    assert "16x16x16 float32" in ended.stderr and "field.derivative.bin" in ended.stdout
+    result = raw(tmp_path / "field.derivative.bin").reshape(f.shape)
+    numpy.testing.assert_allclose(result, derivative(f), atol=1e-5)
+    assert json.loads((tmp_path / "field.derivative.bin.json").read_text()) == {
+        "shape": [16, 16, 16], "dtype": "float32"}
+    # The result can be submitted again, and no shape has to be guessed.
+    ended = run("submit", "field.derivative.bin", "--axis", "y", "-o", "twice.bin")
+    assert ended.stderr == ""
+    numpy.testing.assert_allclose(raw(tmp_path / "twice.bin").reshape(f.shape), derivative(result, 1), atol=1e-5)
+
+
+def test_no_shape_and_no_cube(run, tmp_path):
+    wave(5, 7).tofile(tmp_path / "field.bin")
+    assert "--shape" in run("submit", "field.bin", status=USAGE).stderr
+    assert os.listdir(tmp_path) == ["field.bin"]
+
+
+@pytest.mark.parametrize("shape", ["5,7,11", "5x7x11"])
+def test_shape_and_dtype_from_options(run, tmp_path, shape):
+    f = wave(5, 7, 11, dtype="<f8")
+    f.tofile(tmp_path / "data")
+    run("submit", "data", "--shape", shape, "--dtype", "float64", "--axis", "z", "--accuracy", 2, "--spacing", 0.5)
+    numpy.testing.assert_allclose(raw(tmp_path / "data.derivative.bin", "<f8").reshape(f.shape),
+                                  derivative(f, 0, accuracy=2, spacing=0.5), atol=1e-12)
+
+
+def test_shape_from_a_sidecar(run, tmp_path):
+    f = wave(6, 20, dtype="<f8")
+    f.tofile(tmp_path / "field.bin")
+    (tmp_path / "field.bin.json").write_text('{"made": "by hand", "dtype": "float64", "shape": [6, 20]}')
+    run("submit", "field.bin", "--op", "laplacian")
+    numpy.testing.assert_allclose(raw(tmp_path / "field.laplacian.bin", "<f8").reshape(f.shape), laplacian(f),
+                                  atol=1e-12)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[6, 20]", "{}", '{"shape": 120}', '{"shape": []}', '{"shape": [-6, 20]}',
+                                  '{"shape": [6, 20], "dtype": "int8"}', '{"shape": [6, 21]}', "x" * 5000,
+                                  '{"shape": [6, 20]} trailing'])
+def test_a_bad_sidecar(run, tmp_path, text):
+    wave(6, 20).tofile(tmp_path / "field.bin")
+    (tmp_path / "field.bin.json").write_text(text)
+    assert "field.bin" in run("submit", "field.bin", status=FILE).stderr
+
+
+def test_npy(run, tmp_path):
+    f = wave(4, 6, 9, dtype="<f8")
+    numpy.save(tmp_path / "field.npy", f)
+    run("submit", "field.npy", "--order", 2)
+    result = numpy.load(tmp_path / "field.derivative.npy")
+    assert result.dtype == f.dtype
+    numpy.testing.assert_allclose(result, derivative(f, order=2), atol=1e-12)
+    assert not (tmp_path / "field.derivative.npy.json").exists()
+    run("submit", "field.npy", "-o", "out.bin")  # the name decides
+    assert raw(tmp_path / "out.bin", "<f8").size == f.size
+    run("submit", "out.bin", "-o", "out.npy")
+    assert numpy.load(tmp_path / "out.npy").shape == f.shape
+    # Version 2 of the format.
+    with open(tmp_path / "v2.npy", "wb") as file:
+        numpy.lib.format.write_array(file, f, version=(2, 0))
+    run("submit", "v2.npy", "-o", "v2out.npy")
+
+
+@pytest.mark.parametrize("array, said", [
+    (numpy.asfortranarray(wave(6, 8)), "Fortran"),
+    (wave(6, 8, dtype=">f4"), ">f4"),
+    (numpy.arange(64).reshape(8, 8), "<i8"),
+    (numpy.zeros(4, [("a", "<f4")]), "structured"),
+    (numpy.float32(3), "dimensions"),
+    (numpy.zeros((0, 3), "<f4"), "0x3"),
+])
+def test_npy_refused(run, tmp_path, array, said):
+    numpy.save(tmp_path / "field.npy", array)
+    assert said in run("submit", "field.npy", status=FILE).stderr
+
+
+def test_npy_that_is_cut_or_none(run, tmp_path):
+    numpy.save(tmp_path / "field.npy", wave(6, 8))
+    whole = (tmp_path / "field.npy").read_bytes()
+    for length in (1, 6, 9, 40, len(whole) - 1):
+        (tmp_path / "field.npy").write_bytes(whole[:length])
+        run("submit", "field.npy", status=FILE)
+
+
+def test_files_that_are_none(run, tmp_path):
+    (tmp_path / "empty").touch()
+    os.mkfifo(tmp_path / "fifo")
+    for name in ("absent", "empty", "fifo", ".", "/dev/null"):
+        assert name in run("submit", name, status=FILE).stderr
+
+
+def test_diffusion(run, tmp_path):
+    f = wave(12, 14, dtype="<f8")
+    numpy.save(tmp_path / "field.npy", f)
+    run("submit", "field.npy", "--op", "diffusion", "--steps", 7, "--dt", 0.01, "--accuracy", 4)
+    numpy.testing.assert_allclose(numpy.load(tmp_path / "field.diffusion.npy"), diffusion(f, 7, 0.01, 4), atol=1e-12)
+    run("submit", "field.npy", "--op=diffusion", "--cfl=0.9", "--diffusivity", "x=2,y=0.5", "--endpoint=x=true",
+        "--boundary", "x=periodic,y-=value:0,y+=derivative:0", "-o", "a.npy")
+    run("submit", "field.npy", "--op=diffusion", "--cfl=0.9", "--diffusivity", '{"x": 2, "*": 0.5}',
+        "--endpoint=x=true", "--boundary", '{"y-": {"value": 0}, "y+": {"derivative": 0}}', "-o", "b.npy")
+    assert (tmp_path / "a.npy").read_bytes() == (tmp_path / "b.npy").read_bytes()
+    assert (numpy.load(tmp_path / "a.npy")[0] == 0).all()
+
+
+def test_errors_of_the_server_name_the_parameter(run, tmp_path):
+    wave(8, 8, 8).tofile(tmp_path / "field.bin")
+    for arguments, said in [(["--accuracy", 5], "INVALID_ARGUMENT: accuracy: "),
+                            (["--axis", "w"], "INVALID_ARGUMENT: axis: "),
+                            (["--spacing", "0"], "INVALID_ARGUMENT: spacing"),
+                            (["--spacing", "wide"], "INVALID_ARGUMENT: spacing"),
+                            (["--boundary", "nice"], "boundary"),
+                            (["--op", "diffusion"], "dt"),
+                            (["--op", "diffusion", "--dt", 10], "UNSTABLE: dt"),
+                            (["--op", "curl"], "UNSUPPORTED: "),
+                            (["--op", "frobnicate"], "UNKNOWN_METHOD: "),
+                            (["--field", 1], "NOT_FOUND: ")]:
+        file = [] if "--field" in arguments else ["field.bin", "--shape", "8,8,8"]
+        assert said in run("submit", *file, *arguments, status=REFUSED).stderr
+    assert os.listdir(tmp_path) == ["field.bin"]
+
+
+def test_wrong_usage(run):
+    for arguments in ([], ["nonsense"], ["submit"], ["submit", "--nonsense"], ["list", "--shape", "3"], ["get", "1"],
+                      ["get", "x", "-o", "y"], ["free", "x"], ["submit", "f", "--accuracy", "high"]):
+        run(*arguments, status=USAGE)
+
+
+def test_no_server(run, tmp_path):
+    for address in ("unix:/nowhere/fdserver.sock", f"unix:{tmp_path}"):
+        run("ping", status=CONNECTION, socket=address)
+    run("ping", "--connect", "unix:/nowhere", status=CONNECTION)
+    run("ping", "--connect", "http://here", status=REFUSED)
+
+
+def test_resident_fields(run, tmp_path):
+    f = wave(8, 9, 10)
+    numpy.save(tmp_path / "field.npy", f)
+    field = int(run("put", "field.npy").stdout)
+    kept = int(run("submit", "--field", field, "--axis", "y", "--keep").stdout)
+    run("submit", "--field", kept, "--axis", "x", "-o", "xy.npy")
+    run("get", kept, "-o", "y.npy")
+    run("get", field, "-o", "same.bin")
+    numpy.testing.assert_allclose(numpy.load(tmp_path / "y.npy"), derivative(f, 1), atol=1e-5)
+    numpy.testing.assert_allclose(numpy.load(tmp_path / "xy.npy"), derivative(derivative(f, 1), 2), atol=1e-5)
+    assert (tmp_path / "same.bin").read_bytes() == f.tobytes()
+    table = run("list").stdout.splitlines()
+    assert len(table) == 3 and "8x9x10" in table[1]
+    fields = json.loads(run("list", "--json").stdout)["fields"]
+    assert {entry["field"] for entry in fields} == {field, kept}
+    run("free", field, kept)
+    assert run("list").stdout == ""
+    assert "NOT_FOUND: field" in run("get", field, "-o", "gone.bin", status=REFUSED).stderr
+    assert not (tmp_path / "gone.bin").exists()
+
+
+def test_more_fields_than_a_request_may_have_elements(run, daemon, tmp_path):
+    with Client(daemon.path) as client:
+        fields = [client.put(wave(4)) for _ in range(700)]
+        try:
+            assert len(json.loads(run("list", "--json").stdout)["fields"]) == 700
+            assert len(run("list").stdout.splitlines()) == 701
+        finally:
+            client.free(*fields)
+
+
+def test_json_and_quiet(run, tmp_path):
+    f = wave(8, 8, 8)
+    f.tofile(tmp_path / 'fi"ld.bin')
+    ended = run("submit", 'fi"ld.bin', "--json", "--quiet")
+    assert ended.stderr == "" and ended.stdout.count("\n") == 1
+    said = json.loads(ended.stdout)
+    result = raw(tmp_path / said["file"])
+    assert said["shape"] == [8, 8, 8] and said["dtype"] == "float32" and said["bytes"] == 2048
+    assert said["seconds"] > 0
+    assert numpy.float32(said["min"]) == result.min() and numpy.float32(said["max"]) == result.max()
+    ended = run("submit", 'fi"ld.bin', "--quiet")
+    assert ended.stderr == "" and ended.stdout == ""
+    assert json.loads(run("put", 'fi"ld.bin', "--json", "-q").stdout)["field"] > 0
+    numpy.full((4, 4), numpy.nan, "<f4").tofile(tmp_path / "nan.bin")
+    said = json.loads(run("submit", "nan.bin", "--shape", "4,4", "--json").stdout)
+    assert said["min"] is None and said["max"] is None
+
+
+def test_standard_output(run, tmp_path):
+    wave(8, 8).tofile(tmp_path / "field.bin")
+    run("submit", "field.bin", "--shape", "8,8", "-o", "reference.bin")
+    ended = run("submit", "field.bin", "--shape", "8,8", "-o", "-", text=False)
+    assert ended.stdout == (tmp_path / "reference.bin").read_bytes()
+    assert not (tmp_path / "-").exists() and not (tmp_path / "-.json").exists()
+
+
+def test_standard_output_that_is_full(daemon):
+    env = os.environ | {"FDSERVER_SOCKET": f"unix:{daemon.path}"}
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run([binary("fdclient"), "info"], env=env, stdout=full, stderr=subprocess.PIPE)
+    assert ended.returncode == FILE and b"standard output" in ended.stderr
+
+
+def test_where_results_go(run, tmp_path):
+    wave(4, 4, 4).tofile(tmp_path / "field.bin")
+    (tmp_path / "deep.er").mkdir()
+    shutil.copy(tmp_path / "field.bin", tmp_path / "deep.er/field")
+    run("submit", "deep.er/field")
+    assert (tmp_path / "deep.er/field.derivative.bin").exists()  # beside its input; a folder's dot is no suffix
+    # A link is followed, a mode is kept, a device is written to.
+    (tmp_path / "real.bin").write_text("old")
+    (tmp_path / "real.bin").chmod(0o640)
+    (tmp_path / "link.bin").symlink_to("real.bin")
+    run("submit", "field.bin", "-o", "link.bin")
+    assert (tmp_path / "link.bin").is_symlink()
+    assert stat.S_IMODE((tmp_path / "real.bin").stat().st_mode) == 0o640
+    assert (tmp_path / "real.bin").stat().st_size == 256
+    run("submit", "field.bin", "-o", "/dev/null")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    run("submit", "field.bin", "-o", "/dev/full", status=FILE)
+    for place in ("absent/out.bin", "deep.er"):
+        run("submit", "field.bin", "-o", place, status=FILE)
+    # Over itself.
+    run("submit", "field.bin", "-o", "field.bin")
+    assert (tmp_path / "field.bin").stat().st_size == 256
+
+
+def test_a_failed_job_leaves_the_old_result(run, tmp_path):
+    wave(4, 4, 4).tofile(tmp_path / "field.bin")
+    (tmp_path / "out.bin").write_text("old")
+    run("submit", "field.bin", "--quiet", "--accuracy", 3, "-o", "out.bin", status=REFUSED)
+    assert (tmp_path / "out.bin").read_text() == "old"
+    assert sorted(os.listdir(tmp_path)) == ["field.bin", "out.bin"]
+
+
+def test_info_stats_ping(run, daemon):
+    for command in ("info", "stats"):
+        assert json.loads(run(command).stdout).keys() == json.loads(run(command, "--json").stdout).keys()
+    assert json.loads(run("info").stdout)["pid"] == daemon.pid
+    assert "answered" in run("ping").stdout
+    assert json.loads(run("ping", "--json").stdout)["seconds"] > 0
+
+
+def test_what_may_work_later(run, tmp_path):
+    wave(64, 64, 64).tofile(tmp_path / "field.bin")
+    with Daemon("--user-bytes", "1000") as small:
+        error = run("put", "field.bin", "-q", status=RETRY, socket=f"unix:{small.path}").stderr
+        assert "OVER_BUDGET" in error
+        run("put", "field.bin", "-q", "--retry", 2, status=RETRY, socket=f"unix:{small.path}")
+
+
+def test_retry_waits_for_a_server(run, tmp_path):
+    """A server that comes up a little later is found."""
+    with Daemon() as late:
+        env = os.environ | {"FDSERVER_SOCKET": f"unix:{late.path}.late"}
+        waiting = subprocess.Popen([binary("fdclient"), "ping", "--retry", "100"], env=env, stdout=subprocess.PIPE)
+        os.link(late.path, late.path + ".late")
+        assert b"answered" in waiting.communicate(timeout=PATIENCE_S)[0] and waiting.returncode == 0
+
+
+def test_help_and_version(run):
+    text = run("--help").stdout
+    for word in ("submit", "--accuracy", "--connect", "Exit status"):
+        assert word in text
+    assert re.fullmatch(r"fdclient \d+\.\d+\.\d+\n", run("--version").stdout)
+    assert run("submit", "--help").stdout == text
+
+
+def test_the_example(daemon):
+    env = os.environ | {"FDSERVER_SOCKET": f"unix:{daemon.path}"}
+    ended = subprocess.run([binary("fdclient_example")], env=env, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert ended.returncode == 0, ended.stderr
+    assert float(re.fullmatch(r"maximum error (\S+)\n", ended.stdout).group(1)) < 1e-6
+    env["FDSERVER_SOCKET"] = "unix:/nowhere"
+    assert subprocess.run([binary("fdclient_example")], env=env, capture_output=True).returncode == 1
+
+
+@pytest.mark.skipif(not shutil.which("pkg-config"), reason="no pkg-config")
+def test_the_installed_library(daemon, tmp_path):
+    """A program elsewhere, built with pkg-config, against the shared library and the static one."""
+    if sanitized():
+        pytest.skip("the library needs its sanitizer's runtime")
+    subprocess.run(["cmake", "--install", str(BUILD / "client"), "--prefix", str(tmp_path)], check=True,
+                   capture_output=True)
+    library = next(tmp_path.glob("lib*/**/pkgconfig")).parent
+    source = pathlib.Path(__file__).parents[2] / "client/example.c"
+    text = (library / "pkgconfig/fdclient.pc").read_text()
+    prefix = re.search(r"^prefix=(.*)$", text, re.M).group(1)
+    env = os.environ | {"PKG_CONFIG_PATH": str(library / "pkgconfig"), "LD_LIBRARY_PATH": str(library),
+                        "FDSERVER_SOCKET": f"unix:{daemon.path}"}
+    for static in ([], ["--static"]):
+        flags = subprocess.run(["pkg-config", *static, "--cflags", "--libs", f"--define-variable=prefix={tmp_path}",
+                                "fdclient"], env=env, check=True, capture_output=True, text=True).stdout
+        assert prefix == str(tmp_path) or prefix not in flags
+        options = (flags.replace("-lfdclient", "-l:libfdclient.a") if static else flags).split()
+        subprocess.run(["cc", str(source), "-o", tmp_path / "example", *options, "-lm"], check=True)
+        ended = subprocess.run([tmp_path / "example"], env=env, capture_output=True, text=True, timeout=PATIENCE_S)
+        assert "maximum error" in ended.stdout, ended.stderr
+    names = subprocess.run(["nm", "-D", "--defined-only", library / "libfdclient.so"], check=True,
+                           capture_output=True, text=True).stdout
+    functions = {line.split()[2].split("@")[0] for line in names.splitlines() if " T " in line}
+    header = (tmp_path / "include/fdclient.h").read_text()
+    assert functions == set(re.findall(r"^[a-z].*?\b(fdclient_\w+)\(", header, re.M)) - {"fdclient_progress"}
