@@ -89,8 +89,8 @@ struct fdclient_result {
 
 struct fdclient;
 
-/* Connect. address: "unix:PATH"; NULL: $FDSERVER_SOCKET, else /run/fdserver/fdserver.sock, else
- * $XDG_RUNTIME_DIR/fdserver.sock, the first that exists. */
+/* Connect. address: "unix:PATH", or a path alone that begins with / or a dot; NULL: $FDSERVER_SOCKET, else
+ * /run/fdserver/fdserver.sock, else $XDG_RUNTIME_DIR/fdserver.sock, the first that exists. */
 struct fdclient *fdclient_open(const char *address, struct fdclient_error *error);
 void fdclient_close(struct fdclient *client);
 
@@ -107,7 +107,7 @@ bool fdclient_free(struct fdclient *client, uint64_t field, struct fdclient_erro
 bool fdclient_call(struct fdclient *client, const char *method, char **json,
                    struct fdclient_error *error);
 
-/* done and total in time steps. Called from fdclient_run() or fdclient_process(). */
+/* done and total in time steps. Called from whatever waits or processes; it must not use the client. */
 typedef void fdclient_progress(void *context, uint64_t ticket, uint64_t done, uint64_t total);
 void fdclient_on_progress(struct fdclient *client, fdclient_progress *call, void *context);
 
@@ -123,7 +123,7 @@ int fdclient_descriptor(const struct fdclient *client);
 short fdclient_events(const struct fdclient *client);
 
 /* Read and write what is possible without waiting. False: the connection is broken, and every ticket
- * comes back from fdclient_next() with that error. */
+ * without a reply comes back from fdclient_next() with that error; those with one come back as ever. */
 bool fdclient_process(struct fdclient *client, struct fdclient_error *error);
 
 /* Take a completed ticket, in the order of completion: 1 it succeeded, −1 it failed with `error`,

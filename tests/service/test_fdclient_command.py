@@ -172,7 +172,7 @@ def test_no_server(run, tmp_path):
     for address in ("unix:/nowhere/fdserver.sock", f"unix:{tmp_path}"):
         run("ping", status=CONNECTION, socket=address)
     run("ping", "--connect", "unix:/nowhere", status=CONNECTION)
-    run("ping", "--connect", "http://here", status=REFUSED)
+    run("ping", "--connect", "http://here", status=USAGE)
 
 
 def test_resident_fields(run, tmp_path):

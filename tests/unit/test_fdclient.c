@@ -23,7 +23,7 @@
 /* --- the other side -------------------------------------------------------------------------- */
 
 struct server {
-    char folder[32], address[64];
+    char folder[32], address[128];
     int listener, peer;
     pthread_t thread;
     void (*script)(struct server *);
