@@ -101,9 +101,11 @@ static unsigned power_of_two(int64_t n, unsigned most)
     return p;
 }
 
-static cudaError_t launch_blocks(const void *kernel, int64_t blocks, dim3 block, void **arguments,
-                                 cudaStream_t stream)
+template <typename S, typename T>
+static cudaError_t launch_blocks(void (*kernel)(S, const T *, T *), int64_t blocks, dim3 block,
+                                 S *shape, const void *in, void *out, cudaStream_t stream)
 {
+    void *arguments[] = {shape, &in, &out};
     if (blocks == 0)
         return cudaSuccess;
     if (blocks > INT32_MAX)
@@ -125,8 +127,7 @@ static cudaError_t launch_row(const struct geometry *g, const void *in, void *ou
                               (uint32_t)((packs + width - 1) / width),
                               g->slot};
     const int64_t blocks = (shape.lines + block.y - 1) / block.y * shape.blocks_x;
-    void *arguments[] = {&shape, (void *)&in, &out};
-    return launch_blocks((const void *)row_kernel<T, R, V>, blocks, block, arguments, g->stream);
+    return launch_blocks(row_kernel<T, R, V>, blocks, block, &shape, in, out, g->stream);
 }
 
 /* The march's length: enough threads to fill the device twice, and not so short that the 2R points
@@ -169,9 +170,7 @@ static cudaError_t launch_march(const struct geometry *g, int a, const void *in,
     shape.blocks_x = (uint32_t)((packs + width - 1) / width);
     const int64_t items = shape.rows * shape.marches * shape.outer;
     const int64_t blocks = (items + block.y - 1) / block.y * shape.blocks_x;
-    void *arguments[] = {&shape, (void *)&in, &out};
-    return launch_blocks((const void *)march_kernel<T, R, V, X, Y>, blocks, block, arguments,
-                         g->stream);
+    return launch_blocks(march_kernel<T, R, V, X, Y>, blocks, block, &shape, in, out, g->stream);
 }
 
 template <typename T, int R, int V>
@@ -229,9 +228,7 @@ static cudaError_t launch_pass(const struct geometry *g, const void *in, void *o
     struct shell_shape shape = g->shell;
     shape.impose = impose;
     const int64_t blocks = (shape.points * shape.batch + SHELL_THREADS - 1) / SHELL_THREADS;
-    void *arguments[] = {&shape, (void *)&in, &out};
-    return launch_blocks((const void *)shell_kernel<T>, blocks, dim3(SHELL_THREADS), arguments,
-                         g->stream);
+    return launch_blocks(shell_kernel<T>, blocks, dim3(SHELL_THREADS), &shape, in, out, g->stream);
 }
 
 extern "C" cudaError_t passes_launch(const struct launch *launch, int slot, int units,

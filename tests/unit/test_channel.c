@@ -1,0 +1,150 @@
+/* The channel over a real socketpair: whole messages with their descriptors, order kept when the
+ * socket is full, and an end that sends anything else is not trusted. */
+#include "gpu/channel.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static int ends[2];
+
+static int setup(void **state)
+{
+    (void)state;
+    return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    close(ends[0]);
+    return close(ends[1]);
+}
+
+static struct channel_message numbered(uint64_t tag)
+{
+    struct channel_message message = {.type = CHANNEL_COPIED};
+    message.u.copy.tag = tag;
+    return message;
+}
+
+static void test_a_message_arrives_whole(void **state)
+{
+    (void)state;
+    struct channel_message sent, received;
+    int descriptor = 5;
+    memset(&sent, 0xc3, sizeof sent);
+    assert_int_equal(channel_receive(ends[1], &received, &descriptor), CHANNEL_AGAIN);
+    assert_int_equal(descriptor, -1);
+    assert_int_equal(channel_send(ends[0], &sent, -1), CHANNEL_OK);
+    assert_int_equal(channel_receive(ends[1], &received, &descriptor), CHANNEL_OK);
+    assert_memory_equal(&sent, &received, sizeof sent);
+    assert_int_equal(descriptor, -1);
+}
+
+static void test_a_descriptor_arrives(void **state)
+{
+    (void)state;
+    const struct channel_message sent = numbered(1);
+    struct channel_message received;
+    struct stat before, after;
+    int pipes[2], descriptor;
+    assert_int_equal(pipe(pipes), 0);
+    assert_int_equal(channel_send(ends[0], &sent, pipes[0]), CHANNEL_OK);
+    assert_int_equal(channel_receive(ends[1], &received, &descriptor), CHANNEL_OK);
+    assert_true(descriptor >= 0 && descriptor != pipes[0]);
+    assert_int_equal(fstat(pipes[0], &before), 0);
+    assert_int_equal(fstat(descriptor, &after), 0);
+    assert_int_equal(before.st_ino, after.st_ino);
+    assert_true(fcntl(descriptor, F_GETFD) & FD_CLOEXEC);
+    close(descriptor);
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
+static void test_another_size_ends_the_trust(void **state)
+{
+    (void)state;
+    struct channel_message received;
+    uint8_t bytes[sizeof received + 1] = {0};
+    int descriptor;
+    assert_int_equal(send(ends[0], bytes, sizeof received - 1, 0), sizeof received - 1);
+    assert_int_equal(channel_receive(ends[1], &received, &descriptor), CHANNEL_CLOSED);
+    assert_int_equal(send(ends[0], bytes, sizeof bytes, 0), sizeof bytes);
+    assert_int_equal(channel_receive(ends[1], &received, &descriptor), CHANNEL_CLOSED);
+}
+
+static void test_closed(void **state)
+{
+    (void)state;
+    const struct channel_message sent = numbered(1);
+    struct channel_message received;
+    int descriptor;
+    shutdown(ends[0], SHUT_RDWR);
+    assert_int_equal(channel_receive(ends[1], &received, &descriptor), CHANNEL_CLOSED);
+    assert_int_equal(channel_send(ends[1], &sent, -1), CHANNEL_CLOSED);
+}
+
+static void test_a_full_socket_keeps_the_order(void **state)
+{
+    (void)state;
+    enum { COUNT = 5000 };
+    struct channel_queue queue = {0};
+    uint64_t sent = 0, received = 0;
+    while (received < COUNT) {
+        /* Bursts, so that the queue is filled, part drained, and wraps around. */
+        for (int i = 0; i < 700 && sent < COUNT; i++, sent++) {
+            const struct channel_message message = numbered(sent);
+            assert_true(channel_queue_send(&queue, ends[0], &message));
+        }
+        for (int i = 0; i < 300; i++) {
+            struct channel_message message;
+            int descriptor;
+            if (channel_receive(ends[1], &message, &descriptor) != CHANNEL_OK)
+                break;
+            assert_int_equal(message.u.copy.tag, received);
+            received++;
+        }
+        assert_int_not_equal(channel_queue_flush(&queue, ends[0]), CHANNEL_CLOSED);
+    }
+    assert_int_equal(queue.count, 0);
+    channel_queue_free(&queue);
+}
+
+static void test_pushed_messages_wait_for_a_flush(void **state)
+{
+    (void)state;
+    struct channel_queue queue = {0};
+    struct channel_message message;
+    int descriptor;
+    for (uint64_t i = 0; i < 100; i++) {
+        message = numbered(i);
+        assert_true(channel_queue_push(&queue, &message));
+    }
+    assert_int_equal(channel_receive(ends[1], &message, &descriptor), CHANNEL_AGAIN);
+    for (uint64_t i = 0; i < 100; i++) {
+        assert_int_not_equal(channel_queue_flush(&queue, ends[0]), CHANNEL_CLOSED);
+        assert_int_equal(channel_receive(ends[1], &message, &descriptor), CHANNEL_OK);
+        assert_int_equal(message.u.copy.tag, i);
+    }
+    channel_queue_free(&queue);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_message_arrives_whole, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_descriptor_arrives, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_another_size_ends_the_trust, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_closed, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_full_socket_keeps_the_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_pushed_messages_wait_for_a_flush, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,563 @@
+/* The real fdworker on the host backend, driven over its channel as the front would. */
+#include "gpu/channel.h"
+#include "tests/lib/random_job.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+enum { ARENA_BYTES = 4 << 20, OWNER = 1000, BROKEN_FRONT = 65, PATIENCE_MS = 120 * 1000 };
+
+static struct {
+    pid_t pid;
+    int socket, memfd;
+    uint8_t *arena;
+    uint64_t next_id;
+} front;
+
+static void start(const char *device)
+{
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    front.pid = fork();
+    assert_true(front.pid >= 0);
+    if (front.pid == 0) {
+        if (ends[1] == CHANNEL_DESCRIPTOR)
+            fcntl(CHANNEL_DESCRIPTOR, F_SETFD, 0);
+        else
+            dup2(ends[1], CHANNEL_DESCRIPTOR);
+        execl(WORKER, "fdworker", device, (char *)NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    front.socket = ends[0];
+    front.next_id = 1;
+    front.memfd = memfd_create("arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_int_equal(ftruncate(front.memfd, ARENA_BYTES), 0);
+    assert_int_equal(fcntl(front.memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+    front.arena = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, front.memfd, 0);
+    assert_ptr_not_equal(front.arena, MAP_FAILED);
+}
+
+static void order_with(const struct channel_message *message, int descriptor)
+{
+    enum channel_result result;
+    struct pollfd poll_out = {.fd = front.socket, .events = POLLOUT};
+    while ((result = channel_send(front.socket, message, descriptor)) == CHANNEL_AGAIN)
+        poll(&poll_out, 1, PATIENCE_MS);
+    assert_int_equal(result, CHANNEL_OK);
+}
+
+static void order(const struct channel_message *message)
+{
+    order_with(message, -1);
+}
+
+static struct channel_message answer(void)
+{
+    struct channel_message message;
+    int descriptor;
+    struct pollfd poll_in = {.fd = front.socket, .events = POLLIN};
+    assert_int_equal(poll(&poll_in, 1, PATIENCE_MS), 1);
+    assert_int_equal(channel_receive(front.socket, &message, &descriptor), CHANNEL_OK);
+    assert_int_equal(descriptor, -1);
+    return message;
+}
+
+static struct channel_message answer_of(enum channel_type type)
+{
+    const struct channel_message message = answer();
+    assert_int_equal(message.type, type);
+    return message;
+}
+
+static void order_arena(void)
+{
+    struct channel_message message = {.type = CHANNEL_ARENA};
+    message.u.arena.bytes = ARENA_BYTES;
+    order_with(&message, front.memfd);
+}
+
+/* The worker's exit status, or minus the signal that ended it. */
+static int ended(void)
+{
+    int status;
+    assert_int_equal(waitpid(front.pid, &status, 0), front.pid);
+    close(front.memfd);
+    munmap(front.arena, ARENA_BYTES);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static int close_and_wait(void)
+{
+    close(front.socket);
+    return ended();
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    start("host");
+    order_arena();
+    const struct channel_message ready = answer_of(CHANNEL_READY);
+    assert_string_equal(ready.u.ready.info.kind, "host");
+    assert_int_equal(ready.u.ready.pid, front.pid);
+    assert_true(ready.u.ready.info.memory_bytes >= ready.u.ready.info.free_bytes);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return close_and_wait();
+}
+
+static uint64_t allocate(uint64_t bytes)
+{
+    struct channel_message message = {.type = CHANNEL_ALLOCATE};
+    message.u.allocate.array = front.next_id++;
+    message.u.allocate.bytes = bytes;
+    message.u.allocate.owner = OWNER;
+    order(&message);
+    return message.u.allocate.array;
+}
+
+static void release(uint64_t array)
+{
+    struct channel_message message = {.type = CHANNEL_RELEASE};
+    message.u.job.id = array;
+    order(&message);
+}
+
+static void order_copy(enum channel_type type, uint64_t array, uint64_t offset,
+                       uint64_t arena_offset, uint64_t bytes, uint64_t tag)
+{
+    struct channel_message message = {.type = type};
+    message.u.copy.array = array;
+    message.u.copy.offset = offset;
+    message.u.copy.arena_offset = arena_offset;
+    message.u.copy.bytes = bytes;
+    message.u.copy.tag = tag;
+    order(&message);
+}
+
+/* In two pieces, so that offsets matter. */
+static void upload(uint64_t array, const void *from, uint64_t bytes)
+{
+    const uint64_t half = bytes / 2;
+    assert_true(bytes <= ARENA_BYTES / 2);
+    memcpy(front.arena + 64, from, bytes);
+    order_copy(CHANNEL_UPLOAD, array, half, 64 + half, bytes - half, 71);
+    order_copy(CHANNEL_UPLOAD, array, 0, 64, half, 72);
+    assert_int_equal(answer_of(CHANNEL_COPIED).u.copy.tag + answer_of(CHANNEL_COPIED).u.copy.tag,
+                     143);
+}
+
+static void download(uint64_t array, void *to, uint64_t bytes)
+{
+    memset(front.arena, 0x5a, bytes);
+    order_copy(CHANNEL_DOWNLOAD, array, 0, 0, bytes, UINT64_MAX / 3);
+    assert_int_equal(answer_of(CHANNEL_COPIED).u.copy.tag, UINT64_MAX / 3);
+    memcpy(to, front.arena, bytes);
+}
+
+static uint64_t run(const struct job *job, uint64_t in, uint64_t out, uint64_t scratch,
+                    bool progress)
+{
+    struct channel_message message = {.type = CHANNEL_RUN};
+    message.u.run.id = front.next_id++;
+    message.u.run.in = in;
+    message.u.run.out = out;
+    message.u.run.scratch = scratch;
+    message.u.run.progress = progress;
+    message.u.run.job = *job;
+    order(&message);
+    return message.u.run.id;
+}
+
+static void finished(uint64_t id, enum status status)
+{
+    const struct channel_message message = answer_of(CHANNEL_FINISHED);
+    assert_int_equal(message.u.job.id, id);
+    assert_int_equal(message.status, status);
+}
+
+static void ping(void)
+{
+    const struct channel_message message = {.type = CHANNEL_PING};
+    order(&message);
+    answer_of(CHANNEL_PONG);
+}
+
+/* --- jobs --- */
+
+enum arrangement { APART, OWN_INPUT, IN_PLACE, ARRANGEMENTS };
+
+/* Every way that a job's arrays can lie gives the contract's bits, and leaves the input alone where
+ * it is not the job's own. */
+static void test_results_in_every_arrangement(void **state)
+{
+    (void)state;
+    struct random random = random_start();
+    for (int i = 0; i < 240; i++) {
+        const enum arrangement arrangement = (enum arrangement)(i % ARRANGEMENTS);
+        struct job job;
+        struct plan plan;
+        random_job(&random, 4000, &job);
+        plan_init(&plan, &job);
+        const uint64_t bytes = job_bytes(&job);
+        void *field = malloc(bytes), *expected = malloc(bytes), *result = malloc(bytes);
+        assert_true(field && expected && result);
+        random_field(&random, &job, field);
+        reference_run(&plan, field, expected);
+
+        const uint64_t in = allocate(bytes);
+        const uint64_t out = arrangement == IN_PLACE ? in : allocate(bytes);
+        uint64_t scratch = 0;
+        if (arrangement == OWN_INPUT)
+            scratch = in;
+        else if (job_needs_scratch(&job, arrangement == IN_PLACE, false))
+            scratch = allocate(bytes);
+        upload(in, field, bytes);
+        finished(run(&job, in, out, scratch, false), STATUS_OK);
+        download(out, result, bytes);
+        if (memcmp(result, expected, bytes) != 0) {
+            random_job_print(&job);
+            fail_msg("arrangement %d: the result differs from the reference", arrangement);
+        }
+        if (arrangement == APART) {
+            download(in, result, bytes);
+            assert_memory_equal(result, field, bytes);
+        }
+        release(out);
+        if (in != out)
+            release(in);
+        if (scratch && scratch != in)
+            release(scratch);
+        free(field);
+        free(expected);
+        free(result);
+    }
+}
+
+static struct job diffusion(uint64_t nx, uint64_t ny, uint64_t steps)
+{
+    struct job job;
+    job_init(&job);
+    job.operator_id = OPERATOR_DIFFUSION;
+    job.order = 2;
+    job.accuracy = 4;
+    job.axes = 2;
+    job.n[AXIS_X] = nx;
+    job.n[AXIS_Y] = ny;
+    job.diffusivity[AXIS_X] = job.diffusivity[AXIS_Y] = 1;
+    job.steps = steps;
+    job.dt = 0.1;
+    return job;
+}
+
+/* A field of that job's size with the job's bits in it. */
+static uint64_t field_of(const struct job *job, float *values)
+{
+    struct random random = random_start();
+    random_field(&random, job, values);
+    const uint64_t array = allocate(job_bytes(job));
+    upload(array, values, job_bytes(job));
+    return array;
+}
+
+/* Many pieces give what one gives, and the time on the device and the passes are told. */
+static void test_a_long_job_in_pieces(void **state)
+{
+    (void)state;
+    static float values[300 * 301], expected[300 * 301], result[300 * 301];
+    const struct job job = diffusion(300, 301, 1501);
+    struct plan plan;
+    plan_init(&plan, &job);
+    const uint64_t field = field_of(&job, values), scratch = allocate(sizeof values);
+    reference_run(&plan, values, expected);
+    const uint64_t id = run(&job, field, field, scratch, true);
+    uint64_t done = 0;
+    struct channel_message message;
+    while ((message = answer()).type == CHANNEL_PROGRESS) {
+        assert_int_equal(message.u.job.id, id);
+        assert_int_equal(message.u.job.total, 1501);
+        assert_true(message.u.job.done >= done && message.u.job.done < 1501);
+        done = message.u.job.done;
+    }
+    assert_int_equal(message.type, CHANNEL_FINISHED);
+    assert_int_equal(message.status, STATUS_OK);
+    assert_true(message.u.job.device_us > 0);
+    download(field, result, sizeof result);
+    assert_memory_equal(result, expected, sizeof result);
+}
+
+static void test_a_short_job_passes_a_long_one_which_is_cancelled(void **state)
+{
+    (void)state;
+    static float values[512 * 512];
+    struct channel_message cancel = {.type = CHANNEL_CANCEL};
+    const struct job longest = diffusion(512, 512, UINT64_C(1) << 40);
+    const struct job shortest = diffusion(32, 32, 3);
+    const uint64_t field = field_of(&longest, values), scratch = allocate(sizeof values);
+    const uint64_t small = field_of(&shortest, values), small_out = allocate(32 * 32 * 4);
+    cancel.u.job.id = run(&longest, field, field, scratch, false);
+    finished(run(&shortest, small, small_out, small, false), STATUS_OK);
+    ping();
+    order(&cancel);
+    finished(cancel.u.job.id, STATUS_CANCELLED);
+    order(&cancel); /* has ended: nothing to say */
+    ping();
+    release(scratch);
+    release(field);
+    ping();
+}
+
+/* Runs on one field are taken in order, though all are sent at once; one that waits can be
+ * cancelled. */
+static void test_runs_on_one_field_wait_for_each_other(void **state)
+{
+    (void)state;
+    static float values[100 * 100], expected[100 * 100], result[100 * 100];
+    const struct job steps7 = diffusion(100, 100, 7), steps28 = diffusion(100, 100, 28);
+    struct plan plan;
+    plan_init(&plan, &steps28);
+    const uint64_t field = field_of(&steps7, values), scratch = allocate(sizeof values);
+    reference_run(&plan, values, expected);
+    uint64_t ids[4];
+    for (int i = 0; i < 4; i++)
+        ids[i] = run(&steps7, field, field, scratch, false);
+    for (int i = 0; i < 4; i++)
+        finished(ids[i], STATUS_OK);
+    download(field, result, sizeof result);
+    assert_memory_equal(result, expected, sizeof result);
+
+    const struct job longest = diffusion(100, 100, UINT64_C(1) << 40);
+    struct channel_message cancel = {.type = CHANNEL_CANCEL};
+    const uint64_t first = run(&longest, field, field, scratch, false);
+    const uint64_t second = run(&steps7, field, field, scratch, false);
+    cancel.u.job.id = second;
+    order(&cancel);
+    finished(second, STATUS_CANCELLED);
+    cancel.u.job.id = first;
+    order(&cancel);
+    finished(first, STATUS_CANCELLED);
+}
+
+static void test_a_job_that_is_none_is_refused(void **state)
+{
+    (void)state;
+    struct job job = diffusion(32, 32, 1);
+    const uint64_t in = allocate(job_bytes(&job)), out = allocate(job_bytes(&job));
+    job.accuracy = 5;
+    finished(run(&job, in, out, 0, false), STATUS_INVALID_ARGUMENT);
+    memset(&job, 0xff, sizeof job);
+    const uint64_t id = run(&job, in, out, 0, false);
+    const struct channel_message message = answer_of(CHANNEL_FINISHED);
+    assert_int_equal(message.u.job.id, id);
+    assert_int_not_equal(message.status, STATUS_OK);
+    ping();
+}
+
+static void test_no_memory(void **state)
+{
+    (void)state;
+    const uint64_t large = allocate(UINT64_C(1) << 60), small = allocate(4096);
+    const struct channel_message failed = answer_of(CHANNEL_FAILED);
+    assert_int_equal(failed.u.allocate.array, large);
+    order_copy(CHANNEL_UPLOAD, large, UINT64_C(1) << 59, 0, 4096, 9);
+    assert_int_equal(answer_of(CHANNEL_COPIED).u.copy.tag, 9);
+    struct job job;
+    job_init(&job);
+    job.n[AXIS_X] = UINT64_C(1) << 48;
+    const uint64_t in = allocate(job_bytes(&job)), out = allocate(job_bytes(&job));
+    assert_int_equal(answer_of(CHANNEL_FAILED).u.allocate.array, in);
+    assert_int_equal(answer_of(CHANNEL_FAILED).u.allocate.array, out);
+    finished(run(&job, in, out, 0, false), STATUS_OUT_OF_MEMORY);
+    release(in);
+    release(out);
+    release(large);
+    release(small);
+    ping();
+}
+
+static void test_signals_are_for_the_front(void **state)
+{
+    (void)state;
+    kill(front.pid, SIGTERM);
+    kill(front.pid, SIGINT);
+    ping();
+}
+
+/* --- ends --- */
+
+static void test_closing_ends_it(void **state)
+{
+    (void)state;
+    setup(NULL);
+    assert_int_equal(close_and_wait(), 0);
+    start("host"); /* before it has its arena */
+    assert_int_equal(close_and_wait(), 0);
+    setup(NULL); /* with work under way */
+    static float values[512 * 512];
+    const struct job job = diffusion(512, 512, UINT64_C(1) << 40);
+    const uint64_t field = field_of(&job, values);
+    run(&job, field, field, allocate(sizeof values), false);
+    ping();
+    assert_int_equal(close_and_wait(), 0);
+}
+
+static void test_no_such_device(void **state)
+{
+    (void)state;
+    start("cuda:1000");
+    order_arena();
+    const struct channel_message refused = answer_of(CHANNEL_REFUSED);
+    assert_true(memchr(refused.u.refused.text, '\0', sizeof refused.u.refused.text));
+    assert_true(refused.u.refused.text[0]);
+    assert_int_equal(ended(), 1);
+    close(front.socket);
+}
+
+/* Each breaks one rule of channel.h. */
+static void break_size(void)
+{
+    assert_int_equal(send(front.socket, "?", 1, 0), 1);
+}
+static void break_type(void)
+{
+    const struct channel_message message = {.type = CHANNEL_READY};
+    order(&message);
+}
+static void break_second_arena(void)
+{
+    order_arena();
+}
+static void break_descriptor(void)
+{
+    const struct channel_message message = {.type = CHANNEL_PING};
+    order_with(&message, front.memfd);
+}
+static void break_unknown_array(void)
+{
+    release(12345);
+}
+static void break_same_array(void)
+{
+    allocate(16);
+    front.next_id--;
+    allocate(16);
+}
+static void break_no_bytes(void)
+{
+    allocate(0);
+}
+static void break_array_end(void)
+{
+    order_copy(CHANNEL_UPLOAD, allocate(4096), 1, 0, 4096, 1);
+}
+static void break_array_wrap(void)
+{
+    order_copy(CHANNEL_DOWNLOAD, allocate(4096), UINT64_MAX - 15, 0, 32, 1);
+}
+static void break_arena_end(void)
+{
+    order_copy(CHANNEL_UPLOAD, allocate(4096), 0, ARENA_BYTES - 4095, 4096, 1);
+}
+static void break_arena_wrap(void)
+{
+    order_copy(CHANNEL_UPLOAD, allocate(4096), 0, UINT64_MAX - 15, 32, 1);
+}
+static void break_run_size(void)
+{
+    const struct job job = diffusion(32, 32, 1);
+    run(&job, allocate(4096), allocate(4095), 0, false);
+}
+static void break_run_without_scratch(void)
+{
+    const struct job job = diffusion(32, 32, 2);
+    run(&job, allocate(4096), allocate(4096), 0, false);
+}
+static void break_run_in_place_without_scratch(void)
+{
+    const struct job job = diffusion(32, 32, 1);
+    const uint64_t array = allocate(4096);
+    run(&job, array, array, array, false);
+}
+static void break_release_in_use(void)
+{
+    const struct job job = diffusion(32, 32, UINT64_C(1) << 40);
+    const uint64_t array = allocate(4096);
+    run(&job, array, array, allocate(4096), false);
+    release(array);
+}
+static void break_upload_in_use(void)
+{
+    const struct job job = diffusion(32, 32, UINT64_C(1) << 40);
+    const uint64_t array = allocate(4096);
+    run(&job, array, array, allocate(4096), false);
+    order_copy(CHANNEL_UPLOAD, array, 0, 0, 4096, 1);
+}
+
+static void test_a_broken_front(void **state)
+{
+    (void)state;
+    static void (*const breaks[])(void) = {break_type,
+                                           break_second_arena,
+                                           break_descriptor,
+                                           break_unknown_array,
+                                           break_same_array,
+                                           break_no_bytes,
+                                           break_array_end,
+                                           break_array_wrap,
+                                           break_arena_end,
+                                           break_arena_wrap,
+                                           break_run_size,
+                                           break_run_without_scratch,
+                                           break_run_in_place_without_scratch,
+                                           break_release_in_use,
+                                           break_upload_in_use};
+    for (size_t i = 0; i < sizeof breaks / sizeof breaks[0]; i++) {
+        setup(NULL);
+        breaks[i]();
+        assert_int_equal(ended(), BROKEN_FRONT);
+        close(front.socket);
+    }
+    setup(NULL);
+    break_size(); /* the stream cannot be followed: as good as closed */
+    assert_int_equal(ended(), 0);
+    close(front.socket);
+    start("host");
+    allocate(16); /* before the arena */
+    assert_int_equal(ended(), BROKEN_FRONT);
+    close(front.socket);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_results_in_every_arrangement, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_long_job_in_pieces, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_short_job_passes_a_long_one_which_is_cancelled,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(test_runs_on_one_field_wait_for_each_other, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_a_job_that_is_none_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_signals_are_for_the_front, setup, teardown),
+        cmocka_unit_test(test_closing_ends_it),
+        cmocka_unit_test(test_no_such_device),
+        cmocka_unit_test(test_a_broken_front),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
