@@ -7,7 +7,7 @@
 
 enum {
     TILE_ALIGN = 1024,      /* points along x that lines are cut at */
-    SMALL_POINTS = 1 << 15, /* waking the other threads costs more than this many points */
+    SMALL_POINTS = 1 << 17, /* waking the others costs more, above all where the cores have other work */
     TILES_PER_THREAD = 8    /* so that a thread that is held up does not hold up the pass */
 };
 
