@@ -38,7 +38,7 @@ for wanted in $steps; do
     huge) step huge "$equal" --jobs 10 --huge --out "$results/backends_equal_huge.json" ;;
     sanitize)
         for tool in memcheck racecheck; do
-            step "sanitize-$tool" compute-sanitizer --tool $tool --error-exitcode 9 "$equal" --quick --jobs 20
+            step "sanitize-$tool" timeout 240 compute-sanitizer --tool $tool --error-exitcode 9 "$equal" --quick --jobs 20
         done
         ;;
     kernels) step kernels "$build/bench/bench_kernels" --device cuda:0 --json "$results/kernels.json" ;;
