@@ -107,3 +107,59 @@ bool bed_run(struct bed *bed, const struct job *job, const void *in, void *out,
     free(plan);
     return ok;
 }
+
+static void wait_for_all(struct bed *bed, uint64_t count)
+{
+    struct completion completions[16];
+    struct pollfd wake = {.fd = bed->backend->wake_descriptor(), .events = POLLIN};
+    for (;;) {
+        count -= (uint64_t)bed->backend->reap(completions, 16);
+        if (count == 0)
+            return;
+        poll(&wake, 1, 100);
+    }
+}
+
+bool bed_run_together(struct bed *bed, const struct bed_job *jobs, uint64_t count)
+{
+    const struct backend *backend = bed->backend;
+    struct together {
+        struct plan plan;
+        uint8_t *memory[3]; /* in, even, odd */
+    } *all = calloc(count, sizeof *all);
+    if (!all)
+        abort();
+    bool ok = true;
+    for (uint64_t i = 0; i < count; i++) {
+        plan_init(&all[i].plan, &jobs[i].job);
+        for (int m = 0; m < 3; m++) /* each job another owner: memory comes cleared */
+            ok = (all[i].memory[m] = backend->allocate(job_bytes(&jobs[i].job), i)) && ok;
+    }
+    uint64_t place = 0;
+    for (uint64_t i = 0; ok && i < count; i++) {
+        const uint64_t bytes = job_bytes(&jobs[i].job);
+        if (bytes > bed->arena_bytes - place)
+            abort();
+        memcpy(bed->arena + place, jobs[i].in, bytes);
+        backend->upload(all[i].memory[0], bed->arena + place, bytes, 1);
+        const struct launch launch = {.plan = &all[i].plan,
+                                      .in = all[i].memory[0],
+                                      .even = all[i].memory[1],
+                                      .odd = all[i].memory[2],
+                                      .to = all[i].plan.lines * all[i].plan.passes};
+        backend->launch(&launch, 2);
+        place += bytes;
+    }
+    if (ok)
+        wait_for_all(bed, 2 * count);
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t bytes = job_bytes(&jobs[i].job);
+        if (ok)
+            download(bed, jobs[i].out, all[i].memory[all[i].plan.passes % 2 == 1 ? 1 : 2], bytes);
+        for (int m = 0; m < 3; m++)
+            if (all[i].memory[m])
+                backend->release(all[i].memory[m], bytes, i);
+    }
+    free(all);
+    return ok;
+}

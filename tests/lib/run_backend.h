@@ -25,4 +25,12 @@ void bed_close(struct bed *bed);
 bool bed_run(struct bed *bed, const struct job *job, const void *in, void *out,
              uint64_t passes_a_launch, uint64_t *device_us);
 
+/* Jobs under way all at once: uploads, then launches, without waiting in between. Together their
+ * arrays must fit the arena. False where the device has no memory. */
+struct bed_job {
+    struct job job;
+    void *in, *out; /* host memory, job_bytes() each */
+};
+bool bed_run_together(struct bed *bed, const struct bed_job *jobs, uint64_t count);
+
 #endif

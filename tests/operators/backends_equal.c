@@ -251,6 +251,41 @@ static void huge(void)
     compare_filled(group, &job, 0);
 }
 
+/* Jobs of as many kinds all under way together: more than have room for their weights at once, so
+ * that some wait, weights are replaced, and none may read another's. */
+static void many_at_once(uint64_t count, uint64_t points)
+{
+    struct group *group = begin("many at once");
+    struct bed_job *jobs = room(count * sizeof *jobs);
+    void **expected = room(count * sizeof *expected);
+    uint64_t first;
+    memset(jobs, 0, count * sizeof *jobs);
+    for (uint64_t i = 0; i < count; i++) {
+        random_job(&source, points, &jobs[i].job);
+        const uint64_t bytes = job_bytes(&jobs[i].job);
+        jobs[i].in = room(bytes);
+        jobs[i].out = room(bytes);
+        expected[i] = room(bytes);
+        random_field(&source, &jobs[i].job, jobs[i].in);
+        if (!bed_run(&host, &jobs[i].job, jobs[i].in, expected[i], 0, NULL))
+            exit(1);
+    }
+    const bool ran = bed_run_together(&cuda, jobs, count);
+    for (uint64_t i = 0; i < count; i++) {
+        group->jobs++;
+        if (!ran || differences(&jobs[i].job, jobs[i].out, expected[i], &first)) {
+            group->differ++;
+            printf("%s: %s: ", group->name, ran ? "differs" : "no device memory");
+            random_job_print(&jobs[i].job);
+        }
+        free(jobs[i].in);
+        free(jobs[i].out);
+        free(expected[i]);
+    }
+    free(jobs);
+    free(expected);
+}
+
 static bool write_result(const char *path, uint64_t seed, uint64_t differ)
 {
     FILE *file = fopen(path, "w");
@@ -313,11 +348,13 @@ int main(int argc, char **argv)
     const uint64_t seed = source.state;
     if (quick) {
         random_jobs("small random jobs", jobs < 60 ? jobs : 60, 3000);
+        many_at_once(60, 3000);
         heat(67, 3);
         odd_shapes(37, 41, 23);
     } else {
         random_jobs("small random jobs", jobs, 20000);
         random_jobs("larger random jobs", jobs / 10, 2000000);
+        many_at_once(300, 20000);
         cubes();
         heat(4096, 100);
         odd_shapes(513, 511, 509);
