@@ -1,0 +1,78 @@
+/* The CUDA kernels, run on the host without a GPU (tests/lib/cuda_on_host), give the contract's
+ * bits for random jobs in pieces, whatever the size of the device that the grid is made for. */
+#include "gpu/cuda/passes.h"
+#include "tests/lib/random_job.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* cudaMalloc's blocks are aligned; the rest of a block is not the array's. */
+static void *room(uint64_t bytes)
+{
+    void *memory = NULL;
+    if (posix_memalign(&memory, 16, bytes))
+        abort();
+    return memory;
+}
+
+enum { JOBS = 3000 };
+
+static bool same(const struct job *job, const void *a, const void *b)
+{
+    if (memcmp(a, b, job_bytes(job)) == 0)
+        return true;
+    for (uint64_t i = 0; i < job_points(job); i++) {
+        const float *f = a, *g = b;
+        const double *d = a, *e = b;
+        if (job->dtype == DTYPE_F32 ? memcmp(f + i, g + i, 4) && !(isnan(f[i]) && isnan(g[i]))
+                                    : memcmp(d + i, e + i, 8) && !(isnan(d[i]) && isnan(e[i])))
+            return false;
+    }
+    return true;
+}
+
+static bool check(struct random *random, uint64_t points)
+{
+    struct job job;
+    struct plan plan;
+    random_job(random, points, &job);
+    plan_init(&plan, &job);
+    const uint64_t bytes = job_bytes(&job);
+    void *in = room(bytes), *even = room(bytes), *odd = room(bytes), *expected = room(bytes);
+    random_field(random, &job, in);
+    memset(even, 0x5a, bytes);
+    memset(odd, 0xa5, bytes);
+    reference_run(&plan, in, expected);
+
+    struct passes_constants constants;
+    const int slot = (int)random_below(random, PASSES_SLOTS);
+    const int units = (int)random_below(random, 300) + 1;
+    passes_constants_init(&constants, &plan);
+    bool ok = passes_load(slot, &constants, NULL) == cudaSuccess;
+    struct launch launch = {.plan = &plan, .in = in, .even = even, .odd = odd};
+    while (ok && launch.to < plan.lines * plan.passes) {
+        launch.from = launch.to;
+        launch.to += plan.lines * (1 + random_below(random, plan.passes - launch.to / plan.lines));
+        ok = passes_launch(&launch, slot, units, NULL) == cudaSuccess;
+    }
+    ok = ok && same(&job, plan.passes % 2 == 1 ? even : odd, expected);
+    if (!ok)
+        random_job_print(&job);
+    free(in);
+    free(even);
+    free(odd);
+    free(expected);
+    return ok;
+}
+
+int main(void)
+{
+    struct random random = random_start();
+    int differ = 0;
+    for (int i = 0; i < JOBS; i++)
+        differ += !check(&random, i % 10 ? 4000 : 60000);
+    printf("%d jobs, %d differ\n", JOBS, differ);
+    return differ > 0;
+}
