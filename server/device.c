@@ -332,6 +332,8 @@ static void worker_gone(struct device *device)
     channel_queue_free(&device->queue);
     memset(&device->queue, 0, sizeof device->queue);
 
+    /* A task that fails makes room for the next, whose arrays are lost too. */
+    device->losing = true;
     struct list *link;
     for (link = device->arrays.next; link != &device->arrays; link = link->next)
         field_lose(LIST_ENTRY(link, struct field, device_link));
@@ -351,6 +353,8 @@ static void worker_gone(struct device *device)
         list_push(&device->tasks, link);
         task_device_lost(task);
     }
+    device->losing = false;
+    task_dispatch(device);
     if (!closing && refused && !device->once_ready)
         server_device_refused(device->server, device);
 }

@@ -35,6 +35,7 @@ struct device {
     uint64_t failed_starts; /* in a row */
     bool alive;             /* the process has not been reaped */
     bool once_ready;
+    bool losing; /* what was on a lost worker is being failed: nothing is dispatched */
     struct device_info info;
     uint64_t memory_bytes; /* that arrays may take */
     uint64_t bytes;        /* that they take */

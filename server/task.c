@@ -217,7 +217,7 @@ void task_put_arrived(struct task *task)
 
 void task_dispatch(struct device *device)
 {
-    if (device->state == DEVICE_CLOSED)
+    if (device->state == DEVICE_CLOSED || device->losing)
         return;
     /* One task a turn for each user; those who run enough already keep their place and wait. */
     struct list *link = device->ready_users.next;

@@ -82,16 +82,18 @@ def test_a_worker_killed_again_and_again(daemon):
             assert_serves(client)
 
 
-def test_a_worker_killed_in_the_middle_of_an_upload(daemon):
+@pytest.mark.parametrize("method", ["put", "laplacian"])
+def test_a_worker_killed_in_the_middle_of_an_upload(daemon, method):
     shape = (24, 512, 512)
     with Client(daemon.path) as client:
-        client.send_bytes(upload_begin(3, "put", shape) + bytes(12 << 20))
+        client.send_bytes(upload_begin(3, method, shape) + bytes(12 << 20))
         generation = kill_worker(daemon)
         eventually(lambda: recovered(daemon, generation), "the next worker")
         client.send_bytes(bytes(12 << 20))
         error, _ = client.outcome(3)
         assert error.code in ("DEVICE_LOST", "FIELD_LOST")
         assert_serves(client)
+        assert daemon.info()["devices"][0]["generation"] == generation + 1
     assert settled(daemon)[0] == 0
 
 
@@ -108,6 +110,8 @@ def test_a_worker_killed_with_a_small_reply_outstanding(daemon):
             numpy.testing.assert_allclose(result["out"], derivative(wave(64, 64, 64)), atol=1e-5)
     eventually(lambda: recovered(daemon, generation), "the next worker")
     assert_serves(client)
+    # Jobs that had not begun are lost with the rest, and do not trouble the next worker.
+    assert daemon.info()["devices"][0]["generation"] == generation + 1
 
 
 @pytest.mark.skipif(bool(sanitized()), reason="takes a minute; nothing of it depends on the build")
