@@ -112,21 +112,51 @@ static __device__ __forceinline__ int64_t source(const struct plan_axis *axis, i
     return point_index_f64(axis, i);
 }
 
-/* The V points at x0 of a row and R on each side of them; `inside`: all are in the row. */
+/* How the neighbours of a thread's pack along x are found. */
+struct row_edges {
+    int64_t n;
+    bool packs;                       /* whole packs will do, at the edges too */
+    bool inside;                      /* all neighbours are in the row */
+    bool periodic_low, periodic_high; /* packs: past the edge, the other end; else anything */
+};
+
+template <int R, int V>
+static __device__ __forceinline__ row_edges find_edges(const struct plan_axis *axis, int64_t n,
+                                                       int64_t x0)
+{
+    /* Packs may reach further than R. Rows are a multiple of V long. */
+    const int reach = (R + V - 1) / V * V;
+    const int32_t low = axis->side[SIDE_LOW].map, high = axis->side[SIDE_HIGH].map;
+    row_edges edges;
+    edges.n = n;
+    edges.inside = x0 >= reach && x0 + V + reach <= n;
+    edges.packs = n >= reach && (low == PLAN_MAP_PERIODIC || low == PLAN_MAP_NONE) &&
+                  (high == PLAN_MAP_PERIODIC || high == PLAN_MAP_NONE);
+    edges.periodic_low = low == PLAN_MAP_PERIODIC;
+    edges.periodic_high = high == PLAN_MAP_PERIODIC;
+    return edges;
+}
+
+/* The V points at x0 of a row and R on each side of them. */
 template <int R, int V, typename T>
 static __device__ __forceinline__ void load_row(T (&xs)[V + 2 * R], const T *row, int64_t x0,
-                                                bool inside, const pack<T, V> &own,
+                                                const row_edges &edges, const pack<T, V> &own,
                                                 const struct plan_axis *axis)
 {
 #pragma unroll
     for (int v = 0; v < V; v++)
         xs[R + v] = own.v[v];
-    if (inside) {
+    if (edges.packs || edges.inside) {
 #pragma unroll
         for (int first = 1; first <= R; first += V) { /* the packs to the left and right */
             const int distance = (first + V - 1) / V * V;
-            const pack<T, V> left = load_pack<V>(row + x0 - distance);
-            const pack<T, V> right = load_pack<V>(row + x0 + distance);
+            int64_t at_left = x0 - distance, at_right = x0 + distance;
+            if (at_left < 0)
+                at_left = edges.periodic_low ? at_left + edges.n : x0;
+            if (at_right >= edges.n)
+                at_right = edges.periodic_high ? at_right - edges.n : x0;
+            const pack<T, V> left = load_pack<V>(row + at_left);
+            const pack<T, V> right = load_pack<V>(row + at_right);
 #pragma unroll
             for (int v = 0; v < V; v++) {
                 if (R - distance + v >= 0)

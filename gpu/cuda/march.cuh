@@ -36,6 +36,22 @@ template <int R, int V, bool X, bool Y> struct march_block {
     enum { THREADS = Y ? 512 : 256, STEPS = V == 1 || (Y && R > 2) ? 1 : X ? 2 : 4 };
 };
 
+/* f above + f below, m rows apart from row y at `f`. */
+template <int V, typename T>
+static __device__ __forceinline__ pack<T, V>
+load_y_pair(const T *f, int64_t y, int m, bool inside, const struct plan_axis *axis, int64_t stride)
+{
+    const int64_t above = inside ? m : source(axis, y + m) - y;
+    const int64_t below = inside ? -m : source(axis, y - m) - y;
+    const pack<T, V> up = load_pack<V>(f + above * stride);
+    const pack<T, V> down = load_pack<V>(f + below * stride);
+    pack<T, V> pair;
+#pragma unroll
+    for (int v = 0; v < V; v++)
+        pair.v[v] = up.v[v] + down.v[v];
+    return pair;
+}
+
 template <typename T, int R, int V, bool X, bool Y>
 __global__ void __launch_bounds__(march_block<R, V, X, Y>::THREADS)
     march_kernel(const march_shape shape, const T *__restrict__ in, T *__restrict__ out)
@@ -60,9 +76,9 @@ __global__ void __launch_bounds__(march_block<R, V, X, Y>::THREADS)
     const T *base = in + place;
     T *target = out + place;
 
-    const int reach = (R + V - 1) / V * V;
-    const bool x_inside = x0 >= reach && x0 + V + reach <= shape.n;
+    const row_edges edges = find_edges<R, V>(&plan->axis[AXIS_X], shape.n, x0);
     const bool y_inside = y >= R && y + R < plan->axis[AXIS_Y].n;
+    const struct plan_axis *y_axis = &plan->axis[AXIS_Y];
     const bool odd = !X && plan->parity == PLAN_ODD;
     const bool shared = X && plan->shared;
 
@@ -81,67 +97,71 @@ __global__ void __launch_bounds__(march_block<R, V, X, Y>::THREADS)
             const T *row = base + (k + s) * shape.stride;
             T xs[V + 2 * R];
             if (X)
-                load_row<R, V, T>(xs, row, x0, x_inside, queue[R + s], &plan->axis[AXIS_X]);
-            pack<T, V> up[R], down[R]; /* y neighbours */
-            if (Y) {
-#pragma unroll
-                for (int m = 1; m <= R; m++) {
-                    const int64_t above = y_inside ? m : source(&plan->axis[AXIS_Y], y + m) - y;
-                    const int64_t below = y_inside ? -m : source(&plan->axis[AXIS_Y], y - m) - y;
-                    up[m - 1] = load_pack<V>(row + above * shape.row_stride + x0);
-                    down[m - 1] = load_pack<V>(row + below * shape.row_stride + x0);
-                }
-            }
-            pack<T, V> result;
+                load_row<R, V, T>(xs, row, x0, edges, queue[R + s], &plan->axis[AXIS_X]);
+            pack<T, V> acc;
             if (odd) {
 #pragma unroll
-                for (int v = 0; v < V; v++) {
-                    T acc = weight(slot, shape.axis, 1, T()) *
-                            (queue[R + s + 1].v[v] - queue[R + s - 1].v[v]);
+                for (int m = 1; m <= R; m++) {
+                    const T c = weight(slot, shape.axis, m, T());
 #pragma unroll
-                    for (int m = 2; m <= R; m++)
-                        acc = fused(weight(slot, shape.axis, m, T()),
-                                    queue[R + s + m].v[v] - queue[R + s - m].v[v], acc);
-                    result.v[v] = acc;
-                }
-            } else if (shared) {
-#pragma unroll
-                for (int v = 0; v < V; v++) {
-                    T acc = centre_weight(slot, T()) * queue[R + s].v[v];
-#pragma unroll
-                    for (int m = 1; m <= R; m++) {
-                        T sum = X ? xs[R + v + m] + xs[R + v - m] : T();
-                        if (Y)
-                            sum = sum + (up[m - 1].v[v] + down[m - 1].v[v]);
-                        sum = sum + (queue[R + s + m].v[v] + queue[R + s - m].v[v]);
-                        acc = fused(weight(slot, AXIS_X, m, T()), sum, acc);
+                    for (int v = 0; v < V; v++) {
+                        const T pair = queue[R + s + m].v[v] - queue[R + s - m].v[v];
+                        acc.v[v] = m == 1 ? c * pair : fused(c, pair, acc.v[v]);
                     }
-                    result.v[v] = acc;
                 }
             } else {
+                const T c0 = centre_weight(slot, T());
 #pragma unroll
-                for (int v = 0; v < V; v++) {
-                    T acc = centre_weight(slot, T()) * queue[R + s].v[v];
-                    if (X) {
+                for (int v = 0; v < V; v++)
+                    acc.v[v] = c0 * queue[R + s].v[v];
+            }
+            if (shared) {
 #pragma unroll
-                        for (int m = 1; m <= R; m++)
-                            acc = fused(weight(slot, AXIS_X, m, T()), xs[R + v + m] + xs[R + v - m],
-                                        acc);
+                for (int m = 1; m <= R; m++) {
+                    const T c = weight(slot, AXIS_X, m, T());
+                    pack<T, V> y_pair;
+                    if (Y)
+                        y_pair = load_y_pair<V>(row + x0, y, m, y_inside, y_axis, shape.row_stride);
+#pragma unroll
+                    for (int v = 0; v < V; v++) {
+                        T sum = X ? xs[R + v + m] + xs[R + v - m] : T();
+                        if (Y)
+                            sum = sum + y_pair.v[v];
+                        sum = sum + (queue[R + s + m].v[v] + queue[R + s - m].v[v]);
+                        acc.v[v] = fused(c, sum, acc.v[v]);
                     }
-                    if (Y) {
+                }
+            } else if (!odd) {
+                if (X) {
 #pragma unroll
-                        for (int m = 1; m <= R; m++)
-                            acc = fused(weight(slot, AXIS_Y, m, T()),
-                                        up[m - 1].v[v] + down[m - 1].v[v], acc);
+                    for (int m = 1; m <= R; m++) {
+                        const T c = weight(slot, AXIS_X, m, T());
+#pragma unroll
+                        for (int v = 0; v < V; v++)
+                            acc.v[v] = fused(c, xs[R + v + m] + xs[R + v - m], acc.v[v]);
                     }
+                }
+                if (Y) {
 #pragma unroll
-                    for (int m = 1; m <= R; m++)
-                        acc = fused(weight(slot, shape.axis, m, T()),
-                                    queue[R + s + m].v[v] + queue[R + s - m].v[v], acc);
-                    result.v[v] = acc;
+                    for (int m = 1; m <= R; m++) {
+                        const T c = weight(slot, AXIS_Y, m, T());
+                        const pack<T, V> y_pair =
+                            load_y_pair<V>(row + x0, y, m, y_inside, y_axis, shape.row_stride);
+#pragma unroll
+                        for (int v = 0; v < V; v++)
+                            acc.v[v] = fused(c, y_pair.v[v], acc.v[v]);
+                    }
+                }
+#pragma unroll
+                for (int m = 1; m <= R; m++) {
+                    const T c = weight(slot, shape.axis, m, T());
+#pragma unroll
+                    for (int v = 0; v < V; v++)
+                        acc.v[v] =
+                            fused(c, queue[R + s + m].v[v] + queue[R + s - m].v[v], acc.v[v]);
                 }
             }
-            store_between<T, V>(target + (k + s) * shape.stride, x0, result, shape.low, shape.high);
+            store_between<T, V>(target + (k + s) * shape.stride, x0, acc, shape.low, shape.high);
         }
 #pragma unroll
         for (int i = 0; i < 2 * R; i++)

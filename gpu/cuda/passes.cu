@@ -130,8 +130,9 @@ static cudaError_t launch_row(const struct geometry *g, const void *in, void *ou
     return launch_blocks(row_kernel<T, R, V>, blocks, block, &shape, in, out, g->stream);
 }
 
-/* The march's length: enough threads to fill the device twice, and not so short that the 2R points
- * before and after it weigh much. */
+/* The march's length: enough threads to fill the device about twice (these kernels hold 512 threads
+ * a multiprocessor, or 1024 without X), and not so short that the 2R points read before and after
+ * it weigh more than its own. */
 static int64_t march_length(int64_t points, int64_t threads, int64_t wanted, int radius)
 {
     const int64_t marches = (wanted + threads - 1) / threads;
@@ -165,7 +166,7 @@ static cudaError_t launch_march(const struct geometry *g, int a, const void *in,
     const unsigned width = power_of_two(packs, Y ? 32 : threads);
     const dim3 block(width, threads / width);
     shape.length = march_length(points, packs * shape.rows * shape.outer,
-                                (int64_t)g->units * (Y ? 2048 : 4096), R);
+                                (int64_t)g->units * (X ? 1024 : 2048), R);
     shape.marches = (points + shape.length - 1) / shape.length;
     shape.blocks_x = (uint32_t)((packs + width - 1) / width);
     const int64_t items = shape.rows * shape.marches * shape.outer;

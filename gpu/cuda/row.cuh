@@ -33,11 +33,9 @@ __global__ void __launch_bounds__(ROW_THREADS)
     const int slot = shape.slot;
     const struct plan_axis *axis = &table[slot].plan.axis[AXIS_X];
     const T *row = in + line * shape.n;
-    /* Whole packs to both sides: 16-byte loads may reach further than R. */
-    const int reach = (R + V - 1) / V * V;
-    const bool inside = x0 >= reach && x0 + V + reach <= shape.n;
     T xs[V + 2 * R];
-    load_row<R, V, T>(xs, row, x0, inside, load_pack<V>(row + x0), axis);
+    load_row<R, V, T>(xs, row, x0, find_edges<R, V>(axis, shape.n, x0), load_pack<V>(row + x0),
+                      axis);
 
     pack<T, V> result;
     if (table[slot].plan.parity == PLAN_ODD) {
