@@ -27,6 +27,19 @@ def start_refused(*options, **environment):
     return ended.returncode, ended.stderr
 
 
+def lasting_job(client):
+    """A diffusion that takes long enough to be told of several times, and its result."""
+    steps = 1000
+    while True:
+        job = {"f": wave(256, 256), "steps": steps, "dt": 0.05, "progress": True}
+        client.notifications.clear()
+        result = client.out("diffusion", **job)
+        if len(client.notifications) >= 5:
+            client.notifications.clear()
+            return job, result
+        steps *= 4
+
+
 def wait_running(daemon, client, job):
     """Until the job reports progress."""
     while not any(note["msgid"] == job for _, note in client.notifications):
@@ -36,13 +49,10 @@ def wait_running(daemon, client, job):
 
 
 def test_sigterm_finishes_what_runs_and_answers_the_rest():
-    f = wave(256, 256)
     with Daemon("--drain-timeout-s", 600) as daemon:
         client = daemon.client()
-        long = {"f": f, "steps": 2000, "dt": 0.05, "progress": True}
-        expected = client.out("diffusion", **long)
-        client.notifications.clear()
-        running = client.send("diffusion", **long)
+        job, expected = lasting_job(client)
+        running = client.send("diffusion", **job)
         wait_running(daemon, client, running)
         queued = [client.send("diffusion", f=wave(16, 16), steps=10, dt=0.05) for _ in range(5)]
         with Client(daemon.path) as other:
@@ -66,7 +76,7 @@ def test_sigterm_finishes_what_runs_and_answers_the_rest():
 def test_a_request_that_comes_while_draining():
     with Daemon("--drain-timeout-s", 600) as daemon:
         client = daemon.client()
-        running = client.send("diffusion", f=wave(256, 256), steps=2000, dt=0.05, progress=True)
+        running = client.send("diffusion", **lasting_job(client)[0])
         wait_running(daemon, client, running)
         daemon.process.send_signal(signal.SIGTERM)
         eventually(lambda: not os.path.exists(daemon.path), "the socket's path gone")
