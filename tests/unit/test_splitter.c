@@ -112,8 +112,8 @@ static void any_way_of_cutting_the_stream_gives_the_same(void **state)
         "[0, 1, \"put\", [{\"f\": {" ARRAY_HEAD
         ", b\"data\": #5000}}]]", /* ends with its payload */
         "[0, 2, \"put\", [{\"f\": {\"nd\": true, \"data\": [#3, #0, #5, #0]}}]]",
-        "[0, 3, \"put\", [{\"f\": {b\"data\": $4500}, \"a\": [1.5, -3, nil, {}, [], \"\", "
-        "b\"\"]}]]",
+        ("[0, 3, \"put\", [{\"f\": {b\"data\": $4500}, \"a\": [1.5, -3, nil, {}, [], \"\", "
+         "b\"\"]}]]"),
         "[2, b\"hello\", [[], {\"x\": #5000, \"y\": 3}, -9000000000, 0x123456789]]",
     };
     /* All of them in one stream: the second message follows the first without a gap. */
