@@ -3,6 +3,7 @@
 FDSERVER_BUILD names the build folder, FDSERVER_TEST_DEVICE the device (default: host).
 """
 
+import atexit
 import contextlib
 import functools
 import os
@@ -208,6 +209,7 @@ class Daemon:
 
     def __init__(self, *options, device=DEVICE, env=None, listen=True, wait=True, **popen):
         self.folder = tempfile.mkdtemp(prefix="fdserver-")
+        atexit.register(shutil.rmtree, self.folder, ignore_errors=True)  # for those that are never stopped
         os.chmod(self.folder, 0o755)
         self.path = os.path.join(self.folder, "fdserver.sock")
         self.log_path = os.path.join(self.folder, "log")
