@@ -34,7 +34,8 @@ extern "C" {
 enum fdclient_dtype { FDCLIENT_F32, FDCLIENT_F64 };
 
 struct fdclient_error {
-    char code[24];      /* as on the wire: "INVALID_ARGUMENT", …; "CONNECTION" where the server is away */
+    char
+        code[24]; /* as on the wire: "INVALID_ARGUMENT", …; "CONNECTION" where the server is away */
     char parameter[48]; /* the parameter at fault, or "" */
     char message[256];  /* a sentence */
     bool retryable;     /* may the same request succeed later? */
@@ -51,17 +52,17 @@ struct fdclient_array {
     uint64_t field;   /* used where data is NULL */
 };
 
-/* Parameters of an operator, named as on the wire (protocol/PROTOCOL.md). What is NULL, 0 or NAN is not
- * sent, and the server's default holds. The strings take one value ("0.1", "periodic"), a map
- * ("x=0.1,y=0.2"; "x=periodic,y-=value:0,y+=derivative:0", "*" for the rest) or, where the wire takes
- * more, JSON ("{\"x\": …}"). */
+/* Parameters of an operator, named as on the wire (protocol/PROTOCOL.md). What is NULL, 0 or NAN is
+ * not sent, and the server's default holds. The strings take one value ("0.1", "periodic"), a map
+ * ("x=0.1,y=0.2"; "x=periodic,y-=value:0,y+=derivative:0", "*" for the rest) or, where the wire
+ * takes more, JSON ("{\"x\": …}"). */
 struct fdclient_params {
-    const char *axis;        /* derivative: "x", "y", "z" or a NumPy axis number */
-    int order;               /* derivative: 1 or 2 */
-    int accuracy;            /* 2, 4, 6 or 8 */
+    const char *axis; /* derivative: "x", "y", "z" or a NumPy axis number */
+    int order;        /* derivative: 1 or 2 */
+    int accuracy;     /* 2, 4, 6 or 8 */
     const char *spacing;
-    const char *boundary;    /* periodic, one-sided, value:V, derivative:0, halo:FACTOR */
-    const char *endpoint;    /* "true", "false", or per axis */
+    const char *boundary; /* periodic, one-sided, value:V, derivative:0, halo:FACTOR */
+    const char *endpoint; /* "true", "false", or per axis */
     uint32_t batch;
     uint64_t steps;          /* diffusion */
     double dt, cfl;          /* diffusion: one of them */
@@ -71,49 +72,55 @@ struct fdclient_params {
     bool out_is_field;       /* keep the result resident: result.field */
     uint64_t out_field;      /* overwrite this field (out_is_field set too) */
 };
-#define FDCLIENT_PARAMS {.dt = __builtin_nan(""), .cfl = __builtin_nan("")}
+#define FDCLIENT_PARAMS                                                                            \
+    {                                                                                              \
+        .dt = __builtin_nan(""), .cfl = __builtin_nan("")                                          \
+    }
 
-/* Where a result goes. Set data and capacity to receive into memory of your own (bytes are read from the
- * socket straight into it), or leave both 0: the client allocates and you free(data). */
+/* Where a result goes. Set data and capacity to receive into memory of your own (bytes are read
+ * from the socket straight into it), or leave both 0: the client allocates and you free(data). */
 struct fdclient_result {
     void *data;
-    size_t capacity;         /* of data, bytes; a larger result is an error, and is read and dropped */
-    bool allocated;          /* data was allocated here: free() it */
+    size_t capacity; /* of data, bytes; a larger result is an error, and is read and dropped */
+    bool allocated;  /* data was allocated here: free() it */
     enum fdclient_dtype dtype;
     uint32_t dimensions;
     uint64_t shape[FDCLIENT_DIMENSIONS];
     uint64_t bytes;
-    uint64_t field;          /* the result stayed resident */
-    char *json;              /* methods without an array (info, stats, list): the result; free() it */
+    uint64_t field; /* the result stayed resident */
+    char *json;     /* methods without an array (info, stats, list): the result; free() it */
 };
 
 struct fdclient;
 
-/* Connect. address: "unix:PATH", or a path alone that begins with / or a dot; NULL: $FDSERVER_SOCKET, else
- * /run/fdserver/fdserver.sock, else $XDG_RUNTIME_DIR/fdserver.sock, the first that exists. */
+/* Connect. address: "unix:PATH", or a path alone that begins with / or a dot; NULL:
+ * $FDSERVER_SOCKET, else /run/fdserver/fdserver.sock, else $XDG_RUNTIME_DIR/fdserver.sock, the
+ * first that exists. */
 struct fdclient *fdclient_open(const char *address, struct fdclient_error *error);
 void fdclient_close(struct fdclient *client);
 
 /* Blocking: one operator ("derivative", "laplacian", "diffusion"), start to end. */
-bool fdclient_run(struct fdclient *client, const char *operator_name, const struct fdclient_array *f,
-                  const struct fdclient_params *params, struct fdclient_result *result,
-                  struct fdclient_error *error);
+bool fdclient_run(struct fdclient *client, const char *operator_name,
+                  const struct fdclient_array *f, const struct fdclient_params *params,
+                  struct fdclient_result *result, struct fdclient_error *error);
 bool fdclient_put(struct fdclient *client, const struct fdclient_array *f, uint64_t *field,
                   struct fdclient_error *error);
 bool fdclient_get(struct fdclient *client, uint64_t field, struct fdclient_result *result,
                   struct fdclient_error *error);
 bool fdclient_free(struct fdclient *client, uint64_t field, struct fdclient_error *error);
-/* A method without parameters ("ping", "info", "stats", "list"): its result as JSON; free(*json). */
+/* A method without parameters ("ping", "info", "stats", "list"): its result as JSON; free(*json).
+ */
 bool fdclient_call(struct fdclient *client, const char *method, char **json,
                    struct fdclient_error *error);
 
-/* done and total in time steps. Called from whatever waits or processes; it must not use the client. */
+/* done and total in time steps. Called from whatever waits or processes; it must not use the
+ * client. */
 typedef void fdclient_progress(void *context, uint64_t ticket, uint64_t done, uint64_t total);
 void fdclient_on_progress(struct fdclient *client, fdclient_progress *call, void *context);
 
-/* Asynchronous: begin a job (or "put", "get" with f->field, "free" with f->field, or a method without
- * parameters, f NULL) and return at once. *ticket names it. `result` and the array's data are borrowed
- * until the ticket comes back from fdclient_next(). */
+/* Asynchronous: begin a job (or "put", "get" with f->field, "free" with f->field, or a method
+ * without parameters, f NULL) and return at once. *ticket names it. `result` and the array's data
+ * are borrowed until the ticket comes back from fdclient_next(). */
 bool fdclient_submit(struct fdclient *client, const char *method, const struct fdclient_array *f,
                      const struct fdclient_params *params, struct fdclient_result *result,
                      uint64_t *ticket, struct fdclient_error *error);
@@ -122,8 +129,9 @@ bool fdclient_submit(struct fdclient *client, const char *method, const struct f
 int fdclient_descriptor(const struct fdclient *client);
 short fdclient_events(const struct fdclient *client);
 
-/* Read and write what is possible without waiting. False: the connection is broken, and every ticket
- * without a reply comes back from fdclient_next() with that error; those with one come back as ever. */
+/* Read and write what is possible without waiting. False: the connection is broken, and every
+ * ticket without a reply comes back from fdclient_next() with that error; those with one come back
+ * as ever. */
 bool fdclient_process(struct fdclient *client, struct fdclient_error *error);
 
 /* Take a completed ticket, in the order of completion: 1 it succeeded, −1 it failed with `error`,

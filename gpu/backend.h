@@ -1,9 +1,9 @@
 /* One device kind, behind one table of functions: a new kind is one file and one line in worker.c.
- * All functions are called from the worker's main thread and none of them waits for the device. What
- * was begun ends as a completion with the caller's token, in any order.
+ * All functions are called from the worker's main thread and none of them waits for the device.
+ * What was begun ends as a completion with the caller's token, in any order.
  *
- * A fault that the device cannot come back from (a sticky CUDA error) is never answered: the backend
- * logs it and ends the process with BACKEND_FAULT_EXIT; the front starts another worker.
+ * A fault that the device cannot come back from (a sticky CUDA error) is never answered: the
+ * backend logs it and ends the process with BACKEND_FAULT_EXIT; the front starts another worker.
  */
 #ifndef GPU_BACKEND_H
 #define GPU_BACKEND_H
@@ -21,35 +21,36 @@ extern "C" {
 #define BACKEND_FAULT_EXIT 70
 
 struct device_info {
-    char kind[8];           /* "host" or "cuda" */
-    char name[64];          /* as its maker calls it */
-    uint64_t memory_bytes;  /* in all */
-    uint64_t free_bytes;    /* when it was opened: what fields may take */
-    uint32_t units;         /* multiprocessors, or threads */
-    uint32_t count;         /* devices of this kind on the machine */
-    uint32_t driver;        /* CUDA driver's version (13000 for 13.0); 0 on the host */
+    char kind[8];          /* "host" or "cuda" */
+    char name[64];         /* as its maker calls it */
+    uint64_t memory_bytes; /* in all */
+    uint64_t free_bytes;   /* when it was opened: what fields may take */
+    uint32_t units;        /* multiprocessors, or threads */
+    uint32_t count;        /* devices of this kind on the machine */
+    uint32_t driver;       /* CUDA driver's version (13000 for 13.0); 0 on the host */
 };
 
 struct completion {
     uint64_t token;
-    uint64_t device_us;     /* launches: time on the device, microseconds; copies: 0 */
+    uint64_t device_us; /* launches: time on the device, microseconds; copies: 0 */
 };
 
-/* A piece of a job: lines [from, to) of its passes one after another. A line is one row along x; a pass
- * has plan->lines of them. Pass p reads `in` (p = 0), else what pass p − 1 wrote; even passes write
- * `even`, odd passes write `odd`. in ≠ even, even ≠ odd; odd may be in. Pieces of a job are launched
- * one after another, each when the one before has completed. */
+/* A piece of a job: lines [from, to) of its passes one after another. A line is one row along x; a
+ * pass has plan->lines of them. Pass p reads `in` (p = 0), else what pass p − 1 wrote; even passes
+ * write `even`, odd passes write `odd`. in ≠ even, even ≠ odd; odd may be in. Pieces of a job are
+ * launched one after another, each when the one before has completed. */
 struct launch {
     const struct plan *plan; /* lives until the completion */
     const void *in;
     void *even;
-    void *odd;               /* NULL where the job has one pass */
+    void *odd; /* NULL where the job has one pass */
     uint64_t from, to;
 };
 
 struct backend {
     const char *kind;
-    bool splits_passes; /* may from and to lie inside a pass? Else they are multiples of plan->lines */
+    bool splits_passes; /* may from and to lie inside a pass? Else they are multiples of plan->lines
+                         */
 
     /* Open device `index`, with the arena mapped at `arena` (pin it). Fills info. INTERNAL with the
      * reason in `failure` where there is no such device or it does not answer. */
@@ -62,7 +63,8 @@ struct backend {
     void (*release)(void *memory, uint64_t bytes, uint64_t owner);
 
     /* Copy between the arena and the device. A launch sees every upload begun before it. The caller
-     * keeps everything else in order: a download begins when the launch that wrote it has completed. */
+     * keeps everything else in order: a download begins when the launch that wrote it has
+     * completed. */
     void (*upload)(void *device, const void *arena, size_t bytes, uint64_t token);
     void (*download)(void *arena, const void *device, size_t bytes, uint64_t token);
 

@@ -34,10 +34,21 @@
 #define CHANNEL_DESCRIPTOR 3 /* of the worker's end, when it starts */
 
 enum channel_type {
-    CHANNEL_ARENA = 1, CHANNEL_ALLOCATE, CHANNEL_UPLOAD, CHANNEL_RUN, CHANNEL_CANCEL,
-    CHANNEL_DOWNLOAD, CHANNEL_RELEASE, CHANNEL_PING,
-    CHANNEL_READY = 64, CHANNEL_REFUSED, CHANNEL_FAILED, CHANNEL_COPIED, CHANNEL_PROGRESS,
-    CHANNEL_FINISHED, CHANNEL_PONG
+    CHANNEL_ARENA = 1,
+    CHANNEL_ALLOCATE,
+    CHANNEL_UPLOAD,
+    CHANNEL_RUN,
+    CHANNEL_CANCEL,
+    CHANNEL_DOWNLOAD,
+    CHANNEL_RELEASE,
+    CHANNEL_PING,
+    CHANNEL_READY = 64,
+    CHANNEL_REFUSED,
+    CHANNEL_FAILED,
+    CHANNEL_COPIED,
+    CHANNEL_PROGRESS,
+    CHANNEL_FINISHED,
+    CHANNEL_PONG
 };
 
 struct channel_message {
@@ -63,9 +74,9 @@ struct channel_message {
             struct job job;
         } run;
         struct {
-            uint64_t id;             /* CANCEL, RELEASE (of the array), PROGRESS, FINISHED */
-            uint64_t done, total;    /* PROGRESS: passes */
-            uint64_t device_us;      /* FINISHED: time on the device */
+            uint64_t id;          /* CANCEL, RELEASE (of the array), PROGRESS, FINISHED */
+            uint64_t done, total; /* PROGRESS: passes */
+            uint64_t device_us;   /* FINISHED: time on the device */
         } job;
         struct {
             struct device_info info;
@@ -88,14 +99,15 @@ enum channel_result channel_send(int socket, const struct channel_message *messa
  * CHANNEL_CLOSED: the other end is not to be trusted any more. */
 enum channel_result channel_receive(int socket, struct channel_message *message, int *descriptor);
 
-/* Messages that wait for room, in order. Grows as needed: each end's orders are bounded by the jobs and
- * slabs of the front. */
+/* Messages that wait for room, in order. Grows as needed: each end's orders are bounded by the jobs
+ * and slabs of the front. */
 struct channel_queue {
     struct channel_message *messages;
     uint32_t first, count, capacity;
 };
 /* Send now, or keep it behind those that wait. False: closed or no memory. */
-bool channel_queue_send(struct channel_queue *queue, int socket, const struct channel_message *message);
+bool channel_queue_send(struct channel_queue *queue, int socket,
+                        const struct channel_message *message);
 /* Keep it without sending: there is no socket yet. False: no memory. */
 bool channel_queue_push(struct channel_queue *queue, const struct channel_message *message);
 /* Send what waits. */

@@ -7,7 +7,8 @@
 
 #include <stdint.h>
 
-/* Bring an index back inside. Reads at most one side's map: an index is outside on one side only. */
+/* Bring an index back inside. Reads at most one side's map: an index is outside on one side only.
+ */
 POINT_FUNCTION int64_t POINT_NAME(index)(const struct plan_axis *axis, int64_t i)
 {
     const int64_t n = axis->n;
@@ -29,7 +30,8 @@ POINT_FUNCTION int64_t POINT_NAME(index)(const struct plan_axis *axis, int64_t i
 }
 
 /* The claim on a point: the first of x low, x high, y low, … that has it; NULL where none has. */
-POINT_FUNCTION const struct plan_side *POINT_NAME(claim)(const struct plan *plan, const int64_t at[3])
+POINT_FUNCTION const struct plan_side *POINT_NAME(claim)(const struct plan *plan,
+                                                         const int64_t at[3])
 {
     for (int a = 0; a < AXIS_COUNT; a++) {
         const struct plan_axis *axis = &plan->axis[a];
@@ -48,7 +50,8 @@ POINT_FUNCTION REAL POINT_NAME(impose)(const struct plan *plan, const REAL *f, c
     return claim && !claim->claim_scales ? (REAL)claim->claim_value : *f;
 }
 
-/* acc + the closure row `row` of `axis` on `side` applied to the line through `f` (its point `i`). */
+/* acc + the closure row `row` of `axis` on `side` applied to the line through `f` (its point `i`).
+ */
 POINT_FUNCTION REAL POINT_NAME(closure)(const struct plan_axis *axis, int side, int row, int64_t i,
                                         const REAL *f, int odd, int begin, REAL acc)
 {
@@ -64,7 +67,8 @@ POINT_FUNCTION REAL POINT_NAME(closure)(const struct plan_axis *axis, int side, 
     return acc;
 }
 
-/* Which closure row has point i: the row, and its side in *side; −1 where the stencil is centred. */
+/* Which closure row has point i: the row, and its side in *side; −1 where the stencil is centred.
+ */
 POINT_FUNCTION int POINT_NAME(row)(const struct plan_axis *axis, int64_t i, int *side)
 {
     if (i < axis->side[SIDE_LOW].rows) {
@@ -79,7 +83,8 @@ POINT_FUNCTION int POINT_NAME(row)(const struct plan_axis *axis, int64_t i, int 
 }
 
 /* The point at[] of one field of the batch, whose first element is `field`. */
-POINT_FUNCTION REAL POINT_NAME(evaluate)(const struct plan *plan, const REAL *field, const int64_t at[3])
+POINT_FUNCTION REAL POINT_NAME(evaluate)(const struct plan *plan, const REAL *field,
+                                         const int64_t at[3])
 {
     const REAL *f = field + at[AXIS_X] * plan->axis[AXIS_X].stride +
                     at[AXIS_Y] * plan->axis[AXIS_Y].stride + at[AXIS_Z] * plan->axis[AXIS_Z].stride;

@@ -54,7 +54,7 @@ struct splitter_level {
 };
 
 struct splitter {
-    uint8_t *control;       /* control_limit bytes, owned */
+    uint8_t *control; /* control_limit bytes, owned */
     uint32_t control_limit, element_limit;
     uint32_t control_bytes; /* so far */
     uint32_t elements;      /* objects seen in this message */
@@ -73,8 +73,8 @@ struct splitter {
 /* False where memory is short. */
 bool splitter_init(struct splitter *s);
 
-/* The same for the client's side, which takes larger messages from the server it chose: a list of many
- * fields. */
+/* The same for the client's side, which takes larger messages from the server it chose: a list of
+ * many fields. */
 bool splitter_init_limits(struct splitter *s, uint32_t control_bytes, uint32_t elements);
 
 void splitter_free(struct splitter *s);

@@ -24,8 +24,9 @@ enum {
     CONTROL_UNSENT_MOST = 1 << 20, /* a client that owes us this much reading is not read itself */
     DESCRIPTORS_MOST = 16
 };
-#define FLUSH_NS UINT64_C(500000000) /* an upload that stood still this long gives its slab back   \
-                                      */
+#define FLUSH_NS                                                                                   \
+    UINT64_C(500000000) /* an upload that stood still this long gives its slab back                \
+                         */
 
 static struct arena *arena_of(const struct connection *connection)
 {

@@ -6,9 +6,10 @@
 #endif
 
 enum {
-    TILE_ALIGN = 1024,      /* points along x that lines are cut at */
-    SMALL_POINTS = 1 << 17, /* waking the others costs more, above all where the cores have other work */
-    TILES_PER_THREAD = 8    /* so that a thread that is held up does not hold up the pass */
+    TILE_ALIGN = 1024, /* points along x that lines are cut at */
+    SMALL_POINTS =
+        1 << 17, /* waking the others costs more, above all where the cores have other work */
+    TILES_PER_THREAD = 8 /* so that a thread that is held up does not hold up the pass */
 };
 
 int pass_kernels(const struct kernels *found[PASS_KERNELS])
