@@ -167,7 +167,6 @@ static _Noreturn void refuse(const struct failure *failure)
     struct channel_message message = {.type = CHANNEL_REFUSED, .status = failure->code};
     snprintf(message.u.refused.text, sizeof message.u.refused.text, "%.*s",
              (int)sizeof message.u.refused.text - 1, failure->message);
-    log_line(3, "%s", failure->message);
     channel_send(CHANNEL_DESCRIPTOR, &message, -1);
     _exit(EXIT_NO_DEVICE);
 }

@@ -6,7 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum option_kind { OPTION_TEXT, OPTION_LIST, OPTION_NUMBER, OPTION_BYTES, OPTION_OCTAL };
+enum option_kind {
+    OPTION_TEXT,
+    OPTION_LIST,
+    OPTION_DEVICES,
+    OPTION_NUMBER,
+    OPTION_BYTES,
+    OPTION_OCTAL
+};
 
 struct option {
     const char *name;     /* --name, and FDSERVER_NAME in the environment */
@@ -29,7 +36,7 @@ static const struct option options[] = {
      "default's place. In the environment: a list with commas."},
     {"group", "NAME", OPTION_TEXT, AT(group), NULL, 0, 0, "Group that owns the sockets."},
     {"mode", "OCTAL", OPTION_OCTAL, AT(mode), "0660", 0, 0777, "Access mode of the sockets."},
-    {"device", "LIST", OPTION_TEXT, AT(device), "auto", 0, 0,
+    {"device", "LIST", OPTION_DEVICES, AT(device), "auto", 0, 0,
      "Where jobs run: auto (every GPU, else the host), or a list of host and cuda:N with commas."},
     {"staging-bytes", "BYTES", OPTION_BYTES, AT(staging_bytes), "256M", 16 << 20, UINT64_C(1) << 40,
      "Staging arena, shared by all payload on its way in and out; the front's memory is bounded by "
@@ -105,12 +112,46 @@ static bool number_read(const struct option *option, const char *value, uint64_t
     return true;
 }
 
+/* "host" or "cuda:N", `length` bytes of it. */
+static bool is_device(const char *name, size_t length)
+{
+    if (length == 4 && strncmp(name, "host", 4) == 0)
+        return true;
+    if (length < 6 || length > 9 || strncmp(name, "cuda:", 5) != 0)
+        return false;
+    if (name[5] == '0' && length > 6) /* one device, one spelling */
+        return false;
+    for (size_t i = 5; i < length; i++)
+        if (name[i] < '0' || name[i] > '9')
+            return false;
+    return true;
+}
+
+static bool devices_check(const char *list)
+{
+    if (strcmp(list, "auto") == 0)
+        return true;
+    for (const char *name = list;; name++) {
+        const size_t length = strcspn(name, ",");
+        if (!is_device(name, length))
+            return complain("device", list, "must be auto, or a list of host and cuda:N");
+        for (const char *before = list; before < name; before += strcspn(before, ",") + 1)
+            if (strcspn(before, ",") == length && strncmp(before, name, length) == 0)
+                return complain("device", list, "names a device twice");
+        name += length;
+        if (!*name)
+            return true;
+    }
+}
+
 static bool option_set(struct config *config, const struct option *option, const char *value)
 {
     char *place = (char *)config + option->offset;
-    if (option->kind == OPTION_TEXT) {
+    if (option->kind == OPTION_TEXT || option->kind == OPTION_DEVICES) {
         if (!*value)
             return complain(option->name, "''", "must not be empty");
+        if (option->kind == OPTION_DEVICES && !devices_check(value))
+            return false;
         *(const char **)place = value;
         return true;
     }
@@ -202,9 +243,8 @@ static bool environment_read(struct config *config)
                 return false;
             continue;
         }
-        char *copy = strdup(value),
-             *rest = copy; /* lives as long as the process, as the environment does */
-        if (!copy)
+        char *rest = strdup(value); /* lives as long as the process, as the environment does */
+        if (!rest)
             return false;
         for (char *item; (item = strsep(&rest, ","));)
             if (!option_set(config, &options[i], item))

@@ -202,13 +202,24 @@ static bool take(struct device *device, const struct channel_message *message)
     }
 }
 
+/* A worker that is leaving on purpose needs no push. */
+static bool leaves(const struct device *device)
+{
+    return device->state == DEVICE_CLOSED || device->refusal[0];
+}
+
+static void channel_closed(struct device *device)
+{
+    if (!leaves(device))
+        worker_kill(device, "its channel closed");
+}
+
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct device *device = poll->data;
     if (status < 0) { /* the other end is gone */
         uv_poll_stop(poll);
-        if (device->state != DEVICE_CLOSED)
-            worker_kill(device, "its channel closed");
+        channel_closed(device);
         return;
     }
     if (events & UV_WRITABLE &&
@@ -226,8 +237,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
             break;
         if (result == CHANNEL_CLOSED) {
             uv_poll_stop(poll);
-            if (device->state != DEVICE_CLOSED)
-                worker_kill(device, "its channel closed");
+            channel_closed(device);
             return;
         }
         if (!take(device, &message)) {
@@ -362,7 +372,7 @@ static void worker_gone(struct device *device)
 static void on_worker_exit(uv_process_t *process, int64_t status, int signal)
 {
     struct device *device = process->data;
-    if (device->state != DEVICE_CLOSED)
+    if (!leaves(device))
         log_warning("%s: worker %d ended (status %d, signal %d)", device->name, process->pid,
                     (int)status, signal);
     worker_gone(device);

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -165,40 +164,19 @@ void server_device_refused(struct server *server, struct device *device)
     server_stop(server, EXIT_START);
 }
 
-static bool valid_device(const char *name)
-{
-    if (strcmp(name, "host") == 0)
-        return true;
-    if (strncmp(name, "cuda:", 5) != 0)
-        return false;
-    char *end;
-    const unsigned long index = strtoul(name + 5, &end, 10);
-    return name[5] >= '0' && name[5] <= '9' && !*end && index < 1024;
-}
-
 static bool open_devices(struct server *server)
 {
     if (strcmp(server->config.device, "auto") == 0) {
         server->auto_device = true;
         return device_open(server, "cuda:0");
     }
-    char list[256];
-    if (snprintf(list, sizeof list, "%s", server->config.device) >= (int)sizeof list)
-        return false;
-    char *rest = list;
-    for (char *name; (name = strsep(&rest, ","));) {
-        if (!valid_device(name)) {
-            log_error("--device %s: must be auto, or a list of host and cuda:N",
-                      server->config.device);
+    for (const char *name = server->config.device; *name;) {
+        const int length = (int)strcspn(name, ",");
+        char one[24];
+        snprintf(one, sizeof one, "%.*s", length, name);
+        if (!device_open(server, one))
             return false;
-        }
-        for (struct list *link = server->devices.next; link != &server->devices; link = link->next)
-            if (strcmp(LIST_ENTRY(link, struct device, link)->name, name) == 0) {
-                log_error("--device %s: %s is named twice", server->config.device, name);
-                return false;
-            }
-        if (!device_open(server, name))
-            return false;
+        name += length + (name[length] == ',');
     }
     return true;
 }
