@@ -200,9 +200,11 @@ def processor():
 def measure(path, sizes, seconds):
     info = Client(path).call("info")
     results = {
+        "commit": os.environ.get("FDSERVER_COMMIT", ""),
+        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "machine": {"processor": processor(), "cores": len(os.sched_getaffinity(0)),
                     "kernel": platform.release(), "server": info["version"],
-                    "devices": [{key: device[key] for key in ("name", "kind", "model")}
+                    "devices": [{key: device[key] for key in ("name", "kind", "model", "driver")}
                                 for device in info["devices"]]},
         "latency": latencies(path, seconds),
         "jobs_per_s": {f"64³ inline, {clients} × 16 in flight": jobs_per_second(path, clients, 16, seconds)
