@@ -75,7 +75,7 @@ struct channel_message {
         } run;
         struct {
             uint64_t id;          /* CANCEL, RELEASE (of the array), PROGRESS, FINISHED */
-            uint64_t done, total; /* PROGRESS: passes */
+            uint64_t done, total; /* PROGRESS: passes done; FINISHED: passes begun */
             uint64_t device_us;   /* FINISHED: time on the device */
         } job;
         struct {

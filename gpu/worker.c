@@ -323,7 +323,9 @@ static void finish(struct run *run, enum status status)
         worker.waiting--;
     *(run->previous ? &run->previous->next : &worker.first) = run->next;
     *(run->next ? &run->next->previous : &worker.last) = run->previous;
-    const uint64_t done = run->started ? run->pieces.done / run->plan.lines : 0;
+    /* Begun passes count: from 1 on, the output may hold anything. */
+    const uint64_t lines = run->plan.lines;
+    const uint64_t done = run->started ? (run->pieces.done + lines - 1) / lines : 0;
     answer_finished(run->id, status, done, run->plan.passes,
                     run->started ? run->pieces.device_us : 0);
     free(run);

@@ -22,7 +22,8 @@ extern "C" {
     X(STATUS_UNSUPPORTED, "UNSUPPORTED", false, "well-formed, and not offered")                    \
     X(STATUS_CANCELLED, "CANCELLED", false, "cancelled before it was done")                        \
     X(STATUS_TIMEOUT, "TIMEOUT", false, "not done in the time allowed")                            \
-    X(STATUS_FIELD_LOST, "FIELD_LOST", false, "the field was lost with its device's worker")       \
+    X(STATUS_FIELD_LOST, "FIELD_LOST", false,                                                      \
+      "the field was lost with its device's worker, or left half-written")                         \
     X(STATUS_INTERNAL, "INTERNAL", false, "a fault of the server")                                 \
     X(STATUS_DEVICE_LOST, "DEVICE_LOST", true, "the device's worker ended while it held this job") \
     X(STATUS_OVER_BUDGET, "OVER_BUDGET", true, "memory is taken; free fields or wait")             \

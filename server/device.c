@@ -192,7 +192,7 @@ static bool take(struct device *device, const struct channel_message *message)
         task = task_by_id(device, message->u.job.id);
         if (!task || message->status >= STATUS_COUNT)
             return false;
-        task_finished(task, (enum status)message->status, message->u.job.device_us);
+        task_finished(task, (enum status)message->status, message->u.job.done > 0);
         return true;
     case CHANNEL_PONG:
         device->pings = 0;

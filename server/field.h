@@ -32,6 +32,7 @@ struct field {
     uint32_t copies;      /* of it that the worker has not finished */
     struct task *put;     /* waits for them; NULL: nobody does */
     bool lost;            /* with its worker */
+    bool torn;            /* a job that wrote it was stopped half-way */
     bool refused;         /* the worker had no memory for it */
     struct list accesses; /* struct access, first come first */
 };
@@ -67,7 +68,7 @@ void field_withdraw(struct field *field);
 void field_withdraw_all(struct server *server);
 
 /* The user's field with that id; NULL with NOT_FOUND, alike for foreign and absent ones, or
- * FIELD_LOST. */
+ * FIELD_LOST. A torn one is found: a job may make it whole by writing it. */
 struct field *field_find(struct server *server, const struct user *user, uint64_t id,
                          const char *parameter, struct failure *failure);
 

@@ -159,7 +159,8 @@ static void piece_begin(struct reply *reply, struct slab *slab)
 static void stream(struct reply *reply)
 {
     struct connection *connection = reply->connection;
-    while (!reply->lost && reply->pieces < REPLY_WINDOW && reply->asked < reply->bytes) {
+    while (!reply->lost && !reply->field->lost && reply->pieces < REPLY_WINDOW &&
+           reply->asked < reply->bytes) {
         struct slab *slab;
         if (!arena_take(arena_of(connection), connection->user, SHARE_REPLY, 1, &slab)) {
             /* With pieces under way it goes on when they are sent. */
@@ -189,6 +190,8 @@ static void stage(struct connection *connection)
     if (head && head->field && !head->whole)
         stream(head);
     for (struct reply *reply; (reply = first_of(&outbox->staging));) {
+        if (reply->field->lost)
+            return; /* outbox_lost() follows */
         const uint64_t slabs = (reply->bytes + arena->slab_bytes - 1) / arena->slab_bytes;
         if (slabs > REPLY_WINDOW) {
             if (!list_empty(&outbox->ready) || !list_empty(&outbox->loading))
@@ -497,6 +500,7 @@ void outbox_lost(struct reply *reply)
 {
     struct connection *connection = reply->connection;
     struct outbox *outbox = &connection->outbox;
+    reply->lost = true; /* nothing more of it can be brought over */
     bool all_here = reply->asked == reply->bytes;
     for (uint32_t i = 0; i < reply->pieces; i++)
         if (!piece_at(reply, i)->slab || !piece_at(reply, i)->ready)

@@ -164,7 +164,7 @@ void report_fields(msgpack_packer *packer, const struct server *server, const st
             put_type(packer, &field->type);
             put_number(packer, "bytes", field->type.bytes);
             put_text(packer, "device", field->device->name);
-            put_text(packer, "state", field->lost ? "lost" : "resident");
+            put_text(packer, "state", field->lost || field->torn ? "lost" : "resident");
         }
     }
 }

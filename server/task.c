@@ -183,7 +183,10 @@ static void proceed(struct task *task)
     if (task->state != TASK_WAITING || task->ungranted || task->small)
         return;
     if (task->kind != TASK_PUT) {
-        make_ready(task);
+        if (!task->input_is_own && task->in->torn)
+            fail(task, STATUS_FIELD_LOST, "a job that wrote the field was stopped half-way");
+        else
+            make_ready(task);
         return;
     }
     task->in->put = task;
@@ -194,6 +197,8 @@ static void proceed(struct task *task)
 static void small_ready(struct slab_waiter *waiter)
 {
     struct task *task = LIST_ENTRY(waiter, struct task, small_waiter);
+    if (task->in->lost)
+        return; /* task_device_lost() follows */
     if (!small_upload(task))
         arena_wait(&task->server->arena, waiter);
     else
@@ -243,9 +248,10 @@ void task_progress(struct task *task, uint64_t done, uint64_t total)
         outbox_push_progress(task->connection, task->msgid, done, total - imposed);
 }
 
-void task_finished(struct task *task, enum status status, uint64_t device_us)
+void task_finished(struct task *task, enum status status, bool begun)
 {
-    (void)device_us;
+    if (task->out_kind == OUT_FIELD && (begun || status == STATUS_OK))
+        task->out->torn = status != STATUS_OK;
     if (task->cancelled && task->connection)
         fail(task, STATUS_TIMEOUT, "not done when the time to drain was over");
     else if (task->cancelled)

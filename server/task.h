@@ -58,7 +58,7 @@ void task_granted(struct task *task);
 
 /* What the worker says. */
 void task_progress(struct task *task, uint64_t done, uint64_t total);
-void task_finished(struct task *task, enum status status, uint64_t device_us);
+void task_finished(struct task *task, enum status status, bool begun);
 
 /* A put's array has arrived on the device. */
 void task_put_arrived(struct task *task);

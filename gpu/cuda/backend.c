@@ -213,7 +213,8 @@ static void *cuda_allocate(uint64_t bytes, uint64_t owner)
     bool must_clear;
     void *memory = memory_take(bytes, owner, &must_clear);
     if (memory && must_clear) {
-        fault_never(cudaMemsetAsync(memory, 0, bytes, cuda.upload), "cudaMemsetAsync");
+        fault_never(cudaMemsetAsync(memory, 0, memory_rounded(bytes), cuda.upload),
+                    "cudaMemsetAsync");
         cuda.uploads++;
     }
     return memory;

@@ -22,7 +22,7 @@ static struct {
     uint64_t bytes, most_bytes;
 } cache;
 
-static uint64_t rounded(uint64_t bytes)
+uint64_t memory_rounded(uint64_t bytes)
 {
     return bytes > UINT64_MAX - GRAIN_BYTES ? bytes
                                             : (bytes + GRAIN_BYTES - 1) / GRAIN_BYTES * GRAIN_BYTES;
@@ -70,7 +70,7 @@ static uint32_t choose(uint64_t bytes, uint64_t owner)
 
 void *memory_take(uint64_t bytes, uint64_t owner, bool *must_clear)
 {
-    bytes = rounded(bytes);
+    bytes = memory_rounded(bytes);
     const uint32_t i = choose(bytes, owner);
     if (i < KEEP_BLOCKS) {
         void *memory = cache.blocks[i].memory;
@@ -91,7 +91,7 @@ void *memory_take(uint64_t bytes, uint64_t owner, bool *must_clear)
 
 void memory_give(void *memory, uint64_t bytes, uint64_t owner)
 {
-    bytes = rounded(bytes);
+    bytes = memory_rounded(bytes);
     if (bytes > cache.most_bytes) {
         fault_never(cudaFree(memory), "cudaFree");
         return;

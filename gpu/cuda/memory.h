@@ -11,6 +11,9 @@
 void memory_open(uint64_t keep_bytes);
 void memory_close(void);
 
+/* The size of the block that an array of `bytes` lies in. */
+uint64_t memory_rounded(uint64_t bytes);
+
 /* NULL where there is none. *must_clear: it may hold bytes of another owner's. */
 void *memory_take(uint64_t bytes, uint64_t owner, bool *must_clear);
 void memory_give(void *memory, uint64_t bytes, uint64_t owner);

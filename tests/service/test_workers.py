@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 import numpy
 import pytest
@@ -19,9 +20,9 @@ def daemon():
         yield running
 
 
-def running_job(daemon, client, f):
+def running_job(daemon, client, f, **params):
     """Start a job without end, and wait until the worker runs it."""
-    job = client.send("diffusion", f=f, progress=True, **FOREVER)
+    job = client.send("diffusion", f=f, progress=True, **FOREVER, **params)
     while not client.notifications:
         message = client.receive_message()
         assert message[:2] == [2, "progress"]
@@ -114,6 +115,66 @@ def test_a_worker_killed_with_a_small_reply_outstanding(daemon):
     assert daemon.info()["devices"][0]["generation"] == generation + 1
 
 
+def stop_worker(daemon):
+    """Stop the first device's worker, so that what is sent waits for it; what info said of it."""
+    device = daemon.info()["devices"][0]
+    os.kill(device["pid"], signal.SIGSTOP)
+    return device
+
+
+def end_stopped_worker(daemon, device):
+    os.kill(device["pid"], signal.SIGKILL)
+    eventually(lambda: recovered(daemon, device["generation"]), "the next worker")
+
+
+def test_replies_that_waited_for_a_lost_worker_do_not_reach_the_next(daemon):
+    """More gets than are staged at once: some are loading, some wait for room."""
+    with Client(daemon.path) as client:
+        field = client.put(wave(64, 64, 64))
+        device = stop_worker(daemon)
+        jobs = [client.send("get", field=field) for _ in range(12)]
+        assert client.call("ping") is not None  # the front has read them
+        end_stopped_worker(daemon, device)
+        for job in jobs:
+            assert client.outcome(job)[0].code in ("DEVICE_LOST", "FIELD_LOST")
+        assert_serves(client)
+        assert daemon.info()["devices"][0]["generation"] == device["generation"] + 1
+
+
+def test_small_jobs_that_waited_for_a_lost_worker_do_not_reach_the_next(daemon):
+    """More small jobs than there are slabs: some wait for one."""
+    with Client(daemon.path) as client:
+        device = stop_worker(daemon)
+        jobs = [client.send("derivative", f=wave(64), axis="x") for _ in range(200)]
+        assert client.call("ping") is not None  # the front has read them
+        end_stopped_worker(daemon, device)
+        for job in jobs:
+            error, result = client.outcome(job)
+            assert result or error.code == "DEVICE_LOST"
+        assert_serves(client)
+        assert daemon.info()["devices"][0]["generation"] == device["generation"] + 1
+
+
+def test_a_staged_reply_outlives_its_worker_or_says_so(daemon):
+    """Staged, not read for longer than the front keeps staged bytes: right bytes or a typed error, no silence."""
+    with Client(daemon.path) as client:
+        field = client.put(wave(64, 64, 64))
+        device = daemon.info()["devices"][0]
+        jobs = [client.send("get", field=field) for _ in range(20)]
+        eventually(lambda: daemon.stats()["staging"]["reply_bytes"] >= 4 << 20, "staged replies")
+        os.kill(device["pid"], signal.SIGKILL)
+        eventually(lambda: recovered(daemon, device["generation"]), "the next worker")
+        time.sleep(2.5)  # past the second after which unread staged bytes make room for others
+        for job in jobs:
+            error, result = client.outcome(job)
+            if error:
+                assert error.code in ("DEVICE_LOST", "FIELD_LOST")
+            else:
+                assert result["out"].tobytes() == wave(64, 64, 64).tobytes()
+        assert_serves(client)
+        assert daemon.info()["devices"][0]["generation"] == device["generation"] + 1
+
+
 @pytest.mark.skipif(bool(sanitized()), reason="takes a minute; nothing of it depends on the build")
 def test_a_worker_that_hangs_is_replaced(daemon):
     """Stopped, it answers no ping; what it held is lost as if it had ended."""
@@ -134,6 +195,23 @@ def test_a_hang_up_cancels_a_long_job(daemon):
     assert queued not in client.replies
     client.close()
     eventually(lambda: settled(daemon) == before, "no job, no bytes")
+
+
+def test_a_field_left_half_written_says_so(daemon):
+    """In place, and stopped half-way: neither the old values nor the new ones."""
+    f = wave(256, 256)
+    with Client(daemon.path) as client:
+        field = client.put(f)
+        writer = daemon.client()
+        running_job(daemon, writer, {"field": field}, out={"field": field})
+        waiting = client.send("get", field=field)
+        writer.close()
+        for job in (waiting, client.send("get", field=field), client.send("laplacian", f={"field": field})):
+            assert client.outcome(job)[0].code == "FIELD_LOST"
+        assert client.call("list")["fields"][0]["state"] == "lost"
+        client.call("derivative", f=f, axis="x", out={"field": field})  # written whole, it is a field again
+        numpy.testing.assert_allclose(client.get(field), derivative(f), atol=1e-4)
+        client.free(field)
 
 
 def test_a_hang_up_leaves_the_users_other_jobs_alone(daemon):
