@@ -1,11 +1,11 @@
-/* What all kernels share: the weights in constant memory, vectors of points, indices at the edges.
- */
+/* What all kernels share: the weights in constant memory, vectors of points, indices at the edges,
+ * and how they are launched. */
 #ifndef GPU_CUDA_GRID_CUH
 #define GPU_CUDA_GRID_CUH
 
-#include "gpu/cuda/passes.h"
+#include "gpu/cuda/families.h"
 
-static __constant__ struct passes_constants table[PASSES_SLOTS];
+extern __constant__ struct passes_constants table[PASSES_SLOTS]; /* table.cu */
 
 #define POINT_FUNCTION static __device__
 #define REAL float
@@ -187,6 +187,61 @@ static __device__ __forceinline__ void store_between(T *row, int64_t x0, const p
             if (x0 + v >= low && x0 + v < high)
                 row[x0 + v] = q.v[v];
     }
+}
+
+/* --- launching --- */
+
+static inline unsigned power_of_two(int64_t n, unsigned most)
+{
+    unsigned p = 1;
+    while (p < n && p < most)
+        p *= 2;
+    return p;
+}
+
+template <typename S, typename T>
+static cudaError_t launch_blocks(void (*kernel)(S, const T *, T *), int64_t blocks, dim3 block,
+                                 S *shape, const void *in, void *out, cudaStream_t stream)
+{
+    void *arguments[] = {shape, &in, &out};
+    if (blocks == 0)
+        return cudaSuccess;
+    if (blocks > INT32_MAX)
+        return cudaErrorInvalidConfiguration;
+    return cudaLaunchKernel(kernel, dim3((unsigned)blocks), block, arguments, 0, stream);
+}
+
+/* Instantiate launch<T, R, V> for the plan: V points a thread, 16 bytes, where rows of n points are
+ * as long as packs; else one. */
+template <template <typename, int, int> class Launch, typename T, int R>
+static cudaError_t launch_aligned(const struct geometry *g, int64_t n, const void *in, void *out)
+{
+    constexpr int V = 16 / sizeof(T);
+    return n % V == 0 ? Launch<T, R, V>::run(g, in, out) : Launch<T, R, 1>::run(g, in, out);
+}
+
+template <template <typename, int, int> class Launch, typename T>
+static cudaError_t launch_radius(const struct geometry *g, int64_t n, const void *in, void *out)
+{
+    switch (g->plan->radius) {
+    case 1:
+        return launch_aligned<Launch, T, 1>(g, n, in, out);
+    case 2:
+        return launch_aligned<Launch, T, 2>(g, n, in, out);
+    case 3:
+        return launch_aligned<Launch, T, 3>(g, n, in, out);
+    case 4:
+        return launch_aligned<Launch, T, 4>(g, n, in, out);
+    default:
+        return cudaErrorInvalidValue;
+    }
+}
+
+template <template <typename, int, int> class Launch>
+static cudaError_t launch_typed(const struct geometry *g, int64_t n, const void *in, void *out)
+{
+    return g->plan->dtype == DTYPE_F32 ? launch_radius<Launch, float>(g, n, in, out)
+                                       : launch_radius<Launch, double>(g, n, in, out);
 }
 
 #endif

@@ -13,9 +13,6 @@
  * block marches: 1.06 for L = 128, R = 4. In 3D a tile of 128 × 16 points (float32) also reads 2R
  * rows of its neighbours from L2: (16 + 2R)/16 = 1.5 for R = 4. The queue moves on by MARCH_STEPS
  * points at a time, so that several loads are in flight and few registers are moved. */
-#ifndef GPU_CUDA_MARCH_CUH
-#define GPU_CUDA_MARCH_CUH
-
 #include "gpu/cuda/grid.cuh"
 
 struct march_shape {
@@ -169,4 +166,69 @@ __global__ void __launch_bounds__(march_block<R, V, X, Y>::THREADS)
     }
 }
 
-#endif
+/* The march's length: enough threads to fill the device about twice (these kernels hold 512 threads
+ * a multiprocessor, or 1024 without X), and not so short that the 2R points read before and after
+ * it weigh more than its own. */
+static int64_t march_length(int64_t points, int64_t threads, int64_t wanted, int radius)
+{
+    const int64_t marches = (wanted + threads - 1) / threads;
+    int64_t length = (points + marches - 1) / marches;
+    if (length < 2 * radius)
+        length = 2 * radius;
+    return length < points ? (length + 3) / 4 * 4 : points;
+}
+
+template <typename T, int R, int V, bool X, bool Y>
+static cudaError_t launch_march(const struct geometry *g, int a, const void *in, void *out)
+{
+    const struct plan *plan = g->plan;
+    const struct plan_axis *axis = &plan->axis[a];
+    struct march_shape shape = {};
+    shape.n = X ? plan->axis[AXIS_X].n : axis->stride;
+    shape.low = X ? g->low[AXIS_X] : 0;
+    shape.high = X ? g->high[AXIS_X] : shape.n;
+    shape.rows = Y ? g->high[AXIS_Y] - g->low[AXIS_Y] : 1;
+    shape.row_low = Y ? g->low[AXIS_Y] : 0;
+    shape.row_stride = Y ? plan->axis[AXIS_Y].stride : 0;
+    shape.begin = g->low[a];
+    shape.end = g->high[a];
+    shape.stride = axis->stride;
+    shape.outer_stride = axis->stride * axis->n;
+    shape.outer = (int64_t)(plan->points * plan->batch) / shape.outer_stride;
+    shape.slot = g->slot;
+    shape.axis = a;
+    const int64_t packs = shape.n / V, points = shape.end - shape.begin;
+    const unsigned threads = march_block<R, V, X, Y>::THREADS;
+    const unsigned width = power_of_two(packs, Y ? 32 : threads);
+    const dim3 block(width, threads / width);
+    shape.length = march_length(points, packs * shape.rows * shape.outer,
+                                (int64_t)g->units * (X ? 1024 : 2048), R);
+    shape.marches = (points + shape.length - 1) / shape.length;
+    shape.blocks_x = (uint32_t)((packs + width - 1) / width);
+    const int64_t items = shape.rows * shape.marches * shape.outer;
+    const int64_t blocks = (items + block.y - 1) / block.y * shape.blocks_x;
+    return launch_blocks(march_kernel<T, R, V, X, Y>, blocks, block, &shape, in, out, g->stream);
+}
+
+template <typename T, int R, int V> struct march_launcher {
+    static cudaError_t run(const struct geometry *g, const void *in, void *out)
+    {
+        const struct plan_axis *axis = g->plan->axis;
+        if (!axis[AXIS_X].active)
+            return launch_march<T, R, V, false, false>(g, axis[AXIS_Y].active ? AXIS_Y : AXIS_Z, in,
+                                                       out);
+        if (!axis[AXIS_Z].active)
+            return launch_march<T, R, V, true, false>(g, AXIS_Y, in, out);
+        return launch_march<T, R, V, true, true>(g, AXIS_Z, in, out);
+    }
+};
+
+extern "C" cudaError_t march_launch(const struct geometry *g, const void *in, void *out)
+{
+    const struct plan_axis *axis = g->plan->axis;
+    /* What a thread's pack lies along: x, or all below the marching axis. */
+    const int64_t n = axis[AXIS_X].active   ? axis[AXIS_X].n
+                      : axis[AXIS_Y].active ? axis[AXIS_Y].stride
+                                            : axis[AXIS_Z].stride;
+    return launch_typed<march_launcher>(g, n, in, out);
+}

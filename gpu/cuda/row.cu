@@ -7,9 +7,6 @@
  * and right are its neighbours' own, so they come from L1: with V = 4, R = 4 three 16-byte loads
  * and one store for four points. Bytes of device memory per point: one read, one write. Rows whose
  * length is no multiple of V: one point a thread, 2R + 1 coalesced loads, 2R of them L1. */
-#ifndef GPU_CUDA_ROW_CUH
-#define GPU_CUDA_ROW_CUH
-
 #include "gpu/cuda/grid.cuh"
 
 enum { ROW_THREADS = 256 };
@@ -60,4 +57,25 @@ __global__ void __launch_bounds__(ROW_THREADS)
     store_between<T, V>(out + line * shape.n, x0, result, shape.low, shape.high);
 }
 
-#endif
+template <typename T, int R, int V> struct row_launcher {
+    static cudaError_t run(const struct geometry *g, const void *in, void *out)
+    {
+        const struct plan *plan = g->plan;
+        const int64_t packs = plan->axis[AXIS_X].n / V;
+        const unsigned width = power_of_two(packs, ROW_THREADS);
+        const dim3 block(width, ROW_THREADS / width);
+        struct row_shape shape = {plan->axis[AXIS_X].n,
+                                  (int64_t)plan->lines,
+                                  g->low[AXIS_X],
+                                  g->high[AXIS_X],
+                                  (uint32_t)((packs + width - 1) / width),
+                                  g->slot};
+        const int64_t blocks = (shape.lines + block.y - 1) / block.y * shape.blocks_x;
+        return launch_blocks(row_kernel<T, R, V>, blocks, block, &shape, in, out, g->stream);
+    }
+};
+
+extern "C" cudaError_t row_launch(const struct geometry *g, const void *in, void *out)
+{
+    return launch_typed<row_launcher>(g, g->plan->axis[AXIS_X].n, in, out);
+}

@@ -1,20 +1,8 @@
 /* The points near edges that have closures or claims: a shell a few points thick, one thread a
  * point, evaluated by point.h itself. 512³ with radius 4 has 9 % of its points there. */
-#ifndef GPU_CUDA_SHELL_CUH
-#define GPU_CUDA_SHELL_CUH
-
 #include "gpu/cuda/grid.cuh"
 
-enum { SHELL_THREADS = 128, SHELL_BOXES = 2 * AXIS_COUNT };
-
-/* Boxes that do not overlap: together all that the other kernels leave out. */
-struct shell_shape {
-    int64_t begin[SHELL_BOXES][AXIS_COUNT], size[SHELL_BOXES][AXIS_COUNT];
-    int64_t end[SHELL_BOXES]; /* points in this box and those before it */
-    int64_t points;           /* of all boxes */
-    int64_t batch;
-    int32_t boxes, slot, impose;
-};
+enum { SHELL_THREADS = 128 };
 
 static __device__ __forceinline__ float shell_point(const struct plan *plan, const float *field,
                                                     const int64_t at[AXIS_COUNT], bool impose,
@@ -56,4 +44,14 @@ __global__ void __launch_bounds__(SHELL_THREADS)
     out[begin + place] = shell_point(plan, in + begin, at, shape.impose, place);
 }
 
-#endif
+extern "C" cudaError_t shell_launch(const struct geometry *g, const void *in, void *out,
+                                    bool impose)
+{
+    struct shell_shape shape = g->shell;
+    shape.impose = impose;
+    const int64_t blocks = (shape.points * shape.batch + SHELL_THREADS - 1) / SHELL_THREADS;
+    const dim3 block(SHELL_THREADS);
+    return g->plan->dtype == DTYPE_F32
+               ? launch_blocks(shell_kernel<float>, blocks, block, &shape, in, out, g->stream)
+               : launch_blocks(shell_kernel<double>, blocks, block, &shape, in, out, g->stream);
+}

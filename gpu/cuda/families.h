@@ -1,0 +1,22 @@
+/* The kernel families, each in a file of its name, from the maths to the launch. passes.c chooses.
+ */
+#ifndef GPU_CUDA_FAMILIES_H
+#define GPU_CUDA_FAMILIES_H
+
+#include "gpu/cuda/geometry.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One pass from `in` to `out` on the geometry's stream. The box: row (x alone) or march (all else);
+ * what is left: shell. */
+cudaError_t row_launch(const struct geometry *g, const void *in, void *out);
+cudaError_t march_launch(const struct geometry *g, const void *in, void *out);
+/* impose: pass 0 of a plan that imposes boundary values; out holds a copy of in. */
+cudaError_t shell_launch(const struct geometry *g, const void *in, void *out, bool impose);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
