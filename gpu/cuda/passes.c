@@ -44,18 +44,50 @@ static cudaError_t launch_pass(const struct geometry *g, const void *in, void *o
     return shell_launch(g, in, out, impose);
 }
 
+/* The most passes that one kernel does from `in` to `out`: any number from 1 to this. */
+static uint64_t passes_at_once(const struct geometry *g)
+{
+    (void)g;
+    return 1;
+}
+
+static cudaError_t launch_passes(const struct geometry *g, const void *in, void *out,
+                                 uint64_t count)
+{
+    (void)count;
+    return launch_pass(g, in, out, false);
+}
+
+/* The size of the next of the groups that `left` passes are done in: as few groups as hold `most`
+ * at most each, of about one size, and an odd number of them if and only if `odd`, since each goes
+ * from one buffer to the other. There is such a number of groups: `left` itself, or one less than
+ * the group before found. */
+static uint64_t next_group(uint64_t left, uint64_t most, bool odd)
+{
+    uint64_t groups = (left + most - 1) / most;
+    groups += groups % 2 != odd;
+    return (left + groups - 1) / groups;
+}
+
 cudaError_t passes_launch(const struct launch *launch, int slot, int units, cudaStream_t stream)
 {
     const struct plan *plan = launch->plan;
+    const uint64_t end = launch->to / plan->lines;
+    uint64_t pass = launch->from / plan->lines;
+    const void *in = pass == 0 ? launch->in : pass % 2 == 1 ? launch->even : launch->odd;
+    const void *last = end % 2 == 1 ? launch->even : launch->odd;
     struct geometry geometry;
     geometry_init(&geometry, plan, slot, units, stream);
+    const uint64_t most = passes_at_once(&geometry);
     cudaError_t error = cudaSuccess;
-    for (uint64_t pass = launch->from / plan->lines;
-         pass < launch->to / plan->lines && error == cudaSuccess; pass++) {
-        const void *in = pass == 0 ? launch->in : pass % 2 == 1 ? launch->even : launch->odd;
-        void *out = pass % 2 == 0 ? launch->even : launch->odd;
+    while (pass < end && error == cudaSuccess) {
+        void *out = in == launch->even ? launch->odd : launch->even;
         const bool impose = plan->impose && pass == 0;
-        error = launch_pass(&geometry, in, out, impose);
+        const uint64_t count = impose ? 1 : next_group(end - pass, most, out == last);
+        error = count == 1 ? launch_pass(&geometry, in, out, impose)
+                           : launch_passes(&geometry, in, out, count);
+        in = out;
+        pass += count;
     }
     return error;
 }
