@@ -9,6 +9,7 @@
 #include "server/device.h"
 #include "server/log.h"
 #include "server/method.h"
+#include "server/passed.h"
 #include "server/server.h"
 #include "server/task.h"
 
@@ -20,9 +21,8 @@
 #include <unistd.h>
 
 enum {
-    READ_BUDGET_BYTES = 4 << 20,   /* a turn of the loop for one connection */
-    CONTROL_UNSENT_MOST = 1 << 20, /* a client that owes us this much reading is not read itself */
-    DESCRIPTORS_MOST = 16
+    READ_BUDGET_BYTES = 4 << 20,  /* a turn of the loop for one connection */
+    CONTROL_UNSENT_MOST = 1 << 20 /* a client that owes us this much reading is not read itself */
 };
 #define FLUSH_NS                                                                                   \
     UINT64_C(500000000) /* an upload that stood still this long gives its slab back                \
@@ -31,38 +31,6 @@ enum {
 static struct arena *arena_of(const struct connection *connection)
 {
     return &connection->server->arena;
-}
-
-/* Like recv(), with descriptors that came along closed: no method takes any yet, and they must not
- * pile up. 0: end of input; −1: errno. */
-static ssize_t receive(struct connection *connection, void *bytes, size_t length)
-{
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(DESCRIPTORS_MOST * sizeof(int))];
-    } control;
-    struct iovec piece = {bytes, length};
-    struct msghdr message = {.msg_iov = &piece,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
-    ssize_t n;
-    do
-        n = recvmsg(connection->socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
-    if (n < 0)
-        return n;
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c)) {
-        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-            continue;
-        const size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < count; i++) {
-            int descriptor;
-            memcpy(&descriptor, CMSG_DATA(c) + i * sizeof descriptor, sizeof descriptor);
-            close(descriptor);
-        }
-    }
-    return n;
 }
 
 /* Did the peer close both directions? An end of input alone may be a half-close. */
@@ -148,6 +116,8 @@ static void begin_array(struct connection *connection, const struct splitter_pay
     struct array_type type;
     memset(arrival, 0, sizeof *arrival);
     arrival->payload = payload->number;
+    arrival->map = payload->map;
+    arrival->map_pairs = payload->map_pairs;
     if (failure->code || !peek_type(payload, &type, failure))
         return;
     if (payload->list_count ? payload->bytes > type.bytes : payload->bytes != type.bytes) {
@@ -171,16 +141,24 @@ static void begin_array(struct connection *connection, const struct splitter_pay
     arrival->field = field_new(server, connection->user, &type, failure);
 }
 
+/* Is it a further bin of the list that the latest array arrives in? Not every list begins with a
+ * bin. */
+static bool goes_on(const struct arrival *arrival, const struct splitter_payload *payload)
+{
+    return arrival && payload->list_index > 0 && payload->map == arrival->map &&
+           payload->map_pairs == arrival->map_pairs;
+}
+
 static void begin_payload(struct connection *connection)
 {
     const struct splitter_payload *payload = &connection->splitter.payload;
     struct arrival *arrival = arriving(connection);
-    if (payload->list_index == 0) {
+    if (!goes_on(arrival, payload)) {
+        flush(connection); /* what the array before it left unfinished is not this one's */
         if (connection->arrival_count == CONNECTION_ARRAYS) {
             failure_set(&connection->failure, STATUS_INVALID_ARGUMENT, NULL,
                         "a message has at most %d inline arrays", CONNECTION_ARRAYS);
             /* Its bytes are dropped with the array before it, which is void now. */
-            flush(connection);
             field_release(arrival->field);
             arrival->field = NULL;
             return;
@@ -324,7 +302,7 @@ static void take_message(struct connection *connection)
         method_call(connection, &request, upload);
     else if (has_msgid && !request.is_notification)
         outbox_push_failure(connection, request.msgid, NULL, &failure);
-    else if (!has_msgid) {
+    else if (!has_msgid && !(unpacked && request.is_notification)) {
         /* Whoever sent this does not speak the protocol. */
         connection->close_when_sent = true;
         outbox_push_failure(connection, 0, NULL, &failure);
@@ -418,7 +396,7 @@ static void read_some(struct connection *connection)
         void *place = due ? payload_place(connection, due, &room) : server->read_buffer;
         if (!place)
             return;
-        const ssize_t n = receive(connection, place, room);
+        const ssize_t n = passed_receive(connection->socket, place, room);
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return;
         if (n <= 0) {
@@ -510,6 +488,7 @@ void connection_tick(struct connection *connection, uint64_t now_ns)
 static void on_closed(uv_handle_t *handle)
 {
     struct connection *connection = handle->data;
+    passed_drain(connection->socket);
     close(connection->socket);
     list_remove(&connection->link);
     connection->server->connection_count--;
@@ -546,6 +525,17 @@ void connection_open(struct server *server, int descriptor)
         close(descriptor);
         return;
     }
+    /* Nobody takes more than is left for all others. */
+    if (connection->user->connections >=
+        server->config.max_connections - server->connection_count) {
+        log_warning("user %u has %u connections; one more was closed", peer.uid,
+                    connection->user->connections);
+        splitter_free(&connection->splitter);
+        free(connection);
+        close(descriptor);
+        return;
+    }
+    passed_refuse(descriptor);
     connection->server = server;
     connection->socket = descriptor;
     connection->read_ns = uv_hrtime();

@@ -20,8 +20,10 @@ enum { CONNECTION_ARRAYS = 4 }; /* inline arrays in one message: a vector map ha
 
 /* An array that arrives. */
 struct arrival {
-    struct field *field;         /* referenced; NULL: refused, its bytes are dropped */
-    uint32_t payload;            /* number of its first diverted bin */
+    struct field *field; /* referenced; NULL: refused, its bytes are dropped */
+    uint32_t payload;    /* number of its first diverted bin */
+    const uint8_t *map;  /* where its map stands in the control bytes, and how far it had come: */
+    uint32_t map_pairs;  /* with both, the list that its bins are elements of */
     uint64_t expected, received; /* bytes; received counts those announced by the bins so far */
     uint64_t placed;             /* bytes read into slabs or dropped */
 };

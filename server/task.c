@@ -324,6 +324,9 @@ static bool take_input(struct task *task, const struct request *request, struct 
                        struct failure *failure)
 {
     struct server *server = task->server;
+    if (request->method == METHOD_PUT && request->f.kind == ARRAY_FIELD)
+        return failure_set(failure, STATUS_UNSUPPORTED, "f", "field %llu is resident already",
+                           (unsigned long long)request->f.field);
     if (request->method == METHOD_GET || request->f.kind == ARRAY_FIELD) {
         const bool get = request->method == METHOD_GET;
         struct field *field =

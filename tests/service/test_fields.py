@@ -202,3 +202,17 @@ def test_users_do_not_see_each_other():
             client.get(theirs)
         assert refused.value.code == "NOT_FOUND"
         assert client.get(mine).tobytes() == wave(3 * MiB // 4).tobytes()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to act as another user")
+def test_one_user_leaves_connections_for_the_others():
+    with Daemon("--max-connections", "16", "--mode", "0666") as daemon:
+        os.chmod(os.path.dirname(daemon.path), 0o755)
+        mine = [daemon.client() for _ in range(40)]
+
+        def ping():
+            with Client(daemon.path) as client:
+                return client.call("ping")
+        assert as_user(12345, ping) == {}
+        for client in mine:
+            client.close()

@@ -1,0 +1,121 @@
+#include "server/passed.h"
+
+#include "server/log.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
+enum { DESCRIPTORS_MOST = 253 }; /* the kernel's SCM_MAX_FD: in one message */
+
+/* One thread, started by the first descriptor. Who blocks it blocks only what other peers passed.
+ */
+static struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t more;
+    int *descriptors;
+    size_t count, capacity;
+    bool started;
+} closer = {.mutex = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
+
+static void *run(void *nothing)
+{
+    (void)nothing;
+    for (;;) {
+        pthread_mutex_lock(&closer.mutex);
+        while (!closer.count)
+            pthread_cond_wait(&closer.more, &closer.mutex);
+        const int descriptor = closer.descriptors[0];
+        memmove(closer.descriptors, closer.descriptors + 1,
+                --closer.count * sizeof *closer.descriptors);
+        pthread_mutex_unlock(&closer.mutex);
+        close(descriptor);
+    }
+    return NULL;
+}
+
+static bool start(void)
+{
+    pthread_t thread;
+    if (closer.started)
+        return true;
+    const int error = pthread_create(&thread, NULL, run, NULL);
+    if (error)
+        log_warning("no thread to close what peers pass: %s", strerror(error));
+    else
+        pthread_detach(thread);
+    return closer.started = !error;
+}
+
+static void close_elsewhere(int descriptor)
+{
+    pthread_mutex_lock(&closer.mutex);
+    if (closer.count == closer.capacity) {
+        const size_t capacity = closer.capacity ? 2 * closer.capacity : DESCRIPTORS_MOST;
+        int *grown = realloc(closer.descriptors, capacity * sizeof *grown);
+        if (grown) {
+            closer.descriptors = grown;
+            closer.capacity = capacity;
+        }
+    }
+    if (closer.count < closer.capacity && start()) {
+        closer.descriptors[closer.count++] = descriptor;
+        descriptor = -1;
+        pthread_cond_signal(&closer.more);
+    }
+    pthread_mutex_unlock(&closer.mutex);
+    if (descriptor >= 0)
+        close(descriptor); /* sooner wait than run out of them */
+}
+
+ssize_t passed_receive(int socket, void *bytes, size_t length)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(DESCRIPTORS_MOST * sizeof(int))];
+    } control;
+    struct iovec piece = {bytes, length};
+    struct msghdr message = {.msg_iov = &piece,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    ssize_t n;
+    do
+        n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return n;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        const size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int descriptor;
+            memcpy(&descriptor, CMSG_DATA(c) + i * sizeof descriptor, sizeof descriptor);
+            close_elsewhere(descriptor);
+        }
+    }
+    return n;
+}
+
+void passed_drain(int socket)
+{
+    static char bytes[64 << 10];
+    shutdown(socket, SHUT_RD);
+    while (passed_receive(socket, bytes, sizeof bytes) > 0)
+        ;
+}
+
+void passed_refuse(int socket)
+{
+    const int no = 0;
+    setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof no);
+}
