@@ -9,7 +9,7 @@
 enum { STACK_BYTES = 128 << 10, THREADS_MOST = 1024, SHARED_BYTES = 227 << 10, WARP = 32 };
 
 dim3 blockIdx, threadIdx, blockDim, gridDim;
-thread_local __attribute__((aligned(128))) unsigned char shared_memory[SHARED_BYTES];
+__thread __attribute__((aligned(128))) unsigned char shared_memory[SHARED_BYTES];
 
 struct copy {
     void *to;

@@ -18,7 +18,7 @@ using std::min;
 #define __forceinline__ inline
 #define __noinline__ __attribute__((noinline))
 #define __align__(n) __attribute__((aligned(n)))
-#define __shared__ thread_local /* one block runs at a time; goes with extern, and is static */
+#define __shared__ __thread /* one block runs at a time; goes with extern, and is static */
 
 struct dim3 {
     unsigned x, y, z;
