@@ -525,11 +525,10 @@ void connection_open(struct server *server, int descriptor)
         close(descriptor);
         return;
     }
-    /* Nobody takes more than is left for all others. */
-    if (connection->user->connections >=
-        server->config.max_connections - server->connection_count) {
-        log_warning("user %u has %u connections; one more was closed", peer.uid,
-                    connection->user->connections);
+    /* The last eighth is for users who have none. */
+    const uint64_t most = server->config.max_connections;
+    if (connection->user->connections && server->connection_count >= most - most / 8) {
+        log_warning("few connections are left; one more of user %u was closed", peer.uid);
         splitter_free(&connection->splitter);
         free(connection);
         close(descriptor);
