@@ -101,8 +101,8 @@ static double measure_us(const struct job *job, uint8_t *arena)
         fill(memory[i], bytes, job->dtype == DTYPE_F64, arena);
     }
     struct launch launch = {.plan = plan,
-                            .in = memory[0],
-                            .even = memory[1],
+                            .in = {memory[0]},
+                            .even = {memory[1]},
                             .odd = memory[2],
                             .to = plan->lines * plan->passes};
     struct completion completion;

@@ -37,12 +37,14 @@ struct completion {
 
 /* A piece of a job: lines [from, to) of its passes one after another. A line is one row along x; a
  * pass has plan->lines of them. Pass p reads `in` (p = 0), else what pass p − 1 wrote; even passes
- * write `even`, odd passes write `odd`. in ≠ even, even ≠ odd; odd may be in. Pieces of a job are
+ * write `even`, odd passes write `odd`. No `in` is an `even`, no `even` is another or `odd`; odd
+ * may be in. Vector fields have an array for each axis: plan->inputs and plan->outputs of them, the
+ * others are NULL; whoever has more than one pass has one array on each side. Pieces of a job are
  * launched one after another, each when the one before has completed. */
 struct launch {
     const struct plan *plan; /* lives until the completion */
-    const void *in;
-    void *even;
+    const void *in[AXIS_COUNT];
+    void *even[AXIS_COUNT];
     void *odd; /* NULL where the job has one pass */
     uint64_t from, to;
 };

@@ -9,13 +9,29 @@ enum {
     FIRST_POINTS_DEVICE = 1 << 25 /* a device wants whole passes: well under 10 ms on any GPU */
 };
 
-bool pieces_possible(const struct plan *plan, const void *in, const void *out, const void *scratch)
+static bool is_input(const struct plan *plan, const struct buffers *buffers, const void *buffer)
 {
-    if (scratch == out)
-        return false;
-    if (in == out)
-        return scratch;
-    return plan->passes == 1 || scratch;
+    for (int i = 0; i < plan->inputs; i++)
+        if (buffers->in[i] == buffer)
+            return true;
+    return false;
+}
+
+bool pieces_possible(const struct plan *plan, const struct buffers *buffers)
+{
+    for (int i = 0; i < plan->outputs; i++) {
+        const void *out = buffers->out[i], *scratch = buffers->scratch[i];
+        if (!scratch && (is_input(plan, buffers, out) || plan->passes > 1))
+            return false;
+        /* What one pass reads, it must not write; more of them have one input. */
+        if (scratch && plan->inputs + plan->outputs > 2 && is_input(plan, buffers, scratch))
+            return false;
+        for (int j = 0; j < plan->outputs; j++)
+            if (scratch == buffers->out[j] ||
+                (j != i && (out == buffers->out[j] || (scratch && scratch == buffers->scratch[j]))))
+                return false;
+    }
+    return true;
 }
 
 /* The last pass, passes − 1, writes `even` where the number of passes is odd. Where there is a
@@ -28,21 +44,21 @@ bool pieces_possible(const struct plan *plan, const void *in, const void *out, c
  *   all different             so that the result is in out
  *   in = out                  scratch  out      scratch where passes are odd, else out */
 void pieces_begin(struct pieces *pieces, const struct plan *plan, bool splits_passes,
-                  const void *in, void *out, void *scratch)
+                  const struct buffers *buffers)
 {
     const bool ends_even = plan->passes % 2 == 1;
-    *pieces = (struct pieces){.plan = plan,
-                              .in = in,
-                              .even = out,
-                              .odd = scratch,
-                              .total = plan->passes * plan->lines,
-                              .whole_passes = !splits_passes};
-    if (in == out || (plan->passes > 1 && scratch != in && !ends_even)) {
-        pieces->even = scratch;
-        pieces->odd = out;
+    *pieces = (struct pieces){
+        .plan = plan, .total = plan->passes * plan->lines, .whole_passes = !splits_passes};
+    for (int i = 0; i < plan->inputs; i++)
+        pieces->in[i] = buffers->in[i];
+    for (int i = 0; i < plan->outputs; i++) {
+        void *out = buffers->out[i], *scratch = buffers->scratch[i];
+        const bool scratch_first = is_input(plan, buffers, out) ||
+                                   (plan->passes > 1 && scratch != buffers->in[0] && !ends_even);
+        pieces->even[i] = scratch_first ? scratch : out;
+        if (plan->passes > 1)
+            pieces->odd = scratch_first ? out : scratch;
     }
-    if (plan->passes == 1)
-        pieces->odd = NULL;
     const uint64_t points = plan->points * plan->batch;
     const uint64_t row = points / plan->lines;
     const uint64_t first = splits_passes ? FIRST_POINTS_HOST : FIRST_POINTS_DEVICE;
@@ -51,9 +67,9 @@ void pieces_begin(struct pieces *pieces, const struct plan *plan, bool splits_pa
         pieces->next_size = FIRST_PASSES * plan->lines;
 }
 
-void *pieces_result(const struct pieces *pieces)
+void *pieces_result(const struct pieces *pieces, int component)
 {
-    return pieces->plan->passes % 2 == 1 ? pieces->even : pieces->odd;
+    return pieces->plan->passes % 2 == 1 ? pieces->even[component] : pieces->odd;
 }
 
 bool pieces_next(struct pieces *pieces, struct launch *launch)
@@ -71,12 +87,12 @@ bool pieces_next(struct pieces *pieces, struct launch *launch)
     if (size > pieces->total - pieces->done)
         size = pieces->total - pieces->done;
     pieces->size = size;
-    *launch = (struct launch){.plan = pieces->plan,
-                              .in = pieces->in,
-                              .even = pieces->even,
-                              .odd = pieces->odd,
-                              .from = pieces->done,
-                              .to = pieces->done + size};
+    *launch = (struct launch){
+        .plan = pieces->plan, .odd = pieces->odd, .from = pieces->done, .to = pieces->done + size};
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        launch->in[i] = pieces->in[i];
+        launch->even[i] = pieces->even[i];
+    }
     return true;
 }
 

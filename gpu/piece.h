@@ -10,28 +10,33 @@
 
 struct pieces {
     const struct plan *plan;
-    const void *in;
-    void *even, *odd;   /* as in struct launch */
-    uint64_t total;     /* lines of all passes */
-    uint64_t done;      /* lines completed */
-    uint64_t size;      /* lines in the piece under way; 0: none is */
-    uint64_t next_size; /* lines in the next one */
-    uint64_t device_us; /* of the pieces completed */
+    void *in[AXIS_COUNT], *even[AXIS_COUNT], *odd; /* as in struct launch */
+    uint64_t total;                                /* lines of all passes */
+    uint64_t done;                                 /* lines completed */
+    uint64_t size;                                 /* lines in the piece under way; 0: none is */
+    uint64_t next_size;                            /* lines in the next one */
+    uint64_t device_us;                            /* of the pieces completed */
     bool whole_passes;
 };
 
-/* May a job of that plan run with these buffers? in, out and scratch are as large as the field;
- * scratch may be NULL where none is needed, and may be `in` where the input may be overwritten; in
- * may be out. */
-bool pieces_possible(const struct plan *plan, const void *in, const void *out, const void *scratch);
+/* A job's buffers by component, each as large as the field: plan->inputs and plan->outputs of them,
+ * the rest NULL. Inputs may be the same. An output may be an input; it needs a scratch then. Where
+ * there is one input, it may serve as scratch if it may be overwritten. */
+struct buffers {
+    void *in[AXIS_COUNT], *out[AXIS_COUNT];
+    void *scratch[AXIS_COUNT]; /* by output; NULL where none is needed */
+};
+
+/* May a job of that plan run with these buffers? */
+bool pieces_possible(const struct plan *plan, const struct buffers *buffers);
 
 /* Begin. The plan lives as long as *pieces. The result may come to lie in scratch's or in's memory:
  * see pieces_result(). */
 void pieces_begin(struct pieces *pieces, const struct plan *plan, bool splits_passes,
-                  const void *in, void *out, void *scratch);
+                  const struct buffers *buffers);
 
-/* Where the last pass writes: out, or else scratch (which may be in). */
-void *pieces_result(const struct pieces *pieces);
+/* Where the last pass writes a component: its out, or else its scratch (which may be in). */
+void *pieces_result(const struct pieces *pieces, int component);
 
 /* The next piece. False where all is done or one is under way. */
 bool pieces_next(struct pieces *pieces, struct launch *launch);

@@ -128,6 +128,7 @@ void plan_init(struct plan *plan, const struct job *job)
     plan->identity = diffusion;
     plan->dtype = job->dtype;
     plan->axes = job->axes;
+    plan->inputs = plan->outputs = 1;
     plan->batch = job->batch;
     plan->lines = job->n[AXIS_Y] * job->n[AXIS_Z] * job->batch;
     plan->points = job->n[AXIS_X] * job->n[AXIS_Y] * job->n[AXIS_Z];

@@ -63,6 +63,8 @@ struct plan {
     int32_t impose;   /* pass 0 copies the input with values imposed; the steps follow */
     int32_t dtype;    /* enum dtype */
     int32_t axes;     /* of space */
+    int32_t inputs;   /* arrays that a pass reads: 1, or one for each axis of space */
+    int32_t outputs;  /* … and writes */
     uint64_t batch;
     uint64_t lines;  /* rows along x in one pass: n[y] n[z] batch */
     uint64_t points; /* of one field of the batch: n[x] n[y] n[z] */

@@ -338,7 +338,7 @@ static void advance(struct run *run)
     if (run->started && run->pieces.done == run->pieces.total) {
         struct holding *other = run->scratch;
         /* Where the result came to lie in the scratch array's memory, the two exchange theirs. */
-        if (pieces_result(&run->pieces) != run->out->block.memory) {
+        if (pieces_result(&run->pieces, 0) != run->out->block.memory) {
             const struct block block = run->out->block;
             run->out->block = other->block;
             other->block = block;
@@ -353,8 +353,11 @@ static void advance(struct run *run)
     if (!run->started) {
         run->started = true;
         worker.waiting--;
-        pieces_begin(&run->pieces, &run->plan, worker.backend->splits_passes, run->in->block.memory,
-                     run->out->block.memory, run->scratch ? run->scratch->block.memory : NULL);
+        const struct buffers buffers = {
+            .in = {run->in->block.memory},
+            .out = {run->out->block.memory},
+            .scratch = {run->scratch ? run->scratch->block.memory : NULL}};
+        pieces_begin(&run->pieces, &run->plan, worker.backend->splits_passes, &buffers);
     }
     if (pieces_next(&run->pieces, &launch)) {
         worker.under_way++;
@@ -401,7 +404,8 @@ static void take_run(const struct channel_message *message)
         (run->scratch && run->scratch->block.bytes != bytes))
         broken("RUN with an array of another size than its job's", id);
     plan_init(&run->plan, job);
-    if (!pieces_possible(&run->plan, run->in, run->out, run->scratch))
+    const struct buffers ids = {.in = {run->in}, .out = {run->out}, .scratch = {run->scratch}};
+    if (!pieces_possible(&run->plan, &ids))
         broken("RUN without the scratch array that it needs", id);
     if (!run->in->block.memory || !run->out->block.memory ||
         (run->scratch && !run->scratch->block.memory)) {

@@ -74,14 +74,15 @@ cudaError_t passes_launch(const struct launch *launch, int slot, int units, cuda
     const struct plan *plan = launch->plan;
     const uint64_t end = launch->to / plan->lines;
     uint64_t pass = launch->from / plan->lines;
-    const void *in = pass == 0 ? launch->in : pass % 2 == 1 ? launch->even : launch->odd;
-    const void *last = end % 2 == 1 ? launch->even : launch->odd;
+    void *const even = launch->even[0], *const odd = launch->odd;
+    const void *in = pass == 0 ? launch->in[0] : pass % 2 == 1 ? even : odd;
+    const void *last = end % 2 == 1 ? even : odd;
     struct geometry geometry;
     geometry_init(&geometry, plan, slot, units, stream);
     const uint64_t most = passes_at_once(&geometry);
     cudaError_t error = cudaSuccess;
     while (pass < end && error == cudaSuccess) {
-        void *out = in == launch->even ? launch->odd : launch->even;
+        void *out = in == even ? odd : even;
         const bool impose = plan->impose && pass == 0;
         const uint64_t count = impose ? 1 : next_group(end - pass, most, out == last);
         error = count == 1 ? launch_pass(&geometry, in, out, impose)

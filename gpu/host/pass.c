@@ -157,8 +157,8 @@ void pass_launch(const struct kernels *kernels, const struct launch *launch, uin
     for (uint64_t line = launch->from; line < launch->to;) {
         const uint64_t pass = line / plan->lines, begin = pass * plan->lines;
         const uint64_t end = begin + plan->lines < launch->to ? begin + plan->lines : launch->to;
-        tile.in = pass == 0 ? launch->in : pass % 2 == 1 ? launch->even : launch->odd;
-        tile.out = pass % 2 == 0 ? launch->even : launch->odd;
+        tile.in = pass == 0 ? launch->in[0] : pass % 2 == 1 ? launch->even[0] : launch->odd;
+        tile.out = pass % 2 == 0 ? launch->even[0] : launch->odd;
         tile.impose = plan->impose && pass == 0;
         tile.from = line - begin;
         tile.to = end - begin;

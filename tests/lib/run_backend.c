@@ -89,7 +89,7 @@ bool bed_run(struct bed *bed, const struct job *job, const void *in, void *out,
         const uint64_t total = plan->lines * plan->passes;
         const uint64_t step = passes_a_launch ? plan->lines * passes_a_launch : total;
         struct launch launch = {
-            .plan = plan, .in = memory[0], .even = memory[1], .odd = memory[2], .to = 0};
+            .plan = plan, .in = {memory[0]}, .even = {memory[1]}, .odd = memory[2], .to = 0};
         uint64_t us = 0;
         while (launch.to < total) {
             launch.from = launch.to;
@@ -143,8 +143,8 @@ bool bed_run_together(struct bed *bed, const struct bed_job *jobs, uint64_t coun
         memcpy(bed->arena + place, jobs[i].in, bytes);
         backend->upload(all[i].memory[0], bed->arena + place, bytes, 1);
         const struct launch launch = {.plan = &all[i].plan,
-                                      .in = all[i].memory[0],
-                                      .even = all[i].memory[1],
+                                      .in = {all[i].memory[0]},
+                                      .even = {all[i].memory[1]},
                                       .odd = all[i].memory[2],
                                       .to = all[i].plan.lines * all[i].plan.passes};
         backend->launch(&launch, 2);

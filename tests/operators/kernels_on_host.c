@@ -51,7 +51,7 @@ static bool check(struct random *random, uint64_t points)
     const int units = (int)random_below(random, 300) + 1;
     passes_constants_init(&constants, &plan);
     bool ok = passes_load(slot, &constants, NULL) == cudaSuccess;
-    struct launch launch = {.plan = &plan, .in = in, .even = even, .odd = odd};
+    struct launch launch = {.plan = &plan, .in = {in}, .even = {even}, .odd = odd};
     while (ok && launch.to < plan.lines * plan.passes) {
         launch.from = launch.to;
         launch.to += plan.lines * (1 + random_below(random, plan.passes - launch.to / plan.lines));

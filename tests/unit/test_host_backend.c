@@ -97,7 +97,7 @@ static void test_kernels(void **state)
         struct arrays arrays = arrays_for(&random, &job, &plan);
         for (int v = 0; v < count; v++) {
             const struct launch launch = {
-                .plan = &plan, .in = arrays.in, .even = arrays.even, .odd = arrays.odd};
+                .plan = &plan, .in = {arrays.in}, .even = {arrays.even}, .odd = arrays.odd};
             for (int stream = 0; stream < 2; stream++) {
                 memset(arrays.even, POISON, arrays.bytes);
                 memset(arrays.odd, POISON, arrays.bytes);
@@ -107,7 +107,7 @@ static void test_kernels(void **state)
         }
         /* Where the input is the job's own, odd passes write over it. */
         struct launch launch = {
-            .plan = &plan, .in = arrays.odd, .even = arrays.even, .odd = arrays.odd};
+            .plan = &plan, .in = {arrays.odd}, .even = {arrays.even}, .odd = arrays.odd};
         memcpy(arrays.odd, arrays.in, arrays.bytes);
         memset(arrays.even, POISON, arrays.bytes);
         run_pieces(&random, kernels[0], launch, UINT64_MAX);
@@ -143,8 +143,8 @@ static void test_large(void **state)
         plan_init(&plan, &job);
         struct arrays arrays = arrays_for(&random, &job, &plan);
         const struct launch launch = {.plan = &plan,
-                                      .in = arrays.in,
-                                      .even = arrays.even,
+                                      .in = {arrays.in},
+                                      .even = {arrays.even},
                                       .odd = arrays.odd,
                                       .from = 0,
                                       .to = plan.lines * plan.passes};
@@ -218,7 +218,7 @@ static void test_launches(void **state)
         backend->upload(device.in, arrays.in, arrays.bytes, 1000);
         assert_int_equal(next_completion(backend).token, 1000);
         struct launch launch = {
-            .plan = &plan, .in = device.in, .even = device.even, .odd = device.odd};
+            .plan = &plan, .in = {device.in}, .even = {device.even}, .odd = device.odd};
         const uint64_t lines = plan.lines * plan.passes, piece = 1 + random_below(&random, lines);
         uint64_t sent = 0;
         for (uint64_t line = 0; line < lines; line = launch.to, sent++) {
