@@ -66,7 +66,7 @@ static bool may_take(const struct arena *arena, const struct user *user, enum sh
                      uint32_t count)
 {
     const uint32_t left = arena->total[share] - arena->taken[share];
-    return user->slabs[share] + count <= left && count <= left;
+    return count <= left && user->slabs[share] + count <= left - count;
 }
 
 bool arena_take(struct arena *arena, struct user *user, enum share share, uint32_t count,

@@ -1,0 +1,184 @@
+/* The staging arena's shares: nobody starves, nobody sees another user's bytes, nothing leaks. */
+#include "server/arena.h"
+#include "server/user.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <string.h>
+
+enum { ARENA_BYTES = 16 << 20, SLABS = 256 };
+
+static struct arena arena;
+static struct user first, second;
+
+static int open_arena(void **state)
+{
+    (void)state;
+    memset(&first, 0, sizeof first);
+    memset(&second, 0, sizeof second);
+    first.uid = 1000;
+    second.uid = 1001;
+    return arena_open(&arena, ARENA_BYTES) ? 0 : -1;
+}
+
+static int close_arena(void **state)
+{
+    (void)state;
+    arena_close(&arena);
+    return 0;
+}
+
+/* As many slabs as the user gets, one at a time. */
+static uint32_t take_all(struct user *user, enum share share, struct slab **slabs)
+{
+    uint32_t count = 0;
+    while (arena_take(&arena, user, share, 1, &slabs[count]))
+        count++;
+    return count;
+}
+
+static void it_is_cut_into_slabs(void **state)
+{
+    (void)state;
+    assert_int_equal(arena.slab_count, SLABS);
+    assert_int_equal(arena.bytes, ARENA_BYTES);
+    assert_int_equal(arena.total[SHARE_UPLOAD] + arena.total[SHARE_REPLY], SLABS);
+}
+
+static void a_user_alone_gets_half_and_a_newcomer_some(void **state)
+{
+    (void)state;
+    struct slab *mine[SLABS], *theirs[SLABS];
+    const uint32_t count = take_all(&first, SHARE_UPLOAD, mine);
+    assert_int_equal(count, arena_most(&arena, SHARE_UPLOAD));
+    assert_int_equal(count, SLABS / 4);
+    assert_true(take_all(&second, SHARE_UPLOAD, theirs) >= SLABS / 8);
+}
+
+static void uploads_leave_the_replies_share_alone(void **state)
+{
+    (void)state;
+    struct slab *uploads[SLABS], *replies[SLABS];
+    take_all(&first, SHARE_UPLOAD, uploads);
+    take_all(&second, SHARE_UPLOAD, uploads);
+    assert_int_equal(take_all(&first, SHARE_REPLY, replies), arena_most(&arena, SHARE_REPLY));
+}
+
+static void all_or_none(void **state)
+{
+    (void)state;
+    struct slab *slabs[SLABS];
+    const uint32_t most = arena_most(&arena, SHARE_REPLY);
+    assert_false(arena_take(&arena, &first, SHARE_REPLY, most + 1, slabs));
+    assert_int_equal(first.slabs[SHARE_REPLY], 0);
+    assert_true(arena_take(&arena, &first, SHARE_REPLY, most, slabs));
+    for (uint32_t i = 0; i < most; i++)
+        for (uint32_t j = 0; j < i; j++)
+            assert_ptr_not_equal(slabs[i], slabs[j]);
+    for (uint32_t i = 0; i < most; i++)
+        arena_release(&arena, slabs[i]);
+    assert_int_equal(first.slabs[SHARE_REPLY], 0);
+    assert_int_equal(arena.taken[SHARE_REPLY], 0);
+}
+
+static void the_last_released_is_the_next_taken(void **state)
+{
+    (void)state;
+    struct slab *slab, *again;
+    assert_true(arena_take(&arena, &first, SHARE_UPLOAD, 1, &slab));
+    arena_release(&arena, slab);
+    assert_true(arena_take(&arena, &first, SHARE_UPLOAD, 1, &again));
+    assert_ptr_equal(slab, again);
+}
+
+static void another_users_bytes_are_cleared(void **state)
+{
+    (void)state;
+    struct slab *slab, *again;
+    assert_true(arena_take(&arena, &first, SHARE_UPLOAD, 1, &slab));
+    memset(arena_memory(&arena, slab), 's', arena.slab_bytes);
+    arena_release(&arena, slab);
+    assert_true(arena_take(&arena, &second, SHARE_REPLY, 1, &again));
+    assert_ptr_equal(slab, again);
+    for (uint32_t i = 0; i < arena.slab_bytes; i++)
+        assert_int_equal(arena_memory(&arena, again)[i], 0);
+}
+
+struct waiting {
+    struct slab_waiter waiter;
+    struct slab *slabs[SLABS];
+    int calls;
+    bool releases; /* takes, and gives back at once */
+};
+
+static void on_ready(struct slab_waiter *waiter)
+{
+    struct waiting *waiting = LIST_ENTRY(waiter, struct waiting, waiter);
+    waiting->calls++;
+    assert_true(arena_take(&arena, waiter->user, waiter->share, waiter->count, waiting->slabs));
+    for (uint32_t i = 0; waiting->releases && i < waiter->count; i++)
+        arena_release(&arena, waiting->slabs[i]);
+}
+
+static void wait_for(struct waiting *waiting, struct user *user, uint32_t count)
+{
+    waiting->waiter = (struct slab_waiter){
+        .user = user, .share = SHARE_UPLOAD, .count = count, .ready = on_ready};
+    list_init(&waiting->waiter.link);
+    arena_wait(&arena, &waiting->waiter);
+}
+
+static void waiters_are_served_when_there_is_room_for_them(void **state)
+{
+    (void)state;
+    struct slab *mine[SLABS];
+    struct waiting one = {0}, many = {0}, forgotten = {0};
+    const uint32_t count = take_all(&first, SHARE_UPLOAD, mine);
+    wait_for(&many, &first, 8);
+    wait_for(&forgotten, &first, 1);
+    wait_for(&one, &first, 1);
+    arena_forget(&forgotten.waiter);
+    arena_release(&arena, mine[count - 1]);
+    assert_int_equal(one.calls, 1); /* it does not wait behind one who needs more */
+    assert_int_equal(many.calls, 0);
+    for (uint32_t i = 0; i + 1 < count; i++)
+        arena_release(&arena, mine[i]);
+    assert_int_equal(many.calls, 1);
+    assert_int_equal(one.calls, 1);
+    assert_int_equal(forgotten.calls, 0);
+    assert_int_equal(arena.taken[SHARE_UPLOAD], 9);
+}
+
+static void waiters_may_release_from_inside(void **state)
+{
+    (void)state;
+    struct slab *mine[SLABS];
+    struct waiting waiting[5] = {0};
+    const uint32_t count = take_all(&first, SHARE_UPLOAD, mine);
+    for (int i = 0; i < 5; i++) {
+        waiting[i].releases = true;
+        wait_for(&waiting[i], &first, 1);
+    }
+    arena_release(&arena, mine[count - 1]);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(waiting[i].calls, 1);
+    assert_int_equal(arena.taken[SHARE_UPLOAD], count - 1);
+}
+
+int main(void)
+{
+#define IN_ARENA(test) cmocka_unit_test_setup_teardown(test, open_arena, close_arena)
+    const struct CMUnitTest tests[] = {
+        IN_ARENA(it_is_cut_into_slabs),
+        IN_ARENA(a_user_alone_gets_half_and_a_newcomer_some),
+        IN_ARENA(uploads_leave_the_replies_share_alone),
+        IN_ARENA(all_or_none),
+        IN_ARENA(the_last_released_is_the_next_taken),
+        IN_ARENA(another_users_bytes_are_cleared),
+        IN_ARENA(waiters_are_served_when_there_is_room_for_them),
+        IN_ARENA(waiters_may_release_from_inside),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
