@@ -5,6 +5,7 @@
  *   ARENA (with the memfd)                 READY or REFUSED
  *   ALLOCATE array, bytes, owner           – (FAILED where there is no memory)
  *   UPLOAD array ← arena, tag              COPIED tag
+ *   COMPONENTS in, out, scratch            – (of the RUN that follows)
  *   RUN job: in, out, scratch              PROGRESS …, then FINISHED
  *   CANCEL job                             FINISHED with CANCELLED, or as it ended
  *   DOWNLOAD arena ← array, tag            COPIED tag
@@ -17,6 +18,7 @@
  *   - a RUN comes after the UPLOADs of its inputs; DOWNLOAD, RELEASE, and any order that writes an
  *     array that a RUN uses, come after that RUN's FINISHED; a RELEASE comes after every COPIED of
  *     the array;
+ *   - a RUN of more than two arrays comes straight after its COMPONENTS;
  *   - a slab is not touched by the front between UPLOAD or DOWNLOAD and its COPIED.
  * An array whose ALLOCATE failed stays known: UPLOAD to it is COPIED without a copy, RUN with it is
  * FINISHED with OUT_OF_MEMORY, RELEASE forgets it.
@@ -42,6 +44,7 @@ enum channel_type {
     CHANNEL_DOWNLOAD,
     CHANNEL_RELEASE,
     CHANNEL_PING,
+    CHANNEL_COMPONENTS,
     CHANNEL_READY = 64,
     CHANNEL_REFUSED,
     CHANNEL_FAILED,
@@ -68,11 +71,16 @@ struct channel_message {
         } copy; /* UPLOAD, DOWNLOAD; COPIED: tag */
         struct {
             uint64_t id;
-            uint64_t in, out;  /* arrays; may be the same */
+            uint64_t in, out;  /* arrays; may be the same. After COMPONENTS: 0, as scratch is */
             uint64_t scratch;  /* array, or 0; may be `in` where the input may be overwritten */
             uint64_t progress; /* 1: send PROGRESS, at most ten a second */
             struct job job;
         } run;
+        struct {
+            /* As many as the job has; the others 0. Inputs may be the same; an output may be an
+             * input, and needs a scratch of its own then. */
+            uint64_t in[AXIS_COUNT], out[AXIS_COUNT], scratch[AXIS_COUNT];
+        } components;
         struct {
             uint64_t id;          /* CANCEL, RELEASE (of the array), PROGRESS, FINISHED */
             uint64_t done, total; /* PROGRESS: passes done; FINISHED: passes begun */

@@ -119,7 +119,7 @@ void plan_init(struct plan *plan, const struct job *job)
 {
     const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
     const bool derivative = job->operator_id == OPERATOR_DERIVATIVE;
-    const int order = derivative ? job->order : 2;
+    const int order = job_order(job);
     const int stencil = job->accuracy / 2 - 1;
 
     memset(plan, 0, sizeof *plan);
@@ -127,8 +127,12 @@ void plan_init(struct plan *plan, const struct job *job)
     plan->radius = job_radius(job);
     plan->identity = diffusion;
     plan->dtype = job->dtype;
-    plan->axes = job->axes;
-    plan->inputs = plan->outputs = 1;
+    plan->form = job->operator_id == OPERATOR_GRADIENT     ? PLAN_GRADIENT
+                 : job->operator_id == OPERATOR_DIVERGENCE ? PLAN_DIVERGENCE
+                 : job->operator_id == OPERATOR_CURL       ? PLAN_CURL
+                                                           : PLAN_SCALAR;
+    plan->inputs = job_inputs(job);
+    plan->outputs = job_outputs(job);
     plan->batch = job->batch;
     plan->lines = job->n[AXIS_Y] * job->n[AXIS_Z] * job->batch;
     plan->points = job->n[AXIS_X] * job->n[AXIS_Y] * job->n[AXIS_Z];

@@ -18,8 +18,16 @@ enum {
 };
 
 enum plan_parity {
-    PLAN_ODD, /* one axis, antisymmetric weights: first derivatives */
+    PLAN_ODD, /* antisymmetric weights: first derivatives */
     PLAN_EVEN /* a sum over axes of symmetric weights: second derivatives, Laplacian, diffusion */
+};
+
+/* What is done with the derivatives along the active axes. */
+enum plan_form {
+    PLAN_SCALAR, /* odd: there is one; even: their sum */
+    PLAN_GRADIENT,
+    PLAN_DIVERGENCE,
+    PLAN_CURL
 };
 
 /* How an index outside 0 … n − 1 is brought back, per side. */
@@ -62,7 +70,7 @@ struct plan {
     int32_t claims;   /* has any side a claim? */
     int32_t impose;   /* pass 0 copies the input with values imposed; the steps follow */
     int32_t dtype;    /* enum dtype */
-    int32_t axes;     /* of space */
+    int32_t form;     /* enum plan_form */
     int32_t inputs;   /* arrays that a pass reads: 1, or one for each axis of space */
     int32_t outputs;  /* … and writes */
     uint64_t batch;

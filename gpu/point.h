@@ -82,7 +82,52 @@ POINT_FUNCTION int POINT_NAME(row)(const struct plan_axis *axis, int64_t i, int 
     return -1;
 }
 
-/* The point at[] of one field of the batch, whose first element is `field`. */
+/* The first derivative along axis `a` at the point at[], which is *f. */
+POINT_FUNCTION REAL POINT_NAME(first)(const struct plan *plan, int a, const REAL *f,
+                                      const int64_t at[3])
+{
+    const struct plan_axis *axis = &plan->axis[a];
+    int side = 0;
+    const int row = POINT_NAME(row)(axis, at[a], &side);
+    if (row >= 0)
+        return POINT_NAME(closure)(axis, side, row, at[a], f, 1, 1, (REAL)0);
+    REAL acc = (REAL)0;
+    for (int m = 1; m <= plan->radius; m++) {
+        const REAL above = f[(POINT_NAME(index)(axis, at[a] + m) - at[a]) * axis->stride];
+        const REAL below = f[(POINT_NAME(index)(axis, at[a] - m) - at[a]) * axis->stride];
+        const REAL difference = above - below;
+        acc = m == 1 ? (REAL)axis->c[1] * difference : REAL_FMA((REAL)axis->c[m], difference, acc);
+    }
+    return acc;
+}
+
+/* A component of a gradient, a divergence or a curl at the point at[]: first derivatives, each
+ * rounded as it is alone, then added. fields: the first element of one field of the batch, by
+ * component. */
+POINT_FUNCTION REAL POINT_NAME(component)(const struct plan *plan, const REAL *const fields[3],
+                                          int component, const int64_t at[3])
+{
+    const int64_t place = at[AXIS_X] * plan->axis[AXIS_X].stride +
+                          at[AXIS_Y] * plan->axis[AXIS_Y].stride +
+                          at[AXIS_Z] * plan->axis[AXIS_Z].stride;
+    if (plan->form == PLAN_GRADIENT)
+        return POINT_NAME(first)(plan, component, fields[0] + place, at);
+    if (plan->form == PLAN_DIVERGENCE) {
+        REAL sum = POINT_NAME(first)(plan, AXIS_X, fields[AXIS_X] + place, at);
+        for (int a = AXIS_Y; a < plan->inputs; a++)
+            sum = sum + POINT_NAME(first)(plan, a, fields[a] + place, at);
+        return sum;
+    }
+    /* The axes that follow this component's, round and round; the curl of a plane is along z. */
+    const int along = plan->outputs == 1 ? AXIS_Z : component;
+    const int b = (along + 1) % AXIS_COUNT, c = (along + 2) % AXIS_COUNT;
+    return POINT_NAME(first)(plan, b, fields[c] + place, at) -
+           POINT_NAME(first)(plan, c, fields[b] + place, at);
+}
+
+/* The point at[] of one field of the batch, whose first element is `field`; not for the forms
+ * above.
+ */
 POINT_FUNCTION REAL POINT_NAME(evaluate)(const struct plan *plan, const REAL *field,
                                          const int64_t at[3])
 {
@@ -94,24 +139,9 @@ POINT_FUNCTION REAL POINT_NAME(evaluate)(const struct plan *plan, const REAL *fi
             return claim->claim_scales ? (REAL)claim->claim_value * *f : (REAL)claim->claim_value;
     }
     if (plan->parity == PLAN_ODD) {
-        for (int a = 0; a < AXIS_COUNT; a++) {
-            const struct plan_axis *axis = &plan->axis[a];
-            if (!axis->active)
-                continue;
-            int side = 0;
-            const int row = POINT_NAME(row)(axis, at[a], &side);
-            if (row >= 0)
-                return POINT_NAME(closure)(axis, side, row, at[a], f, 1, 1, (REAL)0);
-            REAL acc = (REAL)0;
-            for (int m = 1; m <= plan->radius; m++) {
-                const REAL above = f[(POINT_NAME(index)(axis, at[a] + m) - at[a]) * axis->stride];
-                const REAL below = f[(POINT_NAME(index)(axis, at[a] - m) - at[a]) * axis->stride];
-                const REAL difference = above - below;
-                acc = m == 1 ? (REAL)axis->c[1] * difference
-                             : REAL_FMA((REAL)axis->c[m], difference, acc);
-            }
-            return acc;
-        }
+        for (int a = 0; a < AXIS_COUNT; a++)
+            if (plan->axis[a].active)
+                return POINT_NAME(first)(plan, a, f, at);
         return (REAL)0;
     }
     int centred = 0, active = 0;

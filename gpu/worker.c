@@ -54,7 +54,8 @@ struct copy {
 struct run {
     struct run *previous, *next; /* in the order they came */
     uint64_t id;
-    struct holding *in, *out, *scratch; /* scratch: NULL where none was given */
+    struct holding *in[AXIS_COUNT], *out[AXIS_COUNT]; /* NULL from the job's number on */
+    struct holding *scratch[AXIS_COUNT];              /* by output; NULL where none was given */
     bool wants_progress, cancelled, started;
     uint64_t progress_us; /* when the last PROGRESS was sent */
     struct plan plan;
@@ -73,6 +74,7 @@ static struct {
     uint32_t under_way; /* completions that the backend owes */
     struct copy *free_copies;
     struct channel_queue answers;
+    struct channel_message components; /* for the next RUN, or of type 0 */
 } worker;
 
 static void log_line(int priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -292,33 +294,53 @@ static void complete_copy(struct copy *copy)
 /* Does the run write that array? */
 static bool writes(const struct run *run, const struct holding *holding)
 {
-    return holding && (run->out == holding || run->scratch == holding);
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if (holding && (run->out[i] == holding || run->scratch[i] == holding))
+            return true;
+    return false;
 }
 
 static bool touches(const struct run *run, const struct holding *holding)
 {
-    return holding && (run->in == holding || writes(run, holding));
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if (holding && run->in[i] == holding)
+            return true;
+    return writes(run, holding);
 }
 
 /* May the run start: does no run before it that is unfinished, and no download, stand in its way?
  */
 static bool may_start(const struct run *run)
 {
-    if (run->out->downloads || (run->scratch && run->scratch->downloads))
-        return false;
-    for (const struct run *other = worker.first; other != run; other = other->next) {
-        if (writes(other, run->in) || touches(other, run->out) || touches(other, run->scratch))
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if ((run->out[i] && run->out[i]->downloads) ||
+            (run->scratch[i] && run->scratch[i]->downloads))
             return false;
-    }
+    for (const struct run *other = worker.first; other != run; other = other->next)
+        for (int i = 0; i < AXIS_COUNT; i++)
+            if (writes(other, run->in[i]) || touches(other, run->out[i]) ||
+                touches(other, run->scratch[i]))
+                return false;
     return true;
+}
+
+/* The run's arrays are in use from now on, or no longer. */
+static void use(const struct run *run, bool begins)
+{
+    const uint32_t by = begins ? 1 : UINT32_MAX; /* − 1 */
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        if (run->in[i])
+            run->in[i]->readers += by;
+        if (run->out[i])
+            run->out[i]->writers += by;
+        if (run->scratch[i])
+            run->scratch[i]->writers += by;
+    }
 }
 
 static void finish(struct run *run, enum status status)
 {
-    run->in->readers--;
-    run->out->writers--;
-    if (run->scratch)
-        run->scratch->writers--;
+    use(run, false);
     if (!run->started)
         worker.waiting--;
     *(run->previous ? &run->previous->next : &worker.first) = run->next;
@@ -336,11 +358,13 @@ static void advance(struct run *run)
 {
     struct launch launch;
     if (run->started && run->pieces.done == run->pieces.total) {
-        struct holding *other = run->scratch;
-        /* Where the result came to lie in the scratch array's memory, the two exchange theirs. */
-        if (pieces_result(&run->pieces, 0) != run->out->block.memory) {
-            const struct block block = run->out->block;
-            run->out->block = other->block;
+        /* Where a result came to lie in the scratch array's memory, the two exchange theirs. */
+        for (int i = 0; i < run->plan.outputs; i++) {
+            struct holding *out = run->out[i], *other = run->scratch[i];
+            if (pieces_result(&run->pieces, i) == out->block.memory)
+                continue;
+            const struct block block = out->block;
+            out->block = other->block;
             other->block = block;
         }
         finish(run, STATUS_OK);
@@ -353,10 +377,12 @@ static void advance(struct run *run)
     if (!run->started) {
         run->started = true;
         worker.waiting--;
-        const struct buffers buffers = {
-            .in = {run->in->block.memory},
-            .out = {run->out->block.memory},
-            .scratch = {run->scratch ? run->scratch->block.memory : NULL}};
+        struct buffers buffers;
+        for (int i = 0; i < AXIS_COUNT; i++) {
+            buffers.in[i] = run->in[i] ? run->in[i]->block.memory : NULL;
+            buffers.out[i] = run->out[i] ? run->out[i]->block.memory : NULL;
+            buffers.scratch[i] = run->scratch[i] ? run->scratch[i]->block.memory : NULL;
+        }
         pieces_begin(&run->pieces, &run->plan, worker.backend->splits_passes, &buffers);
     }
     if (pieces_next(&run->pieces, &launch)) {
@@ -376,6 +402,37 @@ static void start_waiting(void)
     }
 }
 
+static void take_components(const struct channel_message *message)
+{
+    if (worker.components.type)
+        broken("COMPONENTS twice", 0);
+    worker.components = *message;
+}
+
+/* The run's arrays from the order or, where there is one, from the COMPONENTS before it. */
+static void find_arrays(struct run *run, const struct channel_message *message)
+{
+    struct channel_message *given = &worker.components;
+    const struct job *job = &message->u.run.job;
+    if (given->type && (message->u.run.in || message->u.run.out || message->u.run.scratch))
+        broken("RUN with arrays of its own after COMPONENTS", run->id);
+    if (!given->type) {
+        given->u.components.in[0] = message->u.run.in;
+        given->u.components.out[0] = message->u.run.out;
+        given->u.components.scratch[0] = message->u.run.scratch;
+    }
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        const uint64_t in = given->u.components.in[i], out = given->u.components.out[i];
+        const uint64_t scratch = given->u.components.scratch[i];
+        if (!in != (i >= job_inputs(job)) || !out != (i >= job_outputs(job)) || (scratch && !out))
+            broken("RUN with another number of arrays than its job has", run->id);
+        run->in[i] = in ? find(in) : NULL;
+        run->out[i] = out ? find(out) : NULL;
+        run->scratch[i] = scratch ? find(scratch) : NULL;
+    }
+    memset(given, 0, sizeof *given);
+}
+
 static void take_run(const struct channel_message *message)
 {
     const struct job *job = &message->u.run.job;
@@ -385,38 +442,40 @@ static void take_run(const struct channel_message *message)
         if (other->id == id)
             broken("RUN of a job that is there already", id);
     }
+    if (!job_check(job, MOST_WORK, &failure)) {
+        log_line(3, "job %llu: %s", (unsigned long long)id, failure.message);
+        memset(&worker.components, 0, sizeof worker.components);
+        answer_finished(id, failure.code, 0, 0, 0);
+        return;
+    }
     struct run *run = calloc(1, sizeof *run);
     if (!run)
         out_of_memory();
     run->id = id;
-    run->in = find(message->u.run.in);
-    run->out = find(message->u.run.out);
-    run->scratch = message->u.run.scratch ? find(message->u.run.scratch) : NULL;
     run->wants_progress = message->u.run.progress != 0;
-    if (!job_check(job, MOST_WORK, &failure)) {
-        log_line(3, "job %llu: %s", (unsigned long long)id, failure.message);
-        answer_finished(id, failure.code, 0, 0, 0);
-        free(run);
-        return;
-    }
-    const uint64_t bytes = job_bytes(job);
-    if (run->in->block.bytes != bytes || run->out->block.bytes != bytes ||
-        (run->scratch && run->scratch->block.bytes != bytes))
-        broken("RUN with an array of another size than its job's", id);
+    find_arrays(run, message);
     plan_init(&run->plan, job);
-    const struct buffers ids = {.in = {run->in}, .out = {run->out}, .scratch = {run->scratch}};
+    struct buffers ids;
+    bool is_there = true;
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        struct holding *const holdings[] = {run->in[i], run->out[i], run->scratch[i]};
+        ids.in[i] = run->in[i];
+        ids.out[i] = run->out[i];
+        ids.scratch[i] = run->scratch[i];
+        for (int k = 0; k < 3; k++) {
+            if (holdings[k] && holdings[k]->block.bytes != job_bytes(job))
+                broken("RUN with an array of another size than its job's", id);
+            is_there = is_there && (!holdings[k] || holdings[k]->block.memory);
+        }
+    }
     if (!pieces_possible(&run->plan, &ids))
         broken("RUN without the scratch array that it needs", id);
-    if (!run->in->block.memory || !run->out->block.memory ||
-        (run->scratch && !run->scratch->block.memory)) {
+    if (!is_there) {
         answer_finished(id, STATUS_OUT_OF_MEMORY, 0, run->plan.passes, 0);
         free(run);
         return;
     }
-    run->in->readers++;
-    run->out->writers++;
-    if (run->scratch)
-        run->scratch->writers++;
+    use(run, true);
     run->previous = worker.last;
     *(worker.last ? &worker.last->next : &worker.first) = run;
     worker.last = run;
@@ -474,6 +533,8 @@ static void take_order(const struct channel_message *message, int descriptor)
     }
     if (!worker.open)
         broken("an order before the ARENA", message->type);
+    if (worker.components.type && message->type != CHANNEL_RUN)
+        broken("COMPONENTS without a RUN", message->type);
     switch (message->type) {
     case CHANNEL_ALLOCATE:
         take_allocate(message->u.allocate.array, message->u.allocate.bytes,
@@ -482,6 +543,9 @@ static void take_order(const struct channel_message *message, int descriptor)
     case CHANNEL_UPLOAD:
     case CHANNEL_DOWNLOAD:
         take_copy(message);
+        break;
+    case CHANNEL_COMPONENTS:
+        take_components(message);
         break;
     case CHANNEL_RUN:
         take_run(message);

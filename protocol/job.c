@@ -53,6 +53,41 @@ void job_init(struct job *job)
     }
 }
 
+int job_order(const struct job *job)
+{
+    switch (job->operator_id) {
+    case OPERATOR_DERIVATIVE:
+        return job->order;
+    case OPERATOR_LAPLACIAN:
+    case OPERATOR_DIFFUSION:
+        return 2;
+    default:
+        return 1;
+    }
+}
+
+bool job_takes_vector(const struct job *job)
+{
+    return job->operator_id == OPERATOR_DIVERGENCE || job->operator_id == OPERATOR_CURL;
+}
+
+/* The curl of a plane has one component, along z: an array. */
+bool job_gives_vector(const struct job *job)
+{
+    return job->operator_id == OPERATOR_GRADIENT ||
+           (job->operator_id == OPERATOR_CURL && job->axes == AXIS_COUNT);
+}
+
+int job_inputs(const struct job *job)
+{
+    return job_takes_vector(job) ? job->axes : 1;
+}
+
+int job_outputs(const struct job *job)
+{
+    return job_gives_vector(job) ? job->axes : 1;
+}
+
 uint64_t job_element_bytes(const struct job *job)
 {
     return job->dtype == DTYPE_F64 ? 8 : 4;
@@ -220,7 +255,7 @@ static bool check_boundary_kind(const struct job *job, int axis, int side, struc
 static uint64_t points_needed(const struct job *job, uint64_t kind)
 {
     const uint64_t accuracy = job->accuracy;
-    const uint64_t order = job->operator_id == OPERATOR_DERIVATIVE ? job->order : 2;
+    const uint64_t order = (uint64_t)job_order(job);
     switch (kind) {
     case BOUNDARY_ENDPOINT:
         return 2;
@@ -327,6 +362,9 @@ bool job_check(const struct job *job, double max_work, struct failure *failure)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "axis",
                            "axis %s is not one of the array's %d", axis_name((enum axis)job->axis),
                            job->axes);
+    if (job->operator_id == OPERATOR_CURL && job->axes < 2)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "f",
+                           "curl needs 2 or 3 axes of space; got 1");
     for (int a = 0; a < AXIS_COUNT; a++)
         if (!check_axis(job, a, failure))
             return false;

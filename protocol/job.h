@@ -23,7 +23,10 @@ enum side { SIDE_LOW, SIDE_HIGH, SIDE_COUNT }; /* index 0, index n − 1 */
 #define OPERATOR_LIST(X)                                                                           \
     X(OPERATOR_DERIVATIVE, "derivative")                                                           \
     X(OPERATOR_LAPLACIAN, "laplacian")                                                             \
-    X(OPERATOR_DIFFUSION, "diffusion")
+    X(OPERATOR_DIFFUSION, "diffusion")                                                             \
+    X(OPERATOR_GRADIENT, "gradient")                                                               \
+    X(OPERATOR_DIVERGENCE, "divergence")                                                           \
+    X(OPERATOR_CURL, "curl")
 
 #define OPERATOR_ENUMERATOR(enumerator, name) enumerator,
 enum operator_id { OPERATOR_LIST(OPERATOR_ENUMERATOR) OPERATOR_COUNT };
@@ -45,7 +48,8 @@ struct boundary {
     uint64_t kind; /* enum boundary_kind; 64 bits wide, so that the struct has no padding */
 };
 
-/* An array of `batch` independent fields of n[z] × n[y] × n[x] points in C order.
+/* An array of `batch` independent fields of n[z] × n[y] × n[x] points in C order; a vector field
+ * has one such array, a component, for each axis of space.
  * Unused axes have n = 1, spacing 1, diffusivity 0 and periodic boundaries, so that equal jobs are
  * equal bytes (a resident table of weights is looked up by them). Make one with job_init(). */
 struct job {
@@ -53,7 +57,7 @@ struct job {
     uint8_t dtype;                  /* enum dtype */
     uint8_t axes;                   /* axes that are space: 1 (x), 2 (x, y) or 3 */
     uint8_t axis;                   /* derivative: enum axis */
-    uint8_t order;                  /* derivative: of the derivative, 1 or 2 */
+    uint8_t order;                  /* derivative: of the derivative, 1 or 2; else job_order() */
     uint8_t accuracy;               /* order of accuracy: 2, 4, 6 or 8 */
     uint8_t allow_unstable;         /* diffusion: a dt over the limit is taken */
     uint8_t reserved;               /* 0 */
@@ -73,7 +77,17 @@ void job_init(struct job *job);
 /* Bytes of one element: 4 or 8. */
 uint64_t job_element_bytes(const struct job *job);
 
-/* Points and bytes of the array in and out; call them after job_check() only. */
+/* Order of the derivatives that it takes: 1 or 2. */
+int job_order(const struct job *job);
+
+/* Does it take a vector field? Does it give one? Arrays in and out: 1, or for a vector field one
+ * for each axis of space. */
+bool job_takes_vector(const struct job *job);
+bool job_gives_vector(const struct job *job);
+int job_inputs(const struct job *job);
+int job_outputs(const struct job *job);
+
+/* Points and bytes of each array in and out; call them after job_check() only. */
 uint64_t job_points(const struct job *job);
 uint64_t job_bytes(const struct job *job);
 
@@ -88,8 +102,8 @@ double job_dt_max(const struct job *job);
 /* Passes over the field: the steps, and one more where values must be imposed before the first. */
 uint64_t job_passes(const struct job *job);
 
-/* Does it need a second array as large as its output? Where in_place, output and input are the same
- * field; where input_is_own, the input is the job's own and may be overwritten (it then serves). */
+/* Does an output need a second array as large as itself? Where in_place, it is also an input; where
+ * input_is_own, the input is the job's own and may be overwritten (it then serves). */
 bool job_needs_scratch(const struct job *job, bool in_place, bool input_is_own);
 
 /* Is the job one that a worker can run? False with the failure set: it names the parameter and,

@@ -518,15 +518,15 @@ static bool find_method(const msgpack_object *name, struct request *request,
             request->method = methods[i].method;
             return true;
         }
+    if (is_one_of(name, later))
+        return failure_set(failure, STATUS_UNSUPPORTED, NULL, "%s is not offered yet",
+                           request->method_name);
     for (int i = 0; i < OPERATOR_COUNT; i++)
         if (object_is(name, operator_name((enum operator_id)i))) {
             request->method = METHOD_OPERATOR;
             request->parameters.operator_id = (enum operator_id)i;
             return true;
         }
-    if (is_one_of(name, later))
-        return failure_set(failure, STATUS_UNSUPPORTED, NULL, "%s is not offered yet",
-                           request->method_name);
     return failure_set(failure, STATUS_UNKNOWN_METHOD, NULL, "no method is called \"%s\"",
                        object_quote(name).text);
 }

@@ -79,6 +79,8 @@ cudaError_t passes_launch(const struct launch *launch, int slot, int units, cuda
     const void *last = end % 2 == 1 ? even : odd;
     struct geometry geometry;
     geometry_init(&geometry, plan, slot, units, stream);
+    if (plan->form != PLAN_SCALAR)
+        return nabla_launch(&geometry, launch->in, launch->even);
     const uint64_t most = passes_at_once(&geometry);
     cudaError_t error = cudaSuccess;
     while (pass < end && error == cudaSuccess) {

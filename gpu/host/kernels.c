@@ -71,6 +71,7 @@ static void stream_end(void)
 #define POINT_NAME(name) point_##name##_f32
 #define NAME(name) name##_f32
 #include "gpu/point.h"
+#include "gpu/host/nabla.h"
 #include "gpu/host/loops.h"
 #undef REAL
 #undef REAL_FMA
@@ -82,6 +83,7 @@ static void stream_end(void)
 #define POINT_NAME(name) point_##name##_f64
 #define NAME(name) name##_f64
 #include "gpu/point.h"
+#include "gpu/host/nabla.h"
 #include "gpu/host/loops.h"
 
 #define STRINGIFY(x) #x

@@ -3,13 +3,14 @@
 #ifndef GPU_HOST_KERNELS_H
 #define GPU_HOST_KERNELS_H
 
-#include "gpu/plan.h"
+#include "gpu/backend.h"
 
 /* A box of one field of a batch in one pass. Lines outside [from, to) are left alone, so that a
  * piece of a job may begin and end anywhere in the box. */
 struct tile {
     const struct plan *plan;
-    const void *in; /* the whole arrays; they do not overlap */
+    const struct launch *launch; /* that it is part of */
+    const void *in;              /* the whole arrays; they do not overlap */
     void *out;
     uint64_t from, to; /* lines of the pass */
     int64_t field;     /* of the batch */

@@ -406,6 +406,10 @@ static void NAME(tile)(const struct tile *tile)
             if ((uint64_t)line < tile->from || (uint64_t)line >= tile->to)
                 continue;
             const int64_t offset = line * axis[AXIS_X].n;
+            if (tile->plan->form != PLAN_SCALAR) {
+                NAME(nabla_line)(tile, offset, at);
+                continue;
+            }
             NAME(line_run)(tile, (const REAL *)tile->in + offset, (REAL *)tile->out + offset, at);
         }
     if (tile->stream)

@@ -153,7 +153,8 @@ void pass_launch(const struct kernels *kernels, const struct launch *launch, uin
     const struct plan *plan = launch->plan;
     const uint64_t bytes = plan->points * plan->batch * (plan->dtype == DTYPE_F32 ? 4 : 8);
     const bool long_lines = plan->axis[AXIS_X].n >= TILE_ALIGN || stream_bytes == 0;
-    struct tile tile = {.plan = plan, .stream = bytes > stream_bytes && long_lines};
+    struct tile tile = {
+        .plan = plan, .launch = launch, .stream = bytes > stream_bytes && long_lines};
     for (uint64_t line = launch->from; line < launch->to;) {
         const uint64_t pass = line / plan->lines, begin = pass * plan->lines;
         const uint64_t end = begin + plan->lines < launch->to ? begin + plan->lines : launch->to;

@@ -88,10 +88,10 @@ static void random_candidate(struct random *random, uint64_t max_points, struct 
     job->dtype = (uint8_t)random_below(random, 2);
     job->axes = (uint8_t)(1 + random_below(random, AXIS_COUNT));
     job->accuracy = (uint8_t)(2 + 2 * random_below(random, 4));
-    if (job->operator_id == OPERATOR_DERIVATIVE) {
+    job->order = (uint8_t)(job->operator_id == OPERATOR_DERIVATIVE ? 1 + random_below(random, 2)
+                                                                   : (uint64_t)job_order(job));
+    if (job->operator_id == OPERATOR_DERIVATIVE)
         job->axis = (uint8_t)random_below(random, job->axes);
-        job->order = (uint8_t)(1 + random_below(random, 2));
-    }
     const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
     const bool isotropic = random_below(random, 2);
     uint64_t left = max_points;
@@ -121,6 +121,24 @@ void random_job(struct random *random, uint64_t max_points, struct job *job)
         random_candidate(random, max_points, job);
         failure = (struct failure){.code = STATUS_OK};
     } while (!job_check(job, INFINITY, &failure));
+}
+
+void arrays_make(void *arrays[AXIS_COUNT], int count, uint64_t bytes, int poison)
+{
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        arrays[i] = NULL;
+        if (i >= count)
+            continue;
+        if (posix_memalign(&arrays[i], 16, bytes))
+            abort();
+        memset(arrays[i], poison, bytes);
+    }
+}
+
+void arrays_free(void *arrays[AXIS_COUNT])
+{
+    for (int i = 0; i < AXIS_COUNT; i++)
+        free(arrays[i]);
 }
 
 void random_field(struct random *random, const struct job *job, void *field)
@@ -157,6 +175,30 @@ void random_job_print(const struct job *job)
     printf("\n");
 }
 
+static void reference_components(const struct plan *plan, void *const in[AXIS_COUNT],
+                                 void *const out[AXIS_COUNT])
+{
+    int64_t at[AXIS_COUNT];
+    uint64_t i = 0;
+    for (uint64_t field = 0; field < plan->batch; field++) {
+        const float *f[AXIS_COUNT] = {0};
+        const double *d[AXIS_COUNT] = {0};
+        for (int a = 0; a < plan->inputs; a++) {
+            f[a] = (const float *)in[a] + field * plan->points;
+            d[a] = (const double *)in[a] + field * plan->points;
+        }
+        for (at[AXIS_Z] = 0; at[AXIS_Z] < plan->axis[AXIS_Z].n; at[AXIS_Z]++)
+            for (at[AXIS_Y] = 0; at[AXIS_Y] < plan->axis[AXIS_Y].n; at[AXIS_Y]++)
+                for (at[AXIS_X] = 0; at[AXIS_X] < plan->axis[AXIS_X].n; at[AXIS_X]++, i++)
+                    for (int c = 0; c < plan->outputs; c++) {
+                        if (plan->dtype == DTYPE_F32)
+                            ((float *)out[c])[i] = reference_component_f32(plan, f, c, at);
+                        else
+                            ((double *)out[c])[i] = reference_component_f64(plan, d, c, at);
+                    }
+    }
+}
+
 static void reference_pass(const struct plan *plan, bool impose, const void *in, void *out)
 {
     int64_t at[AXIS_COUNT];
@@ -179,16 +221,21 @@ static void reference_pass(const struct plan *plan, bool impose, const void *in,
     }
 }
 
-void reference_run(const struct plan *plan, const void *in, void *out)
+void reference_run(const struct plan *plan, void *const in[AXIS_COUNT], void *const out[AXIS_COUNT])
 {
+    if (plan->form != PLAN_SCALAR) {
+        reference_components(plan, in, out);
+        return;
+    }
     const uint64_t bytes = plan->points * plan->batch * (plan->dtype == DTYPE_F32 ? 4 : 8);
     void *other = malloc(bytes);
     if (!other)
         abort();
     /* The last pass writes `out`. */
-    void *target[2] = {plan->passes % 2 == 1 ? out : other, plan->passes % 2 == 1 ? other : out};
+    void *target[2] = {plan->passes % 2 == 1 ? out[0] : other,
+                       plan->passes % 2 == 1 ? other : out[0]};
     for (uint64_t pass = 0; pass < plan->passes; pass++)
-        reference_pass(plan, plan->impose && pass == 0, pass == 0 ? in : target[(pass + 1) % 2],
+        reference_pass(plan, plan->impose && pass == 0, pass == 0 ? in[0] : target[(pass + 1) % 2],
                        target[pass % 2]);
     free(other);
 }

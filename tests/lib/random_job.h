@@ -21,13 +21,18 @@ double random_between(struct random *random, double low, double high);
  * both types, every operator, boundaries mixed by side, 1 to 5 steps. */
 void random_job(struct random *random, uint64_t max_points, struct job *job);
 
-/* Finite values for the job's array: ordinary ones, zeros of both signs, subnormals. */
+/* Arrays by component, aligned as a device's are. */
+void arrays_make(void *arrays[AXIS_COUNT], int count, uint64_t bytes, int poison);
+void arrays_free(void *arrays[AXIS_COUNT]);
+
+/* Finite values for one array of the job's: ordinary ones, zeros of both signs, subnormals. */
 void random_field(struct random *random, const struct job *job, void *field);
 
 /* One line that says what a job is. */
 void random_job_print(const struct job *job);
 
-/* The job's result, evaluated point by point. Aborts where memory is short. */
-void reference_run(const struct plan *plan, const void *in, void *out);
+/* The job's result, evaluated point by point; arrays by component. Aborts where memory is short. */
+void reference_run(const struct plan *plan, void *const in[AXIS_COUNT],
+                   void *const out[AXIS_COUNT]);
 
 #endif

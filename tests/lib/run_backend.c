@@ -68,43 +68,88 @@ static void download(struct bed *bed, uint8_t *out, const uint8_t *device, uint6
     }
 }
 
-bool bed_run(struct bed *bed, const struct job *job, const void *in, void *out,
-             uint64_t passes_a_launch, uint64_t *device_us)
+/* What a job needs on the device: inputs, and poisoned outputs. */
+struct resident {
+    struct plan plan;
+    struct launch launch; /* whole */
+    uint64_t bytes, owner;
+};
+
+static bool resident_make(struct bed *bed, struct resident *resident, const struct job *job,
+                          uint64_t owner)
 {
     const struct backend *backend = bed->backend;
-    const uint64_t bytes = job_bytes(job);
-    struct plan *plan = malloc(sizeof *plan);
-    if (!plan)
-        abort();
-    plan_init(plan, job);
-    uint8_t *memory[3] = {0}; /* in, even, odd */
-    const int arrays = plan->passes > 1 ? 3 : 2;
+    struct plan *plan = &resident->plan;
+    struct launch *launch = &resident->launch;
     bool ok = true;
-    for (int i = 0; i < arrays; i++)
-        ok = (memory[i] = backend->allocate(bytes, OWNER)) && ok;
+    plan_init(plan, job);
+    memset(launch, 0, sizeof *launch);
+    resident->bytes = job_bytes(job);
+    resident->owner = owner;
+    launch->plan = plan;
+    launch->to = plan->lines * plan->passes;
+    for (int i = 0; i < plan->inputs; i++)
+        ok = (launch->in[i] = backend->allocate(resident->bytes, owner)) && ok;
+    for (int i = 0; i < plan->outputs; i++)
+        ok = (launch->even[i] = backend->allocate(resident->bytes, owner)) && ok;
+    if (plan->passes > 1)
+        ok = (launch->odd = backend->allocate(resident->bytes, owner)) && ok;
+    return ok;
+}
+
+static uint8_t *resident_result(const struct resident *resident, int component)
+{
+    return resident->plan.passes % 2 == 1 ? resident->launch.even[component] : resident->launch.odd;
+}
+
+static void resident_end(struct bed *bed, struct resident *resident)
+{
+    const struct launch *launch = &resident->launch;
+    void *memory[] = {(void *)(uintptr_t)launch->in[0],
+                      (void *)(uintptr_t)launch->in[1],
+                      (void *)(uintptr_t)launch->in[2],
+                      launch->even[0],
+                      launch->even[1],
+                      launch->even[2],
+                      launch->odd};
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
+        if (memory[i])
+            bed->backend->release(memory[i], resident->bytes, resident->owner);
+}
+
+bool bed_run(struct bed *bed, const struct job *job, void *const in[AXIS_COUNT],
+             void *const out[AXIS_COUNT], uint64_t passes_a_launch, uint64_t *device_us)
+{
+    struct resident *resident = malloc(sizeof *resident);
+    if (!resident)
+        abort();
+    const bool ok = resident_make(bed, resident, job, OWNER);
     if (ok) {
-        upload(bed, memory[0], in, bytes);
-        for (int i = 1; i < arrays; i++)
-            upload(bed, memory[i], NULL, bytes);
+        const struct plan *plan = &resident->plan;
+        for (int i = 0; i < plan->inputs; i++)
+            upload(bed, (uint8_t *)(uintptr_t)resident->launch.in[i], in[i], resident->bytes);
+        for (int i = 0; i < plan->outputs; i++)
+            upload(bed, resident->launch.even[i], NULL, resident->bytes);
+        if (resident->launch.odd)
+            upload(bed, resident->launch.odd, NULL, resident->bytes);
         const uint64_t total = plan->lines * plan->passes;
         const uint64_t step = passes_a_launch ? plan->lines * passes_a_launch : total;
-        struct launch launch = {
-            .plan = plan, .in = {memory[0]}, .even = {memory[1]}, .odd = memory[2], .to = 0};
+        struct launch launch = resident->launch;
         uint64_t us = 0;
+        launch.to = 0;
         while (launch.to < total) {
             launch.from = launch.to;
             launch.to = total - launch.from < step ? total : launch.from + step;
-            backend->launch(&launch, 3);
+            bed->backend->launch(&launch, 3);
             us += wait_for(bed, 3).device_us;
         }
         if (device_us)
             *device_us = us;
-        download(bed, out, plan->passes % 2 == 1 ? memory[1] : memory[2], bytes);
+        for (int i = 0; i < plan->outputs; i++)
+            download(bed, out[i], resident_result(resident, i), resident->bytes);
     }
-    for (int i = 0; i < arrays; i++)
-        if (memory[i])
-            backend->release(memory[i], bytes, OWNER);
-    free(plan);
+    resident_end(bed, resident);
+    free(resident);
     return ok;
 }
 
@@ -122,43 +167,33 @@ static void wait_for_all(struct bed *bed, uint64_t count)
 
 bool bed_run_together(struct bed *bed, const struct bed_job *jobs, uint64_t count)
 {
-    const struct backend *backend = bed->backend;
-    struct together {
-        struct plan plan;
-        uint8_t *memory[3]; /* in, even, odd */
-    } *all = calloc(count, sizeof *all);
+    struct resident *all = calloc(count, sizeof *all);
     if (!all)
         abort();
     bool ok = true;
-    for (uint64_t i = 0; i < count; i++) {
-        plan_init(&all[i].plan, &jobs[i].job);
-        for (int m = 0; m < 3; m++) /* each job another owner: memory comes cleared */
-            ok = (all[i].memory[m] = backend->allocate(job_bytes(&jobs[i].job), i)) && ok;
-    }
-    uint64_t place = 0;
+    for (uint64_t i = 0; i < count; i++) /* each job another owner: memory comes cleared */
+        ok = resident_make(bed, &all[i], &jobs[i].job, i) && ok;
+    uint64_t place = 0, tokens = 0;
     for (uint64_t i = 0; ok && i < count; i++) {
-        const uint64_t bytes = job_bytes(&jobs[i].job);
-        if (bytes > bed->arena_bytes - place)
-            abort();
-        memcpy(bed->arena + place, jobs[i].in, bytes);
-        backend->upload(all[i].memory[0], bed->arena + place, bytes, 1);
-        const struct launch launch = {.plan = &all[i].plan,
-                                      .in = {all[i].memory[0]},
-                                      .even = {all[i].memory[1]},
-                                      .odd = all[i].memory[2],
-                                      .to = all[i].plan.lines * all[i].plan.passes};
-        backend->launch(&launch, 2);
-        place += bytes;
+        const uint64_t bytes = all[i].bytes;
+        for (int c = 0; c < all[i].plan.inputs; c++) {
+            if (bytes > bed->arena_bytes - place)
+                abort();
+            memcpy(bed->arena + place, jobs[i].in[c], bytes);
+            bed->backend->upload((void *)(uintptr_t)all[i].launch.in[c], bed->arena + place, bytes,
+                                 1);
+            place += bytes;
+            tokens++;
+        }
+        bed->backend->launch(&all[i].launch, 2);
+        tokens++;
     }
     if (ok)
-        wait_for_all(bed, 2 * count);
+        wait_for_all(bed, tokens);
     for (uint64_t i = 0; i < count; i++) {
-        const uint64_t bytes = job_bytes(&jobs[i].job);
-        if (ok)
-            download(bed, jobs[i].out, all[i].memory[all[i].plan.passes % 2 == 1 ? 1 : 2], bytes);
-        for (int m = 0; m < 3; m++)
-            if (all[i].memory[m])
-                backend->release(all[i].memory[m], bytes, i);
+        for (int c = 0; ok && c < all[i].plan.outputs; c++)
+            download(bed, jobs[i].out[c], resident_result(&all[i], c), all[i].bytes);
+        resident_end(bed, &all[i]);
     }
     free(all);
     return ok;

@@ -19,17 +19,17 @@ bool bed_open(struct bed *bed, const struct backend *backend, int index, size_t 
               struct failure *failure);
 void bed_close(struct bed *bed);
 
-/* Run the job from `in` to `out` (host memory, job_bytes() each). Every array that the job writes
- * is poisoned beforehand. passes_a_launch: 0 for all at once. *device_us, if not NULL: time on the
- * device. False where the device has no memory. */
-bool bed_run(struct bed *bed, const struct job *job, const void *in, void *out,
-             uint64_t passes_a_launch, uint64_t *device_us);
+/* Run the job from `in` to `out` (host memory by component, job_bytes() each). Every array that it
+ * writes is poisoned beforehand. passes_a_launch: 0 for all at once. *device_us, if not NULL: time
+ * on the device. False where the device has no memory. */
+bool bed_run(struct bed *bed, const struct job *job, void *const in[AXIS_COUNT],
+             void *const out[AXIS_COUNT], uint64_t passes_a_launch, uint64_t *device_us);
 
 /* Jobs under way all at once: uploads, then launches, without waiting in between. Together their
  * arrays must fit the arena. False where the device has no memory. */
 struct bed_job {
     struct job job;
-    void *in, *out; /* host memory, job_bytes() each */
+    void *in[AXIS_COUNT], *out[AXIS_COUNT]; /* host memory, job_bytes() each */
 };
 bool bed_run_together(struct bed *bed, const struct bed_job *jobs, uint64_t count);
 

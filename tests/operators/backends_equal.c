@@ -55,17 +55,7 @@ static uint64_t differences(const struct job *job, const void *a, const void *b,
     return count;
 }
 
-static void *room(uint64_t bytes)
-{
-    void *memory = malloc(bytes);
-    if (!memory) {
-        fprintf(stderr, "no memory for %" PRIu64 " bytes\n", bytes);
-        exit(1);
-    }
-    return memory;
-}
-
-static void compare(struct group *group, const struct job *job, const void *in,
+static void compare(struct group *group, const struct job *job, void *const in[AXIS_COUNT],
                     uint64_t passes_a_launch)
 {
     struct failure failure = {0};
@@ -73,15 +63,18 @@ static void compare(struct group *group, const struct job *job, const void *in,
         fprintf(stderr, "%s: no job: %s\n", group->name, failure.message);
         exit(1);
     }
-    void *on_cuda = room(job_bytes(job)), *on_host = room(job_bytes(job));
-    memset(on_cuda, 0x5a, job_bytes(job));
-    memset(on_host, 0xa5, job_bytes(job));
-    uint64_t first = 0, count = 1;
+    void *on_cuda[AXIS_COUNT], *on_host[AXIS_COUNT];
+    arrays_make(on_cuda, job_outputs(job), job_bytes(job), 0x5a);
+    arrays_make(on_host, job_outputs(job), job_bytes(job), 0xa5);
+    uint64_t first = 0, count = 0;
     if (bed_run(&cuda, job, in, on_cuda, passes_a_launch, NULL) &&
-        bed_run(&host, job, in, on_host, 0, NULL))
-        count = differences(job, on_cuda, on_host, &first);
-    else
+        bed_run(&host, job, in, on_host, 0, NULL)) {
+        for (int i = 0; i < job_outputs(job) && !count; i++)
+            count = differences(job, on_cuda[i], on_host[i], &first);
+    } else {
         printf("%s: no device memory\n", group->name);
+        count = 1;
+    }
     group->jobs++;
     if (count) {
         group->differ++;
@@ -89,8 +82,8 @@ static void compare(struct group *group, const struct job *job, const void *in,
                group->name, count, job_points(job), first);
         random_job_print(job);
     }
-    free(on_cuda);
-    free(on_host);
+    arrays_free(on_cuda);
+    arrays_free(on_host);
 }
 
 static void random_jobs(const char *name, uint64_t jobs, uint64_t points)
@@ -99,10 +92,12 @@ static void random_jobs(const char *name, uint64_t jobs, uint64_t points)
     for (uint64_t i = 0; i < jobs; i++) {
         struct job job;
         random_job(&source, points, &job);
-        void *in = room(job_bytes(&job));
-        random_field(&source, &job, in);
+        void *in[AXIS_COUNT];
+        arrays_make(in, job_inputs(&job), job_bytes(&job), 0);
+        for (int c = 0; c < job_inputs(&job); c++)
+            random_field(&source, &job, in[c]);
         compare(group, &job, in, random_below(&source, 3));
-        free(in);
+        arrays_free(in);
     }
 }
 
@@ -118,7 +113,7 @@ static struct job job_of(enum operator_id operator_id, enum dtype dtype, uint64_
     job.n[AXIS_Y] = ny;
     job.n[AXIS_Z] = nz;
     job.accuracy = (uint8_t)accuracy;
-    job.order = operator_id == OPERATOR_DERIVATIVE ? 1 : 2;
+    job.order = (uint8_t)job_order(&job);
     return job;
 }
 
@@ -148,10 +143,12 @@ static void fill(struct random *random, const struct job *job, void *in)
 
 static void compare_filled(struct group *group, const struct job *job, uint64_t passes_a_launch)
 {
-    void *in = room(job_bytes(job));
-    fill(&source, job, in);
+    void *in[AXIS_COUNT];
+    arrays_make(in, job_inputs(job), job_bytes(job), 0);
+    for (int i = 0; i < job_inputs(job); i++)
+        fill(&source, job, in[i]);
     compare(group, job, in, passes_a_launch);
-    free(in);
+    arrays_free(in);
 }
 
 /* NVIDIA's derivative: 64³ and its relatives, both periods. */
@@ -192,12 +189,14 @@ static void heat(uint64_t n, uint64_t steps)
                 for (int a = 0; a < 2; a++)
                     set_boundary(&job, a, BOUNDARY_HALO, exp(-2 * job.dt), BOUNDARY_HALO,
                                  exp(-2 * job.dt));
-                void *in = room(job_bytes(&job));
-                fill(&source, &job, in);
+                void *in[AXIS_COUNT];
+                arrays_make(in, 1, job_bytes(&job), 0);
+                fill(&source, &job, in[0]);
                 for (uint64_t i = 0; smooth && i < n * n; i++)
-                    ((float *)in)[i] = (float)(sin(h * (double)(i % n)) * sin(h * (double)(i / n)));
+                    ((float *)in[0])[i] =
+                        (float)(sin(h * (double)(i % n)) * sin(h * (double)(i / n)));
                 compare(group, &job, in, 0);
-                free(in);
+                arrays_free(in);
             }
 }
 
@@ -234,6 +233,14 @@ static void odd_shapes(uint64_t nx, uint64_t ny, uint64_t nz)
                 set_boundary(&job, AXIS_Z, BOUNDARY_ENDPOINT, 0, BOUNDARY_ENDPOINT, 0);
             }
             compare_filled(group, &job, 2);
+            for (int id = OPERATOR_GRADIENT; id <= OPERATOR_CURL; id++) {
+                job = job_of((enum operator_id)id, (enum dtype)dtype, nx, ny, nz, accuracy);
+                if (accuracy == 4)
+                    set_boundary(&job, AXIS_Z, BOUNDARY_ONE_SIDED, 0, BOUNDARY_ONE_SIDED, 0);
+                if (accuracy == 6)
+                    set_boundary(&job, AXIS_X, BOUNDARY_ENDPOINT, 0, BOUNDARY_ENDPOINT, 0);
+                compare_filled(group, &job, 0);
+            }
         }
 }
 
@@ -256,31 +263,36 @@ static void huge(void)
 static void many_at_once(uint64_t count, uint64_t points)
 {
     struct group *group = begin("many at once");
-    struct bed_job *jobs = room(count * sizeof *jobs);
-    void **expected = room(count * sizeof *expected);
+    struct bed_job *jobs = calloc(count, sizeof *jobs);
+    void *(*expected)[AXIS_COUNT] = calloc(count, sizeof *expected);
     uint64_t first;
-    memset(jobs, 0, count * sizeof *jobs);
+    if (!jobs || !expected)
+        exit(1);
     for (uint64_t i = 0; i < count; i++) {
+        const struct job *job = &jobs[i].job;
         random_job(&source, points, &jobs[i].job);
-        const uint64_t bytes = job_bytes(&jobs[i].job);
-        jobs[i].in = room(bytes);
-        jobs[i].out = room(bytes);
-        expected[i] = room(bytes);
-        random_field(&source, &jobs[i].job, jobs[i].in);
-        if (!bed_run(&host, &jobs[i].job, jobs[i].in, expected[i], 0, NULL))
+        arrays_make(jobs[i].in, job_inputs(job), job_bytes(job), 0);
+        arrays_make(jobs[i].out, job_outputs(job), job_bytes(job), 0);
+        arrays_make(expected[i], job_outputs(job), job_bytes(job), 0);
+        for (int c = 0; c < job_inputs(job); c++)
+            random_field(&source, job, jobs[i].in[c]);
+        if (!bed_run(&host, job, jobs[i].in, expected[i], 0, NULL))
             exit(1);
     }
     const bool ran = bed_run_together(&cuda, jobs, count);
     for (uint64_t i = 0; i < count; i++) {
+        bool differs = !ran;
+        for (int c = 0; c < job_outputs(&jobs[i].job) && !differs; c++)
+            differs = differences(&jobs[i].job, jobs[i].out[c], expected[i][c], &first) > 0;
         group->jobs++;
-        if (!ran || differences(&jobs[i].job, jobs[i].out, expected[i], &first)) {
+        if (differs) {
             group->differ++;
             printf("%s: %s: ", group->name, ran ? "differs" : "no device memory");
             random_job_print(&jobs[i].job);
         }
-        free(jobs[i].in);
-        free(jobs[i].out);
-        free(expected[i]);
+        arrays_free(jobs[i].in);
+        arrays_free(jobs[i].out);
+        arrays_free(expected[i]);
     }
     free(jobs);
     free(expected);

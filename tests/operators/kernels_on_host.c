@@ -8,15 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* cudaMalloc's blocks are aligned; the rest of a block is not the array's. */
-static void *room(uint64_t bytes)
-{
-    void *memory = NULL;
-    if (posix_memalign(&memory, 16, bytes))
-        abort();
-    return memory;
-}
-
 enum { JOBS = 3000 };
 
 static bool same(const struct job *job, const void *a, const void *b)
@@ -40,10 +31,13 @@ static bool check(struct random *random, uint64_t points)
     random_job(random, points, &job);
     plan_init(&plan, &job);
     const uint64_t bytes = job_bytes(&job);
-    void *in = room(bytes), *even = room(bytes), *odd = room(bytes), *expected = room(bytes);
-    random_field(random, &job, in);
-    memset(even, 0x5a, bytes);
-    memset(odd, 0xa5, bytes);
+    void *in[AXIS_COUNT], *even[AXIS_COUNT], *odd[AXIS_COUNT], *expected[AXIS_COUNT];
+    arrays_make(in, plan.inputs, bytes, 0);
+    arrays_make(even, plan.outputs, bytes, 0x5a);
+    arrays_make(odd, 1, bytes, 0xa5);
+    arrays_make(expected, plan.outputs, bytes, 0);
+    for (int i = 0; i < plan.inputs; i++)
+        random_field(random, &job, in[i]);
     reference_run(&plan, in, expected);
 
     struct passes_constants constants;
@@ -51,19 +45,22 @@ static bool check(struct random *random, uint64_t points)
     const int units = (int)random_below(random, 300) + 1;
     passes_constants_init(&constants, &plan);
     bool ok = passes_load(slot, &constants, NULL) == cudaSuccess;
-    struct launch launch = {.plan = &plan, .in = {in}, .even = {even}, .odd = odd};
+    struct launch launch = {.plan = &plan, .odd = odd[0]};
+    memcpy(launch.in, in, sizeof in);
+    memcpy(launch.even, even, sizeof even);
     while (ok && launch.to < plan.lines * plan.passes) {
         launch.from = launch.to;
         launch.to += plan.lines * (1 + random_below(random, plan.passes - launch.to / plan.lines));
         ok = passes_launch(&launch, slot, units, NULL) == cudaSuccess;
     }
-    ok = ok && same(&job, plan.passes % 2 == 1 ? even : odd, expected);
+    for (int i = 0; ok && i < plan.outputs; i++)
+        ok = same(&job, plan.passes % 2 == 1 ? even[i] : odd[i], expected[i]);
     if (!ok)
         random_job_print(&job);
-    free(in);
-    free(even);
-    free(odd);
-    free(expected);
+    arrays_free(in);
+    arrays_free(even);
+    arrays_free(odd);
+    arrays_free(expected);
     return ok;
 }
 

@@ -286,7 +286,9 @@ static void test_shape(void **state)
     job.batch = 3;
     job.boundary[AXIS_Y][SIDE_LOW].kind = job.boundary[AXIS_Y][SIDE_HIGH].kind = BOUNDARY_ENDPOINT;
     planned(&plan, &job);
-    assert_int_equal(plan.axes, 3);
+    assert_int_equal(plan.form, PLAN_SCALAR);
+    assert_int_equal(plan.inputs, 1);
+    assert_int_equal(plan.outputs, 1);
     assert_int_equal(plan.batch, 3);
     assert_int_equal(plan.lines, 7 * 11 * 3);
     assert_int_equal(plan.points, 5 * 7 * 11);

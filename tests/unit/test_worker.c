@@ -185,6 +185,19 @@ static uint64_t run(const struct job *job, uint64_t in, uint64_t out, uint64_t s
     return message.u.run.id;
 }
 
+static uint64_t run_components(const struct job *job, const uint64_t in[AXIS_COUNT],
+                               const uint64_t out[AXIS_COUNT], const uint64_t scratch[AXIS_COUNT])
+{
+    struct channel_message message = {.type = CHANNEL_COMPONENTS};
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        message.u.components.in[i] = in[i];
+        message.u.components.out[i] = out[i];
+        message.u.components.scratch[i] = scratch[i];
+    }
+    order(&message);
+    return run(job, 0, 0, 0, false);
+}
+
 static void finished(uint64_t id, enum status status)
 {
     const struct channel_message message = answer_of(CHANNEL_FINISHED);
@@ -216,37 +229,54 @@ static void test_results_in_every_arrangement(void **state)
         random_job(&random, 4000, &job);
         plan_init(&plan, &job);
         const uint64_t bytes = job_bytes(&job);
-        void *field = malloc(bytes), *expected = malloc(bytes), *result = malloc(bytes);
-        assert_true(field && expected && result);
-        random_field(&random, &job, field);
-        reference_run(&plan, field, expected);
+        void *fields[AXIS_COUNT], *expected[AXIS_COUNT], *result[AXIS_COUNT];
+        arrays_make(fields, plan.inputs, bytes, 0);
+        arrays_make(expected, plan.outputs, bytes, 0);
+        arrays_make(result, 1, bytes, 0);
+        for (int c = 0; c < plan.inputs; c++)
+            random_field(&random, &job, fields[c]);
+        reference_run(&plan, fields, expected);
 
-        const uint64_t in = allocate(bytes);
-        const uint64_t out = arrangement == IN_PLACE ? in : allocate(bytes);
-        uint64_t scratch = 0;
-        if (arrangement == OWN_INPUT)
-            scratch = in;
-        else if (job_needs_scratch(&job, arrangement == IN_PLACE, false))
-            scratch = allocate(bytes);
-        upload(in, field, bytes);
-        finished(run(&job, in, out, scratch, false), STATUS_OK);
-        download(out, result, bytes);
-        if (memcmp(result, expected, bytes) != 0) {
-            random_job_print(&job);
-            fail_msg("arrangement %d: the result differs from the reference", arrangement);
+        /* In place: as many outputs as there are inputs lie in them, in another order. */
+        uint64_t in[AXIS_COUNT] = {0}, out[AXIS_COUNT] = {0}, scratch[AXIS_COUNT] = {0};
+        for (int c = 0; c < plan.inputs; c++) {
+            in[c] = allocate(bytes);
+            upload(in[c], fields[c], bytes);
         }
-        if (arrangement == APART) {
-            download(in, result, bytes);
-            assert_memory_equal(result, field, bytes);
+        for (int c = 0; c < plan.outputs; c++) {
+            const bool in_place = arrangement == IN_PLACE && c < plan.inputs;
+            out[c] = in_place ? in[plan.inputs - 1 - c] : allocate(bytes);
+            if (arrangement == OWN_INPUT && plan.form == PLAN_SCALAR)
+                scratch[c] = in[c];
+            else if (job_needs_scratch(&job, in_place, false))
+                scratch[c] = allocate(bytes);
         }
-        release(out);
-        if (in != out)
-            release(in);
-        if (scratch && scratch != in)
-            release(scratch);
-        free(field);
-        free(expected);
-        free(result);
+        finished(plan.form == PLAN_SCALAR ? run(&job, in[0], out[0], scratch[0], false)
+                                          : run_components(&job, in, out, scratch),
+                 STATUS_OK);
+        for (int c = 0; c < plan.outputs; c++) {
+            download(out[c], result[0], bytes);
+            if (memcmp(result[0], expected[c], bytes) != 0) {
+                random_job_print(&job);
+                fail_msg("arrangement %d: component %d differs from the reference", arrangement, c);
+            }
+        }
+        for (int c = 0; c < plan.inputs; c++) {
+            if (arrangement == APART) {
+                download(in[c], result[0], bytes);
+                assert_memory_equal(result[0], fields[c], bytes);
+            }
+            release(in[c]);
+        }
+        for (int c = 0; c < plan.outputs; c++) {
+            if (arrangement != IN_PLACE || c >= plan.inputs)
+                release(out[c]);
+            if (scratch[c] && scratch[c] != in[c])
+                release(scratch[c]);
+        }
+        arrays_free(fields);
+        arrays_free(expected);
+        arrays_free(result);
     }
 }
 
@@ -285,7 +315,7 @@ static void test_a_long_job_in_pieces(void **state)
     struct plan plan;
     plan_init(&plan, &job);
     const uint64_t field = field_of(&job, values), scratch = allocate(sizeof values);
-    reference_run(&plan, values, expected);
+    reference_run(&plan, (void *[AXIS_COUNT]){values}, (void *[AXIS_COUNT]){expected});
     const uint64_t id = run(&job, field, field, scratch, true);
     uint64_t done = 0;
     struct channel_message message;
@@ -333,7 +363,7 @@ static void test_runs_on_one_field_wait_for_each_other(void **state)
     struct plan plan;
     plan_init(&plan, &steps28);
     const uint64_t field = field_of(&steps7, values), scratch = allocate(sizeof values);
-    reference_run(&plan, values, expected);
+    reference_run(&plan, (void *[AXIS_COUNT]){values}, (void *[AXIS_COUNT]){expected});
     uint64_t ids[4];
     for (int i = 0; i < 4; i++)
         ids[i] = run(&steps7, field, field, scratch, false);
@@ -494,6 +524,53 @@ static void break_run_in_place_without_scratch(void)
     const uint64_t array = allocate(4096);
     run(&job, array, array, array, false);
 }
+static struct job vector_job(enum operator_id id)
+{
+    struct job job = diffusion(32, 32, 1);
+    job.operator_id = (uint8_t)id;
+    job.order = 1;
+    job.dt = job.diffusivity[AXIS_X] = job.diffusivity[AXIS_Y] = 0;
+    return job;
+}
+static void break_components_missing(void)
+{
+    const struct job job = vector_job(OPERATOR_GRADIENT);
+    run(&job, allocate(4096), allocate(4096), 0, false);
+}
+static void break_components_too_few(void)
+{
+    const struct job job = vector_job(OPERATOR_DIVERGENCE);
+    run_components(&job, (uint64_t[AXIS_COUNT]){allocate(4096)},
+                   (uint64_t[AXIS_COUNT]){allocate(4096)}, (uint64_t[AXIS_COUNT]){0});
+}
+static void break_components_too_many(void)
+{
+    const struct job job = vector_job(OPERATOR_CURL);
+    const uint64_t array = allocate(4096);
+    run_components(&job, (uint64_t[AXIS_COUNT]){array, array},
+                   (uint64_t[AXIS_COUNT]){allocate(4096), allocate(4096)},
+                   (uint64_t[AXIS_COUNT]){0});
+}
+static void break_components_of_one_output(void)
+{
+    const struct job job = vector_job(OPERATOR_GRADIENT);
+    const uint64_t array = allocate(4096);
+    run_components(&job, (uint64_t[AXIS_COUNT]){allocate(4096)},
+                   (uint64_t[AXIS_COUNT]){array, array}, (uint64_t[AXIS_COUNT]){0});
+}
+static void break_components_in_place(void)
+{
+    const struct job job = vector_job(OPERATOR_GRADIENT);
+    const uint64_t array = allocate(4096);
+    run_components(&job, (uint64_t[AXIS_COUNT]){array},
+                   (uint64_t[AXIS_COUNT]){allocate(4096), array}, (uint64_t[AXIS_COUNT]){0});
+}
+static void break_components_without_a_run(void)
+{
+    const struct channel_message message = {.type = CHANNEL_COMPONENTS};
+    order(&message);
+    allocate(16);
+}
 static void break_release_in_use(void)
 {
     const struct job job = diffusion(32, 32, UINT64_C(1) << 40);
@@ -525,6 +602,12 @@ static void test_a_broken_front(void **state)
                                            break_run_size,
                                            break_run_without_scratch,
                                            break_run_in_place_without_scratch,
+                                           break_components_missing,
+                                           break_components_too_few,
+                                           break_components_too_many,
+                                           break_components_of_one_output,
+                                           break_components_in_place,
+                                           break_components_without_a_run,
                                            break_release_in_use,
                                            break_upload_in_use};
     for (size_t i = 0; i < sizeof breaks / sizeof breaks[0]; i++) {
