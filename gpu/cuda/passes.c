@@ -1,9 +1,12 @@
 /* From a plan to kernels on a stream: the one place that decides which kernels run.
  *
- *   box:    the points that are centred on every active axis → row or march
- *   shell:  all others → shell                                                                   */
+ *   box:    the points that are centred on every active axis → a family of the table below
+ *   shell:  all others → shell
+ *
+ * Families that do several passes at once do the box and the shell. */
 #include "gpu/cuda/families.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 void passes_constants_init(struct passes_constants *constants, const struct plan *plan)
@@ -21,41 +24,78 @@ void passes_constants_init(struct passes_constants *constants, const struct plan
     constants->centre_f32 = (float)plan->centre[active];
 }
 
-static cudaError_t launch_box(const struct geometry *g, const void *in, void *out)
+static uint64_t row_passes(const struct geometry *g)
 {
     const struct plan_axis *axis = g->plan->axis;
-    if (axis[AXIS_X].active && !axis[AXIS_Y].active && !axis[AXIS_Z].active)
-        return row_launch(g, in, out);
-    return march_launch(g, in, out);
+    return axis[AXIS_X].active && !axis[AXIS_Y].active && !axis[AXIS_Z].active;
 }
 
+static uint64_t march_passes(const struct geometry *g)
+{
+    return g->plan->axis[AXIS_Y].active || g->plan->axis[AXIS_Z].active;
+}
+
+/* The families in order of preference: the first that takes a plan, and as many passes, does them.
+ * For experiments FDSERVER_KERNELS names some ("march,row"): the others only do what these cannot,
+ * and several passes at once not at all. */
+static const struct family {
+    const char *name;
+    /* The most passes from `in` to `out` that one launch of it does of this plan on this device;
+     * 0: none. A family with launch_several does 2 to that many, the others one. */
+    uint64_t (*most)(const struct geometry *g);
+    cudaError_t (*launch)(const struct geometry *g, const void *in, void *out);
+    cudaError_t (*launch_several)(const struct geometry *g, const void *in, void *out,
+                                  uint64_t passes);
+} families[] = {
+    /* x alone: neighbours are in the same row, nothing to march along. */
+    {"row", row_passes, row_launch, NULL},
+    /* Along y or z alone, and 2D and 3D: the slowest active axis is marched along. */
+    {"march", march_passes, march_launch, NULL},
+};
+
+enum { FAMILIES = sizeof families / sizeof families[0] };
+
+/* Is a name one of a list with commas? */
+static bool is_listed(const char *list, const char *name)
+{
+    const size_t length = strlen(name);
+    for (const char *at = strstr(list, name); at; at = strstr(at + 1, name))
+        if ((at == list || at[-1] == ',') && (at[length] == ',' || at[length] == '\0'))
+            return true;
+    return false;
+}
+
+static const struct family *find_family(const struct geometry *g, bool several)
+{
+    const char *listed = getenv("FDSERVER_KERNELS");
+    const struct family *other = NULL;
+    for (int i = 0; i < FAMILIES; i++) {
+        const struct family *family = &families[i];
+        if ((family->launch_several != NULL) != several || family->most(g) < 1 + several)
+            continue;
+        if (!listed || is_listed(listed, family->name))
+            return family;
+        if (!other && !several)
+            other = family;
+    }
+    return other;
+}
+
+/* One pass: the box by a family, the rest by the shell. */
 static cudaError_t launch_pass(const struct geometry *g, const void *in, void *out, bool impose)
 {
     const struct plan *plan = g->plan;
     cudaError_t error = cudaSuccess;
-    if (impose)
+    if (impose) {
         error = cudaMemcpyAsync(out, in,
                                 plan->points * plan->batch * (plan->dtype == DTYPE_F32 ? 4 : 8),
                                 cudaMemcpyDeviceToDevice, g->stream);
-    else if (g->has_box)
-        error = launch_box(g, in, out);
+    } else if (g->has_box) {
+        error = find_family(g, false)->launch(g, in, out);
+    }
     if (error != cudaSuccess || g->shell.points == 0)
         return error;
     return shell_launch(g, in, out, impose);
-}
-
-/* The most passes that one kernel does from `in` to `out`: any number from 1 to this. */
-static uint64_t passes_at_once(const struct geometry *g)
-{
-    (void)g;
-    return 1;
-}
-
-static cudaError_t launch_passes(const struct geometry *g, const void *in, void *out,
-                                 uint64_t count)
-{
-    (void)count;
-    return launch_pass(g, in, out, false);
 }
 
 /* The size of the next of the groups that `left` passes are done in: as few groups as hold `most`
@@ -81,14 +121,15 @@ cudaError_t passes_launch(const struct launch *launch, int slot, int units, cuda
     geometry_init(&geometry, plan, slot, units, stream);
     if (plan->form != PLAN_SCALAR)
         return nabla_launch(&geometry, launch->in, launch->even);
-    const uint64_t most = passes_at_once(&geometry);
+    const struct family *several = plan->passes > 1 ? find_family(&geometry, true) : NULL;
+    const uint64_t most = several ? several->most(&geometry) : 1;
     cudaError_t error = cudaSuccess;
     while (pass < end && error == cudaSuccess) {
         void *out = in == even ? odd : even;
         const bool impose = plan->impose && pass == 0;
         const uint64_t count = impose ? 1 : next_group(end - pass, most, out == last);
         error = count == 1 ? launch_pass(&geometry, in, out, impose)
-                           : launch_passes(&geometry, in, out, count);
+                           : several->launch_several(&geometry, in, out, count);
         in = out;
         pass += count;
     }
