@@ -1,166 +1,280 @@
-/* The operators of one backend, as shares of what the machine can do.
+/* The operators of one device, as shares of what the machine can do, and their results.
  *
- *     bench_kernels [--device host|cuda:N] [--quick] [--json FILE]
+ *     bench_kernels [--device host|cuda:N] [--only TEXT]… [--no-check] [--quick] [--json FILE]
  *
- * An operator must read its field and write its result: 2 × bytes. The floor is a copy of as many
- * bytes in the same run; ratio = floor's time ÷ operator's time (for diffusion: a step's).
- * FDSERVER_COMMIT is written into the JSON.
+ * floor: a device copy of as many bytes as the operator must move, measured in the same run and in
+ * the same way; ratio = floor's time ÷ operator's time (diffusion: a step's, over the copy of
+ * arrays that no cache holds). bar: the ratio to reach, where one is set. Where the device is a
+ * GPU, each row's result is compared with the host backend's, bit for bit, on fresh random data.
+ *
+ * --only: rows whose name, shape, dtype and boundary, with a space between them, contain TEXT; it
+ * may have wildcards ("derivative x*512*float64") and be given several times. FDSERVER_COMMIT is
+ * written into the JSON.
  */
 #include "bench/floors.h"
-#include "gpu/backend.h"
+#include "bench/runner.h"
 
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <math.h>
-#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <time.h>
 
-enum { ROWS_MOST = 256, COPIES_MOST = 64, ARENA_BYTES = 16 << 20, OWNER = 1, SAMPLES = 9 };
+enum {
+    ROWS_MOST = 256,
+    COPIES_MOST = 64,
+    FLOORS_MOST = 16,
+    ONLY_MOST = 16,
+    CHECK_PIECE = 32 << 20, /* bytes compared at a time */
+    CHECK_STEPS = 21,       /* of a diffusion: groups of blocked steps and a rest */
+    ROOFLINE_BYTES = 512 << 20
+};
 
 struct row {
-    char name[48], shape[40], boundary[24];
+    char name[40], shape[24], boundary[16];
     const char *dtype;
-    double us, gbs, gcells, ratio;
+    double us;           /* a pass; diffusion: a step */
+    double gbs, gcells;  /* of what it must move; points a time */
+    double floor_us;     /* the copy */
+    double ratio, bar;   /* bar: 0 where none is set */
+    double spread;       /* of the samples */
+    bool checked, equal; /* with the host backend's bits */
+    struct timing_kernel kernel;
 };
 
 static struct {
-    const struct backend *backend;
-    struct device_info info;
-    bool cuda;
+    const struct runner *runner;
+    bool cuda, check, quick;
+    const char *only[ONLY_MOST];
+    int only_count;
+    uint64_t key; /* of this run's random data */
     struct row rows[ROWS_MOST];
     int row_count;
-    size_t copy_bytes[COPIES_MOST];
-    double copy_us[COPIES_MOST];
+    struct {
+        uint64_t bytes;
+        double us;
+    } copies[COPIES_MOST];
     int copy_count;
 } bench;
 
-/* The copy of that many bytes, measured once a run. */
-static double copy_us(size_t bytes)
+/* The copy of that many bytes to as many others, measured once a run. */
+static double copy_us(uint64_t bytes)
 {
     for (int i = 0; i < bench.copy_count; i++)
-        if (bench.copy_bytes[i] == bytes)
-            return bench.copy_us[i];
-    const double us = bench.cuda ? floors_device_copy_us(bytes) : floors_host_copy_us(bytes);
+        if (bench.copies[i].bytes == bytes)
+            return bench.copies[i].us;
+    const double us = bench.runner->copy_us(bytes);
     if (bench.copy_count < COPIES_MOST) {
-        bench.copy_bytes[bench.copy_count] = bytes;
-        bench.copy_us[bench.copy_count++] = us;
+        bench.copies[bench.copy_count].bytes = bytes;
+        bench.copies[bench.copy_count++].us = us;
     }
     return us;
 }
 
-static void wait_one(struct completion *completion)
-{
-    struct pollfd wake = {.fd = bench.backend->wake_descriptor(), .events = POLLIN};
-    while (bench.backend->reap(completion, 1) == 0)
-        poll(&wake, 1, 100);
-}
+/* --- one row --- */
 
-/* Fill a device array with numbers that differ, through the backend itself. */
-static void fill(uint8_t *device, uint64_t bytes, bool is_double, uint8_t *arena)
+/* Different at every point, in [−1, 1). */
+static void fill(const struct job *job, void *in)
 {
-    uint64_t h = 88172645463325252u;
-    for (size_t i = 0; i < ARENA_BYTES / (is_double ? 8 : 4); i++) {
-        h ^= h << 13;
-        h ^= h >> 7;
-        h ^= h << 17;
-        const double value = (double)(h >> 11) * 0x1p-53;
-        if (is_double)
-            ((double *)arena)[i] = value;
+    const uint64_t points = job_points(job), key = ++bench.key;
+#pragma omp parallel for schedule(static)
+    for (uint64_t i = 0; i < points; i++) {
+        uint64_t h = (i + (key << 40)) * UINT64_C(0x9e3779b97f4a7c15);
+        h ^= h >> 29;
+        h *= UINT64_C(0xbf58476d1ce4e5b9);
+        const double value = (double)(h >> 11) * 0x1p-52 - 1;
+        if (job->dtype == DTYPE_F32)
+            ((float *)in)[i] = (float)value;
         else
-            ((float *)arena)[i] = (float)value;
-    }
-    for (uint64_t done = 0; done < bytes; done += ARENA_BYTES) {
-        struct completion completion;
-        const uint64_t left = bytes - done;
-        bench.backend->upload(device + done, arena, left < ARENA_BYTES ? left : ARENA_BYTES, 1);
-        wait_one(&completion);
+            ((double *)in)[i] = value;
     }
 }
 
-/* One operator on resident arrays: the median time on the device of one pass. Short ones are
- * launched many times in a row and timed together. */
-static double measure_us(const struct job *job, uint8_t *arena)
+/* Pages that are there already. */
+static void *host_memory(uint64_t bytes)
 {
-    const struct backend *backend = bench.backend;
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory != MAP_FAILED)
+        return memory;
+    perror("mmap");
+    exit(1);
+}
+
+/* The arrays of a launch. */
+struct arrays {
+    void *in[AXIS_COUNT], *even[AXIS_COUNT], *odd;
+};
+
+static struct launch launch_of(const struct plan *plan, const struct arrays *arrays)
+{
+    struct launch launch = {.plan = plan, .odd = arrays->odd, .to = plan->lines * plan->passes};
+    memcpy(launch.in, arrays->in, sizeof launch.in);
+    memcpy(launch.even, arrays->even, sizeof launch.even);
+    return launch;
+}
+
+static bool equal_bits(const void *device, const uint8_t *expected, uint64_t bytes)
+{
+    uint8_t *piece = malloc(CHECK_PIECE);
+    bool equal = piece != NULL;
+    for (uint64_t done = 0; equal && done < bytes; done += CHECK_PIECE) {
+        const uint64_t size = bytes - done < CHECK_PIECE ? bytes - done : CHECK_PIECE;
+        bench.runner->get(piece, (const uint8_t *)device + done, size);
+        equal = memcmp(piece, expected + done, size) == 0;
+    }
+    free(piece);
+    return equal;
+}
+
+/* Is the device's result the host backend's? The device has the same `in` as the host. */
+static bool check(const struct job *asked, const struct arrays *device, void *const *in)
+{
+    struct job job = *asked;
+    if (job.steps > CHECK_STEPS)
+        job.steps = CHECK_STEPS;
+    const uint64_t bytes = job_bytes(&job);
+    struct plan *plan = malloc(sizeof *plan);
+    struct arrays host = {0};
+    if (!plan)
+        exit(1);
+    plan_init(plan, &job);
+    memcpy(host.in, in, sizeof host.in);
+    for (int i = 0; i < plan->outputs; i++) {
+        host.even[i] = host_memory(bytes);
+        bench.runner->poison(device->even[i], bytes);
+    }
+    if (device->odd) {
+        host.odd = host_memory(bytes);
+        bench.runner->poison(device->odd, bytes);
+    }
+    const struct launch expected = launch_of(plan, &host), got = launch_of(plan, device);
+    runner_host.run(&expected);
+    bench.runner->run(&got);
+    bool equal = true;
+    for (int i = 0; i < plan->outputs; i++) {
+        const bool even = plan->passes % 2 == 1;
+        equal = equal && equal_bits(even ? device->even[i] : device->odd,
+                                    even ? host.even[i] : host.odd, bytes);
+        munmap(host.even[i], bytes);
+    }
+    if (host.odd)
+        munmap(host.odd, bytes);
+    free(plan);
+    return equal;
+}
+
+static void measure(struct row *row, const struct job *job)
+{
     const uint64_t bytes = job_bytes(job);
     struct plan *plan = malloc(sizeof *plan);
     if (!plan)
         exit(1);
     plan_init(plan, job);
-    uint8_t *memory[3];
-    for (int i = 0; i < 3; i++) {
-        memory[i] = backend->allocate(bytes, OWNER);
-        if (!memory[i]) {
-            fprintf(stderr, "no memory for %" PRIu64 " bytes\n", bytes);
-            exit(1);
-        }
-        fill(memory[i], bytes, job->dtype == DTYPE_F64, arena);
+    struct arrays device = {0};
+    void *in[AXIS_COUNT] = {0};
+    for (int i = 0; i < plan->inputs; i++) {
+        in[i] = host_memory(bytes);
+        fill(job, in[i]);
+        device.in[i] = bench.runner->allocate(bytes);
+        bench.runner->put(device.in[i], in[i], bytes);
     }
-    struct launch launch = {.plan = plan,
-                            .in = {memory[0]},
-                            .even = {memory[1]},
-                            .odd = memory[2],
-                            .to = plan->lines * plan->passes};
-    struct completion completion;
-    backend->launch(&launch, 2); /* warm */
-    wait_one(&completion);
-    double samples[SAMPLES];
-    for (int s = 0; s < SAMPLES; s++) {
-        uint64_t begun = 0, ended = 0, us = 0;
-        const uint64_t enough = completion.device_us > 200 ? 1 : 64;
-        const uint64_t start = floors_now_ns();
-        while (ended < enough) {
-            while (begun < enough && begun - ended < 4) {
-                backend->launch(&launch, 2);
-                begun++;
-            }
-            wait_one(&completion);
-            us += completion.device_us;
-            ended++;
-        }
-        const double wall_us = (double)(floors_now_ns() - start) / 1000;
-        samples[s] = (enough == 1 ? (double)us : wall_us) / (double)(enough * plan->passes);
+    for (int i = 0; i < plan->outputs; i++)
+        device.even[i] = bench.runner->allocate(bytes);
+    if (plan->passes > 1)
+        device.odd = bench.runner->allocate(bytes);
+    if (bench.cuda && bench.check) {
+        row->checked = true;
+        row->equal = check(job, &device, in);
     }
-    for (int i = 0; i < 3; i++)
-        backend->release(memory[i], bytes, OWNER);
+    for (int i = 0; i < plan->inputs; i++)
+        munmap(in[i], bytes);
+    const struct launch launch = launch_of(plan, &device);
+    const struct timing timing = bench.runner->time(&launch);
+    for (int i = 0; i < plan->inputs; i++)
+        bench.runner->release(device.in[i], bytes);
+    for (int i = 0; i < plan->outputs; i++)
+        bench.runner->release(device.even[i], bytes);
+    if (device.odd)
+        bench.runner->release(device.odd, bytes);
+    row->us = timing.us / (double)job->steps;
+    row->spread = timing.spread;
+    row->kernel = timing.kernel;
     free(plan);
-    return floors_median(samples, SAMPLES);
 }
 
-static void row(const char *name, const struct job *job, const char *boundary, uint8_t *arena)
+static void print_row(const struct row *row)
 {
+    char bar[32] = "";
+    if (row->bar > 0)
+        snprintf(bar, sizeof bar, "%4.2f %s", row->bar, row->ratio >= row->bar ? "met" : "MISSED");
+    printf("%-24s %-14s %-7s %-10s %10.2f us %7.1f GB/s %8.2f Gcells/s %5.3f %-11s %s", row->name,
+           row->shape, row->dtype, row->boundary, row->us, row->gbs, row->gcells, row->ratio, bar,
+           !row->checked ? ""
+           : row->equal  ? "equal"
+                         : "BITS DIFFER");
+    if (row->kernel.launches)
+        printf("  %s x%d, %d threads, %d registers, %d B, %.0f%%", row->kernel.name,
+               row->kernel.launches, row->kernel.threads, row->kernel.registers,
+               row->kernel.shared_bytes, 100 * row->kernel.occupancy);
+    printf("\n");
+    fflush(stdout);
+}
+
+/* line: what the table shows of a row before its figures. */
+static bool wanted(const char *line)
+{
+    for (int i = 0; i < bench.only_count; i++) {
+        char pattern[128];
+        snprintf(pattern, sizeof pattern, "*%s*", bench.only[i]);
+        if (fnmatch(pattern, line, 0) == 0)
+            return true;
+    }
+    return bench.only_count == 0;
+}
+
+/* Measure a job, unless --only leaves it out. floor_us: 0 for the copy of as many bytes as it must
+ * move. */
+static void add_row(const char *name, const struct job *job, const char *boundary, double floor_us,
+                    double bar)
+{
+    const int moved = job_inputs(job) + job_outputs(job);
     struct failure failure = {0};
+    struct row row = {.dtype = job->dtype == DTYPE_F32 ? "float32" : "float64", .bar = bar};
+    char line[128];
     if (!job_check(job, INFINITY, &failure)) {
         fprintf(stderr, "%s: %s\n", name, failure.message);
         exit(1);
     }
-    if (bench.row_count == ROWS_MOST || job_bytes(job) * 3 > bench.info.free_bytes / 10 * 9)
-        return;
-    struct row *row = &bench.rows[bench.row_count++];
-    snprintf(row->name, sizeof row->name, "%s", name);
-    snprintf(row->boundary, sizeof row->boundary, "%s", boundary);
+    snprintf(row.name, sizeof row.name, "%s", name);
+    snprintf(row.boundary, sizeof row.boundary, "%s", boundary);
     if (job->axes == 3)
-        snprintf(row->shape, sizeof row->shape, "%" PRIu64 "x%" PRIu64 "x%" PRIu64, job->n[AXIS_Z],
+        snprintf(row.shape, sizeof row.shape, "%" PRIu64 "x%" PRIu64 "x%" PRIu64, job->n[AXIS_Z],
                  job->n[AXIS_Y], job->n[AXIS_X]);
     else
-        snprintf(row->shape, sizeof row->shape, "%" PRIu64 "x%" PRIu64, job->n[AXIS_Y],
+        snprintf(row.shape, sizeof row.shape, "%" PRIu64 "x%" PRIu64, job->n[AXIS_Y],
                  job->n[AXIS_X]);
-    row->dtype = job->dtype == DTYPE_F32 ? "float32" : "float64";
-    row->us = measure_us(job, arena);
-    row->gbs = 2e-3 * (double)job_bytes(job) / row->us;
-    row->gcells = 1e-3 * (double)job_points(job) / row->us;
-    row->ratio = copy_us(job_bytes(job)) / row->us;
-    printf("%-26s %-14s %-8s %-10s %11.1f us %8.1f GB/s %8.2f Gcells/s  %5.2f of copy\n", row->name,
-           row->shape, row->dtype, row->boundary, row->us, row->gbs, row->gcells, row->ratio);
-    fflush(stdout);
+    snprintf(line, sizeof line, "%s %s %s %s", row.name, row.shape, row.dtype, row.boundary);
+    if (bench.row_count == ROWS_MOST || !wanted(line) ||
+        job_bytes(job) * (uint64_t)(moved + 1) > bench.runner->free_bytes() / 10 * 9)
+        return;
+    measure(&row, job);
+    row.floor_us = floor_us > 0 ? floor_us : copy_us(job_bytes(job) * (uint64_t)moved / 2);
+    row.gbs = 1e-3 * moved * (double)job_bytes(job) / row.us;
+    row.gcells = 1e-3 * (double)job_points(job) / row.us;
+    row.ratio = row.floor_us / row.us;
+    bench.rows[bench.row_count++] = row;
+    print_row(&row);
 }
 
-static struct job job_of(enum operator_id operator_id, enum dtype dtype, int axes, uint64_t n,
-                         int accuracy)
+/* --- the rows --- */
+
+static struct job job_of(enum operator_id operator_id, enum dtype dtype, int accuracy, int axes,
+                         uint64_t nx, uint64_t ny, uint64_t nz)
 {
     struct job job;
     job_init(&job);
@@ -168,94 +282,210 @@ static struct job job_of(enum operator_id operator_id, enum dtype dtype, int axe
     job.dtype = (uint8_t)dtype;
     job.axes = (uint8_t)axes;
     job.accuracy = (uint8_t)accuracy;
-    job.order = operator_id == OPERATOR_DERIVATIVE ? 1 : 2;
-    for (int a = 0; a < axes; a++)
-        job.n[a] = n;
+    job.order = (uint8_t)job_order(&job);
+    job.n[AXIS_X] = nx;
+    job.n[AXIS_Y] = ny;
+    job.n[AXIS_Z] = nz;
     return job;
 }
 
-static void boundaries(struct job *job, enum boundary_kind kind, double value)
+/* name: as in a row's column. */
+static void set_boundary(struct job *job, int axis, const char *name)
 {
-    for (int a = 0; a < job->axes; a++)
-        for (int side = 0; side < SIDE_COUNT; side++)
-            job->boundary[a][side] = (struct boundary){.kind = kind, .value = value};
+    static const struct {
+        const char *name;
+        struct boundary boundary;
+    } boundaries[] = {{"periodic", {.kind = BOUNDARY_PERIODIC}},
+                      {"endpoint", {.kind = BOUNDARY_ENDPOINT}},
+                      {"one-sided", {.kind = BOUNDARY_ONE_SIDED}},
+                      {"halo", {.kind = BOUNDARY_HALO, .value = 0.999}},
+                      {"value", {.kind = BOUNDARY_VALUE, .value = 0.5}},
+                      {"derivative", {.kind = BOUNDARY_DERIVATIVE}}};
+    for (size_t i = 0; i < sizeof boundaries / sizeof *boundaries; i++)
+        if (strcmp(name, boundaries[i].name) == 0)
+            for (int side = 0; side < SIDE_COUNT; side++)
+                job->boundary[axis][side] = boundaries[i].boundary;
 }
 
-static void derivatives(uint64_t n, enum dtype dtype, int accuracy, uint8_t *arena)
+/* Along x, y and z. */
+static void derivatives(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype, int order,
+                        int accuracy, const char *boundary, double bar)
 {
     for (int axis = 0; axis < AXIS_COUNT; axis++) {
-        char name[48];
-        struct job job = job_of(OPERATOR_DERIVATIVE, dtype, 3, n, accuracy);
+        char name[40];
+        struct job job = job_of(OPERATOR_DERIVATIVE, dtype, accuracy, 3, nx, ny, nz);
         job.axis = (uint8_t)axis;
-        snprintf(name, sizeof name, "derivative %c accuracy %d", "xyz"[axis], accuracy);
-        row(name, &job, "periodic", arena);
+        job.order = (uint8_t)order;
+        set_boundary(&job, axis, boundary);
+        snprintf(name, sizeof name, "derivative %c%s accuracy %d", "xyz"[axis],
+                 order == 2 ? " second" : "", accuracy);
+        add_row(name, &job, boundary, 0, bar);
     }
 }
 
-static void diffusion(int axes, uint64_t n, enum dtype dtype, int accuracy, uint64_t steps,
-                      enum boundary_kind kind, double value, const char *boundary, uint8_t *arena)
+static void cubes(uint64_t n, enum dtype dtype, int order, int accuracy, const char *boundary,
+                  double bar)
 {
-    char name[48];
-    struct job job = job_of(OPERATOR_DIFFUSION, dtype, axes, n, accuracy);
-    job.steps = steps;
-    for (int a = 0; a < axes; a++)
-        job.diffusivity[a] = 1;
-    job.dt = 0.9 * job_dt_max(&job);
-    boundaries(&job, kind, value);
-    snprintf(name, sizeof name, "diffusion %dD accuracy %d", axes, accuracy);
-    row(name, &job, boundary, arena);
+    derivatives(n, n, n, dtype, order, accuracy, boundary, bar);
 }
 
-static void run_rows(bool quick, uint8_t *arena)
+/* Against the kernels of NVIDIA's posts, which were written for 64³ alone. */
+static void small_cubes(uint64_t n)
 {
-    const uint64_t cube = quick ? 128 : bench.cuda ? 512 : 256;
-    const uint64_t square = quick ? 1024 : 4096;
-    const uint64_t steps = quick ? 5 : bench.cuda ? 100 : 10;
-    derivatives(64, DTYPE_F32, 8, arena);
-    derivatives(cube / 2, DTYPE_F32, 8, arena);
-    derivatives(cube, DTYPE_F32, 8, arena);
-    if (bench.cuda && !quick)
-        derivatives(1024, DTYPE_F32, 8, arena);
-    derivatives(cube, DTYPE_F64, 8, arena);
-    derivatives(cube, DTYPE_F32, 2, arena);
+    static const double their_us[AXIS_COUNT] = {3.0, 3.4, 3.4};
     for (int axis = 0; axis < AXIS_COUNT; axis++) {
-        struct job job = job_of(OPERATOR_DERIVATIVE, DTYPE_F32, 3, cube, 8);
-        char name[48];
+        char name[40];
+        struct job job = job_of(OPERATOR_DERIVATIVE, DTYPE_F32, 8, 3, n, n, n);
         job.axis = (uint8_t)axis;
-        job.n[AXIS_X] = cube + 1;
-        job.n[AXIS_Y] = cube - 1;
-        job.n[AXIS_Z] = cube - 3;
-        boundaries(&job, BOUNDARY_ONE_SIDED, 0);
+        set_boundary(&job, axis, "endpoint");
         snprintf(name, sizeof name, "derivative %c accuracy 8", "xyz"[axis]);
-        row(name, &job, "one-sided", arena);
+        add_row(name, &job, "endpoint", n == 64 ? their_us[axis] : 0, n == 64 ? 1 : 0);
     }
-    for (int accuracy = 2; accuracy <= 8; accuracy += 6)
-        for (int dtype = DTYPE_F32; dtype <= DTYPE_F64; dtype++) {
-            char name[48];
-            const struct job job = job_of(OPERATOR_LAPLACIAN, (enum dtype)dtype, 3, cube, accuracy);
-            snprintf(name, sizeof name, "laplacian 3D accuracy %d", accuracy);
-            row(name, &job, "periodic", arena);
-        }
-    for (int accuracy = 2; accuracy <= 8; accuracy *= 2)
-        diffusion(2, square, DTYPE_F32, accuracy, steps, BOUNDARY_HALO, 0.999, "halo", arena);
-    diffusion(2, square, DTYPE_F32, 8, steps, BOUNDARY_PERIODIC, 0, "periodic", arena);
-    diffusion(2, square, DTYPE_F32, 8, steps, BOUNDARY_VALUE, 0.5, "value", arena);
-    for (int accuracy = 2; accuracy <= 8; accuracy += 6)
-        diffusion(3, cube, DTYPE_F32, accuracy, steps / 5 + 1, BOUNDARY_PERIODIC, 0, "periodic",
-                  arena);
-    diffusion(3, cube, DTYPE_F64, 2, steps / 5 + 1, BOUNDARY_DERIVATIVE, 0, "derivative 0", arena);
 }
+
+static void laplacian(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype, int accuracy,
+                      const char *boundary, double bar)
+{
+    char name[40];
+    struct job job = job_of(OPERATOR_LAPLACIAN, dtype, accuracy, 3, nx, ny, nz);
+    for (int a = 0; a < AXIS_COUNT; a++)
+        set_boundary(&job, a, boundary);
+    snprintf(name, sizeof name, "laplacian 3D accuracy %d", accuracy);
+    add_row(name, &job, boundary, 0, bar);
+}
+
+/* Gradient, divergence and curl. */
+static void nablas(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype, int accuracy,
+                   const char *boundary, double bar)
+{
+    static const enum operator_id ids[] = {OPERATOR_GRADIENT, OPERATOR_DIVERGENCE, OPERATOR_CURL};
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        char name[40];
+        struct job job = job_of(ids[i], dtype, accuracy, 3, nx, ny, nz);
+        for (int a = 0; a < AXIS_COUNT; a++)
+            set_boundary(&job, a, boundary);
+        snprintf(name, sizeof name, "%s 3D accuracy %d", operator_name(ids[i]), accuracy);
+        add_row(name, &job, boundary, 0, bar);
+    }
+}
+
+/* Against the copy roofline: bytes of a step at the speed of copies that no cache holds. */
+static void diffusion(int axes, uint64_t n, enum dtype dtype, int accuracy, uint64_t steps,
+                      const char *boundary, double bar)
+{
+    char name[40];
+    struct job job = job_of(OPERATOR_DIFFUSION, dtype, accuracy, axes, n, n, axes == 3 ? n : 1);
+    job.steps = steps;
+    for (int a = 0; a < axes; a++) {
+        job.diffusivity[a] = 1;
+        set_boundary(&job, a, boundary);
+    }
+    job.dt = 0.9 * job_dt_max(&job);
+    snprintf(name, sizeof name, "diffusion %dD accuracy %d", axes, accuracy);
+    const double floor_us = job_bytes(&job) < ROOFLINE_BYTES && !bench.quick
+                                ? copy_us(ROOFLINE_BYTES) * (double)job_bytes(&job) / ROOFLINE_BYTES
+                                : 0;
+    add_row(name, &job, boundary, floor_us, bar);
+}
+
+/* The table of the bars for one H200. */
+static void rows_cuda(void)
+{
+    const uint64_t steps = 1000;
+    /* float32, accuracy 8; then the other accuracies and float64 */
+    for (uint64_t n = 256; n <= 1024; n *= 2)
+        cubes(n, DTYPE_F32, 1, 8, "periodic", 0.92);
+    for (int accuracy = 2; accuracy <= 6; accuracy += 2)
+        cubes(512, DTYPE_F32, 1, accuracy, "periodic", 0.92);
+    for (int accuracy = 2; accuracy <= 8; accuracy += 2)
+        cubes(512, DTYPE_F64, 1, accuracy, "periodic", 0.92);
+    /* the other boundaries, and shapes that no vector or tile divides */
+    cubes(512, DTYPE_F32, 1, 8, "endpoint", 0.85);
+    cubes(512, DTYPE_F32, 1, 8, "one-sided", 0.85);
+    cubes(512, DTYPE_F64, 1, 8, "one-sided", 0.85);
+    derivatives(513, 511, 509, DTYPE_F32, 1, 8, "periodic", 0.85);
+    derivatives(513, 511, 509, DTYPE_F32, 1, 8, "endpoint", 0.85);
+    derivatives(513, 511, 509, DTYPE_F32, 1, 8, "one-sided", 0.85);
+    derivatives(513, 511, 509, DTYPE_F32, 1, 2, "one-sided", 0.85);
+    derivatives(513, 511, 509, DTYPE_F64, 1, 8, "one-sided", 0.85);
+    /* resident in L2 */
+    for (uint64_t n = 64; n <= 128; n += 32) {
+        small_cubes(n);
+        cubes(n, DTYPE_F32, 1, 8, "periodic", 0);
+    }
+    for (int dtype = DTYPE_F32; dtype <= DTYPE_F64; dtype++) {
+        cubes(512, (enum dtype)dtype, 2, 8, "periodic", 0.85);
+        for (int accuracy = 2; accuracy <= 8; accuracy += 2)
+            laplacian(512, 512, 512, (enum dtype)dtype, accuracy, "periodic", 0.85);
+        laplacian(512, 512, 512, (enum dtype)dtype, 8, "one-sided", 0);
+        laplacian(513, 511, 509, (enum dtype)dtype, 8, "periodic", 0);
+        laplacian(513, 511, 509, (enum dtype)dtype, 8, "one-sided", 0);
+    }
+    nablas(512, 512, 512, DTYPE_F32, 8, "periodic", 0.85);
+    for (int accuracy = 2; accuracy <= 6; accuracy += 2)
+        nablas(512, 512, 512, DTYPE_F32, accuracy, "periodic", 0.85);
+    nablas(512, 512, 512, DTYPE_F64, 8, "periodic", 0.85);
+    nablas(512, 512, 512, DTYPE_F32, 8, "one-sided", 0);
+    nablas(513, 511, 509, DTYPE_F32, 8, "periodic", 0);
+    static const double bars_16384[] = {3.4, 1.9, 1.2}, bars_4096[] = {2.2, 1.3, 0.9};
+    for (int i = 0; i < 3; i++) {
+        diffusion(2, 16384, DTYPE_F32, 2 << i, steps, "periodic", bars_16384[i]);
+        diffusion(2, 16384, DTYPE_F32, 2 << i, steps, "halo", bars_16384[i]);
+    }
+    for (int i = 0; i < 3; i++) {
+        diffusion(2, 4096, DTYPE_F32, 2 << i, steps, "periodic", bars_4096[i]);
+        diffusion(2, 4096, DTYPE_F32, 2 << i, steps, "halo", bars_4096[i]);
+        diffusion(2, 4096, DTYPE_F32, 2 << i, steps, "value", bars_4096[i]);
+        diffusion(2, 4096, DTYPE_F32, 2 << i, steps, "derivative", bars_4096[i]);
+    }
+    diffusion(2, 4096, DTYPE_F64, 2, steps, "periodic", 0);
+    diffusion(2, 4095, DTYPE_F32, 2, steps, "value", 0);
+    static const char *const of_3d[] = {"periodic", "value"};
+    for (int b = 0; b < 2; b++) {
+        diffusion(3, 512, DTYPE_F32, 2, steps / 10, of_3d[b], 1.3);
+        diffusion(3, 512, DTYPE_F64, 2, steps / 10, of_3d[b], 1.2);
+        diffusion(3, 512, DTYPE_F32, 4, steps / 10, of_3d[b], 0.95);
+        diffusion(3, 512, DTYPE_F32, 8, steps / 10, of_3d[b], 0.85);
+    }
+}
+
+/* A selection in a machine's memory and in its caches, and the one bar. */
+static void rows_host(void)
+{
+    const uint64_t cube = bench.quick ? 128 : 256, square = bench.quick ? 1024 : 4096;
+    const uint64_t steps = bench.quick ? 5 : 10;
+    cubes(64, DTYPE_F32, 1, 8, "periodic", 0);
+    cubes(cube, DTYPE_F32, 1, 8, "periodic", 0.85);
+    cubes(cube, DTYPE_F64, 1, 8, "periodic", 0.85);
+    cubes(cube, DTYPE_F32, 1, 2, "periodic", 0.85);
+    derivatives(cube + 1, cube - 1, cube - 3, DTYPE_F32, 1, 8, "one-sided", 0.85);
+    for (int accuracy = 2; accuracy <= 8; accuracy += 6)
+        for (int dtype = DTYPE_F32; dtype <= DTYPE_F64; dtype++)
+            laplacian(cube, cube, cube, (enum dtype)dtype, accuracy, "periodic", 0.85);
+    nablas(cube, cube, cube, DTYPE_F32, 8, "periodic", 0.85);
+    for (int accuracy = 2; accuracy <= 8; accuracy *= 2)
+        diffusion(2, square, DTYPE_F32, accuracy, steps, "halo", 0.85);
+    diffusion(2, square, DTYPE_F32, 8, steps, "periodic", 0.85);
+    diffusion(2, square, DTYPE_F32, 8, steps, "value", 0.85);
+    for (int accuracy = 2; accuracy <= 8; accuracy += 6)
+        diffusion(3, cube, DTYPE_F32, accuracy, steps, "periodic", 0.85);
+    diffusion(3, cube, DTYPE_F64, 2, steps, "derivative", 0.85);
+}
+
+/* --- the machine, and the report --- */
 
 struct floor {
     const char *name;
     double value;
 };
 
-static int measure_floors(struct floor *floors, bool quick)
+static int measure_floors(struct floor *floors)
 {
-    const size_t large = quick ? 32 << 20 : 512 << 20, small = 1 << 20;
+    const size_t large = bench.quick ? 32 << 20 : ROOFLINE_BYTES, small = 1 << 20;
     int n = 0;
     floors[n++] = (struct floor){"copy_gbs", 2e-3 * (double)large / copy_us(large)};
+    if (bench.only_count)
+        return n;
     floors[n++] = (struct floor){"memcpy_gbs", 1e-3 * (double)large / floors_memcpy_us(large)};
     floors[n++] =
         (struct floor){"host_copy_gbs", 2e-3 * (double)large / floors_host_copy_us(large)};
@@ -285,77 +515,106 @@ static bool write_json(const char *path, const struct floor *floors, int floor_c
         perror(path);
         return false;
     }
-    char date[32];
+    char date[32], machine[512];
     const time_t now = time(NULL);
     const char *commit = getenv("FDSERVER_COMMIT");
     strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
-    fprintf(file,
-            "{\"commit\": \"%s\", \"date\": \"%s\", \"device\": \"%s\", \"driver\": %" PRIu32
-            ", \"units\": %" PRIu32 ",\n \"floors\": {",
-            commit ? commit : "", date, bench.info.name, bench.info.driver, bench.info.units);
+    bench.runner->describe(machine, sizeof machine);
+    fprintf(file, "{\"commit\": \"%s\", \"date\": \"%s\", \"device\": \"%s\", %s,\n \"floors\": {",
+            commit ? commit : "", date, bench.runner->name(), machine);
     for (int i = 0; i < floor_count; i++)
         fprintf(file, "%s\"%s\": %.4g", i ? ", " : "", floors[i].name, floors[i].value);
     fprintf(file, "},\n \"rows\": [\n");
     for (int i = 0; i < bench.row_count; i++) {
         const struct row *row = &bench.rows[i];
+        char bar[16] = "null";
+        if (row->bar > 0)
+            snprintf(bar, sizeof bar, "%.2f", row->bar);
         fprintf(file,
                 "  {\"name\": \"%s\", \"shape\": \"%s\", \"dtype\": \"%s\", \"boundary\": \"%s\", "
-                "\"us\": %.3f, \"gbs\": %.2f, \"gcells\": %.3f, \"ratio\": %.4f}%s\n",
+                "\"us\": %.3f, \"gbs\": %.2f, \"gcells\": %.3f, \"ratio\": %.4f, \"bar\": %s, "
+                "\"floor_us\": %.3f, \"spread\": %.3f, \"equal\": %s",
                 row->name, row->shape, row->dtype, row->boundary, row->us, row->gbs, row->gcells,
-                row->ratio, i + 1 < bench.row_count ? "," : "");
+                row->ratio, bar, row->floor_us, row->spread,
+                !row->checked ? "null"
+                : row->equal  ? "true"
+                              : "false");
+        if (row->kernel.launches)
+            fprintf(file,
+                    ",\n   \"kernel\": \"%s\", \"launches\": %d, \"blocks\": %d, \"threads\": %d, "
+                    "\"registers\": %d, \"shared_bytes\": %d, \"occupancy\": %.3f",
+                    row->kernel.name, row->kernel.launches, row->kernel.blocks, row->kernel.threads,
+                    row->kernel.registers, row->kernel.shared_bytes, row->kernel.occupancy);
+        fprintf(file, "}%s\n", i + 1 < bench.row_count ? "," : "");
     }
     fprintf(file, " ]}\n");
     return fclose(file) == 0;
 }
 
-static bool open_device(const char *name, uint8_t *arena)
+/* How many rows reach their bars; false where a result differs from the host backend's. */
+static bool summary(void)
 {
-    struct failure failure = {0};
-    int index = 0;
-    bench.cuda = strncmp(name, "cuda:", 5) == 0;
-#ifdef HAVE_CUDA
-    bench.backend = bench.cuda ? backend_cuda() : backend_host();
-    index = bench.cuda ? atoi(name + 5) : 0;
-#else
-    bench.backend = backend_host();
-    if (bench.cuda) {
-        fprintf(stderr, "built without CUDA\n");
-        return false;
+    int bars = 0, met = 0, differ = 0;
+    for (int i = 0; i < bench.row_count; i++) {
+        bars += bench.rows[i].bar > 0;
+        met += bench.rows[i].bar > 0 && bench.rows[i].ratio >= bench.rows[i].bar;
+        differ += bench.rows[i].checked && !bench.rows[i].equal;
     }
-#endif
-    if (bench.backend->open(index, arena, ARENA_BYTES, &bench.info, &failure))
+    printf("%d rows, %d of %d bars met, %d differ from the host backend\n", bench.row_count, met,
+           bars, differ);
+    return differ == 0;
+}
+
+static bool open_devices(const char *name)
+{
+    bench.cuda = strncmp(name, "cuda:", 5) == 0;
+    bench.runner = &runner_host;
+    runner_host.open(0);
+    if (!bench.cuda)
         return true;
-    fprintf(stderr, "%s: %s\n", name, failure.message);
+#ifdef HAVE_CUDA
+    bench.runner = &runner_cuda;
+    runner_cuda.open(atoi(name + 5));
+    return true;
+#else
+    fprintf(stderr, "built without CUDA\n");
     return false;
+#endif
 }
 
 int main(int argc, char **argv)
 {
     const char *device = "host", *json = NULL;
-    bool quick = false;
+    bench.check = true;
     for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--device") == 0 && i + 1 < argc) {
+        const bool more = i + 1 < argc;
+        if (strcmp(argv[i], "--device") == 0 && more) {
             device = argv[++i];
-        } else if (strcmp(argv[i], "--json") == 0 && i + 1 < argc) {
+        } else if (strcmp(argv[i], "--json") == 0 && more) {
             json = argv[++i];
+        } else if (strcmp(argv[i], "--only") == 0 && more && bench.only_count < ONLY_MOST) {
+            bench.only[bench.only_count++] = argv[++i];
+        } else if (strcmp(argv[i], "--no-check") == 0) {
+            bench.check = false;
         } else if (strcmp(argv[i], "--quick") == 0) {
-            quick = true;
+            bench.quick = true;
         } else {
-            fprintf(stderr,
-                    "usage: bench_kernels [--device host|cuda:N] [--quick] [--json FILE]\n");
+            fprintf(stderr, "usage: bench_kernels [--device host|cuda:N] [--only TEXT]... "
+                            "[--no-check] [--quick] [--json FILE]\n");
             return 2;
         }
     }
-    uint8_t *arena =
-        mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (arena == MAP_FAILED || !open_device(device, arena))
+    if (getrandom(&bench.key, sizeof bench.key, 0) != sizeof bench.key || !open_devices(device))
         return 1;
-    struct floor floors[16];
-    const int floor_count = measure_floors(floors, quick);
-    printf("%s (%u units)\n", bench.info.name, bench.info.units);
+    struct floor floors[FLOORS_MOST];
+    const int floor_count = measure_floors(floors);
+    printf("%s\n", bench.runner->name());
     for (int i = 0; i < floor_count; i++)
         printf("  floor %-24s %10.2f\n", floors[i].name, floors[i].value);
-    run_rows(quick, arena);
-    bench.backend->close();
-    return json && !write_json(json, floors, floor_count) ? 1 : 0;
+    if (bench.cuda)
+        rows_cuda();
+    else
+        rows_host();
+    const bool equal = summary();
+    return (json && !write_json(json, floors, floor_count)) || !equal ? 1 : 0;
 }

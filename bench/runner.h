@@ -1,0 +1,37 @@
+/* Where a benchmark's operators run, and how they are timed: the host backend by the wall clock,
+ * CUDA's kernels alone by the device's own clock. What fails ends the process with a message. */
+#ifndef BENCH_RUNNER_H
+#define BENCH_RUNNER_H
+
+#include "bench/timing.h"
+#include "gpu/backend.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct runner {
+    const char *kind;                          /* "host" or "cuda" */
+    void (*open)(int index);                   /* before all others */
+    const char *(*name)(void);                 /* the device, as its maker calls it */
+    void (*describe)(char *text, size_t size); /* members of a JSON object: driver, clocks, … */
+    uint64_t (*free_bytes)(void);
+    void *(*allocate)(uint64_t bytes);
+    void (*release)(void *memory, uint64_t bytes);
+    void (*poison)(void *memory, uint64_t bytes);
+    void (*put)(void *device, const void *from, uint64_t bytes);
+    void (*get)(void *to, const void *device, uint64_t bytes);
+    void (*run)(const struct launch *launch); /* once, to its end */
+    struct timing (*time)(const struct launch *launch);
+    double (*copy_us)(uint64_t bytes); /* the floor: from one array to another of as many bytes */
+};
+
+extern const struct runner runner_host;
+#ifdef HAVE_CUDA
+extern const struct runner runner_cuda;
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,156 @@
+/* The product's kernels without its backend around them: gpu/cuda/passes.h on one stream. */
+#include "bench/floors.h"
+#include "bench/runner.h"
+#include "bench/timed.h"
+#include "gpu/cuda/passes.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BUSY_BYTES = 256 << 20, BUSY_COPIES = 64, SLOT = 0 };
+
+static struct {
+    char name[64], bus[32];
+    int units, driver;
+    cudaStream_t stream;
+    struct passes_constants *constants; /* pinned */
+} cuda;
+
+#define MUST(call) timed_must(call, #call)
+
+static void open_cuda(int index)
+{
+    struct cudaDeviceProp properties;
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    MUST(cudaSetDevice(index));
+    MUST(cudaGetDeviceProperties(&properties, index));
+    MUST(cudaDriverGetVersion(&cuda.driver));
+    MUST(cudaDeviceGetPCIBusId(cuda.bus, sizeof cuda.bus, index));
+    MUST(cudaStreamCreateWithFlags(&cuda.stream, cudaStreamNonBlocking));
+    MUST(cudaHostAlloc((void **)&cuda.constants, sizeof *cuda.constants, cudaHostAllocDefault));
+    snprintf(cuda.name, sizeof cuda.name, "%.*s", (int)sizeof cuda.name - 1, properties.name);
+    cuda.units = properties.multiProcessorCount;
+}
+
+static const char *name(void)
+{
+    return cuda.name;
+}
+
+/* What nvidia-smi says of the device while it copies without a pause, for clocks sink when it is
+ * idle. Empty where there is no nvidia-smi. */
+static void ask_while_busy(const char *query, char *answer, size_t size)
+{
+    char command[256];
+    snprintf(command, sizeof command,
+             "nvidia-smi -i %s --query-gpu=%s --format=csv,noheader,nounits 2>/dev/null", cuda.bus,
+             query);
+    char *memory;
+    MUST(cudaMalloc((void **)&memory, 2 * (size_t)BUSY_BYTES));
+    FILE *pipe = popen(command, "r");
+    struct pollfd ready = {.fd = pipe ? fileno(pipe) : -1, .events = POLLIN};
+    while (pipe && poll(&ready, 1, 0) == 0) {
+        for (int i = 0; i < BUSY_COPIES; i++)
+            MUST(cudaMemcpyAsync(memory + BUSY_BYTES, memory, BUSY_BYTES, cudaMemcpyDeviceToDevice,
+                                 cuda.stream));
+        MUST(cudaStreamSynchronize(cuda.stream));
+    }
+    if (!pipe || !fgets(answer, (int)size, pipe))
+        answer[0] = 0;
+    answer[strcspn(answer, "\n")] = 0;
+    if (pipe)
+        pclose(pipe);
+    MUST(cudaFree(memory));
+}
+
+static void describe(char *text, size_t size)
+{
+    char answer[128], driver[32] = "";
+    int sm = 0, memory = 0, sm_most = 0, memory_most = 0;
+    ask_while_busy("driver_version,clocks.sm,clocks.mem,clocks.max.sm,clocks.max.mem", answer,
+                   sizeof answer);
+    sscanf(answer, "%31[^,], %d, %d, %d, %d", driver, &sm, &memory, &sm_most, &memory_most);
+    snprintf(text, size,
+             "\"driver\": \"%s\", \"cuda\": \"%d.%d\", \"units\": %d, \"clocks\": {\"sm_mhz\": %d, "
+             "\"memory_mhz\": %d, \"sm_most_mhz\": %d, \"memory_most_mhz\": %d}",
+             driver, cuda.driver / 1000, cuda.driver % 1000 / 10, cuda.units, sm, memory, sm_most,
+             memory_most);
+}
+
+static uint64_t free_bytes(void)
+{
+    size_t free_bytes, total_bytes;
+    MUST(cudaMemGetInfo(&free_bytes, &total_bytes));
+    return free_bytes;
+}
+
+static void *allocate(uint64_t bytes)
+{
+    void *memory;
+    MUST(cudaMalloc(&memory, bytes));
+    return memory;
+}
+
+static void release(void *memory, uint64_t bytes)
+{
+    (void)bytes;
+    MUST(cudaFree(memory));
+}
+
+static void poison(void *memory, uint64_t bytes)
+{
+    MUST(cudaMemset(memory, 0xa5, bytes));
+    MUST(cudaDeviceSynchronize());
+}
+
+static void copy(void *to, const void *from, uint64_t bytes)
+{
+    MUST(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
+}
+
+static void load(const struct plan *plan)
+{
+    passes_constants_init(cuda.constants, plan);
+    MUST(passes_load(SLOT, cuda.constants, cuda.stream));
+    MUST(cudaStreamSynchronize(cuda.stream));
+}
+
+static void run(const struct launch *launch)
+{
+    load(launch->plan);
+    MUST(passes_launch(launch, SLOT, cuda.units, cuda.stream));
+    MUST(cudaStreamSynchronize(cuda.stream));
+}
+
+static cudaError_t enqueue(const void *launch, cudaStream_t stream)
+{
+    return passes_launch(launch, SLOT, cuda.units, stream);
+}
+
+static struct timing time_cuda(const struct launch *launch)
+{
+    load(launch->plan);
+    return timed(TIMED_GRAPH, enqueue, launch);
+}
+
+static double copy_us(uint64_t bytes)
+{
+    return floors_device_copy_us(bytes);
+}
+
+const struct runner runner_cuda = {.kind = "cuda",
+                                   .open = open_cuda,
+                                   .name = name,
+                                   .describe = describe,
+                                   .free_bytes = free_bytes,
+                                   .allocate = allocate,
+                                   .release = release,
+                                   .poison = poison,
+                                   .put = copy,
+                                   .get = copy,
+                                   .run = run,
+                                   .time = time_cuda,
+                                   .copy_us = copy_us};

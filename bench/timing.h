@@ -1,0 +1,19 @@
+/* How long something took, and the kernel that took it. */
+#ifndef BENCH_TIMING_H
+#define BENCH_TIMING_H
+
+/* As the CUDA runtime sees it; all zero on the host. */
+struct timing_kernel {
+    char name[80];
+    int launches; /* of kernels, this one and others, each time */
+    int blocks, threads, registers, shared_bytes;
+    double occupancy; /* predicted: resident threads over those a multiprocessor can hold */
+};
+
+struct timing {
+    double us;                   /* each time: the median of the samples */
+    double spread;               /* (slowest − fastest) / median */
+    struct timing_kernel kernel; /* the one with the most threads */
+};
+
+#endif
