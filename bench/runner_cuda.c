@@ -66,13 +66,29 @@ static void ask_while_busy(const char *query, char *answer, size_t size)
     MUST(cudaFree(memory));
 }
 
+/* "580.159.04": as the kernel module says. */
+static void read_driver(char *driver, size_t size)
+{
+    FILE *file = fopen("/proc/driver/nvidia/version", "r");
+    char line[256] = "";
+    if (file) {
+        if (!fgets(line, sizeof line, file))
+            line[0] = 0;
+        fclose(file);
+    }
+    driver[0] = 0;
+    for (char *word = strtok(line, " "); word && !driver[0]; word = strtok(NULL, " "))
+        if (word[0] >= '0' && word[0] <= '9' && strchr(word, '.'))
+            snprintf(driver, size, "%s", word);
+}
+
 static void describe(char *text, size_t size)
 {
-    char answer[128], driver[32] = "";
+    char answer[128], driver[32];
     int sm = 0, memory = 0, sm_most = 0, memory_most = 0;
-    ask_while_busy("driver_version,clocks.sm,clocks.mem,clocks.max.sm,clocks.max.mem", answer,
-                   sizeof answer);
-    sscanf(answer, "%31[^,], %d, %d, %d, %d", driver, &sm, &memory, &sm_most, &memory_most);
+    read_driver(driver, sizeof driver);
+    ask_while_busy("clocks.sm,clocks.mem,clocks.max.sm,clocks.max.mem", answer, sizeof answer);
+    sscanf(answer, "%d, %d, %d, %d", &sm, &memory, &sm_most, &memory_most);
     snprintf(text, size,
              "\"driver\": \"%s\", \"cuda\": \"%d.%d\", \"units\": %d, \"clocks\": {\"sm_mhz\": %d, "
              "\"memory_mhz\": %d, \"sm_most_mhz\": %d, \"memory_most_mhz\": %d}",
