@@ -32,8 +32,7 @@ static const struct option options[] = {
     {"listen", "unix:PATH", OPTION_LIST, AT(listen), NULL, 0, 0,
      "Socket to listen on; may be given up to 8 times. Default: /run/fdserver/fdserver.sock, or "
      "$XDG_RUNTIME_DIR/fdserver.sock for a user who cannot write there. A socket from systemd "
-     "takes the "
-     "default's place. In the environment: a list with commas."},
+     "takes the default's place. In the environment: a list with commas."},
     {"group", "NAME", OPTION_TEXT, AT(group), NULL, 0, 0, "Group that owns the sockets."},
     {"mode", "OCTAL", OPTION_OCTAL, AT(mode), "0660", 0, 0777, "Access mode of the sockets."},
     {"device", "LIST", OPTION_DEVICES, AT(device), "auto", 0, 0,
@@ -45,8 +44,7 @@ static const struct option options[] = {
      "Device memory that one user's arrays may take; 0: no limit of its own."},
     {"device-memory", "BYTES", OPTION_BYTES, AT(device_memory), "0", 0, ANY,
      "Memory of each device that arrays may take; 0: nine tenths of what is free when its worker "
-     "starts "
-     "(half on the host)."},
+     "starts (half on the host)."},
     {"max-jobs", "COUNT", OPTION_NUMBER, AT(max_jobs), "1024", 1, 1 << 20,
      "Jobs of one user that are accepted and not yet answered."},
     {"max-fields", "COUNT", OPTION_NUMBER, AT(max_fields), "65536", 1, 1 << 24,
@@ -59,8 +57,8 @@ static const struct option options[] = {
      "How long a message may stand still half-way before its connection is closed."},
     {"drain-timeout-s", "SECONDS", OPTION_NUMBER, AT(drain_timeout_s), "30", 0, 1 << 20,
      "How long running jobs may go on after SIGTERM."},
-    {"log-level", "N", OPTION_NUMBER, AT(log_level), "6", 3, 7,
-     "Lines to stderr up to this priority: 3 errors, 4 warnings, 6 information, 7 debugging."},
+    {"log-level", "N", OPTION_NUMBER, AT(log_level), "6", 3, 6,
+     "Lines to stderr up to this priority: 3 errors, 4 warnings, 6 information."},
 };
 
 enum { OPTION_COUNT = sizeof options / sizeof options[0] };
@@ -74,39 +72,47 @@ static void environment_name(const struct option *option, char name[64])
                                                      : name[i];
 }
 
-static bool complain(const char *name, const char *value, const char *why)
+/* A value as it was given: `name` is --NAME or FDSERVER_NAME. */
+struct given {
+    const char *name, *value;
+};
+
+static bool complain(struct given given, const char *why)
 {
-    fprintf(stderr, "fdserver: --%s %s: %s\n", name, value, why);
+    fprintf(stderr, "fdserver: %s %s: %s\n", given.name, *given.value ? given.value : "''", why);
     return false;
 }
 
-static bool number_read(const struct option *option, const char *value, uint64_t *number)
+static bool number_read(const struct option *option, struct given given, uint64_t *number)
 {
+    const char *value = given.value;
+    const bool octal = option->kind == OPTION_OCTAL;
     char *end;
     errno = 0;
-    unsigned long long n = strtoull(value, &end, option->kind == OPTION_OCTAL ? 8 : 10);
+    unsigned long long n = strtoull(value, &end, octal ? 8 : 10);
     if (errno || end == value || value[0] == '-' || value[0] == '+')
-        return complain(option->name, value, "not a number");
+        return complain(given, "not a number");
     if (option->kind == OPTION_BYTES && *end) {
         static const char suffixes[] = "KMGT";
         const char *suffix = strchr(suffixes, *end);
         if (!suffix)
-            return complain(option->name, value, "the units are K, M, G and T (powers of 1024)");
+            return complain(given, "the units are K, M, G and T (powers of 1024)");
         const int shift = 10 * (int)(suffix - suffixes + 1);
         if (n > UINT64_MAX >> shift)
-            return complain(option->name, value, "too large");
+            return complain(given, "too large");
         n <<= shift;
         end++;
         if (end[0] == 'i' && end[1] == 'B')
             end += 2;
     }
     if (*end)
-        return complain(option->name, value, "not a number");
+        return complain(given, octal ? "not an octal number" : "not a number");
     if (n < option->least || n > option->most) {
         char why[96];
-        snprintf(why, sizeof why, "must be from %llu to %llu", (unsigned long long)option->least,
-                 (unsigned long long)option->most);
-        return complain(option->name, value, why);
+        snprintf(why, sizeof why,
+                 octal ? "must be from %llo to 0%llo" : "must be from %llu to %llu",
+                 (unsigned long long)option->least, (unsigned long long)option->most);
+        return complain(given, why);
     }
     *number = n;
     return true;
@@ -127,41 +133,42 @@ static bool is_device(const char *name, size_t length)
     return true;
 }
 
-static bool devices_check(const char *list)
+static bool devices_check(struct given given)
 {
+    const char *list = given.value;
     if (strcmp(list, "auto") == 0)
         return true;
     for (const char *name = list;; name++) {
         const size_t length = strcspn(name, ",");
         if (!is_device(name, length))
-            return complain("device", list, "must be auto, or a list of host and cuda:N");
+            return complain(given, "must be auto, or a list of host and cuda:N");
         for (const char *before = list; before < name; before += strcspn(before, ",") + 1)
             if (strcspn(before, ",") == length && strncmp(before, name, length) == 0)
-                return complain("device", list, "names a device twice");
+                return complain(given, "names a device twice");
         name += length;
         if (!*name)
             return true;
     }
 }
 
-static bool option_set(struct config *config, const struct option *option, const char *value)
+static bool option_set(struct config *config, const struct option *option, struct given given)
 {
     char *place = (char *)config + option->offset;
     if (option->kind == OPTION_TEXT || option->kind == OPTION_DEVICES) {
-        if (!*value)
-            return complain(option->name, "''", "must not be empty");
-        if (option->kind == OPTION_DEVICES && !devices_check(value))
+        if (!*given.value)
+            return complain(given, "must not be empty");
+        if (option->kind == OPTION_DEVICES && !devices_check(given))
             return false;
-        *(const char **)place = value;
+        *(const char **)place = given.value;
         return true;
     }
     if (option->kind != OPTION_LIST)
-        return number_read(option, value, (uint64_t *)place);
+        return number_read(option, given, (uint64_t *)place);
     if (config->listen_count == CONFIG_LISTEN_MAX)
-        return complain(option->name, value, "at most 8 sockets");
-    if (strncmp(value, "unix:", 5) != 0 || !value[5])
-        return complain(option->name, value, "must be unix:PATH");
-    config->listen[config->listen_count++] = value;
+        return complain(given, "at most 8 sockets");
+    if (strncmp(given.value, "unix:", 5) != 0 || !given.value[5])
+        return complain(given, "must be unix:PATH");
+    config->listen[config->listen_count++] = given.value;
     return true;
 }
 
@@ -239,7 +246,7 @@ static bool environment_read(struct config *config)
         if (!value || !*value)
             continue;
         if (options[i].kind != OPTION_LIST) {
-            if (!option_set(config, &options[i], value))
+            if (!option_set(config, &options[i], (struct given){name, value}))
                 return false;
             continue;
         }
@@ -247,21 +254,32 @@ static bool environment_read(struct config *config)
         if (!rest)
             return false;
         for (char *item; (item = strsep(&rest, ","));)
-            if (!option_set(config, &options[i], item))
+            if (!option_set(config, &options[i], (struct given){name, item}))
                 return false;
     }
     return true;
 }
 
-enum config_result config_read(struct config *config, int argc, char **argv)
+/* The option of an argument --NAME or --NAME=VALUE; *value is what follows its =, or NULL. */
+static const struct option *option_find(const char *argument, const char **value)
 {
-    memset(config, 0, sizeof *config);
-    for (int i = 0; i < OPTION_COUNT; i++)
-        if (options[i].standard && !option_set(config, &options[i], options[i].standard))
-            return CONFIG_ERROR;
-    if (!environment_read(config))
-        return CONFIG_ERROR;
+    *value = NULL;
+    if (strncmp(argument, "--", 2) != 0)
+        return NULL;
+    const char *name = argument + 2;
+    const size_t length = strcspn(name, "=");
+    for (int i = 0; i < OPTION_COUNT; i++) {
+        if (strlen(options[i].name) != length || strncmp(name, options[i].name, length) != 0)
+            continue;
+        if (name[length])
+            *value = name + length + 1;
+        return &options[i];
+    }
+    return NULL;
+}
 
+static enum config_result arguments_read(struct config *config, int argc, char **argv)
+{
     bool listen_given = false;
     for (int a = 1; a < argc; a++) {
         const char *argument = argv[a];
@@ -277,19 +295,8 @@ enum config_result config_read(struct config *config, int argc, char **argv)
             print_manual();
             return CONFIG_EXIT;
         }
-        const struct option *option = NULL;
-        const char *value = NULL;
-        for (int i = 0; i < OPTION_COUNT && strncmp(argument, "--", 2) == 0; i++) {
-            const size_t length = strlen(options[i].name);
-            if (strncmp(argument + 2, options[i].name, length) != 0)
-                continue;
-            if (argument[2 + length] == '=')
-                value = argument + 2 + length + 1;
-            else if (argument[2 + length])
-                continue;
-            option = &options[i];
-            break;
-        }
+        const char *value;
+        const struct option *option = option_find(argument, &value);
         if (!option) {
             fprintf(stderr, "fdserver: unknown option %s (see --help)\n", argument);
             return CONFIG_ERROR;
@@ -304,8 +311,20 @@ enum config_result config_read(struct config *config, int argc, char **argv)
             listen_given = true; /* the command line takes the environment's place */
             config->listen_count = 0;
         }
-        if (!option_set(config, option, value))
+        char name[64];
+        snprintf(name, sizeof name, "--%s", option->name);
+        if (!option_set(config, option, (struct given){name, value}))
             return CONFIG_ERROR;
     }
     return CONFIG_RUN;
+}
+
+enum config_result config_read(struct config *config, int argc, char **argv)
+{
+    memset(config, 0, sizeof *config);
+    for (int i = 0; i < OPTION_COUNT; i++)
+        if (options[i].standard &&
+            !option_set(config, &options[i], (struct given){options[i].name, options[i].standard}))
+            return CONFIG_ERROR;
+    return environment_read(config) ? arguments_read(config, argc, argv) : CONFIG_ERROR;
 }
