@@ -57,11 +57,6 @@ void arena_close(struct arena *arena)
     arena->slabs = NULL;
 }
 
-uint32_t arena_most(const struct arena *arena, enum share share)
-{
-    return arena->total[share] / 2;
-}
-
 static bool may_take(const struct arena *arena, const struct user *user, enum share share,
                      uint32_t count)
 {

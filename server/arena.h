@@ -24,12 +24,11 @@ struct slab {
     struct list link; /* free, or in its device's list of copies */
     uint32_t number;
     enum share share;
-    struct user *user;         /* who holds it; NULL: free */
-    uid_t last_uid;            /* whose bytes it has held */
-    bool used;                 /* has it held any? */
-    bool copying;              /* a worker reads or writes it */
-    struct field *field;       /* the array it is copied to or from; referenced */
-    uint64_t field_generation; /* of the worker that copies */
+    struct user *user;   /* who holds it; NULL: free */
+    uid_t last_uid;      /* whose bytes it has held */
+    bool used;           /* has it held any? */
+    bool copying;        /* a worker reads or writes it */
+    struct field *field; /* the array it is copied to or from; referenced */
     void (*copied)(struct slab *slab, void *context, bool ok);
     void *context;
 };
@@ -59,9 +58,6 @@ struct arena {
 
 bool arena_open(struct arena *arena, uint64_t bytes);
 void arena_close(struct arena *arena);
-
-/* The most slabs that one user can ever hold of a share, when nobody else holds any. */
-uint32_t arena_most(const struct arena *arena, enum share share);
 
 /* Take `count` slabs at once or none. Slabs that held another user's bytes are cleared. */
 bool arena_take(struct arena *arena, struct user *user, enum share share, uint32_t count,

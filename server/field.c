@@ -48,7 +48,6 @@ struct field *field_new(struct server *server, struct user *user, const struct a
     field->server = server;
     field->user = user;
     field->device = device;
-    field->generation = device->generation;
     field->array = ++server->last_array;
     field->type = *type;
     field->references = 1;

@@ -25,8 +25,7 @@ struct field {
     struct server *server;
     struct user *user;
     struct device *device;
-    uint64_t generation; /* of the device's worker that holds it */
-    uint64_t array;      /* its number on the channel */
+    uint64_t array; /* its number on the channel */
     struct array_type type;
     uint32_t references;
     uint32_t copies;      /* of it that the worker has not finished */

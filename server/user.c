@@ -18,7 +18,6 @@ struct user *user_find(struct server *server, uid_t uid)
     user->uid = uid;
     list_init(&user->queue);
     list_init(&user->ready_link);
-    list_init(&user->ready_link);
     list_push(&server->users, &user->link);
     return user;
 }
