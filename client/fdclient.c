@@ -205,31 +205,6 @@ static void result_describe(struct fdclient_result *result, const struct array_t
     result->bytes = type->bytes;
 }
 
-/* The type of the array whose data comes next, from the pairs of its map that have come. */
-static bool payload_type(const struct splitter_payload *payload, struct array_type *type,
-                         struct failure *failure)
-{
-    uint8_t *map = malloc(5 + payload->map_bytes);
-    if (!map)
-        return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "no memory for the reply's header");
-    map[0] = 0xdf; /* map32 */
-    for (int i = 0; i < 4; i++)
-        map[1 + i] = (uint8_t)(payload->map_pairs >> 8 * (3 - i));
-    memcpy(map + 5, payload->map, payload->map_bytes);
-    msgpack_unpacked unpacked;
-    msgpack_unpacked_init(&unpacked);
-    size_t offset = 0;
-    bool read = msgpack_unpack_next(&unpacked, (const char *)map, 5 + payload->map_bytes,
-                                    &offset) == MSGPACK_UNPACK_SUCCESS;
-    if (read)
-        read = array_type_read(&unpacked.data, "out", type, failure);
-    else
-        failure_set(failure, STATUS_PROTOCOL, "out", "unreadable bytes before its data");
-    msgpack_unpacked_destroy(&unpacked);
-    free(map);
-    return read;
-}
-
 /* Payload comes next: decide where it goes. */
 static void payload_begin(struct fdclient *client)
 {
@@ -242,7 +217,7 @@ static void payload_begin(struct fdclient *client)
     if (!ticket->has_type) {
         struct array_type type;
         struct failure failure = {0};
-        if (!payload_type(payload, &type, &failure))
+        if (!array_type_peek(payload, "out", &type, &failure))
             bad_reply(ticket, failure.message);
         else
             result_prepare(ticket, &type);
@@ -258,7 +233,7 @@ static void payload_begin(struct fdclient *client)
 /* The type and shape beside a field's id, where the server gives them. */
 static void field_describe(struct fdclient_result *result, const msgpack_object *out)
 {
-    const msgpack_object *dtype = reply_find(out, "type"), *shape = reply_find(out, "shape");
+    const msgpack_object *dtype = object_find(out, "type"), *shape = object_find(out, "shape");
     if (!dtype || !shape || shape->type != MSGPACK_OBJECT_ARRAY ||
         shape->via.array.size > FDCLIENT_DIMENSIONS)
         return;
@@ -333,10 +308,10 @@ static void reply_take(struct ticket *ticket, const msgpack_object *error,
         return;
     switch (ticket->answer) {
     case ANSWER_ARRAY:
-        array_take(ticket, reply_find(result, "out"));
+        array_take(ticket, object_find(result, "out"));
         return;
     case ANSWER_FIELD: {
-        const msgpack_object *field = reply_find(result, "field");
+        const msgpack_object *field = object_find(result, "field");
         if (!field || !object_unsigned(field, &ticket->result->field))
             bad_reply(ticket, "it has no \"field\"");
         return;
@@ -355,8 +330,8 @@ static void notification_take(struct fdclient *client, const msgpack_object_arra
         message->ptr[2].type != MSGPACK_OBJECT_ARRAY || message->ptr[2].via.array.size != 1)
         return;
     const msgpack_object *map = message->ptr[2].via.array.ptr;
-    const msgpack_object *id = reply_find(map, "msgid"), *done = reply_find(map, "done"),
-                         *total = reply_find(map, "total");
+    const msgpack_object *id = object_find(map, "msgid"), *done = object_find(map, "done"),
+                         *total = object_find(map, "total");
     uint64_t values[3];
     if (id && done && total && object_unsigned(id, &values[0]) &&
         object_unsigned(done, &values[1]) && object_unsigned(total, &values[2]) &&

@@ -143,6 +143,26 @@ bool array_type_read(const msgpack_object *object, const char *parameter, struct
            read_type(values, parameter, type, failure);
 }
 
+bool array_type_peek(const struct splitter_payload *payload, const char *parameter,
+                     struct array_type *type, struct failure *failure)
+{
+    msgpack_sbuffer bytes;
+    msgpack_packer packer;
+    msgpack_unpacked object;
+    msgpack_sbuffer_init(&bytes);
+    msgpack_packer_init(&packer, &bytes, msgpack_sbuffer_write);
+    msgpack_pack_map(&packer, payload->map_pairs);
+    msgpack_sbuffer_write(&bytes, (const char *)payload->map, payload->map_bytes);
+    msgpack_unpacked_init(&object);
+    const bool ok =
+        msgpack_unpack_next(&object, bytes.data, bytes.size, NULL) == MSGPACK_UNPACK_SUCCESS
+            ? array_type_read(&object.data, parameter, type, failure)
+            : failure_set(failure, STATUS_INTERNAL, parameter, "no memory for the array's header");
+    msgpack_unpacked_destroy(&object);
+    msgpack_sbuffer_destroy(&bytes);
+    return ok;
+}
+
 /* The number of a diverted bin, as the splitter left it. */
 static bool read_payload(const msgpack_object *object, uint32_t *number)
 {

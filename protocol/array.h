@@ -17,6 +17,8 @@ struct array_type {
     uint64_t bytes;                   /* of the whole array, checked against overflow */
 };
 
+struct splitter_payload;
+
 enum array_kind { ARRAY_NONE, ARRAY_INLINE, ARRAY_FIELD };
 
 struct array {
@@ -28,11 +30,15 @@ struct array {
     const void *small;      /* points into the control bytes, type.bytes long; else NULL */
 };
 
-/* Read the type and shape from an array map's object. The `data` key may be absent yet (the server
- * looks at an array's header as soon as its first payload byte is due). Fails with
+/* Read the type and shape from an array map's object; the `data` key may be absent yet. Fails with
  * INVALID_ARGUMENT, UNSUPPORTED or TOO_LARGE naming `parameter`. */
 bool array_type_read(const msgpack_object *object, const char *parameter, struct array_type *type,
                      struct failure *failure);
+
+/* The same as soon as the first byte of an array's payload is due, from the pairs of its map that
+ * have come before. INTERNAL where memory is short. */
+bool array_type_peek(const struct splitter_payload *payload, const char *parameter,
+                     struct array_type *type, struct failure *failure);
 
 /* Read a whole ARRAY, its data included: inline bytes must be exactly type.bytes long unless they
  * were diverted, where their length was checked as they came. */

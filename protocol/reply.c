@@ -75,11 +75,6 @@ void reply_write_progress(msgpack_packer *packer, uint64_t msgid, uint64_t done,
     msgpack_pack_uint64(packer, total);
 }
 
-const msgpack_object *reply_find(const msgpack_object *map, const char *key)
-{
-    return object_find(map, key);
-}
-
 /* The text under a key, cut to fit; "" where it is none. */
 static void read_text(const msgpack_object *object, char *text, size_t capacity)
 {

@@ -1,4 +1,5 @@
-/* What the server says, packed: responses, errors, notifications. Also the client's side of it. */
+/* What the server says, packed: responses, errors, notifications; and the client's reading of an
+ * error. */
 #ifndef PROTOCOL_REPLY_H
 #define PROTOCOL_REPLY_H
 
@@ -21,8 +22,5 @@ void reply_write_str(msgpack_packer *packer, const char *text);
 
 /* Read an error object of a response (the client's side): any shape is taken without fault. */
 void reply_read_failure(const msgpack_object *object, struct failure *failure);
-
-/* The value under a str or bin key of a map; NULL where there is none or it is no map. */
-const msgpack_object *reply_find(const msgpack_object *map, const char *key);
 
 #endif

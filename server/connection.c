@@ -84,29 +84,6 @@ static void drop_arrivals(struct connection *connection)
     connection->arrival_count = 0;
 }
 
-/* The type of the array that a payload belongs to, from the pairs of its map that have come so far.
- */
-static bool peek_type(const struct splitter_payload *payload, struct array_type *type,
-                      struct failure *failure)
-{
-    msgpack_sbuffer bytes;
-    msgpack_packer packer;
-    msgpack_unpacked object;
-    msgpack_sbuffer_init(&bytes);
-    msgpack_packer_init(&packer, &bytes, msgpack_sbuffer_write);
-    msgpack_pack_map(&packer, payload->map_pairs);
-    msgpack_sbuffer_write(&bytes, (const char *)payload->map, payload->map_bytes);
-    msgpack_unpacked_init(&object);
-    const bool ok =
-        msgpack_unpack_next(&object, bytes.data, bytes.size, NULL) == MSGPACK_UNPACK_SUCCESS
-            ? array_type_read(&object.data, "f", type, failure)
-            : failure_set(failure, STATUS_PROTOCOL, "f",
-                          "its `data` comes before its `type` and `shape`");
-    msgpack_unpacked_destroy(&object);
-    msgpack_sbuffer_destroy(&bytes);
-    return ok;
-}
-
 /* A new array: reserve its memory before the first byte of it is taken. */
 static void begin_array(struct connection *connection, const struct splitter_payload *payload)
 {
@@ -118,7 +95,7 @@ static void begin_array(struct connection *connection, const struct splitter_pay
     arrival->payload = payload->number;
     arrival->map = payload->map;
     arrival->map_pairs = payload->map_pairs;
-    if (failure->code || !peek_type(payload, &type, failure))
+    if (failure->code || !array_type_peek(payload, "f", &type, failure))
         return;
     if (payload->list_count ? payload->bytes > type.bytes : payload->bytes != type.bytes) {
         failure_set(failure, STATUS_INVALID_ARGUMENT, "f",

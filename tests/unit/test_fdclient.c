@@ -2,6 +2,7 @@
 #include "client/fdclient.h"
 
 #include "protocol/array.h"
+#include "protocol/object.h"
 #include "protocol/reply.h"
 
 #include <setjmp.h>
@@ -536,7 +537,7 @@ static void script_echo(struct server *s)
         if (!hear(s, &request))
             return;
         const msgpack_object *params = request.data.via.array.ptr[3].via.array.ptr;
-        const msgpack_object *data = reply_find(reply_find(params, "f"), "data");
+        const msgpack_object *data = object_find(object_find(params, "f"), "data");
         const struct array_type type = {
             .dtype = DTYPE_F32, .dimensions = 1, .shape = {JOB_POINTS}, .bytes = 4 * JOB_POINTS};
         msgpack_sbuffer buffer;

@@ -111,17 +111,6 @@ static void a_client_reads_any_error_without_fault(void **state)
     }
 }
 
-static void keys_are_found_as_str_and_as_bin(void **state)
-{
-    (void)state;
-    msgpack_unpacked unpacked = notation_object("{\"a\": 1, b\"out\": 2, 3: 4, \"ou\": 5}");
-    assert_int_equal(reply_find(&unpacked.data, "a")->via.u64, 1);
-    assert_int_equal(reply_find(&unpacked.data, "out")->via.u64, 2);
-    assert_null(reply_find(&unpacked.data, "outer"));
-    assert_null(reply_find(reply_find(&unpacked.data, "a"), "a"));
-    msgpack_unpacked_destroy(&unpacked);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -129,7 +118,6 @@ int main(void)
         cmocka_unit_test(a_result_and_a_progress_have_their_frames),
         cmocka_unit_test(a_failure_survives_the_wire),
         cmocka_unit_test(a_client_reads_any_error_without_fault),
-        cmocka_unit_test(keys_are_found_as_str_and_as_bin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
