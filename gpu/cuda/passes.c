@@ -71,7 +71,7 @@ static const struct family *find_family(const struct geometry *g, bool several)
     const struct family *other = NULL;
     for (int i = 0; i < FAMILIES; i++) {
         const struct family *family = &families[i];
-        if ((family->launch_several != NULL) != several || family->most(g) < 1 + several)
+        if ((family->launch_several != NULL) != several || family->most(g) < (several ? 2u : 1u))
             continue;
         if (!listed || is_listed(listed, family->name))
             return family;
