@@ -146,11 +146,13 @@ static void take_ready(struct device *device, const struct channel_message *mess
     device->memory_bytes = config->device_memory ? config->device_memory : own;
     device->state = DEVICE_READY;
     device->failed_starts = 0;
-    device->once_ready = true;
     log_info("%s: %s, %llu bytes for arrays (worker %d, generation %llu)", device->name,
              device->info.name, (unsigned long long)device->memory_bytes, device->process.pid,
              (unsigned long long)device->generation);
-    server_device_ready(device->server, device);
+    if (!device->once_ready) {
+        device->once_ready = true;
+        device->settled(device, true);
+    }
 }
 
 /* False: the worker does not keep to the channel's rules. */
@@ -366,7 +368,7 @@ static void worker_gone(struct device *device)
     device->losing = false;
     task_dispatch(device);
     if (!closing && refused && !device->once_ready)
-        server_device_refused(device->server, device);
+        device->settled(device, false);
 }
 
 static void on_worker_exit(uv_process_t *process, int64_t status, int signal)
@@ -430,12 +432,14 @@ static void worker_start(struct device *device)
         worker_kill(device, "its channel broke");
 }
 
-bool device_open(struct server *server, const char *name)
+bool device_open(struct server *server, const char *name,
+                 void (*settled)(struct device *device, bool ready))
 {
     struct device *device = calloc(1, sizeof *device);
     if (!device)
         return false;
     device->server = server;
+    device->settled = settled;
     device->socket = -1;
     device->generation = 1;
     snprintf(device->name, sizeof device->name, "%s", name);

@@ -39,7 +39,8 @@ struct device {
     struct device_info info;
     uint64_t memory_bytes; /* that arrays may take */
     uint64_t bytes;        /* that they take */
-    char refusal[200];     /* why the worker would not start */
+    char refusal[200];     /* why the worker would not start, where it said so */
+    void (*settled)(struct device *device, bool ready);
     uv_process_t process;
     uv_poll_t poll;
     uv_timer_t timer; /* restart, and the worker's heartbeat */
@@ -54,8 +55,10 @@ struct device {
     uint32_t users;          /* placed here */
 };
 
-/* Start `name` ("host" or "cuda:N"). False: the worker could not even be spawned. */
-bool device_open(struct server *server, const char *name);
+/* Start `name` ("host" or "cuda:N"). settled() is called once: when its worker was ready for the
+ * first time, or (not ready) when the first one ended before it was. False: no memory. */
+bool device_open(struct server *server, const char *name,
+                 void (*settled)(struct device *device, bool ready));
 /* Stop all workers for good; `server->devices` empties once they are reaped. */
 void device_close_all(struct server *server);
 

@@ -16,6 +16,9 @@
 #include <unistd.h>
 
 enum { EXIT_START = 1, EXIT_OPTIONS = 2 };
+enum { TICK_MS = 500, DRAIN_TICK_MS = 20 };
+
+static void on_device_settled(struct device *device, bool ready);
 
 static void close_handle(void *handle)
 {
@@ -99,7 +102,7 @@ static void on_signal(uv_signal_t *handle, int number)
     struct server *server = handle->data;
     log_info("signal %d", number);
     drain(server);
-    uv_timer_start(&server->tick, on_tick, 0, server->draining ? 20 : SERVER_TICK_MS);
+    uv_timer_start(&server->tick, on_tick, 0, DRAIN_TICK_MS);
 }
 
 static void on_watchdog(uv_timer_t *timer)
@@ -121,60 +124,54 @@ static void serve(struct server *server)
     log_info("fdserver " FDSERVER_VERSION " is ready");
 }
 
-/* Serve when every device has said whether it is there. */
-static void settle(struct server *server)
+/* With --device auto cuda:0 was tried first: the other GPUs follow it, or the host's cores. */
+static bool open_rest(struct server *server, struct device *first, bool ready)
 {
-    if (server->listening)
-        return;
+    server->auto_device = false;
+    if (!ready) {
+        log_info("no GPU (%s): the host's cores serve",
+                 first->refusal[0] ? first->refusal : "its worker ended");
+        device_forget(first);
+        return device_open(server, "host", on_device_settled);
+    }
+    for (uint32_t i = 1; i < first->info.count; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "cuda:%u", i);
+        if (!device_open(server, name, on_device_settled))
+            return false;
+    }
+    return true;
+}
+
+/* Serve when every device has said that it is there. */
+static void on_device_settled(struct device *device, bool ready)
+{
+    struct server *server = device->server;
+    if (server->auto_device) {
+        if (!open_rest(server, device, ready))
+            server_stop(server, EXIT_START);
+    } else if (!ready) {
+        log_error("%s cannot be used: %s", device->name,
+                  device->refusal[0] ? device->refusal : "its worker ended before it was ready");
+        server_stop(server, EXIT_START);
+    }
     for (struct list *link = server->devices.next; link != &server->devices; link = link->next)
         if (!LIST_ENTRY(link, struct device, link)->once_ready)
             return;
     serve(server);
 }
 
-void server_device_ready(struct server *server, struct device *device)
-{
-    if (server->auto_device && strcmp(device->name, "cuda:0") == 0) {
-        server->auto_device = false;
-        for (uint32_t i = 1; i < device->info.count; i++) {
-            char name[24];
-            snprintf(name, sizeof name, "cuda:%u", i);
-            if (!device_open(server, name)) {
-                server_stop(server, EXIT_START);
-                return;
-            }
-        }
-    }
-    settle(server);
-}
-
-void server_device_refused(struct server *server, struct device *device)
-{
-    if (server->auto_device && strcmp(device->name, "cuda:0") == 0) {
-        server->auto_device = false;
-        log_info("no GPU (%s): the host's cores serve",
-                 device->refusal[0] ? device->refusal : "its worker ended");
-        device_forget(device);
-        if (!device_open(server, "host"))
-            server_stop(server, EXIT_START);
-        return;
-    }
-    log_error("%s cannot be used: %s", device->name,
-              device->refusal[0] ? device->refusal : "its worker ended before it was ready");
-    server_stop(server, EXIT_START);
-}
-
 static bool open_devices(struct server *server)
 {
     if (strcmp(server->config.device, "auto") == 0) {
         server->auto_device = true;
-        return device_open(server, "cuda:0");
+        return device_open(server, "cuda:0", on_device_settled);
     }
     for (const char *name = server->config.device; *name;) {
         const int length = (int)strcspn(name, ",");
         char one[24];
         snprintf(one, sizeof one, "%.*s", length, name);
-        if (!device_open(server, one))
+        if (!device_open(server, one, on_device_settled))
             return false;
         name += length + (name[length] == ',');
     }
@@ -223,7 +220,7 @@ static void init(struct server *server)
     uv_signal_init(&server->loop, &server->terminate);
     uv_signal_init(&server->loop, &server->interrupt);
     server->tick.data = server->terminate.data = server->interrupt.data = server;
-    uv_timer_start(&server->tick, on_tick, SERVER_TICK_MS, SERVER_TICK_MS);
+    uv_timer_start(&server->tick, on_tick, TICK_MS, TICK_MS);
     uv_signal_start(&server->terminate, on_signal, SIGTERM);
     uv_signal_start(&server->interrupt, on_signal, SIGINT);
     const uint64_t watchdog_ms = notify_watchdog_ms();

@@ -10,7 +10,7 @@
 
 #include <uv.h>
 
-enum { SERVER_READ_BYTES = 4 << 10, SERVER_DROP_BYTES = 64 << 10, SERVER_TICK_MS = 500 };
+enum { SERVER_READ_BYTES = 4 << 10, SERVER_DROP_BYTES = 64 << 10 };
 
 struct server {
     uv_loop_t loop;
@@ -40,10 +40,5 @@ struct server {
     uint8_t read_buffer[SERVER_READ_BYTES]; /* control bytes, for one connection at a time */
     uint8_t drop_buffer[SERVER_DROP_BYTES]; /* payload that nobody wants */
 };
-
-/* A device became ready, or refused its first start (the reason is in device->refusal). */
-struct device;
-void server_device_ready(struct server *server, struct device *device);
-void server_device_refused(struct server *server, struct device *device);
 
 #endif
