@@ -63,6 +63,7 @@ struct run {
 };
 
 static struct {
+    const char *name; /* of its device, as the front calls it: "host", "cuda:0" */
     const struct backend *backend;
     int device;
     bool open;
@@ -86,8 +87,7 @@ static void log_line(int priority, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "<%d>fdworker %s:%d: %s\n", priority,
-            worker.backend ? worker.backend->kind : "cuda", worker.device, text);
+    fprintf(stderr, "<%d>fdworker %s: %s\n", priority, worker.name, text);
 }
 
 /* The front broke a rule: nothing that it says can be trusted any more. */
@@ -623,6 +623,7 @@ static _Noreturn void serve(void)
 
 static bool choose_device(const char *name)
 {
+    worker.name = name;
     if (strcmp(name, "host") == 0) {
         worker.backend = backend_host();
         return true;
