@@ -48,7 +48,7 @@ static const struct option table[] = {
     {"cfl", NULL, "C", KIND_REAL, AT(params.cfl), SUBMIT,
      "diffusion: the time step over the largest stable one."},
     {"diffusivity", NULL, "K", KIND_TEXT, AT(params.diffusivity), SUBMIT,
-     "diffusion: 1 (default), or per axis as --spacing."},
+     "diffusion: κ, 1 (default), or per axis: x=1,y=0.5."},
     {"allow-unstable", NULL, NULL, KIND_FLAG, AT(params.allow_unstable), SUBMIT,
      "diffusion: take a time step over the limit."},
     {"field", NULL, "ID", KIND_UINT64, AT(field), SUBMIT,
