@@ -8,6 +8,7 @@
 #ifndef GPU_BACKEND_H
 #define GPU_BACKEND_H
 
+#include "gpu/device_info.h"
 #include "gpu/plan.h"
 #include "protocol/status.h"
 
@@ -19,16 +20,6 @@ extern "C" {
 #endif
 
 #define BACKEND_FAULT_EXIT 70
-
-struct device_info {
-    char kind[8];          /* "host" or "cuda" */
-    char name[64];         /* as its maker calls it */
-    uint64_t memory_bytes; /* in all */
-    uint64_t free_bytes;   /* when it was opened: what fields may take */
-    uint32_t units;        /* multiprocessors, or threads */
-    uint32_t count;        /* devices of this kind on the machine */
-    uint32_t driver;       /* CUDA driver's version (13000 for 13.0); 0 on the host */
-};
 
 struct completion {
     uint64_t token;
@@ -51,8 +42,8 @@ struct launch {
 
 struct backend {
     const char *kind;
-    bool splits_passes; /* may from and to lie inside a pass? Else they are multiples of plan->lines
-                         */
+    /* May a launch begin and end inside a pass? Else from and to are multiples of plan->lines. */
+    bool splits_passes;
 
     /* Open device `index`, with the arena mapped at `arena` (pin it). Fills info. INTERNAL with the
      * reason in `failure` where there is no such device or it does not answer. */

@@ -27,7 +27,7 @@
 #ifndef GPU_CHANNEL_H
 #define GPU_CHANNEL_H
 
-#include "gpu/backend.h"
+#include "gpu/device_info.h"
 #include "protocol/job.h"
 
 #include <stdbool.h>

@@ -40,12 +40,11 @@ enum plan_map {
 
 struct plan_side {
     int32_t map; /* enum plan_map */
-    int32_t
-        rows; /* points with d < rows use closure row d, where d is the distance from the edge */
-    int32_t claim;        /* points with d < claim are not computed: they hold or are scaled data
-                             (diffusion) */
-    int32_t claim_scales; /* claimed points: 1: input × claim_value; 0: claim_value itself */
-    double claim_value;   /* rounded to the dtype */
+    /* Of points at the distance d from the edge: d < rows use closure row d; d < claim are not
+     * computed but claimed (diffusion): claim_scales 1: input × claim_value; 0: claim_value. */
+    int32_t rows;
+    int32_t claim, claim_scales;
+    double claim_value; /* rounded to the dtype */
 };
 
 struct plan_axis {
@@ -56,9 +55,9 @@ struct plan_axis {
     struct plan_side side[SIDE_COUNT];
     double c[PLAN_RADIUS + 1]; /* c[1 … radius]; c[0] is in plan.centre */
     int32_t start[PLAN_ROWS];  /* distance of a row's first point from the edge */
-    double row[PLAN_ROWS]
-              [PLAN_ROW_POINTS]; /* seen from the low edge; from the high edge the points are
-                                    counted from there, and odd weights change their sign */
+    /* Seen from the low edge; from the high edge the points are counted from there, and odd
+     * weights change their sign. */
+    double row[PLAN_ROWS][PLAN_ROW_POINTS];
 };
 
 struct plan {

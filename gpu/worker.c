@@ -8,6 +8,7 @@
  * Ways to end: 0, the front closed the channel (or died: PR_SET_PDEATHSIG); 1, there is no such
  * device; 2, started wrongly; 65, the front broke a rule of channel.h; BACKEND_FAULT_EXIT, the
  * device failed. */
+#include "gpu/backend.h"
 #include "gpu/channel.h"
 #include "gpu/holding.h"
 #include "gpu/piece.h"
@@ -308,8 +309,7 @@ static bool touches(const struct run *run, const struct holding *holding)
     return writes(run, holding);
 }
 
-/* May the run start: does no run before it that is unfinished, and no download, stand in its way?
- */
+/* Does no run before it that is unfinished, and no download, stand in its way? */
 static bool may_start(const struct run *run)
 {
     for (int i = 0; i < AXIS_COUNT; i++)

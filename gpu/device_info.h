@@ -1,0 +1,17 @@
+/* What a backend says of its device, and a worker to the front: plain data. */
+#ifndef GPU_DEVICE_INFO_H
+#define GPU_DEVICE_INFO_H
+
+#include <stdint.h>
+
+struct device_info {
+    char kind[8];          /* "host" or "cuda" */
+    char name[64];         /* as its maker calls it */
+    uint64_t memory_bytes; /* in all */
+    uint64_t free_bytes;   /* when it was opened: what fields may take */
+    uint32_t units;        /* multiprocessors, or threads */
+    uint32_t count;        /* devices of this kind on the machine */
+    uint32_t driver;       /* CUDA driver's version (13000 for 13.0); 0 on the host */
+};
+
+#endif
