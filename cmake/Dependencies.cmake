@@ -34,7 +34,8 @@ if(FDSERVER_CUDA)
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
     # --fmad=false: only the fused multiply-adds that are written down (docs/NUMERICS.md).
-    add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:--fmad=false> $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Werror,-ffp-contract=off>
+    add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:--fmad=false>
+                        $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Werror,-ffp-contract=off>
                         $<$<COMPILE_LANGUAGE:CUDA>:--Werror=all-warnings>)
     set(HAVE_CUDA ON)
   else()

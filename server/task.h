@@ -1,10 +1,9 @@
 /* A task is an accepted request that needs a device: an operator, a put or a get.
  *
- *            ┌──────────┐ granted  ┌────────┐ its turn ┌─────────┐ finished ┌──────────┐ sent
- *  accept ──►│ WAITING  ├─────────►│ QUEUED ├─────────►│ RUNNING ├─────────►│ REPLYING ├──────►
- * done └────┬─────┘          └───┬────┘          └────┬────┘          └────▲─────┘ │ put, get:
- * copied or granted             │                    │
- *                 └─────────────────────────────────────────┴── any failure ─────┘
+ *   accept ─► WAITING ─granted─► QUEUED ─its turn─► RUNNING ─finished─► REPLYING ─sent─► done
+ *                │ │                │                 │                  ▲    ▲
+ *                │ └────────────────┴── any failure ──┴──────────────────┘    │
+ *                └── a put that was copied, a get that was granted ───────────┘
  *
  * WAITING: for fields that earlier requests still use, for a slab for its small input, or (put) for
  * its upload to arrive on the device. A task whose connection is gone is cancelled: at once, or

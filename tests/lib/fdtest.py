@@ -24,7 +24,8 @@ import pytest
 
 BUILD = pathlib.Path(os.environ.get("FDSERVER_BUILD", "build/release")).resolve()
 DEVICE = os.environ.get("FDSERVER_TEST_DEVICE", "host")
-PATIENCE_S = float(os.environ.get("FDSERVER_TEST_PATIENCE_S", 120))  # until what must happen counts as not happening; no test measures time
+# Until what must happen counts as not happening; no test measures time.
+PATIENCE_S = float(os.environ.get("FDSERVER_TEST_PATIENCE_S", 120))
 
 MiB = 1 << 20
 
