@@ -12,6 +12,7 @@
 #include "gpu/channel.h"
 #include "gpu/holding.h"
 #include "gpu/piece.h"
+#include "gpu/run.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -51,18 +52,6 @@ struct copy {
     bool is_upload;
 };
 
-/* A RUN that is not FINISHED. */
-struct run {
-    struct run *previous, *next; /* in the order they came */
-    uint64_t id;
-    struct holding *in[AXIS_COUNT], *out[AXIS_COUNT]; /* NULL from the job's number on */
-    struct holding *scratch[AXIS_COUNT];              /* by output; NULL where none was given */
-    bool wants_progress, cancelled, started;
-    uint64_t progress_us; /* when the last PROGRESS was sent */
-    struct plan plan;
-    struct pieces pieces; /* once started */
-};
-
 static struct {
     const char *name; /* of its device, as the front calls it: "host", "cuda:0" */
     const struct backend *backend;
@@ -71,8 +60,7 @@ static struct {
     uint8_t *arena;
     uint64_t arena_bytes;
     struct holdings holdings;
-    struct run *first, *last;
-    uint32_t waiting;   /* runs not started */
+    struct runs runs;
     uint32_t under_way; /* completions that the backend owes */
     struct copy *free_copies;
     struct channel_queue answers;
@@ -108,9 +96,9 @@ static _Noreturn void end(void)
         worker.free_copies = copy->next;
         free(copy);
     }
-    while (worker.first) {
-        struct run *run = worker.first;
-        worker.first = run->next;
+    while (worker.runs.first) {
+        struct run *run = worker.runs.first;
+        worker.runs.first = run->next;
         free(run);
     }
     for (size_t i = 0; i < worker.holdings.capacity; i++) {
@@ -292,59 +280,9 @@ static void complete_copy(struct copy *copy)
 
 /* --- jobs --- */
 
-/* Does the run write that array? */
-static bool writes(const struct run *run, const struct holding *holding)
-{
-    for (int i = 0; i < AXIS_COUNT; i++)
-        if (holding && (run->out[i] == holding || run->scratch[i] == holding))
-            return true;
-    return false;
-}
-
-static bool touches(const struct run *run, const struct holding *holding)
-{
-    for (int i = 0; i < AXIS_COUNT; i++)
-        if (holding && run->in[i] == holding)
-            return true;
-    return writes(run, holding);
-}
-
-/* Does no run before it that is unfinished, and no download, stand in its way? */
-static bool may_start(const struct run *run)
-{
-    for (int i = 0; i < AXIS_COUNT; i++)
-        if ((run->out[i] && run->out[i]->downloads) ||
-            (run->scratch[i] && run->scratch[i]->downloads))
-            return false;
-    for (const struct run *other = worker.first; other != run; other = other->next)
-        for (int i = 0; i < AXIS_COUNT; i++)
-            if (writes(other, run->in[i]) || touches(other, run->out[i]) ||
-                touches(other, run->scratch[i]))
-                return false;
-    return true;
-}
-
-/* The run's arrays are in use from now on, or no longer. */
-static void use(const struct run *run, bool begins)
-{
-    const uint32_t by = begins ? 1 : UINT32_MAX; /* − 1 */
-    for (int i = 0; i < AXIS_COUNT; i++) {
-        if (run->in[i])
-            run->in[i]->readers += by;
-        if (run->out[i])
-            run->out[i]->writers += by;
-        if (run->scratch[i])
-            run->scratch[i]->writers += by;
-    }
-}
-
 static void finish(struct run *run, enum status status)
 {
-    use(run, false);
-    if (!run->started)
-        worker.waiting--;
-    *(run->previous ? &run->previous->next : &worker.first) = run->next;
-    *(run->next ? &run->next->previous : &worker.last) = run->previous;
+    runs_remove(&worker.runs, run);
     /* Begun passes count: from 1 on, the output may hold anything. */
     const uint64_t lines = run->plan.lines;
     const uint64_t done = run->started ? (run->pieces.done + lines - 1) / lines : 0;
@@ -375,8 +313,7 @@ static void advance(struct run *run)
         return;
     }
     if (!run->started) {
-        run->started = true;
-        worker.waiting--;
+        runs_start(&worker.runs, run);
         struct buffers buffers;
         for (int i = 0; i < AXIS_COUNT; i++) {
             buffers.in[i] = run->in[i] ? run->in[i]->block.memory : NULL;
@@ -395,9 +332,9 @@ static void advance(struct run *run)
 static void start_waiting(void)
 {
     struct run *next;
-    for (struct run *run = worker.first; run && worker.waiting; run = next) {
+    for (struct run *run = worker.runs.first; run && worker.runs.waiting; run = next) {
         next = run->next;
-        if (!run->started && may_start(run))
+        if (!run->started && runs_may_start(&worker.runs, run))
             advance(run);
     }
 }
@@ -438,10 +375,8 @@ static void take_run(const struct channel_message *message)
     const struct job *job = &message->u.run.job;
     const uint64_t id = message->u.run.id;
     struct failure failure = {0};
-    for (const struct run *other = worker.first; other; other = other->next) {
-        if (other->id == id)
-            broken("RUN of a job that is there already", id);
-    }
+    if (runs_find(&worker.runs, id))
+        broken("RUN of a job that is there already", id);
     if (!job_check(job, MOST_WORK, &failure)) {
         log_line(3, "job %llu: %s", (unsigned long long)id, failure.message);
         memset(&worker.components, 0, sizeof worker.components);
@@ -475,27 +410,21 @@ static void take_run(const struct channel_message *message)
         free(run);
         return;
     }
-    use(run, true);
-    run->previous = worker.last;
-    *(worker.last ? &worker.last->next : &worker.first) = run;
-    worker.last = run;
-    worker.waiting++;
     run->progress_us = now_us();
-    if (may_start(run))
+    runs_add(&worker.runs, run);
+    if (runs_may_start(&worker.runs, run))
         advance(run);
 }
 
 /* Takes effect at the end of the piece under way; a job that is not known has ended already. */
 static void take_cancel(uint64_t id)
 {
-    for (struct run *run = worker.first; run; run = run->next) {
-        if (run->id != id)
-            continue;
-        run->cancelled = true;
-        if (!run->started)
-            finish(run, STATUS_CANCELLED);
+    struct run *run = runs_find(&worker.runs, id);
+    if (!run)
         return;
-    }
+    run->cancelled = true;
+    if (!run->started)
+        finish(run, STATUS_CANCELLED);
 }
 
 static void complete_piece(struct run *run, uint64_t device_us)

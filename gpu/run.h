@@ -1,0 +1,42 @@
+/* The jobs of a worker that are not finished, in the order they came, and which of them may start:
+ * those that share an array keep their order, unless all of them only read it. One thread. */
+#ifndef GPU_RUN_H
+#define GPU_RUN_H
+
+#include "gpu/holding.h"
+#include "gpu/piece.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A RUN that is not FINISHED. */
+struct run {
+    struct run *previous, *next; /* in the order they came */
+    uint64_t id;
+    struct holding *in[AXIS_COUNT], *out[AXIS_COUNT]; /* NULL from the job's number on */
+    struct holding *scratch[AXIS_COUNT];              /* by output; NULL where none was given */
+    bool wants_progress, cancelled, started;
+    uint64_t progress_us; /* when the last PROGRESS was sent */
+    struct plan plan;
+    struct pieces pieces; /* once started */
+};
+
+struct runs {
+    struct run *first, *last;
+    uint32_t waiting; /* not started */
+};
+
+/* The last in the row; its arrays are in use from now on. Owned by the caller. */
+void runs_add(struct runs *runs, struct run *run);
+/* Out of the row; its arrays are in use no longer. */
+void runs_remove(struct runs *runs, struct run *run);
+/* It starts. */
+void runs_start(struct runs *runs, struct run *run);
+
+/* Does no run before it, and no download of what it writes, stand in its way? */
+bool runs_may_start(const struct runs *runs, const struct run *run);
+
+/* NULL where there is none. */
+struct run *runs_find(const struct runs *runs, uint64_t id);
+
+#endif
