@@ -197,7 +197,7 @@ static void print_help(void)
     puts("Usage: fdserver [OPTION VALUE]…\n\n"
          "Serves finite-difference jobs (MessagePack-RPC over Unix sockets) from a GPU or the "
          "host.\n\n"
-         "Options, each with its environment variable:");
+         "Options; each holds over its environment variable:");
     for (int i = 0; i < OPTION_COUNT; i++) {
         char name[64];
         environment_name(&options[i], name);
@@ -219,7 +219,9 @@ static void print_manual(void)
          "MessagePack-RPC\n"
          "requests over Unix sockets, and answers asynchronously. SIGTERM and SIGINT drain: "
          "running jobs\n"
-         "finish, the rest is answered with SHUTTING_DOWN.\n\n# OPTIONS\n");
+         "finish, the rest is answered with SHUTTING_DOWN.\n\n# OPTIONS\n\n"
+         "An option holds over its environment variable. The service reads its variables from\n"
+         "_/etc/default/fdserver_.\n");
     for (int i = 0; i < OPTION_COUNT; i++) {
         char name[64];
         environment_name(&options[i], name);
