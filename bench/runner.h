@@ -10,6 +10,8 @@
 extern "C" {
 #endif
 
+enum { RUNNER_PRODUCT = -1 };
+
 struct runner {
     const char *kind;                          /* "host" or "cuda" */
     void (*open)(int index);                   /* before all others */
@@ -21,8 +23,12 @@ struct runner {
     void (*poison)(void *memory, uint64_t bytes);
     void (*put)(void *device, const void *from, uint64_t bytes);
     void (*get)(void *to, const void *device, uint64_t bytes);
-    void (*run)(const struct launch *launch); /* once, to its end */
-    struct timing (*time)(const struct launch *launch);
+    /* Classical kernel number `which`, where it does this job; "" where it does not; NULL past the
+     * last. */
+    const char *(*classic)(int which, const struct job *job);
+    /* which: RUNNER_PRODUCT or a classical kernel. */
+    void (*run)(int which, const struct launch *launch); /* once, to its end */
+    struct timing (*time)(int which, const struct launch *launch);
     double (*copy_us)(uint64_t bytes); /* the floor: from one array to another of as many bytes */
 };
 

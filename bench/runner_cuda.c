@@ -1,4 +1,6 @@
-/* The product's kernels without its backend around them: gpu/cuda/passes.h on one stream. */
+/* The product's kernels without its backend around them (gpu/cuda/passes.h), and the classical
+ * ones, on one stream. */
+#include "bench/classics.h"
 #include "bench/floors.h"
 #include "bench/runner.h"
 #include "bench/timed.h"
@@ -10,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUSY_BYTES = 256 << 20, BUSY_COPIES = 64, SLOT = 0 };
+enum { BUSY_BYTES = 256 << 20, BUSY_COPIES = 64, WARM_ROUNDS = 100, SLOT = 0 };
 
 static struct {
     char name[64], bus[32];
@@ -20,6 +22,52 @@ static struct {
 } cuda;
 
 #define MUST(call) timed_must(call, #call)
+
+/* Copies, twice BUSY_BYTES at `memory`: a few milliseconds of them. */
+static void keep_busy(char *memory)
+{
+    for (int i = 0; i < BUSY_COPIES; i++)
+        MUST(cudaMemcpyAsync(memory + BUSY_BYTES, memory, BUSY_BYTES, cudaMemcpyDeviceToDevice,
+                             cuda.stream));
+    MUST(cudaStreamSynchronize(cuda.stream));
+}
+
+static void *busy_memory(void)
+{
+    void *memory;
+    MUST(cudaMalloc(&memory, 2 * (size_t)BUSY_BYTES));
+    return memory;
+}
+
+/* Clocks rise when there is work: about a second of it. */
+static void warm_up(void)
+{
+    void *memory = busy_memory();
+    for (int i = 0; i < WARM_ROUNDS; i++)
+        keep_busy(memory);
+    MUST(cudaFree(memory));
+}
+
+/* What nvidia-smi says of the device while it copies without a pause, for clocks sink when it is
+ * idle. Empty where there is no nvidia-smi. */
+static void ask_while_busy(const char *query, char *answer, size_t size)
+{
+    char command[256];
+    snprintf(command, sizeof command,
+             "nvidia-smi -i %s --query-gpu=%s --format=csv,noheader,nounits 2>/dev/null", cuda.bus,
+             query);
+    void *memory = busy_memory();
+    FILE *pipe = popen(command, "r");
+    struct pollfd ready = {.fd = pipe ? fileno(pipe) : -1, .events = POLLIN};
+    while (pipe && poll(&ready, 1, 0) == 0)
+        keep_busy(memory);
+    if (!pipe || !fgets(answer, (int)size, pipe))
+        answer[0] = 0;
+    answer[strcspn(answer, "\n")] = 0;
+    if (pipe)
+        pclose(pipe);
+    MUST(cudaFree(memory));
+}
 
 static void open_cuda(int index)
 {
@@ -33,37 +81,12 @@ static void open_cuda(int index)
     MUST(cudaHostAlloc((void **)&cuda.constants, sizeof *cuda.constants, cudaHostAllocDefault));
     snprintf(cuda.name, sizeof cuda.name, "%.*s", (int)sizeof cuda.name - 1, properties.name);
     cuda.units = properties.multiProcessorCount;
+    warm_up();
 }
 
 static const char *name(void)
 {
     return cuda.name;
-}
-
-/* What nvidia-smi says of the device while it copies without a pause, for clocks sink when it is
- * idle. Empty where there is no nvidia-smi. */
-static void ask_while_busy(const char *query, char *answer, size_t size)
-{
-    char command[256];
-    snprintf(command, sizeof command,
-             "nvidia-smi -i %s --query-gpu=%s --format=csv,noheader,nounits 2>/dev/null", cuda.bus,
-             query);
-    char *memory;
-    MUST(cudaMalloc((void **)&memory, 2 * (size_t)BUSY_BYTES));
-    FILE *pipe = popen(command, "r");
-    struct pollfd ready = {.fd = pipe ? fileno(pipe) : -1, .events = POLLIN};
-    while (pipe && poll(&ready, 1, 0) == 0) {
-        for (int i = 0; i < BUSY_COPIES; i++)
-            MUST(cudaMemcpyAsync(memory + BUSY_BYTES, memory, BUSY_BYTES, cudaMemcpyDeviceToDevice,
-                                 cuda.stream));
-        MUST(cudaStreamSynchronize(cuda.stream));
-    }
-    if (!pipe || !fgets(answer, (int)size, pipe))
-        answer[0] = 0;
-    answer[strcspn(answer, "\n")] = 0;
-    if (pipe)
-        pclose(pipe);
-    MUST(cudaFree(memory));
 }
 
 /* "580.159.04": as the kernel module says. */
@@ -127,29 +150,50 @@ static void copy(void *to, const void *from, uint64_t bytes)
     MUST(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
 }
 
-static void load(const struct plan *plan)
+static const char *classic(int which, const struct job *job)
 {
-    passes_constants_init(cuda.constants, plan);
-    MUST(passes_load(SLOT, cuda.constants, cuda.stream));
+    if (which >= classics_count)
+        return NULL;
+    return classics[which].takes(job) ? classics[which].name : "";
+}
+
+struct work {
+    int which;
+    const struct launch *launch;
+};
+
+static cudaError_t enqueue(const void *what, cudaStream_t stream)
+{
+    const struct work *work = what;
+    if (work->which == RUNNER_PRODUCT)
+        return passes_launch(work->launch, SLOT, cuda.units, stream);
+    return classics[work->which].enqueue(work->launch, stream);
+}
+
+static void load(const struct work *work)
+{
+    if (work->which == RUNNER_PRODUCT) {
+        passes_constants_init(cuda.constants, work->launch->plan);
+        MUST(passes_load(SLOT, cuda.constants, cuda.stream));
+        MUST(cudaStreamSynchronize(cuda.stream));
+    } else {
+        MUST(classics_load(work->launch->plan));
+    }
+}
+
+static void run(int which, const struct launch *launch)
+{
+    const struct work work = {which, launch};
+    load(&work);
+    MUST(enqueue(&work, cuda.stream));
     MUST(cudaStreamSynchronize(cuda.stream));
 }
 
-static void run(const struct launch *launch)
+static struct timing time_cuda(int which, const struct launch *launch)
 {
-    load(launch->plan);
-    MUST(passes_launch(launch, SLOT, cuda.units, cuda.stream));
-    MUST(cudaStreamSynchronize(cuda.stream));
-}
-
-static cudaError_t enqueue(const void *launch, cudaStream_t stream)
-{
-    return passes_launch(launch, SLOT, cuda.units, stream);
-}
-
-static struct timing time_cuda(const struct launch *launch)
-{
-    load(launch->plan);
-    return timed(TIMED_GRAPH, enqueue, launch);
+    const struct work work = {which, launch};
+    load(&work);
+    return timed(TIMED_GRAPH, enqueue, &work);
 }
 
 static double copy_us(uint64_t bytes)
@@ -167,6 +211,7 @@ const struct runner runner_cuda = {.kind = "cuda",
                                    .poison = poison,
                                    .put = copy,
                                    .get = copy,
+                                   .classic = classic,
                                    .run = run,
                                    .time = time_cuda,
                                    .copy_us = copy_us};

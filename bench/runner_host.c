@@ -66,8 +66,16 @@ static void copy(void *to, const void *from, uint64_t bytes)
     memcpy(to, from, bytes);
 }
 
-static void run(const struct launch *launch)
+static const char *classic(int which, const struct job *job)
 {
+    (void)which;
+    (void)job;
+    return NULL;
+}
+
+static void run(int which, const struct launch *launch)
+{
+    (void)which;
     struct completion completion;
     struct pollfd wake = {.fd = backend_host()->wake_descriptor(), .events = POLLIN};
     backend_host()->launch(launch, 1);
@@ -79,14 +87,14 @@ static double sample_us(const struct launch *launch, int times)
 {
     const uint64_t start = floors_now_ns();
     for (int i = 0; i < times; i++)
-        run(launch);
+        run(RUNNER_PRODUCT, launch);
     return (double)(floors_now_ns() - start) / 1000 / times;
 }
 
-static struct timing time_host(const struct launch *launch)
+static struct timing time_host(int which, const struct launch *launch)
 {
     double samples[SAMPLES];
-    run(launch); /* warm */
+    run(which, launch); /* warm */
     const double once_us = sample_us(launch, 1);
     const int times = (int)fmax(1, ceil(SAMPLE_US / once_us));
     const int count = once_us > LONG_US ? SAMPLES_LONG : SAMPLES;
@@ -111,6 +119,7 @@ const struct runner runner_host = {.kind = "host",
                                    .poison = poison,
                                    .put = copy,
                                    .get = copy,
+                                   .classic = classic,
                                    .run = run,
                                    .time = time_host,
                                    .copy_us = copy_us};

@@ -1,0 +1,30 @@
+/* What is taught about finite differences on GPUs, to stand beside the product in every table. */
+#ifndef BENCH_CLASSICS_H
+#define BENCH_CLASSICS_H
+
+#include "gpu/backend.h"
+
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct classic {
+    const char *name;
+    bool (*takes)(const struct job *job); /* is it this job that it does? */
+    /* Put the launch's whole passes on the stream; its plan was loaded last. */
+    cudaError_t (*enqueue)(const struct launch *launch, cudaStream_t stream);
+};
+
+extern const struct classic classics[];
+extern const int classics_count;
+
+/* The weights, into constant memory: no classical kernel may be under way. */
+cudaError_t classics_load(const struct plan *plan);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
