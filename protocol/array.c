@@ -4,6 +4,7 @@
 #include "protocol/splitter.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* One bin ends here: MessagePack counts its bytes in 32 bits. */
@@ -243,15 +244,39 @@ bool array_read(const msgpack_object *object, const char *parameter, struct arra
         array->kind = ARRAY_FIELD;
         return true;
     }
-    if (object_find(object, "x") || object_find(object, "y") || object_find(object, "z"))
-        return failure_set(failure, STATUS_UNSUPPORTED, parameter,
-                           "vector fields are not offered yet");
     const msgpack_object *values[KEY_COUNT];
     if (!read_keys(object, parameter, values, failure) ||
         !read_type(values, parameter, &array->type, failure) ||
         !read_data(values[KEY_DATA], parameter, array, failure))
         return false;
     array->kind = ARRAY_INLINE;
+    return true;
+}
+
+bool arrays_read(const msgpack_object *object, const char *parameter, struct arrays *arrays,
+                 struct failure *failure)
+{
+    memset(arrays, 0, sizeof *arrays);
+    for (int a = 0; a < AXIS_COUNT; a++)
+        arrays->is_vector = arrays->is_vector || object_find(object, axis_name((enum axis)a));
+    if (!arrays->is_vector)
+        return array_read(object, parameter, &arrays->at[0], failure);
+    for (uint32_t i = 0; i < object->via.map.size; i++) {
+        const msgpack_object_kv *pair = &object->via.map.ptr[i];
+        int a = 0;
+        while (a < AXIS_COUNT && !object_is(&pair->key, axis_name((enum axis)a)))
+            a++;
+        if (a == AXIS_COUNT)
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
+                               "a vector field has the keys x, y and z; got \"%s\"",
+                               object_quote(&pair->key).text);
+        char component[64];
+        snprintf(component, sizeof component, "%s %s", parameter, axis_name((enum axis)a));
+        if (arrays->at[a].kind != ARRAY_NONE)
+            return invalid(failure, component, "the component is given twice");
+        if (!array_read(&pair->val, component, &arrays->at[a], failure))
+            return false;
+    }
     return true;
 }
 

@@ -30,6 +30,12 @@ struct array {
     const void *small;      /* points into the control bytes, type.bytes long; else NULL */
 };
 
+/* What an operator takes or gives: one ARRAY, or a vector field, which is a map of them by axis. */
+struct arrays {
+    bool is_vector;
+    struct array at[AXIS_COUNT]; /* a vector's by axis, ARRAY_NONE where it has none; else at[0] */
+};
+
 /* Read the type and shape from an array map's object; the `data` key may be absent yet. Fails with
  * INVALID_ARGUMENT, UNSUPPORTED or TOO_LARGE naming `parameter`. */
 bool array_type_read(const msgpack_object *object, const char *parameter, struct array_type *type,
@@ -44,6 +50,10 @@ bool array_type_peek(const struct splitter_payload *payload, const char *paramet
  * were diverted, where their length was checked as they came. */
 bool array_read(const msgpack_object *object, const char *parameter, struct array *array,
                 struct failure *failure);
+
+/* Read an ARRAY or a map of them by axis. An error in a component names it: "f y". */
+bool arrays_read(const msgpack_object *object, const char *parameter, struct arrays *arrays,
+                 struct failure *failure);
 
 /* Write an inline array up to and including the header of its data; exactly type->bytes of payload
  * must follow. One bin where it fits; else a list of bins, all but the last of ARRAY_BIN_BYTES:

@@ -33,7 +33,10 @@ typedef bool parameter_reader(const msgpack_object *value, struct request *reque
 
 static bool read_f(const msgpack_object *value, struct request *request, struct failure *failure)
 {
-    return array_read(value, "f", &request->f, failure);
+    if (!arrays_read(value, "f", &request->f, failure))
+        return false;
+    return !(request->method == METHOD_PUT && request->f.is_vector) ||
+           invalid(failure, "f", "put takes one array; put the components one by one");
 }
 
 static bool read_field(const msgpack_object *value, struct request *request,
@@ -53,15 +56,20 @@ static bool read_out(const msgpack_object *value, struct request *request, struc
         request->out = OUT_NEW_FIELD;
         return true;
     }
-    if (object_find(value, "region") || object_find(value, "field")) {
-        struct array array;
-        if (!array_read(value, "out", &array, failure))
+    if (value->type == MSGPACK_OBJECT_MAP && !object_find(value, "nd")) {
+        if (!arrays_read(value, "out", &request->out_field, failure))
             return false;
+        bool resident = true;
+        for (int a = 0; a < AXIS_COUNT; a++)
+            resident = resident && request->out_field.at[a].kind != ARRAY_INLINE;
         request->out = OUT_FIELD;
-        request->out_field = array.field;
-        return true;
+        if (resident)
+            return true;
     }
-    return invalid(failure, "out", "out must be \"inline\", \"field\" or {\"field\": id}");
+    return invalid(
+        failure, "out",
+        "out must be \"inline\", \"field\", {\"field\": id} or, for a vector field, a map "
+        "of them by axis");
 }
 
 static bool read_boolean(const msgpack_object *value, const char *parameter, bool *to,
@@ -436,7 +444,8 @@ static bool read_boundary(const msgpack_object *value, struct request *request,
 #define TAKES_OPERATOR(id) (1u << (METHOD_OPERATOR + (id)))
 #define TAKES_OPERATORS                                                                            \
     (TAKES_OPERATOR(OPERATOR_DERIVATIVE) | TAKES_OPERATOR(OPERATOR_LAPLACIAN) |                    \
-     TAKES_OPERATOR(OPERATOR_DIFFUSION))
+     TAKES_OPERATOR(OPERATOR_DIFFUSION) | TAKES_OPERATOR(OPERATOR_GRADIENT) |                      \
+     TAKES_OPERATOR(OPERATOR_DIVERGENCE) | TAKES_OPERATOR(OPERATOR_CURL))
 
 static const struct parameter {
     const char *name;
@@ -511,8 +520,8 @@ static bool find_method(const msgpack_object *name, struct request *request,
         METHOD_LIST(METHOD_ROW)
 #undef METHOD_ROW
     };
-    static const char *const later[] = {"gradient", "divergence", "curl",   "stencil", "chain",
-                                        "register", "unregister", "cancel", "metrics", NULL};
+    static const char *const later[] = {"stencil", "chain",   "register", "unregister",
+                                        "cancel",  "metrics", NULL};
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
         if (object_is(name, methods[i].name)) {
             request->method = methods[i].method;
@@ -752,6 +761,30 @@ static void normalise_other_axes(struct job *job)
     }
 }
 
+/* Is what was given what the job has: one array, or a vector field of `count` components? */
+static bool check_components(const struct arrays *given, const char *parameter, bool is_vector,
+                             int count, const struct job *job, struct failure *failure)
+{
+    const char *name = operator_name((enum operator_id)job->operator_id);
+    const char *verb = strcmp(parameter, "f") == 0 ? "takes" : "gives";
+    if (given->is_vector != is_vector)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
+                           is_vector ? "%s %s a vector field: {\"x\": ARRAY, \"y\": ARRAY, …}"
+                                     : "%s %s one array, and no map of them by axis",
+                           name, verb);
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        const bool has = given->at[a].kind != ARRAY_NONE;
+        const char *axis = axis_name((enum axis)a);
+        if (has != (a < count))
+            return failure_set(
+                failure, STATUS_INVALID_ARGUMENT, label_of(parameter, axis).text,
+                has ? "the arrays have %d axes of space; none is %s"
+                    : "the arrays have %d axes of space; the component %s is missing",
+                job->axes, axis);
+    }
+    return true;
+}
+
 bool request_finish_job(const struct request *request, const struct array_type *type,
                         double max_work, struct job *job, struct failure *failure)
 {
@@ -769,7 +802,8 @@ bool request_finish_job(const struct request *request, const struct array_type *
     job->dtype = (uint8_t)type->dtype;
     job->axes = (uint8_t)(type->dimensions - lead);
     job->accuracy = (uint8_t)request->parameters.accuracy;
-    job->order = operator_id == OPERATOR_DERIVATIVE ? (uint8_t)request->parameters.order : 2;
+    job->order = operator_id == OPERATOR_DERIVATIVE ? (uint8_t)request->parameters.order
+                                                    : (uint8_t)job_order(job);
     job->allow_unstable = diffusion && request->parameters.allow_unstable;
     job->steps = diffusion ? request->parameters.steps : 1;
     for (int a = 0; a < job->axes; a++)
@@ -792,7 +826,12 @@ bool request_finish_job(const struct request *request, const struct array_type *
         if (!resolve_time_step(request, job, failure))
             return false;
     }
-    if (!job_check(job, max_work, failure))
+    if (!job_check(job, max_work, failure) ||
+        !check_components(&request->f, "f", job_takes_vector(job), job_inputs(job), job, failure))
+        return false;
+    if (request->out == OUT_FIELD &&
+        !check_components(&request->out_field, "out", job_gives_vector(job), job_outputs(job), job,
+                          failure))
         return false;
     if (operator_id == OPERATOR_DERIVATIVE)
         normalise_other_axes(job);

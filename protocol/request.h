@@ -29,11 +29,11 @@ struct request {
     enum method method;
     char method_name[LIMIT_METHOD_BYTES + 1]; /* for logs and errors */
 
-    struct array f;     /* put, operators */
-    uint64_t field;     /* get, free */
-    enum out_kind out;  /* operators */
-    uint64_t out_field; /* OUT_FIELD */
-    bool progress;      /* operators: notify */
+    struct arrays f;         /* put (no vector), operators */
+    uint64_t field;          /* get, free */
+    enum out_kind out;       /* operators */
+    struct arrays out_field; /* OUT_FIELD: resident ones */
+    bool progress;           /* operators: notify */
 
     /* Operators: the parameters, all but those that come from the input's type. The type of a
      * resident input is known to the server alone, so the job is finished by request_finish_job().
@@ -66,13 +66,14 @@ struct request {
 
 /* Decode one control message (object from msgpack-c). On failure the request still holds msgid and
  * is_notification where they could be read (`*has_msgid`), so that the error finds its request.
- * f.small points into the bytes that `object` was unpacked from (msgpack-c does not copy strings):
- * use it before splitter_next(). */
+ * What is `small` in f points into the bytes that `object` was unpacked from (msgpack-c does not
+ * copy strings): use it before splitter_next(). */
 bool request_decode(const msgpack_object *object, struct request *request, bool *has_msgid,
                     struct failure *failure);
 
-/* The job of an operator whose input has `type`: resolves axis numbers, per-axis parameters, cfl to
- * dt, and endpoint into boundaries; then job_check(). */
+/* The job of an operator whose inputs have `type`: resolves axis numbers, per-axis parameters, cfl
+ * to dt, and endpoint into boundaries; then job_check(), and whether f and out_field have the
+ * components that the job has. */
 bool request_finish_job(const struct request *request, const struct array_type *type,
                         double max_work, struct job *job, struct failure *failure);
 

@@ -41,6 +41,9 @@ struct splitter_payload {
     const uint8_t *map;
     size_t map_bytes;
     uint32_t map_pairs;
+    /* The key, in the map around it, that this map is the value of; NULL where there is none. */
+    const char *name;
+    uint32_t name_bytes;
 };
 
 struct splitter_level {

@@ -84,6 +84,15 @@ static void drop_arrivals(struct connection *connection)
     connection->arrival_count = 0;
 }
 
+/* "f", or where the array is a component, "f y". */
+static void name_arrival(struct arrival *arrival, const struct splitter_payload *payload)
+{
+    strcpy(arrival->name, "f");
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (payload->name_bytes == 1 && payload->name[0] == axis_name((enum axis)a)[0])
+            snprintf(arrival->name, sizeof arrival->name, "f %c", payload->name[0]);
+}
+
 /* A new array: reserve its memory before the first byte of it is taken. */
 static void begin_array(struct connection *connection, const struct splitter_payload *payload)
 {
@@ -95,10 +104,11 @@ static void begin_array(struct connection *connection, const struct splitter_pay
     arrival->payload = payload->number;
     arrival->map = payload->map;
     arrival->map_pairs = payload->map_pairs;
-    if (failure->code || !array_type_peek(payload, "f", &type, failure))
+    name_arrival(arrival, payload);
+    if (failure->code || !array_type_peek(payload, arrival->name, &type, failure))
         return;
     if (payload->list_count ? payload->bytes > type.bytes : payload->bytes != type.bytes) {
-        failure_set(failure, STATUS_INVALID_ARGUMENT, "f",
+        failure_set(failure, STATUS_INVALID_ARGUMENT, arrival->name,
                     "its data has %llu bytes; its shape and type make %llu",
                     (unsigned long long)payload->bytes, (unsigned long long)type.bytes);
         return;
@@ -143,7 +153,7 @@ static void begin_payload(struct connection *connection)
         begin_array(connection, payload);
         arrival = arriving(connection);
     } else if (arrival->field && payload->bytes > arrival->expected - arrival->received) {
-        failure_set(&connection->failure, STATUS_INVALID_ARGUMENT, "f",
+        failure_set(&connection->failure, STATUS_INVALID_ARGUMENT, arrival->name,
                     "its list of data has more than the %llu bytes that its shape and type make",
                     (unsigned long long)arrival->expected);
         flush(connection);
@@ -225,16 +235,16 @@ static void protocol_failure(struct connection *connection, enum status status, 
     outbox_push_failure(connection, msgid, NULL, &failure);
 }
 
-/* The uploaded array that the request's `f` names. The reference is the caller's. */
-static struct field *claim_upload(struct connection *connection, const struct array *f,
+/* The uploaded array of a payload that the request names. The reference is the caller's. */
+static struct field *claim_upload(struct connection *connection, const struct array *array,
                                   struct failure *failure)
 {
     for (uint32_t i = 0; i < connection->arrival_count; i++) {
         struct arrival *arrival = &connection->arrivals[i];
-        if (!arrival->field || arrival->payload != f->payload_first)
+        if (!arrival->field || arrival->payload != array->payload_first)
             continue;
         if (arrival->received != arrival->expected) {
-            failure_set(failure, STATUS_INVALID_ARGUMENT, "f",
+            failure_set(failure, STATUS_INVALID_ARGUMENT, arrival->name,
                         "its list of data has %llu bytes; its shape and type make %llu",
                         (unsigned long long)arrival->received,
                         (unsigned long long)arrival->expected);
@@ -244,7 +254,19 @@ static struct field *claim_upload(struct connection *connection, const struct ar
         arrival->field = NULL;
         return field;
     }
+    failure_set(failure, STATUS_PROTOCOL, "f", "its data did not arrive");
     return NULL;
+}
+
+/* Those of all its inline arrays. */
+static bool claim_uploads(struct connection *connection, const struct arrays *f,
+                          struct field *uploads[AXIS_COUNT], struct failure *failure)
+{
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if (f->at[i].kind == ARRAY_INLINE && f->at[i].payload_count &&
+            !(uploads[i] = claim_upload(connection, &f->at[i], failure)))
+            return false;
+    return true;
 }
 
 static void take_message(struct connection *connection)
@@ -265,21 +287,18 @@ static void take_message(struct connection *connection)
         failure = connection->failure;
         ok = false;
     }
-    struct field *upload = NULL;
-    if (ok && request.f.kind == ARRAY_INLINE && request.f.payload_count) {
-        upload = claim_upload(connection, &request.f, &failure);
-        if (!upload)
-            ok = failure_set(&failure, STATUS_PROTOCOL, "f", "its data did not arrive");
-    }
+    struct field *uploads[AXIS_COUNT] = {NULL};
+    ok = ok && claim_uploads(connection, &request.f, uploads, &failure);
     drop_arrivals(connection);
     memset(&connection->failure, 0, sizeof connection->failure);
-    if (ok && request.is_notification)
-        field_release(upload);
-    else if (ok)
-        method_call(connection, &request, upload);
-    else if (has_msgid && !request.is_notification)
+    const bool call = ok && !request.is_notification;
+    for (int i = 0; i < AXIS_COUNT && !call; i++)
+        field_release(uploads[i]);
+    if (call)
+        method_call(connection, &request, uploads);
+    else if (!ok && has_msgid && !request.is_notification)
         outbox_push_failure(connection, request.msgid, NULL, &failure);
-    else if (!has_msgid && !(unpacked && request.is_notification)) {
+    else if (!ok && !has_msgid && !(unpacked && request.is_notification)) {
         /* Whoever sent this does not speak the protocol. */
         connection->close_when_sent = true;
         outbox_push_failure(connection, 0, NULL, &failure);

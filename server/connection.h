@@ -21,6 +21,7 @@ enum { CONNECTION_ARRAYS = 4 }; /* inline arrays in one message: a vector map ha
 /* An array that arrives. */
 struct arrival {
     struct field *field; /* referenced; NULL: refused, its bytes are dropped */
+    char name[4];        /* for errors: "f", or a component of it, "f y" */
     uint32_t payload;    /* number of its first diverted bin */
     const uint8_t *map;  /* where its map stands in the control bytes, and how far it had come: */
     uint32_t map_pairs;  /* with both, the list that its bins are elements of */

@@ -88,16 +88,35 @@ void device_download(struct field *field, uint64_t offset, struct slab *slab, ui
     copy(CHANNEL_DOWNLOAD, field, offset, slab, bytes, copied, context);
 }
 
+static uint64_t number(const struct field *field)
+{
+    return field ? field->array : 0;
+}
+
+/* The arrays of the RUN that follows. */
+static void components(struct device *device, const struct task *task)
+{
+    struct channel_message message = {.type = CHANNEL_COMPONENTS};
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        message.u.components.in[i] = number(task->in[i]);
+        message.u.components.out[i] = number(task->out[i]);
+        message.u.components.scratch[i] = number(task->scratch[i]);
+    }
+    order(device, &message);
+}
+
 void device_run(struct device *device, const struct task *task)
 {
+    const bool one_each = job_inputs(&task->job) == 1 && job_outputs(&task->job) == 1;
+    if (!one_each)
+        components(device, task);
     struct channel_message message = {.type = CHANNEL_RUN};
     message.u.run.id = task->id;
-    message.u.run.in = task->in->array;
-    message.u.run.out = task->out->array;
-    if (task->scratch)
-        message.u.run.scratch = task->scratch->array;
-    else if (task->input_is_own)
-        message.u.run.scratch = task->in->array;
+    if (one_each) {
+        message.u.run.in = number(task->in[0]);
+        message.u.run.out = number(task->out[0]);
+        message.u.run.scratch = number(task->in_is_own[0] ? task->in[0] : task->scratch[0]);
+    }
     message.u.run.progress = task->progress;
     message.u.run.job = task->job;
     order(device, &message);

@@ -13,17 +13,16 @@ enum outcome { OUTCOME_TASK, OUTCOME_RESULT, OUTCOME_FAILURE };
 struct call {
     struct connection *connection;
     const struct request *request;
-    struct field *upload;
+    struct field **uploads; /* by component; handed on or released */
     msgpack_packer *result;
     struct failure failure;
 };
 
 static enum outcome call_task(struct call *call)
 {
-    struct field *upload = call->upload;
-    call->upload = NULL;
-    return task_accept(call->connection, call->request, upload, &call->failure) ? OUTCOME_TASK
-                                                                                : OUTCOME_FAILURE;
+    return task_accept(call->connection, call->request, call->uploads, &call->failure)
+               ? OUTCOME_TASK
+               : OUTCOME_FAILURE;
 }
 
 static enum outcome call_free(struct call *call)
@@ -69,7 +68,8 @@ static enum outcome (*const handlers[METHOD_COUNT])(struct call *) = {
     [METHOD_INFO] = call_info,     [METHOD_STATS] = call_stats,
 };
 
-void method_call(struct connection *connection, const struct request *request, struct field *upload)
+void method_call(struct connection *connection, const struct request *request,
+                 struct field *uploads[AXIS_COUNT])
 {
     msgpack_sbuffer message;
     msgpack_packer packer;
@@ -77,9 +77,10 @@ void method_call(struct connection *connection, const struct request *request, s
     msgpack_packer_init(&packer, &message, msgpack_sbuffer_write);
     reply_write_begin(&packer, request->msgid);
     struct call call = {
-        .connection = connection, .request = request, .upload = upload, .result = &packer};
+        .connection = connection, .request = request, .uploads = uploads, .result = &packer};
     const enum outcome outcome = handlers[request->method](&call);
-    field_release(call.upload);
+    for (int i = 0; i < AXIS_COUNT; i++)
+        field_release(uploads[i]);
     if (outcome == OUTCOME_RESULT) {
         outbox_push(connection, &message, NULL);
         return;

@@ -7,8 +7,9 @@
 struct connection;
 struct field;
 
-/* Takes the reference to `upload` (NULL: no array came). Every request gets exactly one reply. */
+/* Takes the references to `uploads`, the arrays that came with it by component (NULL: none). Every
+ * request gets exactly one reply. */
 void method_call(struct connection *connection, const struct request *request,
-                 struct field *upload);
+                 struct field *uploads[AXIS_COUNT]);
 
 #endif

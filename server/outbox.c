@@ -16,17 +16,18 @@
 enum {
     WRITE_BUDGET_BYTES = 4 << 20, /* a turn of the loop for one connection */
     PIECES_MOST = 32,
-    BIN_HEADER_BYTES = 5
+    PIECE_HEADER_BYTES = 160 /* an axis, an array of eight dimensions up to its data, a bin */
 };
 #define STALL_NS UINT64_C(1000000000)
 
-/* A piece of a result in a slab, with the header of the bin that begins there, if one does. */
+/* A piece of a result in a slab, with the headers of the component and the bin that begin there, if
+ * they do. */
 struct piece {
     struct slab *slab;
     uint64_t offset; /* in the result */
     uint32_t bytes, sent;
     bool ready; /* it has been copied */
-    uint8_t header[BIN_HEADER_BYTES];
+    uint8_t header[PIECE_HEADER_BYTES];
     uint8_t header_bytes, header_sent;
 };
 
@@ -38,8 +39,10 @@ struct reply {
     uint64_t msgid;
     msgpack_sbuffer head;
     size_t head_sent;
-    struct field *field;    /* the result; referenced; NULL: a control reply */
-    uint64_t bytes;         /* of the result */
+    struct field
+        *field[AXIS_COUNT]; /* the result by component; referenced; NULL: a control reply */
+    struct array_type type; /* of each */
+    uint64_t bytes;         /* of the result, all components */
     uint64_t asked;         /* of it, brought or being brought over */
     uint32_t loading;       /* copies under way */
     bool whole;             /* brought over whole before it is sent */
@@ -89,9 +92,17 @@ static void drop_pieces(struct reply *reply)
     reply->first = 0;
 }
 
+static void release_fields(struct reply *reply)
+{
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        field_release(reply->field[i]);
+        reply->field[i] = NULL;
+    }
+}
+
 static void reply_free(struct reply *reply)
 {
-    field_release(reply->field);
+    release_fields(reply);
     msgpack_sbuffer_destroy(&reply->head);
     free(reply);
 }
@@ -126,40 +137,53 @@ static void reply_enter(struct reply *reply, struct list *list)
 
 static void piece_copied(struct slab *slab, void *context, bool ok);
 
+/* What stands before the bytes at `offset` of a component: the header of its array (the first's is
+ * in the reply's head), and of a bin in a list. */
+static bool write_header(struct piece *piece, const struct array_type *type, uint64_t component,
+                         uint64_t offset)
+{
+    const uint64_t left = type->bytes - offset;
+    msgpack_sbuffer header;
+    msgpack_packer packer;
+    msgpack_sbuffer_init(&header);
+    msgpack_packer_init(&packer, &header, msgpack_sbuffer_write);
+    if (offset == 0 && component > 0) {
+        reply_write_str(&packer, axis_name((enum axis)component));
+        array_write_header(&packer, type);
+    }
+    /* Slabs and bins are powers of two, so a bin always begins with a slab. */
+    if (array_is_list(type->bytes) && offset % ARRAY_BIN_BYTES == 0)
+        array_write_bin(&packer, left < ARRAY_BIN_BYTES ? left : ARRAY_BIN_BYTES);
+    const bool fits = header.size <= sizeof piece->header;
+    if (fits && header.size)
+        memcpy(piece->header, header.data, header.size);
+    piece->header_bytes = (uint8_t)header.size;
+    msgpack_sbuffer_destroy(&header);
+    return fits;
+}
+
 /* Bring the next piece over; the slab was taken. */
 static void piece_begin(struct reply *reply, struct slab *slab)
 {
     struct piece *piece = piece_at(reply, reply->pieces++);
     const uint32_t slab_bytes = arena_of(reply->connection)->slab_bytes;
-    const uint64_t left = reply->bytes - reply->asked;
+    const uint64_t component = reply->asked / reply->type.bytes;
+    const uint64_t offset = reply->asked % reply->type.bytes;
+    const uint64_t left = reply->type.bytes - offset;
     *piece = (struct piece){.slab = slab, .offset = reply->asked};
     piece->bytes = left < slab_bytes ? (uint32_t)left : slab_bytes;
-    /* Slabs and bins are powers of two, so a bin always begins with a slab. */
-    if (array_is_list(reply->bytes) && piece->offset % ARRAY_BIN_BYTES == 0) {
-        const uint64_t bin = left < ARRAY_BIN_BYTES ? left : ARRAY_BIN_BYTES;
-        msgpack_sbuffer header;
-        msgpack_sbuffer_init(&header);
-        msgpack_packer packer;
-        msgpack_packer_init(&packer, &header, msgpack_sbuffer_write);
-        array_write_bin(&packer, bin);
-        if (header.data && header.size <= BIN_HEADER_BYTES) {
-            memcpy(piece->header, header.data, header.size);
-            piece->header_bytes = (uint8_t)header.size;
-        } else {
-            reply->connection->outbox.broken = true;
-        }
-        msgpack_sbuffer_destroy(&header);
-    }
+    if (!write_header(piece, &reply->type, component, offset))
+        reply->connection->outbox.broken = true;
     reply->asked += piece->bytes;
     reply->loading++;
-    device_download(reply->field, piece->offset, slab, piece->bytes, piece_copied, reply);
+    device_download(reply->field[component], offset, slab, piece->bytes, piece_copied, reply);
 }
 
 /* Keep the window of a streamed reply full. */
 static void stream(struct reply *reply)
 {
     struct connection *connection = reply->connection;
-    while (!reply->lost && !reply->field->lost && reply->pieces < REPLY_WINDOW &&
+    while (!reply->lost && !reply->field[0]->lost && reply->pieces < REPLY_WINDOW &&
            reply->asked < reply->bytes) {
         struct slab *slab;
         if (!arena_take(arena_of(connection), connection->user, SHARE_REPLY, 1, &slab)) {
@@ -187,12 +211,13 @@ static void stage(struct connection *connection)
     if (outbox->stalled || !list_empty(&outbox->waiter.link))
         return;
     struct reply *head = first_of(&outbox->ready);
-    if (head && head->field && !head->whole)
+    if (head && head->field[0] && !head->whole)
         stream(head);
     for (struct reply *reply; (reply = first_of(&outbox->staging));) {
-        if (reply->field->lost)
+        if (reply->field[0]->lost)
             return; /* outbox_lost() follows */
-        const uint64_t slabs = (reply->bytes + arena->slab_bytes - 1) / arena->slab_bytes;
+        const uint64_t slabs = reply->bytes / reply->type.bytes *
+                               ((reply->type.bytes + arena->slab_bytes - 1) / arena->slab_bytes);
         if (slabs > REPLY_WINDOW) {
             if (!list_empty(&outbox->ready) || !list_empty(&outbox->loading))
                 return;
@@ -273,7 +298,7 @@ void outbox_check_stall(struct connection *connection, uint64_t now_ns)
     while (link != &outbox->ready) {
         struct reply *reply = LIST_ENTRY(link, struct reply, link);
         link = link->next;
-        if (!reply->field || reply->loading || reply->lost)
+        if (!reply->field[0] || reply->loading || reply->lost)
             continue;
         if (reply->whole && !started(reply)) {
             unstage(reply);
@@ -294,7 +319,7 @@ void outbox_check_stall(struct connection *connection, uint64_t now_ns)
 static uint32_t gather(struct reply *reply, struct iovec pieces[PIECES_MOST])
 {
     uint32_t n = 0;
-    if (reply->field && !started(reply) && !(reply->pieces && piece_at(reply, 0)->ready))
+    if (reply->field[0] && !started(reply) && !(reply->pieces && piece_at(reply, 0)->ready))
         return 0; /* until the header is out, an error can take its place */
     if (reply->head_sent < reply->head.size)
         pieces[n++] = (struct iovec){reply->head.data + reply->head_sent,
@@ -390,7 +415,7 @@ void outbox_write(struct connection *connection)
         advance(reply, (size_t)n);
         if (complete(reply))
             finish(reply);
-        else if (reply->field && !reply->whole)
+        else if (reply->field[0] && !reply->whole)
             stream(reply);
     }
     stage(connection);
@@ -428,58 +453,81 @@ void outbox_push_failure(struct connection *connection, uint64_t msgid, struct t
     outbox_push(connection, &message, task);
 }
 
-static void write_dt(msgpack_packer *packer, const double *dt)
+/* [1, msgid, nil, {"dt": dt, "out": of a vector the header of its map … */
+static void write_result(msgpack_packer *packer, const struct task *task,
+                         const struct result *result)
 {
-    if (!dt)
-        return;
-    reply_write_str(packer, "dt");
-    msgpack_pack_double(packer, *dt);
+    reply_write_begin(packer, task->msgid);
+    msgpack_pack_map(packer, result->has_dt ? 2 : 1);
+    if (result->has_dt) {
+        reply_write_str(packer, "dt");
+        msgpack_pack_double(packer, result->dt);
+    }
+    reply_write_str(packer, "out");
+    if (result->is_vector)
+        msgpack_pack_map(packer, result->components);
 }
 
-void outbox_push_array(struct connection *connection, struct task *task, struct field *field,
-                       const struct array_type *type, const double *dt)
+void outbox_push_arrays(struct connection *connection, struct task *task,
+                        struct field *const fields[AXIS_COUNT], const struct result *result)
 {
     struct reply *reply = reply_new(connection, task);
     if (!reply)
         return;
+    for (uint32_t i = 0; i < result->components; i++)
+        reply->field[i] = field_reference(fields[i]);
     msgpack_packer packer;
     msgpack_packer_init(&packer, &reply->head, msgpack_sbuffer_write);
-    reply_write_begin(&packer, task->msgid);
-    msgpack_pack_map(&packer, dt ? 2 : 1);
-    write_dt(&packer, dt);
-    reply_write_str(&packer, "out");
-    array_write_header(&packer, type);
-    reply->field = field_reference(field);
-    reply->bytes = type->bytes;
+    write_result(&packer, task, result);
+    if (result->is_vector)
+        reply_write_str(&packer, axis_name(AXIS_X));
+    array_write_header(&packer, &result->type);
+    reply->type = result->type;
+    reply->bytes = result->components * result->type.bytes;
     reply_enter(reply, &connection->outbox.staging);
     stage(connection);
     connection_update(connection);
 }
 
-void outbox_push_field(struct connection *connection, struct task *task, uint64_t id,
-                       const struct array_type *type, const double *dt)
+static void write_field(msgpack_packer *packer, uint64_t id, const struct array_type *type)
+{
+    msgpack_pack_map(packer, 3);
+    reply_write_str(packer, "field");
+    msgpack_pack_uint64(packer, id);
+    reply_write_str(packer, "shape");
+    msgpack_pack_array(packer, type->dimensions);
+    for (uint32_t i = 0; i < type->dimensions; i++)
+        msgpack_pack_uint64(packer, type->shape[i]);
+    reply_write_str(packer, "type");
+    reply_write_str(packer, type->dtype == DTYPE_F32 ? "<f4" : "<f8");
+}
+
+void outbox_push_fields(struct connection *connection, struct task *task,
+                        const struct result *result)
 {
     msgpack_sbuffer message;
-    msgpack_sbuffer_init(&message);
     msgpack_packer packer;
+    msgpack_sbuffer_init(&message);
+    msgpack_packer_init(&packer, &message, msgpack_sbuffer_write);
+    write_result(&packer, task, result);
+    for (uint32_t i = 0; i < result->components; i++) {
+        if (result->is_vector)
+            reply_write_str(&packer, axis_name((enum axis)i));
+        write_field(&packer, result->ids[i], &result->type);
+    }
+    outbox_push(connection, &message, task);
+}
+
+void outbox_push_id(struct connection *connection, struct task *task, uint64_t id)
+{
+    msgpack_sbuffer message;
+    msgpack_packer packer;
+    msgpack_sbuffer_init(&message);
     msgpack_packer_init(&packer, &message, msgpack_sbuffer_write);
     reply_write_begin(&packer, task->msgid);
-    msgpack_pack_map(&packer, dt ? 2 : 1);
-    write_dt(&packer, dt);
-    if (type) {
-        reply_write_str(&packer, "out");
-        msgpack_pack_map(&packer, 3);
-    }
+    msgpack_pack_map(&packer, 1);
     reply_write_str(&packer, "field");
     msgpack_pack_uint64(&packer, id);
-    if (type) {
-        reply_write_str(&packer, "shape");
-        msgpack_pack_array(&packer, type->dimensions);
-        for (uint32_t i = 0; i < type->dimensions; i++)
-            msgpack_pack_uint64(&packer, type->shape[i]);
-        reply_write_str(&packer, "type");
-        reply_write_str(&packer, type->dtype == DTYPE_F32 ? "<f4" : "<f8");
-    }
     outbox_push(connection, &message, task);
 }
 
@@ -515,8 +563,7 @@ void outbox_lost(struct reply *reply)
     if (reply->whole)
         outbox->slabs -= reply->pieces;
     drop_pieces(reply);
-    field_release(reply->field);
-    reply->field = NULL;
+    release_fields(reply);
     reply->bytes = reply->asked = 0;
     reply->whole = false;
     outbox->control_bytes -= reply->head.size;

@@ -38,6 +38,15 @@ struct outbox {
     bool broken;
 };
 
+/* What an operator gives beside its bytes. */
+struct result {
+    struct array_type type;   /* of each array */
+    uint32_t components;      /* of a vector; else 1 */
+    uint64_t ids[AXIS_COUNT]; /* of resident ones; 0: freed meanwhile */
+    bool is_vector, has_dt;
+    double dt; /* goes before "out" */
+};
+
 void outbox_init(struct connection *connection);
 /* Drop everything unsent; copies under way end by themselves. The tasks are left alone. */
 void outbox_close(struct connection *connection);
@@ -46,12 +55,14 @@ void outbox_close(struct connection *connection);
  * return. */
 void outbox_push_failure(struct connection *connection, uint64_t msgid, struct task *task,
                          const struct failure *failure);
-/* {"out": ARRAY}, with "dt" first where it is not NULL. The field is the task's. */
-void outbox_push_array(struct connection *connection, struct task *task, struct field *field,
-                       const struct array_type *type, const double *dt);
-/* {"field": id} where type is NULL, else {"out": {"field", "shape", "type"}}. */
-void outbox_push_field(struct connection *connection, struct task *task, uint64_t id,
-                       const struct array_type *type, const double *dt);
+/* {"out": ARRAY}, or of a vector {"out": {"x": ARRAY, …}}; the fields are the task's. */
+void outbox_push_arrays(struct connection *connection, struct task *task,
+                        struct field *const fields[AXIS_COUNT], const struct result *result);
+/* The same with {"field", "shape", "type"} in the place of each array. */
+void outbox_push_fields(struct connection *connection, struct task *task,
+                        const struct result *result);
+/* {"field": id} */
+void outbox_push_id(struct connection *connection, struct task *task, uint64_t id);
 void outbox_push_progress(struct connection *connection, uint64_t msgid, uint64_t done,
                           uint64_t total);
 /* A packed message of any kind; its memory is taken over. */

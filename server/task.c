@@ -19,6 +19,8 @@
  * worker's turns stay fair between users. */
 enum { RUNNING_MOST = 4 };
 
+enum { ACCESSES = sizeof((struct task *)NULL)->access / sizeof(struct access) };
+
 static void leave_queue(struct task *task)
 {
     if (task->state == TASK_QUEUED)
@@ -32,25 +34,35 @@ static void leave_queue(struct task *task)
         list_remove(&task->user->ready_link);
 }
 
-/* Give back what the task holds, but for the array that its reply sends. */
-static void release_all_but(struct task *task, const struct field *kept)
+static void release(struct task *task, struct field *fields[AXIS_COUNT])
 {
-    arena_forget(&task->small_waiter);
-    free(task->small);
-    task->small = NULL;
-    if (task->in && task->in->put == task)
-        task->in->put = NULL;
-    struct field **fields[] = {&task->in, &task->out, &task->scratch};
-    for (size_t i = 0; i < 3; i++) {
-        struct field *field = *fields[i];
-        if (!field || field == kept)
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        struct field *field = fields[i];
+        if (!field)
             continue;
-        for (size_t a = 0; a < 2; a++)
+        for (size_t a = 0; a < ACCESSES; a++)
             if (task->access[a].field == field)
                 field_access_end(&task->access[a]);
-        *fields[i] = NULL;
+        fields[i] = NULL;
         field_release(field);
     }
+}
+
+/* Give back what the task holds, but for the arrays that its reply sends: task->in, task->out or
+ * NULL. */
+static void release_all_but(struct task *task, struct field **kept)
+{
+    arena_forget(&task->small_waiter);
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        free(task->small[i]);
+        task->small[i] = NULL;
+    }
+    if (task->in[0] && task->in[0]->put == task)
+        task->in[0]->put = NULL;
+    struct field **const all[] = {task->in, task->out, task->scratch};
+    for (size_t i = 0; i < 3; i++)
+        if (all[i] != kept)
+            release(task, all[i]);
 }
 
 static void task_end(struct task *task)
@@ -98,48 +110,66 @@ static void fail(struct task *task, enum status status, const char *text)
     task_fail(task, &failure);
 }
 
+static void withdraw(struct field *const fields[AXIS_COUNT])
+{
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if (fields[i] && fields[i]->id)
+            field_withdraw(fields[i]);
+}
+
+/* All of them get an id, or none. */
+static bool publish(struct field *const fields[AXIS_COUNT], struct failure *failure)
+{
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if (fields[i] && !field_publish(fields[i], failure)) {
+            withdraw(fields);
+            return false;
+        }
+    return true;
+}
+
 /* The result is on the device (or needs none): say so. */
 static void succeed(struct task *task)
 {
     struct device *device = task->device;
     leave_queue(task);
     task->state = TASK_REPLYING;
-    struct field *result = task->kind == TASK_GET ? task->in : task->out;
-    const bool payload =
-        task->kind == TASK_GET || (task->kind == TASK_OPERATOR && task->out_kind == OUT_INLINE);
+    const bool computed = task->kind == TASK_OPERATOR;
+    const bool payload = task->kind == TASK_GET || (computed && task->out_kind == OUT_INLINE);
+    const bool fresh = task->kind == TASK_PUT || (computed && task->out_kind == OUT_NEW_FIELD);
+    struct field **results = computed ? task->out : task->in;
     struct failure failure = {0};
-    bool fresh = false;
-    if (task->kind == TASK_PUT ||
-        (task->kind == TASK_OPERATOR && task->out_kind == OUT_NEW_FIELD)) {
-        result = task->kind == TASK_PUT ? task->in : task->out;
-        fresh = true;
-        if (!field_publish(result, &failure)) {
-            task_fail(task, &failure);
-            return;
-        }
+    if (fresh && !publish(results, &failure)) {
+        task_fail(task, &failure);
+        return;
     }
     if (!task->connection) {
         /* Nobody will ever learn the id. */
         if (fresh)
-            field_withdraw(result);
+            withdraw(results);
         list_remove(&task->device_link);
         count(task, false, true);
         task_end(task);
         return;
     }
     count(task, true, false);
-    struct array_type type = result->type;
-    const uint64_t id = result->id;
-    const bool diffusion =
-        task->kind == TASK_OPERATOR && task->job.operator_id == OPERATOR_DIFFUSION;
+    struct result result = {.type = results[0]->type,
+                            .has_dt = computed && task->job.operator_id == OPERATOR_DIFFUSION,
+                            .dt = task->job.dt,
+                            .is_vector = computed && job_gives_vector(&task->job)};
+    while (result.components < AXIS_COUNT && results[result.components]) {
+        result.ids[result.components] = results[result.components]->id;
+        result.components++;
+    }
+    release_all_but(task, payload ? results : NULL);
     if (payload) {
-        release_all_but(task, result);
-        outbox_push_array(task->connection, task, result, &type, diffusion ? &task->job.dt : NULL);
+        outbox_push_arrays(task->connection, task, results, &result);
     } else {
-        release_all_but(task, NULL);
         list_remove(&task->device_link);
-        outbox_push_field(task->connection, task, id, task->kind == TASK_PUT ? NULL : &type,
-                          diffusion ? &task->job.dt : NULL);
+        if (task->kind == TASK_PUT)
+            outbox_push_id(task->connection, task, result.ids[0]);
+        else
+            outbox_push_fields(task->connection, task, &result);
     }
     task_dispatch(device);
 }
@@ -164,41 +194,58 @@ static void small_copied(struct slab *slab, void *context, bool ok)
     arena_release(context, slab);
 }
 
-/* Send the small input on its way; false: no slab yet. */
+/* Send small inputs on their way; false: no slab for the next one yet. */
 static bool small_upload(struct task *task)
 {
     struct arena *arena = &task->server->arena;
     struct slab *slab;
-    if (!arena_take(arena, task->user, SHARE_UPLOAD, 1, &slab))
-        return false;
-    memcpy(arena_memory(arena, slab), task->small, task->in->type.bytes);
-    free(task->small);
-    task->small = NULL;
-    device_upload(task->in, 0, slab, task->in->type.bytes, small_copied, arena);
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        if (!task->small[i])
+            continue;
+        if (!arena_take(arena, task->user, SHARE_UPLOAD, 1, &slab))
+            return false;
+        const uint64_t bytes = task->in[i]->type.bytes;
+        memcpy(arena_memory(arena, slab), task->small[i], bytes);
+        free(task->small[i]);
+        task->small[i] = NULL;
+        device_upload(task->in[i], 0, slab, bytes, small_copied, arena);
+    }
     return true;
+}
+
+/* Is everything that it waits for there? */
+static bool has_all(const struct task *task)
+{
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if (task->small[i])
+            return false;
+    return !task->ungranted;
 }
 
 static void proceed(struct task *task)
 {
-    if (task->state != TASK_WAITING || task->ungranted || task->small)
+    if (task->state != TASK_WAITING || !has_all(task))
         return;
-    if (task->kind != TASK_PUT) {
-        if (!task->input_is_own && task->in->torn)
-            fail(task, STATUS_FIELD_LOST, "a job that wrote the field was stopped half-way");
-        else
-            make_ready(task);
+    if (task->kind == TASK_PUT) {
+        task->in[0]->put = task;
+        if (!task->in[0]->copies)
+            task_put_arrived(task);
         return;
     }
-    task->in->put = task;
-    if (!task->in->copies)
-        task_put_arrived(task);
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if (task->in[i] && task->in[i]->torn) {
+            fail(task, STATUS_FIELD_LOST, "a job that wrote the field was stopped half-way");
+            return;
+        }
+    make_ready(task);
 }
 
 static void small_ready(struct slab_waiter *waiter)
 {
     struct task *task = LIST_ENTRY(waiter, struct task, small_waiter);
-    if (task->in->lost)
-        return; /* task_device_lost() follows */
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if (task->in[i] && task->in[i]->lost)
+            return; /* task_device_lost() follows */
     if (!small_upload(task))
         arena_wait(&task->server->arena, waiter);
     else
@@ -213,8 +260,8 @@ void task_granted(struct task *task)
 
 void task_put_arrived(struct task *task)
 {
-    task->in->put = NULL;
-    if (task->in->refused)
+    task->in[0]->put = NULL;
+    if (task->in[0]->refused)
         fail(task, STATUS_OUT_OF_MEMORY, "the device could not allocate the field");
     else
         succeed(task);
@@ -251,7 +298,9 @@ void task_progress(struct task *task, uint64_t done, uint64_t total)
 void task_finished(struct task *task, enum status status, bool begun)
 {
     if (task->out_kind == OUT_FIELD && (begun || status == STATUS_OK))
-        task->out->torn = status != STATUS_OK;
+        for (int i = 0; i < AXIS_COUNT; i++)
+            if (task->out[i])
+                task->out[i]->torn = status != STATUS_OK;
     if (task->cancelled && task->connection)
         fail(task, STATUS_TIMEOUT, "not done when the time to drain was over");
     else if (task->cancelled)
@@ -319,34 +368,46 @@ void task_drain(struct device *device, bool late)
     }
 }
 
-/* The input: an uploaded array, a resident field, or a few bytes of the control message. */
-static bool take_input(struct task *task, const struct request *request, struct field *upload,
-                       struct failure *failure)
+/* "f", or of a vector field's component, "f y". */
+struct label {
+    char text[16];
+};
+
+static struct label label_of(const char *parameter, bool is_vector, int component)
 {
-    struct server *server = task->server;
-    if (request->method == METHOD_PUT && request->f.kind == ARRAY_FIELD)
-        return failure_set(failure, STATUS_UNSUPPORTED, "f", "field %llu is resident already",
-                           (unsigned long long)request->f.field);
-    if (request->method == METHOD_GET || request->f.kind == ARRAY_FIELD) {
-        const bool get = request->method == METHOD_GET;
-        struct field *field =
-            field_find(server, task->user, get ? request->field : request->f.field,
-                       get ? "field" : "f", failure);
-        if (field)
-            task->in = field_reference(field);
-        return field != NULL;
+    struct label label;
+    snprintf(label.text, sizeof label.text, is_vector ? "%s %s" : "%s", parameter,
+             axis_name((enum axis)component));
+    return label;
+}
+
+static bool take_resident(struct task *task, int component, uint64_t id, const char *parameter,
+                          struct failure *failure)
+{
+    struct field *field = field_find(task->server, task->user, id, parameter, failure);
+    if (field)
+        task->in[component] = field_reference(field);
+    return field != NULL;
+}
+
+/* An input: an uploaded array, a resident field, or a few bytes of the control message. */
+static bool take_input(struct task *task, int component, const struct array *array,
+                       const char *parameter, struct field *upload, struct failure *failure)
+{
+    if (array->kind == ARRAY_FIELD)
+        return take_resident(task, component, array->field, parameter, failure);
+    task->in_is_own[component] = true;
+    if (array->payload_count) {
+        task->in[component] = upload ? field_reference(upload) : NULL;
+        return upload ||
+               failure_set(failure, STATUS_PROTOCOL, parameter, "its data did not arrive");
     }
-    task->input_is_own = true;
-    if (request->f.payload_count) {
-        task->in = upload ? field_reference(upload) : NULL;
-        return upload || failure_set(failure, STATUS_PROTOCOL, "f", "its data did not arrive");
-    }
-    task->small = malloc(request->f.type.bytes);
-    if (!task->small)
+    task->small[component] = malloc(array->type.bytes);
+    if (!task->small[component])
         return failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
-    memcpy(task->small, request->f.small, request->f.type.bytes);
-    task->in = field_new(server, task->user, &request->f.type, failure);
-    return task->in != NULL;
+    memcpy(task->small[component], array->small, array->type.bytes);
+    task->in[component] = field_new(task->server, task->user, &array->type, failure);
+    return task->in[component] != NULL;
 }
 
 static bool same_shape(const struct array_type *a, const struct array_type *b)
@@ -355,34 +416,109 @@ static bool same_shape(const struct array_type *a, const struct array_type *b)
            memcmp(a->shape, b->shape, a->dimensions * sizeof a->shape[0]) == 0;
 }
 
-static bool take_output(struct task *task, const struct request *request, struct failure *failure)
+/* All inputs; *type is what they have in common. */
+static bool take_inputs(struct task *task, const struct request *request,
+                        struct field *const uploads[AXIS_COUNT], const struct array_type **type,
+                        struct failure *failure)
 {
-    struct server *server = task->server;
-    const struct array_type *type = &task->in->type;
-    task->out_kind = request->out;
-    if (request->out == OUT_FIELD) {
-        struct field *field = field_find(server, task->user, request->out_field, "out", failure);
-        if (!field)
+    const struct arrays *f = &request->f;
+    *type = NULL;
+    if (task->kind == TASK_GET)
+        return take_resident(task, 0, request->field, "field", failure);
+    if (task->kind == TASK_PUT && f->at[0].kind == ARRAY_FIELD)
+        return failure_set(failure, STATUS_UNSUPPORTED, "f", "field %llu is resident already",
+                           (unsigned long long)f->at[0].field);
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        const struct label label = label_of("f", f->is_vector, i);
+        if (f->at[i].kind == ARRAY_NONE)
+            continue;
+        if (!take_input(task, i, &f->at[i], label.text, uploads[i], failure))
             return false;
-        if (!same_shape(type, &field->type))
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, "out",
-                               "field %llu has another shape or type than the result",
-                               (unsigned long long)request->out_field);
-        task->out = field_reference(field);
-    } else {
-        task->out = field_new(server, task->user, type, failure);
-        if (!task->out)
-            return false;
-    }
-    if (job_needs_scratch(&task->job, task->in == task->out, task->input_is_own)) {
-        task->scratch = field_new(server, task->user, type, failure);
-        return task->scratch != NULL;
+        if (!*type)
+            *type = &task->in[i]->type;
+        if (!same_shape(*type, &task->in[i]->type))
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, label.text,
+                               "its shape or type is not that of the component before it");
     }
     return true;
 }
 
-bool task_accept(struct connection *connection, const struct request *request, struct field *upload,
-                 struct failure *failure)
+/* Is it among the inputs? */
+static bool is_input(const struct task *task, const struct field *field)
+{
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if (task->in[i] == field)
+            return true;
+    return false;
+}
+
+static bool take_output(struct task *task, int component, const struct arrays *given,
+                        const struct array_type *type, struct failure *failure)
+{
+    struct server *server = task->server;
+    struct field **out = &task->out[component];
+    if (task->out_kind == OUT_FIELD) {
+        const struct label label = label_of("out", given->is_vector, component);
+        const uint64_t id = given->at[component].field;
+        struct field *field = field_find(server, task->user, id, label.text, failure);
+        if (!field)
+            return false;
+        if (!same_shape(type, &field->type))
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, label.text,
+                               "field %llu has another shape or type than the result",
+                               (unsigned long long)id);
+        for (int i = 0; i < component; i++)
+            if (task->out[i] == field)
+                return failure_set(failure, STATUS_INVALID_ARGUMENT, label.text,
+                                   "field %llu is given for two components",
+                                   (unsigned long long)id);
+        *out = field_reference(field);
+    } else if (!(*out = field_new(server, task->user, type, failure))) {
+        return false;
+    }
+    if (!job_needs_scratch(&task->job, is_input(task, *out), task->in_is_own[component]))
+        return true;
+    task->scratch[component] = field_new(server, task->user, type, failure);
+    return task->scratch[component] != NULL;
+}
+
+/* The job of an operator and its outputs. */
+static bool take_job(struct task *task, const struct request *request,
+                     const struct array_type *type, struct failure *failure)
+{
+    task->out_kind = request->out;
+    if (!request_finish_job(request, type, (double)task->server->config.max_work, &task->job,
+                            failure))
+        return false;
+    for (int i = 0; i < job_outputs(&task->job); i++)
+        if (!take_output(task, i, &request->out_field, type, failure))
+            return false;
+    return true;
+}
+
+static bool any_lost(const struct task *task)
+{
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if (task->in[i] && task->in[i]->lost)
+            return true;
+    return false;
+}
+
+/* Queue for a resident field, once whatever it is used for. */
+static void ask_access(struct task *task, struct field *field, bool writes)
+{
+    for (size_t a = 0; a < ACCESSES; a++) {
+        if (task->access[a].field == field)
+            return;
+        if (!task->access[a].field) {
+            task->ungranted += !field_access(field, &task->access[a], task, writes);
+            return;
+        }
+    }
+}
+
+bool task_accept(struct connection *connection, const struct request *request,
+                 struct field *const uploads[AXIS_COUNT], struct failure *failure)
 {
     struct server *server = connection->server;
     struct user *user = connection->user;
@@ -395,10 +531,8 @@ bool task_accept(struct connection *connection, const struct request *request, s
                           (unsigned long long)user->jobs);
     else if (!(task = calloc(1, sizeof *task)))
         failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
-    if (!task) {
-        field_release(upload);
+    if (!task)
         return false;
-    }
     task->server = server;
     task->connection = connection;
     task->user = user;
@@ -415,33 +549,34 @@ bool task_accept(struct connection *connection, const struct request *request, s
         (struct slab_waiter){.user = user, .share = SHARE_UPLOAD, .count = 1, .ready = small_ready};
     list_init(&task->small_waiter.link);
     list_init(&task->queue_link);
-    list_init(&task->access[0].link);
-    list_init(&task->access[1].link);
+    for (size_t a = 0; a < ACCESSES; a++)
+        list_init(&task->access[a].link);
     list_push(&connection->tasks, &task->connection_link);
     list_push(&task->device->tasks, &task->device_link);
     user->jobs++;
     server->jobs++;
 
-    bool ok = take_input(task, request, upload, failure);
-    field_release(upload);
-    if (ok && task->in->lost)
+    const struct array_type *type;
+    bool ok = take_inputs(task, request, uploads, &type, failure);
+    if (ok && any_lost(task))
         ok = failure_set(failure, STATUS_DEVICE_LOST, NULL,
                          "the worker of %s ended while the array arrived", task->device->name);
     if (ok && task->kind == TASK_OPERATOR)
-        ok = request_finish_job(request, &task->in->type, (double)server->config.max_work,
-                                &task->job, failure) &&
-             take_output(task, request, failure);
+        ok = take_job(task, request, type, failure);
     if (!ok) {
         count(task, false, false);
         task_end(task);
         return false;
     }
-    /* Both accesses at once, so that the order of requests is total (field.h). */
-    if (!task->input_is_own && task->in != task->out)
-        task->ungranted += !field_access(task->in, &task->access[0], task, false);
-    if (task->out_kind == OUT_FIELD && task->kind == TASK_OPERATOR)
-        task->ungranted += !field_access(task->out, &task->access[1], task, true);
-    if (task->small && !small_upload(task))
+    /* All accesses at once, so that the order of requests is total (field.h); a field that is also
+     * written is asked for as such. */
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if (task->out[i] && task->out_kind == OUT_FIELD)
+            ask_access(task, task->out[i], true);
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if (task->in[i] && !task->in_is_own[i])
+            ask_access(task, task->in[i], false);
+    if (!small_upload(task))
         arena_wait(&server->arena, &task->small_waiter);
     proceed(task);
     return true;

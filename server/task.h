@@ -37,20 +37,23 @@ struct task {
     struct job job;
     enum out_kind out_kind;
     bool progress;
-    bool input_is_own;                /* `in` came with the request and goes with it */
-    struct field *in, *out, *scratch; /* referenced */
-    struct access access[2];          /* of in and out, where they are resident */
+    /* By component, as in the channel's COMPONENTS; an array that is no vector is the first alone.
+     */
+    struct field *in[AXIS_COUNT], *out[AXIS_COUNT], *scratch[AXIS_COUNT]; /* referenced */
+    bool in_is_own[AXIS_COUNT];           /* it came with the request and goes with it */
+    struct access access[2 * AXIS_COUNT]; /* of resident fields in `in` and `out`, one of each */
     uint32_t ungranted;
-    void *small; /* input that came with the control message; waits for a slab */
+    void *small[AXIS_COUNT]; /* input that came with the control message; waits for a slab */
     struct slab_waiter small_waiter;
     struct reply *reply; /* REPLYING */
     struct list connection_link, device_link, queue_link;
 };
 
-/* Accept a request. `upload` is the array that its payload went to (NULL: none); the task takes the
- * reference over in every case. False with the failure set: nothing is held any more. */
-bool task_accept(struct connection *connection, const struct request *request, struct field *upload,
-                 struct failure *failure);
+/* Accept a request. `uploads` are the arrays that its payloads went to, by component (NULL: none);
+ * the task takes a reference of its own to what it needs. False with the failure set: nothing is
+ * held any more. */
+bool task_accept(struct connection *connection, const struct request *request,
+                 struct field *const uploads[AXIS_COUNT], struct failure *failure);
 
 /* An access of the task was granted. */
 void task_granted(struct task *task);

@@ -53,6 +53,11 @@ static void check_job(const struct request *request, const struct array_type *ty
     for (int a = 0; a < AXIS_COUNT; a++)
         check(isfinite(job.spacing[a]) && job.spacing[a] > 0 && isfinite(job.diffusivity[a]));
     check(job_passes(&job) >= 1);
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        const bool first = a == 0 && !job_takes_vector(&job);
+        check((request->f.at[a].kind != ARRAY_NONE) ==
+              (job_takes_vector(&job) ? a < job.axes : first));
+    }
 }
 
 /* The types that a resident field may have, when the request names one. */
@@ -62,6 +67,19 @@ static const struct array_type resident[] = {
     {DTYPE_F32, 3, {64, 64, 64}, 64 * 64 * 64 * 4},
     {DTYPE_F32, 5, {2, 1, 30, 2, 40}, 2 * 30 * 2 * 40 * 4},
 };
+
+static void check_inline(const struct splitter *s, const struct array *f)
+{
+    if (f->kind != ARRAY_INLINE)
+        return;
+    check(f->type.bytes > 0 && f->type.bytes <= 8 * LIMIT_POINTS);
+    check((f->small != NULL) == (f->payload_count == 0));
+    check(f->payload_first + f->payload_count <= s->payloads);
+    if (f->small) { /* every byte of it is there */
+        const uint8_t *small = f->small;
+        check(small >= s->control && small + f->type.bytes <= s->control + s->control_bytes);
+    }
+}
 
 static void check_message(const struct splitter *s)
 {
@@ -81,19 +99,16 @@ static void check_message(const struct splitter *s)
         check(has_msgid && msgid == request.msgid);
     if (!good) {
         check_failure(request.msgid, &failure);
-    } else if (!request.is_notification && request.f.kind == ARRAY_INLINE) {
-        const struct array *f = &request.f;
-        check(f->type.bytes > 0 && f->type.bytes <= 8 * LIMIT_POINTS);
-        check((f->small != NULL) == (f->payload_count == 0));
-        check(f->payload_first + f->payload_count <= s->payloads);
-        if (f->small) { /* every byte of it is there */
-            const uint8_t *small = f->small;
-            check(small >= s->control && small + f->type.bytes <= s->control + s->control_bytes);
-        }
+    } else if (!request.is_notification) {
+        for (int i = 0; i < AXIS_COUNT; i++)
+            check_inline(s, &request.f.at[i]);
     }
     if (good && request.method == METHOD_OPERATOR) {
-        if (request.f.kind == ARRAY_INLINE)
-            check_job(&request, &request.f.type);
+        const struct array *first = request.f.at;
+        while (first->kind == ARRAY_NONE)
+            first++;
+        if (first->kind == ARRAY_INLINE)
+            check_job(&request, &first->type);
         else
             for (size_t i = 0; i < sizeof resident / sizeof *resident; i++)
                 check_job(&request, &resident[i]);
@@ -105,6 +120,9 @@ static void check_message(const struct splitter *s)
 static void check_payload(const struct splitter *s)
 {
     const struct splitter_payload *payload = &s->payload;
+    const uint8_t *name = (const uint8_t *)payload->name;
+    check(!name ||
+          (name >= s->control && name + payload->name_bytes <= s->control + s->control_bytes));
     uint8_t *map = malloc(payload->map_bytes + 3);
     check(map != NULL && payload->map_pairs <= UINT16_MAX);
     map[0] = 0xde;

@@ -85,6 +85,50 @@ def test_laplacian(client, accuracy, boundary, dimensions):
     assert_order(error, grids, accuracy)
 
 
+@pytest.mark.parametrize("dimensions", [2, 3])
+@pytest.mark.parametrize("operator", ["gradient", "divergence", "curl"])
+@pytest.mark.parametrize("boundary", ["periodic", "endpoint", "one-sided"])
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+def test_vector_operators(client, accuracy, boundary, operator, dimensions):
+    """Of products of sines, each component and each axis with a phase of its own."""
+    length = 6.0 if boundary == "one-sided" else 2 * np.pi
+    axes = "xyz"[:dimensions]
+
+    def error(intervals):
+        lines, spacing = {}, {}
+        for k, axis in enumerate(axes):
+            x, h = points(boundary, intervals, length)
+            stretch = 1 + 0.25 * k
+            lines[axis], spacing[axis] = x, h * stretch
+
+        def field(component, along=None):
+            """A component or its derivative along an axis."""
+            out = 1.0
+            for k, axis in enumerate(axes):
+                angle = lines[axis] + 0.3 + 0.1 * k + 0.2 * axes.index(component)
+                factor = np.cos(angle) / (1 + 0.25 * k) if axis == along else np.sin(angle)
+                out = np.multiply.outer(factor, out)
+            return out
+
+        if operator == "gradient":
+            f, exact = field("x"), {axis: field("x", axis) for axis in axes}
+        else:
+            f = {axis: field(axis) for axis in axes}
+            if operator == "divergence":
+                exact = sum(field(axis, axis) for axis in axes)
+            elif dimensions == 2:
+                exact = field("y", "x") - field("x", "y")
+            else:
+                exact = {a: field(c, b) - field(b, c) for a, b, c in ("xyz", "yzx", "zxy")}
+        out = client.out(operator, f=f, accuracy=accuracy, spacing=spacing, **boundary_params(boundary))
+        if not isinstance(exact, dict):
+            return np.abs(out - exact).max()
+        return max(np.abs(out[axis] - exact[axis]).max() for axis in exact)
+
+    grids = {2: (64, 128), 4: (48, 96), 6: (56, 112), 8: (44, 88)}[accuracy]
+    assert_order(error, grids, accuracy)
+
+
 KINDS = ["periodic", "endpoint", "value", "derivative", "halo", "value, derivative",
          "derivative, value", "halo, value", "derivative, halo"]
 

@@ -209,7 +209,7 @@ static void maps_that_are_no_array_say_so(void **state)
     refused(HEAD "\"shape\": [1], \"data\": [0, 0, 0, 0]}", STATUS_INVALID_ARGUMENT, "bins");
     refused(HEAD "\"data\": #4}", STATUS_INVALID_ARGUMENT, "shape is missing");
     refused("{\"region\": 1, \"offset\": 0}", STATUS_UNSUPPORTED, "region");
-    refused("{\"x\": 1, \"y\": 2}", STATUS_UNSUPPORTED, "vector");
+    refused("{\"x\": {\"field\": 1}}", STATUS_INVALID_ARGUMENT, "no key \"x\"");
     refused("{\"field\": -1}", STATUS_INVALID_ARGUMENT, "id");
     refused("{\"field\": \"a\"}", STATUS_INVALID_ARGUMENT, "id");
     refused("{\"field\": 1, \"offset\": 0}", STATUS_INVALID_ARGUMENT, "offset");

@@ -390,7 +390,8 @@ static void messages_are_judged_as_a_whole(void **state)
         {"[0, 1, \"get\", []]", STATUS_INVALID_ARGUMENT, "field"},
         {"[0, 1, \"put\", [{}]]", STATUS_INVALID_ARGUMENT, "f"},
         {"[0, 1, \"free\", [{\"field\": \"a\"}]]", STATUS_INVALID_ARGUMENT, "field"},
-        {"[0, 1, \"gradient\", [{}]]", STATUS_UNSUPPORTED, ""},
+        {"[0, 1, \"gradient\", [{}]]", STATUS_INVALID_ARGUMENT, "f"},
+        {"[0, 1, \"put\", [{\"f\": {\"x\": {\"field\": 1}}}]]", STATUS_INVALID_ARGUMENT, "f"},
         {"[0, 1, \"metrics\", []]", STATUS_UNSUPPORTED, ""},
         {"[0, 1, \"grad\", [{}]]", STATUS_UNKNOWN_METHOD, ""},
         {"[0, 1, $5000, []]", STATUS_UNKNOWN_METHOD, ""},
@@ -463,9 +464,101 @@ static void outputs_are_inline_new_or_given(void **state)
                  cases[i].out);
         assert_true(decode(text, &cube, &request, &job, &failure));
         assert_int_equal(request.out, cases[i].kind);
-        assert_int_equal(request.f.kind, ARRAY_FIELD);
-        assert_int_equal(request.f.field, 5);
-        assert_int_equal(request.out_field, i == 2 ? 6 : 0);
+        assert_false(request.f.is_vector);
+        assert_int_equal(request.f.at[0].kind, ARRAY_FIELD);
+        assert_int_equal(request.f.at[0].field, 5);
+        assert_int_equal(request.out_field.at[0].field, i == 2 ? 6 : 0);
+    }
+}
+
+/* A request with `f` and, where it is not NULL, `out`, for an input of `type`. */
+static bool decode_vector(const char *op, const char *f, const char *out,
+                          const struct array_type *type, struct request *request, struct job *job,
+                          struct failure *failure)
+{
+    char text[1024];
+    snprintf(text, sizeof text, "[0, 1, \"%s\", [{\"f\": %s%s%s}]]", op, f,
+             out ? ", \"out\": " : "", out ? out : "");
+    return decode(text, type, request, job, failure);
+}
+
+#define X "\"x\": {\"field\": 1}"
+#define Y "\"y\": {\"field\": 2}"
+#define Z "\"z\": {\"field\": 3}"
+
+static const struct array_type plane = {DTYPE_F64, 2, {30, 40}, 30 * 40 * 8};
+
+static void vector_fields_are_maps_by_axis(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *op, *f, *out;
+        const struct array_type *type;
+        int inputs, outputs;
+    } cases[] = {
+        {"gradient", "{\"field\": 5}", NULL, &cube, 1, 3},
+        {"gradient", "{\"field\": 5}", "\"field\"", &plane, 1, 2},
+        {"gradient", "{\"field\": 5}", "{" X ", " Z ", " Y "}", &cube, 1, 3},
+        {"divergence", "{" X ", " Y ", " Z "}", NULL, &cube, 3, 1},
+        {"divergence", "{" Y ", " X "}", "{\"field\": 6}", &plane, 2, 1},
+        {"curl", "{" Z ", " Y ", " X "}", "{" X ", " Y ", " Z "}", &cube, 3, 3},
+        {"curl", "{" X ", " Y "}", "{\"field\": 6}", &plane, 2, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct request request;
+        struct job job;
+        struct failure failure;
+        if (!decode_vector(cases[i].op, cases[i].f, cases[i].out, cases[i].type, &request, &job,
+                           &failure))
+            fail_msg("%s %s: %s: %s", cases[i].op, cases[i].f, failure.parameter, failure.message);
+        assert_int_equal(job_inputs(&job), cases[i].inputs);
+        assert_int_equal(job_outputs(&job), cases[i].outputs);
+        assert_int_equal(job.order, 1);
+        for (int a = 0; a < cases[i].inputs && job_takes_vector(&job); a++)
+            assert_int_equal(request.f.at[a].field, a + 1);
+        for (int a = 0; a < AXIS_COUNT && request.out_field.is_vector; a++)
+            assert_int_equal(request.out_field.at[a].field, a + 1);
+    }
+}
+
+static void components_that_do_not_fit_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *op, *f, *out;
+        const struct array_type *type;
+        const char *parameter, *says;
+    } cases[] = {
+        {"divergence", "{\"field\": 5}", NULL, &cube, "f", "takes a vector field"},
+        {"laplacian", "{" X "}", NULL, &cube, "f", "takes one array"},
+        {"gradient", "{" X ", " Y ", " Z "}", NULL, &cube, "f", "takes one array"},
+        {"divergence", "{" X ", " Z "}", NULL, &cube, "f y", "missing"},
+        {"divergence", "{" X ", " Y ", " Z "}", NULL, &plane, "f z", "none is z"},
+        {"divergence", "{" X ", " Y ", " X "}", NULL, &cube, "f x", "twice"},
+        {"divergence", "{" X ", \"w\": {\"field\": 4}}", NULL, &cube, "f", "\"w\""},
+        {"divergence", "{" X ", \"y\": 7, " Z "}", NULL, &cube, "f y", "msgpack-numpy"},
+        {"divergence", "{\"x\": {" X "}, " Y ", " Z "}", NULL, &cube, "f x", "no key"},
+        {"gradient", "{\"field\": 5}", "{\"field\": 6}", &cube, "out", "gives a vector field"},
+        {"divergence", "{" X ", " Y ", " Z "}", "{" X "}", &cube, "out", "gives one array"},
+        {"curl", "{" X ", " Y "}", "{" X ", " Y "}", &plane, "out", "gives one array"},
+        {"gradient", "{\"field\": 5}", "{" X ", " Y "}", &cube, "out z", "missing"},
+        {"gradient", "{\"field\": 5}", "{" X ", " Y ", " Z "}", &plane, "out z", "none is z"},
+        {"gradient", "{\"field\": 5}", "{" X ", \"y\": \"field\", " Z "}", &cube, "out y", ""},
+        {"gradient", "{\"field\": 5}", "{}", &cube, "out", ""},
+        {"gradient", "{\"field\": 5}", "7", &cube, "out", "by axis"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct request request;
+        struct job job;
+        struct failure failure;
+        if (decode_vector(cases[i].op, cases[i].f, cases[i].out, cases[i].type, &request, &job,
+                          &failure))
+            fail_msg("%s %s was taken", cases[i].op, cases[i].f);
+        if (failure.code != STATUS_INVALID_ARGUMENT ||
+            strcmp(failure.parameter, cases[i].parameter) != 0 ||
+            !strstr(failure.message, cases[i].says))
+            fail_msg("case %zu: %s %s: %s", i, status_name(failure.code), failure.parameter,
+                     failure.message);
     }
 }
 
@@ -487,6 +580,8 @@ int main(void)
         cmocka_unit_test(an_error_finds_its_request),
         cmocka_unit_test(any_notification_is_let_pass),
         cmocka_unit_test(outputs_are_inline_new_or_given),
+        cmocka_unit_test(vector_fields_are_maps_by_axis),
+        cmocka_unit_test(components_that_do_not_fit_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

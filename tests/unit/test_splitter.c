@@ -42,6 +42,7 @@ static void note(struct outcome *outcome, struct splitter *s, enum splitter_even
         assert_true(s->payload.map_bytes <= sizeof outcome->map);
         memcpy(outcome->map, s->payload.map, s->payload.map_bytes);
         outcome->first.map = outcome->latest.map = NULL;
+        outcome->first.name = outcome->latest.name = NULL;
         if (s->payload.bytes == 0)
             note(outcome, s, splitter_payload_done(s, 0));
     } else if (event == SPLITTER_ERROR) {

@@ -1,0 +1,289 @@
+"""Gradient, divergence and curl: vector fields are maps by axis, in and out, inline and resident."""
+
+import os
+import signal
+
+import numpy
+import pytest
+
+from fdtest import Client, Daemon, FdError, MiB, derivative, eventually, request_bytes, wave
+
+PI = numpy.pi
+
+
+def grid(n=32, dtype="<f8"):
+    """Coordinates x, y, z of a periodic box, and its spacings; each axis has its own number of points."""
+    counts = {"x": n, "y": n + 4, "z": n + 8}
+    spacing = {axis: 2 * PI / count for axis, count in counts.items()}
+    z, y, x = numpy.meshgrid(*(spacing[a] * numpy.arange(counts[a]) for a in "zyx"), indexing="ij")
+    return x.astype(dtype), y.astype(dtype), z.astype(dtype), spacing
+
+
+def vector(*shape, dtype="<f4", axes="xyz"):
+    return {axis: wave(*shape, dtype=dtype, seed=i) for i, axis in enumerate(axes)}
+
+
+def gradient(f, **params):
+    """By axis, in float64 and NumPy."""
+    return {"xyz"[-1 - k]: derivative(f, k, **params) for k in range(-1, -1 - min(f.ndim, 3), -1)}
+
+
+def curl(f):
+    d = {axis: gradient(component) for axis, component in f.items()}
+    if len(f) == 2:
+        return d["y"]["x"] - d["x"]["y"]
+    return {"x": d["z"]["y"] - d["y"]["z"], "y": d["x"]["z"] - d["z"]["x"], "z": d["y"]["x"] - d["x"]["y"]}
+
+
+def assert_close(out, expected, atol):
+    assert list(out) == sorted(expected)
+    for axis in expected:
+        numpy.testing.assert_allclose(out[axis], expected[axis], rtol=0, atol=atol)
+
+
+def refused(client, method, **params):
+    with pytest.raises(FdError) as caught:
+        client.call(method, **params)
+    return caught.value
+
+
+def test_a_gradient_is_that_of_the_textbook(client):
+    x, y, z, spacing = grid()
+    f = numpy.sin(x) * numpy.cos(2 * y) + numpy.sin(z)
+    out = client.out("gradient", f=f, spacing=spacing)
+    assert_close(out, {"x": numpy.cos(x) * numpy.cos(2 * y), "y": -2 * numpy.sin(x) * numpy.sin(2 * y),
+                       "z": numpy.cos(z)}, 1e-5)
+
+
+def test_a_field_without_sources_or_whirls(client):
+    """The Arnold–Beltrami–Childress flow is its own curl, and has no divergence."""
+    x, y, z, spacing = grid()
+    flow = {"x": numpy.sin(z) + 0.5 * numpy.cos(y), "y": 0.7 * numpy.sin(x) + numpy.cos(z),
+            "z": 0.5 * numpy.sin(y) + 0.7 * numpy.cos(x)}
+    assert_close(client.out("curl", f=flow, spacing=spacing), flow, 1e-6)
+    assert abs(client.out("divergence", f=flow, spacing=spacing)).max() < 1e-12
+
+
+@pytest.mark.parametrize("boundary", ["periodic", "one-sided"])
+@pytest.mark.parametrize("dtype", ["<f4", "<f8"])
+def test_no_curl_of_a_gradient_and_no_divergence_of_a_curl(client, unchanged, dtype, boundary):
+    """Differences along two axes commute, so that only the rounding of the terms is left; by ids alone."""
+    noise = numpy.random.default_rng(7).standard_normal((24, 25, 26)).astype(dtype)
+
+    def largest(field, axis):
+        return abs(client.out("derivative", f=field, axis=axis, boundary=boundary)).max()
+
+    field = client.put(noise)
+    slope = client.out("gradient", f={"field": field}, out="field", boundary=boundary)
+    whirl = client.out("curl", f=slope, out="field", boundary=boundary)
+    assert list(slope) == list(whirl) == ["x", "y", "z"]
+    rounding = 100 * numpy.finfo(dtype).eps
+    for axis, b, c in ("xyz", "yzx", "zxy"):
+        assert abs(client.get(whirl[axis]["field"])).max() < rounding * largest(slope[c], b)
+    anything = {"x": {"field": field}, "y": slope["z"], "z": slope["x"]}
+    client.out("curl", f=anything, out=whirl, boundary=boundary)
+    terms = max(largest(whirl[axis], axis) for axis in "xyz")
+    assert abs(client.out("divergence", f=whirl, boundary=boundary)).max() < rounding * terms
+    client.free(field, *(v[axis]["field"] for v in (slope, whirl) for axis in "xyz"))
+
+
+@pytest.mark.parametrize("dtype", ["<f4", "<f8"])
+@pytest.mark.parametrize("shape", [(64,), (5, 64), (17, 18, 19), (3, 17, 18, 19), (40, 41, 42)])
+def test_components_are_single_derivatives_to_the_bit(client, shape, dtype):
+    """From a few bytes in the control message to several slabs."""
+    axes = "xyz"[:min(len(shape), 3)]
+    f = vector(*shape, dtype=dtype, axes=axes)
+    d = {component: {axis: client.out("derivative", f=f[component], axis=axis, spacing=0.3, accuracy=6)
+                     for axis in axes} for component in axes}
+    common = {"spacing": 0.3, "accuracy": 6}
+    out = client.out("gradient", f=f["x"], **common)
+    assert list(out) == list(axes)
+    for axis in axes:
+        assert out[axis].tobytes() == d["x"][axis].tobytes()
+    out = client.out("divergence", f=f, **common)
+    expected = d["x"]["x"]
+    for axis in axes[1:]:
+        expected = expected + d[axis][axis]
+    assert out.dtype == f["x"].dtype and out.tobytes() == expected.tobytes()
+    if len(axes) == 2:
+        out = client.out("curl", f=f, **common)
+        assert out.tobytes() == (d["y"]["x"] - d["x"]["y"]).tobytes()
+    if len(axes) == 3:
+        out = client.out("curl", f=f, **common)
+        for axis, b, c in ("xyz", "yzx", "zxy"):
+            assert out[axis].tobytes() == (d[c][b] - d[b][c]).tobytes()
+
+
+def test_a_batch_of_planes(client):
+    f = vector(5, 32, 33, axes="xy")
+    out = client.out("curl", f=f, batch=1)
+    slopes = client.out("gradient", f=f["x"], batch=1)
+    for i in range(5):
+        plane = {axis: component[i] for axis, component in f.items()}
+        assert client.out("curl", f=plane).tobytes() == out[i].tobytes()
+        assert client.out("gradient", f=plane["x"])["y"].tobytes() == slopes["y"][i].tobytes()
+
+
+def test_the_order_of_the_map_means_nothing(client):
+    f = vector(12, 13, 14)
+    expected = client.out("curl", f=f)
+    out = client.out("curl", f={axis: f[axis] for axis in "zxy"})
+    for axis in "xyz":
+        assert out[axis].tobytes() == expected[axis].tobytes()
+
+
+def test_components_come_each_in_its_way(client):
+    """Resident, in the control message, in slabs, as a list of bins; one field as two components."""
+    large, small = wave(48, 64, dtype="<f8"), wave(9, 10, dtype="<f8")
+    for f in (large, small):
+        field = {"field": client.put(f)}
+        half = f.nbytes // 2
+        bins = {b"nd": True, b"type": "<f8", b"kind": b"", b"shape": list(f.shape),
+                b"data": [f.tobytes()[:half], f.tobytes()[half:]]}
+        expected = client.out("divergence", f={"x": f, "y": f}).tobytes()
+        for x in (f, field, bins):
+            for y in (f, field, bins):
+                assert client.out("divergence", f={"x": x, "y": y}).tobytes() == expected
+        client.free(field["field"])
+
+
+def test_resident_results_in_new_fields_and_in_place(client, unchanged):
+    f = vector(20, 21, 22)
+    expected = client.out("curl", f=f)
+    ids = {axis: {"field": client.put(component)} for axis, component in f.items()}
+    other = {axis: {"field": client.put(numpy.zeros_like(component))} for axis, component in f.items()}
+    made = client.out("curl", f=ids, out="field")
+    given = client.out("curl", f=ids, out=other)
+    assert {axis: field["field"] for axis, field in given.items()} == {a: v["field"] for a, v in other.items()}
+    assert made["y"]["shape"] == [20, 21, 22] and made["y"]["type"] == "<f4"
+    # A component may overwrite what any component reads.
+    turned = {"x": ids["y"], "y": ids["z"], "z": ids["x"]}
+    client.out("curl", f=ids, out=turned)
+    for axis in "xyz":
+        for field in (made[axis], other[axis], turned[axis]):
+            assert client.get(field["field"]).tobytes() == expected[axis].tobytes()
+    # And a gradient its own input.
+    slope = client.out("gradient", f=f["x"])
+    place = {"x": other["x"], "y": {"field": client.put(f["x"])}, "z": other["z"]}
+    client.out("gradient", f=place["y"], out=place)
+    for axis in "xyz":
+        assert client.get(place[axis]["field"]).tobytes() == slope[axis].tobytes()
+    # A divergence into its own component.
+    total = client.out("divergence", f=f)
+    into = {axis: {"field": client.put(component)} for axis, component in f.items()}
+    client.out("divergence", f=into, out=into["z"])
+    assert client.get(into["z"]["field"]).tobytes() == total.tobytes()
+    client.free(*(v[a]["field"] for v in (ids, other, made, into) for a in "xyz"), place["y"]["field"])
+
+
+def test_requests_on_the_same_fields_keep_their_order(client):
+    """A relay of curls in place, all sent at once, against one after another."""
+    f = vector(16, 17, 18, dtype="<f8")
+    ids = {axis: {"field": client.put(component)} for axis, component in f.items()}
+    sent = []
+    for turn in range(6):
+        sent.append(client.send("curl", f=ids, out=ids, accuracy=2))
+        sent.append(client.send("gradient", f=ids["x"], accuracy=2))
+    for turn in range(6):
+        f = client.out("curl", f=f, accuracy=2)
+        client.recv(sent[2 * turn])
+        assert client.recv(sent[2 * turn + 1])["out"]["y"].tobytes() == client.out(
+            "gradient", f=f["x"], accuracy=2)["y"].tobytes()
+    for axis in "xyz":
+        assert client.get(ids[axis]["field"]).tobytes() == f[axis].tobytes()
+        client.free(ids[axis]["field"])
+
+
+def test_results_larger_than_the_window_are_streamed(client, unchanged):
+    """Three components over all slabs that a reply may hold, of which none begins where a slab does."""
+    n = 3 * 5 * MiB // 4 + 77
+    f = numpy.stack([wave(n), wave(n, seed=3)])
+    out = client.out("gradient", f=f)
+    for axis, k in (("x", 1), ("y", 0)):
+        numpy.testing.assert_allclose(out[axis], derivative(f, k), atol=1e-5)
+
+
+F = wave(8, 9, 10)
+CASES = {
+    "an array in the place of a vector": ("divergence", "f", {"f": F}),
+    "a vector in the place of an array": ("gradient", "f", {"f": {"x": F, "y": F, "z": F}}),
+    "a vector to put": ("put", "f", {"f": {"x": F}}),
+    "a component is missing": ("curl", "f y", {"f": {"x": F, "z": F}}),
+    "a component too many": ("divergence", "f z", {"f": {"x": F[0], "y": F[0], "z": F[0]}}),
+    "a component of no axis": ("divergence", "f", {"f": {"x": F, "y": F, "z": F, "t": F}}),
+    "another shape": ("divergence", "f y", {"f": {"x": F, "y": F[1:], "z": F}}),
+    "another shape, large": ("divergence", "f z", {"f": {"x": wave(64, 64, 64), "y": wave(64, 64, 64),
+                                                         "z": wave(64, 64, 65)}}),
+    "another order of the shape": ("curl", "f z", {"f": {"x": F, "y": F, "z": F.transpose().copy()}}),
+    "another type": ("curl", "f y", {"f": {"x": F, "y": F.astype("<f8"), "z": F}}),
+    "a type that is not taken": ("curl", "f y", {"f": {"x": F, "y": numpy.zeros((80, 90, 10), ">f4"), "z": F}}),
+    "too few bytes": ("curl", "f z", {"f": {"x": F, "y": F, "z": {
+        b"nd": True, b"type": "<f4", b"shape": [8, 9, 1000], b"data": bytes(100000)}}}),
+    "the curl of a line": ("curl", "f", {"f": {"x": F[0, 0]}}),
+    "an axis of the batch": ("gradient", "spacing z", {"f": F, "batch": 1, "spacing": {"z": 1}}),
+    "a parameter of derivative": ("gradient", "axis", {"f": F, "axis": "x"}),
+    "an order": ("curl", "order", {"f": {"x": F, "y": F, "z": F}, "order": 1}),
+    "a boundary of diffusion": ("divergence", "boundary x-", {"f": {"x": F, "y": F, "z": F},
+                                                              "boundary": {"value": 0}}),
+    "a line too short": ("gradient", "boundary x-", {"f": F, "boundary": "one-sided"}),
+    "one place for a vector": ("gradient", "out", {"f": F, "out": {"field": 1}}),
+    "places for one array": ("divergence", "out", {"f": {"x": F, "y": F, "z": F},
+                                                   "out": {"x": {"field": 1}}}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_does_not_fit_is_named(client, unchanged, name):
+    method, parameter, params = CASES[name]
+    error = refused(client, method, **params)
+    assert error.code in ("INVALID_ARGUMENT", "UNSUPPORTED") and error.parameter == parameter, str(error)
+
+
+def test_fields_that_do_not_fit_are_named(client, unchanged):
+    field, other, gone = client.put(F), client.put(F[1:]), client.put(F)
+    client.free(gone)
+    place = {axis: {"field": client.put(F)} for axis in "xyz"}
+    f = {"field": field}
+    for code, parameter, method, params in [
+            ("NOT_FOUND", "f y", "divergence", {"f": {"x": f, "y": {"field": gone}, "z": f}}),
+            ("INVALID_ARGUMENT", "f z", "divergence", {"f": {"x": f, "y": f, "z": {"field": other}}}),
+            ("NOT_FOUND", "out z", "gradient", {"f": f, "out": {**place, "z": {"field": gone}}}),
+            ("INVALID_ARGUMENT", "out y", "gradient", {"f": f, "out": {**place, "y": {"field": other}}}),
+            ("INVALID_ARGUMENT", "out z", "gradient", {"f": f, "out": {**place, "z": place["x"]}})]:
+        error = refused(client, method, **params)
+        assert (error.code, error.parameter) == (code, parameter), str(error)
+    client.free(field, other, *(place[axis]["field"] for axis in "xyz"))
+
+
+def test_a_hang_up_half_way_through_the_second_component(daemon, client, unchanged):
+    f = wave(64, 128, 128)
+    message = request_bytes(1, "curl", {"f": {"x": f, "y": f, "z": f}})
+    for part in (len(message) // 2, len(message) - 10):
+        with Client(daemon.path) as other:
+            other.send_bytes(message[:part])
+
+
+def test_a_lost_worker_takes_every_component(client, daemon):
+    f = vector(20, 21, 22)
+    ids = {axis: {"field": client.put(component)} for axis, component in f.items()}
+    generation = daemon.info()["devices"][0]["generation"]
+    os.kill(daemon.worker_pids()[0], signal.SIGKILL)
+    eventually(lambda: daemon.info()["devices"][0]["generation"] > generation
+               and daemon.info()["devices"][0]["state"] == "ready", "another worker")
+    error = refused(client, "curl", f=ids)
+    assert (error.code, error.parameter) == ("FIELD_LOST", "f x")
+    client.free(*(ids[axis]["field"] for axis in "xyz"))
+
+
+def test_quotas_count_every_component():
+    f = wave(64, 64, 64)
+    with Daemon("--user-bytes", 5 * f.nbytes) as small, small.client() as client:
+        assert sorted(client.out("gradient", f=f)) == ["x", "y", "z"]  # four arrays
+        error = refused(client, "curl", f={"x": f, "y": f, "z": f})  # six
+        assert (error.code, error.retryable) == ("OVER_BUDGET", True)
+        eventually(lambda: client.call("stats")["user"]["bytes"] == 0, "nothing is held")
+    # No id for some where there is not one for all.
+    with Daemon("--max-fields", 2) as small, small.client() as client:
+        assert refused(client, "gradient", f=f, out="field").code == "OVER_BUDGET"
+        assert client.call("list")["fields"] == []
+        eventually(lambda: client.call("stats")["user"]["bytes"] == 0, "nothing is held")
