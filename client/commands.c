@@ -8,6 +8,7 @@
 #include "client/output.h"
 #include "client/shape.h"
 #include "client/table.h"
+#include "protocol/job.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -64,46 +65,75 @@ static void extent(const struct fdclient_array *array, uint64_t points, double *
     }
 }
 
-static void say_json(const struct fdclient_array *array, const char *file, uint64_t field,
-                     uint64_t bytes, double seconds)
+/* An array as it came to lie: in a file, or (file NULL) resident. */
+struct place {
+    struct fdclient_array array;
+    uint64_t bytes;
+    const char *file;
+};
+
+static void say_json(const struct place *place, double seconds)
 {
-    fputc('{', stdout);
-    if (file) {
+    const struct fdclient_array *array = &place->array;
+    putchar('{');
+    if (place->file) {
         fputs("\"file\": ", stdout);
-        json_write_string(stdout, file, strlen(file));
+        json_write_string(stdout, place->file, strlen(place->file));
     } else {
-        printf("\"field\": %" PRIu64, field);
+        printf("\"field\": %" PRIu64, array->field);
     }
     fputs(", \"shape\": [", stdout);
     for (uint32_t i = 0; i < array->dimensions; i++)
         printf("%s%" PRIu64, i ? ", " : "", array->shape[i]);
     printf("], \"dtype\": \"%s\", \"bytes\": %" PRIu64 ", \"seconds\": ", dtype_text(array->dtype),
-           bytes);
+           place->bytes);
     number_print(stdout, seconds);
     if (array->data) {
         double least, most;
-        extent(array, bytes / dtype_bytes(array->dtype), &least, &most);
+        extent(array, place->bytes / dtype_bytes(array->dtype), &least, &most);
         fputs(", \"min\": ", stdout);
         number_print(stdout, least);
         fputs(", \"max\": ", stdout);
         number_print(stdout, most);
     }
-    puts("}");
+    putchar('}');
 }
 
-static void say(const struct options *o, const struct fdclient_array *array, const char *file,
-                uint64_t field, uint64_t bytes, double seconds)
+/* {"x": …, "y": …} for a vector field. */
+static void say_all_json(const struct place *places, uint32_t count, bool is_vector, double seconds)
+{
+    if (is_vector)
+        putchar('{');
+    for (uint32_t i = 0; i < count; i++) {
+        if (is_vector)
+            printf("%s\"%s\": ", i ? ", " : "", axis_name((enum axis)i));
+        say_json(&places[i], seconds);
+    }
+    puts(is_vector ? "}" : "");
+}
+
+static void say_file(const struct place *place, double seconds)
 {
     char shape[SHAPE_TEXT_BYTES];
-    if (o->json)
-        say_json(array, file, field, bytes, seconds);
-    else if (!file)
-        printf("%" PRIu64 "\n", field);
-    else if (!o->quiet)
-        fprintf(strcmp(file, "-") == 0 ? stderr : stdout, "%s: %s %s in %.3g ms\n",
-                strcmp(file, "-") == 0 ? "standard output" : file,
-                shape_text(array->dimensions, array->shape, shape), dtype_text(array->dtype),
-                seconds * 1e3);
+    const bool is_stdout = strcmp(place->file, "-") == 0;
+    fprintf(is_stdout ? stderr : stdout, "%s: %s %s in %.3g ms\n",
+            is_stdout ? "standard output" : place->file,
+            shape_text(place->array.dimensions, place->array.shape, shape),
+            dtype_text(place->array.dtype), seconds * 1e3);
+}
+
+static void say(const struct options *o, const struct place *places, uint32_t count, bool is_vector,
+                double seconds)
+{
+    if (o->json) {
+        say_all_json(places, count, is_vector, seconds);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (!places[i].file)
+            printf("%" PRIu64 "%s", places[i].array.field, i + 1 < count ? "," : "\n");
+        else if (!o->quiet)
+            say_file(&places[i], seconds);
 }
 
 static struct fdclient_array array_of(const struct fdclient_result *result)
@@ -118,112 +148,173 @@ static struct fdclient_array array_of(const struct fdclient_result *result)
 
 /* --- commands -------------------------------------------------------------------------------- */
 
-static bool read_input(const struct options *o, struct input *input, struct fdclient_error *error)
+static bool read_input(const struct options *o, const char *file, struct input *input,
+                       struct fdclient_error *error)
 {
     char shape[SHAPE_TEXT_BYTES];
-    if (!input_open(input, o->arguments[0], o->shape, o->dtype, error))
+    if (!input_open(input, file, o->shape, o->dtype, error))
         return false;
     if (input->assumed && !o->quiet)
         fprintf(stderr, "fdclient: %s: no shape is given; its size is that of a cube, so %s %s\n",
-                o->arguments[0], shape_text(input->array.dimensions, input->array.shape, shape),
+                file, shape_text(input->array.dimensions, input->array.shape, shape),
                 dtype_text(input->array.dtype));
     return true;
 }
 
-/* The job itself, on a connection of its own; its array comes back in memory that the caller frees.
- */
-static bool job_run(const struct options *o, const struct fdclient_array *f,
-                    struct fdclient_result *result, double *seconds, struct fdclient_error *error)
+/* A job from files or fields to files or fields; a vector field has one for each component. */
+struct submission {
+    struct input inputs[FDCLIENT_AXES];
+    uint32_t input_count;
+    struct fdclient_result results[FDCLIENT_AXES];
+    char *names[FDCLIENT_AXES]; /* of the results' files; NULL: they are kept */
+    bool is_vector;             /* of its results */
+    bool as_npy;
+    double seconds;
+};
+
+static bool inputs_read(const struct options *o, struct submission *s, struct fdclient_error *error)
+{
+    for (; s->input_count < o->field.count; s->input_count++)
+        s->inputs[s->input_count].array.field = o->field.id[s->input_count];
+    for (int i = 0; i < o->argument_count; i++, s->input_count++)
+        if (!read_input(o, o->arguments[i], &s->inputs[i], error))
+            return false;
+    return true;
+}
+
+/* Choose the results' names, and see that such files can be written. */
+static bool results_name(const struct options *o, struct submission *s,
+                         struct fdclient_error *error)
+{
+    if (o->keep)
+        return true;
+    const char *first = o->field.count ? "field.bin" : o->arguments[0];
+    char *input = s->input_count > 1 ? output_vector_name(first) : strdup(first);
+    char *name = o->output ? strdup(o->output) : input ? output_name(input, o->op) : NULL;
+    free(input);
+    bool named = name != NULL;
+    for (int i = 0; named && s->is_vector && i < FDCLIENT_AXES; i++)
+        named = (s->names[i] = output_name(name, axis_name((enum axis)i))) != NULL;
+    if (named && !s->is_vector)
+        s->names[0] = name;
+    else
+        free(name);
+    if (!named)
+        return error_set(error, "OUT_OF_MEMORY", "", "no memory for a name");
+    s->as_npy =
+        o->output && strcmp(o->output, "-") != 0 ? output_is_npy(o->output) : s->inputs[0].is_npy;
+    for (int i = 0; i < FDCLIENT_AXES; i++)
+        if (s->names[i] && !output_check(s->names[i], error))
+            return false;
+    return true;
+}
+
+/* The job itself, on a connection of its own; arrays come back in memory of their own. */
+static bool job_run(const struct options *o, struct submission *s, struct fdclient_error *error)
 {
     struct fdclient *client = fdclient_open(o->connect, error);
     if (!client)
         return false;
+    struct fdclient_array f[FDCLIENT_AXES];
+    for (uint32_t i = 0; i < s->input_count; i++)
+        f[i] = s->inputs[i].array;
     struct fdclient_params params = o->params;
     struct progress progress = {.begin_s = now_s()};
     params.out_is_field = o->keep;
     params.progress = strcmp(o->op, "diffusion") == 0 && !o->quiet && isatty(STDERR_FILENO);
     fdclient_on_progress(client, progress_show, &progress);
-    const bool done = fdclient_run(client, o->op, f, &params, result, error);
-    *seconds = now_s() - progress.begin_s;
+    const bool done = fdclient_run_vector(client, o->op, f, s->input_count, &params, s->results,
+                                          s->is_vector ? FDCLIENT_AXES : 1, error);
+    s->seconds = now_s() - progress.begin_s;
     progress_clear(&progress);
     fdclient_close(client);
     return done;
 }
 
-static bool deliver(const struct options *o, const char *file, bool as_npy,
-                    const struct fdclient_result *result, double seconds,
-                    struct fdclient_error *error)
+/* Write a result to its file, where it has one. */
+static bool result_write(const struct fdclient_result *result, const char *file, bool as_npy,
+                         struct place *place, struct fdclient_error *error)
 {
-    const struct fdclient_array array = array_of(result);
+    *place = (struct place){.array = array_of(result), .bytes = result->bytes, .file = file};
     if (file && !result->data)
         return error_set(error, "CONNECTION", "", "the server's reply holds no array");
-    if (file && !output_write(file, as_npy, &array, error))
-        return false;
-    say(o, &array, file, result->field, result->bytes, seconds);
+    return !file || output_write(file, as_npy, &place->array, error);
+}
+
+static bool results_deliver(const struct options *o, struct submission *s,
+                            struct fdclient_error *error)
+{
+    struct place places[FDCLIENT_AXES];
+    uint32_t count = 0;
+    while (count < FDCLIENT_AXES &&
+           (count == 0 || s->results[count].data || s->results[count].field)) {
+        if (!result_write(&s->results[count], s->names[count], s->as_npy, &places[count], error))
+            return false;
+        count++;
+    }
+    say(o, places, count, s->is_vector, s->seconds);
     return true;
 }
 
 static bool submit(const struct options *o, struct fdclient_error *error)
 {
-    struct input input = {.array = {.field = o->field}};
-    struct fdclient_result result = {0};
-    double seconds;
-    char *name = NULL;
-    if (!o->has_field && !read_input(o, &input, error))
-        return false;
-    if (!o->keep)
-        name = o->output ? strdup(o->output)
-                         : output_name(o->has_field ? "field.bin" : o->arguments[0], o->op);
-    const bool as_npy =
-        name && (o->output && strcmp(name, "-") != 0 ? output_is_npy(name) : input.is_npy);
-    bool done =
-        !o->keep && !name ? error_set(error, "OUT_OF_MEMORY", "", "no memory for a name") : true;
-    done = done && (!name || output_check(name, error)) &&
-           job_run(o, &input.array, &result, &seconds, error) &&
-           deliver(o, name, as_npy, &result, seconds, error);
-    if (result.allocated)
-        free(result.data);
-    free(name);
-    input_close(&input);
+    struct submission s = {.is_vector = options_give_vector(o)};
+    const bool done = inputs_read(o, &s, error) && results_name(o, &s, error) &&
+                      job_run(o, &s, error) && results_deliver(o, &s, error);
+    for (int i = 0; i < FDCLIENT_AXES; i++) {
+        if (s.results[i].allocated)
+            free(s.results[i].data);
+        free(s.names[i]);
+        input_close(&s.inputs[i]);
+    }
     return done;
 }
 
 static bool put(const struct options *o, struct fdclient_error *error)
 {
     struct input input;
-    if (!read_input(o, &input, error))
+    if (!read_input(o, o->arguments[0], &input, error))
         return false;
     struct fdclient *client = fdclient_open(o->connect, error);
     const double begin_s = now_s();
-    uint64_t field = 0;
-    const bool done = client && fdclient_put(client, &input.array, &field, error);
+    struct place place = {.array = input.array};
+    const bool done = client && fdclient_put(client, &input.array, &place.array.field, error);
     if (done) {
-        uint64_t bytes = dtype_bytes(input.array.dtype);
+        place.bytes = dtype_bytes(input.array.dtype);
         for (uint32_t i = 0; i < input.array.dimensions; i++)
-            bytes *= input.array.shape[i];
-        struct fdclient_array described = input.array;
-        described.data = NULL; /* what was sent is known: no extent */
-        say(o, &described, NULL, field, bytes, now_s() - begin_s);
+            place.bytes *= input.array.shape[i];
+        place.array.data = NULL; /* what was sent is known: no extent */
+        say(o, &place, 1, false, now_s() - begin_s);
     }
     fdclient_close(client);
     input_close(&input);
     return done;
 }
 
+static bool ids_read(const char *text, struct ids *ids, struct fdclient_error *error)
+{
+    return options_ids(text, ids) ||
+           error_set(error, "USAGE", "ID", "an id is a whole number; got '%.60s'", text);
+}
+
 static bool get(const struct options *o, struct fdclient_error *error)
 {
-    uint64_t field;
+    struct ids field;
+    struct place place;
     struct fdclient_result result = {0};
-    if (!options_id(o->arguments[0], &field))
-        return error_set(error, "USAGE", "ID", "an id is a whole number; got '%.60s'",
+    if (!ids_read(o->arguments[0], &field, error))
+        return false;
+    if (field.count != 1)
+        return error_set(error, "USAGE", "ID", "get fetches one field; got '%.60s'",
                          o->arguments[0]);
     if (!output_check(o->output, error))
         return false;
     struct fdclient *client = fdclient_open(o->connect, error);
     const double begin_s = now_s();
-    const bool done =
-        client && fdclient_get(client, field, &result, error) &&
-        deliver(o, o->output, output_is_npy(o->output), &result, now_s() - begin_s, error);
+    const bool done = client && fdclient_get(client, field.id[0], &result, error) &&
+                      result_write(&result, o->output, output_is_npy(o->output), &place, error);
+    if (done)
+        say(o, &place, 1, false, now_s() - begin_s);
     if (result.allocated)
         free(result.data);
     fdclient_close(client);
@@ -232,17 +323,19 @@ static bool get(const struct options *o, struct fdclient_error *error)
 
 static bool free_fields(const struct options *o, struct fdclient_error *error)
 {
-    uint64_t field;
+    struct ids fields;
     for (int i = 0; i < o->argument_count; i++)
-        if (!options_id(o->arguments[i], &field))
-            return error_set(error, "USAGE", "ID", "an id is a whole number; got '%.60s'",
-                             o->arguments[i]);
+        if (!ids_read(o->arguments[i], &fields, error))
+            return false;
     struct fdclient *client = fdclient_open(o->connect, error);
     if (!client)
         return false;
     bool done = true;
-    for (int i = 0; i < o->argument_count && done; i++)
-        done = options_id(o->arguments[i], &field) && fdclient_free(client, field, error);
+    for (int i = 0; i < o->argument_count && done; i++) {
+        options_ids(o->arguments[i], &fields);
+        for (uint32_t k = 0; k < fields.count && done; k++)
+            done = fdclient_free(client, fields.id[k], error);
+    }
     fdclient_close(client);
     return done;
 }

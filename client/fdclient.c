@@ -37,12 +37,15 @@ struct ticket {
     struct ticket *next;
     uint64_t id; /* its msgid */
     enum answer answer;
-    struct fdclient_result *result; /* borrowed; NULL where the answer holds nothing */
+    struct fdclient_result *results; /* borrowed; NULL where the answer holds nothing */
+    uint32_t result_count;
     struct outgoing out;
     bool replied, failed;
-    bool has_type; /* the header of the reply's array was read, and memory found for it: */
-    struct array_type type;
-    uint64_t received_bytes; /* of its payload */
+    struct part {
+        bool has_type; /* the header of the reply's array was read, and memory found for it: */
+        struct array_type type;
+        uint64_t received_bytes; /* of its payload */
+    } parts[FDCLIENT_AXES];      /* of a vector field by component, else the first */
     struct fdclient_error error;
 };
 
@@ -57,6 +60,7 @@ struct fdclient {
     struct tickets done;    /* in the order of completion */
     struct splitter splitter;
     struct ticket *receiving; /* whose payload is due; NULL: drop it */
+    uint32_t component;       /* of it */
     size_t from, to;          /* bytes in the buffer that are not used yet */
     bool broken;
     struct fdclient_error cause; /* of the break */
@@ -109,11 +113,12 @@ static void ticket_fail(struct ticket *ticket, const struct fdclient_error *erro
         return;
     ticket->failed = true;
     ticket->error = *error;
-    if (ticket->result && ticket->result->allocated) {
-        free(ticket->result->data);
-        ticket->result->data = NULL;
-        ticket->result->allocated = false;
-    }
+    for (uint32_t i = 0; i < ticket->result_count; i++)
+        if (ticket->results[i].allocated) {
+            free(ticket->results[i].data);
+            ticket->results[i].data = NULL;
+            ticket->results[i].allocated = false;
+        }
 }
 
 static void complete_if_done(struct fdclient *client, struct ticket *ticket)
@@ -166,13 +171,26 @@ static struct ticket *ticket_of(struct fdclient *client, const uint8_t *bytes, s
     return tickets_find(&client->pending, id);
 }
 
-/* Find memory for an array of that type. */
-static void result_prepare(struct ticket *ticket, const struct array_type *type)
+/* Has the caller a place for the component? Else the ticket fails. */
+static bool has_place(struct ticket *ticket, uint32_t component)
 {
-    struct fdclient_result *result = ticket->result;
     struct fdclient_error error;
-    if (ticket->failed)
+    if (component < ticket->result_count)
+        return true;
+    error_set(&error, "TOO_LARGE", "result",
+              "the result is a vector field, and there is no room for its component %s",
+              axis_name((enum axis)component));
+    ticket_fail(ticket, &error);
+    return false;
+}
+
+/* Find memory for an array of that type. */
+static void result_prepare(struct ticket *ticket, uint32_t component, const struct array_type *type)
+{
+    struct fdclient_error error;
+    if (ticket->failed || !has_place(ticket, component))
         return;
+    struct fdclient_result *result = &ticket->results[component];
     if (result->data && type->bytes > result->capacity) {
         error_set(&error, "TOO_LARGE", "result",
                   "the result has %" PRIu64 " bytes, and there is room for %zu", type->bytes,
@@ -193,8 +211,8 @@ static void result_prepare(struct ticket *ticket, const struct array_type *type)
         ticket_fail(ticket, &error);
         return;
     }
-    ticket->type = *type;
-    ticket->has_type = true;
+    ticket->parts[component].type = *type;
+    ticket->parts[component].has_type = true;
 }
 
 static void result_describe(struct fdclient_result *result, const struct array_type *type)
@@ -205,6 +223,15 @@ static void result_describe(struct fdclient_result *result, const struct array_t
     result->bytes = type->bytes;
 }
 
+/* Which component of a vector field, by the key that the array stands under; 0 where it is none. */
+static uint32_t payload_component(const struct splitter_payload *payload)
+{
+    for (uint32_t i = 0; i < FDCLIENT_AXES; i++)
+        if (payload->name_bytes == 1 && payload->name[0] == axis_name((enum axis)i)[0])
+            return i;
+    return 0;
+}
+
 /* Payload comes next: decide where it goes. */
 static void payload_begin(struct fdclient *client)
 {
@@ -212,19 +239,21 @@ static void payload_begin(struct fdclient *client)
     struct ticket *ticket =
         ticket_of(client, client->splitter.control, client->splitter.control_bytes);
     client->receiving = NULL;
+    client->component = payload_component(payload);
     if (!ticket || ticket->replied || ticket->answer != ANSWER_ARRAY || ticket->failed)
         return;
-    if (!ticket->has_type) {
+    struct part *part = &ticket->parts[client->component];
+    if (!part->has_type) {
         struct array_type type;
         struct failure failure = {0};
         if (!array_type_peek(payload, "out", &type, &failure))
             bad_reply(ticket, failure.message);
         else
-            result_prepare(ticket, &type);
+            result_prepare(ticket, client->component, &type);
     }
     if (ticket->failed)
         return;
-    if (payload->bytes > ticket->type.bytes - ticket->received_bytes)
+    if (payload->bytes > part->type.bytes - part->received_bytes)
         bad_reply(ticket, "more data than its shape says");
     else
         client->receiving = ticket;
@@ -247,43 +276,58 @@ static void field_describe(struct fdclient_result *result, const msgpack_object 
     result_describe(result, &type);
 }
 
-static void array_take(struct ticket *ticket, const msgpack_object *out)
+static void array_take(struct ticket *ticket, uint32_t component, const struct array *array,
+                       const msgpack_object *object)
 {
-    struct array array;
-    struct failure failure = {0};
-    if (!out || !array_read(out, "out", &array, &failure)) {
-        bad_reply(ticket, out ? failure.message : "it has no \"out\"");
+    const struct part *part = &ticket->parts[component];
+    if (array->kind == ARRAY_FIELD) {
+        if (has_place(ticket, component)) {
+            ticket->results[component].field = array->field;
+            field_describe(&ticket->results[component], object);
+        }
         return;
     }
-    struct fdclient_result *result = ticket->result;
-    if (array.kind == ARRAY_FIELD) {
-        result->field = array.field;
-        field_describe(result, out);
-        return;
-    }
-    if (array.payload_count > 0) {
-        if (!ticket->has_type || ticket->received_bytes != ticket->type.bytes ||
-            memcmp(&ticket->type, &array.type, sizeof array.type) != 0) {
+    if (array->payload_count > 0) {
+        if (!part->has_type || part->received_bytes != part->type.bytes ||
+            memcmp(&part->type, &array->type, sizeof array->type) != 0) {
             bad_reply(ticket, "less data than its shape says");
             return;
         }
     } else {
-        if (ticket->has_type) {
+        if (part->has_type) {
             bad_reply(ticket, "data beside its array");
             return;
         }
-        result_prepare(ticket, &array.type);
+        result_prepare(ticket, component, &array->type);
         if (ticket->failed)
             return;
-        memcpy(result->data, array.small, array.type.bytes);
+        memcpy(ticket->results[component].data, array->small, array->type.bytes);
     }
-    result_describe(result, &array.type);
+    result_describe(&ticket->results[component], &array->type);
+}
+
+/* An array, or a map of them by axis. */
+static void out_take(struct ticket *ticket, const msgpack_object *out)
+{
+    struct arrays arrays;
+    struct failure failure = {0};
+    if (!out || !arrays_read(out, "out", &arrays, &failure)) {
+        bad_reply(ticket, out ? failure.message : "it has no \"out\"");
+        return;
+    }
+    for (uint32_t i = 0; i < FDCLIENT_AXES && !ticket->failed; i++) {
+        const char *axis = axis_name((enum axis)i);
+        if (arrays.at[i].kind != ARRAY_NONE)
+            array_take(ticket, i, &arrays.at[i], arrays.is_vector ? object_find(out, axis) : out);
+        else if (ticket->parts[i].has_type)
+            bad_reply(ticket, "data beside its array");
+    }
 }
 
 static void json_take(struct ticket *ticket, const msgpack_object *object)
 {
     size_t length;
-    FILE *text = open_memstream(&ticket->result->json, &length);
+    FILE *text = open_memstream(&ticket->results->json, &length);
     if (text)
         json_write(text, object, 0);
     if (text && fclose(text) == 0)
@@ -308,11 +352,11 @@ static void reply_take(struct ticket *ticket, const msgpack_object *error,
         return;
     switch (ticket->answer) {
     case ANSWER_ARRAY:
-        array_take(ticket, object_find(result, "out"));
+        out_take(ticket, object_find(result, "out"));
         return;
     case ANSWER_FIELD: {
         const msgpack_object *field = object_find(result, "field");
-        if (!field || !object_unsigned(field, &ticket->result->field))
+        if (!field || !object_unsigned(field, &ticket->results->field))
             bad_reply(ticket, "it has no \"field\"");
         return;
     }
@@ -374,15 +418,16 @@ static void message_take(struct fdclient *client)
 static enum splitter_event payload_count(struct fdclient *client, size_t bytes)
 {
     if (client->receiving)
-        client->receiving->received_bytes += bytes;
+        client->receiving->parts[client->component].received_bytes += bytes;
     return splitter_payload_done(&client->splitter, bytes);
 }
 
 static uint8_t *payload_place(const struct fdclient *client)
 {
-    return client->receiving
-               ? (uint8_t *)client->receiving->result->data + client->receiving->received_bytes
-               : NULL;
+    const struct ticket *ticket = client->receiving;
+    return ticket ? (uint8_t *)ticket->results[client->component].data +
+                        ticket->parts[client->component].received_bytes
+                  : NULL;
 }
 
 static void event_take(struct fdclient *client, enum splitter_event event)
@@ -552,9 +597,11 @@ static void result_clear(struct fdclient_result *result)
     *result = (struct fdclient_result){.data = data, .capacity = capacity};
 }
 
-bool fdclient_submit(struct fdclient *client, const char *method, const struct fdclient_array *f,
-                     const struct fdclient_params *params, struct fdclient_result *result,
-                     uint64_t *ticket_id, struct fdclient_error *error)
+bool fdclient_submit_vector(struct fdclient *client, const char *method,
+                            const struct fdclient_array *f, uint32_t f_count,
+                            const struct fdclient_params *params, struct fdclient_result *results,
+                            uint32_t result_count, uint64_t *ticket_id,
+                            struct fdclient_error *error)
 {
     const enum answer answer = answer_of(method, f);
     if (client->broken) {
@@ -562,27 +609,35 @@ bool fdclient_submit(struct fdclient *client, const char *method, const struct f
             *error = client->cause;
         return false;
     }
-    if (answer != ANSWER_NOTHING && !result)
+    if (answer != ANSWER_NOTHING && (!results || result_count == 0))
         return error_set(error, "INVALID_ARGUMENT", "result", "there is no place for the result");
     struct ticket *ticket = calloc(1, sizeof *ticket);
     if (!ticket)
         return error_set(error, "OUT_OF_MEMORY", "", "no memory for the request");
     ticket->id = client->last_id + 1;
     ticket->answer = answer;
-    ticket->result = result;
-    if (!outgoing_init(&ticket->out, ticket->id, method, f, params, error)) {
+    ticket->results = results;
+    ticket->result_count = results ? result_count : 0;
+    if (!outgoing_init(&ticket->out, ticket->id, method, f, f_count, params, error)) {
         free(ticket);
         return false;
     }
     client->last_id = ticket->id;
-    if (result)
-        result_clear(result);
+    for (uint32_t i = 0; i < ticket->result_count; i++)
+        result_clear(&results[i]);
     *ticket_id = ticket->id;
     const bool first = unsent(client) == NULL;
     tickets_add(&client->pending, ticket);
     if (first)
         write_some(client); /* a failure here shows again in fdclient_process() */
     return true;
+}
+
+bool fdclient_submit(struct fdclient *client, const char *method, const struct fdclient_array *f,
+                     const struct fdclient_params *params, struct fdclient_result *result,
+                     uint64_t *ticket, struct fdclient_error *error)
+{
+    return fdclient_submit_vector(client, method, f, 1, params, result, 1, ticket, error);
 }
 
 int fdclient_descriptor(const struct fdclient *client)
@@ -661,6 +716,17 @@ bool fdclient_run(struct fdclient *client, const char *operator_name,
                   struct fdclient_result *result, struct fdclient_error *error)
 {
     return submit_and_wait(client, operator_name, f, params, result, error);
+}
+
+bool fdclient_run_vector(struct fdclient *client, const char *operator_name,
+                         const struct fdclient_array *f, uint32_t f_count,
+                         const struct fdclient_params *params, struct fdclient_result *results,
+                         uint32_t result_count, struct fdclient_error *error)
+{
+    uint64_t ticket;
+    return fdclient_submit_vector(client, operator_name, f, f_count, params, results, result_count,
+                                  &ticket, error) &&
+           fdclient_wait(client, ticket, error);
 }
 
 bool fdclient_put(struct fdclient *client, const struct fdclient_array *f, uint64_t *field,

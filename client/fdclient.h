@@ -30,6 +30,7 @@ extern "C" {
 #endif
 
 #define FDCLIENT_DIMENSIONS 8
+#define FDCLIENT_AXES 3 /* components of a vector field: x, y, z */
 
 enum fdclient_dtype { FDCLIENT_F32, FDCLIENT_F64 };
 
@@ -64,13 +65,14 @@ struct fdclient_params {
     const char *boundary; /* periodic, one-sided, value:V, derivative:0, halo:FACTOR */
     const char *endpoint; /* "true", "false", or per axis */
     uint32_t batch;
-    uint64_t steps;          /* diffusion */
-    double dt, cfl;          /* diffusion: one of them */
-    const char *diffusivity; /* diffusion */
-    bool allow_unstable;     /* diffusion */
-    bool progress;           /* diffusion: call on_progress */
-    bool out_is_field;       /* keep the result resident: result.field */
-    uint64_t out_field;      /* overwrite this field (out_is_field set too) */
+    uint64_t steps;                    /* diffusion */
+    double dt, cfl;                    /* diffusion: one of them */
+    const char *diffusivity;           /* diffusion */
+    bool allow_unstable;               /* diffusion */
+    bool progress;                     /* diffusion: call on_progress */
+    bool out_is_field;                 /* keep the result resident: result.field */
+    uint64_t out_field[FDCLIENT_AXES]; /* overwrite this field, or those of a vector's components
+                                          (out_is_field set too) */
 };
 #define FDCLIENT_PARAMS                                                                            \
     {                                                                                              \
@@ -99,7 +101,8 @@ struct fdclient;
 struct fdclient *fdclient_open(const char *address, struct fdclient_error *error);
 void fdclient_close(struct fdclient *client);
 
-/* Blocking: one operator ("derivative", "laplacian", "diffusion"), start to end. */
+/* Blocking: one operator ("derivative", "laplacian", "diffusion"), start to end. For those that
+ * take or give vector fields see fdclient_run_vector(). */
 bool fdclient_run(struct fdclient *client, const char *operator_name,
                   const struct fdclient_array *f, const struct fdclient_params *params,
                   struct fdclient_result *result, struct fdclient_error *error);
@@ -124,6 +127,19 @@ void fdclient_on_progress(struct fdclient *client, fdclient_progress *call, void
 bool fdclient_submit(struct fdclient *client, const char *method, const struct fdclient_array *f,
                      const struct fdclient_params *params, struct fdclient_result *result,
                      uint64_t *ticket, struct fdclient_error *error);
+
+/* The same for vector fields ("gradient", "divergence", "curl"): f is f_count arrays, a vector's
+ * components in the order x, y, z, or 1; and there is room for result_count results, where a
+ * vector's components come in that order, a plain array first. A result that has no component is
+ * left with 0 bytes. Up to FDCLIENT_AXES of each. */
+bool fdclient_run_vector(struct fdclient *client, const char *operator_name,
+                         const struct fdclient_array *f, uint32_t f_count,
+                         const struct fdclient_params *params, struct fdclient_result *results,
+                         uint32_t result_count, struct fdclient_error *error);
+bool fdclient_submit_vector(struct fdclient *client, const char *method,
+                            const struct fdclient_array *f, uint32_t f_count,
+                            const struct fdclient_params *params, struct fdclient_result *results,
+                            uint32_t result_count, uint64_t *ticket, struct fdclient_error *error);
 
 /* The descriptor to poll, and for what (POLLIN, POLLOUT or both). */
 int fdclient_descriptor(const struct fdclient *client);

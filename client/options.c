@@ -8,7 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { KIND_TEXT, KIND_MAYBE, KIND_FLAG, KIND_INT, KIND_UINT32, KIND_UINT64, KIND_REAL };
+enum kind {
+    KIND_TEXT,
+    KIND_MAYBE,
+    KIND_FLAG,
+    KIND_INT,
+    KIND_UINT32,
+    KIND_UINT64,
+    KIND_REAL,
+    KIND_IDS
+};
 
 #define ON(command) (1u << (command))
 #define SUBMIT ON(COMMAND_SUBMIT)
@@ -26,7 +35,11 @@ struct option {
 
 static const struct option table[] = {
     {"op", NULL, "NAME", KIND_TEXT, AT(op), SUBMIT,
-     "Operator: derivative (default), laplacian or diffusion."},
+     "Operator: derivative (default), laplacian, diffusion, gradient, divergence or curl. A "
+     "gradient, and "
+     "a curl in 3D, is written to a file for each component; divergence and curl take such files, "
+     "or "
+     "ids, in the order x, y, z."},
     {"axis", NULL, "AXIS", KIND_TEXT, AT(params.axis), SUBMIT,
      "derivative: x (default; the fastest axis), y, z or a NumPy axis number."},
     {"order", NULL, "N", KIND_INT, AT(params.order), SUBMIT, "derivative: 1 (default) or 2."},
@@ -51,17 +64,18 @@ static const struct option table[] = {
      "diffusion: κ, 1 (default), or per axis: x=1,y=0.5."},
     {"allow-unstable", NULL, NULL, KIND_FLAG, AT(params.allow_unstable), SUBMIT,
      "diffusion: take a time step over the limit."},
-    {"field", NULL, "ID", KIND_UINT64, AT(field), SUBMIT,
-     "Use a resident field instead of a file."},
+    {"field", NULL, "ID", KIND_IDS, AT(field), SUBMIT,
+     "Use a resident field instead of a file; ID,ID,ID for a vector field."},
     {"keep", NULL, NULL, KIND_FLAG, AT(keep), SUBMIT,
-     "Leave the result resident, and print its id instead of fetching it."},
+     "Leave the result resident, and print its id (ID,ID,ID) instead of fetching it."},
     {"shape", NULL, "N,N,N", KIND_TEXT, AT(shape), SUBMIT | ON(COMMAND_PUT),
      "Shape of a file without one, slowest axis first, as in NumPy; 64x64x64 does as well."},
     {"dtype", NULL, "TYPE", KIND_TEXT, AT(dtype), SUBMIT | ON(COMMAND_PUT),
      "Of a file without one: float32 (default) or float64."},
     {"output", "o", "FILE", KIND_TEXT, AT(output), SUBMIT | ON(COMMAND_GET),
      "Where the result goes; .npy makes it NumPy's format, - is standard output. Default: "
-     "field.derivative.bin for field.bin and derivative."},
+     "field.derivative.bin for field.bin and derivative; field.gradient.x.bin and so on for "
+     "components."},
     {"retry", NULL, "N", KIND_UINT64, AT(retry), ANY,
      "Try again up to N times where the server is away or says that it may work later."},
     {"connect", NULL, "unix:PATH", KIND_TEXT, AT(connect), ANY,
@@ -98,9 +112,40 @@ static bool whole_number(const char *text, uint64_t *value)
     return *text >= '0' && *text <= '9' && !*end && !errno;
 }
 
-bool options_id(const char *text, uint64_t *id)
+bool options_ids(const char *text, struct ids *ids)
 {
-    return whole_number(text, id);
+    ids->count = 0;
+    for (;; text++) {
+        char one[24];
+        const size_t length = strcspn(text, ",");
+        if (ids->count == FDCLIENT_AXES || length >= sizeof one)
+            return false;
+        memcpy(one, text, length);
+        one[length] = '\0';
+        if (!whole_number(one, &ids->id[ids->count++]))
+            return false;
+        text += length;
+        if (!*text)
+            return true;
+    }
+}
+
+static bool op_is(const struct options *options, const char *name)
+{
+    return strcmp(options->op, name) == 0;
+}
+
+bool options_take_vector(const struct options *options)
+{
+    return op_is(options, "divergence") || op_is(options, "curl");
+}
+
+/* The curl of a plane, which has two components, is an array. */
+bool options_give_vector(const struct options *options)
+{
+    const uint32_t inputs =
+        options->field.count ? options->field.count : (uint32_t)options->argument_count;
+    return op_is(options, "gradient") || (op_is(options, "curl") && inputs == FDCLIENT_AXES);
 }
 
 static bool wrong(struct fdclient_error *error, const char *name, const char *why,
@@ -130,6 +175,8 @@ static bool value_set(struct options *options, const struct option *row, const c
         /* NaN would mean that it is not set. */
         return (number_read(value, strlen(value), place) && *(double *)place == *(double *)place) ||
                wrong(error, row->name, "must be a number", value);
+    case KIND_IDS:
+        return options_ids(value, place) || wrong(error, row->name, "must be an id or some", value);
     case KIND_INT:
     case KIND_UINT32:
     case KIND_UINT64:
@@ -148,8 +195,6 @@ static bool value_set(struct options *options, const struct option *row, const c
         *(uint32_t *)place = (uint32_t)number;
     else
         *(uint64_t *)place = number;
-    if (place == &options->field)
-        options->has_field = true;
     return true;
 }
 
@@ -190,10 +235,16 @@ static bool options_check(const struct options *o, unsigned used, struct fdclien
         if (used >> i & 1 && !(table[i].commands & ON(o->command)))
             return error_set(error, "USAGE", "", "%s takes no --%s", commands[o->command].name,
                              table[i].name);
-    const int files = o->command == COMMAND_SUBMIT                             ? !o->has_field
-                      : o->command == COMMAND_PUT || o->command == COMMAND_GET ? 1
-                                                                               : 0;
-    if (o->command == COMMAND_FREE ? o->argument_count < 1 : o->argument_count != files)
+    const bool is_submit = o->command == COMMAND_SUBMIT;
+    const bool is_vector = is_submit && options_take_vector(o);
+    const int least =
+        is_submit ? o->field.count == 0
+        : o->command == COMMAND_PUT || o->command == COMMAND_GET || o->command == COMMAND_FREE ? 1
+                                                                                               : 0;
+    const int most = o->command == COMMAND_FREE ? INT_MAX
+                     : is_vector                ? least * FDCLIENT_AXES
+                                                : least;
+    if (o->argument_count < least || o->argument_count > most)
         return error_set(error, "USAGE", "", "usage: fdclient %s %s", commands[o->command].name,
                          commands[o->command].arguments);
     if (o->command == COMMAND_GET && !o->output)
@@ -203,7 +254,12 @@ static bool options_check(const struct options *o, unsigned used, struct fdclien
         return error_set(error, "USAGE", "--op", "%s is a command, no operator", o->op);
     if (o->keep && o->output)
         return error_set(error, "USAGE", "--keep", "the result is kept or written (-o), not both");
-    if (o->has_field && (o->shape || o->dtype))
+    if (o->field.count > 1 && !is_vector)
+        return error_set(error, "USAGE", "--field", "%s takes one field", o->op);
+    if (is_submit && o->output && strcmp(o->output, "-") == 0 && options_give_vector(o))
+        return error_set(error, "USAGE", "--output",
+                         "standard output takes one array, and %s gives one for each axis", o->op);
+    if (o->field.count && (o->shape || o->dtype))
         return error_set(error, "USAGE", "--field", "a resident field has its own shape and dtype");
     if (o->json && o->output && strcmp(o->output, "-") == 0)
         return error_set(error, "USAGE", "--json", "standard output is taken by -o -");
@@ -286,7 +342,7 @@ void options_help(FILE *out)
     for (int i = 0; i < COMMAND_COUNT; i++) {
         char call[64];
         snprintf(call, sizeof call, "%s %s", commands[i].name, commands[i].arguments);
-        fprintf(out, "  %-26s%s\n", call, commands[i].text);
+        fprintf(out, "  %-29s%s\n", call, commands[i].text);
     }
     fputs("\nOptions:\n", out);
     for (const struct option *row = table; row < table + ROWS; row++) {

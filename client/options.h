@@ -11,7 +11,7 @@
 
 /* X(enumerator, name, arguments, text) */
 #define COMMAND_TABLE(X)                                                                           \
-    X(COMMAND_SUBMIT, "submit", "FILE | --field ID", "Apply an operator to a field.")              \
+    X(COMMAND_SUBMIT, "submit", "FILE... | --field ID", "Apply an operator to a field.")           \
     X(COMMAND_PUT, "put", "FILE", "Make a field resident; prints its id.")                         \
     X(COMMAND_GET, "get", "ID -o FILE", "Fetch a resident field.")                                 \
     X(COMMAND_FREE, "free", "ID...", "Forget resident fields.")                                    \
@@ -33,14 +33,21 @@ enum exit_status {
     EXIT_RETRY = 5       /* refused, but the same request may succeed later */
 };
 
+/* Fields: one, or those of a vector field's components. */
+struct ids {
+    uint64_t id[FDCLIENT_AXES];
+    uint32_t count;
+};
+
 struct options {
     enum command command;
     char **arguments; /* FILE or IDs */
     int argument_count;
     const char *connect, *op, *shape, *dtype, *output;
-    uint64_t field, retry;
+    struct ids field;
+    uint64_t retry;
     struct fdclient_params params;
-    bool has_field, keep, json, quiet, help, version;
+    bool keep, json, quiet, help, version;
 };
 
 /* Read the command line. Strings point into argv, whose arguments are moved to its front. False
@@ -49,8 +56,12 @@ bool options_read(struct options *options, int argc, char **argv, struct fdclien
 
 void options_help(FILE *out);
 
-/* An id of a field, as `put` prints it. */
-bool options_id(const char *text, uint64_t *id);
+/* Ids of fields, as `put` and `submit --keep` print them: ID or ID,ID,ID. */
+bool options_ids(const char *text, struct ids *ids);
+
+/* Does it take a vector field, so that there is a FILE for each component? Does it give one? */
+bool options_take_vector(const struct options *options);
+bool options_give_vector(const struct options *options);
 
 /* Rows of the table, for the test of the manual: the option's name and argument ("" for a flag),
  * NULL after the last. */

@@ -43,67 +43,117 @@ static bool takes_id(const char *method)
     return strcmp(method, "get") == 0 || strcmp(method, "free") == 0;
 }
 
-/* f's pair of the map; an inline array's payload then ends the message. */
-static void f_write(msgpack_packer *packer, const char *method, const struct fdclient_array *f,
-                    const struct array_type *type)
+static bool takes_vector(const char *method)
 {
-    if (!takes_id(method))
-        reply_write_str(packer, "f");
-    if (type->bytes > 0) {
-        array_write_header(packer, type);
-        return;
-    }
-    if (!takes_id(method))
-        msgpack_pack_map(packer, 1);
-    reply_write_str(packer, "field");
-    msgpack_pack_uint64(packer, f->field);
+    return strcmp(method, "divergence") == 0 || strcmp(method, "curl") == 0;
 }
 
-/* The message's pieces: control bytes, then data; or of a list, each bin's header and its data. */
-static bool pieces_make(struct outgoing *out, const void *data, uint64_t bytes)
+/* Bins that an array's data is sent in; 0: it has none. */
+static uint64_t bins_of(const struct array_type *type)
 {
-    const bool is_list = array_is_list(bytes);
-    const uint64_t bins = bytes == 0 ? 0 : is_list ? (bytes - 1) / ARRAY_BIN_BYTES + 1 : 1;
-    const size_t begin = out->control.size; /* of the list's bin headers */
-    msgpack_packer packer;
-    msgpack_packer_init(&packer, &out->control, msgpack_sbuffer_write);
-    for (uint64_t i = 0; is_list && i < bins; i++)
-        array_write_bin(&packer, i + 1 < bins ? ARRAY_BIN_BYTES : bytes - i * ARRAY_BIN_BYTES);
-    out->pieces = calloc(1 + 2 * bins, sizeof *out->pieces);
-    if (!out->pieces)
-        return false;
-    out->pieces[out->count++] = (struct iovec){out->control.data, begin};
-    size_t at = begin;
-    for (uint64_t i = 0; i < bins; i++) {
-        const uint64_t done = i * ARRAY_BIN_BYTES;
-        const uint64_t length = is_list && i + 1 < bins ? ARRAY_BIN_BYTES : bytes - done;
-        if (is_list) {
-            /* All are bin32 but the last, which may be short. */
-            const size_t header = i + 1 < bins ? 5 : out->control.size - at;
-            out->pieces[out->count++] = (struct iovec){out->control.data + at, header};
-            at += header;
+    return array_is_list(type->bytes) ? (type->bytes - 1) / ARRAY_BIN_BYTES + 1 : type->bytes > 0;
+}
+
+/* A piece of what was packed since the last one, then one of `length` bytes of data. */
+static void pieces_add(struct outgoing *out, const char *data, uint64_t length)
+{
+    const size_t packed = out->control.size - out->in_pieces;
+    out->pieces[out->count++] = (struct iovec){NULL, packed}; /* see control_place() */
+    out->in_pieces = out->control.size;
+    if (length > 0)
+        out->pieces[out->count++] = (struct iovec){(char *)data, (size_t)length};
+}
+
+/* The control bytes move while they grow: only now do pieces of them have a place. */
+static void control_place(struct outgoing *out)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < out->count; i++)
+        if (!out->pieces[i].iov_base) {
+            out->pieces[i].iov_base = out->control.data + at;
+            at += out->pieces[i].iov_len;
         }
-        out->pieces[out->count++] = (struct iovec){(char *)data + done, (size_t)length};
+}
+
+static void array_write(struct outgoing *out, msgpack_packer *packer,
+                        const struct fdclient_array *f, const struct array_type *type)
+{
+    if (type->bytes == 0) {
+        msgpack_pack_map(packer, 1);
+        reply_write_str(packer, "field");
+        msgpack_pack_uint64(packer, f->field);
+        return;
     }
+    array_write_header(packer, type);
+    const bool is_list = array_is_list(type->bytes);
+    for (uint64_t done = 0; done < type->bytes;) {
+        const uint64_t left = type->bytes - done;
+        const uint64_t length = is_list && left > ARRAY_BIN_BYTES ? ARRAY_BIN_BYTES : left;
+        if (is_list)
+            array_write_bin(packer, length);
+        pieces_add(out, (const char *)f->data + done, length);
+        done += length;
+    }
+}
+
+/* f's pair of the map. */
+static void f_write(struct outgoing *out, msgpack_packer *packer, const char *method,
+                    const struct fdclient_array *f, uint32_t f_count,
+                    const struct array_type *types)
+{
+    if (takes_id(method)) {
+        reply_write_str(packer, "field");
+        msgpack_pack_uint64(packer, f->field);
+        return;
+    }
+    const bool is_vector = f_count > 1 || takes_vector(method);
+    reply_write_str(packer, "f");
+    if (is_vector)
+        msgpack_pack_map(packer, f_count);
+    for (uint32_t i = 0; i < f_count; i++) {
+        if (is_vector)
+            reply_write_str(packer, axis_name((enum axis)i));
+        array_write(out, packer, &f[i], &types[i]);
+    }
+}
+
+static bool types_of(const char *method, const struct fdclient_array *f, uint32_t f_count,
+                     struct array_type types[AXIS_COUNT], struct fdclient_error *error)
+{
+    if (f && (f_count < 1 || f_count > AXIS_COUNT))
+        return error_set(error, "INVALID_ARGUMENT", "f",
+                         "a vector field has 1 to %d components; got %u", AXIS_COUNT, f_count);
+    memset(types, 0, AXIS_COUNT * sizeof *types);
+    for (uint32_t i = 0; f && i < f_count; i++)
+        if (f[i].data && !takes_id(method) && !type_of(&f[i], &types[i], error))
+            return false;
     return true;
 }
 
 bool outgoing_init(struct outgoing *out, uint64_t id, const char *method,
-                   const struct fdclient_array *f, const struct fdclient_params *params,
-                   struct fdclient_error *error)
+                   const struct fdclient_array *f, uint32_t f_count,
+                   const struct fdclient_params *params, struct fdclient_error *error)
 {
+    struct array_type types[AXIS_COUNT];
     memset(out, 0, sizeof *out);
-    struct array_type type = {.bytes = 0};
-    if (f && f->data && !takes_id(method) && !type_of(f, &type, error))
+    if (!types_of(method, f, f_count, types, error))
         return false;
     msgpack_sbuffer pairs; /* packed first: the map's header needs their number */
     msgpack_sbuffer_init(&pairs);
     msgpack_packer packer;
     msgpack_packer_init(&packer, &pairs, msgpack_sbuffer_write);
     uint32_t count = 0;
-    if (params && !params_write(&packer, params, &count, error)) {
+    if (params && !params_write(&packer, method, params, &count, error)) {
         msgpack_sbuffer_destroy(&pairs);
         return false;
+    }
+    uint64_t bins = 0;
+    for (int i = 0; i < AXIS_COUNT; i++)
+        bins += bins_of(&types[i]);
+    out->pieces = calloc(1 + 2 * bins, sizeof *out->pieces);
+    if (!out->pieces) {
+        msgpack_sbuffer_destroy(&pairs);
+        return error_set(error, "OUT_OF_MEMORY", "", "no memory for the request");
     }
     msgpack_sbuffer_init(&out->control);
     msgpack_packer_init(&packer, &out->control, msgpack_sbuffer_write);
@@ -117,11 +167,10 @@ bool outgoing_init(struct outgoing *out, uint64_t id, const char *method,
         msgpack_sbuffer_write(&out->control, pairs.data, pairs.size);
     msgpack_sbuffer_destroy(&pairs);
     if (f)
-        f_write(&packer, method, f, &type);
-    if (!pieces_make(out, f ? f->data : NULL, type.bytes)) {
-        outgoing_free(out);
-        return error_set(error, "OUT_OF_MEMORY", "", "no memory for the request");
-    }
+        f_write(out, &packer, method, f, f_count, types);
+    if (out->in_pieces < out->control.size)
+        pieces_add(out, NULL, 0);
+    control_place(out);
     return true;
 }
 

@@ -14,13 +14,15 @@ struct outgoing {
     msgpack_sbuffer control; /* the message but for its payload, owned */
     struct iovec *pieces;    /* what is sent, in order; they shrink as they go. Owned */
     size_t count, first;     /* pieces; the first that is not wholly sent */
+    size_t in_pieces;        /* bytes of control that are in pieces, while it is built */
 };
 
-/* Build the request [0, id, method, [{…}]] for fdclient_submit(). f and params may be NULL. The
- * array's data is borrowed until the last byte is sent. */
+/* Build the request [0, id, method, [{…}]] for fdclient_submit(). f (f_count arrays: one, or a
+ * vector field's) and params may be NULL. The arrays' data is borrowed until the last byte is sent.
+ */
 bool outgoing_init(struct outgoing *out, uint64_t id, const char *method,
-                   const struct fdclient_array *f, const struct fdclient_params *params,
-                   struct fdclient_error *error);
+                   const struct fdclient_array *f, uint32_t f_count,
+                   const struct fdclient_params *params, struct fdclient_error *error);
 void outgoing_free(struct outgoing *out);
 
 bool outgoing_done(const struct outgoing *out);

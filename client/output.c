@@ -23,16 +23,31 @@ static bool complain(struct fdclient_error *error, const char *path, int reason)
     return error_set(error, "FILE", "", "%.150s: %s", path, strerror(reason));
 }
 
-char *output_name(const char *path, const char *operator_name)
+/* Where the extension of a path begins: its last dot, or its end. */
+static size_t stem_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
     const char *base = slash ? slash + 1 : path;
     const char *dot = strrchr(base, '.');
-    const size_t stem = dot && dot > base ? (size_t)(dot - path) : strlen(path);
+    return dot && dot > base ? (size_t)(dot - path) : strlen(path);
+}
+
+char *output_name(const char *path, const char *operator_name)
+{
+    const size_t stem = stem_of(path);
     char *name;
     if (asprintf(&name, "%.*s.%s%s", (int)stem, path, operator_name,
                  path[stem] ? path + stem : ".bin") < 0)
         return NULL;
+    return name;
+}
+
+char *output_vector_name(const char *path)
+{
+    char *name = strdup(path);
+    const size_t stem = stem_of(path);
+    if (name && stem > 2 && memcmp(path + stem - 2, ".x", 2) == 0 && path[stem - 3] != '/')
+        memmove(name + stem - 2, name + stem, strlen(path + stem) + 1);
     return name;
 }
 

@@ -11,6 +11,10 @@
  * short. */
 char *output_name(const char *path, const char *operator_name);
 
+/* The name of the vector field that a file holds the x component of: field.x.bin → field.bin; of
+ * another, its own. Owned by the caller; NULL where memory is short. */
+char *output_vector_name(const char *path);
+
 /* Is it a name of NumPy's format? */
 bool output_is_npy(const char *path);
 

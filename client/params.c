@@ -3,6 +3,7 @@
 #include "client/error.h"
 #include "client/json_read.h"
 #include "client/number.h"
+#include "protocol/job.h"
 #include "protocol/reply.h"
 
 #include <errno.h>
@@ -126,8 +127,35 @@ static void true_write(msgpack_packer *packer, const char *name)
     msgpack_pack_true(packer);
 }
 
-bool params_write(msgpack_packer *packer, const struct fdclient_params *params, uint32_t *pairs,
-                  struct fdclient_error *error)
+static void field_write(msgpack_packer *packer, uint64_t id)
+{
+    msgpack_pack_map(packer, 1);
+    reply_write_str(packer, "field");
+    msgpack_pack_uint64(packer, id);
+}
+
+/* "field", {"field": id}, or for a vector field a map of them by axis. */
+static void out_write(msgpack_packer *packer, const char *method, const uint64_t *ids)
+{
+    uint32_t count = 0;
+    while (count < FDCLIENT_AXES && ids[count])
+        count++;
+    reply_write_str(packer, "out");
+    if (count == 0) {
+        reply_write_str(packer, "field");
+    } else if (count == 1 && strcmp(method, "gradient") != 0) {
+        field_write(packer, ids[0]);
+    } else {
+        msgpack_pack_map(packer, count);
+        for (uint32_t i = 0; i < count; i++) {
+            reply_write_str(packer, axis_name((enum axis)i));
+            field_write(packer, ids[i]);
+        }
+    }
+}
+
+bool params_write(msgpack_packer *packer, const char *method, const struct fdclient_params *params,
+                  uint32_t *pairs, struct fdclient_error *error)
 {
     *pairs = 0;
     if (params->axis) {
@@ -180,14 +208,7 @@ bool params_write(msgpack_packer *packer, const struct fdclient_params *params, 
             ++*pairs;
         }
     if (params->out_is_field) {
-        reply_write_str(packer, "out");
-        if (params->out_field) {
-            msgpack_pack_map(packer, 1);
-            reply_write_str(packer, "field");
-            msgpack_pack_uint64(packer, params->out_field);
-        } else {
-            reply_write_str(packer, "field");
-        }
+        out_write(packer, method, params->out_field);
         ++*pairs;
     }
     return true;

@@ -11,7 +11,7 @@
  * many. What is not understood here is passed on as a string, so that the server, which knows,
  * refuses it by name; false only for text that has no form at all (INVALID_ARGUMENT, naming the
  * parameter). */
-bool params_write(msgpack_packer *packer, const struct fdclient_params *params, uint32_t *pairs,
-                  struct fdclient_error *error);
+bool params_write(msgpack_packer *packer, const char *method, const struct fdclient_params *params,
+                  uint32_t *pairs, struct fdclient_error *error);
 
 #endif

@@ -154,7 +154,8 @@ def test_errors_of_the_server_name_the_parameter(run, tmp_path):
                             (["--boundary", "nice"], "boundary"),
                             (["--op", "diffusion"], "dt"),
                             (["--op", "diffusion", "--dt", 10], "UNSTABLE: dt"),
-                            (["--op", "curl"], "UNSUPPORTED: "),
+                            (["--op", "curl"], "INVALID_ARGUMENT: f y: "),
+                            (["--op", "stencil"], "UNSUPPORTED: "),
                             (["--op", "frobnicate"], "UNKNOWN_METHOD: "),
                             (["--field", 1], "NOT_FOUND: ")]:
         file = [] if "--field" in arguments else ["field.bin", "--shape", "8,8,8"]
@@ -164,8 +165,59 @@ def test_errors_of_the_server_name_the_parameter(run, tmp_path):
 
 def test_wrong_usage(run):
     for arguments in ([], ["nonsense"], ["submit"], ["submit", "--nonsense"], ["list", "--shape", "3"], ["get", "1"],
-                      ["get", "x", "-o", "y"], ["free", "x"], ["submit", "f", "--accuracy", "high"]):
+                      ["get", "x", "-o", "y"], ["free", "x"], ["submit", "f", "--accuracy", "high"], ["submit", "a", "b"],
+                      ["submit", "--op", "curl", "a", "b", "c", "d"], ["submit", "--field", "1,2"],
+                      ["submit", "--op", "curl", "--field", "1,2,3,4"], ["submit", "--op", "gradient", "f", "-o", "-"],
+                      ["submit", "--op", "curl", "a", "b", "c", "-o", "-"], ["get", "1,2", "-o", "y"]):
         run(*arguments, status=USAGE)
+
+
+def test_vector_fields_are_a_file_for_each_component(run, tmp_path):
+    f = wave(12, 13, 14, dtype="<f8")
+    numpy.save(tmp_path / "field.npy", f)
+    said = run("submit", "field.npy", "--op", "gradient", "--spacing", 0.5).stdout.splitlines()
+    names = [f"field.gradient.{axis}.npy" for axis in "xyz"]
+    assert [line.split(":")[0] for line in said] == names
+    for k, name in enumerate(names):
+        numpy.testing.assert_allclose(numpy.load(tmp_path / name), derivative(f, 2 - k, spacing=0.5), atol=1e-12)
+    # As the shell sorts them, they are the components in order.
+    assert sorted(path.name for path in tmp_path.glob("field.gradient.?.npy")) == names
+    run("submit", *names, "--op", "divergence", "--spacing", 0.5)
+    expected = sum(derivative(numpy.load(tmp_path / name), 2 - k, spacing=0.5) for k, name in enumerate(names))
+    numpy.testing.assert_allclose(numpy.load(tmp_path / "field.gradient.divergence.npy"), expected, atol=1e-12)
+    shown = json.loads(run("submit", *names, "--op", "curl", "--json", "-o", "whirl.bin").stdout)
+    for axis in "xyz":
+        assert shown[axis]["file"] == f"whirl.{axis}.bin" and shown[axis]["shape"] == [12, 13, 14]
+        assert shown[axis]["max"] < 1e-12
+        assert raw(tmp_path / f"whirl.{axis}.bin", "<f8").max() == shown[axis]["max"]
+
+
+def test_vector_fields_of_a_plane(run, tmp_path):
+    f = wave(20, 30)
+    f.tofile(tmp_path / "f.bin")
+    run("submit", "f.bin", "--shape", "20,30", "--op", "gradient", "-q")
+    assert not (tmp_path / "f.gradient.z.bin").exists()
+    # Each has its sidecar; a plane's curl is one array, and may go to standard output.
+    ended = run("submit", "f.gradient.x.bin", "f.gradient.y.bin", "--op", "curl", "-o", "-", text=False)
+    curl = numpy.frombuffer(ended.stdout, "<f4")
+    assert curl.size == f.size and abs(curl).max() < 1e-5
+    assert "f y" in run("submit", "f.gradient.x.bin", "f.bin", "--shape", "600", "--op", "divergence",
+                        status=REFUSED).stderr
+
+
+def test_resident_vector_fields(run, tmp_path):
+    f = wave(12, 13, 14)
+    numpy.save(tmp_path / "field.npy", f)
+    slope = run("submit", "field.npy", "--op", "gradient", "--keep").stdout.strip()
+    assert re.fullmatch(r"\d+,\d+,\d+", slope)
+    whirl = run("submit", "--field", slope, "--op", "curl", "--keep").stdout.strip()
+    run("submit", "--field", slope, "--op", "divergence", "-o", "sum.npy")
+    expected = sum(derivative(derivative(f, k), k) for k in range(3))
+    numpy.testing.assert_allclose(numpy.load(tmp_path / "sum.npy"), expected, atol=1e-5)
+    shown = json.loads(run("submit", "--field", slope.split(",")[0], "--op", "gradient", "--keep", "--json").stdout)
+    assert sorted(shown) == ["x", "y", "z"]
+    run("free", slope, whirl, *(place["field"] for place in shown.values()))
+    assert len(run("list").stdout.splitlines()) <= 1
 
 
 def test_no_server(run, tmp_path):

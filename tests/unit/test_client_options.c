@@ -51,8 +51,15 @@ static void test_submit(void **state)
     assert_int_equal(o.argument_count, 1);
     assert_true(read_line(&o, "submit --endpoint=x=true --field 0 -oout.bin", &error));
     assert_string_equal(o.params.endpoint, "x=true");
-    assert_true(o.has_field && o.field == 0);
+    assert_true(o.field.count == 1 && o.field.id[0] == 0);
     assert_string_equal(o.output, "out.bin");
+    assert_true(read_line(&o, "submit --op curl a b", &error));
+    assert_true(options_take_vector(&o) && !options_give_vector(&o));
+    assert_int_equal(o.argument_count, 2);
+    assert_true(read_line(&o, "submit --op curl --field 1,20,300", &error));
+    assert_true(o.field.count == 3 && o.field.id[2] == 300 && options_give_vector(&o));
+    assert_true(read_line(&o, "submit --op gradient a", &error));
+    assert_true(!options_take_vector(&o) && options_give_vector(&o));
     assert_true(read_line(&o, "put -- --odd-name", &error));
     assert_string_equal(o.arguments[0], "--odd-name");
 }
@@ -64,6 +71,14 @@ static void test_wrong_usage(void **state)
                                         "frobnicate",
                                         "submit",
                                         "submit a b",
+                                        "submit --op gradient a b",
+                                        "submit --op divergence a b c d",
+                                        "submit --op divergence --field 1,2,3,4",
+                                        "submit --op divergence --field 1,,3",
+                                        "submit --op divergence --field 1,",
+                                        "submit --op divergence --field 1 a",
+                                        "submit --op gradient a -o -",
+                                        "submit --op laplacian --field 1,2",
                                         "submit --field 1 a",
                                         "submit a --nonsense",
                                         "put",

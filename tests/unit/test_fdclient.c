@@ -276,6 +276,93 @@ static void test_a_list_of_bins(void **state)
     }
 }
 
+/* Vector fields of every size, z before x: components are told apart by their keys. */
+static void script_vectors(struct server *s)
+{
+    for (uint64_t id = 1; id <= SIZES; id++) {
+        static const char order[] = "zxy";
+        const uint64_t n = sizes[id - 1];
+        const struct array_type type = {
+            .dtype = DTYPE_F32, .dimensions = 1, .shape = {n}, .bytes = 4 * n};
+        msgpack_sbuffer buffer;
+        msgpack_packer packer;
+        msgpack_sbuffer_init(&buffer);
+        msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
+        skip_requests(s, 1);
+        reply_write_begin(&packer, id);
+        msgpack_pack_map(&packer, 1);
+        reply_write_str(&packer, "out");
+        msgpack_pack_map(&packer, 3);
+        for (int k = 0; k < 3; k++) {
+            const char axis[] = {order[k], '\0'};
+            reply_write_str(&packer, axis);
+            array_write_header(&packer, &type);
+            for (size_t i = 0; i < type.bytes; i++) {
+                const char byte = (char)byte_at(id + (uint64_t)axis[0], i);
+                msgpack_sbuffer_write(&buffer, &byte, 1);
+            }
+        }
+        say(s, buffer.data, buffer.size);
+        msgpack_sbuffer_destroy(&buffer);
+    }
+}
+
+static void test_vectors_in_pieces(void **state)
+{
+    (void)state;
+    static const size_t pieces[] = {1, 3, 61, 1000, 65536, 0};
+    for (size_t p = 0; p < sizeof pieces / sizeof *pieces; p++) {
+        struct server server;
+        struct fdclient *client = begin(&server, script_vectors, pieces[p]);
+        struct fdclient_error error;
+        for (uint64_t id = 1; id <= SIZES; id++) {
+            struct fdclient_result results[FDCLIENT_AXES] = {{0}};
+            if (id == SIZES / 2) { /* too few places: an error, and the next reply arrives */
+                assert_false(
+                    fdclient_run_vector(client, "gradient", &by_id, 1, NULL, results, 2, &error));
+                assert_string_equal(error.code, "TOO_LARGE");
+                assert_null(results[0].data);
+                continue;
+            }
+            assert_true(
+                fdclient_run_vector(client, "gradient", &by_id, 1, NULL, results, 3, &error));
+            for (uint64_t c = 0; c < FDCLIENT_AXES; c++) {
+                check_array(&results[c], id + 'x' + c, sizes[id - 1]);
+                free(results[c].data);
+            }
+        }
+        end(&server, client);
+    }
+}
+
+static void script_vector_fields(struct server *s)
+{
+    skip_requests(s, 1);
+    static const char reply[] = "\x94\x01\x01\xc0\x81\xa3out\x82"
+                                "\xa1x\x83\xa5"
+                                "field\x07\xa5shape\x92\x02\x03\xa4type\xa3<f8"
+                                "\xa1y\x83\xa5"
+                                "field\x08\xa5shape\x92\x02\x03\xa4type\xa3<f8";
+    say(s, reply, sizeof reply - 1);
+}
+
+static void test_resident_vectors(void **state)
+{
+    (void)state;
+    struct server server;
+    struct fdclient *client = begin(&server, script_vector_fields, 5);
+    struct fdclient_params params = FDCLIENT_PARAMS;
+    struct fdclient_result results[FDCLIENT_AXES] = {{0}};
+    params.out_is_field = true;
+    assert_true(fdclient_run_vector(client, "gradient", &by_id, 1, &params, results, 3, NULL));
+    assert_int_equal(results[0].field, 7);
+    assert_int_equal(results[1].field, 8);
+    assert_int_equal(results[1].bytes, 48);
+    assert_int_equal(results[2].field, 0);
+    assert_int_equal(results[2].bytes, 0);
+    end(&server, client);
+}
+
 /* --- errors ---------------------------------------------------------------------------------- */
 
 static void script_failure(struct server *s)
@@ -792,6 +879,8 @@ int main(void)
         cmocka_unit_test(test_replies_in_pieces),
         cmocka_unit_test(test_replies_in_any_order),
         cmocka_unit_test(test_a_list_of_bins),
+        cmocka_unit_test(test_vectors_in_pieces),
+        cmocka_unit_test(test_resident_vectors),
         cmocka_unit_test(test_errors_from_the_server),
         cmocka_unit_test(test_a_result_too_large_is_dropped_and_the_next_arrives),
         cmocka_unit_test(test_replies_that_make_no_sense),
