@@ -75,13 +75,14 @@ template <int V> static __device__ __forceinline__ pack<double, V> load_pack(con
         return {{__ldg(p)}};
     }
 }
+/* In one store: the compiler splits plain ones where another branch stores single points. */
 static __device__ __forceinline__ void store_pack(float *p, const pack<float, 4> &q)
 {
-    *(float4 *)p = make_float4(q.v[0], q.v[1], q.v[2], q.v[3]);
+    __stcg((float4 *)p, make_float4(q.v[0], q.v[1], q.v[2], q.v[3]));
 }
 static __device__ __forceinline__ void store_pack(double *p, const pack<double, 2> &q)
 {
-    *(double2 *)p = make_double2(q.v[0], q.v[1]);
+    __stcg((double2 *)p, make_double2(q.v[0], q.v[1]));
 }
 template <typename T> static __device__ __forceinline__ void store_pack(T *p, const pack<T, 1> &q)
 {

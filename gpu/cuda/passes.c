@@ -35,6 +35,14 @@ static uint64_t march_passes(const struct geometry *g)
     return g->plan->axis[AXIS_Y].active || g->plan->axis[AXIS_Z].active;
 }
 
+static uint64_t column_passes(const struct geometry *g)
+{
+    const struct plan_axis *axis = g->plan->axis;
+    /* Its offsets in a plane are of 32 bits. */
+    return axis[AXIS_X].active && axis[AXIS_Y].active && axis[AXIS_Z].active &&
+           axis[AXIS_Z].stride <= UINT32_MAX && axis[AXIS_Z].n <= INT32_MAX / 2;
+}
+
 /* The families in order of preference: the first that takes a plan, and as many passes, does them.
  * For experiments FDSERVER_KERNELS names some ("march,row"): the others only do what these cannot,
  * and several passes at once not at all. */
@@ -49,6 +57,8 @@ static const struct family {
 } families[] = {
     /* x alone: neighbours are in the same row, nothing to march along. */
     {"row", row_passes, row_launch, NULL},
+    /* 3D: a plane's neighbours are in shared memory; L1 gives half of them too late. */
+    {"column", column_passes, column_launch, NULL},
     /* Along y or z alone, and 2D and 3D: the slowest active axis is marched along. */
     {"march", march_passes, march_launch, NULL},
 };

@@ -1,0 +1,335 @@
+/* Even operators in 3D: the Laplacian and a diffusion step. A block marches a column of the grid
+ * along z. It copies plane after plane, with what its points reach over the column's sides, to a
+ * ring in shared memory, through the maps at the grid's edges; a thread has its own points of the
+ * planes above and below in registers.
+ *
+ *   acc = c0 f;  equal weights on all axes: acc = fma(cm, (x pair + y pair) + z pair, acc),
+ *   else one chain per axis: x, y, z;  m = 1 … R
+ *
+ * Bytes of device memory per point: one write and (L + 2R)/L reads for marches of L planes. From L2
+ * besides, what lies over the sides of a column of 64 × 24 points (float32): 1.67 reads a point for
+ * R = 4, 1.35 for R = 1. Instructions per point, R = 4: 25 of arithmetic, 1.75 loads of packs from
+ * shared memory, 4 moves of what goes down by two planes, 0.4 copies: some 35 of the 70 that an
+ * H200 issues in the time of a copy. */
+#include "gpu/cuda/grid.cuh"
+
+#include <cuda_pipeline.h>
+
+template <typename T, int R> struct column {
+    enum {
+        V = 16 / sizeof(T),
+        ROWS = 2,  /* of a pack each that a thread computes of a plane */
+        STEPS = 2, /* planes between barriers */
+        WIDE = 16,
+        HIGH = R > 2 ? 12 : 16,
+        BLOCKS = R == 1 ? 3 : 2, /* on a multiprocessor: 80, 128 or 168 registers a thread */
+        THREADS = WIDE * HIGH,
+        X = WIDE * V, /* points of a column in a plane */
+        Y = HIGH * ROWS,
+        HALO = (R + V - 1) / V * V, /* along x: whole packs */
+        PITCH = X + 2 * HALO,
+        HEIGHT = Y + 2 * R,
+        PLANE = PITCH * HEIGHT,
+        /* The planes k … k + STEPS − 1 + R, and the STEPS that come in meanwhile. */
+        RING = R + 2 * STEPS,
+        WARP_HIGH = 32 / WIDE,
+        WARP_ROWS = WARP_HIGH * ROWS
+    };
+    /* A block's shared memory. */
+    T ring[RING][PLANE];
+    T stage[THREADS / 32][WARP_ROWS][X];
+    /* The sources of the column's x and y, of R planes before the march and R past the grid. */
+    int64_t map[PITCH + HEIGHT + 2 * R];
+};
+
+template <typename T, int R> struct column_shape {
+    int64_t n, rows, plane, field;             /* elements of a row; rows; elements */
+    int64_t low[AXIS_COUNT], high[AXIS_COUNT]; /* the points that this kernel computes */
+    int32_t planes, length;                    /* of the grid, of a march */
+    uint32_t columns_x, columns_y, marches;
+    int32_t slot, shared;
+    T centre, c[AXIS_COUNT][R + 1];
+};
+
+static __device__ __forceinline__ pack<float, 4> shared_pack(const float *p)
+{
+    const float4 q = *(const float4 *)p;
+    return {{q.x, q.y, q.z, q.w}};
+}
+static __device__ __forceinline__ pack<double, 2> shared_pack(const double *p)
+{
+    const double2 q = *(const double2 *)p;
+    return {{q.x, q.y}};
+}
+
+/* ALIGNED: rows are whole packs, and so is what lies past their ends. */
+template <typename T, int R, bool ALIGNED>
+__global__ void __launch_bounds__(column<T, R>::THREADS, column<T, R>::BLOCKS)
+    column_kernel(const __grid_constant__ column_shape<T, R> shape, const T *__restrict__ in,
+                  T *__restrict__ out)
+{
+    using Column = column<T, R>;
+    constexpr int V = Column::V, ROWS = Column::ROWS, STEPS = Column::STEPS,
+                  THREADS = Column::THREADS, PITCH = Column::PITCH, HALO = Column::HALO,
+                  UNIT = ALIGNED ? V : 1, INNER = Column::X * Column::HEIGHT / UNIT,
+                  UNITS = Column::PLANE / UNIT, COPIES = (UNITS + THREADS - 1) / THREADS;
+    extern __shared__ __align__(128) unsigned char shared_memory[];
+    Column &shared = *(Column *)shared_memory;
+    const int tx = threadIdx.x, ty = threadIdx.y, thread = ty * Column::WIDE + tx;
+
+    uint32_t block = blockIdx.x;
+    const int64_t x0 = (int64_t)(block % shape.columns_x) * Column::X;
+    block /= shape.columns_x;
+    const int64_t y0 = shape.low[AXIS_Y] + (int64_t)(block % shape.columns_y) * Column::Y;
+    block /= shape.columns_y;
+    const int first = (int)shape.low[AXIS_Z] + (int)(block % shape.marches) * shape.length;
+    const int last = min(first + shape.length, (int)shape.high[AXIS_Z]);
+    in += (int64_t)(block / shape.marches) * shape.field;
+    out += (int64_t)(block / shape.marches) * shape.field;
+
+    /* Past the last point that the column's points reach, that one again. */
+    int64_t *const map_y = shared.map + PITCH, *const before = map_y + Column::HEIGHT,
+                   *const beyond = before + R;
+    for (int i = thread; i < PITCH + Column::HEIGHT + 2 * R; i += THREADS) {
+        int a = AXIS_Z;
+        int64_t at;
+        if (i < PITCH) {
+            a = AXIS_X;
+            at = min(x0 - HALO + i, shape.n + HALO - 1);
+        } else if (i < PITCH + Column::HEIGHT) {
+            a = AXIS_Y;
+            at = min(y0 - R + (i - PITCH), shape.high[AXIS_Y] + R - 1);
+        } else {
+            const int z = i - PITCH - Column::HEIGHT;
+            at = z < R ? first - R + z : shape.planes + (z - R);
+        }
+        shared.map[i] = source(&table[shape.slot].plan.axis[a], at);
+    }
+    __syncthreads();
+
+    /* The units of a plane that this thread copies: where they come from and go to. First all that
+     * lie between the column's sides, so that a warp reads whole lines, then what is past them. */
+    uint32_t from[COPIES];
+    int to[COPIES];
+#pragma unroll
+    for (int j = 0; j < COPIES; j++) {
+        const int i = thread + j * THREADS, side = max(i - INNER, 0) * UNIT;
+        int row = i * UNIT / Column::X, at = HALO + i * UNIT % Column::X;
+        if (i >= INNER) {
+            row = min(side / (2 * HALO), Column::HEIGHT - 1);
+            at = side % (2 * HALO);
+            at += at < HALO ? 0 : Column::X;
+        }
+        from[j] = (uint32_t)(map_y[row] * shape.n + shared.map[at] / UNIT * UNIT);
+        to[j] = row * PITCH + at;
+    }
+    const T *next = in + first * shape.plane; /* the next plane to copy, were there no edge */
+    auto copy = [&](int z, int slot) {
+        if (z >= last + R)
+            return;
+        const T *plane = z < shape.planes ? next : in + beyond[z - shape.planes] * shape.plane;
+        next += shape.plane;
+#pragma unroll
+        for (int j = 0; j < COPIES; j++)
+            if ((j + 1) * THREADS <= UNITS || thread + j * THREADS < UNITS)
+                __pipeline_memcpy_async(shared.ring[slot] + to[j], plane + from[j],
+                                        UNIT * sizeof(T));
+    };
+#pragma unroll 1
+    for (int i = 0; i < R + STEPS; i++)
+        copy(first + i, i);
+    __pipeline_commit();
+
+    /* The thread's own points, of the planes k − R … */
+    pack<T, V> queue[2 * R + STEPS][ROWS];
+    const int64_t x = x0 + tx * V, y = y0 + ty * ROWS;
+#pragma unroll
+    for (int i = 0; i < R; i++)
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const T *row = in + before[i] * shape.plane + min(y + r, shape.rows - 1) * shape.n;
+            if (ALIGNED)
+                queue[i][r] = load_pack<V>(row + min(x, shape.n - V));
+            else
+#pragma unroll
+                for (int v = 0; v < V; v++)
+                    queue[i][r].v[v] = row[min(x + v, shape.n - 1)];
+        }
+    const int own = (ty * ROWS + R) * PITCH + HALO + tx * V;
+    __pipeline_wait_prior(0);
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < R; i++)
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            queue[R + i][r] = shared_pack(shared.ring[i] + own + r * PITCH);
+
+    /* What it stores of a plane: `rows` rows from one, of each the `stored` points, a pack or every
+     * 32nd, from another. */
+    const int warp = ty / Column::WARP_HIGH, lane = thread % 32;
+    const int64_t stored_y = y0 + (ALIGNED ? ty * ROWS : warp * Column::WARP_ROWS);
+    const int64_t stored_x = x0 + (ALIGNED ? tx * V : lane);
+    int rows = (int)min(shape.high[AXIS_Y] - stored_y, (int64_t)Column::Y);
+    unsigned stored = 0;
+    for (int i = 0; i < (ALIGNED ? V : Column::X / 32); i++) {
+        const int64_t at = stored_x + (ALIGNED ? i : i * 32);
+        if (at >= shape.low[AXIS_X] && at < shape.high[AXIS_X])
+            stored |= 1u << i;
+    }
+    asm volatile("" : "+r"(stored), "+r"(rows)); /* kept, not found anew for each store */
+    T *target = out + first * shape.plane + stored_y * shape.n + stored_x;
+
+    int here = 0; /* the slot of plane k; i planes on: */
+    auto slot = [&](int i) { return here + i < Column::RING ? here + i : here + i - Column::RING; };
+#pragma unroll 1
+    for (int k = first; k < last; k += STEPS) {
+        __pipeline_wait_prior(0);
+        __syncthreads();
+#pragma unroll
+        for (int s = 0; s < STEPS; s++)
+            copy(k + R + STEPS + s, slot(R + STEPS + s));
+        __pipeline_commit();
+#pragma unroll
+        for (int s = 0; s < STEPS; s++) {
+            if (k + s >= last)
+                break;
+            const T *f = shared.ring[slot(s)] + own, *ahead = shared.ring[slot(R + s)] + own;
+            pack<T, V> acc[ROWS];
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+                queue[2 * R + s][r] = shared_pack(ahead + r * PITCH);
+#pragma unroll
+                for (int v = 0; v < V; v++)
+                    acc[r].v[v] = shape.centre * queue[R + s][r].v[v];
+            }
+            /* The points of row r, i along from the thread's first; and those of row i. */
+            auto along_x = [&](int r, int i) {
+                const int at = (i + HALO) / V * V - HALO;
+                const pack<T, V> q = at == 0 ? queue[R + s][r] : shared_pack(f + r * PITCH + at);
+                return q.v[i - at];
+            };
+            auto along_y = [&](int i) {
+                return i >= 0 && i < ROWS ? queue[R + s][i] : shared_pack(f + i * PITCH);
+            };
+/* clang-format off */
+#define FOR_POINTS(...)                                                                            \
+    _Pragma("unroll") for (int m = 1; m <= R; m++)                                                 \
+        _Pragma("unroll") for (int r = 0; r < ROWS; r++)                                           \
+            _Pragma("unroll") for (int v = 0; v < V; v++) acc[r].v[v] = __VA_ARGS__
+/* clang-format on */
+#define X_PAIR (along_x(r, v + m) + along_x(r, v - m))
+#define Y_PAIR (along_y(r + m).v[v] + along_y(r - m).v[v])
+#define Z_PAIR (queue[R + s + m][r].v[v] + queue[R + s - m][r].v[v])
+            if (shape.shared) {
+                FOR_POINTS(fused(shape.c[AXIS_X][m], X_PAIR + Y_PAIR + Z_PAIR, acc[r].v[v]));
+            } else {
+                FOR_POINTS(fused(shape.c[AXIS_X][m], X_PAIR, acc[r].v[v]));
+                FOR_POINTS(fused(shape.c[AXIS_Y][m], Y_PAIR, acc[r].v[v]));
+                FOR_POINTS(fused(shape.c[AXIS_Z][m], Z_PAIR, acc[r].v[v]));
+            }
+            if (ALIGNED) {
+                if (stored == (1u << V) - 1) {
+#pragma unroll
+                    for (int r = 0; r < ROWS; r++)
+                        if (r < rows)
+                            store_pack(target + r * shape.n, acc[r]);
+                } else if (stored != 0) {
+#pragma unroll
+                    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+                        for (int v = 0; v < V; v++)
+                            if (r < rows && stored >> v & 1)
+                                target[r * shape.n + v] = acc[r].v[v];
+                }
+            } else {
+                /* Through shared memory, so that a warp stores whole lines. */
+                T(*stage)[Column::X] = shared.stage[warp];
+#pragma unroll
+                for (int r = 0; r < ROWS; r++)
+                    store_pack(&stage[ty % Column::WARP_HIGH * ROWS + r][tx * V], acc[r]);
+                __syncwarp();
+#pragma unroll
+                for (int r = 0; r < Column::WARP_ROWS; r++)
+#pragma unroll
+                    for (int i = 0; i < Column::X / 32; i++)
+                        if (r < rows && stored >> i & 1)
+                            target[r * shape.n + i * 32] = stage[r][lane + i * 32];
+                __syncwarp();
+            }
+            target += shape.plane;
+        }
+#pragma unroll
+        for (int i = 0; i < 2 * R; i++)
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
+                queue[i][r] = queue[i + STEPS][r];
+        here = slot(STEPS);
+    }
+}
+
+template <typename T, int R, bool ALIGNED>
+static cudaError_t launch_column(const struct geometry *g, const void *in, void *out)
+{
+    using Column = column<T, R>;
+    const struct plan *plan = g->plan;
+    const struct plan_axis *axis = plan->axis;
+    column_shape<T, R> shape = {};
+    shape.n = axis[AXIS_X].n;
+    shape.rows = axis[AXIS_Y].n;
+    shape.plane = axis[AXIS_Z].stride;
+    shape.field = (int64_t)plan->points;
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        shape.low[a] = g->low[a];
+        shape.high[a] = g->high[a];
+        for (int m = 1; m <= R; m++)
+            shape.c[a][m] = (T)axis[a].c[m];
+    }
+    shape.centre = (T)plan->centre[(1 << AXIS_COUNT) - 1];
+    shape.slot = g->slot;
+    shape.shared = plan->shared;
+    const int64_t rows = shape.high[AXIS_Y] - shape.low[AXIS_Y];
+    const int planes = (int)(shape.high[AXIS_Z] - shape.low[AXIS_Z]);
+    shape.planes = (int32_t)axis[AXIS_Z].n;
+    shape.columns_x = (uint32_t)((shape.n + Column::X - 1) / Column::X);
+    shape.columns_y = (uint32_t)((rows + Column::Y - 1) / Column::Y);
+    /* As many marches as take the shortest time, in planes: those of a march, and as long as
+     * R + STEPS more before the first, for as many rounds as all blocks take. */
+    const int64_t columns = (int64_t)shape.columns_x * shape.columns_y * (int64_t)plan->batch;
+    const int64_t resident = (int64_t)g->units * Column::BLOCKS;
+    int64_t best = INT64_MAX;
+    for (int marches = 1; marches <= planes && marches <= 64; marches++) {
+        const int length = (planes + marches - 1) / marches;
+        const int64_t blocks = columns * ((planes + length - 1) / length);
+        const int64_t time = (blocks + resident - 1) / resident * (length + R + Column::STEPS);
+        if (time < best) {
+            best = time;
+            shape.length = length;
+        }
+    }
+    shape.marches = (uint32_t)((planes + shape.length - 1) / shape.length);
+    const int64_t blocks = columns * shape.marches;
+    if (blocks > INT32_MAX)
+        return cudaErrorInvalidConfiguration;
+    void (*kernel)(column_shape<T, R>, const T *, T *) = column_kernel<T, R, ALIGNED>;
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)sizeof(Column));
+    void *arguments[] = {&shape, &in, &out};
+    return cudaLaunchKernel(kernel, dim3((unsigned)blocks), dim3(Column::WIDE, Column::HIGH),
+                            arguments, sizeof(Column), g->stream);
+}
+
+template <typename T, int R, int V> struct column_launcher {
+    static cudaError_t run(const struct geometry *g, const void *in, void *out)
+    {
+        const struct plan_side *side = g->plan->axis[AXIS_X].side;
+        bool packs = V > 1;
+        for (int s = 0; s < SIDE_COUNT; s++)
+            packs = packs && (side[s].map == PLAN_MAP_NONE || side[s].map == PLAN_MAP_PERIODIC);
+        return packs ? launch_column<T, R, true>(g, in, out)
+                     : launch_column<T, R, false>(g, in, out);
+    }
+};
+
+extern "C" cudaError_t column_launch(const struct geometry *g, const void *in, void *out)
+{
+    return launch_typed<column_launcher>(g, g->plan->axis[AXIS_X].n, in, out);
+}
