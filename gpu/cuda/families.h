@@ -21,6 +21,11 @@ cudaError_t shell_launch(const struct geometry *g, const void *in, void *out, bo
 cudaError_t nabla_launch(const struct geometry *g, const void *const in[AXIS_COUNT],
                          void *const out[AXIS_COUNT]);
 
+/* Diffusion in 2D, several steps at once, whole fields: the most that pay, 0 where none do. */
+uint64_t strip_steps(const struct geometry *g);
+/* 2 … strip_steps() of them. */
+cudaError_t strip_launch(const struct geometry *g, const void *in, void *out, uint64_t steps);
+
 #ifdef __cplusplus
 }
 #endif

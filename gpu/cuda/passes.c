@@ -61,6 +61,8 @@ static const struct family {
     {"column", column_passes, column_launch, NULL},
     /* Along y or z alone, and 2D and 3D: the slowest active axis is marched along. */
     {"march", march_passes, march_launch, NULL},
+    /* Diffusion in 2D is bound by memory by far: several steps for the bytes of one. */
+    {"strip", strip_steps, NULL, strip_launch},
 };
 
 enum { FAMILIES = sizeof families / sizeof families[0] };

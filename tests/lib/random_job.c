@@ -109,7 +109,7 @@ static void random_candidate(struct random *random, uint64_t max_points, struct 
     job->batch = 1 + (random_below(random, 3) == 0 ? random_below(random, left < 7 ? left : 7) : 0);
     if (diffusion) {
         const double limit = job_dt_max(job);
-        job->steps = 1 + random_below(random, 5);
+        job->steps = 1 + random_below(random, random_below(random, 4) ? 5 : 50);
         job->dt = isfinite(limit) ? limit * random_between(random, 0.05, 1) : 0.25;
     }
 }

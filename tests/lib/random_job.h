@@ -18,7 +18,7 @@ uint64_t random_below(struct random *random, uint64_t n);
 double random_between(struct random *random, double low, double high);
 
 /* A job of at most max_points points: primes, 1-point axes, axes thinner than the stencil, batches,
- * both types, every operator, boundaries mixed by side, 1 to 5 steps. */
+ * both types, every operator, boundaries mixed by side, 1 to 5 steps, or at times to 50. */
 void random_job(struct random *random, uint64_t max_points, struct job *job);
 
 /* Arrays by component, aligned as a device's are. */

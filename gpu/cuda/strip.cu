@@ -1,0 +1,356 @@
+/* Diffusion in 2D, several steps in one pass over memory.
+ *
+ *   step:  acc = c0 f;  equal weights on both axes: acc = fma(cm, x pair + y pair, acc), m = 1 … R,
+ *          else one chain per axis: x, y
+ *
+ * A warp owns a strip of 32 V points along x and marches along y. A thread has V neighbours of each
+ * row in registers; of each of the S time levels it keeps the last 2R rows. A row that is loaded
+ * completes a row of level 1 that is R rows behind it; that one a row of level 2, and so on; the
+ * row of level S is stored. Neighbours along x come from the lanes beside by 2R shuffles a row and
+ * level. So no level but the first and the last is in memory, and there is no shared memory and no
+ * barrier. What the strip's ends lack spreads inwards by R a step: strips overlap by 2 S R points,
+ * and marches by as many rows.
+ *
+ * Per point and step, R = 1, V = 4: 5 arithmetic instructions, 1/2 shuffle, and for S = 8 about 1/4
+ * of the load, the store and their addresses; times 128/112 for the overlap: 6.6. An H200 issues
+ * 33 T a second: 5 T points. Bytes: 8/S. R = 4: 17 + 2, and 128/112: 22, 1.5 T points.
+ *
+ * At the edges: images of points evolve as the points do, so periodic and zero derivative are a
+ * matter of what is loaded. All else is left to a frame along the edges (frame.cuh). */
+#include "gpu/cuda/frame.cuh"
+
+enum { LANES = 32, STRIP_THREADS = 128, STRIP_WARPS = STRIP_THREADS / LANES, STRIP_POINTS = 4 };
+
+/* What a strip reads on each side of its results, in whole packs. */
+template <int R, int S>
+static constexpr int strip_halo = (S * R + STRIP_POINTS - 1) / STRIP_POINTS *STRIP_POINTS;
+
+struct strip_shape {
+    frame_shape frame;
+    int64_t fields, frame_tiles; /* of all fields */
+    int64_t items;               /* marches of all strips of all fields: a warp each */
+    int32_t low[FRAME_AXES], high[FRAME_AXES]; /* the points that strips compute */
+    int32_t strips, marches, length;           /* of a march, in rows */
+    /* Where row i is read: before the first at below + below_sign i, after the last likewise. */
+    int32_t below, below_sign, above, above_sign;
+    int32_t whole; /* are rows a multiple of V long? */
+};
+
+/* Row of y index i, for what is at most a few rows outside. */
+static __device__ __forceinline__ int strip_row(const strip_shape &shape, int i)
+{
+    return i < 0                        ? shape.below + shape.below_sign * i
+           : i >= shape.frame.n[AXIS_Y] ? shape.above + shape.above_sign * i
+                                        : i;
+}
+
+/* The V points of a thread in one row. */
+template <typename T, int V> struct strip_columns {
+    int32_t offset[V]; /* in the row; if whole, offset[0] is the first of V in a row */
+    bool whole;        /* the same for all lanes of the warp */
+    unsigned stores;   /* bit v: point v is a result */
+
+    __device__ __forceinline__ void load(T (&values)[V], const T *row) const
+    {
+        if (whole) {
+            constexpr int P = 16 / sizeof(T);
+#pragma unroll
+            for (int p = 0; p < V; p += P) {
+                const pack<T, P> q = load_pack<P>(row + offset[0] + p);
+#pragma unroll
+                for (int v = 0; v < P; v++)
+                    values[p + v] = q.v[v];
+            }
+        } else {
+#pragma unroll
+            for (int v = 0; v < V; v++)
+                values[v] = __ldg(row + offset[v]);
+        }
+    }
+    __device__ __forceinline__ void store(const T (&values)[V], T *row) const
+    {
+        if (whole && stores == (1u << V) - 1) {
+            constexpr int P = 16 / sizeof(T);
+#pragma unroll
+            for (int p = 0; p < V; p += P) {
+                pack<T, P> q;
+#pragma unroll
+                for (int v = 0; v < P; v++)
+                    q.v[v] = values[p + v];
+                store_pack(row + offset[0] + p, q);
+            }
+        } else {
+#pragma unroll
+            for (int v = 0; v < V; v++)
+                if (stores >> v & 1)
+                    row[whole ? offset[0] + v : offset[v]] = values[v];
+        }
+    }
+};
+
+template <typename T, int R> struct strip_weights {
+    T centre, x[R], y[R];
+};
+
+/* One level's next row: `row` comes from the level before, `past` holds the 2R rows before it, the
+ * oldest at `oldest`. row becomes the level's own row, R rows behind. */
+template <typename T, int R, int V, bool EQUAL>
+static __device__ __forceinline__ void strip_step(const T (&past)[2 * R][V], int oldest,
+                                                  T (&row)[V], const strip_weights<T, R> &weights)
+{
+    const T(&centre)[V] = past[(oldest + R) % (2 * R)];
+    T xs[V + 2 * R];
+#pragma unroll
+    for (int m = 1; m <= R; m++) {
+        xs[R - m] = __shfl_up_sync(~0u, centre[V - m], 1);
+        xs[R + V - 1 + m] = __shfl_down_sync(~0u, centre[m - 1], 1);
+    }
+#pragma unroll
+    for (int v = 0; v < V; v++)
+        xs[R + v] = centre[v];
+#pragma unroll
+    for (int v = 0; v < V; v++) {
+        T acc = weights.centre * centre[v];
+#pragma unroll
+        for (int m = 1; m <= R; m++) {
+            const T x = xs[R + v + m] + xs[R + v - m];
+            const T above = m == R ? row[v] : past[(oldest + R + m) % (2 * R)][v];
+            const T y = above + past[(oldest + R - m) % (2 * R)][v];
+            acc = fused(weights.x[m - 1], EQUAL ? x + y : x, acc);
+        }
+        if (!EQUAL) {
+#pragma unroll
+            for (int m = 1; m <= R; m++) {
+                const T above = m == R ? row[v] : past[(oldest + R + m) % (2 * R)][v];
+                acc = fused(weights.y[m - 1], above + past[(oldest + R - m) % (2 * R)][v], acc);
+            }
+        }
+        row[v] = acc;
+    }
+}
+
+/* A march: S levels of a strip, in registers. */
+template <typename T, int R, int S, bool EQUAL> struct strip_march {
+    static constexpr int V = STRIP_POINTS, AHEAD = 2; /* rows on their way */
+    strip_columns<T, V> columns;
+    strip_weights<T, R> weights;
+    T past[S][2 * R][V], ahead[AHEAD][V];
+
+    /* The 2R rows from y on, from memory through the levels. ALL: through all S of them; else
+     * through the first `levels`, and the next one takes what comes for its first rows. Results
+     * for rows before `end` are stored, if there are any. */
+    template <bool ALL>
+    __device__ __forceinline__ void rows(const strip_shape &shape, const T *in, T *out, int y,
+                                         int end, int levels, bool results)
+    {
+        const int64_t n = shape.frame.n[AXIS_X];
+#pragma unroll
+        for (int i = 0; i < 2 * R; i++) {
+            T row[V];
+#pragma unroll
+            for (int v = 0; v < V; v++)
+                row[v] = ahead[i % AHEAD][v];
+            columns.load(ahead[i % AHEAD], in + strip_row(shape, y + i + AHEAD) * n);
+#pragma unroll
+            for (int s = 0; s < S; s++) {
+                if (!ALL && s > levels)
+                    continue;
+                T next[V];
+#pragma unroll
+                for (int v = 0; v < V; v++)
+                    next[v] = row[v];
+                if (ALL || s < levels)
+                    strip_step<T, R, V, EQUAL>(past[s], i, row, weights);
+#pragma unroll
+                for (int v = 0; v < V; v++)
+                    past[s][i][v] = next[v];
+            }
+            if (results && y + i - levels * R < end)
+                columns.store(row, out + (y + i - levels * R) * n);
+        }
+    }
+};
+
+template <typename T, int R, int S, bool EQUAL>
+__global__ void __launch_bounds__(STRIP_THREADS)
+    strip_kernel(const __grid_constant__ strip_shape shape, const T *__restrict__ in,
+                 T *__restrict__ out)
+{
+    constexpr int V = STRIP_POINTS, HALO = strip_halo<R, S>;
+    if (blockIdx.x < shape.frame_tiles) {
+        frame_tile(shape.frame, blockIdx.x, in, out);
+        return;
+    }
+    const int64_t item = (blockIdx.x - shape.frame_tiles) * STRIP_WARPS + (int)threadIdx.x / LANES;
+    if (item >= shape.items)
+        return;
+    const int64_t field = item / shape.strips / shape.marches * shape.frame.field;
+    const int number = (int)(item / shape.strips % shape.marches);
+    const int strip = (int)(item % shape.strips);
+    const int first = shape.low[AXIS_Y] + number * shape.length;
+    const int end = min(first + shape.length, shape.high[AXIS_Y]);
+    const int64_t n = shape.frame.n[AXIS_X];
+    const int slot = shape.frame.slot, steps = shape.frame.steps;
+    in += field;
+    out += field;
+
+    strip_march<T, R, S, EQUAL> march;
+    const struct plan_axis *x_axis = &table[slot].plan.axis[AXIS_X];
+    const int begin =
+        shape.low[AXIS_X] / V * V + strip * (LANES * V - 2 * HALO) - HALO; /* lane 0's x */
+    const int lane = (int)threadIdx.x % LANES, x = begin + lane * V;
+    march.columns.whole =
+        shape.whole && (begin >= 0 || x_axis->side[SIDE_LOW].map <= PLAN_MAP_PERIODIC) &&
+        (begin + LANES * V <= n || x_axis->side[SIDE_HIGH].map <= PLAN_MAP_PERIODIC);
+    march.columns.stores = 0;
+#pragma unroll
+    for (int v = 0; v < V; v++) {
+        march.columns.offset[v] = (int32_t)point_index_f64(x_axis, x + v);
+        if (lane >= HALO / V && lane < LANES - HALO / V && x + v >= shape.low[AXIS_X] &&
+            x + v < shape.high[AXIS_X])
+            march.columns.stores |= 1u << v;
+    }
+    march.weights.centre = centre_weight(slot, T());
+#pragma unroll
+    for (int m = 1; m <= R; m++) {
+        march.weights.x[m - 1] = weight(slot, AXIS_X, m, T());
+        march.weights.y[m - 1] = weight(slot, AXIS_Y, m, T());
+    }
+
+    int y = first - steps * R; /* the row that is taken from memory */
+#pragma unroll
+    for (int i = 0; i < march.AHEAD; i++)
+        march.columns.load(march.ahead[i], in + strip_row(shape, y + i) * n);
+        /* The levels get their first 2R rows one after the other. Fewer steps than S end here too.
+         */
+#pragma unroll 1
+    for (int levels = 0; levels < steps || (steps < S && y < end + steps * R); y += 2 * R) {
+        march.template rows<false>(shape, in, out, y, end, levels, levels == steps);
+        levels += levels < steps;
+    }
+#pragma unroll 1
+    for (; steps == S && y < end + S * R; y += 2 * R)
+        march.template rows<true>(shape, in, out, y, end, S, true);
+}
+
+/* --- launching --- */
+
+/* How many steps at once: as many as the registers hold (2 R V a level and type), and the overlap
+ * allows. */
+template <typename T> static constexpr int strip_most(int radius)
+{
+    return sizeof(T) == 4 ? (radius == 1 ? 8 : radius == 2 ? 4 : 2) : (radius == 1 ? 4 : 2);
+}
+
+extern "C" uint64_t strip_steps(const struct geometry *g)
+{
+    const struct plan *plan = g->plan;
+    const struct plan_axis *x = &plan->axis[AXIS_X], *y = &plan->axis[AXIS_Y];
+    if (!plan->identity || !x->active || !y->active || plan->axis[AXIS_Z].active)
+        return 0;
+    /* Rows outside are images of rows inside: one step over the edge, and 32 bits. */
+    const int most = plan->dtype == DTYPE_F32 ? strip_most<float>(plan->radius)
+                                              : strip_most<double>(plan->radius);
+    const int64_t least = (most + 2) * plan->radius + 4;
+    if (y->n < least || x->n < 2 || x->n > INT32_MAX / 4 || y->n > INT32_MAX / 4)
+        return 0;
+    return (uint64_t)most;
+}
+
+/* The number of marches that a strip is cut into: the device works off its warps in waves, and each
+ * march costs `extra` rows besides its own. */
+static int strip_marches(int64_t rows, int64_t strips, int64_t warps, int64_t extra)
+{
+    int best = 1;
+    int64_t least = INT64_MAX;
+    for (int64_t marches = 1; marches <= rows && marches <= 4 * warps / strips + 1; marches++) {
+        const int64_t waves = (strips * marches + warps - 1) / warps;
+        const int64_t cost = waves * ((rows + marches - 1) / marches + extra);
+        if (cost < least) {
+            least = cost;
+            best = (int)marches;
+        }
+    }
+    return best;
+}
+
+template <typename T, int R, int S, bool EQUAL>
+static cudaError_t strip_run(const struct geometry *g, const void *in, void *out, uint64_t steps)
+{
+    constexpr int V = STRIP_POINTS, WIDTH = LANES * V - 2 * strip_halo<R, S>;
+    const struct plan *plan = g->plan;
+    strip_shape shape = {};
+    shape.frame = frame_init(g, (int)steps);
+    shape.fields = (int64_t)plan->batch;
+    shape.frame_tiles = shape.frame.tiles * shape.fields;
+    for (int a = 0; a < FRAME_AXES; a++) {
+        const int64_t edge = shape.frame.cut[a] ? shape.frame.reach : 0;
+        shape.low[a] = (int32_t)edge;
+        shape.high[a] = (int32_t)(shape.frame.n[a] - edge);
+    }
+    const struct plan_axis *y = &plan->axis[AXIS_Y];
+    const int32_t n = (int32_t)y->n;
+    const bool reflect_low = y->side[SIDE_LOW].map == PLAN_MAP_REFLECT;
+    const bool reflect_high = y->side[SIDE_HIGH].map == PLAN_MAP_REFLECT;
+    shape.below = reflect_low ? 0 : n;
+    shape.below_sign = reflect_low ? -1 : 1;
+    shape.above = reflect_high ? 2 * (n - 1) : -n;
+    shape.above_sign = reflect_high ? -1 : 1;
+    shape.whole = shape.frame.n[AXIS_X] % V == 0;
+
+    auto *const kernel = strip_kernel<T, R, S, EQUAL>;
+    const size_t shared_bytes = frame_shared_bytes(shape.frame, sizeof(T));
+    const int64_t rows = shape.high[AXIS_Y] - shape.low[AXIS_Y];
+    const int64_t columns = shape.high[AXIS_X] - shape.low[AXIS_X] / V * V;
+    if (rows > 0 && columns > 0) {
+        int blocks = 0;
+        const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+            &blocks, kernel, STRIP_THREADS, shared_bytes);
+        if (error != cudaSuccess)
+            return error;
+        const int64_t strips = (columns + WIDTH - 1) / WIDTH;
+        shape.strips = (int32_t)strips;
+        shape.marches = strip_marches(rows, strips * shape.fields,
+                                      (int64_t)g->units * blocks * STRIP_WARPS, shape.frame.reach);
+        shape.length = (int32_t)((rows + shape.marches - 1) / shape.marches);
+        shape.marches = (int32_t)((rows + shape.length - 1) / shape.length);
+        shape.items = strips * shape.marches * shape.fields;
+    }
+    const int64_t blocks = shape.frame_tiles + (shape.items + STRIP_WARPS - 1) / STRIP_WARPS;
+    void *arguments[] = {&shape, &in, &out};
+    if (blocks > INT32_MAX)
+        return cudaErrorInvalidConfiguration;
+    return cudaLaunchKernel(kernel, dim3((unsigned)blocks), dim3(STRIP_THREADS), arguments,
+                            shared_bytes, g->stream);
+}
+
+template <typename T, int R>
+static cudaError_t strip_equal(const struct geometry *g, const void *in, void *out, uint64_t steps)
+{
+    return g->plan->shared ? strip_run<T, R, strip_most<T>(R), true>(g, in, out, steps)
+                           : strip_run<T, R, strip_most<T>(R), false>(g, in, out, steps);
+}
+
+template <typename T>
+static cudaError_t strip_radius(const struct geometry *g, const void *in, void *out, uint64_t steps)
+{
+    switch (g->plan->radius) {
+    case 1:
+        return strip_equal<T, 1>(g, in, out, steps);
+    case 2:
+        return strip_equal<T, 2>(g, in, out, steps);
+    case 3:
+        return strip_equal<T, 3>(g, in, out, steps);
+    case 4:
+        return strip_equal<T, 4>(g, in, out, steps);
+    default:
+        return cudaErrorInvalidValue;
+    }
+}
+
+extern "C" cudaError_t strip_launch(const struct geometry *g, const void *in, void *out,
+                                    uint64_t steps)
+{
+    return g->plan->dtype == DTYPE_F32 ? strip_radius<float>(g, in, out, steps)
+                                       : strip_radius<double>(g, in, out, steps);
+}
