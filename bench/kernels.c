@@ -1,6 +1,7 @@
 /* The operators of one device, as shares of what the machine can do, and their results.
  *
- *     bench_kernels [--device host|cuda:N] [--only TEXT]… [--no-check] [--quick] [--json FILE]
+ *     bench_kernels [--device host|cuda:N] [--only TEXT]… [--no-check] [--quick] [--small]
+ *                   [--json FILE]
  *
  * floor: a device copy of as many bytes as the operator must move, measured in the same run and in
  * the same way; ratio = floor's time ÷ operator's time (diffusion: a step's, over the copy of
@@ -8,8 +9,9 @@
  * GPU, each row's result is compared with the host backend's, bit for bit, on fresh random data.
  *
  * --only: rows whose name, shape, dtype and boundary, with a space between them, contain TEXT; it
- * may have wildcards ("derivative x*512*float64") and be given several times. FDSERVER_COMMIT is
- * written into the JSON.
+ * may have wildcards ("derivative x*512*float64") and be given several times. --quick:
+ * smaller arrays on the host. --small: small shapes, and only their results, for compute-sanitizer.
+ * FDSERVER_COMMIT is written into the JSON.
  */
 #include "bench/floors.h"
 #include "bench/runner.h"
@@ -56,7 +58,7 @@ struct row {
 
 static struct {
     const struct runner *runner;
-    bool cuda, check, quick;
+    bool cuda, check, quick, small;
     const char *only[ONLY_MOST];
     int only_count;
     uint64_t started_ns;
@@ -240,6 +242,8 @@ static void measure(struct row *row, const struct bed *bed, int which)
     row->checked = bed->checked;
     if (bed->checked)
         row->difference = bed_difference(bed, which);
+    if (bench.small)
+        return;
     const struct timing timing = bench.runner->time(which, &launch);
     row->us = timing.us / steps;
     row->spread = timing.spread;
@@ -252,17 +256,22 @@ static bool is_right(const struct row *row)
     return !row->checked || row->difference <= (row->does[0] ? CLASSIC_TOLERANCE : 0);
 }
 
+static const char *compared(const struct row *row)
+{
+    return !row->checked          ? ""
+           : row->difference == 0 ? "equal"
+           : is_right(row)        ? "close"
+                                  : "DIFFERS";
+}
+
 static void print_row(const struct row *row)
 {
     char bar[32] = "";
     if (row->bar > 0)
         snprintf(bar, sizeof bar, "%4.2f %s", row->bar, row->ratio >= row->bar ? "met" : "MISSED");
-    printf("%-24s %-14s %-7s %-10s %10.2f us %7.1f GB/s %8.2f Gcells/s %5.3f %-11s %s", row->name,
+    printf("%-26s %-14s %-7s %-10s %10.2f us %7.1f GB/s %8.2f Gcells/s %5.3f %-11s %s", row->name,
            row->shape, row->dtype, row->boundary, row->us, row->gbs, row->gcells, row->ratio, bar,
-           !row->checked          ? ""
-           : row->difference == 0 ? "equal"
-           : is_right(row)        ? "close"
-                                  : "DIFFERS");
+           compared(row));
     if (row->kernel.launches)
         printf("  %s x%d, %d threads, %d registers, %d B, %.0f%%", row->kernel.name,
                row->kernel.launches, row->kernel.threads, row->kernel.registers,
@@ -300,6 +309,11 @@ static void row_init(struct row *row, const char *name, const struct job *job, c
 static void finish_row(struct row *row, const struct job *job, double floor_us)
 {
     const int moved = job_inputs(job) + job_outputs(job);
+    if (bench.small) {
+        printf("%-26s %-14s %-7s %-10s %s\n", row->name, row->shape, row->dtype, row->boundary,
+               compared(row));
+        return;
+    }
     row->floor_us = floor_us > 0 ? floor_us : copy_us(job_bytes(job) * (uint64_t)moved / 2);
     row->gbs = 1e-3 * moved * (double)job_bytes(job) / row->us;
     row->gcells = 1e-3 * (double)job_points(job) / row->us;
@@ -485,61 +499,62 @@ static void diffusion(int axes, uint64_t n, enum dtype dtype, int accuracy, uint
 /* The table of the bars for one H200. */
 static void rows_cuda(void)
 {
-    const uint64_t steps = 1000;
+    const uint64_t cube = bench.small ? 64 : 512, steps = bench.small ? CHECK_STEPS : 1000;
+    const uint64_t plane = bench.small ? 256 : 4096, wide = bench.small ? 320 : 16384;
     /* float32, accuracy 8; then the other accuracies and float64 */
-    for (uint64_t n = 256; n <= 1024; n *= 2)
+    for (uint64_t n = cube / 2; n <= 2 * cube; n *= 2)
         cubes(n, DTYPE_F32, 1, 8, "periodic", 0.92);
     for (int accuracy = 2; accuracy <= 6; accuracy += 2)
-        cubes(512, DTYPE_F32, 1, accuracy, "periodic", 0.92);
+        cubes(cube, DTYPE_F32, 1, accuracy, "periodic", 0.92);
     for (int accuracy = 2; accuracy <= 8; accuracy += 2)
-        cubes(512, DTYPE_F64, 1, accuracy, "periodic", 0.92);
+        cubes(cube, DTYPE_F64, 1, accuracy, "periodic", 0.92);
     /* the other boundaries, and shapes that no vector or tile divides */
-    cubes(512, DTYPE_F32, 1, 8, "endpoint", 0.85);
-    cubes(512, DTYPE_F32, 1, 8, "one-sided", 0.85);
-    cubes(512, DTYPE_F64, 1, 8, "one-sided", 0.85);
-    derivatives(513, 511, 509, DTYPE_F32, 1, 8, "periodic", 0.85);
-    derivatives(513, 511, 509, DTYPE_F32, 1, 8, "endpoint", 0.85);
-    derivatives(513, 511, 509, DTYPE_F32, 1, 8, "one-sided", 0.85);
-    derivatives(513, 511, 509, DTYPE_F32, 1, 2, "one-sided", 0.85);
-    derivatives(513, 511, 509, DTYPE_F64, 1, 8, "one-sided", 0.85);
+    cubes(cube, DTYPE_F32, 1, 8, "endpoint", 0.85);
+    cubes(cube, DTYPE_F32, 1, 8, "one-sided", 0.85);
+    cubes(cube, DTYPE_F64, 1, 8, "one-sided", 0.85);
+    derivatives(cube + 1, cube - 1, cube - 3, DTYPE_F32, 1, 8, "periodic", 0.85);
+    derivatives(cube + 1, cube - 1, cube - 3, DTYPE_F32, 1, 8, "endpoint", 0.85);
+    derivatives(cube + 1, cube - 1, cube - 3, DTYPE_F32, 1, 8, "one-sided", 0.85);
+    derivatives(cube + 1, cube - 1, cube - 3, DTYPE_F32, 1, 2, "one-sided", 0.85);
+    derivatives(cube + 1, cube - 1, cube - 3, DTYPE_F64, 1, 8, "one-sided", 0.85);
     /* resident in L2 */
     for (uint64_t n = 64; n <= 128; n += 32) {
         small_cubes(n);
         cubes(n, DTYPE_F32, 1, 8, "periodic", 0);
     }
     for (int dtype = DTYPE_F32; dtype <= DTYPE_F64; dtype++) {
-        cubes(512, (enum dtype)dtype, 2, 8, "periodic", 0.85);
+        cubes(cube, (enum dtype)dtype, 2, 8, "periodic", 0.85);
         for (int accuracy = 2; accuracy <= 8; accuracy += 2)
-            laplacian(512, 512, 512, (enum dtype)dtype, accuracy, "periodic", 0.85);
-        laplacian(512, 512, 512, (enum dtype)dtype, 8, "one-sided", 0);
-        laplacian(513, 511, 509, (enum dtype)dtype, 8, "periodic", 0);
-        laplacian(513, 511, 509, (enum dtype)dtype, 8, "one-sided", 0);
+            laplacian(cube, cube, cube, (enum dtype)dtype, accuracy, "periodic", 0.85);
+        laplacian(cube, cube, cube, (enum dtype)dtype, 8, "one-sided", 0);
+        laplacian(cube + 1, cube - 1, cube - 3, (enum dtype)dtype, 8, "periodic", 0);
+        laplacian(cube + 1, cube - 1, cube - 3, (enum dtype)dtype, 8, "one-sided", 0);
     }
-    nablas(512, 512, 512, DTYPE_F32, 8, "periodic", 0.85);
+    nablas(cube, cube, cube, DTYPE_F32, 8, "periodic", 0.85);
     for (int accuracy = 2; accuracy <= 6; accuracy += 2)
-        nablas(512, 512, 512, DTYPE_F32, accuracy, "periodic", 0.85);
-    nablas(512, 512, 512, DTYPE_F64, 8, "periodic", 0.85);
-    nablas(512, 512, 512, DTYPE_F32, 8, "one-sided", 0);
-    nablas(513, 511, 509, DTYPE_F32, 8, "periodic", 0);
+        nablas(cube, cube, cube, DTYPE_F32, accuracy, "periodic", 0.85);
+    nablas(cube, cube, cube, DTYPE_F64, 8, "periodic", 0.85);
+    nablas(cube, cube, cube, DTYPE_F32, 8, "one-sided", 0);
+    nablas(cube + 1, cube - 1, cube - 3, DTYPE_F32, 8, "periodic", 0);
     static const double bars_16384[] = {3.4, 1.9, 1.2}, bars_4096[] = {2.2, 1.3, 0.9};
     for (int i = 0; i < 3; i++) {
-        diffusion(2, 16384, DTYPE_F32, 2 << i, steps, "periodic", bars_16384[i]);
-        diffusion(2, 16384, DTYPE_F32, 2 << i, steps, "halo", bars_16384[i]);
+        diffusion(2, wide, DTYPE_F32, 2 << i, steps, "periodic", bars_16384[i]);
+        diffusion(2, wide, DTYPE_F32, 2 << i, steps, "halo", bars_16384[i]);
     }
     for (int i = 0; i < 3; i++) {
-        diffusion(2, 4096, DTYPE_F32, 2 << i, steps, "periodic", bars_4096[i]);
-        diffusion(2, 4096, DTYPE_F32, 2 << i, steps, "halo", bars_4096[i]);
-        diffusion(2, 4096, DTYPE_F32, 2 << i, steps, "value", bars_4096[i]);
-        diffusion(2, 4096, DTYPE_F32, 2 << i, steps, "derivative", bars_4096[i]);
+        diffusion(2, plane, DTYPE_F32, 2 << i, steps, "periodic", bars_4096[i]);
+        diffusion(2, plane, DTYPE_F32, 2 << i, steps, "halo", bars_4096[i]);
+        diffusion(2, plane, DTYPE_F32, 2 << i, steps, "value", bars_4096[i]);
+        diffusion(2, plane, DTYPE_F32, 2 << i, steps, "derivative", bars_4096[i]);
     }
-    diffusion(2, 4096, DTYPE_F64, 2, steps, "periodic", 0);
-    diffusion(2, 4095, DTYPE_F32, 2, steps, "value", 0);
+    diffusion(2, plane, DTYPE_F64, 2, steps, "periodic", 0);
+    diffusion(2, plane - 1, DTYPE_F32, 2, steps, "value", 0);
     static const char *const of_3d[] = {"periodic", "value"};
     for (int b = 0; b < 2; b++) {
-        diffusion(3, 512, DTYPE_F32, 2, steps / 10, of_3d[b], 1.3);
-        diffusion(3, 512, DTYPE_F64, 2, steps / 10, of_3d[b], 1.2);
-        diffusion(3, 512, DTYPE_F32, 4, steps / 10, of_3d[b], 0.95);
-        diffusion(3, 512, DTYPE_F32, 8, steps / 10, of_3d[b], 0.85);
+        diffusion(3, cube, DTYPE_F32, 2, steps / 10, of_3d[b], 1.3);
+        diffusion(3, cube, DTYPE_F64, 2, steps / 10, of_3d[b], 1.2);
+        diffusion(3, cube, DTYPE_F32, 4, steps / 10, of_3d[b], 0.95);
+        diffusion(3, cube, DTYPE_F32, 8, steps / 10, of_3d[b], 0.85);
     }
 }
 
@@ -664,7 +679,7 @@ static bool summary(void)
 {
     int bars = 0, met = 0, differ = 0;
     for (int i = 0; i < bench.row_count; i++) {
-        bars += bench.rows[i].bar > 0;
+        bars += bench.rows[i].bar > 0 && !bench.small;
         met += bench.rows[i].bar > 0 && bench.rows[i].ratio >= bench.rows[i].bar;
         differ += !is_right(&bench.rows[i]);
     }
@@ -707,16 +722,18 @@ int main(int argc, char **argv)
             bench.check = false;
         } else if (strcmp(argv[i], "--quick") == 0) {
             bench.quick = true;
+        } else if (strcmp(argv[i], "--small") == 0) {
+            bench.small = true;
         } else {
             fprintf(stderr, "usage: bench_kernels [--device host|cuda:N] [--only TEXT]... "
-                            "[--no-check] [--quick] [--json FILE]\n");
+                            "[--no-check] [--quick] [--small] [--json FILE]\n");
             return 2;
         }
     }
     if (getrandom(&bench.key, sizeof bench.key, 0) != sizeof bench.key || !open_devices(device))
         return 1;
     struct floor floors[FLOORS_MOST];
-    int floor_count = measure_floors(floors);
+    int floor_count = bench.small ? 0 : measure_floors(floors);
     printf("%s\n", bench.runner->name());
     for (int i = 0; i < floor_count; i++)
         printf("  floor %-24s %10.2f\n", floors[i].name, floors[i].value);
@@ -724,8 +741,10 @@ int main(int argc, char **argv)
         rows_cuda();
     else
         rows_host();
-    floors[floor_count++] = (struct floor){"copy_last_gbs", copy_gbs()};
-    printf("  floor %-24s %10.2f at the end\n", "copy_gbs", floors[floor_count - 1].value);
+    if (!bench.small) {
+        floors[floor_count++] = (struct floor){"copy_last_gbs", copy_gbs()};
+        printf("  floor %-24s %10.2f at the end\n", "copy_gbs", floors[floor_count - 1].value);
+    }
     const bool equal = summary();
     return (json && !write_json(json, floors, floor_count)) || !equal ? 1 : 0;
 }
