@@ -4,9 +4,15 @@
 #     bench/gpu_check.sh BUILD RESULTS [STEP…]
 #
 # BUILD: a build folder with CUDA (made here, or made elsewhere with the preset `portable` and carried).
-# RESULTS: where logs and result files go. STEPs, all by default: equal (bit for bit against the host
-# backend), sanitize (compute-sanitizer), kernels (bench_kernels), seeds (the published tables through
-# the daemon), service (the service's stories and its benchmark on the GPU).
+# RESULTS: where logs and result files go. STEPs, by default all but the last two:
+#     equal      bit for bit against the host backend, on random jobs
+#     sanitize   compute-sanitizer's memcheck and racecheck, on small shapes: random jobs, every row of
+#                bench_kernels, and the same by the kernels that others are preferred to
+#     kernels    bench_kernels: floors, bars, the classical kernels; a picture where matplotlib is
+#     seeds      the published tables, through the daemon
+#     service    the service's stories and its benchmark, on the GPU
+#     huge       as equal, with fields of more than 2^31 points too
+#     peers      bench/peers.py: CuPy, JAX and torch.compile, where installed
 set -u
 build=$(cd "$1" && pwd)
 mkdir -p "$2"
@@ -32,16 +38,25 @@ step() {
 }
 
 equal=$build/tests/operators/backends_equal
+kernels=$build/bench/bench_kernels
 for wanted in $steps; do
     case $wanted in
     equal) step equal "$equal" --out "$results/backends_equal.json" ;;
     huge) step huge "$equal" --jobs 10 --huge --out "$results/backends_equal_huge.json" ;;
     sanitize)
         for tool in memcheck racecheck; do
-            step "sanitize-$tool" timeout 240 compute-sanitizer --tool $tool --error-exitcode 9 "$equal" --quick --jobs 20
+            sanitized=(timeout 240 compute-sanitizer --tool "$tool" --error-exitcode 9)
+            step "$tool-jobs" "${sanitized[@]}" "$equal" --quick --jobs 20
+            step "$tool-rows" "${sanitized[@]}" "$kernels" --device cuda:0 --small
+            step "$tool-others" env FDSERVER_KERNELS=march,row "${sanitized[@]}" "$kernels" --device cuda:0 --small
         done
         ;;
-    kernels) step kernels "$build/bench/bench_kernels" --device cuda:0 --json "$results/kernels.json" ;;
+    kernels)
+        step kernels "$kernels" --device cuda:0 --json "$results/kernels.json"
+        ! "$FDSERVER_PYTHON" -c 'import matplotlib' 2>/dev/null ||
+            step picture "$FDSERVER_PYTHON" bench/draw.py "$results/kernels.json" "$results/kernels.png"
+        ;;
+    peers) step peers "$FDSERVER_PYTHON" bench/peers.py --json "$results/peers.json" ;;
     seeds) step seeds tests/lib/pytest.sh -s tests/operators/test_seeds.py ;;
     service)
         for story in arrays fields pipelining workers; do
@@ -52,7 +67,9 @@ for wanted in $steps; do
     *) echo "no step is called $wanted"; failed=1 ;;
     esac
 done
-[ ! -f "$results/kernels.log" ] || cat "$results/kernels.log"
+for table in kernels peers; do
+    [ ! -f "$results/$table.log" ] || cat "$results/$table.log"
+done
 [ ! -f "$results/seeds.log" ] || grep -v '^[. ]*$' "$results/seeds.log" | tail -n 40
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem --format=csv,noheader 2>/dev/null
 printf '%s\n' "${summary[@]}"
