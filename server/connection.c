@@ -6,7 +6,6 @@
 #include "server/connection.h"
 
 #include "protocol/reply.h"
-#include "server/device.h"
 #include "server/log.h"
 #include "server/method.h"
 #include "server/passed.h"
@@ -24,201 +23,14 @@ enum {
     READ_BUDGET_BYTES = 4 << 20,  /* a turn of the loop for one connection */
     CONTROL_UNSENT_MOST = 1 << 20 /* a client that owes us this much reading is not read itself */
 };
-#define FLUSH_NS                                                                                   \
-    UINT64_C(500000000) /* an upload that stood still this long gives its slab back                \
-                         */
-
-static struct arena *arena_of(const struct connection *connection)
-{
-    return &connection->server->arena;
-}
+/* An upload that stood still this long gives its slab back. */
+#define FLUSH_NS UINT64_C(500000000)
 
 /* Did the peer close both directions? An end of input alone may be a half-close. */
 static bool hung_up(const struct connection *connection)
 {
     struct pollfd descriptor = {.fd = connection->socket, .events = 0};
     return poll(&descriptor, 1, 0) == 1 && descriptor.revents & (POLLHUP | POLLERR);
-}
-
-/* ---- arrays that arrive ---- */
-
-static struct arrival *arriving(struct connection *connection)
-{
-    return connection->arrival_count ? &connection->arrivals[connection->arrival_count - 1] : NULL;
-}
-
-static void slab_copied(struct slab *slab, void *context, bool ok)
-{
-    (void)ok; /* a lost worker takes the field with it, and that is what is looked at */
-    arena_release(context, slab);
-}
-
-/* What has arrived of the latest array goes to its device; the slab comes back when it is there. */
-static void flush(struct connection *connection)
-{
-    struct slab *slab = connection->slab;
-    if (!slab)
-        return;
-    struct arrival *arrival = arriving(connection);
-    connection->slab = NULL;
-    if (connection->slab_fill && arrival->field && !arrival->field->lost)
-        device_upload(arrival->field, arrival->placed - connection->slab_fill, slab,
-                      connection->slab_fill, slab_copied, arena_of(connection));
-    else
-        arena_release(arena_of(connection), slab);
-    connection->slab_fill = 0;
-}
-
-static void drop_arrivals(struct connection *connection)
-{
-    if (connection->slab) {
-        arena_release(arena_of(connection), connection->slab);
-        connection->slab = NULL;
-        connection->slab_fill = 0;
-    }
-    arena_forget(&connection->slab_waiter);
-    for (uint32_t i = 0; i < connection->arrival_count; i++) {
-        field_release(connection->arrivals[i].field);
-        connection->arrivals[i].field = NULL;
-    }
-    connection->arrival_count = 0;
-}
-
-/* "f", or where the array is a component, "f y". */
-static void name_arrival(struct arrival *arrival, const struct splitter_payload *payload)
-{
-    strcpy(arrival->name, "f");
-    for (int a = 0; a < AXIS_COUNT; a++)
-        if (payload->name_bytes == 1 && payload->name[0] == axis_name((enum axis)a)[0])
-            snprintf(arrival->name, sizeof arrival->name, "f %c", payload->name[0]);
-}
-
-/* A new array: reserve its memory before the first byte of it is taken. */
-static void begin_array(struct connection *connection, const struct splitter_payload *payload)
-{
-    struct server *server = connection->server;
-    struct failure *failure = &connection->failure;
-    struct arrival *arrival = &connection->arrivals[connection->arrival_count++];
-    struct array_type type;
-    memset(arrival, 0, sizeof *arrival);
-    arrival->payload = payload->number;
-    arrival->map = payload->map;
-    arrival->map_pairs = payload->map_pairs;
-    name_arrival(arrival, payload);
-    if (failure->code || !array_type_peek(payload, arrival->name, &type, failure))
-        return;
-    if (payload->list_count ? payload->bytes > type.bytes : payload->bytes != type.bytes) {
-        failure_set(failure, STATUS_INVALID_ARGUMENT, arrival->name,
-                    "its data has %llu bytes; its shape and type make %llu",
-                    (unsigned long long)payload->bytes, (unsigned long long)type.bytes);
-        return;
-    }
-    if (server->draining) {
-        failure_set(failure, STATUS_SHUTTING_DOWN, NULL, "the server is draining");
-        return;
-    }
-    /* Arrays are charged as they come, so jobs must be counted here as well. */
-    if (connection->user->jobs >= server->config.max_jobs) {
-        failure_set_limit(failure, STATUS_QUEUE_FULL, NULL, (double)connection->user->jobs + 1,
-                          (double)server->config.max_jobs, "you have %llu jobs unanswered already",
-                          (unsigned long long)connection->user->jobs);
-        return;
-    }
-    arrival->expected = type.bytes;
-    arrival->field = field_new(server, connection->user, &type, failure);
-}
-
-/* Is it a further bin of the list that the latest array arrives in? Not every list begins with a
- * bin. */
-static bool goes_on(const struct arrival *arrival, const struct splitter_payload *payload)
-{
-    return arrival && payload->list_index > 0 && payload->map == arrival->map &&
-           payload->map_pairs == arrival->map_pairs;
-}
-
-static void begin_payload(struct connection *connection)
-{
-    const struct splitter_payload *payload = &connection->splitter.payload;
-    struct arrival *arrival = arriving(connection);
-    if (!goes_on(arrival, payload)) {
-        flush(connection); /* what the array before it left unfinished is not this one's */
-        if (connection->arrival_count == CONNECTION_ARRAYS) {
-            failure_set(&connection->failure, STATUS_INVALID_ARGUMENT, NULL,
-                        "a message has at most %d inline arrays", CONNECTION_ARRAYS);
-            /* Its bytes are dropped with the array before it, which is void now. */
-            field_release(arrival->field);
-            arrival->field = NULL;
-            return;
-        }
-        begin_array(connection, payload);
-        arrival = arriving(connection);
-    } else if (arrival->field && payload->bytes > arrival->expected - arrival->received) {
-        failure_set(&connection->failure, STATUS_INVALID_ARGUMENT, arrival->name,
-                    "its list of data has more than the %llu bytes that its shape and type make",
-                    (unsigned long long)arrival->expected);
-        flush(connection);
-        field_release(arrival->field);
-        arrival->field = NULL;
-    }
-    arrival->received += payload->bytes;
-}
-
-/* The worker that the array was going to is gone, or the array is not wanted: read and drop. */
-static bool dropping(struct connection *connection)
-{
-    struct arrival *arrival = arriving(connection);
-    if (arrival->field && arrival->field->lost) {
-        failure_set(&connection->failure, STATUS_DEVICE_LOST, NULL,
-                    "the device's worker ended while the array arrived");
-        field_release(arrival->field);
-        arrival->field = NULL;
-    }
-    if (!arrival->field && connection->slab) {
-        arena_release(arena_of(connection), connection->slab);
-        connection->slab = NULL;
-        connection->slab_fill = 0;
-    }
-    return !arrival->field;
-}
-
-static void on_slab(struct slab_waiter *waiter)
-{
-    struct connection *connection = LIST_ENTRY(waiter, struct connection, slab_waiter);
-    if (!arena_take(arena_of(connection), connection->user, SHARE_UPLOAD, 1, &connection->slab))
-        arena_wait(arena_of(connection), waiter);
-    connection_update(connection);
-}
-
-/* Where the next payload bytes go, and how many fit there. NULL: wait for a slab. */
-static void *payload_place(struct connection *connection, uint64_t due, size_t *room)
-{
-    struct arena *arena = arena_of(connection);
-    if (dropping(connection)) {
-        *room = due < SERVER_DROP_BYTES ? (size_t)due : SERVER_DROP_BYTES;
-        return connection->server->drop_buffer;
-    }
-    if (!connection->slab &&
-        !arena_take(arena, connection->user, SHARE_UPLOAD, 1, &connection->slab)) {
-        arena_wait(arena, &connection->slab_waiter);
-        return NULL;
-    }
-    const uint64_t space = arena->slab_bytes - connection->slab_fill;
-    *room = (size_t)(due < space ? due : space);
-    return arena_memory(arena, connection->slab) + connection->slab_fill;
-}
-
-static void payload_placed(struct connection *connection, size_t count)
-{
-    struct arrival *arrival = arriving(connection);
-    arrival->placed += count;
-    connection->user->counters.bytes_in += count;
-    connection->server->totals.bytes_in += count;
-    if (!connection->slab)
-        return;
-    connection->slab_fill += (uint32_t)count;
-    if (connection->slab_fill == arena_of(connection)->slab_bytes ||
-        arrival->placed == arrival->expected)
-        flush(connection);
 }
 
 /* ---- messages ---- */
@@ -231,42 +43,8 @@ static void protocol_failure(struct connection *connection, enum status status, 
     splitter_peek_msgid(&connection->splitter, &msgid);
     failure_set(&failure, status, NULL, "%s", text);
     connection->close_when_sent = true;
-    drop_arrivals(connection);
+    upload_drop(&connection->upload);
     outbox_push_failure(connection, msgid, NULL, &failure);
-}
-
-/* The uploaded array of a payload that the request names. The reference is the caller's. */
-static struct field *claim_upload(struct connection *connection, const struct array *array,
-                                  struct failure *failure)
-{
-    for (uint32_t i = 0; i < connection->arrival_count; i++) {
-        struct arrival *arrival = &connection->arrivals[i];
-        if (!arrival->field || arrival->payload != array->payload_first)
-            continue;
-        if (arrival->received != arrival->expected) {
-            failure_set(failure, STATUS_INVALID_ARGUMENT, arrival->name,
-                        "its list of data has %llu bytes; its shape and type make %llu",
-                        (unsigned long long)arrival->received,
-                        (unsigned long long)arrival->expected);
-            return NULL;
-        }
-        struct field *field = arrival->field;
-        arrival->field = NULL;
-        return field;
-    }
-    failure_set(failure, STATUS_PROTOCOL, "f", "its data did not arrive");
-    return NULL;
-}
-
-/* Those of all its inline arrays. */
-static bool claim_uploads(struct connection *connection, const struct arrays *f,
-                          struct field *uploads[AXIS_COUNT], struct failure *failure)
-{
-    for (int i = 0; i < AXIS_COUNT; i++)
-        if (f->at[i].kind == ARRAY_INLINE && f->at[i].payload_count &&
-            !(uploads[i] = claim_upload(connection, &f->at[i], failure)))
-            return false;
-    return true;
 }
 
 static void take_message(struct connection *connection)
@@ -275,7 +53,7 @@ static void take_message(struct connection *connection)
     struct request request;
     struct failure failure = {0};
     bool has_msgid = false;
-    flush(connection);
+    upload_flush(&connection->upload);
     msgpack_unpacked_init(&object);
     const bool unpacked =
         msgpack_unpack_next(&object, (const char *)connection->splitter.control,
@@ -283,14 +61,13 @@ static void take_message(struct connection *connection)
     bool ok = unpacked && request_decode(&object.data, &request, &has_msgid, &failure);
     if (!unpacked)
         failure_set(&failure, STATUS_PROTOCOL, NULL, "the message is no valid MessagePack");
-    if (connection->failure.code) { /* why its array was dropped is what the client must know */
-        failure = connection->failure;
+    if (connection->upload.failure.code) {
+        failure = connection->upload.failure; /* why its array was dropped goes first */
         ok = false;
     }
     struct field *uploads[AXIS_COUNT] = {NULL};
-    ok = ok && claim_uploads(connection, &request.f, uploads, &failure);
-    drop_arrivals(connection);
-    memset(&connection->failure, 0, sizeof connection->failure);
+    ok = ok && upload_claim(&connection->upload, &request.f, uploads, &failure);
+    upload_drop(&connection->upload);
     const bool call = ok && !request.is_notification;
     for (int i = 0; i < AXIS_COUNT && !call; i++)
         field_release(uploads[i]);
@@ -312,14 +89,14 @@ static void take_message(struct connection *connection)
 static bool may_read(const struct connection *connection)
 {
     return !connection->closing && !connection->end_of_input && !connection->close_when_sent &&
-           list_empty(&connection->slab_waiter.link) &&
+           !upload_waits(&connection->upload) &&
            connection->outbox.control_bytes < CONTROL_UNSENT_MOST;
 }
 
 static void on_event(enum splitter_event event, struct connection *connection)
 {
     if (event == SPLITTER_PAYLOAD) {
-        begin_payload(connection);
+        upload_begin(&connection->upload, &connection->splitter.payload);
         if (!splitter_payload_due(&connection->splitter)) /* an empty bin in a list */
             event = splitter_payload_done(&connection->splitter, 0);
     }
@@ -338,12 +115,12 @@ static size_t consume(struct connection *connection, const uint8_t *bytes, size_
         const uint64_t due = splitter_payload_due(splitter);
         size_t count = 0;
         if (due) {
-            void *place =
-                payload_place(connection, due < length - used ? due : length - used, &count);
+            void *place = upload_place(&connection->upload,
+                                       due < length - used ? due : length - used, &count);
             if (!place)
                 break;
             memcpy(place, bytes + used, count);
-            payload_placed(connection, count);
+            upload_placed(&connection->upload, count);
             on_event(splitter_payload_done(splitter, count), connection);
         } else {
             on_event(splitter_feed(splitter, bytes + used, length - used, &count), connection);
@@ -389,7 +166,7 @@ static void read_some(struct connection *connection)
     while (budget && may_read(connection)) {
         const uint64_t due = splitter_payload_due(&connection->splitter);
         size_t room = sizeof server->read_buffer;
-        void *place = due ? payload_place(connection, due, &room) : server->read_buffer;
+        void *place = due ? upload_place(&connection->upload, due, &room) : server->read_buffer;
         if (!place)
             return;
         const ssize_t n = passed_receive(connection->socket, place, room);
@@ -404,7 +181,7 @@ static void read_some(struct connection *connection)
         connection->read_ns = uv_hrtime();
         budget -= (size_t)n < budget ? (size_t)n : budget;
         if (due) {
-            payload_placed(connection, (size_t)n);
+            upload_placed(&connection->upload, (size_t)n);
             on_event(splitter_payload_done(&connection->splitter, (uint64_t)n), connection);
         } else {
             const size_t used = consume(connection, place, (size_t)n);
@@ -435,8 +212,8 @@ void connection_update(struct connection *connection)
     if (connection->closing)
         return;
     /* A half-closed peer in the middle of a message will never finish it. */
-    if (connection->end_of_input && !connection->leftover_bytes && connection->arrival_count)
-        drop_arrivals(connection);
+    if (connection->end_of_input && !connection->leftover_bytes)
+        upload_drop(&connection->upload);
     const bool owed = !outbox_empty(connection) || !list_empty(&connection->tasks);
     const bool input_over =
         connection->close_when_sent || (connection->end_of_input && !connection->leftover_bytes);
@@ -467,8 +244,8 @@ void connection_tick(struct connection *connection, uint64_t now_ns)
     const bool reading = connection->events & UV_READABLE;
     if (!reading)
         connection->read_ns = now_ns; /* it is we who wait: its clock stands */
-    if (reading && connection->slab && still_ns > FLUSH_NS)
-        flush(connection);
+    if (reading && still_ns > FLUSH_NS)
+        upload_flush(&connection->upload);
     if (reading && !splitter_idle(&connection->splitter) &&
         still_ns > connection->server->config.upload_timeout_s * UINT64_C(1000000000))
         protocol_failure(connection, STATUS_TIMEOUT,
@@ -479,6 +256,11 @@ void connection_tick(struct connection *connection, uint64_t now_ns)
         return;
     }
     connection_update(connection);
+}
+
+static void on_resume(struct upload *upload)
+{
+    connection_update(LIST_ENTRY(upload, struct connection, upload));
 }
 
 static void on_closed(uv_handle_t *handle)
@@ -499,7 +281,7 @@ void connection_close(struct connection *connection)
     if (connection->closing)
         return;
     connection->closing = true;
-    drop_arrivals(connection);
+    upload_drop(&connection->upload);
     outbox_close(connection);
     struct list *link;
     while ((link = list_first(&connection->tasks)))
@@ -538,9 +320,7 @@ void connection_open(struct server *server, int descriptor)
     const int buffer_bytes = 4 << 20;
     setsockopt(descriptor, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
     list_init(&connection->tasks);
-    connection->slab_waiter = (struct slab_waiter){
-        .user = connection->user, .share = SHARE_UPLOAD, .count = 1, .ready = on_slab};
-    list_init(&connection->slab_waiter.link);
+    upload_init(&connection->upload, server, connection->user, on_resume);
     outbox_init(connection);
     list_push(&server->connections, &connection->link);
     server->connection_count++;

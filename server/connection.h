@@ -1,5 +1,5 @@
-/* One client: its socket, the splitter that cuts its bytes into messages, the arrays that are
- * arriving, and what it is owed.
+/* One client: its socket, the splitter that cuts its bytes into messages, the arrays that come with
+ * them, and what it is owed.
  *
  * It is read unless (a) its next byte is payload and it has no slab, (b) it does not take its
  * replies and they are many, or (c) it has half-closed. Half-closed, it gets the replies it is owed
@@ -11,23 +11,11 @@
 #include "protocol/request.h"
 #include "protocol/splitter.h"
 #include "server/outbox.h"
+#include "server/upload.h"
 
 #include <uv.h>
 
 struct server;
-
-enum { CONNECTION_ARRAYS = 4 }; /* inline arrays in one message: a vector map has three */
-
-/* An array that arrives. */
-struct arrival {
-    struct field *field; /* referenced; NULL: refused, its bytes are dropped */
-    char name[4];        /* for errors: "f", or a component of it, "f y" */
-    uint32_t payload;    /* number of its first diverted bin */
-    const uint8_t *map;  /* where its map stands in the control bytes, and how far it had come: */
-    uint32_t map_pairs;  /* with both, the list that its bins are elements of */
-    uint64_t expected, received; /* bytes; received counts those announced by the bins so far */
-    uint64_t placed;             /* bytes read into slabs or dropped */
-};
 
 struct connection {
     struct list link;
@@ -44,13 +32,7 @@ struct connection {
     uint8_t *leftover; /* bytes that were read and must wait; owned */
     uint32_t leftover_bytes;
 
-    struct arrival arrivals[CONNECTION_ARRAYS];
-    uint32_t arrival_count;
-    struct slab *slab; /* being filled for the latest arrival; NULL: none */
-    uint32_t slab_fill;
-    struct slab_waiter slab_waiter;
-    struct failure failure; /* of the message that is arriving */
-
+    struct upload upload;
     struct outbox outbox;
     struct list tasks; /* struct task */
 };

@@ -1,11 +1,11 @@
 /* Happy path of an operator: accept (arrays reserved, accesses queued) → granted → queued → its
  * user's turn → RUN → FINISHED → reply staged and sent → done. A put waits for its copies, a get
  * for its turn at the field. Failures on the way: no room (nothing was accepted); the worker
- * refused memory or was lost; the client hung up; the server drains. Each ends in task_fail() or
+ * refused memory or was lost; the client hung up; the server drains. Each ends in fail_with() or
  * task_end(), once. */
 #include "server/task.h"
 
-#include "protocol/reply.h"
+#include "server/admission.h"
 #include "server/connection.h"
 #include "server/device.h"
 #include "server/log.h"
@@ -18,8 +18,6 @@
 /* A user's jobs on the worker at once: enough to overlap copies and kernels, few enough that the
  * worker's turns stay fair between users. */
 enum { RUNNING_MOST = 4 };
-
-enum { ACCESSES = sizeof((struct task *)NULL)->access / sizeof(struct access) };
 
 static void leave_queue(struct task *task)
 {
@@ -40,7 +38,7 @@ static void release(struct task *task, struct field *fields[AXIS_COUNT])
         struct field *field = fields[i];
         if (!field)
             continue;
-        for (size_t a = 0; a < ACCESSES; a++)
+        for (size_t a = 0; a < TASK_ACCESSES; a++)
             if (task->access[a].field == field)
                 field_access_end(&task->access[a]);
         fields[i] = NULL;
@@ -90,7 +88,8 @@ static void count(struct task *task, bool done, bool cancelled)
     }
 }
 
-void task_fail(struct task *task, const struct failure *failure)
+/* Answer with an error and be done. Not for RUNNING tasks while their worker lives. */
+static void fail_with(struct task *task, const struct failure *failure)
 {
     leave_queue(task);
     release_all_but(task, NULL);
@@ -107,7 +106,7 @@ static void fail(struct task *task, enum status status, const char *text)
 {
     struct failure failure = {0};
     failure_set(&failure, status, NULL, "%s", text);
-    task_fail(task, &failure);
+    fail_with(task, &failure);
 }
 
 static void withdraw(struct field *const fields[AXIS_COUNT])
@@ -140,7 +139,7 @@ static void succeed(struct task *task)
     struct field **results = computed ? task->out : task->in;
     struct failure failure = {0};
     if (fresh && !publish(results, &failure)) {
-        task_fail(task, &failure);
+        fail_with(task, &failure);
         return;
     }
     if (!task->connection) {
@@ -271,7 +270,8 @@ void task_dispatch(struct device *device)
 {
     if (device->state == DEVICE_CLOSED || device->losing)
         return;
-    /* One task a turn for each user; those who run enough already keep their place and wait. */
+    /* Up to RUNNING_MOST of each user, whose turns the worker shares out; the rest keep their
+     * place. */
     struct list *link = device->ready_users.next;
     while (link != &device->ready_users) {
         struct user *user = LIST_ENTRY(link, struct user, ready_link);
@@ -368,171 +368,16 @@ void task_drain(struct device *device, bool late)
     }
 }
 
-/* "f", or of a vector field's component, "f y". */
-struct label {
-    char text[16];
-};
-
-static struct label label_of(const char *parameter, bool is_vector, int component)
-{
-    struct label label;
-    snprintf(label.text, sizeof label.text, is_vector ? "%s %s" : "%s", parameter,
-             axis_name((enum axis)component));
-    return label;
-}
-
-static bool take_resident(struct task *task, int component, uint64_t id, const char *parameter,
-                          struct failure *failure)
-{
-    struct field *field = field_find(task->server, task->user, id, parameter, failure);
-    if (field)
-        task->in[component] = field_reference(field);
-    return field != NULL;
-}
-
-/* An input: an uploaded array, a resident field, or a few bytes of the control message. */
-static bool take_input(struct task *task, int component, const struct array *array,
-                       const char *parameter, struct field *upload, struct failure *failure)
-{
-    if (array->kind == ARRAY_FIELD)
-        return take_resident(task, component, array->field, parameter, failure);
-    task->in_is_own[component] = true;
-    if (array->payload_count) {
-        task->in[component] = upload ? field_reference(upload) : NULL;
-        return upload ||
-               failure_set(failure, STATUS_PROTOCOL, parameter, "its data did not arrive");
-    }
-    task->small[component] = malloc(array->type.bytes);
-    if (!task->small[component])
-        return failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
-    memcpy(task->small[component], array->small, array->type.bytes);
-    task->in[component] = field_new(task->server, task->user, &array->type, failure);
-    return task->in[component] != NULL;
-}
-
-static bool same_shape(const struct array_type *a, const struct array_type *b)
-{
-    return a->dtype == b->dtype && a->dimensions == b->dimensions &&
-           memcmp(a->shape, b->shape, a->dimensions * sizeof a->shape[0]) == 0;
-}
-
-/* All inputs; *type is what they have in common. */
-static bool take_inputs(struct task *task, const struct request *request,
-                        struct field *const uploads[AXIS_COUNT], const struct array_type **type,
-                        struct failure *failure)
-{
-    const struct arrays *f = &request->f;
-    *type = NULL;
-    if (task->kind == TASK_GET)
-        return take_resident(task, 0, request->field, "field", failure);
-    if (task->kind == TASK_PUT && f->at[0].kind == ARRAY_FIELD)
-        return failure_set(failure, STATUS_UNSUPPORTED, "f", "field %llu is resident already",
-                           (unsigned long long)f->at[0].field);
-    for (int i = 0; i < AXIS_COUNT; i++) {
-        const struct label label = label_of("f", f->is_vector, i);
-        if (f->at[i].kind == ARRAY_NONE)
-            continue;
-        if (!take_input(task, i, &f->at[i], label.text, uploads[i], failure))
-            return false;
-        if (!*type)
-            *type = &task->in[i]->type;
-        if (!same_shape(*type, &task->in[i]->type))
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, label.text,
-                               "its shape or type is not that of the component before it");
-    }
-    return true;
-}
-
-/* Is it among the inputs? */
-static bool is_input(const struct task *task, const struct field *field)
-{
-    for (int i = 0; i < AXIS_COUNT; i++)
-        if (task->in[i] == field)
-            return true;
-    return false;
-}
-
-static bool take_output(struct task *task, int component, const struct arrays *given,
-                        const struct array_type *type, struct failure *failure)
-{
-    struct server *server = task->server;
-    struct field **out = &task->out[component];
-    if (task->out_kind == OUT_FIELD) {
-        const struct label label = label_of("out", given->is_vector, component);
-        const uint64_t id = given->at[component].field;
-        struct field *field = field_find(server, task->user, id, label.text, failure);
-        if (!field)
-            return false;
-        if (!same_shape(type, &field->type))
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, label.text,
-                               "field %llu has another shape or type than the result",
-                               (unsigned long long)id);
-        for (int i = 0; i < component; i++)
-            if (task->out[i] == field)
-                return failure_set(failure, STATUS_INVALID_ARGUMENT, label.text,
-                                   "field %llu is given for two components",
-                                   (unsigned long long)id);
-        *out = field_reference(field);
-    } else if (!(*out = field_new(server, task->user, type, failure))) {
-        return false;
-    }
-    if (!job_needs_scratch(&task->job, is_input(task, *out), task->in_is_own[component]))
-        return true;
-    task->scratch[component] = field_new(server, task->user, type, failure);
-    return task->scratch[component] != NULL;
-}
-
-/* The job of an operator and its outputs. */
-static bool take_job(struct task *task, const struct request *request,
-                     const struct array_type *type, struct failure *failure)
-{
-    task->out_kind = request->out;
-    if (!request_finish_job(request, type, (double)task->server->config.max_work, &task->job,
-                            failure))
-        return false;
-    for (int i = 0; i < job_outputs(&task->job); i++)
-        if (!take_output(task, i, &request->out_field, type, failure))
-            return false;
-    return true;
-}
-
-static bool any_lost(const struct task *task)
-{
-    for (int i = 0; i < AXIS_COUNT; i++)
-        if (task->in[i] && task->in[i]->lost)
-            return true;
-    return false;
-}
-
-/* Queue for a resident field, once whatever it is used for. */
-static void ask_access(struct task *task, struct field *field, bool writes)
-{
-    for (size_t a = 0; a < ACCESSES; a++) {
-        if (task->access[a].field == field)
-            return;
-        if (!task->access[a].field) {
-            task->ungranted += !field_access(field, &task->access[a], task, writes);
-            return;
-        }
-    }
-}
-
 bool task_accept(struct connection *connection, const struct request *request,
                  struct field *const uploads[AXIS_COUNT], struct failure *failure)
 {
     struct server *server = connection->server;
     struct user *user = connection->user;
-    struct task *task = NULL;
-    if (server->draining)
-        failure_set(failure, STATUS_SHUTTING_DOWN, NULL, "the server is draining");
-    else if (user->jobs >= server->config.max_jobs)
-        failure_set_limit(failure, STATUS_QUEUE_FULL, NULL, (double)user->jobs + 1,
-                          (double)server->config.max_jobs, "you have %llu jobs unanswered already",
-                          (unsigned long long)user->jobs);
-    else if (!(task = calloc(1, sizeof *task)))
-        failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
-    if (!task)
+    if (!admission_open(server, user, failure))
         return false;
+    struct task *task = calloc(1, sizeof *task);
+    if (!task)
+        return failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
     task->server = server;
     task->connection = connection;
     task->user = user;
@@ -549,33 +394,18 @@ bool task_accept(struct connection *connection, const struct request *request,
         (struct slab_waiter){.user = user, .share = SHARE_UPLOAD, .count = 1, .ready = small_ready};
     list_init(&task->small_waiter.link);
     list_init(&task->queue_link);
-    for (size_t a = 0; a < ACCESSES; a++)
+    for (size_t a = 0; a < TASK_ACCESSES; a++)
         list_init(&task->access[a].link);
     list_push(&connection->tasks, &task->connection_link);
     list_push(&task->device->tasks, &task->device_link);
     user->jobs++;
     server->jobs++;
 
-    const struct array_type *type;
-    bool ok = take_inputs(task, request, uploads, &type, failure);
-    if (ok && any_lost(task))
-        ok = failure_set(failure, STATUS_DEVICE_LOST, NULL,
-                         "the worker of %s ended while the array arrived", task->device->name);
-    if (ok && task->kind == TASK_OPERATOR)
-        ok = take_job(task, request, type, failure);
-    if (!ok) {
+    if (!admission_take(task, request, uploads, failure)) {
         count(task, false, false);
         task_end(task);
         return false;
     }
-    /* All accesses at once, so that the order of requests is total (field.h); a field that is also
-     * written is asked for as such. */
-    for (int i = 0; i < AXIS_COUNT; i++)
-        if (task->out[i] && task->out_kind == OUT_FIELD)
-            ask_access(task, task->out[i], true);
-    for (int i = 0; i < AXIS_COUNT; i++)
-        if (task->in[i] && !task->in_is_own[i])
-            ask_access(task, task->in[i], false);
     if (!small_upload(task))
         arena_wait(&server->arena, &task->small_waiter);
     proceed(task);

@@ -20,6 +20,7 @@ struct connection;
 struct device;
 struct reply;
 
+enum { TASK_ACCESSES = 2 * AXIS_COUNT };
 enum task_kind { TASK_OPERATOR, TASK_PUT, TASK_GET };
 enum task_state { TASK_WAITING, TASK_QUEUED, TASK_RUNNING, TASK_REPLYING };
 
@@ -40,8 +41,8 @@ struct task {
     /* By component, as in the channel's COMPONENTS; an array that is no vector is the first alone.
      */
     struct field *in[AXIS_COUNT], *out[AXIS_COUNT], *scratch[AXIS_COUNT]; /* referenced */
-    bool in_is_own[AXIS_COUNT];           /* it came with the request and goes with it */
-    struct access access[2 * AXIS_COUNT]; /* of resident fields in `in` and `out`, one of each */
+    bool in_is_own[AXIS_COUNT];          /* it came with the request and goes with it */
+    struct access access[TASK_ACCESSES]; /* of resident fields in `in` and `out`, one of each */
     uint32_t ungranted;
     void *small[AXIS_COUNT]; /* input that came with the control message; waits for a slab */
     struct slab_waiter small_waiter;
@@ -74,9 +75,6 @@ void task_replied(struct task *task, bool sent, uint64_t bytes_out);
 
 /* Its connection hangs up. */
 void task_hang_up(struct task *task);
-
-/* Answer with an error and be done. Not for RUNNING tasks while their worker lives. */
-void task_fail(struct task *task, const struct failure *failure);
 
 /* The server drains: tasks that have not begun are answered with SHUTTING_DOWN. `late`: those that
  * run are cancelled and answered with TIMEOUT. */

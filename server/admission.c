@@ -1,0 +1,196 @@
+#include "server/admission.h"
+
+#include "server/device.h"
+#include "server/server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool admission_open(const struct server *server, const struct user *user, struct failure *failure)
+{
+    if (server->draining)
+        return failure_set(failure, STATUS_SHUTTING_DOWN, NULL, "the server is draining");
+    if (user->jobs >= server->config.max_jobs)
+        return failure_set_limit(failure, STATUS_QUEUE_FULL, NULL, (double)user->jobs + 1,
+                                 (double)server->config.max_jobs,
+                                 "you have %llu jobs unanswered already",
+                                 (unsigned long long)user->jobs);
+    return true;
+}
+
+/* "f", or of a vector field's component, "f y". */
+struct label {
+    char text[16];
+};
+
+static struct label label_of(const char *parameter, bool is_vector, int component)
+{
+    struct label label;
+    snprintf(label.text, sizeof label.text, is_vector ? "%s %s" : "%s", parameter,
+             axis_name((enum axis)component));
+    return label;
+}
+
+static bool take_resident(struct task *task, int component, uint64_t id, const char *parameter,
+                          struct failure *failure)
+{
+    struct field *field = field_find(task->server, task->user, id, parameter, failure);
+    if (field)
+        task->in[component] = field_reference(field);
+    return field != NULL;
+}
+
+/* An input: an uploaded array, a resident field, or a few bytes of the control message. */
+static bool take_input(struct task *task, int component, const struct array *array,
+                       const char *parameter, struct field *upload, struct failure *failure)
+{
+    if (array->kind == ARRAY_FIELD)
+        return take_resident(task, component, array->field, parameter, failure);
+    task->in_is_own[component] = true;
+    if (array->payload_count) {
+        task->in[component] = upload ? field_reference(upload) : NULL;
+        return upload ||
+               failure_set(failure, STATUS_PROTOCOL, parameter, "its data did not arrive");
+    }
+    task->small[component] = malloc(array->type.bytes);
+    if (!task->small[component])
+        return failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
+    memcpy(task->small[component], array->small, array->type.bytes);
+    task->in[component] = field_new(task->server, task->user, &array->type, failure);
+    return task->in[component] != NULL;
+}
+
+static bool same_shape(const struct array_type *a, const struct array_type *b)
+{
+    return a->dtype == b->dtype && a->dimensions == b->dimensions &&
+           memcmp(a->shape, b->shape, a->dimensions * sizeof a->shape[0]) == 0;
+}
+
+/* All inputs; *type is what they have in common. */
+static bool take_inputs(struct task *task, const struct request *request,
+                        struct field *const uploads[AXIS_COUNT], const struct array_type **type,
+                        struct failure *failure)
+{
+    const struct arrays *f = &request->f;
+    *type = NULL;
+    if (task->kind == TASK_GET)
+        return take_resident(task, 0, request->field, "field", failure);
+    if (task->kind == TASK_PUT && f->at[0].kind == ARRAY_FIELD)
+        return failure_set(failure, STATUS_UNSUPPORTED, "f", "field %llu is resident already",
+                           (unsigned long long)f->at[0].field);
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        const struct label label = label_of("f", f->is_vector, i);
+        if (f->at[i].kind == ARRAY_NONE)
+            continue;
+        if (!take_input(task, i, &f->at[i], label.text, uploads[i], failure))
+            return false;
+        if (!*type)
+            *type = &task->in[i]->type;
+        if (!same_shape(*type, &task->in[i]->type))
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, label.text,
+                               "its shape or type is not that of the component before it");
+    }
+    return true;
+}
+
+/* Is it among the inputs? */
+static bool is_input(const struct task *task, const struct field *field)
+{
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if (task->in[i] == field)
+            return true;
+    return false;
+}
+
+static bool take_output(struct task *task, int component, const struct arrays *given,
+                        const struct array_type *type, struct failure *failure)
+{
+    struct server *server = task->server;
+    struct field **out = &task->out[component];
+    if (task->out_kind == OUT_FIELD) {
+        const struct label label = label_of("out", given->is_vector, component);
+        const uint64_t id = given->at[component].field;
+        struct field *field = field_find(server, task->user, id, label.text, failure);
+        if (!field)
+            return false;
+        if (!same_shape(type, &field->type))
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, label.text,
+                               "field %llu has another shape or type than the result",
+                               (unsigned long long)id);
+        for (int i = 0; i < component; i++)
+            if (task->out[i] == field)
+                return failure_set(failure, STATUS_INVALID_ARGUMENT, label.text,
+                                   "field %llu is given for two components",
+                                   (unsigned long long)id);
+        *out = field_reference(field);
+    } else if (!(*out = field_new(server, task->user, type, failure))) {
+        return false;
+    }
+    if (!job_needs_scratch(&task->job, is_input(task, *out), task->in_is_own[component]))
+        return true;
+    task->scratch[component] = field_new(server, task->user, type, failure);
+    return task->scratch[component] != NULL;
+}
+
+/* The job of an operator and its outputs. */
+static bool take_job(struct task *task, const struct request *request,
+                     const struct array_type *type, struct failure *failure)
+{
+    task->out_kind = request->out;
+    if (!request_finish_job(request, type, (double)task->server->config.max_work, &task->job,
+                            failure))
+        return false;
+    for (int i = 0; i < job_outputs(&task->job); i++)
+        if (!take_output(task, i, &request->out_field, type, failure))
+            return false;
+    return true;
+}
+
+static bool any_lost(const struct task *task)
+{
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if (task->in[i] && task->in[i]->lost)
+            return true;
+    return false;
+}
+
+/* Queue for a resident field, once whatever it is used for. */
+static void ask_access(struct task *task, struct field *field, bool writes)
+{
+    for (size_t a = 0; a < TASK_ACCESSES; a++) {
+        if (task->access[a].field == field)
+            return;
+        if (!task->access[a].field) {
+            task->ungranted += !field_access(field, &task->access[a], task, writes);
+            return;
+        }
+    }
+}
+
+/* All at once, so that the order of requests is total (field.h); a field that is also written is
+ * asked for as such. */
+static void ask_accesses(struct task *task)
+{
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if (task->out[i] && task->out_kind == OUT_FIELD)
+            ask_access(task, task->out[i], true);
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if (task->in[i] && !task->in_is_own[i])
+            ask_access(task, task->in[i], false);
+}
+
+bool admission_take(struct task *task, const struct request *request,
+                    struct field *const uploads[AXIS_COUNT], struct failure *failure)
+{
+    const struct array_type *type;
+    if (!take_inputs(task, request, uploads, &type, failure))
+        return false;
+    if (any_lost(task))
+        return failure_set(failure, STATUS_DEVICE_LOST, NULL,
+                           "the worker of %s ended while the array arrived", task->device->name);
+    if (task->kind == TASK_OPERATOR && !take_job(task, request, type, failure))
+        return false;
+    ask_accesses(task);
+    return true;
+}

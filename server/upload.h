@@ -1,0 +1,68 @@
+/* The inline arrays of the message that a connection is sending, on their way to a device: memory
+ * is reserved when the first payload byte of an array is due, and its bytes are read into one slab
+ * after another, each copied on when it is full.
+ *
+ * An array that cannot be taken is void: its bytes are read and dropped, and why is in `failure`,
+ * which answers the message.
+ */
+#ifndef SERVER_UPLOAD_H
+#define SERVER_UPLOAD_H
+
+#include "protocol/array.h"
+#include "protocol/splitter.h"
+#include "server/arena.h"
+
+struct field;
+struct server;
+struct user;
+
+enum { UPLOAD_ARRAYS = 4 }; /* in one message; a vector field has three */
+
+/* One array. */
+struct arrival {
+    struct field *field; /* referenced; NULL: void */
+    char name[4];        /* for errors: "f", or a component of it, "f y" */
+    uint32_t payload;    /* number of its first diverted bin */
+    const uint8_t *map;  /* where its map stands in the control bytes, and how far it had come: */
+    uint32_t map_pairs;  /* with both, the list that its bins are elements of */
+    uint64_t expected, received; /* bytes; received counts those announced by the bins so far */
+    uint64_t placed;             /* bytes read into slabs or dropped */
+};
+
+struct upload {
+    struct server *server;
+    struct user *user;
+    struct arrival arrivals[UPLOAD_ARRAYS];
+    uint32_t count;
+    struct slab *slab; /* being filled for the latest array; NULL: none */
+    uint32_t slab_fill;
+    struct slab_waiter waiter;
+    void (*resume)(struct upload *upload);
+    struct failure failure;
+};
+
+/* resume() is called when an upload that waited for a slab can go on. */
+void upload_init(struct upload *upload, struct server *server, struct user *user,
+                 void (*resume)(struct upload *upload));
+
+/* A payload begins. */
+void upload_begin(struct upload *upload, const struct splitter_payload *payload);
+
+/* Where the next of the `due` payload bytes go, and how many fit there; then say how many came.
+ * NULL: no slab is free, resume() follows. */
+void *upload_place(struct upload *upload, uint64_t due, size_t *room);
+void upload_placed(struct upload *upload, size_t bytes);
+bool upload_waits(const struct upload *upload);
+
+/* What has come of the latest array goes to its device; the slab comes back when it is there. */
+void upload_flush(struct upload *upload);
+
+/* The message is complete: put the arrays of its inline f by component into `fields`, which come in
+ * as NULL. The references are the caller's, in every case. */
+bool upload_claim(struct upload *upload, const struct arrays *f, struct field *fields[AXIS_COUNT],
+                  struct failure *failure);
+
+/* Forget the message: what was not claimed is void. */
+void upload_drop(struct upload *upload);
+
+#endif
