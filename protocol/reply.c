@@ -22,6 +22,37 @@ void reply_write_begin(msgpack_packer *packer, uint64_t msgid)
     msgpack_pack_nil(packer);
 }
 
+void reply_write_out(msgpack_packer *packer, uint64_t msgid, const double *dt, uint32_t components)
+{
+    reply_write_begin(packer, msgid);
+    msgpack_pack_map(packer, dt ? 2 : 1);
+    if (dt) {
+        reply_write_str(packer, "dt");
+        msgpack_pack_double(packer, *dt);
+    }
+    reply_write_str(packer, "out");
+    if (components)
+        msgpack_pack_map(packer, components);
+}
+
+void reply_write_type(msgpack_packer *packer, const struct array_type *type)
+{
+    reply_write_str(packer, "type");
+    reply_write_str(packer, type->dtype == DTYPE_F64 ? "<f8" : "<f4");
+    reply_write_str(packer, "shape");
+    msgpack_pack_array(packer, type->dimensions);
+    for (uint32_t i = 0; i < type->dimensions; i++)
+        msgpack_pack_uint64(packer, type->shape[i]);
+}
+
+void reply_write_field(msgpack_packer *packer, uint64_t id, const struct array_type *type)
+{
+    msgpack_pack_map(packer, 3);
+    reply_write_str(packer, "field");
+    msgpack_pack_uint64(packer, id);
+    reply_write_type(packer, type);
+}
+
 /* Bytes and counts as integers, time steps as floats. */
 static void write_number(msgpack_packer *packer, double value)
 {

@@ -14,6 +14,17 @@ void reply_write_failure(msgpack_packer *packer, uint64_t msgid, const struct fa
 /* [1, msgid, nil, …: the result must follow. */
 void reply_write_begin(msgpack_packer *packer, uint64_t msgid);
 
+/* [1, msgid, nil, {"dt": *dt (where dt is not NULL), "out": …: an ARRAY or a field must follow, or
+ * of a vector as many `components` of them, each after its axis's name. components: 0 where it is
+ * no vector. */
+void reply_write_out(msgpack_packer *packer, uint64_t msgid, const double *dt, uint32_t components);
+
+/* The pairs "type" and "shape" of a map. */
+void reply_write_type(msgpack_packer *packer, const struct array_type *type);
+
+/* {"field": id, "type", "shape"} */
+void reply_write_field(msgpack_packer *packer, uint64_t id, const struct array_type *type);
+
 /* [2, "progress", [{"msgid", "done", "total"}]] */
 void reply_write_progress(msgpack_packer *packer, uint64_t msgid, uint64_t done, uint64_t total);
 

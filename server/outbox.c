@@ -39,15 +39,14 @@ struct reply {
     uint64_t msgid;
     msgpack_sbuffer head;
     size_t head_sent;
-    struct field
-        *field[AXIS_COUNT]; /* the result by component; referenced; NULL: a control reply */
-    struct array_type type; /* of each */
-    uint64_t bytes;         /* of the result, all components */
-    uint64_t asked;         /* of it, brought or being brought over */
-    uint32_t loading;       /* copies under way */
-    bool whole;             /* brought over whole before it is sent */
-    bool lost;              /* the worker is gone */
-    uint32_t first, pieces; /* ring */
+    struct field *field[AXIS_COUNT]; /* the result's, referenced; NULL: a control reply */
+    struct array_type type;          /* of each */
+    uint64_t bytes;                  /* of the result, all components */
+    uint64_t asked;                  /* of it, brought or being brought over */
+    uint32_t loading;                /* copies under way */
+    bool whole;                      /* brought over whole before it is sent */
+    bool lost;                       /* the worker is gone */
+    uint32_t first, pieces;          /* ring */
     struct piece piece[REPLY_WINDOW];
 };
 
@@ -138,28 +137,33 @@ static void reply_enter(struct reply *reply, struct list *list)
 static void piece_copied(struct slab *slab, void *context, bool ok);
 
 /* What stands before the bytes at `offset` of a component: the header of its array (the first's is
- * in the reply's head), and of a bin in a list. */
+ * in the reply's head), and of a bin in a list. False: no memory to pack it in. */
 static bool write_header(struct piece *piece, const struct array_type *type, uint64_t component,
                          uint64_t offset)
 {
     const uint64_t left = type->bytes - offset;
+    const bool begins_array = offset == 0 && component > 0;
+    /* Slabs and bins are powers of two, so a bin always begins with a slab. */
+    const bool begins_bin = array_is_list(type->bytes) && offset % ARRAY_BIN_BYTES == 0;
+    if (!begins_array && !begins_bin)
+        return true;
     msgpack_sbuffer header;
     msgpack_packer packer;
     msgpack_sbuffer_init(&header);
     msgpack_packer_init(&packer, &header, msgpack_sbuffer_write);
-    if (offset == 0 && component > 0) {
+    if (begins_array) {
         reply_write_str(&packer, axis_name((enum axis)component));
         array_write_header(&packer, type);
     }
-    /* Slabs and bins are powers of two, so a bin always begins with a slab. */
-    if (array_is_list(type->bytes) && offset % ARRAY_BIN_BYTES == 0)
+    if (begins_bin)
         array_write_bin(&packer, left < ARRAY_BIN_BYTES ? left : ARRAY_BIN_BYTES);
-    const bool fits = header.size <= sizeof piece->header;
-    if (fits && header.size)
+    const bool packed = header.size && header.size <= sizeof piece->header;
+    if (packed) {
         memcpy(piece->header, header.data, header.size);
-    piece->header_bytes = (uint8_t)header.size;
+        piece->header_bytes = (uint8_t)header.size;
+    }
     msgpack_sbuffer_destroy(&header);
-    return fits;
+    return packed;
 }
 
 /* Bring the next piece over; the slab was taken. */
@@ -453,19 +457,10 @@ void outbox_push_failure(struct connection *connection, uint64_t msgid, struct t
     outbox_push(connection, &message, task);
 }
 
-/* [1, msgid, nil, {"dt": dt, "out": of a vector the header of its map … */
-static void write_result(msgpack_packer *packer, const struct task *task,
-                         const struct result *result)
+static void write_out(msgpack_packer *packer, const struct task *task, const struct result *result)
 {
-    reply_write_begin(packer, task->msgid);
-    msgpack_pack_map(packer, result->has_dt ? 2 : 1);
-    if (result->has_dt) {
-        reply_write_str(packer, "dt");
-        msgpack_pack_double(packer, result->dt);
-    }
-    reply_write_str(packer, "out");
-    if (result->is_vector)
-        msgpack_pack_map(packer, result->components);
+    reply_write_out(packer, task->msgid, result->has_dt ? &result->dt : NULL,
+                    result->is_vector ? result->components : 0);
 }
 
 void outbox_push_arrays(struct connection *connection, struct task *task,
@@ -478,7 +473,7 @@ void outbox_push_arrays(struct connection *connection, struct task *task,
         reply->field[i] = field_reference(fields[i]);
     msgpack_packer packer;
     msgpack_packer_init(&packer, &reply->head, msgpack_sbuffer_write);
-    write_result(&packer, task, result);
+    write_out(&packer, task, result);
     if (result->is_vector)
         reply_write_str(&packer, axis_name(AXIS_X));
     array_write_header(&packer, &result->type);
@@ -489,19 +484,6 @@ void outbox_push_arrays(struct connection *connection, struct task *task,
     connection_update(connection);
 }
 
-static void write_field(msgpack_packer *packer, uint64_t id, const struct array_type *type)
-{
-    msgpack_pack_map(packer, 3);
-    reply_write_str(packer, "field");
-    msgpack_pack_uint64(packer, id);
-    reply_write_str(packer, "shape");
-    msgpack_pack_array(packer, type->dimensions);
-    for (uint32_t i = 0; i < type->dimensions; i++)
-        msgpack_pack_uint64(packer, type->shape[i]);
-    reply_write_str(packer, "type");
-    reply_write_str(packer, type->dtype == DTYPE_F32 ? "<f4" : "<f8");
-}
-
 void outbox_push_fields(struct connection *connection, struct task *task,
                         const struct result *result)
 {
@@ -509,11 +491,11 @@ void outbox_push_fields(struct connection *connection, struct task *task,
     msgpack_packer packer;
     msgpack_sbuffer_init(&message);
     msgpack_packer_init(&packer, &message, msgpack_sbuffer_write);
-    write_result(&packer, task, result);
+    write_out(&packer, task, result);
     for (uint32_t i = 0; i < result->components; i++) {
         if (result->is_vector)
             reply_write_str(&packer, axis_name((enum axis)i));
-        write_field(&packer, result->ids[i], &result->type);
+        reply_write_field(&packer, result->ids[i], &result->type);
     }
     outbox_push(connection, &message, task);
 }

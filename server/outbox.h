@@ -11,7 +11,8 @@
  * A client that stops reading has its slabs taken back after a second (the result is still on the
  * device), so it costs its own quota and nothing else.
  *
- * No function here closes the connection: a broken socket shows in outbox_broken().
+ * A broken socket shows in outbox_broken(), and connection_update() closes it: each push ends with
+ * that, so the connection may be closing when it returns.
  */
 #ifndef SERVER_OUTBOX_H
 #define SERVER_OUTBOX_H

@@ -19,15 +19,6 @@ static void put_text(msgpack_packer *packer, const char *key, const char *value)
     reply_write_str(packer, value);
 }
 
-static void put_type(msgpack_packer *packer, const struct array_type *type)
-{
-    put_text(packer, "type", type->dtype == DTYPE_F32 ? "<f4" : "<f8");
-    reply_write_str(packer, "shape");
-    msgpack_pack_array(packer, type->dimensions);
-    for (uint32_t i = 0; i < type->dimensions; i++)
-        msgpack_pack_uint64(packer, type->shape[i]);
-}
-
 static size_t length_of(const struct list *list)
 {
     size_t n = 0;
@@ -161,7 +152,7 @@ void report_fields(msgpack_packer *packer, const struct server *server, const st
                 continue;
             msgpack_pack_map(packer, 6);
             put_number(packer, "field", field->id);
-            put_type(packer, &field->type);
+            reply_write_type(packer, &field->type);
             put_number(packer, "bytes", field->type.bytes);
             put_text(packer, "device", field->device->name);
             put_text(packer, "state", field->lost || field->torn ? "lost" : "resident");

@@ -58,6 +58,31 @@ static void a_result_and_a_progress_have_their_frames(void **state)
     msgpack_sbuffer_destroy(&buffer);
 }
 
+static void a_result_says_where_it_is(void **state)
+{
+    (void)state;
+    const struct array_type type = {DTYPE_F64, 2, {3, 4}, 96};
+    const double dt = 0.25;
+    msgpack_sbuffer buffer;
+    msgpack_packer packer;
+    msgpack_sbuffer_init(&buffer);
+    msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
+    reply_write_out(&packer, 1, &dt, 0);
+    reply_write_field(&packer, 5, &type);
+    written_as(&buffer, "[1, 1, nil, {\"dt\": 0.25, \"out\": "
+                        "{\"field\": 5, \"type\": \"<f8\", \"shape\": [3, 4]}}]");
+    msgpack_sbuffer_clear(&buffer);
+    reply_write_out(&packer, 2, NULL, 2);
+    for (int a = 0; a < 2; a++) {
+        reply_write_str(&packer, axis_name((enum axis)a));
+        reply_write_field(&packer, 5, &type);
+    }
+    written_as(&buffer, "[1, 2, nil, {\"out\": "
+                        "{\"x\": {\"field\": 5, \"type\": \"<f8\", \"shape\": [3, 4]}, "
+                        "\"y\": {\"field\": 5, \"type\": \"<f8\", \"shape\": [3, 4]}}}]");
+    msgpack_sbuffer_destroy(&buffer);
+}
+
 static void a_failure_survives_the_wire(void **state)
 {
     (void)state;
@@ -116,6 +141,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_error_carries_what_applies_to_it),
         cmocka_unit_test(a_result_and_a_progress_have_their_frames),
+        cmocka_unit_test(a_result_says_where_it_is),
         cmocka_unit_test(a_failure_survives_the_wire),
         cmocka_unit_test(a_client_reads_any_error_without_fault),
     };
