@@ -270,11 +270,10 @@ bool arrays_read(const msgpack_object *object, const char *parameter, struct arr
             return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
                                "a vector field has the keys x, y and z; got \"%s\"",
                                object_quote(&pair->key).text);
-        char component[64];
-        snprintf(component, sizeof component, "%s %s", parameter, axis_name((enum axis)a));
+        const struct failure_place place = failure_place(parameter, axis_name((enum axis)a));
         if (arrays->at[a].kind != ARRAY_NONE)
-            return invalid(failure, component, "the component is given twice");
-        if (!array_read(&pair->val, component, &arrays->at[a], failure))
+            return invalid(failure, place.text, "the component is given twice");
+        if (!array_read(&pair->val, place.text, &arrays->at[a], failure))
             return false;
     }
     return true;

@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* A step computed from the limit itself may round up by a few units in the last place. */
@@ -157,24 +156,16 @@ bool job_check_accuracy(int64_t accuracy, struct failure *failure)
                        "accuracy must be 2, 4, 6 or 8; got %" PRId64, accuracy);
 }
 
-/* "spacing y", "boundary x-": the wire's parameter and the part of it that is at fault. */
-struct label {
-    char text[24];
-};
-
-static struct label axis_label(const char *parameter, int axis)
+static struct failure_place axis_place(const char *parameter, int axis)
 {
-    struct label label;
-    snprintf(label.text, sizeof label.text, "%s %s", parameter, axis_name((enum axis)axis));
-    return label;
+    return failure_place(parameter, axis_name((enum axis)axis));
 }
 
-static struct label side_label(int axis, int side)
+/* "boundary x-" */
+static struct failure_place side_place(int axis, int side)
 {
-    struct label label;
-    snprintf(label.text, sizeof label.text, "boundary %s%c", axis_name((enum axis)axis),
-             side == SIDE_LOW ? '-' : '+');
-    return label;
+    const char name[] = {axis_name((enum axis)axis)[0], side == SIDE_LOW ? '-' : '+', '\0'};
+    return failure_place("boundary", name);
 }
 
 /* Is there a derivative along this axis? */
@@ -213,7 +204,7 @@ static bool check_shape(const struct job *job, struct failure *failure)
 static bool check_boundary_kind(const struct job *job, int axis, int side, struct failure *failure)
 {
     const struct boundary *boundary = &job->boundary[axis][side];
-    const struct label label = side_label(axis, side);
+    const struct failure_place place = side_place(axis, side);
     const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
     switch (boundary->kind) {
     case BOUNDARY_PERIODIC:
@@ -221,7 +212,7 @@ static bool check_boundary_kind(const struct job *job, int axis, int side, struc
         break;
     case BOUNDARY_ONE_SIDED:
         if (diffusion)
-            return failure_set(failure, STATUS_UNSUPPORTED, label.text,
+            return failure_set(failure, STATUS_UNSUPPORTED, place.text,
                                "one-sided closures are unstable in diffusion; diffusion takes "
                                "periodic, value, derivative 0 and halo");
         break;
@@ -229,24 +220,24 @@ static bool check_boundary_kind(const struct job *job, int axis, int side, struc
     case BOUNDARY_DERIVATIVE:
     case BOUNDARY_HALO:
         if (!diffusion)
-            return failure_set(failure, STATUS_UNSUPPORTED, label.text,
+            return failure_set(failure, STATUS_UNSUPPORTED, place.text,
                                "boundary %s is offered for diffusion alone; %s takes periodic and "
                                "one-sided",
                                boundary_name(boundary->kind),
                                operator_name((enum operator_id)job->operator_id));
         break;
     default:
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, label.text,
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
                            "no boundary has the number %" PRIu64, boundary->kind);
     }
     if (!isfinite(boundary->value))
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, label.text,
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
                            "the number of a boundary must be finite; got %g", boundary->value);
     if (boundary->kind == BOUNDARY_DERIVATIVE && boundary->value != 0)
-        return failure_set(failure, STATUS_UNSUPPORTED, label.text,
+        return failure_set(failure, STATUS_UNSUPPORTED, place.text,
                            "a derivative other than 0 is not offered yet; got %g", boundary->value);
     if (boundary->kind < BOUNDARY_VALUE && boundary->value != 0)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, label.text,
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
                            "boundary %s has no number", boundary_name(boundary->kind));
     return true;
 }
@@ -277,13 +268,13 @@ static bool check_boundaries(const struct job *job, int axis, struct failure *fa
     const uint64_t low = boundary[SIDE_LOW].kind, high = boundary[SIDE_HIGH].kind;
     if (low != high && (low <= BOUNDARY_ENDPOINT || high <= BOUNDARY_ENDPOINT))
         return failure_set(failure, STATUS_INVALID_ARGUMENT,
-                           side_label(axis, low <= BOUNDARY_ENDPOINT ? SIDE_HIGH : SIDE_LOW).text,
+                           side_place(axis, low <= BOUNDARY_ENDPOINT ? SIDE_HIGH : SIDE_LOW).text,
                            "an axis is periodic on both sides or on none; got %s and %s",
                            boundary_name(low), boundary_name(high));
     for (int side = 0; side < SIDE_COUNT && is_active(job, axis); side++) {
         const uint64_t need = points_needed(job, boundary[side].kind);
         if (job->n[axis] < need)
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, side_label(axis, side).text,
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, side_place(axis, side).text,
                                "boundary %s at accuracy %d needs %" PRIu64
                                " points along %s; got %" PRIu64,
                                boundary_name(boundary[side].kind), job->accuracy, need,
@@ -295,19 +286,19 @@ static bool check_boundaries(const struct job *job, int axis, struct failure *fa
 static bool check_axis(const struct job *job, int axis, struct failure *failure)
 {
     if (!(job->spacing[axis] > 0) || !isfinite(job->spacing[axis]))
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, axis_label("spacing", axis).text,
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, axis_place("spacing", axis).text,
                            "spacing must be a finite number above 0; got %g", job->spacing[axis]);
     if (!(job->diffusivity[axis] >= 0) || !isfinite(job->diffusivity[axis]))
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, axis_label("diffusivity", axis).text,
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, axis_place("diffusivity", axis).text,
                            "diffusivity must be a finite number from 0 up; got %g",
                            job->diffusivity[axis]);
     const bool diffuses = job->operator_id == OPERATOR_DIFFUSION && axis < job->axes;
     if (!diffuses && job->diffusivity[axis] != 0)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, axis_label("diffusivity", axis).text,
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, axis_place("diffusivity", axis).text,
                            "nothing diffuses along axis %s", axis_name((enum axis)axis));
     if (axis >= job->axes && (job->boundary[axis][SIDE_LOW].kind != BOUNDARY_PERIODIC ||
                               job->boundary[axis][SIDE_HIGH].kind != BOUNDARY_PERIODIC))
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, axis_label("boundary", axis).text,
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, axis_place("boundary", axis).text,
                            "axis %s is not used and must be periodic", axis_name((enum axis)axis));
     return check_boundaries(job, axis, failure);
 }

@@ -36,8 +36,7 @@ struct request {
     bool progress;           /* operators: notify */
 
     /* Operators: the parameters, all but those that come from the input's type. The type of a
-     * resident input is known to the server alone, so the job is finished by request_finish_job().
-     */
+     * resident input is known to the server alone, so the job is finished by request_job(). */
     struct {
         enum operator_id operator_id;
         bool has_axis, axis_is_number;
@@ -70,11 +69,5 @@ struct request {
  * copy strings): use it before splitter_next(). */
 bool request_decode(const msgpack_object *object, struct request *request, bool *has_msgid,
                     struct failure *failure);
-
-/* The job of an operator whose inputs have `type`: resolves axis numbers, per-axis parameters, cfl
- * to dt, and endpoint into boundaries; then job_check(), and whether f and out_field have the
- * components that the job has. */
-bool request_finish_job(const struct request *request, const struct array_type *type,
-                        double max_work, struct job *job, struct failure *failure);
 
 #endif

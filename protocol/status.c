@@ -96,3 +96,10 @@ bool failure_set_limit(struct failure *failure, enum status code, const char *pa
     va_end(arguments);
     return false;
 }
+
+struct failure_place failure_place(const char *parameter, const char *part)
+{
+    struct failure_place place;
+    snprintf(place.text, sizeof place.text, "%s%s%s", parameter, part ? " " : "", part ? part : "");
+    return place;
+}

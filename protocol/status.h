@@ -70,6 +70,13 @@ __attribute__((format(printf, 6, 7))) bool failure_set_limit(struct failure *fai
                                                              const char *parameter, double need,
                                                              double limit, const char *format, ...);
 
+/* A parameter and the part of it that is at fault, "spacing y", as the two above take it. part
+ * NULL: the parameter alone. */
+struct failure_place {
+    char text[48];
+};
+struct failure_place failure_place(const char *parameter, const char *part);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,9 +1,9 @@
 #include "server/admission.h"
 
+#include "protocol/request_job.h"
 #include "server/device.h"
 #include "server/server.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,16 +20,9 @@ bool admission_open(const struct server *server, const struct user *user, struct
 }
 
 /* "f", or of a vector field's component, "f y". */
-struct label {
-    char text[16];
-};
-
-static struct label label_of(const char *parameter, bool is_vector, int component)
+static struct failure_place place_of(const char *parameter, bool is_vector, int component)
 {
-    struct label label;
-    snprintf(label.text, sizeof label.text, is_vector ? "%s %s" : "%s", parameter,
-             axis_name((enum axis)component));
-    return label;
+    return failure_place(parameter, is_vector ? axis_name((enum axis)component) : NULL);
 }
 
 static bool take_resident(struct task *task, int component, uint64_t id, const char *parameter,
@@ -80,15 +73,15 @@ static bool take_inputs(struct task *task, const struct request *request,
         return failure_set(failure, STATUS_UNSUPPORTED, "f", "field %llu is resident already",
                            (unsigned long long)f->at[0].field);
     for (int i = 0; i < AXIS_COUNT; i++) {
-        const struct label label = label_of("f", f->is_vector, i);
+        const struct failure_place place = place_of("f", f->is_vector, i);
         if (f->at[i].kind == ARRAY_NONE)
             continue;
-        if (!take_input(task, i, &f->at[i], label.text, uploads[i], failure))
+        if (!take_input(task, i, &f->at[i], place.text, uploads[i], failure))
             return false;
         if (!*type)
             *type = &task->in[i]->type;
         if (!same_shape(*type, &task->in[i]->type))
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, label.text,
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
                                "its shape or type is not that of the component before it");
     }
     return true;
@@ -109,18 +102,18 @@ static bool take_output(struct task *task, int component, const struct arrays *g
     struct server *server = task->server;
     struct field **out = &task->out[component];
     if (task->out_kind == OUT_FIELD) {
-        const struct label label = label_of("out", given->is_vector, component);
+        const struct failure_place place = place_of("out", given->is_vector, component);
         const uint64_t id = given->at[component].field;
-        struct field *field = field_find(server, task->user, id, label.text, failure);
+        struct field *field = field_find(server, task->user, id, place.text, failure);
         if (!field)
             return false;
         if (!same_shape(type, &field->type))
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, label.text,
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
                                "field %llu has another shape or type than the result",
                                (unsigned long long)id);
         for (int i = 0; i < component; i++)
             if (task->out[i] == field)
-                return failure_set(failure, STATUS_INVALID_ARGUMENT, label.text,
+                return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
                                    "field %llu is given for two components",
                                    (unsigned long long)id);
         *out = field_reference(field);
@@ -138,8 +131,7 @@ static bool take_job(struct task *task, const struct request *request,
                      const struct array_type *type, struct failure *failure)
 {
     task->out_kind = request->out;
-    if (!request_finish_job(request, type, (double)task->server->config.max_work, &task->job,
-                            failure))
+    if (!request_job(request, type, (double)task->server->config.max_work, &task->job, failure))
         return false;
     for (int i = 0; i < job_outputs(&task->job); i++)
         if (!take_output(task, i, &request->out_field, type, failure))

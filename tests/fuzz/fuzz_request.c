@@ -1,6 +1,6 @@
 /* Any bytes as a client's stream, all the way to a job: whatever is taken as a job passes
  * job_check(), whatever is refused says why, and nothing allocates by a peer's count. */
-#include "protocol/request.h"
+#include "protocol/request_job.h"
 #include "protocol/reply.h"
 #include "protocol/splitter.h"
 
@@ -41,7 +41,7 @@ static void check_job(const struct request *request, const struct array_type *ty
 {
     struct job job;
     struct failure failure = {0};
-    if (!request_finish_job(request, type, MAX_WORK, &job, &failure)) {
+    if (!request_job(request, type, MAX_WORK, &job, &failure)) {
         check_failure(request->msgid, &failure);
         return;
     }

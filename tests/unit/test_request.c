@@ -1,4 +1,4 @@
-#include "protocol/request.h"
+#include "protocol/request_job.h"
 
 #include "tests/unit/notation.h"
 
@@ -24,7 +24,7 @@ static bool decode(const char *text, const struct array_type *type, struct reque
     memset(failure, 0, sizeof *failure);
     bool good = request_decode(&unpacked.data, request, &has_msgid, failure);
     if (good && request->method == METHOD_OPERATOR)
-        good = request_finish_job(request, type, MAX_WORK, job, failure);
+        good = request_job(request, type, MAX_WORK, job, failure);
     assert_int_equal(good, failure->code == STATUS_OK);
     msgpack_unpacked_destroy(&unpacked);
     return good;
