@@ -62,6 +62,15 @@ static __device__ __forceinline__ pack<double, 2> shared_pack(const double *p)
     return {{q.x, q.y}};
 }
 
+static __device__ __forceinline__ void store_shared(float *p, const pack<float, 4> &q)
+{
+    *(float4 *)p = make_float4(q.v[0], q.v[1], q.v[2], q.v[3]);
+}
+static __device__ __forceinline__ void store_shared(double *p, const pack<double, 2> &q)
+{
+    *(double2 *)p = make_double2(q.v[0], q.v[1]);
+}
+
 /* ALIGNED: rows are whole packs, and so is what lies past their ends. */
 template <typename T, int R, bool ALIGNED>
 __global__ void __launch_bounds__(column<T, R>::THREADS, column<T, R>::BLOCKS)
@@ -246,7 +255,7 @@ __global__ void __launch_bounds__(column<T, R>::THREADS, column<T, R>::BLOCKS)
                 T(*stage)[Column::X] = shared.stage[warp];
 #pragma unroll
                 for (int r = 0; r < ROWS; r++)
-                    store_pack(&stage[ty % Column::WARP_HIGH * ROWS + r][tx * V], acc[r]);
+                    store_shared(&stage[ty % Column::WARP_HIGH * ROWS + r][tx * V], acc[r]);
                 __syncwarp();
 #pragma unroll
                 for (int r = 0; r < Column::WARP_ROWS; r++)

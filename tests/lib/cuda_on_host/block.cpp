@@ -11,6 +11,11 @@ enum { STACK_BYTES = 128 << 10, THREADS_MOST = 1024, SHARED_BYTES = 227 << 10, W
 dim3 blockIdx, threadIdx, blockDim, gridDim;
 __thread __attribute__((aligned(128))) unsigned char shared_memory[SHARED_BYTES];
 
+bool in_shared_memory(const void *p)
+{
+    return (uintptr_t)p - (uintptr_t)shared_memory < sizeof shared_memory;
+}
+
 struct copy {
     void *to;
     unsigned char bytes[16];

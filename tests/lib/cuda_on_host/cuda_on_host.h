@@ -58,29 +58,37 @@ template <typename T> static inline const T *aligned(const T *p)
         abort();
     return p;
 }
+/* … and where these find shared memory. */
+bool in_shared_memory(const void *p);
+template <typename T> static inline const T *global(const T *p)
+{
+    if (in_shared_memory(p))
+        abort();
+    return aligned(p);
+}
 template <typename T> static inline T __ldg(const T *p)
 {
-    return *aligned(p);
+    return *global(p);
 }
 template <typename T> static inline T __ldcs(const T *p)
 {
-    return *aligned(p);
+    return *global(p);
 }
 template <typename T> static inline T __ldcg(const T *p)
 {
-    return *aligned(p);
+    return *global(p);
 }
 template <typename T> static inline void __stcs(T *p, T value)
 {
-    *const_cast<T *>(aligned(p)) = value;
+    *const_cast<T *>(global(p)) = value;
 }
 template <typename T> static inline void __stcg(T *p, T value)
 {
-    *const_cast<T *>(aligned(p)) = value;
+    *const_cast<T *>(global(p)) = value;
 }
 template <typename T> static inline void __stwt(T *p, T value)
 {
-    *const_cast<T *>(aligned(p)) = value;
+    *const_cast<T *>(global(p)) = value;
 }
 static inline float __fmaf_rn(float a, float b, float c)
 {
