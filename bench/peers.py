@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The same operators in CuPy, JAX and torch.compile, where installed: what a user would write there.
 
-    bench/peers.py [--json FILE] [--seconds S]
+    bench/peers.py [--only TEXT] [--json FILE] [--seconds S]
 
 CuPy: cupyx.scipy.ndimage.correlate1d. JAX and torch: sums of rolled arrays, which their compilers
 fuse. All periodic, float32; names, units and the floor (a device copy of as many bytes) are those
@@ -196,8 +196,10 @@ def seconds_each(call, wait, seconds):
     return statistics.median(samples)
 
 
-def measure(peer, seconds, copy_gbs, rows):
+def measure(peer, seconds, copy_gbs, only, rows):
     for name, shape, operator, steps, moved in OPERATORS:
+        if only not in f"{peer.name} {name}":
+            continue
         try:
             if not is_right(peer, operator, shape):
                 print(f"{peer.name}: {name}: not its result")
@@ -231,6 +233,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--seconds", type=float, default=0.1, help="for each row")
+    parser.add_argument("--only", default="", help="rows whose peer and name contain this")
     options = parser.parse_args()
     peers = []
     for kind in (Cupy, Jax, Torch):
@@ -248,7 +251,7 @@ def main():
     print(f"{peers[0].device()}\n  floor copy_gbs {copy_gbs:10.2f}")
     rows = []
     for peer in peers:
-        measure(peer, options.seconds, copy_gbs, rows)
+        measure(peer, options.seconds, copy_gbs, options.only, rows)
         if options.json:
             options.json.write_text(json.dumps({
                 "commit": os.environ.get("FDSERVER_COMMIT", ""),
