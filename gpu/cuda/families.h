@@ -26,6 +26,11 @@ uint64_t strip_steps(const struct geometry *g);
 /* 2 … strip_steps() of them. */
 cudaError_t strip_launch(const struct geometry *g, const void *in, void *out, uint64_t steps);
 
+/* Diffusion in 3D, several steps at once, whole fields: the most that pay, 0 where none do. */
+uint64_t stairs_steps(const struct geometry *g);
+/* 2 … stairs_steps() of them. */
+cudaError_t stairs_launch(const struct geometry *g, const void *in, void *out, uint64_t steps);
+
 #ifdef __cplusplus
 }
 #endif

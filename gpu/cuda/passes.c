@@ -63,6 +63,8 @@ static const struct family {
     {"march", march_passes, march_launch, NULL},
     /* Diffusion in 2D is bound by memory by far: several steps for the bytes of one. */
     {"strip", strip_steps, NULL, strip_launch},
+    /* Diffusion in 3D: several steps for the bytes of one. */
+    {"stairs", stairs_steps, NULL, stairs_launch},
 };
 
 enum { FAMILIES = sizeof families / sizeof families[0] };

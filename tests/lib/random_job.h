@@ -20,6 +20,9 @@ double random_between(struct random *random, double low, double high);
 /* A job of at most max_points points: primes, 1-point axes, axes thinner than the stencil, batches,
  * both types, every operator, boundaries mixed by side, 1 to 5 steps, or at times to 50. */
 void random_job(struct random *random, uint64_t max_points, struct job *job);
+/* A diffusion in 3D, 16 points or more along each axis: seldom among the others, and with kernels
+ * of its own. */
+void random_block_job(struct random *random, uint64_t max_points, struct job *job);
 
 /* Arrays by component, aligned as a device's are. */
 void arrays_make(void *arrays[AXIS_COUNT], int count, uint64_t bytes, int poison);

@@ -86,12 +86,13 @@ static void compare(struct group *group, const struct job *job, void *const in[A
     arrays_free(on_host);
 }
 
-static void random_jobs(const char *name, uint64_t jobs, uint64_t points)
+static void random_jobs(const char *name, uint64_t jobs, uint64_t points,
+                        void (*make)(struct random *, uint64_t, struct job *))
 {
     struct group *group = begin(name);
     for (uint64_t i = 0; i < jobs; i++) {
         struct job job;
-        random_job(&source, points, &job);
+        make(&source, points, &job);
         void *in[AXIS_COUNT];
         arrays_make(in, job_inputs(&job), job_bytes(&job), 0);
         for (int c = 0; c < job_inputs(&job); c++)
@@ -359,13 +360,15 @@ int main(int argc, char **argv)
     source = random_start();
     const uint64_t seed = source.state;
     if (quick) {
-        random_jobs("small random jobs", jobs < 60 ? jobs : 60, 3000);
+        random_jobs("small random jobs", jobs < 60 ? jobs : 60, 3000, random_job);
+        random_jobs("diffusion of blocks", jobs < 30 ? jobs : 30, 20000, random_block_job);
         many_at_once(60, 3000);
         heat(67, 3);
         odd_shapes(37, 41, 23);
     } else {
-        random_jobs("small random jobs", jobs, 20000);
-        random_jobs("larger random jobs", jobs / 10, 2000000);
+        random_jobs("small random jobs", jobs, 20000, random_job);
+        random_jobs("larger random jobs", jobs / 10, 2000000, random_job);
+        random_jobs("diffusion of blocks", jobs / 6, 300000, random_block_job);
         many_at_once(300, 20000);
         cubes();
         heat(4096, 100);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JOBS = 3000 };
+enum { JOBS = 3000, BLOCK_JOBS = 150 };
 
 static bool same(const struct job *job, const void *a, const void *b)
 {
@@ -24,22 +24,18 @@ static bool same(const struct job *job, const void *a, const void *b)
     return true;
 }
 
-static bool check(struct random *random, uint64_t points, bool diffusion)
+static bool check(struct random *random, const struct job *job)
 {
-    struct job job;
     struct plan plan;
-    do
-        random_job(random, points, &job);
-    while (diffusion && job.operator_id != OPERATOR_DIFFUSION);
-    plan_init(&plan, &job);
-    const uint64_t bytes = job_bytes(&job);
+    plan_init(&plan, job);
+    const uint64_t bytes = job_bytes(job);
     void *in[AXIS_COUNT], *even[AXIS_COUNT], *odd[AXIS_COUNT], *expected[AXIS_COUNT];
     arrays_make(in, plan.inputs, bytes, 0);
     arrays_make(even, plan.outputs, bytes, 0x5a);
     arrays_make(odd, 1, bytes, 0xa5);
     arrays_make(expected, plan.outputs, bytes, 0);
     for (int i = 0; i < plan.inputs; i++)
-        random_field(random, &job, in[i]);
+        random_field(random, job, in[i]);
     reference_run(&plan, in, expected);
 
     struct passes_constants constants;
@@ -56,9 +52,9 @@ static bool check(struct random *random, uint64_t points, bool diffusion)
         ok = passes_launch(&launch, slot, units, NULL) == cudaSuccess;
     }
     for (int i = 0; ok && i < plan.outputs; i++)
-        ok = same(&job, plan.passes % 2 == 1 ? even[i] : odd[i], expected[i]);
+        ok = same(job, plan.passes % 2 == 1 ? even[i] : odd[i], expected[i]);
     if (!ok)
-        random_job_print(&job);
+        random_job_print(job);
     arrays_free(in);
     arrays_free(even);
     arrays_free(odd);
@@ -70,8 +66,16 @@ int main(void)
 {
     struct random random = random_start();
     int differ = 0;
-    for (int i = 0; i < JOBS; i++) /* every third a diffusion at least: it has the most kernels */
-        differ += !check(&random, i % 10 ? 4000 : 60000, i % 3 == 0);
-    printf("%d jobs, %d differ\n", JOBS, differ);
+    for (int i = 0; i < JOBS + BLOCK_JOBS; i++) {
+        struct job job;
+        do { /* every third a diffusion at least: it has the most kernels */
+            if (i < JOBS)
+                random_job(&random, i % 10 ? 4000 : 60000, &job);
+            else
+                random_block_job(&random, i % 10 ? 20000 : 120000, &job);
+        } while (i % 3 == 0 && job.operator_id != OPERATOR_DIFFUSION);
+        differ += !check(&random, &job);
+    }
+    printf("%d jobs, %d differ\n", JOBS + BLOCK_JOBS, differ);
     return differ > 0;
 }

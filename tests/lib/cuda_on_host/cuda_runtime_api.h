@@ -18,7 +18,8 @@ enum {
     cudaErrorInvalidConfiguration = 9,
     cudaMemcpyHostToDevice = 1,
     cudaMemcpyDeviceToDevice = 3,
-    cudaFuncAttributeMaxDynamicSharedMemorySize = 8
+    cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
+    cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
 };
 
 #ifdef __cplusplus
