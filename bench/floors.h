@@ -17,7 +17,8 @@ uint64_t floors_now_ns(void);
 /* Median of n samples; sorts them. */
 double floors_median(double *samples, int n);
 
-/* Time to copy `bytes` from one array to another with all threads, microseconds. */
+/* Time to copy `bytes` from one array to another with all threads, microseconds: with ordinary
+ * stores or past the caches, whichever is faster. */
 double floors_host_copy_us(size_t bytes);
 /* The same with one thread's memcpy, out of cache where `bytes` is. */
 double floors_memcpy_us(size_t bytes);

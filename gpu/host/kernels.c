@@ -1,5 +1,6 @@
 #include "gpu/host/kernels.h"
 
+#include <stdbool.h>
 #include <string.h>
 #ifdef __x86_64__
 #include <immintrin.h>
@@ -9,22 +10,37 @@
 #define KERNELS kernels_baseline
 #endif
 
-/* Points that are worked on at a time, so that what is written and read again stays in the first
- * cache. */
-#define BLOCK 1024
-/* Points that are sooner copied whole beside their neighbours than split from their edges. */
-#define SHORT 160
-
-/* Input and output never overlap, which the compiler cannot know of the many rows that are read. */
-#ifdef __clang__
-#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#define UNROLL _Pragma("clang loop unroll(full)")
-#pragma clang diagnostic ignored "-Wpass-failed" /* the baseline calls libm */
+#if defined(__AVX512F__)
+#define VECTOR_BYTES 64
+#define SIMD_PREFIX _mm512_
+#elif defined(__AVX2__) && defined(__FMA__)
+#define VECTOR_BYTES 32
+#define SIMD_PREFIX _mm256_
 #else
-#define INDEPENDENT _Pragma("GCC ivdep")
-#define UNROLL _Pragma("GCC unroll 4")
+#define VECTOR_BYTES 16
+#define SIMD_PREFIX _mm_
+#endif
+#define JOIN3(a, b, c) a##b##_##c
+#define JOIN(a, b, c) JOIN3(a, b, c)
+#define SIMD(name) JOIN(SIMD_PREFIX, name, SIMD_SUFFIX)
+
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
 #endif
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+#define PAGE 4096
+/* Points of a line that are worked on at a time, so that what is written and read again stays in
+ * the first cache. */
+#define BLOCK ((int)(PAGE / sizeof(REAL)))
+#ifndef AHEAD
+#define AHEAD 4
+#endif
+/* Room beside a row for neighbours; memory for rows that hold a block, wherever in a page. */
+#define MARGIN 16
+#define ROW ((int)(BLOCK + PAGE / sizeof(REAL) + 2 * MARGIN))
 
 /* memcpy past the caches: the lines of `to` are not read first, which saves a third of the traffic.
  */
@@ -67,24 +83,35 @@ static void stream_end(void)
 #define POINT_FUNCTION static inline __attribute__((unused))
 
 #define REAL float
+#define SIMD_SUFFIX ps
 #define REAL_FMA(a, b, c) __builtin_fmaf(a, b, c)
 #define POINT_NAME(name) point_##name##_f32
 #define NAME(name) name##_f32
 #include "gpu/point.h"
+#include "gpu/host/vector.h"
+#include "gpu/host/stencil.h"
+#include "gpu/host/terms.h"
+#include "gpu/host/lines.h"
 #include "gpu/host/nabla.h"
-#include "gpu/host/loops.h"
+#include "gpu/host/tile.h"
 #undef REAL
+#undef SIMD_SUFFIX
 #undef REAL_FMA
 #undef POINT_NAME
 #undef NAME
 
 #define REAL double
+#define SIMD_SUFFIX pd
 #define REAL_FMA(a, b, c) __builtin_fma(a, b, c)
 #define POINT_NAME(name) point_##name##_f64
 #define NAME(name) name##_f64
 #include "gpu/point.h"
+#include "gpu/host/vector.h"
+#include "gpu/host/stencil.h"
+#include "gpu/host/terms.h"
+#include "gpu/host/lines.h"
 #include "gpu/host/nabla.h"
-#include "gpu/host/loops.h"
+#include "gpu/host/tile.h"
 
 #define STRINGIFY(x) #x
 #define NAME_OF(x) STRINGIFY(x)

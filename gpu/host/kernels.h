@@ -3,21 +3,43 @@
 #ifndef GPU_HOST_KERNELS_H
 #define GPU_HOST_KERNELS_H
 
-#include "gpu/backend.h"
+#include "gpu/plan.h"
 
-/* A box of one field of a batch in one pass. Lines outside [from, to) are left alone, so that a
- * piece of a job may begin and end anywhere in the box. */
+/* Planes of a level's ring: what the next level reads while `lines` more planes are computed. */
+#define RING_PLANES(reach, lines) (2 * (reach) + (lines))
+
+/* A box of one field. Where there are more levels than one, each is a pass, and all but the last
+ * stay in the cache: level t is computed a margin of (levels − t) × reach wider than the box, a few
+ * planes behind level t − 1, in a ring of planes. */
 struct tile {
-    const struct plan *plan;
-    const struct launch *launch; /* that it is part of */
-    const void *in;              /* the whole arrays; they do not overlap */
-    void *out;
-    uint64_t from, to; /* lines of the pass */
-    int64_t field;     /* of the batch */
+    const struct plan *plan; /* folded: see pass.c */
+    const void *in[AXIS_COUNT];
+    void *out[AXIS_COUNT]; /* the whole field; no out is an in */
     int64_t begin[AXIS_COUNT], end[AXIS_COUNT];
+    int levels;
+    void *rings; /* of levels − 1, one after another; NULL where there is none */
     bool impose; /* copy, with the boundary values in their nodes */
     bool stream; /* write past the caches: the output is much larger than they are */
 };
+
+/* How far a pass reads along an axis. */
+static inline int64_t tile_reach(const struct plan *plan, int axis)
+{
+    const struct plan_axis *a = &plan->axis[axis];
+    const bool closures = a->side[SIDE_LOW].rows > 0 || a->side[SIDE_HIGH].rows > 0;
+    return !a->active ? 0 : closures ? PLAN_ROW_POINTS : plan->radius;
+}
+
+/* Lines that are computed at once along z. Along z alone a neighbour is then read once for all of
+ * them; in space 2 R rows of the first cache are needed for each. */
+enum { LINES = 4, LINES_IN_SPACE = 2 };
+
+enum { LEVELS = 9 }; /* of a tile, at most */
+
+static inline int tile_lines(const struct plan *plan)
+{
+    return plan->axis[AXIS_Y].active ? LINES_IN_SPACE : LINES;
+}
 
 struct kernels {
     const char *name;

@@ -1,5 +1,6 @@
 #include "gpu/host/pass.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 #ifdef _OPENMP
 #include <omp.h>
@@ -9,7 +10,10 @@ enum {
     TILE_ALIGN = 1024, /* points along x that lines are cut at */
     SMALL_POINTS =
         1 << 17, /* waking the others costs more, above all where the cores have other work */
-    TILES_PER_THREAD = 8 /* so that a thread that is held up does not hold up the pass */
+    SHARE_BYTES = 16 << 20, /* of the last cache that a thread can count on; virtual machines are
+                               shown the whole of a cache that they share with others */
+    TILES_PER_THREAD = 4,   /* so that a thread that is held up does not hold up the pass */
+    MOST_TWICE = 4          /* a tile of several levels may compute 1/4 of its points twice */
 };
 
 int pass_kernels(const struct kernels *found[PASS_KERNELS])
@@ -39,6 +43,15 @@ int pass_threads(void)
 #endif
 }
 
+static int thread_number(void)
+{
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
 static int64_t cache_bytes(int name, int64_t otherwise)
 {
     const long bytes = sysconf(name);
@@ -55,7 +68,51 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* What is computed of a pass, and the size of the tiles that it is cut into. */
+static int64_t pieces_of(int64_t n, int64_t size)
+{
+    return (n + size - 1) / size;
+}
+
+/* What may be counted on of the second cache, in whole pages. */
+static int64_t half_cache(void)
+{
+    return cache_bytes(_SC_LEVEL2_CACHE_SIZE, 1 << 20) / 2 / 4096 * 4096;
+}
+
+/* An axis that nothing is done along. */
+static void axis_clear(struct plan_axis *axis, int64_t stride)
+{
+    *axis = (struct plan_axis){.n = 1, .stride = stride};
+}
+
+/* Operators on vectors are left as they are. */
+static int64_t fold(struct plan *plan)
+{
+    struct plan_axis *x = &plan->axis[AXIS_X], *y = &plan->axis[AXIS_Y], *z = &plan->axis[AXIS_Z];
+    const int64_t lines = y->n;
+    if (plan->form != PLAN_SCALAR)
+        return lines;
+    if (z->active) {
+        if (x->active || y->active)
+            return lines;
+        x->n *= y->n; /* a plane is a line */
+        axis_clear(y, x->n);
+        return lines;
+    }
+    plan->batch *= (uint64_t)z->n;
+    *z = *y;
+    axis_clear(y, x->n);
+    for (int x_bit = 0; x_bit < 2; x_bit++)
+        plan->centre[x_bit | 1 << AXIS_Z] = plan->centre[x_bit | 1 << AXIS_Y];
+    if (!z->active) { /* lines along x, one after another */
+        z->n *= (int64_t)plan->batch;
+        plan->batch = 1;
+    }
+    plan->points = (uint64_t)(x->n * z->n);
+    return 1;
+}
+
+/* What is computed of a pass, and the tiles that it is cut into. */
 struct grid {
     int64_t first_field, fields;
     int64_t begin[AXIS_COUNT], end[AXIS_COUNT];
@@ -64,106 +121,199 @@ struct grid {
     int64_t count; /* of all tiles */
 };
 
-static void grid_init(struct grid *grid, const struct plan *plan, uint64_t from, uint64_t to)
+/* The box of whole fields, whole planes, or lines of a plane that lines [from, to) begin with;
+ * returns its lines. */
+static int64_t grid_box(struct grid *grid, const struct plan *plan, int64_t lines, int64_t from,
+                        int64_t to)
 {
     const struct plan_axis *axis = plan->axis;
-    const int64_t ny = axis[AXIS_Y].n, nz = axis[AXIS_Z].n, field_lines = ny * nz;
-    const int64_t first = (int64_t)from, last = (int64_t)to - 1;
-    grid->first_field = first / field_lines;
-    grid->fields = last / field_lines - grid->first_field + 1;
-    for (int a = 0; a < AXIS_COUNT; a++) {
-        grid->begin[a] = 0;
+    const int64_t field_lines = lines * axis[AXIS_Z].n, first = from % field_lines;
+    const int64_t left = smaller(to - from, field_lines - first);
+    *grid = (struct grid){.first_field = from / field_lines, .fields = 1};
+    for (int a = 0; a < AXIS_COUNT; a++)
         grid->end[a] = axis[a].n;
+    if (left == field_lines) {
+        grid->fields = (to - from) / field_lines;
+        return grid->fields * field_lines;
     }
-    if (grid->fields == 1) {
-        grid->begin[AXIS_Z] = first % field_lines / ny;
-        grid->end[AXIS_Z] = last % field_lines / ny + 1;
-        if (grid->end[AXIS_Z] - grid->begin[AXIS_Z] == 1) {
-            grid->begin[AXIS_Y] = first % ny;
-            grid->end[AXIS_Y] = last % ny + 1;
-        }
+    grid->begin[AXIS_Z] = first / lines;
+    if (first % lines == 0 && left >= lines) {
+        grid->end[AXIS_Z] = grid->begin[AXIS_Z] + left / lines;
+        return left / lines * lines;
     }
+    const int64_t count = smaller(left, lines - first % lines);
+    const int cut = axis[AXIS_Y].n == lines ? AXIS_Y : AXIS_X;
+    const int64_t unit = axis[cut].n / lines;
+    grid->end[AXIS_Z] = grid->begin[AXIS_Z] + 1;
+    grid->begin[cut] = first % lines * unit;
+    grid->end[cut] = grid->begin[cut] + count * unit;
+    return count;
+}
 
-    /* The rows or planes that a line's neighbours along y and z lie in should stay in the second
-     * cache until the last line that reads them. */
+/* Cut what is `n` long into equal pieces of at most `most`. */
+static int64_t equal_step(int64_t n, int64_t most)
+{
+    return pieces_of(n, pieces_of(n, most));
+}
+
+/* Rows along y that a tile of several levels may have, for its rings to take half of the second
+ * cache; below 1 where there is no such tile. */
+static int64_t ring_rows(const struct plan *plan, int levels)
+{
     const int64_t element = plan->dtype == DTYPE_F32 ? 4 : 8;
-    const int64_t window = cache_bytes(_SC_LEVEL2_CACHE_SIZE, 1 << 20) / 4 / element;
-    const int64_t reach = 2 * plan->radius + 1;
-    const int64_t nx = axis[AXIS_X].n;
-    const int64_t points =
-        larger((int64_t)(to - from) * nx / (pass_threads() * TILES_PER_THREAD), SMALL_POINTS / 2);
-    int64_t *step = grid->step;
-    step[AXIS_X] = nx;
-    step[AXIS_Y] = ny;
-    if (axis[AXIS_Y].active && reach * nx > window)
-        step[AXIS_X] = larger(window / reach, TILE_ALIGN);
-    if (axis[AXIS_Z].active && nz > 1) {
-        step[AXIS_X] = smaller(step[AXIS_X], larger(window / reach / 8, TILE_ALIGN));
-        step[AXIS_Y] = larger(window / reach / smaller(step[AXIS_X], nx), 8);
-    }
-    step[AXIS_X] = smaller(step[AXIS_X], larger(points, TILE_ALIGN));
-    step[AXIS_X] = smaller(nx, (step[AXIS_X] + TILE_ALIGN - 1) / TILE_ALIGN * TILE_ALIGN);
-    step[AXIS_Y] = smaller(step[AXIS_Y], larger(points / step[AXIS_X], 1));
-    step[AXIS_Z] = smaller(nz, larger(points / step[AXIS_X] / step[AXIS_Y], 1));
+    const int64_t planes = (levels - 1) * RING_PLANES(tile_reach(plan, AXIS_Z), tile_lines(plan));
+    const int64_t rows = half_cache() / element / planes / plan->axis[AXIS_X].n;
+    return rows - 2 * (levels - 1) * tile_reach(plan, AXIS_Y);
+}
 
+/* How many of the passes that are left are done at once: an odd number, for the last to write where
+ * the first would. What lies around a tile is computed again for it, so few points may be. */
+static int levels_of(const struct plan *plan, uint64_t passes)
+{
+    const struct plan_axis *y = &plan->axis[AXIS_Y], *z = &plan->axis[AXIS_Z];
+    const int64_t slab = larger(z->n * (int64_t)plan->batch / pass_threads(), 1);
+    if (plan->form != PLAN_SCALAR || !z->active)
+        return 1;
+    for (int a = AXIS_Y; a < AXIS_COUNT; a++) /* what is past such an edge is not a copy */
+        for (int side = 0; side < SIDE_COUNT; side++)
+            if (plan->axis[a].side[side].map == PLAN_MAP_ENDPOINT)
+                return 1;
+    for (int levels = LEVELS; levels > 1; levels -= 2) {
+        const int64_t rows = smaller(ring_rows(plan, levels), y->n);
+        const int64_t margin_y = rows < y->n ? (levels - 1) * tile_reach(plan, AXIS_Y) : 0;
+        const int64_t margin_z = (levels - 1) * tile_reach(plan, AXIS_Z);
+        if ((uint64_t)levels <= passes && rows > 0 &&
+            MOST_TWICE * (margin_y * slab + margin_z * rows) <= rows * slab)
+            return levels;
+    }
+    return 1;
+}
+
+/* Memory for the rings of all threads, which is kept; NULL where there is none. */
+static char *rings(void)
+{
+    static char *memory;
+    static int threads;
+    if (threads < pass_threads()) {
+        free(memory);
+        threads = pass_threads();
+        memory = aligned_alloc(4096, (size_t)half_cache() * (size_t)threads);
+        threads = memory ? threads : 0;
+    }
+    return memory;
+}
+
+/* What is read around a line along y and z should stay in the second cache until the last line that
+ * reads it. Cuts along z cost reads: planes beside a cut are read twice. */
+static void grid_cut(struct grid *grid, const struct plan *plan, int levels)
+{
+    const int64_t element = plan->dtype == DTYPE_F32 ? 4 : 8;
+    const int64_t cache = half_cache() / element;
+    const int64_t reach = tile_reach(plan, AXIS_Z), lines = tile_lines(plan);
+    int64_t extent[AXIS_COUNT], *step = grid->step;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        step[a] = extent[a] = grid->end[a] - grid->begin[a];
+    if (levels > 1) {
+        step[AXIS_Y] = equal_step(step[AXIS_Y], ring_rows(plan, levels));
+    } else if (plan->axis[AXIS_Z].active) {
+        const int64_t window = cache / plan->inputs / (2 * reach + 2 * lines);
+        if (step[AXIS_X] > larger(window, TILE_ALIGN))
+            step[AXIS_X] = pieces_of(equal_step(step[AXIS_X], window), TILE_ALIGN) * TILE_ALIGN;
+        step[AXIS_Y] = equal_step(step[AXIS_Y], larger(window / step[AXIS_X], lines));
+    }
+    const int64_t threads = pass_threads();
+    const int64_t across = grid->fields * pieces_of(extent[AXIS_X], step[AXIS_X]) *
+                           pieces_of(extent[AXIS_Y], step[AXIS_Y]);
+    const int64_t least = larger(larger(16 * levels * reach, lines),
+                                 SMALL_POINTS / 4 / (step[AXIS_X] * step[AXIS_Y]));
+    int64_t along = smaller(pieces_of(TILES_PER_THREAD * threads, across), extent[AXIS_Z] / least);
+    along = larger(along, smaller(pieces_of(threads, across), extent[AXIS_Z] / lines));
+    step[AXIS_Z] = pieces_of(extent[AXIS_Z], larger(along, 1));
     grid->count = grid->fields;
     for (int a = 0; a < AXIS_COUNT; a++) {
-        grid->tiles[a] = (grid->end[a] - grid->begin[a] + step[a] - 1) / step[a];
+        grid->tiles[a] = pieces_of(extent[a], step[a]);
         grid->count *= grid->tiles[a];
     }
 }
 
+/* One tile: its box in its field. */
 static void tile_place(struct tile *tile, const struct grid *grid, int64_t number)
 {
+    const struct plan *plan = tile->plan;
     for (int a = 0; a < AXIS_COUNT; a++) {
         tile->begin[a] = grid->begin[a] + number % grid->tiles[a] * grid->step[a];
         tile->end[a] = smaller(tile->begin[a] + grid->step[a], grid->end[a]);
         number /= grid->tiles[a];
     }
-    tile->field = grid->first_field + number;
+    const uint64_t field = (uint64_t)(grid->first_field + number);
+    const uint64_t bytes = field * plan->points * (plan->dtype == DTYPE_F32 ? 4 : 8);
+    for (int c = 0; c < plan->inputs; c++)
+        tile->in[c] = (const char *)tile->in[c] + bytes;
+    for (int c = 0; c < plan->outputs; c++)
+        tile->out[c] = (char *)tile->out[c] + bytes;
 }
 
-static void pass_run(const struct kernels *kernels, const struct tile *pass)
+/* Lines [from, to) of the pass; `lines` of them are a plane. */
+static void pass_run(const struct kernels *kernels, const struct tile *pass, int64_t lines,
+                     int64_t from, int64_t to)
 {
     const struct plan *plan = pass->plan;
     void (*const run)(const struct tile *) = kernels->tile[plan->dtype];
-    struct grid grid;
-    grid_init(&grid, plan, pass->from, pass->to);
+    for (struct grid grid; from < to;) {
+        from += grid_box(&grid, plan, lines, from, to);
+        grid_cut(&grid, plan, pass->levels);
 #ifdef _OPENMP
-    const int64_t points = (int64_t)(pass->to - pass->from) * plan->axis[AXIS_X].n;
-    const int64_t chunk = larger(grid.count / (pass_threads() * TILES_PER_THREAD), 1);
+        int64_t points = grid.fields;
+        for (int a = 0; a < AXIS_COUNT; a++)
+            points *= grid.end[a] - grid.begin[a];
+        const int64_t chunk = larger(grid.count / (pass_threads() * TILES_PER_THREAD), 1);
 #pragma omp parallel for schedule(dynamic, chunk) if (points > SMALL_POINTS)
 #endif
-    for (int64_t number = 0; number < grid.count; number++) {
-        struct tile tile = *pass;
-        tile_place(&tile, &grid, number);
-        run(&tile);
+        for (int64_t number = 0; number < grid.count; number++) {
+            struct tile tile = *pass;
+            tile_place(&tile, &grid, number);
+            if (tile.rings)
+                tile.rings = (char *)tile.rings + thread_number() * half_cache();
+            run(&tile);
+        }
     }
 }
 
 uint64_t pass_stream_bytes(void)
 {
-    return (uint64_t)cache_bytes(_SC_LEVEL3_CACHE_SIZE, 32 << 20);
+    const uint64_t cache = (uint64_t)cache_bytes(_SC_LEVEL3_CACHE_SIZE, 32 << 20);
+    const uint64_t share = (uint64_t)pass_threads() * SHARE_BYTES;
+    return cache < share ? cache : share;
 }
 
-/* Streaming short lines was measured to be no gain: each begins and ends with part of a cache line.
- */
 void pass_launch(const struct kernels *kernels, const struct launch *launch, uint64_t stream_bytes)
 {
-    const struct plan *plan = launch->plan;
-    const uint64_t bytes = plan->points * plan->batch * (plan->dtype == DTYPE_F32 ? 4 : 8);
-    const bool long_lines = plan->axis[AXIS_X].n >= TILE_ALIGN || stream_bytes == 0;
-    struct tile tile = {
-        .plan = plan, .launch = launch, .stream = bytes > stream_bytes && long_lines};
+    struct plan plan = *launch->plan;
+    const uint64_t bytes = plan.points * plan.batch * (plan.dtype == DTYPE_F32 ? 4 : 8);
+    const int64_t lines = fold(&plan);
+    const uint64_t in_cache = (uint64_t)(pass_threads() * half_cache());
+    struct tile tile = {.plan = &plan, .stream = bytes > stream_bytes};
     for (uint64_t line = launch->from; line < launch->to;) {
-        const uint64_t pass = line / plan->lines, begin = pass * plan->lines;
-        const uint64_t end = begin + plan->lines < launch->to ? begin + plan->lines : launch->to;
-        tile.in = pass == 0 ? launch->in[0] : pass % 2 == 1 ? launch->even[0] : launch->odd;
-        tile.out = pass % 2 == 0 ? launch->even[0] : launch->odd;
-        tile.impose = plan->impose && pass == 0;
-        tile.from = line - begin;
-        tile.to = end - begin;
-        pass_run(kernels, &tile);
+        const uint64_t pass = line / plan.lines, begin = pass * plan.lines;
+        const uint64_t left = line == begin ? (launch->to - line) / plan.lines : 0;
+        for (int c = 0; c < AXIS_COUNT; c++) {
+            tile.in[c] = launch->in[c];
+            tile.out[c] = launch->even[c];
+        }
+        if (pass > 0)
+            tile.in[0] = pass % 2 == 1 ? launch->even[0] : launch->odd;
+        if (pass % 2 == 1)
+            tile.out[0] = launch->odd;
+        tile.impose = plan.impose && pass == 0;
+        tile.levels =
+            tile.impose || (bytes <= in_cache && !tile.stream) ? 1 : levels_of(&plan, left);
+        tile.rings = tile.levels > 1 ? rings() : NULL;
+        if (!tile.rings)
+            tile.levels = 1;
+        const uint64_t last = begin + (uint64_t)tile.levels * plan.lines;
+        const uint64_t end = last < launch->to ? last : launch->to;
+        pass_run(kernels, &tile, lines, (int64_t)(line - begin),
+                 (int64_t)(tile.levels > 1 ? plan.lines : end - begin));
         line = end;
     }
 }

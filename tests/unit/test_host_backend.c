@@ -176,6 +176,47 @@ static void test_large(void **state)
     }
 }
 
+/* Several steps at once in the cache, where arrays are cut along y and z: past edges of all kinds,
+ * and to any number of steps. */
+static void test_levels(void **state)
+{
+    (void)state;
+    struct random random = random_start();
+    const struct kernels *kernels[PASS_KERNELS];
+    pass_kernels(kernels);
+    static const enum boundary_kind kinds[] = {BOUNDARY_PERIODIC, BOUNDARY_VALUE,
+                                               BOUNDARY_DERIVATIVE, BOUNDARY_HALO};
+    for (int k = 0; k < 8; k++) {
+        struct job job;
+        struct plan plan;
+        struct failure failure;
+        job_init(&job);
+        job.operator_id = OPERATOR_DIFFUSION;
+        job.order = (uint8_t)job_order(&job);
+        job.dtype = k % 3 == 2 ? DTYPE_F64 : DTYPE_F32;
+        job.axes = k % 2 ? 3 : 2;
+        job.accuracy = k < 4 ? 2 : 4;
+        job.steps = 3 + random_below(&random, 6);
+        job.dt = 0.02;
+        job.n[AXIS_X] = k % 2 ? 251 : 401;
+        job.n[AXIS_Y] = k % 2 ? 150 : 307;
+        job.n[AXIS_Z] = k % 2 ? 23 : 1;
+        for (int a = 0; a < job.axes; a++) {
+            job.diffusivity[a] = 1;
+            job.boundary[a][SIDE_LOW].kind = job.boundary[a][SIDE_HIGH].kind = kinds[(k + a) % 4];
+        }
+        if (!job_check(&job, INFINITY, &failure))
+            fail_msg("%s", failure.message);
+        plan_init(&plan, &job);
+        struct arrays arrays = arrays_for(&random, &job, &plan);
+        struct launch launch = launch_of(&plan, &arrays);
+        launch.to = plan.lines * plan.passes;
+        pass_launch(kernels[0], &launch, 0);
+        check_result(&job, &plan, &arrays, kernels[0]->name);
+        arrays_end(&arrays);
+    }
+}
+
 /* Wait for one completion. */
 static struct completion next_completion(const struct backend *backend)
 {
@@ -316,7 +357,8 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kernels),  cmocka_unit_test(test_large),  cmocka_unit_test(test_open),
+        cmocka_unit_test(test_kernels),  cmocka_unit_test(test_large),
+        cmocka_unit_test(test_levels),   cmocka_unit_test(test_open),
         cmocka_unit_test(test_launches), cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

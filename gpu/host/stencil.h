@@ -1,0 +1,219 @@
+/* Centred stencils on whole vectors: the fast loops. They run along x over several lines at once,
+ * which lie beside each other along z, so that a neighbour is loaded once for all the lines that
+ * read it. Each lane does the operations of gpu/point.h in their order. */
+
+/* `rows` rows of lines that lie beside each other along z, each of at least a vector of points. */
+struct NAME(stretch) {
+    int64_t points, rows;
+    REAL *out[LINES];
+    bool stream;          /* past the caches: out is aligned to the vector */
+    const REAL *x[LINES]; /* line b, with its neighbours along x beside it */
+    const REAL
+        *in[LINES + 2 * PLAN_RADIUS]; /* line b and its neighbours along z: b + PLAN_RADIUS */
+    int64_t out_row, x_row, in_row;   /* from a row to the next */
+    int64_t ahead;                    /* from points that are read first to those that will
+                                         be soon after */
+    int64_t y[2 * PLAN_RADIUS + 1];   /* from a line to its neighbours along y; of lines
+                                         that are computed together they lie evenly */
+    const REAL *weight[AXIS_COUNT];   /* from m = 1 on: [m] */
+    REAL centre;
+};
+
+/* What a loop is compiled for. */
+struct NAME(kind) {
+    int lines, radius;
+    bool odd;     /* parity; else even */
+    bool x, y, z; /* active axes */
+    bool shared;  /* the plan's */
+};
+
+ALWAYS_INLINE void NAME(put)(REAL *to, NAME(vector) v, bool stream)
+{
+    if (stream)
+        NAME(stream)(to, v);
+    else
+        NAME(store)(to, v);
+}
+
+/* m lines further, where lines lie evenly: few of them need a register of their own. */
+ALWAYS_INLINE const REAL *NAME(beyond)(const REAL *from, int64_t one, int64_t three, const int m)
+{
+    return m == 1 ? from + one : m == 2 ? from + 2 * one : m == 3 ? from + three : from + 4 * one;
+}
+
+ALWAYS_INLINE void NAME(stretch_run)(const struct NAME(kind) kind,
+                                     const struct NAME(stretch) * stretch)
+{
+    enum { MID = PLAN_RADIUS };
+    const int64_t last = stretch->points - NAME(LANES);
+    const int64_t ahead = stretch->ahead;
+    const bool stream = stretch->stream;
+    const int64_t *y = stretch->y + MID, up = kind.y ? y[1] : 0, up3 = 3 * up;
+    const REAL *in[LINES + 2 * PLAN_RADIUS], *xs[LINES];
+    REAL *out[LINES];
+    NAME(vector) cx[PLAN_RADIUS + 1], cy[PLAN_RADIUS + 1], cz[PLAN_RADIUS + 1];
+    const NAME(vector) centre = NAME(fill)(stretch->centre);
+    const NAME(vector) *c = kind.x ? cx : cz; /* where one set is all */
+    UNROLL
+    for (int m = 1; m <= kind.radius; m++) {
+        cx[m] = kind.x ? NAME(fill)(stretch->weight[AXIS_X][m]) : centre;
+        cy[m] = kind.y ? NAME(fill)(stretch->weight[AXIS_Y][m]) : centre;
+        cz[m] = kind.z ? NAME(fill)(stretch->weight[AXIS_Z][m]) : centre;
+    }
+    UNROLL
+    for (int b = 0; b < kind.lines; b++) {
+        out[b] = stretch->out[b];
+        xs[b] = stretch->x[b];
+    }
+    if (kind.z) {
+        UNROLL
+        for (int k = MID - kind.radius; k < MID + kind.lines + kind.radius; k++)
+            in[k] = stretch->in[k];
+    }
+    for (int64_t row = 0; row < stretch->rows; row++) {
+        NAME(vector) result[LINES];
+        int64_t held = -1;
+        /* The last vector may hold points of the one before it: they are written twice. A result is
+         * held back until the next one's points have been loaded: a load waits for a store before
+         * it whose address ends in the same 12 bits, which that of the point itself often does. */
+        for (int64_t i = 0;; i = i + NAME(LANES) < last ? i + NAME(LANES) : last) {
+            NAME(vector) column[LINES + 2 * PLAN_RADIUS], next[LINES];
+            if (kind.z) {
+                UNROLL
+                for (int k = MID - kind.radius; k < MID + kind.lines + kind.radius; k++)
+                    column[k] = NAME(load)(in[k] + i);
+            }
+            UNROLL
+            for (int b = 0; b < kind.lines; b++) {
+                const int k = MID + b;
+                const REAL *x = xs[b] + i;
+                const REAL *f = kind.y ? in[k] + i : x;
+                NAME(vector) acc = centre;
+#define PAIR(a, b) (kind.odd ? (a) - (b) : (a) + (b))
+#define PAIR_X(m) PAIR(NAME(load)(x + (m)), NAME(load)(x - (m)))
+#define ABOVE(m) (kind.lines == 1 ? f + y[m] : NAME(beyond)(f, up, up3, m))
+#define BELOW(m) (kind.lines == 1 ? f + y[-(m)] : NAME(beyond)(f, -up, -up3, m))
+#define PAIR_Y(m) PAIR(NAME(load)(ABOVE(m)), NAME(load)(BELOW(m)))
+#define PAIR_Z(m) PAIR(column[k + (m)], column[k - (m)])
+                if (!kind.odd)
+                    acc = centre * (kind.z ? column[k] : NAME(load)(x));
+                if (kind.odd || kind.shared) {
+                    UNROLL
+                    for (int m = 1; m <= kind.radius; m++) {
+                        NAME(vector) sum = kind.x ? PAIR_X(m) : PAIR_Z(m);
+                        if (kind.y)
+                            sum = sum + PAIR_Y(m);
+                        if (kind.x && kind.z)
+                            sum = sum + PAIR_Z(m);
+                        acc = kind.odd && m == 1 ? c[1] * sum : NAME(fma)(c[m], sum, acc);
+                    }
+                } else {
+                    UNROLL
+                    for (int m = 1; m <= kind.radius; m++)
+                        acc = NAME(fma)(cx[m], PAIR_X(m), acc);
+                    if (kind.y) {
+                        UNROLL
+                        for (int m = 1; m <= kind.radius; m++)
+                            acc = NAME(fma)(cy[m], PAIR_Y(m), acc);
+                    }
+                    UNROLL
+                    for (int m = 1; m <= kind.radius; m++)
+                        acc = NAME(fma)(cz[m], PAIR_Z(m), acc);
+                }
+                next[b] = acc;
+            }
+            UNROLL
+            for (int b = 0; b < kind.lines; b++) {
+                __builtin_prefetch((kind.z ? in[MID + kind.radius + b] : xs[b]) + i + ahead, 0, 2);
+                if (held >= 0)
+                    NAME(put)(out[b] + held, result[b], stream);
+                result[b] = next[b];
+            }
+            held = i;
+            if (i == last)
+                break;
+        }
+        UNROLL
+        for (int b = 0; b < kind.lines; b++) {
+            NAME(put)(out[b] + held, result[b], stream);
+            out[b] += stretch->out_row;
+            xs[b] += stretch->x_row;
+        }
+        if (kind.z) {
+            UNROLL
+            for (int k = MID - kind.radius; k < MID + kind.lines + kind.radius; k++)
+                in[k] += stretch->in_row;
+        }
+    }
+}
+
+/* A function for each kind: one line or as many as go together. */
+#define LOOP(name, together, ...)                                                                  \
+    LOOPS(name, 1, together, __VA_ARGS__)                                                          \
+    LOOPS(name, 2, together, __VA_ARGS__)                                                          \
+    LOOPS(name, 3, together, __VA_ARGS__)                                                          \
+    LOOPS(name, 4, together, __VA_ARGS__)
+#define LOOPS(name, r, together, ...)                                                              \
+    static void NAME(name##r)(const struct NAME(stretch) * stretch)                                \
+    {                                                                                              \
+        NAME(stretch_run)((struct NAME(kind)){1, r, __VA_ARGS__}, stretch);                        \
+    }                                                                                              \
+    static void NAME(name##together##r)(const struct NAME(stretch) * stretch)                      \
+    {                                                                                              \
+        NAME(stretch_run)((struct NAME(kind)){together, r, __VA_ARGS__}, stretch);                 \
+    }
+LOOP(odd_x_, 4, .odd = true, .x = true)
+LOOP(odd_z_, 4, .odd = true, .z = true)
+LOOP(even_x_, 4, .x = true, .shared = true)
+LOOP(even_z_, 4, .z = true, .shared = true)
+LOOP(plane_, 4, .x = true, .z = true)
+LOOP(plane_shared_, 4, .x = true, .z = true, .shared = true)
+LOOP(space_, 2, .x = true, .y = true, .z = true)
+LOOP(space_shared_, 2, .x = true, .y = true, .z = true, .shared = true)
+#undef LOOP
+#undef LOOPS
+#undef PAIR
+#undef PAIR_X
+#undef PAIR_Y
+#undef ABOVE
+#undef BELOW
+#undef PAIR_Z
+
+enum NAME(loop) {
+    NAME(ODD_X),
+    NAME(ODD_Z),
+    NAME(EVEN_X),
+    NAME(EVEN_Z),
+    NAME(PLANE),
+    NAME(PLANE_SHARED),
+    NAME(SPACE),
+    NAME(SPACE_SHARED)
+};
+
+typedef void (*NAME(loop_function))(const struct NAME(stretch) * stretch);
+
+/* By enum loop, whether the lines are as many as go together, and radius − 1. */
+#define RADII(name)                                                                                \
+    {                                                                                              \
+        NAME(name##1), NAME(name##2), NAME(name##3), NAME(name##4)                                 \
+    }
+static const NAME(loop_function) NAME(loops)[][2][PLAN_RADIUS] = {
+    {RADII(odd_x_), RADII(odd_x_4)},   {RADII(odd_z_), RADII(odd_z_4)},
+    {RADII(even_x_), RADII(even_x_4)}, {RADII(even_z_), RADII(even_z_4)},
+    {RADII(plane_), RADII(plane_4)},   {RADII(plane_shared_), RADII(plane_shared_4)},
+    {RADII(space_), RADII(space_2)},   {RADII(space_shared_), RADII(space_shared_2)}};
+#undef RADII
+
+/* The loop of a scalar plan. */
+static enum NAME(loop) NAME(loop_of)(const struct plan *plan)
+{
+    const bool x = plan->axis[AXIS_X].active, y = plan->axis[AXIS_Y].active;
+    const bool z = plan->axis[AXIS_Z].active;
+    if (plan->parity == PLAN_ODD)
+        return x ? NAME(ODD_X) : NAME(ODD_Z);
+    if (!x || !z)
+        return x ? NAME(EVEN_X) : NAME(EVEN_Z);
+    if (!y)
+        return plan->shared ? NAME(PLANE_SHARED) : NAME(PLANE);
+    return plan->shared ? NAME(SPACE_SHARED) : NAME(SPACE);
+}

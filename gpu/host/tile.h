@@ -1,0 +1,166 @@
+/* A box of a field: plane by plane, a block of each line at a time. */
+
+/* A level of a tile: the box that one pass computes, and where it lies. */
+struct NAME(level) {
+    struct NAME(source) at;
+    int64_t begin[AXIS_COUNT], end[AXIS_COUNT];
+};
+
+static struct NAME(source) NAME(field)(const struct plan *plan, const void *field)
+{
+    return (struct NAME(source)){
+        .first = field,
+        .stride = {1, plan->axis[AXIS_Y].stride, plan->axis[AXIS_Z].stride},
+        .wraps = {true, true, true}};
+}
+
+/* The levels' boxes: each is wider than the next by what the next reads, but never past an edge
+ * that is not periodic. levels[0] is the input. */
+static void NAME(levels_init)(struct NAME(level) * levels, const struct tile *tile)
+{
+    const struct plan *plan = tile->plan;
+    REAL *ring = tile->rings;
+    for (int t = 0; t <= tile->levels; t++) {
+        struct NAME(level) *level = &levels[t];
+        level->at = NAME(field)(plan, t == 0 ? tile->in[0] : tile->out[0]);
+        for (int a = 0; a < AXIS_COUNT; a++) {
+            const struct plan_axis *axis = &plan->axis[a];
+            const int64_t margin = a == AXIS_X ? 0 : (tile->levels - t) * tile_reach(plan, a);
+            const bool whole = tile->begin[a] == 0 && tile->end[a] == axis->n;
+            const bool past = axis->side[SIDE_LOW].map == PLAN_MAP_PERIODIC &&
+                              (a == AXIS_Z || !whole) && tile->levels > 1;
+            const int64_t begin = tile->begin[a] - margin, end = tile->end[a] + margin;
+            level->begin[a] = past || begin > 0 ? begin : 0;
+            level->end[a] = past || end < axis->n ? end : axis->n;
+            if (t > 0 && t < tile->levels) {
+                level->at.origin[a] = level->begin[a];
+                level->at.wraps[a] = !past;
+            }
+        }
+        if (t > 0 && t < tile->levels) {
+            level->at.planes = RING_PLANES(tile_reach(plan, AXIS_Z), tile_lines(plan));
+            level->at.first = ring;
+            level->at.stride[AXIS_Y] = level->end[AXIS_X] - level->begin[AXIS_X];
+            level->at.stride[AXIS_Z] =
+                level->at.stride[AXIS_Y] * (level->end[AXIS_Y] - level->begin[AXIS_Y]);
+            ring += level->at.planes * level->at.stride[AXIS_Z];
+        }
+    }
+}
+
+/* Short lines that do not begin and end with whole vectors are better streamed many at a time: what
+ * is left of a vector costs more than a copy. */
+static bool NAME(waits)(const struct tile *tile, int output)
+{
+    const struct plan_axis *x = &tile->plan->axis[AXIS_X];
+    const int64_t ends = x->side[SIDE_LOW].rows + x->side[SIDE_HIGH].rows +
+                         x->side[SIDE_LOW].claim + x->side[SIDE_HIGH].claim;
+    const bool whole =
+        ends == 0 && x->n % NAME(LANES) == 0 && (uintptr_t)tile->out[output] % VECTOR_BYTES == 0;
+    return tile->stream && !whole && x->n < BLOCK;
+}
+
+/* Where lines wait: at the same place in a page as the first, so that a load is seldom held up by a
+ * store before it whose address ends in the same 12 bits. */
+static REAL *NAME(waiting)(REAL *block, const REAL *line)
+{
+    return block + ((uintptr_t)line - (uintptr_t)block) % PAGE / sizeof(REAL);
+}
+
+/* `count` planes from z on of a level; all are plain, or it is one. */
+static void NAME(planes)(struct NAME(work) * work, const struct NAME(level) * from,
+                         const struct NAME(level) * to, int64_t z, int count)
+{
+    const bool last = to->at.planes == 0;
+    const bool waits = last && NAME(waits)(work->tile, 0);
+    struct NAME(run) run = {.source = &from->at,
+                            .count = count,
+                            .z = z,
+                            .out_row = to->at.stride[AXIS_Y],
+                            .stream = work->tile->stream && last && !waits};
+    for (int64_t x = to->begin[AXIS_X]; x < to->end[AXIS_X]; x = run.end) {
+        run.begin = x;
+        run.end = to->end[AXIS_X] - x < BLOCK ? to->end[AXIS_X] : x + BLOCK;
+        for (run.y = to->begin[AXIS_Y]; run.y < to->end[AXIS_Y]; run.y += run.rows) {
+            const int rows =
+                NAME(rows_together)(work, &from->at, run.y, to->end[AXIS_Y], run.end - x);
+            REAL *line[LINES];
+            run.rows = rows ? rows : 1;
+            for (int b = 0; b < count; b++) {
+                line[b] = (REAL *)NAME(source_line)(&to->at, work->plan, run.y, z + b) + x;
+                run.out[b] = waits ? NAME(waiting)(work->block[b], line[b]) : line[b];
+            }
+            NAME(run_lines)(work, &run, rows > 0);
+            for (int b = 0; waits && b < count; b++)
+                stream_copy(line[b], run.out[b],
+                            (size_t)((run.rows - 1) * run.out_row + run.end - x) * sizeof(REAL));
+        }
+    }
+}
+
+/* How many planes from z on are done at once. */
+static int NAME(group)(const struct plan *plan, int64_t z, int64_t end)
+{
+    const struct plan_axis *axis = &plan->axis[AXIS_Z];
+    const int most = end - z < tile_lines(plan) ? (int)(end - z) : tile_lines(plan);
+    int count = 0;
+    while (count < most && NAME(plain)(axis, POINT_NAME(index)(axis, z + count)))
+        count++;
+    return count > 1 ? count : 1;
+}
+
+static void NAME(tile_scalar)(struct NAME(work) * work)
+{
+    const struct tile *tile = work->tile;
+    const int64_t reach = tile_reach(tile->plan, AXIS_Z), lines = tile_lines(tile->plan);
+    struct NAME(level) levels[LEVELS + 1];
+    NAME(levels_init)(levels, tile);
+    /* Each level is `reach` planes behind the one before. */
+    const int64_t behind = (tile->levels - 1) * reach;
+    for (int64_t at = levels[1].begin[AXIS_Z]; at - behind < tile->end[AXIS_Z]; at += lines)
+        for (int t = 1; t <= tile->levels; t++) {
+            const int64_t first = at - (t - 1) * reach, stop = first + lines;
+            const int64_t begin = levels[t].begin[AXIS_Z], end = levels[t].end[AXIS_Z];
+            int count;
+            for (int64_t z = first > begin ? first : begin; z < stop && z < end; z += count) {
+                count = NAME(group)(tile->plan, z, stop < end ? stop : end);
+                NAME(planes)(work, &levels[t - 1], &levels[t], z, count);
+            }
+        }
+}
+
+static void NAME(tile_vector)(struct NAME(work) * work)
+{
+    const struct tile *tile = work->tile;
+    const struct plan *plan = tile->plan;
+    const int64_t *begin = tile->begin, *end = tile->end;
+    struct NAME(source) in[AXIS_COUNT], to[AXIS_COUNT];
+    for (int c = 0; c < AXIS_COUNT; c++) {
+        in[c] = NAME(field)(plan, tile->in[c]);
+        to[c] = NAME(field)(plan, tile->out[c]);
+    }
+    for (int64_t z = begin[AXIS_Z]; z < end[AXIS_Z]; z++)
+        for (int64_t x = begin[AXIS_X]; x < end[AXIS_X]; x += BLOCK) {
+            const int64_t stop = end[AXIS_X] - x < BLOCK ? end[AXIS_X] : x + BLOCK;
+            for (int64_t y = begin[AXIS_Y]; y < end[AXIS_Y]; y++)
+                for (int c = 0; c < plan->outputs; c++) {
+                    REAL *line = (REAL *)NAME(source_line)(&to[c], plan, y, z) + x;
+                    REAL *out = tile->stream ? work->row + 2 * ROW : line;
+                    NAME(nabla_line)(work, in, c, y, z, x, stop, out);
+                    if (tile->stream)
+                        stream_copy(line, out, (size_t)(stop - x) * sizeof(REAL));
+                }
+        }
+}
+
+static void NAME(tile)(const struct tile *tile)
+{
+    struct NAME(work) work;
+    NAME(work_init)(&work, tile);
+    if (tile->plan->form == PLAN_SCALAR)
+        NAME(tile_scalar)(&work);
+    else
+        NAME(tile_vector)(&work);
+    if (tile->stream)
+        stream_end();
+}
