@@ -44,7 +44,7 @@ static void protocol_failure(struct connection *connection, enum status status, 
     failure_set(&failure, status, NULL, "%s", text);
     connection->close_when_sent = true;
     upload_drop(&connection->upload);
-    outbox_push_failure(connection, msgid, NULL, &failure);
+    outbox_push_failure(&connection->outbox, msgid, NULL, &failure);
 }
 
 static void take_message(struct connection *connection)
@@ -74,11 +74,11 @@ static void take_message(struct connection *connection)
     if (call)
         method_call(connection, &request, uploads);
     else if (!ok && has_msgid && !request.is_notification)
-        outbox_push_failure(connection, request.msgid, NULL, &failure);
+        outbox_push_failure(&connection->outbox, request.msgid, NULL, &failure);
     else if (!ok && !has_msgid && !(unpacked && request.is_notification)) {
         /* Whoever sent this does not speak the protocol. */
         connection->close_when_sent = true;
-        outbox_push_failure(connection, 0, NULL, &failure);
+        outbox_push_failure(&connection->outbox, 0, NULL, &failure);
     }
     msgpack_unpacked_destroy(&object);
     splitter_next(&connection->splitter);
@@ -201,7 +201,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         return;
     }
     if (events & UV_WRITABLE && !connection->closing)
-        outbox_write(connection);
+        outbox_write(&connection->outbox);
     if ((events & UV_READABLE || connection->leftover_bytes) && may_read(connection))
         read_some(connection);
     connection_update(connection);
@@ -214,17 +214,18 @@ void connection_update(struct connection *connection)
     /* A half-closed peer in the middle of a message will never finish it. */
     if (connection->end_of_input && !connection->leftover_bytes)
         upload_drop(&connection->upload);
-    const bool owed = !outbox_empty(connection) || !list_empty(&connection->tasks);
+    const bool owed = !outbox_empty(&connection->outbox) || !list_empty(&connection->tasks);
     const bool input_over =
         connection->close_when_sent || (connection->end_of_input && !connection->leftover_bytes);
-    if (outbox_broken(connection) || (input_over && !owed)) {
+    if (outbox_broken(&connection->outbox) || (input_over && !owed)) {
         connection_close(connection);
         return;
     }
     int events = 0;
     if (may_read(connection))
         events |= UV_READABLE;
-    if (outbox_wants_write(connection) || (connection->leftover_bytes && may_read(connection)))
+    if (outbox_wants_write(&connection->outbox) ||
+        (connection->leftover_bytes && may_read(connection)))
         events |= UV_WRITABLE; /* or a reason to come back at once */
     if (events == connection->events)
         return;
@@ -239,7 +240,7 @@ void connection_tick(struct connection *connection, uint64_t now_ns)
 {
     if (connection->closing)
         return;
-    outbox_check_stall(connection, now_ns);
+    outbox_check_stall(&connection->outbox, now_ns);
     const uint64_t still_ns = now_ns - connection->read_ns;
     const bool reading = connection->events & UV_READABLE;
     if (!reading)
@@ -256,6 +257,11 @@ void connection_tick(struct connection *connection, uint64_t now_ns)
         return;
     }
     connection_update(connection);
+}
+
+static void on_changed(struct outbox *outbox)
+{
+    connection_update(LIST_ENTRY(outbox, struct connection, outbox));
 }
 
 static void on_resume(struct upload *upload)
@@ -282,7 +288,7 @@ void connection_close(struct connection *connection)
         return;
     connection->closing = true;
     upload_drop(&connection->upload);
-    outbox_close(connection);
+    outbox_close(&connection->outbox);
     struct list *link;
     while ((link = list_first(&connection->tasks)))
         task_hang_up(LIST_ENTRY(link, struct task, connection_link));
@@ -321,7 +327,7 @@ void connection_open(struct server *server, int descriptor)
     setsockopt(descriptor, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
     list_init(&connection->tasks);
     upload_init(&connection->upload, server, connection->user, on_resume);
-    outbox_init(connection);
+    outbox_init(&connection->outbox, &server->arena, connection->user, descriptor, on_changed);
     list_push(&server->connections, &connection->link);
     server->connection_count++;
     connection->user->connections++;

@@ -65,7 +65,7 @@ static void drain_tick(struct server *server, uint64_t now_ns)
     bool unsent = false;
     for (struct list *link = server->connections.next; link != &server->connections;
          link = link->next)
-        unsent |= !outbox_empty(LIST_ENTRY(link, struct connection, link));
+        unsent |= !outbox_empty(&LIST_ENTRY(link, struct connection, link)->outbox);
     if (!server->jobs && !unsent) {
         server_stop(server, 0);
         return;

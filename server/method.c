@@ -82,10 +82,10 @@ void method_call(struct connection *connection, const struct request *request,
     for (int i = 0; i < AXIS_COUNT; i++)
         field_release(uploads[i]);
     if (outcome == OUTCOME_RESULT) {
-        outbox_push(connection, &message, NULL);
+        outbox_push(&connection->outbox, &message, NULL);
         return;
     }
     msgpack_sbuffer_destroy(&message);
     if (outcome == OUTCOME_FAILURE)
-        outbox_push_failure(connection, request->msgid, NULL, &call.failure);
+        outbox_push_failure(&connection->outbox, request->msgid, NULL, &call.failure);
 }

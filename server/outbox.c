@@ -1,7 +1,6 @@
 #include "server/outbox.h"
 
 #include "protocol/reply.h"
-#include "server/connection.h"
 #include "server/device.h"
 #include "server/log.h"
 #include "server/server.h"
@@ -33,7 +32,7 @@ struct piece {
 
 struct reply {
     struct list link;
-    struct connection *connection; /* NULL: gone; the reply lives on until its copies have ended */
+    struct outbox *outbox; /* NULL: gone; the reply lives on until its copies have ended */
     struct arena *arena;
     struct task *task;
     uint64_t msgid;
@@ -50,11 +49,6 @@ struct reply {
     struct piece piece[REPLY_WINDOW];
 };
 
-static struct arena *arena_of(const struct connection *connection)
-{
-    return &connection->server->arena;
-}
-
 static struct piece *piece_at(struct reply *reply, uint32_t i)
 {
     return &reply->piece[(reply->first + i) % REPLY_WINDOW];
@@ -67,14 +61,19 @@ static bool started(const struct reply *reply)
 
 static void on_waiter(struct slab_waiter *waiter);
 
-void outbox_init(struct connection *connection)
+void outbox_init(struct outbox *outbox, struct arena *arena, struct user *user, int socket,
+                 void (*changed)(struct outbox *outbox))
 {
-    struct outbox *outbox = &connection->outbox;
+    memset(outbox, 0, sizeof *outbox);
+    outbox->arena = arena;
+    outbox->user = user;
+    outbox->socket = socket;
+    outbox->changed = changed;
     list_init(&outbox->staging);
     list_init(&outbox->loading);
     list_init(&outbox->ready);
-    outbox->waiter = (struct slab_waiter){
-        .user = connection->user, .share = SHARE_REPLY, .count = 1, .ready = on_waiter};
+    outbox->waiter =
+        (struct slab_waiter){.user = user, .share = SHARE_REPLY, .count = 1, .ready = on_waiter};
     list_init(&outbox->waiter.link);
 }
 
@@ -106,16 +105,16 @@ static void reply_free(struct reply *reply)
     free(reply);
 }
 
-static struct reply *reply_new(struct connection *connection, struct task *task)
+static struct reply *reply_new(struct outbox *outbox, struct task *task)
 {
     struct reply *reply = calloc(1, sizeof *reply);
     if (!reply) {
-        connection->outbox.broken = true; /* it cannot be told anything any more */
+        outbox->broken = true; /* it cannot be told anything any more */
         return NULL;
     }
     list_init(&reply->link);
-    reply->connection = connection;
-    reply->arena = arena_of(connection);
+    reply->outbox = outbox;
+    reply->arena = outbox->arena;
     reply->task = task;
     msgpack_sbuffer_init(&reply->head);
     if (task) {
@@ -127,7 +126,7 @@ static struct reply *reply_new(struct connection *connection, struct task *task)
 
 static void reply_enter(struct reply *reply, struct list *list)
 {
-    struct outbox *outbox = &reply->connection->outbox;
+    struct outbox *outbox = reply->outbox;
     outbox->control_bytes += reply->head.size;
     if (list_empty(&outbox->ready) && !outbox->blocked)
         outbox->sent_ns = uv_hrtime();
@@ -170,14 +169,14 @@ static bool write_header(struct piece *piece, const struct array_type *type, uin
 static void piece_begin(struct reply *reply, struct slab *slab)
 {
     struct piece *piece = piece_at(reply, reply->pieces++);
-    const uint32_t slab_bytes = arena_of(reply->connection)->slab_bytes;
+    const uint32_t slab_bytes = reply->arena->slab_bytes;
     const uint64_t component = reply->asked / reply->type.bytes;
     const uint64_t offset = reply->asked % reply->type.bytes;
     const uint64_t left = reply->type.bytes - offset;
     *piece = (struct piece){.slab = slab, .offset = reply->asked};
     piece->bytes = left < slab_bytes ? (uint32_t)left : slab_bytes;
     if (!write_header(piece, &reply->type, component, offset))
-        reply->connection->outbox.broken = true;
+        reply->outbox->broken = true;
     reply->asked += piece->bytes;
     reply->loading++;
     device_download(reply->field[component], offset, slab, piece->bytes, piece_copied, reply);
@@ -186,15 +185,15 @@ static void piece_begin(struct reply *reply, struct slab *slab)
 /* Keep the window of a streamed reply full. */
 static void stream(struct reply *reply)
 {
-    struct connection *connection = reply->connection;
+    struct outbox *outbox = reply->outbox;
     while (!reply->lost && !reply->field[0]->lost && reply->pieces < REPLY_WINDOW &&
            reply->asked < reply->bytes) {
         struct slab *slab;
-        if (!arena_take(arena_of(connection), connection->user, SHARE_REPLY, 1, &slab)) {
+        if (!arena_take(outbox->arena, outbox->user, SHARE_REPLY, 1, &slab)) {
             /* With pieces under way it goes on when they are sent. */
             if (!reply->pieces) {
-                connection->outbox.waiter.count = 1;
-                arena_wait(arena_of(connection), &connection->outbox.waiter);
+                outbox->waiter.count = 1;
+                arena_wait(outbox->arena, &outbox->waiter);
             }
             return;
         }
@@ -208,10 +207,9 @@ static struct reply *first_of(struct list *list)
     return link ? LIST_ENTRY(link, struct reply, link) : NULL;
 }
 
-static void stage(struct connection *connection)
+static void stage(struct outbox *outbox)
 {
-    struct outbox *outbox = &connection->outbox;
-    struct arena *arena = arena_of(connection);
+    struct arena *arena = outbox->arena;
     if (outbox->stalled || !list_empty(&outbox->waiter.link))
         return;
     struct reply *head = first_of(&outbox->ready);
@@ -233,7 +231,7 @@ static void stage(struct connection *connection)
         if (outbox->slabs + slabs > REPLY_WINDOW)
             return; /* goes on when what is staged has been sent */
         struct slab *taken[REPLY_WINDOW];
-        if (!arena_take(arena, connection->user, SHARE_REPLY, (uint32_t)slabs, taken)) {
+        if (!arena_take(arena, outbox->user, SHARE_REPLY, (uint32_t)slabs, taken)) {
             outbox->waiter.count = (uint32_t)slabs;
             arena_wait(arena, &outbox->waiter);
             return;
@@ -249,21 +247,20 @@ static void stage(struct connection *connection)
 
 static void on_waiter(struct slab_waiter *waiter)
 {
-    struct outbox *outbox = LIST_ENTRY(waiter, struct outbox, waiter);
-    stage(LIST_ENTRY(outbox, struct connection, outbox));
+    stage(LIST_ENTRY(waiter, struct outbox, waiter));
 }
 
 static void piece_copied(struct slab *slab, void *context, bool ok)
 {
     struct reply *reply = context;
     reply->loading--;
-    if (!reply->connection || !ok) {
+    if (!reply->outbox || !ok) {
         for (uint32_t i = 0; i < reply->pieces; i++)
             if (piece_at(reply, i)->slab == slab)
                 piece_at(reply, i)->slab = NULL;
         struct arena *arena = reply->arena;
         reply->lost = true; /* outbox_lost() follows */
-        if (!reply->connection && !reply->loading)
+        if (!reply->outbox && !reply->loading)
             reply_free(reply);
         arena_release(arena, slab);
         return;
@@ -271,29 +268,28 @@ static void piece_copied(struct slab *slab, void *context, bool ok)
     for (uint32_t i = 0; i < reply->pieces; i++)
         if (piece_at(reply, i)->slab == slab)
             piece_at(reply, i)->ready = true;
-    struct connection *connection = reply->connection;
+    struct outbox *outbox = reply->outbox;
     if (reply->whole && !reply->loading) {
         list_remove(&reply->link);
-        list_push(&connection->outbox.ready, &reply->link);
+        list_push(&outbox->ready, &reply->link);
     }
-    if (!connection->outbox.blocked)
-        outbox_write(connection);
-    connection_update(connection);
+    if (!outbox->blocked)
+        outbox_write(outbox);
+    outbox->changed(outbox);
 }
 
 /* Take the staged slabs of a whole reply back. */
 static void unstage(struct reply *reply)
 {
-    struct connection *connection = reply->connection;
-    connection->outbox.slabs -= reply->pieces;
+    struct outbox *outbox = reply->outbox;
+    outbox->slabs -= reply->pieces;
     drop_pieces(reply);
     reply->asked = 0;
     reply->whole = false;
 }
 
-void outbox_check_stall(struct connection *connection, uint64_t now_ns)
+void outbox_check_stall(struct outbox *outbox, uint64_t now_ns)
 {
-    struct outbox *outbox = &connection->outbox;
     if (!outbox->blocked || now_ns - outbox->sent_ns < STALL_NS)
         return;
     outbox->stalled = true;
@@ -348,7 +344,7 @@ static size_t minimum(size_t a, size_t b)
 /* `bytes` of what gather() showed were sent. */
 static void advance(struct reply *reply, size_t bytes)
 {
-    struct outbox *outbox = &reply->connection->outbox;
+    struct outbox *outbox = reply->outbox;
     size_t step = minimum(bytes, reply->head.size - reply->head_sent);
     reply->head_sent += step;
     outbox->control_bytes -= step;
@@ -387,9 +383,8 @@ static void finish(struct reply *reply)
         task_replied(task, true, bytes);
 }
 
-void outbox_write(struct connection *connection)
+void outbox_write(struct outbox *outbox)
 {
-    struct outbox *outbox = &connection->outbox;
     size_t budget = WRITE_BUDGET_BYTES;
     outbox->blocked = false;
     outbox->stalled = false;
@@ -403,7 +398,7 @@ void outbox_write(struct connection *connection)
             outbox->blocked = true; /* others have their turn first */
             break;
         }
-        const ssize_t n = sendmsg(connection->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        const ssize_t n = sendmsg(outbox->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
@@ -422,31 +417,31 @@ void outbox_write(struct connection *connection)
         else if (reply->field[0] && !reply->whole)
             stream(reply);
     }
-    stage(connection);
+    stage(outbox);
 }
 
-static void send_soon(struct connection *connection)
+static void send_soon(struct outbox *outbox)
 {
-    if (!connection->outbox.blocked)
-        outbox_write(connection);
-    connection_update(connection);
+    if (!outbox->blocked)
+        outbox_write(outbox);
+    outbox->changed(outbox);
 }
 
-void outbox_push(struct connection *connection, msgpack_sbuffer *message, struct task *task)
+void outbox_push(struct outbox *outbox, msgpack_sbuffer *message, struct task *task)
 {
-    struct reply *reply = reply_new(connection, task);
+    struct reply *reply = reply_new(outbox, task);
     if (!reply) {
         msgpack_sbuffer_destroy(message);
         return;
     }
     reply->head = *message;
     if (!message->size) /* no memory to pack it in */
-        connection->outbox.broken = true;
-    reply_enter(reply, &connection->outbox.ready);
-    send_soon(connection);
+        outbox->broken = true;
+    reply_enter(reply, &outbox->ready);
+    send_soon(outbox);
 }
 
-void outbox_push_failure(struct connection *connection, uint64_t msgid, struct task *task,
+void outbox_push_failure(struct outbox *outbox, uint64_t msgid, struct task *task,
                          const struct failure *failure)
 {
     msgpack_sbuffer message;
@@ -454,7 +449,7 @@ void outbox_push_failure(struct connection *connection, uint64_t msgid, struct t
     msgpack_packer packer;
     msgpack_packer_init(&packer, &message, msgpack_sbuffer_write);
     reply_write_failure(&packer, msgid, failure);
-    outbox_push(connection, &message, task);
+    outbox_push(outbox, &message, task);
 }
 
 static void write_out(msgpack_packer *packer, const struct task *task, const struct result *result)
@@ -463,10 +458,10 @@ static void write_out(msgpack_packer *packer, const struct task *task, const str
                     result->is_vector ? result->components : 0);
 }
 
-void outbox_push_arrays(struct connection *connection, struct task *task,
+void outbox_push_arrays(struct outbox *outbox, struct task *task,
                         struct field *const fields[AXIS_COUNT], const struct result *result)
 {
-    struct reply *reply = reply_new(connection, task);
+    struct reply *reply = reply_new(outbox, task);
     if (!reply)
         return;
     for (uint32_t i = 0; i < result->components; i++)
@@ -479,13 +474,12 @@ void outbox_push_arrays(struct connection *connection, struct task *task,
     array_write_header(&packer, &result->type);
     reply->type = result->type;
     reply->bytes = result->components * result->type.bytes;
-    reply_enter(reply, &connection->outbox.staging);
-    stage(connection);
-    connection_update(connection);
+    reply_enter(reply, &outbox->staging);
+    stage(outbox);
+    outbox->changed(outbox);
 }
 
-void outbox_push_fields(struct connection *connection, struct task *task,
-                        const struct result *result)
+void outbox_push_fields(struct outbox *outbox, struct task *task, const struct result *result)
 {
     msgpack_sbuffer message;
     msgpack_packer packer;
@@ -497,10 +491,10 @@ void outbox_push_fields(struct connection *connection, struct task *task,
             reply_write_str(&packer, axis_name((enum axis)i));
         reply_write_field(&packer, result->ids[i], &result->type);
     }
-    outbox_push(connection, &message, task);
+    outbox_push(outbox, &message, task);
 }
 
-void outbox_push_id(struct connection *connection, struct task *task, uint64_t id)
+void outbox_push_id(struct outbox *outbox, struct task *task, uint64_t id)
 {
     msgpack_sbuffer message;
     msgpack_packer packer;
@@ -510,26 +504,24 @@ void outbox_push_id(struct connection *connection, struct task *task, uint64_t i
     msgpack_pack_map(&packer, 1);
     reply_write_str(&packer, "field");
     msgpack_pack_uint64(&packer, id);
-    outbox_push(connection, &message, task);
+    outbox_push(outbox, &message, task);
 }
 
-void outbox_push_progress(struct connection *connection, uint64_t msgid, uint64_t done,
-                          uint64_t total)
+void outbox_push_progress(struct outbox *outbox, uint64_t msgid, uint64_t done, uint64_t total)
 {
-    if (connection->outbox.blocked)
+    if (outbox->blocked)
         return; /* it is behind already: the next one will tell more */
     msgpack_sbuffer message;
     msgpack_sbuffer_init(&message);
     msgpack_packer packer;
     msgpack_packer_init(&packer, &message, msgpack_sbuffer_write);
     reply_write_progress(&packer, msgid, done, total);
-    outbox_push(connection, &message, NULL);
+    outbox_push(outbox, &message, NULL);
 }
 
 void outbox_lost(struct reply *reply)
 {
-    struct connection *connection = reply->connection;
-    struct outbox *outbox = &connection->outbox;
+    struct outbox *outbox = reply->outbox;
     reply->lost = true; /* nothing more of it can be brought over */
     bool all_here = reply->asked == reply->bytes;
     for (uint32_t i = 0; i < reply->pieces; i++)
@@ -539,7 +531,7 @@ void outbox_lost(struct reply *reply)
         return; /* what is left to send has been brought over already */
     if (started(reply)) {
         outbox->broken = true; /* half of it is out: nothing else can follow on this stream */
-        connection_update(connection);
+        outbox->changed(outbox);
         return;
     }
     if (reply->whole)
@@ -558,29 +550,27 @@ void outbox_lost(struct reply *reply)
     reply_write_failure(&packer, reply->msgid, &failure);
     list_remove(&reply->link);
     reply_enter(reply, &outbox->ready);
-    send_soon(connection);
+    send_soon(outbox);
 }
 
-bool outbox_wants_write(const struct connection *connection)
+bool outbox_wants_write(const struct outbox *outbox)
 {
-    return connection->outbox.blocked;
+    return outbox->blocked;
 }
 
-bool outbox_empty(const struct connection *connection)
+bool outbox_empty(const struct outbox *outbox)
 {
-    const struct outbox *outbox = &connection->outbox;
     return list_empty(&outbox->ready) && list_empty(&outbox->loading) &&
            list_empty(&outbox->staging);
 }
 
-bool outbox_broken(const struct connection *connection)
+bool outbox_broken(const struct outbox *outbox)
 {
-    return connection->outbox.broken;
+    return outbox->broken;
 }
 
-void outbox_close(struct connection *connection)
+void outbox_close(struct outbox *outbox)
 {
-    struct outbox *outbox = &connection->outbox;
     arena_forget(&outbox->waiter);
     struct list *const lists[] = {&outbox->ready, &outbox->loading, &outbox->staging};
     for (size_t i = 0; i < 3; i++) {
@@ -589,7 +579,7 @@ void outbox_close(struct connection *connection)
             if (reply->task)
                 reply->task->reply = NULL;
             reply->task = NULL;
-            reply->connection = NULL;
+            reply->outbox = NULL;
             drop_pieces(reply);
             if (!reply->loading)
                 reply_free(reply);

@@ -11,8 +11,8 @@
  * A client that stops reading has its slabs taken back after a second (the result is still on the
  * device), so it costs its own quota and nothing else.
  *
- * A broken socket shows in outbox_broken(), and connection_update() closes it: each push ends with
- * that, so the connection may be closing when it returns.
+ * No function here closes the socket: that it is broken shows in outbox_broken(). changed() may,
+ * and each push ends with it.
  */
 #ifndef SERVER_OUTBOX_H
 #define SERVER_OUTBOX_H
@@ -22,13 +22,17 @@
 
 #include "protocol/array.h"
 
-struct connection;
 struct task;
 struct reply;
+struct user;
 
 enum { REPLY_WINDOW = 8 };
 
 struct outbox {
+    struct arena *arena;
+    struct user *user;
+    int socket;
+    void (*changed)(struct outbox *outbox);
     struct list staging, loading, ready; /* struct reply */
     struct slab_waiter waiter;
     uint64_t control_bytes; /* of replies, unsent: the sender is not read while they are many */
@@ -48,38 +52,39 @@ struct result {
     double dt; /* goes before "out" */
 };
 
-void outbox_init(struct connection *connection);
+/* changed() is called where something may follow from what became of the replies: the socket is to
+ * be watched for room or no longer, or closed. */
+void outbox_init(struct outbox *outbox, struct arena *arena, struct user *user, int socket,
+                 void (*changed)(struct outbox *outbox));
 /* Drop everything unsent; copies under way end by themselves. The tasks are left alone. */
-void outbox_close(struct connection *connection);
+void outbox_close(struct outbox *outbox);
 
 /* Each takes the task over (it may be NULL) until task_replied(), which may happen before the
  * return. */
-void outbox_push_failure(struct connection *connection, uint64_t msgid, struct task *task,
+void outbox_push_failure(struct outbox *outbox, uint64_t msgid, struct task *task,
                          const struct failure *failure);
 /* {"out": ARRAY}, or of a vector {"out": {"x": ARRAY, …}}; the fields are the task's. */
-void outbox_push_arrays(struct connection *connection, struct task *task,
+void outbox_push_arrays(struct outbox *outbox, struct task *task,
                         struct field *const fields[AXIS_COUNT], const struct result *result);
 /* The same with {"field", "shape", "type"} in the place of each array. */
-void outbox_push_fields(struct connection *connection, struct task *task,
-                        const struct result *result);
+void outbox_push_fields(struct outbox *outbox, struct task *task, const struct result *result);
 /* {"field": id} */
-void outbox_push_id(struct connection *connection, struct task *task, uint64_t id);
-void outbox_push_progress(struct connection *connection, uint64_t msgid, uint64_t done,
-                          uint64_t total);
+void outbox_push_id(struct outbox *outbox, struct task *task, uint64_t id);
+void outbox_push_progress(struct outbox *outbox, uint64_t msgid, uint64_t done, uint64_t total);
 /* A packed message of any kind; its memory is taken over. */
-void outbox_push(struct connection *connection, msgpack_sbuffer *message, struct task *task);
+void outbox_push(struct outbox *outbox, msgpack_sbuffer *message, struct task *task);
 
 /* The worker that holds the reply's result is gone. */
 void outbox_lost(struct reply *reply);
 
 /* The socket has room. */
-void outbox_write(struct connection *connection);
+void outbox_write(struct outbox *outbox);
 /* Is there something that only waits for the socket? */
-bool outbox_wants_write(const struct connection *connection);
-bool outbox_empty(const struct connection *connection);
-bool outbox_broken(const struct connection *connection);
+bool outbox_wants_write(const struct outbox *outbox);
+bool outbox_empty(const struct outbox *outbox);
+bool outbox_broken(const struct outbox *outbox);
 
 /* Called twice a second: take slabs back from a client that does not read. */
-void outbox_check_stall(struct connection *connection, uint64_t now_ns);
+void outbox_check_stall(struct outbox *outbox, uint64_t now_ns);
 
 #endif

@@ -1,4 +1,11 @@
-/* The front's state, one per process; everything runs on its loop's thread. */
+/* The front's state, one per process; everything runs on its loop's thread.
+ *
+ *   a request:  listener → connection (its arrays: upload) → method → task (admission) → device
+ *   its answer: device → task → outbox → connection
+ *
+ * field, user and arena are what all of them draw on. Calls against the first order are what comes
+ * back, and callbacks (settled, resume, changed, ready, copied) or named in task.h: task_granted(),
+ * task_progress(), task_finished(), task_put_arrived(), task_device_lost(), task_replied(). */
 #ifndef SERVER_SERVER_H
 #define SERVER_SERVER_H
 

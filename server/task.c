@@ -97,7 +97,7 @@ static void fail_with(struct task *task, const struct failure *failure)
     task->state = TASK_REPLYING;
     count(task, false, task->cancelled);
     if (task->connection)
-        outbox_push_failure(task->connection, task->msgid, task, failure);
+        outbox_push_failure(&task->connection->outbox, task->msgid, task, failure);
     else
         task_end(task);
 }
@@ -162,13 +162,13 @@ static void succeed(struct task *task)
     }
     release_all_but(task, payload ? results : NULL);
     if (payload) {
-        outbox_push_arrays(task->connection, task, results, &result);
+        outbox_push_arrays(&task->connection->outbox, task, results, &result);
     } else {
         list_remove(&task->device_link);
         if (task->kind == TASK_PUT)
-            outbox_push_id(task->connection, task, result.ids[0]);
+            outbox_push_id(&task->connection->outbox, task, result.ids[0]);
         else
-            outbox_push_fields(task->connection, task, &result);
+            outbox_push_fields(&task->connection->outbox, task, &result);
     }
     task_dispatch(device);
 }
@@ -292,7 +292,7 @@ void task_progress(struct task *task, uint64_t done, uint64_t total)
     const uint64_t imposed = job_passes(&task->job) - task->job.steps;
     done = done > imposed ? done - imposed : 0;
     if (task->connection && !task->cancelled)
-        outbox_push_progress(task->connection, task->msgid, done, total - imposed);
+        outbox_push_progress(&task->connection->outbox, task->msgid, done, total - imposed);
 }
 
 void task_finished(struct task *task, enum status status, bool begun)
