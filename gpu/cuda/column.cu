@@ -51,17 +51,6 @@ template <typename T, int R> struct column_shape {
     T centre, c[AXIS_COUNT][R + 1];
 };
 
-static __device__ __forceinline__ pack<float, 4> shared_pack(const float *p)
-{
-    const float4 q = *(const float4 *)p;
-    return {{q.x, q.y, q.z, q.w}};
-}
-static __device__ __forceinline__ pack<double, 2> shared_pack(const double *p)
-{
-    const double2 q = *(const double2 *)p;
-    return {{q.x, q.y}};
-}
-
 static __device__ __forceinline__ void store_shared(float *p, const pack<float, 4> &q)
 {
     *(float4 *)p = make_float4(q.v[0], q.v[1], q.v[2], q.v[3]);

@@ -9,9 +9,9 @@
 extern "C" {
 #endif
 
-/* One pass from `in` to `out` on the geometry's stream. The box: row (x alone), column (3D) or
- * march (all else); what is left: shell. */
+/* One pass from `in` to `out` on the geometry's stream. All points: row (x alone). */
 cudaError_t row_launch(const struct geometry *g, const void *in, void *out);
+/* The box: column (3D) or march (2D); what is left: shell. */
 cudaError_t march_launch(const struct geometry *g, const void *in, void *out);
 cudaError_t column_launch(const struct geometry *g, const void *in, void *out);
 /* impose: pass 0 of a plan that imposes boundary values; out holds a copy of in. */

@@ -10,7 +10,6 @@ void geometry_init(struct geometry *g, const struct plan *plan, int slot, int un
     g->slot = slot;
     g->units = units;
     g->stream = stream;
-    g->has_box = true;
     for (int a = 0; a < AXIS_COUNT; a++) {
         const struct plan_axis *axis = &plan->axis[a];
         const struct plan_side *low = &axis->side[SIDE_LOW], *high = &axis->side[SIDE_HIGH];
@@ -20,12 +19,21 @@ void geometry_init(struct geometry *g, const struct plan *plan, int slot, int un
             g->low[a] = axis->n;
         if (g->high[a] < g->low[a])
             g->high[a] = g->low[a];
-        g->has_box &= g->high[a] > g->low[a];
     }
-    /* x: whole planes; y: what is left of the rows; z: what is left of the columns. */
+    geometry_shell(g);
+}
+
+void geometry_shell(struct geometry *g)
+{
+    const struct plan *plan = g->plan;
     struct shell_shape *shell = &g->shell;
-    shell->slot = slot;
+    memset(shell, 0, sizeof *shell);
+    shell->slot = g->slot;
     shell->batch = (int64_t)plan->batch;
+    g->has_box = true;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        g->has_box &= g->high[a] > g->low[a];
+    /* x: whole planes; y: what is left of the rows; z: what is left of the columns. */
     for (int a = 0; a < AXIS_COUNT; a++) {
         for (int side = 0; side < SIDE_COUNT; side++) {
             const int64_t begin = side == SIDE_LOW ? 0 : g->high[a];

@@ -34,6 +34,9 @@ struct geometry {
 void geometry_init(struct geometry *geometry, const struct plan *plan, int slot, int units,
                    cudaStream_t stream);
 
+/* Of a box that was changed: the shell is what it leaves. */
+void geometry_shell(struct geometry *geometry);
+
 #ifdef __cplusplus
 }
 #endif

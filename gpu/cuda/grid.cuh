@@ -61,10 +61,14 @@ static __device__ __forceinline__ pack<float, 4> load4(const float *p)
 }
 template <int V> static __device__ __forceinline__ pack<float, V> load_pack(const float *p)
 {
-    if constexpr (V == 4)
+    if constexpr (V == 4) {
         return load4(p);
-    else
+    } else if constexpr (V == 2) {
+        const float2 q = __ldg((const float2 *)p);
+        return {{q.x, q.y}};
+    } else {
         return {{__ldg(p)}};
+    }
 }
 template <int V> static __device__ __forceinline__ pack<double, V> load_pack(const double *p)
 {
@@ -75,10 +79,25 @@ template <int V> static __device__ __forceinline__ pack<double, V> load_pack(con
         return {{__ldg(p)}};
     }
 }
+/* From shared memory: 16 bytes. */
+static __device__ __forceinline__ pack<float, 4> shared_pack(const float *p)
+{
+    const float4 q = *(const float4 *)p;
+    return {{q.x, q.y, q.z, q.w}};
+}
+static __device__ __forceinline__ pack<double, 2> shared_pack(const double *p)
+{
+    const double2 q = *(const double2 *)p;
+    return {{q.x, q.y}};
+}
 /* In one store: the compiler splits plain ones where another branch stores single points. */
 static __device__ __forceinline__ void store_pack(float *p, const pack<float, 4> &q)
 {
     __stcg((float4 *)p, make_float4(q.v[0], q.v[1], q.v[2], q.v[3]));
+}
+static __device__ __forceinline__ void store_pack(float *p, const pack<float, 2> &q)
+{
+    *(float2 *)p = make_float2(q.v[0], q.v[1]);
 }
 static __device__ __forceinline__ void store_pack(double *p, const pack<double, 2> &q)
 {
@@ -225,14 +244,15 @@ static inline unsigned power_of_two(int64_t n, unsigned most)
 
 template <typename S, typename T>
 static cudaError_t launch_blocks(void (*kernel)(S, const T *, T *), int64_t blocks, dim3 block,
-                                 S *shape, const void *in, void *out, cudaStream_t stream)
+                                 S *shape, const void *in, void *out, cudaStream_t stream,
+                                 size_t shared_bytes = 0)
 {
     void *arguments[] = {shape, &in, &out};
     if (blocks == 0)
         return cudaSuccess;
     if (blocks > INT32_MAX)
         return cudaErrorInvalidConfiguration;
-    return cudaLaunchKernel(kernel, dim3((unsigned)blocks), block, arguments, 0, stream);
+    return cudaLaunchKernel(kernel, dim3((unsigned)blocks), block, arguments, shared_bytes, stream);
 }
 
 /* Instantiate launch<T, R, V> for the plan: V points a thread, 16 bytes, where rows of n points are

@@ -54,17 +54,18 @@ static const struct family {
     cudaError_t (*launch)(const struct geometry *g, const void *in, void *out);
     cudaError_t (*launch_several)(const struct geometry *g, const void *in, void *out,
                                   uint64_t passes);
+    bool all_points; /* not the box alone */
 } families[] = {
     /* x alone: neighbours are in the same row, nothing to march along. */
-    {"row", row_passes, row_launch, NULL},
+    {"row", row_passes, row_launch, NULL, true},
     /* 3D: a plane's neighbours are in shared memory; L1 gives half of them too late. */
-    {"column", column_passes, column_launch, NULL},
-    /* Along y or z alone, and 2D and 3D: the slowest active axis is marched along. */
-    {"march", march_passes, march_launch, NULL},
+    {"column", column_passes, column_launch, NULL, false},
+    /* 2D, and what the others do not take: the slowest active axis is marched along. */
+    {"march", march_passes, march_launch, NULL, false},
     /* Diffusion in 2D is bound by memory by far: several steps for the bytes of one. */
-    {"strip", strip_steps, NULL, strip_launch},
+    {"strip", strip_steps, NULL, strip_launch, true},
     /* Diffusion in 3D: several steps for the bytes of one. */
-    {"stairs", stairs_steps, NULL, stairs_launch},
+    {"stairs", stairs_steps, NULL, stairs_launch, true},
 };
 
 enum { FAMILIES = sizeof families / sizeof families[0] };
@@ -95,7 +96,7 @@ static const struct family *find_family(const struct geometry *g, bool several)
     return other;
 }
 
-/* One pass: the box by a family, the rest by the shell. */
+/* One pass: by a family; what is not in the box, where it does not do that, by the shell. */
 static cudaError_t launch_pass(const struct geometry *g, const void *in, void *out, bool impose)
 {
     const struct plan *plan = g->plan;
@@ -104,8 +105,12 @@ static cudaError_t launch_pass(const struct geometry *g, const void *in, void *o
         error = cudaMemcpyAsync(out, in,
                                 plan->points * plan->batch * (plan->dtype == DTYPE_F32 ? 4 : 8),
                                 cudaMemcpyDeviceToDevice, g->stream);
-    } else if (g->has_box) {
-        error = find_family(g, false)->launch(g, in, out);
+    } else {
+        const struct family *family = find_family(g, false);
+        if (family->all_points)
+            return family->launch(g, in, out);
+        if (g->has_box)
+            error = family->launch(g, in, out);
     }
     if (error != cudaSuccess || g->shell.points == 0)
         return error;

@@ -3,79 +3,265 @@
  *   odd:   acc = c1 (f+1 − f−1);  acc = fma(cm, f+m − f−m, acc), m = 2 … R
  *   even:  acc = c0 f;            acc = fma(cm, f+m + f−m, acc), m = 1 … R
  *
- * A thread computes V neighbours (16 bytes). Its own pack comes from memory; the packs to its left
- * and right are its neighbours' own, so they come from L1: with V = 4, R = 4 three 16-byte loads
- * and one store for four points. Bytes of device memory per point: one read, one write. Rows whose
- * length is no multiple of V: one point a thread, 2R + 1 coalesced loads, 2R of them L1. */
+ * The array is one sequence of points, whatever its rows: f±m is m points before or after. A block
+ * copies a tile of it into shared memory with the packs (16 bytes) beside it, so that every point
+ * comes from device memory once and no register waits for it. A thread takes a pack and those
+ * beside it from the tile: for R = 4 in float32 3 loads and one store for 4 points, in float64 5
+ * and one for 2. Both the tile and its packs are aligned, however long the rows are.
+ *
+ * Points nearer than R to an end of their row are left out there: a few threads of the block
+ * compute them one by one, with their closure or from the other end of the row. A tile is a number
+ * of whole rows where they fit, so that these find all they need in shared memory; rows longer than
+ * that are cut. 4 rows are whole packs, even where one is not. */
 #include "gpu/cuda/grid.cuh"
 
-enum { ROW_THREADS = 256 };
+#include <cuda_pipeline.h>
 
-struct row_shape {
-    int64_t n; /* points in a row */
-    int64_t lines;
-    int64_t low, high; /* the points that this kernel computes; the shell has the others */
-    uint32_t blocks_x; /* blocks along a row */
-    int32_t slot;
+#define FAR ((int64_t)1 << 29) /* more points than a tile has */
+
+enum {
+    ROW_THREADS = 128,
+    ROW_PACKS = 256,      /* of a tile: 4 KiB, two for each thread */
+    ROW_PACKS_MOST = 1280 /* where 1 … 4 rows take more than ROW_PACKS */
 };
 
-template <typename T, int R, int V>
-__global__ void __launch_bounds__(ROW_THREADS)
-    row_kernel(const row_shape shape, const T *__restrict__ in, T *__restrict__ out)
-{
-    const int64_t x0 = ((int64_t)(blockIdx.x % shape.blocks_x) * blockDim.x + threadIdx.x) * V;
-    const int64_t line = (int64_t)(blockIdx.x / shape.blocks_x) * blockDim.y + threadIdx.y;
-    if (x0 >= shape.n || line >= shape.lines)
-        return;
-    const int slot = shape.slot;
-    const struct plan_axis *axis = &table[slot].plan.axis[AXIS_X];
-    const T *row = in + line * shape.n;
-    T xs[V + 2 * R];
-    load_row<R, V, T>(xs, row, x0, find_edges<R, V>(axis, shape.n, x0), load_pack<V>(row + x0),
-                      axis);
+/* What a tile is. */
+enum row_tile {
+    ROUND, /* periodic rows of whole packs: packs beyond an end are those at the other */
+    WHOLE, /* rows */
+    CUT    /* a part of one row or two */
+};
 
-    pack<T, V> result;
-    if (table[slot].plan.parity == PLAN_ODD) {
-#pragma unroll
-        for (int v = 0; v < V; v++) {
-            T acc = weight(slot, AXIS_X, 1, T()) * (xs[R + v + 1] - xs[R + v - 1]);
-#pragma unroll
-            for (int m = 2; m <= R; m++)
-                acc = fused(weight(slot, AXIS_X, m, T()), xs[R + v + m] - xs[R + v - m], acc);
-            result.v[v] = acc;
+template <typename T, int R> struct row_shape {
+    int64_t total;  /* points of all rows */
+    int64_t n;      /* … of a row */
+    int64_t period; /* 0: the edges have closures */
+    double per_row; /* 1 / n */
+    int32_t points; /* of a tile */
+    int32_t rows;   /* of a tile; 0: it is a part of one or two */
+    uint32_t magic; /* x magic >> 32 = x / n for a point x of a tile of whole rows */
+    int32_t odd;
+    int32_t closure_points;
+    int32_t edges; /* points nearer than R to an end are computed one by one */
+    T centre, c[R + 1];
+    T closure[R][2 * R + 2];
+};
+
+/* Point i of a row of n, nearer than R to an end of it. Index is what n fits. */
+template <typename Index, typename T, int R>
+static __device__ __forceinline__ T row_edge(const row_shape<T, R> &shape, const T *row, Index i)
+{
+    const Index n = (Index)shape.n, period = (Index)shape.period;
+    T acc = shape.odd ? -T(0) : T(0); /* −0 + a product is the product */
+    if (period == 0) {
+        const bool high = i >= R;
+        const int distance = (int)(high ? n - 1 - i : i), step = high ? -1 : 1;
+        const T *f = row + i;
+        for (int k = 0; k < shape.closure_points; k++, f += step) {
+            const T w = shape.closure[distance][k];
+            acc = fused(high && shape.odd ? -w : w, *f, acc);
         }
-    } else {
-#pragma unroll
-        for (int v = 0; v < V; v++) {
-            T acc = centre_weight(slot, T()) * xs[R + v];
-#pragma unroll
-            for (int m = 1; m <= R; m++)
-                acc = fused(weight(slot, AXIS_X, m, T()), xs[R + v + m] + xs[R + v - m], acc);
-            result.v[v] = acc;
-        }
+        return acc;
     }
-    store_between<T, V>(out + line * shape.n, x0, result, shape.low, shape.high);
+    if (!shape.odd)
+        acc = shape.centre * row[i];
+#pragma unroll
+    for (int m = 1; m <= R; m++) {
+        const T above = row[i + m < n ? i + m : i + m - period];
+        const T below = row[i - m >= 0 ? i - m : i - m + period];
+        acc = fused(shape.c[m], shape.odd ? above - below : above + below, acc);
+    }
+    return acc;
 }
 
-template <typename T, int R, int V> struct row_launcher {
-    static cudaError_t run(const struct geometry *g, const void *in, void *out)
-    {
-        const struct plan *plan = g->plan;
-        const int64_t packs = plan->axis[AXIS_X].n / V;
-        const unsigned width = power_of_two(packs, ROW_THREADS);
-        const dim3 block(width, ROW_THREADS / width);
-        struct row_shape shape = {plan->axis[AXIS_X].n,
-                                  (int64_t)plan->lines,
-                                  g->low[AXIS_X],
-                                  g->high[AXIS_X],
-                                  (uint32_t)((packs + width - 1) / width),
-                                  g->slot};
-        const int64_t blocks = (shape.lines + block.y - 1) / block.y * shape.blocks_x;
-        return launch_blocks(row_kernel<T, R, V>, blocks, block, &shape, in, out, g->stream);
+template <typename T, int R, enum row_tile TILE>
+__global__ void __launch_bounds__(ROW_THREADS, sizeof(T) == 4 ? 12 : 10)
+    row_kernel(const __grid_constant__ row_shape<T, R> shape, const T *__restrict__ in,
+               T *__restrict__ out)
+{
+    constexpr int V = 16 / sizeof(T), REACH = (R + V - 1) / V;
+    extern __shared__ __align__(128) unsigned char shared_memory[];
+    T *const tile = (T *)shared_memory + REACH * V;
+    const int64_t begin = (int64_t)blockIdx.x * shape.points, left = shape.total - begin;
+    const int points = (int)min((int64_t)shape.points, left);
+    for (int x = threadIdx.x * V; x + V <= points; x += ROW_THREADS * V)
+        __pipeline_memcpy_async(tile + x, in + begin + x, 16);
+    if (points % V != 0 && (int)threadIdx.x < points % V) /* the array's last */
+        tile[points - 1 - (int)threadIdx.x] = in[begin + points - 1 - (int)threadIdx.x];
+    if (TILE == CUT && (int)threadIdx.x < 2 * REACH * V) { /* beside the tile */
+        const int k = (int)threadIdx.x, x = k < REACH * V ? k - REACH * V : points + k - REACH * V;
+        if (x < left && x + begin >= 0)
+            tile[x] = in[begin + x];
     }
-};
+    __pipeline_commit();
+
+    /* CUT: points of the first row before the tile. For its packs a row need be no longer than a
+     * tile can tell. */
+    int64_t before = 0;
+    if (TILE == CUT) {
+        before = begin - (int64_t)((double)begin * shape.per_row) * shape.n;
+        before += before < 0 ? shape.n : before >= shape.n ? -shape.n : 0;
+    }
+    const int n = TILE == CUT ? (int)(min(before, FAR) + min(shape.n - before, FAR)) : (int)shape.n;
+    __pipeline_wait_prior(0);
+    __syncthreads();
+
+    for (int x = threadIdx.x * V; x < points; x += ROW_THREADS * V) {
+        int i = x + (int)min(before, FAR); /* in the row */
+        i -= TILE != CUT ? (int)((uint64_t)(uint32_t)x * shape.magic >> 32) * n : i >= n ? n : 0;
+        pack<T, V> packs[2 * REACH + 1], result;
+#pragma unroll
+        for (int k = -REACH; k <= REACH; k++) {
+            int at = k * V;
+            if (TILE == ROUND && k != 0)
+                at += k < 0 && i + at < 0 ? n : k > 0 && i + at >= n ? -n : 0;
+            packs[k + REACH] = shared_pack(tile + x + at);
+        }
+        const auto f = [&](int v) { return packs[(v + REACH * V) / V].v[(v + REACH * V) % V]; };
+        if (shape.odd) {
+#pragma unroll
+            for (int v = 0; v < V; v++) {
+                T acc = shape.c[1] * (f(v + 1) - f(v - 1));
+#pragma unroll
+                for (int m = 2; m <= R; m++)
+                    acc = fused(shape.c[m], f(v + m) - f(v - m), acc);
+                result.v[v] = acc;
+            }
+        } else {
+#pragma unroll
+            for (int v = 0; v < V; v++) {
+                T acc = shape.centre * f(v);
+#pragma unroll
+                for (int m = 1; m <= R; m++)
+                    acc = fused(shape.c[m], f(v + m) + f(v - m), acc);
+                result.v[v] = acc;
+            }
+        }
+        T *const target = out + begin + x;
+        if (TILE == ROUND || (i >= R && i + V + R <= n)) {
+            store_pack(target, result);
+        } else {
+#pragma unroll
+            for (int v = 0; v < V; v++) {
+                const int j = i + v < n ? i + v : i + v - n;
+                if (j >= R && j + R < n && x + v < points)
+                    target[v] = result.v[v];
+            }
+        }
+    }
+    if (TILE == ROUND || !shape.edges)
+        return;
+
+    /* The last warp first: it has no more packs than the others. */
+    const int rows = TILE == CUT ? 2 : points / n;
+    for (int e = ROW_THREADS - 1 - (int)threadIdx.x; e < rows * 2 * R; e += ROW_THREADS) {
+        const int row = e / (2 * R), k = e % (2 * R);
+        if (TILE == CUT) {
+            const int64_t start = row * shape.n - before, i = k < R ? k : shape.n - 2 * R + k;
+            if (start + i >= 0 && start + i < points)
+                out[begin + start + i] = row_edge<int64_t>(shape, in + begin + start, i);
+        } else {
+            const int start = row * n, i = k < R ? k : n - 2 * R + k;
+            if (i >= 0 && i < n)
+                out[begin + start + i] = row_edge<int>(shape, tile + start, i);
+        }
+    }
+}
+
+/* How many rows make a tile: enough to be whole packs, and blocks for the whole device. */
+template <typename T, int R> static void choose_tile(row_shape<T, R> *shape, int units)
+{
+    constexpr int V = 16 / sizeof(T);
+    const int64_t packs = (shape->total + V - 1) / V;
+    int64_t together = V, wanted = packs / (4 * units);
+    while (together > 1 && shape->n * (together / 2) % V == 0)
+        together /= 2;
+    const int64_t least = ROW_THREADS, most = ROW_PACKS;
+    wanted = wanted < least ? least : wanted > most ? most : wanted;
+    wanted = wanted / ROW_THREADS * ROW_THREADS;
+    const int64_t group = shape->n * together / V; /* packs */
+    if (group > ROW_PACKS_MOST) {
+        shape->points = (int32_t)((wanted < shape->n / V ? wanted : shape->n / V) * V);
+        return;
+    }
+    shape->rows = (int32_t)(together * (wanted > group ? wanted / group : 1));
+    shape->points = (int32_t)(shape->rows * shape->n);
+    shape->magic = shape->n == 1 ? UINT32_MAX : (uint32_t)((((uint64_t)1 << 32) / shape->n) + 1);
+}
+
+/* Does the kernel compute the edges? */
+static bool takes_edges(const struct plan *plan)
+{
+    const struct plan_axis *axis = &plan->axis[AXIS_X];
+    return axis->side[SIDE_LOW].map == PLAN_MAP_PERIODIC ||
+                   axis->side[SIDE_LOW].map == PLAN_MAP_ENDPOINT
+               ? axis->n > plan->radius + 1
+               : !plan->identity;
+}
+
+template <typename T, int R>
+static cudaError_t launch_row(const struct geometry *g, const void *in, void *out)
+{
+    constexpr int V = 16 / sizeof(T), REACH = (R + V - 1) / V;
+    const struct plan *plan = g->plan;
+    const struct plan_axis *axis = &plan->axis[AXIS_X];
+    const int32_t map = axis->side[SIDE_LOW].map;
+    row_shape<T, R> shape = {};
+    shape.n = axis->n;
+    shape.total = (int64_t)(plan->points * plan->batch);
+    shape.per_row = 1.0 / (double)axis->n;
+    shape.odd = plan->parity == PLAN_ODD;
+    shape.period = map == PLAN_MAP_PERIODIC ? axis->n : map == PLAN_MAP_ENDPOINT ? axis->n - 1 : 0;
+    const bool closed = shape.period == 0;
+    shape.centre = (T)plan->centre[1 << AXIS_X];
+    for (int m = 1; m <= R; m++)
+        shape.c[m] = (T)axis->c[m];
+    shape.closure_points = axis->row_points;
+    for (int d = 0; d < R && closed; d++)
+        for (int k = 0; k < axis->row_points; k++)
+            shape.closure[d][k] = (T)axis->row[d][k];
+    choose_tile(&shape, g->units);
+    shape.edges = takes_edges(plan);
+    const int64_t blocks = (shape.total + shape.points - 1) / shape.points;
+    const size_t bytes = (shape.points + 2 * REACH * V) * sizeof(T);
+    const bool packs = axis->n % V == 0 && axis->n >= REACH * V;
+    const auto kernel = shape.rows == 0                     ? row_kernel<T, R, CUT>
+                        : map == PLAN_MAP_PERIODIC && packs ? row_kernel<T, R, ROUND>
+                                                            : row_kernel<T, R, WHOLE>;
+    return launch_blocks(kernel, blocks, dim3(ROW_THREADS), &shape, in, out, g->stream, bytes);
+}
+
+template <typename T>
+static cudaError_t launch_typed(const struct geometry *g, const void *in, void *out)
+{
+    switch (g->plan->radius) {
+    case 1:
+        return launch_row<T, 1>(g, in, out);
+    case 2:
+        return launch_row<T, 2>(g, in, out);
+    case 3:
+        return launch_row<T, 3>(g, in, out);
+    case 4:
+        return launch_row<T, 4>(g, in, out);
+    default:
+        return cudaErrorInvalidValue;
+    }
+}
+
+/* The edges of diffusion in 1D, and of rows so short that a stencil goes around them twice. */
+static cudaError_t launch_edges(const struct geometry *g, const void *in, void *out)
+{
+    const int64_t n = g->plan->axis[AXIS_X].n, radius = g->plan->radius;
+    struct geometry edges = *g;
+    edges.low[AXIS_X] = n < radius ? n : radius;
+    edges.high[AXIS_X] = n - radius > edges.low[AXIS_X] ? n - radius : edges.low[AXIS_X];
+    geometry_shell(&edges);
+    return shell_launch(&edges, in, out, false);
+}
 
 extern "C" cudaError_t row_launch(const struct geometry *g, const void *in, void *out)
 {
-    return launch_typed<row_launcher>(g, g->plan->axis[AXIS_X].n, in, out);
+    const cudaError_t error = g->plan->dtype == DTYPE_F32 ? launch_typed<float>(g, in, out)
+                                                          : launch_typed<double>(g, in, out);
+    return error != cudaSuccess || takes_edges(g->plan) ? error : launch_edges(g, in, out);
 }
