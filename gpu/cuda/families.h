@@ -9,8 +9,11 @@
 extern "C" {
 #endif
 
-/* One pass from `in` to `out` on the geometry's stream. All points: row (x alone). */
+/* One pass from `in` to `out` on the geometry's stream. All points: row (x alone), across (y or z
+ * alone, where it takes the plan). */
 cudaError_t row_launch(const struct geometry *g, const void *in, void *out);
+bool across_takes(const struct plan *plan);
+cudaError_t across_launch(const struct geometry *g, const void *in, void *out);
 /* The box: column (3D) or march (2D); what is left: shell. */
 cudaError_t march_launch(const struct geometry *g, const void *in, void *out);
 cudaError_t column_launch(const struct geometry *g, const void *in, void *out);

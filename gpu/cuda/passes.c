@@ -30,6 +30,11 @@ static uint64_t row_passes(const struct geometry *g)
     return axis[AXIS_X].active && !axis[AXIS_Y].active && !axis[AXIS_Z].active;
 }
 
+static uint64_t across_passes(const struct geometry *g)
+{
+    return across_takes(g->plan);
+}
+
 static uint64_t march_passes(const struct geometry *g)
 {
     return g->plan->axis[AXIS_Y].active || g->plan->axis[AXIS_Z].active;
@@ -58,6 +63,8 @@ static const struct family {
 } families[] = {
     /* x alone: neighbours are in the same row, nothing to march along. */
     {"row", row_passes, row_launch, NULL, true},
+    /* y or z alone: short windows, closures within. */
+    {"across", across_passes, across_launch, NULL, true},
     /* 3D: a plane's neighbours are in shared memory; L1 gives half of them too late. */
     {"column", column_passes, column_launch, NULL, false},
     /* 2D, and what the others do not take: the slowest active axis is marched along. */

@@ -1,0 +1,284 @@
+/* The first and second derivative along y or z: stencils that reach across rows.
+ *
+ *   odd:   acc = c1 (f+1 − f−1);  acc = fma(cm, f+m − f−m, acc), m = 2 … R
+ *   even:  acc = c0 f;            acc = fma(cm, f+m + f−m, acc), m = 1 … R
+ *
+ * Along such an axis the array is [outer][n][stride], with `stride` columns side by side. A thread
+ * has 8 bytes of columns (in float32 4, where they are an odd number) and computes a window of S
+ * points of them from the S + 2R around it: all loads are begun at once, and all is in registers.
+ * Windows share 2R points with blocks that run at about the same time, so that device memory gives
+ * every point about once and L2 the rest: (S + 2R)/S, 1.5 for S = 16 and R = 4. Longer marches,
+ * which share less, were slower: they have too few loads in flight at their ends.
+ *
+ * A window lies inside the axis, the last one where the axis ends, so that the points of a closure
+ * are always the same registers. Axes shorter than that are not for this file. */
+#include "gpu/cuda/grid.cuh"
+
+enum {
+    ACROSS_THREADS = 128,
+    /* How much of a row (all that lies between neighbours along the axis) blocks do before the next
+     * window: little, so that what windows share is still in L2; more where rows are short, and
+     * most where they are not aligned and blocks share sectors side by side too. */
+    SIDE_BYTES = 4 << 10,
+    SIDE_SHORT_BYTES = 256 << 10,
+    SIDE_ODD_BYTES = 1 << 20,
+    SHORT_BYTES = 1 << 20,
+    GRID_MOST = 65535 /* blocks along y and z */
+};
+
+template <typename T, int R> struct across_shape {
+    int64_t n, stride;
+    int64_t total;    /* elements */
+    int64_t period;   /* 0: the edges have closures */
+    int64_t from;     /* the first window of this launch */
+    uint32_t columns; /* packs in all */
+    uint32_t inner;   /* packs of stride */
+    uint32_t magic;   /* x magic >> 32 is x / inner or 1 less */
+    int32_t odd;
+    T centre, c[R + 1];
+    T closure[R][2 * R + 2];
+};
+
+/* Where a block is: windows follow each other along y, so that what they share is in L2; x and z
+ * are columns. */
+template <typename T, int R, int S> struct window {
+    int64_t first;   /* point */
+    bool low, high;  /* does it begin, end with closures? */
+    bool inside;     /* all S + 2R points are */
+    unsigned stored; /* bit s: point s is. The last R of the axis are, by the last window */
+
+    __device__ __forceinline__ window(const across_shape<T, R> &shape)
+    {
+        const int64_t begin = (shape.from + blockIdx.y) * S;
+        const int64_t room = shape.n - S - begin;
+        first = room < 0 ? shape.n - S : begin;
+        low = shape.period == 0 && first == 0;
+        high = shape.period == 0 && room <= 0;
+        inside = first >= R && first + S + R <= shape.n;
+        const int skip = room < 0 ? min((int)-room, S - R) : 0;
+        const int stop = room > 0 && room < R ? S - R + (int)room : S;
+        stored = (1u << stop) - (1u << skip);
+    }
+};
+
+static uint32_t inverse(uint32_t by)
+{
+    return by == 1 ? UINT32_MAX : (uint32_t)(((uint64_t)1 << 32) / by);
+}
+static __device__ __forceinline__ uint32_t quotient(uint32_t x, uint32_t by, uint32_t magic)
+{
+    const uint32_t q = (uint32_t)((uint64_t)x * magic >> 32);
+    return x - q * by < by ? q : q + 1;
+}
+
+/* The closure of the point at f[own], `distance` from the edge that is towards −STEP. */
+template <int STEP, typename T, int R, int V, int COUNT>
+static __device__ __forceinline__ pack<T, V>
+derive_closed(const across_shape<T, R> &shape, const pack<T, V> (&f)[COUNT], int own, int distance)
+{
+    pack<T, V> acc;
+#pragma unroll
+    for (int v = 0; v < V; v++)
+        acc.v[v] = shape.odd ? -T(0) : T(0); /* −0 + a product is the product */
+#pragma unroll
+    for (int k = 0; k < 2 * R + 2; k++) {
+        const int j = own + k * STEP;
+        if (j < 0 || j >= COUNT || (k == 2 * R + 1 && shape.odd))
+            continue;
+        T w = shape.closure[distance][k];
+        if (STEP < 0 && shape.odd)
+            w = -w;
+#pragma unroll
+        for (int v = 0; v < V; v++)
+            acc.v[v] = fused(w, f[j].v[v], acc.v[v]);
+    }
+    return acc;
+}
+
+/* The points of a window from the S + 2R around it. */
+template <typename T, int R, int S, int V, typename Store>
+static __device__ __forceinline__ void derive(const across_shape<T, R> &shape,
+                                              const pack<T, V> (&f)[S + 2 * R],
+                                              const window<T, R, S> &at, const Store &store)
+{
+    constexpr unsigned LOW = (1u << R) - 1, HIGH = LOW << (S - R);
+    const unsigned centred = at.stored & ~(at.low ? LOW : 0u) & ~(at.high ? HIGH : 0u);
+    if (shape.odd) {
+#pragma unroll
+        for (int s = 0; s < S; s++) {
+            pack<T, V> acc;
+#pragma unroll
+            for (int v = 0; v < V; v++) {
+                acc.v[v] = shape.c[1] * (f[R + s + 1].v[v] - f[R + s - 1].v[v]);
+#pragma unroll
+                for (int m = 2; m <= R; m++)
+                    acc.v[v] = fused(shape.c[m], f[R + s + m].v[v] - f[R + s - m].v[v], acc.v[v]);
+            }
+            if (centred >> s & 1)
+                store(s, acc);
+        }
+    } else {
+#pragma unroll
+        for (int s = 0; s < S; s++) {
+            pack<T, V> acc;
+#pragma unroll
+            for (int v = 0; v < V; v++) {
+                acc.v[v] = shape.centre * f[R + s].v[v];
+#pragma unroll
+                for (int m = 1; m <= R; m++)
+                    acc.v[v] = fused(shape.c[m], f[R + s + m].v[v] + f[R + s - m].v[v], acc.v[v]);
+            }
+            if (centred >> s & 1)
+                store(s, acc);
+        }
+    }
+    if (at.low) {
+#pragma unroll
+        for (int d = 0; d < R; d++)
+            store(d, derive_closed<1>(shape, f, R + d, d));
+    }
+    if (at.high) {
+#pragma unroll
+        for (int d = 0; d < R; d++)
+            store(S - 1 - d, derive_closed<-1>(shape, f, R + S - 1 - d, d));
+    }
+}
+
+template <typename T, int R, int S, int V>
+__global__ void __launch_bounds__(ACROSS_THREADS, S == 16 && V * sizeof(T) == 8 ? 6 : 8)
+    across_kernel(const __grid_constant__ across_shape<T, R> shape, const T *__restrict__ in,
+                  T *__restrict__ out)
+{
+    const uint32_t column = (blockIdx.z * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x;
+    if (column >= shape.columns)
+        return;
+    const window<T, R, S> at(shape);
+    const uint32_t outer = quotient(column, shape.inner, shape.magic);
+    const int64_t place =
+        outer * (shape.n * shape.stride) + (int64_t)(column - outer * shape.inner) * V;
+    pack<T, V> f[S + 2 * R];
+    if (at.inside) {
+        const T *p = in + place + (at.first - R) * shape.stride;
+#pragma unroll
+        for (int j = 0; j < S + 2 * R; j++)
+            f[j] = load_pack<V>(p + j * shape.stride);
+    } else {
+#pragma unroll
+        for (int j = 0; j < S + 2 * R; j++) {
+            int64_t i = at.first - R + j;
+            i += i < 0 ? shape.period : i >= shape.n ? -shape.period : 0;
+            if (i >= 0 && i < shape.n)
+                f[j] = load_pack<V>(in + place + i * shape.stride);
+        }
+    }
+    T *target = out + place + at.first * shape.stride;
+    derive<T, R, S, V>(shape, f, at, [&](int s, const pack<T, V> &result) {
+        store_pack(target + s * shape.stride, result);
+    });
+}
+
+/* --- launching --- */
+
+/* The axis, where there is one alone; else −1. */
+static int find_axis(const struct plan *plan)
+{
+    const bool y = plan->axis[AXIS_Y].active, z = plan->axis[AXIS_Z].active;
+    return plan->axis[AXIS_X].active || y == z ? -1 : y ? AXIS_Y : AXIS_Z;
+}
+
+/* The points of the shortest window: 8, where they hold the closures. */
+static int least_window(const struct plan *plan, const struct plan_axis *axis)
+{
+    const bool closed = axis->side[SIDE_LOW].map == PLAN_MAP_NONE;
+    return closed && plan->radius - 1 + axis->row_points > 8 + plan->radius ? 16 : 8;
+}
+
+extern "C" bool across_takes(const struct plan *plan)
+{
+    const int a = find_axis(plan);
+    return a >= 0 && plan->axis[a].n >= least_window(plan, &plan->axis[a]) &&
+           plan->points * plan->batch / (uint64_t)plan->axis[a].n <= INT32_MAX;
+}
+
+template <typename T, int R, int S, int V>
+static cudaError_t launch_windows(across_shape<T, R> *shape, const void *in, void *out,
+                                  cudaStream_t stream)
+{
+    constexpr int THREADS = S == 16 ? ACROSS_THREADS : ACROSS_THREADS / 2;
+    shape->inner = (uint32_t)(shape->stride / V);
+    shape->columns = (uint32_t)(shape->total / shape->n / V);
+    shape->magic = inverse(shape->inner);
+    const int64_t most = GRID_MOST, windows = (shape->n + S - 1) / S;
+    const int64_t blocks = (shape->columns + THREADS - 1) / THREADS;
+    const int64_t row = shape->stride * (int64_t)sizeof(T);
+    const int64_t side = row % 32 != 0        ? SIDE_ODD_BYTES
+                         : row <= SHORT_BYTES ? SIDE_SHORT_BYTES
+                                              : SIDE_BYTES;
+    const int64_t width = THREADS * V * sizeof(T);
+    int64_t together = ((side < row ? side : row) + width - 1) / width;
+    if (together * most < blocks)
+        together = (blocks + most - 1) / most;
+    void *arguments[] = {shape, &in, &out};
+    cudaError_t error = cudaSuccess;
+    for (; shape->from < windows && error == cudaSuccess; shape->from += most) {
+        const int64_t left = windows - shape->from;
+        const dim3 grid((unsigned)together, (unsigned)(left < most ? left : most),
+                        (unsigned)((blocks + together - 1) / together));
+        error =
+            cudaLaunchKernel(across_kernel<T, R, S, V>, grid, dim3(THREADS), arguments, 0, stream);
+    }
+    return error;
+}
+
+template <typename T, int R>
+static cudaError_t launch_across(const struct geometry *g, const void *in, void *out)
+{
+    const struct plan *plan = g->plan;
+    const int a = find_axis(plan);
+    const struct plan_axis *axis = &plan->axis[a];
+    const int32_t map = axis->side[SIDE_LOW].map;
+    across_shape<T, R> shape = {};
+    shape.n = axis->n;
+    shape.stride = axis->stride;
+    shape.total = (int64_t)(plan->points * plan->batch);
+    shape.period = map == PLAN_MAP_PERIODIC ? axis->n : map == PLAN_MAP_ENDPOINT ? axis->n - 1 : 0;
+    shape.odd = plan->parity == PLAN_ODD;
+    shape.centre = (T)plan->centre[1 << a];
+    for (int m = 1; m <= R; m++)
+        shape.c[m] = (T)axis->c[m];
+    for (int d = 0; d < R && shape.period == 0; d++)
+        for (int k = 0; k < axis->row_points; k++)
+            shape.closure[d][k] = (T)axis->row[d][k];
+    constexpr int V = 8 / sizeof(T);
+    /* Windows of 8 make more threads, where those of 16 would not fill the device. */
+    const bool few = shape.total / (16 * V) < (int64_t)g->units * 2048;
+    const bool eight = axis->n < 16 || (few && least_window(plan, axis) == 8);
+    if (axis->stride % V != 0)
+        return eight ? launch_windows<T, R, 8, 1>(&shape, in, out, g->stream)
+                     : launch_windows<T, R, 16, 1>(&shape, in, out, g->stream);
+    return eight ? launch_windows<T, R, 8, V>(&shape, in, out, g->stream)
+                 : launch_windows<T, R, 16, V>(&shape, in, out, g->stream);
+}
+
+template <typename T>
+static cudaError_t launch_typed(const struct geometry *g, const void *in, void *out)
+{
+    switch (g->plan->radius) {
+    case 1:
+        return launch_across<T, 1>(g, in, out);
+    case 2:
+        return launch_across<T, 2>(g, in, out);
+    case 3:
+        return launch_across<T, 3>(g, in, out);
+    case 4:
+        return launch_across<T, 4>(g, in, out);
+    default:
+        return cudaErrorInvalidValue;
+    }
+}
+
+extern "C" cudaError_t across_launch(const struct geometry *g, const void *in, void *out)
+{
+    return g->plan->dtype == DTYPE_F32 ? launch_typed<float>(g, in, out)
+                                       : launch_typed<double>(g, in, out);
+}
