@@ -4,6 +4,7 @@
 #include "client/input.h"
 #include "client/json_read.h"
 #include "client/json_write.h"
+#include "client/npy.h"
 #include "client/number.h"
 #include "client/output.h"
 #include "client/shape.h"
@@ -202,7 +203,7 @@ static bool results_name(const struct options *o, struct submission *s,
     if (!named)
         return error_set(error, "OUT_OF_MEMORY", "", "no memory for a name");
     s->as_npy =
-        o->output && strcmp(o->output, "-") != 0 ? output_is_npy(o->output) : s->inputs[0].is_npy;
+        o->output && strcmp(o->output, "-") != 0 ? npy_is_name(o->output) : s->inputs[0].is_npy;
     for (int i = 0; i < FDCLIENT_AXES; i++)
         if (s->names[i] && !output_check(s->names[i], error))
             return false;
@@ -280,9 +281,7 @@ static bool put(const struct options *o, struct fdclient_error *error)
     struct place place = {.array = input.array};
     const bool done = client && fdclient_put(client, &input.array, &place.array.field, error);
     if (done) {
-        place.bytes = dtype_bytes(input.array.dtype);
-        for (uint32_t i = 0; i < input.array.dimensions; i++)
-            place.bytes *= input.array.shape[i];
+        place.bytes = shape_bytes(&input.array);
         place.array.data = NULL; /* what was sent is known: no extent */
         say(o, &place, 1, false, now_s() - begin_s);
     }
@@ -312,7 +311,7 @@ static bool get(const struct options *o, struct fdclient_error *error)
     struct fdclient *client = fdclient_open(o->connect, error);
     const double begin_s = now_s();
     const bool done = client && fdclient_get(client, field.id[0], &result, error) &&
-                      result_write(&result, o->output, output_is_npy(o->output), &place, error);
+                      result_write(&result, o->output, npy_is_name(o->output), &place, error);
     if (done)
         say(o, &place, 1, false, now_s() - begin_s);
     if (result.allocated)

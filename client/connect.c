@@ -14,8 +14,7 @@
 
 #define SYSTEM_SOCKET "/run/fdserver/fdserver.sock"
 
-/* The default socket: the system's, or where that is absent and the user's own exists, the latter.
- */
+/* The default socket: the system's; where that is absent and the user's own exists, the latter. */
 static bool default_path(struct sockaddr_un *at, struct fdclient_error *error)
 {
     snprintf(at->sun_path, sizeof at->sun_path, "%s", SYSTEM_SOCKET);

@@ -35,8 +35,8 @@ extern "C" {
 enum fdclient_dtype { FDCLIENT_F32, FDCLIENT_F64 };
 
 struct fdclient_error {
-    char
-        code[24]; /* as on the wire: "INVALID_ARGUMENT", …; "CONNECTION" where the server is away */
+    /* As on the wire: "INVALID_ARGUMENT", …; "CONNECTION" where the server is away. */
+    char code[24];
     char parameter[48]; /* the parameter at fault, or "" */
     char message[256];  /* a sentence */
     bool retryable;     /* may the same request succeed later? */
@@ -111,8 +111,8 @@ bool fdclient_put(struct fdclient *client, const struct fdclient_array *f, uint6
 bool fdclient_get(struct fdclient *client, uint64_t field, struct fdclient_result *result,
                   struct fdclient_error *error);
 bool fdclient_free(struct fdclient *client, uint64_t field, struct fdclient_error *error);
-/* A method without parameters ("ping", "info", "stats", "list"): its result as JSON; free(*json).
- */
+/* A method without parameters ("ping", "info", "stats", "list"): its result as JSON, which you
+ * free(*json). */
 bool fdclient_call(struct fdclient *client, const char *method, char **json,
                    struct fdclient_error *error);
 

@@ -130,9 +130,7 @@ static bool type_find(struct input *input, const char *path, const char *shape, 
         return error_set(error, "USAGE", "--shape",
                          "must be up to %d whole numbers such as 64,64,64; got '%.60s'",
                          FDCLIENT_DIMENSIONS, shape);
-    const size_t length = strlen(path);
-    const bool named_npy = length > 4 && strcmp(path + length - 4, ".npy") == 0;
-    input->is_npy = named_npy || npy_is(input->mapping, input->mapping_bytes);
+    input->is_npy = npy_is_name(path) || npy_is(input->mapping, input->mapping_bytes);
     *data_begin = 0;
     if (input->is_npy) {
         if (!npy_read(input->mapping, input->mapping_bytes, &input->array, data_begin, error))

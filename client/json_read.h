@@ -1,5 +1,4 @@
-/* JSON text → MessagePack objects: sidecar files, parameters given as JSON, answers to be printed.
- */
+/* JSON text → MessagePack objects: sidecar files, parameters as JSON, answers to be printed. */
 #ifndef CLIENT_JSON_READ_H
 #define CLIENT_JSON_READ_H
 

@@ -19,6 +19,12 @@ bool npy_is(const void *bytes, size_t length)
     return length >= sizeof magic && memcmp(bytes, magic, sizeof magic) == 0;
 }
 
+bool npy_is_name(const char *path)
+{
+    const size_t length = strlen(path);
+    return length > 4 && strcmp(path + length - 4, ".npy") == 0;
+}
+
 static void skip_space(struct cursor *c)
 {
     while (c->at < c->end && strchr(" \t\r\n", *c->at) && *c->at)

@@ -7,6 +7,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Does a file's name claim that it is one? */
+bool npy_is_name(const char *path);
+
 /* Does a file that begins with these bytes claim to be one? */
 bool npy_is(const void *bytes, size_t length);
 

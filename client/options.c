@@ -36,10 +36,8 @@ struct option {
 static const struct option table[] = {
     {"op", NULL, "NAME", KIND_TEXT, AT(op), SUBMIT,
      "Operator: derivative (default), laplacian, diffusion, gradient, divergence or curl. A "
-     "gradient, and "
-     "a curl in 3D, is written to a file for each component; divergence and curl take such files, "
-     "or "
-     "ids, in the order x, y, z."},
+     "gradient, and a curl in 3D, is written to a file for each component; divergence and curl "
+     "take such files, or ids, in the order x, y, z."},
     {"axis", NULL, "AXIS", KIND_TEXT, AT(params.axis), SUBMIT,
      "derivative: x (default; the fastest axis), y, z or a NumPy axis number."},
     {"order", NULL, "N", KIND_INT, AT(params.order), SUBMIT, "derivative: 1 (default) or 2."},

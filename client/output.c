@@ -51,12 +51,6 @@ char *output_vector_name(const char *path)
     return name;
 }
 
-bool output_is_npy(const char *path)
-{
-    const size_t length = strlen(path);
-    return length > 4 && strcmp(path + length - 4, ".npy") == 0;
-}
-
 /* The file to replace: what a symbolic link points to, not the link. NULL where memory is short. */
 static char *real_place(const char *path)
 {
@@ -174,11 +168,8 @@ bool output_write(const char *path, bool as_npy, const struct fdclient_array *ar
                   struct fdclient_error *error)
 {
     char header[NPY_HEADER_BYTES];
-    uint64_t data_bytes = dtype_bytes(array->dtype);
-    for (uint32_t i = 0; i < array->dimensions; i++)
-        data_bytes *= array->shape[i];
     const struct bytes parts[] = {{header, as_npy ? npy_write(array, header) : 0},
-                                  {array->data, (size_t)data_bytes}};
+                                  {array->data, (size_t)shape_bytes(array)}};
     if (strcmp(path, "-") == 0)
         return write_all(STDOUT_FILENO, parts, 2) || complain(error, "standard output", errno);
     if (is_device(path))

@@ -15,9 +15,6 @@ char *output_name(const char *path, const char *operator_name);
  * another, its own. Owned by the caller; NULL where memory is short. */
 char *output_vector_name(const char *path);
 
-/* Is it a name of NumPy's format? */
-bool output_is_npy(const char *path);
-
 /* Can a file of that name be written? Asked before the work is done. */
 bool output_check(const char *path, struct fdclient_error *error);
 

@@ -60,6 +60,14 @@ uint64_t dtype_bytes(enum fdclient_dtype dtype)
     return dtype == FDCLIENT_F64 ? 8 : 4;
 }
 
+uint64_t shape_bytes(const struct fdclient_array *array)
+{
+    uint64_t bytes = dtype_bytes(array->dtype);
+    for (uint32_t i = 0; i < array->dimensions; i++)
+        bytes *= array->shape[i];
+    return bytes;
+}
+
 bool shape_check(const struct fdclient_array *array, uint64_t bytes, struct fdclient_error *error)
 {
     char text[SHAPE_TEXT_BYTES];

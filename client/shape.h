@@ -20,6 +20,9 @@ bool dtype_read(const char *text, enum fdclient_dtype *dtype);
 const char *dtype_text(enum fdclient_dtype dtype);
 uint64_t dtype_bytes(enum fdclient_dtype dtype);
 
+/* Of an array that is in memory, or was once: its product does not overflow. */
+uint64_t shape_bytes(const struct fdclient_array *array);
+
 /* Has an array of that dtype and shape exactly that many bytes? False with code "FILE". */
 bool shape_check(const struct fdclient_array *array, uint64_t bytes, struct fdclient_error *error);
 

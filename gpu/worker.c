@@ -592,8 +592,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     fcntl(CHANNEL_DESCRIPTOR, F_SETFD, FD_CLOEXEC);
-    /* If the front dies before this line, the channel is closed already and the first poll sees it.
-     */
+    /* If the front dies before this line, the channel is closed and the first poll sees it. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     /* What a terminal or an operator sends to the whole group is for the front to decide. */
     signal(SIGINT, SIG_IGN);

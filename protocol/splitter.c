@@ -221,8 +221,7 @@ static enum splitter_event begin_bytes(struct splitter *s, uint64_t length)
 /* A whole header lies in s->header. */
 static enum splitter_event begin_object(struct splitter *s, const struct header *header)
 {
-    s->elements++; /* within the limit: every object but the first was announced, and judged there
-                    */
+    s->elements++; /* within the limit: all but the first were announced, and judged there */
     if (!has_room(s, s->header_bytes))
         return fail(s, "a message is too large beside its payloads (64 KiB from a client)");
     const uint64_t count =

@@ -1,5 +1,4 @@
-/* The server's options: one table makes the command line, the environment, --help and the manual.
- */
+/* The server's options: one table makes command line, environment, --help and the manual. */
 #ifndef SERVER_CONFIG_H
 #define SERVER_CONFIG_H
 

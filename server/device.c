@@ -370,8 +370,7 @@ static void worker_gone(struct device *device)
         field_lose(LIST_ENTRY(link, struct field, device_link));
     while ((link = list_first(&device->copies)))
         copy_ended(LIST_ENTRY(link, struct slab, link), false);
-    /* A failing task leaves the list, and what answers it may make others leave; none comes back.
-     */
+    /* A failing task leaves the list, and its answer may make others leave; none comes back. */
     struct list doomed;
     list_init(&doomed);
     while ((link = list_first(&device->tasks))) {

@@ -62,8 +62,7 @@ bool device_open(struct server *server, const char *name,
 /* Stop all workers for good; `server->devices` empties once they are reaped. */
 void device_close_all(struct server *server);
 
-/* Leave a device that was never ready out of everything; it goes when its worker has been reaped.
- */
+/* Leave a device that was never ready out; it goes when its worker has been reaped. */
 void device_forget(struct device *device);
 
 /* Orders to the worker; see gpu/channel.h for their rules. */

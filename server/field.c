@@ -185,8 +185,7 @@ void field_access_end(struct access *access)
         return;
     list_remove(&access->link);
     access->field = NULL;
-    /* Whoever is granted may act at once and change the list, so the scan begins anew after each.
-     */
+    /* Whoever is granted may act at once and change the list: the scan begins anew after each. */
     bool again = true;
     while (again) {
         again = false;

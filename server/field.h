@@ -75,8 +75,8 @@ struct field *field_find(struct server *server, const struct user *user, uint64_
 struct field *field_find_any(struct server *server, const struct user *user, uint64_t id,
                              const char *parameter, struct failure *failure);
 
-/* The device's worker is gone and its memory with it: no charge remains, the ids answer FIELD_LOST.
- */
+/* The device's worker is gone and its memory with it: no charge remains, its id answers
+ * FIELD_LOST. */
 void field_lose(struct field *field);
 
 /* Queue an access; returns whether it is granted at once. task_granted() is called when it is

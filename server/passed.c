@@ -16,8 +16,7 @@
 
 enum { DESCRIPTORS_MOST = 253 }; /* the kernel's SCM_MAX_FD: in one message */
 
-/* One thread, started by the first descriptor. Who blocks it blocks only what other peers passed.
- */
+/* One thread, started by the first descriptor. Who blocks it blocks what other peers passed. */
 static struct {
     pthread_mutex_t mutex;
     pthread_cond_t more;

@@ -38,8 +38,7 @@ struct task {
     struct job job;
     enum out_kind out_kind;
     bool progress;
-    /* By component, as in the channel's COMPONENTS; an array that is no vector is the first alone.
-     */
+    /* By component, as in the channel's COMPONENTS; what is no vector is the first alone. */
     struct field *in[AXIS_COUNT], *out[AXIS_COUNT], *scratch[AXIS_COUNT]; /* referenced */
     bool in_is_own[AXIS_COUNT];          /* it came with the request and goes with it */
     struct access access[TASK_ACCESSES]; /* of resident fields in `in` and `out`, one of each */
@@ -66,8 +65,7 @@ void task_finished(struct task *task, enum status status, bool begun);
 /* A put's array has arrived on the device. */
 void task_put_arrived(struct task *task);
 
-/* The device's worker is gone: the task fails with DEVICE_LOST unless its reply can still be sent.
- */
+/* The device's worker is gone: DEVICE_LOST, unless the task's reply can still be sent. */
 void task_device_lost(struct task *task);
 
 /* Its reply was sent, or can't be sent any more (connection gone). */

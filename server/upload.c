@@ -131,9 +131,9 @@ void upload_begin(struct upload *upload, const struct splitter_payload *payload)
     struct arrival *arrival = latest(upload);
     if (!goes_on(arrival, payload)) {
         upload_flush(upload); /* what the array before it left unfinished is not this one's */
-        if (upload->count == UPLOAD_ARRAYS) {
+        if (upload->count == LIMIT_ARRAYS) {
             failure_set(&upload->failure, STATUS_INVALID_ARGUMENT, NULL,
-                        "a message has at most %d inline arrays", UPLOAD_ARRAYS);
+                        "a message has at most %d inline arrays", LIMIT_ARRAYS);
             make_void(arrival); /* the new one's bytes are dropped with it */
             return;
         }

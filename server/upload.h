@@ -16,8 +16,6 @@ struct field;
 struct server;
 struct user;
 
-enum { UPLOAD_ARRAYS = 4 }; /* in one message; a vector field has three */
-
 /* One array. */
 struct arrival {
     struct field *field; /* referenced; NULL: void */
@@ -32,7 +30,7 @@ struct arrival {
 struct upload {
     struct server *server;
     struct user *user;
-    struct arrival arrivals[UPLOAD_ARRAYS];
+    struct arrival arrivals[LIMIT_ARRAYS];
     uint32_t count;
     struct slab *slab; /* being filled for the latest array; NULL: none */
     uint32_t slab_fill;
