@@ -22,6 +22,7 @@ INK, FAINT, GRID, PAPER = "#22303c", "#7b8a97", "#e3e8ec", "#fbfcfd"
 MET, MISSED, CLASSIC, PEER = "#0b7a75", "#d1603d", "#8d99a6", "#b7a6cf"
 FAMILIES = {"derivative": "#2a6f97", "laplacian": "#6a4c93", "gradient": "#4d908e", "divergence": "#90a955",
             "curl": "#f3a712", "diffusion 2D": "#d1495b", "diffusion 3D": "#9b2c5b"}
+LARGE = 1 << 23  # points that no cache holds, in and out
 CORES, FLOPS_A_CYCLE = 128, 2  # of a multiprocessor, float32, fused multiply-adds
 
 # Lines of the table of bars: a label, and what rows it takes of those with a bar.
@@ -73,13 +74,13 @@ def roofline(axes, data, rows):
     peak = 1e-6 * clock * data.get("units", 0) * CORES * FLOPS_A_CYCLE or math.inf
     left, right = 0.12, 24
     ridge = min(peak / bandwidth, right)
-    axes.fill_between([left, ridge, right], [left * bandwidth, ridge * bandwidth, ridge * bandwidth], 0.08,
-                      color="#eef3f6", zorder=0)
-    axes.plot([left, ridge, right], [left * bandwidth, ridge * bandwidth, ridge * bandwidth], color=INK,
-              lw=1.6, zorder=2)
+    roof = [left, ridge, right], [left * bandwidth, ridge * bandwidth, ridge * bandwidth]
+    axes.fill_between(*roof, 0.08, color="#eef3f6", zorder=0)
+    axes.plot(*roof, color=INK, lw=1.6, zorder=2)
     drawn = {}
     for row in rows:
-        if row["dtype"] != "float32" or family(row) is None or math.prod(map(int, row["shape"].split("x"))) < 1 << 23:
+        points = math.prod(map(int, row["shape"].split("x")))
+        if row["dtype"] != "float32" or family(row) is None or points < LARGE:
             continue
         work = flops(row["name"])
         drawn.setdefault(family(row), []).append(
@@ -93,12 +94,14 @@ def roofline(axes, data, rows):
     axes.minorticks_off()
     axes.set_xlabel("flops for each byte that a pass must move")
     axes.set_ylabel("Tflop/s, float32")
-    axes.text(4.6, 5.1 * bandwidth, f"a copy's {bandwidth:.2f} TB/s", color=INK, fontsize=9, ha="center", va="bottom",
-              rotation=math.degrees(math.atan(bandwidth)), rotation_mode="anchor", transform_rotates_text=True)
+    axes.text(4.6, 5.1 * bandwidth, f"a copy's {bandwidth:.2f} TB/s", color=INK, fontsize=9, ha="center",
+              va="bottom", rotation=math.degrees(math.atan(bandwidth)), rotation_mode="anchor",
+              transform_rotates_text=True)
     if peak < math.inf:
         axes.annotate(f"{peak:.0f} Tflop/s", (right, peak), xytext=(-4, 5), textcoords="offset points",
                       ha="right", color=INK, fontsize=9)
-    axes.text(0.17, 14, "above the roof:\nsteps that stay\non the chip", color=FAINT, fontsize=9, style="italic")
+    axes.text(0.17, 14, "above the roof:\nsteps that stay\non the chip", color=FAINT, fontsize=9,
+              style="italic")
     axes.legend(loc="lower right", frameon=False, fontsize=8.5, handletextpad=0.2, labelcolor=INK)
 
 
@@ -121,15 +124,16 @@ def bars(axes, rows, peers):
         names = {(row["name"], row["shape"], row["dtype"]) for row in mine}
         for row in rows:  # the classical kernels that do the same
             if (row.get("does"), row["shape"], row["dtype"]) in names and row["ratio"] >= low:
-                axes.scatter(row["ratio"], y + 0.24, s=20, marker="D", facecolor="none", edgecolor=CLASSIC, lw=1)
+                axes.scatter(row["ratio"], y + 0.24, s=20, marker="D", facecolor="none",
+                             edgecolor=CLASSIC, lw=1)
         for row in peers:
             if row["ratio"] >= low and any(text(row) == text(own) for own in mine):
                 axes.scatter(row["ratio"], y + 0.24, s=22, marker="s", color=PEER, lw=0)
         for bar in {row["bar"] for row in mine}:
             axes.plot([bar, bar], [y - 0.36, y + 0.36], color=INK, lw=2.2, solid_capstyle="round", zorder=3)
         for row in mine:
-            axes.scatter(max(row["ratio"], 1.03 * low), y - 0.08, s=40, color=MET if row["ratio"] >= row["bar"] else MISSED,
-                         edgecolor=PAPER, lw=0.7, alpha=0.9, zorder=4)
+            axes.scatter(max(row["ratio"], 1.03 * low), y - 0.08, s=40, edgecolor=PAPER, lw=0.7, alpha=0.9,
+                         color=MET if row["ratio"] >= row["bar"] else MISSED, zorder=4)
         met = sum(row["ratio"] >= row["bar"] for row in mine)
         axes.text(5.2, y, f"{met} of {len(mine)}", va="center", ha="right", fontsize=9,
                   color=MET if met == len(mine) else MISSED)
@@ -148,8 +152,8 @@ def bars(axes, rows, peers):
     if peers:
         handles.append(Line2D([], [], ls="", marker="s", color=PEER,
                               label=", ".join(sorted({row["peer"].split()[0] for row in peers}))))
-    axes.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.45, 1.0), ncol=len(handles), frameon=False,
-                fontsize=9, handletextpad=0.3, columnspacing=1.4, labelcolor=INK)
+    axes.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.45, 1.0), ncol=len(handles),
+                frameon=False, fontsize=9, handletextpad=0.3, columnspacing=1.4, labelcolor=INK)
 
 
 def main():
@@ -161,18 +165,19 @@ def main():
     data = json.loads(options.json.read_text())
     peers = json.loads(options.peers.read_text())["rows"] if options.peers else []
     rows = data["rows"]
-    plt.rcParams.update({"font.family": "DejaVu Sans", "font.size": 9.5, "text.color": INK, "axes.labelcolor": INK,
-                         "axes.edgecolor": GRID, "xtick.color": INK, "ytick.color": INK, "figure.facecolor": PAPER,
-                         "axes.facecolor": PAPER, "axes.spines.top": False, "axes.spines.right": False,
-                         "axes.grid": True, "axes.axisbelow": True, "grid.color": GRID, "grid.linewidth": 0.8})
+    plt.rcParams.update({
+        "font.family": "DejaVu Sans", "font.size": 9.5, "text.color": INK, "axes.labelcolor": INK,
+        "axes.edgecolor": GRID, "xtick.color": INK, "ytick.color": INK, "figure.facecolor": PAPER,
+        "axes.facecolor": PAPER, "axes.spines.top": False, "axes.spines.right": False,
+        "axes.grid": True, "axes.axisbelow": True, "grid.color": GRID, "grid.linewidth": 0.8})
     figure, (left, right) = plt.subplots(1, 2, figsize=(15, 8.6), width_ratios=(1, 1.35))
     roofline(left, data, rows)
     bars(right, rows, peers)
     right.grid(axis="y", visible=False)
     with_bar = [row for row in rows if row["bar"]]
     met = sum(row["ratio"] >= row["bar"] for row in with_bar)
-    figure.suptitle(f"fdserver on {data['device']}: {met} of {len(with_bar)} bars met", x=0.012, y=0.985, ha="left",
-                    fontsize=16, fontweight="bold")
+    figure.suptitle(f"fdserver on {data['device']}: {met} of {len(with_bar)} bars met", x=0.012, y=0.985,
+                    ha="left", fontsize=16, fontweight="bold")
     equal = all(row["equal"] for row in rows if not row.get("does"))
     figure.text(0.012, 0.931, f"commit {data['commit'] or '?'}, {data['date'][:10]}, driver {data['driver']}"
                 + ("; every result equal to the host's to the bit" if equal else "")
