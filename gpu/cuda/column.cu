@@ -51,15 +51,6 @@ template <typename T, int R> struct column_shape {
     T centre, c[AXIS_COUNT][R + 1];
 };
 
-static __device__ __forceinline__ void store_shared(float *p, const pack<float, 4> &q)
-{
-    *(float4 *)p = make_float4(q.v[0], q.v[1], q.v[2], q.v[3]);
-}
-static __device__ __forceinline__ void store_shared(double *p, const pack<double, 2> &q)
-{
-    *(double2 *)p = make_double2(q.v[0], q.v[1]);
-}
-
 /* ALIGNED: rows are whole packs, and so is what lies past their ends. */
 template <typename T, int R, bool ALIGNED>
 __global__ void __launch_bounds__(column<T, R>::THREADS, column<T, R>::BLOCKS)

@@ -79,7 +79,7 @@ template <int V> static __device__ __forceinline__ pack<double, V> load_pack(con
         return {{__ldg(p)}};
     }
 }
-/* From shared memory: 16 bytes. */
+/* In shared memory: 16 bytes. */
 static __device__ __forceinline__ pack<float, 4> shared_pack(const float *p)
 {
     const float4 q = *(const float4 *)p;
@@ -89,6 +89,14 @@ static __device__ __forceinline__ pack<double, 2> shared_pack(const double *p)
 {
     const double2 q = *(const double2 *)p;
     return {{q.x, q.y}};
+}
+static __device__ __forceinline__ void store_shared(float *p, const pack<float, 4> &q)
+{
+    *(float4 *)p = make_float4(q.v[0], q.v[1], q.v[2], q.v[3]);
+}
+static __device__ __forceinline__ void store_shared(double *p, const pack<double, 2> &q)
+{
+    *(double2 *)p = make_double2(q.v[0], q.v[1]);
 }
 /* In one store: the compiler splits plain ones where another branch stores single points. */
 static __device__ __forceinline__ void store_pack(float *p, const pack<float, 4> &q)

@@ -73,17 +73,6 @@ template <typename T, int R> struct stairs_shape {
 
 extern __shared__ __align__(128) unsigned char shared_memory[];
 
-template <int V> static __device__ __forceinline__ pack<float, V> shared_pack(const float *p)
-{
-    const float4 q = *(const float4 *)p;
-    return {{q.x, q.y, q.z, q.w}};
-}
-template <int V> static __device__ __forceinline__ pack<double, V> shared_pack(const double *p)
-{
-    const double2 q = *(const double2 *)p;
-    return {{q.x, q.y}};
-}
-
 static __device__ __forceinline__ int stairs_source(const stairs_images &images, int i)
 {
     if (i < 0)
@@ -242,7 +231,7 @@ __global__ void __launch_bounds__(stairs<T, R, S>::THREADS, 1)
             pack<T, V> newest[ROWS];
 #pragma unroll
             for (int r = 0; r < ROWS; r++)
-                newest[r] = shared_pack<V>(own + head + r * ROW);
+                newest[r] = shared_pack(own + head + r * ROW);
 #pragma unroll
             for (int t = 0; t < S; t++) {
                 if (!PLAIN && t >= shape.steps)
@@ -254,8 +243,8 @@ __global__ void __launch_bounds__(stairs<T, R, S>::THREADS, 1)
                 pack<T, V> ys[ROWS + 2 * R]; /* along y */
 #pragma unroll
                 for (int m = 0; m < R; m++) {
-                    ys[m] = shared_pack<V>(below + plane + (ROWS - R + m) * ROW);
-                    ys[R + ROWS + m] = shared_pack<V>(above + plane + m * ROW);
+                    ys[m] = shared_pack(below + plane + (ROWS - R + m) * ROW);
+                    ys[R + ROWS + m] = shared_pack(above + plane + m * ROW);
                 }
 #pragma unroll
                 for (int r = 0; r < ROWS; r++)
@@ -339,8 +328,8 @@ __global__ void __launch_bounds__(stairs<T, R, S>::THREADS, 1)
                 if (t > 0) /* what the next iteration's planes[t] are */
 #pragma unroll
                     for (int r = 0; r < ROWS; r++)
-                        store_pack(own + (is::RING + 2 * (t - 1) + p % 2) * is::PLANE + r * ROW,
-                                   queue[t][(p + R + 1) % Q][r]);
+                        store_shared(own + (is::RING + 2 * (t - 1) + p % 2) * is::PLANE + r * ROW,
+                                     queue[t][(p + R + 1) % Q][r]);
             }
             if (k - reach >= z_from) {
                 if (shape.packs) {
