@@ -32,7 +32,7 @@ struct frame_shape {
     int32_t size[FRAME_AXES];    /* of a cut axis in a tile */
     int32_t windows[FRAME_AXES]; /* along this axis, the other one cut */
     int32_t tiles;               /* of one field, the corners included */
-    int32_t steps, reach, radius, slot;
+    int32_t steps, reach, slot;
 };
 
 extern __shared__ __align__(128) unsigned char shared_memory[];
@@ -66,47 +66,47 @@ static __device__ __forceinline__ bool frame_result(const frame_axis &a, int rea
     return a.cut ? !inner : inner && a.first + i < a.end;
 }
 
-static __device__ __forceinline__ float frame_point(const struct plan *plan, const float *tile,
-                                                    const int64_t at[AXIS_COUNT])
+static __device__ __noinline__ float frame_point(const struct plan *plan, const float *tile,
+                                                 const int64_t at[AXIS_COUNT])
 {
     return point_evaluate_f32(plan, tile, at);
 }
-static __device__ __forceinline__ double frame_point(const struct plan *plan, const double *tile,
-                                                     const int64_t at[AXIS_COUNT])
+static __device__ __noinline__ double frame_point(const struct plan *plan, const double *tile,
+                                                  const int64_t at[AXIS_COUNT])
 {
     return point_evaluate_f64(plan, tile, at);
 }
 
 /* A point that is centred on both axes, with all its neighbours beside it. */
-template <typename T>
-static __device__ __forceinline__ T frame_centred(const T *f, int slot, int radius, bool shared,
-                                                  int stride_x, int stride_y)
+template <typename T, int R>
+static __device__ __forceinline__ T frame_centred(const T *f, const T (&weights)[AXIS_Z][R + 1],
+                                                  bool shared, int stride_x, int stride_y)
 {
-    T acc = centre_weight(slot, T()) * *f;
-    if (shared) {
-        for (int m = 1; m <= radius; m++) {
-            const T x = f[m * stride_x] + f[-m * stride_x], y = f[m * stride_y] + f[-m * stride_y];
-            acc = fused(weight(slot, AXIS_X, m, T()), x + y, acc);
-        }
-        return acc;
+    T acc = weights[AXIS_X][0] * *f, y[R];
+#pragma unroll
+    for (int m = 1; m <= R; m++)
+        y[m - 1] = f[m * stride_y] + f[-m * stride_y];
+#pragma unroll
+    for (int m = 1; m <= R; m++) {
+        const T x = f[m * stride_x] + f[-m * stride_x];
+        acc = fused(weights[AXIS_X][m], shared ? x + y[m - 1] : x, acc);
     }
-    for (int m = 1; m <= radius; m++)
-        acc = fused(weight(slot, AXIS_X, m, T()), f[m * stride_x] + f[-m * stride_x], acc);
-    for (int m = 1; m <= radius; m++)
-        acc = fused(weight(slot, AXIS_Y, m, T()), f[m * stride_y] + f[-m * stride_y], acc);
+#pragma unroll
+    for (int m = 1; m <= R; m++)
+        acc = shared ? acc : fused(weights[AXIS_Y][m], y[m - 1], acc);
     return acc;
 }
 
 /* The whole block computes tile number `item`. Lanes lie along the window, so that a warp meets
  * one kind of point. */
-template <typename T>
-static __device__ __noinline__ void frame_tile(const frame_shape &shape, int64_t item, const T *in,
-                                               T *out)
+template <typename T, int R>
+static __device__ __forceinline__ void frame_tile(const frame_shape &shape, int64_t item,
+                                                  const T *in, T *out)
 {
     struct plan *plan = (struct plan *)shared_memory;
     T *from = (T *)(shared_memory + (sizeof *plan + 127) / 128 * 128);
     const struct plan *whole = &table[shape.slot].plan;
-    const int reach = shape.reach, radius = shape.radius;
+    const int reach = shape.reach;
 
     int tile = (int)(item % shape.tiles);
     in += item / shape.tiles * shape.field;
@@ -124,6 +124,15 @@ static __device__ __noinline__ void frame_tile(const frame_shape &shape, int64_t
     T *to = from + rows.size * FRAME_WINDOW;
     const int stride_x = along == AXIS_X ? 1 : FRAME_WINDOW;
     const int stride_y = along == AXIS_Y ? 1 : FRAME_WINDOW;
+    const int64_t i_stride = whole->axis[along].stride, j_stride = whole->axis[across].stride;
+    const bool shared = whole->shared;
+    T weights[AXIS_Z][R + 1];
+#pragma unroll
+    for (int m = 1; m <= R; m++) {
+        weights[AXIS_X][m] = weight(shape.slot, AXIS_X, m, T());
+        weights[AXIS_Y][m] = weight(shape.slot, AXIS_Y, m, T());
+    }
+    weights[AXIS_X][0] = centre_weight(shape.slot, T());
 
     for (unsigned i = threadIdx.x; i < sizeof *plan / sizeof(int32_t); i += blockDim.x)
         ((int32_t *)plan)[i] = ((const int32_t *)whole)[i];
@@ -138,37 +147,56 @@ static __device__ __noinline__ void frame_tile(const frame_shape &shape, int64_t
     }
     const int i = (int)threadIdx.x % FRAME_WINDOW, first = (int)threadIdx.x / FRAME_WINDOW;
     const int step = (int)blockDim.x / FRAME_WINDOW;
-    const int64_t i_offset =
-        i < lanes.size ? frame_index(lanes, &whole->axis[along], i) * whole->axis[along].stride : 0;
-    for (int j = first; j < rows.size && i < lanes.size; j += step)
-        from[j * FRAME_WINDOW + i] =
-            in[i_offset + frame_index(rows, &whole->axis[across], j) * whole->axis[across].stride];
+    const bool i_result = i < lanes.size && frame_result(lanes, reach, i);
+    if (i < lanes.size) {
+        const T *column = in + frame_index(lanes, &whole->axis[along], i) * i_stride;
+#pragma unroll 4
+        for (int j = first; j < rows.size; j += step)
+            from[j * FRAME_WINDOW + i] =
+                column[frame_index(rows, &whole->axis[across], j) * j_stride];
+    }
     __syncthreads();
 
-    /* Nothing special so far from the edges; rules reach no further than a radius. */
-    const bool i_plain = !lanes.cut || (i >= radius && i < lanes.size - radius);
+    /* Rules reach a radius from an edge. Points so near, few and slow, are dealt out to all. */
+    const int j_plain = max(rows.size - 2 * R, 0), i_plain = max(lanes.size - 2 * R, 0);
+    const int special_rows = rows.size - j_plain, in_rows = special_rows * lanes.size;
+    const int special_columns = lanes.cut ? lanes.size - i_plain : 0;
+    const int special = in_rows + special_columns * j_plain;
     for (int s = 1; s <= shape.steps; s++) {
-        const int wrong = lanes.cut ? 0 : s * radius;
-        if (i >= wrong && i < lanes.size - wrong)
-            for (int j = first; j < rows.size; j += step) {
-                const bool plain = i_plain && j >= radius && j < rows.size - radius;
-                int64_t at[AXIS_COUNT] = {};
-                at[along] = i;
-                at[across] = j;
-                const T *f = from + j * FRAME_WINDOW + i;
-                const T value =
-                    plain ? frame_centred(f, shape.slot, radius, whole->shared, stride_x, stride_y)
-                          : frame_point(plan, from, at);
-                if (s < shape.steps)
-                    to[j * FRAME_WINDOW + i] = value;
-                else if (frame_result(lanes, reach, i) && frame_result(rows, reach, j))
-                    out[i_offset + frame_index(rows, &whole->axis[across], j) *
-                                       whole->axis[across].stride] = value;
+        const int wrong = lanes.cut ? R : s * R;
+        if (i >= wrong && i < lanes.size - wrong) {
+#pragma unroll 4
+            for (int j = R + first; j < rows.size - R; j += step)
+                to[j * FRAME_WINDOW + i] = frame_centred<T, R>(from + j * FRAME_WINDOW + i, weights,
+                                                               shared, stride_x, stride_y);
+        }
+        for (int k = (int)threadIdx.x; k < special; k += (int)blockDim.x) {
+            int x = k % lanes.size, y = k / lanes.size;
+            if (k >= in_rows) {
+                x = (k - in_rows) % special_columns;
+                y = (k - in_rows) / special_columns + R;
+                x += x < R ? 0 : i_plain;
+            } else {
+                y += y < R ? 0 : j_plain;
             }
+            if (lanes.cut || (x >= wrong && x < lanes.size - wrong)) {
+                int64_t at[AXIS_COUNT] = {};
+                at[along] = x;
+                at[across] = y;
+                to[y * FRAME_WINDOW + x] = frame_point(plan, from, at);
+            }
+        }
         __syncthreads();
         T *const swap = from;
         from = to;
         to = swap;
+    }
+    if (i_result) {
+        T *column = out + frame_index(lanes, &whole->axis[along], i) * i_stride;
+        for (int j = first; j < rows.size; j += step)
+            if (frame_result(rows, reach, j))
+                column[frame_index(rows, &whole->axis[across], j) * j_stride] =
+                    from[j * FRAME_WINDOW + i];
     }
 }
 
@@ -189,7 +217,6 @@ static inline frame_shape frame_init(const struct geometry *g, int steps)
     const struct plan *plan = g->plan;
     frame_shape shape = {};
     shape.steps = steps;
-    shape.radius = plan->radius;
     shape.reach = steps * plan->radius;
     shape.slot = g->slot;
     shape.field = (int64_t)plan->points;

@@ -4,16 +4,16 @@
  *          else one chain per axis: x, y
  *
  * A warp owns a strip of 32 V points along x and marches along y. A thread has V neighbours of each
- * row in registers; of each of the S time levels it keeps the last 2R rows. A row that is loaded
- * completes a row of level 1 that is R rows behind it; that one a row of level 2, and so on; the
- * row of level S is stored. Neighbours along x come from the lanes beside by 2R shuffles a row and
- * level. So no level but the first and the last is in memory, and there is no shared memory and no
- * barrier. What the strip's ends lack spreads inwards by R a step: strips overlap by 2 S R points,
- * and marches by as many rows.
+ * row in registers; of each of the S time levels it keeps the last 2R + 1 rows. A row that is
+ * loaded completes a row of level 1 that is R rows behind it; that one a row of level 2, and so on;
+ * the row of level S is stored. Neighbours along x come from the lanes beside by 2R shuffles a row
+ * and level. So no level but the first and the last is in memory, and there is no shared memory and
+ * no barrier. What the strip's ends lack spreads inwards by R a step: strips overlap by 2 S R
+ * points, and marches by as many rows.
  *
- * Per point and step, R = 1, V = 4: 5 arithmetic instructions, 1/2 shuffle, and for S = 8 about 1/4
- * of the load, the store and their addresses; times 128/112 for the overlap: 6.6. An H200 issues
- * 33 T a second: 5 T points. Bytes: 8/S. R = 4: 17 + 2, and 128/112: 22, 1.5 T points.
+ * Issue slots per point and step, V = 4: R = 1, S = 8: 6 of arithmetic, 1/2 shuffle, 1/2 for all
+ * else: 7; R = 2, S = 4: 11.6; R = 4, S = 2: 18 + 2 + 2; times 128/112 for the overlap. An H200 has
+ * 33 T a second, of which two thirds are used: 2.8, 1.7 and 0.9 T points. Bytes: about 8.6/S.
  *
  * At the edges: images of points evolve as the points do, so periodic and zero derivative are a
  * matter of what is loaded. All else is left to a frame along the edges (frame.cuh). */
@@ -33,7 +33,7 @@ struct strip_shape {
     int32_t strips, marches, length;           /* of a march, in rows */
     /* Where row i is read: before the first at below + below_sign i, after the last likewise. */
     int32_t below, below_sign, above, above_sign;
-    int32_t whole; /* are rows a multiple of V long? */
+    int32_t packs; /* are rows, and what is left out of them, a multiple of V long? */
 };
 
 /* Row of y index i, for what is at most a few rows outside. */
@@ -44,61 +44,65 @@ static __device__ __forceinline__ int strip_row(const strip_shape &shape, int i)
                                         : i;
 }
 
-/* The V points of a thread in one row. */
-template <typename T, int V> struct strip_columns {
-    int32_t offset[V]; /* in the row; if whole, offset[0] is the first of V in a row */
-    bool whole;        /* the same for all lanes of the warp */
-    unsigned stores;   /* bit v: point v is a result */
+/* How many steps at once, and how many blocks a multiprocessor has room for: the levels' registers,
+ * (2R + 1 to 3) V words each, against 12 warps, with which loads are hidden well enough. Tried on
+ * an H200: more steps in 8 warps, fewer in 16 are slower. */
+template <typename T> static constexpr int strip_most(int radius)
+{
+    return sizeof(T) == 4 ? (radius == 1 ? 8 : radius == 2 ? 4 : 2) : (radius == 1 ? 4 : 2);
+}
+template <typename T> static constexpr int strip_blocks = sizeof(T) == 4 ? 3 : 2;
 
-    __device__ __forceinline__ void load(T (&values)[V], const T *row) const
-    {
-        if (whole) {
-            constexpr int P = 16 / sizeof(T);
+/* V neighbours in memory. */
+template <typename T, int V>
+static __device__ __forceinline__ void strip_load(T (&values)[V], const T *from)
+{
+    constexpr int P = 16 / sizeof(T);
 #pragma unroll
-            for (int p = 0; p < V; p += P) {
-                const pack<T, P> q = load_pack<P>(row + offset[0] + p);
+    for (int p = 0; p < V; p += P) {
+        const pack<T, P> q = load_pack<P>(from + p);
 #pragma unroll
-                for (int v = 0; v < P; v++)
-                    values[p + v] = q.v[v];
-            }
-        } else {
-#pragma unroll
-            for (int v = 0; v < V; v++)
-                values[v] = __ldg(row + offset[v]);
-        }
+        for (int v = 0; v < P; v++)
+            values[p + v] = q.v[v];
     }
-    __device__ __forceinline__ void store(const T (&values)[V], T *row) const
-    {
-        if (whole && stores == (1u << V) - 1) {
-            constexpr int P = 16 / sizeof(T);
+}
+template <typename T, int V>
+static __device__ __forceinline__ void strip_store(const T (&values)[V], T *to)
+{
+    constexpr int P = 16 / sizeof(T);
 #pragma unroll
-            for (int p = 0; p < V; p += P) {
-                pack<T, P> q;
+    for (int p = 0; p < V; p += P) {
+        pack<T, P> q;
 #pragma unroll
-                for (int v = 0; v < P; v++)
-                    q.v[v] = values[p + v];
-                store_pack(row + offset[0] + p, q);
-            }
-        } else {
-#pragma unroll
-            for (int v = 0; v < V; v++)
-                if (stores >> v & 1)
-                    row[whole ? offset[0] + v : offset[v]] = values[v];
-        }
+        for (int v = 0; v < P; v++)
+            q.v[v] = values[p + v];
+        store_pack(to + p, q);
     }
+}
+
+/* The V points of a thread in any row. */
+template <int V> struct strip_columns {
+    int32_t offset[V];
+    unsigned results; /* bit v: point v is one */
+    bool packs; /* the same in a warp: are they neighbours, and all of them results or none? */
 };
 
 template <typename T, int R> struct strip_weights {
     T centre, x[R], y[R];
 };
 
-/* One level's next row: `row` comes from the level before, `past` holds the 2R rows before it, the
- * oldest at `oldest`. row becomes the level's own row, R rows behind. */
+/* The last rows of a level: 2R + 1 or more, so that a new one has a place of its own, and as many
+ * as loops over rows are unrolled. */
+enum { STRIP_AHEAD = 3 }; /* rows on their way from memory */
+template <int R> static constexpr int strip_ring = (2 * R + STRIP_AHEAD) / STRIP_AHEAD *STRIP_AHEAD;
+
+/* One row of the next level: R rows behind the level's newest, which is at `newest` in its ring. */
 template <typename T, int R, int V, bool EQUAL>
-static __device__ __forceinline__ void strip_step(const T (&past)[2 * R][V], int oldest,
-                                                  T (&row)[V], const strip_weights<T, R> &weights)
+static __device__ __forceinline__ void strip_step(T (&row)[V], const T (&ring)[strip_ring<R>][V],
+                                                  int newest, const strip_weights<T, R> &weights)
 {
-    const T(&centre)[V] = past[(oldest + R) % (2 * R)];
+    constexpr int Q = strip_ring<R>;
+    const T(&centre)[V] = ring[(newest - R + Q) % Q];
     T xs[V + 2 * R];
 #pragma unroll
     for (int m = 1; m <= R; m++) {
@@ -110,75 +114,103 @@ static __device__ __forceinline__ void strip_step(const T (&past)[2 * R][V], int
         xs[R + v] = centre[v];
 #pragma unroll
     for (int v = 0; v < V; v++) {
-        T acc = weights.centre * centre[v];
+        T acc = weights.centre * centre[v], y[R];
+#pragma unroll
+        for (int m = 1; m <= R; m++)
+            y[m - 1] = ring[(newest - R + m + Q) % Q][v] + ring[(newest - R - m + Q) % Q][v];
 #pragma unroll
         for (int m = 1; m <= R; m++) {
             const T x = xs[R + v + m] + xs[R + v - m];
-            const T above = m == R ? row[v] : past[(oldest + R + m) % (2 * R)][v];
-            const T y = above + past[(oldest + R - m) % (2 * R)][v];
-            acc = fused(weights.x[m - 1], EQUAL ? x + y : x, acc);
+            acc = fused(weights.x[m - 1], EQUAL ? x + y[m - 1] : x, acc);
         }
-        if (!EQUAL) {
 #pragma unroll
-            for (int m = 1; m <= R; m++) {
-                const T above = m == R ? row[v] : past[(oldest + R + m) % (2 * R)][v];
-                acc = fused(weights.y[m - 1], above + past[(oldest + R - m) % (2 * R)][v], acc);
-            }
-        }
+        for (int m = 1; m <= R && !EQUAL; m++)
+            acc = fused(weights.y[m - 1], y[m - 1], acc);
         row[v] = acc;
     }
 }
 
 /* A march: S levels of a strip, in registers. */
 template <typename T, int R, int S, bool EQUAL> struct strip_march {
-    static constexpr int V = STRIP_POINTS, AHEAD = 2; /* rows on their way */
-    strip_columns<T, V> columns;
+    static constexpr int V = STRIP_POINTS, Q = strip_ring<R>;
+    strip_columns<V> columns;
     strip_weights<T, R> weights;
-    T past[S][2 * R][V], ahead[AHEAD][V];
+    T ring[S][Q][V], ahead[STRIP_AHEAD][V];
 
-    /* The 2R rows from y on, from memory through the levels. ALL: through all S of them; else
-     * through the first `levels`, and the next one takes what comes for its first rows. Results
-     * for rows before `end` are stored, if there are any. */
-    template <bool ALL>
-    __device__ __forceinline__ void rows(const strip_shape &shape, const T *in, T *out, int y,
-                                         int end, int levels, bool results)
+    /* The row at y of the input. */
+    __device__ __forceinline__ void take(int i, const strip_shape &shape, const T *in, int y)
     {
-        const int64_t n = shape.frame.n[AXIS_X];
+        in += strip_row(shape, y) * shape.frame.n[AXIS_X];
 #pragma unroll
-        for (int i = 0; i < 2 * R; i++) {
+        for (int v = 0; v < V; v++)
+            ahead[i][v] = __ldg(in + columns.offset[v]);
+    }
+
+    /* Q rows through S levels, all of which have work. `from`: the thread's points of the first row
+     * that is not yet on its way; `to`: of the first result. */
+    __device__ __forceinline__ void fast_rows(int64_t n, const T *from, T *to)
+    {
+#pragma unroll
+        for (int i = 0; i < Q; i++, from += n, to += n) {
             T row[V];
 #pragma unroll
             for (int v = 0; v < V; v++)
-                row[v] = ahead[i % AHEAD][v];
-            columns.load(ahead[i % AHEAD], in + strip_row(shape, y + i + AHEAD) * n);
+                row[v] = ahead[i % STRIP_AHEAD][v];
+            strip_load(ahead[i % STRIP_AHEAD], from);
 #pragma unroll
             for (int s = 0; s < S; s++) {
-                if (!ALL && s > levels)
-                    continue;
-                T next[V];
 #pragma unroll
                 for (int v = 0; v < V; v++)
-                    next[v] = row[v];
-                if (ALL || s < levels)
-                    strip_step<T, R, V, EQUAL>(past[s], i, row, weights);
-#pragma unroll
-                for (int v = 0; v < V; v++)
-                    past[s][i][v] = next[v];
+                    ring[s][i][v] = row[v];
+                strip_step<T, R, V, EQUAL>(row, ring[s], i, weights);
             }
-            if (results && y + i - levels * R < end)
-                columns.store(row, out + (y + i - levels * R) * n);
+            if (columns.results)
+                strip_store(row, to);
+        }
+    }
+
+    /* Q rows anywhere, through the first levels. `taken` were taken before: does a level have its
+     * first 2R rows? The last row's number is end + steps R - 1. */
+    __device__ __forceinline__ void slow_rows(const strip_shape &shape, const T *in, T *out,
+                                              int first, int end, int taken)
+    {
+        const int steps = shape.frame.steps;
+#pragma unroll
+        for (int i = 0; i < Q; i++) {
+            const int rows = taken + i, y = first - steps * R + rows;
+            T row[V];
+#pragma unroll
+            for (int v = 0; v < V; v++)
+                row[v] = ahead[i % STRIP_AHEAD][v];
+            take(i % STRIP_AHEAD, shape, in, y + STRIP_AHEAD);
+#pragma unroll
+            for (int s = 0; s < S; s++) {
+                if (s >= steps || rows < 2 * R * s)
+                    continue;
+#pragma unroll
+                for (int v = 0; v < V; v++)
+                    ring[s][i][v] = row[v];
+                if (rows >= 2 * R * (s + 1))
+                    strip_step<T, R, V, EQUAL>(row, ring[s], i, weights);
+            }
+            if (rows >= 2 * R * steps && y - steps * R < end) {
+#pragma unroll
+                for (int v = 0; v < V; v++)
+                    if (columns.results >> v & 1)
+                        out[(y - steps * R) * shape.frame.n[AXIS_X] + columns.offset[v]] = row[v];
+            }
         }
     }
 };
 
 template <typename T, int R, int S, bool EQUAL>
-__global__ void __launch_bounds__(STRIP_THREADS)
+__global__ void __launch_bounds__(STRIP_THREADS, strip_blocks<T>)
     strip_kernel(const __grid_constant__ strip_shape shape, const T *__restrict__ in,
                  T *__restrict__ out)
 {
     constexpr int V = STRIP_POINTS, HALO = strip_halo<R, S>;
     if (blockIdx.x < shape.frame_tiles) {
-        frame_tile(shape.frame, blockIdx.x, in, out);
+        frame_tile<T, R>(shape.frame, blockIdx.x, in, out);
         return;
     }
     const int64_t item = (blockIdx.x - shape.frame_tiles) * STRIP_WARPS + (int)threadIdx.x / LANES;
@@ -195,21 +227,22 @@ __global__ void __launch_bounds__(STRIP_THREADS)
     out += field;
 
     strip_march<T, R, S, EQUAL> march;
+    constexpr int Q = march.Q;
     const struct plan_axis *x_axis = &table[slot].plan.axis[AXIS_X];
     const int begin =
         shape.low[AXIS_X] / V * V + strip * (LANES * V - 2 * HALO) - HALO; /* lane 0's x */
     const int lane = (int)threadIdx.x % LANES, x = begin + lane * V;
-    march.columns.whole =
-        shape.whole && (begin >= 0 || x_axis->side[SIDE_LOW].map <= PLAN_MAP_PERIODIC) &&
-        (begin + LANES * V <= n || x_axis->side[SIDE_HIGH].map <= PLAN_MAP_PERIODIC);
-    march.columns.stores = 0;
+    march.columns.results = 0;
 #pragma unroll
     for (int v = 0; v < V; v++) {
         march.columns.offset[v] = (int32_t)point_index_f64(x_axis, x + v);
         if (lane >= HALO / V && lane < LANES - HALO / V && x + v >= shape.low[AXIS_X] &&
             x + v < shape.high[AXIS_X])
-            march.columns.stores |= 1u << v;
+            march.columns.results |= 1u << v;
     }
+    march.columns.packs =
+        shape.packs && (begin >= 0 || x_axis->side[SIDE_LOW].map <= PLAN_MAP_PERIODIC) &&
+        (begin + LANES * V <= n || x_axis->side[SIDE_HIGH].map <= PLAN_MAP_PERIODIC);
     march.weights.centre = centre_weight(slot, T());
 #pragma unroll
     for (int m = 1; m <= R; m++) {
@@ -217,30 +250,27 @@ __global__ void __launch_bounds__(STRIP_THREADS)
         march.weights.y[m - 1] = weight(slot, AXIS_Y, m, T());
     }
 
-    int y = first - steps * R; /* the row that is taken from memory */
+    const int begins = first - steps * R, rows = end - first + 2 * steps * R;
 #pragma unroll
-    for (int i = 0; i < march.AHEAD; i++)
-        march.columns.load(march.ahead[i], in + strip_row(shape, y + i) * n);
-        /* The levels get their first 2R rows one after the other. Fewer steps than S end here too.
-         */
+    for (int i = 0; i < STRIP_AHEAD; i++)
+        march.take(i, shape, in, begins + i);
+    /* From `fast` to `fast_end`: rounds whose rows are in the field, for which all levels have
+     * work, and whose results are all wanted. */
+    const bool fast = march.columns.packs && steps == S;
+    const int fast_begin = fast ? max(2 * S * R, -STRIP_AHEAD - begins) : rows;
+    const int fast_end = min(rows, (int)shape.frame.n[AXIS_Y] - STRIP_AHEAD - begins) - Q;
 #pragma unroll 1
-    for (int levels = 0; levels < steps || (steps < S && y < end + steps * R); y += 2 * R) {
-        march.template rows<false>(shape, in, out, y, end, levels, levels == steps);
-        levels += levels < steps;
+    for (int taken = 0; taken < rows; taken += Q) {
+#pragma unroll 1
+        for (; taken >= fast_begin && taken <= fast_end; taken += Q)
+            march.fast_rows(n, in + (begins + taken + STRIP_AHEAD) * n + march.columns.offset[0],
+                            out + (begins + taken - S * R) * n + march.columns.offset[0]);
+        if (taken < rows)
+            march.slow_rows(shape, in, out, first, end, taken);
     }
-#pragma unroll 1
-    for (; steps == S && y < end + S * R; y += 2 * R)
-        march.template rows<true>(shape, in, out, y, end, S, true);
 }
 
 /* --- launching --- */
-
-/* How many steps at once: as many as the registers hold (2 R V a level and type), and the overlap
- * allows. */
-template <typename T> static constexpr int strip_most(int radius)
-{
-    return sizeof(T) == 4 ? (radius == 1 ? 8 : radius == 2 ? 4 : 2) : (radius == 1 ? 4 : 2);
-}
 
 extern "C" uint64_t strip_steps(const struct geometry *g)
 {
@@ -251,7 +281,7 @@ extern "C" uint64_t strip_steps(const struct geometry *g)
     /* Rows outside are images of rows inside: one step over the edge, and 32 bits. */
     const int most = plan->dtype == DTYPE_F32 ? strip_most<float>(plan->radius)
                                               : strip_most<double>(plan->radius);
-    const int64_t least = (most + 2) * plan->radius + 4;
+    const int64_t least = (most + 4) * plan->radius + 8;
     if (y->n < least || x->n < 2 || x->n > INT32_MAX / 4 || y->n > INT32_MAX / 4)
         return 0;
     return (uint64_t)most;
@@ -296,7 +326,7 @@ static cudaError_t strip_run(const struct geometry *g, const void *in, void *out
     shape.below_sign = reflect_low ? -1 : 1;
     shape.above = reflect_high ? 2 * (n - 1) : -n;
     shape.above_sign = reflect_high ? -1 : 1;
-    shape.whole = shape.frame.n[AXIS_X] % V == 0;
+    shape.packs = shape.frame.n[AXIS_X] % V == 0 && shape.low[AXIS_X] % V == 0;
 
     auto *const kernel = strip_kernel<T, R, S, EQUAL>;
     const size_t shared_bytes = frame_shared_bytes(shape.frame, sizeof(T));
@@ -310,8 +340,9 @@ static cudaError_t strip_run(const struct geometry *g, const void *in, void *out
             return error;
         const int64_t strips = (columns + WIDTH - 1) / WIDTH;
         shape.strips = (int32_t)strips;
-        shape.marches = strip_marches(rows, strips * shape.fields,
-                                      (int64_t)g->units * blocks * STRIP_WARPS, shape.frame.reach);
+        shape.marches =
+            strip_marches(rows, strips * shape.fields, (int64_t)g->units * blocks * STRIP_WARPS,
+                          2 * shape.frame.reach);
         shape.length = (int32_t)((rows + shape.marches - 1) / shape.marches);
         shape.marches = (int32_t)((rows + shape.length - 1) / shape.length);
         shape.items = strips * shape.marches * shape.fields;
