@@ -35,9 +35,10 @@
 /* Points of a line that are worked on at a time, so that what is written and read again stays in
  * the first cache. */
 #define BLOCK ((int)(PAGE / sizeof(REAL)))
-#ifndef AHEAD
+/* Rows between those that are computed and those that are fetched. */
 #define AHEAD 4
-#endif
+/* Vectors in a row that is sooner brought beside its neighbours as a whole than in parts. */
+#define SHORT 8
 /* Room beside a row for neighbours; memory for rows that hold a block, wherever in a page. */
 #define MARGIN 16
 #define ROW ((int)(BLOCK + PAGE / sizeof(REAL) + 2 * MARGIN))

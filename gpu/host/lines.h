@@ -211,7 +211,7 @@ static void NAME(run_edge)(const struct NAME(work) * work, const struct NAME(run
 static void NAME(stretch_part)(struct NAME(work) * work, const struct NAME(stretch) * lines,
                                int count, int64_t begin, int64_t end, bool bring, bool stream)
 {
-    const int reach = work->plan->axis[AXIS_Z].active ? work->plan->radius : 0;
+    const int reach = work->plan->radius;
     struct NAME(stretch) part = *lines;
     part.points = end - begin;
     part.stream = stream;
@@ -219,7 +219,8 @@ static void NAME(stretch_part)(struct NAME(work) * work, const struct NAME(stret
         part.in[PLAN_RADIUS + k] += begin;
     for (int b = 0; b < count; b++) {
         part.out[b] += begin;
-        part.x[b] = part.in[PLAN_RADIUS + b];
+        part.x[b] += begin;
+        part.f[b] += begin;
     }
     if (bring) {
         REAL *place = NAME(row_place)(work, part.out[0]);
@@ -228,11 +229,10 @@ static void NAME(stretch_part)(struct NAME(work) * work, const struct NAME(stret
             part.x[b] = place + b * ROW;
             for (int row = 0; row < part.rows; row++)
                 NAME(row_fill)
-            (work, place + b * ROW + row * part.x_row,
-             lines->in[PLAN_RADIUS + b] + row * part.in_row, begin, end);
+            (work, place + b * ROW + row * part.x_row, lines->x[b] + row * part.in_row, begin, end);
         }
     }
-    NAME(loops)[work->loop][count == work->together][work->plan->radius - 1](&part);
+    lines->loop(&part);
 }
 
 /* The same, in up to three parts: next to the ends whole vectors that may write points of the
@@ -242,13 +242,14 @@ static void NAME(stretch_parts)(struct NAME(work) * work, const struct NAME(stre
 {
     const struct plan_axis *x = &work->plan->axis[AXIS_X];
     const int64_t radius = work->plan->radius, lanes = NAME(LANES);
-    const bool low = x->active && begin < radius, high = x->active && end > x->n - radius;
+    const bool low = lines->along_x && begin < radius;
+    const bool high = lines->along_x && end > x->n - radius;
     const int64_t shift =
         stream ? (int64_t)((uintptr_t)lines->out[0] / sizeof(REAL)) : -begin; /* to alignment */
     int64_t from = low ? begin + radius : begin, to = high ? end - radius : end;
     from += (lanes - (from + shift) % lanes) % lanes;
     to -= (to + shift) % lanes;
-    if (end - begin < 8 * lanes && (low || high || from > begin || to < end)) {
+    if (end - begin < SHORT * lanes && (low || high || from > begin || to < end)) {
         NAME(stretch_part)(work, lines, count, begin, end, low || high, false);
         return;
     }
@@ -268,8 +269,10 @@ static void NAME(run_centred)(struct NAME(work) * work, const struct NAME(run) *
 {
     const struct plan *plan = work->plan;
     const struct plan_axis *axis = plan->axis;
-    const int reach = axis[AXIS_Z].active ? plan->radius : 0;
-    struct NAME(stretch) lines;
+    const int reach = axis[AXIS_Z].active ? (int)plan->radius : 0;
+    struct NAME(stretch) lines = {.rows = 0};
+    lines.loop = NAME(loops)[work->loop][count == work->together][plan->radius - 1];
+    lines.along_x = axis[AXIS_X].active;
     lines.rows = run->rows;
     lines.out_row = run->out_row;
     lines.x_row = lines.in_row = run->source->stride[AXIS_Y];
@@ -282,8 +285,10 @@ static void NAME(run_centred)(struct NAME(work) * work, const struct NAME(run) *
     for (int m = -plan->radius; axis[AXIS_Y].active && m <= plan->radius; m++)
         lines.y[PLAN_RADIUS + m] =
             NAME(source_line)(run->source, plan, run->y + m, run->z + b) - lines.in[PLAN_RADIUS];
-    for (int k = 0; k < count; k++)
+    for (int k = 0; k < count; k++) {
+        lines.x[k] = lines.f[k] = lines.in[PLAN_RADIUS + k];
         lines.out[k] = run->out[b + k] - run->begin;
+    }
     NAME(stretch_parts)(work, &lines, count, begin, end, run->stream);
 }
 
@@ -368,7 +373,9 @@ static int NAME(rows_together)(const struct NAME(work) * work, const struct NAME
 {
     const struct plan_axis *axis = &work->plan->axis[AXIS_Y];
     const struct plan_side *low = &axis->side[SIDE_LOW], *high = &axis->side[SIDE_HIGH];
-    const int64_t most = BLOCK / NAME(row_length)(points);
+    /* Of long rows only the ends are brought beside each other, see stretch_parts(). */
+    const bool brought = points < SHORT * NAME(LANES) + 2 * PLAN_ROWS;
+    const int64_t most = BLOCK / NAME(row_length)(brought ? points : 2 * NAME(LANES));
     const int64_t reach = work->plan->radius;
     int64_t first = 0, stop = end;
     if (axis->active && source->wraps[AXIS_Y]) {

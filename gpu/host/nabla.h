@@ -104,3 +104,85 @@ static void NAME(nabla_line)(struct NAME(work) * work, const struct NAME(source)
         }
     }
 }
+
+/* A component of lines together: as in struct run, with a source for each component of the input.
+ * All of y and z is centred there, and [begin, end) is at least a vector without closures. */
+static void NAME(nabla_centred)(struct NAME(work) * work, const struct NAME(source) * sources,
+                                const struct NAME(run) * run, int component, int b, int count,
+                                int64_t begin, int64_t end)
+{
+    const struct plan *plan = work->plan;
+    int of[AXIS_COUNT] = {0}; /* which input has a derivative along …: −1 for none */
+    enum NAME(loop) loop;
+    if (plan->form == PLAN_GRADIENT) {
+        loop = component == AXIS_X   ? NAME(NABLA_X)
+               : component == AXIS_Y ? NAME(NABLA_Y)
+                                     : NAME(NABLA_Z);
+    } else if (plan->form == PLAN_DIVERGENCE) {
+        loop = plan->inputs == 1   ? NAME(NABLA_X)
+               : plan->inputs == 2 ? NAME(NABLA_XY)
+                                   : NAME(NABLA_XYZ);
+        for (int a = 0; a < plan->inputs; a++)
+            of[a] = a;
+    } else {
+        const int along = plan->outputs == 1 ? AXIS_Z : component;
+        loop = along == AXIS_X ? NAME(CURL_YZ) : along == AXIS_Y ? NAME(CURL_ZX) : NAME(CURL_XY);
+        of[(along + 1) % AXIS_COUNT] = (along + 2) % AXIS_COUNT;
+        of[(along + 2) % AXIS_COUNT] = (along + 1) % AXIS_COUNT;
+    }
+    struct NAME(stretch) lines = {.rows = run->rows};
+    lines.loop = NAME(loops)[loop][count == LINES_IN_SPACE][plan->radius - 1];
+    lines.along_x = loop != NAME(NABLA_Y) && loop != NAME(NABLA_Z) && loop != NAME(CURL_YZ);
+    lines.out_row = run->out_row;
+    lines.x_row = lines.in_row = sources->stride[AXIS_Y];
+    lines.ahead = AHEAD * lines.in_row;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        lines.weight[a] = work->c[a];
+    const int64_t y = run->y, z = run->z + b;
+    for (int k = -plan->radius; k < count + plan->radius; k++)
+        lines.in[PLAN_RADIUS + k] = NAME(source_line)(&sources[of[AXIS_Z]], plan, y, z + k);
+    for (int k = 0; k < count; k++) {
+        lines.x[k] = NAME(source_line)(&sources[of[AXIS_X]], plan, y, z + k);
+        lines.f[k] = NAME(source_line)(&sources[of[AXIS_Y]], plan, y, z + k);
+        lines.out[k] = run->out[b + k] - run->begin;
+    }
+    for (int m = -plan->radius; m <= plan->radius; m++)
+        lines.y[PLAN_RADIUS + m] =
+            NAME(source_line)(&sources[of[AXIS_Y]], plan, y + m, z) - lines.f[0];
+    NAME(stretch_parts)(work, &lines, count, begin, end, run->stream);
+}
+
+/* A component of the lines of a run. */
+static void NAME(nabla_run)(struct NAME(work) * work, const struct NAME(source) * sources,
+                            const struct NAME(run) * run, int component, bool even)
+{
+    const struct plan_axis *axis = work->plan->axis, *x = &axis[AXIS_X];
+    const int64_t low = work->edge[SIDE_LOW].rows, high = x->n - work->edge[SIDE_HIGH].rows;
+    int64_t from = low < run->begin ? run->begin : low < run->end ? low : run->end;
+    int64_t to = high > run->end ? run->end : high > from ? high : from;
+    if (to - from < NAME(LANES) || !NAME(plain)(&axis[AXIS_Y], run->y) ||
+        !NAME(plain)(&axis[AXIS_Z], run->z))
+        from = to = run->end; /* all are left to the other loop */
+    for (int b = 0; b < run->count; b++)
+        for (int row = 0; row < run->rows; row++) {
+            const int64_t y = run->y + row, z = run->z + b;
+            REAL *out = run->out[b] + row * run->out_row;
+            if (run->begin < from)
+                NAME(nabla_line)(work, sources, component, y, z, run->begin, from, out);
+            if (to < run->end)
+                NAME(nabla_line)
+            (work, sources, component, y, z, to, run->end, out + (to - run->begin));
+        }
+    if (from == to)
+        return;
+    if (even && run->count == LINES_IN_SPACE && (!run->stream || NAME(alike)(run))) {
+        NAME(nabla_centred)(work, sources, run, component, 0, run->count, from, to);
+        return;
+    }
+    struct NAME(run) row = *run;
+    for (row.rows = 1; row.y < run->y + run->rows; row.y++)
+        for (int b = 0; b < run->count; b++) {
+            NAME(nabla_centred)(work, sources, &row, component, b, 1, from, to);
+            row.out[b] += run->out_row;
+        }
+}

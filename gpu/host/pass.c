@@ -1,5 +1,6 @@
 #include "gpu/host/pass.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 #ifdef _OPENMP
@@ -10,11 +11,13 @@ enum {
     TILE_ALIGN = 1024, /* points along x that lines are cut at */
     SMALL_POINTS =
         1 << 17, /* waking the others costs more, above all where the cores have other work */
-    SHARE_BYTES = 16 << 20, /* of the last cache that a thread can count on; virtual machines are
+    SHARE_BYTES = 3 << 20, /* of the last cache that a thread can count on; virtual machines are
                                shown the whole of a cache that they share with others */
-    TILES_PER_THREAD = 4,   /* so that a thread that is held up does not hold up the pass */
-    MOST_TWICE = 4          /* a tile of several levels may compute 1/4 of its points twice */
+    TILES_PER_THREAD = 4,  /* at most */
+    MOST_TWICE = 4         /* a tile of several levels may compute 1/4 of its points twice */
 };
+
+#define HELD_UP 0.125 /* of a tile: what a thread is expected to be late */
 
 int pass_kernels(const struct kernels *found[PASS_KERNELS])
 {
@@ -100,14 +103,17 @@ static int64_t fold(struct plan *plan)
         return lines;
     }
     plan->batch *= (uint64_t)z->n;
+    if (!y->active) { /* along x alone: all lines are one plane's */
+        axis_clear(z, x->n);
+        y->n *= (int64_t)plan->batch;
+        plan->batch = 1;
+        plan->points = (uint64_t)(x->n * y->n);
+        return y->n;
+    }
     *z = *y;
     axis_clear(y, x->n);
     for (int x_bit = 0; x_bit < 2; x_bit++)
         plan->centre[x_bit | 1 << AXIS_Z] = plan->centre[x_bit | 1 << AXIS_Y];
-    if (!z->active) { /* lines along x, one after another */
-        z->n *= (int64_t)plan->batch;
-        plan->batch = 1;
-    }
     plan->points = (uint64_t)(x->n * z->n);
     return 1;
 }
@@ -204,34 +210,62 @@ static char *rings(void)
 }
 
 /* What is read around a line along y and z should stay in the second cache until the last line that
- * reads it. Cuts along z cost reads: planes beside a cut are read twice. */
-static void grid_cut(struct grid *grid, const struct plan *plan, int levels)
+ * reads it, of every input that is read across z. */
+static void grid_fit(struct grid *grid, const struct plan *plan, int levels)
 {
     const int64_t element = plan->dtype == DTYPE_F32 ? 4 : 8;
-    const int64_t cache = half_cache() / element;
-    const int64_t reach = tile_reach(plan, AXIS_Z), lines = tile_lines(plan);
-    int64_t extent[AXIS_COUNT], *step = grid->step;
+    const int64_t planes = 2 * tile_reach(plan, AXIS_Z) + 2 * tile_lines(plan);
+    const int64_t inputs = plan->form == PLAN_CURL ? 2 : 1;
+    const int64_t window = half_cache() / element * 3 / 2 / inputs / planes;
+    int64_t *step = grid->step;
     for (int a = 0; a < AXIS_COUNT; a++)
-        step[a] = extent[a] = grid->end[a] - grid->begin[a];
+        step[a] = grid->end[a] - grid->begin[a];
     if (levels > 1) {
         step[AXIS_Y] = equal_step(step[AXIS_Y], ring_rows(plan, levels));
     } else if (plan->axis[AXIS_Z].active) {
-        const int64_t window = cache / plan->inputs / (2 * reach + 2 * lines);
         if (step[AXIS_X] > larger(window, TILE_ALIGN))
             step[AXIS_X] = pieces_of(equal_step(step[AXIS_X], window), TILE_ALIGN) * TILE_ALIGN;
-        step[AXIS_Y] = equal_step(step[AXIS_Y], larger(window / step[AXIS_X], lines));
+        step[AXIS_Y] = equal_step(step[AXIS_Y], larger(window / step[AXIS_X], tile_lines(plan)));
     }
-    const int64_t threads = pass_threads();
-    const int64_t across = grid->fields * pieces_of(extent[AXIS_X], step[AXIS_X]) *
-                           pieces_of(extent[AXIS_Y], step[AXIS_Y]);
-    const int64_t least = larger(larger(16 * levels * reach, lines),
-                                 SMALL_POINTS / 4 / (step[AXIS_X] * step[AXIS_Y]));
-    int64_t along = smaller(pieces_of(TILES_PER_THREAD * threads, across), extent[AXIS_Z] / least);
-    along = larger(along, smaller(pieces_of(threads, across), extent[AXIS_Z] / lines));
-    step[AXIS_Z] = pieces_of(extent[AXIS_Z], larger(along, 1));
+}
+
+/* Cut the box further, among the threads: so that they end together and little is read or computed
+ * twice beside a cut; and into more than one tile each, since one of them may be held up. */
+static void grid_cut(struct grid *grid, const struct plan *plan, int levels)
+{
+    const int64_t again = levels == 1 ? 1 : levels - 1, lines = tile_lines(plan);
+    const int64_t beside_y = again * tile_reach(plan, AXIS_Y);
+    const int64_t beside_z = again * tile_reach(plan, AXIS_Z);
+    int64_t extent[AXIS_COUNT], points = grid->fields;
+    grid_fit(grid, plan, levels);
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        extent[a] = grid->end[a] - grid->begin[a];
+        points *= extent[a];
+    }
+    const int64_t threads = points > SMALL_POINTS ? pass_threads() : 1;
+    const int64_t most = threads > 1 ? threads * TILES_PER_THREAD : 0;
+    const int64_t across = grid->fields * pieces_of(extent[AXIS_X], grid->step[AXIS_X]);
+    const int64_t fewest = pieces_of(extent[AXIS_Y], grid->step[AXIS_Y]);
+    const int64_t tries = extent[AXIS_Z] < threads * lines ? most : fewest + 2;
+    double least = INFINITY;
+    for (int64_t y = fewest; y == fewest || (y <= tries && across * y <= most); y++)
+        for (int64_t z = 1; z == 1 || (z * lines <= extent[AXIS_Z] && across * y * z <= most);
+             z++) {
+            const int64_t step_y = pieces_of(extent[AXIS_Y], y);
+            const int64_t step_z = pieces_of(extent[AXIS_Z], z);
+            const int64_t tiles =
+                across * pieces_of(extent[AXIS_Y], step_y) * pieces_of(extent[AXIS_Z], step_z);
+            const double rounds = (double)pieces_of(tiles, threads) + HELD_UP;
+            const double time = rounds * (double)(step_y + beside_y) * (double)(step_z + beside_z);
+            if (time < least) {
+                least = time;
+                grid->step[AXIS_Y] = step_y;
+                grid->step[AXIS_Z] = step_z;
+            }
+        }
     grid->count = grid->fields;
     for (int a = 0; a < AXIS_COUNT; a++) {
-        grid->tiles[a] = pieces_of(extent[a], step[a]);
+        grid->tiles[a] = pieces_of(extent[a], grid->step[a]);
         grid->count *= grid->tiles[a];
     }
 }

@@ -4,18 +4,19 @@
 
 /* `rows` rows of lines that lie beside each other along z, each of at least a vector of points. */
 struct NAME(stretch) {
+    void (*loop)(const struct NAME(stretch) * stretch);
+    bool along_x; /* is there a derivative along x? */
     int64_t points, rows;
     REAL *out[LINES];
-    bool stream;          /* past the caches: out is aligned to the vector */
-    const REAL *x[LINES]; /* line b, with its neighbours along x beside it */
-    const REAL
-        *in[LINES + 2 * PLAN_RADIUS]; /* line b and its neighbours along z: b + PLAN_RADIUS */
-    int64_t out_row, x_row, in_row;   /* from a row to the next */
-    int64_t ahead;                    /* from points that are read first to those that will
-                                         be soon after */
-    int64_t y[2 * PLAN_RADIUS + 1];   /* from a line to its neighbours along y; of lines
-                                         that are computed together they lie evenly */
-    const REAL *weight[AXIS_COUNT];   /* from m = 1 on: [m] */
+    bool stream; /* past the caches: out is aligned to the vector */
+    /* Line b with its neighbours along x beside it, those along y, and those along z at
+     * b + PLAN_RADIUS. These are lines of one field or of several. */
+    const REAL *x[LINES], *f[LINES], *in[LINES + 2 * PLAN_RADIUS];
+    int64_t y[2 * PLAN_RADIUS + 1]; /* from f to its neighbours along y; of lines that are computed
+                                       together they lie evenly */
+    int64_t out_row, x_row, in_row; /* from a row to the next */
+    int64_t ahead;                  /* from points that are new to those that will be soon after */
+    const REAL *weight[AXIS_COUNT]; /* from m = 1 on: [m] */
     REAL centre;
 };
 
@@ -25,6 +26,7 @@ struct NAME(kind) {
     bool odd;     /* parity; else even */
     bool x, y, z; /* active axes */
     bool shared;  /* the plan's */
+    bool less;    /* of an odd sum: the difference; of x and z that of z and x */
 };
 
 ALWAYS_INLINE void NAME(put)(REAL *to, NAME(vector) v, bool stream)
@@ -46,10 +48,9 @@ ALWAYS_INLINE void NAME(stretch_run)(const struct NAME(kind) kind,
 {
     enum { MID = PLAN_RADIUS };
     const int64_t last = stretch->points - NAME(LANES);
-    const int64_t ahead = stretch->ahead;
     const bool stream = stretch->stream;
     const int64_t *y = stretch->y + MID, up = kind.y ? y[1] : 0, up3 = 3 * up;
-    const REAL *in[LINES + 2 * PLAN_RADIUS], *xs[LINES];
+    const REAL *in[LINES + 2 * PLAN_RADIUS], *xs[LINES], *fs[LINES], *newest[LINES];
     REAL *out[LINES];
     NAME(vector) cx[PLAN_RADIUS + 1], cy[PLAN_RADIUS + 1], cz[PLAN_RADIUS + 1];
     const NAME(vector) centre = NAME(fill)(stretch->centre);
@@ -64,12 +65,19 @@ ALWAYS_INLINE void NAME(stretch_run)(const struct NAME(kind) kind,
     for (int b = 0; b < kind.lines; b++) {
         out[b] = stretch->out[b];
         xs[b] = stretch->x[b];
+        fs[b] = kind.y ? stretch->f[b] : xs[b];
     }
     if (kind.z) {
         UNROLL
         for (int k = MID - kind.radius; k < MID + kind.lines + kind.radius; k++)
             in[k] = stretch->in[k];
     }
+    UNROLL
+    for (int b = 0; b < kind.lines; b++)
+        newest[b] = (kind.z   ? in[MID + kind.radius + b]
+                     : kind.y ? fs[b] + y[kind.radius]
+                              : xs[b]) +
+                    stretch->ahead;
     for (int64_t row = 0; row < stretch->rows; row++) {
         NAME(vector) result[LINES];
         int64_t held = -1;
@@ -87,7 +95,7 @@ ALWAYS_INLINE void NAME(stretch_run)(const struct NAME(kind) kind,
             for (int b = 0; b < kind.lines; b++) {
                 const int k = MID + b;
                 const REAL *x = xs[b] + i;
-                const REAL *f = kind.y ? in[k] + i : x;
+                const REAL *f = kind.y ? fs[b] + i : x;
                 NAME(vector) acc = centre;
 #define PAIR(a, b) (kind.odd ? (a) - (b) : (a) + (b))
 #define PAIR_X(m) PAIR(NAME(load)(x + (m)), NAME(load)(x - (m)))
@@ -97,7 +105,24 @@ ALWAYS_INLINE void NAME(stretch_run)(const struct NAME(kind) kind,
 #define PAIR_Z(m) PAIR(column[k + (m)], column[k - (m)])
                 if (!kind.odd)
                     acc = centre * (kind.z ? column[k] : NAME(load)(x));
-                if (kind.odd || kind.shared) {
+                if (kind.odd) {
+                    NAME(vector) dx = centre, dy = centre, dz = centre;
+                    UNROLL
+                    for (int m = 1; m <= kind.radius; m++) {
+                        if (kind.x)
+                            dx = m == 1 ? cx[1] * PAIR_X(1) : NAME(fma)(cx[m], PAIR_X(m), dx);
+                        if (kind.y)
+                            dy = m == 1 ? cy[1] * PAIR_Y(1) : NAME(fma)(cy[m], PAIR_Y(m), dy);
+                        if (kind.z)
+                            dz = m == 1 ? cz[1] * PAIR_Z(1) : NAME(fma)(cz[m], PAIR_Z(m), dz);
+                    }
+                    if (kind.less)
+                        acc = kind.x && kind.z ? dz - dx : kind.x ? dx - dy : dy - dz;
+                    else if (kind.x)
+                        acc = !kind.y ? dx : !kind.z ? dx + dy : dx + dy + dz;
+                    else
+                        acc = kind.y ? dy : dz;
+                } else if (kind.shared) {
                     UNROLL
                     for (int m = 1; m <= kind.radius; m++) {
                         NAME(vector) sum = kind.x ? PAIR_X(m) : PAIR_Z(m);
@@ -105,7 +130,7 @@ ALWAYS_INLINE void NAME(stretch_run)(const struct NAME(kind) kind,
                             sum = sum + PAIR_Y(m);
                         if (kind.x && kind.z)
                             sum = sum + PAIR_Z(m);
-                        acc = kind.odd && m == 1 ? c[1] * sum : NAME(fma)(c[m], sum, acc);
+                        acc = NAME(fma)(c[m], sum, acc);
                     }
                 } else {
                     UNROLL
@@ -124,7 +149,7 @@ ALWAYS_INLINE void NAME(stretch_run)(const struct NAME(kind) kind,
             }
             UNROLL
             for (int b = 0; b < kind.lines; b++) {
-                __builtin_prefetch((kind.z ? in[MID + kind.radius + b] : xs[b]) + i + ahead, 0, 2);
+                __builtin_prefetch(newest[b] + i, 0, 2);
                 if (held >= 0)
                     NAME(put)(out[b] + held, result[b], stream);
                 result[b] = next[b];
@@ -138,6 +163,8 @@ ALWAYS_INLINE void NAME(stretch_run)(const struct NAME(kind) kind,
             NAME(put)(out[b] + held, result[b], stream);
             out[b] += stretch->out_row;
             xs[b] += stretch->x_row;
+            fs[b] += stretch->in_row;
+            newest[b] += stretch->in_row;
         }
         if (kind.z) {
             UNROLL
@@ -164,6 +191,14 @@ ALWAYS_INLINE void NAME(stretch_run)(const struct NAME(kind) kind,
     }
 LOOP(odd_x_, 4, .odd = true, .x = true)
 LOOP(odd_z_, 4, .odd = true, .z = true)
+LOOP(nabla_x_, 2, .odd = true, .x = true)
+LOOP(nabla_y_, 2, .odd = true, .y = true)
+LOOP(nabla_z_, 2, .odd = true, .z = true)
+LOOP(nabla_xy_, 2, .odd = true, .x = true, .y = true)
+LOOP(nabla_xyz_, 2, .odd = true, .x = true, .y = true, .z = true)
+LOOP(curl_yz_, 2, .odd = true, .y = true, .z = true, .less = true)
+LOOP(curl_zx_, 2, .odd = true, .x = true, .z = true, .less = true)
+LOOP(curl_xy_, 2, .odd = true, .x = true, .y = true, .less = true)
 LOOP(even_x_, 4, .x = true, .shared = true)
 LOOP(even_z_, 4, .z = true, .shared = true)
 LOOP(plane_, 4, .x = true, .z = true)
@@ -182,6 +217,14 @@ LOOP(space_shared_, 2, .x = true, .y = true, .z = true, .shared = true)
 enum NAME(loop) {
     NAME(ODD_X),
     NAME(ODD_Z),
+    NAME(NABLA_X),
+    NAME(NABLA_Y),
+    NAME(NABLA_Z),
+    NAME(NABLA_XY),
+    NAME(NABLA_XYZ),
+    NAME(CURL_YZ),
+    NAME(CURL_ZX),
+    NAME(CURL_XY),
     NAME(EVEN_X),
     NAME(EVEN_Z),
     NAME(PLANE),
@@ -190,18 +233,20 @@ enum NAME(loop) {
     NAME(SPACE_SHARED)
 };
 
-typedef void (*NAME(loop_function))(const struct NAME(stretch) * stretch);
-
 /* By enum loop, whether the lines are as many as go together, and radius − 1. */
 #define RADII(name)                                                                                \
     {                                                                                              \
         NAME(name##1), NAME(name##2), NAME(name##3), NAME(name##4)                                 \
     }
-static const NAME(loop_function) NAME(loops)[][2][PLAN_RADIUS] = {
-    {RADII(odd_x_), RADII(odd_x_4)},   {RADII(odd_z_), RADII(odd_z_4)},
-    {RADII(even_x_), RADII(even_x_4)}, {RADII(even_z_), RADII(even_z_4)},
-    {RADII(plane_), RADII(plane_4)},   {RADII(plane_shared_), RADII(plane_shared_4)},
-    {RADII(space_), RADII(space_2)},   {RADII(space_shared_), RADII(space_shared_2)}};
+static void (*const NAME(loops)[][2][PLAN_RADIUS])(const struct NAME(stretch) * stretch) = {
+    {RADII(odd_x_), RADII(odd_x_4)},         {RADII(odd_z_), RADII(odd_z_4)},
+    {RADII(nabla_x_), RADII(nabla_x_2)},     {RADII(nabla_y_), RADII(nabla_y_2)},
+    {RADII(nabla_z_), RADII(nabla_z_2)},     {RADII(nabla_xy_), RADII(nabla_xy_2)},
+    {RADII(nabla_xyz_), RADII(nabla_xyz_2)}, {RADII(curl_yz_), RADII(curl_yz_2)},
+    {RADII(curl_zx_), RADII(curl_zx_2)},     {RADII(curl_xy_), RADII(curl_xy_2)},
+    {RADII(even_x_), RADII(even_x_4)},       {RADII(even_z_), RADII(even_z_4)},
+    {RADII(plane_), RADII(plane_4)},         {RADII(plane_shared_), RADII(plane_shared_4)},
+    {RADII(space_), RADII(space_2)},         {RADII(space_shared_), RADII(space_shared_2)}};
 #undef RADII
 
 /* The loop of a scalar plan. */

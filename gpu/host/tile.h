@@ -48,16 +48,19 @@ static void NAME(levels_init)(struct NAME(level) * levels, const struct tile *ti
     }
 }
 
-/* Short lines that do not begin and end with whole vectors are better streamed many at a time: what
- * is left of a vector costs more than a copy. */
-static bool NAME(waits)(const struct tile *tile, int output)
+/* Lines that do not begin and end with whole vectors, or not all alike, are sooner streamed from
+ * where they wait, many at a time: what is left of a vector costs more than a copy. */
+static bool NAME(waits)(const struct tile *tile)
 {
-    const struct plan_axis *x = &tile->plan->axis[AXIS_X];
+    const struct plan_axis *x = &tile->plan->axis[AXIS_X], *z = &tile->plan->axis[AXIS_Z];
+    bool whole = x->n % NAME(LANES) == 0;
     const int64_t ends = x->side[SIDE_LOW].rows + x->side[SIDE_HIGH].rows +
                          x->side[SIDE_LOW].claim + x->side[SIDE_HIGH].claim;
-    const bool whole =
-        ends == 0 && x->n % NAME(LANES) == 0 && (uintptr_t)tile->out[output] % VECTOR_BYTES == 0;
-    return tile->stream && !whole && x->n < BLOCK;
+    for (int c = 0; c < tile->plan->outputs; c++)
+        whole &= (uintptr_t)tile->out[c] % VECTOR_BYTES == 0;
+    if (x->n >= BLOCK)
+        return tile->stream && z->active && z->stride % NAME(LANES) != 0;
+    return tile->stream && !(whole && ends == 0);
 }
 
 /* Where lines wait: at the same place in a page as the first, so that a load is seldom held up by a
@@ -67,33 +70,44 @@ static REAL *NAME(waiting)(REAL *block, const REAL *line)
     return block + ((uintptr_t)line - (uintptr_t)block) % PAGE / sizeof(REAL);
 }
 
-/* `count` planes from z on of a level; all are plain, or it is one. */
-static void NAME(planes)(struct NAME(work) * work, const struct NAME(level) * from,
-                         const struct NAME(level) * to, int64_t z, int count)
+/* `count` planes from z on of a level; all are plain, or it is one. from and to: by component. */
+static void NAME(planes)(struct NAME(work) * work, const struct NAME(source) * from,
+                         const struct NAME(source) * to, const struct NAME(level) * box, int64_t z,
+                         int count)
 {
-    const bool last = to->at.planes == 0;
-    const bool waits = last && NAME(waits)(work->tile, 0);
-    struct NAME(run) run = {.source = &from->at,
+    const struct tile *tile = work->tile;
+    const bool last = to->planes == 0, waits = last && NAME(waits)(tile);
+    struct NAME(run) run = {.source = from,
                             .count = count,
                             .z = z,
-                            .out_row = to->at.stride[AXIS_Y],
-                            .stream = work->tile->stream && last && !waits};
-    for (int64_t x = to->begin[AXIS_X]; x < to->end[AXIS_X]; x = run.end) {
+                            .out_row = to->stride[AXIS_Y],
+                            .stream = tile->stream && last && !waits};
+    for (int64_t x = box->begin[AXIS_X]; x < box->end[AXIS_X]; x = run.end) {
         run.begin = x;
-        run.end = to->end[AXIS_X] - x < BLOCK ? to->end[AXIS_X] : x + BLOCK;
-        for (run.y = to->begin[AXIS_Y]; run.y < to->end[AXIS_Y]; run.y += run.rows) {
-            const int rows =
-                NAME(rows_together)(work, &from->at, run.y, to->end[AXIS_Y], run.end - x);
-            REAL *line[LINES];
+        run.end = box->end[AXIS_X] - x < BLOCK ? box->end[AXIS_X] : x + BLOCK;
+        for (run.y = box->begin[AXIS_Y]; run.y < box->end[AXIS_Y]; run.y += run.rows) {
+            const int rows = NAME(rows_together)(work, from, run.y, box->end[AXIS_Y], run.end - x);
             run.rows = rows ? rows : 1;
-            for (int b = 0; b < count; b++) {
-                line[b] = (REAL *)NAME(source_line)(&to->at, work->plan, run.y, z + b) + x;
-                run.out[b] = waits ? NAME(waiting)(work->block[b], line[b]) : line[b];
+            if (waits) { /* in a block, together */
+                const int fit =
+                    run.end - x == to->stride[AXIS_Y] ? (int)(BLOCK / (run.end - x)) : 1;
+                run.rows = run.rows < fit ? run.rows : fit;
             }
-            NAME(run_lines)(work, &run, rows > 0);
-            for (int b = 0; waits && b < count; b++)
-                stream_copy(line[b], run.out[b],
-                            (size_t)((run.rows - 1) * run.out_row + run.end - x) * sizeof(REAL));
+            for (int c = 0; c < tile->plan->outputs; c++) {
+                REAL *line[LINES];
+                for (int b = 0; b < count; b++) {
+                    line[b] = (REAL *)NAME(source_line)(&to[c], tile->plan, run.y, z + b) + x;
+                    run.out[b] = waits ? NAME(waiting)(work->block[b], line[b]) : line[b];
+                }
+                if (tile->plan->form == PLAN_SCALAR)
+                    NAME(run_lines)(work, &run, rows > 0);
+                else
+                    NAME(nabla_run)(work, from, &run, c, rows > 0);
+                for (int b = 0; waits && b < count; b++)
+                    stream_copy(line[b], run.out[b],
+                                (size_t)((run.rows - 1) * run.out_row + run.end - x) *
+                                    sizeof(REAL));
+            }
         }
     }
 }
@@ -124,7 +138,7 @@ static void NAME(tile_scalar)(struct NAME(work) * work)
             int count;
             for (int64_t z = first > begin ? first : begin; z < stop && z < end; z += count) {
                 count = NAME(group)(tile->plan, z, stop < end ? stop : end);
-                NAME(planes)(work, &levels[t - 1], &levels[t], z, count);
+                NAME(planes)(work, &levels[t - 1].at, &levels[t].at, &levels[t], z, count);
             }
         }
 }
@@ -132,25 +146,19 @@ static void NAME(tile_scalar)(struct NAME(work) * work)
 static void NAME(tile_vector)(struct NAME(work) * work)
 {
     const struct tile *tile = work->tile;
-    const struct plan *plan = tile->plan;
-    const int64_t *begin = tile->begin, *end = tile->end;
-    struct NAME(source) in[AXIS_COUNT], to[AXIS_COUNT];
-    for (int c = 0; c < AXIS_COUNT; c++) {
-        in[c] = NAME(field)(plan, tile->in[c]);
-        to[c] = NAME(field)(plan, tile->out[c]);
+    struct NAME(source) from[AXIS_COUNT], to[AXIS_COUNT];
+    struct NAME(level) box;
+    int count;
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        from[a] = NAME(field)(tile->plan, tile->in[a]);
+        to[a] = NAME(field)(tile->plan, tile->out[a]);
+        box.begin[a] = tile->begin[a];
+        box.end[a] = tile->end[a];
     }
-    for (int64_t z = begin[AXIS_Z]; z < end[AXIS_Z]; z++)
-        for (int64_t x = begin[AXIS_X]; x < end[AXIS_X]; x += BLOCK) {
-            const int64_t stop = end[AXIS_X] - x < BLOCK ? end[AXIS_X] : x + BLOCK;
-            for (int64_t y = begin[AXIS_Y]; y < end[AXIS_Y]; y++)
-                for (int c = 0; c < plan->outputs; c++) {
-                    REAL *line = (REAL *)NAME(source_line)(&to[c], plan, y, z) + x;
-                    REAL *out = tile->stream ? work->row + 2 * ROW : line;
-                    NAME(nabla_line)(work, in, c, y, z, x, stop, out);
-                    if (tile->stream)
-                        stream_copy(line, out, (size_t)(stop - x) * sizeof(REAL));
-                }
-        }
+    for (int64_t z = tile->begin[AXIS_Z]; z < tile->end[AXIS_Z]; z += count) {
+        count = NAME(group)(tile->plan, z, tile->end[AXIS_Z]);
+        NAME(planes)(work, from, to, &box, z, count);
+    }
 }
 
 static void NAME(tile)(const struct tile *tile)
