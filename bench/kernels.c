@@ -242,8 +242,10 @@ static void measure(struct row *row, const struct bed *bed, int which)
     row->checked = bed->checked;
     if (bed->checked)
         row->difference = bed_difference(bed, which);
-    if (bench.small)
+    if (bench.small) {
+        row->kernel = bench.runner->kernel(which, &launch);
         return;
+    }
     const struct timing timing = bench.runner->time(which, &launch);
     row->us = timing.us / steps;
     row->spread = timing.spread;
@@ -310,8 +312,8 @@ static void finish_row(struct row *row, const struct job *job, double floor_us)
 {
     const int moved = job_inputs(job) + job_outputs(job);
     if (bench.small) {
-        printf("%-26s %-14s %-7s %-10s %s\n", row->name, row->shape, row->dtype, row->boundary,
-               compared(row));
+        printf("%-26s %-14s %-7s %-10s %-7s %s\n", row->name, row->shape, row->dtype, row->boundary,
+               compared(row), row->kernel.name);
         return;
     }
     row->floor_us = floor_us > 0 ? floor_us : copy_us(job_bytes(job) * (uint64_t)moved / 2);

@@ -29,6 +29,7 @@ struct runner {
     /* which: RUNNER_PRODUCT or a classical kernel. */
     void (*run)(int which, const struct launch *launch); /* once, to its end */
     struct timing (*time)(int which, const struct launch *launch);
+    struct timing_kernel (*kernel)(int which, const struct launch *launch); /* that it would run */
     double (*copy_us)(uint64_t bytes); /* the floor: from one array to another of as many bytes */
 };
 

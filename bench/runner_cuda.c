@@ -196,6 +196,12 @@ static struct timing time_cuda(int which, const struct launch *launch)
     return timed(TIMED_GRAPH, enqueue, &work);
 }
 
+static struct timing_kernel kernel(int which, const struct launch *launch)
+{
+    const struct work work = {which, launch};
+    return timed_kernel(enqueue, &work);
+}
+
 static double copy_us(uint64_t bytes)
 {
     return floors_device_copy_us(bytes);
@@ -214,4 +220,5 @@ const struct runner runner_cuda = {.kind = "cuda",
                                    .classic = classic,
                                    .run = run,
                                    .time = time_cuda,
+                                   .kernel = kernel,
                                    .copy_us = copy_us};

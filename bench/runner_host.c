@@ -104,6 +104,13 @@ static struct timing time_host(int which, const struct launch *launch)
     return (struct timing){.us = us, .spread = (samples[count - 1] - samples[0]) / us};
 }
 
+static struct timing_kernel kernel(int which, const struct launch *launch)
+{
+    (void)which;
+    (void)launch;
+    return (struct timing_kernel){0};
+}
+
 static double copy_us(uint64_t bytes)
 {
     return floors_host_copy_us(bytes);
@@ -122,4 +129,5 @@ const struct runner runner_host = {.kind = "host",
                                    .classic = classic,
                                    .run = run,
                                    .time = time_host,
+                                   .kernel = kernel,
                                    .copy_us = copy_us};

@@ -20,6 +20,9 @@ enum timed_way { TIMED_GRAPH, TIMED_LAUNCHES };
 /* Ends the process where CUDA fails. */
 struct timing timed(enum timed_way way, timed_enqueue *enqueue, const void *what);
 
+/* What would run, without running it. */
+struct timing_kernel timed_kernel(timed_enqueue *enqueue, const void *what);
+
 /* End the process, saying what failed. */
 void timed_must(cudaError_t status, const char *what);
 
