@@ -7,7 +7,7 @@
 # RESULTS: where logs and result files go. STEPs, by default all but the last two:
 #     equal      bit for bit against the host backend, on random jobs
 #     sanitize   compute-sanitizer's memcheck and racecheck, on small shapes: random jobs, every row of
-#                bench_kernels, and the same by the kernels that others are preferred to
+#                bench_kernels, and the same by the kernels that others are preferred to there
 #     kernels    bench_kernels: floors, bars, the classical kernels; a picture where matplotlib is
 #     seeds      the published tables, through the daemon
 #     service    the service's stories and its benchmark, on the GPU
@@ -49,6 +49,8 @@ for wanted in $steps; do
             step "$tool-jobs" "${sanitized[@]}" "$equal" --quick --jobs 20
             step "$tool-rows" "${sanitized[@]}" "$kernels" --device cuda:0 --small
             step "$tool-others" env FDSERVER_KERNELS=march,row "${sanitized[@]}" "$kernels" --device cuda:0 --small
+            step "$tool-stairs" env FDSERVER_KERNELS=stairs "${sanitized[@]}" "$kernels" --device cuda:0 --small \
+                --only 'diffusion 3D'
         done
         ;;
     kernels)

@@ -29,8 +29,10 @@ uint64_t strip_steps(const struct geometry *g);
 /* 2 … strip_steps() of them. */
 cudaError_t strip_launch(const struct geometry *g, const void *in, void *out, uint64_t steps);
 
-/* Diffusion in 3D, several steps at once, whole fields: the most that pay, 0 where none do. */
+/* Diffusion in 3D, several steps at once, whole fields: the most, 0 where none; and whether they
+ * are faster than single ones. */
 uint64_t stairs_steps(const struct geometry *g);
+bool stairs_pay(const struct geometry *g, uint64_t steps);
 /* 2 … stairs_steps() of them. */
 cudaError_t stairs_launch(const struct geometry *g, const void *in, void *out, uint64_t steps);
 

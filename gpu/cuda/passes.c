@@ -49,8 +49,8 @@ static uint64_t column_passes(const struct geometry *g)
 }
 
 /* The families in order of preference: the first that takes a plan, and as many passes, does them.
- * For experiments FDSERVER_KERNELS names some ("march,row"): the others only do what these cannot,
- * and several passes at once not at all. */
+ * For experiments FDSERVER_KERNELS names some ("march,row"): these are taken whether they pay or
+ * not, the others only do what these cannot, and several passes at once not at all. */
 static const struct family {
     const char *name;
     /* The most passes from `in` to `out` that one launch of it does of this plan on this device;
@@ -60,19 +60,21 @@ static const struct family {
     cudaError_t (*launch_several)(const struct geometry *g, const void *in, void *out,
                                   uint64_t passes);
     bool all_points; /* not the box alone */
+    /* Is that many at once faster than other families are? NULL: always. */
+    bool (*pays)(const struct geometry *g, uint64_t passes);
 } families[] = {
     /* x alone: neighbours are in the same row, nothing to march along. */
-    {"row", row_passes, row_launch, NULL, true},
+    {"row", row_passes, row_launch, NULL, true, NULL},
     /* y or z alone: short windows, closures within. */
-    {"across", across_passes, across_launch, NULL, true},
+    {"across", across_passes, across_launch, NULL, true, NULL},
     /* 3D: a plane's neighbours are in shared memory; L1 gives half of them too late. */
-    {"column", column_passes, column_launch, NULL, false},
+    {"column", column_passes, column_launch, NULL, false, NULL},
     /* 2D, and what the others do not take: the slowest active axis is marched along. */
-    {"march", march_passes, march_launch, NULL, false},
+    {"march", march_passes, march_launch, NULL, false, NULL},
     /* Diffusion in 2D is bound by memory by far: several steps for the bytes of one. */
-    {"strip", strip_steps, NULL, strip_launch, true},
-    /* Diffusion in 3D: several steps for the bytes of one. */
-    {"stairs", stairs_steps, NULL, stairs_launch, true},
+    {"strip", strip_steps, NULL, strip_launch, true, NULL},
+    /* Diffusion in 3D: the same, where overlaps do not cost more than it saves. */
+    {"stairs", stairs_steps, NULL, stairs_launch, true, stairs_pay},
 };
 
 enum { FAMILIES = sizeof families / sizeof families[0] };
@@ -95,7 +97,8 @@ static const struct family *find_family(const struct geometry *g, bool several)
         const struct family *family = &families[i];
         if ((family->launch_several != NULL) != several || family->most(g) < (several ? 2u : 1u))
             continue;
-        if (!listed || is_listed(listed, family->name))
+        if (listed ? is_listed(listed, family->name)
+                   : !family->pays || family->pays(g, family->most(g)))
             return family;
         if (!other && !several)
             other = family;
