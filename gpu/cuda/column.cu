@@ -7,22 +7,31 @@
  *   else one chain per axis: x, y, z;  m = 1 … R
  *
  * Bytes of device memory per point: one write and (L + 2R)/L reads for marches of L planes. From L2
- * besides, what lies over the sides of a column of 64 × 24 points (float32): 1.67 reads a point for
- * R = 4, 1.35 for R = 1. Instructions per point, R = 4: 25 of arithmetic, 1.75 loads of packs from
- * shared memory, 4 moves of what goes down by two planes, 0.4 copies: some 35 of the 70 that an
- * H200 issues in the time of a copy. */
+ * besides, what lies over the sides of a column of 256 × 12 points (float32): 1.7 reads a point for
+ * R = 4; of 256 × 16, 1.2 for R = 1. Instructions per point, R = 4: 25 of arithmetic, 1.75 loads of
+ * packs from shared memory, 4 moves of what goes down by two planes, 0.4 copies: some 38 of the 70
+ * that an H200 issues in the time of a copy. */
 #include "gpu/cuda/grid.cuh"
 
 #include <cuda_pipeline.h>
 
-template <typename T, int R> struct column {
+/* Blocks of few, long rows: the L2 is asked for a line at a time, and those past a row's ends count
+ * as whole ones. Blocks of short rows: for grids that long ones would overhang. */
+enum { LONG = 64, SHORT = 16 };
+
+template <typename T, int R, int WIDE> struct column {
     enum {
         V = 16 / sizeof(T),
         ROWS = 2,  /* of a pack each that a thread computes of a plane */
-        STEPS = 2, /* planes between barriers */
-        WIDE = 16,
-        HIGH = R > 2 ? 12 : 16,
-        BLOCKS = R == 1 ? 3 : 2, /* on a multiprocessor: 80, 128 or 168 registers a thread */
+        STEPS = 2, /* planes from one move of the queue to the next */
+        /* Planes from one barrier to the next, and how many such groups come in meanwhile. */
+        GROUP = WIDE == LONG && R > 2 ? 1 : 2,
+        GROUPS = WIDE == LONG && R > 2 ? 3 : 1,
+        AHEAD = GROUP * GROUPS,
+        HIGH = (R > 2 ? 6 : 8) * LONG / WIDE / (WIDE == SHORT ? 2 : 1),
+        BLOCKS = WIDE == LONG ? 1
+                 : R == 1     ? 3
+                              : 2, /* on a multiprocessor */
         THREADS = WIDE * HIGH,
         X = WIDE * V, /* points of a column in a plane */
         Y = HIGH * ROWS,
@@ -30,14 +39,13 @@ template <typename T, int R> struct column {
         PITCH = X + 2 * HALO,
         HEIGHT = Y + 2 * R,
         PLANE = PITCH * HEIGHT,
-        /* The planes k … k + STEPS − 1 + R, and the STEPS that come in meanwhile. */
-        RING = R + 2 * STEPS,
-        WARP_HIGH = 32 / WIDE,
-        WARP_ROWS = WARP_HIGH * ROWS
+        RING = R + GROUP + AHEAD, /* planes from the first of a group */
+        WARP_WIDE = WIDE < 32 ? WIDE : 32,
+        WARP_HIGH = 32 / WARP_WIDE
     };
     /* A block's shared memory. */
     T ring[RING][PLANE];
-    T stage[THREADS / 32][WARP_ROWS][X];
+    T stage[THREADS / 32][WARP_HIGH * ROWS][WARP_WIDE * V];
     /* The sources of the column's x and y, of R planes before the march and R past the grid. */
     int64_t map[PITCH + HEIGHT + 2 * R];
 };
@@ -52,19 +60,19 @@ template <typename T, int R> struct column_shape {
 };
 
 /* ALIGNED: rows are whole packs, and so is what lies past their ends. */
-template <typename T, int R, bool ALIGNED>
-__global__ void __launch_bounds__(column<T, R>::THREADS, column<T, R>::BLOCKS)
+template <typename T, int R, int WIDE, bool ALIGNED>
+__global__ void __launch_bounds__(column<T, R, WIDE>::THREADS, column<T, R, WIDE>::BLOCKS)
     column_kernel(const __grid_constant__ column_shape<T, R> shape, const T *__restrict__ in,
                   T *__restrict__ out)
 {
-    using Column = column<T, R>;
+    using Column = column<T, R, WIDE>;
     constexpr int V = Column::V, ROWS = Column::ROWS, STEPS = Column::STEPS,
                   THREADS = Column::THREADS, PITCH = Column::PITCH, HALO = Column::HALO,
                   UNIT = ALIGNED ? V : 1, INNER = Column::X * Column::HEIGHT / UNIT,
                   UNITS = Column::PLANE / UNIT, COPIES = (UNITS + THREADS - 1) / THREADS;
     extern __shared__ __align__(128) unsigned char shared_memory[];
     Column &shared = *(Column *)shared_memory;
-    const int tx = threadIdx.x, ty = threadIdx.y, thread = ty * Column::WIDE + tx;
+    const int tx = threadIdx.x, ty = threadIdx.y, thread = ty * WIDE + tx;
 
     uint32_t block = blockIdx.x;
     const int64_t x0 = (int64_t)(block % shape.columns_x) * Column::X;
@@ -125,9 +133,11 @@ __global__ void __launch_bounds__(column<T, R>::THREADS, column<T, R>::BLOCKS)
                                         UNIT * sizeof(T));
     };
 #pragma unroll 1
-    for (int i = 0; i < R + STEPS; i++)
+    for (int i = 0; i < R + Column::AHEAD; i++) {
         copy(first + i, i);
-    __pipeline_commit();
+        if (i >= R - 1 && (i + 1 - R) % Column::GROUP == 0)
+            __pipeline_commit();
+    }
 
     /* The thread's own points, of the planes k − R … */
     pack<T, V> queue[2 * R + STEPS][ROWS];
@@ -145,7 +155,7 @@ __global__ void __launch_bounds__(column<T, R>::THREADS, column<T, R>::BLOCKS)
                     queue[i][r].v[v] = row[min(x + v, shape.n - 1)];
         }
     const int own = (ty * ROWS + R) * PITCH + HALO + tx * V;
-    __pipeline_wait_prior(0);
+    __pipeline_wait_prior(Column::GROUPS);
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < R; i++)
@@ -155,12 +165,15 @@ __global__ void __launch_bounds__(column<T, R>::THREADS, column<T, R>::BLOCKS)
 
     /* What it stores of a plane: `rows` rows from one, of each the `stored` points, a pack or every
      * 32nd, from another. */
-    const int warp = ty / Column::WARP_HIGH, lane = thread % 32;
-    const int64_t stored_y = y0 + (ALIGNED ? ty * ROWS : warp * Column::WARP_ROWS);
-    const int64_t stored_x = x0 + (ALIGNED ? tx * V : lane);
+    /* What it stores of a plane: `rows` rows from one, of each the `stored` points, a pack or every
+     * 32nd, from another. */
+    const int warp = thread / 32, lane = thread % 32;
+    const int64_t stored_x = x0 + (ALIGNED ? tx * V : tx / 32 * 32 * V + lane);
+    const int64_t stored_y =
+        y0 + (ALIGNED ? ty : ty / Column::WARP_HIGH * Column::WARP_HIGH) * ROWS;
     int rows = (int)min(shape.high[AXIS_Y] - stored_y, (int64_t)Column::Y);
     unsigned stored = 0;
-    for (int i = 0; i < (ALIGNED ? V : Column::X / 32); i++) {
+    for (int i = 0; i < (ALIGNED ? V : Column::WARP_WIDE * V / 32); i++) {
         const int64_t at = stored_x + (ALIGNED ? i : i * 32);
         if (at >= shape.low[AXIS_X] && at < shape.high[AXIS_X])
             stored |= 1u << i;
@@ -168,21 +181,25 @@ __global__ void __launch_bounds__(column<T, R>::THREADS, column<T, R>::BLOCKS)
     asm volatile("" : "+r"(stored), "+r"(rows)); /* kept, not found anew for each store */
     T *target = out + first * shape.plane + stored_y * shape.n + stored_x;
 
-    int here = 0; /* the slot of plane k; i planes on: */
+    int here = 0; /* the slot of the plane at hand; i planes on: */
     auto slot = [&](int i) { return here + i < Column::RING ? here + i : here + i - Column::RING; };
 #pragma unroll 1
     for (int k = first; k < last; k += STEPS) {
-        __pipeline_wait_prior(0);
-        __syncthreads();
-#pragma unroll
-        for (int s = 0; s < STEPS; s++)
-            copy(k + R + STEPS + s, slot(R + STEPS + s));
-        __pipeline_commit();
 #pragma unroll
         for (int s = 0; s < STEPS; s++) {
             if (k + s >= last)
                 break;
-            const T *f = shared.ring[slot(s)] + own, *ahead = shared.ring[slot(R + s)] + own;
+            if (s % Column::GROUP == 0) {
+                /* All have the planes to R past this group, and are done with the one before. */
+                __pipeline_wait_prior(Column::GROUPS - 1);
+                __syncthreads();
+#pragma unroll
+                for (int i = 0; i < Column::GROUP; i++)
+                    copy(k + s + R + Column::AHEAD + i, slot(R + Column::AHEAD + i));
+                __pipeline_commit();
+            }
+            const T *f = shared.ring[here] + own, *ahead = shared.ring[slot(R)] + own;
+            here = slot(1);
             pack<T, V> acc[ROWS];
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
@@ -232,15 +249,17 @@ __global__ void __launch_bounds__(column<T, R>::THREADS, column<T, R>::BLOCKS)
                 }
             } else {
                 /* Through shared memory, so that a warp stores whole lines. */
-                T(*stage)[Column::X] = shared.stage[warp];
+                auto &stage = shared.stage[warp];
 #pragma unroll
                 for (int r = 0; r < ROWS; r++)
-                    store_shared(&stage[ty % Column::WARP_HIGH * ROWS + r][tx * V], acc[r]);
+                    store_shared(&stage[ty % Column::WARP_HIGH * ROWS + r]
+                                       [lane * V % (Column::WARP_WIDE * V)],
+                                 acc[r]);
                 __syncwarp();
 #pragma unroll
-                for (int r = 0; r < Column::WARP_ROWS; r++)
+                for (int r = 0; r < Column::WARP_HIGH * ROWS; r++)
 #pragma unroll
-                    for (int i = 0; i < Column::X / 32; i++)
+                    for (int i = 0; i < Column::WARP_WIDE * V / 32; i++)
                         if (r < rows && stored >> i & 1)
                             target[r * shape.n + i * 32] = stage[r][lane + i * 32];
                 __syncwarp();
@@ -252,14 +271,13 @@ __global__ void __launch_bounds__(column<T, R>::THREADS, column<T, R>::BLOCKS)
 #pragma unroll
             for (int r = 0; r < ROWS; r++)
                 queue[i][r] = queue[i + STEPS][r];
-        here = slot(STEPS);
     }
 }
 
-template <typename T, int R, bool ALIGNED>
+template <typename T, int R, int WIDE, bool ALIGNED>
 static cudaError_t launch_column(const struct geometry *g, const void *in, void *out)
 {
-    using Column = column<T, R>;
+    using Column = column<T, R, WIDE>;
     const struct plan *plan = g->plan;
     const struct plan_axis *axis = plan->axis;
     column_shape<T, R> shape = {};
@@ -282,14 +300,14 @@ static cudaError_t launch_column(const struct geometry *g, const void *in, void 
     shape.columns_x = (uint32_t)((shape.n + Column::X - 1) / Column::X);
     shape.columns_y = (uint32_t)((rows + Column::Y - 1) / Column::Y);
     /* As many marches as take the shortest time, in planes: those of a march, and as long as
-     * R + STEPS more before the first, for as many rounds as all blocks take. */
+     * R + AHEAD more before the first, for as many rounds as all blocks take. */
     const int64_t columns = (int64_t)shape.columns_x * shape.columns_y * (int64_t)plan->batch;
     const int64_t resident = (int64_t)g->units * Column::BLOCKS;
     int64_t best = INT64_MAX;
     for (int marches = 1; marches <= planes && marches <= 64; marches++) {
         const int length = (planes + marches - 1) / marches;
         const int64_t blocks = columns * ((planes + length - 1) / length);
-        const int64_t time = (blocks + resident - 1) / resident * (length + R + Column::STEPS);
+        const int64_t time = (blocks + resident - 1) / resident * (length + R + Column::AHEAD);
         if (time < best) {
             best = time;
             shape.length = length;
@@ -299,22 +317,37 @@ static cudaError_t launch_column(const struct geometry *g, const void *in, void 
     const int64_t blocks = columns * shape.marches;
     if (blocks > INT32_MAX)
         return cudaErrorInvalidConfiguration;
-    void (*kernel)(column_shape<T, R>, const T *, T *) = column_kernel<T, R, ALIGNED>;
+    void (*kernel)(column_shape<T, R>, const T *, T *) = column_kernel<T, R, WIDE, ALIGNED>;
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)sizeof(Column));
     void *arguments[] = {&shape, &in, &out};
-    return cudaLaunchKernel(kernel, dim3((unsigned)blocks), dim3(Column::WIDE, Column::HIGH),
-                            arguments, sizeof(Column), g->stream);
+    return cudaLaunchKernel(kernel, dim3((unsigned)blocks), dim3(WIDE, Column::HIGH), arguments,
+                            sizeof(Column), g->stream);
+}
+
+/* Long rows where they overhang the grid by less than an eighth and their ring fits. */
+template <typename T, int R> static bool has_long(int64_t n)
+{
+    using Column = column<T, R, LONG>;
+    int device, bytes;
+    return (n + Column::X - 1) / Column::X * Column::X - n < n / 8 &&
+           cudaGetDevice(&device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) ==
+               cudaSuccess &&
+           sizeof(Column) <= (size_t)bytes;
 }
 
 template <typename T, int R, int V> struct column_launcher {
     static cudaError_t run(const struct geometry *g, const void *in, void *out)
     {
-        const struct plan_side *side = g->plan->axis[AXIS_X].side;
+        const struct plan_axis *axis = &g->plan->axis[AXIS_X];
         bool packs = V > 1;
         for (int s = 0; s < SIDE_COUNT; s++)
-            packs = packs && (side[s].map == PLAN_MAP_NONE || side[s].map == PLAN_MAP_PERIODIC);
-        return packs ? launch_column<T, R, true>(g, in, out)
-                     : launch_column<T, R, false>(g, in, out);
+            packs = packs &&
+                    (axis->side[s].map == PLAN_MAP_NONE || axis->side[s].map == PLAN_MAP_PERIODIC);
+        if (!packs)
+            return launch_column<T, R, SHORT, false>(g, in, out);
+        return has_long<T, R>(axis->n) ? launch_column<T, R, LONG, true>(g, in, out)
+                                       : launch_column<T, R, SHORT, true>(g, in, out);
     }
 };
 
