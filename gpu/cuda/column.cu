@@ -29,9 +29,10 @@ template <typename T, int R, int WIDE> struct column {
         GROUPS = WIDE == LONG && R > 2 ? 3 : 1,
         AHEAD = GROUP * GROUPS,
         HIGH = (R > 2 ? 6 : 8) * LONG / WIDE / (WIDE == SHORT ? 2 : 1),
+        /* On a multiprocessor: fewer keep neighbours within what the L2 holds. */
         BLOCKS = WIDE == LONG ? 1
                  : R == 1     ? 3
-                              : 2, /* on a multiprocessor */
+                              : 2,
         THREADS = WIDE * HIGH,
         X = WIDE * V, /* points of a column in a plane */
         Y = HIGH * ROWS,
@@ -163,10 +164,8 @@ __global__ void __launch_bounds__(column<T, R, WIDE>::THREADS, column<T, R, WIDE
         for (int r = 0; r < ROWS; r++)
             queue[R + i][r] = shared_pack(shared.ring[i] + own + r * PITCH);
 
-    /* What it stores of a plane: `rows` rows from one, of each the `stored` points, a pack or every
-     * 32nd, from another. */
-    /* What it stores of a plane: `rows` rows from one, of each the `stored` points, a pack or every
-     * 32nd, from another. */
+    /* What it stores of a plane: so many rows from stored_y on, and of each the points from
+     * stored_x on that `stored` has a bit for: those of a pack, or every 32nd. */
     const int warp = thread / 32, lane = thread % 32;
     const int64_t stored_x = x0 + (ALIGNED ? tx * V : tx / 32 * 32 * V + lane);
     const int64_t stored_y =
