@@ -67,7 +67,7 @@ static const struct family {
     {"row", row_passes, row_launch, NULL, true, NULL},
     /* y or z alone: short windows, closures within. */
     {"across", across_passes, across_launch, NULL, true, NULL},
-    /* 3D: what lies beside a column of planes is in shared memory; through L1 it took twice as long. */
+    /* 3D: a column of planes with its sides in shared memory; through L1 it took twice the time. */
     {"column", column_passes, column_launch, NULL, false, NULL},
     /* 2D, and what the others do not take: the slowest active axis is marched along. */
     {"march", march_passes, march_launch, NULL, false, NULL},
