@@ -31,9 +31,10 @@ template <typename T, int R> struct across_shape {
     int64_t total;    /* elements */
     int64_t period;   /* 0: the edges have closures */
     int64_t from;     /* the first window of this launch */
-    uint32_t columns; /* packs in all */
-    uint32_t inner;   /* packs of stride */
+    uint32_t columns; /* packs in all; sectors: columns of a block */
+    uint32_t inner;   /* packs of stride; sectors: blocks of it */
     uint32_t magic;   /* x magic >> 32 is x / inner or 1 less */
+    uint32_t blocks;  /* sectors: of columns */
     int32_t odd;
     T centre, c[R + 1];
     T closure[R][2 * R + 2];
@@ -144,6 +145,28 @@ static __device__ __forceinline__ void derive(const across_shape<T, R> &shape,
     }
 }
 
+/* The S + 2R points around a window; what is past an edge with closures stays unset. */
+template <typename T, int R, int S, int V>
+static __device__ __forceinline__ void load_window(const across_shape<T, R> &shape,
+                                                   pack<T, V> (&f)[S + 2 * R],
+                                                   const window<T, R, S> &at, const T *columns)
+{
+    if (at.inside) {
+        const T *p = columns + (at.first - R) * shape.stride;
+#pragma unroll
+        for (int j = 0; j < S + 2 * R; j++)
+            f[j] = load_pack<V>(p + j * shape.stride);
+    } else {
+#pragma unroll
+        for (int j = 0; j < S + 2 * R; j++) {
+            int64_t i = at.first - R + j;
+            i += i < 0 ? shape.period : i >= shape.n ? -shape.period : 0;
+            if (i >= 0 && i < shape.n)
+                f[j] = load_pack<V>(columns + i * shape.stride);
+        }
+    }
+}
+
 template <typename T, int R, int S, int V>
 __global__ void __launch_bounds__(ACROSS_THREADS, S == 16 && V * sizeof(T) == 8 ? 6 : 8)
     across_kernel(const __grid_constant__ across_shape<T, R> shape, const T *__restrict__ in,
@@ -156,25 +179,72 @@ __global__ void __launch_bounds__(ACROSS_THREADS, S == 16 && V * sizeof(T) == 8 
     const uint32_t outer = quotient(column, shape.inner, shape.magic);
     const int64_t place =
         outer * (shape.n * shape.stride) + (int64_t)(column - outer * shape.inner) * V;
-    pack<T, V> f[S + 2 * R];
-    if (at.inside) {
-        const T *p = in + place + (at.first - R) * shape.stride;
-#pragma unroll
-        for (int j = 0; j < S + 2 * R; j++)
-            f[j] = load_pack<V>(p + j * shape.stride);
-    } else {
-#pragma unroll
-        for (int j = 0; j < S + 2 * R; j++) {
-            int64_t i = at.first - R + j;
-            i += i < 0 ? shape.period : i >= shape.n ? -shape.period : 0;
-            if (i >= 0 && i < shape.n)
-                f[j] = load_pack<V>(in + place + i * shape.stride);
-        }
-    }
     T *target = out + place + at.first * shape.stride;
+    pack<T, V> f[S + 2 * R];
+    load_window<T, R, S, V>(shape, f, at, in + place);
     derive<T, R, S, V>(shape, f, at, [&](int s, const pack<T, V> &result) {
         store_pack(target + s * shape.stride, result);
     });
+}
+
+/* float32 in rows that are aligned differently. Warps that store their columns share sectors: of
+ * the 5 that 128 bytes touch L2 merges 2 with a neighbour's. So a block collects its rows in shared
+ * memory and stores them in whole sectors but for their ends: 2 of 33. */
+enum {
+    SECTORS_THREADS = 288,
+    SECTORS_ROWS = 4, /* stored at a time */
+    SECTORS_ROW_THREADS = SECTORS_THREADS / SECTORS_ROWS,
+    SECTORS_V = 4,
+    SECTOR = 8,
+    SECTORS_COLUMNS = SECTORS_ROW_THREADS * SECTORS_V - SECTOR - SECTORS_V + 2, /* at most */
+    SECTORS_PITCH = SECTORS_THREADS + SECTOR,
+    SECTORS_LEAST = 96 /* fewer columns would leave most threads idle */
+};
+
+template <int R, int S>
+__global__ void __launch_bounds__(SECTORS_THREADS, 4)
+    sectors_kernel(const __grid_constant__ across_shape<float, R> shape,
+                   const float *__restrict__ in, float *__restrict__ out)
+{
+    constexpr int V = SECTORS_V;
+    extern __shared__ __align__(128) unsigned char shared_memory[];
+    float *const tile = (float *)shared_memory;
+    const uint32_t block = blockIdx.z * gridDim.x + blockIdx.x;
+    if (block >= shape.blocks)
+        return;
+    const window<float, R, S> at(shape);
+    const uint32_t outer = quotient(block, shape.inner, shape.magic);
+    const int64_t column = (int64_t)(block - outer * shape.inner) * shape.columns;
+    const int columns = (int)min((int64_t)shape.columns, shape.stride - column);
+    const int64_t place = outer * (shape.n * shape.stride) + column;
+    /* Row s of the tile begins as far from a sector's begin as in the array. */
+    const int phase = (int)((place + at.first * shape.stride) & (SECTOR - 1));
+    const int step = (int)(shape.stride & (SECTOR - 1));
+    const auto before = [&](int s) { return (phase + s * step) & (SECTOR - 1); };
+    if ((int)threadIdx.x < columns) {
+        pack<float, 1> f[S + 2 * R];
+        load_window<float, R, S, 1>(shape, f, at, in + place + threadIdx.x);
+        derive<float, R, S, 1>(shape, f, at, [&](int s, const pack<float, 1> &result) {
+            tile[s * SECTORS_PITCH + before(s) + (int)threadIdx.x] = result.v[0];
+        });
+    }
+    __syncthreads();
+    const int x = (int)threadIdx.x % SECTORS_ROW_THREADS * V;
+    for (int s = (int)threadIdx.x / SECTORS_ROW_THREADS; s < S; s += SECTORS_ROWS) {
+        const int begin = before(s), end = begin + columns;
+        if (!(at.stored >> s & 1))
+            continue;
+        const float *const from = tile + s * SECTORS_PITCH + x;
+        float *const to = out + place + (at.first + s) * shape.stride - begin + x;
+        if (x >= begin && x + V <= end) {
+            store_pack(to, shared_pack(from));
+        } else {
+#pragma unroll
+            for (int v = 0; v < V; v++)
+                if (x + v >= begin && x + v < end)
+                    to[v] = from[v];
+        }
+    }
 }
 
 /* --- launching --- */
@@ -193,6 +263,16 @@ static int least_window(const struct plan *plan, const struct plan_axis *axis)
     return closed && plan->radius - 1 + axis->row_points > 8 + plan->radius ? 16 : 8;
 }
 
+/* Of 8 points, which make more threads, where those of 16 would not fill the device. */
+static int window_points(const struct geometry *g)
+{
+    const struct plan *plan = g->plan;
+    const struct plan_axis *axis = &plan->axis[find_axis(plan)];
+    const uint64_t points = 16 * (plan->dtype == DTYPE_F32 ? 2 : 1);
+    const bool few = plan->points * plan->batch / points < (uint64_t)g->units * 1024;
+    return axis->n < 16 || (few && least_window(plan, axis) == 8) ? 8 : 16;
+}
+
 extern "C" bool across_takes(const struct plan *plan)
 {
     const int a = find_axis(plan);
@@ -200,21 +280,15 @@ extern "C" bool across_takes(const struct plan *plan)
            plan->points * plan->batch / (uint64_t)plan->axis[a].n <= INT32_MAX;
 }
 
-template <typename T, int R, int S, int V>
-static cudaError_t launch_windows(across_shape<T, R> *shape, const void *in, void *out,
-                                  cudaStream_t stream)
+/* Blocks of columns by so many windows, `side` bytes of a row together. */
+template <typename T, int R>
+static cudaError_t launch_windows(void (*kernel)(across_shape<T, R>, const T *, T *),
+                                  across_shape<T, R> *shape, int64_t windows, int64_t blocks,
+                                  int64_t columns, int64_t side, unsigned threads, size_t shared,
+                                  const void *in, void *out, cudaStream_t stream)
 {
-    constexpr int THREADS = S == 16 ? ACROSS_THREADS : ACROSS_THREADS / 2;
-    shape->inner = (uint32_t)(shape->stride / V);
-    shape->columns = (uint32_t)(shape->total / shape->n / V);
-    shape->magic = inverse(shape->inner);
-    const int64_t most = GRID_MOST, windows = (shape->n + S - 1) / S;
-    const int64_t blocks = (shape->columns + THREADS - 1) / THREADS;
+    const int64_t most = GRID_MOST, width = columns * (int64_t)sizeof(T);
     const int64_t row = shape->stride * (int64_t)sizeof(T);
-    const int64_t side = row % 32 != 0        ? SIDE_ODD_BYTES
-                         : row <= SHORT_BYTES ? SIDE_SHORT_BYTES
-                                              : SIDE_BYTES;
-    const int64_t width = THREADS * V * sizeof(T);
     int64_t together = ((side < row ? side : row) + width - 1) / width;
     if (together * most < blocks)
         together = (blocks + most - 1) / most;
@@ -224,14 +298,29 @@ static cudaError_t launch_windows(across_shape<T, R> *shape, const void *in, voi
         const int64_t left = windows - shape->from;
         const dim3 grid((unsigned)together, (unsigned)(left < most ? left : most),
                         (unsigned)((blocks + together - 1) / together));
-        error =
-            cudaLaunchKernel(across_kernel<T, R, S, V>, grid, dim3(THREADS), arguments, 0, stream);
+        error = cudaLaunchKernel(kernel, grid, dim3(threads), arguments, shared, stream);
     }
     return error;
 }
 
-template <typename T, int R>
-static cudaError_t launch_across(const struct geometry *g, const void *in, void *out)
+template <typename T, int R, int S, int V>
+static cudaError_t launch_direct(across_shape<T, R> *shape, const void *in, void *out,
+                                 cudaStream_t stream)
+{
+    const unsigned threads = S == 16 ? ACROSS_THREADS : ACROSS_THREADS / 2;
+    const int64_t row = shape->stride * (int64_t)sizeof(T);
+    shape->inner = (uint32_t)(shape->stride / V);
+    shape->columns = (uint32_t)(shape->total / shape->n / V);
+    shape->magic = inverse(shape->inner);
+    return launch_windows(across_kernel<T, R, S, V>, shape, (shape->n + S - 1) / S,
+                          (shape->columns + threads - 1) / threads, threads * V,
+                          row % 32 != 0        ? SIDE_ODD_BYTES
+                          : row <= SHORT_BYTES ? SIDE_SHORT_BYTES
+                                               : SIDE_BYTES,
+                          threads, 0, in, out, stream);
+}
+
+template <typename T, int R> static across_shape<T, R> make_shape(const struct geometry *g)
 {
     const struct plan *plan = g->plan;
     const int a = find_axis(plan);
@@ -249,15 +338,20 @@ static cudaError_t launch_across(const struct geometry *g, const void *in, void 
     for (int d = 0; d < R && shape.period == 0; d++)
         for (int k = 0; k < axis->row_points; k++)
             shape.closure[d][k] = (T)axis->row[d][k];
+    return shape;
+}
+
+template <typename T, int R>
+static cudaError_t launch_across(const struct geometry *g, const void *in, void *out)
+{
     constexpr int V = 8 / sizeof(T);
-    /* Windows of 8 make more threads, where those of 16 would not fill the device. */
-    const bool few = shape.total / (16 * V) < (int64_t)g->units * 2048;
-    const bool eight = axis->n < 16 || (few && least_window(plan, axis) == 8);
-    if (axis->stride % V != 0)
-        return eight ? launch_windows<T, R, 8, 1>(&shape, in, out, g->stream)
-                     : launch_windows<T, R, 16, 1>(&shape, in, out, g->stream);
-    return eight ? launch_windows<T, R, 8, V>(&shape, in, out, g->stream)
-                 : launch_windows<T, R, 16, V>(&shape, in, out, g->stream);
+    across_shape<T, R> shape = make_shape<T, R>(g);
+    const bool eight = window_points(g) == 8;
+    if (shape.stride % V != 0)
+        return eight ? launch_direct<T, R, 8, 1>(&shape, in, out, g->stream)
+                     : launch_direct<T, R, 16, 1>(&shape, in, out, g->stream);
+    return eight ? launch_direct<T, R, 8, V>(&shape, in, out, g->stream)
+                 : launch_direct<T, R, 16, V>(&shape, in, out, g->stream);
 }
 
 template <typename T>
@@ -272,6 +366,44 @@ static cudaError_t launch_typed(const struct geometry *g, const void *in, void *
         return launch_across<T, 3>(g, in, out);
     case 4:
         return launch_across<T, 4>(g, in, out);
+    default:
+        return cudaErrorInvalidValue;
+    }
+}
+
+template <int R>
+static cudaError_t launch_sectors(const struct geometry *g, const void *in, void *out)
+{
+    constexpr int S = 16;
+    across_shape<float, R> shape = make_shape<float, R>(g);
+    const int64_t most = SECTORS_COLUMNS, inner = (shape.stride + most - 1) / most;
+    shape.inner = (uint32_t)inner;
+    shape.columns = (uint32_t)((shape.stride + inner - 1) / inner);
+    shape.magic = inverse(shape.inner);
+    shape.blocks = (uint32_t)(inner * (shape.total / shape.n / shape.stride));
+    return launch_windows(sectors_kernel<R, S>, &shape, (shape.n + S - 1) / S, shape.blocks,
+                          shape.columns, SIDE_ODD_BYTES, SECTORS_THREADS,
+                          S * SECTORS_PITCH * sizeof(float), in, out, g->stream);
+}
+
+extern "C" bool sectors_takes(const struct geometry *g)
+{
+    const int64_t stride = across_takes(g->plan) ? g->plan->axis[find_axis(g->plan)].stride : 0;
+    return g->plan->dtype == DTYPE_F32 && stride % 2 != 0 && stride >= SECTORS_LEAST &&
+           window_points(g) == 16;
+}
+
+extern "C" cudaError_t sectors_launch(const struct geometry *g, const void *in, void *out)
+{
+    switch (g->plan->radius) {
+    case 1:
+        return launch_sectors<1>(g, in, out);
+    case 2:
+        return launch_sectors<2>(g, in, out);
+    case 3:
+        return launch_sectors<3>(g, in, out);
+    case 4:
+        return launch_sectors<4>(g, in, out);
     default:
         return cudaErrorInvalidValue;
     }

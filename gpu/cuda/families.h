@@ -14,6 +14,8 @@ extern "C" {
 cudaError_t row_launch(const struct geometry *g, const void *in, void *out);
 bool across_takes(const struct plan *plan);
 cudaError_t across_launch(const struct geometry *g, const void *in, void *out);
+bool sectors_takes(const struct geometry *g); /* across.cu, for odd rows */
+cudaError_t sectors_launch(const struct geometry *g, const void *in, void *out);
 /* The box: column (3D) or march (2D); what is left: shell. */
 cudaError_t march_launch(const struct geometry *g, const void *in, void *out);
 cudaError_t column_launch(const struct geometry *g, const void *in, void *out);

@@ -35,6 +35,11 @@ static uint64_t across_passes(const struct geometry *g)
     return across_takes(g->plan);
 }
 
+static uint64_t sectors_passes(const struct geometry *g)
+{
+    return sectors_takes(g);
+}
+
 static uint64_t march_passes(const struct geometry *g)
 {
     return g->plan->axis[AXIS_Y].active || g->plan->axis[AXIS_Z].active;
@@ -65,6 +70,8 @@ static const struct family {
 } families[] = {
     /* x alone: neighbours are in the same row, nothing to march along. */
     {"row", row_passes, row_launch, NULL, true, NULL},
+    /* float32 along y or z in rows of odd length: stores of whole sectors. */
+    {"sectors", sectors_passes, sectors_launch, NULL, true, NULL},
     /* y or z alone: short windows, closures within. */
     {"across", across_passes, across_launch, NULL, true, NULL},
     /* 3D: a column of planes with its sides in shared memory; through L1 it took twice the time. */
