@@ -22,6 +22,7 @@
 
 enum {
     FRAME_WINDOW = 64, /* points along a window, those that are wrong in the end included */
+    FRAME_PITCH = FRAME_WINDOW + 1, /* of a tile: its columns too lie in different banks */
     FRAME_AXES = 2
 };
 
@@ -33,6 +34,7 @@ struct frame_shape {
     int32_t windows[FRAME_AXES]; /* along this axis, the other one cut */
     int32_t tiles;               /* of one field, the corners included */
     int32_t steps, reach, slot;
+    const struct plan *plan; /* the slot's, in global memory: lanes read different words of it */
 };
 
 extern __shared__ __align__(128) unsigned char shared_memory[];
@@ -66,14 +68,17 @@ static __device__ __forceinline__ bool frame_result(const frame_axis &a, int rea
     return a.cut ? !inner : inner && a.first + i < a.end;
 }
 
+/* The contract itself, called: it is long. Axis `along` has the lanes. */
 static __device__ __noinline__ float frame_point(const struct plan *plan, const float *tile,
-                                                 const int64_t at[AXIS_COUNT])
+                                                 int along, int i, int j)
 {
+    const int64_t at[AXIS_COUNT] = {along == AXIS_X ? i : j, along == AXIS_X ? j : i, 0};
     return point_evaluate_f32(plan, tile, at);
 }
 static __device__ __noinline__ double frame_point(const struct plan *plan, const double *tile,
-                                                  const int64_t at[AXIS_COUNT])
+                                                  int along, int i, int j)
 {
+    const int64_t at[AXIS_COUNT] = {along == AXIS_X ? i : j, along == AXIS_X ? j : i, 0};
     return point_evaluate_f64(plan, tile, at);
 }
 
@@ -121,10 +126,9 @@ static __device__ __forceinline__ void frame_tile(const frame_shape &shape, int6
     }
     const int across = along == AXIS_X ? AXIS_Y : AXIS_X;
     const frame_axis rows = {0, 0, shape.size[across], true};
-    T *to = from + rows.size * FRAME_WINDOW;
-    const int stride_x = along == AXIS_X ? 1 : FRAME_WINDOW;
-    const int stride_y = along == AXIS_Y ? 1 : FRAME_WINDOW;
-    const int64_t i_stride = whole->axis[along].stride, j_stride = whole->axis[across].stride;
+    T *to = from + rows.size * FRAME_PITCH;
+    const int stride_x = along == AXIS_X ? 1 : FRAME_PITCH;
+    const int stride_y = along == AXIS_Y ? 1 : FRAME_PITCH;
     const bool shared = whole->shared;
     T weights[AXIS_Z][R + 1];
 #pragma unroll
@@ -135,25 +139,27 @@ static __device__ __forceinline__ void frame_tile(const frame_shape &shape, int6
     weights[AXIS_X][0] = centre_weight(shape.slot, T());
 
     for (unsigned i = threadIdx.x; i < sizeof *plan / sizeof(int32_t); i += blockDim.x)
-        ((int32_t *)plan)[i] = ((const int32_t *)whole)[i];
+        ((int32_t *)plan)[i] = __ldg((const int32_t *)shape.plan + i);
+    /* To and from memory along x, whatever the lanes lie along. */
+    const int i = (int)threadIdx.x % FRAME_WINDOW, first = (int)threadIdx.x / FRAME_WINDOW;
+    const int step = (int)blockDim.x / FRAME_WINDOW;
+    const frame_axis xs = along == AXIS_X ? lanes : rows, ys = along == AXIS_X ? rows : lanes;
+    const struct plan_axis *y_axis = &whole->axis[AXIS_Y];
+    const int64_t column = i < xs.size ? frame_index(xs, &whole->axis[AXIS_X], i) : 0;
+    if (i < xs.size) {
+#pragma unroll 8
+        for (int y = first; y < ys.size; y += step)
+            from[i * stride_x + y * stride_y] =
+                __ldg(in + column + frame_index(ys, y_axis, y) * y_axis->stride);
+    }
     __syncthreads();
     if (threadIdx.x == 0) {
         plan->axis[along].n = lanes.size;
         plan->axis[across].n = rows.size;
         plan->axis[along].stride = 1;
-        plan->axis[across].stride = FRAME_WINDOW;
+        plan->axis[across].stride = FRAME_PITCH;
         for (int side = 0; side < SIDE_COUNT && !lanes.cut; side++)
             plan->axis[along].side[side] = {PLAN_MAP_NONE, 0, 0, 0, 0};
-    }
-    const int i = (int)threadIdx.x % FRAME_WINDOW, first = (int)threadIdx.x / FRAME_WINDOW;
-    const int step = (int)blockDim.x / FRAME_WINDOW;
-    const bool i_result = i < lanes.size && frame_result(lanes, reach, i);
-    if (i < lanes.size) {
-        const T *column = in + frame_index(lanes, &whole->axis[along], i) * i_stride;
-#pragma unroll 4
-        for (int j = first; j < rows.size; j += step)
-            from[j * FRAME_WINDOW + i] =
-                column[frame_index(rows, &whole->axis[across], j) * j_stride];
     }
     __syncthreads();
 
@@ -167,8 +173,8 @@ static __device__ __forceinline__ void frame_tile(const frame_shape &shape, int6
         if (i >= wrong && i < lanes.size - wrong) {
 #pragma unroll 4
             for (int j = R + first; j < rows.size - R; j += step)
-                to[j * FRAME_WINDOW + i] = frame_centred<T, R>(from + j * FRAME_WINDOW + i, weights,
-                                                               shared, stride_x, stride_y);
+                to[j * FRAME_PITCH + i] = frame_centred<T, R>(from + j * FRAME_PITCH + i, weights,
+                                                              shared, stride_x, stride_y);
         }
         for (int k = (int)threadIdx.x; k < special; k += (int)blockDim.x) {
             int x = k % lanes.size, y = k / lanes.size;
@@ -179,25 +185,19 @@ static __device__ __forceinline__ void frame_tile(const frame_shape &shape, int6
             } else {
                 y += y < R ? 0 : j_plain;
             }
-            if (lanes.cut || (x >= wrong && x < lanes.size - wrong)) {
-                int64_t at[AXIS_COUNT] = {};
-                at[along] = x;
-                at[across] = y;
-                to[y * FRAME_WINDOW + x] = frame_point(plan, from, at);
-            }
+            if (lanes.cut || (x >= wrong && x < lanes.size - wrong))
+                to[y * FRAME_PITCH + x] = frame_point(plan, from, along, x, y);
         }
         __syncthreads();
         T *const swap = from;
         from = to;
         to = swap;
     }
-    if (i_result) {
-        T *column = out + frame_index(lanes, &whole->axis[along], i) * i_stride;
-        for (int j = first; j < rows.size; j += step)
-            if (frame_result(rows, reach, j))
-                column[frame_index(rows, &whole->axis[across], j) * j_stride] =
-                    from[j * FRAME_WINDOW + i];
-    }
+    if (i < xs.size && frame_result(xs, reach, i))
+        for (int y = first; y < ys.size; y += step)
+            if (frame_result(ys, reach, y))
+                out[column + frame_index(ys, y_axis, y) * y_axis->stride] =
+                    from[i * stride_x + y * stride_y];
 }
 
 /* --- on the host --- */
@@ -212,10 +212,14 @@ static inline bool frame_needed(const struct plan_axis *axis)
     return needed;
 }
 
-static inline frame_shape frame_init(const struct geometry *g, int steps)
+static inline cudaError_t frame_init(frame_shape &shape, const struct geometry *g, int steps)
 {
     const struct plan *plan = g->plan;
-    frame_shape shape = {};
+    void *constants = NULL;
+    const cudaError_t error = cudaGetSymbolAddress(&constants, table);
+    if (error != cudaSuccess)
+        return error;
+    shape.plan = &((const struct passes_constants *)constants)[g->slot].plan;
     shape.steps = steps;
     shape.reach = steps * plan->radius;
     shape.slot = g->slot;
@@ -233,7 +237,7 @@ static inline frame_shape frame_init(const struct geometry *g, int steps)
     }
     shape.tiles = shape.windows[AXIS_X] + shape.windows[AXIS_Y] +
                   (shape.cut[AXIS_X] && shape.cut[AXIS_Y] ? 1 : 0);
-    return shape;
+    return cudaSuccess;
 }
 
 static inline size_t frame_shared_bytes(const frame_shape &shape, size_t element)
@@ -241,7 +245,7 @@ static inline size_t frame_shared_bytes(const frame_shape &shape, size_t element
     const int rows =
         shape.size[AXIS_X] > shape.size[AXIS_Y] ? shape.size[AXIS_X] : shape.size[AXIS_Y];
     return shape.tiles
-               ? (sizeof(struct plan) + 127) / 128 * 128 + 2 * element * FRAME_WINDOW * (size_t)rows
+               ? (sizeof(struct plan) + 127) / 128 * 128 + 2 * element * FRAME_PITCH * (size_t)rows
                : 0;
 }
 

@@ -310,7 +310,9 @@ static cudaError_t strip_run(const struct geometry *g, const void *in, void *out
     constexpr int V = STRIP_POINTS, WIDTH = LANES * V - 2 * strip_halo<R, S>;
     const struct plan *plan = g->plan;
     strip_shape shape = {};
-    shape.frame = frame_init(g, (int)steps);
+    cudaError_t error = frame_init(shape.frame, g, (int)steps);
+    if (error != cudaSuccess)
+        return error;
     shape.fields = (int64_t)plan->batch;
     shape.frame_tiles = shape.frame.tiles * shape.fields;
     for (int a = 0; a < FRAME_AXES; a++) {
@@ -334,8 +336,8 @@ static cudaError_t strip_run(const struct geometry *g, const void *in, void *out
     const int64_t columns = shape.high[AXIS_X] - shape.low[AXIS_X] / V * V;
     if (rows > 0 && columns > 0) {
         int blocks = 0;
-        const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-            &blocks, kernel, STRIP_THREADS, shared_bytes);
+        error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, STRIP_THREADS,
+                                                              shared_bytes);
         if (error != cudaSuccess)
             return error;
         const int64_t strips = (columns + WIDTH - 1) / WIDTH;

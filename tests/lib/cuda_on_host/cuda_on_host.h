@@ -208,6 +208,12 @@ static inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blo
     return cudaSuccess;
 }
 
+template <typename S> static inline cudaError_t cudaGetSymbolAddress(void **address, S &symbol)
+{
+    *address = (void *)&symbol;
+    return cudaSuccess;
+}
+
 template <typename S>
 static inline cudaError_t cudaMemcpyToSymbolAsync(S &symbol, const void *from, size_t bytes,
                                                   size_t offset, int, cudaStream_t)
