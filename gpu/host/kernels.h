@@ -30,16 +30,10 @@ static inline int64_t tile_reach(const struct plan *plan, int axis)
     return !a->active ? 0 : closures ? PLAN_ROW_POINTS : plan->radius;
 }
 
-/* Lines that are computed at once along z. Along z alone a neighbour is then read once for all of
- * them; in space 2 R rows of the first cache are needed for each. */
-enum { LINES = 4, LINES_IN_SPACE = 2 };
+/* Lines that are computed at once along z: a neighbour is read once for all of them. */
+enum { LINES = 4 };
 
 enum { LEVELS = 9 }; /* of a tile, at most */
-
-static inline int tile_lines(const struct plan *plan)
-{
-    return plan->axis[AXIS_Y].active ? LINES_IN_SPACE : LINES;
-}
 
 struct kernels {
     const char *name;

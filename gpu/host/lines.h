@@ -13,8 +13,7 @@ struct NAME(work) {
     const struct tile *tile;
     const struct plan *plan;
     enum NAME(loop) loop;
-    int together; /* lines that the loop takes at once */
-    int active;   /* bits of the axes */
+    int active; /* bits of the axes */
     REAL c[AXIS_COUNT][PLAN_RADIUS + 1];
     struct NAME(edge) edge[SIDE_COUNT];
     int64_t below[PLAN_RADIUS], above[PLAN_RADIUS]; /* points −1 − k and n + k of a line, mapped */
@@ -50,7 +49,6 @@ static void NAME(work_init)(struct NAME(work) * work, const struct tile *tile)
     work->tile = tile;
     work->plan = plan;
     work->loop = NAME(loop_of)(plan);
-    work->together = tile_lines(plan);
     work->active = 0;
     for (int a = 0; a < AXIS_COUNT; a++) {
         work->active |= plan->axis[a].active << a;
@@ -255,12 +253,14 @@ static void NAME(stretch_parts)(struct NAME(work) * work, const struct NAME(stre
     }
     const int64_t head = (from - begin + lanes - 1) / lanes * lanes;
     const int64_t tail = (end - to + lanes - 1) / lanes * lanes;
+    /* The middle first: it runs through memory in order, and what the ends read is then cached. */
+    NAME(stretch_part)(work, lines, count, from, to, false, stream);
     if (head > 0)
         NAME(stretch_part)
     (work, lines, count, begin, begin + head, low, stream && head == from - begin);
-    NAME(stretch_part)(work, lines, count, from, to, false, stream);
     if (tail > 0)
-        NAME(stretch_part)(work, lines, count, end - tail, end, high, stream && tail == end - to);
+        NAME(stretch_part)
+    (work, lines, count, end - tail, end, high, stream && tail == end - to);
 }
 
 /* Points [begin, end), at least a vector, of plain lines. */
@@ -269,9 +269,9 @@ static void NAME(run_centred)(struct NAME(work) * work, const struct NAME(run) *
 {
     const struct plan *plan = work->plan;
     const struct plan_axis *axis = plan->axis;
-    const int reach = axis[AXIS_Z].active ? (int)plan->radius : 0;
+    const int reach = plan->radius;
     struct NAME(stretch) lines = {.rows = 0};
-    lines.loop = NAME(loops)[work->loop][count == work->together][plan->radius - 1];
+    lines.loop = NAME(loops)[work->loop][count == LINES][plan->radius - 1];
     lines.along_x = axis[AXIS_X].active;
     lines.rows = run->rows;
     lines.out_row = run->out_row;
@@ -430,7 +430,7 @@ static void NAME(run_lines)(struct NAME(work) * work, const struct NAME(run) * r
     const bool plain =
         NAME(plain)(&axis[AXIS_Y], at[AXIS_Y]) && NAME(plain)(&axis[AXIS_Z], at[AXIS_Z]);
     const bool centred = plain && to - from >= NAME(LANES);
-    if (centred && even && run->count == work->together && (!run->stream || NAME(alike)(run))) {
+    if (centred && even && run->count == LINES && (!run->stream || NAME(alike)(run))) {
         NAME(run_centred)(work, run, 0, run->count, from, to);
         return;
     }

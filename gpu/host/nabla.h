@@ -115,13 +115,9 @@ static void NAME(nabla_centred)(struct NAME(work) * work, const struct NAME(sour
     int of[AXIS_COUNT] = {0}; /* which input has a derivative along …: −1 for none */
     enum NAME(loop) loop;
     if (plan->form == PLAN_GRADIENT) {
-        loop = component == AXIS_X   ? NAME(NABLA_X)
-               : component == AXIS_Y ? NAME(NABLA_Y)
-                                     : NAME(NABLA_Z);
+        loop = component == AXIS_X ? NAME(ODD_X) : component == AXIS_Y ? NAME(ODD_Y) : NAME(ODD_Z);
     } else if (plan->form == PLAN_DIVERGENCE) {
-        loop = plan->inputs == 1   ? NAME(NABLA_X)
-               : plan->inputs == 2 ? NAME(NABLA_XY)
-                                   : NAME(NABLA_XYZ);
+        loop = plan->inputs == 1 ? NAME(ODD_X) : plan->inputs == 2 ? NAME(ODD_XY) : NAME(ODD_XYZ);
         for (int a = 0; a < plan->inputs; a++)
             of[a] = a;
     } else {
@@ -131,8 +127,8 @@ static void NAME(nabla_centred)(struct NAME(work) * work, const struct NAME(sour
         of[(along + 2) % AXIS_COUNT] = (along + 1) % AXIS_COUNT;
     }
     struct NAME(stretch) lines = {.rows = run->rows};
-    lines.loop = NAME(loops)[loop][count == LINES_IN_SPACE][plan->radius - 1];
-    lines.along_x = loop != NAME(NABLA_Y) && loop != NAME(NABLA_Z) && loop != NAME(CURL_YZ);
+    lines.loop = NAME(loops)[loop][count == LINES][plan->radius - 1];
+    lines.along_x = loop != NAME(ODD_Y) && loop != NAME(ODD_Z) && loop != NAME(CURL_YZ);
     lines.out_row = run->out_row;
     lines.x_row = lines.in_row = sources->stride[AXIS_Y];
     lines.ahead = AHEAD * lines.in_row;
@@ -175,7 +171,7 @@ static void NAME(nabla_run)(struct NAME(work) * work, const struct NAME(source) 
         }
     if (from == to)
         return;
-    if (even && run->count == LINES_IN_SPACE && (!run->stream || NAME(alike)(run))) {
+    if (even && run->count == LINES && (!run->stream || NAME(alike)(run))) {
         NAME(nabla_centred)(work, sources, run, component, 0, run->count, from, to);
         return;
     }

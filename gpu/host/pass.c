@@ -167,7 +167,7 @@ static int64_t equal_step(int64_t n, int64_t most)
 static int64_t ring_rows(const struct plan *plan, int levels)
 {
     const int64_t element = plan->dtype == DTYPE_F32 ? 4 : 8;
-    const int64_t planes = (levels - 1) * RING_PLANES(tile_reach(plan, AXIS_Z), tile_lines(plan));
+    const int64_t planes = (levels - 1) * RING_PLANES(tile_reach(plan, AXIS_Z), LINES);
     const int64_t rows = half_cache() / element / planes / plan->axis[AXIS_X].n;
     return rows - 2 * (levels - 1) * tile_reach(plan, AXIS_Y);
 }
@@ -214,7 +214,7 @@ static char *rings(void)
 static void grid_fit(struct grid *grid, const struct plan *plan, int levels)
 {
     const int64_t element = plan->dtype == DTYPE_F32 ? 4 : 8;
-    const int64_t planes = 2 * tile_reach(plan, AXIS_Z) + 2 * tile_lines(plan);
+    const int64_t planes = 2 * tile_reach(plan, AXIS_Z) + 2 * LINES;
     const int64_t inputs = plan->form == PLAN_CURL ? 2 : 1;
     const int64_t window = half_cache() / element * 3 / 2 / inputs / planes;
     int64_t *step = grid->step;
@@ -225,7 +225,7 @@ static void grid_fit(struct grid *grid, const struct plan *plan, int levels)
     } else if (plan->axis[AXIS_Z].active) {
         if (step[AXIS_X] > larger(window, TILE_ALIGN))
             step[AXIS_X] = pieces_of(equal_step(step[AXIS_X], window), TILE_ALIGN) * TILE_ALIGN;
-        step[AXIS_Y] = equal_step(step[AXIS_Y], larger(window / step[AXIS_X], tile_lines(plan)));
+        step[AXIS_Y] = equal_step(step[AXIS_Y], larger(window / step[AXIS_X], LINES));
     }
 }
 
@@ -233,7 +233,7 @@ static void grid_fit(struct grid *grid, const struct plan *plan, int levels)
  * twice beside a cut; and into more than one tile each, since one of them may be held up. */
 static void grid_cut(struct grid *grid, const struct plan *plan, int levels)
 {
-    const int64_t again = levels == 1 ? 1 : levels - 1, lines = tile_lines(plan);
+    const int64_t again = levels == 1 ? 1 : levels - 1;
     const int64_t beside_y = again * tile_reach(plan, AXIS_Y);
     const int64_t beside_z = again * tile_reach(plan, AXIS_Z);
     int64_t extent[AXIS_COUNT], points = grid->fields;
@@ -246,10 +246,10 @@ static void grid_cut(struct grid *grid, const struct plan *plan, int levels)
     const int64_t most = threads > 1 ? threads * TILES_PER_THREAD : 0;
     const int64_t across = grid->fields * pieces_of(extent[AXIS_X], grid->step[AXIS_X]);
     const int64_t fewest = pieces_of(extent[AXIS_Y], grid->step[AXIS_Y]);
-    const int64_t tries = extent[AXIS_Z] < threads * lines ? most : fewest + 2;
+    const int64_t tries = extent[AXIS_Z] < threads * LINES ? most : fewest + 2;
     double least = INFINITY;
     for (int64_t y = fewest; y == fewest || (y <= tries && across * y <= most); y++)
-        for (int64_t z = 1; z == 1 || (z * lines <= extent[AXIS_Z] && across * y * z <= most);
+        for (int64_t z = 1; z == 1 || (z * LINES <= extent[AXIS_Z] && across * y * z <= most);
              z++) {
             const int64_t step_y = pieces_of(extent[AXIS_Y], y);
             const int64_t step_z = pieces_of(extent[AXIS_Z], z);

@@ -174,39 +174,37 @@ ALWAYS_INLINE void NAME(stretch_run)(const struct NAME(kind) kind,
     }
 }
 
-/* A function for each kind: one line or as many as go together. */
-#define LOOP(name, together, ...)                                                                  \
-    LOOPS(name, 1, together, __VA_ARGS__)                                                          \
-    LOOPS(name, 2, together, __VA_ARGS__)                                                          \
-    LOOPS(name, 3, together, __VA_ARGS__)                                                          \
-    LOOPS(name, 4, together, __VA_ARGS__)
-#define LOOPS(name, r, together, ...)                                                              \
-    static void NAME(name##r)(const struct NAME(stretch) * stretch)                                \
+/* A function for each kind and radius: of one line, and of LINES. */
+#define LOOP(name, ...)                                                                            \
+    LOOP_OF(name##_1, 1, 1, __VA_ARGS__)                                                           \
+    LOOP_OF(name##_2, 1, 2, __VA_ARGS__)                                                           \
+    LOOP_OF(name##_3, 1, 3, __VA_ARGS__)                                                           \
+    LOOP_OF(name##_4, 1, 4, __VA_ARGS__)                                                           \
+    LOOP_OF(name##_lines_1, LINES, 1, __VA_ARGS__)                                                 \
+    LOOP_OF(name##_lines_2, LINES, 2, __VA_ARGS__)                                                 \
+    LOOP_OF(name##_lines_3, LINES, 3, __VA_ARGS__)                                                 \
+    LOOP_OF(name##_lines_4, LINES, 4, __VA_ARGS__)
+#define LOOP_OF(name, lines, radius, ...)                                                          \
+    static void NAME(name)(const struct NAME(stretch) * stretch)                                   \
     {                                                                                              \
-        NAME(stretch_run)((struct NAME(kind)){1, r, __VA_ARGS__}, stretch);                        \
-    }                                                                                              \
-    static void NAME(name##together##r)(const struct NAME(stretch) * stretch)                      \
-    {                                                                                              \
-        NAME(stretch_run)((struct NAME(kind)){together, r, __VA_ARGS__}, stretch);                 \
+        NAME(stretch_run)((struct NAME(kind)){lines, radius, __VA_ARGS__}, stretch);               \
     }
-LOOP(odd_x_, 4, .odd = true, .x = true)
-LOOP(odd_z_, 4, .odd = true, .z = true)
-LOOP(nabla_x_, 2, .odd = true, .x = true)
-LOOP(nabla_y_, 2, .odd = true, .y = true)
-LOOP(nabla_z_, 2, .odd = true, .z = true)
-LOOP(nabla_xy_, 2, .odd = true, .x = true, .y = true)
-LOOP(nabla_xyz_, 2, .odd = true, .x = true, .y = true, .z = true)
-LOOP(curl_yz_, 2, .odd = true, .y = true, .z = true, .less = true)
-LOOP(curl_zx_, 2, .odd = true, .x = true, .z = true, .less = true)
-LOOP(curl_xy_, 2, .odd = true, .x = true, .y = true, .less = true)
-LOOP(even_x_, 4, .x = true, .shared = true)
-LOOP(even_z_, 4, .z = true, .shared = true)
-LOOP(plane_, 4, .x = true, .z = true)
-LOOP(plane_shared_, 4, .x = true, .z = true, .shared = true)
-LOOP(space_, 2, .x = true, .y = true, .z = true)
-LOOP(space_shared_, 2, .x = true, .y = true, .z = true, .shared = true)
+LOOP(odd_x, .odd = true, .x = true)
+LOOP(odd_z, .odd = true, .z = true)
+LOOP(odd_y, .odd = true, .y = true)
+LOOP(odd_xy, .odd = true, .x = true, .y = true)
+LOOP(odd_xyz, .odd = true, .x = true, .y = true, .z = true)
+LOOP(curl_yz, .odd = true, .y = true, .z = true, .less = true)
+LOOP(curl_zx, .odd = true, .x = true, .z = true, .less = true)
+LOOP(curl_xy, .odd = true, .x = true, .y = true, .less = true)
+LOOP(even_x, .x = true, .shared = true)
+LOOP(even_z, .z = true, .shared = true)
+LOOP(plane, .x = true, .z = true)
+LOOP(plane_shared, .x = true, .z = true, .shared = true)
+LOOP(space, .x = true, .y = true, .z = true)
+LOOP(space_shared, .x = true, .y = true, .z = true, .shared = true)
 #undef LOOP
-#undef LOOPS
+#undef LOOP_OF
 #undef PAIR
 #undef PAIR_X
 #undef PAIR_Y
@@ -216,12 +214,10 @@ LOOP(space_shared_, 2, .x = true, .y = true, .z = true, .shared = true)
 
 enum NAME(loop) {
     NAME(ODD_X),
+    NAME(ODD_Y),
     NAME(ODD_Z),
-    NAME(NABLA_X),
-    NAME(NABLA_Y),
-    NAME(NABLA_Z),
-    NAME(NABLA_XY),
-    NAME(NABLA_XYZ),
+    NAME(ODD_XY),
+    NAME(ODD_XYZ),
     NAME(CURL_YZ),
     NAME(CURL_ZX),
     NAME(CURL_XY),
@@ -233,20 +229,20 @@ enum NAME(loop) {
     NAME(SPACE_SHARED)
 };
 
-/* By enum loop, whether the lines are as many as go together, and radius − 1. */
+/* By enum loop, whether of LINES, and radius − 1. */
 #define RADII(name)                                                                                \
     {                                                                                              \
-        NAME(name##1), NAME(name##2), NAME(name##3), NAME(name##4)                                 \
+        NAME(name##_1), NAME(name##_2), NAME(name##_3), NAME(name##_4)                             \
+    }
+#define BOTH(name)                                                                                 \
+    {                                                                                              \
+        RADII(name), RADII(name##_lines)                                                           \
     }
 static void (*const NAME(loops)[][2][PLAN_RADIUS])(const struct NAME(stretch) * stretch) = {
-    {RADII(odd_x_), RADII(odd_x_4)},         {RADII(odd_z_), RADII(odd_z_4)},
-    {RADII(nabla_x_), RADII(nabla_x_2)},     {RADII(nabla_y_), RADII(nabla_y_2)},
-    {RADII(nabla_z_), RADII(nabla_z_2)},     {RADII(nabla_xy_), RADII(nabla_xy_2)},
-    {RADII(nabla_xyz_), RADII(nabla_xyz_2)}, {RADII(curl_yz_), RADII(curl_yz_2)},
-    {RADII(curl_zx_), RADII(curl_zx_2)},     {RADII(curl_xy_), RADII(curl_xy_2)},
-    {RADII(even_x_), RADII(even_x_4)},       {RADII(even_z_), RADII(even_z_4)},
-    {RADII(plane_), RADII(plane_4)},         {RADII(plane_shared_), RADII(plane_shared_4)},
-    {RADII(space_), RADII(space_2)},         {RADII(space_shared_), RADII(space_shared_2)}};
+    BOTH(odd_x),   BOTH(odd_y),        BOTH(odd_z),   BOTH(odd_xy),      BOTH(odd_xyz),
+    BOTH(curl_yz), BOTH(curl_zx),      BOTH(curl_xy), BOTH(even_x),      BOTH(even_z),
+    BOTH(plane),   BOTH(plane_shared), BOTH(space),   BOTH(space_shared)};
+#undef BOTH
 #undef RADII
 
 /* The loop of a scalar plan. */

@@ -38,7 +38,7 @@ static void NAME(levels_init)(struct NAME(level) * levels, const struct tile *ti
             }
         }
         if (t > 0 && t < tile->levels) {
-            level->at.planes = RING_PLANES(tile_reach(plan, AXIS_Z), tile_lines(plan));
+            level->at.planes = RING_PLANES(tile_reach(plan, AXIS_Z), LINES);
             level->at.first = ring;
             level->at.stride[AXIS_Y] = level->end[AXIS_X] - level->begin[AXIS_X];
             level->at.stride[AXIS_Z] =
@@ -116,7 +116,7 @@ static void NAME(planes)(struct NAME(work) * work, const struct NAME(source) * f
 static int NAME(group)(const struct plan *plan, int64_t z, int64_t end)
 {
     const struct plan_axis *axis = &plan->axis[AXIS_Z];
-    const int most = end - z < tile_lines(plan) ? (int)(end - z) : tile_lines(plan);
+    const int most = end - z < LINES ? (int)(end - z) : LINES;
     int count = 0;
     while (count < most && NAME(plain)(axis, POINT_NAME(index)(axis, z + count)))
         count++;
@@ -126,14 +126,14 @@ static int NAME(group)(const struct plan *plan, int64_t z, int64_t end)
 static void NAME(tile_scalar)(struct NAME(work) * work)
 {
     const struct tile *tile = work->tile;
-    const int64_t reach = tile_reach(tile->plan, AXIS_Z), lines = tile_lines(tile->plan);
+    const int64_t reach = tile_reach(tile->plan, AXIS_Z);
     struct NAME(level) levels[LEVELS + 1];
     NAME(levels_init)(levels, tile);
     /* Each level is `reach` planes behind the one before. */
     const int64_t behind = (tile->levels - 1) * reach;
-    for (int64_t at = levels[1].begin[AXIS_Z]; at - behind < tile->end[AXIS_Z]; at += lines)
+    for (int64_t at = levels[1].begin[AXIS_Z]; at - behind < tile->end[AXIS_Z]; at += LINES)
         for (int t = 1; t <= tile->levels; t++) {
-            const int64_t first = at - (t - 1) * reach, stop = first + lines;
+            const int64_t first = at - (t - 1) * reach, stop = first + LINES;
             const int64_t begin = levels[t].begin[AXIS_Z], end = levels[t].end[AXIS_Z];
             int count;
             for (int64_t z = first > begin ? first : begin; z < stop && z < end; z += count) {
