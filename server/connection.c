@@ -287,9 +287,12 @@ void connection_close(struct connection *connection)
     if (connection->closing)
         return;
     connection->closing = true;
+    /* None finds the way back here, also not those that another one lets go as it ends. */
+    struct list *link;
+    for (link = connection->tasks.next; link != &connection->tasks; link = link->next)
+        LIST_ENTRY(link, struct task, connection_link)->connection = NULL;
     upload_drop(&connection->upload);
     outbox_close(&connection->outbox);
-    struct list *link;
     while ((link = list_first(&connection->tasks)))
         task_hang_up(LIST_ENTRY(link, struct task, connection_link));
     uv_poll_stop(&connection->poll);

@@ -214,6 +214,39 @@ def test_a_field_left_half_written_says_so(daemon):
         client.free(field)
 
 
+def torn_field(daemon, client, f):
+    """A resident field whose writer was stopped half-way."""
+    field = client.put(f)
+    writer = daemon.client()
+    running_job(daemon, writer, {"field": field}, out={"field": field})
+    writer.close()
+    eventually(lambda: client.outcome(client.send("get", field=field))[0], "a field half written")
+    return field
+
+
+def test_a_hang_up_lets_jobs_go_that_go_with_it(daemon):
+    """A job that waits for one field holds another, for which more jobs of the same client wait."""
+    f = wave(256, 256)
+    with Client(daemon.path) as client:
+        busy, held, torn = client.put(f), client.put(f), torn_field(daemon, client, f)
+        before = settled(daemon)
+        writer = Client(daemon.path)
+        running_job(daemon, writer, {"field": busy}, out={"field": busy})
+        for place in (held, torn):
+            other = Client(daemon.path)
+            other.send("laplacian", f={"field": busy}, out={"field": place})
+            for _ in range(3):
+                other.send("get", field=place)
+            other.send("gradient", f={"field": place})
+            eventually(lambda: jobs_under_way(daemon.stats()) == 6, "all are accepted")
+            other.close()
+            eventually(lambda: jobs_under_way(daemon.stats()) == 1, "only the writer is left")
+        writer.close()
+        eventually(lambda: settled(daemon) == before, "no job, no bytes")
+        assert daemon.stats()["staging"]["reply_bytes"] == 0
+        client.free(busy, held, torn)
+
+
 def test_a_hang_up_leaves_the_users_other_jobs_alone(daemon):
     f = wave(256, 256, dtype="<f8")
     with Client(daemon.path) as other:
