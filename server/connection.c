@@ -89,7 +89,7 @@ static void take_message(struct connection *connection)
 static bool may_read(const struct connection *connection)
 {
     return !connection->closing && !connection->end_of_input && !connection->close_when_sent &&
-           !upload_waits(&connection->upload) &&
+           !upload_waits(&connection->upload) && !outbox_broken(&connection->outbox) &&
            connection->outbox.control_bytes < CONTROL_UNSENT_MOST;
 }
 
@@ -193,6 +193,52 @@ static void read_some(struct connection *connection)
     }
 }
 
+static void on_poll(uv_poll_t *poll, int status, int events);
+
+/* Nothing can be sent any more, or nothing will come and nothing is owed. */
+static bool is_over(const struct connection *connection)
+{
+    const bool owed = !outbox_empty(&connection->outbox) || !list_empty(&connection->tasks);
+    const bool input_over =
+        connection->close_when_sent || (connection->end_of_input && !connection->leftover_bytes);
+    return outbox_broken(&connection->outbox) || (input_over && !owed);
+}
+
+/* Watch for what the connection can do next. */
+static void watch(struct connection *connection)
+{
+    if (connection->closing)
+        return;
+    int events = 0;
+    if (may_read(connection))
+        events |= UV_READABLE;
+    if (outbox_wants_write(&connection->outbox) || is_over(connection) ||
+        (connection->leftover_bytes && may_read(connection)))
+        events |= UV_WRITABLE; /* or a reason to come back at once */
+    if (events == connection->events)
+        return;
+    connection->events = events;
+    if (events)
+        uv_poll_start(&connection->poll, events, on_poll);
+    else
+        uv_poll_stop(&connection->poll);
+}
+
+/* Close it or watch it. Called from the loop alone: a task or an upload of it may be at work
+ * anywhere else. */
+static void update(struct connection *connection)
+{
+    if (connection->closing)
+        return;
+    /* A half-closed peer in the middle of a message will never finish it. */
+    if (connection->end_of_input && !connection->leftover_bytes)
+        upload_drop(&connection->upload);
+    if (is_over(connection))
+        connection_close(connection);
+    else
+        watch(connection);
+}
+
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct connection *connection = poll->data;
@@ -204,36 +250,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         outbox_write(&connection->outbox);
     if ((events & UV_READABLE || connection->leftover_bytes) && may_read(connection))
         read_some(connection);
-    connection_update(connection);
-}
-
-void connection_update(struct connection *connection)
-{
-    if (connection->closing)
-        return;
-    /* A half-closed peer in the middle of a message will never finish it. */
-    if (connection->end_of_input && !connection->leftover_bytes)
-        upload_drop(&connection->upload);
-    const bool owed = !outbox_empty(&connection->outbox) || !list_empty(&connection->tasks);
-    const bool input_over =
-        connection->close_when_sent || (connection->end_of_input && !connection->leftover_bytes);
-    if (outbox_broken(&connection->outbox) || (input_over && !owed)) {
-        connection_close(connection);
-        return;
-    }
-    int events = 0;
-    if (may_read(connection))
-        events |= UV_READABLE;
-    if (outbox_wants_write(&connection->outbox) ||
-        (connection->leftover_bytes && may_read(connection)))
-        events |= UV_WRITABLE; /* or a reason to come back at once */
-    if (events == connection->events)
-        return;
-    connection->events = events;
-    if (events)
-        uv_poll_start(&connection->poll, events, on_poll);
-    else
-        uv_poll_stop(&connection->poll);
+    update(connection);
 }
 
 void connection_tick(struct connection *connection, uint64_t now_ns)
@@ -256,17 +273,17 @@ void connection_tick(struct connection *connection, uint64_t now_ns)
         connection_close(connection);
         return;
     }
-    connection_update(connection);
+    update(connection);
 }
 
 static void on_changed(struct outbox *outbox)
 {
-    connection_update(LIST_ENTRY(outbox, struct connection, outbox));
+    watch(LIST_ENTRY(outbox, struct connection, outbox));
 }
 
 static void on_resume(struct upload *upload)
 {
-    connection_update(LIST_ENTRY(upload, struct connection, upload));
+    watch(LIST_ENTRY(upload, struct connection, upload));
 }
 
 static void on_closed(uv_handle_t *handle)
@@ -336,5 +353,5 @@ void connection_open(struct server *server, int descriptor)
     connection->user->connections++;
     uv_poll_init(&server->loop, &connection->poll, descriptor);
     connection->poll.data = connection;
-    connection_update(connection);
+    watch(connection);
 }

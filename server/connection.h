@@ -43,9 +43,6 @@ void connection_open(struct server *server, int socket);
 /* Close it now: its uploads are dropped and its work is cancelled. */
 void connection_close(struct connection *connection);
 
-/* Watch for what the connection can do next; call after anything that may change it. */
-void connection_update(struct connection *connection);
-
 /* Called twice a second: flush uploads that stand still, time them out, notice hang-ups. */
 void connection_tick(struct connection *connection, uint64_t now_ns);
 

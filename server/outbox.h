@@ -11,8 +11,8 @@
  * A client that stops reading has its slabs taken back after a second (the result is still on the
  * device), so it costs its own quota and nothing else.
  *
- * No function here closes the socket: that it is broken shows in outbox_broken(). changed() may,
- * and each push ends with it.
+ * No function here closes the socket, nor does changed(): that it is broken shows in
+ * outbox_broken(). So whoever pushes need not fear for the connection or its other tasks.
  */
 #ifndef SERVER_OUTBOX_H
 #define SERVER_OUTBOX_H
@@ -53,7 +53,7 @@ struct result {
 };
 
 /* changed() is called where something may follow from what became of the replies: the socket is to
- * be watched for room or no longer, or closed. */
+ * be watched for room or no longer, or is over. */
 void outbox_init(struct outbox *outbox, struct arena *arena, struct user *user, int socket,
                  void (*changed)(struct outbox *outbox));
 /* Drop everything unsent; copies under way end by themselves. The tasks are left alone. */

@@ -224,6 +224,52 @@ def torn_field(daemon, client, f):
     return field
 
 
+def test_a_hang_up_seen_while_one_job_lets_another_go(daemon):
+    """The first error that cannot be sent closes the connection, under the job that has just ended."""
+    f = wave(256, 256)
+    with Client(daemon.path) as client:
+        torn, whole = torn_field(daemon, client, f), client.put(f)
+        before = settled(daemon)
+        for method, params in (("divergence", {"f": {"x": {"field": whole}, "y": {"field": torn}}}),
+                               ("get", {"field": whole})):
+            other = Client(daemon.path)
+            device = stop_worker(daemon)
+            other.send("diffusion", f={"field": whole}, out={"field": whole}, dt=0.1)
+            for _ in range(3):
+                other.send(method, **params)
+            eventually(lambda: jobs_under_way(daemon.stats()) == 4, "all are accepted")
+            os.kill(daemon.pid, signal.SIGSTOP)
+            os.kill(device["pid"], signal.SIGCONT)
+            time.sleep(0.5)  # the job ends before its client hangs up, and the front sees both at once
+            other.close()
+            os.kill(daemon.pid, signal.SIGCONT)
+            eventually(lambda: settled(daemon) == before, "no job, no bytes")
+        client.free(torn, whole)
+
+
+def test_a_hang_up_seen_while_a_field_is_found_half_written(daemon):
+    """The same where the jobs that wait for the field fail one inside the other."""
+    f = wave(256, 256)
+    with Client(daemon.path) as client:
+        field = client.put(f)
+        before = settled(daemon)
+        writer, other = Client(daemon.path), Client(daemon.path)
+        running_job(daemon, writer, {"field": field}, out={"field": field})
+        device = stop_worker(daemon)
+        for _ in range(3):
+            other.send("get", field=field)
+        eventually(lambda: jobs_under_way(daemon.stats()) == 4, "all are accepted")
+        writer.close()
+        eventually(lambda: daemon.stats()["connections"] == 3, "its hang-up was seen")
+        os.kill(daemon.pid, signal.SIGSTOP)
+        os.kill(device["pid"], signal.SIGCONT)
+        time.sleep(0.5)
+        other.close()
+        os.kill(daemon.pid, signal.SIGCONT)
+        eventually(lambda: settled(daemon) == before, "no job, no bytes")
+        client.free(field)
+
+
 def test_a_hang_up_lets_jobs_go_that_go_with_it(daemon):
     """A job that waits for one field holds another, for which more jobs of the same client wait."""
     f = wave(256, 256)
