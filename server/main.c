@@ -206,6 +206,7 @@ static void init(struct server *server)
     list_init(&server->users);
     list_init(&server->connections);
     list_init(&server->listeners);
+    list_init(&server->granted);
     server->started_ns = uv_hrtime();
     server->arena.descriptor = -1;
     struct rlimit files;

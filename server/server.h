@@ -29,6 +29,8 @@ struct server {
     struct list users;       /* struct user */
     struct list connections; /* struct connection */
     struct list listeners;   /* struct listener */
+    struct list granted;     /* struct task: has the last of its fields, and is to go on */
+    bool granting;           /* they are at it */
     uint64_t connection_count;
     uint64_t last_array, last_task;
     uint64_t started_ns; /* uv_hrtime() */

@@ -51,6 +51,7 @@ static void release(struct task *task, struct field *fields[AXIS_COUNT])
 static void release_all_but(struct task *task, struct field **kept)
 {
     arena_forget(&task->small_waiter);
+    list_remove(&task->granted_link);
     for (int i = 0; i < AXIS_COUNT; i++) {
         free(task->small[i]);
         task->small[i] = NULL;
@@ -251,10 +252,21 @@ static void small_ready(struct slab_waiter *waiter)
         proceed(task);
 }
 
+/* A task that fails here lets the next one go: one after another, not one inside the other. */
 void task_granted(struct task *task)
 {
-    task->ungranted--;
-    proceed(task);
+    struct server *server = task->server;
+    if (--task->ungranted)
+        return;
+    list_push(&server->granted, &task->granted_link);
+    if (server->granting)
+        return;
+    server->granting = true;
+    for (struct list *link; (link = list_first(&server->granted));) {
+        list_remove(link);
+        proceed(LIST_ENTRY(link, struct task, granted_link));
+    }
+    server->granting = false;
 }
 
 void task_put_arrived(struct task *task)
@@ -394,6 +406,7 @@ bool task_accept(struct connection *connection, const struct request *request,
         (struct slab_waiter){.user = user, .share = SHARE_UPLOAD, .count = 1, .ready = small_ready};
     list_init(&task->small_waiter.link);
     list_init(&task->queue_link);
+    list_init(&task->granted_link);
     for (size_t a = 0; a < TASK_ACCESSES; a++)
         list_init(&task->access[a].link);
     list_push(&connection->tasks, &task->connection_link);

@@ -46,7 +46,7 @@ struct task {
     void *small[AXIS_COUNT]; /* input that came with the control message; waits for a slab */
     struct slab_waiter small_waiter;
     struct reply *reply; /* REPLYING */
-    struct list connection_link, device_link, queue_link;
+    struct list connection_link, device_link, queue_link, granted_link;
 };
 
 /* Accept a request. `uploads` are the arrays that its payloads went to, by component (NULL: none);

@@ -8,7 +8,7 @@ import numpy
 import pytest
 
 from fdtest import (Client, Daemon, FdError, assert_serves, derivative, diffusion, eventually,
-                    jobs_under_way, sanitized, settled, upload_begin, wave)
+                    jobs_under_way, request_bytes, sanitized, settled, upload_begin, wave)
 
 FOREVER = {"steps": 10**9, "cfl": 0.5, "accuracy": 2}  # hours, unless it is ended
 
@@ -222,6 +222,20 @@ def torn_field(daemon, client, f):
     writer.close()
     eventually(lambda: client.outcome(client.send("get", field=field))[0], "a field half written")
     return field
+
+
+def test_many_jobs_that_wait_for_a_field_left_half_written():
+    """Each that fails lets the next one go: as many as there may be, on one stack."""
+    count = 10000
+    with Daemon("--max-jobs", 2 * count) as daemon, Client(daemon.path) as client:
+        field = client.put(wave(64, 64))
+        writer = daemon.client()
+        running_job(daemon, writer, {"field": field}, out={"field": field})
+        client.send_bytes(b"".join(request_bytes(i, "get", {"field": field}) for i in range(count)))
+        eventually(lambda: jobs_under_way(daemon.stats()) == count + 1, "all are accepted")
+        writer.close()
+        for _ in range(count):
+            assert client.recv_any()[1].code == "FIELD_LOST"
 
 
 def test_a_hang_up_seen_while_one_job_lets_another_go(daemon):
