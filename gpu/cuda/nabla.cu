@@ -29,14 +29,14 @@ template <typename Real, int R_, int FORM, int AXES> struct nabla_column {
     static constexpr int V = 16 / sizeof(T);
     /* Of a block, by measurement (bench/NOTES.md): as many threads as have registers for all that
      * they hold, since what is spilled costs half the speed. */
-    static constexpr int WIDE = FORM == PLAN_CURL ? 16 : 32;
-    static constexpr int HIGH = FORM == PLAN_GRADIENT     ? 16
-                                : FORM == PLAN_DIVERGENCE ? 8
-                                                          : 12,
-                         THREADS = WIDE * HIGH;
-    static constexpr int ROWS = FORM == PLAN_DIVERGENCE ? 2 : 1;  /* packs of a plane, a thread */
-    static constexpr int BLOCKS = FORM == PLAN_CURL ? 2 : 1;      /* on a multiprocessor */
-    static constexpr int AHEAD = FORM == PLAN_DIVERGENCE ? 3 : 2; /* planes on their way */
+    static constexpr int WIDE = FORM == PLAN_GRADIENT ? 128 / V : FORM == PLAN_DIVERGENCE ? 32 : 16;
+    static constexpr int HIGH = FORM == PLAN_GRADIENT ? 4 * V : FORM == PLAN_DIVERGENCE ? 8 : 12;
+    static constexpr int THREADS = WIDE * HIGH;
+    static constexpr int ROWS = FORM == PLAN_DIVERGENCE ? 2 : 1; /* packs of a plane, a thread */
+    static constexpr int BLOCKS = FORM == PLAN_CURL ? 2 : 1;     /* on a multiprocessor */
+    /* Planes on their way. One more lets blocks drift so far apart that what neighbours share has
+     * left L2; of one alone its latency shows. */
+    static constexpr int AHEAD = 2;
     static constexpr int X = WIDE * V, Y = HIGH * ROWS; /* points of a column in a plane */
     static constexpr int HALO = (R + V - 1) / V * V;    /* along x: whole packs */
     /* The axes that an input is differentiated along. */
