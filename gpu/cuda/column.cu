@@ -314,8 +314,8 @@ static cudaError_t launch_column(const struct geometry *g, const void *in, void 
     }
     shape.marches = (uint32_t)((planes + shape.length - 1) / shape.length);
     const int64_t blocks = columns * shape.marches;
-    if (blocks > INT32_MAX)
-        return cudaErrorInvalidConfiguration;
+    if (blocks > INT32_MAX) /* a block each is too much for so many small fields */
+        return march_launch(g, in, out);
     void (*kernel)(column_shape<T, R>, const T *, T *) = column_kernel<T, R, WIDE, ALIGNED>;
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)sizeof(Column));
     void *arguments[] = {&shape, &in, &out};
