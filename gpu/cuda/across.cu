@@ -17,11 +17,10 @@
 enum {
     ACROSS_THREADS = 128,
     /* How much of a row (all that lies between neighbours along the axis) blocks do before the next
-     * window: little, so that what windows share is still in L2; more where rows are short, and
-     * most where they are not aligned and blocks share sectors side by side too. */
-    SIDE_BYTES = 4 << 10,
+     * window: little, so that what windows share is still in L2; more where rows are short, or not
+     * aligned, so that blocks share sectors side by side too. */
+    SIDE_BYTES = 64 << 10,
     SIDE_SHORT_BYTES = 256 << 10,
-    SIDE_ODD_BYTES = 1 << 20,
     SHORT_BYTES = 1 << 20,
     GRID_MOST = 65535 /* blocks along y and z */
 };
@@ -189,7 +188,8 @@ __global__ void __launch_bounds__(ACROSS_THREADS, S == 16 && V * sizeof(T) == 8 
 
 /* float32 in rows that are aligned differently. Warps that store their columns share sectors: of
  * the 5 that 128 bytes touch L2 merges 2 with a neighbour's. So a block collects its rows in shared
- * memory and stores them in whole sectors but for their ends: 2 of 33. */
+ * memory and stores them in whole sectors but for their ends: 2 of 33. Its windows are longer where
+ * R is large, since two loads of three come to a sector that is loaded already. */
 enum {
     SECTORS_THREADS = 288,
     SECTORS_ROWS = 4, /* stored at a time */
@@ -200,6 +200,11 @@ enum {
     SECTORS_PITCH = SECTORS_THREADS + SECTOR,
     SECTORS_LEAST = 96 /* fewer columns would leave most threads idle */
 };
+
+static constexpr int sectors_window(int radius)
+{
+    return radius > 2 ? 24 : 16;
+}
 
 template <int R, int S>
 __global__ void __launch_bounds__(SECTORS_THREADS, 4)
@@ -314,9 +319,7 @@ static cudaError_t launch_direct(across_shape<T, R> *shape, const void *in, void
     shape->magic = inverse(shape->inner);
     return launch_windows(across_kernel<T, R, S, V>, shape, (shape->n + S - 1) / S,
                           (shape->columns + threads - 1) / threads, threads * V,
-                          row % 32 != 0        ? SIDE_ODD_BYTES
-                          : row <= SHORT_BYTES ? SIDE_SHORT_BYTES
-                                               : SIDE_BYTES,
+                          row <= SHORT_BYTES || row % 32 != 0 ? SIDE_SHORT_BYTES : SIDE_BYTES,
                           threads, 0, in, out, stream);
 }
 
@@ -374,7 +377,7 @@ static cudaError_t launch_typed(const struct geometry *g, const void *in, void *
 template <int R>
 static cudaError_t launch_sectors(const struct geometry *g, const void *in, void *out)
 {
-    constexpr int S = 16;
+    constexpr int S = sectors_window(R);
     across_shape<float, R> shape = make_shape<float, R>(g);
     const int64_t most = SECTORS_COLUMNS, inner = (shape.stride + most - 1) / most;
     shape.inner = (uint32_t)inner;
@@ -382,15 +385,18 @@ static cudaError_t launch_sectors(const struct geometry *g, const void *in, void
     shape.magic = inverse(shape.inner);
     shape.blocks = (uint32_t)(inner * (shape.total / shape.n / shape.stride));
     return launch_windows(sectors_kernel<R, S>, &shape, (shape.n + S - 1) / S, shape.blocks,
-                          shape.columns, SIDE_ODD_BYTES, SECTORS_THREADS,
+                          shape.columns, SIDE_SHORT_BYTES, SECTORS_THREADS,
                           S * SECTORS_PITCH * sizeof(float), in, out, g->stream);
 }
 
 extern "C" bool sectors_takes(const struct geometry *g)
 {
-    const int64_t stride = across_takes(g->plan) ? g->plan->axis[find_axis(g->plan)].stride : 0;
-    return g->plan->dtype == DTYPE_F32 && stride % 2 != 0 && stride >= SECTORS_LEAST &&
-           window_points(g) == 16;
+    const struct plan *plan = g->plan;
+    if (plan->dtype != DTYPE_F32 || !across_takes(plan) || window_points(g) != 16)
+        return false;
+    const struct plan_axis *axis = &plan->axis[find_axis(plan)];
+    return axis->stride % 2 != 0 && axis->stride >= SECTORS_LEAST &&
+           axis->n >= sectors_window(plan->radius);
 }
 
 extern "C" cudaError_t sectors_launch(const struct geometry *g, const void *in, void *out)
