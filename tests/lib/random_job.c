@@ -168,6 +168,32 @@ void random_field(struct random *random, const struct job *job, void *field)
     }
 }
 
+void random_exceptions(struct random *random, const struct job *job, void *field)
+{
+    static const double values[] = {INFINITY, -INFINITY, NAN};
+    for (uint64_t left = random_below(random, 4); left > 0; left--) {
+        const uint64_t i = random_below(random, job_points(job));
+        const double value = values[random_below(random, 3)];
+        if (job->dtype == DTYPE_F32)
+            ((float *)field)[i] = (float)value;
+        else
+            ((double *)field)[i] = value;
+    }
+}
+
+bool results_equal(const struct job *job, const void *a, const void *b)
+{
+    const float *f = a, *g = b;
+    const double *d = a, *e = b;
+    if (memcmp(a, b, job_bytes(job)) == 0)
+        return true;
+    for (uint64_t i = 0; i < job_points(job); i++)
+        if (job->dtype == DTYPE_F32 ? memcmp(f + i, g + i, 4) && !(isnan(f[i]) && isnan(g[i]))
+                                    : memcmp(d + i, e + i, 8) && !(isnan(d[i]) && isnan(e[i])))
+            return false;
+    return true;
+}
+
 void random_job_print(const struct job *job)
 {
     static const char *const kinds[BOUNDARY_KINDS] = {"periodic", "endpoint",   "one-sided",

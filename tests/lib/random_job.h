@@ -5,6 +5,8 @@
 
 #include "gpu/plan.h"
 
+#include <stdbool.h>
+
 struct random {
     uint64_t state;
 };
@@ -30,6 +32,12 @@ void arrays_free(void *arrays[AXIS_COUNT]);
 
 /* Finite values for one array of the job's: ordinary ones, zeros of both signs, subnormals. */
 void random_field(struct random *random, const struct job *job, void *field);
+
+/* None to three infinities and NaN among them. */
+void random_exceptions(struct random *random, const struct job *job, void *field);
+
+/* The same bits, but for the payloads of NaN. */
+bool results_equal(const struct job *job, const void *a, const void *b);
 
 /* One line that says what a job is. */
 void random_job_print(const struct job *job);

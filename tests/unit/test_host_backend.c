@@ -32,8 +32,10 @@ static struct arrays arrays_for(struct random *random, const struct job *job,
     arrays_make(arrays.even, plan->outputs, arrays.bytes, POISON);
     arrays_make(arrays.odd, 1, arrays.bytes, POISON);
     arrays_make(arrays.expected, plan->outputs, arrays.bytes, 0);
-    for (int i = 0; i < plan->inputs; i++)
+    for (int i = 0; i < plan->inputs; i++) {
         random_field(random, job, arrays.in[i]);
+        random_exceptions(random, job, arrays.in[i]);
+    }
     reference_run(plan, arrays.in, arrays.expected);
     return arrays;
 }
@@ -70,7 +72,7 @@ static void check_result(const struct job *job, const struct plan *plan,
     for (int c = 0; c < plan->outputs; c++) {
         const unsigned char *result = plan->passes % 2 == 1 ? arrays->even[c] : arrays->odd[c];
         const unsigned char *expected = arrays->expected[c];
-        if (memcmp(result, expected, arrays->bytes) == 0)
+        if (results_equal(job, result, expected))
             continue;
         uint64_t wrong = 0, first = UINT64_MAX;
         for (uint64_t i = 0; i < arrays->bytes / element; i++)
