@@ -13,8 +13,8 @@
  *   └──┴───────────┴──┘    wrong at the cut spreads inwards by a radius a step, and so stays
  * outside of the frame; the same at the ends of a window.
  *
- * So a tile is a small plan, and point.h evaluates it: in shared memory, step after step, from one
- * copy to the other. Points with nothing special take a short way. */
+ * A tile lies in shared memory, and goes step after step from one copy to the other. point.h itself
+ * would be 600 instructions for a point near an edge, a fifth of which its rules need. */
 #ifndef GPU_CUDA_FRAME_CUH
 #define GPU_CUDA_FRAME_CUH
 
@@ -22,7 +22,6 @@
 
 enum {
     FRAME_WINDOW = 64, /* points along a window, those that are wrong in the end included */
-    FRAME_PITCH = FRAME_WINDOW + 1, /* of a tile: its columns too lie in different banks */
     FRAME_AXES = 2
 };
 
@@ -34,7 +33,6 @@ struct frame_shape {
     int32_t windows[FRAME_AXES]; /* along this axis, the other one cut */
     int32_t tiles;               /* of one field, the corners included */
     int32_t steps, reach, slot;
-    const struct plan *plan; /* the slot's, in global memory: lanes read different words of it */
 };
 
 extern __shared__ __align__(128) unsigned char shared_memory[];
@@ -53,33 +51,23 @@ static __device__ __forceinline__ frame_axis frame_window(const frame_shape &sha
     return {low + i * step - shape.reach, shape.n[axis] - low, FRAME_WINDOW, false};
 }
 
-/* The index on the axis of the tile's point i. */
+/* The index on the axis of the tile's point i. Of those outside, no result depends on any but the
+ * images one step over the edge. */
 static __device__ __forceinline__ int64_t frame_index(const frame_axis &a,
                                                       const struct plan_axis *axis, int i)
 {
+    const int64_t n = axis->n, x = a.first + i;
     if (a.cut)
-        return 2 * i < a.size ? i : axis->n - a.size + i;
-    return point_index_f64(axis, a.first + i);
+        return 2 * i < a.size ? i : n - a.size + i;
+    const bool reflect = axis->side[x < 0 ? SIDE_LOW : SIDE_HIGH].map == PLAN_MAP_REFLECT;
+    const int64_t below = reflect ? -x : x + n, above = reflect ? 2 * (n - 1) - x : x - n;
+    return x < 0 ? below : x < n ? x : min(max(above, (int64_t)0), n - 1);
 }
 
 static __device__ __forceinline__ bool frame_result(const frame_axis &a, int reach, int i)
 {
     const bool inner = i >= reach && i < a.size - reach;
     return a.cut ? !inner : inner && a.first + i < a.end;
-}
-
-/* The contract itself, called: it is long. Axis `along` has the lanes. */
-static __device__ __noinline__ float frame_point(const struct plan *plan, const float *tile,
-                                                 int along, int i, int j)
-{
-    const int64_t at[AXIS_COUNT] = {along == AXIS_X ? i : j, along == AXIS_X ? j : i, 0};
-    return point_evaluate_f32(plan, tile, at);
-}
-static __device__ __noinline__ double frame_point(const struct plan *plan, const double *tile,
-                                                  int along, int i, int j)
-{
-    const int64_t at[AXIS_COUNT] = {along == AXIS_X ? i : j, along == AXIS_X ? j : i, 0};
-    return point_evaluate_f64(plan, tile, at);
 }
 
 /* A point that is centred on both axes, with all its neighbours beside it. */
@@ -102,15 +90,99 @@ static __device__ __forceinline__ T frame_centred(const T *f, const T (&weights)
     return acc;
 }
 
+/* What follows is point.h for a tile. From the point at i to the one at `to` of an axis: */
+static __device__ __forceinline__ int frame_way(const struct plan_axis *axis, const frame_axis &a,
+                                                int i, int to)
+{
+    const int map = axis->side[to < 0 ? SIDE_LOW : SIDE_HIGH].map;
+    const int period = a.size - (map == PLAN_MAP_ENDPOINT);
+    if (to < 0)
+        return (map == PLAN_MAP_REFLECT ? -to : to + period) - i;
+    if (to >= a.size)
+        return (map == PLAN_MAP_REFLECT ? 2 * (a.size - 1) - to : to - period) - i;
+    return to - i;
+}
+
+template <typename T>
+static __device__ __forceinline__ T frame_pair(const struct plan_axis *axis, const frame_axis &a,
+                                               int i, int m, const T *f, int stride)
+{
+    return f[frame_way(axis, a, i, i + m) * stride] + f[frame_way(axis, a, i, i - m) * stride];
+}
+
+static __device__ __forceinline__ bool frame_is_centred(const struct plan_axis *axis,
+                                                        const frame_axis &a, int i)
+{
+    return !a.cut ||
+           (i >= axis->side[SIDE_LOW].rows && a.size - 1 - i >= axis->side[SIDE_HIGH].rows);
+}
+
+/* acc + what the axis adds. */
+template <typename T, int R>
+static __device__ __forceinline__ T frame_along(const struct plan_axis *axis, const frame_axis &a,
+                                                int i, const T (&weights)[R + 1], const T *f,
+                                                int stride, T acc)
+{
+    if (frame_is_centred(axis, a, i)) {
+#pragma unroll
+        for (int m = 1; m <= R; m++)
+            acc = fused(weights[m], frame_pair(axis, a, i, m, f, stride), acc);
+        return acc;
+    }
+    const bool low = i < axis->side[SIDE_LOW].rows;
+    const int row = low ? i : a.size - 1 - i, step = low ? stride : -stride;
+    f += (axis->start[row] - row) * step;
+#pragma unroll
+    for (int k = 0; k < 2 * R + 2; k++)
+        acc = fused((T)axis->row[row][k], f[k * step], acc);
+    return acc;
+}
+
+static __device__ __forceinline__ const struct plan_side *frame_claim(const struct plan_axis *axis,
+                                                                      const frame_axis &a, int i)
+{
+    if (a.cut && i < axis->side[SIDE_LOW].claim)
+        return &axis->side[SIDE_LOW];
+    return a.cut && a.size - 1 - i < axis->side[SIDE_HIGH].claim ? &axis->side[SIDE_HIGH] : NULL;
+}
+
+/* A point near an edge. */
+template <typename T, int R>
+static __device__ __forceinline__ T frame_special(const struct plan *plan,
+                                                  const T (&weights)[AXIS_Z][R + 1],
+                                                  const frame_axis &xs, const frame_axis &ys, int x,
+                                                  int y, const T *f, int stride_x, int stride_y)
+{
+    const struct plan_axis *x_axis = &plan->axis[AXIS_X], *y_axis = &plan->axis[AXIS_Y];
+    const struct plan_side *claim = frame_claim(x_axis, xs, x);
+    claim = claim ? claim : frame_claim(y_axis, ys, y);
+    if (claim)
+        return claim->claim_scales ? (T)claim->claim_value * *f : (T)claim->claim_value;
+    const bool x_centred = frame_is_centred(x_axis, xs, x);
+    const bool y_centred = frame_is_centred(y_axis, ys, y);
+    const int centred = x_centred << AXIS_X | y_centred << AXIS_Y;
+    T acc = (T)plan->centre[centred] * *f;
+    if (plan->shared && x_centred && y_centred) {
+#pragma unroll
+        for (int m = 1; m <= R; m++)
+            acc = fused(weights[AXIS_X][m],
+                        frame_pair(x_axis, xs, x, m, f, stride_x) +
+                            frame_pair(y_axis, ys, y, m, f, stride_y),
+                        acc);
+        return acc;
+    }
+    acc = frame_along<T, R>(x_axis, xs, x, weights[AXIS_X], f, stride_x, acc);
+    return frame_along<T, R>(y_axis, ys, y, weights[AXIS_Y], f, stride_y, acc);
+}
+
 /* The whole block computes tile number `item`. Lanes lie along the window, so that a warp meets
  * one kind of point. */
 template <typename T, int R>
 static __device__ __forceinline__ void frame_tile(const frame_shape &shape, int64_t item,
                                                   const T *in, T *out)
 {
-    struct plan *plan = (struct plan *)shared_memory;
-    T *from = (T *)(shared_memory + (sizeof *plan + 127) / 128 * 128);
-    const struct plan *whole = &table[shape.slot].plan;
+    T *from = (T *)shared_memory;
+    const struct plan *plan = &table[shape.slot].plan;
     const int reach = shape.reach;
 
     int tile = (int)(item % shape.tiles);
@@ -126,10 +198,10 @@ static __device__ __forceinline__ void frame_tile(const frame_shape &shape, int6
     }
     const int across = along == AXIS_X ? AXIS_Y : AXIS_X;
     const frame_axis rows = {0, 0, shape.size[across], true};
-    T *to = from + rows.size * FRAME_PITCH;
-    const int stride_x = along == AXIS_X ? 1 : FRAME_PITCH;
-    const int stride_y = along == AXIS_Y ? 1 : FRAME_PITCH;
-    const bool shared = whole->shared;
+    T *to = from + rows.size * FRAME_WINDOW;
+    const int stride_x = along == AXIS_X ? 1 : FRAME_WINDOW;
+    const int stride_y = along == AXIS_Y ? 1 : FRAME_WINDOW;
+    const bool shared = plan->shared;
     T weights[AXIS_Z][R + 1];
 #pragma unroll
     for (int m = 1; m <= R; m++) {
@@ -138,28 +210,18 @@ static __device__ __forceinline__ void frame_tile(const frame_shape &shape, int6
     }
     weights[AXIS_X][0] = centre_weight(shape.slot, T());
 
-    for (unsigned i = threadIdx.x; i < sizeof *plan / sizeof(int32_t); i += blockDim.x)
-        ((int32_t *)plan)[i] = __ldg((const int32_t *)shape.plan + i);
-    /* To and from memory along x, whatever the lanes lie along. */
     const int i = (int)threadIdx.x % FRAME_WINDOW, first = (int)threadIdx.x / FRAME_WINDOW;
     const int step = (int)blockDim.x / FRAME_WINDOW;
     const frame_axis xs = along == AXIS_X ? lanes : rows, ys = along == AXIS_X ? rows : lanes;
-    const struct plan_axis *y_axis = &whole->axis[AXIS_Y];
-    const int64_t column = i < xs.size ? frame_index(xs, &whole->axis[AXIS_X], i) : 0;
-    if (i < xs.size) {
+    /* Along x windows x is 1 apart, along y windows y a row: one index of a lane for all. */
+    const struct plan_axis *along_axis = &plan->axis[along], *across_axis = &plan->axis[across];
+    const int64_t lane =
+        i < lanes.size ? frame_index(lanes, along_axis, i) * along_axis->stride : 0;
+    if (i < lanes.size) {
 #pragma unroll 8
-        for (int y = first; y < ys.size; y += step)
-            from[i * stride_x + y * stride_y] =
-                __ldg(in + column + frame_index(ys, y_axis, y) * y_axis->stride);
-    }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        plan->axis[along].n = lanes.size;
-        plan->axis[across].n = rows.size;
-        plan->axis[along].stride = 1;
-        plan->axis[across].stride = FRAME_PITCH;
-        for (int side = 0; side < SIDE_COUNT && !lanes.cut; side++)
-            plan->axis[along].side[side] = {PLAN_MAP_NONE, 0, 0, 0, 0};
+        for (int j = first; j < rows.size; j += step)
+            from[j * FRAME_WINDOW + i] =
+                __ldg(in + lane + frame_index(rows, across_axis, j) * across_axis->stride);
     }
     __syncthreads();
 
@@ -173,8 +235,8 @@ static __device__ __forceinline__ void frame_tile(const frame_shape &shape, int6
         if (i >= wrong && i < lanes.size - wrong) {
 #pragma unroll 4
             for (int j = R + first; j < rows.size - R; j += step)
-                to[j * FRAME_PITCH + i] = frame_centred<T, R>(from + j * FRAME_PITCH + i, weights,
-                                                              shared, stride_x, stride_y);
+                to[j * FRAME_WINDOW + i] = frame_centred<T, R>(from + j * FRAME_WINDOW + i, weights,
+                                                               shared, stride_x, stride_y);
         }
         for (int k = (int)threadIdx.x; k < special; k += (int)blockDim.x) {
             int x = k % lanes.size, y = k / lanes.size;
@@ -186,18 +248,20 @@ static __device__ __forceinline__ void frame_tile(const frame_shape &shape, int6
                 y += y < R ? 0 : j_plain;
             }
             if (lanes.cut || (x >= wrong && x < lanes.size - wrong))
-                to[y * FRAME_PITCH + x] = frame_point(plan, from, along, x, y);
+                to[y * FRAME_WINDOW + x] = frame_special<T, R>(
+                    plan, weights, xs, ys, along == AXIS_X ? x : y, along == AXIS_X ? y : x,
+                    from + y * FRAME_WINDOW + x, stride_x, stride_y);
         }
         __syncthreads();
         T *const swap = from;
         from = to;
         to = swap;
     }
-    if (i < xs.size && frame_result(xs, reach, i))
-        for (int y = first; y < ys.size; y += step)
-            if (frame_result(ys, reach, y))
-                out[column + frame_index(ys, y_axis, y) * y_axis->stride] =
-                    from[i * stride_x + y * stride_y];
+    if (i < lanes.size && frame_result(lanes, reach, i))
+        for (int j = first; j < rows.size; j += step)
+            if (frame_result(rows, reach, j))
+                out[lane + frame_index(rows, across_axis, j) * across_axis->stride] =
+                    from[j * FRAME_WINDOW + i];
 }
 
 /* --- on the host --- */
@@ -212,14 +276,10 @@ static inline bool frame_needed(const struct plan_axis *axis)
     return needed;
 }
 
-static inline cudaError_t frame_init(frame_shape &shape, const struct geometry *g, int steps)
+static inline frame_shape frame_init(const struct geometry *g, int steps)
 {
     const struct plan *plan = g->plan;
-    void *constants = NULL;
-    const cudaError_t error = cudaGetSymbolAddress(&constants, table);
-    if (error != cudaSuccess)
-        return error;
-    shape.plan = &((const struct passes_constants *)constants)[g->slot].plan;
+    frame_shape shape = {};
     shape.steps = steps;
     shape.reach = steps * plan->radius;
     shape.slot = g->slot;
@@ -237,16 +297,14 @@ static inline cudaError_t frame_init(frame_shape &shape, const struct geometry *
     }
     shape.tiles = shape.windows[AXIS_X] + shape.windows[AXIS_Y] +
                   (shape.cut[AXIS_X] && shape.cut[AXIS_Y] ? 1 : 0);
-    return cudaSuccess;
+    return shape;
 }
 
 static inline size_t frame_shared_bytes(const frame_shape &shape, size_t element)
 {
     const int rows =
         shape.size[AXIS_X] > shape.size[AXIS_Y] ? shape.size[AXIS_X] : shape.size[AXIS_Y];
-    return shape.tiles
-               ? (sizeof(struct plan) + 127) / 128 * 128 + 2 * element * FRAME_PITCH * (size_t)rows
-               : 0;
+    return shape.tiles ? 2 * element * FRAME_WINDOW * (size_t)rows : 0;
 }
 
 #endif

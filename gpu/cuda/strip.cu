@@ -16,7 +16,8 @@
  * 33 T a second, of which two thirds are used: 2.8, 1.7 and 0.9 T points. Bytes: about 8.6/S.
  *
  * At the edges: images of points evolve as the points do, so periodic and zero derivative are a
- * matter of what is loaded. All else is left to a frame along the edges (frame.cuh). */
+ * matter of what is loaded: in packs, or where they are not whole point by point. All else is left
+ * to a frame along the edges (frame.cuh). */
 #include "gpu/cuda/frame.cuh"
 
 enum { LANES = 32, STRIP_THREADS = 128, STRIP_WARPS = STRIP_THREADS / LANES, STRIP_POINTS = 4 };
@@ -27,8 +28,8 @@ static constexpr int strip_halo = (S * R + STRIP_POINTS - 1) / STRIP_POINTS *STR
 
 struct strip_shape {
     frame_shape frame;
-    int64_t fields, frame_tiles; /* of all fields */
-    int64_t items;               /* marches of all strips of all fields: a warp each */
+    int64_t items;  /* marches of all strips of all fields: a warp each */
+    int64_t blocks; /* of them; those of the frame follow */
     int32_t low[FRAME_AXES], high[FRAME_AXES]; /* the points that strips compute */
     int32_t strips, marches, length;           /* of a march, in rows */
     /* Where row i is read: before the first at below + below_sign i, after the last likewise. */
@@ -146,27 +147,57 @@ template <typename T, int R, int S, bool EQUAL> struct strip_march {
             ahead[i][v] = __ldg(in + columns.offset[v]);
     }
 
-    /* Q rows through S levels, all of which have work. `from`: the thread's points of the first row
-     * that is not yet on its way; `to`: of the first result. */
-    __device__ __forceinline__ void fast_rows(int64_t n, const T *from, T *to)
+    /* Rounds of Q rows through all S levels, from the march's row `taken` on for as long as their
+     * rows are in the field; the first row that is not done. A march's first rows have less work,
+     * but what tests for that costs more. */
+    template <bool PACKS>
+    __device__ __forceinline__ int fast_rounds(const strip_shape &shape, const T *in, T *out,
+                                               int begins, int rows, int taken)
     {
+        const int64_t n = shape.frame.n[AXIS_X];
+        const int begin = -STRIP_AHEAD - begins,
+                  end = min(rows, begin + (int)shape.frame.n[AXIS_Y] - Q + 1);
+        const T *from = in + (begins + taken + STRIP_AHEAD) * n + (PACKS ? columns.offset[0] : 0);
+        T *to = out + (begins + taken - S * R) * n + (PACKS ? columns.offset[0] : 0);
+#pragma unroll 1
+        for (; taken >= begin && taken < end; taken += Q) {
+            if constexpr (!PACKS) { /* four addresses a row: too many to keep */
+                from = in + (begins + taken + STRIP_AHEAD) * n;
+                to = out + (begins + taken - S * R) * n;
+            }
 #pragma unroll
-        for (int i = 0; i < Q; i++, from += n, to += n) {
-            T row[V];
-#pragma unroll
-            for (int v = 0; v < V; v++)
-                row[v] = ahead[i % STRIP_AHEAD][v];
-            strip_load(ahead[i % STRIP_AHEAD], from);
-#pragma unroll
-            for (int s = 0; s < S; s++) {
+            for (int i = 0; i < Q; i++, from += n, to += n) {
+                const bool wanted = taken + i >= 2 * S * R && taken + i < rows;
+                T row[V];
 #pragma unroll
                 for (int v = 0; v < V; v++)
-                    ring[s][i][v] = row[v];
-                strip_step<T, R, V, EQUAL>(row, ring[s], i, weights);
+                    row[v] = ahead[i % STRIP_AHEAD][v];
+                if constexpr (PACKS) {
+                    strip_load(ahead[i % STRIP_AHEAD], from);
+                } else {
+#pragma unroll
+                    for (int v = 0; v < V; v++)
+                        ahead[i % STRIP_AHEAD][v] = __ldg(from + columns.offset[v]);
+                }
+#pragma unroll
+                for (int s = 0; s < S; s++) {
+#pragma unroll
+                    for (int v = 0; v < V; v++)
+                        ring[s][i][v] = row[v];
+                    strip_step<T, R, V, EQUAL>(row, ring[s], i, weights);
+                }
+                if constexpr (PACKS) {
+                    if (columns.results && wanted)
+                        strip_store(row, to);
+                } else {
+#pragma unroll
+                    for (int v = 0; v < V; v++)
+                        if (columns.results >> v & 1 && wanted)
+                            to[columns.offset[v]] = row[v];
+                }
             }
-            if (columns.results)
-                strip_store(row, to);
         }
+        return taken;
     }
 
     /* Q rows anywhere, through the first levels. `taken` were taken before: does a level have its
@@ -209,11 +240,11 @@ __global__ void __launch_bounds__(STRIP_THREADS, strip_blocks<T>)
                  T *__restrict__ out)
 {
     constexpr int V = STRIP_POINTS, HALO = strip_halo<R, S>;
-    if (blockIdx.x < shape.frame_tiles) {
-        frame_tile<T, R>(shape.frame, blockIdx.x, in, out);
+    if (blockIdx.x >= shape.blocks) {
+        frame_tile<T, R>(shape.frame, blockIdx.x - shape.blocks, in, out);
         return;
     }
-    const int64_t item = (blockIdx.x - shape.frame_tiles) * STRIP_WARPS + (int)threadIdx.x / LANES;
+    const int64_t item = (int64_t)blockIdx.x * STRIP_WARPS + (int)threadIdx.x / LANES;
     if (item >= shape.items)
         return;
     const int64_t field = item / shape.strips / shape.marches * shape.frame.field;
@@ -226,13 +257,11 @@ __global__ void __launch_bounds__(STRIP_THREADS, strip_blocks<T>)
     in += field;
     out += field;
 
-    strip_march<T, R, S, EQUAL> march;
-    constexpr int Q = march.Q;
+    strip_march<T, R, S, EQUAL> march = {};
     const struct plan_axis *x_axis = &table[slot].plan.axis[AXIS_X];
     const int begin =
         shape.low[AXIS_X] / V * V + strip * (LANES * V - 2 * HALO) - HALO; /* lane 0's x */
     const int lane = (int)threadIdx.x % LANES, x = begin + lane * V;
-    march.columns.results = 0;
 #pragma unroll
     for (int v = 0; v < V; v++) {
         march.columns.offset[v] = (int32_t)point_index_f64(x_axis, x + v);
@@ -254,17 +283,13 @@ __global__ void __launch_bounds__(STRIP_THREADS, strip_blocks<T>)
 #pragma unroll
     for (int i = 0; i < STRIP_AHEAD; i++)
         march.take(i, shape, in, begins + i);
-    /* From `fast` to `fast_end`: rounds whose rows are in the field, for which all levels have
-     * work, and whose results are all wanted. */
-    const bool fast = march.columns.packs && steps == S;
-    const int fast_begin = fast ? max(2 * S * R, -STRIP_AHEAD - begins) : rows;
-    const int fast_end = min(rows, (int)shape.frame.n[AXIS_Y] - STRIP_AHEAD - begins) - Q;
+    const bool fast = steps == S, packs = march.columns.packs;
 #pragma unroll 1
-    for (int taken = 0; taken < rows; taken += Q) {
-#pragma unroll 1
-        for (; taken >= fast_begin && taken <= fast_end; taken += Q)
-            march.fast_rows(n, in + (begins + taken + STRIP_AHEAD) * n + march.columns.offset[0],
-                            out + (begins + taken - S * R) * n + march.columns.offset[0]);
+    for (int taken = 0; taken < rows; taken += march.Q) {
+        if (fast && packs)
+            taken = march.template fast_rounds<true>(shape, in, out, begins, rows, taken);
+        else if (fast)
+            taken = march.template fast_rounds<false>(shape, in, out, begins, rows, taken);
         if (taken < rows)
             march.slow_rows(shape, in, out, first, end, taken);
     }
@@ -278,24 +303,31 @@ extern "C" uint64_t strip_steps(const struct geometry *g)
     const struct plan_axis *x = &plan->axis[AXIS_X], *y = &plan->axis[AXIS_Y];
     if (!plan->identity || !x->active || !y->active || plan->axis[AXIS_Z].active)
         return 0;
-    /* Rows outside are images of rows inside: one step over the edge, and 32 bits. */
+    /* Points outside are images of points inside: one step over the edge; and 32 bits. */
     const int most = plan->dtype == DTYPE_F32 ? strip_most<float>(plan->radius)
                                               : strip_most<double>(plan->radius);
     const int64_t least = (most + 4) * plan->radius + 8;
-    if (y->n < least || x->n < 2 || x->n > INT32_MAX / 4 || y->n > INT32_MAX / 4)
+    if (y->n < least || x->n < least || x->n > INT32_MAX / 4 || y->n > INT32_MAX / 4)
         return 0;
     return (uint64_t)most;
 }
 
+/* What a tile of the frame costs, as rows of a march: of 8, 16 and 28 the best on an H200. */
+enum { STRIP_FRAME_ROWS = 28 };
+
 /* The number of marches that a strip is cut into: the device works off its warps in waves, and each
- * march costs `extra` rows besides its own. */
-static int strip_marches(int64_t rows, int64_t strips, int64_t warps, int64_t extra)
+ * march costs `extra` rows besides its own, and whole rounds. The frame's tiles come last, in the
+ * room that the last wave leaves: it should leave as much as they need. */
+static int strip_marches(int64_t rows, int64_t strips, int64_t warps, int64_t extra, int64_t round,
+                         int64_t tiles)
 {
     int best = 1;
     int64_t least = INT64_MAX;
     for (int64_t marches = 1; marches <= rows && marches <= 4 * warps / strips + 1; marches++) {
-        const int64_t waves = (strips * marches + warps - 1) / warps;
-        const int64_t cost = waves * ((rows + marches - 1) / marches + extra);
+        const int64_t march = ((rows + marches - 1) / marches + extra + round - 1) / round * round;
+        const int64_t frame = (tiles * STRIP_WARPS * STRIP_FRAME_ROWS + march - 1) / march;
+        const int64_t waves = (strips * marches + frame + warps - 1) / warps;
+        const int64_t cost = waves * march;
         if (cost < least) {
             least = cost;
             best = (int)marches;
@@ -307,14 +339,11 @@ static int strip_marches(int64_t rows, int64_t strips, int64_t warps, int64_t ex
 template <typename T, int R, int S, bool EQUAL>
 static cudaError_t strip_run(const struct geometry *g, const void *in, void *out, uint64_t steps)
 {
-    constexpr int V = STRIP_POINTS, WIDTH = LANES * V - 2 * strip_halo<R, S>;
+    constexpr int V = STRIP_POINTS, WIDTH = LANES * V - 2 * strip_halo<R, S>, round = strip_ring<R>;
     const struct plan *plan = g->plan;
     strip_shape shape = {};
-    cudaError_t error = frame_init(shape.frame, g, (int)steps);
-    if (error != cudaSuccess)
-        return error;
-    shape.fields = (int64_t)plan->batch;
-    shape.frame_tiles = shape.frame.tiles * shape.fields;
+    shape.frame = frame_init(g, (int)steps);
+    const int64_t fields = (int64_t)plan->batch, tiles = shape.frame.tiles * fields;
     for (int a = 0; a < FRAME_AXES; a++) {
         const int64_t edge = shape.frame.cut[a] ? shape.frame.reach : 0;
         shape.low[a] = (int32_t)edge;
@@ -336,20 +365,22 @@ static cudaError_t strip_run(const struct geometry *g, const void *in, void *out
     const int64_t columns = shape.high[AXIS_X] - shape.low[AXIS_X] / V * V;
     if (rows > 0 && columns > 0) {
         int blocks = 0;
-        error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, STRIP_THREADS,
-                                                              shared_bytes);
+        const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+            &blocks, kernel, STRIP_THREADS, shared_bytes);
         if (error != cudaSuccess)
             return error;
-        const int64_t strips = (columns + WIDTH - 1) / WIDTH;
+        const int64_t strips = (columns + WIDTH - 1) / WIDTH, extra = 2 * shape.frame.reach;
         shape.strips = (int32_t)strips;
-        shape.marches =
-            strip_marches(rows, strips * shape.fields, (int64_t)g->units * blocks * STRIP_WARPS,
-                          2 * shape.frame.reach);
-        shape.length = (int32_t)((rows + shape.marches - 1) / shape.marches);
+        shape.marches = strip_marches(
+            rows, strips * fields, (int64_t)g->units * blocks * STRIP_WARPS, extra, round, tiles);
+        shape.length = (int32_t)(((rows + shape.marches - 1) / shape.marches + extra + round - 1) /
+                                     round * round -
+                                 extra);
         shape.marches = (int32_t)((rows + shape.length - 1) / shape.length);
-        shape.items = strips * shape.marches * shape.fields;
+        shape.items = strips * shape.marches * fields;
     }
-    const int64_t blocks = shape.frame_tiles + (shape.items + STRIP_WARPS - 1) / STRIP_WARPS;
+    shape.blocks = (shape.items + STRIP_WARPS - 1) / STRIP_WARPS;
+    const int64_t blocks = shape.blocks + tiles;
     void *arguments[] = {&shape, &in, &out};
     if (blocks > INT32_MAX)
         return cudaErrorInvalidConfiguration;
