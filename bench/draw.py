@@ -135,10 +135,10 @@ def bars(axes, rows, peers):
             axes.scatter(max(row["ratio"], 1.03 * low), y - 0.08, s=40, edgecolor=PAPER, lw=0.7, alpha=0.9,
                          color=MET if row["ratio"] >= row["bar"] else MISSED, zorder=4)
         met = sum(row["ratio"] >= row["bar"] for row in mine)
-        axes.text(5.2, y, f"{met} of {len(mine)}", va="center", ha="right", fontsize=9,
+        axes.text(9.5, y, f"{met} of {len(mine)}", va="center", ha="right", fontsize=9,
                   color=MET if met == len(mine) else MISSED)
     axes.axvline(1, color=FAINT, lw=1, ls=(0, (4, 3)), zorder=1)
-    axes.set(xscale="log", xlim=(low, 5.5), ylim=(len(order) - 0.4, -0.6))
+    axes.set(xscale="log", xlim=(low, 10), ylim=(len(order) - 0.4, -0.6))
     axes.set_xticks([0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 4],
                     ["0.1", "0.2", "0.3", "0.5", "0.7", "1", "1.5", "2", "3", "4"])
     axes.minorticks_off()
