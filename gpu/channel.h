@@ -4,11 +4,14 @@
  *   front → worker                         worker → front
  *   ARENA (with the memfd)                 READY or REFUSED
  *   ALLOCATE array, bytes, owner           – (FAILED where there is no memory)
- *   UPLOAD array ← arena, tag              COPIED tag
+ *   UPLOAD array ← arena or region, tag    COPIED tag
+ *   REGION region, bytes (with the memfd)  MAPPED region, once it is mapped and pinned
+ *   UNREGION region                        –
  *   COMPONENTS in, out, scratch            – (of the RUN that follows)
+ *   PLACES in, out: region and offset      – (of the RUN that follows)
  *   RUN job: in, out, scratch              PROGRESS …, then FINISHED
  *   CANCEL job                             FINISHED with CANCELLED, or as it ended
- *   DOWNLOAD arena ← array, tag            COPIED tag
+ *   DOWNLOAD arena or region ← array, tag  COPIED tag
  *   RELEASE array                          –
  *   PING                                   PONG
  *
@@ -18,8 +21,20 @@
  *   - a RUN comes after the UPLOADs of its inputs; DOWNLOAD, RELEASE, and any order that writes an
  *     array that a RUN uses, come after that RUN's FINISHED; a RELEASE comes after every COPIED of
  *     the array;
- *   - a RUN of more than two arrays comes straight after its COMPONENTS;
+ *   - a RUN of more than two arrays comes straight after its COMPONENTS; one that reads or writes
+ *     regions straight after its PLACES, and with both in either order;
+ *   - ids of regions are the front's too. A region's memfd is sealed against shrinking and growing
+ *     and has its size; orders that name it come after its MAPPED with OK; UNREGION comes after
+ *     its MAPPED, whatever its status, and after every FINISHED and COPIED of those orders;
+ *   - a place lies inside its region, at a multiple of PLACE_ALIGNMENT; an output's in one that is
+ *     writable, and not over another place of that RUN;
  *   - a slab is not touched by the front between UPLOAD or DOWNLOAD and its COPIED.
+ * An input with a place is read from there into its array, and an output is written from its array
+ * to its place: copies are part of the RUN, overlap with its computation, and its FINISHED comes
+ * after the last of them. Such an array is that RUN's own while it lasts. A RUN that does not end
+ * OK may have written any part of its outputs, arrays and places, once it has begun a pass. A
+ * worker whose device_info says `direct` computes in regions themselves: an input or output with
+ * a place has no array there (id 0), and an input with a place is no scratch.
  * An array whose ALLOCATE failed stays known: UPLOAD to it is COPIED without a copy, RUN with it is
  * FINISHED with OUT_OF_MEMORY, RELEASE forgets it.
  * When either end closes, the worker exits (status 0) or the front restarts it.
@@ -45,18 +60,29 @@ enum channel_type {
     CHANNEL_RELEASE,
     CHANNEL_PING,
     CHANNEL_COMPONENTS,
+    CHANNEL_REGION,
+    CHANNEL_UNREGION,
+    CHANNEL_PLACES,
     CHANNEL_READY = 64,
     CHANNEL_REFUSED,
     CHANNEL_FAILED,
     CHANNEL_COPIED,
     CHANNEL_PROGRESS,
     CHANNEL_FINISHED,
-    CHANNEL_PONG
+    CHANNEL_PONG,
+    CHANNEL_MAPPED
+};
+
+#define PLACE_ALIGNMENT 16 /* bytes */
+
+/* Where an array lies in a client's memory. region 0: it does not. */
+struct place {
+    uint64_t region, offset; /* bytes */
 };
 
 struct channel_message {
     uint32_t type;   /* enum channel_type */
-    uint32_t status; /* FINISHED: enum status */
+    uint32_t status; /* FINISHED; MAPPED: OK, OUT_OF_MEMORY or INTERNAL. enum status */
     union {
         struct {
             uint64_t bytes;
@@ -67,6 +93,7 @@ struct channel_message {
         struct {
             uint64_t array, offset; /* in the array, bytes */
             uint64_t arena_offset, bytes;
+            uint64_t region; /* 0: the arena; else arena_offset is the region's */
             uint64_t tag;
         } copy; /* UPLOAD, DOWNLOAD; COPIED: tag */
         struct {
@@ -81,6 +108,12 @@ struct channel_message {
              * input, and needs a scratch of its own then. */
             uint64_t in[AXIS_COUNT], out[AXIS_COUNT], scratch[AXIS_COUNT];
         } components;
+        struct {
+            uint64_t region, bytes, writable; /* UNREGION, MAPPED: region */
+        } region;
+        struct {
+            struct place in[AXIS_COUNT], out[AXIS_COUNT]; /* by component */
+        } places;
         struct {
             uint64_t id;          /* CANCEL, RELEASE (of the array), PROGRESS, FINISHED */
             uint64_t done, total; /* PROGRESS: passes done; FINISHED: passes begun */

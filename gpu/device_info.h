@@ -11,6 +11,7 @@ struct device_info {
     uint64_t free_bytes;   /* when it was opened: what fields may take */
     uint32_t units;        /* multiprocessors, or threads */
     uint32_t count;        /* devices of this kind on the machine */
+    uint32_t direct;       /* 1: computes in regions themselves, without a copy */
     uint32_t driver;       /* CUDA driver's version (13000 for 13.0); 0 on the host */
 };
 
