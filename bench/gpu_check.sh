@@ -4,13 +4,14 @@
 #     bench/gpu_check.sh BUILD RESULTS [STEP…]
 #
 # BUILD: a build folder with CUDA (made here, or made elsewhere with the preset `portable` and carried).
-# RESULTS: where logs and result files go. STEPs, by default all but the last two:
+# RESULTS: where logs and result files go. STEPs, by default all but the last three:
 #     equal      bit for bit against the host backend, on random jobs
 #     sanitize   compute-sanitizer's memcheck and racecheck, on small shapes: random jobs, every row of
 #                bench_kernels, and the same by the kernels that others are preferred to there
 #     kernels    bench_kernels: floors, bars, the classical kernels; a picture where matplotlib is
 #     seeds      the published tables, through the daemon
 #     service    the service's stories and its benchmark, on the GPU
+#     counters   what binds the rows that missed their bar in the step `kernels`, by Nsight Compute
 #     huge       as equal, with fields of more than 2^31 points too
 #     peers      bench/peers.py: CuPy, JAX and torch.compile, where installed
 set -u
@@ -58,6 +59,10 @@ for wanted in $steps; do
         ! "$FDSERVER_PYTHON" -c 'import matplotlib' 2>/dev/null ||
             step picture "$FDSERVER_PYTHON" bench/draw.py "$results/kernels.json" "$results/kernels.png"
         ;;
+    counters)
+        step counters "$FDSERVER_PYTHON" bench/counters.py "$kernels" --missed "$results/kernels.json" \
+            --json "$results/counters.json"
+        ;;
     peers) step peers "$FDSERVER_PYTHON" bench/peers.py --json "$results/peers.json" ;;
     seeds) step seeds tests/lib/pytest.sh -s tests/operators/test_seeds.py ;;
     service)
@@ -69,7 +74,7 @@ for wanted in $steps; do
     *) echo "no step is called $wanted"; failed=1 ;;
     esac
 done
-for table in kernels peers; do
+for table in kernels counters peers; do
     [ ! -f "$results/$table.log" ] || cat "$results/$table.log"
 done
 [ ! -f "$results/seeds.log" ] || grep -v '^[. ]*$' "$results/seeds.log" | tail -n 40
