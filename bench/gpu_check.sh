@@ -10,7 +10,7 @@
 #                bench_kernels, and the same by the kernels that others are preferred to there
 #     kernels    bench_kernels: floors, bars, the classical kernels; a picture where matplotlib is
 #     seeds      the published tables, through the daemon
-#     service    the service's stories and its benchmark, on the GPU
+#     service    the service's stories and its benchmark, on the GPU: floors, bars, the other ways
 #     counters   what binds the rows that missed their bar in the step `kernels`, by Nsight Compute
 #     huge       as equal, with fields of more than 2^31 points too
 #     peers      bench/peers.py: CuPy, JAX and torch.compile, where installed
@@ -74,7 +74,7 @@ for wanted in $steps; do
     *) echo "no step is called $wanted"; failed=1 ;;
     esac
 done
-for table in kernels counters peers; do
+for table in kernels counters service-bench peers; do
     [ ! -f "$results/$table.log" ] || cat "$results/$table.log"
 done
 [ ! -f "$results/seeds.log" ] || grep -v '^[. ]*$' "$results/seeds.log" | tail -n 40

@@ -1,7 +1,7 @@
 /* The operators of one device, as shares of what the machine can do, and their results.
  *
  *     bench_kernels [--device host|cuda:N] [--only TEXT]… [--no-check] [--quick] [--small]
- *                   [--json FILE]
+ *                   [--floors] [--json FILE]
  *
  * floor: a device copy of as many bytes as the operator must move, measured in the same run and in
  * the same way; ratio = floor's time ÷ operator's time (diffusion: a step's, over the copy of
@@ -11,6 +11,7 @@
  * --only: rows whose name, shape, dtype and boundary, with a space between them, contain TEXT; it
  * may have wildcards ("derivative x*512*float64") and be given several times. --quick:
  * smaller arrays on the host. --small: small shapes, and only their results, for compute-sanitizer.
+ * --floors: the floors alone, no row.
  * FDSERVER_COMMIT is written into the JSON.
  */
 #include "bench/floors.h"
@@ -58,7 +59,7 @@ struct row {
 
 static struct {
     const struct runner *runner;
-    bool cuda, check, quick, small;
+    bool cuda, check, quick, small, floors;
     const char *only[ONLY_MOST];
     int only_count;
     uint64_t started_ns;
@@ -727,9 +728,12 @@ int main(int argc, char **argv)
             bench.quick = true;
         } else if (strcmp(argv[i], "--small") == 0) {
             bench.small = true;
+        } else if (strcmp(argv[i], "--floors") == 0) {
+            bench.floors = true;
         } else {
-            fprintf(stderr, "usage: bench_kernels [--device host|cuda:N] [--only TEXT]... "
-                            "[--no-check] [--quick] [--small] [--json FILE]\n");
+            fprintf(stderr,
+                    "usage: bench_kernels [--device host|cuda:N] [--only TEXT]... [--no-check] "
+                    "[--quick] [--small] [--floors] [--json FILE]\n");
             return 2;
         }
     }
@@ -740,9 +744,9 @@ int main(int argc, char **argv)
     printf("%s\n", bench.runner->name());
     for (int i = 0; i < floor_count; i++)
         printf("  floor %-24s %10.2f\n", floors[i].name, floors[i].value);
-    if (bench.cuda)
+    if (bench.cuda && !bench.floors)
         rows_cuda();
-    else
+    else if (!bench.floors)
         rows_host();
     if (!bench.small) {
         floors[floor_count++] = (struct floor){"copy_last_gbs", copy_gbs()};

@@ -1,263 +1,415 @@
 #!/usr/bin/env python3
-"""What a client sees: latency, jobs per second, and throughput beside the socket's own floor.
+"""What a client sees, beside what the machine could do at all and what a user would do instead.
 
-    bench/service.py --build build/release --device host --json service.json
+    bench/service.py --build build/release --device cuda:0 --json service.json [--quick]
 
-Starts an fdserver of its own, or measures one that runs (--connect PATH). Needs numpy, msgpack and
-msgpack_numpy. Arrays are sent from and received into their own memory: what a careful client does.
+Starts fdservers of its own. Loads come from bench_load, the machine's floors from bench_kernels and
+from a bare socket here, the other ways from bench/service_peers.py: all in this run. A row that
+cannot be measured (a feature that is not there, a peer that is not installed) is left out with the
+reason. Needs numpy and msgpack; for the row of two users, root. --quick: small arrays, short times:
+a rehearsal, whose figures mean nothing.
 """
 
 import argparse
+import contextlib
 import json
-import multiprocessing
 import os
 import pathlib
-import platform
+import resource
 import socket
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
 import msgpack
-import msgpack_numpy
-import numpy
+
+HERE = pathlib.Path(__file__).resolve().parent
+ANOTHER_UID = 65534
+SLAB_BYTES = 4 << 20
+KIB, MIB = 1 << 10, 1 << 20
 
 
-class Client:
-    def __init__(self, path):
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.connect(path)
-
-    def call(self, method, **params):
-        """A method whose reply is small."""
-        self.socket.sendall(msgpack.packb([0, 0, method, [params]], default=msgpack_numpy.encode))
-        unpacker = msgpack.Unpacker()
-        while True:
-            unpacker.feed(self.socket.recv(1 << 20))
-            for _, _, error, result in unpacker:
-                if error:
-                    raise SystemExit(f"{method}: {error['code']}: {error['message']}")
-                return result
+class LeftOut(Exception):
+    """A row cannot be measured; why."""
 
 
-class InlineJob:
-    """One kind of job whose array goes both ways, packed once."""
+# ---- rows ----
 
-    def __init__(self, f):
-        self.f = f
-        self.request = msgpack.packb([0, 0, "derivative", [{"axis": "x", "f": f}]],
-                                     default=msgpack_numpy.encode)[:-f.nbytes]
-        self.reply = msgpack.packb([1, 0, None, {"out": f}], default=msgpack_numpy.encode)[:-f.nbytes]
-        self.header = bytearray(len(self.reply))
-        self.out = numpy.empty_like(f)
-        self.bytes_in, self.bytes_out = memoryview(f).cast("B"), memoryview(self.out).cast("B")
+class Table:
+    """Rows: a figure, the floor (or the other way) that it is compared with, and the bar."""
 
-    def send(self, client):
-        client.socket.sendall(self.request)
-        client.socket.sendall(self.bytes_in)
+    def __init__(self, floors):
+        self.rows, self.left_out, self.floors = [], [], floors
 
-    def receive(self, client):
-        receive_into(client.socket, memoryview(self.header))
-        if self.header != self.reply:
-            raise SystemExit(f"not a result: {bytes(self.header)!r}")
-        receive_into(client.socket, self.bytes_out)
+    def row(self, name, figure, unit, floor=None, floor_name=None, most=None, least=None, ratio_most=None,
+            ratio_least=None):
+        """The ratio is figure ÷ floor; where ratio_least is given, floor ÷ figure: "× faster"."""
+        ratio = None
+        if floor:
+            ratio = floor / figure if ratio_least is not None else figure / floor
+        bars = ((figure, most, 1, f"≤ {most} {unit}"), (figure, least, -1, f"≥ {least} {unit}"),
+                (ratio, ratio_most, 1, f"≤ {ratio_most} ×"), (ratio, ratio_least, -1, f"≥ {ratio_least} ×"))
+        bar, met = "", None
+        for value, limit, sign, text in bars:
+            if limit and value is not None:
+                bar, met = text, sign * value <= sign * limit
+        self.rows.append({"name": name, "figure": rounded(figure), "unit": unit, "floor": rounded(floor),
+                          "floor_name": floor_name, "ratio": rounded(ratio), "bar": bar or None, "met": met})
+
+    @contextlib.contextmanager
+    def part(self, name):
+        """What is measured together, and left out together where a part of it cannot be."""
+        begin = time.monotonic()
+        try:
+            yield
+        except LeftOut as reason:
+            self.left_out.append({"name": name, "reason": str(reason)})
+        print(f"  {name}: {time.monotonic() - begin:.1f} s", file=sys.stderr, flush=True)
+
+    def print(self, title):
+        print(f"{title}\n\n{'':52}{'figure':>12} {'':7}{'floor':>12}{'ratio':>9}  bar")
+        for row in self.rows:
+            met = "" if row["met"] is None else "met" if row["met"] else "MISSED"
+            floor = f"{row['floor']:12,.1f}" if row["floor"] else f"{'–':>12}"
+            ratio = f"{row['ratio']:9.3f}" if row["ratio"] else f"{'–':>9}"
+            print(f"{row['name']:52}{row['figure']:12,.1f} {row['unit']:7}{floor}{ratio}  "
+                  f"{row['bar'] or '':18}{met:7} {row['floor_name'] or ''}")
+        for row in self.left_out:
+            print(f"left out: {row['name']}: {row['reason']}")
+        judged = [row["met"] for row in self.rows if row["met"] is not None]
+        print(f"{sum(judged)} of {len(judged)} bars met, {len(self.left_out)} parts left out")
 
 
-def receive_into(from_socket, view):
+def rounded(value):
+    return None if value is None else float(f"{value:.5g}")
+
+
+# ---- a front, and loads on it ----
+
+class Front:
+    def __init__(self, options, folder, device, *arguments):
+        self.options = options
+        self.path = f"{folder}/s"
+        self.process = subprocess.Popen(
+            [options.build / "server/fdserver", "--listen", f"unix:{self.path}", "--mode", "0666",
+             "--device", device, "--log-level", "4", *arguments])
+        while not os.path.exists(self.path):
+            if self.process.poll() is not None:
+                raise LeftOut(f"fdserver --device {device} did not start")
+            time.sleep(0.01)
+        self.before_any = self.memory("VmRSS")
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait()
+        if os.path.exists(self.path):
+            os.unlink(self.path)
+
+    def memory(self, key):
+        """Of the front alone, in bytes: VmRSS, VmHWM (its peak), RssAnon."""
+        for line in pathlib.Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith(key + ":"):
+                return int(line.split()[1]) * KIB
+        raise LeftOut(f"/proc does not say {key}")
+
+    def call(self, method):
+        with socket.socket(socket.AF_UNIX) as end:
+            end.connect(self.path)
+            end.sendall(msgpack.packb([0, 0, method, []]))
+            unpacker = msgpack.Unpacker()
+            while True:
+                unpacker.feed(end.recv(1 << 16))
+                for _, _, error, result in unpacker:
+                    if error:
+                        raise LeftOut(f"{method}: {error['message']}")
+                    return result
+
+    def load_begin(self, mode, n, clients=1, in_flight=1, seconds=None, uid=None, idle=0):
+        return subprocess.Popen(
+            [self.options.build / "bench/bench_load", "--connect", self.path, "--mode", mode,
+             "--shape", f"{n},{n},{n}", "--clients", str(clients), "--in-flight", str(in_flight),
+             "--seconds", str(seconds or self.options.seconds), "--idle", str(idle)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            **({"user": uid, "group": uid, "extra_groups": []} if uid is not None else {}))
+
+    @staticmethod
+    def load_end(load):
+        out, err = load.communicate()
+        if load.returncode:
+            lines = err.strip().splitlines()
+            raise LeftOut(lines[0] if lines else f"bench_load ended with {load.returncode}")
+        return json.loads(out)
+
+    def load(self, *arguments, **named):
+        return self.load_end(self.load_begin(*arguments, **named))
+
+
+@contextlib.contextmanager
+def front(options, device, *arguments):
+    with tempfile.TemporaryDirectory(prefix="fdserver-") as folder:
+        os.chmod(folder, 0o755)
+        server = Front(options, folder, device, *arguments)
+        try:
+            yield server
+        finally:
+            server.close()
+
+
+# ---- floors ----
+
+def kernels(options, *arguments):
+    """What bench_kernels says, as it writes it."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        subprocess.run([options.build / "bench/bench_kernels", "--no-check", "--json", file.name,
+                        *(["--quick"] if options.quick else []), *arguments],
+                       check=True, stdout=subprocess.DEVNULL)
+        return json.load(file)
+
+
+def receive_into(end, view):
     while view:
-        count = from_socket.recv_into(view)
+        count = end.recv_into(view)
         if not count:
-            raise SystemExit("the server closed the connection")
+            return False
         view = view[count:]
+    return True
 
 
-def field(n):
-    return numpy.random.default_rng(n).standard_normal((n, n, n), dtype="f4")
-
-
-def quantiles(seconds):
-    ordered = sorted(seconds)
-    return {"p50_us": 1e6 * statistics.median(ordered), "p99_us": 1e6 * ordered[int(len(ordered) * 0.99)],
-            "count": len(ordered)}
-
-
-def timed(call, seconds, least=5):
-    """How long each call took, for about so many seconds in all; the first ones warm up."""
-    for _ in range(3):
-        call()
-    times = []
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times) < least:
-        begin = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - begin)
-    return times
-
-
-def latencies(path, seconds):
-    client = Client(path)
-    rows = {"ping": quantiles(timed(lambda: client.call("ping"), seconds))}
-    f = field(64)
-    source = client.call("put", f=f)["field"]
-    target = client.call("put", f=f)["field"]
-    resident = {"f": {"field": source}, "out": {"field": target}, "axis": "x"}
-    rows["derivative 64³ resident"] = quantiles(timed(lambda: client.call("derivative", **resident), seconds))
-    for made in (source, target):
-        client.call("free", field=made)
-    job = InlineJob(f)
-
-    def inline():
-        job.send(client)
-        job.receive(client)
-    rows["derivative 64³ inline"] = quantiles(timed(inline, seconds))
-    return rows
-
-
-def keep_in_flight(path, depth, seconds, start, results):
-    client, job = Client(path), InlineJob(field(64))
-    start.wait()
-    # Replies go unread while a request is being written; the server holds them.
-    for _ in range(depth):
-        job.send(client)
-    done = 0
-    begin = time.perf_counter()
-    while time.perf_counter() - begin < seconds:
-        job.receive(client)
-        job.send(client)
-        done += 1
-    elapsed = time.perf_counter() - begin
-    for _ in range(depth):
-        job.receive(client)
-    results.put(done / elapsed)
-
-
-def jobs_per_second(path, clients, depth, seconds):
-    start, results = multiprocessing.Barrier(clients), multiprocessing.Queue()
-    processes = [multiprocessing.Process(target=keep_in_flight, args=(path, depth, seconds, start, results))
-                 for _ in range(clients)]
-    for process in processes:
-        process.start()
-    total = sum(results.get() for _ in processes)
-    for process in processes:
-        process.join()
-    return total
-
-
-def echo(end, size):
-    """The floor's other side: take so many bytes into memory, then give them back."""
-    memory = memoryview(bytearray(size))
-    while True:
-        view = memory
-        while view:
-            count = end.recv_into(view)
-            if not count:
-                return
-            view = view[count:]
-        end.sendall(memory)
-
-
-def socket_floor(size, seconds):
-    """Seconds for so many bytes there and back through a Unix socket, with nothing done to them."""
+def socket_us(size, seconds):
+    """Median time for so many bytes through a Unix socket into another process's memory, and then as
+    many back: what nobody can do an inline job without."""
     mine, theirs = socket.socketpair()
+    for end in (mine, theirs):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * MIB)
     child = os.fork()
     if child == 0:
         mine.close()
-        echo(theirs, size)
+        memory = memoryview(bytearray(size))
+        while receive_into(theirs, memory):
+            theirs.sendall(memory)
         os._exit(0)
     theirs.close()
-    data, back = numpy.zeros(size, "u1"), numpy.zeros(size, "u1")
-
-    def once():
-        mine.sendall(memoryview(data))
-        receive_into(mine, memoryview(back))
-    best = min(timed(once, seconds, least=3))
+    data, back = memoryview(bytearray(size)), memoryview(bytearray(size))
+    times = []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(times) < 4:
+        begin = time.perf_counter()
+        mine.sendall(data)
+        receive_into(mine, back)
+        times.append(time.perf_counter() - begin)
     mine.close()
     os.waitpid(child, 0)
-    return best
+    return 1e6 * statistics.median(times[1:])
 
 
-def throughput(path, n, seconds):
-    client, job = Client(path), InlineJob(field(n))
-
-    def once():
-        job.send(client)
-        job.receive(client)
-    best = min(timed(once, seconds, least=3))
-    floor = socket_floor(job.f.nbytes, seconds)
-    return {"seconds": best, "GB_per_s": 2 * job.f.nbytes / best / 1e9, "socket_seconds": floor,
-            "share_of_socket": floor / best}
+def measure_floors(options, sizes):
+    said = kernels(options, "--device", options.device, "--floors")
+    floors = said["floors"]
+    for n in sizes:
+        floors[f"socket_{n}_us"] = socket_us(4 * n**3, options.seconds / 2)
+    return said, floors
 
 
-def processor():
-    with open("/proc/cpuinfo") as file:
-        for line in file:
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor()
+# ---- the table's parts ----
+
+def one_way_us(floors, size):
+    """Through PCIe out of pinned memory, in the slower direction. None where there is no device."""
+    if "pinned_up_gbs" not in floors:
+        return None
+    return 1e-3 * size / min(floors["pinned_up_gbs"], floors["pinned_down_gbs"])
 
 
-def measure(path, sizes, seconds):
-    info = Client(path).call("info")
-    results = {
-        "commit": os.environ.get("FDSERVER_COMMIT", ""),
-        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "machine": {"processor": processor(), "cores": len(os.sched_getaffinity(0)),
-                    "kernel": platform.release(), "server": info["version"],
-                    "devices": [{key: device[key] for key in ("name", "kind", "model", "driver")}
-                                for device in info["devices"]]},
-        "latency": latencies(path, seconds),
-        "jobs_per_s": {f"64³ inline, {clients} × 16 in flight": jobs_per_second(path, clients, 16, seconds)
-                       for clients in (1, 8)},
-        "throughput": {f"derivative {n}³ inline": throughput(path, n, seconds) for n in sizes},
-    }
-    return results
+def region_rows(table, server, peers, sizes):
+    medium, large, huge = sizes
+    for n, ratio in ((medium, 1.35), (large, 1.25), (huge, 1.2)):
+        with table.part(f"{n}³ region to region"):
+            figure = server.load("region", n)["p50_us"]
+            table.row(f"{n}³ region to region, p50", figure, "µs", one_way_us(table.floors, 4 * n**3),
+                      "bytes one way ÷ pinned bandwidth", ratio_most=ratio)
+            if n == large:
+                for kind, least in (("", 15), (" reused", None), (" pinned", None)):
+                    peer_row(table, peers, f"CuPy {n}³{kind}", f"{n}³ region, beside CuPy in process{kind}",
+                             figure, least)
 
 
-def print_table(results):
-    machine = results["machine"]
-    print(f"{machine['processor']}, {machine['cores']} cores; "
-          + ", ".join(f"{d['name']}: {d['model']}" for d in machine["devices"]))
-    print(f"\n{'latency':32}{'p50 µs':>12}{'p99 µs':>12}{'calls':>10}")
-    for name, row in results["latency"].items():
-        print(f"{name:32}{row['p50_us']:12.1f}{row['p99_us']:12.1f}{row['count']:10}")
-    print(f"\n{'rate':32}{'jobs/s':>12}")
-    for name, rate in results["jobs_per_s"].items():
-        print(f"{name:32}{rate:12.0f}")
-    print(f"\n{'throughput':32}{'ms':>12}{'GB/s':>12}{'socket ms':>12}{'share':>8}")
-    for name, row in results["throughput"].items():
-        print(f"{name:32}{1e3 * row['seconds']:12.1f}{row['GB_per_s']:12.2f}"
-              f"{1e3 * row['socket_seconds']:12.1f}{row['share_of_socket']:8.0%}")
+def peer_row(table, peers, key, name, figure, least):
+    if key in peers["rows"]:
+        table.row(name, figure, "µs", peers["rows"][key], key, ratio_least=least or 0)
+    else:
+        reason = next(reason for peer, reason in peers["missing"].items() if key.startswith(peer))
+        table.left_out.append({"name": name, "reason": reason})
+
+
+def inline_rows(table, server, peers, large):
+    with table.part(f"{large}³ inline"):
+        figure = server.load("inline", large)["p50_us"]
+        table.row(f"{large}³ inline, p50", figure, "µs", table.floors[f"socket_{large}_us"],
+                  "the socket alone, both ways", ratio_most=1.3)
+        peer_row(table, peers, f"gRPC + CuPy {large}³", f"{large}³ inline, beside gRPC + CuPy", figure, 20)
+
+
+def latency_rows(table, server, peers):
+    floors = table.floors
+    launch = floors.get("launch_and_wait_us", 0) + floors["socket_round_trip_us"]
+    launch_name = "socket's round trip, launch and wait" if "launch_and_wait_us" in floors \
+        else "socket's round trip"
+    size = 4 * 64**3
+    with table.part("64³ resident"):
+        said = server.load("resident", 64)
+        table.row("64³ resident, one client, p50", said["p50_us"], "µs", launch, launch_name, most=40)
+        table.row("64³ resident, one client, p99", said["p99_us"], "µs", launch, launch_name, most=100)
+    with table.part("64³ region to region"):
+        said = server.load("region", 64)
+        one_way = one_way_us(floors, size)
+        table.row("64³ region to region, one client, p50", said["p50_us"], "µs",
+                  one_way and launch + one_way, launch_name + ", bytes one way", most=100)
+    with table.part("64³ inline"):
+        said = server.load("inline", 64)
+        table.row("64³ inline, one client, p50", said["p50_us"], "µs", floors["socket_64_us"],
+                  "the socket alone, both ways", most=350)
+        peer_row(table, peers, "gRPC + CuPy 64³", "64³ inline, beside gRPC + CuPy", said["p50_us"], None)
+
+
+def rate_rows(table, server, peers):
+    floors, size = table.floors, 4 * 64**3
+    one_way = one_way_us(floors, size)
+    limits = {"resident": (floors.get("copy_1mb_us"), "copies of 1 MiB on the device", 100_000),
+              "region": (one_way, "PCIe, both ways at once", 20_000),
+              "inline": (2e-3 * size / floors["socket_gbs"], "one core's copies through the socket", 4_000)}
+    for mode, (limit_us, limit_name, least) in limits.items():
+        with table.part(f"64³ {mode}, 8 × 16 in flight"):
+            said = server.load(mode, 64, clients=8, in_flight=16)
+            table.row(f"64³ {mode}, 8 clients × 16 in flight", said["jobs_per_s"], "jobs/s",
+                      limit_us and 1e6 / limit_us, limit_name, least=least)
+            if mode == "resident":
+                table.row("front: CPU per resident job, 8 × 16 in flight", said["front_cpu_us_per_job"], "µs",
+                          most=5)
+            key = "gRPC + CuPy 64³ jobs/s"
+            if mode == "inline" and key in peers["rows"]:
+                table.row(f"64³ {mode}, beside gRPC + CuPy", said["jobs_per_s"], "jobs/s",
+                          peers["rows"][key], key)
+
+
+def two_users(table, server, large, bulk_mode, mode):
+    with table.part(f"bulk user by {bulk_mode}, interactive user by {mode}"):
+        if os.geteuid() != 0:
+            raise LeftOut("a load under another uid needs root")
+        seconds = server.options.seconds
+        bulk = server.load_begin(bulk_mode, large, in_flight=8, seconds=2 * seconds + 1, uid=ANOTHER_UID)
+        # Its deep queue is there when its first jobs have run.
+        done = server.call("stats")["totals"]["done"]
+        while bulk.poll() is None and server.call("stats")["totals"]["done"] < done + 10:
+            time.sleep(0.05)
+        try:
+            said = server.load(mode, 64, seconds=seconds)
+            overlapped = bulk.poll() is None
+        finally:
+            bulk_said = server.load_end(bulk)
+        if not overlapped:
+            raise LeftOut("the bulk user's work was over too soon")
+        slab = one_way_us(table.floors, SLAB_BYTES)
+        table.row(f"64³ {mode}, beside {large}³ {bulk_mode} of another user, p99", said["p99_us"], "µs",
+                  slab and 2 * slab, "two slabs of 4 MiB through PCIe",
+                  most=slab and round(2 * slab + 200, 1))
+        table.row("  its p50", said["p50_us"], "µs")
+        table.row("  the bulk user meanwhile", bulk_said["jobs_per_s"], "jobs/s")
+
+
+def idle_rows(table, server, count):
+    """Idle and busy connections are of one user. What the kernel keeps for a socket is not counted."""
+    with table.part(f"{count} idle connections"):
+        alone = server.load("resident", 64)
+        before, connections = server.memory("VmRSS"), []
+        try:
+            for _ in range(count):
+                connections.append(socket.socket(socket.AF_UNIX))
+                connections[-1].connect(server.path)
+            if server.call("stats")["connections"] <= count:
+                raise LeftOut("the server did not take them all")
+            each = (server.memory("VmRSS") - before) / count
+            beside = server.load("resident", 64)
+        except OSError as error:
+            raise LeftOut(f"after {len(connections)} connections: {error}") from error
+        finally:
+            for connection in connections:
+                connection.close()
+        table.row(f"front: memory of each of {count:,} idle connections", each / KIB, "KiB", most=10)
+        for name in ("p50", "p99"):
+            table.row(f"64³ resident beside them, {name}", beside[f"{name}_us"], "µs", alone[f"{name}_us"],
+                      f"{name} without them", ratio_most=1.1)
+
+
+def memory_row(table, server, huge, arena_bytes):
+    with table.part(f"memory at {huge}³ inline"):
+        server.load("inline", huge)
+        connections = server.call("stats")["connections"] + 2  # bench_load's probe and its client
+        limit = arena_bytes + 64 * KIB * connections
+        table.row(f"front: peak of its memory at {huge}³ inline, growth",
+                  (server.memory("VmHWM") - server.before_any) / MIB, "MiB", limit / MIB,
+                  "the arena and 64 KiB a connection", ratio_most=1)
+
+
+def host_rows(table, options, n):
+    with table.part(f"host backend, {n}³ region"), front(options, "host") as server:
+        row = kernels(options, "--device", "host", "--only", f"derivative x accuracy 8*{n}x{n}x{n} float32 periodic")
+        said = server.load("region", n)
+        table.row(f"host backend, {n}³ region to region, p50", said["p50_us"], "µs", row["rows"][0]["us"],
+                  "the operator in process", ratio_most=1.1)
+
+
+def measure_peers(options, large):
+    """Before a server of ours is there: they have the machine for themselves."""
+    if options.device == "host":
+        return {"rows": {}, "missing": {name: "no GPU is asked for" for name in ("CuPy", "gRPC + CuPy")}}
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        subprocess.run([sys.executable, HERE / "service_peers.py", "--large", str(large), "--json", file.name,
+                        "--seconds", str(options.seconds)], check=True, stdout=sys.stderr)
+        return json.load(file)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"))
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--connect", metavar="PATH", help="the socket of a server that runs")
-    parser.add_argument("--sizes", type=int, nargs="*", default=[256, 512], metavar="N")
-    parser.add_argument("--seconds", type=float, default=3, help="for each row")
+    parser.add_argument("--device", default="host")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--seconds", type=float, help="for each load (3; quick: 0.5)")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE")
     options = parser.parse_args()
-    if options.connect:
-        results = measure(options.connect, options.sizes, options.seconds)
-    else:
-        with tempfile.TemporaryDirectory(prefix="fdserver-") as folder:
-            path = f"{folder}/s"
-            server = subprocess.Popen([options.build / "server/fdserver", "--listen", f"unix:{path}",
-                                       "--device", options.device, "--log-level", "4"])
-            try:
-                while not os.path.exists(path):
-                    if server.poll() is not None:
-                        raise SystemExit("fdserver did not start")
-                    time.sleep(0.01)
-                results = measure(path, options.sizes, options.seconds)
-            finally:
-                server.terminate()
-                server.wait()
-    print_table(results)
+    options.seconds = options.seconds or (0.5 if options.quick else 3)
+    medium, large, huge = (96, 128, 160) if options.quick else (256, 512, 1024)
+    host_cube = 128 if options.quick else 256
+    idle = 500 if options.quick else 10_000
+    arena_bytes = 256 * MIB
+    files = idle + 1000  # descriptors: here and in the front, which inherits the limit
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, max(files, hard)) if os.geteuid() == 0 else (hard, hard))
+
+    begin = time.monotonic()
+    said, floors = measure_floors(options, (64, large))
+    table = Table(floors)
+    peers = measure_peers(options, large)
+    floors |= {f"{name}{'' if name.endswith('/s') else ' µs'}": rounded(value)
+               for name, value in peers["rows"].items()}
+    with front(options, options.device, "--staging-bytes", str(arena_bytes),
+               "--max-connections", str(2 * idle)) as server:
+        memory_row(table, server, huge, arena_bytes)  # first: its peak is this one's alone
+        latency_rows(table, server, peers)
+        rate_rows(table, server, peers)
+        region_rows(table, server, peers, (medium, large, huge))
+        inline_rows(table, server, peers, large)
+        for bulk_mode, mode in (("region", "resident"), ("region", "region"), ("inline", "resident")):
+            two_users(table, server, large, bulk_mode, mode)
+        idle_rows(table, server, idle)
+    host_rows(table, options, host_cube)
+    table.print(f"{said['device']}, driver {said['driver']}; {time.monotonic() - begin:.0f} s")
     if options.json:
-        options.json.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+        options.json.write_text(json.dumps(
+            {"commit": os.environ.get("FDSERVER_COMMIT", ""),
+             "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "device": said["device"],
+             "driver": said["driver"], "floors": floors, "rows": table.rows, "left_out": table.left_out},
+            indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":
