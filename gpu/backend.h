@@ -1,5 +1,6 @@
 /* One device kind, behind one table of functions: a new kind is one file and one line in worker.c.
- * All functions are called from the worker's main thread and none of them waits for the device.
+ * All functions but pin and unpin are called from the worker's main thread, and none of them waits
+ * for the device.
  * What was begun ends as a completion with the caller's token, in any order.
  *
  * A fault that the device cannot come back from (a sticky CUDA error) is never answered: the
@@ -51,13 +52,20 @@ struct backend {
                  struct failure *failure);
     void (*close)(void);
 
+    /* Make a client's memory, which is mapped for reading alone or for writing too, one that upload
+     * and download copy from and to; undo it, when no copy is under way. From another thread, one
+     * call at a time, while the device is open. STATUS_OK, OUT_OF_MEMORY or INTERNAL. NULL: nothing
+     * needs to be done. */
+    enum status (*pin)(void *memory, size_t bytes, bool writable);
+    void (*unpin)(void *memory);
+
     /* Device memory; holds no byte of another owner's. NULL where there is none. */
     void *(*allocate)(uint64_t bytes, uint64_t owner);
     void (*release)(void *memory, uint64_t bytes, uint64_t owner);
 
-    /* Copy between the arena and the device. A launch sees every upload begun before it. The caller
-     * keeps everything else in order: a download begins when the launch that wrote it has
-     * completed. */
+    /* Copy between the arena, or a client's memory, and the device. A launch sees every upload
+     * begun before it. The caller keeps everything else in order: a download begins when the launch
+     * that wrote it has completed. */
     void (*upload)(void *device, const void *arena, size_t bytes, uint64_t token);
     void (*download)(void *arena, const void *device, size_t bytes, uint64_t token);
 

@@ -2,7 +2,8 @@
 #ifndef GPU_HOLDING_H
 #define GPU_HOLDING_H
 
-#include <stddef.h>
+#include "gpu/ids.h"
+
 #include <stdint.h>
 
 /* Device memory. Two arrays of one size may exchange theirs. */
@@ -21,18 +22,13 @@ struct holding {
     uint32_t writers; /* unfinished jobs that write it */
 };
 
-struct holdings {
-    struct holding **slots; /* open addressing; NULL: empty */
-    size_t count, capacity; /* capacity: a power of two, or 0 */
-};
-
 /* NULL where there is none. */
-struct holding *holdings_find(const struct holdings *holdings, uint64_t id);
+struct holding *holdings_find(const struct ids *holdings, uint64_t id);
 /* Take in a new one, zeroed but for its id. NULL where the id is taken or there is no memory. */
-struct holding *holdings_add(struct holdings *holdings, uint64_t id);
+struct holding *holdings_add(struct ids *holdings, uint64_t id);
 /* Forget one and free it; its block is the caller's to release before. */
-void holdings_remove(struct holdings *holdings, struct holding *holding);
+void holdings_remove(struct ids *holdings, struct holding *holding);
 /* Free the table and what is left in it, but for the blocks. */
-void holdings_free(struct holdings *holdings);
+void holdings_free(struct ids *holdings);
 
 #endif

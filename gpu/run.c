@@ -35,6 +35,10 @@ static void use(const struct run *run, bool begins)
 {
     const uint32_t by = begins ? 1 : UINT32_MAX; /* − 1 */
     for (int i = 0; i < AXIS_COUNT; i++) {
+        if (run->from[i].region)
+            run->from[i].region->users += by;
+        if (run->to[i].region)
+            run->to[i].region->users += by;
         if (run->in[i])
             run->in[i]->readers += by;
         if (run->out[i])
@@ -61,6 +65,23 @@ void runs_remove(struct runs *runs, struct run *run)
         runs->waiting--;
     *(run->previous ? &run->previous->next : &runs->first) = run->next;
     *(run->next ? &run->next->previous : &runs->last) = run->previous;
+}
+
+/* An array's memory or, where it has none, its place. */
+static void *memory(const struct holding *holding, const struct run_place *place)
+{
+    return holding ? holding->block.memory : place ? place->memory : NULL;
+}
+
+struct buffers run_buffers(const struct run *run)
+{
+    struct buffers buffers;
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        buffers.in[i] = memory(run->in[i], &run->from[i]);
+        buffers.out[i] = memory(run->out[i], &run->to[i]);
+        buffers.scratch[i] = memory(run->scratch[i], NULL);
+    }
+    return buffers;
 }
 
 void runs_start(struct runs *runs, struct run *run)

@@ -5,16 +5,25 @@
 
 #include "gpu/holding.h"
 #include "gpu/piece.h"
+#include "gpu/region.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+
+/* Where in a region an input or output lies; region NULL: nowhere. */
+struct run_place {
+    struct region *region;
+    uint8_t *memory;
+};
 
 /* A RUN that is not FINISHED. */
 struct run {
     struct run *previous, *next; /* in the order they came */
     uint64_t id;
-    struct holding *in[AXIS_COUNT], *out[AXIS_COUNT]; /* NULL from the job's number on */
-    struct holding *scratch[AXIS_COUNT];              /* by output; NULL where none was given */
+    /* NULL from the job's number on, and where the backend computes in the place itself. */
+    struct holding *in[AXIS_COUNT], *out[AXIS_COUNT];
+    struct run_place from[AXIS_COUNT], to[AXIS_COUNT]; /* of in and out */
+    struct holding *scratch[AXIS_COUNT];               /* by output; NULL where none was given */
     bool wants_progress, cancelled, started;
     uint64_t progress_us; /* when the last PROGRESS was sent */
     struct plan plan;
@@ -30,6 +39,9 @@ struct runs {
 void runs_add(struct runs *runs, struct run *run);
 /* Out of the row; its arrays are in use no longer. */
 void runs_remove(struct runs *runs, struct run *run);
+/* Its arrays and places in memory, as pieces_begin() takes them. */
+struct buffers run_buffers(const struct run *run);
+
 /* It starts. */
 void runs_start(struct runs *runs, struct run *run);
 

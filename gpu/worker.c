@@ -47,7 +47,8 @@ enum { TOKEN_RUN, TOKEN_COPY };
 
 struct copy {
     struct holding *holding;
-    struct copy *next; /* in worker.free_copies */
+    struct region *region; /* NULL: the arena */
+    struct copy *next;     /* in worker.free_copies */
     uint64_t tag;
     bool is_upload;
 };
@@ -59,12 +60,14 @@ static struct {
     bool open;
     uint8_t *arena;
     uint64_t arena_bytes;
-    struct holdings holdings;
+    bool direct; /* the backend computes in regions themselves */
+    struct ids holdings;
+    struct regions regions;
     struct runs runs;
     uint32_t under_way; /* completions that the backend owes */
     struct copy *free_copies;
     struct channel_queue answers;
-    struct channel_message components; /* for the next RUN, or of type 0 */
+    struct channel_message components, places; /* for the next RUN, or of type 0 */
 } worker;
 
 static void log_line(int priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -102,15 +105,17 @@ static _Noreturn void end(void)
         free(run);
     }
     for (size_t i = 0; i < worker.holdings.capacity; i++) {
-        struct holding *holding = worker.holdings.slots[i];
+        struct holding *holding = worker.holdings.slots[i].item;
         if (holding && holding->block.memory)
             worker.backend->release(holding->block.memory, holding->block.bytes,
                                     holding->block.owner);
     }
     holdings_free(&worker.holdings);
     channel_queue_free(&worker.answers);
-    if (worker.open)
+    if (worker.open) {
+        regions_free(&worker.regions);
         worker.backend->close();
+    }
     exit(0);
 }
 
@@ -151,7 +156,7 @@ static void answer_finished(uint64_t id, enum status status, uint64_t done, uint
     answer(&message);
 }
 
-/* --- arena, arrays and copies --- */
+/* --- arena, regions, arrays and copies --- */
 
 static _Noreturn void refuse(const struct failure *failure)
 {
@@ -188,10 +193,47 @@ static void take_arena(uint64_t bytes, int memfd)
         refuse(&failure);
     worker.arena = arena;
     worker.arena_bytes = bytes;
+    worker.direct = message.u.ready.info.direct != 0;
+    regions_init(&worker.regions, worker.backend);
     worker.open = true;
     message.u.ready.pid = (uint32_t)getpid();
     answer(&message);
     log_line(6, "%s is ready", message.u.ready.info.name);
+}
+
+static void take_region(const struct channel_message *message, int memfd)
+{
+    const char *rule = regions_map(&worker.regions, message->u.region.region,
+                                   message->u.region.bytes, message->u.region.writable, memfd);
+    if (rule)
+        broken(rule, message->u.region.region);
+}
+
+static void take_unregion(uint64_t id)
+{
+    const char *rule = regions_unmap(&worker.regions, id);
+    if (rule)
+        broken(rule, id);
+}
+
+static void answer_mapped(void)
+{
+    struct region *region;
+    while ((region = regions_mapped(&worker.regions))) {
+        struct channel_message message = {.type = CHANNEL_MAPPED, .status = region->status};
+        message.u.region.region = region->id;
+        answer(&message);
+    }
+}
+
+/* So many bytes at a place, and the region that holds them. */
+static uint8_t *find_place(const struct place *place, uint64_t bytes, bool write,
+                           struct region **region)
+{
+    const char *rule = regions_find(&worker.regions, place, bytes, write, region);
+    if (rule)
+        broken(rule, place->region);
+    return (*region)->memory + place->offset;
 }
 
 static struct holding *find(uint64_t id)
@@ -232,18 +274,22 @@ static void take_copy(const struct channel_message *message)
     const uint64_t offset = message->u.copy.offset, arena_offset = message->u.copy.arena_offset;
     const uint64_t bytes = message->u.copy.bytes;
     const bool is_upload = message->type == CHANNEL_UPLOAD;
+    const struct place place = {message->u.copy.region, arena_offset};
     struct holding *holding = find(message->u.copy.array);
+    struct region *region = NULL;
     if (bytes > holding->block.bytes || offset > holding->block.bytes - bytes)
         broken("a copy reaches past its array", holding->id);
-    if (bytes > worker.arena_bytes || arena_offset > worker.arena_bytes - bytes)
+    if (!place.region && (bytes > worker.arena_bytes || arena_offset > worker.arena_bytes - bytes))
         broken("a copy reaches past the arena", holding->id);
+    uint8_t *outside =
+        place.region ? find_place(&place, bytes, !is_upload, &region) : worker.arena + arena_offset;
     if (holding->writers || (is_upload && holding->readers))
         broken("a copy of an array that a job uses", holding->id);
     if (is_upload && holding->downloads)
         broken("UPLOAD to an array that is being downloaded", holding->id);
     if (!holding->block.memory) {
         if (!is_upload) /* nobody else's bytes may go out in place of its own */
-            memset(worker.arena + arena_offset, 0, bytes);
+            memset(outside, 0, bytes);
         answer_copied(message->u.copy.tag);
         return;
     }
@@ -254,16 +300,19 @@ static void take_copy(const struct channel_message *message)
         copy = malloc(sizeof *copy);
     if (!copy)
         out_of_memory();
-    *copy = (struct copy){.holding = holding, .tag = message->u.copy.tag, .is_upload = is_upload};
+    *copy = (struct copy){
+        .holding = holding, .region = region, .tag = message->u.copy.tag, .is_upload = is_upload};
+    if (region)
+        region->users++;
     worker.under_way++;
     const uint64_t token = (uint64_t)(uintptr_t)copy | TOKEN_COPY;
     uint8_t *memory = holding->block.memory;
     if (is_upload) {
         holding->uploads++;
-        worker.backend->upload(memory + offset, worker.arena + arena_offset, bytes, token);
+        worker.backend->upload(memory + offset, outside, bytes, token);
     } else {
         holding->downloads++;
-        worker.backend->download(worker.arena + arena_offset, memory + offset, bytes, token);
+        worker.backend->download(outside, memory + offset, bytes, token);
     }
 }
 
@@ -273,6 +322,8 @@ static void complete_copy(struct copy *copy)
         copy->holding->uploads--;
     else
         copy->holding->downloads--;
+    if (copy->region)
+        copy->region->users--;
     answer_copied(copy->tag);
     copy->next = worker.free_copies;
     worker.free_copies = copy;
@@ -299,7 +350,7 @@ static void advance(struct run *run)
         /* Where a result came to lie in the scratch array's memory, the two exchange theirs. */
         for (int i = 0; i < run->plan.outputs; i++) {
             struct holding *out = run->out[i], *other = run->scratch[i];
-            if (pieces_result(&run->pieces, i) == out->block.memory)
+            if (!out || pieces_result(&run->pieces, i) == out->block.memory)
                 continue;
             const struct block block = out->block;
             out->block = other->block;
@@ -314,12 +365,7 @@ static void advance(struct run *run)
     }
     if (!run->started) {
         runs_start(&worker.runs, run);
-        struct buffers buffers;
-        for (int i = 0; i < AXIS_COUNT; i++) {
-            buffers.in[i] = run->in[i] ? run->in[i]->block.memory : NULL;
-            buffers.out[i] = run->out[i] ? run->out[i]->block.memory : NULL;
-            buffers.scratch[i] = run->scratch[i] ? run->scratch[i]->block.memory : NULL;
-        }
+        const struct buffers buffers = run_buffers(run);
         pieces_begin(&run->pieces, &run->plan, worker.backend->splits_passes, &buffers);
     }
     if (pieces_next(&run->pieces, &launch)) {
@@ -339,11 +385,40 @@ static void start_waiting(void)
     }
 }
 
-static void take_components(const struct channel_message *message)
+/* COMPONENTS and PLACES are kept for their RUN. */
+static void take_before_run(const struct channel_message *message)
 {
-    if (worker.components.type)
-        broken("COMPONENTS twice", 0);
-    worker.components = *message;
+    struct channel_message *kept =
+        message->type == CHANNEL_PLACES ? &worker.places : &worker.components;
+    if (kept->type)
+        broken("COMPONENTS or PLACES twice", message->type);
+    *kept = *message;
+}
+
+/* Is there one of them that waits for its RUN? */
+static bool run_follows(void)
+{
+    return worker.components.type || worker.places.type;
+}
+
+static void forget_before_run(void)
+{
+    memset(&worker.components, 0, sizeof worker.components);
+    memset(&worker.places, 0, sizeof worker.places);
+}
+
+/* The run's places from the PLACES before it, if any. */
+static void find_places(struct run *run, const struct job *job)
+{
+    const struct place *in = worker.places.u.places.in, *out = worker.places.u.places.out;
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        if ((in[i].region && i >= job_inputs(job)) || (out[i].region && i >= job_outputs(job)))
+            broken("RUN with more places than its job has arrays", run->id);
+        if (in[i].region)
+            run->from[i].memory = find_place(&in[i], job_bytes(job), false, &run->from[i].region);
+        if (out[i].region)
+            run->to[i].memory = find_place(&out[i], job_bytes(job), true, &run->to[i].region);
+    }
 }
 
 /* The run's arrays from the order or, where there is one, from the COMPONENTS before it. */
@@ -361,13 +436,14 @@ static void find_arrays(struct run *run, const struct channel_message *message)
     for (int i = 0; i < AXIS_COUNT; i++) {
         const uint64_t in = given->u.components.in[i], out = given->u.components.out[i];
         const uint64_t scratch = given->u.components.scratch[i];
-        if (!in != (i >= job_inputs(job)) || !out != (i >= job_outputs(job)) || (scratch && !out))
+        const bool has_in = i < job_inputs(job) && !(worker.direct && run->from[i].region);
+        const bool has_out = i < job_outputs(job) && !(worker.direct && run->to[i].region);
+        if (!in == has_in || !out == has_out || (scratch && i >= job_outputs(job)))
             broken("RUN with another number of arrays than its job has", run->id);
         run->in[i] = in ? find(in) : NULL;
         run->out[i] = out ? find(out) : NULL;
         run->scratch[i] = scratch ? find(scratch) : NULL;
     }
-    memset(given, 0, sizeof *given);
 }
 
 static void take_run(const struct channel_message *message)
@@ -379,7 +455,7 @@ static void take_run(const struct channel_message *message)
         broken("RUN of a job that is there already", id);
     if (!job_check(job, MOST_WORK, &failure)) {
         log_line(3, "job %llu: %s", (unsigned long long)id, failure.message);
-        memset(&worker.components, 0, sizeof worker.components);
+        forget_before_run();
         answer_finished(id, failure.code, 0, 0, 0);
         return;
     }
@@ -388,14 +464,16 @@ static void take_run(const struct channel_message *message)
         out_of_memory();
     run->id = id;
     run->wants_progress = message->u.run.progress != 0;
+    find_places(run, job);
     find_arrays(run, message);
+    forget_before_run();
     plan_init(&run->plan, job);
-    struct buffers ids;
+    struct buffers ids; /* an array without memory is known by its holding alone */
     bool is_there = true;
     for (int i = 0; i < AXIS_COUNT; i++) {
         struct holding *const holdings[] = {run->in[i], run->out[i], run->scratch[i]};
-        ids.in[i] = run->in[i];
-        ids.out[i] = run->out[i];
+        ids.in[i] = run->in[i] ? (void *)run->in[i] : run->from[i].memory;
+        ids.out[i] = run->out[i] ? (void *)run->out[i] : run->to[i].memory;
         ids.scratch[i] = run->scratch[i];
         for (int k = 0; k < 3; k++) {
             if (holdings[k] && holdings[k]->block.bytes != job_bytes(job))
@@ -453,7 +531,7 @@ static void take_order(const struct channel_message *message, int descriptor)
         take_arena(message->u.arena.bytes, descriptor);
         return;
     }
-    if (descriptor >= 0)
+    if (descriptor >= 0 && message->type != CHANNEL_REGION)
         broken("a descriptor that nobody asked for", message->type);
     if (message->type == CHANNEL_PING) {
         const struct channel_message pong = {.type = CHANNEL_PONG};
@@ -462,8 +540,9 @@ static void take_order(const struct channel_message *message, int descriptor)
     }
     if (!worker.open)
         broken("an order before the ARENA", message->type);
-    if (worker.components.type && message->type != CHANNEL_RUN)
-        broken("COMPONENTS without a RUN", message->type);
+    if (run_follows() && message->type != CHANNEL_RUN && message->type != CHANNEL_COMPONENTS &&
+        message->type != CHANNEL_PLACES)
+        broken("COMPONENTS or PLACES without a RUN", message->type);
     switch (message->type) {
     case CHANNEL_ALLOCATE:
         take_allocate(message->u.allocate.array, message->u.allocate.bytes,
@@ -473,8 +552,15 @@ static void take_order(const struct channel_message *message, int descriptor)
     case CHANNEL_DOWNLOAD:
         take_copy(message);
         break;
+    case CHANNEL_REGION:
+        take_region(message, descriptor);
+        break;
+    case CHANNEL_UNREGION:
+        take_unregion(message->u.region.region);
+        break;
     case CHANNEL_COMPONENTS:
-        take_components(message);
+    case CHANNEL_PLACES:
+        take_before_run(message);
         break;
     case CHANNEL_RUN:
         take_run(message);
@@ -514,12 +600,13 @@ static _Noreturn void serve(void)
 {
     uint64_t looked_us = now_us(); /* at the device */
     for (;;) {
-        struct pollfd polls[2] = {
+        struct pollfd polls[3] = {
             {.fd = CHANNEL_DESCRIPTOR, .events = POLLIN},
-            {.fd = worker.open ? worker.backend->wake_descriptor() : -1, .events = POLLIN}};
+            {.fd = worker.open ? worker.backend->wake_descriptor() : -1, .events = POLLIN},
+            {.fd = worker.open ? worker.regions.wake : -1, .events = POLLIN}};
         if (worker.answers.count)
             polls[0].events |= POLLOUT;
-        const int ready = poll(polls, 2, worker.under_way ? FAULT_POLL_MS : -1);
+        const int ready = poll(polls, 3, worker.under_way ? FAULT_POLL_MS : -1);
         if (ready < 0 && errno != EINTR && errno != EAGAIN) {
             log_line(2, "poll: %s", strerror(errno));
             _exit(BACKEND_FAULT_EXIT);
@@ -532,6 +619,8 @@ static _Noreturn void serve(void)
             take_completions();
             looked_us = now;
         }
+        if (polls[2].revents)
+            answer_mapped();
         if (channel_queue_flush(&worker.answers, CHANNEL_DESCRIPTOR) == CHANNEL_CLOSED)
             end();
         if (!(polls[0].revents & (POLLIN | POLLHUP | POLLERR)))

@@ -60,7 +60,7 @@ static struct {
     struct operation *ready, **ready_end;     /* completed, in order, not yet reaped */
     _Atomic(struct operation *) completed;    /* pushed by host functions, newest first */
     void *arena;
-    int units, wake;
+    int device, units, wake;
 } cuda = {.wake = -1};
 
 static void CUDART_CB complete(void *argument)
@@ -166,6 +166,7 @@ static bool cuda_open(int index, void *arena, size_t arena_bytes, struct device_
     cuda.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (cuda.wake < 0)
         return failure_set(failure, STATUS_INTERNAL, NULL, "eventfd: %s", strerror(errno));
+    cuda.device = index;
     cuda.units = properties.multiProcessorCount;
     cuda.waiting_end = &cuda.waiting;
     cuda.ready_end = &cuda.ready;
@@ -207,6 +208,23 @@ static void cuda_close(void)
 }
 
 /* --- memory and copies --- */
+
+static enum status cuda_pin(void *memory, size_t bytes, bool writable)
+{
+    fault_never(cudaSetDevice(cuda.device), "cudaSetDevice"); /* of this thread */
+    const cudaError_t error = cudaHostRegister(
+        memory, bytes, writable ? cudaHostRegisterDefault : cudaHostRegisterReadOnly);
+    if (fault_check(error, "cudaHostRegister"))
+        return STATUS_OK;
+    fprintf(stderr, "<4>cuda: %zu bytes of a client's memory cannot be pinned: %s\n", bytes,
+            cudaGetErrorString(error));
+    return error == cudaErrorMemoryAllocation ? STATUS_OUT_OF_MEMORY : STATUS_INTERNAL;
+}
+
+static void cuda_unpin(void *memory)
+{
+    fault_check(cudaHostUnregister(memory), "cudaHostUnregister");
+}
 
 static void *cuda_allocate(uint64_t bytes, uint64_t owner)
 {
@@ -391,6 +409,8 @@ const struct backend *backend_cuda(void)
         .splits_passes = false,
         .open = cuda_open,
         .close = cuda_close,
+        .pin = cuda_pin,
+        .unpin = cuda_unpin,
         .allocate = cuda_allocate,
         .release = memory_give,
         .upload = cuda_upload,

@@ -168,6 +168,7 @@ static bool host_open(int index, void *arena, size_t arena_bytes, struct device_
     read_name(info->name, sizeof info->name);
     memory_measure(&info->memory_bytes, &info->free_bytes);
     info->units = (uint32_t)pass_threads();
+    info->direct = 1;
     return true;
 }
 

@@ -212,6 +212,74 @@ static void ping(void)
     answer_of(CHANNEL_PONG);
 }
 
+/* --- regions --- */
+
+struct client_region {
+    uint64_t id, bytes;
+    uint8_t *memory;
+};
+
+static int sealed_memfd(uint64_t bytes, unsigned seals)
+{
+    const int memfd = memfd_create("region", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_true(memfd >= 0);
+    assert_int_equal(ftruncate(memfd, (off_t)bytes), 0);
+    assert_int_equal(fcntl(memfd, F_ADD_SEALS, seals), 0);
+    return memfd;
+}
+
+static uint64_t order_region(uint64_t bytes, bool writable, int memfd)
+{
+    struct channel_message message = {.type = CHANNEL_REGION};
+    message.u.region.region = front.next_id++;
+    message.u.region.bytes = bytes;
+    message.u.region.writable = writable;
+    order_with(&message, memfd);
+    return message.u.region.region;
+}
+
+static void mapped(uint64_t region)
+{
+    const struct channel_message message = answer_of(CHANNEL_MAPPED);
+    assert_int_equal(message.u.region.region, region);
+    assert_int_equal(message.status, STATUS_OK);
+}
+
+static struct client_region make_region(uint64_t bytes, bool writable)
+{
+    struct client_region region = {.bytes = bytes};
+    const int memfd = sealed_memfd(bytes, F_SEAL_SHRINK | F_SEAL_GROW);
+    region.memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+    assert_ptr_not_equal(region.memory, MAP_FAILED);
+    region.id = order_region(bytes, writable, memfd);
+    close(memfd);
+    mapped(region.id);
+    return region;
+}
+
+static void order_unregion(uint64_t id)
+{
+    struct channel_message message = {.type = CHANNEL_UNREGION};
+    message.u.region.region = id;
+    order(&message);
+}
+
+static void end_region(const struct client_region *region)
+{
+    order_unregion(region->id);
+    munmap(region->memory, region->bytes);
+}
+
+static void order_places(const struct place in[AXIS_COUNT], const struct place out[AXIS_COUNT])
+{
+    struct channel_message message = {.type = CHANNEL_PLACES};
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        message.u.places.in[i] = in[i];
+        message.u.places.out[i] = out[i];
+    }
+    order(&message);
+}
+
 /* --- jobs --- */
 
 enum arrangement { APART, OWN_INPUT, IN_PLACE, ARRANGEMENTS };
@@ -382,6 +450,178 @@ static void test_runs_on_one_field_wait_for_each_other(void **state)
     cancel.u.job.id = first;
     order(&cancel);
     finished(first, STATUS_CANCELLED);
+}
+
+/* Every mixture of arrays and places: inputs in a read-only region, outputs in another one, whose
+ * other bytes stay as they were. */
+static void test_results_in_regions(void **state)
+{
+    (void)state;
+    enum { GUARD = 64, STEP = 64 << 10 };
+    struct random random = random_start();
+    const struct client_region given = make_region(AXIS_COUNT * STEP, false);
+    const struct client_region wanted = make_region(AXIS_COUNT * STEP, true);
+    for (int i = 0; i < 120; i++) {
+        struct job job;
+        struct plan plan;
+        random_job(&random, 4000, &job);
+        plan_init(&plan, &job);
+        const uint64_t bytes = job_bytes(&job);
+        assert_true(bytes + 2 * GUARD <= STEP);
+        void *fields[AXIS_COUNT], *expected[AXIS_COUNT], *result[AXIS_COUNT];
+        arrays_make(fields, plan.inputs, bytes, 0);
+        arrays_make(expected, plan.outputs, bytes, 0);
+        arrays_make(result, 1, bytes, 0);
+        for (int c = 0; c < plan.inputs; c++)
+            random_field(&random, &job, fields[c]);
+        reference_run(&plan, fields, expected);
+        memset(wanted.memory, 0x77, wanted.bytes);
+
+        uint64_t in[AXIS_COUNT] = {0}, out[AXIS_COUNT] = {0}, scratch[AXIS_COUNT] = {0};
+        struct place from[AXIS_COUNT] = {0}, to[AXIS_COUNT] = {0};
+        for (int c = 0; c < plan.inputs; c++) {
+            if (random_below(&random, 3)) {
+                from[c] = (struct place){given.id, (uint64_t)c * STEP + GUARD};
+                memcpy(given.memory + from[c].offset, fields[c], bytes);
+            } else {
+                in[c] = allocate(bytes);
+                upload(in[c], fields[c], bytes);
+            }
+        }
+        for (int c = 0; c < plan.outputs; c++) {
+            if (random_below(&random, 3))
+                to[c] = (struct place){wanted.id, (uint64_t)c * STEP + GUARD};
+            else
+                out[c] = allocate(bytes);
+            if (job_needs_scratch(&job, false, false))
+                scratch[c] = allocate(bytes);
+        }
+        if (plan.form == PLAN_SCALAR) {
+            order_places(from, to);
+            finished(run(&job, in[0], out[0], scratch[0], false), STATUS_OK);
+        } else {
+            const bool places_first = random_below(&random, 2);
+            struct channel_message components = {.type = CHANNEL_COMPONENTS};
+            memcpy(components.u.components.in, in, sizeof in);
+            memcpy(components.u.components.out, out, sizeof out);
+            memcpy(components.u.components.scratch, scratch, sizeof scratch);
+            if (places_first)
+                order_places(from, to);
+            order(&components);
+            if (!places_first)
+                order_places(from, to);
+            finished(run(&job, 0, 0, 0, false), STATUS_OK);
+        }
+        for (int c = 0; c < plan.outputs; c++) {
+            if (out[c]) {
+                download(out[c], result[0], bytes);
+                release(out[c]);
+            } else {
+                uint8_t *begin = wanted.memory + to[c].offset;
+                memcpy(result[0], begin, bytes);
+                memset(begin, 0x77, bytes);
+            }
+            if (scratch[c])
+                release(scratch[c]);
+            if (memcmp(result[0], expected[c], bytes) != 0) {
+                random_job_print(&job);
+                fail_msg("component %d differs from the reference", c);
+            }
+        }
+        for (uint64_t k = 0; k < wanted.bytes; k++)
+            assert_int_equal(wanted.memory[k], 0x77);
+        for (int c = 0; c < plan.inputs; c++) {
+            if (from[c].region)
+                assert_memory_equal(given.memory + from[c].offset, fields[c], bytes);
+            if (in[c])
+                release(in[c]);
+        }
+        arrays_free(fields);
+        arrays_free(expected);
+        arrays_free(result);
+    }
+    end_region(&given);
+    end_region(&wanted);
+    ping();
+}
+
+static struct channel_message region_copy(enum channel_type type, uint64_t array,
+                                          const struct client_region *region, uint64_t offset,
+                                          uint64_t bytes)
+{
+    struct channel_message message = {.type = type};
+    message.u.copy.array = array;
+    message.u.copy.arena_offset = offset;
+    message.u.copy.bytes = bytes;
+    message.u.copy.region = region->id;
+    message.u.copy.tag = offset;
+    return message;
+}
+
+static void test_copies_between_regions_and_arrays(void **state)
+{
+    (void)state;
+    enum { BYTES = 100000 };
+    const struct client_region region = make_region(3 * BYTES, true);
+    const uint64_t array = allocate(BYTES);
+    for (int i = 0; i < BYTES; i++)
+        region.memory[i] = (uint8_t)(i % 251);
+    struct channel_message message = region_copy(CHANNEL_UPLOAD, array, &region, 0, BYTES);
+    order(&message);
+    assert_int_equal(answer_of(CHANNEL_COPIED).u.copy.tag, 0);
+    message = region_copy(CHANNEL_DOWNLOAD, array, &region, BYTES / 16 * 16, BYTES);
+    order(&message);
+    assert_int_equal(answer_of(CHANNEL_COPIED).u.copy.tag, BYTES / 16 * 16);
+    assert_memory_equal(region.memory + BYTES / 16 * 16, region.memory, BYTES / 16 * 16);
+    end_region(&region);
+    release(array);
+    ping();
+}
+
+/* One whose seals let nobody write any more is there to be read. */
+static void test_a_region_that_is_sealed_against_writing(void **state)
+{
+    (void)state;
+    enum { BYTES = 1 << 16 };
+    uint8_t *result = malloc(BYTES);
+    const int memfd = memfd_create("region", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_int_equal(ftruncate(memfd, BYTES), 0);
+    memset(result, 0x3c, BYTES);
+    assert_int_equal(pwrite(memfd, result, BYTES, 0), BYTES);
+    assert_int_equal(fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE), 0);
+    const struct client_region region = {.id = order_region(BYTES, false, memfd), .bytes = BYTES};
+    close(memfd);
+    mapped(region.id);
+    const uint64_t array = allocate(BYTES);
+    struct channel_message message = region_copy(CHANNEL_UPLOAD, array, &region, 0, BYTES);
+    order(&message);
+    answer_of(CHANNEL_COPIED);
+    memset(result, 0, BYTES);
+    download(array, result, BYTES);
+    for (int i = 0; i < BYTES; i++)
+        assert_int_equal(result[i], 0x3c);
+    order_unregion(region.id);
+    release(array);
+    ping();
+    free(result);
+}
+
+static void test_many_regions_at_once(void **state)
+{
+    (void)state;
+    enum { COUNT = 200 };
+    uint64_t first = front.next_id;
+    for (int i = 0; i < COUNT; i++) {
+        const uint64_t bytes = (uint64_t)(i % 7 + 1) * 4096;
+        const int memfd = sealed_memfd(bytes, F_SEAL_SHRINK | F_SEAL_GROW);
+        order_region(bytes, true, memfd);
+        close(memfd);
+    }
+    for (uint64_t i = 0; i < COUNT; i++)
+        mapped(first + i);
+    for (uint64_t i = 0; i < COUNT; i++)
+        order_unregion(first + (i * 37) % COUNT);
+    ping();
 }
 
 static void test_a_job_that_is_none_is_refused(void **state)
@@ -586,6 +826,84 @@ static void break_upload_in_use(void)
     order_copy(CHANNEL_UPLOAD, array, 0, 0, 4096, 1);
 }
 
+static void break_region_without_memfd(void)
+{
+    order_region(4096, true, -1);
+}
+static void break_region_size(void)
+{
+    order_region(8192, true, sealed_memfd(4096, F_SEAL_SHRINK | F_SEAL_GROW));
+}
+static void break_region_seals(void)
+{
+    order_region(4096, true, sealed_memfd(4096, F_SEAL_SHRINK));
+}
+static void break_region_twice(void)
+{
+    make_region(4096, true);
+    front.next_id--;
+    order_region(4096, true, sealed_memfd(4096, F_SEAL_SHRINK | F_SEAL_GROW));
+}
+static void break_unknown_region(void)
+{
+    order_unregion(12345);
+}
+/* A job of 32² float32 points from one place to another. */
+static void run_in_region(struct place in, struct place out)
+{
+    const struct job job = diffusion(32, 32, 1);
+    const uint64_t from = in.region ? 0 : allocate(4096), to = out.region ? 0 : allocate(4096);
+    order_places((struct place[AXIS_COUNT]){in}, (struct place[AXIS_COUNT]){out});
+    run(&job, from, to, 0, false);
+}
+static void break_place_end(void)
+{
+    const struct client_region region = make_region(16384, true);
+    run_in_region((struct place){region.id, 0}, (struct place){region.id, 16384 - 4080});
+}
+static void break_place_wrap(void)
+{
+    const struct client_region region = make_region(16384, true);
+    run_in_region((struct place){region.id, UINT64_MAX - 15}, (struct place){0});
+}
+static void break_place_alignment(void)
+{
+    const struct client_region region = make_region(16384, true);
+    run_in_region((struct place){region.id, 8}, (struct place){0});
+}
+static void break_place_read_only(void)
+{
+    const struct client_region region = make_region(16384, false);
+    run_in_region((struct place){0}, (struct place){region.id, 0});
+}
+static void break_place_unknown(void)
+{
+    run_in_region((struct place){77, 0}, (struct place){0});
+}
+static void break_places_too_many(void)
+{
+    const struct client_region region = make_region(16384, true);
+    const struct job job = diffusion(32, 32, 1);
+    const struct place places[AXIS_COUNT] = {{0}, {region.id, 0}};
+    const uint64_t in = allocate(4096), out = allocate(4096);
+    order_places(places, (struct place[AXIS_COUNT]){{0}});
+    run(&job, in, out, 0, false);
+}
+static void break_places_without_a_run(void)
+{
+    order_places((struct place[AXIS_COUNT]){{0}}, (struct place[AXIS_COUNT]){{0}});
+    allocate(16);
+}
+static void break_unregion_in_use(void)
+{
+    const struct client_region region = make_region(4096, true);
+    const struct job job = diffusion(32, 32, UINT64_C(1) << 40);
+    const uint64_t in = allocate(4096), scratch = allocate(4096);
+    order_places((struct place[AXIS_COUNT]){{0}}, (struct place[AXIS_COUNT]){{region.id, 0}});
+    run(&job, in, 0, scratch, false);
+    order_unregion(region.id);
+}
+
 static void test_a_broken_front(void **state)
 {
     (void)state;
@@ -609,7 +927,20 @@ static void test_a_broken_front(void **state)
                                            break_components_in_place,
                                            break_components_without_a_run,
                                            break_release_in_use,
-                                           break_upload_in_use};
+                                           break_upload_in_use,
+                                           break_region_without_memfd,
+                                           break_region_size,
+                                           break_region_seals,
+                                           break_region_twice,
+                                           break_unknown_region,
+                                           break_place_end,
+                                           break_place_wrap,
+                                           break_place_alignment,
+                                           break_place_read_only,
+                                           break_place_unknown,
+                                           break_places_too_many,
+                                           break_places_without_a_run,
+                                           break_unregion_in_use};
     for (size_t i = 0; i < sizeof breaks / sizeof breaks[0]; i++) {
         setup(NULL);
         breaks[i]();
@@ -635,6 +966,11 @@ int main(void)
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(test_runs_on_one_field_wait_for_each_other, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(test_results_in_regions, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_copies_between_regions_and_arrays, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_region_that_is_sealed_against_writing, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_many_regions_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_job_that_is_none_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_signals_are_for_the_front, setup, teardown),

@@ -1,0 +1,212 @@
+#include "gpu/region.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static _Noreturn void out_of_memory(const char *what)
+{
+    fprintf(stderr, "<2>regions: no %s\n", what);
+    _exit(BACKEND_FAULT_EXIT);
+}
+
+/* --- the mapper's --- */
+
+static void map(const struct regions *regions, struct region *region)
+{
+    const int access = PROT_READ | (region->writable ? PROT_WRITE : 0);
+    void *memory = mmap(NULL, region->bytes, access, MAP_SHARED | MAP_POPULATE, region->memfd, 0);
+    /* Linux before 6.7 maps what nobody may write any more as shared for nobody. */
+    if (memory == MAP_FAILED && !region->writable && (errno == EPERM || errno == EACCES))
+        memory = mmap(NULL, region->bytes, access, MAP_PRIVATE | MAP_POPULATE, region->memfd, 0);
+    close(region->memfd);
+    region->memfd = -1;
+    if (memory == MAP_FAILED) {
+        region->status = errno == ENOMEM ? STATUS_OUT_OF_MEMORY : STATUS_INTERNAL;
+        fprintf(stderr, "<4>regions: mmap of %llu bytes: %s\n", (unsigned long long)region->bytes,
+                strerror(errno));
+        return;
+    }
+    region->status = regions->backend->pin
+                         ? regions->backend->pin(memory, region->bytes, region->writable)
+                         : STATUS_OK;
+    if (region->status == STATUS_OK)
+        region->memory = memory;
+    else
+        munmap(memory, region->bytes);
+}
+
+static void unmap(const struct regions *regions, struct region *region)
+{
+    if (region->memory) {
+        if (regions->backend->unpin)
+            regions->backend->unpin(region->memory);
+        munmap(region->memory, region->bytes);
+    }
+    free(region);
+}
+
+static void *mapper(void *argument)
+{
+    struct regions *regions = argument;
+    const uint64_t one = 1;
+    for (;;) {
+        pthread_mutex_lock(&regions->mutex);
+        while (!regions->orders && !regions->ending)
+            pthread_cond_wait(&regions->ordered, &regions->mutex);
+        struct region *region = regions->orders;
+        if (region) {
+            regions->orders = region->next;
+            if (!region->next)
+                regions->orders_end = &regions->orders;
+        }
+        pthread_mutex_unlock(&regions->mutex);
+        if (!region)
+            return NULL;
+        if (region->goes) {
+            unmap(regions, region);
+            continue;
+        }
+        map(regions, region);
+        pthread_mutex_lock(&regions->mutex);
+        region->next = NULL;
+        *regions->mapped_end = region;
+        regions->mapped_end = &region->next;
+        pthread_mutex_unlock(&regions->mutex);
+        while (write(regions->wake, &one, sizeof one) < 0 && errno == EINTR)
+            ;
+    }
+}
+
+/* --- the worker's --- */
+
+void regions_init(struct regions *regions, const struct backend *backend)
+{
+    *regions = (struct regions){.backend = backend,
+                                .mutex = PTHREAD_MUTEX_INITIALIZER,
+                                .ordered = PTHREAD_COND_INITIALIZER,
+                                .wake = -1};
+    regions->orders_end = &regions->orders;
+    regions->mapped_end = &regions->mapped;
+}
+
+static void start(struct regions *regions)
+{
+    sigset_t all, before; /* signals are for the worker's own thread */
+    regions->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (regions->wake < 0)
+        out_of_memory("descriptor");
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (pthread_create(&regions->mapper, NULL, mapper, regions))
+        out_of_memory("thread");
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    regions->started = true;
+}
+
+static void order(struct regions *regions, struct region *region)
+{
+    pthread_mutex_lock(&regions->mutex);
+    region->next = NULL;
+    *regions->orders_end = region;
+    regions->orders_end = &region->next;
+    pthread_cond_signal(&regions->ordered);
+    pthread_mutex_unlock(&regions->mutex);
+}
+
+void regions_free(struct regions *regions)
+{
+    if (regions->started) {
+        pthread_mutex_lock(&regions->mutex);
+        regions->ending = true;
+        pthread_cond_signal(&regions->ordered);
+        pthread_mutex_unlock(&regions->mutex);
+        pthread_join(regions->mapper, NULL);
+        close(regions->wake);
+    }
+    for (size_t i = 0; i < regions->ids.capacity; i++)
+        if (regions->ids.slots[i].item)
+            unmap(regions, regions->ids.slots[i].item);
+    ids_free(&regions->ids);
+    regions_init(regions, regions->backend);
+}
+
+const char *regions_map(struct regions *regions, uint64_t id, uint64_t bytes, bool writable,
+                        int memfd)
+{
+    enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
+    struct stat stat;
+    /* Sealed, so that no access to it can fault later. */
+    const int seals = memfd < 0 ? -1 : fcntl(memfd, F_GET_SEALS);
+    if (seals < 0 || (seals & SEALS) != SEALS || fstat(memfd, &stat) < 0 || bytes == 0 ||
+        (uint64_t)stat.st_size != bytes)
+        return "a REGION without a sealed memfd of its size";
+    if (id == 0 || ids_find(&regions->ids, id))
+        return "a REGION that is there already";
+    struct region *region = calloc(1, sizeof *region);
+    if (!region || !ids_add(&regions->ids, id, region))
+        out_of_memory("memory for a region");
+    region->id = id;
+    region->bytes = bytes;
+    region->writable = writable;
+    region->memfd = memfd;
+    if (!regions->started)
+        start(regions);
+    order(regions, region);
+    return NULL;
+}
+
+const char *regions_unmap(struct regions *regions, uint64_t id)
+{
+    struct region *region = ids_find(&regions->ids, id);
+    if (!region || !region->answered)
+        return "UNREGION of a region that is not mapped";
+    if (region->users)
+        return "UNREGION of a region that is in use";
+    ids_remove(&regions->ids, id);
+    region->goes = true;
+    order(regions, region);
+    return NULL;
+}
+
+struct region *regions_mapped(struct regions *regions)
+{
+    uint64_t count;
+    if (!regions->started)
+        return NULL;
+    pthread_mutex_lock(&regions->mutex);
+    struct region *region = regions->mapped;
+    if (region) {
+        regions->mapped = region->next;
+        if (!region->next)
+            regions->mapped_end = &regions->mapped;
+        region->answered = true;
+    } else {
+        while (read(regions->wake, &count, sizeof count) < 0 && errno == EINTR)
+            ;
+    }
+    pthread_mutex_unlock(&regions->mutex);
+    return region;
+}
+
+const char *regions_find(const struct regions *regions, const struct place *place, uint64_t bytes,
+                         bool write, struct region **region)
+{
+    struct region *found = ids_find(&regions->ids, place->region);
+    if (!found || !found->answered || !found->memory)
+        return "an order names a region that is not mapped";
+    if (bytes > found->bytes || place->offset > found->bytes - bytes ||
+        place->offset % PLACE_ALIGNMENT)
+        return "a place is not inside its region";
+    if (write && !found->writable)
+        return "an order writes to a region that is read only";
+    *region = found;
+    return NULL;
+}

@@ -1,0 +1,66 @@
+/* The clients' memory that a worker has mapped, by the front's ids. To map and pin takes some 100
+ * ms for 512 MiB: a thread of its own does it, one region after another, and undoes it.
+ *
+ *   worker's thread               mapper
+ *   regions_map()    ── queue ──► mmap, backend->pin
+ *   regions_mapped() ◄─ eventfd ──┘
+ *   regions_unmap()  ── queue ──► backend->unpin, munmap
+ *
+ * All functions are for the worker's thread. Those that take an order return what rule of channel.h
+ * it breaks, or NULL. */
+#ifndef GPU_REGION_H
+#define GPU_REGION_H
+
+#include "gpu/backend.h"
+#include "gpu/channel.h"
+#include "gpu/ids.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct region {
+    uint64_t id, bytes;
+    bool writable;
+    bool answered;      /* MAPPED has been sent */
+    uint32_t users;     /* unfinished copies and jobs that name it */
+    enum status status; /* of mapping it */
+    /* The mapper's, until it has been answered, and again when it goes. */
+    struct region *next;
+    uint8_t *memory;
+    int memfd;
+    bool goes;
+};
+
+struct regions {
+    const struct backend *backend;
+    struct ids ids;
+    pthread_t mapper;
+    bool started, ending;
+    pthread_mutex_t mutex; /* guards what follows, and the regions in the queues */
+    pthread_cond_t ordered;
+    struct region *orders, **orders_end;
+    struct region *mapped, **mapped_end;
+    int wake; /* eventfd: readable when regions_mapped() has something; −1: not started */
+};
+
+/* The backend is open. The thread starts with the first region. */
+void regions_init(struct regions *regions, const struct backend *backend);
+/* No region has a user. Waits for the mapper. */
+void regions_free(struct regions *regions);
+
+/* REGION: begin to map one; takes the descriptor. Ends the process where there is no memory for the
+ * table, as the worker does for its own. */
+const char *regions_map(struct regions *regions, uint64_t id, uint64_t bytes, bool writable,
+                        int memfd);
+/* UNREGION. */
+const char *regions_unmap(struct regions *regions, uint64_t id);
+/* The next region that is mapped, or could not be (its status says which), to be answered; NULL:
+ * there is none. */
+struct region *regions_mapped(struct regions *regions);
+
+/* The region that holds so many bytes at the place, to be written to or only read. */
+const char *regions_find(const struct regions *regions, const struct place *place, uint64_t bytes,
+                         bool write, struct region **region);
+
+#endif
