@@ -59,6 +59,12 @@ static const struct option options[] = {
      "How long running jobs may go on after SIGTERM."},
     {"log-level", "N", OPTION_NUMBER, AT(log_level), "6", 3, 6,
      "Lines to stderr up to this priority: 3 errors, 4 warnings, 6 information."},
+    {"trace", "FILE", OPTION_TEXT, AT(trace), NULL, 0, 0,
+     "Write there where the time of each job went, in Chrome's trace event format (Perfetto and "
+     "chrome://tracing show it). An old file is overwritten."},
+    {"trace-bytes", "BYTES", OPTION_BYTES, AT(trace_bytes), "256M", 1 << 20, UINT64_C(1) << 50,
+     "At that size a trace is renamed to FILE.1, in the place of the one before, and a new one is "
+     "begun."},
 };
 
 enum { OPTION_COUNT = sizeof options / sizeof options[0] };

@@ -23,6 +23,8 @@ struct config {
     uint64_t upload_timeout_s;
     uint64_t drain_timeout_s;
     uint64_t log_level;
+    const char *trace;    /* a file; NULL: none */
+    uint64_t trace_bytes; /* of it, before the next is begun */
 };
 
 enum config_result { CONFIG_RUN, CONFIG_EXIT, CONFIG_ERROR };

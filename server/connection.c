@@ -114,6 +114,8 @@ static size_t consume(struct connection *connection, const uint8_t *bytes, size_
     while (used < length && may_read(connection)) {
         const uint64_t due = splitter_payload_due(splitter);
         size_t count = 0;
+        if (splitter_idle(splitter))
+            connection->message_ns = connection->read_ns;
         if (due) {
             void *place = upload_place(&connection->upload,
                                        due < length - used ? due : length - used, &count);

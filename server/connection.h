@@ -28,6 +28,7 @@ struct connection {
     bool closing;         /* the handle is being closed */
     bool close_when_sent; /* after the error that is in the outbox */
     uint64_t read_ns;     /* when something last came */
+    uint64_t message_ns;  /* when the message that is coming began */
     struct splitter splitter;
     uint8_t *leftover; /* bytes that were read and must wait; owned */
     uint32_t leftover_bytes;

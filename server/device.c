@@ -79,6 +79,8 @@ static void copy(enum channel_type type, struct field *field, uint64_t offset, s
 void device_upload(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes,
                    void (*copied)(struct slab *, void *, bool), void *context)
 {
+    if (field->server->trace && !field->copied.begin_ns)
+        field->copied.begin_ns = uv_hrtime();
     copy(CHANNEL_UPLOAD, field, offset, slab, bytes, copied, context);
 }
 
@@ -136,6 +138,8 @@ static void copy_ended(struct slab *slab, bool ok)
     slab->copying = false;
     list_remove(&slab->link);
     field->copies--;
+    if (field->server->trace)
+        field->copied.end_ns = uv_hrtime();
     slab->copied(slab, slab->context, ok);
     if (ok && field->put && !field->copies)
         task_put_arrived(field->put);
@@ -213,7 +217,8 @@ static bool take(struct device *device, const struct channel_message *message)
         task = task_by_id(device, message->u.job.id);
         if (!task || message->status >= STATUS_COUNT)
             return false;
-        task_finished(task, (enum status)message->status, message->u.job.done > 0);
+        task_finished(task, (enum status)message->status, message->u.job.done > 0,
+                      message->u.job.device_us);
         return true;
     case CHANNEL_PONG:
         device->pings = 0;

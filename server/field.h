@@ -12,6 +12,7 @@
 
 #include "protocol/array.h"
 #include "server/list.h"
+#include "server/trace.h"
 
 struct server;
 struct user;
@@ -29,6 +30,7 @@ struct field {
     struct array_type type;
     uint32_t references;
     uint32_t copies;      /* of it that the worker has not finished */
+    struct span copied;   /* the copies to it, where there is a trace */
     struct task *put;     /* waits for them; NULL: nobody does */
     bool lost;            /* with its worker */
     bool torn;            /* a job that wrote it was stopped half-way */

@@ -93,6 +93,8 @@ static void on_tick(uv_timer_t *timer)
     }
     for (link = server->listeners.next; link != &server->listeners; link = link->next)
         listener_tick(LIST_ENTRY(link, struct listener, link));
+    if (server->trace)
+        trace_flush(server->trace);
     if (server->draining)
         drain_tick(server, now_ns);
 }
@@ -200,6 +202,14 @@ static bool find_worker(struct server *server)
     return false;
 }
 
+static bool open_trace(struct server *server)
+{
+    const struct config *config = &server->config;
+    if (config->trace)
+        server->trace = trace_open(&server->loop, config->trace, config->trace_bytes);
+    return !config->trace || server->trace;
+}
+
 static void init(struct server *server)
 {
     list_init(&server->devices);
@@ -243,10 +253,11 @@ int main(int argc, char **argv)
     log_set_level((enum log_level)server.config.log_level);
     notify_init();
     init(&server);
-    if (!find_worker(&server) || !arena_open(&server.arena, server.config.staging_bytes) ||
-        !open_devices(&server))
+    if (!find_worker(&server) || !open_trace(&server) ||
+        !arena_open(&server.arena, server.config.staging_bytes) || !open_devices(&server))
         server_stop(&server, EXIT_START);
     uv_run(&server.loop, UV_RUN_DEFAULT);
+    trace_close(server.trace);
     uv_loop_close(&server.loop);
     user_free_all(&server);
     arena_close(&server.arena);

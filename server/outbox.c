@@ -5,6 +5,7 @@
 #include "server/log.h"
 #include "server/server.h"
 #include "server/task.h"
+#include "server/task_trace.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -179,6 +180,7 @@ static void piece_begin(struct reply *reply, struct slab *slab)
         reply->outbox->broken = true;
     reply->asked += piece->bytes;
     reply->loading++;
+    task_trace_fetch(reply->task);
     device_download(reply->field[component], offset, slab, piece->bytes, piece_copied, reply);
 }
 
@@ -269,6 +271,7 @@ static void piece_copied(struct slab *slab, void *context, bool ok)
         if (piece_at(reply, i)->slab == slab)
             piece_at(reply, i)->ready = true;
     struct outbox *outbox = reply->outbox;
+    task_trace_fetched(reply->task);
     if (reply->whole && !reply->loading) {
         list_remove(&reply->link);
         list_push(&outbox->ready, &reply->link);
@@ -398,6 +401,8 @@ void outbox_write(struct outbox *outbox)
             outbox->blocked = true; /* others have their turn first */
             break;
         }
+        if (reply->task)
+            task_trace_write(reply->task);
         const ssize_t n = sendmsg(outbox->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
             continue;

@@ -13,6 +13,7 @@
 #include "server/config.h"
 #include "server/field.h"
 #include "server/list.h"
+#include "server/trace.h"
 #include "server/user.h"
 
 #include <uv.h>
@@ -35,6 +36,7 @@ struct server {
     uint64_t last_array, last_task;
     uint64_t started_ns; /* uv_hrtime() */
     struct counters totals;
+    struct trace *trace;      /* NULL: off */
     uint64_t jobs;            /* of all users, accepted and not yet answered */
     uint64_t queued, running; /* of those */
     bool auto_device;         /* --device auto, still looking for GPUs */

@@ -11,6 +11,7 @@
 #include "server/log.h"
 #include "server/outbox.h"
 #include "server/server.h"
+#include "server/task_trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +69,7 @@ static void task_end(struct task *task)
 {
     struct user *user = task->user;
     struct device *device = task->device;
+    task_trace_end(task);
     leave_queue(task);
     list_remove(&task->device_link);
     list_remove(&task->connection_link);
@@ -96,6 +98,7 @@ static void fail_with(struct task *task, const struct failure *failure)
     release_all_but(task, NULL);
     list_remove(&task->device_link);
     task->state = TASK_REPLYING;
+    task->status = failure->code;
     count(task, false, task->cancelled);
     if (task->connection)
         outbox_push_failure(&task->connection->outbox, task->msgid, task, failure);
@@ -177,6 +180,7 @@ static void succeed(struct task *task)
 static void make_ready(struct task *task)
 {
     if (task->kind == TASK_GET) {
+        task_trace_begin(task);
         succeed(task);
         return;
     }
@@ -272,6 +276,8 @@ void task_granted(struct task *task)
 void task_put_arrived(struct task *task)
 {
     task->in[0]->put = NULL;
+    task_trace_begin(task);
+    task_trace_finished(task, 0);
     if (task->in[0]->refused)
         fail(task, STATUS_OUT_OF_MEMORY, "the device could not allocate the field");
     else
@@ -294,6 +300,7 @@ void task_dispatch(struct device *device)
             task->state = TASK_RUNNING;
             user->running++;
             task->server->running++;
+            task_trace_begin(task);
             device_run(device, task);
         }
     }
@@ -307,8 +314,9 @@ void task_progress(struct task *task, uint64_t done, uint64_t total)
         outbox_push_progress(&task->connection->outbox, task->msgid, done, total - imposed);
 }
 
-void task_finished(struct task *task, enum status status, bool begun)
+void task_finished(struct task *task, enum status status, bool begun, uint64_t device_us)
 {
+    task_trace_finished(task, device_us);
     if (task->out_kind == OUT_FIELD && (begun || status == STATUS_OK))
         for (int i = 0; i < AXIS_COUNT; i++)
             if (task->out[i])
@@ -400,6 +408,7 @@ bool task_accept(struct connection *connection, const struct request *request,
     task->state = TASK_WAITING;
     task->id = ++server->last_task;
     task->msgid = request->msgid;
+    task->message_ns = connection->message_ns;
     task->received_ns = uv_hrtime();
     task->progress = request->progress;
     task->small_waiter =
@@ -415,6 +424,7 @@ bool task_accept(struct connection *connection, const struct request *request,
     server->jobs++;
 
     if (!admission_take(task, request, uploads, failure)) {
+        task->status = failure->code;
         count(task, false, false);
         task_end(task);
         return false;

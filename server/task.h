@@ -15,6 +15,7 @@
 #include "protocol/request.h"
 #include "server/arena.h"
 #include "server/field.h"
+#include "server/trace.h"
 
 struct connection;
 struct device;
@@ -34,7 +35,7 @@ struct task {
     bool cancelled;
     uint64_t id; /* on the channel */
     uint64_t msgid;
-    uint64_t received_ns;
+    uint64_t message_ns, received_ns; /* when its message began, and was complete */
     struct job job;
     enum out_kind out_kind;
     bool progress;
@@ -45,7 +46,10 @@ struct task {
     uint32_t ungranted;
     void *small[AXIS_COUNT]; /* input that came with the control message; waits for a slab */
     struct slab_waiter small_waiter;
-    struct reply *reply; /* REPLYING */
+    struct reply *reply;           /* REPLYING */
+    enum status status;            /* it is answered with */
+    uint64_t bytes;                /* of one of its arrays; for the trace */
+    struct span spans[SPAN_COUNT]; /* where there is a trace */
     struct list connection_link, device_link, queue_link, granted_link;
 };
 
@@ -60,7 +64,7 @@ void task_granted(struct task *task);
 
 /* What the worker says. */
 void task_progress(struct task *task, uint64_t done, uint64_t total);
-void task_finished(struct task *task, enum status status, bool begun);
+void task_finished(struct task *task, enum status status, bool begun, uint64_t device_us);
 
 /* A put's array has arrived on the device. */
 void task_put_arrived(struct task *task);

@@ -9,7 +9,8 @@ import pytest
 from fdtest import Client, Daemon, FdError, MiB, assert_serves, binary, eventually, wave
 
 NAMES = ["listen", "group", "mode", "device", "staging-bytes", "user-bytes", "device-memory", "max-jobs",
-         "max-fields", "max-connections", "max-work", "upload-timeout-s", "drain-timeout-s", "log-level"]
+         "max-fields", "max-connections", "max-work", "upload-timeout-s", "drain-timeout-s", "log-level", "trace",
+         "trace-bytes"]
 
 
 def run(*arguments, **environment):

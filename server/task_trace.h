@@ -1,0 +1,21 @@
+/* What a task leaves in the trace (trace.h). Where there is none, each of these is one branch. */
+#ifndef SERVER_TASK_TRACE_H
+#define SERVER_TASK_TRACE_H
+
+#include <stdint.h>
+
+struct task;
+
+/* It leaves the queue: its RUN is sent, or it needs none. */
+void task_trace_begin(struct task *task);
+/* The worker is done with it, having computed for so long. */
+void task_trace_finished(struct task *task, uint64_t device_us);
+/* A piece of its result is fetched from the device; one has come. */
+void task_trace_fetch(struct task *task);
+void task_trace_fetched(struct task *task);
+/* The first byte of its answer is about to be written. */
+void task_trace_write(struct task *task);
+/* It was answered, or can't be any more. */
+void task_trace_end(struct task *task);
+
+#endif
