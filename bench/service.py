@@ -16,6 +16,7 @@ import json
 import os
 import pathlib
 import resource
+import shutil
 import socket
 import statistics
 import subprocess
@@ -28,6 +29,7 @@ import msgpack
 HERE = pathlib.Path(__file__).resolve().parent
 ANOTHER_UID = 65534
 SLAB_BYTES = 4 << 20
+PATIENCE_S = 40  # for one load
 KIB, MIB = 1 << 10, 1 << 20
 
 
@@ -66,6 +68,8 @@ class Table:
             yield
         except LeftOut as reason:
             self.left_out.append({"name": name, "reason": str(reason)})
+        except Exception as error:  # whatever it is, the other rows go on
+            self.left_out.append({"name": name, "reason": f"{type(error).__name__}: {error}"})
         print(f"  {name}: {time.monotonic() - begin:.1f} s", file=sys.stderr, flush=True)
 
     def print(self, title):
@@ -92,9 +96,10 @@ class Front:
     def __init__(self, options, folder, device, *arguments):
         self.options = options
         self.path = f"{folder}/s"
+        self.load_path = shutil.copy(options.build / "bench/bench_load", folder)  # any uid reaches it there
         self.process = subprocess.Popen(
             [options.build / "server/fdserver", "--listen", f"unix:{self.path}", "--mode", "0666",
-             "--device", device, "--log-level", "4", *arguments])
+             "--device", device, "--drain-timeout-s", "5", "--log-level", "4", *arguments])
         while not os.path.exists(self.path):
             if self.process.poll() is not None:
                 raise LeftOut(f"fdserver --device {device} did not start")
@@ -128,7 +133,7 @@ class Front:
 
     def load_begin(self, mode, n, clients=1, in_flight=1, seconds=None, uid=None, idle=0):
         return subprocess.Popen(
-            [self.options.build / "bench/bench_load", "--connect", self.path, "--mode", mode,
+            [self.load_path, "--connect", self.path, "--mode", mode,
              "--shape", f"{n},{n},{n}", "--clients", str(clients), "--in-flight", str(in_flight),
              "--seconds", str(seconds or self.options.seconds), "--idle", str(idle)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -136,11 +141,19 @@ class Front:
 
     @staticmethod
     def load_end(load):
-        out, err = load.communicate()
+        try:
+            out, err = load.communicate(timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            load.kill()
+            load.communicate()
+            raise LeftOut(f"bench_load was not done after {PATIENCE_S} s") from None
         if load.returncode:
             lines = err.strip().splitlines()
             raise LeftOut(lines[0] if lines else f"bench_load ended with {load.returncode}")
-        return json.loads(out)
+        said = json.loads(out)
+        if not said["jobs"]:
+            raise LeftOut("no job ended in the time")
+        return said
 
     def load(self, *arguments, **named):
         return self.load_end(self.load_begin(*arguments, **named))
