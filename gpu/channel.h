@@ -1,5 +1,6 @@
-/* The channel between the front and a worker: a SOCK_SEQPACKET socketpair that carries one fixed
- * struct a message, both ends non-blocking. Payload never crosses it: it names places in the arena.
+/* The channel between the front and a worker: a SOCK_SEQPACKET socketpair that carries messages,
+ * one fixed struct each, up to CHANNEL_PACKET in a packet; both ends are non-blocking. Payload
+ * never crosses it: it names places in the arena.
  *
  *   front → worker                         worker → front
  *   ARENA (with the memfd)                 READY or REFUSED
@@ -131,27 +132,41 @@ struct channel_message {
 
 _Static_assert(sizeof(struct channel_message) <= 256, "a channel message is at most 256 bytes");
 
+enum { CHANNEL_PACKET = 32 };
+
 enum channel_result { CHANNEL_OK, CHANNEL_AGAIN, CHANNEL_CLOSED };
 
 /* Send one message, with one descriptor where descriptor ≥ 0. CHANNEL_AGAIN: the socket is full. */
 enum channel_result channel_send(int socket, const struct channel_message *message, int descriptor);
 
-/* Receive one. *descriptor is −1 or one that the caller owns. A message of the wrong size is
- * CHANNEL_CLOSED: the other end is not to be trusted any more. */
-enum channel_result channel_receive(int socket, struct channel_message *message, int *descriptor);
+/* The packet that came last, whose messages are handed out one by one. Zeroed: none has come. */
+struct channel_inbox {
+    struct channel_message messages[CHANNEL_PACKET];
+    uint32_t next, count;
+};
 
-/* Messages that wait for room, in order. Grows as needed: each end's orders are bounded by the jobs
- * and slabs of the front. */
+/* Receive one. *descriptor is −1 or one that the caller owns. A packet that is not whole messages
+ * is CHANNEL_CLOSED: the other end is not to be trusted any more. */
+enum channel_result channel_receive(int socket, struct channel_inbox *inbox,
+                                    struct channel_message *message, int *descriptor);
+/* Will channel_receive() hand out another without a look at the socket? */
+bool channel_inbox_holds(const struct channel_inbox *inbox);
+
+/* Messages on their way out, in order: whoever has something to say keeps it here, and one flush a
+ * turn of the loop sends all of it in few packets. Grows as needed: each end's orders are bounded
+ * by the jobs and slabs of the front. */
 struct channel_queue {
-    struct channel_message *messages;
+    struct channel_queued {
+        struct channel_message message;
+        int descriptor; /* −1, or owned */
+    } * items;
     uint32_t first, count, capacity;
 };
-/* Send now, or keep it behind those that wait. False: closed or no memory. */
-bool channel_queue_send(struct channel_queue *queue, int socket,
-                        const struct channel_message *message);
-/* Keep it without sending: there is no socket yet. False: no memory. */
-bool channel_queue_push(struct channel_queue *queue, const struct channel_message *message);
-/* Send what waits. */
+/* Keep a message, and a descriptor where descriptor ≥ 0: it is taken over, and closed once it is
+ * sent. False: no memory. */
+bool channel_queue_push(struct channel_queue *queue, const struct channel_message *message,
+                        int descriptor);
+/* Send what waits. CHANNEL_AGAIN: the socket is full, and some still waits. */
 enum channel_result channel_queue_flush(struct channel_queue *queue, int socket);
 void channel_queue_free(struct channel_queue *queue);
 

@@ -66,7 +66,8 @@ static struct {
     struct runs runs;
     uint32_t under_way; /* completions that the backend owes */
     struct copy *free_copies;
-    struct channel_queue answers;
+    struct channel_inbox orders;
+    struct channel_queue answers;              /* sent at the end of a turn of the loop */
     struct channel_message components, places; /* for the next RUN, or of type 0 */
 } worker;
 
@@ -134,8 +135,8 @@ static uint64_t now_us(void)
 
 static void answer(const struct channel_message *message)
 {
-    if (!channel_queue_send(&worker.answers, CHANNEL_DESCRIPTOR, message))
-        end();
+    if (!channel_queue_push(&worker.answers, message, -1))
+        out_of_memory();
 }
 
 static void answer_copied(uint64_t tag)
@@ -596,10 +597,28 @@ static void take_completions(void)
     start_waiting();
 }
 
+/* Take what has come; a packet to its end. */
+static void take_orders(void)
+{
+    for (int i = 0; i < ORDERS_AT_ONCE || channel_inbox_holds(&worker.orders); i++) {
+        struct channel_message message;
+        int descriptor;
+        const enum channel_result result =
+            channel_receive(CHANNEL_DESCRIPTOR, &worker.orders, &message, &descriptor);
+        if (result == CHANNEL_CLOSED)
+            end();
+        if (result == CHANNEL_AGAIN)
+            return;
+        take_order(&message, descriptor);
+    }
+}
+
 static _Noreturn void serve(void)
 {
     uint64_t looked_us = now_us(); /* at the device */
     for (;;) {
+        if (channel_queue_flush(&worker.answers, CHANNEL_DESCRIPTOR) == CHANNEL_CLOSED)
+            end();
         struct pollfd polls[3] = {
             {.fd = CHANNEL_DESCRIPTOR, .events = POLLIN},
             {.fd = worker.open ? worker.backend->wake_descriptor() : -1, .events = POLLIN},
@@ -621,21 +640,8 @@ static _Noreturn void serve(void)
         }
         if (polls[2].revents)
             answer_mapped();
-        if (channel_queue_flush(&worker.answers, CHANNEL_DESCRIPTOR) == CHANNEL_CLOSED)
-            end();
-        if (!(polls[0].revents & (POLLIN | POLLHUP | POLLERR)))
-            continue;
-        for (int i = 0; i < ORDERS_AT_ONCE; i++) {
-            struct channel_message message;
-            int descriptor;
-            const enum channel_result result =
-                channel_receive(CHANNEL_DESCRIPTOR, &message, &descriptor);
-            if (result == CHANNEL_CLOSED)
-                end();
-            if (result == CHANNEL_AGAIN)
-                break;
-            take_order(&message, descriptor);
-        }
+        if (polls[0].revents & (POLLIN | POLLHUP | POLLERR))
+            take_orders();
     }
 }
 

@@ -4,9 +4,18 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum message_type { MESSAGE_REQUEST, MESSAGE_RESPONSE, MESSAGE_NOTIFICATION };
+
+void reply_buffer_init(msgpack_sbuffer *buffer)
+{
+    enum { BYTES = 256 };
+    msgpack_sbuffer_init(buffer);
+    buffer->data = malloc(BYTES);
+    buffer->alloc = buffer->data ? BYTES : 0;
+}
 
 void reply_write_str(msgpack_packer *packer, const char *text)
 {

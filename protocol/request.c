@@ -566,8 +566,7 @@ bool request_decode(const msgpack_object *object, struct request *request, bool 
     if (!object_bytes(&items[2], &name, &length))
         return malformed(failure, "a request's method must be a string");
     const struct quoted quoted = object_quote(&items[2]);
-    snprintf(request->method_name, sizeof request->method_name, "%.*s", LIMIT_METHOD_BYTES,
-             quoted.text);
+    memcpy(request->method_name, quoted.text, LIMIT_METHOD_BYTES);
     if (!find_method(&items[2], request, failure))
         return false;
     if (items[3].type != MSGPACK_OBJECT_ARRAY)

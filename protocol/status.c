@@ -97,9 +97,24 @@ bool failure_set_limit(struct failure *failure, enum status code, const char *pa
     return false;
 }
 
+/* Append what fits. */
+static char *append(char *to, const char *end, const char *text)
+{
+    while (*text && to < end)
+        *to++ = *text++;
+    *to = '\0';
+    return to;
+}
+
+/* By hand: requests that do not fail make places, too. */
 struct failure_place failure_place(const char *parameter, const char *part)
 {
     struct failure_place place;
-    snprintf(place.text, sizeof place.text, "%s%s%s", parameter, part ? " " : "", part ? part : "");
+    const char *end = place.text + sizeof place.text - 1;
+    char *to = append(place.text, end, parameter);
+    if (part) {
+        to = append(to, end, " ");
+        append(to, end, part);
+    }
     return place;
 }

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 enum {
-    READ_BUDGET_BYTES = 4 << 20,  /* a turn of the loop for one connection */
+    READ_BUDGET_BYTES = 1 << 20,  /* a turn of the loop for one connection */
     CONTROL_UNSENT_MOST = 1 << 20 /* a client that owes us this much reading is not read itself */
 };
 /* An upload that stood still this long gives its slab back. */
@@ -49,16 +49,16 @@ static void protocol_failure(struct connection *connection, enum status status, 
 
 static void take_message(struct connection *connection)
 {
-    msgpack_unpacked object;
+    msgpack_zone *const zone = &connection->server->message;
+    msgpack_object object;
     struct request request;
     struct failure failure = {0};
     bool has_msgid = false;
     upload_flush(&connection->upload);
-    msgpack_unpacked_init(&object);
-    const bool unpacked =
-        msgpack_unpack_next(&object, (const char *)connection->splitter.control,
-                            connection->splitter.control_bytes, NULL) == MSGPACK_UNPACK_SUCCESS;
-    bool ok = unpacked && request_decode(&object.data, &request, &has_msgid, &failure);
+    const bool unpacked = msgpack_unpack((const char *)connection->splitter.control,
+                                         connection->splitter.control_bytes, NULL, zone,
+                                         &object) == MSGPACK_UNPACK_SUCCESS;
+    bool ok = unpacked && request_decode(&object, &request, &has_msgid, &failure);
     if (!unpacked)
         failure_set(&failure, STATUS_PROTOCOL, NULL, "the message is no valid MessagePack");
     if (connection->upload.failure.code) {
@@ -80,7 +80,7 @@ static void take_message(struct connection *connection)
         connection->close_when_sent = true;
         outbox_push_failure(&connection->outbox, 0, NULL, &failure);
     }
-    msgpack_unpacked_destroy(&object);
+    msgpack_zone_clear(zone);
     splitter_next(&connection->splitter);
 }
 
@@ -278,14 +278,27 @@ void connection_tick(struct connection *connection, uint64_t now_ns)
     update(connection);
 }
 
+void connection_settle(struct connection *connection)
+{
+    if (!outbox_wants_write(&connection->outbox))
+        outbox_write(&connection->outbox);
+    update(connection);
+}
+
+static void settle_later(struct connection *connection)
+{
+    if (!connection->closing && list_empty(&connection->changed_link))
+        list_push(&connection->server->changed, &connection->changed_link);
+}
+
 static void on_changed(struct outbox *outbox)
 {
-    watch(LIST_ENTRY(outbox, struct connection, outbox));
+    settle_later(LIST_ENTRY(outbox, struct connection, outbox));
 }
 
 static void on_resume(struct upload *upload)
 {
-    watch(LIST_ENTRY(upload, struct connection, upload));
+    settle_later(LIST_ENTRY(upload, struct connection, upload));
 }
 
 static void on_closed(uv_handle_t *handle)
@@ -306,6 +319,7 @@ void connection_close(struct connection *connection)
     if (connection->closing)
         return;
     connection->closing = true;
+    list_remove(&connection->changed_link);
     /* None finds the way back here, also not those that another one lets go as it ends. */
     struct list *link;
     for (link = connection->tasks.next; link != &connection->tasks; link = link->next)
@@ -348,6 +362,7 @@ void connection_open(struct server *server, int descriptor)
     const int buffer_bytes = 4 << 20;
     setsockopt(descriptor, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
     list_init(&connection->tasks);
+    list_init(&connection->changed_link);
     upload_init(&connection->upload, server, connection->user, on_resume);
     outbox_init(&connection->outbox, &server->arena, connection->user, descriptor, on_changed);
     list_push(&server->connections, &connection->link);

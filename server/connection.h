@@ -19,6 +19,7 @@ struct server;
 
 struct connection {
     struct list link;
+    struct list changed_link; /* in server->changed */
     struct server *server;
     struct user *user;
     uv_poll_t poll;
@@ -43,6 +44,10 @@ void connection_open(struct server *server, int socket);
 
 /* Close it now: its uploads are dropped and its work is cancelled. */
 void connection_close(struct connection *connection);
+
+/* Send what waits and watch for what can come next. Called at the end of a turn of the loop in
+ * which something changed. */
+void connection_settle(struct connection *connection);
 
 /* Called twice a second: flush uploads that stand still, time them out, notice hang-ups. */
 void connection_tick(struct connection *connection, uint64_t now_ns);

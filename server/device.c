@@ -15,7 +15,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { BACKOFF_FIRST_MS = 5, BACKOFF_MOST_MS = 100, HEARTBEAT_MS = 5000, PINGS_MOST = 12 };
+enum {
+    BACKOFF_FIRST_MS = 5,
+    BACKOFF_MOST_MS = 100,
+    HEARTBEAT_MS = 5000,
+    PINGS_MOST = 12,
+    ANSWERS_AT_ONCE = 64
+};
 
 static void worker_start(struct device *device);
 static void worker_gone(struct device *device);
@@ -28,16 +34,22 @@ static void worker_kill(struct device *device, const char *why)
         uv_process_kill(&device->process, SIGKILL);
 }
 
+/* It goes out with what else this turn of the loop has to say. Without a socket it waits for the
+ * next worker. */
 static void order(struct device *device, const struct channel_message *message)
 {
     if (device->state == DEVICE_CLOSED)
         return;
-    /* Without a socket the order waits in the queue for the next worker. */
-    const bool taken = device->socket < 0
-                           ? channel_queue_push(&device->queue, message)
-                           : channel_queue_send(&device->queue, device->socket, message);
-    if (!taken)
-        worker_kill(device, "its channel broke");
+    if (!channel_queue_push(&device->queue, message, -1))
+        worker_kill(device, "no memory for its orders");
+}
+
+void device_flush(struct device *device)
+{
+    if (device->socket < 0 || !device->queue.count || device->state == DEVICE_CLOSED)
+        return;
+    /* One that is closed shows in its poll. */
+    channel_queue_flush(&device->queue, device->socket);
     poll_update(device);
 }
 
@@ -74,6 +86,8 @@ static void copy(enum channel_type type, struct field *field, uint64_t offset, s
     message.u.copy.bytes = bytes;
     message.u.copy.tag = slab->number;
     order(device, &message);
+    if (bytes == field->server->arena.slab_bytes)
+        device_flush(device); /* much is under way: it need not wait for what else there is */
 }
 
 void device_upload(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes,
@@ -253,10 +267,11 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         uv_poll_stop(poll); /* its exit is on its way */
         return;
     }
-    for (int i = 0; i < 64; i++) {
+    for (int i = 0; i < ANSWERS_AT_ONCE || channel_inbox_holds(&device->inbox); i++) {
         struct channel_message message;
         int descriptor;
-        const enum channel_result result = channel_receive(device->socket, &message, &descriptor);
+        const enum channel_result result =
+            channel_receive(device->socket, &device->inbox, &message, &descriptor);
         if (descriptor >= 0)
             close(descriptor);
         if (result == CHANNEL_AGAIN)
@@ -366,7 +381,7 @@ static void worker_gone(struct device *device)
         close(device->socket);
     device->socket = -1;
     channel_queue_free(&device->queue);
-    memset(&device->queue, 0, sizeof device->queue);
+    memset(&device->inbox, 0, sizeof device->inbox);
 
     /* A task that fails makes room for the next, whose arrays are lost too. */
     device->losing = true;

@@ -45,8 +45,9 @@ struct device {
     uv_poll_t poll;
     uv_timer_t timer; /* restart, and the worker's heartbeat */
     bool poll_open, poll_writes;
-    int socket; /* −1: no channel */
-    struct channel_queue queue;
+    int socket;                 /* −1: no channel */
+    struct channel_queue queue; /* orders of this turn of the loop */
+    struct channel_inbox inbox;
     uint64_t pings;          /* unanswered */
     struct list arrays;      /* struct field */
     struct list copies;      /* struct slab: a worker reads or writes it */
@@ -64,6 +65,9 @@ void device_close_all(struct server *server);
 
 /* Leave a device that was never ready out; it goes when its worker has been reaped. */
 void device_forget(struct device *device);
+
+/* Send the orders that wait: at the end of a turn of the loop. */
+void device_flush(struct device *device);
 
 /* Orders to the worker; see gpu/channel.h for their rules. */
 void device_allocate(struct device *device, const struct field *field);

@@ -7,6 +7,7 @@
 #include "server/notify.h"
 #include "server/server.h"
 #include "server/task.h"
+#include "server/turn.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -39,6 +40,7 @@ static void server_stop(struct server *server, int status)
         connection_close(LIST_ENTRY(link, struct connection, link));
     field_withdraw_all(server);
     device_close_all(server);
+    turn_close(server);
     close_handle(&server->tick);
     close_handle(&server->watchdog);
     close_handle(&server->terminate);
@@ -226,6 +228,7 @@ static void init(struct server *server)
     }
     signal(SIGPIPE, SIG_IGN);
     uv_loop_init(&server->loop);
+    turn_open(server);
     uv_timer_init(&server->loop, &server->tick);
     uv_timer_init(&server->loop, &server->watchdog);
     uv_signal_init(&server->loop, &server->terminate);
@@ -253,14 +256,16 @@ int main(int argc, char **argv)
     log_set_level((enum log_level)server.config.log_level);
     notify_init();
     init(&server);
-    if (!find_worker(&server) || !open_trace(&server) ||
-        !arena_open(&server.arena, server.config.staging_bytes) || !open_devices(&server))
+    if (!msgpack_zone_init(&server.message, MSGPACK_ZONE_CHUNK_SIZE) || !find_worker(&server) ||
+        !open_trace(&server) || !arena_open(&server.arena, server.config.staging_bytes) ||
+        !open_devices(&server))
         server_stop(&server, EXIT_START);
     uv_run(&server.loop, UV_RUN_DEFAULT);
     trace_close(server.trace);
     uv_loop_close(&server.loop);
     user_free_all(&server);
     arena_close(&server.arena);
+    msgpack_zone_destroy(&server.message);
     log_info("ended (%d)", server.exit_status);
     return server.exit_status;
 }

@@ -73,12 +73,14 @@ void method_call(struct connection *connection, const struct request *request,
 {
     msgpack_sbuffer message;
     msgpack_packer packer;
-    msgpack_sbuffer_init(&message);
+    enum outcome (*const handle)(struct call *) = handlers[request->method];
+    reply_buffer_init(&message);
     msgpack_packer_init(&packer, &message, msgpack_sbuffer_write);
-    reply_write_begin(&packer, request->msgid);
+    if (handle != call_task)
+        reply_write_begin(&packer, request->msgid);
     struct call call = {
         .connection = connection, .request = request, .uploads = uploads, .result = &packer};
-    const enum outcome outcome = handlers[request->method](&call);
+    const enum outcome outcome = handle(&call);
     for (int i = 0; i < AXIS_COUNT; i++)
         field_release(uploads[i]);
     if (outcome == OUTCOME_RESULT) {

@@ -15,8 +15,8 @@
 
 enum {
     WRITE_BUDGET_BYTES = 4 << 20, /* a turn of the loop for one connection */
-    PIECES_MOST = 32,
-    PIECE_HEADER_BYTES = 160 /* an axis, an array of eight dimensions up to its data, a bin */
+    PIECES_MOST = 64,             /* of one write */
+    PIECE_HEADER_BYTES = 160      /* an axis, an array of eight dimensions up to its data, a bin */
 };
 #define STALL_NS UINT64_C(1000000000)
 
@@ -47,7 +47,7 @@ struct reply {
     bool whole;                      /* brought over whole before it is sent */
     bool lost;                       /* the worker is gone */
     uint32_t first, pieces;          /* ring */
-    struct piece piece[REPLY_WINDOW];
+    struct piece piece[];            /* REPLY_WINDOW; of a control reply none */
 };
 
 static struct piece *piece_at(struct reply *reply, uint32_t i)
@@ -106,9 +106,9 @@ static void reply_free(struct reply *reply)
     free(reply);
 }
 
-static struct reply *reply_new(struct outbox *outbox, struct task *task)
+static struct reply *reply_new(struct outbox *outbox, struct task *task, uint32_t window)
 {
-    struct reply *reply = calloc(1, sizeof *reply);
+    struct reply *reply = calloc(1, sizeof *reply + window * sizeof *reply->piece);
     if (!reply) {
         outbox->broken = true; /* it cannot be told anything any more */
         return NULL;
@@ -117,7 +117,6 @@ static struct reply *reply_new(struct outbox *outbox, struct task *task)
     reply->outbox = outbox;
     reply->arena = outbox->arena;
     reply->task = task;
-    msgpack_sbuffer_init(&reply->head);
     if (task) {
         task->reply = reply;
         reply->msgid = task->msgid;
@@ -149,7 +148,7 @@ static bool write_header(struct piece *piece, const struct array_type *type, uin
         return true;
     msgpack_sbuffer header;
     msgpack_packer packer;
-    msgpack_sbuffer_init(&header);
+    reply_buffer_init(&header);
     msgpack_packer_init(&packer, &header, msgpack_sbuffer_write);
     if (begins_array) {
         reply_write_str(&packer, axis_name((enum axis)component));
@@ -276,8 +275,6 @@ static void piece_copied(struct slab *slab, void *context, bool ok)
         list_remove(&reply->link);
         list_push(&outbox->ready, &reply->link);
     }
-    if (!outbox->blocked)
-        outbox_write(outbox);
     outbox->changed(outbox);
 }
 
@@ -319,22 +316,41 @@ void outbox_check_stall(struct outbox *outbox, uint64_t now_ns)
     }
 }
 
-static uint32_t gather(struct reply *reply, struct iovec pieces[PIECES_MOST])
+/* The bytes of a reply that can be sent now, behind the n pieces that there are already. *all: with
+ * them it is complete. */
+static uint32_t gather(struct reply *reply, struct iovec pieces[PIECES_MOST], uint32_t n, bool *all)
 {
-    uint32_t n = 0;
+    *all = false;
     if (reply->field[0] && !started(reply) && !(reply->pieces && piece_at(reply, 0)->ready))
-        return 0; /* until the header is out, an error can take its place */
+        return n; /* until the header is out, an error can take its place */
     if (reply->head_sent < reply->head.size)
         pieces[n++] = (struct iovec){reply->head.data + reply->head_sent,
                                      reply->head.size - reply->head_sent};
-    for (uint32_t i = 0; i < reply->pieces && piece_at(reply, i)->ready && n + 2 <= PIECES_MOST;
-         i++) {
+    uint32_t i = 0;
+    for (; i < reply->pieces && piece_at(reply, i)->ready && n + 2 <= PIECES_MOST; i++) {
         struct piece *piece = piece_at(reply, i);
         if (piece->header_sent < piece->header_bytes)
             pieces[n++] = (struct iovec){piece->header + piece->header_sent,
                                          (size_t)(piece->header_bytes - piece->header_sent)};
         pieces[n++] = (struct iovec){arena_memory(reply->arena, piece->slab) + piece->sent,
                                      piece->bytes - piece->sent};
+    }
+    *all = i == reply->pieces && reply->asked == reply->bytes;
+    return n;
+}
+
+/* Of as many replies as fit into one write. */
+static uint32_t gather_all(struct outbox *outbox, struct iovec pieces[PIECES_MOST])
+{
+    uint32_t n = 0;
+    bool all = true;
+    for (struct list *link = outbox->ready.next;
+         link != &outbox->ready && all && n + 2 <= PIECES_MOST; link = link->next) {
+        struct reply *reply = LIST_ENTRY(link, struct reply, link);
+        const uint32_t before = n;
+        n = gather(reply, pieces, n, &all);
+        if (reply->task && n > before)
+            task_trace_write(reply->task);
     }
     return n;
 }
@@ -344,15 +360,15 @@ static size_t minimum(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* `bytes` of what gather() showed were sent. */
-static void advance(struct reply *reply, size_t bytes)
+/* Of `bytes` that were sent, this reply's are its own; returns the rest. */
+static size_t advance(struct reply *reply, size_t bytes)
 {
     struct outbox *outbox = reply->outbox;
     size_t step = minimum(bytes, reply->head.size - reply->head_sent);
     reply->head_sent += step;
     outbox->control_bytes -= step;
     bytes -= step;
-    while (bytes) {
+    while (bytes && reply->pieces) {
         struct piece *piece = piece_at(reply, 0);
         step = minimum(bytes, (size_t)(piece->header_bytes - piece->header_sent));
         piece->header_sent = (uint8_t)(piece->header_sent + step);
@@ -369,6 +385,7 @@ static void advance(struct reply *reply, size_t bytes)
         outbox->slabs -= reply->whole;
         arena_release(reply->arena, slab);
     }
+    return bytes;
 }
 
 static bool complete(const struct reply *reply)
@@ -386,23 +403,33 @@ static void finish(struct reply *reply)
         task_replied(task, true, bytes);
 }
 
+/* So many bytes were sent, from the first reply on. */
+static void sent(struct outbox *outbox, size_t bytes)
+{
+    while (bytes) {
+        struct reply *reply = first_of(&outbox->ready);
+        bytes = advance(reply, bytes);
+        if (complete(reply))
+            finish(reply);
+        else if (reply->field[0] && !reply->whole)
+            stream(reply);
+    }
+}
+
 void outbox_write(struct outbox *outbox)
 {
     size_t budget = WRITE_BUDGET_BYTES;
     outbox->blocked = false;
     outbox->stalled = false;
     while (!outbox->broken) {
-        struct reply *reply = first_of(&outbox->ready);
         struct iovec pieces[PIECES_MOST];
         struct msghdr message = {.msg_iov = pieces};
-        if (!reply || !(message.msg_iovlen = gather(reply, pieces)))
+        if (!(message.msg_iovlen = gather_all(outbox, pieces)))
             break;
         if (!budget) {
             outbox->blocked = true; /* others have their turn first */
             break;
         }
-        if (reply->task)
-            task_trace_write(reply->task);
         const ssize_t n = sendmsg(outbox->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
             continue;
@@ -416,25 +443,14 @@ void outbox_write(struct outbox *outbox)
         }
         outbox->sent_ns = uv_hrtime();
         budget -= minimum(budget, (size_t)n);
-        advance(reply, (size_t)n);
-        if (complete(reply))
-            finish(reply);
-        else if (reply->field[0] && !reply->whole)
-            stream(reply);
+        sent(outbox, (size_t)n);
     }
     stage(outbox);
 }
 
-static void send_soon(struct outbox *outbox)
-{
-    if (!outbox->blocked)
-        outbox_write(outbox);
-    outbox->changed(outbox);
-}
-
 void outbox_push(struct outbox *outbox, msgpack_sbuffer *message, struct task *task)
 {
-    struct reply *reply = reply_new(outbox, task);
+    struct reply *reply = reply_new(outbox, task, 0);
     if (!reply) {
         msgpack_sbuffer_destroy(message);
         return;
@@ -443,14 +459,14 @@ void outbox_push(struct outbox *outbox, msgpack_sbuffer *message, struct task *t
     if (!message->size) /* no memory to pack it in */
         outbox->broken = true;
     reply_enter(reply, &outbox->ready);
-    send_soon(outbox);
+    outbox->changed(outbox);
 }
 
 void outbox_push_failure(struct outbox *outbox, uint64_t msgid, struct task *task,
                          const struct failure *failure)
 {
     msgpack_sbuffer message;
-    msgpack_sbuffer_init(&message);
+    reply_buffer_init(&message);
     msgpack_packer packer;
     msgpack_packer_init(&packer, &message, msgpack_sbuffer_write);
     reply_write_failure(&packer, msgid, failure);
@@ -466,11 +482,12 @@ static void write_out(msgpack_packer *packer, const struct task *task, const str
 void outbox_push_arrays(struct outbox *outbox, struct task *task,
                         struct field *const fields[AXIS_COUNT], const struct result *result)
 {
-    struct reply *reply = reply_new(outbox, task);
+    struct reply *reply = reply_new(outbox, task, REPLY_WINDOW);
     if (!reply)
         return;
     for (uint32_t i = 0; i < result->components; i++)
         reply->field[i] = field_reference(fields[i]);
+    reply_buffer_init(&reply->head);
     msgpack_packer packer;
     msgpack_packer_init(&packer, &reply->head, msgpack_sbuffer_write);
     write_out(&packer, task, result);
@@ -488,7 +505,7 @@ void outbox_push_fields(struct outbox *outbox, struct task *task, const struct r
 {
     msgpack_sbuffer message;
     msgpack_packer packer;
-    msgpack_sbuffer_init(&message);
+    reply_buffer_init(&message);
     msgpack_packer_init(&packer, &message, msgpack_sbuffer_write);
     write_out(&packer, task, result);
     for (uint32_t i = 0; i < result->components; i++) {
@@ -503,7 +520,7 @@ void outbox_push_id(struct outbox *outbox, struct task *task, uint64_t id)
 {
     msgpack_sbuffer message;
     msgpack_packer packer;
-    msgpack_sbuffer_init(&message);
+    reply_buffer_init(&message);
     msgpack_packer_init(&packer, &message, msgpack_sbuffer_write);
     reply_write_begin(&packer, task->msgid);
     msgpack_pack_map(&packer, 1);
@@ -517,7 +534,7 @@ void outbox_push_progress(struct outbox *outbox, uint64_t msgid, uint64_t done, 
     if (outbox->blocked)
         return; /* it is behind already: the next one will tell more */
     msgpack_sbuffer message;
-    msgpack_sbuffer_init(&message);
+    reply_buffer_init(&message);
     msgpack_packer packer;
     msgpack_packer_init(&packer, &message, msgpack_sbuffer_write);
     reply_write_progress(&packer, msgid, done, total);
@@ -555,7 +572,7 @@ void outbox_lost(struct reply *reply)
     reply_write_failure(&packer, reply->msgid, &failure);
     list_remove(&reply->link);
     reply_enter(reply, &outbox->ready);
-    send_soon(outbox);
+    outbox->changed(outbox);
 }
 
 bool outbox_wants_write(const struct outbox *outbox)

@@ -52,15 +52,15 @@ struct result {
     double dt; /* goes before "out" */
 };
 
-/* changed() is called where something may follow from what became of the replies: the socket is to
- * be watched for room or no longer, or is over. */
+/* changed() is called where something has become of the replies: there is something to send, the
+ * socket is to be watched for room or no longer, or is over. It does nothing itself: at the end of
+ * the loop's turn all that is ready goes out by one outbox_write(). */
 void outbox_init(struct outbox *outbox, struct arena *arena, struct user *user, int socket,
                  void (*changed)(struct outbox *outbox));
 /* Drop everything unsent; copies under way end by themselves. The tasks are left alone. */
 void outbox_close(struct outbox *outbox);
 
-/* Each takes the task over (it may be NULL) until task_replied(), which may happen before the
- * return. */
+/* Each takes the task over (it may be NULL) until task_replied(). */
 void outbox_push_failure(struct outbox *outbox, uint64_t msgid, struct task *task,
                          const struct failure *failure);
 /* {"out": ARRAY}, or of a vector {"out": {"x": ARRAY, …}}; the fields are the task's. */
@@ -77,7 +77,8 @@ void outbox_push(struct outbox *outbox, msgpack_sbuffer *message, struct task *t
 /* The worker that holds the reply's result is gone. */
 void outbox_lost(struct reply *reply);
 
-/* The socket has room. */
+/* Send what is ready, as far as the socket takes it: once at the end of a turn, and when a full
+ * socket has room again. */
 void outbox_write(struct outbox *outbox);
 /* Is there something that only waits for the socket? */
 bool outbox_wants_write(const struct outbox *outbox);

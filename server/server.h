@@ -16,6 +16,7 @@
 #include "server/trace.h"
 #include "server/user.h"
 
+#include <msgpack.h>
 #include <uv.h>
 
 enum { SERVER_READ_BYTES = 4 << 10, SERVER_DROP_BYTES = 64 << 10 };
@@ -30,6 +31,7 @@ struct server {
     struct list users;       /* struct user */
     struct list connections; /* struct connection */
     struct list listeners;   /* struct listener */
+    struct list changed;     /* struct connection: to be settled at the end of the turn */
     struct list granted;     /* struct task: has the last of its fields, and is to go on */
     bool granting;           /* they are at it */
     uint64_t connection_count;
@@ -45,9 +47,11 @@ struct server {
     uint64_t drain_until_ns;
     bool stopped;
     int exit_status;
+    uv_prepare_t turn;
     uv_timer_t tick; /* stalls, drain, heartbeats */
     uv_timer_t watchdog;
     uv_signal_t terminate, interrupt;
+    msgpack_zone message;                   /* the objects of the one at work */
     uint8_t read_buffer[SERVER_READ_BYTES]; /* control bytes, for one connection at a time */
     uint8_t drop_buffer[SERVER_DROP_BYTES]; /* payload that nobody wants */
 };

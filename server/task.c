@@ -17,8 +17,17 @@
 #include <string.h>
 
 /* A user's jobs on the worker at once: enough to overlap copies and kernels, few enough that the
- * worker's turns stay fair between users. */
-enum { RUNNING_MOST = 4 };
+ * worker's turns stay fair between users. Small jobs take it less time than they take us to send
+ * one by one, so more of them go: the worker does those that came together as a group. */
+enum { RUNNING_MOST = 4, RUNNING_SMALL_MOST = 64 };
+static const double SMALL_WORK = 1 << 20; /* points × passes */
+
+/* Of RUNNING_SMALL_MOST. */
+static uint32_t share_of(const struct task *task)
+{
+    const double work = (double)job_points(&task->job) * (double)job_passes(&task->job);
+    return work <= SMALL_WORK ? 1 : RUNNING_SMALL_MOST / RUNNING_MOST;
+}
 
 static void leave_queue(struct task *task)
 {
@@ -26,7 +35,7 @@ static void leave_queue(struct task *task)
         task->server->queued--;
     if (task->state == TASK_RUNNING) {
         task->server->running--;
-        task->user->running--;
+        task->user->running -= share_of(task);
     }
     list_remove(&task->queue_link);
     if (list_empty(&task->user->queue))
@@ -288,17 +297,16 @@ void task_dispatch(struct device *device)
 {
     if (device->state == DEVICE_CLOSED || device->losing)
         return;
-    /* Up to RUNNING_MOST of each user, whose turns the worker shares out; the rest keep their
-     * place. */
+    /* So many of each user, whose turns the worker shares out; the rest keep their place. */
     struct list *link = device->ready_users.next;
     while (link != &device->ready_users) {
         struct user *user = LIST_ENTRY(link, struct user, ready_link);
         link = link->next;
-        while (user->running < RUNNING_MOST && !list_empty(&user->queue)) {
+        while (user->running < RUNNING_SMALL_MOST && !list_empty(&user->queue)) {
             struct task *task = LIST_ENTRY(list_first(&user->queue), struct task, queue_link);
             leave_queue(task);
             task->state = TASK_RUNNING;
-            user->running++;
+            user->running += share_of(task);
             task->server->running++;
             task_trace_begin(task);
             device_run(device, task);

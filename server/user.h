@@ -30,7 +30,7 @@ struct user {
     struct device *device;  /* where all the user's work goes while there is any */
     struct list queue;      /* tasks that are ready to run, first come first served */
     struct list ready_link; /* in the device's list of users with such tasks */
-    uint32_t running;       /* tasks on the worker */
+    uint32_t running;       /* tasks on the worker, a small one counting less: task.c */
     struct counters counters;
 };
 

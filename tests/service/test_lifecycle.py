@@ -54,7 +54,7 @@ def test_sigterm_finishes_what_runs_and_answers_the_rest():
         job, expected = lasting_job(client)
         running = client.send("diffusion", **job)
         wait_running(daemon, client, running)
-        queued = [client.send("diffusion", f=wave(16, 16), steps=10, dt=0.05) for _ in range(5)]
+        queued = [client.send("diffusion", f=wave(256, 256), steps=2000, dt=0.05) for _ in range(5)]
         with Client(daemon.path) as other:
             eventually(lambda: jobs_under_way(other.call("stats")) == 6, "six jobs accepted")
         daemon.process.send_signal(signal.SIGTERM)

@@ -13,10 +13,12 @@
 #include <cmocka.h>
 
 static int ends[2];
+static struct channel_inbox inbox; /* of ends[1] */
 
 static int setup(void **state)
 {
     (void)state;
+    memset(&inbox, 0, sizeof inbox);
     return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends);
 }
 
@@ -40,10 +42,10 @@ static void test_a_message_arrives_whole(void **state)
     struct channel_message sent, received;
     int descriptor = 5;
     memset(&sent, 0xc3, sizeof sent);
-    assert_int_equal(channel_receive(ends[1], &received, &descriptor), CHANNEL_AGAIN);
+    assert_int_equal(channel_receive(ends[1], &inbox, &received, &descriptor), CHANNEL_AGAIN);
     assert_int_equal(descriptor, -1);
     assert_int_equal(channel_send(ends[0], &sent, -1), CHANNEL_OK);
-    assert_int_equal(channel_receive(ends[1], &received, &descriptor), CHANNEL_OK);
+    assert_int_equal(channel_receive(ends[1], &inbox, &received, &descriptor), CHANNEL_OK);
     assert_memory_equal(&sent, &received, sizeof sent);
     assert_int_equal(descriptor, -1);
 }
@@ -57,7 +59,7 @@ static void test_a_descriptor_arrives(void **state)
     int pipes[2], descriptor;
     assert_int_equal(pipe(pipes), 0);
     assert_int_equal(channel_send(ends[0], &sent, pipes[0]), CHANNEL_OK);
-    assert_int_equal(channel_receive(ends[1], &received, &descriptor), CHANNEL_OK);
+    assert_int_equal(channel_receive(ends[1], &inbox, &received, &descriptor), CHANNEL_OK);
     assert_true(descriptor >= 0 && descriptor != pipes[0]);
     assert_int_equal(fstat(pipes[0], &before), 0);
     assert_int_equal(fstat(descriptor, &after), 0);
@@ -72,12 +74,14 @@ static void test_another_size_ends_the_trust(void **state)
 {
     (void)state;
     struct channel_message received;
-    uint8_t bytes[sizeof received + 1] = {0};
+    static uint8_t bytes[sizeof received * (CHANNEL_PACKET + 1)];
     int descriptor;
     assert_int_equal(send(ends[0], bytes, sizeof received - 1, 0), sizeof received - 1);
-    assert_int_equal(channel_receive(ends[1], &received, &descriptor), CHANNEL_CLOSED);
+    assert_int_equal(channel_receive(ends[1], &inbox, &received, &descriptor), CHANNEL_CLOSED);
+    assert_int_equal(send(ends[0], bytes, sizeof received + 1, 0), sizeof received + 1);
+    assert_int_equal(channel_receive(ends[1], &inbox, &received, &descriptor), CHANNEL_CLOSED);
     assert_int_equal(send(ends[0], bytes, sizeof bytes, 0), sizeof bytes);
-    assert_int_equal(channel_receive(ends[1], &received, &descriptor), CHANNEL_CLOSED);
+    assert_int_equal(channel_receive(ends[1], &inbox, &received, &descriptor), CHANNEL_CLOSED);
 }
 
 static void test_closed(void **state)
@@ -87,7 +91,7 @@ static void test_closed(void **state)
     struct channel_message received;
     int descriptor;
     shutdown(ends[0], SHUT_RDWR);
-    assert_int_equal(channel_receive(ends[1], &received, &descriptor), CHANNEL_CLOSED);
+    assert_int_equal(channel_receive(ends[1], &inbox, &received, &descriptor), CHANNEL_CLOSED);
     assert_int_equal(channel_send(ends[1], &sent, -1), CHANNEL_CLOSED);
 }
 
@@ -101,12 +105,12 @@ static void test_a_full_socket_keeps_the_order(void **state)
         /* Bursts, so that the queue is filled, part drained, and wraps around. */
         for (int i = 0; i < 700 && sent < COUNT; i++, sent++) {
             const struct channel_message message = numbered(sent);
-            assert_true(channel_queue_send(&queue, ends[0], &message));
+            assert_true(channel_queue_push(&queue, &message, -1));
         }
         for (int i = 0; i < 300; i++) {
             struct channel_message message;
             int descriptor;
-            if (channel_receive(ends[1], &message, &descriptor) != CHANNEL_OK)
+            if (channel_receive(ends[1], &inbox, &message, &descriptor) != CHANNEL_OK)
                 break;
             assert_int_equal(message.u.copy.tag, received);
             received++;
@@ -117,6 +121,54 @@ static void test_a_full_socket_keeps_the_order(void **state)
     channel_queue_free(&queue);
 }
 
+static void test_a_flush_sends_few_packets(void **state)
+{
+    (void)state;
+    enum { COUNT = 2 * CHANNEL_PACKET + 1 };
+    struct channel_queue queue = {0};
+    struct channel_message message;
+    struct channel_inbox packet;
+    for (uint64_t i = 0; i < COUNT; i++) {
+        message = numbered(i);
+        assert_true(channel_queue_push(&queue, &message, -1));
+    }
+    assert_int_equal(channel_queue_flush(&queue, ends[0]), CHANNEL_OK);
+    const uint32_t counts[] = {CHANNEL_PACKET, CHANNEL_PACKET, 1};
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(recv(ends[1], packet.messages, sizeof packet.messages, MSG_DONTWAIT),
+                         counts[i] * sizeof message);
+    channel_queue_free(&queue);
+}
+
+static void test_descriptors_keep_to_their_messages(void **state)
+{
+    (void)state;
+    enum { COUNT = 10 };
+    struct channel_queue queue = {0};
+    struct channel_message message;
+    int pipes[2], descriptor;
+    assert_int_equal(pipe(pipes), 0);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        message = numbered(i);
+        assert_true(channel_queue_push(&queue, &message, i % 4 == 2 ? dup(pipes[0]) : -1));
+    }
+    assert_int_equal(channel_queue_flush(&queue, ends[0]), CHANNEL_OK);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        assert_int_equal(channel_receive(ends[1], &inbox, &message, &descriptor), CHANNEL_OK);
+        assert_int_equal(message.u.copy.tag, i);
+        assert_int_equal(descriptor >= 0, i % 4 == 2);
+        if (descriptor >= 0)
+            close(descriptor);
+    }
+    /* One that is never sent is closed with the queue. */
+    const int last = dup(pipes[0]);
+    assert_true(channel_queue_push(&queue, &message, last));
+    channel_queue_free(&queue);
+    assert_int_equal(fcntl(last, F_GETFD), -1);
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
 static void test_pushed_messages_wait_for_a_flush(void **state)
 {
     (void)state;
@@ -125,12 +177,12 @@ static void test_pushed_messages_wait_for_a_flush(void **state)
     int descriptor;
     for (uint64_t i = 0; i < 100; i++) {
         message = numbered(i);
-        assert_true(channel_queue_push(&queue, &message));
+        assert_true(channel_queue_push(&queue, &message, -1));
     }
-    assert_int_equal(channel_receive(ends[1], &message, &descriptor), CHANNEL_AGAIN);
+    assert_int_equal(channel_receive(ends[1], &inbox, &message, &descriptor), CHANNEL_AGAIN);
     for (uint64_t i = 0; i < 100; i++) {
         assert_int_not_equal(channel_queue_flush(&queue, ends[0]), CHANNEL_CLOSED);
-        assert_int_equal(channel_receive(ends[1], &message, &descriptor), CHANNEL_OK);
+        assert_int_equal(channel_receive(ends[1], &inbox, &message, &descriptor), CHANNEL_OK);
         assert_int_equal(message.u.copy.tag, i);
     }
     channel_queue_free(&queue);
@@ -144,6 +196,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_another_size_ends_the_trust, setup, teardown),
         cmocka_unit_test_setup_teardown(test_closed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_full_socket_keeps_the_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_flush_sends_few_packets, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_descriptors_keep_to_their_messages, setup, teardown),
         cmocka_unit_test_setup_teardown(test_pushed_messages_wait_for_a_flush, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,6 +23,7 @@ static struct {
     int socket, memfd;
     uint8_t *arena;
     uint64_t next_id;
+    struct channel_inbox inbox;
 } front;
 
 static void start(const char *device)
@@ -41,6 +42,7 @@ static void start(const char *device)
     }
     close(ends[1]);
     front.socket = ends[0];
+    memset(&front.inbox, 0, sizeof front.inbox);
     front.next_id = 1;
     front.memfd = memfd_create("arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     assert_int_equal(ftruncate(front.memfd, ARENA_BYTES), 0);
@@ -68,8 +70,10 @@ static struct channel_message answer(void)
     struct channel_message message;
     int descriptor;
     struct pollfd poll_in = {.fd = front.socket, .events = POLLIN};
-    assert_int_equal(poll(&poll_in, 1, PATIENCE_MS), 1);
-    assert_int_equal(channel_receive(front.socket, &message, &descriptor), CHANNEL_OK);
+    if (!channel_inbox_holds(&front.inbox))
+        assert_int_equal(poll(&poll_in, 1, PATIENCE_MS), 1);
+    assert_int_equal(channel_receive(front.socket, &front.inbox, &message, &descriptor),
+                     CHANNEL_OK);
     assert_int_equal(descriptor, -1);
     return message;
 }
