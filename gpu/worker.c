@@ -12,6 +12,7 @@
 #include "gpu/channel.h"
 #include "gpu/holding.h"
 #include "gpu/piece.h"
+#include "gpu/range.h"
 #include "gpu/run.h"
 
 #include <errno.h>
@@ -308,6 +309,7 @@ static void take_copy(const struct channel_message *message)
     worker.under_way++;
     const uint64_t token = (uint64_t)(uintptr_t)copy | TOKEN_COPY;
     uint8_t *memory = holding->block.memory;
+    range_begin(is_upload ? "upload" : "download", holding->id);
     if (is_upload) {
         holding->uploads++;
         worker.backend->upload(memory + offset, outside, bytes, token);
@@ -315,6 +317,7 @@ static void take_copy(const struct channel_message *message)
         holding->downloads++;
         worker.backend->download(outside, memory + offset, bytes, token);
     }
+    range_end();
 }
 
 static void complete_copy(struct copy *copy)
@@ -371,7 +374,9 @@ static void advance(struct run *run)
     }
     if (pieces_next(&run->pieces, &launch)) {
         worker.under_way++;
+        range_begin("launch", run->id);
         worker.backend->launch(&launch, (uint64_t)(uintptr_t)run | TOKEN_RUN);
+        range_end();
     }
 }
 

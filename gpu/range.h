@@ -1,0 +1,43 @@
+/* NVTX ranges around what the worker gives its device, so that Nsight names it: "upload" and
+ * "download" with the array's number on the channel, "launch" with the job's, as the range's
+ * payload. Without a profiler each costs a few nanoseconds; without NVTX's headers, which come with
+ * the CUDA toolkit, nothing. */
+#ifndef GPU_RANGE_H
+#define GPU_RANGE_H
+
+#include <stdint.h>
+
+#if defined HAVE_CUDA && __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h>
+
+/* `what` is a literal. Ranges nest. */
+static inline void range_begin(const char *what, uint64_t number)
+{
+    nvtxEventAttributes_t range = {0};
+    range.version = NVTX_VERSION;
+    range.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+    range.messageType = NVTX_MESSAGE_TYPE_ASCII;
+    range.message.ascii = what;
+    range.payloadType = NVTX_PAYLOAD_TYPE_UNSIGNED_INT64;
+    range.payload.ullValue = number;
+    nvtxRangePushEx(&range);
+}
+
+static inline void range_end(void)
+{
+    nvtxRangePop();
+}
+
+#else
+
+static inline void range_begin(const char *what, uint64_t number)
+{
+    (void)what, (void)number;
+}
+
+static inline void range_end(void)
+{
+}
+
+#endif
+#endif
