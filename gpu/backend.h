@@ -43,7 +43,8 @@ struct launch {
 
 struct backend {
     const char *kind;
-    /* May a launch begin and end inside a pass? Else from and to are multiples of plan->lines. */
+    /* May a launch begin and end anywhere inside a pass? Else from and to are multiples of
+     * plan->lines or, where the plan has one pass, lines that split_allows(). */
     bool splits_passes;
 
     /* Open device `index`, with the arena mapped at `arena` (pin it). Fills info. INTERNAL with the

@@ -27,13 +27,14 @@ enum {
 
 template <typename T, int R> struct across_shape {
     int64_t n, stride;
-    int64_t total;    /* elements */
-    int64_t period;   /* 0: the edges have closures */
-    int64_t from;     /* the first window of this launch */
-    uint32_t columns; /* packs in all; sectors: columns of a block */
-    uint32_t inner;   /* packs of stride; sectors: blocks of it */
-    uint32_t magic;   /* x magic >> 32 is x / inner or 1 less */
-    uint32_t blocks;  /* sectors: of columns */
+    int64_t total;      /* elements */
+    int64_t period;     /* 0: the edges have closures */
+    int64_t begin, end; /* the points along the axis that are computed */
+    int64_t from;       /* the first window of this launch */
+    uint32_t columns;   /* packs in all; sectors: columns of a block */
+    uint32_t inner;     /* packs of stride; sectors: blocks of it */
+    uint32_t magic;     /* x magic >> 32 is x / inner or 1 less */
+    uint32_t blocks;    /* sectors: of columns */
     int32_t odd;
     T centre, c[R + 1];
     T closure[R][2 * R + 2];
@@ -49,14 +50,15 @@ template <typename T, int R, int S> struct window {
 
     __device__ __forceinline__ window(const across_shape<T, R> &shape)
     {
-        const int64_t begin = (shape.from + blockIdx.y) * S;
+        const int64_t begin = shape.begin + (shape.from + blockIdx.y) * S;
         const int64_t room = shape.n - S - begin;
         first = room < 0 ? shape.n - S : begin;
-        low = shape.period == 0 && first == 0;
-        high = shape.period == 0 && room <= 0;
+        low = shape.period == 0 && begin == 0;
+        high = shape.period == 0 && room <= 0 && shape.end == shape.n;
         inside = first >= R && first + S + R <= shape.n;
         const int skip = room < 0 ? min((int)-room, S - R) : 0;
-        const int stop = room > 0 && room < R ? S - R + (int)room : S;
+        int stop = room > 0 && room < R ? S - R + (int)room : S;
+        stop = (int)min((int64_t)stop, shape.end - first);
         stored = (1u << stop) - (1u << skip);
     }
 };
@@ -274,7 +276,7 @@ static int window_points(const struct geometry *g)
     const struct plan *plan = g->plan;
     const struct plan_axis *axis = &plan->axis[find_axis(plan)];
     const uint64_t points = 16 * (plan->dtype == DTYPE_F32 ? 2 : 1);
-    const bool few = plan->points * plan->batch / points < (uint64_t)g->units * 1024;
+    const bool few = g->points / points < (uint64_t)g->units * 1024;
     return axis->n < 16 || (few && least_window(plan, axis) == 8) ? 8 : 16;
 }
 
@@ -317,7 +319,7 @@ static cudaError_t launch_direct(across_shape<T, R> *shape, const void *in, void
     shape->inner = (uint32_t)(shape->stride / V);
     shape->columns = (uint32_t)(shape->total / shape->n / V);
     shape->magic = inverse(shape->inner);
-    return launch_windows(across_kernel<T, R, S, V>, shape, (shape->n + S - 1) / S,
+    return launch_windows(across_kernel<T, R, S, V>, shape, (shape->end - shape->begin + S - 1) / S,
                           (shape->columns + threads - 1) / threads, threads * V,
                           row <= SHORT_BYTES || row % 32 != 0 ? SIDE_SHORT_BYTES : SIDE_BYTES,
                           threads, 0, in, out, stream);
@@ -331,6 +333,8 @@ template <typename T, int R> static across_shape<T, R> make_shape(const struct g
     const int32_t map = axis->side[SIDE_LOW].map;
     across_shape<T, R> shape = {};
     shape.n = axis->n;
+    shape.begin = g->begin[a];
+    shape.end = g->end[a];
     shape.stride = axis->stride;
     shape.total = (int64_t)(plan->points * plan->batch);
     shape.period = map == PLAN_MAP_PERIODIC ? axis->n : map == PLAN_MAP_ENDPOINT ? axis->n - 1 : 0;
@@ -384,8 +388,8 @@ static cudaError_t launch_sectors(const struct geometry *g, const void *in, void
     shape.columns = (uint32_t)((shape.stride + inner - 1) / inner);
     shape.magic = inverse(shape.inner);
     shape.blocks = (uint32_t)(inner * (shape.total / shape.n / shape.stride));
-    return launch_windows(sectors_kernel<R, S>, &shape, (shape.n + S - 1) / S, shape.blocks,
-                          shape.columns, SIDE_SHORT_BYTES, SECTORS_THREADS,
+    return launch_windows(sectors_kernel<R, S>, &shape, (shape.end - shape.begin + S - 1) / S,
+                          shape.blocks, shape.columns, SIDE_SHORT_BYTES, SECTORS_THREADS,
                           S * SECTORS_PITCH * sizeof(float), in, out, g->stream);
 }
 
@@ -395,8 +399,9 @@ extern "C" bool sectors_takes(const struct geometry *g)
     if (plan->dtype != DTYPE_F32 || !across_takes(plan) || window_points(g) != 16)
         return false;
     const struct plan_axis *axis = &plan->axis[find_axis(plan)];
+    /* Its stores are of 16 bytes. */
     return axis->stride % 2 != 0 && axis->stride >= SECTORS_LEAST &&
-           axis->n >= sectors_window(plan->radius);
+           axis->n >= sectors_window(plan->radius) && g->first % SECTORS_V == 0;
 }
 
 extern "C" cudaError_t sectors_launch(const struct geometry *g, const void *in, void *out)

@@ -1,24 +1,60 @@
 #include "gpu/cuda/geometry.h"
 
+#include "gpu/split.h"
+
 #include <string.h>
 
-void geometry_init(struct geometry *g, const struct plan *plan, int slot, int units,
-                   cudaStream_t stream)
+static int64_t between(int64_t x, int64_t low, int64_t high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+
+/* Set begin and end, and the plan of the part. */
+static void choose_part(struct geometry *g, const struct plan *plan, uint64_t from, uint64_t to)
+{
+    const struct split split = split_of(plan);
+    const uint64_t field = plan->lines / plan->batch;
+    struct plan_axis *axis = &g->part.axis[split.axis];
+    g->plan = &g->part;
+    g->part = *plan;
+    g->first = from * (uint64_t)plan->axis[AXIS_X].n;
+    g->points = (to - from) * (uint64_t)plan->axis[AXIS_X].n;
+    if (from % field == 0 && to % field == 0) {
+        g->part.batch = (to - from) / field;
+    } else if (split.reach == 0) { /* units of one field and the next alike */
+        g->part.batch = 1;
+        g->part.points = g->points;
+        axis->n = (int64_t)((to - from) / split.unit_lines);
+    } else {
+        g->part.batch = 1;
+        g->first -= from % field * (uint64_t)plan->axis[AXIS_X].n;
+    }
+    g->part.lines = to - from;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        g->end[a] = g->part.axis[a].n;
+    if (g->part.points * g->part.batch != g->points) {
+        g->begin[split.axis] = (int64_t)(from % field / split.unit_lines);
+        g->end[split.axis] = g->begin[split.axis] + (int64_t)((to - from) / split.unit_lines);
+    }
+}
+
+void geometry_init(struct geometry *g, const struct plan *whole, uint64_t from, uint64_t to,
+                   int slot, int units, cudaStream_t stream)
 {
     memset(g, 0, sizeof *g);
-    g->plan = plan;
+    g->plan = whole;
     g->slot = slot;
     g->units = units;
     g->stream = stream;
+    choose_part(g, whole, from, to);
+    const struct plan *plan = g->plan;
     for (int a = 0; a < AXIS_COUNT; a++) {
         const struct plan_axis *axis = &plan->axis[a];
         const struct plan_side *low = &axis->side[SIDE_LOW], *high = &axis->side[SIDE_HIGH];
-        g->low[a] = low->rows > low->claim ? low->rows : low->claim;
-        g->high[a] = axis->n - (high->rows > high->claim ? high->rows : high->claim);
-        if (g->low[a] > axis->n)
-            g->low[a] = axis->n;
-        if (g->high[a] < g->low[a])
-            g->high[a] = g->low[a];
+        const int64_t before = low->rows > low->claim ? low->rows : low->claim;
+        const int64_t after = high->rows > high->claim ? high->rows : high->claim;
+        g->low[a] = between(before, g->begin[a], g->end[a]);
+        g->high[a] = between(axis->n - after, g->low[a], g->end[a]);
     }
     geometry_shell(g);
 }
@@ -36,15 +72,15 @@ void geometry_shell(struct geometry *g)
     /* x: whole planes; y: what is left of the rows; z: what is left of the columns. */
     for (int a = 0; a < AXIS_COUNT; a++) {
         for (int side = 0; side < SIDE_COUNT; side++) {
-            const int64_t begin = side == SIDE_LOW ? 0 : g->high[a];
-            const int64_t end = side == SIDE_LOW ? g->low[a] : plan->axis[a].n;
+            const int64_t begin = side == SIDE_LOW ? g->begin[a] : g->high[a];
+            const int64_t end = side == SIDE_LOW ? g->low[a] : g->end[a];
             int64_t points = 1;
             const int box = shell->boxes;
             for (int b = 0; b < AXIS_COUNT; b++) {
-                shell->begin[box][b] = b == a ? begin : b < a ? g->low[b] : 0;
+                shell->begin[box][b] = b == a ? begin : b < a ? g->low[b] : g->begin[b];
                 shell->size[box][b] = (b == a  ? end
                                        : b < a ? g->high[b]
-                                               : plan->axis[b].n) -
+                                               : g->end[b]) -
                                       shell->begin[box][b];
                 points *= shell->size[box][b];
             }

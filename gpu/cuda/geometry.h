@@ -1,5 +1,5 @@
 /* What every pass of a plan has in common: the points that are centred on every active axis (the
- * box), and all others (the shell). */
+ * box), and all others (the shell); of a part of a pass, those of its units (gpu/split.h). */
 #ifndef GPU_CUDA_GEOMETRY_H
 #define GPU_CUDA_GEOMETRY_H
 
@@ -23,16 +23,23 @@ struct shell_shape {
 };
 
 struct geometry {
-    const struct plan *plan;
+    const struct plan *plan; /* of the whole pass, or &part */
     int slot, units;
     cudaStream_t stream;
-    int64_t low[AXIS_COUNT], high[AXIS_COUNT]; /* the box */
+    uint64_t first;  /* the element of the arrays that is the first of the plan's fields */
+    uint64_t points; /* that are computed */
+    int64_t begin[AXIS_COUNT], end[AXIS_COUNT]; /* those, of each field */
+    int64_t low[AXIS_COUNT], high[AXIS_COUNT];  /* the box */
     bool has_box;
     struct shell_shape shell;
+    /* The plan with the batch, and where no stencil lies along the split axis its length, of the
+     * part alone. The slot holds the whole one. */
+    struct plan part;
 };
 
-void geometry_init(struct geometry *geometry, const struct plan *plan, int slot, int units,
-                   cudaStream_t stream);
+/* Of the lines [from, to) of a pass, as split_allows(). *geometry stays where it is. */
+void geometry_init(struct geometry *geometry, const struct plan *plan, uint64_t from, uint64_t to,
+                   int slot, int units, cudaStream_t stream);
 
 /* Of a box that was changed: the shell is what it leaves. */
 void geometry_shell(struct geometry *geometry);

@@ -576,10 +576,10 @@ static cudaError_t launch_all(const struct geometry *g, const void *const in[AXI
     const cudaError_t error = g->has_box ? launch_box<T>(g, in, out) : cudaSuccess;
     if (error == cudaErrorInvalidConfiguration) { /* all points */
         shell.boxes = 1;
-        shell.points = shell.end[0] = (int64_t)g->plan->points;
+        shell.points = shell.end[0] = (int64_t)(g->points / g->plan->batch);
         for (int a = 0; a < AXIS_COUNT; a++) {
-            shell.begin[0][a] = 0;
-            shell.size[0][a] = g->plan->axis[a].n;
+            shell.begin[0][a] = g->begin[a];
+            shell.size[0][a] = g->end[a] - g->begin[a];
         }
     } else if (error != cudaSuccess) {
         return error;

@@ -145,6 +145,20 @@ static uint64_t next_group(uint64_t left, uint64_t most, bool odd)
     return (left + groups - 1) / groups;
 }
 
+/* A part of the only pass, or all of it. */
+static cudaError_t launch_part(const struct geometry *g, const struct launch *launch)
+{
+    const uint64_t offset = g->first * (g->plan->dtype == DTYPE_F32 ? 4 : 8);
+    const void *in[AXIS_COUNT];
+    void *out[AXIS_COUNT];
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        in[i] = launch->in[i] ? (const char *)launch->in[i] + offset : NULL;
+        out[i] = launch->even[i] ? (char *)launch->even[i] + offset : NULL;
+    }
+    return g->plan->form == PLAN_SCALAR ? launch_pass(g, in[0], out[0], false)
+                                        : nabla_launch(g, in, out);
+}
+
 cudaError_t passes_launch(const struct launch *launch, int slot, int units, cudaStream_t stream)
 {
     const struct plan *plan = launch->plan;
@@ -153,21 +167,24 @@ cudaError_t passes_launch(const struct launch *launch, int slot, int units, cuda
     void *const even = launch->even[0], *const odd = launch->odd;
     const void *in = pass == 0 ? launch->in[0] : pass % 2 == 1 ? even : odd;
     const void *last = end % 2 == 1 ? even : odd;
+    const uint64_t first = launch->from % plan->lines, count = launch->to - launch->from;
+    const bool is_part = count < plan->lines;
     struct geometry geometry;
-    geometry_init(&geometry, plan, slot, units, stream);
-    if (plan->form != PLAN_SCALAR)
-        return nabla_launch(&geometry, launch->in, launch->even);
+    geometry_init(&geometry, plan, is_part ? first : 0, is_part ? first + count : plan->lines, slot,
+                  units, stream);
+    if (plan->form != PLAN_SCALAR || is_part)
+        return launch_part(&geometry, launch);
     const struct family *several = plan->passes > 1 ? find_family(&geometry, true) : NULL;
     const uint64_t most = several ? several->most(&geometry) : 1;
     cudaError_t error = cudaSuccess;
     while (pass < end && error == cudaSuccess) {
         void *out = in == even ? odd : even;
         const bool impose = plan->impose && pass == 0;
-        const uint64_t count = impose ? 1 : next_group(end - pass, most, out == last);
-        error = count == 1 ? launch_pass(&geometry, in, out, impose)
-                           : several->launch_several(&geometry, in, out, count);
+        const uint64_t group = impose ? 1 : next_group(end - pass, most, out == last);
+        error = group == 1 ? launch_pass(&geometry, in, out, impose)
+                           : several->launch_several(&geometry, in, out, group);
         in = out;
-        pass += count;
+        pass += group;
     }
     return error;
 }

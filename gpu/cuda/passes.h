@@ -29,7 +29,8 @@ void passes_constants_init(struct passes_constants *constants, const struct plan
  * done; no kernel that uses the slot may be under way. */
 cudaError_t passes_load(int slot, const struct passes_constants *constants, cudaStream_t stream);
 
-/* Put the launch's whole passes on the stream; the slot holds its plan. units: multiprocessors. */
+/* Put the launch, whole passes or a part of a plan's only one that split_allows(), on the stream;
+ * the slot holds its plan. units: multiprocessors. */
 cudaError_t passes_launch(const struct launch *launch, int slot, int units, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -194,6 +194,17 @@ bool results_equal(const struct job *job, const void *a, const void *b)
     return true;
 }
 
+uint64_t random_part(struct random *random, const struct plan *plan, uint64_t from)
+{
+    const struct split split = split_of(plan);
+    const uint64_t field = split.units * split.unit_lines, begin = from % field;
+    if (begin == 0 && random_below(random, 4) == 0)
+        return from + field * (1 + random_below(random, (plan->lines - from) / field));
+    const uint64_t grain = SPLIT_GRAIN * split.unit_lines;
+    const uint64_t end = begin + grain * (1 + random_below(random, 4));
+    return from - begin + (end + split.reach * split.unit_lines <= field ? end : field);
+}
+
 void random_job_print(const struct job *job)
 {
     static const char *const kinds[BOUNDARY_KINDS] = {"periodic", "endpoint",   "one-sided",

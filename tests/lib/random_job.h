@@ -3,7 +3,7 @@
 #ifndef TESTS_RANDOM_JOB_H
 #define TESTS_RANDOM_JOB_H
 
-#include "gpu/plan.h"
+#include "gpu/split.h"
 
 #include <stdbool.h>
 
@@ -38,6 +38,10 @@ void random_exceptions(struct random *random, const struct job *job, void *field
 
 /* The same bits, but for the payloads of NaN. */
 bool results_equal(const struct job *job, const void *a, const void *b);
+
+/* Where a part of the plan's only pass ends that begins at line `from`: lines that split_allows().
+ */
+uint64_t random_part(struct random *random, const struct plan *plan, uint64_t from);
 
 /* One line that says what a job is. */
 void random_job_print(const struct job *job);

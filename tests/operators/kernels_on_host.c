@@ -1,5 +1,6 @@
 /* The CUDA kernels, run on the host without a GPU (tests/lib/cuda_on_host), give the contract's
- * bits for random jobs in pieces, whatever the size of the device that the grid is made for. */
+ * bits for random jobs in pieces and parts, whatever the size of the device that the grid is made
+ * for. */
 #include "gpu/cuda/passes.h"
 #include "tests/lib/random_job.h"
 
@@ -26,6 +27,7 @@ static bool check(struct random *random, const struct job *job)
     reference_run(&plan, in, expected);
 
     struct passes_constants constants;
+    const bool in_parts = random_below(random, 2);
     const int slot = (int)random_below(random, PASSES_SLOTS);
     const int units = (int)random_below(random, random_below(random, 2) ? 300 : 1) + 1;
     passes_constants_init(&constants, &plan);
@@ -35,7 +37,11 @@ static bool check(struct random *random, const struct job *job)
     memcpy(launch.even, even, sizeof even);
     while (ok && launch.to < plan.lines * plan.passes) {
         launch.from = launch.to;
-        launch.to += plan.lines * (1 + random_below(random, plan.passes - launch.to / plan.lines));
+        if (plan.passes == 1 && in_parts)
+            launch.to = random_part(random, &plan, launch.from);
+        else
+            launch.to +=
+                plan.lines * (1 + random_below(random, plan.passes - launch.to / plan.lines));
         ok = passes_launch(&launch, slot, units, NULL) == cudaSuccess;
     }
     for (int i = 0; ok && i < plan.outputs; i++)

@@ -1,0 +1,48 @@
+#include "gpu/split.h"
+
+/* The furthest that a point looks along the axis, by its stencil or a closure. */
+static uint64_t reach_of(const struct plan *plan, const struct plan_axis *axis)
+{
+    int reach = plan->radius;
+    for (int side = 0; side < SIDE_COUNT; side++)
+        for (int row = 0; row < axis->side[side].rows; row++)
+            if (axis->start[row] + axis->row_points > reach)
+                reach = axis->start[row] + axis->row_points;
+    return (uint64_t)reach;
+}
+
+struct split split_of(const struct plan *plan)
+{
+    struct split split = {.axis = AXIS_Z};
+    while (split.axis > AXIS_X && plan->axis[split.axis].n == 1)
+        split.axis--;
+    const struct plan_axis *axis = &plan->axis[split.axis];
+    const uint64_t lines = plan->lines / plan->batch;
+    if (split.axis == AXIS_X || !axis->active) {
+        split.unit_lines = split.axis == AXIS_X ? lines : lines / (uint64_t)axis->n;
+        split.units = plan->lines / split.unit_lines;
+        split.fields = 1;
+        return split;
+    }
+    split.unit_lines = lines / (uint64_t)axis->n;
+    split.units = (uint64_t)axis->n;
+    split.fields = plan->batch;
+    split.reach = reach_of(plan, axis);
+    for (int side = 0; side < SIDE_COUNT; side++)
+        split.wraps |=
+            axis->side[side].map == PLAN_MAP_PERIODIC || axis->side[side].map == PLAN_MAP_ENDPOINT;
+    split.reach += split.wraps; /* ENDPOINT: the last point is a repeat of the first */
+    return split;
+}
+
+bool split_allows(const struct split *split, uint64_t from, uint64_t to)
+{
+    const uint64_t field = split->units * split->unit_lines;
+    if (from % field == 0 && to % field == 0)
+        return from < to;
+    const uint64_t begin = from % field, end = begin + (to - from);
+    if (from >= to || end > field || begin % (SPLIT_GRAIN * split->unit_lines))
+        return false;
+    return end == field || (end % (SPLIT_GRAIN * split->unit_lines) == 0 &&
+                            end / split->unit_lines + split->reach <= split->units);
+}

@@ -1,0 +1,40 @@
+/* How one pass is computed part by part: in units along the slowest axis that has more than one
+ * point, planes in 3D, rows in 2D. A field of one row is one unit. Shared by all that split passes:
+ * copies that overlap with them, and the kernels. */
+#ifndef GPU_SPLIT_H
+#define GPU_SPLIT_H
+
+#include "gpu/plan.h"
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Parts begin at multiples of so many units of their field: rows of any length are aligned there,
+ * and no closure is cut. */
+#define SPLIT_GRAIN 4
+
+struct split {
+    int axis; /* enum axis */
+    uint64_t unit_lines;
+    uint64_t units;  /* of a field */
+    uint64_t fields; /* one after another; where units do not depend on each other all are one */
+    /* A unit's results depend on units of its field at most so far away, and those nearer than that
+     * to an end, where `wraps`, on as many at the other end. */
+    uint64_t reach;
+    bool wraps;
+};
+
+struct split split_of(const struct plan *plan);
+
+/* May a backend that does not split passes anywhere (backend.h) compute these lines of the first
+ * pass alone? They are whole fields, or begin at a multiple of SPLIT_GRAIN units and end at one
+ * that is not nearer than `reach` to the field's end, or at that end. */
+bool split_allows(const struct split *split, uint64_t from, uint64_t to);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
