@@ -25,7 +25,8 @@ static bool read_keys(const msgpack_object *object, const char *parameter,
     memset(values, 0, KEY_COUNT * sizeof *values);
     if (object->type != MSGPACK_OBJECT_MAP)
         return invalid(failure, parameter,
-                       "an array is a map as msgpack-numpy writes it, or {\"field\": id}");
+                       "an array is a map as msgpack-numpy writes it, {\"field\": id} or "
+                       "{\"region\": id, \"offset\": bytes, \"shape\": […], \"type\": \"<f4\"}");
     for (uint32_t i = 0; i < object->via.map.size; i++) {
         const msgpack_object_kv *pair = &object->via.map.ptr[i];
         int key = 0;
@@ -231,13 +232,48 @@ static bool read_field(const msgpack_object *object, const char *parameter, uint
     return true;
 }
 
+enum region_key { REGION_ID, REGION_OFFSET, REGION_SHAPE, REGION_TYPE, REGION_KEYS };
+
+/* {"region": id, "offset": bytes, "shape": […], "type": "<f4"}, as an output without the latter. */
+static bool read_region(const msgpack_object *object, const char *parameter, struct array *array,
+                        struct failure *failure)
+{
+    static const char *const names[REGION_KEYS] = {"region", "offset", "shape", "type"};
+    const msgpack_object *values[REGION_KEYS] = {NULL};
+    for (uint32_t i = 0; i < object->via.map.size; i++) {
+        const msgpack_object_kv *pair = &object->via.map.ptr[i];
+        int key = 0;
+        while (key < REGION_KEYS && !object_is(&pair->key, names[key]))
+            key++;
+        if (key == REGION_KEYS)
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
+                               "an array in a region has no key \"%s\"",
+                               object_quote(&pair->key).text);
+        if (values[key])
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
+                               "the array's key \"%s\" is given twice", names[key]);
+        values[key] = &pair->val;
+    }
+    if (!object_unsigned(values[REGION_ID], &array->region))
+        return invalid(failure, parameter, "a region's id is an unsigned integer");
+    if (values[REGION_OFFSET] && (!object_unsigned(values[REGION_OFFSET], &array->offset) ||
+                                  array->offset % ARRAY_OFFSET_BYTES != 0))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
+                           "the offset in a region is a number of bytes, a multiple of %d",
+                           ARRAY_OFFSET_BYTES);
+    array->kind = ARRAY_REGION;
+    if (!values[REGION_SHAPE] && !values[REGION_TYPE])
+        return true;
+    return read_dtype(values[REGION_TYPE], parameter, &array->type.dtype, failure) &&
+           read_shape(values[REGION_SHAPE], parameter, &array->type, failure);
+}
+
 bool array_read(const msgpack_object *object, const char *parameter, struct array *array,
                 struct failure *failure)
 {
     memset(array, 0, sizeof *array);
     if (object_find(object, "region"))
-        return failure_set(failure, STATUS_UNSUPPORTED, parameter,
-                           "shared-memory regions are not offered yet");
+        return read_region(object, parameter, array, failure);
     if (object_find(object, "field")) {
         if (!read_field(object, parameter, &array->field, failure))
             return false;

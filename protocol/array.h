@@ -1,5 +1,5 @@
-/* The wire's ARRAY: an inline array as msgpack-numpy writes it, or a resident field.
- * Reads and writes headers only; payload bytes are never touched here. */
+/* The wire's ARRAY: an inline array as msgpack-numpy writes it, a resident field, or a place in a
+ * region of shared memory. Reads and writes headers only; payload bytes are never touched here. */
 #ifndef PROTOCOL_ARRAY_H
 #define PROTOCOL_ARRAY_H
 
@@ -19,12 +19,17 @@ struct array_type {
 
 struct splitter_payload;
 
-enum array_kind { ARRAY_NONE, ARRAY_INLINE, ARRAY_FIELD };
+enum array_kind { ARRAY_NONE, ARRAY_INLINE, ARRAY_FIELD, ARRAY_REGION };
+
+/* Where an array may begin in a region: any element is aligned there, and so is a vector load. */
+enum { ARRAY_OFFSET_BYTES = 16 };
 
 struct array {
     enum array_kind kind;
-    struct array_type type; /* ARRAY_INLINE */
+    struct array_type type; /* ARRAY_INLINE; ARRAY_REGION: of 0 dimensions where it was not given */
     uint64_t field;         /* ARRAY_FIELD: its id */
+    uint64_t region;        /* ARRAY_REGION: its id, and where in it, a multiple of … */
+    uint64_t offset; /* … ARRAY_OFFSET_BYTES; that it ends inside is the server's to check */
     uint32_t payload_first; /* ARRAY_INLINE: number of its first diverted bin in the message … */
     uint32_t payload_count; /* … and how many; 0 where the bytes came with the control message: */
     const void *small;      /* points into the control bytes, type.bytes long; else NULL */

@@ -62,6 +62,17 @@ void reply_write_field(msgpack_packer *packer, uint64_t id, const struct array_t
     reply_write_type(packer, type);
 }
 
+void reply_write_region(msgpack_packer *packer, uint64_t id, uint64_t offset,
+                        const struct array_type *type)
+{
+    msgpack_pack_map(packer, 4);
+    reply_write_str(packer, "region");
+    msgpack_pack_uint64(packer, id);
+    reply_write_str(packer, "offset");
+    msgpack_pack_uint64(packer, offset);
+    reply_write_type(packer, type);
+}
+
 /* Bytes and counts as integers, time steps as floats. */
 static void write_number(msgpack_packer *packer, double value)
 {

@@ -28,6 +28,10 @@ void reply_write_type(msgpack_packer *packer, const struct array_type *type);
 /* {"field": id, "type", "shape"} */
 void reply_write_field(msgpack_packer *packer, uint64_t id, const struct array_type *type);
 
+/* {"region": id, "offset", "type", "shape"} */
+void reply_write_region(msgpack_packer *packer, uint64_t id, uint64_t offset,
+                        const struct array_type *type);
+
 /* [2, "progress", [{"msgid", "done", "total"}]] */
 void reply_write_progress(msgpack_packer *packer, uint64_t msgid, uint64_t done, uint64_t total);
 

@@ -20,8 +20,17 @@ static bool read_f(const msgpack_object *value, struct request *request, struct 
 {
     if (!arrays_read(value, "f", &request->f, failure))
         return false;
-    return !(request->method == METHOD_PUT && request->f.is_vector) ||
-           invalid(failure, "f", "put takes one array; put the components one by one");
+    if (request->method == METHOD_PUT && request->f.is_vector)
+        return invalid(failure, "f", "put takes one array; put the components one by one");
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        const struct array *array = &request->f.at[a];
+        if (array->kind == ARRAY_REGION && array->type.dimensions == 0)
+            return invalid(
+                failure,
+                failure_place("f", request->f.is_vector ? axis_name((enum axis)a) : NULL).text,
+                "an input in a region needs its shape and type");
+    }
+    return true;
 }
 
 static bool read_field(const msgpack_object *value, struct request *request,
@@ -31,36 +40,69 @@ static bool read_field(const msgpack_object *value, struct request *request,
            invalid(failure, "field", "a field's id is an unsigned integer");
 }
 
+static bool read_region(const msgpack_object *value, struct request *request,
+                        struct failure *failure)
+{
+    return object_unsigned(value, &request->region) ||
+           invalid(failure, "region", "a region's id is an unsigned integer");
+}
+
+static bool read_bytes(const msgpack_object *value, struct request *request,
+                       struct failure *failure)
+{
+    return (object_unsigned(value, &request->bytes) && request->bytes > 0) ||
+           invalid(failure, "bytes", "bytes must be a whole number from 1 up");
+}
+
+/* Are all components of one kind? */
+static bool are_all(const struct arrays *arrays, enum array_kind kind)
+{
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (arrays->at[a].kind != ARRAY_NONE && arrays->at[a].kind != kind)
+            return false;
+    return true;
+}
+
 static bool read_out(const msgpack_object *value, struct request *request, struct failure *failure)
 {
+    const bool computes = request->method == METHOD_OPERATOR;
     if (object_is(value, "inline")) {
         request->out = OUT_INLINE;
         return true;
     }
-    if (object_is(value, "field")) {
+    if (object_is(value, "field") && computes) {
         request->out = OUT_NEW_FIELD;
         return true;
     }
     if (value->type == MSGPACK_OBJECT_MAP && !object_find(value, "nd")) {
-        if (!arrays_read(value, "out", &request->out_field, failure))
+        if (!arrays_read(value, "out", &request->out_place, failure))
             return false;
-        bool resident = true;
-        for (int a = 0; a < AXIS_COUNT; a++)
-            resident = resident && request->out_field.at[a].kind != ARRAY_INLINE;
         request->out = OUT_FIELD;
-        if (resident)
+        if (are_all(&request->out_place, ARRAY_FIELD) && computes)
+            return true;
+        request->out = OUT_REGION;
+        if (are_all(&request->out_place, ARRAY_REGION) &&
+            (computes || !request->out_place.is_vector))
             return true;
     }
-    return invalid(
-        failure, "out",
-        "out must be \"inline\", \"field\", {\"field\": id} or, for a vector field, a map "
-        "of them by axis");
+    if (!computes)
+        return invalid(failure, "out",
+                       "out must be \"inline\" or {\"region\": id, \"offset\": bytes}");
+    return invalid(failure, "out",
+                   "out must be \"inline\", \"field\", {\"field\": id}, {\"region\": id, "
+                   "\"offset\": bytes} or, for a vector field, a map by axis of either kind");
 }
 
 static bool read_boolean(const msgpack_object *value, const char *parameter, bool *to,
                          struct failure *failure)
 {
     return object_boolean(value, to) || invalid(failure, parameter, "must be true or false");
+}
+
+static bool read_writable(const msgpack_object *value, struct request *request,
+                          struct failure *failure)
+{
+    return read_boolean(value, "writable", &request->writable, failure);
 }
 
 static bool read_progress(const msgpack_object *value, struct request *request,
@@ -439,7 +481,10 @@ static const struct parameter {
     {"f", TAKES_OPERATORS | TAKES(METHOD_PUT), TAKES_OPERATORS | TAKES(METHOD_PUT), read_f},
     {"field", TAKES(METHOD_GET) | TAKES(METHOD_FREE), TAKES(METHOD_GET) | TAKES(METHOD_FREE),
      read_field},
-    {"out", TAKES_OPERATORS, 0, read_out},
+    {"region", TAKES(METHOD_UNREGISTER), TAKES(METHOD_UNREGISTER), read_region},
+    {"bytes", TAKES(METHOD_REGISTER), TAKES(METHOD_REGISTER), read_bytes},
+    {"writable", TAKES(METHOD_REGISTER), 0, read_writable},
+    {"out", TAKES_OPERATORS | TAKES(METHOD_GET), 0, read_out},
     {"progress", TAKES_OPERATORS, 0, read_progress},
     {"accuracy", TAKES_OPERATORS, 0, read_accuracy},
     {"spacing", TAKES_OPERATORS, 0, read_spacing},
@@ -503,8 +548,7 @@ static bool find_method(const msgpack_object *name, struct request *request,
         METHOD_LIST(METHOD_ROW)
 #undef METHOD_ROW
     };
-    static const char *const later[] = {"stencil", "chain",   "register", "unregister",
-                                        "cancel",  "metrics", NULL};
+    static const char *const later[] = {"stencil", "chain", "cancel", "metrics", NULL};
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
         if (object_is(name, methods[i].name)) {
             request->method = methods[i].method;
@@ -528,6 +572,7 @@ static void set_defaults(struct request *request)
     memset(request, 0, sizeof *request);
     request->method = METHOD_COUNT;
     request->out = OUT_INLINE;
+    request->writable = true;
     request->parameters.order = 1;
     request->parameters.accuracy = 8;
     request->parameters.steps = 1;

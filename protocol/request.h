@@ -11,6 +11,8 @@
     X(METHOD_PUT, "put")                                                                           \
     X(METHOD_GET, "get")                                                                           \
     X(METHOD_FREE, "free")                                                                         \
+    X(METHOD_REGISTER, "register")                                                                 \
+    X(METHOD_UNREGISTER, "unregister")                                                             \
     X(METHOD_LIST_FIELDS, "list")                                                                  \
     X(METHOD_PING, "ping")                                                                         \
     X(METHOD_INFO, "info")                                                                         \
@@ -20,7 +22,7 @@
 enum method { METHOD_LIST(METHOD_ENUMERATOR) METHOD_OPERATOR, METHOD_COUNT };
 #undef METHOD_ENUMERATOR
 
-enum out_kind { OUT_INLINE, OUT_NEW_FIELD, OUT_FIELD };
+enum out_kind { OUT_INLINE, OUT_NEW_FIELD, OUT_FIELD, OUT_REGION };
 
 struct request {
     bool is_notification; /* [2, method, …]: method is METHOD_COUNT, since none is known yet: ignore
@@ -31,8 +33,11 @@ struct request {
 
     struct arrays f;         /* put (no vector), operators */
     uint64_t field;          /* get, free */
-    enum out_kind out;       /* operators */
-    struct arrays out_field; /* OUT_FIELD: resident ones */
+    uint64_t region;         /* unregister */
+    uint64_t bytes;          /* register: of the memory, from 1 up */
+    bool writable;           /* register */
+    enum out_kind out;       /* operators; get: inline or a region */
+    struct arrays out_place; /* OUT_FIELD: resident ones; OUT_REGION: places in regions */
     bool progress;           /* operators: notify */
 
     /* Operators: the parameters, all but those that come from the input's type. The type of a

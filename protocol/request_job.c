@@ -232,8 +232,8 @@ bool request_job(const struct request *request, const struct array_type *type, d
     if (!job_check(job, max_work, failure) ||
         !check_components(&request->f, "f", job_takes_vector(job), job_inputs(job), job, failure))
         return false;
-    if (request->out == OUT_FIELD &&
-        !check_components(&request->out_field, "out", job_gives_vector(job), job_outputs(job), job,
+    if ((request->out == OUT_FIELD || request->out == OUT_REGION) &&
+        !check_components(&request->out_place, "out", job_gives_vector(job), job_outputs(job), job,
                           failure))
         return false;
     if (operator_id == OPERATOR_DERIVATIVE)

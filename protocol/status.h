@@ -16,7 +16,7 @@ extern "C" {
     X(STATUS_INVALID_ARGUMENT, "INVALID_ARGUMENT", false, "a parameter is missing or wrong")       \
     X(STATUS_UNKNOWN_METHOD, "UNKNOWN_METHOD", false, "no method has that name")                   \
     X(STATUS_PROTOCOL, "PROTOCOL", false, "the bytes are not a well-formed request")               \
-    X(STATUS_NOT_FOUND, "NOT_FOUND", false, "no such field")                                       \
+    X(STATUS_NOT_FOUND, "NOT_FOUND", false, "no such field or region")                             \
     X(STATUS_TOO_LARGE, "TOO_LARGE", false, "over a limit that waiting does not change")           \
     X(STATUS_UNSTABLE, "UNSTABLE", false, "the time step is over the stability limit")             \
     X(STATUS_UNSUPPORTED, "UNSUPPORTED", false, "well-formed, and not offered")                    \

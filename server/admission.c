@@ -34,12 +34,30 @@ static bool take_resident(struct task *task, int component, uint64_t id, const c
     return field != NULL;
 }
 
-/* An input: an uploaded array, a resident field, or a few bytes of the control message. */
+/* An input that lies in a region. Its array on the device is the job's own, as an inline one's is,
+ * but for a device that needs none. */
+static bool take_place(struct task *task, int component, const struct array *array,
+                       const char *parameter, struct failure *failure)
+{
+    if (!region_use(&task->in_place[component], task, array, array->type.bytes, false, parameter,
+                    failure))
+        return false;
+    if (task->device->info.direct && task->kind == TASK_OPERATOR)
+        return true;
+    task->in_is_own[component] = true;
+    task->in[component] = field_new(task->server, task->user, &array->type, failure);
+    return task->in[component] != NULL;
+}
+
+/* An input: an uploaded array, a resident field, a place in a region, or a few bytes of the control
+ * message. */
 static bool take_input(struct task *task, int component, const struct array *array,
                        const char *parameter, struct field *upload, struct failure *failure)
 {
     if (array->kind == ARRAY_FIELD)
         return take_resident(task, component, array->field, parameter, failure);
+    if (array->kind == ARRAY_REGION)
+        return take_place(task, component, array, parameter, failure);
     task->in_is_own[component] = true;
     if (array->payload_count) {
         task->in[component] = upload ? field_reference(upload) : NULL;
@@ -60,15 +78,17 @@ static bool same_shape(const struct array_type *a, const struct array_type *b)
            memcmp(a->shape, b->shape, a->dimensions * sizeof a->shape[0]) == 0;
 }
 
-/* All inputs; *type is what they have in common. */
+/* All inputs; task->type becomes what they have in common. */
 static bool take_inputs(struct task *task, const struct request *request,
-                        struct field *const uploads[AXIS_COUNT], const struct array_type **type,
-                        struct failure *failure)
+                        struct field *const uploads[AXIS_COUNT], struct failure *failure)
 {
     const struct arrays *f = &request->f;
-    *type = NULL;
-    if (task->kind == TASK_GET)
-        return take_resident(task, 0, request->field, "field", failure);
+    if (task->kind == TASK_GET) {
+        if (!take_resident(task, 0, request->field, "field", failure))
+            return false;
+        task->type = task->in[0]->type;
+        return true;
+    }
     if (task->kind == TASK_PUT && f->at[0].kind == ARRAY_FIELD)
         return failure_set(failure, STATUS_UNSUPPORTED, "f", "field %llu is resident already",
                            (unsigned long long)f->at[0].field);
@@ -78,9 +98,10 @@ static bool take_inputs(struct task *task, const struct request *request,
             continue;
         if (!take_input(task, i, &f->at[i], place.text, uploads[i], failure))
             return false;
-        if (!*type)
-            *type = &task->in[i]->type;
-        if (!same_shape(*type, &task->in[i]->type))
+        const struct array_type *type = task->in[i] ? &task->in[i]->type : &f->at[i].type;
+        if (!task->type.dimensions)
+            task->type = *type;
+        if (!same_shape(&task->type, type))
             return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
                                "its shape or type is not that of the component before it");
     }
@@ -96,10 +117,38 @@ static bool is_input(const struct task *task, const struct field *field)
     return false;
 }
 
+/* Does the output overlap an input, or an output before it? */
+static bool overlaps(const struct task *task, int component)
+{
+    const struct region_use *out = &task->out_place[component];
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if (region_overlap(out, &task->in_place[i], task->type.bytes) ||
+            (i < component && region_overlap(out, &task->out_place[i], task->type.bytes)))
+            return true;
+    return false;
+}
+
+static bool take_out_place(struct task *task, int component, const struct arrays *given,
+                           struct failure *failure)
+{
+    const struct failure_place place = place_of("out", given->is_vector, component);
+    const struct array *array = &given->at[component];
+    if (array->type.dimensions && !same_shape(&task->type, &array->type))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
+                           "its shape or type is not that of the result (both may be left out)");
+    if (!region_use(&task->out_place[component], task, array, task->type.bytes, true, place.text,
+                    failure))
+        return false;
+    return !overlaps(task, component) ||
+           failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
+                       "its bytes overlap those of an input or of another output");
+}
+
 static bool take_output(struct task *task, int component, const struct arrays *given,
-                        const struct array_type *type, struct failure *failure)
+                        struct failure *failure)
 {
     struct server *server = task->server;
+    const struct array_type *type = &task->type;
     struct field **out = &task->out[component];
     if (task->out_kind == OUT_FIELD) {
         const struct failure_place place = place_of("out", given->is_vector, component);
@@ -117,24 +166,27 @@ static bool take_output(struct task *task, int component, const struct arrays *g
                                    "field %llu is given for two components",
                                    (unsigned long long)id);
         *out = field_reference(field);
+    } else if (task->out_kind == OUT_REGION && !take_out_place(task, component, given, failure)) {
+        return false;
+    } else if (task->out_kind == OUT_REGION && task->device->info.direct) {
+        *out = NULL; /* computed where it is to lie */
     } else if (!(*out = field_new(server, task->user, type, failure))) {
         return false;
     }
-    if (!job_needs_scratch(&task->job, is_input(task, *out), task->in_is_own[component]))
+    if (!job_needs_scratch(&task->job, *out && is_input(task, *out), task->in_is_own[component]))
         return true;
     task->scratch[component] = field_new(server, task->user, type, failure);
     return task->scratch[component] != NULL;
 }
 
 /* The job of an operator and its outputs. */
-static bool take_job(struct task *task, const struct request *request,
-                     const struct array_type *type, struct failure *failure)
+static bool take_job(struct task *task, const struct request *request, struct failure *failure)
 {
-    task->out_kind = request->out;
-    if (!request_job(request, type, (double)task->server->config.max_work, &task->job, failure))
+    if (!request_job(request, &task->type, (double)task->server->config.max_work, &task->job,
+                     failure))
         return false;
     for (int i = 0; i < job_outputs(&task->job); i++)
-        if (!take_output(task, i, &request->out_field, type, failure))
+        if (!take_output(task, i, &request->out_place, failure))
             return false;
     return true;
 }
@@ -175,13 +227,16 @@ static void ask_accesses(struct task *task)
 bool admission_take(struct task *task, const struct request *request,
                     struct field *const uploads[AXIS_COUNT], struct failure *failure)
 {
-    const struct array_type *type;
-    if (!take_inputs(task, request, uploads, &type, failure))
+    task->out_kind = request->out;
+    if (!take_inputs(task, request, uploads, failure))
         return false;
     if (any_lost(task))
         return failure_set(failure, STATUS_DEVICE_LOST, NULL,
                            "the worker of %s ended while the array arrived", task->device->name);
-    if (task->kind == TASK_OPERATOR && !take_job(task, request, type, failure))
+    if (task->kind == TASK_OPERATOR && !take_job(task, request, failure))
+        return false;
+    if (task->kind == TASK_GET && task->out_kind == OUT_REGION &&
+        !take_out_place(task, 0, &request->out_place, failure))
         return false;
     ask_accesses(task);
     return true;

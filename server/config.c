@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum option_kind {
     OPTION_TEXT,
@@ -45,6 +46,12 @@ static const struct option options[] = {
     {"device-memory", "BYTES", OPTION_BYTES, AT(device_memory), "0", 0, ANY,
      "Memory of each device that arrays may take; 0: nine tenths of what is free when its worker "
      "starts (half on the host)."},
+    {"region-bytes", "BYTES", OPTION_BYTES, AT(region_bytes), "0", 0, ANY,
+     "Memory of their own that one user may register (it stays in RAM); 0: no limit of its own."},
+    {"region-memory", "BYTES", OPTION_BYTES, AT(region_memory), "0", 0, ANY,
+     "The same of all users; 0: half of the machine's."},
+    {"max-regions", "COUNT", OPTION_NUMBER, AT(max_regions), "1024", 1, 1 << 20,
+     "Regions of one user; each holds a descriptor."},
     {"max-jobs", "COUNT", OPTION_NUMBER, AT(max_jobs), "1024", 1, 1 << 20,
      "Jobs of one user that are accepted and not yet answered."},
     {"max-fields", "COUNT", OPTION_NUMBER, AT(max_fields), "65536", 1, 1 << 24,
@@ -327,6 +334,11 @@ static enum config_result arguments_read(struct config *config, int argc, char *
     return CONFIG_RUN;
 }
 
+static uint64_t machine_bytes(void)
+{
+    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 enum config_result config_read(struct config *config, int argc, char **argv)
 {
     memset(config, 0, sizeof *config);
@@ -334,5 +346,9 @@ enum config_result config_read(struct config *config, int argc, char **argv)
         if (options[i].standard &&
             !option_set(config, &options[i], (struct given){options[i].name, options[i].standard}))
             return CONFIG_ERROR;
-    return environment_read(config) ? arguments_read(config, argc, argv) : CONFIG_ERROR;
+    const enum config_result result =
+        environment_read(config) ? arguments_read(config, argc, argv) : CONFIG_ERROR;
+    if (!config->region_memory)
+        config->region_memory = machine_bytes() / 2;
+    return result;
 }

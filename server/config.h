@@ -16,6 +16,9 @@ struct config {
     uint64_t staging_bytes; /* of the arena */
     uint64_t user_bytes;    /* of one user on the device; 0: no limit of its own */
     uint64_t device_memory; /* bytes that arrays may take; 0: what the device has free */
+    uint64_t region_bytes;  /* of one user's registered memory; 0: no limit of its own */
+    uint64_t region_memory; /* of all users' */
+    uint64_t max_regions;   /* of one user */
     uint64_t max_jobs;      /* of one user, accepted and not yet answered */
     uint64_t max_fields;    /* of one user */
     uint64_t max_connections;

@@ -8,7 +8,7 @@
 #include "protocol/reply.h"
 #include "server/log.h"
 #include "server/method.h"
-#include "server/passed.h"
+#include "server/region.h"
 #include "server/server.h"
 #include "server/task.h"
 
@@ -47,7 +47,29 @@ static void protocol_failure(struct connection *connection, enum status status, 
     outbox_push_failure(&connection->outbox, msgid, NULL, &failure);
 }
 
-static void take_message(struct connection *connection)
+/* A descriptor belongs to the message whose bytes it came with: to a register, else to the last
+ * message of what was read at once, since a read ends with those bytes. */
+static bool check_passed(const struct connection *connection, const struct request *request,
+                         bool is_last, struct failure *failure)
+{
+    const struct passed *passed = &connection->passed;
+    if (request->method != METHOD_REGISTER)
+        return !is_last || !passed_any(passed) ||
+               failure_set(failure, STATUS_PROTOCOL, NULL,
+                           "a descriptor came with a message that takes none");
+    if (passed->many)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL,
+                           "register takes one descriptor, and more came");
+    if (passed->no_room)
+        return failure_set(failure, STATUS_OVER_BUDGET, NULL,
+                           "the server has as many descriptors as it may");
+    return passed->descriptor >= 0 ||
+           failure_set(failure, STATUS_INVALID_ARGUMENT, NULL,
+                       "register takes the memory's descriptor, by SCM_RIGHTS with its first byte");
+}
+
+/* `is_last`: nothing follows in what was read at once. */
+static void take_message(struct connection *connection, bool is_last)
 {
     msgpack_zone *const zone = &connection->server->message;
     msgpack_object object;
@@ -65,6 +87,7 @@ static void take_message(struct connection *connection)
         failure = connection->upload.failure; /* why its array was dropped goes first */
         ok = false;
     }
+    ok = ok && check_passed(connection, &request, is_last, &failure);
     struct field *uploads[AXIS_COUNT] = {NULL};
     ok = ok && upload_claim(&connection->upload, &request.f, uploads, &failure);
     upload_drop(&connection->upload);
@@ -80,6 +103,8 @@ static void take_message(struct connection *connection)
         connection->close_when_sent = true;
         outbox_push_failure(&connection->outbox, 0, NULL, &failure);
     }
+    if (is_last)
+        passed_forget(&connection->passed);
     msgpack_zone_clear(zone);
     splitter_next(&connection->splitter);
 }
@@ -93,7 +118,7 @@ static bool may_read(const struct connection *connection)
            connection->outbox.control_bytes < CONTROL_UNSENT_MOST;
 }
 
-static void on_event(enum splitter_event event, struct connection *connection)
+static void on_event(enum splitter_event event, struct connection *connection, bool is_last)
 {
     if (event == SPLITTER_PAYLOAD) {
         upload_begin(&connection->upload, &connection->splitter.payload);
@@ -101,7 +126,7 @@ static void on_event(enum splitter_event event, struct connection *connection)
             event = splitter_payload_done(&connection->splitter, 0);
     }
     if (event == SPLITTER_MESSAGE)
-        take_message(connection);
+        take_message(connection, is_last);
     else if (event == SPLITTER_ERROR)
         protocol_failure(connection, STATUS_PROTOCOL, connection->splitter.error);
 }
@@ -123,9 +148,11 @@ static size_t consume(struct connection *connection, const uint8_t *bytes, size_
                 break;
             memcpy(place, bytes + used, count);
             upload_placed(&connection->upload, count);
-            on_event(splitter_payload_done(splitter, count), connection);
+            on_event(splitter_payload_done(splitter, count), connection, used + count == length);
         } else {
-            on_event(splitter_feed(splitter, bytes + used, length - used, &count), connection);
+            const enum splitter_event event =
+                splitter_feed(splitter, bytes + used, length - used, &count);
+            on_event(event, connection, used + count == length);
         }
         used += count;
     }
@@ -171,7 +198,7 @@ static void read_some(struct connection *connection)
         void *place = due ? upload_place(&connection->upload, due, &room) : server->read_buffer;
         if (!place)
             return;
-        const ssize_t n = passed_receive(connection->socket, place, room);
+        const ssize_t n = passed_receive(connection->socket, place, room, &connection->passed);
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return;
         if (n <= 0) {
@@ -184,7 +211,7 @@ static void read_some(struct connection *connection)
         budget -= (size_t)n < budget ? (size_t)n : budget;
         if (due) {
             upload_placed(&connection->upload, (size_t)n);
-            on_event(splitter_payload_done(&connection->splitter, (uint64_t)n), connection);
+            on_event(splitter_payload_done(&connection->splitter, (uint64_t)n), connection, true);
         } else {
             const size_t used = consume(connection, place, (size_t)n);
             if (used < (size_t)n) {
@@ -200,7 +227,8 @@ static void on_poll(uv_poll_t *poll, int status, int events);
 /* Nothing can be sent any more, or nothing will come and nothing is owed. */
 static bool is_over(const struct connection *connection)
 {
-    const bool owed = !outbox_empty(&connection->outbox) || !list_empty(&connection->tasks);
+    const bool owed = !outbox_empty(&connection->outbox) || !list_empty(&connection->tasks) ||
+                      connection->answers_due;
     const bool input_over =
         connection->close_when_sent || (connection->end_of_input && !connection->leftover_bytes);
     return outbox_broken(&connection->outbox) || (input_over && !owed);
@@ -304,6 +332,7 @@ static void on_resume(struct upload *upload)
 static void on_closed(uv_handle_t *handle)
 {
     struct connection *connection = handle->data;
+    passed_forget(&connection->passed);
     passed_drain(connection->socket);
     close(connection->socket);
     list_remove(&connection->link);
@@ -328,6 +357,7 @@ void connection_close(struct connection *connection)
     outbox_close(&connection->outbox);
     while ((link = list_first(&connection->tasks)))
         task_hang_up(LIST_ENTRY(link, struct task, connection_link));
+    region_hang_up(connection);
     uv_poll_stop(&connection->poll);
     uv_close((uv_handle_t *)&connection->poll, on_closed);
 }
@@ -354,15 +384,16 @@ void connection_open(struct server *server, int descriptor)
         close(descriptor);
         return;
     }
-    passed_refuse(descriptor);
     connection->server = server;
     connection->socket = descriptor;
+    connection->passed.descriptor = -1;
     connection->read_ns = uv_hrtime();
     /* As much as the system allows: fewer turns of the loop for a large result. */
     const int buffer_bytes = 4 << 20;
     setsockopt(descriptor, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
     list_init(&connection->tasks);
     list_init(&connection->changed_link);
+    list_init(&connection->regions);
     upload_init(&connection->upload, server, connection->user, on_resume);
     outbox_init(&connection->outbox, &server->arena, connection->user, descriptor, on_changed);
     list_push(&server->connections, &connection->link);

@@ -11,6 +11,7 @@
 #include "protocol/request.h"
 #include "protocol/splitter.h"
 #include "server/outbox.h"
+#include "server/passed.h"
 #include "server/upload.h"
 
 #include <uv.h>
@@ -33,10 +34,13 @@ struct connection {
     struct splitter splitter;
     uint8_t *leftover; /* bytes that were read and must wait; owned */
     uint32_t leftover_bytes;
+    struct passed passed; /* with the bytes of the message under way, or with those left over */
 
     struct upload upload;
     struct outbox outbox;
-    struct list tasks; /* struct task */
+    struct list tasks;    /* struct task */
+    struct list regions;  /* struct region: registered here, and gone with it */
+    uint32_t answers_due; /* to register and unregister */
 };
 
 /* Take over an accepted socket. */

@@ -5,10 +5,12 @@
 #include "server/device.h"
 
 #include "server/log.h"
+#include "server/region.h"
 #include "server/server.h"
 #include "server/task.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +24,9 @@ enum {
     PINGS_MOST = 12,
     ANSWERS_AT_ONCE = 64
 };
+
+/* A copy's tag is its slab's number or, with this, its task's. */
+#define TAG_TASK (UINT64_C(1) << 63)
 
 static void worker_start(struct device *device);
 static void worker_gone(struct device *device);
@@ -104,6 +109,23 @@ void device_download(struct field *field, uint64_t offset, struct slab *slab, ui
     copy(CHANNEL_DOWNLOAD, field, offset, slab, bytes, copied, context);
 }
 
+bool device_map(struct device *device, const struct region *region)
+{
+    struct channel_message message = {.type = CHANNEL_REGION};
+    message.u.region.region = region->number;
+    message.u.region.bytes = region->bytes;
+    message.u.region.writable = region->writable;
+    const int descriptor = fcntl(region->descriptor, F_DUPFD_CLOEXEC, 0);
+    return descriptor >= 0 && channel_queue_push(&device->queue, &message, descriptor);
+}
+
+void device_unmap(struct device *device, const struct region *region)
+{
+    struct channel_message message = {.type = CHANNEL_UNREGION};
+    message.u.region.region = region->number;
+    order(device, &message);
+}
+
 static uint64_t number(const struct field *field)
 {
     return field ? field->array : 0;
@@ -121,8 +143,47 @@ static void components(struct device *device, const struct task *task)
     order(device, &message);
 }
 
+static bool place_of(const struct region_use *use, struct place *place)
+{
+    if (use->region)
+        *place = (struct place){use->region->number, use->offset};
+    return use->region != NULL;
+}
+
+/* Where the inputs and outputs of the RUN that follows lie in regions, if any do. */
+static void places(struct device *device, const struct task *task)
+{
+    struct channel_message message = {.type = CHANNEL_PLACES};
+    bool any = false;
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        any |= place_of(&task->in_place[i], &message.u.places.in[i]);
+        any |= place_of(&task->out_place[i], &message.u.places.out[i]);
+    }
+    if (any)
+        order(device, &message);
+}
+
+/* A put's array from its region, or a get's to it. */
+static void copy_region(struct device *device, const struct task *task)
+{
+    const bool is_put = task->kind == TASK_PUT;
+    const struct region_use *use = is_put ? &task->in_place[0] : &task->out_place[0];
+    struct channel_message message = {.type = is_put ? CHANNEL_UPLOAD : CHANNEL_DOWNLOAD};
+    message.u.copy.array = task->in[0]->array;
+    message.u.copy.region = use->region->number;
+    message.u.copy.arena_offset = use->offset;
+    message.u.copy.bytes = task->type.bytes;
+    message.u.copy.tag = TAG_TASK | task->id;
+    order(device, &message);
+}
+
 void device_run(struct device *device, const struct task *task)
 {
+    if (task->kind != TASK_OPERATOR) {
+        copy_region(device, task);
+        return;
+    }
+    places(device, task);
     const bool one_each = job_inputs(&task->job) == 1 && job_outputs(&task->job) == 1;
     if (!one_each)
         components(device, task);
@@ -186,6 +247,7 @@ static void take_ready(struct device *device, const struct channel_message *mess
     log_info("%s: %s, %llu bytes for arrays (worker %d, generation %llu)", device->name,
              device->info.name, (unsigned long long)device->memory_bytes, device->process.pid,
              (unsigned long long)device->generation);
+    region_worker_ready(device);
     if (!device->once_ready) {
         device->once_ready = true;
         device->settled(device, true);
@@ -209,6 +271,12 @@ static bool take(struct device *device, const struct channel_message *message)
         return true;
     case CHANNEL_COPIED: {
         const uint64_t number = message->u.copy.tag;
+        if (number & TAG_TASK) {
+            task = task_by_id(device, number & ~TAG_TASK);
+            if (task)
+                task_finished(task, STATUS_OK, true, 0);
+            return task != NULL;
+        }
         if (number >= arena->slab_count || !arena->slabs[number].copying ||
             arena->slabs[number].field->device != device)
             return false;
@@ -222,6 +290,9 @@ static bool take(struct device *device, const struct channel_message *message)
                 field->refused = true;
         }
         return true;
+    case CHANNEL_MAPPED:
+        return message->status < STATUS_COUNT &&
+               region_mapped(device, message->u.region.region, (enum status)message->status);
     case CHANNEL_PROGRESS:
         task = task_by_id(device, message->u.job.id);
         if (task)
@@ -314,6 +385,7 @@ static void on_timer(uv_timer_t *timer)
     if (device->socket < 0)
         return;
     poll_update(device);
+    region_worker_ready(device); /* those that there was no descriptor for */
     static const struct channel_message ping = {.type = CHANNEL_PING};
     if (++device->pings > PINGS_MOST)
         worker_kill(device, "its worker does not answer");
@@ -388,6 +460,7 @@ static void worker_gone(struct device *device)
     struct list *link;
     for (link = device->arrays.next; link != &device->arrays; link = link->next)
         field_lose(LIST_ENTRY(link, struct field, device_link));
+    region_worker_gone(device);
     while ((link = list_first(&device->copies)))
         copy_ended(LIST_ENTRY(link, struct slab, link), false);
     /* A failing task leaves the list, and its answer may make others leave; none comes back. */
@@ -482,6 +555,7 @@ bool device_open(struct server *server, const char *name,
     device->generation = 1;
     snprintf(device->name, sizeof device->name, "%s", name);
     list_init(&device->arrays);
+    list_init(&device->regions);
     list_init(&device->copies);
     list_init(&device->tasks);
     list_init(&device->ready_users);

@@ -15,6 +15,7 @@
 
 struct server;
 struct field;
+struct region;
 struct task;
 struct slab;
 struct user;
@@ -50,6 +51,7 @@ struct device {
     struct channel_inbox inbox;
     uint64_t pings;          /* unanswered */
     struct list arrays;      /* struct field */
+    struct list regions;     /* struct region */
     struct list copies;      /* struct slab: a worker reads or writes it */
     struct list tasks;       /* struct task, all of the device's that are not finished */
     struct list ready_users; /* users with queued tasks, in turn */
@@ -80,6 +82,13 @@ void device_upload(struct field *field, uint64_t offset, struct slab *slab, uint
 void device_download(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes,
                      void (*copied)(struct slab *, void *, bool), void *context);
 
+/* Let the worker map a region; region_mapped() follows. False: not now, there is no descriptor for
+ * it. And let it go again, mapped or refused. */
+bool device_map(struct device *device, const struct region *region);
+void device_unmap(struct device *device, const struct region *region);
+
+/* Run an operator, or copy between a put's or a get's array and its region; task_finished()
+ * follows. */
 void device_run(struct device *device, const struct task *task);
 void device_cancel(struct device *device, const struct task *task);
 

@@ -2,13 +2,14 @@
 
 #include "protocol/reply.h"
 #include "server/connection.h"
+#include "server/region.h"
 #include "server/report.h"
 #include "server/server.h"
 #include "server/task.h"
 
-/* A handler either leaves the answer to a task, or packs the result itself, or fails; method_call()
- * alone replies. */
-enum outcome { OUTCOME_TASK, OUTCOME_RESULT, OUTCOME_FAILURE };
+/* A handler either leaves the answer to a task or a region, or packs the result itself, or fails;
+ * method_call() alone replies. */
+enum outcome { OUTCOME_LATER, OUTCOME_RESULT, OUTCOME_FAILURE };
 
 struct call {
     struct connection *connection;
@@ -21,7 +22,7 @@ struct call {
 static enum outcome call_task(struct call *call)
 {
     return task_accept(call->connection, call->request, call->uploads, &call->failure)
-               ? OUTCOME_TASK
+               ? OUTCOME_LATER
                : OUTCOME_FAILURE;
 }
 
@@ -36,6 +37,22 @@ static enum outcome call_free(struct call *call)
     field_withdraw(field);
     msgpack_pack_map(call->result, 0);
     return OUTCOME_RESULT;
+}
+
+static enum outcome call_register(struct call *call)
+{
+    struct passed *passed = &call->connection->passed;
+    const int descriptor = passed->descriptor;
+    passed->descriptor = -1;
+    return region_register(call->connection, call->request, descriptor, &call->failure)
+               ? OUTCOME_LATER
+               : OUTCOME_FAILURE;
+}
+
+static enum outcome call_unregister(struct call *call)
+{
+    return region_unregister(call->connection, call->request, &call->failure) ? OUTCOME_LATER
+                                                                              : OUTCOME_FAILURE;
 }
 
 static enum outcome call_list(struct call *call)
@@ -63,9 +80,11 @@ static enum outcome call_stats(struct call *call)
 }
 
 static enum outcome (*const handlers[METHOD_COUNT])(struct call *) = {
-    [METHOD_OPERATOR] = call_task, [METHOD_PUT] = call_task,         [METHOD_GET] = call_task,
-    [METHOD_FREE] = call_free,     [METHOD_LIST_FIELDS] = call_list, [METHOD_PING] = call_ping,
-    [METHOD_INFO] = call_info,     [METHOD_STATS] = call_stats,
+    [METHOD_OPERATOR] = call_task,     [METHOD_PUT] = call_task,
+    [METHOD_GET] = call_task,          [METHOD_FREE] = call_free,
+    [METHOD_LIST_FIELDS] = call_list,  [METHOD_PING] = call_ping,
+    [METHOD_INFO] = call_info,         [METHOD_STATS] = call_stats,
+    [METHOD_REGISTER] = call_register, [METHOD_UNREGISTER] = call_unregister,
 };
 
 void method_call(struct connection *connection, const struct request *request,

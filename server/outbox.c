@@ -501,7 +501,7 @@ void outbox_push_arrays(struct outbox *outbox, struct task *task,
     outbox->changed(outbox);
 }
 
-void outbox_push_fields(struct outbox *outbox, struct task *task, const struct result *result)
+void outbox_push_places(struct outbox *outbox, struct task *task, const struct result *result)
 {
     msgpack_sbuffer message;
     msgpack_packer packer;
@@ -511,7 +511,10 @@ void outbox_push_fields(struct outbox *outbox, struct task *task, const struct r
     for (uint32_t i = 0; i < result->components; i++) {
         if (result->is_vector)
             reply_write_str(&packer, axis_name((enum axis)i));
-        reply_write_field(&packer, result->ids[i], &result->type);
+        if (result->in_regions)
+            reply_write_region(&packer, result->ids[i], result->offsets[i], &result->type);
+        else
+            reply_write_field(&packer, result->ids[i], &result->type);
     }
     outbox_push(outbox, &message, task);
 }

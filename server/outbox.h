@@ -47,7 +47,9 @@ struct outbox {
 struct result {
     struct array_type type;   /* of each array */
     uint32_t components;      /* of a vector; else 1 */
-    uint64_t ids[AXIS_COUNT]; /* of resident ones; 0: freed meanwhile */
+    uint64_t ids[AXIS_COUNT]; /* of resident ones (0: freed meanwhile), or of regions with … */
+    uint64_t offsets[AXIS_COUNT];
+    bool in_regions; /* … places in them */
     bool is_vector, has_dt;
     double dt; /* goes before "out" */
 };
@@ -66,8 +68,9 @@ void outbox_push_failure(struct outbox *outbox, uint64_t msgid, struct task *tas
 /* {"out": ARRAY}, or of a vector {"out": {"x": ARRAY, …}}; the fields are the task's. */
 void outbox_push_arrays(struct outbox *outbox, struct task *task,
                         struct field *const fields[AXIS_COUNT], const struct result *result);
-/* The same with {"field", "shape", "type"} in the place of each array. */
-void outbox_push_fields(struct outbox *outbox, struct task *task, const struct result *result);
+/* The same with {"field", "shape", "type"} or {"region", "offset", "shape", "type"} in the place of
+ * each array. */
+void outbox_push_places(struct outbox *outbox, struct task *task, const struct result *result);
 /* {"field": id} */
 void outbox_push_id(struct outbox *outbox, struct task *task, uint64_t id);
 void outbox_push_progress(struct outbox *outbox, uint64_t msgid, uint64_t done, uint64_t total);

@@ -4,15 +4,10 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#ifndef SO_PASSRIGHTS
-#define SO_PASSRIGHTS 83
-#endif
 
 enum { DESCRIPTORS_MOST = 253 }; /* the kernel's SCM_MAX_FD: in one message */
 
@@ -54,7 +49,7 @@ static bool start(void)
     return closer.started = !error;
 }
 
-static void close_elsewhere(int descriptor)
+void passed_close(int descriptor)
 {
     pthread_mutex_lock(&closer.mutex);
     if (closer.count == closer.capacity) {
@@ -75,7 +70,20 @@ static void close_elsewhere(int descriptor)
         close(descriptor); /* sooner wait than run out of them */
 }
 
-ssize_t passed_receive(int socket, void *bytes, size_t length)
+static void add(struct passed *passed, int descriptor)
+{
+    if (!passed_any(passed)) {
+        passed->descriptor = descriptor;
+        return;
+    }
+    passed_close(descriptor);
+    if (passed->descriptor >= 0)
+        passed_close(passed->descriptor);
+    passed->descriptor = -1;
+    passed->many = true;
+}
+
+ssize_t passed_receive(int socket, void *bytes, size_t length, struct passed *passed)
 {
     union {
         struct cmsghdr align;
@@ -99,22 +107,30 @@ ssize_t passed_receive(int socket, void *bytes, size_t length)
         for (size_t i = 0; i < count; i++) {
             int descriptor;
             memcpy(&descriptor, CMSG_DATA(c) + i * sizeof descriptor, sizeof descriptor);
-            close_elsewhere(descriptor);
+            add(passed, descriptor);
         }
     }
+    /* There is room for as many as a message can carry: it is the process that has none. */
+    if (message.msg_flags & MSG_CTRUNC) {
+        passed_forget(passed);
+        passed->no_room = true;
+    }
     return n;
+}
+
+void passed_forget(struct passed *passed)
+{
+    if (passed->descriptor >= 0)
+        passed_close(passed->descriptor);
+    *passed = (struct passed){.descriptor = -1};
 }
 
 void passed_drain(int socket)
 {
     static char bytes[64 << 10];
+    struct passed passed = {.descriptor = -1};
     shutdown(socket, SHUT_RD);
-    while (passed_receive(socket, bytes, sizeof bytes) > 0)
+    while (passed_receive(socket, bytes, sizeof bytes, &passed) > 0)
         ;
-}
-
-void passed_refuse(int socket)
-{
-    const int no = 0;
-    setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof no);
+    passed_forget(&passed);
 }

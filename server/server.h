@@ -3,9 +3,11 @@
  *   a request:  listener → connection (its arrays: upload) → method → task (admission) → device
  *   its answer: device → task → outbox → connection
  *
- * field, user and arena are what all of them draw on. Calls against the first order are what comes
- * back, and callbacks (settled, resume, changed, ready, copied) or named in task.h: task_granted(),
- * task_progress(), task_finished(), task_put_arrived(), task_device_lost(), task_replied(). */
+ * field, region, user and arena are what all of them draw on. Calls against the first order are
+ * what comes back, and callbacks (settled, resume, changed, ready, copied) or named in task.h:
+ * task_granted(), task_region_lost(), task_progress(), task_finished(), task_put_arrived(),
+ * task_device_lost(), task_replied(); region_mapped(), region_worker_ready(), region_worker_gone().
+ */
 #ifndef SERVER_SERVER_H
 #define SERVER_SERVER_H
 
@@ -35,8 +37,9 @@ struct server {
     struct list granted;     /* struct task: has the last of its fields, and is to go on */
     bool granting;           /* they are at it */
     uint64_t connection_count;
-    uint64_t last_array, last_task;
-    uint64_t started_ns; /* uv_hrtime() */
+    uint64_t last_array, last_task, last_region;
+    uint64_t region_bytes; /* of all users, charged */
+    uint64_t started_ns;   /* uv_hrtime() */
     struct counters totals;
     struct trace *trace;      /* NULL: off */
     uint64_t jobs;            /* of all users, accepted and not yet answered */

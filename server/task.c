@@ -74,6 +74,16 @@ static void release_all_but(struct task *task, struct field **kept)
             release(task, all[i]);
 }
 
+/* Their memory is the client's again. Last of all, when the answer is out: an unregister that waits
+ * is answered after the jobs that it waited for. */
+static void end_places(struct task *task)
+{
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        region_use_end(&task->in_place[i]);
+        region_use_end(&task->out_place[i]);
+    }
+}
+
 static void task_end(struct task *task)
 {
     struct user *user = task->user;
@@ -83,6 +93,7 @@ static void task_end(struct task *task)
     list_remove(&task->device_link);
     list_remove(&task->connection_link);
     release_all_but(task, NULL);
+    end_places(task);
     task->server->jobs--;
     user->jobs--;
     free(task);
@@ -147,7 +158,7 @@ static void succeed(struct task *task)
     leave_queue(task);
     task->state = TASK_REPLYING;
     const bool computed = task->kind == TASK_OPERATOR;
-    const bool payload = task->kind == TASK_GET || (computed && task->out_kind == OUT_INLINE);
+    const bool payload = task->kind != TASK_PUT && task->out_kind == OUT_INLINE;
     const bool fresh = task->kind == TASK_PUT || (computed && task->out_kind == OUT_NEW_FIELD);
     struct field **results = computed ? task->out : task->in;
     struct failure failure = {0};
@@ -165,13 +176,16 @@ static void succeed(struct task *task)
         return;
     }
     count(task, true, false);
-    struct result result = {.type = results[0]->type,
+    struct result result = {.type = task->type,
+                            .components = computed ? (uint32_t)job_outputs(&task->job) : 1,
+                            .in_regions = task->out_kind == OUT_REGION,
                             .has_dt = computed && task->job.operator_id == OPERATOR_DIFFUSION,
                             .dt = task->job.dt,
                             .is_vector = computed && job_gives_vector(&task->job)};
-    while (result.components < AXIS_COUNT && results[result.components]) {
-        result.ids[result.components] = results[result.components]->id;
-        result.components++;
+    for (uint32_t i = 0; i < result.components; i++) {
+        const struct region_use *place = &task->out_place[i];
+        result.ids[i] = result.in_regions ? place->region->id : results[i]->id;
+        result.offsets[i] = place->offset;
     }
     release_all_but(task, payload ? results : NULL);
     if (payload) {
@@ -181,14 +195,14 @@ static void succeed(struct task *task)
         if (task->kind == TASK_PUT)
             outbox_push_id(&task->connection->outbox, task, result.ids[0]);
         else
-            outbox_push_fields(&task->connection->outbox, task, &result);
+            outbox_push_places(&task->connection->outbox, task, &result);
     }
     task_dispatch(device);
 }
 
 static void make_ready(struct task *task)
 {
-    if (task->kind == TASK_GET) {
+    if (task->kind == TASK_GET && task->out_kind == OUT_INLINE) {
         task_trace_begin(task);
         succeed(task);
         return;
@@ -239,7 +253,7 @@ static void proceed(struct task *task)
 {
     if (task->state != TASK_WAITING || !has_all(task))
         return;
-    if (task->kind == TASK_PUT) {
+    if (task->kind == TASK_PUT && !task->in_place[0].region) {
         task->in[0]->put = task;
         if (!task->in[0]->copies)
             task_put_arrived(task);
@@ -280,6 +294,12 @@ void task_granted(struct task *task)
         proceed(LIST_ENTRY(link, struct task, granted_link));
     }
     server->granting = false;
+}
+
+void task_region_lost(struct task *task, enum status status)
+{
+    if (task->state == TASK_WAITING)
+        fail(task, status, "a region of this job could not be mapped");
 }
 
 void task_put_arrived(struct task *task)
@@ -333,6 +353,8 @@ void task_finished(struct task *task, enum status status, bool begun, uint64_t d
         fail(task, STATUS_TIMEOUT, "not done when the time to drain was over");
     else if (task->cancelled)
         fail(task, STATUS_CANCELLED, "cancelled");
+    else if (task->kind == TASK_PUT && task->in[0]->refused)
+        fail(task, STATUS_OUT_OF_MEMORY, "the device could not allocate the field");
     else if (status == STATUS_OK)
         succeed(task);
     else
@@ -426,6 +448,10 @@ bool task_accept(struct connection *connection, const struct request *request,
     list_init(&task->granted_link);
     for (size_t a = 0; a < TASK_ACCESSES; a++)
         list_init(&task->access[a].link);
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        list_init(&task->in_place[i].link);
+        list_init(&task->out_place[i].link);
+    }
     list_push(&connection->tasks, &task->connection_link);
     list_push(&task->device->tasks, &task->device_link);
     user->jobs++;

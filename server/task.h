@@ -5,9 +5,10 @@
  *                │ └────────────────┴── any failure ──┴──────────────────┘    │
  *                └── a put that was copied, a get that was granted ───────────┘
  *
- * WAITING: for fields that earlier requests still use, for a slab for its small input, or (put) for
- * its upload to arrive on the device. A task whose connection is gone is cancelled: at once, or
- * from RUNNING when the worker says FINISHED.
+ * WAITING: for fields that earlier requests still use, for regions that are being mapped, for a
+ * slab for its small input, or (put) for its upload to arrive on the device. A put from a region
+ * and a get to one are copied by the worker in their turn, as operators run. A task whose
+ * connection is gone is cancelled: at once, or from RUNNING when the worker says FINISHED.
  */
 #ifndef SERVER_TASK_H
 #define SERVER_TASK_H
@@ -15,6 +16,7 @@
 #include "protocol/request.h"
 #include "server/arena.h"
 #include "server/field.h"
+#include "server/region.h"
 #include "server/trace.h"
 
 struct connection;
@@ -37,11 +39,14 @@ struct task {
     uint64_t msgid;
     uint64_t message_ns, received_ns; /* when its message began, and was complete */
     struct job job;
+    struct array_type type; /* of each array */
     enum out_kind out_kind;
     bool progress;
     /* By component, as in the channel's COMPONENTS; what is no vector is the first alone. */
     struct field *in[AXIS_COUNT], *out[AXIS_COUNT], *scratch[AXIS_COUNT]; /* referenced */
-    bool in_is_own[AXIS_COUNT];          /* it came with the request and goes with it */
+    bool in_is_own[AXIS_COUNT]; /* it came with the request and goes with it */
+    /* Those that lie in regions. Where the device computes there itself, they have no array. */
+    struct region_use in_place[AXIS_COUNT], out_place[AXIS_COUNT];
     struct access access[TASK_ACCESSES]; /* of resident fields in `in` and `out`, one of each */
     uint32_t ungranted;
     void *small[AXIS_COUNT]; /* input that came with the control message; waits for a slab */
@@ -61,6 +66,9 @@ bool task_accept(struct connection *connection, const struct request *request,
 
 /* An access of the task was granted. */
 void task_granted(struct task *task);
+
+/* A region of a task that waits for it cannot be mapped. */
+void task_region_lost(struct task *task, enum status status);
 
 /* What the worker says. */
 void task_progress(struct task *task, uint64_t done, uint64_t total);

@@ -17,6 +17,7 @@ struct user *user_find(struct server *server, uid_t uid)
         return NULL;
     user->uid = uid;
     list_init(&user->queue);
+    list_init(&user->region_list);
     list_init(&user->ready_link);
     list_push(&server->users, &user->link);
     return user;
@@ -52,7 +53,7 @@ struct device *user_device(struct server *server, struct user *user)
 
 void user_settle(struct user *user)
 {
-    if (!user->device || user->jobs || user->fields || user->arrays)
+    if (!user->device || user->jobs || user->fields || user->arrays || user->mapped_regions)
         return;
     user->device->users--;
     user->device = NULL;

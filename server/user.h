@@ -22,10 +22,14 @@ struct user {
     struct list link;
     uid_t uid;
     uint32_t connections;
-    uint64_t jobs;   /* accepted, not yet answered */
-    uint64_t fields; /* resident, with an id */
-    uint64_t arrays; /* on the device, resident or of a job */
-    uint64_t bytes;  /* of those arrays */
+    uint64_t jobs;           /* accepted, not yet answered */
+    uint64_t fields;         /* resident, with an id */
+    uint64_t arrays;         /* on the device, resident or of a job */
+    uint64_t bytes;          /* of those arrays */
+    uint64_t region_bytes;   /* charged */
+    uint32_t regions;        /* registered or being registered, and those of them … */
+    uint32_t mapped_regions; /* … that have a place on the device */
+    struct list region_list; /* struct region */
     uint32_t slabs[SHARE_COUNT];
     struct device *device;  /* where all the user's work goes while there is any */
     struct list queue;      /* tasks that are ready to run, first come first served */
@@ -44,7 +48,7 @@ void user_free_all(struct server *server);
  * with the most room. */
 struct device *user_device(struct server *server, struct user *user);
 
-/* Call when a job, field or array is gone: a user who holds nothing may be placed anew. */
+/* Call when a job, field, array or region is gone: a user who holds nothing may be placed anew. */
 void user_settle(struct user *user);
 
 #endif

@@ -81,6 +81,16 @@ static void check_inline(const struct splitter *s, const struct array *f)
     }
 }
 
+static void check_place(const struct array *array, bool is_input)
+{
+    if (array->kind != ARRAY_REGION)
+        return;
+    check(array->offset % ARRAY_OFFSET_BYTES == 0);
+    check(array->type.dimensions <= LIMIT_DIMENSIONS && array->type.bytes <= 8 * LIMIT_POINTS);
+    check(!is_input || array->type.dimensions >= 1);
+    check((array->type.dimensions > 0) == (array->type.bytes > 0));
+}
+
 static void check_message(const struct splitter *s)
 {
     msgpack_unpacked unpacked;
@@ -100,14 +110,18 @@ static void check_message(const struct splitter *s)
     if (!good) {
         check_failure(request.msgid, &failure);
     } else if (!request.is_notification) {
-        for (int i = 0; i < AXIS_COUNT; i++)
+        for (int i = 0; i < AXIS_COUNT; i++) {
             check_inline(s, &request.f.at[i]);
+            check_place(&request.f.at[i], true);
+            check_place(&request.out_place.at[i], false);
+        }
+        check(request.method != METHOD_REGISTER || request.bytes > 0);
     }
     if (good && request.method == METHOD_OPERATOR) {
         const struct array *first = request.f.at;
         while (first->kind == ARRAY_NONE)
             first++;
-        if (first->kind == ARRAY_INLINE)
+        if (first->kind != ARRAY_FIELD)
             check_job(&request, &first->type);
         else
             for (size_t i = 0; i < sizeof resident / sizeof *resident; i++)

@@ -5,7 +5,9 @@ FDSERVER_BUILD names the build folder, FDSERVER_TEST_DEVICE the device (default:
 
 import atexit
 import contextlib
+import fcntl
 import functools
+import mmap
 import os
 import pathlib
 import pickle
@@ -172,6 +174,49 @@ class Client:
             while True:
                 messages.append(self.receive_message())
         return messages
+
+
+class Region:
+    """Memory of our own, as a client would register it: a sealed memfd and a NumPy array over it."""
+
+    SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
+
+    def __init__(self, size, seals=SEALS):
+        self.descriptor = os.memfd_create("region", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(self.descriptor, size)
+        self.size = size
+        self.memory = mmap.mmap(self.descriptor, size)
+        self.bytes = numpy.frombuffer(self.memory, "u1")
+        if seals:
+            fcntl.fcntl(self.descriptor, fcntl.F_ADD_SEALS, seals)
+
+    def array(self, dtype, shape, offset=0):
+        """A view of the memory."""
+        count = int(numpy.prod(shape))
+        return numpy.frombuffer(self.memory, dtype, count, offset).reshape(shape)
+
+    def send_register(self, client, msgid=None, descriptors=None, **params):
+        """Send the request with the descriptor; its msgid."""
+        if msgid is None:
+            msgid = client.next_msgid
+            client.next_msgid += 1
+        message = request_bytes(msgid, "register", {"bytes": self.size} | params)
+        socket.send_fds(client.socket, [message],
+                        [self.descriptor] if descriptors is None else descriptors)
+        return msgid
+
+    def register(self, client, **params):
+        """Its id, which it keeps as well."""
+        self.id = client.recv(self.send_register(client, **params))["region"]
+        return self.id
+
+    def place(self, offset=0, like=None):
+        """As an output; with an array, as the input that has its shape and type."""
+        place = {"region": self.id, "offset": offset}
+        return place if like is None else place | {"shape": list(like.shape), "type": like.dtype.str}
+
+    def __del__(self):
+        os.close(self.descriptor)
 
 
 def request_bytes(msgid, method, params):

@@ -8,8 +8,9 @@ import pytest
 
 from fdtest import Client, Daemon, FdError, MiB, assert_serves, binary, eventually, wave
 
-NAMES = ["listen", "group", "mode", "device", "staging-bytes", "user-bytes", "device-memory", "max-jobs",
-         "max-fields", "max-connections", "max-work", "upload-timeout-s", "drain-timeout-s", "log-level", "trace",
+NAMES = ["listen", "group", "mode", "device", "staging-bytes", "user-bytes", "device-memory",
+         "region-bytes", "region-memory", "max-regions", "max-jobs", "max-fields",
+         "max-connections", "max-work", "upload-timeout-s", "drain-timeout-s", "log-level", "trace",
          "trace-bytes"]
 
 

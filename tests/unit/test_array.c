@@ -208,7 +208,6 @@ static void maps_that_are_no_array_say_so(void **state)
     refused(HEAD "\"shape\": [1], \"data\": []}", STATUS_INVALID_ARGUMENT, "bins");
     refused(HEAD "\"shape\": [1], \"data\": [0, 0, 0, 0]}", STATUS_INVALID_ARGUMENT, "bins");
     refused(HEAD "\"data\": #4}", STATUS_INVALID_ARGUMENT, "shape is missing");
-    refused("{\"region\": 1, \"offset\": 0}", STATUS_UNSUPPORTED, "region");
     refused("{\"x\": {\"field\": 1}}", STATUS_INVALID_ARGUMENT, "no key \"x\"");
     refused("{\"field\": -1}", STATUS_INVALID_ARGUMENT, "id");
     refused("{\"field\": \"a\"}", STATUS_INVALID_ARGUMENT, "id");
@@ -226,6 +225,51 @@ static void a_fields_map_from_a_reply_may_come_back(void **state)
     assert_int_equal(array.kind, ARRAY_FIELD);
     assert_true(array.field == UINT64_MAX);
     msgpack_unpacked_destroy(&unpacked);
+}
+
+static void a_place_in_a_region_is_read(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t region, offset;
+        uint32_t dimensions;
+    } cases[] = {
+        {"{\"region\": 7, \"offset\": 64, \"shape\": [3, 4], \"type\": \"<f8\"}", 7, 64, 2},
+        {"{b\"type\": \"<f8\", b\"shape\": [3, 4], b\"region\": 7}", 7, 0, 2},
+        {"{\"region\": 18446744073709551615, \"offset\": 18446744073709551600}", UINT64_MAX,
+         UINT64_MAX - 15, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        msgpack_unpacked unpacked = notation_object(cases[i].text);
+        struct array array;
+        struct failure failure = {0};
+        assert_true(array_read(&unpacked.data, "f", &array, &failure));
+        assert_int_equal(array.kind, ARRAY_REGION);
+        assert_true(array.region == cases[i].region && array.offset == cases[i].offset);
+        assert_int_equal(array.type.dimensions, cases[i].dimensions);
+        assert_int_equal(array.type.bytes, cases[i].dimensions ? 96 : 0);
+        msgpack_unpacked_destroy(&unpacked);
+    }
+}
+
+static void places_that_cannot_be_are_refused(void **state)
+{
+    (void)state;
+    refused("{\"region\": -1}", STATUS_INVALID_ARGUMENT, "id");
+    refused("{\"region\": \"a\"}", STATUS_INVALID_ARGUMENT, "id");
+    refused("{\"region\": 1, \"region\": 1}", STATUS_INVALID_ARGUMENT, "twice");
+    refused("{\"region\": 1, \"offset\": 8}", STATUS_INVALID_ARGUMENT, "multiple of 16");
+    refused("{\"region\": 1, \"offset\": -16}", STATUS_INVALID_ARGUMENT, "multiple of 16");
+    refused("{\"region\": 1, \"offset\": nil}", STATUS_INVALID_ARGUMENT, "multiple of 16");
+    refused("{\"region\": 1, \"field\": 1}", STATUS_INVALID_ARGUMENT, "no key \"field\"");
+    refused("{\"region\": 1, \"shape\": [4]}", STATUS_INVALID_ARGUMENT, "type");
+    refused("{\"region\": 1, \"type\": \"<f4\"}", STATUS_INVALID_ARGUMENT, "shape");
+    refused("{\"region\": 1, \"type\": \"<i4\", \"shape\": [4]}", STATUS_UNSUPPORTED, "integer");
+    refused("{\"region\": 1, \"type\": \"<f4\", \"shape\": [0]}", STATUS_INVALID_ARGUMENT,
+            "shape[0]");
+    refused("{\"region\": 1, \"type\": \"<f4\", \"shape\": [4294967296, 4294967296]}",
+            STATUS_TOO_LARGE, "points");
 }
 
 static void diverted_data_is_found_by_its_number(void **state)
@@ -304,6 +348,8 @@ int main(void)
         cmocka_unit_test(shapes_are_checked_before_they_are_believed),
         cmocka_unit_test(maps_that_are_no_array_say_so),
         cmocka_unit_test(a_fields_map_from_a_reply_may_come_back),
+        cmocka_unit_test(a_place_in_a_region_is_read),
+        cmocka_unit_test(places_that_cannot_be_are_refused),
         cmocka_unit_test(diverted_data_is_found_by_its_number),
         cmocka_unit_test(a_result_over_one_bin_is_a_list_of_bins),
     };

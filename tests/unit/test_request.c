@@ -359,7 +359,8 @@ static void parameters_that_do_not_exist_are_named(void **state)
             "twice");
     refused("derivative", "7: 7", STATUS_INVALID_ARGUMENT, "?", "no parameter");
     refused("laplacian", "\"out\": \"elsewhere\"", STATUS_INVALID_ARGUMENT, "out", "inline");
-    refused("laplacian", "\"out\": {\"region\": 1}", STATUS_UNSUPPORTED, "out", "region");
+    refused("laplacian", "\"out\": {\"region\": 1, \"offset\": 4}", STATUS_INVALID_ARGUMENT, "out",
+            "multiple of 16");
     refused("laplacian", "\"progress\": \"yes\"", STATUS_INVALID_ARGUMENT, "progress", "true");
 }
 
@@ -453,9 +454,11 @@ static void outputs_are_inline_new_or_given(void **state)
     static const struct {
         const char *out;
         enum out_kind kind;
-    } cases[] = {
-        {"\"inline\"", OUT_INLINE}, {"\"field\"", OUT_NEW_FIELD}, {"{\"field\": 6}", OUT_FIELD}};
-    for (int i = 0; i < 3; i++) {
+    } cases[] = {{"\"inline\"", OUT_INLINE},
+                 {"\"field\"", OUT_NEW_FIELD},
+                 {"{\"field\": 6}", OUT_FIELD},
+                 {"{\"region\": 7, \"offset\": 16}", OUT_REGION}};
+    for (int i = 0; i < 4; i++) {
         char text[200];
         struct request request;
         struct job job;
@@ -467,8 +470,79 @@ static void outputs_are_inline_new_or_given(void **state)
         assert_false(request.f.is_vector);
         assert_int_equal(request.f.at[0].kind, ARRAY_FIELD);
         assert_int_equal(request.f.at[0].field, 5);
-        assert_int_equal(request.out_field.at[0].field, i == 2 ? 6 : 0);
+        assert_int_equal(request.out_place.at[0].field, i == 2 ? 6 : 0);
+        assert_int_equal(request.out_place.at[0].region, i == 3 ? 7 : 0);
+        assert_int_equal(request.out_place.at[0].offset, i == 3 ? 16 : 0);
     }
+}
+
+#define PLACE "\"region\": 7, \"offset\": 32"
+#define CUBE "\"shape\": [20, 30, 40], \"type\": \"<f4\""
+
+/* `text` is taken, or refused with words of `says` about the parameter. */
+static void judged(const char *text, const char *parameter, const char *says)
+{
+    struct request request;
+    struct job job;
+    struct failure failure;
+    const bool taken = decode(text, &cube, &request, &job, &failure);
+    if (taken != !says ||
+        (says && (strcmp(failure.parameter, parameter) != 0 || !strstr(failure.message, says))))
+        fail_msg("%s: %s %s: %s", text, status_name(failure.code), failure.parameter,
+                 failure.message);
+}
+
+static void regions_are_registered_by_size_and_given_back_by_id(void **state)
+{
+    (void)state;
+    struct request request;
+    struct job job;
+    struct failure failure;
+    assert_true(
+        decode("[0, 1, \"register\", [{\"bytes\": 4096}]]", NULL, &request, &job, &failure));
+    assert_int_equal(request.method, METHOD_REGISTER);
+    assert_int_equal(request.bytes, 4096);
+    assert_true(request.writable);
+    assert_true(decode("[0, 1, \"register\", [{\"bytes\": 1, \"writable\": false}]]", NULL,
+                       &request, &job, &failure));
+    assert_false(request.writable);
+    assert_true(decode("[0, 1, \"unregister\", [{\"region\": 18446744073709551615}]]", NULL,
+                       &request, &job, &failure));
+    assert_int_equal(request.method, METHOD_UNREGISTER);
+    assert_true(request.region == UINT64_MAX);
+    judged("[0, 1, \"register\", [{}]]", "bytes", "needs");
+    judged("[0, 1, \"register\", [{\"bytes\": 0}]]", "bytes", "1 up");
+    judged("[0, 1, \"register\", [{\"bytes\": -1}]]", "bytes", "1 up");
+    judged("[0, 1, \"register\", [{\"bytes\": 1e30}]]", "bytes", "1 up");
+    judged("[0, 1, \"register\", [{\"bytes\": 1, \"writable\": 2}]]", "writable", "true");
+    judged("[0, 1, \"unregister\", [{}]]", "region", "needs");
+    judged("[0, 1, \"unregister\", [{\"region\": nil}]]", "region", "unsigned");
+}
+
+static void inputs_and_outputs_may_lie_in_regions(void **state)
+{
+    (void)state;
+    judged("[0, 1, \"laplacian\", [{\"f\": {" PLACE ", " CUBE "}}]]", "", NULL);
+    judged("[0, 1, \"laplacian\", [{\"f\": {" PLACE ", " CUBE "}, \"out\": {" PLACE "}}]]", "",
+           NULL);
+    judged("[0, 1, \"put\", [{\"f\": {" PLACE ", " CUBE "}}]]", "", NULL);
+    judged("[0, 1, \"get\", [{\"field\": 5, \"out\": {" PLACE "}}]]", "", NULL);
+    judged("[0, 1, \"get\", [{\"field\": 5, \"out\": \"inline\"}]]", "", NULL);
+    judged("[0, 1, \"gradient\", [{\"f\": {\"field\": 5}, \"out\": {\"x\": {" PLACE
+           "}, \"y\": {" PLACE "}, \"z\": {" PLACE "}}}]]",
+           "", NULL); /* that they overlap is for the server, who knows how long they are */
+    judged("[0, 1, \"laplacian\", [{\"f\": {" PLACE "}}]]", "f", "shape and type");
+    judged("[0, 1, \"curl\", [{\"f\": {\"x\": {" PLACE ", " CUBE "}, \"y\": {" PLACE
+           "}, \"z\": {\"field\": 3}}}]]",
+           "f y", "shape and type");
+    judged("[0, 1, \"get\", [{\"field\": 5, \"out\": \"field\"}]]", "out", "inline");
+    judged("[0, 1, \"get\", [{\"field\": 5, \"out\": {\"field\": 6}}]]", "out", "inline");
+    judged("[0, 1, \"get\", [{\"field\": 5, \"out\": {\"x\": {" PLACE "}}}]]", "out", "inline");
+    judged("[0, 1, \"gradient\", [{\"f\": {\"field\": 5}, \"out\": {\"x\": {" PLACE
+           "}, \"y\": {\"field\": 6}, \"z\": {" PLACE "}}}]]",
+           "out", "either kind");
+    judged("[0, 1, \"gradient\", [{\"f\": {\"field\": 5}, \"out\": {" PLACE "}}]]", "out",
+           "gives a vector field");
 }
 
 /* A request with `f` and, where it is not NULL, `out`, for an input of `type`. */
@@ -516,8 +590,8 @@ static void vector_fields_are_maps_by_axis(void **state)
         assert_int_equal(job.order, 1);
         for (int a = 0; a < cases[i].inputs && job_takes_vector(&job); a++)
             assert_int_equal(request.f.at[a].field, a + 1);
-        for (int a = 0; a < AXIS_COUNT && request.out_field.is_vector; a++)
-            assert_int_equal(request.out_field.at[a].field, a + 1);
+        for (int a = 0; a < AXIS_COUNT && request.out_place.is_vector; a++)
+            assert_int_equal(request.out_place.at[a].field, a + 1);
     }
 }
 
@@ -580,6 +654,8 @@ int main(void)
         cmocka_unit_test(an_error_finds_its_request),
         cmocka_unit_test(any_notification_is_let_pass),
         cmocka_unit_test(outputs_are_inline_new_or_given),
+        cmocka_unit_test(regions_are_registered_by_size_and_given_back_by_id),
+        cmocka_unit_test(inputs_and_outputs_may_lie_in_regions),
         cmocka_unit_test(vector_fields_are_maps_by_axis),
         cmocka_unit_test(components_that_do_not_fit_are_named),
     };

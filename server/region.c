@@ -1,0 +1,458 @@
+/* Happy path: register → checks, charge → blocks allocated on a thread → REGION → MAPPED → answer …
+ * jobs … unregister or hang-up → the last job is done → UNREGION, descriptor closed, charge given
+ * back. What can go wrong: the descriptor is no sealed memfd of its size (refused at once); there
+ * is no memory for its blocks, or the worker cannot map it (register is answered with that); the
+ * worker ends (its successor maps it again before the jobs that name it go); the client hangs up at
+ * any of these points. Each ends in settle(). */
+#include "server/region.h"
+
+#include "protocol/reply.h"
+#include "server/connection.h"
+#include "server/device.h"
+#include "server/server.h"
+#include "server/task.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+/* Allocated by a thread before others have their turn at it. */
+#define ALLOCATE_BYTES (UINT64_C(256) << 20)
+
+static const int seals_needed = F_SEAL_SHRINK | F_SEAL_GROW;
+
+/* ---- the descriptor ---- */
+
+/* The questions go from those that no file's system is asked for to those that a memfd answers. */
+static bool check_memory(struct region *region, const struct request *request,
+                         struct failure *failure)
+{
+    struct stat stat;
+    struct statfs system;
+    const int seals = fcntl(region->descriptor, F_GET_SEALS);
+    if (seals < 0 || fstatfs(region->descriptor, &system) != 0 || system.f_type != TMPFS_MAGIC)
+        return failure_set(failure, STATUS_UNSUPPORTED, NULL,
+                           "the descriptor is no memfd (huge pages are not taken)");
+    if ((seals & seals_needed) != seals_needed)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL,
+                           "the memfd must be sealed: F_SEAL_SHRINK and F_SEAL_GROW");
+    if (fstat(region->descriptor, &stat) != 0 || (uint64_t)stat.st_size != request->bytes)
+        return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, "bytes", (double)request->bytes,
+                                 (double)stat.st_size, "the memfd has %llu bytes, not %llu",
+                                 (unsigned long long)stat.st_size,
+                                 (unsigned long long)request->bytes);
+    const int mode = fcntl(region->descriptor, F_GETFL) & O_ACCMODE;
+    if (mode == O_WRONLY)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL, "the memfd cannot be read");
+    region->bytes = request->bytes;
+    region->inode = stat.st_ino;
+    region->writable =
+        request->writable && mode == O_RDWR && !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE));
+    return true;
+}
+
+/* ---- charge ---- */
+
+static void charge(struct region *region)
+{
+    static uint64_t page_bytes;
+    if (!page_bytes)
+        page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    region->charged_bytes = (region->bytes + page_bytes - 1) / page_bytes * page_bytes;
+    region->user->regions++;
+    region->user->region_bytes += region->charged_bytes;
+    region->server->region_bytes += region->charged_bytes;
+}
+
+static void uncharge(struct region *region)
+{
+    region->user->regions--;
+    region->user->region_bytes -= region->charged_bytes;
+    region->server->region_bytes -= region->charged_bytes;
+}
+
+static bool check_budget(const struct server *server, const struct user *user, uint64_t need,
+                         struct failure *failure)
+{
+    const uint64_t quota = server->config.region_bytes, all = server->config.region_memory;
+    if (user->regions >= server->config.max_regions)
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, (double)user->regions + 1,
+                                 (double)server->config.max_regions,
+                                 "you have %llu regions already",
+                                 (unsigned long long)user->regions);
+    if (quota && (need > quota || user->region_bytes > quota - need))
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, "bytes", (double)need, (double)quota,
+                                 "%llu bytes more are over your limit of %llu for regions (you "
+                                 "hold %llu)",
+                                 (unsigned long long)need, (unsigned long long)quota,
+                                 (unsigned long long)user->region_bytes);
+    if (need > all || server->region_bytes > all - need)
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, "bytes", (double)need, (double)all,
+                                 "no room for %llu bytes more: all regions may take %llu",
+                                 (unsigned long long)need, (unsigned long long)all);
+    return true;
+}
+
+/* ---- answers ---- */
+
+static void answer_registered(struct region *region)
+{
+    struct connection *connection = region->connection;
+    msgpack_sbuffer message;
+    msgpack_packer packer;
+    msgpack_sbuffer_init(&message);
+    msgpack_packer_init(&packer, &message, msgpack_sbuffer_write);
+    reply_write_begin(&packer, region->register_msgid);
+    msgpack_pack_map(&packer, 2);
+    reply_write_str(&packer, "region");
+    msgpack_pack_uint64(&packer, region->id);
+    reply_write_str(&packer, "writable");
+    if (region->writable)
+        msgpack_pack_true(&packer);
+    else
+        msgpack_pack_false(&packer);
+    region->registering = false;
+    connection->answers_due--;
+    outbox_push(&connection->outbox, &message, NULL);
+}
+
+static void answer_unregistered(struct connection *connection, uint64_t msgid)
+{
+    msgpack_sbuffer message;
+    msgpack_packer packer;
+    msgpack_sbuffer_init(&message);
+    msgpack_packer_init(&packer, &message, msgpack_sbuffer_write);
+    reply_write_begin(&packer, msgid);
+    msgpack_pack_map(&packer, 0);
+    connection->answers_due--;
+    outbox_push(&connection->outbox, &message, NULL);
+}
+
+/* ---- its end ---- */
+
+/* Let a leaving region go, if nothing holds it any more. */
+static void settle(struct region *region)
+{
+    if (!region->leaving || !list_empty(&region->uses) || region->busy ||
+        region->state == REGION_ALLOCATING || region->state == REGION_MAPPING)
+        return;
+    struct connection *connection = region->unregistering ? region->connection : NULL;
+    const uint64_t msgid = region->unregister_msgid;
+    struct user *user = region->user;
+    if (region->state == REGION_MAPPED)
+        device_unmap(region->device, region);
+    list_remove(&region->user_link);
+    list_remove(&region->connection_link);
+    list_remove(&region->device_link);
+    uncharge(region);
+    passed_close(region->descriptor);
+    const bool placed = region->device != NULL;
+    free(region);
+    if (placed) {
+        user->mapped_regions--;
+        user_settle(user);
+    }
+    if (connection)
+        answer_unregistered(connection, msgid);
+}
+
+/* Its id is void from here on. */
+static void leave(struct region *region)
+{
+    region->leaving = true;
+    settle(region);
+}
+
+/* It never came to be: register is answered with the failure. */
+static void refuse(struct region *region, enum status status, const char *text)
+{
+    struct connection *connection = region->connection;
+    const bool due = region->registering;
+    const uint64_t msgid = region->register_msgid;
+    region->registering = false;
+    leave(region);
+    if (!due)
+        return;
+    struct failure failure = {0};
+    failure_set(&failure, status, NULL, "%s", text);
+    connection->answers_due--;
+    outbox_push_failure(&connection->outbox, msgid, NULL, &failure);
+}
+
+void region_hang_up(struct connection *connection)
+{
+    struct list *link;
+    while ((link = list_first(&connection->regions))) {
+        struct region *region = LIST_ENTRY(link, struct region, connection_link);
+        list_remove(link);
+        region->connection = NULL;
+        region->registering = region->unregistering = false;
+        leave(region);
+    }
+    connection->answers_due = 0;
+}
+
+/* ---- on the device ---- */
+
+/* Tell the worker; without one that is ready, region_worker_ready() follows. */
+static void map(struct region *region)
+{
+    if (region->device->state == DEVICE_READY && device_map(region->device, region))
+        region->state = REGION_MAPPING;
+}
+
+void region_worker_ready(struct device *device)
+{
+    for (struct list *link = device->regions.next; link != &device->regions; link = link->next) {
+        struct region *region = LIST_ENTRY(link, struct region, device_link);
+        if (region->state == REGION_UNMAPPED)
+            map(region);
+    }
+}
+
+void region_worker_gone(struct device *device)
+{
+    struct list *link;
+    for (link = device->regions.next; link != &device->regions; link = link->next)
+        LIST_ENTRY(link, struct region, device_link)->state = REGION_UNMAPPED;
+    /* One that goes is answered, and an answer may make others go: the scan begins anew. */
+    for (link = device->regions.next; link != &device->regions;) {
+        struct region *region = LIST_ENTRY(link, struct region, device_link);
+        const bool goes = region->leaving && list_empty(&region->uses) && !region->busy;
+        settle(region);
+        link = goes ? device->regions.next : link->next;
+    }
+}
+
+/* A use that waits for the region; NULL: none does. */
+static struct region_use *first_waiting(struct region *region)
+{
+    for (struct list *link = region->uses.next; link != &region->uses; link = link->next) {
+        struct region_use *use = LIST_ENTRY(link, struct region_use, link);
+        if (use->waits)
+            return use;
+    }
+    return NULL;
+}
+
+static struct region *by_number(struct device *device, uint64_t number)
+{
+    for (struct list *link = device->regions.next; link != &device->regions; link = link->next) {
+        struct region *region = LIST_ENTRY(link, struct region, device_link);
+        if (region->number == number)
+            return region;
+    }
+    return NULL;
+}
+
+bool region_mapped(struct device *device, uint64_t number, enum status status)
+{
+    struct region *region = by_number(device, number);
+    if (!region || region->state != REGION_MAPPING)
+        return false;
+    region->state = status == STATUS_OK ? REGION_MAPPED : REGION_LOST;
+    region->loss = status;
+    if (status != STATUS_OK)
+        device_unmap(device, region);
+    if (region->registering && status == STATUS_OK) {
+        answer_registered(region);
+    } else if (region->registering) {
+        refuse(region, status, "the device could not map the region");
+        return true;
+    }
+    region->busy = true;
+    for (struct region_use *use; (use = first_waiting(region));) {
+        use->waits = false;
+        if (status == STATUS_OK)
+            task_granted(use->task);
+        else
+            task_region_lost(use->task, status);
+    }
+    region->busy = false;
+    settle(region);
+    return true;
+}
+
+/* ---- register ---- */
+
+/* On a thread of the loop's pool. Where the descriptor cannot be written, nothing can be allocated
+ * by it: its owner has to have done that. */
+static void allocate(uv_work_t *work)
+{
+    struct region *region = work->data;
+    const uint64_t left = region->bytes - region->allocated_bytes;
+    const uint64_t bytes = left < ALLOCATE_BYTES ? left : ALLOCATE_BYTES;
+    struct stat stat;
+    int result;
+    region->error = 0;
+    if ((fcntl(region->descriptor, F_GETFL) & O_ACCMODE) == O_RDONLY) {
+        const bool whole = fstat(region->descriptor, &stat) == 0 &&
+                           (uint64_t)stat.st_blocks * 512 >= region->bytes;
+        region->error = whole ? 0 : EBADF;
+        region->allocated_bytes = region->bytes;
+        return;
+    }
+    do
+        result = fallocate(region->descriptor, FALLOC_FL_KEEP_SIZE, (off_t)region->allocated_bytes,
+                           (off_t)bytes);
+    while (result != 0 && errno == EINTR);
+    if (result != 0)
+        region->error = errno;
+    region->allocated_bytes += bytes;
+}
+
+static void on_allocated(uv_work_t *work, int status)
+{
+    struct region *region = work->data;
+    const bool failed = status != 0 || region->error;
+    if (!failed && !region->leaving && region->allocated_bytes < region->bytes) {
+        uv_queue_work(&region->server->loop, work, allocate, on_allocated);
+        return;
+    }
+    region->state = REGION_UNMAPPED;
+    if (region->leaving) {
+        settle(region);
+    } else if (failed && region->error == EBADF) {
+        refuse(region, STATUS_INVALID_ARGUMENT,
+               "the memfd has holes, and is not open for writing: allocate its blocks");
+    } else if (failed) {
+        refuse(region, STATUS_OUT_OF_MEMORY, "there is no memory for the region's blocks");
+    } else {
+        region->device = user_device(region->server, region->user);
+        region->user->mapped_regions++;
+        list_push(&region->device->regions, &region->device_link);
+        map(region);
+    }
+}
+
+/* The user's region with that id; NULL: none. */
+static struct region *find(const struct user *user, uint64_t id)
+{
+    for (struct list *link = user->region_list.next; link != &user->region_list;
+         link = link->next) {
+        struct region *region = LIST_ENTRY(link, struct region, user_link);
+        if (region->id == id && !region->leaving && !region->registering)
+            return region;
+    }
+    return NULL;
+}
+
+static bool make_id(struct region *region, struct failure *failure)
+{
+    do {
+        if (getrandom(&region->id, sizeof region->id, 0) != (ssize_t)sizeof region->id)
+            return failure_set(failure, STATUS_INTERNAL, NULL, "no randomness for an id");
+        region->id >>= 1; /* some languages have no unsigned integers */
+    } while (!region->id);
+    return true;
+}
+
+bool region_register(struct connection *connection, const struct request *request, int descriptor,
+                     struct failure *failure)
+{
+    struct server *server = connection->server;
+    struct region *region = server->draining ? NULL : calloc(1, sizeof *region);
+    if (!region) {
+        passed_close(descriptor);
+        return server->draining
+                   ? failure_set(failure, STATUS_SHUTTING_DOWN, NULL, "the server is draining")
+                   : failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
+    }
+    region->server = server;
+    region->connection = connection;
+    region->user = connection->user;
+    region->descriptor = descriptor;
+    region->number = ++server->last_region;
+    if (!check_memory(region, request, failure) ||
+        !check_budget(server, region->user, region->bytes, failure) || !make_id(region, failure)) {
+        passed_close(descriptor);
+        free(region);
+        return false;
+    }
+    charge(region);
+    region->registering = true;
+    region->register_msgid = request->msgid;
+    connection->answers_due++;
+    list_init(&region->uses);
+    list_init(&region->device_link);
+    list_push(&region->user->region_list, &region->user_link);
+    list_push(&connection->regions, &region->connection_link);
+    region->work.data = region;
+    uv_queue_work(&server->loop, &region->work, allocate, on_allocated);
+    return true;
+}
+
+static bool not_found(uint64_t id, const char *parameter, struct failure *failure)
+{
+    return failure_set(failure, STATUS_NOT_FOUND, parameter, "there is no region %llu",
+                       (unsigned long long)id);
+}
+
+bool region_unregister(struct connection *connection, const struct request *request,
+                       struct failure *failure)
+{
+    struct region *region = find(connection->user, request->region);
+    if (!region || region->connection != connection)
+        return not_found(request->region, "region", failure);
+    region->unregistering = true;
+    region->unregister_msgid = request->msgid;
+    connection->answers_due++;
+    leave(region);
+    return true;
+}
+
+/* ---- jobs ---- */
+
+bool region_use(struct region_use *use, struct task *task, const struct array *array,
+                uint64_t bytes, bool writes, const char *parameter, struct failure *failure)
+{
+    struct region *region = find(task->user, array->region);
+    if (!region)
+        return not_found(array->region, parameter, failure);
+    if (region->state == REGION_LOST)
+        return failure_set(failure, region->loss, parameter,
+                           "region %llu could not be mapped again when the worker of %s had ended; "
+                           "register it again",
+                           (unsigned long long)region->id, region->device->name);
+    if (writes && !region->writable)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter, "region %llu is read-only",
+                           (unsigned long long)region->id);
+    if (bytes > region->bytes || array->offset > region->bytes - bytes)
+        return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, parameter,
+                                 (double)array->offset + (double)bytes, (double)region->bytes,
+                                 "the array reaches past the end of region %llu",
+                                 (unsigned long long)region->id);
+    use->region = region;
+    use->task = task;
+    use->offset = array->offset;
+    use->waits = region->state != REGION_MAPPED;
+    task->ungranted += use->waits;
+    list_push(&region->uses, &use->link);
+    return true;
+}
+
+void region_use_end(struct region_use *use)
+{
+    struct region *region = use->region;
+    if (!region)
+        return;
+    use->region = NULL;
+    list_remove(&use->link);
+    settle(region);
+}
+
+bool region_overlap(const struct region_use *a, const struct region_use *b, uint64_t bytes)
+{
+    return a->region && b->region && a->region->inode == b->region->inode &&
+           a->offset < b->offset + bytes && b->offset < a->offset + bytes;
+}

@@ -1,0 +1,487 @@
+"""A client's own memory, registered once and named by jobs: no byte of it passes the socket."""
+
+import fcntl
+import mmap
+import os
+import signal
+import socket
+import tempfile
+
+import msgpack
+import numpy
+import pytest
+
+from fdtest import (Client, Daemon, FdError, MiB, Region, as_user, descriptors, eventually, request_bytes,
+                    settled, wave)
+
+OPTIONS = ("--region-bytes", "256M", "--region-memory", "384M", "--max-regions", "20")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def first(daemon):
+    """A worker makes what regions need when the first one comes, and keeps it: `unchanged` counts it."""
+    before = settled(daemon)[3][0]
+    with Client(daemon.path) as client:
+        Region(1).register(client)
+    eventually(lambda: settled(daemon)[3][0] == before, "the front's descriptors as before")
+
+
+SHAPE = (20, 30, 40)
+SIZE = 20 * 30 * 40 * 8  # float64
+
+
+def refused(client, msgid, code, parameter=None):
+    error, result = client.outcome(msgid)
+    assert error, result
+    assert (error.code, error.parameter) == (code, parameter), error
+    return error
+
+
+def refused_call(client, method, code, parameter=None, **params):
+    return refused(client, client.send(method, **params), code, parameter)
+
+
+OPERATORS = [
+    ("derivative", {"axis": "x", "spacing": 0.1}),
+    ("derivative", {"axis": "y", "order": 2, "boundary": "one-sided"}),
+    ("derivative", {"axis": "z", "accuracy": 4}),
+    ("laplacian", {"accuracy": 6}),
+    ("gradient", {}),
+    ("divergence", {}),
+    ("curl", {"boundary": "one-sided"}),
+    ("diffusion", {"cfl": 0.9, "steps": 1}),
+    ("diffusion", {"cfl": 0.5, "steps": 6, "boundary": {"x": {"value": 0.5}}}),
+    ("diffusion", {"cfl": 0.5, "steps": 7, "boundary": {"*": {"halo": 1}}}),
+]
+
+
+@pytest.mark.parametrize("dtype", ["<f4", "<f8"])
+@pytest.mark.parametrize("method,params", OPERATORS)
+def test_region_to_region_is_what_inline_is(unchanged, client, method, params, dtype):
+    region = Region(8 * SIZE)
+    region.register(client)
+    takes_vector, gives_vector = method in ("divergence", "curl"), method in ("gradient", "curl")
+    f = {axis: wave(*SHAPE, dtype=dtype, seed=i) for i, axis in enumerate("xyz")}
+    places, out = {}, {}
+    for i, axis in enumerate("xyz"):
+        region.array(dtype, SHAPE, i * SIZE)[:] = f[axis]
+        places[axis] = region.place(i * SIZE, like=f[axis])
+        out[axis] = region.place((3 + i) * SIZE)
+    inline = client.out(method, f=f if takes_vector else f["x"], **params)
+    reply = client.out(method, f=places if takes_vector else places["x"],
+                       out=out if gives_vector else out["x"], **params)
+    for i, axis in enumerate("xyz" if gives_vector else "x"):
+        given = reply[axis] if gives_vector else reply
+        assert given == {"region": region.id, "offset": (3 + i) * SIZE, "type": dtype,
+                         "shape": list(SHAPE)}
+        expected = inline[axis] if gives_vector else inline
+        assert region.array(dtype, SHAPE, (3 + i) * SIZE).tobytes() == expected.tobytes()
+    for i, axis in enumerate("xyz"):
+        assert (region.array(dtype, SHAPE, i * SIZE) == f[axis]).all(), "an input was written"
+    assert not region.bytes[6 * SIZE:].any(), "bytes beside the output were written"
+    assert client.call("unregister", region=region.id) == {}
+
+
+def test_inputs_and_outputs_of_every_kind_go_together(unchanged, client):
+    region = Region(4 * SIZE)
+    region.register(client)
+    f = wave(*SHAPE)
+    g = region.array("<f4", SHAPE, 16)
+    g[:] = f
+    field = client.put(f)
+    here = region.place(16, like=f)
+    expected = client.out("laplacian", f=f)
+    assert (client.out("laplacian", f=here) == expected).all()
+    for given in (f, {"field": field}):
+        client.out("laplacian", f=given, out=region.place(2 * SIZE))
+        assert (region.array("<f4", SHAPE, 2 * SIZE) == expected).all()
+        region.array("<f4", SHAPE, 2 * SIZE)[:] = 0
+    made = client.out("laplacian", f=here, out="field")["field"]
+    client.out("laplacian", f=here, out={"field": field})
+    assert (client.get(made) == expected).all() and (client.get(field) == expected).all()
+    mixed = {"x": f, "y": here, "z": {"field": made}}
+    assert (client.out("divergence", f=mixed) ==
+            client.out("divergence", f={"x": f, "y": f, "z": expected})).all()
+    client.free(field, made)
+
+
+def test_put_and_get_by_region(unchanged, client):
+    region = Region(4 * SIZE)
+    region.register(client)
+    f = wave(*SHAPE, dtype="<f8")
+    region.array("<f8", SHAPE, SIZE)[:] = f
+    field = client.call("put", f=region.place(SIZE, like=f))["field"]
+    assert (client.get(field) == f).all()
+    out = client.out("get", field=field, out=region.place(3 * SIZE))
+    assert out == region.place(3 * SIZE, like=f)
+    assert (region.array("<f8", SHAPE, 3 * SIZE) == f).all()
+    assert refused_call(client, "get", "INVALID_ARGUMENT", "out", field=field, out=region.place(3 * SIZE + 16))
+    client.free(field)
+
+
+def test_a_large_array_passes_without_the_arena(unchanged, client):
+    """Twice the memory of a slab and more; its bytes are never counted on the socket."""
+    shape = (8, 1024, 1024)
+    region = Region(64 * MiB)
+    region.register(client)
+    f = region.array("<f4", shape)
+    f[:] = wave(*shape)
+    before = client.call("stats")["user"]
+    client.out("derivative", f=region.place(like=f), axis="y", out=region.place(32 * MiB))
+    after = client.call("stats")["user"]
+    assert (after["bytes_in"], after["bytes_out"]) == (before["bytes_in"], before["bytes_out"])
+    assert (region.array("<f4", shape, 32 * MiB) == client.out("derivative", f=f, axis="y")).all()
+
+
+@pytest.mark.parametrize("how", ["parameter", "seal", "descriptor"])
+def test_read_only_regions_are_read_and_not_written(unchanged, client, how):
+    f = wave(*SHAPE)
+    region = Region(SIZE)
+    region.array("<f4", SHAPE)[:] = f
+    sent, params = region.descriptor, {}
+    if how == "parameter":
+        params = {"writable": False}
+    elif how == "seal":
+        fcntl.fcntl(region.descriptor, fcntl.F_ADD_SEALS, 0x10)  # F_SEAL_FUTURE_WRITE
+    else:
+        os.posix_fallocate(region.descriptor, 0, SIZE)
+        sent = os.open(f"/proc/self/fd/{region.descriptor}", os.O_RDONLY)
+    result = client.recv(region.send_register(client, descriptors=[sent], **params))
+    assert result["writable"] is False
+    region.id = result["region"]
+    assert (client.out("laplacian", f=region.place(like=f)) == client.out("laplacian", f=f)).all()
+    error = refused_call(client, "laplacian", "INVALID_ARGUMENT", "out", f=f, out=region.place())
+    assert "read-only" in error.message
+    if how == "descriptor":
+        os.close(sent)
+
+
+def test_places_are_checked(unchanged, client):
+    f = wave(*SHAPE)
+    size = f.nbytes
+    region = Region(4 * size)
+    region.register(client)
+    here = region.place(0, like=f)
+
+    def bad(parameter, code="INVALID_ARGUMENT", method="laplacian", **params):
+        return refused_call(client, method, code, parameter, **({"f": here} | params))
+
+    for offset in (4, 8, -16, 1.5, "0"):
+        bad("f", f=here | {"offset": offset})
+    error = bad("f", f=here | {"offset": 3 * size + 16})
+    assert (error.need, error.limit) == (4 * size + 16, 4 * size)
+    for offset in (4 * size, 2**63, 2**64 - 16):
+        bad("f", f=here | {"offset": offset})
+        bad("out", out={"region": region.id, "offset": offset})
+    bad("f", f={"region": region.id, "offset": 0})
+    bad("f", code="NOT_FOUND", f=here | {"region": region.id ^ 1})
+    bad("out", code="NOT_FOUND", out={"region": 0})
+    bad("f", f=here | {"shape": [2**20, 2**20, 2**9]})
+    bad("f", code="TOO_LARGE", f=here | {"shape": [2**32, 2**32]})
+    bad("f", code="UNSUPPORTED", f=here | {"type": "<i4"})
+    bad("f", f=here | {"strides": [1]})
+    for offset in (0, 16, size - 16):
+        bad("out", out=region.place(offset))
+    bad("out", out=region.place(size) | {"shape": [40, 30, 20], "type": "<f4"})
+    bad("out y", method="gradient", out={"x": region.place(size), "y": region.place(2 * size - 16),
+                                         "z": region.place(3 * size)})
+    bad("out", method="gradient", out={"x": region.place(size), "y": {"field": 1}, "z": region.place(0)})
+    assert client.out("laplacian", f=here, out=region.place(size, like=f)) == region.place(size, like=f)
+
+
+def test_two_regions_of_the_same_memory_overlap(unchanged, client):
+    f = wave(*SHAPE)
+    region = Region(SIZE)
+    region.register(client)
+    other = client.recv(region.send_register(client))["region"]
+    assert other != region.id
+    refused_call(client, "laplacian", "INVALID_ARGUMENT", "out", f=region.place(like=f), out={"region": other})
+
+
+def test_memory_that_is_no_region(unchanged, client):
+    good = Region(MiB)
+    F = fcntl
+    for seals in (0, F.F_SEAL_SHRINK, F.F_SEAL_GROW, F.F_SEAL_SEAL):
+        refused(client, Region(MiB, seals).send_register(client), "INVALID_ARGUMENT")
+    for size in (MiB - 1, MiB + 1, 2**62, 2**64 - 1):
+        error = refused(client, good.send_register(client, bytes=size), "INVALID_ARGUMENT", "bytes")
+        assert error.limit == MiB
+    for params in ({"bytes": 0}, {"bytes": -1}, {"bytes": "1"}):
+        refused(client, good.send_register(client, **params), "INVALID_ARGUMENT", "bytes")
+    refused(client, good.send_register(client, writable=1), "INVALID_ARGUMENT", "writable")
+    refused(client, good.send_register(client, name="a"), "INVALID_ARGUMENT", "name")
+
+    with tempfile.TemporaryFile() as file, tempfile.TemporaryFile(dir="/dev/shm") as shared, \
+            open("/dev/zero", "rb") as zero, socket.socket() as sock:
+        for other in (file, shared):
+            other.truncate(MiB)
+        for other, code in ((file, "UNSUPPORTED"), (zero, "UNSUPPORTED"), (sock, "UNSUPPORTED"),
+                            (shared, "INVALID_ARGUMENT")):
+            msgid = good.send_register(client, descriptors=[other.fileno()])
+            assert client.outcome(msgid)[0].code == code
+    folder = os.open("/", os.O_RDONLY)
+    path = os.open("/", os.O_PATH)
+    for other in (folder, path):
+        assert client.outcome(good.send_register(client, descriptors=[other]))[0].code == "UNSUPPORTED"
+        os.close(other)
+
+
+def test_read_only_memory_with_holes(unchanged, client):
+    region = Region(MiB)  # nothing in it was touched
+    sent = os.open(f"/proc/self/fd/{region.descriptor}", os.O_RDONLY)
+    error = refused(client, region.send_register(client, descriptors=[sent]), "INVALID_ARGUMENT")
+    assert "holes" in error.message
+    os.close(sent)
+
+
+def test_its_blocks_are_allocated(unchanged, client):
+    region = Region(8 * MiB)
+    assert os.fstat(region.descriptor).st_blocks == 0
+    region.register(client)
+    assert os.fstat(region.descriptor).st_blocks * 512 >= 8 * MiB
+
+
+def test_a_descriptor_belongs_to_its_message(unchanged, client):
+    region = Region(MiB)
+    message = request_bytes(1, "register", {"bytes": MiB})
+    ping = request_bytes(0, "ping", {})
+    # Whole messages before and behind it.
+    socket.send_fds(client.socket, [ping + message + request_bytes(2, "ping", {})], [region.descriptor])
+    assert client.recv(1)["writable"] is True and client.recv(0) == {} and client.recv(2) == {}
+    # In the middle of a message, and before the last of its bytes.
+    for cut in (1, len(message) // 2, len(message) - 1):
+        client.send_bytes(ping + message[:cut])
+        socket.send_fds(client.socket, [message[cut:]], [region.descriptor])
+        assert client.recv(0) == {} and client.recv(1)["writable"] is True
+        socket.send_fds(client.socket, [message[:cut]], [region.descriptor])
+        client.send_bytes(message[cut:] + ping)
+        assert client.recv(1)["writable"] is True and client.recv(0) == {}
+    # Two in a row: each has its own.
+    for msgid in (1, 2):
+        region.send_register(client, msgid=msgid)
+    assert client.recv(1)["region"] != client.recv(2)["region"]
+    # None, and too many.
+    client.send_bytes(message)
+    assert "SCM_RIGHTS" in refused(client, 1, "INVALID_ARGUMENT").message
+    for count in (2, 253):
+        socket.send_fds(client.socket, [message], [region.descriptor] * count)
+        assert "more came" in refused(client, 1, "INVALID_ARGUMENT").message
+    socket.send_fds(client.socket, [message[:5]], [region.descriptor])
+    socket.send_fds(client.socket, [message[5:]], [region.descriptor])
+    assert "more came" in refused(client, 1, "INVALID_ARGUMENT").message
+    client.send_bytes(message)
+    assert "SCM_RIGHTS" in refused(client, 1, "INVALID_ARGUMENT").message
+
+
+def test_descriptors_with_anything_else(unchanged, client):
+    region = Region(MiB)
+    f = wave(64, 64)
+    for message in (request_bytes(0, "ping", {}), request_bytes(0, "laplacian", {"f": f}),
+                    request_bytes(0, "unregister", {"region": 1}), request_bytes(0, "elsewhere", {})):
+        for cut in (0, len(message) // 2, len(message) - 1):
+            if cut:
+                client.send_bytes(message[:cut])
+            socket.send_fds(client.socket, [message[cut:]], [region.descriptor])
+            assert client.outcome(0)[0].code in ("PROTOCOL", "UNKNOWN_METHOD")
+    # A notification is let pass, and what came with it is closed.
+    socket.send_fds(client.socket, [msgpack.packb([2, "register", [{"bytes": MiB}]])], [region.descriptor])
+    client.send_bytes(request_bytes(1, "register", {"bytes": MiB}))
+    assert "SCM_RIGHTS" in refused(client, 1, "INVALID_ARGUMENT").message
+
+
+def test_a_flood_of_descriptors(daemon, unchanged):
+    """None is kept, whatever they come with: half messages, none at all, garbage."""
+    region = Region(MiB)
+    before = descriptors(daemon.pid)
+    clients = [daemon.client() for _ in range(8)]
+    for client in clients:
+        message = request_bytes(0, "register", {"bytes": MiB, "name": "no"})
+        for _ in range(50):
+            socket.send_fds(client.socket, [message], [region.descriptor] * 100)
+        socket.send_fds(client.socket, [message[:3]], [region.descriptor])
+    with Client(daemon.path) as other:
+        for client in clients:
+            for _ in range(50):
+                assert client.receive_message()[2]["code"] == "INVALID_ARGUMENT"
+        assert other.call("ping") == {}
+    eventually(lambda: descriptors(daemon.pid) <= before + 2 * len(clients), "one held by each at most")
+
+
+def test_unregister_waits_for_the_jobs(unchanged, daemon, client):
+    f = wave(256, 256)
+    region = Region(4 * f.nbytes)
+    region.register(client)
+    region.array("<f4", f.shape)[:] = f
+    job = client.send("diffusion", f=region.place(like=f), out=region.place(2 * f.nbytes), steps=20000,
+                      cfl=0.5, progress=True)
+    gone = client.send("unregister", region=region.id)
+    late = client.send("laplacian", f=region.place(like=f))
+    again = client.send("unregister", region=region.id)
+    order = [client.recv_any()[0] for _ in range(4)]
+    assert set(order[:2]) == {late, again} and order[2:] == [job, gone]
+    assert client.call("stats")["user"]["regions"] == 0
+    refused_call(client, "unregister", "NOT_FOUND", "region", region=region.id)
+
+
+def test_a_region_goes_with_its_connection(daemon, unchanged):
+    """At every stage: while it is made, idle, under a running job, while an unregister waits."""
+    f = wave(256, 256)
+    for stage in ("making", "idle", "running", "unregistering"):
+        client = Client(daemon.path)
+        region = Region(64 * MiB if stage == "making" else 4 * f.nbytes)
+        if stage == "making":
+            region.send_register(client)
+        else:
+            region.register(client)
+            region.array("<f4", f.shape)[:] = f
+        if stage in ("running", "unregistering"):
+            client.send("diffusion", f=region.place(like=f), out=region.place(2 * f.nbytes), steps=10**7, cfl=1)
+            eventually(lambda: daemon.stats()["queue"]["running"], "the job running")
+        if stage == "unregistering":
+            client.send("unregister", region=region.id)
+        client.close()
+        eventually(lambda: daemon.stats()["user"]["regions"] == 0, "no region")
+        assert daemon.stats()["totals"]["region_bytes"] == 0
+    settled(daemon)
+
+
+def test_a_half_closed_connection_is_answered(daemon, unchanged):
+    client = daemon.client()
+    region = Region(64 * MiB)
+    msgid = region.send_register(client)
+    client.socket.shutdown(socket.SHUT_WR)
+    assert client.recv(msgid)["writable"] is True
+    assert client.closed_by_server() == []
+
+
+def test_regions_are_their_users_and_unregistered_where_they_were_registered(unchanged, daemon, client):
+    f = wave(*SHAPE)
+    region = Region(2 * SIZE)
+    region.register(client)
+    with Client(daemon.path) as sibling:
+        sibling.out("laplacian", f=region.place(like=f), out=region.place(SIZE))
+        refused_call(sibling, "unregister", "NOT_FOUND", "region", region=region.id)
+    if os.getuid() == 0:
+        def foreign():
+            with Client(daemon.path) as stranger:
+                errors = [stranger.outcome(stranger.send("laplacian", f=region.place(like=f) | {"region": i}))[0]
+                          for i in (region.id, region.id ^ 1)]
+                return [(e.code, e.parameter, e.message.replace(str(i), "N"))
+                        for e, i in zip(errors, (region.id, region.id ^ 1))]
+        os.chmod(daemon.path, 0o666)
+        first, second = as_user(4321, foreign)
+        assert first == second and first[0] == "NOT_FOUND"
+
+
+def test_quotas(unchanged, daemon, client):
+    regions = [Region(MiB) for _ in range(20)]
+    for region in regions:
+        region.register(client)
+    error = refused(client, Region(MiB).send_register(client), "OVER_BUDGET")
+    assert (error.need, error.limit, error.retryable) == (21, 20, True)
+    for region in regions[1:]:
+        client.call("unregister", region=region.id)
+    large = Region(256 * MiB)
+    error = refused(client, large.send_register(client), "OVER_BUDGET", "bytes")
+    assert (error.need, error.limit) == (256 * MiB, 256 * MiB)
+    assert os.fstat(large.descriptor).st_blocks == 0, "it is charged before anything is done"
+    assert client.call("stats")["user"]["region_bytes"] == MiB
+    if os.getuid() == 0:
+        client.call("unregister", region=regions[0].id)
+        almost = Region(250 * MiB)
+        almost.register(client)
+
+        def other():
+            with Client(daemon.path) as stranger:
+                return refused(stranger, Region(200 * MiB).send_register(stranger), "OVER_BUDGET", "bytes").limit
+        os.chmod(daemon.path, 0o666)
+        assert as_user(4321, other) == 384 * MiB
+
+
+def test_a_killed_worker_costs_no_region(unchanged, daemon, client):
+    f = wave(256, 256)
+    size = f.nbytes
+    region, kept = Region(4 * size), Region(size)
+    region.register(client)
+    region.array("<f4", f.shape)[:] = f
+    kept.array("<f4", f.shape)[:] = f
+    kept.register(client, writable=False)
+    expected = client.out("laplacian", f=f)
+    for _ in range(3):
+        job = client.send("diffusion", f=region.place(like=f), out=region.place(2 * size), steps=10**7, cfl=1)
+        eventually(lambda: daemon.stats()["queue"]["running"], "the job running")
+        worker, = daemon.worker_pids()
+        os.kill(worker, signal.SIGKILL)
+        assert refused(client, job, "DEVICE_LOST").retryable
+        # At once: it waits for the next worker to map the region.
+        out = client.out("laplacian", f=kept.place(like=f), out=region.place(size))
+        assert out["region"] == region.id
+        assert (region.array("<f4", f.shape, size) == expected).all()
+    again = Region(size)
+    os.kill(daemon.worker_pids()[0], signal.SIGKILL)
+    again.register(client)
+    assert client.call("unregister", region=region.id) == {}
+
+
+def test_a_successor_that_cannot_map_a_region(unchanged, daemon, client):
+    """Sealed against writing meanwhile, it cannot be mapped to be written any more: its jobs are told."""
+    f = wave(*SHAPE)
+    region, other = Region(SIZE), Region(SIZE)
+    region.register(client)
+    other.register(client)
+    fcntl.fcntl(region.descriptor, fcntl.F_ADD_SEALS, 0x10)  # F_SEAL_FUTURE_WRITE
+    os.kill(daemon.worker_pids()[0], signal.SIGKILL)
+
+    def told():
+        error, _ = client.outcome(client.send("laplacian", f=region.place(like=f)))
+        return error and error.code in ("INTERNAL", "OUT_OF_MEMORY")
+    eventually(told, "an error of its own, once the worker's end was seen")
+    assert told(), "and ever after"
+    assert client.out("laplacian", f=other.place(like=f)).shape == SHAPE
+    assert client.call("unregister", region=region.id) == {}
+
+
+def test_without_memory_for_it_nothing_is_left(daemon, unchanged):
+    """A worker that is gone and back while a region is being made."""
+    client = daemon.client()
+    for _ in range(3):
+        regions = [Region(16 * MiB) for _ in range(4)]
+        ids = [region.send_register(client) for region in regions]
+        os.kill(daemon.worker_pids()[0], signal.SIGKILL)
+        for region, msgid in zip(regions, ids):
+            region.id = client.recv(msgid)["region"]
+            assert client.call("unregister", region=region.id) == {}
+
+
+def test_regions_are_in_info_and_stats(client):
+    info = client.call("info")
+    assert {"register", "unregister"} <= set(info["methods"])
+    limits = info["limits"]
+    assert (limits["region_bytes"], limits["region_memory"], limits["max_regions"]) == (256 * MiB, 384 * MiB, 20)
+    region = Region(5000)
+    region.register(client)
+    user = client.call("stats")["user"]
+    assert (user["regions"], user["region_bytes"]) == (1, 8192)
+
+
+def test_a_draining_server_takes_no_region():
+    with Daemon() as daemon:
+        client = daemon.client()
+        f = wave(256, 256)
+        job = client.send("diffusion", f=f, steps=20000, cfl=1)
+        region = Region(MiB)
+        region.register(client)
+        eventually(lambda: daemon.stats()["queue"]["running"], "the job running")
+        daemon.process.send_signal(signal.SIGTERM)
+        eventually(lambda: "draining" in daemon.log(), "it to drain")
+        refused(client, region.send_register(client), "SHUTTING_DOWN")
+        assert client.call("unregister", region=region.id) == {}
+        client.recv(job)
+
+
+def test_a_daemon_that_stops_with_regions():
+    with Daemon() as daemon:
+        client = daemon.client()
+        for _ in range(3):
+            Region(MiB).register(client)
+        Region(512 * MiB).send_register(client)
