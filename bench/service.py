@@ -73,7 +73,10 @@ class Table:
         print(f"  {name}: {time.monotonic() - begin:.1f} s", file=sys.stderr, flush=True)
 
     def print(self, title):
-        print(f"{title}\n\n{'':52}{'figure':>12} {'':7}{'floor':>12}{'ratio':>9}  bar")
+        print(title)
+        for name, value in self.floors.items():
+            print(f"  floor {name:32}{value:12,.2f}")
+        print(f"\n{'':52}{'figure':>12} {'':7}{'floor':>12}{'ratio':>9}  bar")
         for row in self.rows:
             met = "" if row["met"] is None else "met" if row["met"] else "MISSED"
             floor = f"{row['floor']:12,.1f}" if row["floor"] else f"{'–':>12}"
@@ -301,7 +304,7 @@ def rate_rows(table, server, peers):
                           most=5)
             key = "gRPC + CuPy 64³ jobs/s"
             if mode == "inline" and key in peers["rows"]:
-                table.row(f"64³ {mode}, beside gRPC + CuPy", said["jobs_per_s"], "jobs/s",
+                table.row(f"64³ {mode}, 8 × 16 in flight, beside gRPC + CuPy", said["jobs_per_s"], "jobs/s",
                           peers["rows"][key], key)
 
 
@@ -349,9 +352,9 @@ def idle_rows(table, server, count):
             for connection in connections:
                 connection.close()
         table.row(f"front: memory of each of {count:,} idle connections", each / KIB, "KiB", most=10)
-        for name in ("p50", "p99"):
+        for name, ratio in (("p50", 1.1), ("p99", 1.2)):  # what two runs of one load differ by
             table.row(f"64³ resident beside them, {name}", beside[f"{name}_us"], "µs", alone[f"{name}_us"],
-                      f"{name} without them", ratio_most=1.1)
+                      f"{name} without them", ratio_most=ratio)
 
 
 def memory_row(table, server, huge, arena_bytes):
