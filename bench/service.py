@@ -408,7 +408,7 @@ def main():
     peers = measure_peers(options, large)
     floors |= {f"{name}{'' if name.endswith('/s') else ' µs'}": rounded(value)
                for name, value in peers["rows"].items()}
-    with front(options, options.device, "--staging-bytes", str(arena_bytes),
+    with front(options, options.device, "--staging-bytes", str(arena_bytes), "--region-memory", "32G",
                "--max-connections", str(2 * idle)) as server:
         memory_row(table, server, huge, arena_bytes)  # first: its peak is this one's alone
         latency_rows(table, server, peers)
