@@ -1,0 +1,224 @@
+#include "server/schedule.h"
+
+#include <stddef.h>
+
+/* A first guess, on the long side: one core of a host is about that fast. It is set right by the
+ * first job that ends. */
+#define GUESS_NS_A_POINT 1.0
+#define LEAST_NS 1000
+#define MOST_NS (INT64_C(1) << 50) /* two weeks: sums of them stay far inside 64 bits */
+
+/* A new figure counts one in so many. */
+enum { MEMORY = 8 };
+
+void schedule_init(struct schedule *schedule)
+{
+    *schedule = (struct schedule){0};
+    list_init(&schedule->flows);
+}
+
+void flow_init(struct flow *flow)
+{
+    *flow = (struct flow){0};
+    list_init(&flow->link);
+    for (int i = 0; i < LENGTHS; i++)
+        list_init(&flow->waiting[i]);
+}
+
+void entry_init(struct entry *entry)
+{
+    *entry = (struct entry){0};
+    list_init(&entry->link);
+}
+
+/* --- what jobs take --- */
+
+static double work_of(const struct job *job)
+{
+    const int arrays = job_inputs(job) + job_outputs(job);
+    return (double)job_points(job) * (double)job_passes(job) * arrays / 2;
+}
+
+static int size_of(const struct job *job)
+{
+    int size = 0;
+    for (uint64_t points = job_points(job) >> 10; points && size < SCHEDULE_SIZES - 1; points >>= 2)
+        size++;
+    return size;
+}
+
+static int kind_of(const struct job *job)
+{
+    return (job->operator_id * 2 + job->dtype) * 4 + job->accuracy / 2 - 1;
+}
+
+/* The rate of the size, or of the nearest that is known. Sizes differ: a launch costs more than the
+ * points of a small field. */
+static double rate_near(const double rates[SCHEDULE_SIZES], int size)
+{
+    for (int away = 0; away < SCHEDULE_SIZES; away++) {
+        if (size + away < SCHEDULE_SIZES && rates[size + away] > 0)
+            return rates[size + away];
+        if (size >= away && rates[size - away] > 0)
+            return rates[size - away];
+    }
+    return GUESS_NS_A_POINT;
+}
+
+static int64_t bounded(double ns)
+{
+    return ns < LEAST_NS ? LEAST_NS : ns > (double)MOST_NS ? MOST_NS : (int64_t)ns;
+}
+
+int64_t schedule_estimate(const struct schedule *schedule, const struct job *job)
+{
+    return bounded(work_of(job) * rate_near(schedule->rate[kind_of(job)], size_of(job)));
+}
+
+void schedule_learn(struct schedule *schedule, const struct job *job, uint64_t device_us)
+{
+    double *rate = &schedule->rate[kind_of(job)][size_of(job)];
+    const double seen = (double)bounded((double)device_us * 1e3) / work_of(job);
+    *rate += *rate > 0 ? (seen - *rate) / MEMORY : seen;
+}
+
+/* --- turns --- */
+
+static enum length length_of(const struct entry *entry)
+{
+    return entry->cost_ns < SCHEDULE_LONG_NS ? SHORT : LONG;
+}
+
+static bool goes_before(const struct entry *a, const struct entry *b)
+{
+    return a->priority != b->priority ? a->priority > b->priority : a->arrival < b->arrival;
+}
+
+static bool waits(const struct flow *flow)
+{
+    return !list_empty(&flow->waiting[SHORT]) || !list_empty(&flow->waiting[LONG]);
+}
+
+static bool is_served(const struct flow *flow)
+{
+    return flow->handed[SHORT] || flow->handed[LONG];
+}
+
+void schedule_add(struct schedule *schedule, struct flow *flow, struct entry *entry)
+{
+    if (flow->schedule != schedule) {
+        flow->schedule = schedule;
+        flow->start_ns = schedule->now_ns;
+    }
+    if (list_empty(&flow->link))
+        list_push(&schedule->flows, &flow->link);
+    if (!waits(flow) && flow->start_ns < schedule->now_ns)
+        flow->start_ns = schedule->now_ns;
+    /* From the end: most come in the order in which they go. */
+    struct list *const waiting = &flow->waiting[length_of(entry)];
+    struct list *after = waiting->prev;
+    while (after != waiting && goes_before(entry, LIST_ENTRY(after, struct entry, link)))
+        after = after->prev;
+    list_push_front(after, &entry->link);
+    entry->flow = flow;
+    schedule->jobs++;
+}
+
+/* A flow without jobs leaves. When the last has left, all stand evenly again. */
+static void settle(struct schedule *schedule, struct flow *flow)
+{
+    if (is_served(flow) || waits(flow))
+        return;
+    list_remove(&flow->link);
+    if (flow->start_ns > schedule->latest_ns)
+        schedule->latest_ns = flow->start_ns;
+    if (list_empty(&schedule->flows) && schedule->latest_ns > schedule->now_ns)
+        schedule->now_ns = schedule->latest_ns;
+}
+
+void schedule_remove(struct schedule *schedule, struct entry *entry)
+{
+    list_remove(&entry->link);
+    schedule->jobs--;
+    settle(schedule, entry->flow);
+}
+
+/* Has somebody else whose work is with the worker been given less, by more than a user's part? */
+static bool is_ahead(const struct schedule *schedule, const struct flow *flow)
+{
+    for (const struct list *link = schedule->flows.next; link != &schedule->flows;
+         link = link->next) {
+        const struct flow *other = LIST_ENTRY(link, struct flow, link);
+        if (other != flow && is_served(other) &&
+            flow->start_ns - other->start_ns > SCHEDULE_USER_NS)
+            return true;
+    }
+    return false;
+}
+
+/* May a job of that length go beside the user's own that are with the worker? One always may: the
+ * others may need less than their part, and must not wait for each other. */
+static bool may_go(const struct schedule *schedule, const struct flow *flow, enum length length)
+{
+    const uint32_t handed = flow->handed[length];
+    if (!handed || length == LONG)
+        return !handed;
+    const uint32_t most = flow->handed_ns < SCHEDULE_USER_NS ? SCHEDULE_USER_JOBS : 2;
+    return handed < most && !is_ahead(schedule, flow);
+}
+
+/* The user's job that would go next; NULL: none may. */
+static struct entry *next_of(const struct schedule *schedule, const struct flow *flow)
+{
+    struct entry *next = NULL;
+    for (int length = 0; length < LENGTHS; length++) {
+        const struct list *waiting = &flow->waiting[length];
+        struct entry *first = LIST_ENTRY(waiting->next, struct entry, link);
+        if (!list_empty(waiting) && (!next || goes_before(first, next)) &&
+            may_go(schedule, flow, (enum length)length))
+            next = first;
+    }
+    return next;
+}
+
+/* Does its user's work start before the other's? Of those that start together, the job that came
+ * first. */
+static bool starts_before(const struct entry *a, const struct entry *b)
+{
+    return a->flow->start_ns != b->flow->start_ns ? a->flow->start_ns < b->flow->start_ns
+                                                  : a->arrival < b->arrival;
+}
+
+struct entry *schedule_next(struct schedule *schedule)
+{
+    struct entry *next = NULL;
+    if (!schedule->jobs)
+        return NULL;
+    for (struct list *link = schedule->flows.next; link != &schedule->flows; link = link->next) {
+        struct entry *one = next_of(schedule, LIST_ENTRY(link, struct flow, link));
+        if (one && (!next || starts_before(one, next)))
+            next = one;
+    }
+    if (!next)
+        return NULL;
+    struct flow *flow = next->flow;
+    list_remove(&next->link);
+    schedule->jobs--;
+    if (flow->start_ns > schedule->now_ns)
+        schedule->now_ns = flow->start_ns;
+    flow->start_ns += next->cost_ns;
+    flow->handed[length_of(next)]++;
+    if (length_of(next) == SHORT)
+        flow->handed_ns += next->cost_ns;
+    return next;
+}
+
+void schedule_done(struct schedule *schedule, struct entry *entry, int64_t device_ns)
+{
+    struct flow *flow = entry->flow;
+    flow->start_ns += (device_ns < MOST_NS ? device_ns : MOST_NS) - entry->cost_ns;
+    flow->handed[length_of(entry)]--;
+    if (length_of(entry) == SHORT)
+        flow->handed_ns -= entry->cost_ns;
+    settle(schedule, flow);
+}

@@ -1,0 +1,464 @@
+/* Who goes to the worker next. The device here is one that takes slices of what lies with it in
+ * turn, as a worker does; its time is counted in what it has done, so nothing depends on a clock.
+ */
+#include "server/schedule.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define US INT64_C(1000)
+#define MS (1000 * US)
+
+enum { USERS = 8, SLICE_NS = 80 * 1000, ON_DEVICE = USERS * SCHEDULE_USER_JOBS };
+
+/* A job: what it will really take may differ from its estimate. */
+struct work {
+    struct entry entry;
+    int user, number; /* the user's first is 0 */
+    int64_t takes_ns, done_ns;
+    int64_t added_ns; /* the device's time when it came */
+};
+
+static struct schedule schedule;
+static struct flow flows[USERS];
+static struct work *on_device[ON_DEVICE];
+static int handed;
+static uint64_t arrivals;
+static int64_t device_ns;        /* that it has worked */
+static int64_t served_ns[USERS]; /* of that, for whom */
+static int64_t waited_ns[USERS]; /* the longest from coming to its end */
+static int ended[USERS], added[USERS];
+static uint32_t seed;
+
+static int begin(void **state)
+{
+    (void)state;
+    schedule_init(&schedule);
+    for (int u = 0; u < USERS; u++)
+        flow_init(&flows[u]);
+    memset(served_ns, 0, sizeof served_ns);
+    memset(waited_ns, 0, sizeof waited_ns);
+    memset(ended, 0, sizeof ended);
+    memset(added, 0, sizeof added);
+    handed = 0;
+    device_ns = 0;
+    seed = 1;
+    return 0;
+}
+
+static int64_t random_between(int64_t least, int64_t most)
+{
+    seed = seed * 1664525 + 1013904223;
+    return least + (int64_t)(seed >> 8) % (most - least + 1);
+}
+
+static struct work *add(int user, int priority, int64_t cost_ns, int64_t takes_ns)
+{
+    struct work *work = calloc(1, sizeof *work);
+    assert_non_null(work);
+    entry_init(&work->entry);
+    work->entry.priority = priority;
+    work->entry.arrival = ++arrivals;
+    work->entry.cost_ns = cost_ns;
+    work->user = user;
+    work->number = added[user]++;
+    work->takes_ns = takes_ns;
+    work->added_ns = device_ns;
+    schedule_add(&schedule, &flows[user], &work->entry);
+    return work;
+}
+
+static void hand_over(void)
+{
+    for (struct entry *entry; (entry = schedule_next(&schedule));) {
+        assert_true(handed < ON_DEVICE);
+        on_device[handed++] = LIST_ENTRY(entry, struct work, entry);
+    }
+}
+
+/* One slice for each that lies on the device; those that are done go. */
+static void turn_of_the_device(void)
+{
+    hand_over();
+    const int count = handed;
+    struct work *there[ON_DEVICE];
+    memcpy(there, on_device, (size_t)count * sizeof *there);
+    handed = 0;
+    for (int i = 0; i < count; i++) {
+        struct work *work = there[i];
+        const int64_t left_ns = work->takes_ns - work->done_ns;
+        const int64_t slice_ns = left_ns < SLICE_NS ? left_ns : SLICE_NS;
+        work->done_ns += slice_ns;
+        device_ns += slice_ns;
+        served_ns[work->user] += slice_ns;
+        if (work->done_ns < work->takes_ns) {
+            on_device[handed++] = work;
+            continue;
+        }
+        schedule_done(&schedule, &work->entry, work->takes_ns);
+        ended[work->user]++;
+        if (device_ns - work->added_ns > waited_ns[work->user])
+            waited_ns[work->user] = device_ns - work->added_ns;
+        free(work);
+    }
+    hand_over();
+}
+
+static int end(void **state)
+{
+    (void)state;
+    for (hand_over(); handed; turn_of_the_device())
+        ;
+    assert_int_equal(schedule.jobs, 0);
+    assert_true(list_empty(&schedule.flows));
+    for (int u = 0; u < USERS; u++)
+        assert_true(flows[u].handed[SHORT] == 0 && flows[u].handed[LONG] == 0 &&
+                    flows[u].handed_ns == 0);
+    return 0;
+}
+
+static void a_users_jobs_go_by_priority_then_in_the_order_they_came(void **state)
+{
+    (void)state;
+    static const int priorities[] = {0, 5, 0, -100, 5, 100, 0};
+    static const int order[] = {5, 1, 4, 0, 2, 6, 3};
+    struct work *works[7];
+    for (int i = 0; i < 7; i++)
+        works[i] = add(0, priorities[i], 50 * MS, 50 * MS); /* long ones go one at a time */
+    for (int i = 0; i < 7; i++) {
+        struct entry *entry = schedule_next(&schedule);
+        assert_ptr_equal(entry, &works[order[i]]->entry);
+        assert_null(schedule_next(&schedule));
+        schedule_done(&schedule, entry, 50 * MS);
+        free(LIST_ENTRY(entry, struct work, entry));
+    }
+}
+
+static void one_that_came_before_but_was_ready_later_goes_first(void **state)
+{
+    (void)state;
+    struct work *first = calloc(1, sizeof *first);
+    entry_init(&first->entry);
+    first->entry.arrival = ++arrivals;
+    first->entry.cost_ns = first->takes_ns = MS;
+    added[0]++;
+    add(0, 0, MS, MS);
+    schedule_add(&schedule, &flows[0], &first->entry);
+    struct entry *entry = schedule_next(&schedule);
+    assert_ptr_equal(entry, &first->entry);
+    schedule_done(&schedule, entry, MS);
+    free(first);
+}
+
+static void another_users_priority_counts_for_nothing(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        add(0, 100, MS, MS);
+        add(1, -100, MS, MS);
+    }
+    while (ended[0] + ended[1] < 150)
+        turn_of_the_device();
+    assert_in_range(ended[1], 73, 77);
+}
+
+/* Small ones many at once, large ones two, long ones one: what is with the worker is bounded. */
+static void as_much_is_handed_over_as_keeps_the_device_busy(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t cost_ns;
+        int expected;
+    } cases[] = {
+        {US, SCHEDULE_USER_JOBS}, {3 * US, 84},   {100 * US, 3}, {250 * US, 2}, {10 * MS, 2},
+        {SCHEDULE_LONG_NS, 1},    {60000 * MS, 1}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        for (int i = 0; i < 200; i++)
+            add(0, 0, cases[c].cost_ns, 1);
+        hand_over();
+        assert_int_equal(handed, cases[c].expected);
+        while (handed)
+            turn_of_the_device();
+    }
+}
+
+/* Any loads, and estimates that are up to twice too long or too short: who always has work gets as
+ * much as the others who do, but for what may lie with the worker at once. */
+static void those_who_always_have_work_share_evenly(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 30; round++) {
+        begin(NULL);
+        seed = (uint32_t)round * 7919 + 1;
+        const int users = (int)random_between(2, USERS);
+        int64_t most_ns[USERS], longest_ns = 0;
+        for (int u = 0; u < users; u++) {
+            most_ns[u] = US << random_between(1, 14); /* 2 µs to 16 ms */
+            if (most_ns[u] > longest_ns)
+                longest_ns = most_ns[u];
+        }
+        while (device_ns < 400 * longest_ns * users) {
+            for (int u = 0; u < users; u++)
+                while (added[u] - ended[u] < 3 * SCHEDULE_USER_JOBS) {
+                    const int64_t takes_ns = random_between(most_ns[u] / 2, most_ns[u]);
+                    add(u, 0, random_between(takes_ns / 2, 2 * takes_ns), takes_ns);
+                }
+            turn_of_the_device();
+        }
+        for (int u = 1; u < users; u++) {
+            const int64_t apart_ns = llabs(served_ns[u] - served_ns[0]);
+            if (apart_ns > 8 * longest_ns + 2 * SCHEDULE_USER_NS)
+                fail_msg("round %d: of %d users, %d had %lld µs and 0 had %lld; longest %lld",
+                         round, users, u, (long long)(served_ns[u] / US),
+                         (long long)(served_ns[0] / US), (long long)(longest_ns / US));
+        }
+        end(NULL);
+    }
+}
+
+/* One asks for 3 µs at a time while others have deep queues of 10 ms each. */
+static void a_bulk_is_never_before_a_small_job(void **state)
+{
+    (void)state;
+    for (int u = 1; u < USERS; u++)
+        for (int i = 0; i < 50; i++)
+            add(u, 0, 10 * MS, 10 * MS);
+    turn_of_the_device();
+    while (ended[1] < 5) {
+        if (added[0] == ended[0])
+            add(0, 0, 3 * US, 3 * US);
+        turn_of_the_device();
+    }
+    assert_true(ended[0] > 100);
+    /* A slice of whatever lies there already, and no more. */
+    assert_in_range(waited_ns[0], 0, 2 * (USERS - 1) * SLICE_NS + 3 * US);
+}
+
+/* Also where they have a queue of small jobs, and it fills the worker's time with groups. */
+static void nor_is_a_queue_of_small_ones(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20000; i++)
+        add(1, 0, 3 * US, 3 * US);
+    turn_of_the_device();
+    while (ended[1] < 10000) {
+        if (added[0] == ended[0])
+            add(0, 0, 3 * US, 3 * US);
+        turn_of_the_device();
+    }
+    assert_in_range(waited_ns[0], 0, SCHEDULE_USER_NS + 9 * US);
+}
+
+static void a_users_own_long_job_does_not_hold_up_the_short_ones(void **state)
+{
+    (void)state;
+    add(0, 0, 60000 * MS, 60000 * MS);
+    add(0, 0, 60000 * MS, 1); /* one at a time */
+    for (int i = 0; i < 100; i++)
+        add(0, 0, MS, MS);
+    hand_over();
+    assert_int_equal(handed, 3);
+    while (ended[0] < 100)
+        turn_of_the_device();
+    assert_int_equal(added[0] - ended[0], 2);
+    assert_in_range(served_ns[0], 100 * MS, 210 * MS);
+}
+
+static void nobody_starves(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 20; round++) {
+        begin(NULL);
+        seed = (uint32_t)round + 1;
+        int64_t bound_ns = 0;
+        /* Everybody else brings more than the device can do, of any length; one brings one job. */
+        for (int u = 1; u < USERS; u++)
+            for (int i = 0; i < 100; i++)
+                add(u, (int)random_between(-100, 100), random_between(US, 30 * MS),
+                    random_between(US, 30 * MS));
+        for (int i = 0; i < 20; i++)
+            turn_of_the_device();
+        add(0, -100, 5 * MS, 5 * MS);
+        bound_ns = 5 * MS * 3 * USERS; /* its turns among two jobs each, and small ones */
+        while (!ended[0])
+            turn_of_the_device();
+        assert_in_range(waited_ns[0], 0, bound_ns);
+        end(NULL);
+    }
+}
+
+/* Neither is the newcomer owed the time in which the other had the device alone, nor does it wait
+ * until the other has had as much again. */
+static void a_newcomer_stands_beside_those_who_are_there(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2000; i++)
+        add(0, 0, MS, MS);
+    while (device_ns < 1000 * MS)
+        turn_of_the_device();
+    const int64_t before_ns = served_ns[0];
+    for (int i = 0; i < 2000; i++)
+        add(1, 0, MS, MS);
+    while (device_ns < 1500 * MS)
+        turn_of_the_device();
+    assert_in_range(served_ns[1], 245 * MS, 255 * MS);
+    assert_in_range(served_ns[0] - before_ns, 245 * MS, 255 * MS);
+}
+
+/* A user who comes back is no worse off for what they had when nobody else wanted it. */
+static void idle_time_levels_all(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 100; i++)
+        add(0, 0, MS, MS);
+    while (ended[0] < 100)
+        turn_of_the_device();
+    const int64_t before_ns = served_ns[0];
+    for (int i = 0; i < 200; i++) {
+        add(1, 0, MS, MS);
+        add(0, 0, MS, MS);
+    }
+    while (served_ns[1] < 100 * MS)
+        turn_of_the_device();
+    assert_in_range(served_ns[0] - before_ns, 95 * MS, 105 * MS);
+}
+
+/* An estimate that was ten thousand times too long costs its user nothing once the job is done. */
+static void a_wrong_estimate_is_set_right(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 50; i++)
+        add(1, 0, MS, MS);
+    add(0, 0, 10000 * MS, MS);
+    while (!ended[0])
+        turn_of_the_device();
+    const int64_t before_ns[] = {served_ns[0], served_ns[1]};
+    for (int i = 0; i < 200; i++) {
+        add(0, 0, MS, MS);
+        add(1, 0, MS, MS);
+    }
+    while (served_ns[0] - before_ns[0] < 100 * MS)
+        turn_of_the_device();
+    assert_in_range(served_ns[1] - before_ns[1], 90 * MS, 110 * MS);
+}
+
+static void a_job_that_leaves_the_queue_is_forgotten(void **state)
+{
+    (void)state;
+    struct work *works[3];
+    for (int i = 0; i < 3; i++)
+        works[i] = add(i % 2, 0, 50 * MS, 50 * MS);
+    schedule_remove(&schedule, &works[0]->entry);
+    schedule_remove(&schedule, &works[1]->entry);
+    assert_int_equal(schedule.jobs, 1);
+    assert_ptr_equal(schedule_next(&schedule), &works[2]->entry);
+    assert_null(schedule_next(&schedule));
+    schedule_done(&schedule, &works[2]->entry, 0);
+    for (int i = 0; i < 3; i++)
+        free(works[i]);
+}
+
+static void another_devices_times_mean_nothing_here(void **state)
+{
+    (void)state;
+    static struct schedule other;
+    schedule_init(&other);
+    struct work work = {0};
+    entry_init(&work.entry);
+    work.entry.cost_ns = 1000000 * MS;
+    schedule_add(&other, &flows[0], &work.entry);
+    assert_ptr_equal(schedule_next(&other), &work.entry);
+    schedule_done(&other, &work.entry, 1000000 * MS);
+    for (int i = 0; i < 100; i++) {
+        add(0, 0, MS, MS);
+        add(1, 0, MS, MS);
+    }
+    while (ended[0] + ended[1] < 100)
+        turn_of_the_device();
+    assert_in_range(ended[0], 48, 52);
+}
+
+static struct job cube_job(uint64_t n)
+{
+    struct job job;
+    job_init(&job);
+    job.axes = 3;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        job.n[a] = n;
+    return job;
+}
+
+static void estimates_follow_what_jobs_have_taken(void **state)
+{
+    (void)state;
+    const struct job small = cube_job(64), large = cube_job(512);
+    struct job steps = cube_job(512);
+    steps.operator_id = OPERATOR_DIFFUSION;
+    assert_true(schedule_estimate(&schedule, &large) > 10 * MS); /* a guess, on the long side */
+    for (int i = 0; i < 50; i++)
+        schedule_learn(&schedule, &large, 300);
+    assert_in_range(schedule_estimate(&schedule, &large), 299 * US, 301 * US);
+    /* What is not known is taken to be as its nearest, and no job takes no time. */
+    assert_true(schedule_estimate(&schedule, &small) >= US);
+    for (int i = 0; i < 50; i++)
+        schedule_learn(&schedule, &small, 3);
+    assert_in_range(schedule_estimate(&schedule, &small), 3 * US - 1, 3 * US + 1);
+    assert_in_range(schedule_estimate(&schedule, &large), 299 * US, 301 * US);
+    /* Steps count. */
+    steps.steps = 10;
+    schedule_learn(&schedule, &steps, 1000);
+    steps.steps = 1000;
+    assert_in_range(schedule_estimate(&schedule, &steps), 99 * MS, 101 * MS);
+    /* A change of pace is followed, one odd figure is not. */
+    schedule_learn(&schedule, &large, 3000);
+    assert_true(schedule_estimate(&schedule, &large) < 700 * US);
+    for (int i = 0; i < 50; i++)
+        schedule_learn(&schedule, &large, 600);
+    assert_in_range(schedule_estimate(&schedule, &large), 590 * US, 610 * US);
+}
+
+static void no_figure_is_too_large(void **state)
+{
+    (void)state;
+    struct job job = cube_job(1 << 16);
+    job.operator_id = OPERATOR_DIFFUSION;
+    job.steps = UINT64_C(1) << 40;
+    const int64_t most_ns = schedule_estimate(&schedule, &job);
+    assert_true(most_ns > 0);
+    schedule_learn(&schedule, &job, UINT64_MAX);
+    assert_int_equal(schedule_estimate(&schedule, &job), most_ns);
+    schedule_learn(&schedule, &job, 0);
+    for (int u = 0; u < USERS; u++)
+        add(u, 0, most_ns, MS);
+    hand_over();
+    assert_int_equal(handed, USERS);
+}
+
+int main(void)
+{
+#define SCHEDULED(test) cmocka_unit_test_setup_teardown(test, begin, end)
+    const struct CMUnitTest tests[] = {
+        SCHEDULED(a_users_jobs_go_by_priority_then_in_the_order_they_came),
+        SCHEDULED(one_that_came_before_but_was_ready_later_goes_first),
+        SCHEDULED(another_users_priority_counts_for_nothing),
+        SCHEDULED(as_much_is_handed_over_as_keeps_the_device_busy),
+        SCHEDULED(those_who_always_have_work_share_evenly),
+        SCHEDULED(a_bulk_is_never_before_a_small_job),
+        SCHEDULED(nor_is_a_queue_of_small_ones),
+        SCHEDULED(a_users_own_long_job_does_not_hold_up_the_short_ones),
+        SCHEDULED(nobody_starves),
+        SCHEDULED(a_newcomer_stands_beside_those_who_are_there),
+        SCHEDULED(idle_time_levels_all),
+        SCHEDULED(a_wrong_estimate_is_set_right),
+        SCHEDULED(a_job_that_leaves_the_queue_is_forgotten),
+        SCHEDULED(another_devices_times_mean_nothing_here),
+        SCHEDULED(estimates_follow_what_jobs_have_taken),
+        SCHEDULED(no_figure_is_too_large),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
