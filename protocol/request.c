@@ -117,6 +117,39 @@ static bool read_allow_unstable(const msgpack_object *value, struct request *req
     return read_boolean(value, "allow_unstable", &request->parameters.allow_unstable, failure);
 }
 
+static bool read_cancel(const msgpack_object *value, struct request *request,
+                        struct failure *failure)
+{
+    return object_unsigned(value, &request->cancel) ||
+           invalid(failure, "msgid", "a msgid is an unsigned integer");
+}
+
+static bool read_priority(const msgpack_object *value, struct request *request,
+                          struct failure *failure)
+{
+    int64_t priority;
+    if (!object_signed(value, &priority) || priority < -REQUEST_PRIORITY_MOST ||
+        priority > REQUEST_PRIORITY_MOST)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "priority",
+                           "priority must be a whole number from %d to %d", -REQUEST_PRIORITY_MOST,
+                           REQUEST_PRIORITY_MOST);
+    request->priority = (int)priority;
+    return true;
+}
+
+static bool read_timeout(const msgpack_object *value, struct request *request,
+                         struct failure *failure)
+{
+    return (object_unsigned(value, &request->timeout_us) && request->timeout_us > 0) ||
+           invalid(failure, "timeout", "timeout must be a whole number of microseconds from 1 up");
+}
+
+static bool read_detach(const msgpack_object *value, struct request *request,
+                        struct failure *failure)
+{
+    return read_boolean(value, "detach", &request->detach, failure);
+}
+
 static bool find_axis(const msgpack_object *object, enum axis *axis)
 {
     for (int a = 0; a < AXIS_COUNT; a++)
@@ -471,6 +504,7 @@ static bool read_boundary(const msgpack_object *value, struct request *request,
 #define TAKES(method) (1u << (method))
 #define TAKES_OPERATOR(id) (1u << (METHOD_OPERATOR + (id)))
 #define TAKES_OPERATORS (((1u << OPERATOR_COUNT) - 1) << METHOD_OPERATOR)
+#define TAKES_JOBS (TAKES_OPERATORS | TAKES(METHOD_PUT) | TAKES(METHOD_GET))
 
 static const struct parameter {
     const char *name;
@@ -486,6 +520,10 @@ static const struct parameter {
     {"writable", TAKES(METHOD_REGISTER), 0, read_writable},
     {"out", TAKES_OPERATORS | TAKES(METHOD_GET), 0, read_out},
     {"progress", TAKES_OPERATORS, 0, read_progress},
+    {"priority", TAKES_JOBS, 0, read_priority},
+    {"timeout", TAKES_JOBS, 0, read_timeout},
+    {"detach", TAKES_OPERATORS | TAKES(METHOD_PUT), 0, read_detach},
+    {"msgid", TAKES(METHOD_CANCEL), TAKES(METHOD_CANCEL), read_cancel},
     {"accuracy", TAKES_OPERATORS, 0, read_accuracy},
     {"spacing", TAKES_OPERATORS, 0, read_spacing},
     {"boundary", TAKES_OPERATORS, 0, read_boundary},
@@ -534,6 +572,10 @@ static bool read_parameters(const msgpack_object *map, struct request *request,
             return failure_set(failure, STATUS_INVALID_ARGUMENT, parameters[p].name,
                                "%s needs the parameter %s", request->method_name,
                                parameters[p].name);
+    if (request->detach && request->method == METHOD_OPERATOR && request->out != OUT_NEW_FIELD &&
+        request->out != OUT_FIELD)
+        return invalid(failure, "detach",
+                       "without its connection a job must leave its result in a field: give out");
     return true;
 }
 
@@ -548,7 +590,7 @@ static bool find_method(const msgpack_object *name, struct request *request,
         METHOD_LIST(METHOD_ROW)
 #undef METHOD_ROW
     };
-    static const char *const later[] = {"stencil", "chain", "cancel", "metrics", NULL};
+    static const char *const later[] = {"stencil", "chain", "metrics", NULL};
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
         if (object_is(name, methods[i].name)) {
             request->method = methods[i].method;
@@ -581,6 +623,12 @@ static void set_defaults(struct request *request)
 static bool malformed(struct failure *failure, const char *text)
 {
     return failure_set(failure, STATUS_PROTOCOL, NULL, "%s", text);
+}
+
+bool request_is_job(const struct request *request)
+{
+    return request->method == METHOD_OPERATOR || request->method == METHOD_PUT ||
+           request->method == METHOD_GET;
 }
 
 bool request_decode(const msgpack_object *object, struct request *request, bool *has_msgid,

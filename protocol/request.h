@@ -13,6 +13,7 @@
     X(METHOD_FREE, "free")                                                                         \
     X(METHOD_REGISTER, "register")                                                                 \
     X(METHOD_UNREGISTER, "unregister")                                                             \
+    X(METHOD_CANCEL, "cancel")                                                                     \
     X(METHOD_LIST_FIELDS, "list")                                                                  \
     X(METHOD_PING, "ping")                                                                         \
     X(METHOD_INFO, "info")                                                                         \
@@ -39,6 +40,12 @@ struct request {
     enum out_kind out;       /* operators; get: inline or a region */
     struct arrays out_place; /* OUT_FIELD: resident ones; OUT_REGION: places in regions */
     bool progress;           /* operators: notify */
+    uint64_t cancel;         /* cancel: the msgid of a request before it */
+
+    /* Operators, put, get: how the job is to be treated. */
+    int priority;        /* among the jobs of its user: the highest goes first */
+    uint64_t timeout_us; /* from its receipt; 0: none */
+    bool detach;         /* goes on without its connection; its result is a field */
 
     /* Operators: the parameters, all but those that come from the input's type. The type of a
      * resident input is known to the server alone, so the job is finished by request_job(). */
@@ -67,6 +74,11 @@ struct request {
         } boundary;
     } parameters;
 };
+
+enum { REQUEST_PRIORITY_MOST = 100 }; /* and −100 */
+
+/* Does its method make a job? */
+bool request_is_job(const struct request *request);
 
 /* Decode one control message (object from msgpack-c). On failure the request still holds msgid and
  * is_notification where they could be read (`*has_msgid`), so that the error finds its request.

@@ -11,12 +11,59 @@ bool admission_open(const struct server *server, const struct user *user, struct
 {
     if (server->draining)
         return failure_set(failure, STATUS_SHUTTING_DOWN, NULL, "the server is draining");
-    if (user->jobs >= server->config.max_jobs)
+    const struct config *config = &server->config;
+    if (user->jobs >= config->user_queue_jobs)
         return failure_set_limit(failure, STATUS_QUEUE_FULL, NULL, (double)user->jobs + 1,
-                                 (double)server->config.max_jobs,
+                                 (double)config->user_queue_jobs,
                                  "you have %llu jobs unanswered already",
                                  (unsigned long long)user->jobs);
+    if (server->jobs >= config->max_queue_jobs)
+        return failure_set_limit(failure, STATUS_QUEUE_FULL, NULL, (double)server->jobs + 1,
+                                 (double)config->max_queue_jobs,
+                                 "all users together have %llu jobs unanswered already",
+                                 (unsigned long long)server->jobs);
     return true;
+}
+
+/* Bytes of the arrays that the task has come to, each once; `own`: but for resident fields. */
+static uint64_t held_bytes(const struct task *task, bool own)
+{
+    const struct field *seen[3 * AXIS_COUNT];
+    size_t count = 0;
+    uint64_t bytes = 0;
+    struct field *const *const all[] = {task->in, task->out, task->scratch};
+    for (size_t i = 0; i < 3 * AXIS_COUNT; i++) {
+        const struct field *field = all[i / AXIS_COUNT][i % AXIS_COUNT];
+        bool again = !field || (own && field->resident);
+        for (size_t k = 0; k < count && !again; k++)
+            again = seen[k] == field;
+        if (again)
+            continue;
+        seen[count++] = field;
+        bytes += field->type.bytes;
+    }
+    return bytes;
+}
+
+/* A new array of the task. Where there is no room for it, and would be none if the task were alone,
+ * TOO_LARGE: no waiting helps. */
+static struct field *new_array(const struct task *task, const struct array_type *type,
+                               struct failure *failure)
+{
+    struct field *field = field_new(task->server, task->user, type, failure);
+    const bool is_full = failure->code == STATUS_OVER_BUDGET || failure->code == STATUS_QUEUE_FULL;
+    if (field || !is_full)
+        return field;
+    const double held = (double)held_bytes(task, failure->code == STATUS_QUEUE_FULL);
+    const double need = held + (double)type->bytes, limit = failure->limit;
+    if (need > limit) {
+        *failure = (struct failure){0};
+        failure_set_limit(failure, STATUS_TOO_LARGE, NULL, need, limit,
+                          "the job needs arrays of %.0f bytes at once; at most %.0f are there for "
+                          "it",
+                          need, limit);
+    }
+    return NULL;
 }
 
 /* "f", or of a vector field's component, "f y". */
@@ -45,7 +92,7 @@ static bool take_place(struct task *task, int component, const struct array *arr
     if (task->device->info.direct && task->kind == TASK_OPERATOR)
         return true;
     task->in_is_own[component] = true;
-    task->in[component] = field_new(task->server, task->user, &array->type, failure);
+    task->in[component] = new_array(task, &array->type, failure);
     return task->in[component] != NULL;
 }
 
@@ -68,7 +115,7 @@ static bool take_input(struct task *task, int component, const struct array *arr
     if (!task->small[component])
         return failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
     memcpy(task->small[component], array->small, array->type.bytes);
-    task->in[component] = field_new(task->server, task->user, &array->type, failure);
+    task->in[component] = new_array(task, &array->type, failure);
     return task->in[component] != NULL;
 }
 
@@ -170,12 +217,12 @@ static bool take_output(struct task *task, int component, const struct arrays *g
         return false;
     } else if (task->out_kind == OUT_REGION && task->device->info.direct) {
         *out = NULL; /* computed where it is to lie */
-    } else if (!(*out = field_new(server, task->user, type, failure))) {
+    } else if (!(*out = new_array(task, type, failure))) {
         return false;
     }
     if (!job_needs_scratch(&task->job, *out && is_input(task, *out), task->in_is_own[component]))
         return true;
-    task->scratch[component] = field_new(server, task->user, type, failure);
+    task->scratch[component] = new_array(task, type, failure);
     return task->scratch[component] != NULL;
 }
 

@@ -19,8 +19,11 @@ struct config {
     uint64_t region_bytes;  /* of one user's registered memory; 0: no limit of its own */
     uint64_t region_memory; /* of all users' */
     uint64_t max_regions;   /* of one user */
-    uint64_t max_jobs;      /* of one user, accepted and not yet answered */
-    uint64_t max_fields;    /* of one user */
+    /* Jobs that are accepted and not yet answered, and bytes of their arrays: of one user, of all.
+     * Bytes 0: no limit of its own. */
+    uint64_t user_queue_jobs, user_queue_bytes;
+    uint64_t max_queue_jobs, max_queue_bytes;
+    uint64_t max_fields; /* of one user */
     uint64_t max_connections;
     uint64_t max_work; /* points × steps of one job */
     uint64_t upload_timeout_s;

@@ -76,6 +76,7 @@ static void take_message(struct connection *connection, bool is_last)
     struct request request;
     struct failure failure = {0};
     bool has_msgid = false;
+    request.method = METHOD_COUNT;
     upload_flush(&connection->upload);
     const bool unpacked = msgpack_unpack((const char *)connection->splitter.control,
                                          connection->splitter.control_bytes, NULL, zone,
@@ -92,6 +93,8 @@ static void take_message(struct connection *connection, bool is_last)
     ok = ok && upload_claim(&connection->upload, &request.f, uploads, &failure);
     upload_drop(&connection->upload);
     const bool call = ok && !request.is_notification;
+    if (!ok && request_is_job(&request))
+        user_count_refused(connection->server, connection->user);
     for (int i = 0; i < AXIS_COUNT && !call; i++)
         field_release(uploads[i]);
     if (call)
@@ -360,6 +363,19 @@ void connection_close(struct connection *connection)
     region_hang_up(connection);
     uv_poll_stop(&connection->poll);
     uv_close((uv_handle_t *)&connection->poll, on_closed);
+}
+
+void connection_answered(struct connection *connection, uint64_t msgid)
+{
+    connection->answered[connection->answered_count++ % CONNECTION_ANSWERED] = msgid;
+}
+
+bool connection_has_answered(const struct connection *connection, uint64_t msgid)
+{
+    for (uint32_t i = 0; i < CONNECTION_ANSWERED && i < connection->answered_count; i++)
+        if (connection->answered[i] == msgid)
+            return true;
+    return false;
 }
 
 void connection_open(struct server *server, int descriptor)

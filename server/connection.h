@@ -18,6 +18,8 @@
 
 struct server;
 
+enum { CONNECTION_ANSWERED = 32 };
+
 struct connection {
     struct list link;
     struct list changed_link; /* in server->changed */
@@ -38,9 +40,11 @@ struct connection {
 
     struct upload upload;
     struct outbox outbox;
-    struct list tasks;    /* struct task */
-    struct list regions;  /* struct region: registered here, and gone with it */
-    uint32_t answers_due; /* to register and unregister */
+    struct list tasks;                      /* struct task */
+    struct list regions;                    /* struct region: registered here, and gone with it */
+    uint32_t answers_due;                   /* to register and unregister */
+    uint64_t answered[CONNECTION_ANSWERED]; /* msgids of the last tasks that ended, a ring */
+    uint32_t answered_count;
 };
 
 /* Take over an accepted socket. */
@@ -52,6 +56,10 @@ void connection_close(struct connection *connection);
 /* Send what waits and watch for what can come next. Called at the end of a turn of the loop in
  * which something changed. */
 void connection_settle(struct connection *connection);
+
+/* Remember the msgid of a task that was answered; is it one of the last? */
+void connection_answered(struct connection *connection, uint64_t msgid);
+bool connection_has_answered(const struct connection *connection, uint64_t msgid);
 
 /* Called twice a second: flush uploads that stand still, time them out, notice hang-ups. */
 void connection_tick(struct connection *connection, uint64_t now_ns);

@@ -225,7 +225,7 @@ static struct task *task_by_id(struct device *device, uint64_t id)
 {
     for (struct list *link = device->tasks.next; link != &device->tasks; link = link->next) {
         struct task *task = LIST_ENTRY(link, struct task, device_link);
-        if (task->id == id && task->state == TASK_RUNNING)
+        if (task->id == id && (task->state == TASK_RUNNING || task->state == TASK_STOPPING))
             return task;
     }
     return NULL;
@@ -558,7 +558,7 @@ bool device_open(struct server *server, const char *name,
     list_init(&device->regions);
     list_init(&device->copies);
     list_init(&device->tasks);
-    list_init(&device->ready_users);
+    schedule_init(&device->schedule);
     list_push(&server->devices, &device->link);
     uv_timer_init(&server->loop, &device->timer);
     device->timer.data = device;

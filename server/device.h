@@ -9,6 +9,7 @@
 
 #include "gpu/channel.h"
 #include "server/list.h"
+#include "server/schedule.h"
 
 #include <stdbool.h>
 #include <uv.h>
@@ -49,13 +50,13 @@ struct device {
     int socket;                 /* −1: no channel */
     struct channel_queue queue; /* orders of this turn of the loop */
     struct channel_inbox inbox;
-    uint64_t pings;          /* unanswered */
-    struct list arrays;      /* struct field */
-    struct list regions;     /* struct region */
-    struct list copies;      /* struct slab: a worker reads or writes it */
-    struct list tasks;       /* struct task, all of the device's that are not finished */
-    struct list ready_users; /* users with queued tasks, in turn */
-    uint32_t users;          /* placed here */
+    uint64_t pings;      /* unanswered */
+    struct list arrays;  /* struct field */
+    struct list regions; /* struct region */
+    struct list copies;  /* struct slab: a worker reads or writes it */
+    struct list tasks;   /* struct task, all of the device's that are not finished */
+    struct schedule schedule;
+    uint32_t users; /* placed here */
 };
 
 /* Start `name` ("host" or "cuda:N"). settled() is called once: when its worker was ready for the

@@ -8,37 +8,55 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
+static void charge_queue(struct field *field, int sign)
+{
+    const uint64_t bytes = sign > 0 ? field->type.bytes : -field->type.bytes;
+    field->user->queue_bytes += bytes;
+    field->server->queue_bytes += bytes;
+}
+
 static void charge(struct field *field, int sign)
 {
-    const uint64_t bytes = field->type.bytes;
-    if (sign > 0) {
-        field->user->bytes += bytes;
-        field->device->bytes += bytes;
-    } else {
-        field->user->bytes -= bytes;
-        field->device->bytes -= bytes;
-    }
+    const uint64_t bytes = sign > 0 ? field->type.bytes : -field->type.bytes;
+    field->user->bytes += bytes;
+    field->device->bytes += bytes;
+    if (!field->resident)
+        charge_queue(field, sign);
+}
+
+/* Something that arrays are charged to. */
+struct budget {
+    enum status when_full;
+    const char *whose;
+    uint64_t limit, taken;
+};
+
+static bool has_room(const struct budget *budget, uint64_t need, struct failure *failure)
+{
+    if (need <= budget->limit && budget->taken <= budget->limit - need)
+        return true;
+    const bool never = need > budget->limit;
+    return failure_set_limit(
+        failure, never ? STATUS_TOO_LARGE : budget->when_full, NULL, (double)need,
+        (double)budget->limit, "%llu bytes more are over the limit of %s, %llu%s",
+        (unsigned long long)need, budget->whose, (unsigned long long)budget->limit,
+        never ? "" : ", of which some are taken");
 }
 
 struct field *field_new(struct server *server, struct user *user, const struct array_type *type,
                         struct failure *failure)
 {
     struct device *device = user_device(server, user);
-    const uint64_t need = type->bytes;
-    const uint64_t quota = server->config.user_bytes;
-    if (quota && (need > quota || user->bytes > quota - need)) {
-        failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, (double)need, (double)quota,
-                          "%llu bytes more are over your limit of %llu (you hold %llu)",
-                          (unsigned long long)need, (unsigned long long)quota,
-                          (unsigned long long)user->bytes);
-        return NULL;
-    }
-    const uint64_t memory = device->memory_bytes;
-    if (need > memory || device->bytes > memory - need) {
-        failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, (double)need, (double)memory,
-                          "%s has no room for %llu bytes more: its arrays may take %llu",
-                          device->name, (unsigned long long)need, (unsigned long long)memory);
-        return NULL;
+    const struct config *config = &server->config;
+    const struct budget budgets[] = {
+        {STATUS_OVER_BUDGET, "your arrays", config->user_bytes, user->bytes},
+        {STATUS_OVER_BUDGET, device->name, device->memory_bytes, device->bytes},
+        {STATUS_QUEUE_FULL, "your jobs' arrays", config->user_queue_bytes, user->queue_bytes},
+        {STATUS_QUEUE_FULL, "all jobs' arrays", config->max_queue_bytes, server->queue_bytes}};
+    for (size_t i = 0; i < sizeof budgets / sizeof *budgets; i++) {
+        const bool is_set = budgets[i].limit > 0 || i == 1;
+        if (is_set && !has_room(&budgets[i], type->bytes, failure))
+            return NULL;
     }
     struct field *field = calloc(1, sizeof *field);
     if (!field) {
@@ -105,6 +123,9 @@ bool field_publish(struct field *field, struct failure *failure)
     field->next = *bucket;
     *bucket = field_reference(field);
     field->user->fields++;
+    if (!field->resident && !field->lost)
+        charge_queue(field, -1);
+    field->resident = true;
     return true;
 }
 

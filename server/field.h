@@ -34,6 +34,7 @@ struct field {
     struct task *put;     /* waits for them; NULL: nobody does */
     bool lost;            /* with its worker */
     bool torn;            /* a job that wrote it was stopped half-way */
+    bool resident;        /* it has, or has had, an id: no longer an array of a job */
     bool refused;         /* the worker had no memory for it */
     struct list accesses; /* struct access, first come first */
 };
@@ -52,9 +53,10 @@ struct field_table {
     struct field *bucket[FIELD_BUCKETS];
 };
 
-/* A new array of `type` for the user, with one reference: charged to the user and the device, and
- * ordered from the worker. NULL with OVER_BUDGET (need and limit) where either has no room, before
- * anything is allocated. */
+/* A new array of `type` for the user, with one reference: charged to the user, the device and the
+ * queue, and ordered from the worker. NULL, before anything is allocated, where one of them has no
+ * room: OVER_BUDGET, of the queue QUEUE_FULL, or TOO_LARGE where it never will have; with need and
+ * limit. */
 struct field *field_new(struct server *server, struct user *user, const struct array_type *type,
                         struct failure *failure);
 

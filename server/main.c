@@ -41,6 +41,7 @@ static void server_stop(struct server *server, int status)
     field_withdraw_all(server);
     device_close_all(server);
     turn_close(server);
+    deadlines_close(&server->deadlines);
     close_handle(&server->tick);
     close_handle(&server->watchdog);
     close_handle(&server->terminate);
@@ -229,6 +230,7 @@ static void init(struct server *server)
     signal(SIGPIPE, SIG_IGN);
     uv_loop_init(&server->loop);
     turn_open(server);
+    deadlines_open(&server->deadlines, &server->loop);
     uv_timer_init(&server->loop, &server->tick);
     uv_timer_init(&server->loop, &server->watchdog);
     uv_signal_init(&server->loop, &server->terminate);

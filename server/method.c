@@ -55,6 +55,14 @@ static enum outcome call_unregister(struct call *call)
                                                                               : OUTCOME_FAILURE;
 }
 
+static enum outcome call_cancel(struct call *call)
+{
+    msgpack_pack_map(call->result, 1);
+    reply_write_str(call->result, "state");
+    reply_write_str(call->result, task_cancel(call->connection, call->request->cancel));
+    return OUTCOME_RESULT;
+}
+
 static enum outcome call_list(struct call *call)
 {
     report_fields(call->result, call->connection->server, call->connection->user);
@@ -85,6 +93,7 @@ static enum outcome (*const handlers[METHOD_COUNT])(struct call *) = {
     [METHOD_LIST_FIELDS] = call_list,  [METHOD_PING] = call_ping,
     [METHOD_INFO] = call_info,         [METHOD_STATS] = call_stats,
     [METHOD_REGISTER] = call_register, [METHOD_UNREGISTER] = call_unregister,
+    [METHOD_CANCEL] = call_cancel,
 };
 
 void method_call(struct connection *connection, const struct request *request,

@@ -544,6 +544,26 @@ void outbox_push_progress(struct outbox *outbox, uint64_t msgid, uint64_t done, 
     outbox_push(outbox, &message, NULL);
 }
 
+bool outbox_withdraw(struct reply *reply)
+{
+    struct outbox *outbox = reply->outbox;
+    if (started(reply) || !reply->field[0])
+        return false;
+    list_remove(&reply->link);
+    outbox->control_bytes -= reply->head.size;
+    if (reply->whole)
+        outbox->slabs -= reply->pieces;
+    reply->task->reply = NULL;
+    reply->task = NULL;
+    reply->outbox = NULL;
+    arena_forget(&outbox->waiter); /* it may have been this one's */
+    drop_pieces(reply);
+    if (!reply->loading)
+        reply_free(reply);
+    stage(outbox);
+    return true;
+}
+
 void outbox_lost(struct reply *reply)
 {
     struct outbox *outbox = reply->outbox;
@@ -554,6 +574,7 @@ void outbox_lost(struct reply *reply)
             all_here = false;
     if (all_here && (started(reply) || reply->whole))
         return; /* what is left to send has been brought over already */
+    reply->task->outcome = TASK_FAILED;
     if (started(reply)) {
         outbox->broken = true; /* half of it is out: nothing else can follow on this stream */
         outbox->changed(outbox);

@@ -77,6 +77,10 @@ void outbox_push_progress(struct outbox *outbox, uint64_t msgid, uint64_t done, 
 /* A packed message of any kind; its memory is taken over. */
 void outbox_push(struct outbox *outbox, msgpack_sbuffer *message, struct task *task);
 
+/* Take an array's answer back, of which not a byte has gone out; its task is the caller's again.
+ * False: it is too late, or the answer holds no array. */
+bool outbox_withdraw(struct reply *reply);
+
 /* The worker that holds the reply's result is gone. */
 void outbox_lost(struct reply *reply);
 

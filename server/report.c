@@ -64,13 +64,17 @@ void report_info(msgpack_packer *packer, const struct server *server)
         reply_write_str(packer, methods[i]);
     const struct config *config = &server->config;
     reply_write_str(packer, "limits");
-    msgpack_pack_map(packer, 15);
+    msgpack_pack_map(packer, 19);
     put_number(packer, "staging_bytes", server->arena.bytes);
     put_number(packer, "user_bytes", config->user_bytes);
     put_number(packer, "region_bytes", config->region_bytes);
     put_number(packer, "region_memory", config->region_memory);
     put_number(packer, "max_regions", config->max_regions);
-    put_number(packer, "max_jobs", config->max_jobs);
+    put_number(packer, "user_queue_jobs", config->user_queue_jobs);
+    put_number(packer, "user_queue_bytes", config->user_queue_bytes);
+    put_number(packer, "max_queue_jobs", config->max_queue_jobs);
+    put_number(packer, "max_queue_bytes", config->max_queue_bytes);
+    put_number(packer, "max_jobs", config->user_queue_jobs); /* its older name */
     put_number(packer, "max_fields", config->max_fields);
     put_number(packer, "max_connections", config->max_connections);
     put_number(packer, "max_work", config->max_work);
@@ -92,13 +96,15 @@ static void put_latency(msgpack_packer *packer, const struct latency *latency)
     put_number(packer, "max", latency->max_us);
 }
 
-enum { COUNTER_KEYS = 6 };
+enum { COUNTER_KEYS = 8 };
 
 static void put_counters(msgpack_packer *packer, const struct counters *counters)
 {
-    put_number(packer, "done", counters->done);
-    put_number(packer, "failed", counters->failed);
-    put_number(packer, "cancelled", counters->cancelled);
+    put_number(packer, "done", counters->jobs[TASK_DONE]);
+    put_number(packer, "failed", counters->jobs[TASK_FAILED]);
+    put_number(packer, "cancelled", counters->jobs[TASK_CANCELLED]);
+    put_number(packer, "timed_out", counters->jobs[TASK_TIMED_OUT]);
+    put_number(packer, "refused", counters->jobs[TASK_REFUSED]);
     put_number(packer, "bytes_in", counters->bytes_in);
     put_number(packer, "bytes_out", counters->bytes_out);
     put_latency(packer, &counters->latency);
@@ -117,12 +123,13 @@ void report_stats(msgpack_packer *packer, const struct server *server, const str
     put_number(packer, "uptime_s", (uv_hrtime() - server->started_ns) / UINT64_C(1000000000));
     put_number(packer, "connections", server->connection_count);
     reply_write_str(packer, "user");
-    msgpack_pack_map(packer, COUNTER_KEYS + 8);
+    msgpack_pack_map(packer, COUNTER_KEYS + 9);
     put_number(packer, "uid", user->uid);
     put_number(packer, "connections", user->connections);
     put_number(packer, "jobs", user->jobs);
     put_number(packer, "fields", user->fields);
     put_number(packer, "bytes", user->bytes);
+    put_number(packer, "queue_bytes", user->queue_bytes);
     put_number(packer, "quota_bytes", server->config.user_bytes);
     put_number(packer, "regions", user->regions);
     put_number(packer, "region_bytes", user->region_bytes);
@@ -135,9 +142,12 @@ void report_stats(msgpack_packer *packer, const struct server *server, const str
     put_number(packer, "region_bytes", server->region_bytes);
     put_counters(packer, &server->totals);
     reply_write_str(packer, "queue");
-    msgpack_pack_map(packer, 2);
-    put_number(packer, "queued", server->queued);
-    put_number(packer, "running", server->running);
+    msgpack_pack_map(packer, 5);
+    put_number(packer, "waiting", server->tasks[TASK_WAITING]);
+    put_number(packer, "queued", server->tasks[TASK_QUEUED]);
+    put_number(packer, "running", server->tasks[TASK_RUNNING] + server->tasks[TASK_STOPPING]);
+    put_number(packer, "replying", server->tasks[TASK_REPLYING]);
+    put_number(packer, "bytes", server->queue_bytes);
     reply_write_str(packer, "staging");
     msgpack_pack_map(packer, 3);
     put_number(packer, "bytes", server->arena.bytes);

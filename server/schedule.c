@@ -6,6 +6,7 @@
  * first job that ends. */
 #define GUESS_NS_A_POINT 1.0
 #define LEAST_NS 1000
+#define COPIED_A_NS 100            /* bytes, both ways at once, over PCIe 5 x16 */
 #define MOST_NS (INT64_C(1) << 50) /* two weeks: sums of them stay far inside 64 bits */
 
 /* A new figure counts one in so many. */
@@ -75,10 +76,20 @@ int64_t schedule_estimate(const struct schedule *schedule, const struct job *job
     return bounded(work_of(job) * rate_near(schedule->rate[kind_of(job)], size_of(job)));
 }
 
+int64_t schedule_time(uint64_t device_us)
+{
+    return bounded((double)device_us * 1e3);
+}
+
+int64_t schedule_copy(uint64_t bytes)
+{
+    return (int64_t)(bytes / COPIED_A_NS);
+}
+
 void schedule_learn(struct schedule *schedule, const struct job *job, uint64_t device_us)
 {
     double *rate = &schedule->rate[kind_of(job)][size_of(job)];
-    const double seen = (double)bounded((double)device_us * 1e3) / work_of(job);
+    const double seen = (double)schedule_time(device_us) / work_of(job);
     *rate += *rate > 0 ? (seen - *rate) / MEMORY : seen;
 }
 

@@ -63,10 +63,15 @@ void schedule_init(struct schedule *schedule);
 void flow_init(struct flow *flow);
 void entry_init(struct entry *entry);
 
-/* What a job will take on the device; a guess where nothing like it was ever seen. */
+/* What a job will compute on the device; a guess where nothing like it was ever seen. */
 int64_t schedule_estimate(const struct schedule *schedule, const struct job *job);
-/* What one has taken. */
+/* What one has computed. */
 void schedule_learn(struct schedule *schedule, const struct job *job, uint64_t device_us);
+
+/* The same in nanoseconds, and no less than anything takes. */
+int64_t schedule_time(uint64_t device_us);
+/* What so many bytes take between a client's region and the device. */
+int64_t schedule_copy(uint64_t bytes);
 
 /* A job waits for its turn: priority, arrival and cost_ns are set. */
 void schedule_add(struct schedule *schedule, struct flow *flow, struct entry *entry);

@@ -13,6 +13,7 @@
 
 #include "server/arena.h"
 #include "server/config.h"
+#include "server/deadline.h"
 #include "server/field.h"
 #include "server/list.h"
 #include "server/trace.h"
@@ -41,10 +42,12 @@ struct server {
     uint64_t region_bytes; /* of all users, charged */
     uint64_t started_ns;   /* uv_hrtime() */
     struct counters totals;
-    struct trace *trace;      /* NULL: off */
-    uint64_t jobs;            /* of all users, accepted and not yet answered */
-    uint64_t queued, running; /* of those */
-    bool auto_device;         /* --device auto, still looking for GPUs */
+    struct trace *trace;              /* NULL: off */
+    uint64_t jobs;                    /* of all users, accepted and not yet answered */
+    uint64_t tasks[TASK_STATE_COUNT]; /* of those */
+    uint64_t queue_bytes;             /* of their arrays */
+    struct deadlines deadlines;
+    bool auto_device; /* --device auto, still looking for GPUs */
     bool listening;
     bool draining;
     uint64_t drain_until_ns;

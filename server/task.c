@@ -1,8 +1,8 @@
 /* Happy path of an operator: accept (arrays reserved, accesses queued) → granted → queued → its
  * user's turn → RUN → FINISHED → reply staged and sent → done. A put waits for its copies, a get
  * for its turn at the field. Failures on the way: no room (nothing was accepted); the worker
- * refused memory or was lost; the client hung up; the server drains. Each ends in fail_with() or
- * task_end(), once. */
+ * refused memory or was lost; the client cancels or hangs up, or the time is up; the server drains.
+ * Each ends in fail_with() or task_end(), once. */
 #include "server/task.h"
 
 #include "server/admission.h"
@@ -13,33 +13,41 @@
 #include "server/server.h"
 #include "server/task_trace.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A user's jobs on the worker at once: enough to overlap copies and kernels, few enough that the
- * worker's turns stay fair between users. Small jobs take it less time than they take us to send
- * one by one, so more of them go: the worker does those that came together as a group. */
-enum { RUNNING_MOST = 4, RUNNING_SMALL_MOST = 64 };
-static const double SMALL_WORK = 1 << 20; /* points × passes */
-
-/* Of RUNNING_SMALL_MOST. */
-static uint32_t share_of(const struct task *task)
+/* What the event does to the state. One that may not come is our own fault: it is told. */
+static void step(struct task *task, enum task_event event)
 {
-    const double work = (double)job_points(&task->job) * (double)job_passes(&task->job);
-    return work <= SMALL_WORK ? 1 : RUNNING_SMALL_MOST / RUNNING_MOST;
+    struct server *server = task->server;
+    const enum task_state next = task_state_after(task->state, event);
+    if (next == TASK_STATE_COUNT) {
+        log_error("job %llu: the event %s came while it was %s", (unsigned long long)task->id,
+                  task_event_name(event), task_state_name(task->state));
+        assert(!"an event that its state does not take");
+        return;
+    }
+    server->tasks[task->state]--;
+    server->tasks[next]++;
+    task->state = next;
 }
 
-static void leave_queue(struct task *task)
+static bool with_worker(const struct task *task)
 {
+    return task->state == TASK_RUNNING || task->state == TASK_STOPPING;
+}
+
+/* There is an answer: it needs the device no longer. */
+static void step_to_answer(struct task *task)
+{
+    struct schedule *schedule = &task->device->schedule;
     if (task->state == TASK_QUEUED)
-        task->server->queued--;
-    if (task->state == TASK_RUNNING) {
-        task->server->running--;
-        task->user->running -= share_of(task);
-    }
-    list_remove(&task->queue_link);
-    if (list_empty(&task->user->queue))
-        list_remove(&task->user->ready_link);
+        schedule_remove(schedule, &task->entry);
+    if (with_worker(task))
+        schedule_done(schedule, &task->entry, task->device_ns);
+    deadline_forget(&task->deadline);
+    step(task, TASK_ANSWER);
 }
 
 static void release(struct task *task, struct field *fields[AXIS_COUNT])
@@ -84,16 +92,27 @@ static void end_places(struct task *task)
     }
 }
 
+static void count(struct task *task)
+{
+    struct counters *counters[] = {&task->user->counters, &task->server->totals};
+    for (size_t i = 0; i < 2; i++)
+        counters[i]->jobs[task->outcome]++;
+}
+
 static void task_end(struct task *task)
 {
     struct user *user = task->user;
     struct device *device = task->device;
     task_trace_end(task);
-    leave_queue(task);
+    step(task, TASK_END);
+    count(task);
+    if (task->connection)
+        connection_answered(task->connection, task->msgid);
     list_remove(&task->device_link);
     list_remove(&task->connection_link);
     release_all_but(task, NULL);
     end_places(task);
+    task->server->tasks[TASK_ENDED]--;
     task->server->jobs--;
     user->jobs--;
     free(task);
@@ -101,29 +120,26 @@ static void task_end(struct task *task)
     task_dispatch(device);
 }
 
-static void count(struct task *task, bool done, bool cancelled)
+/* Hand the error over as its answer, or end it where nobody is there to hear. */
+static void push_failure(struct task *task, const struct failure *failure)
 {
-    struct counters *counters[] = {&task->user->counters, &task->server->totals};
-    for (size_t i = 0; i < 2; i++) {
-        counters[i]->done += done;
-        counters[i]->cancelled += cancelled;
-        counters[i]->failed += !done && !cancelled;
-    }
-}
-
-/* Answer with an error and be done. Not for RUNNING tasks while their worker lives. */
-static void fail_with(struct task *task, const struct failure *failure)
-{
-    leave_queue(task);
-    release_all_but(task, NULL);
-    list_remove(&task->device_link);
-    task->state = TASK_REPLYING;
-    task->status = failure->code;
-    count(task, false, task->cancelled);
     if (task->connection)
         outbox_push_failure(&task->connection->outbox, task->msgid, task, failure);
     else
         task_end(task);
+}
+
+/* Answer with an error and be done. Not for tasks with the worker while it lives. */
+static void fail_with(struct task *task, const struct failure *failure)
+{
+    step_to_answer(task);
+    release_all_but(task, NULL);
+    list_remove(&task->device_link);
+    task->status = failure->code;
+    task->outcome = failure->code == STATUS_CANCELLED ? TASK_CANCELLED
+                    : failure->code == STATUS_TIMEOUT ? TASK_TIMED_OUT
+                                                      : TASK_FAILED;
+    push_failure(task, failure);
 }
 
 static void fail(struct task *task, enum status status, const char *text)
@@ -131,6 +147,30 @@ static void fail(struct task *task, enum status status, const char *text)
     struct failure failure = {0};
     failure_set(&failure, status, NULL, "%s", text);
     fail_with(task, &failure);
+}
+
+/* Answer as the stop says. */
+static void fail_stopped(struct task *task)
+{
+    static const struct {
+        enum status status;
+        const char *text;
+    } answers[] = {[STOP_CANCELLED] = {STATUS_CANCELLED, "cancelled"},
+                   [STOP_TIMED_OUT] = {STATUS_TIMEOUT, "not done within its timeout"},
+                   [STOP_DRAINED] = {STATUS_TIMEOUT, "not done when the time to drain was over"}};
+    fail(task, answers[task->stop].status, answers[task->stop].text);
+}
+
+/* Not for tasks that are replying. */
+static void stop(struct task *task, enum task_stop why)
+{
+    const bool runs = task->state == TASK_RUNNING;
+    step(task, TASK_STOP);
+    task->stop = why;
+    if (runs)
+        device_cancel(task->device, task);
+    else if (!with_worker(task))
+        fail_stopped(task);
 }
 
 static void withdraw(struct field *const fields[AXIS_COUNT])
@@ -155,8 +195,6 @@ static bool publish(struct field *const fields[AXIS_COUNT], struct failure *fail
 static void succeed(struct task *task)
 {
     struct device *device = task->device;
-    leave_queue(task);
-    task->state = TASK_REPLYING;
     const bool computed = task->kind == TASK_OPERATOR;
     const bool payload = task->kind != TASK_PUT && task->out_kind == OUT_INLINE;
     const bool fresh = task->kind == TASK_PUT || (computed && task->out_kind == OUT_NEW_FIELD);
@@ -166,16 +204,12 @@ static void succeed(struct task *task)
         fail_with(task, &failure);
         return;
     }
-    if (!task->connection) {
-        /* Nobody will ever learn the id. */
-        if (fresh)
-            withdraw(results);
-        list_remove(&task->device_link);
-        count(task, false, true);
+    step_to_answer(task);
+    task->outcome = TASK_DONE;
+    if (!task->connection) { /* detached: `list` shows what it leaves */
         task_end(task);
         return;
     }
-    count(task, true, false);
     struct result result = {.type = task->type,
                             .components = computed ? (uint32_t)job_outputs(&task->job) : 1,
                             .in_regions = task->out_kind == OUT_REGION,
@@ -200,6 +234,18 @@ static void succeed(struct task *task)
     task_dispatch(device);
 }
 
+/* The time in which its bytes go between regions and the device, by estimate. */
+static int64_t copy_ns(const struct task *task)
+{
+    uint64_t bytes = 0;
+    if (task->kind == TASK_OPERATOR && task->device->info.direct)
+        return 0;
+    for (int i = 0; i < AXIS_COUNT; i++)
+        bytes += ((task->in_place[i].region != NULL) + (task->out_place[i].region != NULL)) *
+                 task->type.bytes;
+    return schedule_copy(bytes);
+}
+
 static void make_ready(struct task *task)
 {
     if (task->kind == TASK_GET && task->out_kind == OUT_INLINE) {
@@ -207,11 +253,12 @@ static void make_ready(struct task *task)
         succeed(task);
         return;
     }
-    task->state = TASK_QUEUED;
-    task->server->queued++;
-    list_push(&task->user->queue, &task->queue_link);
-    if (list_empty(&task->user->ready_link))
-        list_push(&task->device->ready_users, &task->user->ready_link);
+    step(task, TASK_READY);
+    task->entry.arrival = task->id;
+    task->entry.cost_ns = copy_ns(task);
+    if (task->kind == TASK_OPERATOR)
+        task->entry.cost_ns += schedule_estimate(&task->device->schedule, &task->job);
+    schedule_add(&task->device->schedule, &task->user->flow, &task->entry);
     task_dispatch(task->device);
 }
 
@@ -317,28 +364,20 @@ void task_dispatch(struct device *device)
 {
     if (device->state == DEVICE_CLOSED || device->losing)
         return;
-    /* So many of each user, whose turns the worker shares out; the rest keep their place. */
-    struct list *link = device->ready_users.next;
-    while (link != &device->ready_users) {
-        struct user *user = LIST_ENTRY(link, struct user, ready_link);
-        link = link->next;
-        while (user->running < RUNNING_SMALL_MOST && !list_empty(&user->queue)) {
-            struct task *task = LIST_ENTRY(list_first(&user->queue), struct task, queue_link);
-            leave_queue(task);
-            task->state = TASK_RUNNING;
-            user->running += share_of(task);
-            task->server->running++;
-            task_trace_begin(task);
-            device_run(device, task);
-        }
+    for (struct entry *entry; (entry = schedule_next(&device->schedule));) {
+        struct task *task = LIST_ENTRY(entry, struct task, entry);
+        step(task, TASK_HAND_OVER);
+        task_trace_begin(task);
+        device_run(device, task);
     }
 }
 
 void task_progress(struct task *task, uint64_t done, uint64_t total)
 {
+    step(task, TASK_PROGRESS);
     const uint64_t imposed = job_passes(&task->job) - task->job.steps;
     done = done > imposed ? done - imposed : 0;
-    if (task->connection && !task->cancelled)
+    if (task->connection && !task->stop)
         outbox_push_progress(&task->connection->outbox, task->msgid, done, total - imposed);
 }
 
@@ -349,10 +388,12 @@ void task_finished(struct task *task, enum status status, bool begun, uint64_t d
         for (int i = 0; i < AXIS_COUNT; i++)
             if (task->out[i])
                 task->out[i]->torn = status != STATUS_OK;
-    if (task->cancelled && task->connection)
-        fail(task, STATUS_TIMEOUT, "not done when the time to drain was over");
-    else if (task->cancelled)
-        fail(task, STATUS_CANCELLED, "cancelled");
+    if (begun || status == STATUS_OK)
+        task->device_ns = schedule_time(device_us) + copy_ns(task);
+    if (status == STATUS_OK && task->kind == TASK_OPERATOR)
+        schedule_learn(&task->device->schedule, &task->job, device_us);
+    if (task->stop)
+        fail_stopped(task);
     else if (task->kind == TASK_PUT && task->in[0]->refused)
         fail(task, STATUS_OUT_OF_MEMORY, "the device could not allocate the field");
     else if (status == STATUS_OK)
@@ -392,13 +433,54 @@ void task_hang_up(struct task *task)
 {
     task->connection = NULL;
     list_remove(&task->connection_link);
-    task->cancelled = true;
-    if (task->state == TASK_RUNNING)
-        device_cancel(task->device, task);
-    else if (task->state == TASK_REPLYING)
+    if (task->state == TASK_REPLYING) {
+        if (task->outcome == TASK_DONE && !task->detach)
+            task->outcome = TASK_CANCELLED; /* nobody has its answer */
         task_end(task);
-    else
-        fail(task, STATUS_CANCELLED, "cancelled");
+    } else if (!task->detach && task->state != TASK_STOPPING) {
+        stop(task, STOP_CANCELLED);
+    }
+}
+
+const char *task_cancel(struct connection *connection, uint64_t msgid)
+{
+    struct list *link = connection->tasks.next;
+    while (link != &connection->tasks &&
+           LIST_ENTRY(link, struct task, connection_link)->msgid != msgid)
+        link = link->next;
+    if (link == &connection->tasks)
+        return connection_has_answered(connection, msgid) ? "already_done" : "not_found";
+    struct task *task = LIST_ENTRY(link, struct task, connection_link);
+    if (task->state != TASK_REPLYING) {
+        stop(task, STOP_CANCELLED);
+        return "cancelled";
+    }
+    if (!outbox_withdraw(task->reply))
+        return "already_done";
+    step(task, TASK_STOP);
+    release_all_but(task, NULL);
+    list_remove(&task->device_link);
+    task->outcome = TASK_CANCELLED;
+    task->status = STATUS_CANCELLED;
+    struct failure failure = {0};
+    failure_set(&failure, STATUS_CANCELLED, NULL, "cancelled before its result was sent");
+    push_failure(task, &failure);
+    return "cancelled";
+}
+
+static void out_of_time(struct deadline *deadline)
+{
+    struct task *task = LIST_ENTRY(deadline, struct task, deadline);
+    if (task->state != TASK_STOPPING)
+        stop(task, STOP_TIMED_OUT);
+}
+
+static void set_deadline(struct task *task, uint64_t timeout_us)
+{
+    const uint64_t most_us = (UINT64_MAX - task->received_ns) / 1000; /* ages away */
+    if (timeout_us && timeout_us <= most_us)
+        deadline_set(&task->server->deadlines, &task->deadline,
+                     task->received_ns + timeout_us * 1000);
 }
 
 void task_drain(struct device *device, bool late)
@@ -407,9 +489,8 @@ void task_drain(struct device *device, bool late)
     while (link != &device->tasks) {
         struct task *task = LIST_ENTRY(link, struct task, device_link);
         link = link->next;
-        if (late && task->state == TASK_RUNNING && !task->cancelled) {
-            task->cancelled = true;
-            device_cancel(device, task);
+        if (late && task->state == TASK_RUNNING) {
+            stop(task, STOP_DRAINED);
         } else if (!late && (task->state == TASK_QUEUED ||
                              (task->state == TASK_WAITING && task->kind == TASK_OPERATOR))) {
             fail(task, STATUS_SHUTTING_DOWN, "the server is draining; the job had not begun");
@@ -423,8 +504,10 @@ bool task_accept(struct connection *connection, const struct request *request,
 {
     struct server *server = connection->server;
     struct user *user = connection->user;
-    if (!admission_open(server, user, failure))
+    if (!admission_open(server, user, failure)) {
+        user_count_refused(server, user);
         return false;
+    }
     struct task *task = calloc(1, sizeof *task);
     if (!task)
         return failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
@@ -441,10 +524,13 @@ bool task_accept(struct connection *connection, const struct request *request,
     task->message_ns = connection->message_ns;
     task->received_ns = uv_hrtime();
     task->progress = request->progress;
+    task->detach = request->detach;
+    entry_init(&task->entry);
+    task->entry.priority = request->priority;
+    deadline_init(&task->deadline, out_of_time);
     task->small_waiter =
         (struct slab_waiter){.user = user, .share = SHARE_UPLOAD, .count = 1, .ready = small_ready};
     list_init(&task->small_waiter.link);
-    list_init(&task->queue_link);
     list_init(&task->granted_link);
     for (size_t a = 0; a < TASK_ACCESSES; a++)
         list_init(&task->access[a].link);
@@ -456,13 +542,16 @@ bool task_accept(struct connection *connection, const struct request *request,
     list_push(&task->device->tasks, &task->device_link);
     user->jobs++;
     server->jobs++;
+    server->tasks[TASK_WAITING]++;
 
     if (!admission_take(task, request, uploads, failure)) {
         task->status = failure->code;
-        count(task, false, false);
+        list_remove(&task->connection_link); /* its answer is the caller's */
+        task->connection = NULL;
         task_end(task);
         return false;
     }
+    set_deadline(task, request->timeout_us);
     if (!small_upload(task))
         arena_wait(&server->arena, &task->small_waiter);
     proceed(task);

@@ -1,22 +1,27 @@
 /* A task is an accepted request that needs a device: an operator, a put or a get.
  *
- *   accept ─► WAITING ─granted─► QUEUED ─its turn─► RUNNING ─finished─► REPLYING ─sent─► done
- *                │ │                │                 │                  ▲    ▲
- *                │ └────────────────┴── any failure ──┴──────────────────┘    │
- *                └── a put that was copied, a get that was granted ───────────┘
+ *   accept ─► WAITING ─ready─► QUEUED ─its turn─► RUNNING ─finished─► REPLYING ─sent─► ENDED
+ *                │ │              │                 │ └─stop─► STOPPING ─┘▲   ▲
+ *                │ └──────────────┴── any failure, or a stop ────────────┘   │
+ *                └── a put that was copied, a get that was granted ──────────┘
  *
  * WAITING: for fields that earlier requests still use, for regions that are being mapped, for a
  * slab for its small input, or (put) for its upload to arrive on the device. A put from a region
- * and a get to one are copied by the worker in their turn, as operators run. A task whose
- * connection is gone is cancelled: at once, or from RUNNING when the worker says FINISHED.
+ * and a get to one are copied by the worker in their turn, as operators run.
+ * task_state.[ch] is the whole table. A task is stopped where it is cancelled, its time is up, or
+ * its connection is gone (unless it is detached): at once, or from RUNNING when the worker says
+ * FINISHED.
  */
 #ifndef SERVER_TASK_H
 #define SERVER_TASK_H
 
 #include "protocol/request.h"
 #include "server/arena.h"
+#include "server/deadline.h"
 #include "server/field.h"
 #include "server/region.h"
+#include "server/schedule.h"
+#include "server/task_state.h"
 #include "server/trace.h"
 
 struct connection;
@@ -25,23 +30,27 @@ struct reply;
 
 enum { TASK_ACCESSES = 2 * AXIS_COUNT };
 enum task_kind { TASK_OPERATOR, TASK_PUT, TASK_GET };
-enum task_state { TASK_WAITING, TASK_QUEUED, TASK_RUNNING, TASK_REPLYING };
+enum task_stop { STOP_NONE, STOP_CANCELLED, STOP_TIMED_OUT, STOP_DRAINED };
 
 struct task {
     struct server *server;
-    struct connection *connection; /* NULL: it hung up */
+    struct connection *connection; /* NULL: it is gone */
     struct user *user;
     struct device *device;
     enum task_kind kind;
     enum task_state state;
-    bool cancelled;
-    uint64_t id; /* on the channel */
+    enum task_stop stop;       /* why it does not go on, where it does not */
+    enum task_outcome outcome; /* what it will count as: REFUSED until it was accepted */
+    uint64_t id;               /* on the channel */
     uint64_t msgid;
     uint64_t message_ns, received_ns; /* when its message began, and was complete */
     struct job job;
     struct array_type type; /* of each array */
     enum out_kind out_kind;
-    bool progress;
+    bool progress, detach;
+    struct entry entry;       /* on the device */
+    int64_t device_ns;        /* that it took there, once FINISHED */
+    struct deadline deadline; /* set where it has a timeout, until it is answered */
     /* By component, as in the channel's COMPONENTS; what is no vector is the first alone. */
     struct field *in[AXIS_COUNT], *out[AXIS_COUNT], *scratch[AXIS_COUNT]; /* referenced */
     bool in_is_own[AXIS_COUNT]; /* it came with the request and goes with it */
@@ -55,7 +64,7 @@ struct task {
     enum status status;            /* it is answered with */
     uint64_t bytes;                /* of one of its arrays; for the trace */
     struct span spans[SPAN_COUNT]; /* where there is a trace */
-    struct list connection_link, device_link, queue_link, granted_link;
+    struct list connection_link, device_link, granted_link;
 };
 
 /* Accept a request. `uploads` are the arrays that its payloads went to, by component (NULL: none);
@@ -83,8 +92,12 @@ void task_device_lost(struct task *task);
 /* Its reply was sent, or can't be sent any more (connection gone). */
 void task_replied(struct task *task, bool sent, uint64_t bytes_out);
 
-/* Its connection hangs up. */
+/* Its connection is gone. */
 void task_hang_up(struct task *task);
+
+/* Cancel the connection's job of that msgid: "cancelled" (it will be answered so, if it was not by
+ * now), "already_done" (its answer is complete) or "not_found". */
+const char *task_cancel(struct connection *connection, uint64_t msgid);
 
 /* The server drains: tasks that have not begun are answered with SHUTTING_DOWN. `late`: those that
  * run are cancelled and answered with TIMEOUT. */

@@ -16,9 +16,8 @@ struct user *user_find(struct server *server, uid_t uid)
     if (!user)
         return NULL;
     user->uid = uid;
-    list_init(&user->queue);
     list_init(&user->region_list);
-    list_init(&user->ready_link);
+    flow_init(&user->flow);
     list_push(&server->users, &user->link);
     return user;
 }
@@ -49,6 +48,12 @@ struct device *user_device(struct server *server, struct user *user)
     user->device = best;
     best->users++;
     return best;
+}
+
+void user_count_refused(struct server *server, struct user *user)
+{
+    user->counters.jobs[TASK_REFUSED]++;
+    server->totals.jobs[TASK_REFUSED]++;
 }
 
 void user_settle(struct user *user)

@@ -5,6 +5,8 @@
 #include "server/arena.h"
 #include "server/latency.h"
 #include "server/list.h"
+#include "server/schedule.h"
+#include "server/task_state.h"
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -13,9 +15,9 @@ struct device;
 
 /* Counts since a user was first seen, or since the server started. */
 struct counters {
-    uint64_t done, failed, cancelled; /* jobs */
-    uint64_t bytes_in, bytes_out;     /* payload */
-    struct latency latency;           /* request read to reply handed to the socket, of jobs */
+    uint64_t jobs[TASK_OUTCOME_COUNT]; /* that have ended so */
+    uint64_t bytes_in, bytes_out;      /* payload */
+    struct latency latency;            /* request read to reply handed to the socket, of jobs */
 };
 
 struct user {
@@ -26,15 +28,14 @@ struct user {
     uint64_t fields;         /* resident, with an id */
     uint64_t arrays;         /* on the device, resident or of a job */
     uint64_t bytes;          /* of those arrays */
+    uint64_t queue_bytes;    /* of those that are a job's */
     uint64_t region_bytes;   /* charged */
     uint32_t regions;        /* registered or being registered, and those of them … */
     uint32_t mapped_regions; /* … that have a place on the device */
     struct list region_list; /* struct region */
     uint32_t slabs[SHARE_COUNT];
-    struct device *device;  /* where all the user's work goes while there is any */
-    struct list queue;      /* tasks that are ready to run, first come first served */
-    struct list ready_link; /* in the device's list of users with such tasks */
-    uint32_t running;       /* tasks on the worker, a small one counting less: task.c */
+    struct device *device; /* where all the user's work goes while there is any */
+    struct flow flow;      /* of that device's time */
     struct counters counters;
 };
 
@@ -47,6 +48,9 @@ void user_free_all(struct server *server);
 /* The device for the user's next array: the one where the user's other things are, else the one
  * with the most room. */
 struct device *user_device(struct server *server, struct user *user);
+
+/* A request of the user's was refused before it became a job. */
+void user_count_refused(struct server *server, struct user *user);
 
 /* Call when a job, field, array or region is gone: a user who holds nothing may be placed anew. */
 void user_settle(struct user *user);

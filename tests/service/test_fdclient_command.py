@@ -333,7 +333,8 @@ def test_info_stats_ping(run, daemon):
 
 def test_what_may_work_later(run, tmp_path):
     wave(64, 64, 64).tofile(tmp_path / "field.bin")
-    with Daemon("--user-bytes", "1000") as small:
+    with Daemon("--user-bytes", 3 << 19) as small:  # room for one, and half of another
+        run("put", "field.bin", "-q", socket=f"unix:{small.path}")
         error = run("put", "field.bin", "-q", status=RETRY, socket=f"unix:{small.path}").stderr
         assert "OVER_BUDGET" in error
         run("put", "field.bin", "-q", "--retry", 2, status=RETRY, socket=f"unix:{small.path}")

@@ -9,8 +9,9 @@ import pytest
 from fdtest import Client, Daemon, FdError, MiB, assert_serves, binary, eventually, wave
 
 NAMES = ["listen", "group", "mode", "device", "staging-bytes", "user-bytes", "device-memory",
-         "region-bytes", "region-memory", "max-regions", "max-jobs", "max-fields",
-         "max-connections", "max-work", "upload-timeout-s", "drain-timeout-s", "log-level", "trace",
+         "region-bytes", "region-memory", "max-regions",
+         "user-queue-jobs", "user-queue-bytes", "max-queue-jobs", "max-queue-bytes", "max-jobs",
+         "max-fields", "max-connections", "max-work", "upload-timeout-s", "drain-timeout-s", "log-level", "trace",
          "trace-bytes"]
 
 
@@ -77,7 +78,7 @@ def test_variables_hold_and_options_hold_over_them():
     environment = {"FDSERVER_MAX_JOBS": "77", "FDSERVER_STAGING_BYTES": "32M", "FDSERVER_USER_BYTES": "1G"}
     with Daemon("--max-jobs=55", env=environment) as daemon:
         limits = daemon.info()["limits"]
-        assert limits["max_jobs"] == 55
+        assert limits["max_jobs"] == limits["user_queue_jobs"] == 55
         assert limits["staging_bytes"] == 32 * MiB
         assert limits["user_bytes"] == 1024 * MiB
 
@@ -118,8 +119,9 @@ def test_stats_count_what_happened():
             client.out("derivative", f=f, axis="q")
         after = client.call("stats")
         for part in ("user", "totals"):
-            done = after[part]["done"] - before[part]["done"]
-            assert done == 5
+            counted = {key: after[part][key] - before[part][key]
+                       for key in ("done", "failed", "cancelled", "timed_out", "refused")}
+            assert counted == {"done": 5, "failed": 0, "cancelled": 0, "timed_out": 0, "refused": 1}
             # The refused one's bytes came in too.
             assert after[part]["bytes_in"] - before[part]["bytes_in"] == 6 * f.nbytes
             assert after[part]["bytes_out"] - before[part]["bytes_out"] == 5 * f.nbytes
@@ -128,7 +130,8 @@ def test_stats_count_what_happened():
             assert 0 < latency["p50"] <= latency["p99"]
         assert after["user"]["uid"] == os.geteuid()
         assert after["connections"] == 1
-        assert after["queue"] == {"queued": 0, "running": 0}
+        idle = {"waiting": 0, "queued": 0, "running": 0, "replying": 0, "bytes": 0}
+        eventually(lambda: client.call("stats")["queue"] == idle, "an idle queue")
 
         def staging_is_empty():
             staging = client.call("stats")["staging"]

@@ -280,7 +280,8 @@ def test_quotas_count_every_component():
     with Daemon("--user-bytes", 5 * f.nbytes) as small, small.client() as client:
         assert sorted(client.out("gradient", f=f)) == ["x", "y", "z"]  # four arrays
         error = refused(client, "curl", f={"x": f, "y": f, "z": f})  # six
-        assert (error.code, error.retryable) == ("OVER_BUDGET", True)
+        assert (error.code, error.retryable) == ("TOO_LARGE", False)  # however long one waits
+        assert (error.need, error.limit) == (6 * f.nbytes, 5 * f.nbytes)
         eventually(lambda: client.call("stats")["user"]["bytes"] == 0, "nothing is held")
     # No id for some where there is not one for all.
     with Daemon("--max-fields", 2) as small, small.client() as client:

@@ -545,6 +545,64 @@ static void inputs_and_outputs_may_lie_in_regions(void **state)
            "gives a vector field");
 }
 
+static void a_job_says_how_it_is_to_be_treated(void **state)
+{
+    (void)state;
+    static const char *const methods[] = {
+        "[0, 1, \"laplacian\", [{\"f\": {\"field\": 5}, \"priority\": -100, \"timeout\": 1, "
+        "\"out\": \"field\", \"detach\": true}]]",
+        "[0, 1, \"put\", [{\"f\": {\"field\": 5}, \"priority\": 100, \"detach\": true, "
+        "\"timeout\": 18446744073709551615}]]",
+        "[0, 1, \"get\", [{\"field\": 5, \"timeout\": 250000.0}]]"};
+    static const struct {
+        int priority;
+        uint64_t timeout_us;
+        bool detach;
+    } expected[] = {{-100, 1, true}, {100, UINT64_MAX, true}, {0, 250000, false}};
+    for (int i = 0; i < 3; i++) {
+        struct request request;
+        struct job job;
+        struct failure failure;
+        assert_true(decode(methods[i], &cube, &request, &job, &failure));
+        assert_int_equal(request.priority, expected[i].priority);
+        assert_int_equal(request.timeout_us, expected[i].timeout_us);
+        assert_int_equal(request.detach, expected[i].detach);
+    }
+    refused("laplacian", "\"priority\": 101", STATUS_INVALID_ARGUMENT, "priority", "-100 to 100");
+    refused("laplacian", "\"priority\": 1.5", STATUS_INVALID_ARGUMENT, "priority", "whole number");
+    refused("laplacian", "\"timeout\": 0", STATUS_INVALID_ARGUMENT, "timeout", "microseconds");
+    refused("laplacian", "\"timeout\": -1", STATUS_INVALID_ARGUMENT, "timeout", "microseconds");
+    refused("laplacian", "\"timeout\": \"1 s\"", STATUS_INVALID_ARGUMENT, "timeout", "whole");
+    refused("laplacian", "\"detach\": 1", STATUS_INVALID_ARGUMENT, "detach", "true or false");
+    refused("laplacian", "\"detach\": true", STATUS_INVALID_ARGUMENT, "detach", "give out");
+    refused("laplacian", "\"detach\": true, \"out\": \"inline\"", STATUS_INVALID_ARGUMENT, "detach",
+            "give out");
+    refused("laplacian", "\"detach\": true, \"out\": {\"region\": 7, \"offset\": 0}",
+            STATUS_INVALID_ARGUMENT, "detach", "give out");
+    refused("laplacian", "\"msgid\": 1", STATUS_INVALID_ARGUMENT, "msgid", "no parameter");
+}
+
+static void a_job_is_cancelled_by_its_msgid(void **state)
+{
+    (void)state;
+    struct request request;
+    struct job job;
+    struct failure failure;
+    assert_true(decode("[0, 8, \"cancel\", [{\"msgid\": 18446744073709551615}]]", &cube, &request,
+                       &job, &failure));
+    assert_int_equal(request.method, METHOD_CANCEL);
+    assert_int_equal(request.msgid, 8);
+    assert_int_equal(request.cancel, UINT64_MAX);
+    static const char *const wrong[] = {"[0, 8, \"cancel\", [{}]]",
+                                        "[0, 8, \"cancel\", [{\"msgid\": -1}]]",
+                                        "[0, 8, \"cancel\", [{\"msgid\": \"7\"}]]"};
+    for (int i = 0; i < 3; i++) {
+        assert_false(decode(wrong[i], &cube, &request, &job, &failure));
+        assert_int_equal(failure.code, STATUS_INVALID_ARGUMENT);
+        assert_string_equal(failure.parameter, "msgid");
+    }
+}
+
 /* A request with `f` and, where it is not NULL, `out`, for an input of `type`. */
 static bool decode_vector(const char *op, const char *f, const char *out,
                           const struct array_type *type, struct request *request, struct job *job,
@@ -656,6 +714,8 @@ int main(void)
         cmocka_unit_test(outputs_are_inline_new_or_given),
         cmocka_unit_test(regions_are_registered_by_size_and_given_back_by_id),
         cmocka_unit_test(inputs_and_outputs_may_lie_in_regions),
+        cmocka_unit_test(a_job_says_how_it_is_to_be_treated),
+        cmocka_unit_test(a_job_is_cancelled_by_its_msgid),
         cmocka_unit_test(vector_fields_are_maps_by_axis),
         cmocka_unit_test(components_that_do_not_fit_are_named),
     };
