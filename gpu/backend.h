@@ -65,12 +65,14 @@ struct backend {
     void (*release)(void *memory, uint64_t bytes, uint64_t owner);
 
     /* Copy between the arena, or a client's memory, and the device. A launch sees every upload
-     * begun before it. The caller keeps everything else in order: a download begins when the launch
-     * that wrote it has completed. */
+     * begun before it. A download sees the launch that `after` names or, where that is NULL, those
+     * that have completed. The caller keeps everything else in order. */
     void (*upload)(void *device, const void *arena, size_t bytes, uint64_t token);
-    void (*download)(void *arena, const void *device, size_t bytes, uint64_t token);
+    void (*download)(void *arena, const void *device, size_t bytes, const void *after,
+                     uint64_t token);
 
-    void (*launch)(const struct launch *launch, uint64_t token);
+    /* Returns a name for it, never NULL, until its completion has been reaped. */
+    const void *(*launch)(const struct launch *launch, uint64_t token);
 
     /* Readable when completions may wait. */
     int (*wake_descriptor)(void);

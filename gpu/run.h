@@ -6,6 +6,7 @@
 #include "gpu/holding.h"
 #include "gpu/piece.h"
 #include "gpu/region.h"
+#include "gpu/transfer.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,6 +16,8 @@ struct run_place {
     struct region *region;
     uint8_t *memory;
 };
+
+enum way { WAY_IN, WAY_OUT, WAYS };
 
 /* A RUN that is not FINISHED. */
 struct run {
@@ -28,6 +31,12 @@ struct run {
     uint64_t progress_us; /* when the last PROGRESS was sent */
     struct plan plan;
     struct pieces pieces; /* once started */
+    /* Its arrays are copied from and to places: gpu/pipeline.h's, once started. */
+    bool is_copied;
+    struct transfer transfer;
+    const void *launches[TRANSFER_LAUNCHES]; /* the backend's names of those under way, else NULL */
+    bool queued[WAYS];
+    struct run *behind[WAYS]; /* in the queue */
 };
 
 struct runs {

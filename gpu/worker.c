@@ -12,6 +12,7 @@
 #include "gpu/channel.h"
 #include "gpu/holding.h"
 #include "gpu/piece.h"
+#include "gpu/pipeline.h"
 #include "gpu/range.h"
 #include "gpu/run.h"
 
@@ -43,8 +44,8 @@ enum {
  * front to judge. */
 static const double MOST_WORK = 0x1p62;
 
-/* A token names what it belongs to: a struct's address, and in its lowest bit which kind. */
-enum { TOKEN_RUN, TOKEN_COPY };
+/* A token names what it belongs to: a struct's address, and in its lowest bits which kind. */
+enum { TOKEN_RUN, TOKEN_COPY, TOKEN_STEP, TOKEN_KIND = 3 };
 
 struct copy {
     struct holding *holding;
@@ -65,6 +66,7 @@ static struct {
     struct ids holdings;
     struct regions regions;
     struct runs runs;
+    struct pipeline pipeline;
     uint32_t under_way; /* completions that the backend owes */
     struct copy *free_copies;
     struct channel_inbox orders;
@@ -91,10 +93,16 @@ static _Noreturn void broken(const char *rule, uint64_t id)
     _exit(EXIT_BROKEN_FRONT);
 }
 
+/* Does the backend owe a completion? */
+static bool is_busy(void)
+{
+    return worker.under_way || worker.pipeline.under_way;
+}
+
 static _Noreturn void end(void)
 {
     /* With work under way the device may still write to memory that closing would take away. */
-    if (worker.under_way)
+    if (is_busy())
         _exit(0);
     while (worker.free_copies) {
         struct copy *copy = worker.free_copies;
@@ -113,6 +121,7 @@ static _Noreturn void end(void)
                                     holding->block.owner);
     }
     holdings_free(&worker.holdings);
+    pipeline_free(&worker.pipeline);
     channel_queue_free(&worker.answers);
     if (worker.open) {
         regions_free(&worker.regions);
@@ -169,6 +178,8 @@ static _Noreturn void refuse(const struct failure *failure)
     _exit(EXIT_NO_DEVICE);
 }
 
+static void compute_passes(struct run *run);
+
 static void take_arena(uint64_t bytes, int memfd)
 {
     struct failure failure = {0};
@@ -197,6 +208,7 @@ static void take_arena(uint64_t bytes, int memfd)
     worker.arena_bytes = bytes;
     worker.direct = message.u.ready.info.direct != 0;
     regions_init(&worker.regions, worker.backend);
+    pipeline_init(&worker.pipeline, worker.backend, TOKEN_STEP, compute_passes);
     worker.open = true;
     message.u.ready.pid = (uint32_t)getpid();
     answer(&message);
@@ -315,7 +327,7 @@ static void take_copy(const struct channel_message *message)
         worker.backend->upload(memory + offset, outside, bytes, token);
     } else {
         holding->downloads++;
-        worker.backend->download(outside, memory + offset, bytes, token);
+        worker.backend->download(outside, memory + offset, bytes, NULL, token);
     }
     range_end();
 }
@@ -346,21 +358,46 @@ static void finish(struct run *run, enum status status)
     free(run);
 }
 
+/* Its result is there. Where it came to lie in the scratch array's memory, the two exchange theirs.
+ */
+static void finish_well(struct run *run)
+{
+    for (int i = 0; i < run->plan.outputs; i++) {
+        struct holding *out = run->out[i], *other = run->scratch[i];
+        if (!out || pieces_result(&run->pieces, i) == out->block.memory)
+            continue;
+        const struct block block = out->block;
+        out->block = other->block;
+        other->block = block;
+    }
+    finish(run, STATUS_OK);
+}
+
+/* Finish a run with places in whose pipeline nothing is left to do. */
+static void settle(struct run *run)
+{
+    if (transfer_is_done(&run->transfer))
+        finish_well(run);
+    else if (run->cancelled && run->transfer.under_way == 0)
+        finish(run, STATUS_CANCELLED);
+}
+
 /* Launch the run's next piece, or finish it. */
 static void advance(struct run *run)
 {
     struct launch launch;
+    if (run->started && run->is_copied && run->cancelled) {
+        transfer_completed(&run->transfer); /* its passes, as far as they came */
+        settle(run);
+        return;
+    }
+    if (run->started && run->is_copied && run->pieces.done == run->pieces.total) {
+        pipeline_passes_completed(&worker.pipeline, run);
+        settle(run);
+        return;
+    }
     if (run->started && run->pieces.done == run->pieces.total) {
-        /* Where a result came to lie in the scratch array's memory, the two exchange theirs. */
-        for (int i = 0; i < run->plan.outputs; i++) {
-            struct holding *out = run->out[i], *other = run->scratch[i];
-            if (!out || pieces_result(&run->pieces, i) == out->block.memory)
-                continue;
-            const struct block block = out->block;
-            out->block = other->block;
-            other->block = block;
-        }
-        finish(run, STATUS_OK);
+        finish_well(run);
         return;
     }
     if (run->cancelled) {
@@ -371,6 +408,10 @@ static void advance(struct run *run)
         runs_start(&worker.runs, run);
         const struct buffers buffers = run_buffers(run);
         pieces_begin(&run->pieces, &run->plan, worker.backend->splits_passes, &buffers);
+        if (run->is_copied) {
+            pipeline_add(&worker.pipeline, run);
+            return;
+        }
     }
     if (pieces_next(&run->pieces, &launch)) {
         worker.under_way++;
@@ -378,6 +419,11 @@ static void advance(struct run *run)
         worker.backend->launch(&launch, (uint64_t)(uintptr_t)run | TOKEN_RUN);
         range_end();
     }
+}
+
+static void compute_passes(struct run *run)
+{
+    advance(run);
 }
 
 /* Start what waited for an array that may be free now. */
@@ -494,6 +540,8 @@ static void take_run(const struct channel_message *message)
         free(run);
         return;
     }
+    for (int i = 0; i < AXIS_COUNT && !worker.direct; i++)
+        run->is_copied |= run->from[i].region || run->to[i].region;
     run->progress_us = now_us();
     runs_add(&worker.runs, run);
     if (runs_may_start(&worker.runs, run))
@@ -507,8 +555,12 @@ static void take_cancel(uint64_t id)
     if (!run)
         return;
     run->cancelled = true;
-    if (!run->started)
+    if (!run->started) {
         finish(run, STATUS_CANCELLED);
+    } else if (run->is_copied) {
+        pipeline_remove(&worker.pipeline, run);
+        settle(run);
+    }
 }
 
 static void complete_piece(struct run *run, uint64_t device_us)
@@ -591,9 +643,15 @@ static void take_completions(void)
     do {
         count = worker.backend->reap(completions, AT_ONCE);
         for (int i = 0; i < count; i++) {
-            const uintptr_t address = (uintptr_t)completions[i].token & ~(uintptr_t)1;
+            const uintptr_t address = (uintptr_t)completions[i].token & ~(uintptr_t)TOKEN_KIND;
+            const unsigned kind = completions[i].token & TOKEN_KIND;
+            if (kind == TOKEN_STEP) {
+                settle(pipeline_complete(&worker.pipeline, (struct step *)address,
+                                         completions[i].device_us));
+                continue;
+            }
             worker.under_way--;
-            if (completions[i].token & TOKEN_COPY)
+            if (kind == TOKEN_COPY)
                 complete_copy((struct copy *)address);
             else
                 complete_piece((struct run *)address, completions[i].device_us);
@@ -622,6 +680,7 @@ static _Noreturn void serve(void)
 {
     uint64_t looked_us = now_us(); /* at the device */
     for (;;) {
+        pipeline_pump(&worker.pipeline);
         if (channel_queue_flush(&worker.answers, CHANNEL_DESCRIPTOR) == CHANNEL_CLOSED)
             end();
         struct pollfd polls[3] = {
@@ -630,7 +689,7 @@ static _Noreturn void serve(void)
             {.fd = worker.open ? worker.regions.wake : -1, .events = POLLIN}};
         if (worker.answers.count)
             polls[0].events |= POLLOUT;
-        const int ready = poll(polls, 3, worker.under_way ? FAULT_POLL_MS : -1);
+        const int ready = poll(polls, 3, is_busy() ? FAULT_POLL_MS : -1);
         if (ready < 0 && errno != EINTR && errno != EAGAIN) {
             log_line(2, "poll: %s", strerror(errno));
             _exit(BACKEND_FAULT_EXIT);

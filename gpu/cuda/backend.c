@@ -4,6 +4,8 @@
  *   lane i:                    └► weights, passes ── host function ─► completed ─► eventfd ─►
  * reap() download:  copies ──────────────────────────────── host function ─┘
  *
+ * A download that is to come after a launch waits for its end on the device.
+ *
  * Host functions run on a thread of the driver's; they only push onto a lock-free list. After a
  * fault they are not called any more, so reap() asks the streams too. */
 #include "gpu/backend.h"
@@ -31,8 +33,15 @@ struct operation {
     struct operation *next;
     uint64_t token;
     bool is_launch;
+    /* A launch: is it on a lane, with which slot; the downloads after it that wait for that. */
+    bool has_begun;
     int slot;
     struct launch launch;
+    struct operation *followers, **followers_end;
+    /* A download. */
+    void *to;
+    const void *from;
+    size_t bytes;
     cudaEvent_t begin, end;
 };
 
@@ -248,14 +257,33 @@ static void cuda_upload(void *device, const void *arena, size_t bytes, uint64_t 
     fault_never(cudaLaunchHostFunc(cuda.upload, complete, operation), "cudaLaunchHostFunc");
 }
 
-static void cuda_download(void *arena, const void *device, size_t bytes, uint64_t token)
+static void begin_download(struct operation *operation)
 {
-    struct operation *operation = take_operation(token);
-    operation->is_launch = false;
-    wait_for_uploads(cuda.download, LANES);
-    fault_never(cudaMemcpyAsync(arena, device, bytes, cudaMemcpyDeviceToHost, cuda.download),
+    fault_never(cudaMemcpyAsync(operation->to, operation->from, operation->bytes,
+                                cudaMemcpyDeviceToHost, cuda.download),
                 "download");
     fault_never(cudaLaunchHostFunc(cuda.download, complete, operation), "cudaLaunchHostFunc");
+}
+
+static void cuda_download(void *arena, const void *device, size_t bytes, const void *after,
+                          uint64_t token)
+{
+    struct operation *operation = take_operation(token);
+    struct operation *launch = (struct operation *)(uintptr_t)after;
+    operation->is_launch = false;
+    operation->to = arena;
+    operation->from = device;
+    operation->bytes = bytes;
+    if (launch && !launch->has_begun) {
+        *launch->followers_end = operation;
+        launch->followers_end = &operation->next;
+        return;
+    }
+    if (launch)
+        fault_never(cudaStreamWaitEvent(cuda.download, launch->end, 0), "cudaStreamWaitEvent");
+    else
+        wait_for_uploads(cuda.download, LANES);
+    begin_download(operation);
 }
 
 /* --- launches --- */
@@ -302,18 +330,31 @@ static bool begin_launch(struct operation *operation)
     fault_never(passes_launch(&operation->launch, i, cuda.units, stream), "launch");
     fault_never(cudaEventRecord(operation->end, stream), "cudaEventRecord");
     fault_never(cudaLaunchHostFunc(stream, complete, operation), "cudaLaunchHostFunc");
+    operation->has_begun = true;
+    if (operation->followers)
+        fault_never(cudaStreamWaitEvent(cuda.download, operation->end, 0), "cudaStreamWaitEvent");
+    while (operation->followers) {
+        struct operation *download = operation->followers;
+        operation->followers = download->next;
+        download->next = NULL;
+        begin_download(download);
+    }
     return true;
 }
 
-static void cuda_launch(const struct launch *launch, uint64_t token)
+static const void *cuda_launch(const struct launch *launch, uint64_t token)
 {
     struct operation *operation = take_operation(token);
     operation->is_launch = true;
+    operation->has_begun = false;
+    operation->followers = NULL;
+    operation->followers_end = &operation->followers;
     operation->launch = *launch;
-    if (!cuda.waiting && begin_launch(operation))
-        return;
-    *cuda.waiting_end = operation;
-    cuda.waiting_end = &operation->next;
+    if (cuda.waiting || !begin_launch(operation)) {
+        *cuda.waiting_end = operation;
+        cuda.waiting_end = &operation->next;
+    }
+    return operation;
 }
 
 /* --- completions --- */

@@ -1,5 +1,5 @@
 /* The host's cores as a device. Copies are done at once by the caller; launches run in their order
- * on one thread, which shares each of them with all cores.
+ * on one thread, which shares each of them with all cores; copies after a launch are done there.
  *
  *   worker's thread                     runner
  *   launch() → orders ───────────────►  pass_launch()
@@ -25,8 +25,12 @@ struct ring {
     size_t item_bytes, first, count, capacity;
 };
 
+/* A launch or, where `bytes`, a copy after one. */
 struct order {
     struct launch launch;
+    void *to;
+    const void *from;
+    size_t bytes;
     uint64_t token;
 };
 
@@ -116,7 +120,10 @@ static void *runner(void *unused)
         ring_pop(&host.orders, &order);
         pthread_mutex_unlock(&host.mutex);
         const uint64_t begin = now_us();
-        pass_launch(host.kernels, &order.launch, host.stream_bytes);
+        if (order.bytes)
+            memcpy(order.to, order.from, order.bytes);
+        else
+            pass_launch(host.kernels, &order.launch, host.stream_bytes);
         complete(order.token, now_us() - begin);
     }
 }
@@ -192,13 +199,27 @@ static void host_copy(void *to, const void *from, size_t bytes, uint64_t token)
     complete(token, 0);
 }
 
-static void host_launch(const struct launch *launch, uint64_t token)
+static void give(const struct order *order)
 {
-    const struct order order = {.launch = *launch, .token = token};
     pthread_mutex_lock(&host.mutex);
-    ring_push(&host.orders, &order);
+    ring_push(&host.orders, order);
     pthread_cond_signal(&host.ordered);
     pthread_mutex_unlock(&host.mutex);
+}
+
+static void host_download(void *to, const void *from, size_t bytes, const void *after,
+                          uint64_t token)
+{
+    if (after && bytes)
+        give(&(struct order){.to = to, .from = from, .bytes = bytes, .token = token});
+    else
+        host_copy(to, from, bytes, token);
+}
+
+static const void *host_launch(const struct launch *launch, uint64_t token)
+{
+    give(&(struct order){.launch = *launch, .token = token});
+    return &host; /* whatever comes after it comes after all before it */
 }
 
 static int host_wake_descriptor(void)
@@ -231,7 +252,7 @@ const struct backend *backend_host(void)
         .allocate = memory_allocate,
         .release = memory_release,
         .upload = host_copy,
-        .download = host_copy,
+        .download = host_download,
         .launch = host_launch,
         .wake_descriptor = host_wake_descriptor,
         .reap = host_reap,

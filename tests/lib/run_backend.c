@@ -62,7 +62,7 @@ static void download(struct bed *bed, uint8_t *out, const uint8_t *device, uint6
 {
     for (uint64_t done = 0; done < bytes; done += piece_of(bed, bytes, done)) {
         const size_t piece = piece_of(bed, bytes, done);
-        bed->backend->download(bed->arena, device + done, piece, 2);
+        bed->backend->download(bed->arena, device + done, piece, NULL, 2);
         wait_for(bed, 2);
         memcpy(out + done, bed->arena, piece);
     }

@@ -296,10 +296,10 @@ static void test_launches(void **state)
         }
         for (uint64_t token = 0; token < sent; token++)
             assert_int_equal(next_completion(backend).token, token);
-        backend->download(arrays.odd[0], device.odd[0], arrays.bytes, 2000);
+        backend->download(arrays.odd[0], device.odd[0], arrays.bytes, NULL, 2000);
         assert_int_equal(next_completion(backend).token, 2000);
         for (int i = 0; i < plan.outputs; i++) {
-            backend->download(arrays.even[i], device.even[i], arrays.bytes, 2001);
+            backend->download(arrays.even[i], device.even[i], arrays.bytes, NULL, 2001);
             assert_int_equal(next_completion(backend).token, 2001);
         }
         check_result(&job, &plan, &arrays, "backend");

@@ -1,4 +1,5 @@
-/* The real fdworker on the host backend, driven over its channel as the front would. */
+/* The real fdworker, driven over its channel as the front would: on the host backend, or on the
+ * device that FDSERVER_TEST_DEVICE names. */
 #include "gpu/channel.h"
 #include "tests/lib/random_job.h"
 
@@ -24,7 +25,14 @@ static struct {
     uint8_t *arena;
     uint64_t next_id;
     struct channel_inbox inbox;
+    bool direct;
 } front;
+
+static const char *device_name(void)
+{
+    const char *name = getenv("FDSERVER_TEST_DEVICE");
+    return name ? name : "host";
+}
 
 static void start(const char *device)
 {
@@ -111,10 +119,11 @@ static int close_and_wait(void)
 static int setup(void **state)
 {
     (void)state;
-    start("host");
+    start(device_name());
     order_arena();
     const struct channel_message ready = answer_of(CHANNEL_READY);
-    assert_string_equal(ready.u.ready.info.kind, "host");
+    assert_int_equal(strncmp(ready.u.ready.info.kind, device_name(), 4), 0);
+    front.direct = ready.u.ready.info.direct;
     assert_int_equal(ready.u.ready.pid, front.pid);
     assert_true(ready.u.ready.info.memory_bytes >= ready.u.ready.info.free_bytes);
     return 0;
@@ -484,18 +493,19 @@ static void test_results_in_regions(void **state)
         uint64_t in[AXIS_COUNT] = {0}, out[AXIS_COUNT] = {0}, scratch[AXIS_COUNT] = {0};
         struct place from[AXIS_COUNT] = {0}, to[AXIS_COUNT] = {0};
         for (int c = 0; c < plan.inputs; c++) {
-            if (random_below(&random, 3)) {
+            const bool placed = random_below(&random, 3);
+            in[c] = placed && front.direct ? 0 : allocate(bytes);
+            if (placed) {
                 from[c] = (struct place){given.id, (uint64_t)c * STEP + GUARD};
                 memcpy(given.memory + from[c].offset, fields[c], bytes);
             } else {
-                in[c] = allocate(bytes);
                 upload(in[c], fields[c], bytes);
             }
         }
         for (int c = 0; c < plan.outputs; c++) {
             if (random_below(&random, 3))
                 to[c] = (struct place){wanted.id, (uint64_t)c * STEP + GUARD};
-            else
+            if (!to[c].region || !front.direct)
                 out[c] = allocate(bytes);
             if (job_needs_scratch(&job, false, false))
                 scratch[c] = allocate(bytes);
@@ -517,14 +527,15 @@ static void test_results_in_regions(void **state)
             finished(run(&job, 0, 0, 0, false), STATUS_OK);
         }
         for (int c = 0; c < plan.outputs; c++) {
-            if (out[c]) {
-                download(out[c], result[0], bytes);
-                release(out[c]);
-            } else {
+            if (to[c].region) {
                 uint8_t *begin = wanted.memory + to[c].offset;
                 memcpy(result[0], begin, bytes);
                 memset(begin, 0x77, bytes);
+            } else {
+                download(out[c], result[0], bytes);
             }
+            if (out[c])
+                release(out[c]);
             if (scratch[c])
                 release(scratch[c]);
             if (memcmp(result[0], expected[c], bytes) != 0) {
@@ -680,7 +691,7 @@ static void test_closing_ends_it(void **state)
     (void)state;
     setup(NULL);
     assert_int_equal(close_and_wait(), 0);
-    start("host"); /* before it has its arena */
+    start(device_name()); /* before it has its arena */
     assert_int_equal(close_and_wait(), 0);
     setup(NULL); /* with work under way */
     static float values[512 * 512];
@@ -856,7 +867,8 @@ static void break_unknown_region(void)
 static void run_in_region(struct place in, struct place out)
 {
     const struct job job = diffusion(32, 32, 1);
-    const uint64_t from = in.region ? 0 : allocate(4096), to = out.region ? 0 : allocate(4096);
+    const uint64_t from = in.region && front.direct ? 0 : allocate(4096);
+    const uint64_t to = out.region && front.direct ? 0 : allocate(4096);
     order_places((struct place[AXIS_COUNT]){in}, (struct place[AXIS_COUNT]){out});
     run(&job, from, to, 0, false);
 }
@@ -903,8 +915,9 @@ static void break_unregion_in_use(void)
     const struct client_region region = make_region(4096, true);
     const struct job job = diffusion(32, 32, UINT64_C(1) << 40);
     const uint64_t in = allocate(4096), scratch = allocate(4096);
+    const uint64_t out = front.direct ? 0 : allocate(4096);
     order_places((struct place[AXIS_COUNT]){{0}}, (struct place[AXIS_COUNT]){{region.id, 0}});
-    run(&job, in, 0, scratch, false);
+    run(&job, in, out, scratch, false);
     order_unregion(region.id);
 }
 
@@ -955,7 +968,7 @@ static void test_a_broken_front(void **state)
     break_size(); /* the stream cannot be followed: as good as closed */
     assert_int_equal(ended(), 0);
     close(front.socket);
-    start("host");
+    start(device_name());
     allocate(16); /* before the arena */
     assert_int_equal(ended(), BROKEN_FRONT);
     close(front.socket);

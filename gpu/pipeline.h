@@ -1,0 +1,64 @@
+/* The runs whose places are in clients' regions while the backend computes in arrays: copies both
+ * ways and launches of all of them, as their transfers (gpu/transfer.h) allow.
+ *
+ * Of copies each way so few are under way that another waits for two slabs at most; the next is the
+ * oldest of the jobs that are no larger than a slab and of the others in turn: a small job passes
+ * large ones, and nobody starves. One thread. */
+#ifndef GPU_PIPELINE_H
+#define GPU_PIPELINE_H
+
+#include "gpu/backend.h"
+#include "gpu/run.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* By measurement on an H200: of 2 MiB two keep PCIe as busy as longer copies do. */
+enum { PIPELINE_SLAB_BYTES = 2 << 20 };
+
+enum { PIPELINE_SMALL, PIPELINE_LARGE, PIPELINE_SIZES };
+
+struct pipeline_queue {
+    struct run *first, *last;
+};
+
+/* A copy or launch that is under way. */
+struct step {
+    struct step *next; /* in free_steps */
+    struct run *run;
+    enum step_kind { STEP_IN, STEP_OUT, STEP_LAUNCH } kind;
+    uint32_t launch;  /* its number */
+    const void *name; /* as the backend calls it */
+    uint64_t bytes;
+};
+
+struct pipeline {
+    const struct backend *backend;
+    void (*compute_passes)(struct run *run); /* of a transfer that is `whole`: its inputs are in */
+    uint64_t tokens;                         /* bits of every token, beside the step's address */
+    /* The runs that have a slab to copy, and the size that had the last turn. */
+    struct pipeline_queue queues[WAYS][PIPELINE_SIZES];
+    int last_size[WAYS];
+    uint64_t bytes[WAYS]; /* under way */
+    uint32_t under_way;   /* completions that the backend owes */
+    struct step *free_steps;
+};
+
+void pipeline_init(struct pipeline *pipeline, const struct backend *backend, uint64_t tokens,
+                   void (*compute_passes)(struct run *run));
+/* Nothing is under way. */
+void pipeline_free(struct pipeline *pipeline);
+
+/* A run that starts: its transfer and its pieces begin. pipeline_pump() is to follow. */
+void pipeline_add(struct pipeline *pipeline, struct run *run);
+/* Begin no more of it. */
+void pipeline_remove(struct pipeline *pipeline, struct run *run);
+/* Its passes have completed. pipeline_pump() is to follow. */
+void pipeline_passes_completed(struct pipeline *pipeline, struct run *run);
+
+/* Begin all that can begin now. */
+void pipeline_pump(struct pipeline *pipeline);
+/* A step has completed. The run that it was of, whose transfer may be done. */
+struct run *pipeline_complete(struct pipeline *pipeline, struct step *step, uint64_t device_us);
+
+#endif

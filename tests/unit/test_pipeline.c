@@ -1,0 +1,257 @@
+/* Runs that are copied from and to clients' memory: the results, on the host backend, of many jobs
+ * under way together; and whose slab is next, on a device that only takes note. */
+#include "gpu/pipeline.h"
+#include "tests/lib/random_job.h"
+
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { TOKEN_RUN, TOKEN_STEP = 1, MOST_IN_FLIGHT = 2 * PIPELINE_SLAB_BYTES };
+
+static struct pipeline pipeline;
+static struct region region; /* of no importance here but that there is one */
+
+/* A job whose inputs and outputs have places or not. */
+struct client {
+    struct job job;
+    struct run run;
+    struct holding holdings[3 * AXIS_COUNT];
+    void *in[AXIS_COUNT], *out[AXIS_COUNT]; /* its own memory, or what the arrays hold */
+};
+
+static void launch_piece(struct run *run)
+{
+    struct launch launch;
+    if (pieces_next(&run->pieces, &launch))
+        pipeline.backend->launch(&launch, (uint64_t)(uintptr_t)run | TOKEN_RUN);
+}
+
+static struct holding *hold(struct client *client, int i, uint64_t bytes)
+{
+    client->holdings[i].block.bytes = bytes;
+    client->holdings[i].block.memory = pipeline.backend->allocate(bytes, 0);
+    assert_non_null(client->holdings[i].block.memory);
+    return &client->holdings[i];
+}
+
+static void client_init(struct client *client, struct random *random, const struct job *job)
+{
+    const uint64_t bytes = job_bytes(job);
+    struct run *run = &client->run;
+    memset(client, 0, sizeof *client);
+    client->job = *job;
+    plan_init(&run->plan, job);
+    arrays_make(client->in, run->plan.inputs, bytes, 0);
+    arrays_make(client->out, run->plan.outputs, bytes, 0x5a);
+    while (!run->is_copied) {
+        for (int i = 0; i < run->plan.inputs; i++)
+            run->from[i].region = random_below(random, 3) ? &region : NULL;
+        for (int i = 0; i < run->plan.outputs; i++)
+            run->to[i].region = random_below(random, 3) ? &region : NULL;
+        for (int i = 0; i < AXIS_COUNT; i++)
+            run->is_copied |= run->from[i].region || run->to[i].region;
+    }
+    for (int i = 0; i < run->plan.inputs; i++) {
+        random_field(random, job, client->in[i]);
+        run->in[i] = hold(client, i, bytes);
+        run->from[i].memory = client->in[i];
+        if (!run->from[i].region)
+            memcpy(run->in[i]->block.memory, client->in[i], bytes);
+    }
+    for (int i = 0; i < run->plan.outputs; i++) {
+        run->out[i] = hold(client, AXIS_COUNT + i, bytes);
+        run->to[i].memory = client->out[i];
+        if (job_needs_scratch(job, false, false))
+            run->scratch[i] = hold(client, 2 * AXIS_COUNT + i, bytes);
+    }
+    const struct buffers buffers = run_buffers(run);
+    pieces_begin(&run->pieces, &run->plan, true, &buffers);
+}
+
+static void client_end(struct client *client)
+{
+    const uint64_t bytes = job_bytes(&client->job);
+    void *expected[AXIS_COUNT];
+    arrays_make(expected, client->run.plan.outputs, bytes, 0);
+    reference_run(&client->run.plan, client->in, expected);
+    for (int i = 0; i < client->run.plan.outputs; i++) {
+        const void *result =
+            client->run.to[i].region ? client->out[i] : pieces_result(&client->run.pieces, i);
+        if (memcmp(result, expected[i], bytes) != 0) {
+            random_job_print(&client->job);
+            fail_msg("component %d differs", i);
+        }
+    }
+    for (size_t i = 0; i < sizeof client->holdings / sizeof client->holdings[0]; i++)
+        if (client->holdings[i].block.memory)
+            pipeline.backend->release(client->holdings[i].block.memory, bytes, 0);
+    arrays_free(expected);
+    arrays_free(client->in);
+    arrays_free(client->out);
+}
+
+static void test_many_jobs_together(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 12, TOGETHER = 16 };
+    static struct client clients[TOGETHER];
+    struct random random = random_start();
+    struct device_info info;
+    struct failure failure = {0};
+    const struct backend *backend = backend_host();
+    assert_true(backend->open(0, NULL, 0, &info, &failure));
+    pipeline_init(&pipeline, backend, TOKEN_STEP, launch_piece);
+    for (int round = 0; round < ROUNDS; round++) {
+        int left = TOGETHER;
+        for (int i = 0; i < TOGETHER; i++) {
+            struct job job;
+            random_job(&random, i == 0 ? 1500000 : i % 4 ? 3000 : 30000, &job);
+            client_init(&clients[i], &random, &job);
+            pipeline_add(&pipeline, &clients[i].run);
+        }
+        while (left) {
+            struct completion completions[8];
+            struct pollfd wake = {.fd = backend->wake_descriptor(), .events = POLLIN};
+            pipeline_pump(&pipeline);
+            assert_true(pipeline.bytes[WAY_IN] <= MOST_IN_FLIGHT);
+            assert_true(pipeline.bytes[WAY_OUT] <= MOST_IN_FLIGHT);
+            poll(&wake, 1, -1);
+            const int count = backend->reap(completions, 8);
+            for (int i = 0; i < count; i++) {
+                void *owner = (void *)(uintptr_t)(completions[i].token & ~(uint64_t)1);
+                struct run *run = owner;
+                if (completions[i].token & TOKEN_STEP) {
+                    run = pipeline_complete(&pipeline, owner, completions[i].device_us);
+                } else {
+                    pieces_completed(&run->pieces, completions[i].device_us);
+                    if (run->pieces.done == run->pieces.total)
+                        pipeline_passes_completed(&pipeline, run);
+                    else
+                        launch_piece(run);
+                }
+                if (transfer_is_done(&run->transfer))
+                    left--;
+            }
+        }
+        assert_int_equal(pipeline.under_way, 0);
+        for (int i = 0; i < TOGETHER; i++)
+            client_end(&clients[i]);
+    }
+    pipeline_free(&pipeline);
+    backend->close();
+}
+
+/* --- a device that takes note --- */
+
+static struct {
+    uint64_t uploads, downloads, launches;
+    uint64_t tokens[64];  /* of uploads under way, oldest first */
+    uint64_t others[512]; /* of all else, which ends late */
+    int count, other_count;
+} noted;
+
+static void note_upload(void *device, const void *from, size_t bytes, uint64_t token)
+{
+    (void)device;
+    (void)from;
+    (void)bytes;
+    noted.uploads++;
+    noted.tokens[noted.count++] = token;
+}
+static void note_download(void *to, const void *device, size_t bytes, const void *after,
+                          uint64_t token)
+{
+    (void)to;
+    (void)device;
+    (void)bytes;
+    assert_non_null(after);
+    noted.downloads++;
+    noted.others[noted.other_count++] = token;
+}
+static const void *note_launch(const struct launch *launch, uint64_t token)
+{
+    (void)launch;
+    noted.others[noted.other_count++] = token;
+    return &noted.others[noted.launches++];
+}
+
+static const struct run *complete(uint64_t token)
+{
+    return pipeline_complete(&pipeline, (struct step *)(uintptr_t)(token - TOKEN_STEP), 0);
+}
+
+static struct run *plain_run(struct run *run, struct holding *holding, uint64_t n)
+{
+    struct job job;
+    job_init(&job);
+    job.axes = AXIS_COUNT;
+    job.n[AXIS_X] = job.n[AXIS_Y] = job.n[AXIS_Z] = n;
+    memset(run, 0, sizeof *run);
+    plan_init(&run->plan, &job);
+    run->in[0] = run->out[0] = holding;
+    run->from[0].region = run->to[0].region = &region;
+    pieces_begin(&run->pieces, &run->plan, false, &(struct buffers){.out = {holding}});
+    return run;
+}
+
+/* Behind large jobs a small one waits for what is under way and one slab more, not for its turn
+ * among them; and a row of small ones does not keep a large one from its turns. */
+static void test_a_small_job_passes_large_ones(void **state)
+{
+    (void)state;
+    enum { SMALL = 20 };
+    static struct run large[3], small[SMALL];
+    static struct holding holding;
+    static const struct backend backend = {
+        .upload = note_upload, .download = note_download, .launch = note_launch};
+    memset(&noted, 0, sizeof noted);
+    pipeline_init(&pipeline, &backend, TOKEN_STEP, NULL);
+    for (int i = 0; i < 3; i++)
+        pipeline_add(&pipeline, plain_run(&large[i], &holding, 256));
+    pipeline_pump(&pipeline);
+    assert_int_equal(noted.uploads, 2);
+    for (int i = 0; i < SMALL; i++)
+        pipeline_add(&pipeline, plain_run(&small[i], &holding, 64));
+    pipeline_pump(&pipeline);
+    assert_int_equal(noted.uploads, 2);
+    int of_small = 0, of_large = 0;
+    while (of_small < SMALL) {
+        const struct run *run = complete(noted.tokens[0]);
+        memmove(noted.tokens, noted.tokens + 1, sizeof noted.tokens - sizeof noted.tokens[0]);
+        noted.count--;
+        of_small += run->plan.points == small[0].plan.points;
+        of_large += run->plan.points != small[0].plan.points;
+        assert_true(of_small || of_large <= 3);
+        pipeline_pump(&pipeline);
+        assert_true(pipeline.bytes[WAY_IN] <= MOST_IN_FLIGHT);
+    }
+    assert_true(of_large >= SMALL / 2);
+    assert_true(noted.downloads >= 1 && noted.launches >= SMALL);
+    for (int i = 0; i < 3; i++)
+        pipeline_remove(&pipeline, &large[i]);
+    for (int i = 0; i < SMALL; i++)
+        pipeline_remove(&pipeline, &small[i]);
+    for (int way = 0; way < WAYS; way++)
+        for (int size = 0; size < PIPELINE_SIZES; size++)
+            assert_null(pipeline.queues[way][size].first);
+    for (int i = 0; i < noted.count; i++)
+        complete(noted.tokens[i]);
+    for (int i = 0; i < noted.other_count; i++)
+        complete(noted.others[i]);
+    assert_int_equal(pipeline.under_way, 0);
+    pipeline_free(&pipeline);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_many_jobs_together),
+        cmocka_unit_test(test_a_small_job_passes_large_ones),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

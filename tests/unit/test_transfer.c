@@ -1,0 +1,287 @@
+/* A run's copies and lines as a pipeline: whatever the job, its places, the slabs' size and the
+ * order in which steps are taken and completed, nothing is computed before its inputs are on their
+ * way, nothing is sent before it is computed, and in the end all is there once. */
+#include "gpu/transfer.h"
+#include "tests/lib/random_job.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define POINT_FUNCTION static inline __attribute__((unused))
+#define REAL double
+#define REAL_FMA __builtin_fma
+#define POINT_NAME(name) point_##name
+#include "gpu/point.h"
+
+struct model {
+    struct plan plan;
+    struct split split;
+    uint64_t line_bytes, array_bytes;
+    bool in_has[AXIS_COUNT], out_has[AXIS_COUNT];
+    uint8_t *in[AXIS_COUNT], *out[AXIS_COUNT]; /* by byte: copies begun */
+    uint8_t *computed;                         /* by line: launches begun */
+    uint32_t *launch;                          /* by line: which */
+};
+
+static void model_init(struct model *model, const struct job *job)
+{
+    memset(model, 0, sizeof *model);
+    plan_init(&model->plan, job);
+    model->split = split_of(&model->plan);
+    model->array_bytes = job_bytes(job);
+    model->line_bytes = model->array_bytes / model->plan.lines;
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        model->in[i] = calloc(model->array_bytes, 1);
+        model->out[i] = calloc(model->array_bytes, 1);
+    }
+    model->computed = calloc(model->plan.lines, 1);
+    model->launch = calloc(model->plan.lines, sizeof *model->launch);
+}
+
+static void model_free(struct model *model)
+{
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        free(model->in[i]);
+        free(model->out[i]);
+    }
+    free(model->computed);
+    free(model->launch);
+}
+
+static void mark(uint8_t *bytes, const struct slab *slab, uint64_t array_bytes)
+{
+    assert_true(slab->bytes > 0 && slab->offset + slab->bytes <= array_bytes);
+    for (uint64_t i = 0; i < slab->bytes; i++)
+        assert_int_equal(bytes[slab->offset + i]++, 0);
+}
+
+/* Unit `unit` of the field that begins at byte `field` is on its way, in all inputs with a place.
+ */
+static void assert_unit_is_in(const struct model *model, uint64_t field, uint64_t unit)
+{
+    const uint64_t bytes = model->split.unit_lines * model->line_bytes;
+    for (int i = 0; i < AXIS_COUNT; i++)
+        for (uint64_t k = 0; k < bytes && model->in_has[i]; k++)
+            assert_int_equal(model->in[i][field + unit * bytes + k], 1);
+}
+
+static void assert_inputs_are_in(const struct model *model, uint64_t line)
+{
+    const struct split *split = &model->split;
+    const struct plan_axis *axis = &model->plan.axis[split->axis];
+    const uint64_t lines = split->unit_lines * split->units;
+    const uint64_t field = line / lines * lines * model->line_bytes;
+    const int64_t at = (int64_t)(line % lines / split->unit_lines);
+    int side;
+    assert_unit_is_in(model, field, (uint64_t)at);
+    if (split->reach == 0)
+        return;
+    const int row = point_row(axis, at, &side);
+    for (int k = 0; row >= 0 && k < axis->row_points; k++) {
+        const int64_t distance = axis->start[row] + k;
+        assert_unit_is_in(model, field,
+                          (uint64_t)(side == SIDE_LOW ? distance : axis->n - 1 - distance));
+    }
+    if (row >= 0 || at < axis->side[SIDE_LOW].claim ||
+        axis->n - 1 - at < axis->side[SIDE_HIGH].claim)
+        return;
+    for (int m = -model->plan.radius; m <= model->plan.radius; m++)
+        assert_unit_is_in(model, field, (uint64_t)point_index(axis, at + m));
+}
+
+static void take_part(struct model *model, const struct part *part)
+{
+    const bool whole = model->plan.passes > 1;
+    assert_true(part->from < part->to && part->to <= model->plan.lines);
+    assert_true(part->launch < TRANSFER_LAUNCHES);
+    assert_true(whole ? part->from == 0 && part->to == model->plan.lines
+                      : split_allows(&model->split, part->from, part->to));
+    for (uint64_t line = part->from; line < part->to; line++) {
+        if (whole || line % model->split.unit_lines == 0)
+            assert_inputs_are_in(model, line);
+        assert_int_equal(model->computed[line]++, 0);
+        model->launch[line] = part->launch;
+    }
+}
+
+static void take_out(struct model *model, const struct slab *slab)
+{
+    assert_true(slab->component < AXIS_COUNT && model->out_has[slab->component]);
+    mark(model->out[slab->component], slab, model->array_bytes);
+    for (uint64_t i = slab->offset; i < slab->offset + slab->bytes; i += model->line_bytes) {
+        assert_int_equal(model->computed[i / model->line_bytes], 1);
+        if (model->plan.passes == 1)
+            assert_int_equal(model->launch[i / model->line_bytes], slab->launch);
+    }
+}
+
+static void check(struct random *random, const struct job *job)
+{
+    struct model model;
+    struct transfer transfer;
+    model_init(&model, job);
+    int places = 0;
+    while (!places) {
+        for (int i = 0; i < model.plan.inputs; i++)
+            places += model.in_has[i] = random_below(random, 3) > 0;
+        for (int i = 0; i < model.plan.outputs; i++)
+            places += model.out_has[i] = random_below(random, 3) > 0;
+    }
+    const uint64_t slab_bytes =
+        random_below(random, 4) ? 8 + 8 * random_below(random, 3000) : UINT64_C(4) << 20;
+    transfer_init(&transfer, &model.plan, model.in_has, model.out_has, slab_bytes);
+    uint32_t under_way = 0;
+    bool passes = false, stuck = false;
+    while (!transfer_is_done(&transfer)) {
+        struct slab slab;
+        struct part part;
+        const uint64_t what = random_below(random, 4);
+        if (what == 0 && under_way > (passes ? 1 : 0)) {
+            transfer_completed(&transfer);
+            under_way--;
+        } else if (what == 1 && transfer_copy_in(&transfer, &slab)) {
+            assert_true(slab.component < AXIS_COUNT && model.in_has[slab.component]);
+            assert_true(slab.bytes <= slab_bytes);
+            mark(model.in[slab.component], &slab, model.array_bytes);
+            under_way++;
+        } else if (what == 2 && passes && random_below(random, 3) == 0) {
+            transfer_passes_completed(&transfer);
+            passes = false;
+            under_way--;
+        } else if (what == 2 && transfer_compute(&transfer, &part)) {
+            take_part(&model, &part);
+            passes = model.plan.passes > 1;
+            under_way++;
+        } else if (what == 3 && transfer_can_copy_out(&transfer)) {
+            assert_true(transfer_copy_out(&transfer, &slab));
+            assert_true(slab.bytes <= slab_bytes);
+            take_out(&model, &slab);
+            under_way++;
+        } else if (under_way == 0 && !transfer_can_copy_in(&transfer) &&
+                   !transfer_can_copy_out(&transfer)) {
+            assert_false(stuck); /* only lines are left: they must be next */
+            stuck = !transfer_compute(&transfer, &part);
+            if (!stuck) {
+                take_part(&model, &part);
+                passes = model.plan.passes > 1;
+                under_way++;
+            }
+        }
+    }
+    assert_int_equal(under_way, 0);
+    for (uint64_t line = 0; line < model.plan.lines; line++)
+        assert_int_equal(model.computed[line], 1);
+    for (int i = 0; i < AXIS_COUNT; i++)
+        for (uint64_t k = 0; k < model.array_bytes; k++) {
+            assert_int_equal(model.in[i][k], model.in_has[i]);
+            assert_int_equal(model.out[i][k], model.out_has[i]);
+        }
+    model_free(&model);
+}
+
+static void test_random_jobs_in_any_order(void **state)
+{
+    (void)state;
+    struct random random = random_start();
+    for (int i = 0; i < 3000; i++) {
+        struct job job;
+        random_job(&random, i % 10 ? 3000 : 20000, &job);
+        check(&random, &job);
+    }
+}
+
+static struct job cube(enum operator_id operator_id, uint64_t n)
+{
+    struct job job;
+    job_init(&job);
+    job.operator_id = (uint8_t)operator_id;
+    job.axes = AXIS_COUNT;
+    job.axis = AXIS_Z;
+    job.n[AXIS_X] = job.n[AXIS_Y] = job.n[AXIS_Z] = n;
+    job.accuracy = 8;
+    job.order = (uint8_t)job_order(&job);
+    return job;
+}
+
+/* Taken as early as they can be, the first results leave when a few slabs have come, around a
+ * periodic edge too, and never are more than a few behind. */
+static void test_a_large_job_is_a_pipeline(void **state)
+{
+    (void)state;
+    enum { SLAB = 2 << 20, BEHIND = 24 << 20 };
+    static const bool all[AXIS_COUNT] = {true, true, true};
+    for (int id = OPERATOR_DERIVATIVE; id <= OPERATOR_CURL; id++) {
+        const struct job job = cube((enum operator_id)id, 512);
+        struct plan plan;
+        struct transfer transfer;
+        struct slab slab;
+        struct part part;
+        if (job_passes(&job) > 1)
+            continue;
+        plan_init(&plan, &job);
+        bool in[AXIS_COUNT], out[AXIS_COUNT];
+        for (int i = 0; i < AXIS_COUNT; i++) {
+            in[i] = all[i] && i < plan.inputs;
+            out[i] = all[i] && i < plan.outputs;
+        }
+        transfer_init(&transfer, &plan, in, out, SLAB);
+        uint64_t came = 0, left = 0;
+        while (!transfer_is_done(&transfer)) {
+            if (transfer_copy_in(&transfer, &slab))
+                came += slab.component == 0 ? slab.bytes : 0;
+            while (transfer_compute(&transfer, &part))
+                ;
+            while (transfer_copy_out(&transfer, &slab)) {
+                left += slab.component == 0 ? slab.bytes : 0;
+                while (transfer_compute(&transfer, &part))
+                    ;
+            }
+            assert_true(left + BEHIND >= came);
+            while (transfer.under_way)
+                transfer_completed(&transfer);
+        }
+        assert_int_equal(left, job_bytes(&job));
+    }
+}
+
+/* A small job is one slab, one launch, one slab. */
+static void test_a_small_job_is_one_step_of_each(void **state)
+{
+    (void)state;
+    const struct job job = cube(OPERATOR_LAPLACIAN, 64);
+    static const bool one[AXIS_COUNT] = {true};
+    struct plan plan;
+    struct transfer transfer;
+    struct slab slab;
+    struct part part;
+    plan_init(&plan, &job);
+    transfer_init(&transfer, &plan, one, one, 2 << 20);
+    assert_false(transfer_compute(&transfer, &part));
+    assert_false(transfer_copy_out(&transfer, &slab));
+    assert_true(transfer_copy_in(&transfer, &slab));
+    assert_int_equal(slab.bytes, job_bytes(&job));
+    assert_false(transfer_copy_in(&transfer, &slab));
+    assert_true(transfer_compute(&transfer, &part));
+    assert_int_equal(part.to, plan.lines);
+    assert_true(transfer_copy_out(&transfer, &slab));
+    assert_int_equal(slab.bytes, job_bytes(&job));
+    for (int i = 0; i < 3; i++) {
+        assert_false(transfer_is_done(&transfer));
+        transfer_completed(&transfer);
+    }
+    assert_true(transfer_is_done(&transfer));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_jobs_in_any_order),
+        cmocka_unit_test(test_a_large_job_is_a_pipeline),
+        cmocka_unit_test(test_a_small_job_is_one_step_of_each),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
