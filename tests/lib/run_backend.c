@@ -1,5 +1,7 @@
 #include "tests/lib/run_backend.h"
 
+#include "gpu/split.h"
+
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,8 +119,22 @@ static void resident_end(struct bed *bed, struct resident *resident)
             bed->backend->release(memory[i], resident->bytes, resident->owner);
 }
 
+/* Where the launch that begins at line `from` ends. */
+static uint64_t next_end(const struct plan *plan, uint64_t from, uint64_t at_once)
+{
+    const uint64_t total = plan->lines * plan->passes;
+    if (at_once == 0)
+        return total;
+    if (plan->passes > 1)
+        return total - from < at_once * plan->lines ? total : from + at_once * plan->lines;
+    const struct split split = split_of(plan);
+    const uint64_t field = split.units * split.unit_lines, begin = from % field;
+    const uint64_t end = begin + at_once * SPLIT_GRAIN * split.unit_lines;
+    return from - begin + (end + split.reach * split.unit_lines <= field ? end : field);
+}
+
 bool bed_run(struct bed *bed, const struct job *job, void *const in[AXIS_COUNT],
-             void *const out[AXIS_COUNT], uint64_t passes_a_launch, uint64_t *device_us)
+             void *const out[AXIS_COUNT], uint64_t at_once, uint64_t *device_us)
 {
     struct resident *resident = malloc(sizeof *resident);
     if (!resident)
@@ -133,13 +149,12 @@ bool bed_run(struct bed *bed, const struct job *job, void *const in[AXIS_COUNT],
         if (resident->launch.odd)
             upload(bed, resident->launch.odd, NULL, resident->bytes);
         const uint64_t total = plan->lines * plan->passes;
-        const uint64_t step = passes_a_launch ? plan->lines * passes_a_launch : total;
         struct launch launch = resident->launch;
         uint64_t us = 0;
         launch.to = 0;
         while (launch.to < total) {
             launch.from = launch.to;
-            launch.to = total - launch.from < step ? total : launch.from + step;
+            launch.to = next_end(plan, launch.from, at_once);
             bed->backend->launch(&launch, 3);
             us += wait_for(bed, 3).device_us;
         }
