@@ -1,0 +1,352 @@
+"""Whose job goes first, and how one ends before its time: priority, timeout, cancel, detach, limits."""
+
+import os
+
+import numpy
+import pytest
+
+from fdtest import Client, Daemon, FdError, MiB, as_user, derivative, eventually, wave
+
+OPTIONS = ("--staging-bytes", 16 * MiB, "--mode", "0666")
+
+# Far longer than any test lasts.
+FOREVER = {"steps": 10**9, "cfl": 0.5, "accuracy": 2}
+
+LARGE = (24, 512, 512)  # 24 MiB: more than a socket takes
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(daemon, unchanged):
+    """Before `unchanged` looks."""
+    yield
+    with Client(daemon.path) as client:
+        client.free(*(entry["field"] for entry in client.call("list")["fields"]))
+
+
+def queue(client):
+    return client.call("stats")["queue"]
+
+
+def endless(client, field=None, **params):
+    """A job that runs until it is stopped; returns when it does run. Writes into the field, or into its own."""
+    before = queue(client)["running"]
+    f = {"field": field} if field else wave(64, 64)
+    out = {"field": field} if field else "inline"
+    job = client.send("diffusion", f=f, out=out, **FOREVER, **params)
+    eventually(lambda: queue(client)["running"] > before, "one job more that runs")
+    return job
+
+
+def refused(client, method, **params):
+    with pytest.raises(FdError) as error:
+        client.call(method, **params)
+    return error.value
+
+
+def counted(client, function):
+    """What function() adds to the counters of the user's jobs."""
+    keys = ("done", "failed", "cancelled", "timed_out", "refused")
+    before = client.call("stats")["user"]
+    function()
+    eventually(lambda: client.call("stats")["user"]["jobs"] == 0, "all jobs over")
+    after = client.call("stats")["user"]
+    return {key: after[key] - before[key] for key in keys if after[key] != before[key]}
+
+
+# Turns
+
+def test_the_urgent_one_goes_first(client):
+    """A dozen long jobs wait for their turn; the one that comes last is done before them."""
+    first = endless(client)
+    job = {"steps": 3000, "cfl": 0.5, "accuracy": 2}
+    f = wave(128, 128)
+    usual = [client.send("diffusion", f=f, **job) for _ in range(12)]
+    late = [client.send("diffusion", f=f, priority=-5, **job)]
+    urgent = client.send("diffusion", f=f, priority=100, **job)
+    eventually(lambda: queue(client)["queued"] >= 12, "jobs that wait")
+    assert client.call("cancel", msgid=first) == {"state": "cancelled"}
+    order = []
+    for _ in range(15):
+        msgid, error, _ = client.recv_any()
+        assert (error.code if error else None) == ("CANCELLED" if msgid == first else None)
+        order.append(msgid)
+    order.remove(first)
+    # Two may be with the worker already, and change places there.
+    assert order.index(urgent) <= 3, order
+    assert order.index(late[0]) >= 11, order
+    assert sorted(order) == sorted(usual + late + [urgent])
+
+
+def test_a_short_job_does_not_wait_for_a_long_one_of_the_same_user(client):
+    long = endless(client)
+    queued = client.send("diffusion", f=wave(64, 64), **FOREVER)
+    numpy.testing.assert_allclose(client.out("derivative", f=wave(64)), derivative(wave(64)), atol=1e-5)
+    assert client.call("cancel", msgid=queued) == {"state": "cancelled"}
+    assert client.call("cancel", msgid=long) == {"state": "cancelled"}
+    assert {client.recv_any()[1].code for _ in range(2)} == {"CANCELLED"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a second uid")
+def test_a_bulk_user_is_not_before_an_interactive_one(daemon, client):
+    jobs = [client.send("diffusion", f=wave(256, 256), **FOREVER) for _ in range(20)]
+    eventually(lambda: queue(client)["queued"] == 19, "a deep queue")
+
+    def interactive():
+        with Client(daemon.path) as other:
+            return [other.out("laplacian", f=wave(16, 16)).shape for _ in range(50)]
+    assert as_user(65534, interactive) == [(16, 16)] * 50
+    assert queue(client)["queued"] == 19
+    for job in jobs:
+        client.call("cancel", msgid=job)
+    for job in jobs:
+        assert client.outcome(job)[0].code == "CANCELLED"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a second uid")
+def test_who_asks_for_more_does_not_get_more(daemon, client):
+    """300 jobs of one user wait when another comes with 60 of the same: neither waits for all of the other's."""
+    job = {"f": wave(128, 128), "steps": 400, "cfl": 0.5, "accuracy": 2, "out": "field"}
+
+    def work(count):
+        with Client(daemon.path) as one:
+            jobs = [one.send("diffusion", **job) for _ in range(count)]
+            return [one.recv(each)["out"]["field"] for each in jobs]
+    mine = [client.send("diffusion", **job) for _ in range(300)]
+    eventually(lambda: client.call("stats")["user"]["done"] > 20, "some are done")
+    before = client.call("stats")["user"]["done"]
+    fields = as_user(65534, lambda: work(60))
+    between = client.call("stats")["user"]["done"] - before
+    assert len(fields) == 60
+    assert between < 200, f"{between} of mine while 60 of the other's were done"
+    for each in mine:
+        client.recv(each)
+
+    def tidy():
+        with Client(daemon.path) as one:
+            one.free(*fields)
+    as_user(65534, tidy)
+
+
+# Timeout
+
+def test_a_job_that_runs_out_of_time(client):
+    def story():
+        error = refused(client, "diffusion", f=wave(64, 64), timeout=200_000, **FOREVER)
+        assert (error.code, error.retryable) == ("TIMEOUT", False)
+    assert counted(client, story) == {"timed_out": 1}
+    assert queue(client)["running"] == 0
+
+
+def test_a_job_whose_time_is_up_before_its_turn(client):
+    running = endless(client)
+    queued = client.send("diffusion", f=wave(64, 64), timeout=100_000, **FOREVER)
+    assert client.outcome(queued)[0].code == "TIMEOUT"
+    assert queue(client)["running"] == 1  # the other one goes on
+    client.call("cancel", msgid=running)
+    assert client.outcome(running)[0].code == "CANCELLED"
+
+
+def test_a_job_whose_time_is_up_while_its_field_is_in_use(client):
+    field = client.put(wave(64, 64))
+    writer = endless(client, field)
+    waiting = client.send("get", field=field, timeout=100_000)
+    assert client.outcome(waiting)[0].code == "TIMEOUT"
+    client.call("cancel", msgid=writer)
+    assert client.outcome(writer)[0].code == "CANCELLED"
+
+
+def test_time_enough(client):
+    def story():
+        for timeout in (60_000_000, 2**63, 2**64 - 1):
+            client.out("derivative", f=wave(64), timeout=timeout)
+        client.free(client.call("put", f=wave(64), timeout=60_000_000, priority=3)["field"])
+    assert counted(client, story) == {"done": 4}
+
+
+# Cancel
+
+def test_cancel_a_job_that_runs(client):
+    field = client.put(wave(64, 64))
+    job = endless(client, field)
+
+    def story():
+        assert client.call("cancel", msgid=job) == {"state": "cancelled"}
+        error, _ = client.outcome(job)
+        assert (error.code, error.retryable) == ("CANCELLED", False)
+    assert counted(client, story) == {"cancelled": 1}
+    assert refused(client, "get", field=field).code == "FIELD_LOST"  # half-written
+    client.call("laplacian", f=wave(64, 64), out={"field": field})   # and whole again
+    assert client.get(field).shape == (64, 64)
+
+
+def test_cancel_a_job_that_waits_for_its_turn(client):
+    running = endless(client)
+    queued = [client.send("diffusion", f=wave(64, 64), **FOREVER) for _ in range(3)]
+    eventually(lambda: queue(client)["queued"] == 3, "three that wait")
+    assert client.call("cancel", msgid=queued[1]) == {"state": "cancelled"}
+    assert client.outcome(queued[1])[0].code == "CANCELLED"
+    assert queue(client)["queued"] == 2
+    for job in queued[0], queued[2], running:
+        client.call("cancel", msgid=job)
+        assert client.outcome(job)[0].code == "CANCELLED"
+
+
+def test_cancel_a_job_that_waits_for_a_field(client):
+    field = client.put(wave(64, 64))
+    writer = endless(client, field)
+    reader = client.send("derivative", f={"field": field}, axis="x")
+    eventually(lambda: queue(client)["waiting"] == 1, "one that waits")
+    assert client.call("cancel", msgid=reader) == {"state": "cancelled"}
+    assert client.outcome(reader)[0].code == "CANCELLED"
+    client.call("cancel", msgid=writer)
+    assert client.outcome(writer)[0].code == "CANCELLED"
+
+
+def test_cancel_an_answer_that_has_not_begun(daemon, client):
+    """Its result is on the device; the one before it fills the socket."""
+    f = wave(*LARGE)
+    with Client(daemon.path) as watcher:
+        begun, behind = (client.send("derivative", f=f, axis="x") for _ in range(2))
+        eventually(lambda: queue(watcher)["replying"] == 2, "two results")
+        both = [client.send("cancel", msgid=job) for job in (begun, behind)]
+        replies = [client.recv_any() for _ in range(4)]
+    outcomes = {msgid: (error.code if error else None, result) for msgid, error, result in replies}
+    # Which of the two went out first is the server's choice.
+    states = [outcomes[cancel][1]["state"] for cancel in both]
+    assert sorted(states) == ["already_done", "cancelled"]
+    for job, state in zip((begun, behind), states):
+        code, result = outcomes[job]
+        assert code == ("CANCELLED" if state == "cancelled" else None)
+        if not code:
+            numpy.testing.assert_allclose(result["out"][5], derivative(f[5]), atol=1e-4)
+
+
+def test_cancel_what_is_over_or_never_was(daemon, client):
+    job = client.send("derivative", f=wave(64), axis="x")
+    client.recv(job)
+    assert client.call("cancel", msgid=job) == {"state": "already_done"}
+    assert client.call("cancel", msgid=10**6) == {"state": "not_found"}
+    running = endless(client)
+    with Client(daemon.path) as other:  # a msgid is the connection's own
+        assert other.call("cancel", msgid=running) == {"state": "not_found"}
+    assert client.call("cancel", msgid=running) == {"state": "cancelled"}
+    assert client.outcome(running)[0].code == "CANCELLED"
+    assert client.call("cancel", msgid=running) == {"state": "already_done"}
+
+
+def test_cancel_hundreds(client):
+    jobs = [client.send("diffusion", f=wave(32, 32), **FOREVER) for _ in range(300)]
+    cancels = [client.send("cancel", msgid=job) for job in reversed(jobs)]
+    for cancel in cancels:
+        assert client.recv(cancel) == {"state": "cancelled"}
+    for job in jobs:
+        assert client.outcome(job)[0].code == "CANCELLED"
+
+
+def test_wrong_parameters_are_named(client):
+    f = wave(64)
+    cases = [("priority", 101), ("priority", "high"), ("timeout", 0), ("timeout", -1), ("timeout", "1s"),
+             ("detach", 1), ("detach", True)]
+    for name, value in cases:
+        error = refused(client, "derivative", f=f, **{name: value})
+        assert (error.code, error.parameter) == ("INVALID_ARGUMENT", name)
+    assert refused(client, "cancel").parameter == "msgid"
+    assert refused(client, "cancel", msgid=-1).parameter == "msgid"
+    assert refused(client, "ping", priority=1).parameter == "priority"
+
+
+# Detach
+
+def test_a_job_that_was_detached_outlives_its_connection(daemon, client):
+    f = wave(128, 128)
+    job = {"steps": 4000, "cfl": 0.5, "accuracy": 2}
+    expected = client.out("diffusion", f=f, **job)
+    into = client.put(f)
+    with Client(daemon.path) as other:
+        other.send("diffusion", f={"field": into}, out={"field": into}, detach=True, **job)
+        other.send("diffusion", f=f, out="field", detach=True, **job)
+        eventually(lambda: client.call("stats")["user"]["jobs"] == 2, "both are accepted")
+    eventually(lambda: client.call("stats")["user"]["jobs"] == 0, "both are done")
+    fields = [entry["field"] for entry in client.call("list")["fields"]]
+    assert len(fields) == 2 and into in fields
+    for field in fields:
+        assert client.get(field).tobytes() == expected.tobytes()
+
+
+def test_others_end_with_their_connection(daemon, client):
+    def story():
+        with Client(daemon.path) as other:
+            endless(other)
+            other.send("diffusion", f=wave(64, 64), out="field", **FOREVER)
+            other.send("diffusion", f=wave(64, 64), out="field", detach=True, timeout=300_000, **FOREVER)
+            eventually(lambda: queue(client)["queued"] + queue(client)["running"] == 3, "three jobs")
+        eventually(lambda: client.call("stats")["user"]["jobs"] == 0, "they are over")
+    assert counted(client, story) == {"cancelled": 2, "timed_out": 1}
+    assert client.call("list")["fields"] == []
+
+
+# Limits
+
+def test_jobs_of_all_users():
+    with Daemon("--max-queue-jobs", 4) as daemon, daemon.client() as client:
+        jobs = [client.send("diffusion", f=wave(64, 64), **FOREVER) for _ in range(4)]
+        with daemon.client() as other:
+            eventually(lambda: other.call("stats")["totals"]["jobs"] == 4, "four jobs")
+            error = refused(other, "derivative", f=wave(64), axis="x")
+            assert (error.code, error.retryable, error.need, error.limit) == ("QUEUE_FULL", True, 5, 4)
+            assert other.call("stats")["user"]["refused"] == 1
+            assert client.call("cancel", msgid=jobs[3]) == {"state": "cancelled"}
+            assert client.outcome(jobs[3])[0].code == "CANCELLED"
+            other.out("derivative", f=wave(64), axis="x")
+
+
+@pytest.mark.parametrize("option", ["--user-queue-bytes", "--max-queue-bytes"])
+def test_bytes_of_jobs(option):
+    """The arrays of jobs count, and resident fields do not."""
+    f = wave(512, 512)  # 1 MiB
+    with Daemon(option, 4 * MiB) as daemon, daemon.client() as client:
+        fields = [client.put(f) for _ in range(6)]
+        assert client.call("stats")["queue"]["bytes"] == 0
+        job = endless(client, fields[0])  # its scratch: 1 MiB
+        assert client.call("stats")["user"]["queue_bytes"] == MiB
+        client.out("derivative", f=f, axis="x")
+        large = wave(1024, 512)
+        error = refused(client, "derivative", f=large, axis="x")  # 2 for it, 2 for its result
+        assert (error.code, error.retryable, error.need, error.limit) == ("QUEUE_FULL", True, 2 * MiB, 4 * MiB)
+        error = refused(client, "derivative", f=wave(2048, 1024), axis="x")
+        assert (error.code, error.retryable, error.need, error.limit) == ("TOO_LARGE", False, 8 * MiB, 4 * MiB)
+        client.call("cancel", msgid=job)
+        assert client.outcome(job)[0].code == "CANCELLED"
+        client.out("derivative", f=large, axis="x")
+        eventually(lambda: client.call("stats")["queue"]["bytes"] == 0, "nothing is held")
+
+
+def test_what_can_never_fit_is_not_to_be_retried():
+    """Each array has room alone; all that the job needs at once has not."""
+    f = wave(3 * MiB // 4)
+    with Daemon("--device-memory", 8 * MiB) as daemon, daemon.client() as client:
+        field = client.put(f)
+        error = refused(client, "diffusion", f={"field": field}, cfl=0.5, steps=2)  # it, result, scratch
+        assert (error.code, error.retryable, error.need, error.limit) == ("TOO_LARGE", False, 9 * MiB, 8 * MiB)
+        client.out("laplacian", f={"field": field})
+        other = client.put(f)
+        error = refused(client, "laplacian", f={"field": field})
+        assert (error.code, error.retryable, error.limit) == ("OVER_BUDGET", True, 8 * MiB)
+        client.free(other)
+        client.out("laplacian", f={"field": field})
+
+
+def test_every_job_counts_once():
+    with Daemon("--user-queue-jobs", 3) as daemon, daemon.client() as client:
+        def story():
+            client.out("derivative", f=wave(64), axis="x")
+            assert refused(client, "derivative", f=wave(64), axis="y").code == "INVALID_ARGUMENT"
+            assert refused(client, "derivative", f=wave(64), accuracy=5).code == "INVALID_ARGUMENT"
+            jobs = [endless(client)] + [client.send("diffusion", f=wave(64, 64), **FOREVER) for _ in range(2)]
+            eventually(lambda: client.call("stats")["user"]["jobs"] == 3, "three jobs")
+            assert refused(client, "get", field=1).code == "QUEUE_FULL"
+            for job in jobs:
+                client.call("cancel", msgid=job)
+                client.outcome(job)
+            refused(client, "diffusion", f=wave(64, 64), timeout=1, **FOREVER)
+        assert counted(client, story) == {"done": 1, "refused": 3, "cancelled": 3, "timed_out": 1}
