@@ -23,17 +23,15 @@ template <typename T, int R, int WIDE> struct column {
     enum {
         V = 16 / sizeof(T),
         ROWS = 2, /* of a pack each that a thread computes of a plane */
-        /* 16 warps where 128 registers hold a queue of 7 planes. */
-        TALL = WIDE == LONG && R == 3 && sizeof(T) == 4,
         /* Planes from one barrier to the next, and how many such groups come in meanwhile. */
-        GROUP = WIDE == LONG && R > 2 ? 1 : 2,
+        GROUP = WIDE == LONG ? 1 : 2,
         GROUPS = GROUP == 2 ? 1
-                 : TALL     ? 2
-                            : 3,
+                 : R > 2    ? 3
+                            : 2,
         AHEAD = GROUP * GROUPS,
         /* Planes from one turn of the queue to the next: after 2R + 1 nothing has to move in it. */
         STEPS = GROUP == 1 ? 2 * R + 1 : 2,
-        HIGH = (R > 2 && !TALL ? 6 : 8) * LONG / WIDE / (WIDE == SHORT ? 2 : 1),
+        HIGH = (R > 2 ? 6 : 8) * LONG / WIDE / (WIDE == SHORT ? 2 : 1),
         /* On a multiprocessor: fewer keep neighbours within what the L2 holds. */
         BLOCKS = WIDE == LONG ? 1
                  : R == 1     ? 3
@@ -42,18 +40,23 @@ template <typename T, int R, int WIDE> struct column {
         X = WIDE * V, /* points of a column in a plane */
         Y = HIGH * ROWS,
         HALO = (R + V - 1) / V * V, /* along x: whole packs */
-        PITCH = X + 2 * HALO,
+        WIDTH = X + 2 * HALO,
         HEIGHT = Y + 2 * R,
+        /* In shared memory what a row has between the column's sides begins a sector, a long
+         * row's a line, as it does in device memory: a copy from one place in a sector to another
+         * reads it twice, and asks the L2 for a line three times. */
+        LINE = (WIDE == LONG ? 128 : 32) / sizeof(T),
+        PITCH = (WIDTH + LINE - 1) / LINE * LINE,
         PLANE = PITCH * HEIGHT,
         RING = R + GROUP + AHEAD, /* planes from the first of a group */
         WARP_WIDE = WIDE < 32 ? WIDE : 32,
         WARP_HIGH = 32 / WARP_WIDE
     };
     /* A block's shared memory. */
-    T ring[RING][PLANE];
-    T stage[THREADS / 32][WARP_HIGH * ROWS][WARP_WIDE * V];
+    T ring[LINE + RING * PLANE]; /* before the first row a place for its left side */
+    T stage[WIDE == LONG ? 1 : THREADS / 32][WARP_HIGH * ROWS][WARP_WIDE * V]; /* unless ALIGNED */
     /* The sources of the column's x and y, of R planes before the march and R past the grid. */
-    int64_t map[PITCH + HEIGHT + 2 * R];
+    int64_t map[WIDTH + HEIGHT + 2 * R];
 };
 
 template <typename T, int R> struct column_shape {
@@ -73,11 +76,13 @@ __global__ void __launch_bounds__(column<T, R, WIDE>::THREADS, column<T, R, WIDE
 {
     using Column = column<T, R, WIDE>;
     constexpr int V = Column::V, ROWS = Column::ROWS, STEPS = Column::STEPS,
-                  THREADS = Column::THREADS, PITCH = Column::PITCH, HALO = Column::HALO,
-                  UNIT = ALIGNED ? V : 1, INNER = Column::X * Column::HEIGHT / UNIT,
-                  UNITS = Column::PLANE / UNIT, COPIES = (UNITS + THREADS - 1) / THREADS;
+                  THREADS = Column::THREADS, WIDTH = Column::WIDTH, PITCH = Column::PITCH,
+                  HALO = Column::HALO, UNIT = ALIGNED ? V : 1,
+                  INNER = Column::X * Column::HEIGHT / UNIT, UNITS = WIDTH * Column::HEIGHT / UNIT,
+                  COPIES = (UNITS + THREADS - 1) / THREADS;
     extern __shared__ __align__(128) unsigned char shared_memory[];
     Column &shared = *(Column *)shared_memory;
+    T *const planes = shared.ring + Column::LINE; /* where their first rows have x0 */
     const int tx = threadIdx.x, ty = threadIdx.y, thread = ty * WIDE + tx;
 
     uint32_t block = blockIdx.x;
@@ -91,19 +96,19 @@ __global__ void __launch_bounds__(column<T, R, WIDE>::THREADS, column<T, R, WIDE
     out += (int64_t)(block / shape.marches) * shape.field;
 
     /* Past the last point that the column's points reach, that one again. */
-    int64_t *const map_y = shared.map + PITCH, *const before = map_y + Column::HEIGHT,
+    int64_t *const map_y = shared.map + WIDTH, *const before = map_y + Column::HEIGHT,
                    *const beyond = before + R;
-    for (int i = thread; i < PITCH + Column::HEIGHT + 2 * R; i += THREADS) {
+    for (int i = thread; i < WIDTH + Column::HEIGHT + 2 * R; i += THREADS) {
         int a = AXIS_Z;
         int64_t at;
-        if (i < PITCH) {
+        if (i < WIDTH) {
             a = AXIS_X;
             at = min(x0 - HALO + i, shape.n + HALO - 1);
-        } else if (i < PITCH + Column::HEIGHT) {
+        } else if (i < WIDTH + Column::HEIGHT) {
             a = AXIS_Y;
-            at = min(y0 - R + (i - PITCH), shape.high[AXIS_Y] + R - 1);
+            at = min(y0 - R + (i - WIDTH), shape.high[AXIS_Y] + R - 1);
         } else {
-            const int z = i - PITCH - Column::HEIGHT;
+            const int z = i - WIDTH - Column::HEIGHT;
             at = z < R ? first - R + z : shape.planes + (z - R);
         }
         shared.map[i] = source(&table[shape.slot].plan.axis[a], at);
@@ -124,7 +129,7 @@ __global__ void __launch_bounds__(column<T, R, WIDE>::THREADS, column<T, R, WIDE
             at += at < HALO ? 0 : Column::X;
         }
         from[j] = (uint32_t)(map_y[row] * shape.n + shared.map[at] / UNIT * UNIT);
-        to[j] = row * PITCH + at;
+        to[j] = row * PITCH + at - HALO;
     }
     const T *next = in + first * shape.plane; /* the next plane to copy, were there no edge */
     auto copy = [&](int z, int slot) {
@@ -135,7 +140,7 @@ __global__ void __launch_bounds__(column<T, R, WIDE>::THREADS, column<T, R, WIDE
 #pragma unroll
         for (int j = 0; j < COPIES; j++)
             if ((j + 1) * THREADS <= UNITS || thread + j * THREADS < UNITS)
-                __pipeline_memcpy_async(shared.ring[slot] + to[j], plane + from[j],
+                __pipeline_memcpy_async(planes + slot * Column::PLANE + to[j], plane + from[j],
                                         UNIT * sizeof(T));
     };
 #pragma unroll 1
@@ -160,14 +165,14 @@ __global__ void __launch_bounds__(column<T, R, WIDE>::THREADS, column<T, R, WIDE
                 for (int v = 0; v < V; v++)
                     queue[i][r].v[v] = row[min(x + v, shape.n - 1)];
         }
-    const int own = (ty * ROWS + R) * PITCH + HALO + tx * V;
+    const int own = (ty * ROWS + R) * PITCH + tx * V;
     __pipeline_wait_prior(Column::GROUPS);
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < R; i++)
 #pragma unroll
         for (int r = 0; r < ROWS; r++)
-            queue[R + i][r] = shared_pack(shared.ring[i] + own + r * PITCH);
+            queue[R + i][r] = shared_pack(planes + i * Column::PLANE + own + r * PITCH);
 
     /* What it stores of a plane: so many rows from stored_y on, and of each the points from
      * stored_x on that `stored` has a bit for: those of a pack, or every 32nd. */
@@ -202,7 +207,8 @@ __global__ void __launch_bounds__(column<T, R, WIDE>::THREADS, column<T, R, WIDE
                     copy(k + s + R + Column::AHEAD + i, slot(R + Column::AHEAD + i));
                 __pipeline_commit();
             }
-            const T *f = shared.ring[here] + own, *ahead = shared.ring[slot(R)] + own;
+            const T *f = planes + here * Column::PLANE + own,
+                    *ahead = planes + slot(R) * Column::PLANE + own;
             here = slot(1);
             pack<T, V> acc[ROWS];
 #pragma unroll
@@ -321,6 +327,7 @@ static cudaError_t launch_column(const struct geometry *g, const void *in, void 
     const int64_t blocks = columns * shape.marches;
     if (blocks > INT32_MAX) /* a block each is too much for so many small fields */
         return march_launch(g, in, out);
+    static_assert(WIDE == LONG || sizeof(Column) <= 99 << 10, "what any device has");
     void (*kernel)(column_shape<T, R>, const T *, T *) = column_kernel<T, R, WIDE, ALIGNED>;
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)sizeof(Column));
     void *arguments[] = {&shape, &in, &out};
