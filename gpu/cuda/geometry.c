@@ -84,6 +84,8 @@ void geometry_shell(struct geometry *g)
                                       shell->begin[box][b];
                 points *= shell->size[box][b];
             }
+            shell->axis[box] = a;
+            shell->side[box] = side;
             if (points > 0) {
                 shell->points += points;
                 shell->end[box] = shell->points;

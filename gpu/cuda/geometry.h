@@ -16,8 +16,9 @@ enum { SHELL_BOXES = 2 * AXIS_COUNT };
 /* Boxes that do not overlap: together all that the other kernels leave out. */
 struct shell_shape {
     int64_t begin[SHELL_BOXES][AXIS_COUNT], size[SHELL_BOXES][AXIS_COUNT];
-    int64_t end[SHELL_BOXES]; /* points in this box and those before it */
-    int64_t points;           /* of all boxes */
+    int32_t axis[SHELL_BOXES], side[SHELL_BOXES]; /* of the edge that it lies at */
+    int64_t end[SHELL_BOXES];                     /* points in this box and those before it */
+    int64_t points;                               /* of all boxes */
     int64_t batch;
     int32_t boxes, slot, impose;
 };
