@@ -1,4 +1,8 @@
-/* submit → outgoing → socket … socket → splitter → reply → ticket complete → next.
+/* submit → route → outgoing → socket … socket → splitter → reply → ticket complete → next.
+ *
+ * Arrays in regions are not on the socket. The pool that ordinary arrays go through grows behind
+ * the jobs: one that finds no room in it goes over the socket, and what it lacked is registered for
+ * those that follow, by a ticket that the caller never sees.
  *
  * What can go wrong: the connection ends at any byte (every ticket then ends with that error); a
  * reply comes before its request is wholly sent (the ticket is complete when both are, since the
@@ -10,6 +14,8 @@
 #include "client/error.h"
 #include "client/json_write.h"
 #include "client/outgoing.h"
+#include "client/region.h"
+#include "client/route.h"
 #include "protocol/array.h"
 #include "protocol/object.h"
 #include "protocol/reply.h"
@@ -31,7 +37,13 @@
 /* Of one reply beside its payload: `list` of 65,536 fields. Memory is taken as it is touched. */
 enum { REPLY_CONTROL_BYTES = 16 << 20, REPLY_ELEMENTS = 1 << 20 };
 
-enum answer { ANSWER_ARRAY, ANSWER_FIELD, ANSWER_NOTHING, ANSWER_JSON };
+/* Arrays from here up go through the pool. The copies cost less than the socket already below, but
+ * not by enough to keep memory for it. */
+#define POOL_ARRAY_BYTES ((size_t)64 << 10)
+/* Of the pool. Each of its regions stays in RAM. */
+#define POOL_BYTES ((size_t)1 << 30)
+
+enum answer { ANSWER_ARRAY, ANSWER_FIELD, ANSWER_NOTHING, ANSWER_JSON, ANSWER_REGION };
 
 struct ticket {
     struct ticket *next;
@@ -40,6 +52,9 @@ struct ticket {
     struct fdclient_result *results; /* borrowed; NULL where the answer holds nothing */
     uint32_t result_count;
     struct outgoing out;
+    struct route route;
+    struct region *region; /* ANSWER_REGION */
+    bool internal;         /* the caller does not know of it */
     bool replied, failed;
     struct part {
         bool has_type; /* the header of the reply's array was read, and memory found for it: */
@@ -64,6 +79,12 @@ struct fdclient {
     size_t from, to;          /* bytes in the buffer that are not used yet */
     bool broken;
     struct fdclient_error cause; /* of the break */
+    struct region *regions;
+    size_t pool_array_bytes; /* SIZE_MAX: none goes through the pool */
+    size_t pool_bytes;       /* of its regions */
+    bool by_region;          /* wait for room in the pool rather than take the socket */
+    bool refused;            /* the server took a region no more: the pool does not grow */
+    struct fdclient_error refusal;
     fdclient_progress *progress;
     void *progress_context;
     uint8_t buffer[READ_BYTES];
@@ -121,12 +142,38 @@ static void ticket_fail(struct ticket *ticket, const struct fdclient_error *erro
         }
 }
 
+/* `register` was answered, or never will be. */
+static void region_asked(struct fdclient *client, struct ticket *ticket)
+{
+    struct region *region = ticket->region;
+    close(region->descriptor); /* the server has its own */
+    region->descriptor = -1;
+    if (!ticket->failed)
+        return;
+    region->state = REGION_REFUSED;
+    if (region->pooled) {
+        client->refused = true;
+        client->refusal = ticket->error;
+    }
+}
+
+/* The ticket leaves those that are under way. */
+static void complete(struct fdclient *client, struct ticket *ticket)
+{
+    tickets_remove(&client->pending, ticket);
+    route_release(&ticket->route);
+    if (ticket->region)
+        region_asked(client, ticket);
+    if (ticket->internal)
+        ticket_free(ticket);
+    else
+        tickets_add(&client->done, ticket);
+}
+
 static void complete_if_done(struct fdclient *client, struct ticket *ticket)
 {
-    if (!ticket->replied || !outgoing_done(&ticket->out))
-        return;
-    tickets_remove(&client->pending, ticket);
-    tickets_add(&client->done, ticket);
+    if (ticket->replied && outgoing_done(&ticket->out))
+        complete(client, ticket);
 }
 
 /* Nothing more will come: every ticket that has no reply ends with the cause. */
@@ -140,8 +187,7 @@ static void connection_break(struct fdclient *client, const char *reason)
     for (struct ticket *ticket; (ticket = client->pending.first);) {
         if (!ticket->replied)
             ticket_fail(ticket, &client->cause);
-        tickets_remove(&client->pending, ticket);
-        tickets_add(&client->done, ticket);
+        complete(client, ticket);
     }
 }
 
@@ -276,10 +322,32 @@ static void field_describe(struct fdclient_result *result, const msgpack_object 
     result_describe(result, &type);
 }
 
+/* A result that lies in a region: where the caller wants it, or in the pool. */
+static void region_take(struct ticket *ticket, uint32_t component, const struct array *array)
+{
+    const struct way *way = &ticket->route.out[component];
+    if (component >= ticket->route.outs || array->region != way->region ||
+        array->offset != way->offset || array->type.bytes == 0 ||
+        (way->pooled && array->type.bytes > way->pooled->bytes)) {
+        bad_reply(ticket, "a place in a region that was not asked for");
+        return;
+    }
+    result_prepare(ticket, component, &array->type);
+    if (ticket->failed)
+        return;
+    if (way->pooled)
+        memcpy(ticket->results[component].data, way->pooled->memory, array->type.bytes);
+    result_describe(&ticket->results[component], &array->type);
+}
+
 static void array_take(struct ticket *ticket, uint32_t component, const struct array *array,
                        const msgpack_object *object)
 {
     const struct part *part = &ticket->parts[component];
+    if (array->kind == ARRAY_REGION) {
+        region_take(ticket, component, array);
+        return;
+    }
     if (array->kind == ARRAY_FIELD) {
         if (has_place(ticket, component)) {
             ticket->results[component].field = array->field;
@@ -345,6 +413,12 @@ static void reply_take(struct ticket *ticket, const msgpack_object *error,
         struct fdclient_error read;
         reply_read_failure(error, &failure);
         error_from_failure(&read, &failure);
+        /* A field that does not fit its place, said as for one that comes over the socket. */
+        if (ticket->route.outs && read.has_limit && strncmp(read.parameter, "out", 3) == 0 &&
+            strcmp(read.code, "INVALID_ARGUMENT") == 0) {
+            strcpy(read.code, "TOO_LARGE");
+            strcpy(read.parameter, "result");
+        }
         ticket_fail(ticket, &read);
         return;
     }
@@ -363,6 +437,14 @@ static void reply_take(struct ticket *ticket, const msgpack_object *error,
     case ANSWER_JSON:
         json_take(ticket, result);
         return;
+    case ANSWER_REGION: {
+        const msgpack_object *id = object_find(result, "region");
+        if (id && object_unsigned(id, &ticket->region->id) && ticket->region->id)
+            ticket->region->state = REGION_READY;
+        else
+            bad_reply(ticket, "it has no \"region\"");
+        return;
+    }
     case ANSWER_NOTHING:
         return;
     }
@@ -547,6 +629,19 @@ static bool write_some(struct fdclient *client)
 
 /* --- what the header promises ---------------------------------------------------------------- */
 
+static bool transport_read(struct fdclient *client, struct fdclient_error *error)
+{
+    const char *transport = getenv("FDCLIENT_TRANSPORT");
+    client->pool_array_bytes = POOL_ARRAY_BYTES;
+    if (!transport || !*transport)
+        return true;
+    client->by_region = strcmp(transport, "region") == 0;
+    client->pool_array_bytes = client->by_region ? 1 : SIZE_MAX;
+    return client->by_region || strcmp(transport, "socket") == 0 ||
+           error_set(error, "INVALID_ARGUMENT", "FDCLIENT_TRANSPORT",
+                     "FDCLIENT_TRANSPORT is socket or region; got '%.40s'", transport);
+}
+
 struct fdclient *fdclient_open(const char *address, struct fdclient_error *error)
 {
     struct fdclient *client = calloc(1, sizeof *client);
@@ -557,7 +652,9 @@ struct fdclient *fdclient_open(const char *address, struct fdclient_error *error
     }
     tickets_init(&client->pending);
     tickets_init(&client->done);
-    client->socket = connect_open(address, error);
+    client->socket = -1;
+    if (transport_read(client, error))
+        client->socket = connect_open(address, error);
     if (client->socket < 0) {
         fdclient_close(client);
         return NULL;
@@ -573,6 +670,10 @@ void fdclient_close(struct fdclient *client)
     for (struct ticket *ticket = client->done.first, *next; ticket; ticket = next) {
         next = ticket->next;
         ticket_free(ticket);
+    }
+    for (struct region *region = client->regions, *next; region; region = next) {
+        next = region->next;
+        region_free(region);
     }
     if (client->socket >= 0)
         close(client->socket);
@@ -597,6 +698,167 @@ static void result_clear(struct fdclient_result *result)
     *result = (struct fdclient_result){.data = data, .capacity = capacity};
 }
 
+/* --- regions --------------------------------------------------------------------------------- */
+
+static void ticket_begin(struct fdclient *client, struct ticket *ticket)
+{
+    client->last_id = ticket->id;
+    const bool first = unsent(client) == NULL;
+    tickets_add(&client->pending, ticket);
+    if (first)
+        write_some(client); /* a failure here shows again in fdclient_process() */
+}
+
+/* Until something can be read or written. A signal ends it, too. */
+static void wait_for_socket(const struct fdclient *client)
+{
+    struct pollfd wait = {client->socket, fdclient_events(client), 0};
+    poll(&wait, 1, -1);
+}
+
+static struct ticket *ticket_internal(const struct fdclient *client, enum answer answer)
+{
+    struct ticket *ticket = calloc(1, sizeof *ticket);
+    if (ticket) {
+        ticket->id = client->last_id + 1;
+        ticket->answer = answer;
+        ticket->internal = true;
+    }
+    return ticket;
+}
+
+/* A new region, asked for. NULL: no memory. */
+static struct region *region_ask(struct fdclient *client, size_t bytes, bool pooled)
+{
+    struct region *region = region_make(bytes, pooled);
+    struct ticket *ticket = region ? ticket_internal(client, ANSWER_REGION) : NULL;
+    if (!ticket || !outgoing_init_register(&ticket->out, ticket->id, region)) {
+        free(ticket);
+        if (region)
+            region_free(region);
+        return NULL;
+    }
+    ticket->region = region;
+    region->next = client->regions;
+    client->regions = region;
+    client->pool_bytes += pooled ? bytes : 0;
+    ticket_begin(client, ticket);
+    return region;
+}
+
+static void region_await(struct fdclient *client, struct region *region)
+{
+    while (region->state == REGION_ASKED && fdclient_process(client, NULL))
+        if (region->state == REGION_ASKED)
+            wait_for_socket(client);
+}
+
+/* The region's memory goes; no job uses it. */
+static void region_drop(struct fdclient *client, struct region *region)
+{
+    struct region **link = &client->regions;
+    while (*link != region)
+        link = &(*link)->next;
+    *link = region->next;
+    client->pool_bytes -= region->pooled ? region->bytes : 0;
+    struct ticket *ticket = region->state == REGION_READY && !client->broken
+                                ? ticket_internal(client, ANSWER_NOTHING)
+                                : NULL;
+    if (ticket && outgoing_init_unregister(&ticket->out, ticket->id, region->id))
+        ticket_begin(client, ticket);
+    else
+        free(ticket); /* it goes with the connection */
+    region_free(region);
+}
+
+/* Make room for so many bytes more in the pool, of what is idle. */
+static bool pool_make_room(struct fdclient *client, size_t bytes)
+{
+    for (struct region *region = client->regions, *next; region; region = next) {
+        if (bytes <= POOL_BYTES && client->pool_bytes <= POOL_BYTES - bytes)
+            return true;
+        next = region->next;
+        if (region->pooled && !region->busy && region->state != REGION_ASKED)
+            region_drop(client, region);
+    }
+    return bytes <= POOL_BYTES && client->pool_bytes <= POOL_BYTES - bytes;
+}
+
+/* Ask for what a job did not find in the pool, less what is on its way already. */
+static void pool_grow(struct fdclient *client, size_t bytes, uint32_t count)
+{
+    const size_t size = region_pool_bytes(bytes);
+    for (struct region *region = client->regions; region && count; region = region->next)
+        count -= region->pooled && region->state == REGION_ASKED && region->bytes == size;
+    while (count-- && !client->refused && pool_make_room(client, size))
+        if (!region_ask(client, size, true))
+            return;
+}
+
+/* Which way the job's arrays go. False: only by regions, and there are none. */
+static bool job_route(struct fdclient *client, struct route *route, const struct routed *job,
+                      struct fdclient_error *error)
+{
+    size_t missing_bytes;
+    uint32_t missing_count;
+    for (;;) {
+        route_choose(route, job, client->regions, client->pool_array_bytes, &missing_bytes,
+                     &missing_count);
+        if (!missing_count || client->broken)
+            return true;
+        const bool was_refused = client->refused;
+        pool_grow(client, missing_bytes, missing_count);
+        if (!client->by_region)
+            return true;
+        route_release(route);
+        if (was_refused) {
+            if (error)
+                *error = client->refusal;
+            return false;
+        }
+        struct region *asked = client->regions;
+        while (asked && asked->state != REGION_ASKED)
+            asked = asked->next;
+        if (!asked && !client->refused)
+            return error_set(error, "OVER_BUDGET", "",
+                             "the jobs under way use the %zu bytes of regions that a client has",
+                             POOL_BYTES);
+        if (asked)
+            region_await(client, asked);
+    }
+}
+
+void *fdclient_alloc(struct fdclient *client, size_t bytes)
+{
+    const bool by_socket = client->pool_array_bytes == SIZE_MAX;
+    struct region *region;
+    if (bytes == 0)
+        return NULL;
+    if (client->broken || by_socket) {
+        region = region_make(bytes, false);
+        if (!region)
+            return NULL;
+        region->state = REGION_REFUSED;
+        region->next = client->regions;
+        client->regions = region;
+    } else {
+        region = region_ask(client, bytes, false);
+        if (!region)
+            return NULL;
+        region_await(client, region);
+    }
+    return region->memory;
+}
+
+void fdclient_dealloc(struct fdclient *client, void *memory)
+{
+    for (struct region *region = client->regions; memory && region; region = region->next)
+        if (region->memory == memory && !region->pooled) {
+            region_drop(client, region);
+            return;
+        }
+}
+
 bool fdclient_submit_vector(struct fdclient *client, const char *method,
                             const struct fdclient_array *f, uint32_t f_count,
                             const struct fdclient_params *params, struct fdclient_result *results,
@@ -611,25 +873,32 @@ bool fdclient_submit_vector(struct fdclient *client, const char *method,
     }
     if (answer != ANSWER_NOTHING && (!results || result_count == 0))
         return error_set(error, "INVALID_ARGUMENT", "result", "there is no place for the result");
+    struct routed job = {.method = method,
+                         .f = f,
+                         .f_count = f_count,
+                         .params = params,
+                         .results = results,
+                         .result_count = results ? result_count : 0};
+    if (!outgoing_bytes(method, f, f_count, job.f_bytes, error))
+        return false;
     struct ticket *ticket = calloc(1, sizeof *ticket);
     if (!ticket)
         return error_set(error, "OUT_OF_MEMORY", "", "no memory for the request");
-    ticket->id = client->last_id + 1;
+    for (uint32_t i = 0; i < job.result_count; i++)
+        result_clear(&results[i]);
+    const bool routed = job_route(client, &ticket->route, &job, error);
+    ticket->id = client->last_id + 1; /* the pool may have had some */
     ticket->answer = answer;
     ticket->results = results;
-    ticket->result_count = results ? result_count : 0;
-    if (!outgoing_init(&ticket->out, ticket->id, method, f, f_count, params, error)) {
+    ticket->result_count = job.result_count;
+    if (!routed || !outgoing_init(&ticket->out, ticket->id, method, f, f_count, params,
+                                  &ticket->route, error)) {
+        route_release(&ticket->route);
         free(ticket);
         return false;
     }
-    client->last_id = ticket->id;
-    for (uint32_t i = 0; i < ticket->result_count; i++)
-        result_clear(&results[i]);
     *ticket_id = ticket->id;
-    const bool first = unsent(client) == NULL;
-    tickets_add(&client->pending, ticket);
-    if (first)
-        write_some(client); /* a failure here shows again in fdclient_process() */
+    ticket_begin(client, ticket);
     return true;
 }
 
@@ -695,10 +964,8 @@ bool fdclient_wait(struct fdclient *client, uint64_t ticket, struct fdclient_err
         if (done)
             return done_take(client, done, error);
         fdclient_process(client, NULL); /* a break completes the ticket, too */
-        if (tickets_find(&client->done, ticket))
-            continue;
-        struct pollfd wait = {client->socket, fdclient_events(client), 0};
-        poll(&wait, 1, -1); /* interrupted: process, and wait again */
+        if (!tickets_find(&client->done, ticket))
+            wait_for_socket(client);
     }
 }
 

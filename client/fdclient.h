@@ -15,6 +15,11 @@
  * fdclient_events() in your own loop, call fdclient_process() when it is ready, and take what is
  * complete with fdclient_next(). Nothing there blocks.
  *
+ * Arrays of 64 KiB and more are copied through memory that client and server share, where the
+ * server offers that; those in memory from fdclient_alloc() are not even copied. The rest, and
+ * everything where FDCLIENT_TRANSPORT is "socket" in the environment, goes over the socket;
+ * "region" makes every array go through shared memory, or the job fail.
+ *
  * Threads: one client is used by one thread at a time; different clients are independent.
  * Errors: functions return true on success, else false with `error` filled (it may be NULL).
  */
@@ -140,6 +145,18 @@ bool fdclient_submit_vector(struct fdclient *client, const char *method,
                             const struct fdclient_array *f, uint32_t f_count,
                             const struct fdclient_params *params, struct fdclient_result *results,
                             uint32_t result_count, uint64_t *ticket, struct fdclient_error *error);
+
+/* Memory for large arrays that the server sees too: where an array's data, or a result's data and
+ * capacity, lie in it (at a multiple of 16 bytes), no byte of them is copied or sent. It is
+ * registered at once, which may wait for the server; where the server takes it not, and for other
+ * clients, it is memory as any other. NULL: there is none. Page-aligned and zeroed; it takes whole
+ * pages and stays in RAM, so allocate few and large ones. A result whose size is not known before
+ * the reply (of get, and of a job on resident fields) goes there where its capacity ends with the
+ * memory. */
+void *fdclient_alloc(struct fdclient *client, size_t bytes);
+/* No job that uses it may be under way. NULL is let pass. What is not given back goes with
+ * fdclient_close(). */
+void fdclient_dealloc(struct fdclient *client, void *memory);
 
 /* The descriptor to poll, and for what (POLLIN, POLLOUT or both). */
 int fdclient_descriptor(const struct fdclient *client);

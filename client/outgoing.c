@@ -6,6 +6,7 @@
 #include "protocol/limits.h"
 #include "protocol/reply.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -76,8 +77,13 @@ static void control_place(struct outgoing *out)
 }
 
 static void array_write(struct outgoing *out, msgpack_packer *packer,
-                        const struct fdclient_array *f, const struct array_type *type)
+                        const struct fdclient_array *f, const struct array_type *type,
+                        const struct way *way)
 {
+    if (way->region) {
+        reply_write_region(packer, way->region, way->offset, type);
+        return;
+    }
     if (type->bytes == 0) {
         msgpack_pack_map(packer, 1);
         reply_write_str(packer, "field");
@@ -99,7 +105,7 @@ static void array_write(struct outgoing *out, msgpack_packer *packer,
 /* f's pair of the map. */
 static void f_write(struct outgoing *out, msgpack_packer *packer, const char *method,
                     const struct fdclient_array *f, uint32_t f_count,
-                    const struct array_type *types)
+                    const struct array_type *types, const struct route *route)
 {
     if (takes_id(method)) {
         reply_write_str(packer, "field");
@@ -113,7 +119,24 @@ static void f_write(struct outgoing *out, msgpack_packer *packer, const char *me
     for (uint32_t i = 0; i < f_count; i++) {
         if (is_vector)
             reply_write_str(packer, axis_name((enum axis)i));
-        array_write(out, packer, &f[i], &types[i]);
+        array_write(out, packer, &f[i], &types[i], &route->in[i]);
+    }
+}
+
+/* The pair "out" of results that are to lie in regions. */
+static void outs_write(msgpack_packer *packer, const struct route *route)
+{
+    reply_write_str(packer, "out");
+    if (route->out_is_vector)
+        msgpack_pack_map(packer, route->outs);
+    for (uint32_t i = 0; i < route->outs; i++) {
+        if (route->out_is_vector)
+            reply_write_str(packer, axis_name((enum axis)i));
+        msgpack_pack_map(packer, 2);
+        reply_write_str(packer, "region");
+        msgpack_pack_uint64(packer, route->out[i].region);
+        reply_write_str(packer, "offset");
+        msgpack_pack_uint64(packer, route->out[i].offset);
     }
 }
 
@@ -130,12 +153,79 @@ static bool types_of(const char *method, const struct fdclient_array *f, uint32_
     return true;
 }
 
+bool outgoing_bytes(const char *method, const struct fdclient_array *f, uint32_t f_count,
+                    uint64_t bytes[FDCLIENT_AXES], struct fdclient_error *error)
+{
+    struct array_type types[AXIS_COUNT];
+    if (!types_of(method, f, f_count, types, error))
+        return false;
+    for (int i = 0; i < FDCLIENT_AXES; i++)
+        bytes[i] = types[i].bytes;
+    return true;
+}
+
+/* [0, id, method, [a map of `pairs`: they must follow. */
+static void begin(struct outgoing *out, msgpack_packer *packer, uint64_t id, const char *method,
+                  uint32_t pairs)
+{
+    msgpack_sbuffer_init(&out->control);
+    msgpack_packer_init(packer, &out->control, msgpack_sbuffer_write);
+    msgpack_pack_array(packer, 4);
+    msgpack_pack_int(packer, 0);
+    msgpack_pack_uint64(packer, id);
+    reply_write_str(packer, method);
+    msgpack_pack_array(packer, 1);
+    msgpack_pack_map(packer, pairs);
+}
+
+static bool end(struct outgoing *out)
+{
+    if (out->in_pieces < out->control.size)
+        pieces_add(out, NULL, 0);
+    control_place(out);
+    return true;
+}
+
+/* Without arrays. */
+static bool init_plain(struct outgoing *out)
+{
+    memset(out, 0, sizeof *out);
+    out->descriptor = -1;
+    out->pieces = calloc(1, sizeof *out->pieces);
+    return out->pieces != NULL;
+}
+
+bool outgoing_init_register(struct outgoing *out, uint64_t id, const struct region *region)
+{
+    msgpack_packer packer;
+    if (!init_plain(out))
+        return false;
+    out->descriptor = region->descriptor;
+    begin(out, &packer, id, "register", 1);
+    reply_write_str(&packer, "bytes");
+    msgpack_pack_uint64(&packer, region->bytes);
+    return end(out);
+}
+
+bool outgoing_init_unregister(struct outgoing *out, uint64_t id, uint64_t region)
+{
+    msgpack_packer packer;
+    if (!init_plain(out))
+        return false;
+    begin(out, &packer, id, "unregister", 1);
+    reply_write_str(&packer, "region");
+    msgpack_pack_uint64(&packer, region);
+    return end(out);
+}
+
 bool outgoing_init(struct outgoing *out, uint64_t id, const char *method,
                    const struct fdclient_array *f, uint32_t f_count,
-                   const struct fdclient_params *params, struct fdclient_error *error)
+                   const struct fdclient_params *params, const struct route *route,
+                   struct fdclient_error *error)
 {
     struct array_type types[AXIS_COUNT];
     memset(out, 0, sizeof *out);
+    out->descriptor = -1;
     if (!types_of(method, f, f_count, types, error))
         return false;
     msgpack_sbuffer pairs; /* packed first: the map's header needs their number */
@@ -149,29 +239,21 @@ bool outgoing_init(struct outgoing *out, uint64_t id, const char *method,
     }
     uint64_t bins = 0;
     for (int i = 0; i < AXIS_COUNT; i++)
-        bins += bins_of(&types[i]);
+        bins += route->in[i].region ? 0 : bins_of(&types[i]);
     out->pieces = calloc(1 + 2 * bins, sizeof *out->pieces);
     if (!out->pieces) {
         msgpack_sbuffer_destroy(&pairs);
         return error_set(error, "OUT_OF_MEMORY", "", "no memory for the request");
     }
-    msgpack_sbuffer_init(&out->control);
-    msgpack_packer_init(&packer, &out->control, msgpack_sbuffer_write);
-    msgpack_pack_array(&packer, 4);
-    msgpack_pack_int(&packer, 0);
-    msgpack_pack_uint64(&packer, id);
-    reply_write_str(&packer, method);
-    msgpack_pack_array(&packer, 1);
-    msgpack_pack_map(&packer, count + (f ? 1 : 0));
+    begin(out, &packer, id, method, count + (f ? 1 : 0) + (route->outs ? 1 : 0));
     if (pairs.size > 0)
         msgpack_sbuffer_write(&out->control, pairs.data, pairs.size);
     msgpack_sbuffer_destroy(&pairs);
+    if (route->outs)
+        outs_write(&packer, route);
     if (f)
-        f_write(out, &packer, method, f, f_count, types);
-    if (out->in_pieces < out->control.size)
-        pieces_add(out, NULL, 0);
-    control_place(out);
-    return true;
+        f_write(out, &packer, method, f, f_count, types, route);
+    return end(out);
 }
 
 void outgoing_free(struct outgoing *out)
@@ -196,8 +278,29 @@ ssize_t outgoing_send(struct outgoing *out, int socket)
             window[count].iov_len = SEND_BYTES - bytes;
         bytes += window[count++].iov_len;
     }
-    const struct msghdr message = {.msg_iov = window, .msg_iovlen = count};
-    const ssize_t sent = sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    struct msghdr message = {.msg_iov = window, .msg_iovlen = count};
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    if (out->descriptor >= 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof out->descriptor);
+        memcpy(CMSG_DATA(c), &out->descriptor, sizeof out->descriptor);
+    }
+    ssize_t sent = sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && out->descriptor >= 0 && (errno == EPERM || errno == ETOOMANYREFS)) {
+        /* None goes through: the server refuses the request without, and is done without. */
+        message.msg_control = NULL;
+        message.msg_controllen = 0;
+        sent = sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+    if (sent > 0)
+        out->descriptor = -1;
     for (size_t left = sent > 0 ? (size_t)sent : 0; left > 0;) {
         struct iovec *piece = &out->pieces[out->first];
         const size_t taken = left < piece->iov_len ? left : piece->iov_len;

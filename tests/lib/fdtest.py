@@ -378,6 +378,15 @@ def unchanged(daemon):
     eventually(lambda: settled(daemon) == before, f"as before: {before}; now {settled(daemon)}")
 
 
+@pytest.fixture(scope="module")
+def mapped_once(daemon):
+    """A worker makes what regions need when the first one comes, and keeps it: `unchanged` counts it."""
+    before = settled(daemon)[3][0]
+    with Client(daemon.path) as client:
+        Region(1).register(client)
+    eventually(lambda: settled(daemon)[3][0] == before, "the front's descriptors as before")
+
+
 def assert_serves(client):
     """One small derivative, checked."""
     f = wave(64)

@@ -16,15 +16,7 @@ from fdtest import (Client, Daemon, FdError, MiB, Region, as_user, descriptors, 
 
 OPTIONS = ("--region-bytes", "256M", "--region-memory", "384M", "--max-regions", "20")
 
-
-@pytest.fixture(scope="module", autouse=True)
-def first(daemon):
-    """A worker makes what regions need when the first one comes, and keeps it: `unchanged` counts it."""
-    before = settled(daemon)[3][0]
-    with Client(daemon.path) as client:
-        Region(1).register(client)
-    eventually(lambda: settled(daemon)[3][0] == before, "the front's descriptors as before")
-
+pytestmark = pytest.mark.usefixtures("mapped_once")
 
 SHAPE = (20, 30, 40)
 SIZE = 20 * 30 * 40 * 8  # float64

@@ -11,13 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const struct route inline_all;
+
 /* A request without an array's data, as JSON. */
 static void check_vector(const char *method, const struct fdclient_array *f, uint32_t f_count,
                          const struct fdclient_params *params, const char *wanted)
 {
     struct outgoing out;
     struct fdclient_error error;
-    assert_true(outgoing_init(&out, 300, method, f, f_count, params, &error));
+    assert_true(outgoing_init(&out, 300, method, f, f_count, params, &inline_all, &error));
     msgpack_unpacked unpacked;
     msgpack_unpacked_init(&unpacked);
     size_t offset = 0, length;
@@ -112,9 +114,9 @@ static void test_vectors(void **state)
                  "\"f\": {\"x\": {\"field\": 1}, \"y\": {\"field\": 2}}}]]");
     struct outgoing out;
     struct fdclient_error error;
-    assert_false(outgoing_init(&out, 1, "curl", ids, 4, NULL, &error));
+    assert_false(outgoing_init(&out, 1, "curl", ids, 4, NULL, &inline_all, &error));
     assert_string_equal(error.parameter, "f");
-    assert_false(outgoing_init(&out, 1, "curl", ids, 0, NULL, &error));
+    assert_false(outgoing_init(&out, 1, "curl", ids, 0, NULL, &inline_all, &error));
 }
 
 static void test_parameters_without_form(void **state)
@@ -127,7 +129,7 @@ static void test_parameters_without_form(void **state)
         struct fdclient_error error;
         struct fdclient_params params = FDCLIENT_PARAMS;
         params.spacing = texts[i];
-        assert_false(outgoing_init(&out, 1, "laplacian", &by_id, 1, &params, &error));
+        assert_false(outgoing_init(&out, 1, "laplacian", &by_id, 1, &params, &inline_all, &error));
         assert_string_equal(error.code, "INVALID_ARGUMENT");
         assert_string_equal(error.parameter, "spacing");
     }
@@ -147,7 +149,7 @@ static void test_arrays_without_sense(void **state)
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         struct outgoing out;
         struct fdclient_error error;
-        assert_false(outgoing_init(&out, 1, "laplacian", &arrays[i], 1, NULL, &error));
+        assert_false(outgoing_init(&out, 1, "laplacian", &arrays[i], 1, NULL, &inline_all, &error));
         assert_string_equal(error.parameter, "f");
     }
 }
@@ -184,7 +186,7 @@ static void test_one_bin(void **state)
     struct outgoing out;
     uint8_t headers[256];
     uint64_t payload;
-    assert_true(outgoing_init(&out, 1, "put", &f, 1, NULL, NULL));
+    assert_true(outgoing_init(&out, 1, "put", &f, 1, NULL, &inline_all, NULL));
     const size_t length = pieces_take(&out, data, headers, &payload);
     assert_int_equal(length, sizeof wanted - 1);
     assert_memory_equal(headers, wanted, length);
@@ -201,7 +203,7 @@ static void test_a_vector_inline(void **state)
     for (int i = 0; i < 3; i++)
         f[i] = (struct fdclient_array){FDCLIENT_F64, 1, {4}, data[i], 0};
     struct outgoing out;
-    assert_true(outgoing_init(&out, 1, "divergence", f, 3, NULL, NULL));
+    assert_true(outgoing_init(&out, 1, "divergence", f, 3, NULL, &inline_all, NULL));
     assert_int_equal(out.count, 6);
     uint8_t message[1024];
     size_t length = 0;
@@ -230,7 +232,7 @@ static void test_a_list_of_bins(void **state)
     struct outgoing out;
     uint8_t headers[256];
     uint64_t payload;
-    assert_true(outgoing_init(&out, 1, "put", &f, 1, NULL, NULL));
+    assert_true(outgoing_init(&out, 1, "put", &f, 1, NULL, &inline_all, NULL));
     assert_int_equal(out.count, 6);
     const size_t length = pieces_take(&out, data, headers, &payload);
     static const uint8_t wanted[] = "data\x93\xc6\x80\0\0\0\xc6\x80\0\0\0\xc4\x04";

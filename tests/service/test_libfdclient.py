@@ -1,0 +1,320 @@
+"""libfdclient's shared memory, through ctypes: the library as a program of any language loads it."""
+
+import ctypes
+import os
+import signal
+
+import numpy
+import pytest
+
+from fdtest import BUILD, Daemon, MiB, descriptors, eventually, sanitized, wave
+
+if sanitized():
+    pytest.skip("Python does not load a sanitizer's library", allow_module_level=True)
+
+OPTIONS = ("--region-bytes", "512M")
+pytestmark = pytest.mark.usefixtures("mapped_once")
+
+
+class Error(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_char * 24), ("parameter", ctypes.c_char * 48),
+                ("message", ctypes.c_char * 256), ("retryable", ctypes.c_bool), ("has_limit", ctypes.c_bool),
+                ("need", ctypes.c_double), ("limit", ctypes.c_double)]
+
+
+class Array(ctypes.Structure):
+    _fields_ = [("dtype", ctypes.c_int), ("dimensions", ctypes.c_uint32), ("shape", ctypes.c_uint64 * 8),
+                ("data", ctypes.c_void_p), ("field", ctypes.c_uint64)]
+
+
+class Params(ctypes.Structure):
+    _fields_ = [("axis", ctypes.c_char_p), ("order", ctypes.c_int), ("accuracy", ctypes.c_int),
+                ("spacing", ctypes.c_char_p), ("boundary", ctypes.c_char_p), ("endpoint", ctypes.c_char_p),
+                ("batch", ctypes.c_uint32), ("steps", ctypes.c_uint64), ("dt", ctypes.c_double),
+                ("cfl", ctypes.c_double), ("diffusivity", ctypes.c_char_p), ("allow_unstable", ctypes.c_bool),
+                ("progress", ctypes.c_bool), ("out_is_field", ctypes.c_bool), ("out_field", ctypes.c_uint64 * 3)]
+
+
+class Result(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("capacity", ctypes.c_size_t), ("allocated", ctypes.c_bool),
+                ("dtype", ctypes.c_int), ("dimensions", ctypes.c_uint32), ("shape", ctypes.c_uint64 * 8),
+                ("bytes", ctypes.c_uint64), ("field", ctypes.c_uint64), ("json", ctypes.c_void_p)]
+
+
+def load():
+    path, = BUILD.glob("client/libfdclient.so")
+    library = ctypes.CDLL(str(path))
+    for name in ("open", "alloc"):
+        getattr(library, "fdclient_" + name).restype = ctypes.c_void_p
+    for name in ("run", "run_vector", "submit", "wait", "put", "get", "free"):
+        getattr(library, "fdclient_" + name).restype = ctypes.c_bool
+    return library
+
+
+class Failed(Exception):
+    def __init__(self, error):
+        super().__init__(f"{error.code.decode()}: {error.message.decode()}")
+        self.code, self.parameter = error.code.decode(), error.parameter.decode()
+        self.need, self.limit = error.need, error.limit
+
+
+class Client:
+    def __init__(self, daemon, transport=None):
+        self.library = load()
+        self.error = Error()
+        os.environ.pop("FDCLIENT_TRANSPORT", None)
+        if transport:
+            os.environ["FDCLIENT_TRANSPORT"] = transport
+        self.client = ctypes.c_void_p(self.library.fdclient_open(f"unix:{daemon.path}".encode(),
+                                                                 ctypes.byref(self.error)))
+        if not self.client:
+            raise Failed(self.error)
+
+    def close(self):
+        self.library.fdclient_close(self.client)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def check(self, good):
+        if not good:
+            raise Failed(self.error)
+
+    def alloc(self, shape, dtype="<f4", offset=0):
+        size = int(numpy.prod(shape)) * numpy.dtype(dtype).itemsize + offset
+        address = self.library.fdclient_alloc(self.client, ctypes.c_size_t(size))
+        memory = (ctypes.c_uint8 * size).from_address(address)
+        return numpy.frombuffer(memory, dtype, offset=offset).reshape(shape)
+
+    def dealloc(self, array):
+        self.library.fdclient_dealloc(self.client, ctypes.c_void_p(array.ctypes.data))
+
+    def run(self, method, *inputs, outs, **params):
+        """Run an operator on arrays or ids of fields, into the arrays `outs`."""
+        f = (Array * len(inputs))(*(array(i) for i in inputs))
+        results = (Result * len(outs))(*(Result(data=o.ctypes.data, capacity=o.nbytes) for o in outs))
+        self.check(self.library.fdclient_run_vector(
+            self.client, method.encode(), f, len(inputs), ctypes.byref(parameters(**params)), results,
+            len(outs), ctypes.byref(self.error)))
+        return [r.bytes for r in results]
+
+    def get(self, field, out):
+        result = Result(data=out.ctypes.data, capacity=out.nbytes)
+        self.check(self.library.fdclient_get(self.client, ctypes.c_uint64(field), ctypes.byref(result),
+                                             ctypes.byref(self.error)))
+        return result.bytes
+
+    def put(self, f):
+        field = ctypes.c_uint64()
+        self.check(self.library.fdclient_put(self.client, ctypes.byref(array(f)), ctypes.byref(field),
+                                             ctypes.byref(self.error)))
+        return field.value
+
+    def free(self, field):
+        self.check(self.library.fdclient_free(self.client, ctypes.c_uint64(field), ctypes.byref(self.error)))
+
+
+def array(f):
+    if isinstance(f, int):
+        return Array(field=f)
+    return Array(dtype=f.dtype == "<f8", dimensions=f.ndim, shape=(ctypes.c_uint64 * 8)(*f.shape),
+                 data=f.ctypes.data)
+
+
+def parameters(**params):
+    params = {k: v.encode() if isinstance(v, str) else v for k, v in params.items()}
+    return Params(**({"dt": float("nan"), "cfl": float("nan")} | params))
+
+
+def on_socket(daemon):
+    """Payload that has passed the socket so far, in and out."""
+    user = daemon.stats()["user"]
+    return user["bytes_in"], user["bytes_out"]
+
+
+SHAPE = (64, 64, 80)
+
+
+@pytest.fixture(scope="module")
+def expected(daemon):
+    """The same operators over the socket alone."""
+    f = [wave(*SHAPE, seed=i) for i in range(3)]
+    with Client(daemon, "socket") as client:
+        def over_socket(method, *inputs, outs=1, **params):
+            results = [numpy.empty_like(f[0]) for _ in range(outs)]
+            client.run(method, *inputs, outs=results, **params)
+            return results
+        before = on_socket(daemon)
+        answers = {"derivative": over_socket("derivative", f[0], axis="y"),
+                   "gradient": over_socket("gradient", f[0], outs=3), "curl": over_socket("curl", *f, outs=3),
+                   "diffusion": over_socket("diffusion", f[0], steps=5, cfl=0.5)}
+        assert on_socket(daemon) == (before[0] + 6 * f[0].nbytes, before[1] + 8 * f[0].nbytes)
+    return f, answers
+
+
+CASES = [("derivative", 1, {"axis": "y"}), ("gradient", 1, {}), ("curl", 3, {}),
+         ("diffusion", 1, {"steps": 5, "cfl": 0.5})]
+
+
+@pytest.mark.parametrize("method,inputs,params", CASES)
+def test_allocated_arrays_never_pass_the_socket(unchanged, daemon, expected, method, inputs, params):
+    f, answers = expected
+    with Client(daemon) as client:
+        arrays = [client.alloc(SHAPE) for _ in range(inputs)]
+        outs = [client.alloc(SHAPE) for _ in answers[method]]
+        for to, what in zip(arrays, f):
+            to[:] = what
+        before = on_socket(daemon)
+        client.run(method, *arrays, outs=outs, **params)
+        assert on_socket(daemon) == before
+        for out, answer in zip(outs, answers[method]):
+            assert (out == answer).all()
+        for memory in arrays + outs:
+            client.dealloc(memory)
+        eventually(lambda: daemon.stats()["user"]["regions"] == 0, "none registered")
+
+
+@pytest.mark.parametrize("transport", [None, "region"])
+@pytest.mark.parametrize("method,inputs,params", CASES)
+def test_ordinary_arrays_go_through_a_pool(unchanged, daemon, expected, method, inputs, params, transport):
+    f, answers = expected
+    with Client(daemon, transport) as client:
+        outs = [numpy.empty_like(f[0]) for _ in answers[method]]
+
+        def run():
+            for out in outs:
+                out[:] = 0
+            before = on_socket(daemon)
+            client.run(method, *f[:inputs], outs=outs, **params)
+            for out, answer in zip(outs, answers[method]):
+                assert (out == answer).all()
+            return on_socket(daemon) == before
+        if transport:
+            assert run() and run()
+        else:
+            eventually(run, "a job that nothing of passes the socket")
+            assert run()
+        regions = daemon.stats()["user"]["regions"]
+        for _ in range(5):
+            assert run()
+        assert daemon.stats()["user"]["regions"] == regions, "the pool is used again"
+
+
+def test_put_and_get(unchanged, daemon, expected):
+    f, _ = expected
+    with Client(daemon) as client:
+        here, there = client.alloc(SHAPE), client.alloc(SHAPE)
+        here[:] = f[0]
+        before = on_socket(daemon)
+        field = client.put(here)
+        assert client.get(field, there) == f[0].nbytes
+        client.run("laplacian", field, outs=[here])
+        assert on_socket(daemon) == before
+        assert (there == f[0]).all()
+        # A field that does not fit is an error, and nothing behind the place is written.
+        there[:] = 7
+        with pytest.raises(Failed) as failure:
+            client.get(field, there[:32])
+        assert failure.value.code == "TOO_LARGE" and (there[32:] == 7).all()
+        small = client.alloc((32, *SHAPE[1:]))
+        with pytest.raises(Failed) as failure:
+            client.get(field, small)
+        assert (failure.value.code, failure.value.parameter) == ("TOO_LARGE", "result")
+        client.free(field)
+
+
+def test_results_over_their_inputs(unchanged, daemon, expected):
+    """The server refuses them in a region: the library sends them another way."""
+    f, answers = expected
+    with Client(daemon) as client:
+        memory = client.alloc((2, *SHAPE))
+        for _ in range(3):
+            memory[0] = f[0]
+            client.run("derivative", memory[0], outs=[memory[0]], axis="y")
+            assert (memory[0] == answers["derivative"][0]).all()
+        memory[0] = f[0]
+        client.run("derivative", memory[0], outs=[memory[1]], axis="y")
+        assert (memory[1] == answers["derivative"][0]).all() and (memory[0] == f[0]).all()
+        odd = client.alloc(SHAPE, offset=4)  # not where the server takes an array
+        odd[:] = f[0]
+        client.run("derivative", odd, outs=[odd], axis="y")
+        assert (odd == answers["derivative"][0]).all()
+
+
+def test_a_server_that_refuses_regions(expected):
+    f, answers = expected
+    with Daemon("--region-bytes", "1") as daemon:
+        with Client(daemon) as client:
+            memory, out = client.alloc(SHAPE), numpy.empty_like(f[0])
+            memory[:] = f[0]
+            for given in (memory, f[0]):
+                for _ in range(3):
+                    client.run("derivative", given, outs=[out], axis="y")
+                    assert (out == answers["derivative"][0]).all()
+            client.dealloc(memory)
+        with Client(daemon, "region") as client:
+            with pytest.raises(Failed) as failure:
+                client.run("derivative", f[0], outs=[out], axis="y")
+            assert failure.value.code == "OVER_BUDGET"
+        with pytest.raises(Failed) as failure:
+            Client(daemon, "pigeon")
+        assert "pigeon" in str(failure.value)
+
+
+def test_many_jobs_at_once_and_of_many_sizes(unchanged, daemon):
+    """The pool stays under its bound, and gives idle memory back for other sizes."""
+    with Client(daemon, "region") as client:
+        for size in (1, 2, 3, 5, 8, 13, 21, 34, 55):
+            f = wave(size, MiB // 4)
+            out = numpy.empty_like(f)
+            client.run("derivative", f, outs=[out], axis="x")
+            assert daemon.stats()["user"]["region_bytes"] <= 512 * MiB
+    with Client(daemon) as client:
+        jobs = []
+        for i in range(24):
+            f = wave(64, 64, 64, seed=i)
+            out = numpy.empty_like(f)
+            result, ticket = Result(data=out.ctypes.data, capacity=out.nbytes), ctypes.c_uint64()
+            client.check(client.library.fdclient_submit(
+                client.client, b"laplacian", ctypes.byref(array(f)), None, ctypes.byref(result),
+                ctypes.byref(ticket), ctypes.byref(client.error)))
+            jobs.append((f, out, result, ticket))
+        for f, out, result, ticket in jobs:
+            client.check(client.library.fdclient_wait(client.client, ticket, ctypes.byref(client.error)))
+            check = numpy.empty_like(f)
+            client.run("laplacian", f, outs=[check])
+            assert (out == check).all()
+
+
+def test_a_worker_that_ends(unchanged, daemon, expected):
+    f, answers = expected
+    with Client(daemon) as client:
+        memory, out = client.alloc(SHAPE), client.alloc(SHAPE)
+        memory[:] = f[0]
+        os.kill(daemon.worker_pids()[0], signal.SIGKILL)
+
+        def run():
+            try:
+                client.run("derivative", memory, outs=[out], axis="y")
+                return True
+            except Failed as failure:
+                assert failure.code == "DEVICE_LOST"
+        before = on_socket(daemon)
+        eventually(run, "an answer from the next worker")
+        assert (out == answers["derivative"][0]).all() and on_socket(daemon) == before
+
+
+def test_nothing_is_left_in_the_client(daemon):
+    def run():
+        with Client(daemon, "region") as client:
+            f = client.alloc(SHAPE)
+            client.run("laplacian", numpy.ones(SHAPE, "<f4"), outs=[f])
+            client.alloc(SHAPE)
+    run()
+    before = descriptors(os.getpid())
+    for _ in range(5):
+        run()
+    assert descriptors(os.getpid()) == before
