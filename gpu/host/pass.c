@@ -13,8 +13,12 @@ enum {
         1 << 17, /* waking the others costs more, above all where the cores have other work */
     SHARE_BYTES = 3 << 20, /* of the last cache that a thread can count on; virtual machines are
                                shown the whole of a cache that they share with others */
-    TILES_PER_THREAD = 4,  /* at most */
-    MOST_TWICE = 4         /* a tile of several levels may compute 1/4 of its points twice */
+    /* At most, of a thread: of one level, where a tile finds what it shares with the one before
+     * in the second cache; of several, where it computes that again. */
+    TILES_OF_ONE = 16,
+    TILES_OF_SEVERAL = 4,
+    QUEUES = 128,  /* of tiles, at most */
+    MOST_TWICE = 4 /* a tile of several levels may compute 1/4 of its points twice */
 };
 
 #define HELD_UP 0.125 /* of a tile: what a thread is expected to be late */
@@ -118,7 +122,7 @@ static int64_t fold(struct plan *plan)
     return 1;
 }
 
-/* What is computed of a pass, and the tiles that it is cut into. */
+/* What is computed of a pass, and the tiles that it is cut into, numbered along z first. */
 struct grid {
     int64_t first_field, fields;
     int64_t begin[AXIS_COUNT], end[AXIS_COUNT];
@@ -210,13 +214,14 @@ static char *rings(void)
 }
 
 /* What is read around a line along y and z should stay in the second cache until the last line that
- * reads it, of every input that is read across z. */
+ * reads it: of every input that is read across z, beside what passes through of the others. */
 static void grid_fit(struct grid *grid, const struct plan *plan, int levels)
 {
     const int64_t element = plan->dtype == DTYPE_F32 ? 4 : 8;
-    const int64_t planes = 2 * tile_reach(plan, AXIS_Z) + 2 * LINES;
-    const int64_t inputs = plan->form == PLAN_CURL ? 2 : 1;
-    const int64_t window = half_cache() / element * 3 / 2 / inputs / planes;
+    const int64_t across = 2 * tile_reach(plan, AXIS_Z) + 2 * LINES;
+    const int64_t planes =
+        plan->form == PLAN_CURL ? 2 * across : across + LINES * (plan->inputs - 1);
+    const int64_t window = half_cache() / element * 3 / 2 / planes;
     int64_t *step = grid->step;
     for (int a = 0; a < AXIS_COUNT; a++)
         step[a] = grid->end[a] - grid->begin[a];
@@ -230,12 +235,14 @@ static void grid_fit(struct grid *grid, const struct plan *plan, int levels)
 }
 
 /* Cut the box further, among the threads: so that they end together and little is read or computed
- * twice beside a cut; and into more than one tile each, since one of them may be held up. */
-static void grid_cut(struct grid *grid, const struct plan *plan, int levels)
+ * twice beside a cut; and into more than one tile each, since one of them may be held up. Along z
+ * a tile of one level reads again what the same thread has just read. Returns how many threads. */
+static int grid_cut(struct grid *grid, const struct plan *plan, int levels)
 {
     const int64_t again = levels == 1 ? 1 : levels - 1;
     const int64_t beside_y = again * tile_reach(plan, AXIS_Y);
-    const int64_t beside_z = again * tile_reach(plan, AXIS_Z);
+    const int64_t beside_z = levels == 1 ? 0 : again * tile_reach(plan, AXIS_Z);
+    const int64_t tiles_each = levels == 1 ? TILES_OF_ONE : TILES_OF_SEVERAL;
     int64_t extent[AXIS_COUNT], points = grid->fields;
     grid_fit(grid, plan, levels);
     for (int a = 0; a < AXIS_COUNT; a++) {
@@ -243,12 +250,14 @@ static void grid_cut(struct grid *grid, const struct plan *plan, int levels)
         points *= extent[a];
     }
     const int64_t threads = points > SMALL_POINTS ? pass_threads() : 1;
-    const int64_t most = threads > 1 ? threads * TILES_PER_THREAD : 0;
+    const int64_t most = threads > 1 ? threads * tiles_each : 0;
     const int64_t across = grid->fields * pieces_of(extent[AXIS_X], grid->step[AXIS_X]);
     const int64_t fewest = pieces_of(extent[AXIS_Y], grid->step[AXIS_Y]);
-    const int64_t tries = extent[AXIS_Z] < threads * LINES ? most : fewest + 2;
+    const bool thin = extent[AXIS_Z] < threads * LINES;
+    const int64_t tries = thin ? most : fewest + 2;
     double least = INFINITY;
-    for (int64_t y = fewest; y == fewest || (y <= tries && across * y <= most); y++)
+    for (int64_t y = fewest; y == fewest || (y <= tries && across * y <= most);
+         y += thin && y % threads == 0 ? threads : 1)
         for (int64_t z = 1; z == 1 || (z * LINES <= extent[AXIS_Z] && across * y * z <= most);
              z++) {
             const int64_t step_y = pieces_of(extent[AXIS_Y], y);
@@ -268,13 +277,14 @@ static void grid_cut(struct grid *grid, const struct plan *plan, int levels)
         grid->tiles[a] = pieces_of(extent[a], grid->step[a]);
         grid->count *= grid->tiles[a];
     }
+    return (int)threads;
 }
 
 /* One tile: its box in its field. */
 static void tile_place(struct tile *tile, const struct grid *grid, int64_t number)
 {
     const struct plan *plan = tile->plan;
-    for (int a = 0; a < AXIS_COUNT; a++) {
+    for (int a = AXIS_Z; a >= 0; a--) {
         tile->begin[a] = grid->begin[a] + number % grid->tiles[a] * grid->step[a];
         tile->end[a] = smaller(tile->begin[a] + grid->step[a], grid->end[a]);
         number /= grid->tiles[a];
@@ -287,29 +297,44 @@ static void tile_place(struct tile *tile, const struct grid *grid, int64_t numbe
         tile->out[c] = (char *)tile->out[c] + bytes;
 }
 
+/* Neighbouring tiles, which one thread takes one after another: what two of them read is then still
+ * in its second cache. Whoever has none left takes others'. */
+struct queue {
+    _Alignas(64) _Atomic int64_t next;
+    int64_t end;
+};
+
+static void queue_run(struct queue *queue, const struct grid *grid, const struct tile *pass,
+                      void (*run)(const struct tile *))
+{
+    for (int64_t number; (number = queue->next++) < queue->end;) {
+        struct tile tile = *pass;
+        tile_place(&tile, grid, number);
+        if (tile.rings)
+            tile.rings = (char *)tile.rings + thread_number() * half_cache();
+        run(&tile);
+    }
+}
+
 /* Lines [from, to) of the pass; `lines` of them are a plane. */
 static void pass_run(const struct kernels *kernels, const struct tile *pass, int64_t lines,
                      int64_t from, int64_t to)
 {
-    const struct plan *plan = pass->plan;
-    void (*const run)(const struct tile *) = kernels->tile[plan->dtype];
     for (struct grid grid; from < to;) {
-        from += grid_box(&grid, plan, lines, from, to);
-        grid_cut(&grid, plan, pass->levels);
-#ifdef _OPENMP
-        int64_t points = grid.fields;
-        for (int a = 0; a < AXIS_COUNT; a++)
-            points *= grid.end[a] - grid.begin[a];
-        const int64_t chunk = larger(grid.count / (pass_threads() * TILES_PER_THREAD), 1);
-#pragma omp parallel for schedule(dynamic, chunk) if (points > SMALL_POINTS)
-#endif
-        for (int64_t number = 0; number < grid.count; number++) {
-            struct tile tile = *pass;
-            tile_place(&tile, &grid, number);
-            if (tile.rings)
-                tile.rings = (char *)tile.rings + thread_number() * half_cache();
-            run(&tile);
+        from += grid_box(&grid, pass->plan, lines, from, to);
+        const int threads = grid_cut(&grid, pass->plan, pass->levels);
+        struct queue queues[QUEUES];
+        const int count = threads < QUEUES ? threads : QUEUES;
+        for (int q = 0; q < count; q++) {
+            queues[q].next = grid.count * q / count;
+            queues[q].end = grid.count * (q + 1) / count;
         }
+#ifdef _OPENMP
+#pragma omp parallel num_threads(threads) if (threads > 1)
+#endif
+        for (int q = 0; q < count; q++)
+            queue_run(&queues[(thread_number() + q) % count], &grid, pass,
+                      kernels->tile[pass->plan->dtype]);
     }
 }
 
