@@ -10,7 +10,9 @@ enum {
     KEPT_BLOCKS = 16,
     /* Below this, /proc/meminfo is not worth reading. */
     MEASURED_BYTES = 16 << 20,
-    LARGE_PAGE_BYTES = 2 << 20
+    LARGE_PAGE_BYTES = 2 << 20,
+    PLACES = 16, /* that large blocks begin at */
+    PLACE_BYTES = (44 << 10) + 832
 };
 #define KEPT_BYTES (UINT64_C(1) << 30)
 
@@ -94,9 +96,30 @@ void memory_measure(uint64_t *total_bytes, uint64_t *free_bytes)
     measure_cgroups(total_bytes, free_bytes);
 }
 
+static bool is_large(uint64_t bytes)
+{
+    return bytes >= 2 * LARGE_PAGE_BYTES;
+}
+
+/* Whole pages, and large ones for what is large, with one more for the place that it begins at; 0
+ * where the size is beyond any. */
+static uint64_t block_bytes(uint64_t bytes)
+{
+    if (bytes == 0 || bytes > INT64_MAX)
+        return bytes == 0 ? 4096 : 0;
+    bytes = (bytes + 4095) / 4096 * 4096;
+    return is_large(bytes) ? (bytes / LARGE_PAGE_BYTES + 2) * LARGE_PAGE_BYTES : bytes;
+}
+
+static void unmap(void *memory, uint64_t bytes)
+{
+    const uint64_t place = is_large(bytes) ? (uintptr_t)memory % LARGE_PAGE_BYTES : 0;
+    munmap((char *)memory - place, bytes);
+}
+
 static void drop_oldest(void)
 {
-    munmap(kept[0].memory, kept[0].bytes);
+    unmap(kept[0].memory, kept[0].bytes);
     kept_bytes -= kept[0].bytes;
     kept_count--;
     memmove(kept, kept + 1, (size_t)kept_count * sizeof *kept);
@@ -117,19 +140,10 @@ static bool fits(uint64_t bytes)
     return bytes <= free_bytes;
 }
 
-/* Whole pages, and large ones for what is large; 0 where the size is beyond any. */
-static uint64_t block_bytes(uint64_t bytes)
-{
-    const uint64_t unit = bytes < 2 * LARGE_PAGE_BYTES ? 4096 : LARGE_PAGE_BYTES;
-    if (bytes == 0 || bytes > INT64_MAX)
-        return bytes == 0 ? 4096 : 0;
-    return (bytes + unit - 1) / unit * unit;
-}
-
 /* Large blocks begin at a large page, or none of their pages could be one. */
 static void *map(uint64_t bytes)
 {
-    const uint64_t extra = bytes < 2 * LARGE_PAGE_BYTES ? 0 : LARGE_PAGE_BYTES;
+    const uint64_t extra = is_large(bytes) ? LARGE_PAGE_BYTES : 0;
     char *memory =
         mmap(NULL, bytes + extra, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
@@ -142,7 +156,9 @@ static void *map(uint64_t bytes)
     if (before < extra)
         munmap(memory + before + bytes, extra - before);
     madvise(memory + before, bytes, MADV_HUGEPAGE);
-    return memory + before;
+    /* Arrays that begin alike would meet in the same few places of a cache. */
+    static uint64_t count;
+    return memory + before + count++ % PLACES * PLACE_BYTES;
 }
 
 void *memory_allocate(uint64_t bytes, uint64_t owner)
@@ -178,7 +194,7 @@ void memory_release(void *memory, uint64_t bytes, uint64_t owner)
         return;
     bytes = block_bytes(bytes);
     if (bytes > KEPT_BYTES / 2) {
-        munmap(memory, bytes);
+        unmap(memory, bytes);
         return;
     }
     while (kept_count == KEPT_BLOCKS || kept_bytes + bytes > KEPT_BYTES)
