@@ -39,9 +39,10 @@
 #define AHEAD 4
 /* Vectors in a row that is sooner brought beside its neighbours as a whole than in parts. */
 #define SHORT 8
-/* Room beside a row for neighbours; memory for rows that hold a block, wherever in a page. */
+/* Room for a block, wherever in a page; beside a row for neighbours; for rows that hold a block. */
+#define WAITING (BLOCK + (int)(PAGE / sizeof(REAL)))
 #define MARGIN 16
-#define ROW ((int)(BLOCK + PAGE / sizeof(REAL) + 2 * MARGIN))
+#define ROW (WAITING + 2 * MARGIN)
 
 /* memcpy past the caches: the lines of `to` are not read first, which saves a third of the traffic.
  */

@@ -17,8 +17,8 @@ struct NAME(work) {
     REAL c[AXIS_COUNT][PLAN_RADIUS + 1];
     struct NAME(edge) edge[SIDE_COUNT];
     int64_t below[PLAN_RADIUS], above[PLAN_RADIUS]; /* points −1 − k and n + k of a line, mapped */
-    REAL row[LINES * ROW]; /* points with their neighbours along x beside them */
-    REAL block[LINES][BLOCK + PAGE / sizeof(REAL)]; /* lines that wait to be streamed */
+    REAL row[LINES * ROW];       /* points with their neighbours along x beside them */
+    REAL block[LINES * WAITING]; /* lines that wait to be streamed */
 };
 
 /* Where the lines of a pass are read: a field, or the ring of the level before. */
@@ -263,6 +263,13 @@ static void NAME(stretch_parts)(struct NAME(work) * work, const struct NAME(stre
     (work, lines, count, end - tail, end, high, stream && tail == end - to);
 }
 
+/* How far ahead is fetched: along lines that are longer than what the caches should hold of them,
+ * else by rows. */
+static int64_t NAME(ahead)(int64_t row)
+{
+    return row > LINES * BLOCK ? BLOCK : AHEAD * row;
+}
+
 /* Points [begin, end), at least a vector, of plain lines. */
 static void NAME(run_centred)(struct NAME(work) * work, const struct NAME(run) * run, int b,
                               int count, int64_t begin, int64_t end)
@@ -276,7 +283,7 @@ static void NAME(run_centred)(struct NAME(work) * work, const struct NAME(run) *
     lines.rows = run->rows;
     lines.out_row = run->out_row;
     lines.x_row = lines.in_row = run->source->stride[AXIS_Y];
-    lines.ahead = AHEAD * lines.in_row;
+    lines.ahead = NAME(ahead)(lines.in_row);
     lines.centre = (REAL)plan->centre[work->active];
     for (int a = 0; a < AXIS_COUNT; a++)
         lines.weight[a] = work->c[a];

@@ -131,7 +131,7 @@ static void NAME(nabla_centred)(struct NAME(work) * work, const struct NAME(sour
     lines.along_x = loop != NAME(ODD_Y) && loop != NAME(ODD_Z) && loop != NAME(CURL_YZ);
     lines.out_row = run->out_row;
     lines.x_row = lines.in_row = sources->stride[AXIS_Y];
-    lines.ahead = AHEAD * lines.in_row;
+    lines.ahead = NAME(ahead)(lines.in_row);
     for (int a = 0; a < AXIS_COUNT; a++)
         lines.weight[a] = work->c[a];
     const int64_t y = run->y, z = run->z + b;

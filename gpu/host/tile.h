@@ -88,16 +88,17 @@ static void NAME(planes)(struct NAME(work) * work, const struct NAME(source) * f
         for (run.y = box->begin[AXIS_Y]; run.y < box->end[AXIS_Y]; run.y += run.rows) {
             const int rows = NAME(rows_together)(work, from, run.y, box->end[AXIS_Y], run.end - x);
             run.rows = rows ? rows : 1;
-            if (waits) { /* in a block, together */
-                const int fit =
-                    run.end - x == to->stride[AXIS_Y] ? (int)(BLOCK / (run.end - x)) : 1;
+            if (waits) { /* in a block, together; of one plane, in all blocks */
+                const int room = count == 1 ? LINES * BLOCK : BLOCK;
+                const int fit = run.end - x == to->stride[AXIS_Y] ? (int)(room / (run.end - x)) : 1;
                 run.rows = run.rows < fit ? run.rows : fit;
             }
             for (int c = 0; c < tile->plan->outputs; c++) {
                 REAL *line[LINES];
                 for (int b = 0; b < count; b++) {
                     line[b] = (REAL *)NAME(source_line)(&to[c], tile->plan, run.y, z + b) + x;
-                    run.out[b] = waits ? NAME(waiting)(work->block[b], line[b]) : line[b];
+                    run.out[b] =
+                        waits ? NAME(waiting)(work->block + b * WAITING, line[b]) : line[b];
                 }
                 if (tile->plan->form == PLAN_SCALAR)
                     NAME(run_lines)(work, &run, rows > 0);
