@@ -69,7 +69,7 @@ static double shared_copy_us(char *to, const char *from, size_t bytes, bool stre
     enum { MOST = 1 << 20, LEAST = 64 << 10 };
     size_t piece = bytes / 4 / 64 * 64;
     piece = piece < LEAST ? LEAST : piece > MOST ? MOST : piece;
-    const size_t pieces = (bytes + piece - 1) / piece, times = 1 + (16 << 20) / bytes;
+    const size_t pieces = (bytes + piece - 1) / piece, times = 1 + (256 << 20) / bytes;
     double samples[SAMPLES];
     for (int i = -1; i < SAMPLES; i++) {
         const uint64_t start = floors_now_ns();
