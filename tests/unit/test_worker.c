@@ -560,6 +560,95 @@ static void test_results_in_regions(void **state)
     ping();
 }
 
+static struct job block(enum operator_id operator_id, uint64_t nx, uint64_t ny, uint64_t nz)
+{
+    struct job job;
+    job_init(&job);
+    job.operator_id = (uint8_t)operator_id;
+    job.order = (uint8_t)job_order(&job);
+    job.axes = 3;
+    job.axis = AXIS_Z;
+    job.n[AXIS_X] = nx;
+    job.n[AXIS_Y] = ny;
+    job.n[AXIS_Z] = nz;
+    return job;
+}
+
+/* Jobs of many slabs each, all under way at once, from one field to places of their own. */
+static void test_large_jobs_in_regions(void **state)
+{
+    (void)state;
+    enum { JOBS = 3 };
+    struct job jobs[JOBS] = {block(OPERATOR_DERIVATIVE, 80, 90, 170),
+                             block(OPERATOR_DERIVATIVE, 80, 90, 170),
+                             block(OPERATOR_LAPLACIAN, 80, 90, 170)};
+    jobs[1].axis = AXIS_X;
+    const uint64_t bytes = job_bytes(&jobs[0]);
+    const struct client_region region = make_region((1 + JOBS) * bytes, true);
+    struct random random = random_start();
+    random_field(&random, &jobs[0], region.memory);
+    uint64_t in[JOBS], out[JOBS], ids[JOBS];
+    for (int i = 0; i < JOBS; i++) {
+        in[i] = front.direct ? 0 : allocate(bytes);
+        out[i] = front.direct ? 0 : allocate(bytes);
+        order_places((struct place[AXIS_COUNT]){{region.id, 0}},
+                     (struct place[AXIS_COUNT]){{region.id, (uint64_t)(1 + i) * bytes}});
+        ids[i] = run(&jobs[i], in[i], out[i], 0, false);
+    }
+    for (int i = 0; i < JOBS; i++) {
+        const struct channel_message message = answer_of(CHANNEL_FINISHED);
+        assert_int_equal(message.status, STATUS_OK);
+        assert_int_equal(message.u.job.done, 1);
+        assert_true(message.u.job.id >= ids[0] && message.u.job.id <= ids[JOBS - 1]);
+    }
+    void *expected[AXIS_COUNT];
+    arrays_make(expected, 1, bytes, 0);
+    for (int i = 0; i < JOBS; i++) {
+        struct plan plan;
+        plan_init(&plan, &jobs[i]);
+        reference_run(&plan, (void *[AXIS_COUNT]){region.memory}, expected);
+        assert_memory_equal(region.memory + (uint64_t)(1 + i) * bytes, expected[0], bytes);
+        if (in[i])
+            release(in[i]);
+        if (out[i])
+            release(out[i]);
+    }
+    arrays_free(expected);
+    end_region(&region);
+    ping();
+}
+
+/* Its slabs under way come to their end; then its region can go. */
+static void test_cancelling_a_job_in_regions(void **state)
+{
+    (void)state;
+    struct channel_message cancel = {.type = CHANNEL_CANCEL};
+    struct job jobs[2] = {block(OPERATOR_LAPLACIAN, 128, 128, 256), diffusion(512, 512, 1)};
+    jobs[1].steps = UINT64_C(1) << 40;
+    for (int i = 0; i < 2; i++) {
+        const uint64_t bytes = job_bytes(&jobs[i]);
+        const struct client_region region = make_region(2 * bytes, true);
+        const uint64_t in = front.direct ? 0 : allocate(bytes);
+        const uint64_t out = front.direct ? 0 : allocate(bytes);
+        const uint64_t scratch = i ? allocate(bytes) : 0;
+        order_places((struct place[AXIS_COUNT]){{region.id, 0}},
+                     (struct place[AXIS_COUNT]){{region.id, bytes}});
+        cancel.u.job.id = run(&jobs[i], in, out, scratch, false);
+        order(&cancel);
+        const struct channel_message message = answer_of(CHANNEL_FINISHED);
+        assert_int_equal(message.u.job.id, cancel.u.job.id);
+        assert_true(message.status == STATUS_CANCELLED || (i == 0 && message.status == STATUS_OK));
+        end_region(&region);
+        if (in) {
+            release(in);
+            release(out);
+        }
+        if (scratch)
+            release(scratch);
+        ping();
+    }
+}
+
 static struct channel_message region_copy(enum channel_type type, uint64_t array,
                                           const struct client_region *region, uint64_t offset,
                                           uint64_t bytes)
@@ -984,6 +1073,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_runs_on_one_field_wait_for_each_other, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_results_in_regions, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_large_jobs_in_regions, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_cancelling_a_job_in_regions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_copies_between_regions_and_arrays, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_region_that_is_sealed_against_writing, setup,
                                         teardown),
