@@ -1,8 +1,10 @@
 /* Keeps an fdserver busy with one kind of job, and says as JSON what its clients saw.
  *
- *   bench_load --connect PATH --clients 8 --in-flight 16 --seconds 3 --mode resident --shape
- * 64,64,64
+ *   bench_load --connect PATH --clients 8 --in-flight 16 --seconds 3 --mode resident
+ *              --shape 64,64,64
  *
+ * Modes: resident (fields on the device, no array on the wire), inline (arrays over the socket),
+ * region (arrays in memory that the server sees too, from fdclient_alloc()).
  * A client is a thread with a connection of its own through libfdclient; it keeps so many jobs in
  * flight and submits the next as one comes back. The time of a job is from its submission to its
  * result. --idle opens that many more connections, which say one word and fall silent. */
@@ -24,7 +26,7 @@
 enum { IN_FLIGHT_MOST = 4096 };
 #define WARM_UP_S 0.3
 
-enum mode { MODE_RESIDENT, MODE_INLINE };
+enum mode { MODE_RESIDENT, MODE_INLINE, MODE_REGION };
 
 static struct {
     const char *connect;
@@ -52,6 +54,7 @@ struct client {
     pthread_t thread;
     struct fdclient *connection;
     struct fdclient_array f;
+    uint8_t *region; /* f and the slots' results, in MODE_REGION */
     struct slot *slots;
     float *microseconds; /* of each job that ended in the time that counts */
     size_t count, capacity;
@@ -99,6 +102,14 @@ static void prepare(struct client *client)
     client->f = load.f;
     if (load.mode == MODE_RESIDENT)
         client->f = (struct fdclient_array){.field = put(client)};
+    const size_t step = (load.bytes + 63) / 64 * 64;
+    if (load.mode == MODE_REGION) {
+        client->region = fdclient_alloc(client->connection, step * ((size_t)load.in_flight + 1));
+        if (!client->region)
+            no_memory();
+        memcpy(client->region, load.f.data, load.bytes);
+        client->f.data = client->region;
+    }
     for (int i = 0; i < load.in_flight; i++) {
         struct slot *slot = &client->slots[i];
         slot->params = (struct fdclient_params)FDCLIENT_PARAMS;
@@ -106,6 +117,9 @@ static void prepare(struct client *client)
         if (load.mode == MODE_RESIDENT) {
             slot->params.out_is_field = true;
             slot->params.out_field[0] = put(client);
+        } else if (load.mode == MODE_REGION) {
+            slot->result.capacity = load.bytes;
+            slot->result.data = client->region + step * ((size_t)i + 1);
         } else {
             slot->result.capacity = load.bytes;
             slot->result.data = malloc(load.bytes);
@@ -122,9 +136,10 @@ static void clean_up(struct client *client)
         struct slot *slot = &client->slots[i];
         if (load.mode == MODE_RESIDENT)
             fdclient_free(client->connection, slot->params.out_field[0], NULL);
-        else
+        else if (load.mode == MODE_INLINE)
             free(slot->result.data);
     }
+    fdclient_dealloc(client->connection, client->region);
     if (load.mode == MODE_RESIDENT)
         fdclient_free(client->connection, client->f.field, NULL);
     fdclient_close(client->connection);
@@ -352,7 +367,8 @@ static bool read_shape(const char *text)
 
 static bool read_mode(const char *text)
 {
-    static const char *const names[] = {[MODE_RESIDENT] = "resident", [MODE_INLINE] = "inline"};
+    static const char *const names[] = {
+        [MODE_RESIDENT] = "resident", [MODE_INLINE] = "inline", [MODE_REGION] = "region"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(text, names[i]) == 0) {
             load.mode = (enum mode)i;
@@ -406,10 +422,11 @@ int main(int argc, char **argv)
     while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0)
         if (!read_option(option)) {
             fprintf(stderr, "usage: bench_load [--connect PATH] [--clients N] [--in-flight N]\n"
-                            "                  [--seconds S] [--mode resident|inline]\n"
+                            "                  [--seconds S] [--mode resident|inline|region]\n"
                             "                  [--shape N,N,N] [--idle N]\n");
             return 2;
         }
+    setenv("FDCLIENT_TRANSPORT", load.mode == MODE_REGION ? "region" : "socket", 1);
     size_t points = 1;
     for (uint32_t i = 0; i < load.f.dimensions; i++)
         points *= load.f.shape[i];
