@@ -14,6 +14,8 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -210,6 +212,51 @@ static bool results_name(const struct options *o, struct submission *s,
     return true;
 }
 
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+/* Wait until it is complete, cancelling it where there was an interrupt. SIGINT is blocked but for
+ * the time in which `unblocked` holds. */
+static bool ticket_wait(struct fdclient *client, uint64_t ticket, const sigset_t *unblocked,
+                        struct fdclient_error *error)
+{
+    for (bool cancelled = false;;) {
+        uint64_t done;
+        fdclient_process(client, NULL); /* a break completes the ticket, too */
+        const int outcome = fdclient_next(client, &done, error);
+        if (outcome != 0)
+            return outcome > 0;
+        if (interrupted && !cancelled)
+            cancelled = fdclient_cancel(client, ticket, NULL);
+        struct pollfd wait = {fdclient_descriptor(client), fdclient_events(client), 0};
+        ppoll(&wait, 1, NULL, unblocked);
+    }
+}
+
+/* The same, where Ctrl-C cancels the job; a second one ends the command as ever. */
+static bool ticket_wait_or_cancel(struct fdclient *client, uint64_t ticket,
+                                  struct fdclient_error *error)
+{
+    const struct sigaction cancel = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction before;
+    sigset_t interrupt, mask;
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    sigprocmask(SIG_BLOCK, &interrupt, &mask);
+    sigaction(SIGINT, NULL, &before);
+    if (before.sa_handler != SIG_IGN)
+        sigaction(SIGINT, &cancel, NULL);
+    const bool done = ticket_wait(client, ticket, &mask, error);
+    sigaction(SIGINT, &before, NULL);
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    return done;
+}
+
 /* The job itself, on a connection of its own; arrays come back in memory of their own. */
 static bool job_run(const struct options *o, struct submission *s, struct fdclient_error *error)
 {
@@ -224,8 +271,13 @@ static bool job_run(const struct options *o, struct submission *s, struct fdclie
     params.out_is_field = o->keep;
     params.progress = strcmp(o->op, "diffusion") == 0 && !o->quiet && isatty(STDERR_FILENO);
     fdclient_on_progress(client, progress_show, &progress);
-    const bool done = fdclient_run_vector(client, o->op, f, s->input_count, &params, s->results,
-                                          s->is_vector ? FDCLIENT_AXES : 1, error);
+    if (o->timeout_s > 0)
+        params.timeout_us = (uint64_t)ceil(fmin(o->timeout_s, 1e12) * 1e6);
+    uint64_t ticket;
+    const bool done =
+        fdclient_submit_vector(client, o->op, f, s->input_count, &params, s->results,
+                               s->is_vector ? FDCLIENT_AXES : 1, &ticket, error) &&
+        (params.detach ? fdclient_wait : ticket_wait_or_cancel)(client, ticket, error);
     s->seconds = now_s() - progress.begin_s;
     progress_clear(&progress);
     fdclient_close(client);

@@ -902,6 +902,21 @@ bool fdclient_submit_vector(struct fdclient *client, const char *method,
     return true;
 }
 
+bool fdclient_cancel(struct fdclient *client, uint64_t ticket_id, struct fdclient_error *error)
+{
+    if (tickets_find(&client->done, ticket_id))
+        return true;
+    if (!tickets_find(&client->pending, ticket_id))
+        return error_set(error, "INVALID_ARGUMENT", "ticket", "no such ticket is under way");
+    struct ticket *ticket = ticket_internal(client, ANSWER_NOTHING);
+    if (!ticket || !outgoing_init_cancel(&ticket->out, ticket->id, ticket_id)) {
+        free(ticket);
+        return error_set(error, "OUT_OF_MEMORY", "", "no memory for the request");
+    }
+    ticket_begin(client, ticket);
+    return true;
+}
+
 bool fdclient_submit(struct fdclient *client, const char *method, const struct fdclient_array *f,
                      const struct fdclient_params *params, struct fdclient_result *result,
                      uint64_t *ticket, struct fdclient_error *error)

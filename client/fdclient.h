@@ -75,6 +75,9 @@ struct fdclient_params {
     const char *diffusivity;           /* diffusion */
     bool allow_unstable;               /* diffusion */
     bool progress;                     /* diffusion: call on_progress */
+    int priority;                      /* −100 to 100: among your jobs the highest goes first */
+    uint64_t timeout_us;               /* from its receipt; "TIMEOUT" where it is not done then */
+    bool detach;                       /* it goes on without the connection; out_is_field set too */
     bool out_is_field;                 /* keep the result resident: result.field */
     uint64_t out_field[FDCLIENT_AXES]; /* overwrite this field, or those of a vector's components
                                           (out_is_field set too) */
@@ -173,6 +176,10 @@ int fdclient_next(struct fdclient *client, uint64_t *ticket, struct fdclient_err
 
 /* Wait for one ticket. */
 bool fdclient_wait(struct fdclient *client, uint64_t ticket, struct fdclient_error *error);
+
+/* Ask the server to cancel a ticket, and return at once. The ticket comes back as ever: with
+ * "CANCELLED", or as it ended where its result was on its way already. */
+bool fdclient_cancel(struct fdclient *client, uint64_t ticket, struct fdclient_error *error);
 
 const char *fdclient_version(void);
 

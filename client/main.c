@@ -8,6 +8,8 @@ static int exit_status_of(const struct fdclient_error *error)
     /* "connect" is no parameter of the wire: the address itself is wrong. */
     if (strcmp(error->code, "USAGE") == 0 || strcmp(error->parameter, "connect") == 0)
         return EXIT_USAGE;
+    if (strcmp(error->code, "CANCELLED") == 0)
+        return EXIT_INTERRUPTED;
     if (strcmp(error->code, "FILE") == 0)
         return EXIT_FILE;
     if (strcmp(error->code, "CONNECTION") == 0)

@@ -13,6 +13,7 @@ enum kind {
     KIND_MAYBE,
     KIND_FLAG,
     KIND_INT,
+    KIND_SIGNED,
     KIND_UINT32,
     KIND_UINT64,
     KIND_REAL,
@@ -66,6 +67,12 @@ static const struct option table[] = {
      "Use a resident field instead of a file; ID,ID,ID for a vector field."},
     {"keep", NULL, NULL, KIND_FLAG, AT(keep), SUBMIT,
      "Leave the result resident, and print its id (ID,ID,ID) instead of fetching it."},
+    {"priority", NULL, "N", KIND_SIGNED, AT(params.priority), SUBMIT,
+     "Among your own jobs that wait, the highest goes first: -100 to 100, 0 (default)."},
+    {"timeout", NULL, "SECONDS", KIND_REAL, AT(timeout_s), SUBMIT,
+     "Give up where the job is not done by then."},
+    {"detach", NULL, NULL, KIND_FLAG, AT(params.detach), SUBMIT,
+     "With --keep: the job goes on where this command is ended; list shows its result."},
     {"shape", NULL, "N,N,N", KIND_TEXT, AT(shape), SUBMIT | ON(COMMAND_PUT),
      "Shape of a file without one, slowest axis first, as in NumPy; 64x64x64 does as well."},
     {"dtype", NULL, "TYPE", KIND_TEXT, AT(dtype), SUBMIT | ON(COMMAND_PUT),
@@ -108,6 +115,16 @@ static bool whole_number(const char *text, uint64_t *value)
     errno = 0;
     *value = strtoull(text, &end, 10);
     return *text >= '0' && *text <= '9' && !*end && !errno;
+}
+
+static bool signed_number(const char *text, int *value)
+{
+    uint64_t magnitude;
+    const bool negative = *text == '-';
+    if (!whole_number(text + negative, &magnitude) || magnitude > INT_MAX)
+        return false;
+    *value = negative ? -(int)magnitude : (int)magnitude;
+    return true;
 }
 
 bool options_ids(const char *text, struct ids *ids)
@@ -170,9 +187,15 @@ static bool value_set(struct options *options, const struct option *row, const c
         *(bool *)place = true;
         return true;
     case KIND_REAL:
+        if (place == &options->timeout_s)
+            return (number_read(value, strlen(value), place) && options->timeout_s > 0) ||
+                   wrong(error, row->name, "must be a number above 0", value);
         /* NaN would mean that it is not set. */
         return (number_read(value, strlen(value), place) && *(double *)place == *(double *)place) ||
                wrong(error, row->name, "must be a number", value);
+    case KIND_SIGNED:
+        return signed_number(value, place) ||
+               wrong(error, row->name, "must be a whole number", value);
     case KIND_IDS:
         return options_ids(value, place) || wrong(error, row->name, "must be an id or some", value);
     case KIND_INT:
@@ -252,6 +275,8 @@ static bool options_check(const struct options *o, unsigned used, struct fdclien
         return error_set(error, "USAGE", "--op", "%s is a command, no operator", o->op);
     if (o->keep && o->output)
         return error_set(error, "USAGE", "--keep", "the result is kept or written (-o), not both");
+    if (o->params.detach && !o->keep)
+        return error_set(error, "USAGE", "--detach", "its result stays on the server: add --keep");
     if (o->field.count > 1 && !is_vector)
         return error_set(error, "USAGE", "--field", "%s takes one field", o->op);
     if (is_submit && o->output && strcmp(o->output, "-") == 0 && options_give_vector(o))

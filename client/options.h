@@ -26,11 +26,12 @@ enum command { COMMAND_TABLE(COMMAND_ENUMERATOR) COMMAND_COUNT };
 
 enum exit_status {
     EXIT_DONE = 0,
-    EXIT_REFUSED = 1,    /* the server refused the request as it is */
-    EXIT_USAGE = 2,      /* the command line is wrong */
-    EXIT_CONNECTION = 3, /* no server, or it went away */
-    EXIT_FILE = 4,       /* a file cannot be read or written */
-    EXIT_RETRY = 5       /* refused, but the same request may succeed later */
+    EXIT_REFUSED = 1,      /* the server refused the request as it is */
+    EXIT_USAGE = 2,        /* the command line is wrong */
+    EXIT_CONNECTION = 3,   /* no server, or it went away */
+    EXIT_FILE = 4,         /* a file cannot be read or written */
+    EXIT_RETRY = 5,        /* refused, but the same request may succeed later */
+    EXIT_INTERRUPTED = 130 /* cancelled from the keyboard */
 };
 
 /* Fields: one, or those of a vector field's components. */
@@ -46,6 +47,7 @@ struct options {
     const char *connect, *op, *shape, *dtype, *output;
     struct ids field;
     uint64_t retry;
+    double timeout_s; /* 0: none */
     struct fdclient_params params;
     bool keep, json, quiet, help, version;
 };

@@ -218,6 +218,17 @@ bool outgoing_init_unregister(struct outgoing *out, uint64_t id, uint64_t region
     return end(out);
 }
 
+bool outgoing_init_cancel(struct outgoing *out, uint64_t id, uint64_t msgid)
+{
+    msgpack_packer packer;
+    if (!init_plain(out))
+        return false;
+    begin(out, &packer, id, "cancel", 1);
+    reply_write_str(&packer, "msgid");
+    msgpack_pack_uint64(&packer, msgid);
+    return end(out);
+}
+
 bool outgoing_init(struct outgoing *out, uint64_t id, const char *method,
                    const struct fdclient_array *f, uint32_t f_count,
                    const struct fdclient_params *params, const struct route *route,

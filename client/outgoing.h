@@ -33,9 +33,10 @@ bool outgoing_init(struct outgoing *out, uint64_t id, const char *method,
                    const struct fdclient_params *params, const struct route *route,
                    struct fdclient_error *error);
 
-/* `register` of a region and `unregister` by its id. False: no memory. */
+/* `register` of a region, `unregister` by its id, `cancel` by a msgid. False: no memory. */
 bool outgoing_init_register(struct outgoing *out, uint64_t id, const struct region *region);
 bool outgoing_init_unregister(struct outgoing *out, uint64_t id, uint64_t region);
+bool outgoing_init_cancel(struct outgoing *out, uint64_t id, uint64_t msgid);
 void outgoing_free(struct outgoing *out);
 
 bool outgoing_done(const struct outgoing *out);

@@ -165,8 +165,10 @@ bool params_write(msgpack_packer *packer, const char *method, const struct fdcli
     const struct {
         const char *name;
         int64_t value;
-    } integers[] = {
-        {"order", params->order}, {"accuracy", params->accuracy}, {"batch", params->batch}};
+    } integers[] = {{"order", params->order},
+                    {"accuracy", params->accuracy},
+                    {"batch", params->batch},
+                    {"priority", params->priority}};
     for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
         if (integers[i].value != 0) {
             integer_write(packer, integers[i].name, integers[i].value);
@@ -184,11 +186,16 @@ bool params_write(msgpack_packer *packer, const char *method, const struct fdcli
                 return false;
             ++*pairs;
         }
-    if (params->steps != 0) {
-        reply_write_str(packer, "steps");
-        msgpack_pack_uint64(packer, params->steps);
-        ++*pairs;
-    }
+    const struct {
+        const char *name;
+        uint64_t value;
+    } counts[] = {{"steps", params->steps}, {"timeout", params->timeout_us}};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (counts[i].value != 0) {
+            reply_write_str(packer, counts[i].name);
+            msgpack_pack_uint64(packer, counts[i].value);
+            ++*pairs;
+        }
     const struct {
         const char *name;
         double value;
@@ -201,7 +208,9 @@ bool params_write(msgpack_packer *packer, const char *method, const struct fdcli
     const struct {
         const char *name;
         bool set;
-    } flags[] = {{"allow_unstable", params->allow_unstable}, {"progress", params->progress}};
+    } flags[] = {{"allow_unstable", params->allow_unstable},
+                 {"progress", params->progress},
+                 {"detach", params->detach}};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (flags[i].set) {
             true_write(packer, flags[i].name);

@@ -5,15 +5,17 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import stat
 import subprocess
 
 import numpy
 import pytest
 
-from fdtest import BUILD, Client, Daemon, PATIENCE_S, binary, derivative, diffusion, laplacian, sanitized, wave
+from fdtest import (BUILD, Client, Daemon, PATIENCE_S, binary, derivative, diffusion, eventually, laplacian,
+                    sanitized, wave)
 
-REFUSED, USAGE, CONNECTION, FILE, RETRY = 1, 2, 3, 4, 5
+REFUSED, USAGE, CONNECTION, FILE, RETRY, INTERRUPTED = 1, 2, 3, 4, 5, 130
 
 
 @pytest.fixture
@@ -329,6 +331,48 @@ def test_info_stats_ping(run, daemon):
     assert json.loads(run("info").stdout)["pid"] == daemon.pid
     assert "answered" in run("ping").stdout
     assert json.loads(run("ping", "--json").stdout)["seconds"] > 0
+
+
+FOREVER = ("--op", "diffusion", "--steps", 10**9, "--cfl", 0.5, "--accuracy", 2)
+
+
+def start_forever(daemon, tmp_path, *arguments):
+    """Start a submission that does not end; it is running when this returns."""
+    wave(64, 64).tofile(tmp_path / "field.bin")
+    command = [binary("fdclient"), "submit", "field.bin", "--shape", "64,64", *FOREVER, *arguments]
+    process = subprocess.Popen([str(part) for part in command], cwd=tmp_path, text=True, stderr=subprocess.PIPE,
+                               env=os.environ | {"FDSERVER_SOCKET": f"unix:{daemon.path}"})
+    eventually(lambda: daemon.stats()["queue"]["running"] == 1, "a job that runs")
+    return process
+
+
+def test_ctrl_c_cancels_the_job(daemon, tmp_path):
+    process = start_forever(daemon, tmp_path)
+    cancelled = daemon.stats()["user"]["cancelled"]
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == INTERRUPTED and said == "fdclient: CANCELLED: cancelled\n"
+    assert daemon.stats()["user"]["cancelled"] == cancelled + 1
+    assert sorted(os.listdir(tmp_path)) == ["field.bin"]
+
+
+def test_ctrl_c_leaves_a_detached_job_alone(tmp_path):
+    with Daemon("--drain-timeout-s", 0) as daemon:
+        process = start_forever(daemon, tmp_path, "--keep", "--detach")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_S) == -signal.SIGINT
+        with daemon.client() as client:
+            eventually(lambda: client.call("stats")["connections"] == 1, "its connection gone")
+            stats = client.call("stats")
+            assert stats["queue"]["running"] == 1 and stats["user"]["cancelled"] == 0
+
+
+def test_a_timeout(run, tmp_path):
+    wave(64, 64).tofile(tmp_path / "field.bin")
+    ended = run("submit", "field.bin", "--shape", "64,64", *FOREVER, "--timeout", 0.2, "--priority", -3, status=REFUSED)
+    assert "TIMEOUT" in ended.stderr
+    assert "--keep" in run("submit", "field.bin", "--detach", status=USAGE).stderr
+    assert "priority" in run("submit", "field.bin", "--shape", "64,64", "--priority", 101, status=REFUSED).stderr
 
 
 def test_what_may_work_later(run, tmp_path):

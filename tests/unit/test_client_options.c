@@ -49,6 +49,8 @@ static void test_submit(void **state)
     assert_int_equal(o.params.batch, 2);
     assert_int_equal(o.retry, 3);
     assert_int_equal(o.argument_count, 1);
+    assert_true(read_line(&o, "submit f --priority -7 --timeout 0.25 --keep --detach", &error));
+    assert_true(o.params.priority == -7 && o.timeout_s == 0.25 && o.params.detach);
     assert_true(read_line(&o, "submit --endpoint=x=true --field 0 -oout.bin", &error));
     assert_string_equal(o.params.endpoint, "x=true");
     assert_true(o.field.count == 1 && o.field.id[0] == 0);
@@ -97,6 +99,14 @@ static void test_wrong_usage(void **state)
                                         "submit a --steps 0",
                                         "submit a --steps 18446744073709551616",
                                         "submit a --dt nan",
+                                        "submit a --priority high",
+                                        "submit a --priority --5",
+                                        "submit a --priority 99999999999",
+                                        "submit a --timeout 0",
+                                        "submit a --timeout -1",
+                                        "submit a --timeout nan",
+                                        "submit a --detach",
+                                        "put a --priority 1",
                                         "submit a --dt 1s",
                                         "submit a --keep -o b",
                                         "submit a --json -o -",

@@ -71,15 +71,20 @@ static void test_parameters(void **state)
                                   .diffusivity = "[1, 2.5]",
                                   .allow_unstable = true,
                                   .progress = true,
+                                  .priority = -5,
+                                  .timeout_us = 2500000,
+                                  .detach = true,
                                   .out_is_field = true,
                                   .out_field = {8}};
-    check("diffusion", &by_id, &all,
-          "[0, 300, \"diffusion\", [{\"axis\": -1, \"order\": 2, \"accuracy\": 4, \"batch\": 1, "
-          "\"spacing\": {\"x\": 0.5, \"*\": 2}, "
-          "\"boundary\": {\"x\": \"periodic\", \"y-\": {\"value\": 0.25}, \"*\": {\"halo\": 1}}, "
-          "\"endpoint\": {\"x\": true, \"y\": false}, \"diffusivity\": [1, 2.5], "
-          "\"steps\": 18446744073709551615, \"dt\": 0, \"cfl\": 0.5, \"allow_unstable\": true, "
-          "\"progress\": true, \"out\": {\"field\": 8}, \"f\": {\"field\": 9}}]]");
+    check(
+        "diffusion", &by_id, &all,
+        "[0, 300, \"diffusion\", [{\"axis\": -1, \"order\": 2, \"accuracy\": 4, \"batch\": 1, "
+        "\"priority\": -5, \"spacing\": {\"x\": 0.5, \"*\": 2}, "
+        "\"boundary\": {\"x\": \"periodic\", \"y-\": {\"value\": 0.25}, \"*\": {\"halo\": 1}}, "
+        "\"endpoint\": {\"x\": true, \"y\": false}, \"diffusivity\": [1, 2.5], "
+        "\"steps\": 18446744073709551615, \"timeout\": 2500000, \"dt\": 0, \"cfl\": 0.5, "
+        "\"allow_unstable\": true, "
+        "\"progress\": true, \"detach\": true, \"out\": {\"field\": 8}, \"f\": {\"field\": 9}}]]");
     struct fdclient_params some = FDCLIENT_PARAMS;
     some.axis = "z";
     some.spacing = "0.3,0.2,0.1";

@@ -410,6 +410,60 @@ static void test_errors_from_the_server(void **state)
     end(&server, client);
 }
 
+/* A job, a request to cancel it and another job; the first is cancelled when that has come. */
+static void script_cancel(struct server *s)
+{
+    msgpack_unpacked request;
+    skip_requests(s, 1);
+    if (!hear(s, &request))
+        return;
+    const msgpack_object *items = request.data.via.array.ptr;
+    uint64_t id = 0;
+    const msgpack_object *msgid = object_find(items[3].via.array.ptr, "msgid");
+    s->failed = s->failed || !object_is(&items[2], "cancel") || items[1].via.u64 != 2 || !msgid ||
+                !object_unsigned(msgid, &id) || id != 1;
+    msgpack_unpacked_destroy(&request);
+    skip_requests(s, 1);
+    msgpack_sbuffer buffer;
+    msgpack_packer packer;
+    msgpack_sbuffer_init(&buffer);
+    msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
+    struct failure failure = {0};
+    failure_set(&failure, STATUS_CANCELLED, NULL, "cancelled");
+    reply_write_begin(&packer, 2);
+    msgpack_pack_map(&packer, 1);
+    reply_write_str(&packer, "state");
+    reply_write_str(&packer, "cancelled");
+    reply_write_failure(&packer, 1, &failure);
+    say(s, buffer.data, buffer.size);
+    msgpack_sbuffer_destroy(&buffer);
+    say_array(s, 3, 10);
+}
+
+static void test_cancel(void **state)
+{
+    (void)state;
+    struct server server;
+    struct fdclient *client = begin(&server, script_cancel, 7);
+    struct fdclient_error error;
+    struct fdclient_result results[2] = {{0}, {0}};
+    uint64_t first, second, ticket;
+    assert_true(fdclient_submit(client, "get", &by_id, NULL, &results[0], &first, &error));
+    assert_true(fdclient_cancel(client, first, &error));
+    assert_true(fdclient_submit(client, "get", &by_id, NULL, &results[1], &second, &error));
+    assert_true(fdclient_wait(client, second, &error));
+    check_array(&results[1], 3, 10);
+    free(results[1].data);
+    assert_true(fdclient_cancel(client, first, &error)); /* over, and not taken yet */
+    assert_int_equal(fdclient_next(client, &ticket, &error), -1);
+    assert_true(ticket == first && !error.retryable);
+    assert_string_equal(error.code, "CANCELLED");
+    assert_int_equal(fdclient_next(client, &ticket, &error), 0); /* nothing of the cancel's own */
+    assert_false(fdclient_cancel(client, first, &error));
+    assert_string_equal(error.parameter, "ticket");
+    end(&server, client);
+}
+
 static void script_two_sizes(struct server *s)
 {
     skip_requests(s, 1);
@@ -884,6 +938,7 @@ int main(void)
         cmocka_unit_test(test_vectors_in_pieces),
         cmocka_unit_test(test_resident_vectors),
         cmocka_unit_test(test_errors_from_the_server),
+        cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_a_result_too_large_is_dropped_and_the_next_arrives),
         cmocka_unit_test(test_replies_that_make_no_sense),
         cmocka_unit_test(test_the_server_goes_away),
