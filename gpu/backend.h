@@ -71,11 +71,17 @@ struct backend {
     void (*download)(void *arena, const void *device, size_t bytes, const void *after,
                      uint64_t token);
 
-    /* Returns a name for it, never NULL, until its completion has been reaped. */
+    /* Order a launch. It may wait for the next begin(): small ones that were ordered together are
+     * begun together. Returns a name for it, never NULL, until its completion has been reaped. */
     const void *(*launch)(const struct launch *launch, uint64_t token);
+    void (*begin)(void);
 
-    /* Readable when completions may wait. */
+    /* Readable when completions may wait: of what was under way at the last arm(), which the caller
+     * calls before it sleeps. */
     int (*wake_descriptor)(void);
+    void (*arm)(void);
+    /* Does it pay to call reap() again and again for a while, rather than to sleep? */
+    bool is_looked_at;
     /* Take up to max completions; also looks for faults. */
     int (*reap)(struct completion *completions, int max);
 };

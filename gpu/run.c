@@ -16,12 +16,37 @@ static bool touches(const struct run *run, const struct holding *holding)
     return writes(run, holding);
 }
 
+static uint32_t times(struct holding *const holdings[AXIS_COUNT], const struct holding *holding)
+{
+    uint32_t count = 0;
+    for (int i = 0; i < AXIS_COUNT; i++)
+        count += holdings[i] == holding;
+    return count;
+}
+
+/* Is nobody else at an array that it writes, and does nobody else write one that it reads? */
+static bool is_alone(const struct run *run)
+{
+    struct holding *const *const all[] = {run->in, run->out, run->scratch};
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < AXIS_COUNT; i++) {
+            const struct holding *holding = all[k][i];
+            if (holding &&
+                (holding->writers != times(run->out, holding) + times(run->scratch, holding) ||
+                 (k > 0 && holding->readers != times(run->in, holding))))
+                return false;
+        }
+    return true;
+}
+
 bool runs_may_start(const struct runs *runs, const struct run *run)
 {
     for (int i = 0; i < AXIS_COUNT; i++)
         if ((run->out[i] && run->out[i]->downloads) ||
             (run->scratch[i] && run->scratch[i]->downloads))
             return false;
+    if (is_alone(run))
+        return true;
     for (const struct run *other = runs->first; other != run; other = other->next)
         for (int i = 0; i < AXIS_COUNT; i++)
             if (writes(other, run->in[i]) || touches(other, run->out[i]) ||
@@ -48,18 +73,22 @@ static void use(const struct run *run, bool begins)
     }
 }
 
-void runs_add(struct runs *runs, struct run *run)
+bool runs_add(struct runs *runs, struct run *run)
 {
+    if (!ids_add(&runs->by_id, run->id, run))
+        return false;
     use(run, true);
     run->next = NULL;
     run->previous = runs->last;
     *(runs->last ? &runs->last->next : &runs->first) = run;
     runs->last = run;
     runs->waiting++;
+    return true;
 }
 
 void runs_remove(struct runs *runs, struct run *run)
 {
+    ids_remove(&runs->by_id, run->id);
     use(run, false);
     if (!run->started)
         runs->waiting--;
@@ -92,8 +121,5 @@ void runs_start(struct runs *runs, struct run *run)
 
 struct run *runs_find(const struct runs *runs, uint64_t id)
 {
-    struct run *run = runs->first;
-    while (run && run->id != id)
-        run = run->next;
-    return run;
+    return ids_find(&runs->by_id, id);
 }

@@ -4,6 +4,7 @@
 #define GPU_RUN_H
 
 #include "gpu/holding.h"
+#include "gpu/ids.h"
 #include "gpu/piece.h"
 #include "gpu/region.h"
 #include "gpu/transfer.h"
@@ -41,11 +42,12 @@ struct run {
 
 struct runs {
     struct run *first, *last;
+    struct ids by_id;
     uint32_t waiting; /* not started */
 };
 
-/* The last in the row; its arrays are in use from now on. Owned by the caller. */
-void runs_add(struct runs *runs, struct run *run);
+/* The last in the row; its arrays are in use from now on. Owned by the caller. False: no memory. */
+bool runs_add(struct runs *runs, struct run *run);
 /* Out of the row; its arrays are in use no longer. */
 void runs_remove(struct runs *runs, struct run *run);
 /* Its arrays and places in memory, as pieces_begin() takes them. */

@@ -13,12 +13,14 @@
 #include "gpu/holding.h"
 #include "gpu/piece.h"
 #include "gpu/pipeline.h"
+#include "gpu/plans.h"
 #include "gpu/range.h"
 #include "gpu/run.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -37,7 +39,10 @@ enum {
     EXIT_BROKEN_FRONT = 65,
     FAULT_POLL_MS = 50,       /* a device that has failed calls nobody back */
     PROGRESS_US = 100 * 1000, /* ten a second */
-    ORDERS_AT_ONCE = 64       /* between two looks at the device */
+    ORDERS_AT_ONCE = 64,      /* between two looks at the device */
+    LOOK_US = 100,            /* after something has happened, before we sleep: a slab's copy */
+    SLEEP_US = 1000,          /* … and the longest without a look at all descriptors */
+    LOOK_CPUS = 4             /* with fewer, others need ours more */
 };
 
 /* points × passes: keeps the lines of a job inside 64 bits. How much work a job may be is for the
@@ -60,6 +65,7 @@ static struct {
     const struct backend *backend;
     int device;
     bool open;
+    bool looks; /* for completions and orders, before it sleeps */
     uint8_t *arena;
     uint64_t arena_bytes;
     bool direct; /* the backend computes in regions themselves */
@@ -67,6 +73,7 @@ static struct {
     struct regions regions;
     struct runs runs;
     struct pipeline pipeline;
+    struct plans plans;
     uint32_t under_way; /* completions that the backend owes */
     struct copy *free_copies;
     struct channel_inbox orders;
@@ -114,6 +121,7 @@ static _Noreturn void end(void)
         worker.runs.first = run->next;
         free(run);
     }
+    ids_free(&worker.runs.by_id);
     for (size_t i = 0; i < worker.holdings.capacity; i++) {
         struct holding *holding = worker.holdings.slots[i].item;
         if (holding && holding->block.memory)
@@ -141,6 +149,13 @@ static uint64_t now_us(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+/* Is there a CPU that this thread may keep busy? */
+static bool has_cpu(void)
+{
+    cpu_set_t cpus;
+    return sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) >= LOOK_CPUS;
 }
 
 static void answer(const struct channel_message *message)
@@ -210,6 +225,7 @@ static void take_arena(uint64_t bytes, int memfd)
     regions_init(&worker.regions, worker.backend);
     pipeline_init(&worker.pipeline, worker.backend, TOKEN_STEP, compute_passes);
     worker.open = true;
+    worker.looks = worker.backend->is_looked_at && has_cpu();
     message.u.ready.pid = (uint32_t)getpid();
     answer(&message);
     log_line(6, "%s is ready", message.u.ready.info.name);
@@ -503,7 +519,7 @@ static void take_run(const struct channel_message *message)
     const struct job *job = &message->u.run.job;
     const uint64_t id = message->u.run.id;
     struct failure failure = {0};
-    if (runs_find(&worker.runs, id))
+    if (id == 0 || runs_find(&worker.runs, id))
         broken("RUN of a job that is there already", id);
     if (!job_check(job, MOST_WORK, &failure)) {
         log_line(3, "job %llu: %s", (unsigned long long)id, failure.message);
@@ -519,7 +535,7 @@ static void take_run(const struct channel_message *message)
     find_places(run, job);
     find_arrays(run, message);
     forget_before_run();
-    plan_init(&run->plan, job);
+    run->plan = *plans_get(&worker.plans, job);
     struct buffers ids; /* an array without memory is known by its holding alone */
     bool is_there = true;
     for (int i = 0; i < AXIS_COUNT; i++) {
@@ -543,7 +559,8 @@ static void take_run(const struct channel_message *message)
     for (int i = 0; i < AXIS_COUNT && !worker.direct; i++)
         run->is_copied |= run->from[i].region || run->to[i].region;
     run->progress_us = now_us();
-    runs_add(&worker.runs, run);
+    if (!runs_add(&worker.runs, run))
+        out_of_memory();
     if (runs_may_start(&worker.runs, run))
         advance(run);
 }
@@ -635,13 +652,16 @@ static void take_order(const struct channel_message *message, int descriptor)
     }
 }
 
-static void take_completions(void)
+/* Were there any? */
+static bool take_completions(void)
 {
     enum { AT_ONCE = 64 };
     struct completion completions[AT_ONCE];
+    bool some = false;
     int count;
     do {
         count = worker.backend->reap(completions, AT_ONCE);
+        some = some || count;
         for (int i = 0; i < count; i++) {
             const uintptr_t address = (uintptr_t)completions[i].token & ~(uintptr_t)TOKEN_KIND;
             const unsigned kind = completions[i].token & TOKEN_KIND;
@@ -657,13 +677,16 @@ static void take_completions(void)
                 complete_piece((struct run *)address, completions[i].device_us);
         }
     } while (count == AT_ONCE);
-    start_waiting();
+    if (some)
+        start_waiting();
+    return some;
 }
 
-/* Take what has come; a packet to its end. */
-static void take_orders(void)
+/* Take what has come; a packet to its end. Was there anything? */
+static bool take_orders(void)
 {
-    for (int i = 0; i < ORDERS_AT_ONCE || channel_inbox_holds(&worker.orders); i++) {
+    int i;
+    for (i = 0; i < ORDERS_AT_ONCE || channel_inbox_holds(&worker.orders); i++) {
         struct channel_message message;
         int descriptor;
         const enum channel_result result =
@@ -671,41 +694,64 @@ static void take_orders(void)
         if (result == CHANNEL_CLOSED)
             end();
         if (result == CHANNEL_AGAIN)
-            return;
+            break;
         take_order(&message, descriptor);
     }
+    return i > 0;
 }
 
+/* Sleep until something comes or completes, at most timeout_ms; and take it. */
+static bool wait(int timeout_ms)
+{
+    struct pollfd polls[3] = {
+        {.fd = CHANNEL_DESCRIPTOR, .events = POLLIN},
+        {.fd = worker.open ? worker.backend->wake_descriptor() : -1, .events = POLLIN},
+        {.fd = worker.open ? worker.regions.wake : -1, .events = POLLIN}};
+    if (worker.answers.count)
+        polls[0].events |= POLLOUT;
+    if (timeout_ms && is_busy())
+        worker.backend->arm();
+    const int ready = poll(polls, 3, timeout_ms);
+    if (ready < 0 && errno != EINTR && errno != EAGAIN) {
+        log_line(2, "poll: %s", strerror(errno));
+        _exit(BACKEND_FAULT_EXIT);
+    }
+    if (ready < 0)
+        return false;
+    bool some = false;
+    /* Also where nothing woke us: a device that has failed calls nobody back. */
+    if (polls[1].revents || is_busy())
+        some = take_completions();
+    if (polls[2].revents)
+        answer_mapped();
+    if (polls[0].revents & (POLLIN | POLLHUP | POLLERR))
+        some = take_orders() || some;
+    return some;
+}
+
+/* A thread that sleeps is woken in the time that a small job takes: so look for a while first. */
 static _Noreturn void serve(void)
 {
-    uint64_t looked_us = now_us(); /* at the device */
+    uint64_t active_us = 0, waited_us = 0;
     for (;;) {
-        pipeline_pump(&worker.pipeline);
+        if (worker.open) {
+            pipeline_pump(&worker.pipeline);
+            worker.backend->begin();
+        }
         if (channel_queue_flush(&worker.answers, CHANNEL_DESCRIPTOR) == CHANNEL_CLOSED)
             end();
-        struct pollfd polls[3] = {
-            {.fd = CHANNEL_DESCRIPTOR, .events = POLLIN},
-            {.fd = worker.open ? worker.backend->wake_descriptor() : -1, .events = POLLIN},
-            {.fd = worker.open ? worker.regions.wake : -1, .events = POLLIN}};
-        if (worker.answers.count)
-            polls[0].events |= POLLOUT;
-        const int ready = poll(polls, 3, is_busy() ? FAULT_POLL_MS : -1);
-        if (ready < 0 && errno != EINTR && errno != EAGAIN) {
-            log_line(2, "poll: %s", strerror(errno));
-            _exit(BACKEND_FAULT_EXIT);
-        }
-        if (ready < 0)
-            continue;
-        /* Also where orders come so fast that poll() never times out. */
         const uint64_t now = now_us();
-        if (worker.open && (polls[1].revents || now - looked_us >= FAULT_POLL_MS * 1000)) {
-            take_completions();
-            looked_us = now;
+        const bool looks = worker.looks && now - active_us < LOOK_US;
+        bool some;
+        if (looks && now - waited_us < SLEEP_US && !worker.answers.count) {
+            some = take_completions();
+            some = take_orders() || some;
+        } else {
+            waited_us = now;
+            some = wait(looks ? 0 : is_busy() ? FAULT_POLL_MS : -1);
         }
-        if (polls[2].revents)
-            answer_mapped();
-        if (polls[0].revents & (POLLIN | POLLHUP | POLLERR))
-            take_orders();
+        if (some)
+            active_us = now_us();
     }
 }
 

@@ -1,13 +1,15 @@
-/* A CUDA device. One stream for uploads, one for downloads, several lanes for launches:
+/* A CUDA device. One stream for uploads, one for downloads, several for launches; each is a lane
+ * that keeps what is under way on it, in order:
  *
- *   upload:    memset, copies ─┬─ event
- *   lane i:                    └► weights, passes ── host function ─► completed ─► eventfd ─►
- * reap() download:  copies ──────────────────────────────── host function ─┘
+ *   uploads:    memset, copies ─┬─ event
+ *   lane i:                     └► weights, passes of a group of launches ─ event ─► reap()
+ *   downloads:  copies ───────────────────────────────────────────────────── event ─► reap()
  *
  * A download that is to come after a launch waits for its end on the device.
  *
- * Host functions run on a thread of the driver's; they only push onto a lock-free list. After a
- * fault they are not called any more, so reap() asks the streams too. */
+ * Launches that were ordered together and are small make a group: they run back to back on one lane
+ * and complete at once, for the cost of one. reap() looks at the events itself; only before the
+ * worker sleeps do host functions go behind what is under way, to wake it. */
 #include "gpu/backend.h"
 #include "gpu/cuda/fault.h"
 #include "gpu/cuda/memory.h"
@@ -22,27 +24,51 @@
 #include <unistd.h>
 
 enum {
-    LANES = 8,
+    LANES = 8, /* for launches */
+    UPLOADS = LANES,
+    DOWNLOADS,
+    ALL_LANES,
+    SMALL_POINTS = 1 << 18, /* × passes, of a launch that may be one of a group … */
+    GROUP_POINTS = 1 << 21, /* … of so many: the device is done with them in about 10 µs */
+    GROUP_MOST = 16,
     KEEP_PART = 8, /* of the memory may be kept in freed blocks: 1 in 8 */
     /* For the context's own needs (local memory, queues) and what cudaMalloc rounds up. */
     RESERVE_BYTES = 256 << 20
 };
 
-/* A copy or launch under way, or waiting for a slot. Recycled, with its events. */
+struct operations {
+    struct operation *first, **end;
+};
+
+/* A copy or a launch. Recycled. */
 struct operation {
     struct operation *next;
-    uint64_t token;
-    bool is_launch;
-    /* A launch: is it on a lane, with which slot; the downloads after it that wait for that. */
-    bool has_begun;
-    int slot;
+    struct completion completion;
+    /* A launch: with which slot; the group that it is under way with; and, before it is, the
+     * downloads that come after it. */
     struct launch launch;
-    struct operation *followers, **followers_end;
-    /* A download. */
+    bool is_launch, has_begun;
+    int slot;
+    struct group *group;
+    struct operations followers;
+    /* A copy. */
     void *to;
     const void *from;
     size_t bytes;
-    cudaEvent_t begin, end;
+};
+
+/* What completes together. Recycled, with its events. */
+struct group {
+    struct group *next;
+    struct operations operations;
+    cudaEvent_t begin, end; /* a copy has no begin */
+};
+
+struct lane {
+    cudaStream_t stream;
+    struct group *first, **end; /* under way */
+    bool armed;                 /* a host function stands behind the last of them */
+    uint64_t seen;              /* uploads that it waits for */
 };
 
 /* A plan in constant memory. */
@@ -55,66 +81,141 @@ struct slot {
 };
 
 static struct {
-    cudaStream_t upload, download, lanes[LANES];
-    cudaEvent_t uploaded;     /* the latest recording of uploads */
-    uint64_t uploads;         /* put on the stream */
-    uint64_t recorded;        /* … of them before `uploaded` was recorded */
-    uint64_t seen[LANES + 1]; /* … that each lane, and the download stream, waits for */
-    uint32_t lane;            /* of the last launch */
+    struct lane lanes[ALL_LANES];
+    cudaEvent_t uploaded; /* the latest recording of uploads */
+    uint64_t uploads;     /* put on the stream */
+    uint64_t recorded;    /* … of them before `uploaded` was recorded */
+    uint32_t lane;        /* of the last launch */
     struct slot slots[PASSES_SLOTS];
     struct passes_constants *constants; /* pinned mirror of the slots */
     uint64_t clock;
     struct operation *free_operations;
-    struct operation *waiting, **waiting_end; /* launches that found no slot, in order */
-    struct operation *ready, **ready_end;     /* completed, in order, not yet reaped */
-    _Atomic(struct operation *) completed;    /* pushed by host functions, newest first */
+    struct group *free_groups;
+    struct operations ordered;   /* launches that have not begun */
+    struct operations completed; /* not yet reaped */
+    atomic_bool woken;
     void *arena;
     int device, units, wake;
 } cuda = {.wake = -1};
 
-static void CUDART_CB complete(void *argument)
+static void CUDART_CB wake(void *unused)
 {
-    struct operation *operation = argument;
+    (void)unused;
     const uint64_t one = 1;
-    struct operation *before = atomic_load(&cuda.completed);
-    do
-        operation->next = before;
-    while (!atomic_compare_exchange_weak(&cuda.completed, &before, operation));
-    if (!before) /* else the one who pushed first has written, or is about to */
-        while (write(cuda.wake, &one, sizeof one) < 0 && errno == EINTR)
-            ;
+    while (write(cuda.wake, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+    atomic_store(&cuda.woken, true); /* there is something to read */
 }
 
-static struct operation *take_operation(uint64_t token)
+static void operations_init(struct operations *operations)
 {
-    struct operation *operation = cuda.free_operations;
-    if (operation) {
-        cuda.free_operations = operation->next;
-    } else {
-        operation = calloc(1, sizeof *operation);
-        if (!operation) {
-            fprintf(stderr, "<2>cuda: no memory for an operation\n");
-            _exit(BACKEND_FAULT_EXIT);
-        }
-        fault_never(cudaEventCreate(&operation->begin), "cudaEventCreate");
-        fault_never(cudaEventCreate(&operation->end), "cudaEventCreate");
-    }
+    operations->first = NULL;
+    operations->end = &operations->first;
+}
+
+static void operations_add(struct operations *operations, struct operation *operation)
+{
     operation->next = NULL;
-    operation->token = token;
+    *operations->end = operation;
+    operations->end = &operation->next;
+}
+
+static struct operation *operations_take(struct operations *operations)
+{
+    struct operation *operation = operations->first;
+    operations->first = operation->next;
+    if (!operations->first)
+        operations->end = &operations->first;
     return operation;
 }
 
-/* Make the stream wait for all uploads so far. `who` indexes cuda.seen. */
-static void wait_for_uploads(cudaStream_t stream, int who)
+static void *new_item(size_t bytes)
 {
-    if (cuda.seen[who] == cuda.uploads)
+    void *item = calloc(1, bytes);
+    if (!item) {
+        fprintf(stderr, "<2>cuda: no memory for an operation\n");
+        _exit(BACKEND_FAULT_EXIT);
+    }
+    return item;
+}
+
+static struct operation *take_operation(uint64_t token, bool is_launch)
+{
+    struct operation *operation = cuda.free_operations;
+    if (operation)
+        cuda.free_operations = operation->next;
+    else
+        operation = new_item(sizeof *operation);
+    operation->completion = (struct completion){.token = token};
+    operation->is_launch = is_launch;
+    operation->has_begun = false;
+    operation->group = NULL;
+    operations_init(&operation->followers);
+    return operation;
+}
+
+static struct group *take_group(void)
+{
+    struct group *group = cuda.free_groups;
+    if (group) {
+        cuda.free_groups = group->next;
+    } else {
+        group = new_item(sizeof *group);
+        fault_never(cudaEventCreate(&group->begin), "cudaEventCreate");
+        fault_never(cudaEventCreate(&group->end), "cudaEventCreate");
+    }
+    operations_init(&group->operations);
+    return group;
+}
+
+/* --- lanes --- */
+
+/* The group is under way: all of it has been put on the lane. */
+static void lane_add(struct lane *lane, struct group *group)
+{
+    fault_never(cudaEventRecord(group->end, lane->stream), "cudaEventRecord");
+    group->next = NULL;
+    *lane->end = group;
+    lane->end = &group->next;
+    lane->armed = false;
+}
+
+/* Have the worker woken when what is on the lane now has completed. */
+static void lane_arm(struct lane *lane)
+{
+    if (!lane->first || lane->armed)
+        return;
+    fault_never(cudaLaunchHostFunc(lane->stream, wake, NULL), "cudaLaunchHostFunc");
+    lane->armed = true;
+}
+
+/* One for a launch: a lane with nothing under way, else the next in turn, whose work wakes the
+ * worker on its own: it may be much shorter than the launch. */
+static struct lane *lane_choose(void)
+{
+    for (uint32_t i = 1; i <= LANES; i++) {
+        struct lane *lane = &cuda.lanes[(cuda.lane + i) % LANES];
+        if (!lane->first) {
+            cuda.lane += i;
+            return lane;
+        }
+    }
+    struct lane *lane = &cuda.lanes[++cuda.lane % LANES];
+    lane_arm(lane);
+    return lane;
+}
+
+/* Make the lane wait for all uploads so far. */
+static void wait_for_uploads(struct lane *lane)
+{
+    if (lane->seen == cuda.uploads)
         return;
     if (cuda.recorded != cuda.uploads) {
-        fault_never(cudaEventRecord(cuda.uploaded, cuda.upload), "cudaEventRecord");
+        fault_never(cudaEventRecord(cuda.uploaded, cuda.lanes[UPLOADS].stream), "cudaEventRecord");
         cuda.recorded = cuda.uploads;
     }
-    fault_never(cudaStreamWaitEvent(stream, cuda.uploaded, 0), "cudaStreamWaitEvent");
-    cuda.seen[who] = cuda.uploads;
+    fault_never(cudaStreamWaitEvent(lane->stream, cuda.uploaded, 0), "cudaStreamWaitEvent");
+    lane->seen = cuda.uploads;
 }
 
 /* --- opening and closing --- */
@@ -127,11 +228,12 @@ static bool open_failed(struct failure *failure, const char *what, cudaError_t e
 
 static bool make_streams(struct failure *failure)
 {
-    cudaError_t error = cudaStreamCreateWithFlags(&cuda.upload, cudaStreamNonBlocking);
-    if (error == cudaSuccess)
-        error = cudaStreamCreateWithFlags(&cuda.download, cudaStreamNonBlocking);
-    for (int i = 0; i < LANES && error == cudaSuccess; i++)
-        error = cudaStreamCreateWithFlags(&cuda.lanes[i], cudaStreamNonBlocking);
+    cudaError_t error = cudaSuccess;
+    for (int i = 0; i < ALL_LANES && error == cudaSuccess; i++) {
+        struct lane *lane = &cuda.lanes[i];
+        lane->end = &lane->first;
+        error = cudaStreamCreateWithFlags(&lane->stream, cudaStreamNonBlocking);
+    }
     if (error == cudaSuccess)
         error = cudaEventCreateWithFlags(&cuda.uploaded, cudaEventDisableTiming);
     for (int i = 0; i < PASSES_SLOTS && error == cudaSuccess; i++)
@@ -177,8 +279,8 @@ static bool cuda_open(int index, void *arena, size_t arena_bytes, struct device_
         return failure_set(failure, STATUS_INTERNAL, NULL, "eventfd: %s", strerror(errno));
     cuda.device = index;
     cuda.units = properties.multiProcessorCount;
-    cuda.waiting_end = &cuda.waiting;
-    cuda.ready_end = &cuda.ready;
+    operations_init(&cuda.ordered);
+    operations_init(&cuda.completed);
     memory_open(memory_bytes / KEEP_PART);
     memset(info, 0, sizeof *info);
     snprintf(info->kind, sizeof info->kind, "cuda");
@@ -198,17 +300,20 @@ static void cuda_close(void)
     while (cuda.free_operations) {
         struct operation *operation = cuda.free_operations;
         cuda.free_operations = operation->next;
-        cudaEventDestroy(operation->begin);
-        cudaEventDestroy(operation->end);
         free(operation);
+    }
+    while (cuda.free_groups) {
+        struct group *group = cuda.free_groups;
+        cuda.free_groups = group->next;
+        cudaEventDestroy(group->begin);
+        cudaEventDestroy(group->end);
+        free(group);
     }
     for (int i = 0; i < PASSES_SLOTS; i++)
         cudaEventDestroy(cuda.slots[i].loaded);
     cudaEventDestroy(cuda.uploaded);
-    for (int i = 0; i < LANES; i++)
-        cudaStreamDestroy(cuda.lanes[i]);
-    cudaStreamDestroy(cuda.upload);
-    cudaStreamDestroy(cuda.download);
+    for (int i = 0; i < ALL_LANES; i++)
+        cudaStreamDestroy(cuda.lanes[i].stream);
     cudaFreeHost(cuda.constants);
     cudaHostUnregister(cuda.arena);
     close(cuda.wake);
@@ -240,50 +345,61 @@ static void *cuda_allocate(uint64_t bytes, uint64_t owner)
     bool must_clear;
     void *memory = memory_take(bytes, owner, &must_clear);
     if (memory && must_clear) {
-        fault_never(cudaMemsetAsync(memory, 0, memory_rounded(bytes), cuda.upload),
+        fault_never(cudaMemsetAsync(memory, 0, memory_rounded(bytes), cuda.lanes[UPLOADS].stream),
                     "cudaMemsetAsync");
         cuda.uploads++;
     }
     return memory;
 }
 
-static void cuda_upload(void *device, const void *arena, size_t bytes, uint64_t token)
+/* A copy is a group of its own. */
+static void begin_copy(struct lane *lane, struct operation *operation, enum cudaMemcpyKind kind)
 {
-    struct operation *operation = take_operation(token);
-    operation->is_launch = false;
-    fault_never(cudaMemcpyAsync(device, arena, bytes, cudaMemcpyHostToDevice, cuda.upload),
-                "upload");
-    cuda.uploads++;
-    fault_never(cudaLaunchHostFunc(cuda.upload, complete, operation), "cudaLaunchHostFunc");
+    struct group *group = take_group();
+    fault_never(
+        cudaMemcpyAsync(operation->to, operation->from, operation->bytes, kind, lane->stream),
+        "a copy");
+    operations_add(&group->operations, operation);
+    lane_add(lane, group);
 }
 
-static void begin_download(struct operation *operation)
+static struct operation *take_copy(void *to, const void *from, size_t bytes, uint64_t token)
 {
-    fault_never(cudaMemcpyAsync(operation->to, operation->from, operation->bytes,
-                                cudaMemcpyDeviceToHost, cuda.download),
-                "download");
-    fault_never(cudaLaunchHostFunc(cuda.download, complete, operation), "cudaLaunchHostFunc");
+    struct operation *operation = take_operation(token, false);
+    operation->to = to;
+    operation->from = from;
+    operation->bytes = bytes;
+    return operation;
+}
+
+static void cuda_upload(void *device, const void *arena, size_t bytes, uint64_t token)
+{
+    begin_copy(&cuda.lanes[UPLOADS], take_copy(device, arena, bytes, token),
+               cudaMemcpyHostToDevice);
+    cuda.uploads++;
+}
+
+/* Downloads that are begun from now on come after the group. */
+static void downloads_wait(const struct group *group)
+{
+    fault_never(cudaStreamWaitEvent(cuda.lanes[DOWNLOADS].stream, group->end, 0),
+                "cudaStreamWaitEvent");
 }
 
 static void cuda_download(void *arena, const void *device, size_t bytes, const void *after,
                           uint64_t token)
 {
-    struct operation *operation = take_operation(token);
+    struct operation *operation = take_copy(arena, device, bytes, token);
     struct operation *launch = (struct operation *)(uintptr_t)after;
-    operation->is_launch = false;
-    operation->to = arena;
-    operation->from = device;
-    operation->bytes = bytes;
     if (launch && !launch->has_begun) {
-        *launch->followers_end = operation;
-        launch->followers_end = &operation->next;
+        operations_add(&launch->followers, operation);
         return;
     }
-    if (launch)
-        fault_never(cudaStreamWaitEvent(cuda.download, launch->end, 0), "cudaStreamWaitEvent");
-    else
-        wait_for_uploads(cuda.download, LANES);
-    begin_download(operation);
+    if (!launch)
+        wait_for_uploads(&cuda.lanes[DOWNLOADS]);
+    else if (launch->group)
+        downloads_wait(launch->group);
+    begin_copy(&cuda.lanes[DOWNLOADS], operation, cudaMemcpyDeviceToHost);
 }
 
 /* --- launches --- */
@@ -303,16 +419,21 @@ static int choose_slot(const struct plan *plan)
     return oldest;
 }
 
-/* Put it on a lane; false where there is no slot for its weights. */
-static bool begin_launch(struct operation *operation)
+/* Points × passes. */
+static uint64_t work_of(const struct operation *operation)
 {
     const struct plan *plan = operation->launch.plan;
+    return (operation->launch.to - operation->launch.from) *
+           (plan->points * plan->batch / plan->lines);
+}
+
+/* The slot for the launch's plan, filled in the lane's order; −1: there is none. */
+static int fill_slot(const struct plan *plan, cudaStream_t stream)
+{
     const int i = choose_slot(plan);
     if (i < 0)
-        return false;
+        return i;
     struct slot *slot = &cuda.slots[i];
-    const int lane = (int)(++cuda.lane % LANES);
-    cudaStream_t stream = cuda.lanes[lane];
     if (!slot->filled || memcmp(&cuda.constants[i].plan, plan, sizeof *plan) != 0) {
         passes_constants_init(&cuda.constants[i], plan);
         fault_never(passes_load(i, &cuda.constants[i], stream), "weights");
@@ -324,118 +445,158 @@ static bool begin_launch(struct operation *operation)
     }
     slot->users++;
     slot->used = ++cuda.clock;
-    operation->slot = i;
-    wait_for_uploads(stream, lane);
-    fault_never(cudaEventRecord(operation->begin, stream), "cudaEventRecord");
-    fault_never(passes_launch(&operation->launch, i, cuda.units, stream), "launch");
-    fault_never(cudaEventRecord(operation->end, stream), "cudaEventRecord");
-    fault_never(cudaLaunchHostFunc(stream, complete, operation), "cudaLaunchHostFunc");
-    operation->has_begun = true;
-    if (operation->followers)
-        fault_never(cudaStreamWaitEvent(cuda.download, operation->end, 0), "cudaStreamWaitEvent");
-    while (operation->followers) {
-        struct operation *download = operation->followers;
-        operation->followers = download->next;
-        download->next = NULL;
-        begin_download(download);
+    return i;
+}
+
+static bool is_small(const struct operation *operation)
+{
+    return work_of(operation) <= SMALL_POINTS;
+}
+
+/* Put a launch on the lane with the group. False where there is no slot for its weights. */
+static bool begin_launch(struct lane *lane, struct group *group, struct operation *operation)
+{
+    operation->slot = fill_slot(operation->launch.plan, lane->stream);
+    if (operation->slot < 0)
+        return false;
+    if (!group->operations.first) {
+        wait_for_uploads(lane);
+        fault_never(cudaEventRecord(group->begin, lane->stream), "cudaEventRecord");
     }
+    fault_never(passes_launch(&operation->launch, operation->slot, cuda.units, lane->stream),
+                "launch");
+    operation->has_begun = true;
+    operation->group = group;
     return true;
 }
 
+/* All of its launches are on the lane: it ends here, and the downloads after them may come. */
+static void end_group(struct lane *lane, struct group *group)
+{
+    bool waits = false;
+    lane_add(lane, group);
+    for (struct operation *o = group->operations.first; o; o = o->next)
+        while (o->followers.first) {
+            if (!waits)
+                downloads_wait(group);
+            waits = true;
+            begin_copy(&cuda.lanes[DOWNLOADS], operations_take(&o->followers),
+                       cudaMemcpyDeviceToHost);
+        }
+}
+
+/* Begin the launch that was ordered first, and where it is small those small ones behind it that
+ * make a group. False where there is no slot. */
+static bool begin_group(void)
+{
+    struct lane *lane = lane_choose();
+    struct group *group = take_group();
+    uint64_t work = 0;
+    for (int count = 0; cuda.ordered.first && count < GROUP_MOST; count++) {
+        struct operation *operation = cuda.ordered.first;
+        work += work_of(operation);
+        if (count && (!is_small(operation) || work > GROUP_POINTS))
+            break;
+        if (!begin_launch(lane, group, operation))
+            break;
+        operations_add(&group->operations, operations_take(&cuda.ordered));
+    }
+    if (group->operations.first) {
+        end_group(lane, group);
+        return true;
+    }
+    group->next = cuda.free_groups;
+    cuda.free_groups = group;
+    return false;
+}
+
+static void cuda_begin(void)
+{
+    while (cuda.ordered.first && begin_group())
+        ;
+}
+
+/* One that is not small begins at once: it must not wait for uploads that come after it. */
 static const void *cuda_launch(const struct launch *launch, uint64_t token)
 {
-    struct operation *operation = take_operation(token);
-    operation->is_launch = true;
-    operation->has_begun = false;
-    operation->followers = NULL;
-    operation->followers_end = &operation->followers;
+    struct operation *operation = take_operation(token, true);
     operation->launch = *launch;
-    if (cuda.waiting || !begin_launch(operation)) {
-        *cuda.waiting_end = operation;
-        cuda.waiting_end = &operation->next;
-    }
+    operations_add(&cuda.ordered, operation);
+    if (!is_small(operation))
+        cuda_begin();
     return operation;
 }
 
 /* --- completions --- */
 
-/* An error that sticks is the answer to every call, so one will do where something has completed;
- * where nothing has, all streams are asked what became of their work. */
-static void look_for_faults(bool thoroughly)
+/* The group's time on the device is shared out by work; the plans' slots are free for others. */
+static void end_launches(struct group *group)
 {
-    for (int i = thoroughly ? 0 : LANES + 1; i < LANES + 2; i++) {
-        cudaStream_t stream = i < LANES ? cuda.lanes[i] : i == LANES ? cuda.upload : cuda.download;
-        const cudaError_t error = cudaStreamQuery(stream);
-        if (error != cudaErrorNotReady)
-            fault_never(error, "the device");
-    }
-    cudaGetLastError(); /* "not ready" is no error */
-}
-
-/* Move what the host functions have pushed to the end of `ready`, oldest first. */
-static void collect(void)
-{
-    uint64_t count;
-    while (read(cuda.wake, &count, sizeof count) < 0 && errno == EINTR)
-        ;
-    struct operation *newest = atomic_exchange(&cuda.completed, NULL), *oldest = NULL;
-    if (!newest)
-        return;
-    struct operation **end = &newest->next;
-    while (newest) {
-        struct operation *next = newest->next;
-        newest->next = oldest;
-        oldest = newest;
-        newest = next;
-    }
-    *cuda.ready_end = oldest;
-    cuda.ready_end = end;
-}
-
-/* Device time of a launch; its slot is free for other plans. */
-static uint64_t end_launch(struct operation *operation)
-{
-    struct slot *slot = &cuda.slots[operation->slot];
     float ms = 0;
-    fault_never(cudaEventElapsedTime(&ms, operation->begin, operation->end),
-                "cudaEventElapsedTime");
-    slot->users--;
-    slot->loader = NULL; /* it is loaded: nobody needs to wait any more */
-    return (uint64_t)(ms * 1000.0f + 0.5f);
+    double work = 0, before = 0;
+    fault_never(cudaEventElapsedTime(&ms, group->begin, group->end), "cudaEventElapsedTime");
+    for (struct operation *o = group->operations.first; o; o = o->next)
+        work += (double)work_of(o);
+    const double us_each = 1000.0 * (double)ms / work;
+    for (struct operation *o = group->operations.first; o; o = o->next) {
+        /* Sums are rounded, so that the parts add up. */
+        const double after = before + (double)work_of(o);
+        o->completion.device_us =
+            (uint64_t)(after * us_each + 0.5) - (uint64_t)(before * us_each + 0.5);
+        before = after;
+        cuda.slots[o->slot].users--;
+        cuda.slots[o->slot].loader = NULL; /* it is loaded: nobody needs to wait any more */
+    }
+}
+
+/* Take what has completed off the lane. An error that sticks is the answer to every call. */
+static void lane_collect(struct lane *lane)
+{
+    while (lane->first) {
+        struct group *group = lane->first;
+        const cudaError_t error = cudaEventQuery(group->end);
+        if (error == cudaErrorNotReady)
+            return;
+        fault_never(error, "the device");
+        if (group->operations.first->is_launch)
+            end_launches(group);
+        while (group->operations.first) {
+            struct operation *operation = operations_take(&group->operations);
+            operation->group = NULL;
+            operations_add(&cuda.completed, operation);
+        }
+        lane->first = group->next;
+        if (!lane->first)
+            lane->end = &lane->first;
+        group->next = cuda.free_groups;
+        cuda.free_groups = group;
+    }
 }
 
 static int cuda_reap(struct completion *completions, int max)
 {
     int count = 0;
-    collect();
-    look_for_faults(!cuda.ready);
-    while (cuda.ready && count < max) {
-        struct operation *operation = cuda.ready;
-        cuda.ready = operation->next;
-        if (!cuda.ready)
-            cuda.ready_end = &cuda.ready;
-        completions[count++] =
-            (struct completion){operation->token, operation->is_launch ? end_launch(operation) : 0};
+    if (atomic_exchange(&cuda.woken, false)) {
+        uint64_t times;
+        while (read(cuda.wake, &times, sizeof times) < 0 && errno == EINTR)
+            ;
+    }
+    for (int i = 0; i < ALL_LANES; i++)
+        lane_collect(&cuda.lanes[i]);
+    cudaGetLastError(); /* "not ready" is no error */
+    while (cuda.completed.first && count < max) {
+        struct operation *operation = operations_take(&cuda.completed);
+        completions[count++] = operation->completion;
         operation->next = cuda.free_operations;
         cuda.free_operations = operation;
     }
-    while (cuda.waiting) {
-        struct operation *operation = cuda.waiting, *next = operation->next;
-        operation->next = NULL;
-        if (!begin_launch(operation)) {
-            operation->next = next;
-            break;
-        }
-        cuda.waiting = next;
-        if (!next)
-            cuda.waiting_end = &cuda.waiting;
-    }
-    if (cuda.ready) { /* there was no room for all: stay readable */
-        const uint64_t one = 1;
-        while (write(cuda.wake, &one, sizeof one) < 0 && errno == EINTR)
-            ;
-    }
     return count;
+}
+
+static void cuda_arm(void)
+{
+    for (int i = 0; i < ALL_LANES; i++)
+        lane_arm(&cuda.lanes[i]);
 }
 
 static int cuda_wake_descriptor(void)
@@ -457,6 +618,9 @@ const struct backend *backend_cuda(void)
         .upload = cuda_upload,
         .download = cuda_download,
         .launch = cuda_launch,
+        .begin = cuda_begin,
+        .arm = cuda_arm,
+        .is_looked_at = true,
         .wake_descriptor = cuda_wake_descriptor,
         .reap = cuda_reap,
     };

@@ -222,6 +222,11 @@ static const void *host_launch(const struct launch *launch, uint64_t token)
     return &host; /* whatever comes after it comes after all before it */
 }
 
+/* launch() has begun it, and its completion wakes whoever sleeps. */
+static void host_nothing(void)
+{
+}
+
 static int host_wake_descriptor(void)
 {
     return host.wake;
@@ -254,6 +259,9 @@ const struct backend *backend_host(void)
         .upload = host_copy,
         .download = host_download,
         .launch = host_launch,
+        .begin = host_nothing,
+        .arm = host_nothing,
+        .is_looked_at = false, /* its launches need the CPUs */
         .wake_descriptor = host_wake_descriptor,
         .reap = host_reap,
     };

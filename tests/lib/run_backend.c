@@ -28,13 +28,21 @@ void bed_close(struct bed *bed)
     munmap(bed->arena, bed->arena_bytes);
 }
 
+/* Until something may have completed. */
+static void sleep_a_while(struct bed *bed)
+{
+    struct pollfd wake = {.fd = bed->backend->wake_descriptor(), .events = POLLIN};
+    bed->backend->begin();
+    bed->backend->arm();
+    poll(&wake, 1, 100);
+}
+
 /* Wait for one token; there is never another under way here. */
 static struct completion wait_for(struct bed *bed, uint64_t token)
 {
     struct completion completion;
-    struct pollfd wake = {.fd = bed->backend->wake_descriptor(), .events = POLLIN};
     while (bed->backend->reap(&completion, 1) == 0)
-        poll(&wake, 1, 100);
+        sleep_a_while(bed);
     if (completion.token != token) {
         fprintf(stderr, "a completion nobody waits for\n");
         abort();
@@ -171,12 +179,11 @@ bool bed_run(struct bed *bed, const struct job *job, void *const in[AXIS_COUNT],
 static void wait_for_all(struct bed *bed, uint64_t count)
 {
     struct completion completions[16];
-    struct pollfd wake = {.fd = bed->backend->wake_descriptor(), .events = POLLIN};
     for (;;) {
         count -= (uint64_t)bed->backend->reap(completions, 16);
         if (count == 0)
             return;
-        poll(&wake, 1, 100);
+        sleep_a_while(bed);
     }
 }
 

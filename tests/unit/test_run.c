@@ -15,6 +15,7 @@ static int clear(void **state)
     (void)state;
     memset(&a, 0, sizeof a);
     b = c = d = a;
+    ids_free(&runs.by_id);
     memset(&runs, 0, sizeof runs);
     return 0;
 }
@@ -25,12 +26,17 @@ static struct run run_of(uint64_t id, struct holding *in, struct holding *out,
     return (struct run){.id = id, .in = {in}, .out = {out}, .scratch = {scratch}};
 }
 
+static void add(struct run *run)
+{
+    assert_true(runs_add(&runs, run));
+}
+
 static void readers_of_one_array_start_together(void **state)
 {
     (void)state;
     struct run first = run_of(1, &a, &b, NULL), second = run_of(2, &a, &c, NULL);
-    runs_add(&runs, &first);
-    runs_add(&runs, &second);
+    add(&first);
+    add(&second);
     assert_true(runs_may_start(&runs, &first));
     assert_true(runs_may_start(&runs, &second));
     assert_int_equal(a.readers, 2);
@@ -42,10 +48,10 @@ static void nobody_reads_or_writes_what_one_before_writes(void **state)
     (void)state;
     struct run first = run_of(1, &a, &b, &c), reader = run_of(2, &b, &d, NULL);
     struct run writer = run_of(3, &d, &b, NULL), of_scratch = run_of(4, &c, &d, NULL);
-    runs_add(&runs, &first);
-    runs_add(&runs, &reader);
-    runs_add(&runs, &writer);
-    runs_add(&runs, &of_scratch);
+    add(&first);
+    add(&reader);
+    add(&writer);
+    add(&of_scratch);
     assert_false(runs_may_start(&runs, &reader));
     assert_false(runs_may_start(&runs, &writer));
     assert_false(runs_may_start(&runs, &of_scratch));
@@ -54,14 +60,19 @@ static void nobody_reads_or_writes_what_one_before_writes(void **state)
     runs_remove(&runs, &first);
     assert_true(runs_may_start(&runs, &reader));
     assert_false(runs_may_start(&runs, &writer)); /* the reader came before */
+    runs_start(&runs, &reader);
+    runs_remove(&runs, &reader);
+    assert_false(runs_may_start(&runs, &of_scratch)); /* the writer reads what it writes */
+    runs_remove(&runs, &writer);
+    assert_true(runs_may_start(&runs, &of_scratch));
 }
 
 static void nobody_writes_what_one_before_reads_or_the_front_downloads(void **state)
 {
     (void)state;
     struct run reader = run_of(1, &a, &b, NULL), writer = run_of(2, &c, &a, NULL);
-    runs_add(&runs, &reader);
-    runs_add(&runs, &writer);
+    add(&reader);
+    add(&writer);
     assert_false(runs_may_start(&runs, &writer));
     runs_remove(&runs, &reader);
     assert_true(runs_may_start(&runs, &writer));
@@ -74,9 +85,9 @@ static void what_leaves_is_found_no_longer(void **state)
     (void)state;
     struct run first = run_of(1, &a, &b, NULL), second = run_of(2, &a, &c, NULL);
     struct run third = run_of(3, &a, &d, NULL);
-    runs_add(&runs, &first);
-    runs_add(&runs, &second);
-    runs_add(&runs, &third);
+    add(&first);
+    add(&second);
+    add(&third);
     assert_ptr_equal(runs_find(&runs, 2), &second);
     runs_remove(&runs, &second);
     assert_null(runs_find(&runs, 2));
@@ -96,5 +107,5 @@ int main(void)
         cmocka_unit_test_setup(nobody_writes_what_one_before_reads_or_the_front_downloads, clear),
         cmocka_unit_test_setup(what_leaves_is_found_no_longer, clear),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, clear);
 }
