@@ -81,6 +81,12 @@ struct place {
     uint64_t region, offset; /* bytes */
 };
 
+/* When something of a RUN went on: from its first part's begin to its last one's end, nanoseconds
+ * of CLOCK_MONOTONIC. Both 0: there was none. */
+struct channel_span {
+    uint64_t begin_ns, end_ns;
+};
+
 struct channel_message {
     uint32_t type;   /* enum channel_type */
     uint32_t status; /* FINISHED; MAPPED: OK, OUT_OF_MEMORY or INTERNAL. enum status */
@@ -119,6 +125,7 @@ struct channel_message {
             uint64_t id;          /* CANCEL, RELEASE (of the array), PROGRESS, FINISHED */
             uint64_t done, total; /* PROGRESS: passes done; FINISHED: passes begun */
             uint64_t device_us;   /* FINISHED: time on the device */
+            struct channel_span copy_in, compute, copy_out; /* FINISHED; copies: of its places */
         } job;
         struct {
             struct device_info info;

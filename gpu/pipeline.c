@@ -129,6 +129,7 @@ static void copy_in(struct pipeline *pipeline, struct run *run)
     pipeline->bytes[WAY_IN] += slab.bytes;
     if (!transfer_can_copy_in(&run->transfer))
         dequeue(pipeline, run, WAY_IN);
+    run_copy_begins(run, WAY_IN);
     range_begin("upload", run->id);
     pipeline->backend->upload((uint8_t *)run->in[slab.component]->block.memory + slab.offset,
                               run->from[slab.component].memory + slab.offset, slab.bytes,
@@ -146,6 +147,7 @@ static void copy_out(struct pipeline *pipeline, struct run *run)
     pipeline->bytes[WAY_OUT] += slab.bytes;
     if (!transfer_can_copy_out(&run->transfer))
         dequeue(pipeline, run, WAY_OUT);
+    run_copy_begins(run, WAY_OUT);
     range_begin("download", run->id);
     pipeline->backend->download(
         run->to[slab.component].memory + slab.offset,
@@ -198,8 +200,11 @@ struct run *pipeline_complete(struct pipeline *pipeline, struct step *step, uint
         if (run->launches[step->launch] == step->name)
             run->launches[step->launch] = NULL;
         run->pieces.device_us += device_us;
+        run_computed(run, device_us);
     } else {
-        pipeline->bytes[step->kind == STEP_IN ? WAY_IN : WAY_OUT] -= step->bytes;
+        const enum way way = step->kind == STEP_IN ? WAY_IN : WAY_OUT;
+        pipeline->bytes[way] -= step->bytes;
+        run_copy_ended(run, way);
     }
     transfer_completed(&run->transfer);
     pipeline->under_way--;

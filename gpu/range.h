@@ -1,7 +1,7 @@
-/* NVTX ranges around what the worker gives its device, so that Nsight names it: "upload" and
- * "download" with the array's number on the channel, "launch" with the job's, as the range's
- * payload. Without a profiler each costs a few nanoseconds; without NVTX's headers, which come with
- * the CUDA toolkit, nothing. */
+/* NVTX ranges around what the worker gives its device, so that Nsight names it: "launch" with the
+ * job's number on the channel as the range's payload; "upload" and "download" with the job's where
+ * they are copies of its places, else with the array's. Without a profiler each costs a few
+ * nanoseconds; without NVTX's headers, which come with the CUDA toolkit, nothing. */
 #ifndef GPU_RANGE_H
 #define GPU_RANGE_H
 

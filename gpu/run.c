@@ -1,5 +1,7 @@
 #include "gpu/run.h"
 
+#include <time.h>
+
 static bool writes(const struct run *run, const struct holding *holding)
 {
     for (int i = 0; i < AXIS_COUNT; i++)
@@ -122,4 +124,30 @@ void runs_start(struct runs *runs, struct run *run)
 struct run *runs_find(const struct runs *runs, uint64_t id)
 {
     return ids_find(&runs->by_id, id);
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+void run_copy_begins(struct run *run, enum way way)
+{
+    if (!run->copied[way].begin_ns)
+        run->copied[way].begin_ns = now_ns();
+}
+
+void run_copy_ended(struct run *run, enum way way)
+{
+    run->copied[way].end_ns = now_ns();
+}
+
+void run_computed(struct run *run, uint64_t device_us)
+{
+    const uint64_t now = now_ns();
+    if (!run->computed.begin_ns)
+        run->computed.begin_ns = now - 1000 * device_us;
+    run->computed.end_ns = now;
 }

@@ -3,6 +3,7 @@
 #ifndef GPU_RUN_H
 #define GPU_RUN_H
 
+#include "gpu/channel.h"
 #include "gpu/holding.h"
 #include "gpu/ids.h"
 #include "gpu/piece.h"
@@ -37,7 +38,8 @@ struct run {
     struct transfer transfer;
     const void *launches[TRANSFER_LAUNCHES]; /* the backend's names of those under way, else NULL */
     bool queued[WAYS];
-    struct run *behind[WAYS]; /* in the queue */
+    struct run *behind[WAYS];                   /* in the queue */
+    struct channel_span copied[WAYS], computed; /* for its FINISHED */
 };
 
 struct runs {
@@ -58,6 +60,12 @@ void runs_start(struct runs *runs, struct run *run);
 
 /* Does no run before it, and no download of what it writes, stand in its way? */
 bool runs_may_start(const struct runs *runs, const struct run *run);
+
+/* One of its copies begins; one has ended. */
+void run_copy_begins(struct run *run, enum way way);
+void run_copy_ended(struct run *run, enum way way);
+/* A launch of it has ended that took so long. */
+void run_computed(struct run *run, uint64_t device_us);
 
 /* NULL where there is none. */
 struct run *runs_find(const struct runs *runs, uint64_t id);

@@ -172,13 +172,18 @@ static void answer_copied(uint64_t tag)
 }
 
 static void answer_finished(uint64_t id, enum status status, uint64_t done, uint64_t total,
-                            uint64_t device_us)
+                            const struct run *begun)
 {
     struct channel_message message = {.type = CHANNEL_FINISHED, .status = status};
     message.u.job.id = id;
     message.u.job.done = done;
     message.u.job.total = total;
-    message.u.job.device_us = device_us;
+    if (begun) {
+        message.u.job.device_us = begun->pieces.device_us;
+        message.u.job.copy_in = begun->copied[WAY_IN];
+        message.u.job.compute = begun->computed;
+        message.u.job.copy_out = begun->copied[WAY_OUT];
+    }
     answer(&message);
 }
 
@@ -369,8 +374,7 @@ static void finish(struct run *run, enum status status)
     /* Begun passes count: from 1 on, the output may hold anything. */
     const uint64_t lines = run->plan.lines;
     const uint64_t done = run->started ? (run->pieces.done + lines - 1) / lines : 0;
-    answer_finished(run->id, status, done, run->plan.passes,
-                    run->started ? run->pieces.device_us : 0);
+    answer_finished(run->id, status, done, run->plan.passes, run->started ? run : NULL);
     free(run);
 }
 
@@ -524,7 +528,7 @@ static void take_run(const struct channel_message *message)
     if (!job_check(job, MOST_WORK, &failure)) {
         log_line(3, "job %llu: %s", (unsigned long long)id, failure.message);
         forget_before_run();
-        answer_finished(id, failure.code, 0, 0, 0);
+        answer_finished(id, failure.code, 0, 0, NULL);
         return;
     }
     struct run *run = calloc(1, sizeof *run);
@@ -552,7 +556,7 @@ static void take_run(const struct channel_message *message)
     if (!pieces_possible(&run->plan, &ids))
         broken("RUN without the scratch array that it needs", id);
     if (!is_there) {
-        answer_finished(id, STATUS_OUT_OF_MEMORY, 0, run->plan.passes, 0);
+        answer_finished(id, STATUS_OUT_OF_MEMORY, 0, run->plan.passes, NULL);
         free(run);
         return;
     }
@@ -583,6 +587,7 @@ static void take_cancel(uint64_t id)
 static void complete_piece(struct run *run, uint64_t device_us)
 {
     pieces_completed(&run->pieces, device_us);
+    run_computed(run, device_us);
     if (run->wants_progress && run->pieces.done < run->pieces.total) {
         const uint64_t now = now_us();
         if (now - run->progress_us >= PROGRESS_US) {

@@ -8,6 +8,7 @@
 #include "server/region.h"
 #include "server/server.h"
 #include "server/task.h"
+#include "server/task_trace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -302,6 +303,7 @@ static bool take(struct device *device, const struct channel_message *message)
         task = task_by_id(device, message->u.job.id);
         if (!task || message->status >= STATUS_COUNT)
             return false;
+        task_trace_finished(task, message);
         task_finished(task, (enum status)message->status, message->u.job.done > 0,
                       message->u.job.device_us);
         return true;

@@ -353,7 +353,7 @@ void task_put_arrived(struct task *task)
 {
     task->in[0]->put = NULL;
     task_trace_begin(task);
-    task_trace_finished(task, 0);
+    task_trace_finished(task, NULL);
     if (task->in[0]->refused)
         fail(task, STATUS_OUT_OF_MEMORY, "the device could not allocate the field");
     else
@@ -383,7 +383,6 @@ void task_progress(struct task *task, uint64_t done, uint64_t total)
 
 void task_finished(struct task *task, enum status status, bool begun, uint64_t device_us)
 {
-    task_trace_finished(task, device_us);
     if (task->out_kind == OUT_FIELD && (begun || status == STATUS_OK))
         for (int i = 0; i < AXIS_COUNT; i++)
             if (task->out[i])

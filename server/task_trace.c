@@ -1,5 +1,6 @@
 #include "server/task_trace.h"
 
+#include "gpu/channel.h"
 #include "server/server.h"
 #include "server/task.h"
 
@@ -10,9 +11,22 @@ static bool off(const struct task *task)
     return !task->server->trace;
 }
 
-static uint64_t later(uint64_t a, uint64_t b)
+/* What both cover, and what lies between them. */
+static struct span both(struct span a, struct span b)
 {
-    return a > b ? a : b;
+    if (!a.end_ns || !b.end_ns)
+        return a.end_ns ? a : b;
+    return (struct span){a.begin_ns < b.begin_ns ? a.begin_ns : b.begin_ns,
+                         a.end_ns > b.end_ns ? a.end_ns : b.end_ns};
+}
+
+/* As the worker says, whose clock is ours; not before it was asked. */
+static struct span of_worker(const struct task *task, const struct channel_span *said)
+{
+    const uint64_t asked_ns = task->spans[SPAN_QUEUE].end_ns;
+    if (said->end_ns < asked_ns || said->end_ns > uv_hrtime())
+        return (struct span){0};
+    return (struct span){said->begin_ns < asked_ns ? asked_ns : said->begin_ns, said->end_ns};
 }
 
 void task_trace_begin(struct task *task)
@@ -27,30 +41,23 @@ void task_trace_begin(struct task *task)
 static struct span copied_in(const struct task *task)
 {
     struct span all = {0};
-    for (int i = 0; i < AXIS_COUNT; i++) {
-        const bool own = task->in[i] && (task->in_is_own[i] || task->kind == TASK_PUT);
-        if (!own || !task->in[i]->copied.end_ns)
-            continue;
-        const struct span one = task->in[i]->copied;
-        if (!all.end_ns || one.begin_ns < all.begin_ns)
-            all.begin_ns = one.begin_ns;
-        all.end_ns = later(all.end_ns, one.end_ns);
-    }
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if (task->in[i] && (task->in_is_own[i] || task->kind == TASK_PUT))
+            all = both(all, task->in[i]->copied);
     return all;
 }
 
-void task_trace_finished(struct task *task, uint64_t device_us)
+void task_trace_finished(struct task *task, const struct channel_message *finished)
 {
     if (off(task))
         return;
     task->spans[SPAN_COPY_IN] = copied_in(task);
-    if (!device_us)
+    if (!finished)
         return;
-    /* The worker counts how long, not when: its word follows the end at once. */
-    const uint64_t now_ns = uv_hrtime(), begun_ns = task->spans[SPAN_QUEUE].end_ns;
-    const uint64_t length_ns = 1000 * device_us;
-    task->spans[SPAN_KERNEL] =
-        (struct span){later(begun_ns, length_ns < now_ns ? now_ns - length_ns : 0), now_ns};
+    struct span *spans = task->spans;
+    spans[SPAN_COPY_IN] = both(spans[SPAN_COPY_IN], of_worker(task, &finished->u.job.copy_in));
+    spans[SPAN_KERNEL] = of_worker(task, &finished->u.job.compute);
+    spans[SPAN_COPY_OUT] = of_worker(task, &finished->u.job.copy_out);
 }
 
 void task_trace_fetch(struct task *task)

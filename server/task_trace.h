@@ -2,14 +2,13 @@
 #ifndef SERVER_TASK_TRACE_H
 #define SERVER_TASK_TRACE_H
 
-#include <stdint.h>
-
+struct channel_message;
 struct task;
 
 /* It leaves the queue: its RUN is sent, or it needs none. */
 void task_trace_begin(struct task *task);
-/* The worker is done with it, having computed for so long. */
-void task_trace_finished(struct task *task, uint64_t device_us);
+/* Its device is done with it; what the worker's FINISHED says, NULL where there was no RUN. */
+void task_trace_finished(struct task *task, const struct channel_message *finished);
 /* A piece of its result is fetched from the device; one has come. */
 void task_trace_fetch(struct task *task);
 void task_trace_fetched(struct task *task);

@@ -20,8 +20,8 @@
 enum span_kind {
     SPAN_READ,     /* from the first bytes of the request to the last */
     SPAN_QUEUE,    /* until it was sent to the worker */
-    SPAN_COPY_IN,  /* of its arrays to the device: from the first order to the last completion */
-    SPAN_KERNEL,   /* as the worker says */
+    SPAN_COPY_IN,  /* of its arrays to the device: from the first slab's begin to the last's end */
+    SPAN_KERNEL,   /* the same of what the device computes */
     SPAN_COPY_OUT, /* of its result, as copy-in */
     SPAN_WRITE,    /* from the first byte of the answer to the last */
     SPAN_COUNT

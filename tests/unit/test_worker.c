@@ -600,6 +600,15 @@ static void test_large_jobs_in_regions(void **state)
         assert_int_equal(message.status, STATUS_OK);
         assert_int_equal(message.u.job.done, 1);
         assert_true(message.u.job.id >= ids[0] && message.u.job.id <= ids[JOBS - 1]);
+        const struct channel_span up = message.u.job.copy_in, down = message.u.job.copy_out;
+        const struct channel_span compute = message.u.job.compute;
+        assert_true(compute.begin_ns > 0 && compute.begin_ns <= compute.end_ns);
+        if (front.direct) {
+            assert_true(!up.end_ns && !down.end_ns);
+        } else {
+            assert_true(up.begin_ns < up.end_ns && down.begin_ns < down.end_ns);
+            assert_true(up.begin_ns <= down.begin_ns && compute.end_ns <= down.end_ns);
+        }
     }
     void *expected[AXIS_COUNT];
     arrays_make(expected, 1, bytes, 0);
