@@ -46,6 +46,7 @@ def test_what_is_installed(installed):
         assert os.access(prefix / "bin" / program, os.X_OK)
     assert (prefix / "include/fdclient.h").is_file()
     assert list(prefix.glob("lib/**/libfdclient.*"))
+    assert list(prefix.glob("lib/python3*/**/fdclient.py"))
     for document in ("README.md", "PROTOCOL.md", "NUMERICS.md", "CHANGELOG.md", "LICENSE"):
         assert (prefix / "share/doc/fdserver" / document).is_file()
 

@@ -1,0 +1,365 @@
+"""Finite differences from an fdserver. Needs msgpack and numpy; no CUDA is needed or used here.
+
+    import fdclient
+    client = fdclient.Client()                      # or Client("unix:PATH")
+    f = fdclient.empty((512, 512, 512), "f4")       # memory that the server sees: nothing is copied
+    slope = fdclient.empty(f.shape, f.dtype)
+    f[:] = ...
+    client.run("derivative", f, axis="x", spacing=0.1, out=slope)
+    smooth = client.run("diffusion", f, steps=100, cfl=0.5)             # a new array
+    jobs = [client.submit("laplacian", f, accuracy=a) for a in (2, 4, 6, 8)]
+    results = [job.result() for job in jobs]
+
+Methods and parameters are those of the wire (protocol/PROTOCOL.md). An array is a NumPy array of
+float32 or float64; a vector field is a map of them, {"x": …, "y": …, "z": …}. Arrays in memory from
+empty(), and views of it that are in C order, are named to the server; others are sent over the socket.
+Neither write to an input nor read an output while its job is under way.
+
+A client is used by one thread at a time; different clients are independent.
+"""
+
+import array
+import errno
+import fcntl
+import mmap
+import os
+import select
+import socket
+import weakref
+
+import msgpack
+import numpy
+
+_BIN_BYTES = 1 << 31  # of each bin of a large array; one ends at 2^32 - 1
+_PLACE_BYTES = 16     # where the server takes an array in a region
+_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+_memories = weakref.WeakSet()
+
+
+class Error(Exception):
+    """What the server answered; code "CONNECTION" where it is away."""
+
+    def __init__(self, code, message, parameter=None, retryable=False, need=None, limit=None):
+        super().__init__(f"{code}: {message}")
+        self.code, self.message, self.parameter = code, message, parameter
+        self.retryable, self.need, self.limit = retryable, need, limit
+
+
+class _Memory(mmap.mmap):
+    """A sealed memfd, mapped. Arrays over it keep it alive; each client registers it once."""
+
+    def __new__(cls, size):
+        descriptor = os.memfd_create("fdclient", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            os.ftruncate(descriptor, size)
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
+            memory = super().__new__(cls, descriptor, size)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        memory.descriptor = descriptor
+        memory.address = numpy.frombuffer(memory, "u1").ctypes.data
+        weakref.finalize(memory, os.close, descriptor)
+        _memories.add(memory)
+        return memory
+
+
+def empty(shape, dtype="f4"):
+    """A new array, zeroed, in memory that servers can be shown. It stays in RAM once one was."""
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    dtype = numpy.dtype(dtype)
+    size = dtype.itemsize
+    for n in shape:
+        size *= n
+    return numpy.ndarray(shape, dtype, _Memory(max(size, 1)))
+
+
+def _memory_of(array):
+    """(memory, offset) of an array that may be named; None: it lies elsewhere, or not in C order."""
+    if not array.flags.c_contiguous:
+        return None
+    address = array.ctypes.data
+    for memory in list(_memories):
+        offset = address - memory.address
+        if 0 <= offset and offset + array.nbytes <= len(memory):
+            return (memory, offset) if offset % _PLACE_BYTES == 0 else None
+    return None
+
+
+class Field:
+    """An array that stays on the device; an input, or `out`, of other jobs."""
+
+    def __init__(self, client, field, shape, dtype):
+        self.client, self.id, self.shape, self.dtype = client, field, tuple(shape), numpy.dtype(dtype)
+
+    def get(self, out=None):
+        return self.client.run("get", field=self.id, out=out)
+
+    def free(self):
+        self.client.call("free", field=self.id)
+
+
+class Job:
+    """A request under way."""
+
+    def __init__(self, client, msgid, out, progress):
+        self._client, self._msgid, self._out, self._progress = client, msgid, out, progress
+        self._error, self._result, self._done = None, None, False
+
+    def done(self):
+        """Has it been answered? Does not wait."""
+        if not self._done:
+            self._client._receive(wait=False)
+        return self._done
+
+    def result(self):
+        """Wait for it: an array, a Field, a map of them by axis, or what else the method gives."""
+        while not self._done:
+            self._client._receive()
+        if self._error:
+            raise self._error
+        return self._result
+
+    def cancel(self):
+        """"cancelled", "already_done" or "not_found"; a cancelled job's result() raises."""
+        return self._client.call("cancel", msgid=self._msgid)["state"]
+
+
+class Client:
+    def __init__(self, address=None):
+        path = address or os.environ.get("FDSERVER_SOCKET") or _default_path()
+        self._socket = socket.socket(socket.AF_UNIX)
+        try:
+            self._socket.connect(path.removeprefix("unix:"))
+        except OSError as error:
+            self._socket.close()
+            raise Error("CONNECTION", f"cannot connect to {path}: {error.strerror}") from None
+        self._socket.setblocking(False)
+        self._unpacker = msgpack.Unpacker(max_buffer_size=0, strict_map_key=False)
+        self._jobs = {}                                # by msgid
+        self._last = 0
+        self._regions = weakref.WeakKeyDictionary()    # memory: its id, or None where it was refused
+        self._gone = []                                # ids of regions whose memory is gone
+
+    def close(self):
+        self._socket.close()
+        self._break("the connection was closed")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def submit(self, method, f=None, out=None, progress=None, **parameters):
+        """Begin a job. `f` and `out` are arrays, Fields or maps of them by axis; `out` may also be
+        "field": a new one. progress(done, total) is called while somebody waits."""
+        while self._gone:
+            self._send("unregister", {"region": self._gone.pop()})
+        if f is not None:
+            parameters["f"] = _each(f, self._operand)
+        if isinstance(out, str):
+            parameters["out"] = out
+        elif out is not None:
+            places = _each(out, self._place)
+            if all(place is not None for place in _values(places)):
+                parameters["out"] = places
+        if progress:
+            parameters["progress"] = True
+        return self._send(method, parameters, out, progress)
+
+    def run(self, method, f=None, out=None, progress=None, **parameters):
+        """The same, and wait for its result."""
+        return self.submit(method, f, out, progress, **parameters).result()
+
+    def call(self, method, **parameters):
+        """A method without arrays, such as info, stats and list: its result."""
+        return self._send(method, parameters).result()
+
+    def put(self, f):
+        """Keep an array on the device."""
+        f = numpy.asarray(f)
+        return Field(self, self.run("put", f)["field"], f.shape, f.dtype)
+
+    # --- arrays
+
+    def _region(self, memory):
+        """The memory's id here; None: the server does not take it."""
+        if memory not in self._regions:
+            self._regions[memory] = None
+            try:
+                region = self._send("register", {"bytes": len(memory)},
+                                    descriptor=memory.descriptor).result()["region"]
+            except Error as error:
+                if error.code == "CONNECTION":
+                    raise
+                return None
+            self._regions[memory] = region
+            weakref.finalize(memory, self._gone.append, region)
+        return self._regions[memory]
+
+    def _named(self, array):
+        found = _memory_of(array)
+        region = found and self._region(found[0])
+        return {"region": region, "offset": found[1]} if region else None
+
+    def _operand(self, f):
+        if isinstance(f, Field):
+            return {"field": f.id}
+        f = numpy.asarray(f)
+        place = self._named(f)
+        return place | {"shape": f.shape, "type": f.dtype.str} if place else numpy.ascontiguousarray(f)
+
+    def _place(self, out):
+        """Where the server is to write; None: it is to send, and the array is filled here."""
+        if isinstance(out, Field):
+            return {"field": out.id}
+        place = self._named(out)
+        return place | {"shape": out.shape, "type": out.dtype.str} if place else None
+
+    # --- messages
+
+    def _send(self, method, parameters, out=None, progress=None, descriptor=None):
+        self._last += 1
+        job = self._jobs[self._last] = Job(self, self._last, out, progress)
+        pieces = [bytearray()]
+        _pack([0, self._last, method, [parameters]], pieces)
+        for piece in pieces:
+            self._write(memoryview(piece), descriptor)
+            descriptor = None
+        return job
+
+    def _write(self, data, descriptor):
+        """Send all of it; what comes meanwhile is taken, so that neither waits for the other."""
+        while len(data):
+            rights = [] if descriptor is None else [
+                (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
+            try:
+                sent = self._socket.sendmsg([data], rights, socket.MSG_NOSIGNAL)
+                data, descriptor = data[sent:], None
+            except BlockingIOError:
+                readable, _, _ = select.select([self._socket], [self._socket], [])
+                if readable:
+                    self._receive(wait=False)
+            except OSError as error:
+                if rights and error.errno in (errno.EPERM, errno.ETOOMANYREFS):
+                    descriptor = None  # none goes through: the server refuses the region
+                    continue
+                self._break(error.strerror)
+                raise Error("CONNECTION", error.strerror) from None
+
+    def _receive(self, wait=True):
+        """Take what has come; where `wait`, something."""
+        try:
+            if wait:
+                select.select([self._socket], [], [])
+            received = self._socket.recv(1 << 20)
+        except BlockingIOError:
+            return
+        except (OSError, ValueError) as error:
+            received = b""
+            reason = str(error)
+        else:
+            reason = "the server closed the connection"
+        if not received:
+            self._break(reason)
+            return
+        self._unpacker.feed(received)
+        for message in self._unpacker:
+            if message[0] == 2:
+                self._notify(message[1], message[2][0])
+            else:
+                self._answer(*message[1:])
+
+    def _notify(self, what, about):
+        job = self._jobs.get(about.get("msgid"))
+        if what == "progress" and job and job._progress:
+            job._progress(about["done"], about["total"])
+
+    def _answer(self, msgid, error, result):
+        job = self._jobs.pop(msgid)
+        try:
+            if error:
+                raise Error(**error)
+            if "out" in result:
+                result = _each(result["out"], lambda out, into: self._output(out, into), job._out)
+            job._result = result
+        except Exception as failure:
+            job._error = failure
+        job._done = True
+
+    def _output(self, reply, out):
+        """What came in the place of `out`."""
+        if "region" in reply:
+            return out
+        if "field" in reply:
+            return out if isinstance(out, Field) else Field(self, reply["field"], reply["shape"], reply["type"])
+        data = reply[b"data"]
+        data = b"".join(data) if isinstance(data, list) else data
+        result = numpy.frombuffer(data, reply[b"type"]).reshape(reply[b"shape"])
+        if not isinstance(out, numpy.ndarray):
+            return result.copy()
+        if out.shape != result.shape:
+            raise Error("INVALID_ARGUMENT", f"the result has the shape {result.shape}", "out")
+        out[...] = result
+        return out
+
+    def _break(self, reason):
+        for job in self._jobs.values():
+            job._error, job._done = Error("CONNECTION", reason), True
+        self._jobs = {}
+
+
+def _default_path():
+    system = "/run/fdserver/fdserver.sock"
+    own = os.path.join(os.environ.get("XDG_RUNTIME_DIR", ""), "fdserver.sock")
+    return own if not os.path.exists(system) and os.path.exists(own) else system
+
+
+def _is_vector(value):
+    return isinstance(value, dict) and any(axis in value for axis in "xyz")
+
+
+def _values(value):
+    return value.values() if _is_vector(value) else [value]
+
+
+def _each(value, call, *beside):
+    """call(value), or of a vector field the same of each component; `beside` is taken apart alike."""
+    if not _is_vector(value):
+        return call(value, *beside)
+    return {axis: call(component, *(b.get(axis) if isinstance(b, dict) else b for b in beside))
+            for axis, component in value.items()}
+
+
+def _pack(value, pieces):
+    """Pack behind the last piece; an array's bytes are pieces of their own and not copied."""
+    packer = msgpack.Packer()
+    if isinstance(value, dict):
+        pieces[-1] += packer.pack_map_header(len(value))
+        for key, item in value.items():
+            pieces[-1] += packer.pack(key)
+            _pack(item, pieces)
+    elif isinstance(value, (list, tuple)):
+        pieces[-1] += packer.pack_array_header(len(value))
+        for item in value:
+            _pack(item, pieces)
+    elif isinstance(value, numpy.ndarray):
+        _pack_array(value, pieces)
+    else:
+        pieces[-1] += packer.pack(value.item() if isinstance(value, numpy.generic) else value)
+
+
+def _pack_array(value, pieces):
+    packer = msgpack.Packer()
+    pieces[-1] += packer.pack_map_header(5)
+    for item in (b"nd", True, b"type", value.dtype.str, b"kind", b"", b"shape", list(value.shape), b"data"):
+        pieces[-1] += packer.pack(item)
+    data = memoryview(value.reshape(-1)).cast("B")
+    bins = [data]
+    if len(data) >= 1 << 32:
+        bins = [data[at:at + _BIN_BYTES] for at in range(0, len(data), _BIN_BYTES)]
+        pieces[-1] += packer.pack_array_header(len(bins))
+    for part in bins:
+        pieces[-1] += b"\xc6" + len(part).to_bytes(4, "big")
+        pieces += [part, bytearray()]

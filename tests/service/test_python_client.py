@@ -1,0 +1,184 @@
+"""client/python/fdclient.py: NumPy arrays in memory that the server sees."""
+
+import gc
+import os
+import pathlib
+import signal
+import sys
+
+import numpy
+import pytest
+
+from fdtest import Daemon, MiB, descriptors, eventually, wave
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "client/python"))
+import fdclient  # noqa: E402
+
+OPTIONS = ("--region-bytes", "256M")
+pytestmark = pytest.mark.usefixtures("mapped_once")
+SHAPE = (32, 48, 64)
+
+
+def on_socket(daemon):
+    user = daemon.stats()["user"]
+    return user["bytes_in"], user["bytes_out"]
+
+
+def shared(f):
+    memory = fdclient.empty(f.shape, f.dtype)
+    memory[:] = f
+    return memory
+
+
+@pytest.fixture
+def numpy_client(daemon):
+    with fdclient.Client(f"unix:{daemon.path}") as client:
+        yield client
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_every_operator_and_kind_of_array(unchanged, daemon, numpy_client, dtype):
+    client = numpy_client
+    f = wave(*SHAPE, dtype=dtype)
+    vector = {axis: wave(*SHAPE, dtype=dtype, seed=i) for i, axis in enumerate("xyz")}
+    here, there = shared(f), {axis: shared(component) for axis, component in vector.items()}
+    before = on_socket(daemon)
+    for method, inline, place, params in (
+            ("derivative", f, here, {"axis": "x", "spacing": numpy.float64(0.1)}), ("gradient", f, here, {}),
+            ("laplacian", f, here, {"boundary": "one-sided", "spacing": [1, 2, 3]}),
+            ("diffusion", f, here, {"steps": 3, "cfl": 0.5}),
+            ("divergence", vector, there, {}), ("curl", vector, there, {})):
+        expected = client.run(method, inline, **params)
+        is_vector = isinstance(expected, dict)
+        empty = fdclient.empty(SHAPE, dtype)
+        out = {axis: fdclient.empty(SHAPE, dtype) for axis in "xyz"} if is_vector else empty
+        between = on_socket(daemon)
+        given = client.run(method, place, out=out, **params)
+        assert on_socket(daemon) == between > before
+        for axis in "xyz" if is_vector else [None]:
+            a, b, c = (v[axis] if axis else v for v in (expected, out, given))
+            assert c is b and (a == b).all() and a.dtype == dtype
+        # Over the socket into an array of one's own, and from memory that cannot be named.
+        ordinary = {axis: numpy.empty(SHAPE, dtype) for axis in "xyz"} if is_vector else numpy.empty(SHAPE, dtype)
+        assert client.run(method, place, out=ordinary, **params) is not None
+        for axis in "xyz" if is_vector else [None]:
+            assert ((ordinary[axis] if axis else ordinary) == (expected[axis] if axis else expected)).all()
+
+
+def test_views_are_named_where_they_can_be(unchanged, daemon, numpy_client):
+    client = numpy_client
+    memory = shared(wave(4, *SHAPE))
+    out = fdclient.empty((2, *SHAPE))
+    before = on_socket(daemon)
+    client.run("derivative", memory[2], axis="x", out=out[1])
+    assert on_socket(daemon) == before and not out[0].any()
+    assert (out[1] == client.run("derivative", numpy.array(memory[2]), axis="x")).all()
+    strange = memory[1].transpose(2, 1, 0)
+    assert (client.run("laplacian", strange) == client.run("laplacian", numpy.array(strange))).all()
+    odd = fdclient.empty(100)[1:]  # at 4 bytes
+    odd[:] = numpy.arange(99)
+    assert client.run("derivative", odd, axis="x", out=odd) is odd
+
+
+def test_fields(unchanged, daemon, numpy_client):
+    client = numpy_client
+    f = shared(wave(*SHAPE))
+    before = on_socket(daemon)
+    field = client.put(f)
+    made = client.run("laplacian", field, out="field")
+    assert isinstance(made, fdclient.Field) and made.shape == SHAPE and made.dtype == "f4"
+    assert client.run("diffusion", field, out=made, steps=2, cfl=0.5) is made
+    out = fdclient.empty(SHAPE)
+    assert made.get(out) is out
+    assert on_socket(daemon) == before
+    assert (made.get() == client.run("diffusion", numpy.array(f), steps=2, cfl=0.5)).all()
+    parts = client.run("gradient", field, out="field")
+    assert (parts["y"].get() == client.run("derivative", f, axis="y")).all()
+    for each in (field, made, *parts.values()):
+        each.free()
+    assert client.call("list")["fields"] == []
+
+
+def test_jobs_under_way(unchanged, daemon, numpy_client):
+    client = numpy_client
+    f = shared(wave(64, 64))
+    outs = [fdclient.empty((64, 64)) for _ in range(50)]
+    jobs = [client.submit("diffusion", f, out=out, steps=i + 1, cfl=0.9) for i, out in enumerate(outs)]
+    for i, job in reversed(list(enumerate(jobs))):
+        assert job.result() is outs[i] and job.done()
+        assert (outs[i] == client.run("diffusion", numpy.array(f), steps=i + 1, cfl=0.9)).all()
+    seen = []
+    long = client.submit("diffusion", shared(wave(256, 256)), out=fdclient.empty((256, 256)), steps=10**8, cfl=0.9,
+                         progress=lambda done, total: seen.append((done, total)))
+    assert not long.done()
+    eventually(lambda: client.call("ping") == {} and seen, "some progress")
+    assert long.cancel() == "cancelled"
+    with pytest.raises(fdclient.Error) as failure:
+        long.result()
+    assert failure.value.code == "CANCELLED" and seen[0][1] == 10**8
+    # Large arrays both ways at once: who sends also takes.
+    large = [client.submit("derivative", numpy.ones((1024, 1024)), axis="y") for _ in range(20)]
+    assert all(not job.result().any() for job in large)
+
+
+def test_errors(unchanged, daemon, numpy_client):
+    client = numpy_client
+    f = shared(wave(*SHAPE))
+    for parameters, parameter in (({"accuracy": 5}, "accuracy"), ({"out": f}, "out"),
+                                  ({"out": fdclient.empty((3, 3))}, "out")):
+        with pytest.raises(fdclient.Error) as failure:
+            client.run("laplacian", f, **parameters)
+        assert (failure.value.code, failure.value.parameter) == ("INVALID_ARGUMENT", parameter)
+    with pytest.raises(fdclient.Error, match="shape"):
+        client.run("laplacian", f, out=numpy.empty((3, 3)))
+    assert client.run("laplacian", f).shape == SHAPE
+    with pytest.raises(fdclient.Error, match="CONNECTION"):
+        fdclient.Client("/nowhere")
+
+
+def test_memory_goes_where_it_is_used_no_more(unchanged, daemon, numpy_client):
+    client = numpy_client
+    regions = lambda: daemon.stats()["user"]["regions"]  # noqa: E731
+    gc.collect()
+    before = descriptors(os.getpid())
+    f = shared(wave(*SHAPE))
+    part = f[3]
+    client.run("laplacian", f)
+    assert regions() == 1
+    del f
+    gc.collect()
+    client.run("laplacian", part)
+    assert regions() == 1, "a view keeps the memory"
+    with fdclient.Client(daemon.path) as other:
+        other.run("laplacian", part, out=fdclient.empty(part.shape))
+    del part
+    gc.collect()
+    client.run("laplacian", wave(8, 8))
+    eventually(lambda: regions() == 0, "no region")
+    assert descriptors(os.getpid()) == before
+
+
+def test_a_server_that_takes_no_region():
+    with Daemon("--region-bytes", "1") as daemon, fdclient.Client(daemon.path) as client:
+        f, out = shared(wave(*SHAPE)), fdclient.empty(SHAPE)
+        for _ in range(2):
+            assert client.run("laplacian", f, out=out) is out
+            assert (out == client.run("laplacian", numpy.array(f))).all()
+
+
+def test_a_server_that_goes(daemon):
+    f = shared(wave(256, 256))
+    with Daemon() as own:
+        client = fdclient.Client(own.path)
+        client.run("laplacian", f)
+        job = client.submit("diffusion", f, steps=10**9, cfl=1)
+        os.kill(own.pid, signal.SIGKILL)
+        with pytest.raises(fdclient.Error, match="CONNECTION"):
+            job.result()
+        with pytest.raises(fdclient.Error, match="CONNECTION"):
+            client.run("laplacian", f)
+        client.close()
+        own.process.wait()
+        own.process.returncode = 0  # it was us
+    with fdclient.Client(daemon.path) as again:
+        assert again.run("laplacian", f).shape == (256, 256)
