@@ -336,6 +336,7 @@ class Daemon:
         shutil.rmtree(self.folder, ignore_errors=True)
         assert status == 0, f"fdserver ended with {status}:\n{log}"
         assert not SANITIZER.search(log), log
+        assert " came while it was " not in log, log  # an event that a task's state does not take
 
     def __enter__(self):
         return self

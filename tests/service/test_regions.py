@@ -457,7 +457,7 @@ def test_regions_are_in_info_and_stats(client):
 
 
 def test_a_draining_server_takes_no_region():
-    with Daemon() as daemon:
+    with Daemon("--drain-timeout-s", 600) as daemon:
         client = daemon.client()
         f = wave(256, 256)
         job = client.send("diffusion", f=f, steps=20000, cfl=1)
