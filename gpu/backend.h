@@ -58,7 +58,7 @@ struct backend {
      * call at a time, while the device is open. STATUS_OK, OUT_OF_MEMORY or INTERNAL. NULL: nothing
      * needs to be done. */
     enum status (*pin)(void *memory, size_t bytes, bool writable);
-    void (*unpin)(void *memory);
+    void (*unpin)(void *memory, size_t bytes);
 
     /* Device memory; holds no byte of another owner's. NULL where there is none. */
     void *(*allocate)(uint64_t bytes, uint64_t owner);

@@ -47,7 +47,7 @@ static void unmap(const struct regions *regions, struct region *region)
 {
     if (region->memory) {
         if (regions->backend->unpin)
-            regions->backend->unpin(region->memory);
+            regions->backend->unpin(region->memory, region->bytes);
         munmap(region->memory, region->bytes);
     }
     free(region);

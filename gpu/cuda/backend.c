@@ -16,6 +16,7 @@
 #include "gpu/cuda/passes.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +34,10 @@ enum {
     GROUP_MOST = 16,
     KEEP_PART = 8, /* of the memory may be kept in freed blocks: 1 in 8 */
     /* For the context's own needs (local memory, queues) and what cudaMalloc rounds up. */
-    RESERVE_BYTES = 256 << 20
+    RESERVE_BYTES = 256 << 20,
+    /* Clients' memory is pinned in pieces that end where addresses are multiples of this, since a
+     * call may keep all others waiting; no copy reaches from one into the next. A power of two. */
+    PIN_BYTES = 8 << 20
 };
 
 struct operations {
@@ -252,6 +256,8 @@ static bool cuda_open(int index, void *arena, size_t arena_bytes, struct device_
     size_t free_bytes = 0, memory_bytes = 0;
     /* Kernels are loaded now, not by the first job that needs each of them. */
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    /* A queue of the device's for each stream: where two share one, each waits for the other. */
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     cudaError_t error = cudaGetDeviceCount(&count);
     if (error != cudaSuccess)
         return open_failed(failure, "CUDA", error);
@@ -323,21 +329,37 @@ static void cuda_close(void)
 
 /* --- memory and copies --- */
 
-static enum status cuda_pin(void *memory, size_t bytes, bool writable)
+/* Bytes from the address to the end of its piece, or all there are. */
+static size_t pinned_bytes(const void *memory, size_t bytes)
 {
-    fault_never(cudaSetDevice(cuda.device), "cudaSetDevice"); /* of this thread */
-    const cudaError_t error = cudaHostRegister(
-        memory, bytes, writable ? cudaHostRegisterDefault : cudaHostRegisterReadOnly);
-    if (fault_check(error, "cudaHostRegister"))
-        return STATUS_OK;
-    fprintf(stderr, "<4>cuda: %zu bytes of a client's memory cannot be pinned: %s\n", bytes,
-            cudaGetErrorString(error));
-    return error == cudaErrorMemoryAllocation ? STATUS_OUT_OF_MEMORY : STATUS_INTERNAL;
+    const size_t left = PIN_BYTES - ((uintptr_t)memory & (PIN_BYTES - 1));
+    return bytes < left ? bytes : left;
 }
 
-static void cuda_unpin(void *memory)
+static void cuda_unpin(void *memory, size_t bytes)
 {
-    fault_check(cudaHostUnregister(memory), "cudaHostUnregister");
+    fault_never(cudaSetDevice(cuda.device), "cudaSetDevice"); /* of this thread */
+    for (char *at = memory, *end = at + bytes; at < end; at += pinned_bytes(at, (size_t)(end - at)))
+        fault_check(cudaHostUnregister(at), "cudaHostUnregister");
+}
+
+static enum status cuda_pin(void *memory, size_t bytes, bool writable)
+{
+    const unsigned flags = writable ? cudaHostRegisterDefault : cudaHostRegisterReadOnly;
+    fault_never(cudaSetDevice(cuda.device), "cudaSetDevice"); /* of this thread */
+    for (size_t piece, done = 0; done < bytes; done += piece) {
+        char *at = (char *)memory + done;
+        piece = pinned_bytes(at, bytes - done);
+        const cudaError_t error = cudaHostRegister(at, piece, flags);
+        if (!fault_check(error, "cudaHostRegister")) {
+            fprintf(stderr, "<4>cuda: %zu bytes of a client's memory cannot be pinned: %s\n", bytes,
+                    cudaGetErrorString(error));
+            cuda_unpin(memory, done);
+            return error == cudaErrorMemoryAllocation ? STATUS_OUT_OF_MEMORY : STATUS_INTERNAL;
+        }
+        sched_yield(); /* to who waits for the device's lock */
+    }
+    return STATUS_OK;
 }
 
 static void *cuda_allocate(uint64_t bytes, uint64_t owner)
@@ -356,9 +378,12 @@ static void *cuda_allocate(uint64_t bytes, uint64_t owner)
 static void begin_copy(struct lane *lane, struct operation *operation, enum cudaMemcpyKind kind)
 {
     struct group *group = take_group();
-    fault_never(
-        cudaMemcpyAsync(operation->to, operation->from, operation->bytes, kind, lane->stream),
-        "a copy");
+    char *to = operation->to;
+    const char *from = operation->from, *outside = kind == cudaMemcpyHostToDevice ? from : to;
+    for (size_t piece, done = 0; done < operation->bytes; done += piece) {
+        piece = pinned_bytes(outside + done, operation->bytes - done);
+        fault_never(cudaMemcpyAsync(to + done, from + done, piece, kind, lane->stream), "a copy");
+    }
     operations_add(&group->operations, operation);
     lane_add(lane, group);
 }

@@ -180,6 +180,10 @@ static const void *note_launch(const struct launch *launch, uint64_t token)
     return &noted.others[noted.launches++];
 }
 
+static void note_nothing(void)
+{
+}
+
 static const struct run *complete(uint64_t token)
 {
     return pipeline_complete(&pipeline, (struct step *)(uintptr_t)(token - TOKEN_STEP), 0);
@@ -207,8 +211,10 @@ static void test_a_small_job_passes_large_ones(void **state)
     enum { SMALL = 20 };
     static struct run large[3], small[SMALL];
     static struct holding holding;
-    static const struct backend backend = {
-        .upload = note_upload, .download = note_download, .launch = note_launch};
+    static const struct backend backend = {.upload = note_upload,
+                                           .download = note_download,
+                                           .launch = note_launch,
+                                           .begin = note_nothing};
     memset(&noted, 0, sizeof noted);
     pipeline_init(&pipeline, &backend, TOKEN_STEP, NULL);
     for (int i = 0; i < 3; i++)
