@@ -80,6 +80,9 @@ struct backend {
      * calls before it sleeps. */
     int (*wake_descriptor)(void);
     void (*arm)(void);
+    /* Nothing is under way and the caller would sleep: give a part of what is kept in reserve
+     * beyond measure back. True: there is more. */
+    bool (*rest)(void);
     /* Does it pay to call reap() again and again for a while, rather than to sleep? */
     bool is_looked_at;
     /* Take up to max completions; also looks for faults. */

@@ -716,6 +716,8 @@ static bool wait(int timeout_ms)
         polls[0].events |= POLLOUT;
     if (timeout_ms && is_busy())
         worker.backend->arm();
+    else if (timeout_ms && worker.open && worker.backend->rest())
+        timeout_ms = 0;
     const int ready = poll(polls, 3, timeout_ms);
     if (ready < 0 && errno != EINTR && errno != EAGAIN) {
         log_line(2, "poll: %s", strerror(errno));

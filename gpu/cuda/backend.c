@@ -340,9 +340,11 @@ static void cuda_unpin(void *memory, size_t bytes)
 {
     fault_never(cudaSetDevice(cuda.device), "cudaSetDevice"); /* of this thread */
     for (char *at = memory, *end = at + bytes; at < end; at += pinned_bytes(at, (size_t)(end - at)))
-        fault_check(cudaHostUnregister(at), "cudaHostUnregister");
+        fault_check(cudaHostUnregister(at), "cudaHostUnregister"); /* no fault where it is not */
 }
 
+/* Memory that may only be read cannot be pinned on every system: then it stays as it is, and its
+ * uploads go through the driver's own memory, slower. */
 static enum status cuda_pin(void *memory, size_t bytes, bool writable)
 {
     const unsigned flags = writable ? cudaHostRegisterDefault : cudaHostRegisterReadOnly;
@@ -355,7 +357,9 @@ static enum status cuda_pin(void *memory, size_t bytes, bool writable)
             fprintf(stderr, "<4>cuda: %zu bytes of a client's memory cannot be pinned: %s\n", bytes,
                     cudaGetErrorString(error));
             cuda_unpin(memory, done);
-            return error == cudaErrorMemoryAllocation ? STATUS_OUT_OF_MEMORY : STATUS_INTERNAL;
+            if (error == cudaErrorMemoryAllocation)
+                return STATUS_OUT_OF_MEMORY;
+            return writable ? STATUS_INTERNAL : STATUS_OK;
         }
         sched_yield(); /* to who waits for the device's lock */
     }
@@ -645,6 +649,7 @@ const struct backend *backend_cuda(void)
         .launch = cuda_launch,
         .begin = cuda_begin,
         .arm = cuda_arm,
+        .rest = memory_trim,
         .is_looked_at = true,
         .wake_descriptor = cuda_wake_descriptor,
         .reap = cuda_reap,

@@ -6,7 +6,9 @@
 
 enum {
     KEEP_BLOCKS = 1024,
-    GRAIN_BYTES = 512 /* blocks of about one size are one size */
+    GRAIN_BYTES = 512,
+    STEPS =
+        16 /* sizes of blocks from one power of two to the next, so that they are of use again */
 };
 
 struct kept {
@@ -24,8 +26,10 @@ static struct {
 
 uint64_t memory_rounded(uint64_t bytes)
 {
-    return bytes > UINT64_MAX - GRAIN_BYTES ? bytes
-                                            : (bytes + GRAIN_BYTES - 1) / GRAIN_BYTES * GRAIN_BYTES;
+    uint64_t grain = GRAIN_BYTES;
+    while (bytes / grain >= 2 * STEPS)
+        grain *= 2;
+    return bytes > UINT64_MAX - grain ? bytes : (bytes + grain - 1) / grain * grain;
 }
 
 static void forget(uint32_t i)
@@ -92,12 +96,15 @@ void *memory_take(uint64_t bytes, uint64_t owner, bool *must_clear)
 void memory_give(void *memory, uint64_t bytes, uint64_t owner)
 {
     bytes = memory_rounded(bytes);
-    if (bytes > cache.most_bytes) {
-        fault_never(cudaFree(memory), "cudaFree");
-        return;
-    }
-    while (cache.count == KEEP_BLOCKS || cache.bytes > cache.most_bytes - bytes)
+    if (cache.count == KEEP_BLOCKS)
         drop_oldest();
     cache.blocks[cache.count++] = (struct kept){memory, bytes, owner};
     cache.bytes += bytes;
+}
+
+bool memory_trim(void)
+{
+    if (cache.bytes > cache.most_bytes)
+        drop_oldest();
+    return cache.bytes > cache.most_bytes;
 }

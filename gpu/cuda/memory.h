@@ -7,15 +7,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Keep at most that many bytes of freed blocks. */
+/* Freed blocks of more bytes than that are not kept for long: memory_trim(). */
 void memory_open(uint64_t keep_bytes);
 void memory_close(void);
 
-/* The size of the block that an array of `bytes` lies in. */
+/* The size of the block that an array of `bytes` lies in: at most 1/16 more, and 512 bytes. */
 uint64_t memory_rounded(uint64_t bytes);
 
 /* NULL where there is none. *must_clear: it may hold bytes of another owner's. */
 void *memory_take(uint64_t bytes, uint64_t owner, bool *must_clear);
 void memory_give(void *memory, uint64_t bytes, uint64_t owner);
+
+/* While nothing is under way: give one block back to the device, if too much is kept. True: there
+ * is more to give. */
+bool memory_trim(void);
 
 #endif

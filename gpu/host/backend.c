@@ -227,6 +227,11 @@ static void host_nothing(void)
 {
 }
 
+static bool host_rest(void)
+{
+    return false;
+}
+
 static int host_wake_descriptor(void)
 {
     return host.wake;
@@ -261,6 +266,7 @@ const struct backend *backend_host(void)
         .launch = host_launch,
         .begin = host_nothing,
         .arm = host_nothing,
+        .rest = host_rest,
         .is_looked_at = false, /* its launches need the CPUs */
         .wake_descriptor = host_wake_descriptor,
         .reap = host_reap,

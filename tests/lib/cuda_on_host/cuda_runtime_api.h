@@ -15,12 +15,18 @@ typedef void *cudaStream_t;
 enum {
     cudaSuccess = 0,
     cudaErrorInvalidValue = 1,
+    cudaErrorMemoryAllocation = 2,
     cudaErrorInvalidConfiguration = 9,
     cudaMemcpyHostToDevice = 1,
     cudaMemcpyDeviceToDevice = 3,
     cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
     cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
 };
+
+#ifndef __cplusplus
+cudaError_t cudaMalloc(void **memory, size_t bytes);
+cudaError_t cudaFree(void *memory);
+#endif
 
 #ifdef __cplusplus
 #include "cuda_on_host.h"

@@ -1,0 +1,146 @@
+/* Device memory that is kept: what is used again, what is cleared, what is given back. The device
+ * is a counter. */
+#include "gpu/cuda/fault.h"
+#include "gpu/cuda/memory.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+enum { MiB = 1 << 20, KEEP_BYTES = 100 * MiB, DEVICE_BYTES = 1000 * MiB, ALICE = 1, BOB };
+
+static struct {
+    uint64_t bytes, made, freed;
+} device;
+
+/* A block is its size in malloc's memory. */
+cudaError_t cudaMalloc(void **memory, size_t bytes)
+{
+    if (bytes > DEVICE_BYTES - device.bytes)
+        return cudaErrorMemoryAllocation;
+    uint64_t *block = malloc(sizeof *block);
+    *block = bytes;
+    *memory = block;
+    device.bytes += bytes;
+    device.made++;
+    return cudaSuccess;
+}
+cudaError_t cudaFree(void *memory)
+{
+    device.bytes -= *(uint64_t *)memory;
+    device.freed++;
+    free(memory);
+    return cudaSuccess;
+}
+bool fault_check(cudaError_t error, const char *what)
+{
+    (void)what;
+    return error == cudaSuccess;
+}
+void fault_never(cudaError_t error, const char *what)
+{
+    (void)what;
+    assert_int_equal(error, cudaSuccess);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    device.bytes = device.made = device.freed = 0;
+    memory_open(KEEP_BYTES);
+    return 0;
+}
+static int teardown(void **state)
+{
+    (void)state;
+    memory_close();
+    return device.bytes != 0;
+}
+
+static void test_sizes(void **state)
+{
+    (void)state;
+    for (int bits = 0; bits < 63; bits++)
+        for (uint64_t k = 0; k < 40; k++) {
+            const uint64_t bytes = (UINT64_C(1) << bits) + (k << bits) / 40 + k % 3;
+            const uint64_t rounded = memory_rounded(bytes);
+            assert_true(rounded >= bytes && rounded - bytes <= bytes / 16 + 512);
+            assert_int_equal(memory_rounded(rounded), rounded);
+        }
+    assert_int_equal(memory_rounded(512 * MiB), 512 * MiB);
+    assert_int_equal(memory_rounded(UINT64_MAX - 5), UINT64_MAX - 5);
+}
+
+static void test_a_block_is_used_again_and_cleared_for_another_owner(void **state)
+{
+    (void)state;
+    bool must_clear = false;
+    void *first = memory_take(50 * MiB, ALICE, &must_clear);
+    assert_true(must_clear);
+    memory_give(first, 50 * MiB, ALICE);
+    assert_ptr_equal(memory_take(50 * MiB - 1000, ALICE, &must_clear), first);
+    assert_false(must_clear);
+    void *second = memory_take(50 * MiB, BOB, &must_clear);
+    memory_give(first, 50 * MiB - 1000, ALICE);
+    memory_give(second, 50 * MiB, BOB);
+    assert_ptr_equal(memory_take(50 * MiB, ALICE, &must_clear),
+                     first); /* its own, not the newest */
+    assert_false(must_clear);
+    assert_ptr_equal(memory_take(50 * MiB, ALICE, &must_clear), second);
+    assert_true(must_clear);
+    memory_give(first, 50 * MiB, ALICE);
+    memory_give(second, 50 * MiB, ALICE);
+    assert_int_equal(device.made, 2);
+    assert_int_equal(device.freed, 0);
+}
+
+/* cudaFree waits for the device: nothing is freed until there is time for it, or need. */
+static void test_too_much_is_given_back_when_there_is_time(void **state)
+{
+    (void)state;
+    void *blocks[9];
+    bool must_clear;
+    for (int i = 0; i < 9; i++)
+        blocks[i] = memory_take(40 * MiB, ALICE, &must_clear);
+    for (int i = 0; i < 9; i++)
+        memory_give(blocks[i], 40 * MiB, ALICE);
+    assert_int_equal(device.freed, 0);
+    int turns = 1;
+    while (memory_trim())
+        turns++;
+    assert_int_equal(turns, 7);
+    assert_true(device.bytes <= KEEP_BYTES);
+    assert_false(memory_trim());
+    assert_int_equal(device.freed, 7);
+}
+
+static void test_what_is_kept_makes_room(void **state)
+{
+    (void)state;
+    bool must_clear;
+    for (int i = 0; i < 4; i++) {
+        void *block = memory_take((uint64_t)(200 + 16 * i) * MiB, ALICE, &must_clear);
+        assert_non_null(block);
+        memory_give(block, (uint64_t)(200 + 16 * i) * MiB, ALICE);
+    }
+    void *large = memory_take(900 * MiB, BOB, &must_clear);
+    assert_non_null(large);
+    assert_true(must_clear);
+    assert_null(memory_take(900 * MiB, BOB, &must_clear));
+    memory_give(large, 900 * MiB, BOB);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_sizes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_block_is_used_again_and_cleared_for_another_owner,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(test_too_much_is_given_back_when_there_is_time, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_what_is_kept_makes_room, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
