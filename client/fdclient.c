@@ -2,7 +2,8 @@
  *
  * Arrays in regions are not on the socket. The pool that ordinary arrays go through grows behind
  * the jobs: one that finds no room in it goes over the socket, and what it lacked is registered for
- * those that follow, by a ticket that the caller never sees.
+ * those that follow (but for the first one's, who may be the only one), by a ticket that the caller
+ * never sees.
  *
  * What can go wrong: the connection ends at any byte (every ticket then ends with that error); a
  * reply comes before its request is wholly sent (the ticket is complete when both are, since the
@@ -83,6 +84,7 @@ struct fdclient {
     size_t pool_array_bytes; /* SIZE_MAX: none goes through the pool */
     size_t pool_bytes;       /* of its regions */
     bool by_region;          /* wait for room in the pool rather than take the socket */
+    bool lacked;             /* a job found no room in the pool: the next such one makes it grow */
     bool refused;            /* the server took a region no more: the pool does not grow */
     struct fdclient_error refusal;
     fdclient_progress *progress;
@@ -157,10 +159,26 @@ static void region_asked(struct fdclient *client, struct ticket *ticket)
     }
 }
 
+/* A worker that was started anew may have been unable to map a region again: jobs that name it fail
+ * so ever after. */
+static void pool_doubt(const struct ticket *ticket)
+{
+    if (!ticket->failed || (strcmp(ticket->error.code, "INTERNAL") != 0 &&
+                            strcmp(ticket->error.code, "OUT_OF_MEMORY") != 0))
+        return;
+    for (int i = 0; i < FDCLIENT_AXES; i++) {
+        if (ticket->route.in[i].pooled)
+            ticket->route.in[i].pooled->state = REGION_SPENT;
+        if (ticket->route.out[i].pooled)
+            ticket->route.out[i].pooled->state = REGION_SPENT;
+    }
+}
+
 /* The ticket leaves those that are under way. */
 static void complete(struct fdclient *client, struct ticket *ticket)
 {
     tickets_remove(&client->pending, ticket);
+    pool_doubt(ticket);
     route_release(&ticket->route);
     if (ticket->region)
         region_asked(client, ticket);
@@ -761,9 +779,8 @@ static void region_drop(struct fdclient *client, struct region *region)
         link = &(*link)->next;
     *link = region->next;
     client->pool_bytes -= region->pooled ? region->bytes : 0;
-    struct ticket *ticket = region->state == REGION_READY && !client->broken
-                                ? ticket_internal(client, ANSWER_NOTHING)
-                                : NULL;
+    struct ticket *ticket =
+        region->id && !client->broken ? ticket_internal(client, ANSWER_NOTHING) : NULL;
     if (ticket && outgoing_init_unregister(&ticket->out, ticket->id, region->id))
         ticket_begin(client, ticket);
     else
@@ -784,6 +801,15 @@ static bool pool_make_room(struct fdclient *client, size_t bytes)
     return bytes <= POOL_BYTES && client->pool_bytes <= POOL_BYTES - bytes;
 }
 
+static void pool_drop_spent(struct fdclient *client)
+{
+    for (struct region *region = client->regions, *next; region; region = next) {
+        next = region->next;
+        if (region->state == REGION_SPENT && !region->busy)
+            region_drop(client, region);
+    }
+}
+
 /* Ask for what a job did not find in the pool, less what is on its way already. */
 static void pool_grow(struct fdclient *client, size_t bytes, uint32_t count)
 {
@@ -801,10 +827,16 @@ static bool job_route(struct fdclient *client, struct route *route, const struct
 {
     size_t missing_bytes;
     uint32_t missing_count;
+    pool_drop_spent(client);
     for (;;) {
         route_choose(route, job, client->regions, client->pool_array_bytes, &missing_bytes,
                      &missing_count);
         if (!missing_count || client->broken)
+            return true;
+        /* Who has one job to run is spared the pool. */
+        const bool first = !client->lacked;
+        client->lacked = true;
+        if (first && !client->by_region)
             return true;
         const bool was_refused = client->refused;
         pool_grow(client, missing_bytes, missing_count);

@@ -151,11 +151,11 @@ bool fdclient_submit_vector(struct fdclient *client, const char *method,
 
 /* Memory for large arrays that the server sees too: where an array's data, or a result's data and
  * capacity, lie in it (at a multiple of 16 bytes), no byte of them is copied or sent. It is
- * registered at once, which may wait for the server; where the server takes it not, and for other
- * clients, it is memory as any other. NULL: there is none. Page-aligned and zeroed; it takes whole
- * pages and stays in RAM, so allocate few and large ones. A result whose size is not known before
- * the reply (of get, and of a job on resident fields) goes there where its capacity ends with the
- * memory. */
+ * registered at once, which may wait for the server; where the server does not take it, and for
+ * other clients, it is memory as any other. Page-aligned and zeroed. NULL: there is none. It takes
+ * whole pages and a descriptor and stays in RAM, so allocate few and large ones. A result whose
+ * size is not known before the reply (of get, and of a job on resident fields) goes there where its
+ * capacity ends with the memory. */
 void *fdclient_alloc(struct fdclient *client, size_t bytes);
 /* No job that uses it may be under way. NULL is let pass. What is not given back goes with
  * fdclient_close(). */
