@@ -55,8 +55,7 @@ static const struct option options[] = {
     {"user-queue-jobs", "COUNT", OPTION_NUMBER, AT(user_queue_jobs), "1024", 1, 1 << 20,
      "Jobs of one user that are accepted and not yet answered."},
     {"user-queue-bytes", "BYTES", OPTION_BYTES, AT(user_queue_bytes), "0", 0, ANY,
-     "Device memory that the arrays of one user's jobs may take, resident fields not counted; 0: "
-     "no "
+     "Device memory that arrays of one user's jobs may take, resident fields not counted; 0: no "
      "limit of its own."},
     {"max-queue-jobs", "COUNT", OPTION_NUMBER, AT(max_queue_jobs), "65536", 1, 1 << 24,
      "The same as --user-queue-jobs, of all users together."},

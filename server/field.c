@@ -43,21 +43,27 @@ static bool has_room(const struct budget *budget, uint64_t need, struct failure 
         never ? "" : ", of which some are taken");
 }
 
+/* An option that sets no limit where it is 0. */
+static uint64_t limit_of(uint64_t option)
+{
+    return option ? option : UINT64_MAX;
+}
+
 struct field *field_new(struct server *server, struct user *user, const struct array_type *type,
                         struct failure *failure)
 {
     struct device *device = user_device(server, user);
     const struct config *config = &server->config;
     const struct budget budgets[] = {
-        {STATUS_OVER_BUDGET, "your arrays", config->user_bytes, user->bytes},
+        {STATUS_OVER_BUDGET, "your arrays", limit_of(config->user_bytes), user->bytes},
         {STATUS_OVER_BUDGET, device->name, device->memory_bytes, device->bytes},
-        {STATUS_QUEUE_FULL, "your jobs' arrays", config->user_queue_bytes, user->queue_bytes},
-        {STATUS_QUEUE_FULL, "all jobs' arrays", config->max_queue_bytes, server->queue_bytes}};
-    for (size_t i = 0; i < sizeof budgets / sizeof *budgets; i++) {
-        const bool is_set = budgets[i].limit > 0 || i == 1;
-        if (is_set && !has_room(&budgets[i], type->bytes, failure))
+        {STATUS_QUEUE_FULL, "your jobs' arrays", limit_of(config->user_queue_bytes),
+         user->queue_bytes},
+        {STATUS_QUEUE_FULL, "all jobs' arrays", limit_of(config->max_queue_bytes),
+         server->queue_bytes}};
+    for (size_t i = 0; i < sizeof budgets / sizeof *budgets; i++)
+        if (!has_room(&budgets[i], type->bytes, failure))
             return NULL;
-    }
     struct field *field = calloc(1, sizeof *field);
     if (!field) {
         failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");

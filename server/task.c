@@ -454,7 +454,7 @@ const char *task_cancel(struct connection *connection, uint64_t msgid)
         stop(task, STOP_CANCELLED);
         return "cancelled";
     }
-    if (!outbox_withdraw(task->reply))
+    if (!task->reply || !outbox_withdraw(task->reply))
         return "already_done";
     step(task, TASK_STOP);
     release_all_but(task, NULL);
