@@ -19,13 +19,27 @@ static _Noreturn void out_of_memory(const char *what)
 
 /* --- the mapper's --- */
 
+/* Have its pages in the page table before a job is kept waiting for each of them. In pieces: the
+ * worker's own calls for memory wait for every call of this. Where Linux is older than 5.14 there
+ * is no such call, and the first job waits. */
+static void populate(uint8_t *memory, uint64_t bytes, bool writable)
+{
+    enum { PIECE_BYTES = 8 << 20 };
+    for (uint64_t done = 0; done < bytes; done += PIECE_BYTES) {
+        const uint64_t left = bytes - done;
+        if (madvise(memory + done, left < PIECE_BYTES ? left : PIECE_BYTES,
+                    writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) < 0)
+            return;
+    }
+}
+
 static void map(const struct regions *regions, struct region *region)
 {
     const int access = PROT_READ | (region->writable ? PROT_WRITE : 0);
-    void *memory = mmap(NULL, region->bytes, access, MAP_SHARED | MAP_POPULATE, region->memfd, 0);
+    void *memory = mmap(NULL, region->bytes, access, MAP_SHARED, region->memfd, 0);
     /* Linux before 6.7 maps what nobody may write any more as shared for nobody. */
     if (memory == MAP_FAILED && !region->writable && (errno == EPERM || errno == EACCES))
-        memory = mmap(NULL, region->bytes, access, MAP_PRIVATE | MAP_POPULATE, region->memfd, 0);
+        memory = mmap(NULL, region->bytes, access, MAP_PRIVATE, region->memfd, 0);
     close(region->memfd);
     region->memfd = -1;
     if (memory == MAP_FAILED) {
@@ -34,9 +48,11 @@ static void map(const struct regions *regions, struct region *region)
                 strerror(errno));
         return;
     }
-    region->status = regions->backend->pin
-                         ? regions->backend->pin(memory, region->bytes, region->writable)
-                         : STATUS_OK;
+    region->status = STATUS_OK;
+    if (regions->backend->pin)
+        region->status = regions->backend->pin(memory, region->bytes, region->writable);
+    else
+        populate(memory, region->bytes, region->writable);
     if (region->status == STATUS_OK)
         region->memory = memory;
     else
