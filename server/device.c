@@ -132,6 +132,25 @@ static uint64_t number(const struct field *field)
     return field ? field->array : 0;
 }
 
+/* Where the task with that id is in its bucket, or else the end of it. */
+static struct task **bucket_place(struct device *device, uint64_t id)
+{
+    struct task **place = &device->running[id % DEVICE_BUCKETS];
+    while (*place && (*place)->id != id)
+        place = &(*place)->next_running;
+    return place;
+}
+
+/* The task with that id, which is with the worker no longer; NULL: there is none. */
+static struct task *take_back(struct device *device, uint64_t id)
+{
+    struct task **place = bucket_place(device, id);
+    struct task *task = *place;
+    if (task)
+        *place = task->next_running;
+    return task;
+}
+
 /* The arrays of the RUN that follows. */
 static void components(struct device *device, const struct task *task)
 {
@@ -178,8 +197,10 @@ static void copy_region(struct device *device, const struct task *task)
     order(device, &message);
 }
 
-void device_run(struct device *device, const struct task *task)
+void device_run(struct device *device, struct task *task)
 {
+    task->next_running = NULL;
+    *bucket_place(device, task->id) = task;
     if (task->kind != TASK_OPERATOR) {
         copy_region(device, task);
         return;
@@ -220,16 +241,6 @@ static void copy_ended(struct slab *slab, bool ok)
     if (ok && field->put && !field->copies)
         task_put_arrived(field->put);
     field_release(field);
-}
-
-static struct task *task_by_id(struct device *device, uint64_t id)
-{
-    for (struct list *link = device->tasks.next; link != &device->tasks; link = link->next) {
-        struct task *task = LIST_ENTRY(link, struct task, device_link);
-        if (task->id == id && (task->state == TASK_RUNNING || task->state == TASK_STOPPING))
-            return task;
-    }
-    return NULL;
 }
 
 static void take_ready(struct device *device, const struct channel_message *message)
@@ -273,7 +284,7 @@ static bool take(struct device *device, const struct channel_message *message)
     case CHANNEL_COPIED: {
         const uint64_t number = message->u.copy.tag;
         if (number & TAG_TASK) {
-            task = task_by_id(device, number & ~TAG_TASK);
+            task = take_back(device, number & ~TAG_TASK);
             if (task)
                 task_finished(task, STATUS_OK, true, 0);
             return task != NULL;
@@ -295,12 +306,12 @@ static bool take(struct device *device, const struct channel_message *message)
         return message->status < STATUS_COUNT &&
                region_mapped(device, message->u.region.region, (enum status)message->status);
     case CHANNEL_PROGRESS:
-        task = task_by_id(device, message->u.job.id);
+        task = *bucket_place(device, message->u.job.id);
         if (task)
             task_progress(task, message->u.job.done, message->u.job.total);
         return task != NULL;
     case CHANNEL_FINISHED:
-        task = task_by_id(device, message->u.job.id);
+        task = take_back(device, message->u.job.id);
         if (!task || message->status >= STATUS_COUNT)
             return false;
         task_trace_finished(task, message);
@@ -456,6 +467,7 @@ static void worker_gone(struct device *device)
     device->socket = -1;
     channel_queue_free(&device->queue);
     memset(&device->inbox, 0, sizeof device->inbox);
+    memset(device->running, 0, sizeof device->running);
 
     /* A task that fails makes room for the next, whose arrays are lost too. */
     device->losing = true;

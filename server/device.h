@@ -28,6 +28,8 @@ enum device_state {
     DEVICE_CLOSED /* the front is leaving */
 };
 
+enum { DEVICE_BUCKETS = 256 };
+
 struct device {
     struct list link;
     struct server *server;
@@ -50,11 +52,12 @@ struct device {
     int socket;                 /* −1: no channel */
     struct channel_queue queue; /* orders of this turn of the loop */
     struct channel_inbox inbox;
-    uint64_t pings;      /* unanswered */
-    struct list arrays;  /* struct field */
-    struct list regions; /* struct region */
-    struct list copies;  /* struct slab: a worker reads or writes it */
-    struct list tasks;   /* struct task, all of the device's that are not finished */
+    uint64_t pings;                       /* unanswered */
+    struct list arrays;                   /* struct field */
+    struct list regions;                  /* struct region */
+    struct list copies;                   /* struct slab: a worker reads or writes it */
+    struct task *running[DEVICE_BUCKETS]; /* with the worker, by id */
+    struct list tasks; /* struct task, all of the device's that are not finished */
     struct schedule schedule;
     uint32_t users; /* placed here */
 };
@@ -90,7 +93,7 @@ void device_unmap(struct device *device, const struct region *region);
 
 /* Run an operator, or copy between a put's or a get's array and its region; task_finished()
  * follows. */
-void device_run(struct device *device, const struct task *task);
+void device_run(struct device *device, struct task *task);
 void device_cancel(struct device *device, const struct task *task);
 
 const char *device_state_name(const struct device *device);

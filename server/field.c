@@ -194,12 +194,8 @@ bool field_access(struct field *field, struct access *access, struct task *task,
     access->field = field;
     access->task = task;
     access->writes = writes;
-    access->granted = true;
-    for (struct list *link = field->accesses.next; link != &field->accesses; link = link->next) {
-        const struct access *before = LIST_ENTRY(link, struct access, link);
-        if (writes || before->writes)
-            access->granted = false;
-    }
+    access->granted = writes ? list_empty(&field->accesses) : !field->writers;
+    field->writers += writes;
     list_push(&field->accesses, &access->link);
     return access->granted;
 }
@@ -212,6 +208,9 @@ void field_access_end(struct access *access)
         return;
     list_remove(&access->link);
     access->field = NULL;
+    if (!field->writers)
+        return; /* everybody reads, and was granted */
+    field->writers -= access->writes;
     /* Whoever is granted may act at once and change the list: the scan begins anew after each. */
     bool again = true;
     while (again) {

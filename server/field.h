@@ -37,6 +37,7 @@ struct field {
     bool resident;        /* it has, or has had, an id: no longer an array of a job */
     bool refused;         /* the worker had no memory for it */
     struct list accesses; /* struct access, first come first */
+    uint32_t writers;     /* of them */
 };
 
 struct access {

@@ -65,6 +65,7 @@ struct task {
     uint64_t bytes;                /* of one of its arrays; for the trace */
     struct span spans[SPAN_COUNT]; /* where there is a trace */
     struct list connection_link, device_link, granted_link;
+    struct task *next_running; /* in its bucket of device->running */
 };
 
 /* Accept a request. `uploads` are the arrays that its payloads went to, by component (NULL: none);
