@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -70,6 +71,7 @@ static void charge(struct region *region)
         page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
     region->charged_bytes = (region->bytes + page_bytes - 1) / page_bytes * page_bytes;
     region->user->regions++;
+    region->server->regions++;
     region->user->region_bytes += region->charged_bytes;
     region->server->region_bytes += region->charged_bytes;
 }
@@ -77,14 +79,28 @@ static void charge(struct region *region)
 static void uncharge(struct region *region)
 {
     region->user->regions--;
+    region->server->regions--;
     region->user->region_bytes -= region->charged_bytes;
     region->server->region_bytes -= region->charged_bytes;
+}
+
+/* Half of what the process may have: the rest is for connections. */
+static uint64_t descriptors_most(void)
+{
+    struct rlimit files;
+    return getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur / 2 : 0;
 }
 
 static bool check_budget(const struct server *server, const struct user *user, uint64_t need,
                          struct failure *failure)
 {
     const uint64_t quota = server->config.region_bytes, all = server->config.region_memory;
+    const uint64_t descriptors = descriptors_most();
+    if (server->regions >= descriptors)
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, (double)server->regions + 1,
+                                 (double)descriptors,
+                                 "all users have %llu regions already: each holds a descriptor",
+                                 (unsigned long long)server->regions);
     if (user->regions >= server->config.max_regions)
         return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, (double)user->regions + 1,
                                  (double)server->config.max_regions,
@@ -143,8 +159,8 @@ static void answer_unregistered(struct connection *connection, uint64_t msgid)
 /* Let a leaving region go, if nothing holds it any more. */
 static void settle(struct region *region)
 {
-    if (!region->leaving || !list_empty(&region->uses) || region->busy ||
-        region->state == REGION_ALLOCATING || region->state == REGION_MAPPING)
+    if (!region->leaving || !list_empty(&region->uses) || region->busy || region->working ||
+        region->state == REGION_MAPPING)
         return;
     struct connection *connection = region->unregistering ? region->connection : NULL;
     const uint64_t msgid = region->unregister_msgid;
@@ -311,15 +327,39 @@ static void allocate(uv_work_t *work)
     region->allocated_bytes += bytes;
 }
 
+static void on_allocated(uv_work_t *work, int status);
+
+/* The user's turn at the threads, for the first region that still needs one: of each user only one
+ * is at work, since a user can make the kernel keep whoever allocates their memory waiting. */
+static void allocate_next(struct user *user)
+{
+    struct region *next = NULL;
+    for (struct list *link = user->region_list.prev; link != &user->region_list;
+         link = link->prev) {
+        struct region *region = LIST_ENTRY(link, struct region, user_link);
+        if (region->working)
+            return;
+        if (region->state == REGION_ALLOCATING && !region->leaving)
+            next = region;
+    }
+    if (!next)
+        return;
+    next->working = true;
+    uv_queue_work(&next->server->loop, &next->work, allocate, on_allocated);
+}
+
 static void on_allocated(uv_work_t *work, int status)
 {
     struct region *region = work->data;
+    struct user *user = region->user;
     const bool failed = status != 0 || region->error;
+    region->working = false;
     if (!failed && !region->leaving && region->allocated_bytes < region->bytes) {
-        uv_queue_work(&region->server->loop, work, allocate, on_allocated);
+        allocate_next(user);
         return;
     }
     region->state = REGION_UNMAPPED;
+    allocate_next(user);
     if (region->leaving) {
         settle(region);
     } else if (failed && region->error == EBADF) {
@@ -388,7 +428,7 @@ bool region_register(struct connection *connection, const struct request *reques
     list_push(&region->user->region_list, &region->user_link);
     list_push(&connection->regions, &region->connection_link);
     region->work.data = region;
-    uv_queue_work(&server->loop, &region->work, allocate, on_allocated);
+    allocate_next(region->user);
     return true;
 }
 

@@ -54,7 +54,8 @@ struct region {
     bool registering, unregistering; /* an answer is due to: */
     uint64_t register_msgid, unregister_msgid;
     struct list uses; /* struct region_use */
-    uv_work_t work;   /* ALLOCATING */
+    bool working;     /* ALLOCATING: a thread is at it; else another of the user's goes first */
+    uv_work_t work;
     uint64_t allocated_bytes;
     int error; /* of the allocation: an errno */
 };

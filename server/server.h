@@ -39,8 +39,8 @@ struct server {
     bool granting;           /* they are at it */
     uint64_t connection_count;
     uint64_t last_array, last_task, last_region;
-    uint64_t region_bytes; /* of all users, charged */
-    uint64_t started_ns;   /* uv_hrtime() */
+    uint64_t regions, region_bytes; /* of all users; charged */
+    uint64_t started_ns;            /* uv_hrtime() */
     struct counters totals;
     struct trace *trace;              /* NULL: off */
     uint64_t jobs;                    /* of all users, accepted and not yet answered */

@@ -1,8 +1,8 @@
 """A client's own memory, registered once and named by jobs: no byte of it passes the socket."""
 
 import fcntl
-import mmap
 import os
+import resource
 import signal
 import socket
 import tempfile
@@ -469,6 +469,28 @@ def test_a_draining_server_takes_no_region():
         refused(client, region.send_register(client), "SHUTTING_DOWN")
         assert client.call("unregister", region=region.id) == {}
         refused(client, job, "TIMEOUT")
+
+
+def test_a_server_with_few_descriptors():
+    """Regions leave half of them to connections; a descriptor that there is no room for is told."""
+    most = 64
+    with Daemon(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))) as daemon:
+        client = daemon.client()
+        regions = [Region(1) for _ in range(most // 2)]
+        ids = [region.register(client) for region in regions]
+        error = refused(client, regions[0].send_register(client), "OVER_BUDGET")
+        assert (error.need, error.limit) == (most // 2 + 1, most // 2)
+        client.call("unregister", region=ids[0])
+        others = []
+        while descriptors(daemon.pid) < most:
+            others.append(daemon.client())
+            others[-1].send("ping")
+        error = refused(client, regions[0].send_register(client), "OVER_BUDGET")
+        assert "descriptors" in error.message
+        for other in others:
+            other.close()
+        eventually(lambda: descriptors(daemon.pid) < most - len(others) // 2, "some free again")
+        regions[0].register(client)
 
 
 def test_a_daemon_that_stops_with_regions():
