@@ -18,8 +18,9 @@ struct holding {
     struct block block;
     uint32_t uploads; /* begun and not completed */
     uint32_t downloads;
-    uint32_t readers; /* unfinished jobs that read it */
-    uint32_t writers; /* unfinished jobs that write it */
+    uint32_t region_uploads; /* of uploads those that are begun slab by slab */
+    uint32_t readers;        /* unfinished jobs that read it */
+    uint32_t writers;        /* unfinished jobs that write it */
 };
 
 /* NULL where there is none. */

@@ -133,7 +133,7 @@ static void copy_in(struct pipeline *pipeline, struct run *run)
         pipeline->backend->begin(); /* what has been launched does not wait for this slab */
     run_copy_begins(run, WAY_IN);
     range_begin("upload", run->id);
-    pipeline->backend->upload((uint8_t *)run->in[slab.component]->block.memory + slab.offset,
+    pipeline->backend->upload((uint8_t *)run->pieces.in[slab.component] + slab.offset,
                               run->from[slab.component].memory + slab.offset, slab.bytes,
                               token_of(pipeline, step));
     range_end();
@@ -151,10 +151,10 @@ static void copy_out(struct pipeline *pipeline, struct run *run)
         dequeue(pipeline, run, WAY_OUT);
     run_copy_begins(run, WAY_OUT);
     range_begin("download", run->id);
-    pipeline->backend->download(
-        run->to[slab.component].memory + slab.offset,
-        (const uint8_t *)pieces_result(&run->pieces, slab.component) + slab.offset, slab.bytes,
-        run->transfer.whole ? NULL : run->launches[slab.launch], token_of(pipeline, step));
+    pipeline->backend->download(run->to[slab.component].memory + slab.offset,
+                                (const uint8_t *)pieces_result(&run->pieces, slab.component) +
+                                    slab.offset,
+                                slab.bytes, run->launches[slab.launch], token_of(pipeline, step));
     range_end();
     if (!run->transfer.whole)
         compute(pipeline, run); /* there is room for another launch */
@@ -172,6 +172,14 @@ void pipeline_add(struct pipeline *pipeline, struct run *run)
     transfer_init(&run->transfer, &run->plan, in, out, PIPELINE_SLAB_BYTES);
     enqueue(pipeline, run, WAY_IN);
     compute(pipeline, run); /* where no input has a place */
+}
+
+void pipeline_add_copy(struct pipeline *pipeline, struct run *run, uint64_t bytes, enum way way)
+{
+    transfer_init_copy(&run->transfer, bytes, way == WAY_IN, PIPELINE_SLAB_BYTES);
+    run->plan.passes = 1;
+    run->pieces.plan = &run->plan;
+    enqueue(pipeline, run, way);
 }
 
 void pipeline_remove(struct pipeline *pipeline, struct run *run)

@@ -51,6 +51,9 @@ void pipeline_free(struct pipeline *pipeline);
 
 /* A run that starts: its transfer and its pieces begin. pipeline_pump() is to follow. */
 void pipeline_add(struct pipeline *pipeline, struct run *run);
+/* A copy alone, of so many bytes: from run->from[0] to run->pieces.in[0], or from
+ * run->pieces.even[0] to run->to[0]. pipeline_pump() is to follow. */
+void pipeline_add_copy(struct pipeline *pipeline, struct run *run, uint64_t bytes, enum way way);
 /* Begin no more of it. */
 void pipeline_remove(struct pipeline *pipeline, struct run *run);
 /* Its passes have completed. pipeline_pump() is to follow. */

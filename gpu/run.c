@@ -44,7 +44,7 @@ static bool is_alone(const struct run *run)
 bool runs_may_start(const struct runs *runs, const struct run *run)
 {
     for (int i = 0; i < AXIS_COUNT; i++)
-        if ((run->out[i] && run->out[i]->downloads) ||
+        if ((run->in[i] && run->in[i]->region_uploads) || (run->out[i] && run->out[i]->downloads) ||
             (run->scratch[i] && run->scratch[i]->downloads))
             return false;
     if (is_alone(run))

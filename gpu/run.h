@@ -21,7 +21,7 @@ struct run_place {
 
 enum way { WAY_IN, WAY_OUT, WAYS };
 
-/* A RUN that is not FINISHED. */
+/* A RUN that is not FINISHED. Or a copy between an array and a region: gpu/pipeline.h's alone. */
 struct run {
     struct run *previous, *next; /* in the order they came */
     uint64_t id;
@@ -40,6 +40,7 @@ struct run {
     bool queued[WAYS];
     struct run *behind[WAYS];                   /* in the queue */
     struct channel_span copied[WAYS], computed; /* for its FINISHED */
+    struct copy *copy;                          /* the worker's, where it is no RUN; else NULL */
 };
 
 struct runs {
@@ -58,7 +59,8 @@ struct buffers run_buffers(const struct run *run);
 /* It starts. */
 void runs_start(struct runs *runs, struct run *run);
 
-/* Does no run before it, and no download of what it writes, stand in its way? */
+/* Does no run before it, no download of what it writes, and no upload from a region of what it
+ * reads stand in its way? */
 bool runs_may_start(const struct runs *runs, const struct run *run);
 
 /* One of its copies begins; one has ended. */

@@ -43,6 +43,19 @@ void transfer_init(struct transfer *t, const struct plan *plan, const bool in[AX
         t->tail = split->reach;
 }
 
+void transfer_init_copy(struct transfer *t, uint64_t bytes, bool in, uint64_t slab_bytes)
+{
+    memset(t, 0, sizeof *t);
+    t->split = (struct split){.unit_lines = 1, .units = 1, .fields = 1};
+    t->unit_bytes = t->field_bytes = t->array_bytes = bytes;
+    t->slab_bytes = slab_bytes;
+    t->in[0] = in;
+    t->out[0] = !in;
+    t->inputs = in ? 1 : 0;
+    t->outputs = t->launches = in ? 0 : 1;
+    t->launch_ends[0] = bytes;
+}
+
 /* The component at or after `i` that has a place; AXIS_COUNT: none. */
 static int placed(const bool has[AXIS_COUNT], int i)
 {

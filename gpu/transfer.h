@@ -60,6 +60,9 @@ struct transfer {
 void transfer_init(struct transfer *transfer, const struct plan *plan, const bool in[AXIS_COUNT],
                    const bool out[AXIS_COUNT], uint64_t slab_bytes);
 
+/* A copy alone, of so many bytes: in, or out of what has been computed. */
+void transfer_init_copy(struct transfer *transfer, uint64_t bytes, bool in, uint64_t slab_bytes);
+
 /* Would there be a slab now? */
 bool transfer_can_copy_in(const struct transfer *transfer);
 bool transfer_can_copy_out(const struct transfer *transfer);

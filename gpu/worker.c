@@ -304,6 +304,19 @@ static void take_release(uint64_t id)
     holdings_remove(&worker.holdings, holding);
 }
 
+/* Between a region and an array: beside the copies of jobs, since it may be as long. */
+static void copy_in_slabs(struct copy *copy, void *memory, uint8_t *outside, uint64_t bytes)
+{
+    struct run *run = calloc(1, sizeof *run);
+    if (!run)
+        out_of_memory();
+    run->id = copy->tag;
+    run->copy = copy;
+    run->from[0].memory = run->to[0].memory = outside;
+    run->pieces.in[0] = run->pieces.even[0] = memory;
+    pipeline_add_copy(&worker.pipeline, run, bytes, copy->is_upload ? WAY_IN : WAY_OUT);
+}
+
 static void take_copy(const struct channel_message *message)
 {
     const uint64_t offset = message->u.copy.offset, arena_offset = message->u.copy.arena_offset;
@@ -322,6 +335,8 @@ static void take_copy(const struct channel_message *message)
         broken("a copy of an array that a job uses", holding->id);
     if (is_upload && holding->downloads)
         broken("UPLOAD to an array that is being downloaded", holding->id);
+    if (holding->region_uploads)
+        broken("a copy of an array that comes from a region", holding->id);
     if (!holding->block.memory) {
         if (!is_upload) /* nobody else's bytes may go out in place of its own */
             memset(outside, 0, bytes);
@@ -337,19 +352,23 @@ static void take_copy(const struct channel_message *message)
         out_of_memory();
     *copy = (struct copy){
         .holding = holding, .region = region, .tag = message->u.copy.tag, .is_upload = is_upload};
-    if (region)
+    *(is_upload ? &holding->uploads : &holding->downloads) += 1;
+    if (region) {
         region->users++;
+        holding->region_uploads += is_upload;
+    }
+    uint8_t *memory = (uint8_t *)holding->block.memory + offset;
+    if (region && bytes) {
+        copy_in_slabs(copy, memory, outside, bytes);
+        return;
+    }
     worker.under_way++;
     const uint64_t token = (uint64_t)(uintptr_t)copy | TOKEN_COPY;
-    uint8_t *memory = holding->block.memory;
     range_begin(is_upload ? "upload" : "download", holding->id);
-    if (is_upload) {
-        holding->uploads++;
-        worker.backend->upload(memory + offset, outside, bytes, token);
-    } else {
-        holding->downloads++;
-        worker.backend->download(outside, memory + offset, bytes, NULL, token);
-    }
+    if (is_upload)
+        worker.backend->upload(memory, outside, bytes, token);
+    else
+        worker.backend->download(outside, memory, bytes, NULL, token);
     range_end();
 }
 
@@ -359,8 +378,10 @@ static void complete_copy(struct copy *copy)
         copy->holding->uploads--;
     else
         copy->holding->downloads--;
-    if (copy->region)
+    if (copy->region) {
         copy->region->users--;
+        copy->holding->region_uploads -= copy->is_upload;
+    }
     answer_copied(copy->tag);
     copy->next = worker.free_copies;
     worker.free_copies = copy;
@@ -393,9 +414,16 @@ static void finish_well(struct run *run)
     finish(run, STATUS_OK);
 }
 
-/* Finish a run with places in whose pipeline nothing is left to do. */
+/* Finish a run with places, or a copy, in whose pipeline nothing is left to do. */
 static void settle(struct run *run)
 {
+    if (run->copy) {
+        if (transfer_is_done(&run->transfer)) {
+            complete_copy(run->copy);
+            free(run);
+        }
+        return;
+    }
     if (transfer_is_done(&run->transfer))
         finish_well(run);
     else if (run->cancelled && run->transfer.under_way == 0)

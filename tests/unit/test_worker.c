@@ -671,24 +671,42 @@ static struct channel_message region_copy(enum channel_type type, uint64_t array
     return message;
 }
 
+/* From one place of a region to another, of a few bytes and of many slabs, and a job at once that
+ * reads what is on its way. */
 static void test_copies_between_regions_and_arrays(void **state)
 {
     (void)state;
-    enum { BYTES = 100000 };
-    const struct client_region region = make_region(3 * BYTES, true);
-    const uint64_t array = allocate(BYTES);
-    for (int i = 0; i < BYTES; i++)
-        region.memory[i] = (uint8_t)(i % 251);
-    struct channel_message message = region_copy(CHANNEL_UPLOAD, array, &region, 0, BYTES);
-    order(&message);
-    assert_int_equal(answer_of(CHANNEL_COPIED).u.copy.tag, 0);
-    message = region_copy(CHANNEL_DOWNLOAD, array, &region, BYTES / 16 * 16, BYTES);
-    order(&message);
-    assert_int_equal(answer_of(CHANNEL_COPIED).u.copy.tag, BYTES / 16 * 16);
-    assert_memory_equal(region.memory + BYTES / 16 * 16, region.memory, BYTES / 16 * 16);
-    end_region(&region);
-    release(array);
-    ping();
+    const struct job jobs[] = {diffusion(16, 16, 1), diffusion(1300, 1300, 1)};
+    struct random random = random_start();
+    for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
+        const uint64_t bytes = job_bytes(&jobs[i]);
+        const struct client_region region = make_region(3 * bytes, true);
+        const uint64_t array = allocate(bytes), out = allocate(bytes);
+        random_field(&random, &jobs[i], region.memory);
+        struct channel_message message = region_copy(CHANNEL_UPLOAD, array, &region, 0, bytes);
+        order(&message);
+        const uint64_t id = run(&jobs[i], array, out, 0, false);
+        assert_int_equal(answer_of(CHANNEL_COPIED).u.copy.tag, 0);
+        finished(id, STATUS_OK);
+        message = region_copy(CHANNEL_DOWNLOAD, array, &region, bytes, bytes);
+        order(&message);
+        message = region_copy(CHANNEL_DOWNLOAD, out, &region, 2 * bytes, bytes);
+        order(&message);
+        const uint64_t first = answer_of(CHANNEL_COPIED).u.copy.tag;
+        assert_int_equal(first + answer_of(CHANNEL_COPIED).u.copy.tag, 3 * bytes);
+        assert_memory_equal(region.memory + bytes, region.memory, bytes);
+        struct plan plan;
+        void *expected[AXIS_COUNT];
+        plan_init(&plan, &jobs[i]);
+        arrays_make(expected, 1, bytes, 0);
+        reference_run(&plan, (void *[AXIS_COUNT]){region.memory}, expected);
+        assert_memory_equal(region.memory + 2 * bytes, expected[0], bytes);
+        arrays_free(expected);
+        end_region(&region);
+        release(array);
+        release(out);
+        ping();
+    }
 }
 
 /* One whose seals let nobody write any more is there to be read. */
