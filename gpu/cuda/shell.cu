@@ -229,7 +229,7 @@ static __device__ __forceinline__ void rim_point(const shell_weights<T, R> &weig
         const int below = at[a], above = (int)axis->n - 1 - at[a];
         const struct plan_side *low_side = &axis->side[SIDE_LOW],
                                *high_side = &axis->side[SIDE_HIGH];
-        if (below < low_side->claim || above < high_side->claim) {
+        if (plan->claims && (below < low_side->claim || above < high_side->claim)) {
             const struct plan_side *claim = below < low_side->claim ? low_side : high_side;
             *target = claim->claim_scales ? (T)claim->claim_value * *f : (T)claim->claim_value;
             return;
