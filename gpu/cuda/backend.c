@@ -649,7 +649,7 @@ const struct backend *backend_cuda(void)
         .launch = cuda_launch,
         .begin = cuda_begin,
         .arm = cuda_arm,
-        .rest = memory_trim,
+        .rest = memory_rest,
         .is_looked_at = true,
         .wake_descriptor = cuda_wake_descriptor,
         .reap = cuda_reap,

@@ -102,7 +102,7 @@ void memory_give(void *memory, uint64_t bytes, uint64_t owner)
     cache.bytes += bytes;
 }
 
-bool memory_trim(void)
+bool memory_rest(void)
 {
     if (cache.bytes > cache.most_bytes)
         drop_oldest();

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Freed blocks of more bytes than that are not kept for long: memory_trim(). */
+/* Freed blocks of more bytes than that are not kept for long: memory_rest(). */
 void memory_open(uint64_t keep_bytes);
 void memory_close(void);
 
@@ -20,6 +20,6 @@ void memory_give(void *memory, uint64_t bytes, uint64_t owner);
 
 /* While nothing is under way: give one block back to the device, if too much is kept. True: there
  * is more to give. */
-bool memory_trim(void);
+bool memory_rest(void);
 
 #endif

@@ -17,15 +17,61 @@ enum {
     cudaErrorInvalidValue = 1,
     cudaErrorMemoryAllocation = 2,
     cudaErrorInvalidConfiguration = 9,
-    cudaMemcpyHostToDevice = 1,
-    cudaMemcpyDeviceToDevice = 3,
+    cudaErrorNotReady = 600,
+    cudaErrorUnknown = 999,
     cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
     cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
 };
 
+enum cudaMemcpyKind {
+    cudaMemcpyHostToDevice = 1,
+    cudaMemcpyDeviceToHost = 2,
+    cudaMemcpyDeviceToDevice = 3
+};
+
+/* What gpu/cuda/backend.c uses besides: streams.c. */
 #ifndef __cplusplus
+#define CUDART_CB
+typedef void *cudaEvent_t;
+typedef void (*cudaHostFn_t)(void *argument);
+struct cudaDeviceProp {
+    char name[256];
+    int multiProcessorCount;
+};
+enum {
+    cudaStreamNonBlocking = 1,
+    cudaEventDisableTiming = 2,
+    cudaHostAllocDefault = 0,
+    cudaHostRegisterDefault = 0,
+    cudaHostRegisterReadOnly = 8
+};
 cudaError_t cudaMalloc(void **memory, size_t bytes);
 cudaError_t cudaFree(void *memory);
+cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags);
+cudaError_t cudaFreeHost(void *memory);
+cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags);
+cudaError_t cudaHostUnregister(void *memory);
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *all_bytes);
+cudaError_t cudaGetDeviceCount(int *count);
+cudaError_t cudaSetDevice(int index);
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int index);
+cudaError_t cudaDriverGetVersion(int *version);
+cudaError_t cudaDeviceSynchronize(void);
+cudaError_t cudaGetLastError(void);
+const char *cudaGetErrorString(cudaError_t error);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream);
+cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream);
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t call, void *argument);
+cudaError_t cudaEventCreate(cudaEvent_t *event);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end);
 #endif
 
 #ifdef __cplusplus

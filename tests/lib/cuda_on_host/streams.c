@@ -1,0 +1,352 @@
+/* A device whose streams are threads: for tests of gpu/cuda/backend.c without a GPU. What is put on
+ * a stream is done in its order, some of it late; streams go on beside each other but for events.
+ * Device memory is the host's, and kernels are the host backend's. */
+#include "gpu/cuda/passes.h"
+#include "gpu/host/pass.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { STREAMS_MOST = 16, LATE_EVERY = 8, LATE_US = 200, ALIGNMENT = 256 };
+
+enum kind { KIND_COPY, KIND_CLEAR, KIND_LAUNCH, KIND_RECORD, KIND_WAIT, KIND_CALL, KIND_END };
+
+struct event {
+    uint64_t recorded, done; /* how often */
+    struct timespec time;    /* of the latest done */
+};
+
+struct order {
+    struct order *next;
+    enum kind kind;
+    void *to;
+    const void *from;
+    size_t bytes;
+    struct launch launch;
+    struct event *event;
+    uint64_t count; /* of the event's recordings */
+    cudaHostFn_t call;
+};
+
+struct stream {
+    pthread_t thread;
+    struct order *first, **end; /* the one at work is still among them */
+    unsigned seed;
+};
+
+static struct {
+    pthread_mutex_t mutex;   /* guards streams and events */
+    pthread_cond_t changed;  /* any of them */
+    pthread_mutex_t kernels; /* pass_launch() has one caller at a time */
+    struct stream *streams[STREAMS_MOST];
+    int count;
+} device = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+            .changed = PTHREAD_COND_INITIALIZER,
+            .kernels = PTHREAD_MUTEX_INITIALIZER};
+
+static void launch(const struct launch *launch)
+{
+    const struct kernels *kernels[PASS_KERNELS];
+    pass_kernels(kernels);
+    pthread_mutex_lock(&device.kernels);
+    pass_launch(kernels[0], launch, pass_stream_bytes());
+    pthread_mutex_unlock(&device.kernels);
+}
+
+static void record(struct event *event, uint64_t count)
+{
+    pthread_mutex_lock(&device.mutex);
+    if (count > event->done)
+        event->done = count;
+    clock_gettime(CLOCK_MONOTONIC, &event->time);
+    pthread_cond_broadcast(&device.changed);
+    pthread_mutex_unlock(&device.mutex);
+}
+
+static void wait_for(const struct event *event, uint64_t count)
+{
+    pthread_mutex_lock(&device.mutex);
+    while (event->done < count)
+        pthread_cond_wait(&device.changed, &device.mutex);
+    pthread_mutex_unlock(&device.mutex);
+}
+
+static void carry_out(const struct order *order)
+{
+    switch (order->kind) {
+    case KIND_COPY:
+        memcpy(order->to, order->from, order->bytes);
+        break;
+    case KIND_CLEAR:
+        memset(order->to, 0, order->bytes);
+        break;
+    case KIND_LAUNCH:
+        launch(&order->launch);
+        break;
+    case KIND_RECORD:
+        record(order->event, order->count);
+        break;
+    case KIND_WAIT:
+        wait_for(order->event, order->count);
+        break;
+    case KIND_CALL:
+        order->call(order->to);
+        break;
+    case KIND_END:
+        break;
+    }
+}
+
+static void *run(void *argument)
+{
+    struct stream *stream = argument;
+    enum kind kind;
+    do {
+        pthread_mutex_lock(&device.mutex);
+        while (!stream->first)
+            pthread_cond_wait(&device.changed, &device.mutex);
+        struct order *order = stream->first;
+        pthread_mutex_unlock(&device.mutex);
+        if (rand_r(&stream->seed) % LATE_EVERY == 0)
+            usleep(LATE_US);
+        carry_out(order);
+        kind = order->kind;
+        pthread_mutex_lock(&device.mutex);
+        stream->first = order->next;
+        if (!stream->first)
+            stream->end = &stream->first;
+        pthread_cond_broadcast(&device.changed);
+        pthread_mutex_unlock(&device.mutex);
+        free(order);
+    } while (kind != KIND_END);
+    return NULL;
+}
+
+static cudaError_t put(cudaStream_t stream_, const struct order *given)
+{
+    struct stream *stream = stream_;
+    struct order *order = malloc(sizeof *order);
+    if (!order)
+        abort();
+    *order = *given;
+    order->next = NULL;
+    pthread_mutex_lock(&device.mutex);
+    if (order->kind == KIND_RECORD)
+        order->count = ++order->event->recorded;
+    if (order->kind == KIND_WAIT)
+        order->count = order->event->recorded;
+    *stream->end = order;
+    stream->end = &order->next;
+    pthread_cond_broadcast(&device.changed);
+    pthread_mutex_unlock(&device.mutex);
+    return cudaSuccess;
+}
+
+/* --- streams --- */
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream_, unsigned flags)
+{
+    (void)flags;
+    struct stream *stream = calloc(1, sizeof *stream);
+    if (!stream || device.count == STREAMS_MOST)
+        abort();
+    stream->end = &stream->first;
+    stream->seed = (unsigned)device.count;
+    device.streams[device.count++] = stream;
+    *stream_ = stream;
+    return pthread_create(&stream->thread, NULL, run, stream) == 0 ? cudaSuccess : cudaErrorUnknown;
+}
+
+/* Of all of them, one after another. */
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    put(stream, &(struct order){.kind = KIND_END});
+    pthread_join(((struct stream *)stream)->thread, NULL);
+    free(stream);
+    device.count--;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSynchronize(void)
+{
+    pthread_mutex_lock(&device.mutex);
+    for (int i = 0; i < device.count; i++)
+        while (device.streams[i]->first)
+            pthread_cond_wait(&device.changed, &device.mutex);
+    pthread_mutex_unlock(&device.mutex);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream)
+{
+    (void)kind;
+    return put(stream, &(struct order){.kind = KIND_COPY, .to = to, .from = from, .bytes = bytes});
+}
+
+cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream)
+{
+    (void)value;
+    return put(stream, &(struct order){.kind = KIND_CLEAR, .to = memory, .bytes = bytes});
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t call, void *argument)
+{
+    return put(stream, &(struct order){.kind = KIND_CALL, .call = call, .to = argument});
+}
+
+/* --- events --- */
+
+cudaError_t cudaEventCreate(cudaEvent_t *event)
+{
+    *event = calloc(1, sizeof(struct event));
+    return *event ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
+{
+    (void)flags;
+    return cudaEventCreate(event);
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    free(event);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    return put(stream, &(struct order){.kind = KIND_RECORD, .event = event});
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+{
+    (void)flags;
+    return put(stream, &(struct order){.kind = KIND_WAIT, .event = event});
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event_)
+{
+    const struct event *event = event_;
+    pthread_mutex_lock(&device.mutex);
+    const bool is_done = event->done == event->recorded;
+    pthread_mutex_unlock(&device.mutex);
+    return is_done ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin_, cudaEvent_t end_)
+{
+    const struct event *begin = begin_, *end = end_;
+    *ms = (float)(1e3 * (double)(end->time.tv_sec - begin->time.tv_sec) +
+                  1e-6 * (double)(end->time.tv_nsec - begin->time.tv_nsec));
+    return cudaSuccess;
+}
+
+/* --- memory, and what the device is --- */
+
+/* Not cleared: what it holds is somebody else's. */
+cudaError_t cudaMalloc(void **memory, size_t bytes)
+{
+    *memory = aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+    if (!*memory)
+        return cudaErrorMemoryAllocation;
+    memset(*memory, 0xee, bytes);
+    return cudaSuccess;
+}
+
+cudaError_t cudaFree(void *memory)
+{
+    free(memory);
+    return cudaSuccess;
+}
+
+cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    return cudaMalloc(memory, bytes);
+}
+
+cudaError_t cudaFreeHost(void *memory)
+{
+    return cudaFree(memory);
+}
+
+cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags)
+{
+    (void)memory, (void)bytes, (void)flags;
+    return cudaSuccess;
+}
+
+cudaError_t cudaHostUnregister(void *memory)
+{
+    (void)memory;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int *count)
+{
+    *count = 1;
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int index)
+{
+    (void)index;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int index)
+{
+    (void)index;
+    *properties = (struct cudaDeviceProp){.name = "threads", .multiProcessorCount = 1};
+    return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    *version = 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *all_bytes)
+{
+    *free_bytes = *all_bytes = (size_t)1 << 32;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetLastError(void)
+{
+    return cudaSuccess;
+}
+
+const char *cudaGetErrorString(cudaError_t error)
+{
+    static char text[32];
+    snprintf(text, sizeof text, "error %d", error);
+    return text;
+}
+
+/* --- kernels --- */
+
+void passes_constants_init(struct passes_constants *constants, const struct plan *plan)
+{
+    memset(constants, 0, sizeof *constants);
+    constants->plan = *plan;
+}
+
+cudaError_t passes_load(int slot, const struct passes_constants *constants, cudaStream_t stream)
+{
+    (void)slot, (void)constants, (void)stream;
+    return cudaSuccess;
+}
+
+cudaError_t passes_launch(const struct launch *launch, int slot, int units, cudaStream_t stream)
+{
+    (void)slot, (void)units;
+    return put(stream, &(struct order){.kind = KIND_LAUNCH, .launch = *launch});
+}
