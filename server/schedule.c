@@ -100,6 +100,13 @@ static enum length length_of(const struct entry *entry)
     return entry->cost_ns < SCHEDULE_LONG_NS ? SHORT : LONG;
 }
 
+/* What its user is charged when it goes. Of a long job the rest follows when it is done: its end is
+ * far, and what it has not had yet must not count for it as if it had. */
+static int64_t charge_of(const struct entry *entry)
+{
+    return length_of(entry) == SHORT ? entry->cost_ns : SCHEDULE_LONG_NS;
+}
+
 static bool goes_before(const struct entry *a, const struct entry *b)
 {
     return a->priority != b->priority ? a->priority > b->priority : a->arrival < b->arrival;
@@ -217,7 +224,7 @@ struct entry *schedule_next(struct schedule *schedule)
     schedule->jobs--;
     if (flow->start_ns > schedule->now_ns)
         schedule->now_ns = flow->start_ns;
-    flow->start_ns += next->cost_ns;
+    flow->start_ns += charge_of(next);
     flow->handed[length_of(next)]++;
     if (length_of(next) == SHORT)
         flow->handed_ns += next->cost_ns;
@@ -227,7 +234,7 @@ struct entry *schedule_next(struct schedule *schedule)
 void schedule_done(struct schedule *schedule, struct entry *entry, int64_t device_ns)
 {
     struct flow *flow = entry->flow;
-    flow->start_ns += (device_ns < MOST_NS ? device_ns : MOST_NS) - entry->cost_ns;
+    flow->start_ns += (device_ns < MOST_NS ? device_ns : MOST_NS) - charge_of(entry);
     flow->handed[length_of(entry)]--;
     if (length_of(entry) == SHORT)
         flow->handed_ns -= entry->cost_ns;

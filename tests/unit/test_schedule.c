@@ -269,6 +269,27 @@ static void a_users_own_long_job_does_not_hold_up_the_short_ones(void **state)
     assert_in_range(served_ns[0], 100 * MS, 210 * MS);
 }
 
+/* Somebody has a long job, taken to be far longer than it is, and many short ones. Who comes and
+ * goes beside it must not be taken to have had as much as the long one would. */
+static void a_long_job_counts_when_it_is_done(void **state)
+{
+    (void)state;
+    int64_t before_ns[2] = {0, 0}, begin_ns = 0;
+    add(0, 0, 60000 * MS, 500 * MS);
+    while (!begin_ns || device_ns < begin_ns + 2000 * MS) {
+        while (added[0] - ended[0] < 200)
+            add(0, 0, MS, MS);
+        while (added[1] - ended[1] < 2)
+            add(1, 0, MS, MS);
+        turn_of_the_device();
+        if (!begin_ns && !flows[0].handed[LONG]) {
+            begin_ns = device_ns;
+            memcpy(before_ns, served_ns, sizeof before_ns);
+        }
+    }
+    assert_true(served_ns[1] - before_ns[1] >= 990 * MS);
+}
+
 static void nobody_starves(void **state)
 {
     (void)state;
@@ -451,6 +472,7 @@ int main(void)
         SCHEDULED(a_bulk_is_never_before_a_small_job),
         SCHEDULED(nor_is_a_queue_of_small_ones),
         SCHEDULED(a_users_own_long_job_does_not_hold_up_the_short_ones),
+        SCHEDULED(a_long_job_counts_when_it_is_done),
         SCHEDULED(nobody_starves),
         SCHEDULED(a_newcomer_stands_beside_those_who_are_there),
         SCHEDULED(idle_time_levels_all),
