@@ -40,7 +40,7 @@ enum {
     FAULT_POLL_MS = 50,       /* a device that has failed calls nobody back */
     PROGRESS_US = 100 * 1000, /* ten a second */
     ORDERS_AT_ONCE = 64,      /* between two looks at the device */
-    LOOK_US = 100,            /* after something has happened, before we sleep: a slab's copy */
+    LOOK_US = 50,             /* after something has happened, before we sleep */
     SLEEP_US = 1000,          /* … and the longest without a look at all descriptors */
     LOOK_CPUS = 4             /* with fewer, others need ours more */
 };
