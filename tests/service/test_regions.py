@@ -111,6 +111,28 @@ def test_put_and_get_by_region(unchanged, client):
     client.free(field)
 
 
+def test_put_and_get_in_slabs(unchanged, client):
+    """More than one slab, and no whole number of them; stopped on the way, nothing is left."""
+    shape = (3, 1000, 1001)
+    region = Region(32 * MiB)
+    region.register(client)
+    f = region.array("<f4", shape)
+    f[:] = wave(*shape)
+    field = client.call("put", f=region.place(like=f))["field"]
+    client.out("get", field=field, out=region.place(16 * MiB))
+    assert (region.array("<f4", shape, 16 * MiB) == f).all() and (client.get(field) == f).all()
+    for _ in range(10):
+        jobs = [client.send("put", f=region.place(like=f)), client.send("get", field=field, out=region.place(16 * MiB))]
+        stops = [client.send("cancel", msgid=job) for job in jobs]
+        states = [client.recv(stop)["state"] for stop in stops]
+        for job, state in zip(jobs, states):
+            error, result = client.outcome(job)
+            assert (error and error.code) == ("CANCELLED" if state == "cancelled" else None)
+            if result and "field" in result:
+                client.free(result["field"])
+    client.free(field)
+
+
 def test_a_large_array_passes_without_the_arena(unchanged, client):
     """Twice the memory of a slab and more; its bytes are never counted on the socket."""
     shape = (8, 1024, 1024)
