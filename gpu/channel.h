@@ -107,7 +107,8 @@ struct channel_message {
         struct {
             uint64_t id;
             uint64_t in, out;  /* arrays; may be the same. After COMPONENTS: 0, as scratch is */
-            uint64_t scratch;  /* array, or 0; may be `in` where the input may be overwritten */
+            uint64_t scratch;  /* array, or 0; may be `in` where that may be overwritten and there
+                                  is an `out` */
             uint64_t progress; /* 1: send PROGRESS, at most ten a second */
             struct job job;
         } run;

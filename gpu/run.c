@@ -41,11 +41,17 @@ static bool is_alone(const struct run *run)
     return true;
 }
 
+/* Is it still copied in such a way that it may not be read, or not be written? */
+static bool is_being_copied(const struct holding *holding, bool write)
+{
+    return holding && (holding->region_uploads || (write && holding->downloads));
+}
+
 bool runs_may_start(const struct runs *runs, const struct run *run)
 {
     for (int i = 0; i < AXIS_COUNT; i++)
-        if ((run->in[i] && run->in[i]->region_uploads) || (run->out[i] && run->out[i]->downloads) ||
-            (run->scratch[i] && run->scratch[i]->downloads))
+        if (is_being_copied(run->in[i], false) || is_being_copied(run->out[i], true) ||
+            is_being_copied(run->scratch[i], true))
             return false;
     if (is_alone(run))
         return true;

@@ -60,7 +60,7 @@ struct buffers run_buffers(const struct run *run);
 void runs_start(struct runs *runs, struct run *run);
 
 /* Does no run before it, no download of what it writes, and no upload from a region of what it
- * reads stand in its way? */
+ * uses stand in its way? */
 bool runs_may_start(const struct runs *runs, const struct run *run);
 
 /* One of its copies begins; one has ended. */

@@ -581,6 +581,8 @@ static void take_run(const struct channel_message *message)
             is_there = is_there && (!holdings[k] || holdings[k]->block.memory);
         }
     }
+    if (run->scratch[0] && run->scratch[0] == run->in[0] && !run->out[0])
+        broken("RUN whose result would come to lie in its input's array, not in its place", id);
     if (!pieces_possible(&run->plan, &ids))
         broken("RUN without the scratch array that it needs", id);
     if (!is_there) {

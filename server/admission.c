@@ -220,7 +220,9 @@ static bool take_output(struct task *task, int component, const struct arrays *g
     } else if (!(*out = new_array(task, type, failure))) {
         return false;
     }
-    if (!job_needs_scratch(&task->job, *out && is_input(task, *out), task->in_is_own[component]))
+    /* The result may come to lie in the scratch array: a place in a region needs one beside it. */
+    const bool in_serves = *out && task->in_is_own[component];
+    if (!job_needs_scratch(&task->job, *out && is_input(task, *out), in_serves))
         return true;
     task->scratch[component] = new_array(task, type, failure);
     return task->scratch[component] != NULL;

@@ -214,7 +214,8 @@ void device_run(struct device *device, struct task *task)
     if (one_each) {
         message.u.run.in = number(task->in[0]);
         message.u.run.out = number(task->out[0]);
-        message.u.run.scratch = number(task->in_is_own[0] ? task->in[0] : task->scratch[0]);
+        const struct field *own = task->in_is_own[0] && task->out[0] ? task->in[0] : NULL;
+        message.u.run.scratch = number(own ? own : task->scratch[0]);
     }
     message.u.run.progress = task->progress;
     message.u.run.job = task->job;

@@ -97,6 +97,16 @@ def test_inputs_and_outputs_of_every_kind_go_together(unchanged, client):
     client.free(field, made)
 
 
+@pytest.mark.parametrize("steps", [1, 2, 3, 6])
+def test_steps_from_an_inline_array_to_a_region(unchanged, client, steps):
+    region = Region(SIZE)
+    region.register(client)
+    f = wave(*SHAPE, dtype="<f8")
+    expected = client.out("diffusion", f=f, cfl=0.5, steps=steps)
+    client.out("diffusion", f=f, out=region.place(0), cfl=0.5, steps=steps)
+    assert (region.array("<f8", SHAPE) == expected).all()
+
+
 def test_put_and_get_by_region(unchanged, client):
     region = Region(4 * SIZE)
     region.register(client)

@@ -507,8 +507,9 @@ static void test_results_in_regions(void **state)
                 to[c] = (struct place){wanted.id, (uint64_t)c * STEP + GUARD};
             if (!to[c].region || !front.direct)
                 out[c] = allocate(bytes);
+            const bool in_serves = in[0] && out[c] && random_below(&random, 2);
             if (job_needs_scratch(&job, false, false))
-                scratch[c] = allocate(bytes);
+                scratch[c] = in_serves ? in[0] : allocate(bytes);
         }
         if (plan.form == PLAN_SCALAR) {
             order_places(from, to);
@@ -536,7 +537,7 @@ static void test_results_in_regions(void **state)
             }
             if (out[c])
                 release(out[c]);
-            if (scratch[c])
+            if (scratch[c] && scratch[c] != in[0])
                 release(scratch[c]);
             if (memcmp(result[0], expected[c], bytes) != 0) {
                 random_job_print(&job);
@@ -1008,6 +1009,14 @@ static void break_place_read_only(void)
     const struct client_region region = make_region(16384, false);
     run_in_region((struct place){0}, (struct place){region.id, 0});
 }
+static void break_place_scratch(void)
+{
+    const struct client_region region = make_region(16384, true);
+    const struct job job = diffusion(32, 32, 2);
+    const uint64_t in = allocate(4096);
+    order_places((struct place[AXIS_COUNT]){{0}}, (struct place[AXIS_COUNT]){{region.id, 0}});
+    run(&job, in, 0, in, false);
+}
 static void break_place_unknown(void)
 {
     run_in_region((struct place){77, 0}, (struct place){0});
@@ -1070,6 +1079,7 @@ static void test_a_broken_front(void **state)
                                            break_place_wrap,
                                            break_place_alignment,
                                            break_place_read_only,
+                                           break_place_scratch,
                                            break_place_unknown,
                                            break_places_too_many,
                                            break_places_without_a_run,
