@@ -578,8 +578,9 @@ static void end_launches(struct group *group)
     }
 }
 
-/* Take what has completed off the lane. An error that sticks is the answer to every call. */
-static void lane_collect(struct lane *lane)
+/* Move what has completed from the lane to the end of a list. An error that sticks is the answer to
+ * every call. */
+static void lane_collect(struct lane *lane, struct operations *completed)
 {
     while (lane->first) {
         struct group *group = lane->first;
@@ -592,7 +593,7 @@ static void lane_collect(struct lane *lane)
         while (group->operations.first) {
             struct operation *operation = operations_take(&group->operations);
             operation->group = NULL;
-            operations_add(&cuda.completed, operation);
+            operations_add(completed, operation);
         }
         lane->first = group->next;
         if (!lane->first)
@@ -600,6 +601,22 @@ static void lane_collect(struct lane *lane)
         group->next = cuda.free_groups;
         cuda.free_groups = group;
     }
+}
+
+/* Lanes are looked at against the order in which their work goes on, and told of in that order: a
+ * launch never completes before the uploads that it has seen. */
+static void collect(void)
+{
+    struct operations lists[3];
+    for (int i = 0; i < 3; i++)
+        operations_init(&lists[i]);
+    lane_collect(&cuda.lanes[DOWNLOADS], &lists[2]);
+    for (int i = 0; i < LANES; i++)
+        lane_collect(&cuda.lanes[i], &lists[1]);
+    lane_collect(&cuda.lanes[UPLOADS], &lists[0]);
+    for (int i = 0; i < 3; i++)
+        while (lists[i].first)
+            operations_add(&cuda.completed, operations_take(&lists[i]));
 }
 
 static int cuda_reap(struct completion *completions, int max)
@@ -610,8 +627,7 @@ static int cuda_reap(struct completion *completions, int max)
         while (read(cuda.wake, &times, sizeof times) < 0 && errno == EINTR)
             ;
     }
-    for (int i = 0; i < ALL_LANES; i++)
-        lane_collect(&cuda.lanes[i]);
+    collect();
     cudaGetLastError(); /* "not ready" is no error */
     while (cuda.completed.first && count < max) {
         struct operation *operation = operations_take(&cuda.completed);
