@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 enum { STREAMS_MOST = 16, LATE_EVERY = 8, LATE_US = 200, ALIGNMENT = 256 };
+static const size_t DEVICE_BYTES = (size_t)1 << 32;
 
 enum kind { KIND_COPY, KIND_CLEAR, KIND_LAUNCH, KIND_RECORD, KIND_WAIT, KIND_CALL, KIND_END };
 
@@ -252,7 +253,9 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin_, cudaEvent_t end_
 /* Not cleared: what it holds is somebody else's. */
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
-    *memory = aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+    *memory = NULL;
+    if (bytes <= DEVICE_BYTES)
+        *memory = aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
     if (!*memory)
         return cudaErrorMemoryAllocation;
     memset(*memory, 0xee, bytes);
@@ -315,7 +318,7 @@ cudaError_t cudaDriverGetVersion(int *version)
 
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *all_bytes)
 {
-    *free_bytes = *all_bytes = (size_t)1 << 32;
+    *free_bytes = *all_bytes = DEVICE_BYTES;
     return cudaSuccess;
 }
 
