@@ -1,6 +1,7 @@
 /* A device whose streams are threads: for tests of gpu/cuda/backend.c without a GPU. What is put on
  * a stream is done in its order, some of it late; streams go on beside each other but for events.
- * Device memory is the host's, and kernels are the host backend's. */
+ * Device memory is the host's, and kernels are the host backend's. A copy of a client's memory that
+ * is not pinned, or reaches from one pinned piece into the next, aborts. */
 #include "gpu/cuda/passes.h"
 #include "gpu/host/pass.h"
 
@@ -11,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STREAMS_MOST = 16, LATE_EVERY = 8, LATE_US = 200, ALIGNMENT = 256 };
+enum { STREAMS_MOST = 16, LATE_EVERY = 8, LATE_US = 200, ALIGNMENT = 256, PIECES_MOST = 4096 };
 static const size_t DEVICE_BYTES = (size_t)1 << 32;
 
 enum kind { KIND_COPY, KIND_CLEAR, KIND_LAUNCH, KIND_RECORD, KIND_WAIT, KIND_CALL, KIND_END };
@@ -45,6 +46,10 @@ static struct {
     pthread_mutex_t kernels; /* pass_launch() has one caller at a time */
     struct stream *streams[STREAMS_MOST];
     int count;
+    struct {
+        const char *memory;
+        size_t bytes;
+    } pinned[PIECES_MOST];
 } device = {.mutex = PTHREAD_MUTEX_INITIALIZER,
             .changed = PTHREAD_COND_INITIALIZER,
             .kernels = PTHREAD_MUTEX_INITIALIZER};
@@ -182,10 +187,32 @@ cudaError_t cudaDeviceSynchronize(void)
     return cudaSuccess;
 }
 
+/* Which pinned piece holds all of that; −1: none. Under the mutex. */
+static int find_piece(const char *memory, size_t bytes)
+{
+    for (int i = 0; i < PIECES_MOST; i++)
+        if (device.pinned[i].bytes && memory >= device.pinned[i].memory &&
+            memory + bytes <= device.pinned[i].memory + device.pinned[i].bytes)
+            return i;
+    return -1;
+}
+
+static bool is_pinned(const void *memory, size_t bytes)
+{
+    pthread_mutex_lock(&device.mutex);
+    const bool is = find_piece(memory, bytes) >= 0;
+    pthread_mutex_unlock(&device.mutex);
+    return is;
+}
+
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
-    (void)kind;
+    if (kind != cudaMemcpyDeviceToDevice &&
+        !is_pinned(kind == cudaMemcpyHostToDevice ? from : to, bytes)) {
+        fprintf(stderr, "streams: a copy of memory that is not pinned, or not in one piece\n");
+        abort();
+    }
     return put(stream, &(struct order){.kind = KIND_COPY, .to = to, .from = from, .bytes = bytes});
 }
 
@@ -281,14 +308,28 @@ cudaError_t cudaFreeHost(void *memory)
 
 cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags)
 {
-    (void)memory, (void)bytes, (void)flags;
-    return cudaSuccess;
+    (void)flags;
+    pthread_mutex_lock(&device.mutex);
+    int i = 0;
+    while (i < PIECES_MOST && device.pinned[i].bytes)
+        i++;
+    if (i < PIECES_MOST) {
+        device.pinned[i].memory = memory;
+        device.pinned[i].bytes = bytes;
+    }
+    pthread_mutex_unlock(&device.mutex);
+    return i < PIECES_MOST ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
 cudaError_t cudaHostUnregister(void *memory)
 {
-    (void)memory;
-    return cudaSuccess;
+    pthread_mutex_lock(&device.mutex);
+    const int i = find_piece(memory, 1);
+    const bool was = i >= 0 && device.pinned[i].memory == (const char *)memory;
+    if (was)
+        device.pinned[i].bytes = 0;
+    pthread_mutex_unlock(&device.mutex);
+    return was ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 cudaError_t cudaGetDeviceCount(int *count)
