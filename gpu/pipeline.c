@@ -63,7 +63,7 @@ static void dequeue(struct pipeline *pipeline, struct run *run, int way)
 /* The run whose slab is copied next; NULL: none has one, or enough is under way. */
 static struct run *next_run(struct pipeline *pipeline, int way)
 {
-    if (pipeline->bytes[way] > PIPELINE_SLAB_BYTES)
+    if (pipeline->bytes[way] > (PIPELINE_SLABS - 1) * PIPELINE_SLAB_BYTES)
         return NULL;
     int size = pipeline->last_size[way] == PIPELINE_SMALL ? PIPELINE_LARGE : PIPELINE_SMALL;
     if (!pipeline->queues[way][size].first)
