@@ -1,7 +1,8 @@
 /* A device whose streams are threads: for tests of gpu/cuda/backend.c without a GPU. What is put on
  * a stream is done in its order, some of it late; streams go on beside each other but for events.
  * Device memory is the host's, and kernels are the host backend's. A copy of a client's memory that
- * is not pinned, or reaches from one pinned piece into the next, aborts. */
+ * is not pinned, or reaches from one pinned piece into the next, aborts; so does a kernel whose
+ * slot does not hold its plan. */
 #include "gpu/cuda/passes.h"
 #include "gpu/host/pass.h"
 
@@ -29,6 +30,7 @@ struct order {
     const void *from;
     size_t bytes;
     struct launch launch;
+    int slot; /* that has its plan */
     struct event *event;
     uint64_t count; /* of the event's recordings */
     cudaHostFn_t call;
@@ -54,9 +56,14 @@ static struct {
             .changed = PTHREAD_COND_INITIALIZER,
             .kernels = PTHREAD_MUTEX_INITIALIZER};
 
-static void launch(const struct launch *launch)
+/* Constant memory. */
+static struct passes_constants table[PASSES_SLOTS];
+
+static void launch(const struct launch *launch, int slot)
 {
     const struct kernels *kernels[PASS_KERNELS];
+    if (memcmp(&table[slot].plan, launch->plan, sizeof *launch->plan) != 0)
+        abort(); /* a kernel would have another's weights */
     pass_kernels(kernels);
     pthread_mutex_lock(&device.kernels);
     pass_launch(kernels[0], launch, pass_stream_bytes());
@@ -91,7 +98,7 @@ static void carry_out(const struct order *order)
         memset(order->to, 0, order->bytes);
         break;
     case KIND_LAUNCH:
-        launch(&order->launch);
+        launch(&order->launch, order->slot);
         break;
     case KIND_RECORD:
         record(order->event, order->count);
@@ -385,12 +392,14 @@ void passes_constants_init(struct passes_constants *constants, const struct plan
 
 cudaError_t passes_load(int slot, const struct passes_constants *constants, cudaStream_t stream)
 {
-    (void)slot, (void)constants, (void)stream;
-    return cudaSuccess;
+    return put(stream, &(struct order){.kind = KIND_COPY,
+                                       .to = &table[slot],
+                                       .from = constants,
+                                       .bytes = sizeof *constants});
 }
 
 cudaError_t passes_launch(const struct launch *launch, int slot, int units, cudaStream_t stream)
 {
-    (void)slot, (void)units;
-    return put(stream, &(struct order){.kind = KIND_LAUNCH, .launch = *launch});
+    (void)units;
+    return put(stream, &(struct order){.kind = KIND_LAUNCH, .launch = *launch, .slot = slot});
 }
