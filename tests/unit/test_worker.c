@@ -561,6 +561,71 @@ static void test_results_in_regions(void **state)
     ping();
 }
 
+/* More kinds of jobs at once than a device keeps weights for, some of them cancelled: each gives
+ * its own result, whatever began or was copied together with it. */
+static void test_many_jobs_at_once(void **state)
+{
+    (void)state;
+    enum { AT_ONCE = 120, STEP = 16 << 10, CANCEL_EVERY = 6 };
+    struct random random = random_start();
+    const struct client_region given = make_region(AT_ONCE * STEP, false);
+    const struct client_region wanted = make_region(AT_ONCE * STEP, true);
+    for (int round = 0; round < 4; round++) {
+        static struct job jobs[AT_ONCE];
+        uint64_t ids[AT_ONCE], arrays[AT_ONCE][3] = {{0}}; /* in, out, scratch */
+        bool is_cancelled[AT_ONCE] = {false};
+        memset(wanted.memory, 0x77, wanted.bytes);
+        for (int i = 0; i < AT_ONCE; i++) {
+            const struct place in[AXIS_COUNT] = {{given.id, (uint64_t)i * STEP}};
+            const struct place out[AXIS_COUNT] = {{wanted.id, (uint64_t)i * STEP}};
+            do
+                random_job(&random, 2000, &jobs[i]);
+            while (job_inputs(&jobs[i]) + job_outputs(&jobs[i]) > 2);
+            random_field(&random, &jobs[i], given.memory + in[0].offset);
+            for (int k = 0; k < 3; k++)
+                if (k < 2 ? !front.direct : job_needs_scratch(&jobs[i], false, false))
+                    arrays[i][k] = allocate(job_bytes(&jobs[i]));
+            order_places(in, out);
+            ids[i] = run(&jobs[i], arrays[i][0], arrays[i][1], arrays[i][2], false);
+            if (random_below(&random, CANCEL_EVERY) == 0) {
+                struct channel_message cancel = {.type = CHANNEL_CANCEL};
+                cancel.u.job.id = ids[i - (int)random_below(&random, (uint64_t)i + 1)];
+                order(&cancel);
+            }
+        }
+        for (int left = AT_ONCE; left > 0; left--) {
+            const struct channel_message message = answer_of(CHANNEL_FINISHED);
+            int i = 0;
+            while (i < AT_ONCE && ids[i] != message.u.job.id)
+                i++;
+            assert_true(i < AT_ONCE);
+            is_cancelled[i] = message.status == STATUS_CANCELLED;
+            assert_true(is_cancelled[i] || message.status == STATUS_OK);
+        }
+        for (int i = 0; i < AT_ONCE; i++) {
+            struct plan plan;
+            void *expected[AXIS_COUNT];
+            plan_init(&plan, &jobs[i]);
+            arrays_make(expected, 1, job_bytes(&jobs[i]), 0);
+            reference_run(&plan, (void *[AXIS_COUNT]){given.memory + i * STEP}, expected);
+            if (!is_cancelled[i] &&
+                memcmp(wanted.memory + i * STEP, expected[0], job_bytes(&jobs[i])) != 0) {
+                random_job_print(&jobs[i]);
+                fail_msg("job %d of %d at once differs from the reference", i, AT_ONCE);
+            }
+            for (uint64_t k = job_bytes(&jobs[i]); k < STEP; k++)
+                assert_int_equal(wanted.memory[(uint64_t)i * STEP + k], 0x77);
+            for (int k = 0; k < 3; k++)
+                if (arrays[i][k])
+                    release(arrays[i][k]);
+            arrays_free(expected);
+        }
+    }
+    end_region(&given);
+    end_region(&wanted);
+    ping();
+}
+
 static struct job block(enum operator_id operator_id, uint64_t nx, uint64_t ny, uint64_t nz)
 {
     struct job job;
@@ -1110,6 +1175,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_runs_on_one_field_wait_for_each_other, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_results_in_regions, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_many_jobs_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(test_large_jobs_in_regions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cancelling_a_job_in_regions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_copies_between_regions_and_arrays, setup, teardown),
