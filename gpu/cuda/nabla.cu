@@ -39,6 +39,10 @@ template <typename Real, int R_, int FORM, int AXES> struct nabla_column {
     static constexpr int AHEAD = 2;
     static constexpr int X = WIDE * V, Y = HIGH * ROWS; /* points of a column in a plane */
     static constexpr int HALO = (R + V - 1) / V * V;    /* along x: whole packs */
+    /* Do rows begin whole lines in shared memory, as in device memory, and what is left and right
+     * of each lies behind all of them? Copies from one place in a sector to another read it twice,
+     * but finding what is beside takes instructions. By measurement. */
+    static constexpr bool LINES = FORM == PLAN_CURL && R <= 2;
     /* The axes that an input is differentiated along. */
     static constexpr int along(int input)
     {
@@ -52,7 +56,11 @@ template <typename Real, int R_, int FORM, int AXES> struct nabla_column {
         static constexpr int SIDE_X = ALONG & ALONG_X ? HALO : 0, SIDE_Y = ALONG & ALONG_Y ? R : 0;
         /* Planes that it comes before it is the centre. */
         static constexpr int REACH = ALONG & ALONG_Z ? R : 0;
-        static constexpr int PITCH = X + 2 * SIDE_X, PLANE = PITCH * (Y + 2 * SIDE_Y);
+        static constexpr int PITCH = LINES ? X : X + 2 * SIDE_X, FIRST = LINES ? 0 : SIDE_X;
+        static constexpr int ROWS_ALL = Y + 2 * SIDE_Y, SIDES = PITCH * ROWS_ALL;
+        static constexpr int PLANE = (X + 2 * SIDE_X) * ROWS_ALL;
+        static_assert(!LINES || (PITCH * sizeof(T) % 128 == 0 && PLANE * sizeof(T) % 128 == 0),
+                      "whole lines");
         static constexpr int RING = AHEAD + 1 + (ALONG == ALONG_Z ? 0 : REACH);
         static constexpr int COPIES = (PLANE / V + THREADS - 1) / THREADS; /* of packs, a thread */
     };
@@ -93,6 +101,23 @@ template <class Column, int I> struct nabla_input {
                                      one that is copied meanwhile */
     pack<T, V> queue[ALONG & ALONG_Z ? 2 * R + 1 : 1][ROWS]; /* of the planes k − R … k + R */
 
+    /* Of an element of a plane: its row, and its place in it, sides counted. */
+    static __device__ __forceinline__ int row_of(int at)
+    {
+        if constexpr (Tile::SIDES < Tile::PLANE)
+            if (at >= Tile::SIDES)
+                return (at - Tile::SIDES) / (2 * Tile::SIDE_X);
+        return at / Tile::PITCH;
+    }
+    static __device__ __forceinline__ int column_of(int at)
+    {
+        if constexpr (Tile::SIDES < Tile::PLANE)
+            if (at >= Tile::SIDES) {
+                const int side = (at - Tile::SIDES) % (2 * Tile::SIDE_X);
+                return side < Tile::SIDE_X ? side : side + Column::X;
+            }
+        return Tile::SIDE_X - Tile::FIRST + at % Tile::PITCH;
+    }
     static __device__ __forceinline__ int next(int slot)
     {
         return slot + 1 == Tile::RING ? 0 : slot + 1;
@@ -107,10 +132,9 @@ template <class Column, int I> struct nabla_input {
 #pragma unroll
         for (int j = 0; j < Tile::COPIES; j++) {
             const int at = min((thread + j * Column::THREADS) * V, Tile::PLANE - V);
-            from[j] =
-                (uint32_t)(map_y[at / Tile::PITCH] * shape.n + map_x[at % Tile::PITCH] / V * V);
+            from[j] = (uint32_t)(map_y[row_of(at)] * shape.n + map_x[column_of(at)] / V * V);
         }
-        own = (threadIdx.y * ROWS + Tile::SIDE_Y) * Tile::PITCH + Tile::SIDE_X + threadIdx.x * V;
+        own = (threadIdx.y * ROWS + Tile::SIDE_Y) * Tile::PITCH + Tile::FIRST + threadIdx.x * V;
         here = 0;
         arrived = ALONG == ALONG_Z ? 0 : Tile::REACH;
         coming = 0;
@@ -129,15 +153,28 @@ template <class Column, int I> struct nabla_input {
                 __pipeline_memcpy_async(to + at, source + from[j], V * sizeof(T));
                 continue;
             }
-            const T *row = source + map_y[at / Tile::PITCH] * shape.n;
+            const T *row = source + map_y[row_of(at)] * shape.n;
             for (int v = 0; v < V; v++)
-                __pipeline_memcpy_async(to + at + v, row + map_x[at % Tile::PITCH + v], sizeof(T));
+                __pipeline_memcpy_async(to + at + v, row + map_x[column_of(at) + v], sizeof(T));
         }
         coming = next(coming);
     }
     __device__ __forceinline__ const T *centre() const
     {
         return ring + here * Tile::PLANE + own;
+    }
+    /* In plane k, row r of its own: the pack i packs right of its own one. */
+    __device__ __forceinline__ pack<T, V> beside(int r, int i) const
+    {
+        if constexpr (Tile::SIDES < Tile::PLANE) {
+            const int x = (int)threadIdx.x + i;
+            const int side = (x < 0 ? x : x - Column::WIDE) + Column::HALO / V;
+            const int row = threadIdx.y * ROWS + Tile::SIDE_Y + r;
+            if (x < 0 || x >= Column::WIDE)
+                return shared_pack(ring + here * Tile::PLANE + Tile::SIDES +
+                                   row * 2 * Tile::SIDE_X + side * V);
+        }
+        return shared_pack(centre() + r * Tile::PITCH + i * V);
     }
     /* Take the points of plane k + R in. */
     __device__ __forceinline__ void take()
@@ -197,8 +234,7 @@ static __device__ __forceinline__ auto along_x(const nabla_shape<typename Column
         T xs[V + 2 * HALO];
 #pragma unroll
         for (int i = 0; i < V + 2 * HALO; i += V) {
-            const pack<T, V> q =
-                shared_pack(f.centre() + r * nabla_input<Column, I>::Tile::PITCH + i - HALO);
+            const pack<T, V> q = f.beside(r, (i - HALO) / V);
 #pragma unroll
             for (int v = 0; v < V; v++)
                 xs[i + v] = q.v[v];
