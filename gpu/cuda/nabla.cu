@@ -15,8 +15,9 @@
  * differentiated along z. From L2 besides, R = 4, float32: 0.6 reads a point for a gradient, 0.46
  * for a divergence, 1.67 for a curl. Of some 108, 108 and 162 instructions a point that an H200
  * issues in the time of a copy of as many bytes, arithmetic takes 24, 26 and 51.
+ * Large gradients in space are gradient.cu's, where it takes them.
  */
-#include "gpu/cuda/grid.cuh"
+#include "gpu/cuda/nabla.cuh"
 
 #include <cuda_pipeline.h>
 
@@ -197,26 +198,6 @@ template <class Column, int I> struct nabla_input {
                     queue[i][r] = queue[i + 1][r];
     }
 };
-
-/* acc = c1 (f+1 − f−1); acc = fma(cm, f+m − f−m, acc): `pair` gives f+m − f−m of point v. */
-template <int R, int V, typename T, typename Pair>
-static __device__ __forceinline__ pack<T, V> derivative(const T *c, bool whole, Pair pair)
-{
-    pack<T, V> acc;
-#pragma unroll
-    for (int v = 0; v < V; v++)
-        acc.v[v] = c[1] * pair(1, v);
-#pragma unroll
-    for (int m = 2; m < R; m++)
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            acc.v[v] = fused(c[m], pair(m, v), acc.v[v]);
-    if (whole)
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            acc.v[v] = fused(c[R], pair(R, v), acc.v[v]);
-    return acc;
-}
 
 template <int ROWS, int V, typename T> struct nabla_rows {
     pack<T, V> row[ROWS];
@@ -595,8 +576,11 @@ static cudaError_t launch_box(const struct geometry *g, const void *const in[AXI
     if (!g->plan->axis[AXIS_Y].active) /* of a line: its derivative */
         return row_launch(g, in[0], out[0]);
     switch (g->plan->form) {
-    case PLAN_GRADIENT:
-        return launch_axes<T, PLAN_GRADIENT>(g, in, out);
+    case PLAN_GRADIENT: {
+        const cudaError_t error = gradient_launch(g, in[0], out);
+        return error == cudaErrorInvalidConfiguration ? launch_axes<T, PLAN_GRADIENT>(g, in, out)
+                                                      : error;
+    }
     case PLAN_DIVERGENCE:
         return launch_axes<T, PLAN_DIVERGENCE>(g, in, out);
     default:

@@ -131,6 +131,21 @@ void random_block_job(struct random *random, uint64_t max_points, struct job *jo
            job->n[AXIS_X] < 16 || job->n[AXIS_Y] < 16 || job->n[AXIS_Z] < 16);
 }
 
+void random_column_job(struct random *random, uint64_t max_batch, struct job *job)
+{
+    struct failure failure;
+    do {
+        do
+            random_job(random, 4000, job);
+        while (job->operator_id != OPERATOR_GRADIENT || job->axes < AXIS_COUNT);
+        job->n[AXIS_X] = 68 + 4 * random_below(random, 70);
+        job->n[AXIS_Y] = 10 + random_below(random, 60);
+        job->n[AXIS_Z] = 1 + random_below(random, 20);
+        job->batch = 1 + random_below(random, max_batch);
+        failure = (struct failure){.code = STATUS_OK};
+    } while (!job_check(job, INFINITY, &failure));
+}
+
 void arrays_make(void *arrays[AXIS_COUNT], int count, uint64_t bytes, int poison)
 {
     for (int i = 0; i < AXIS_COUNT; i++) {

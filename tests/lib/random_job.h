@@ -25,6 +25,8 @@ void random_job(struct random *random, uint64_t max_points, struct job *job);
 /* A diffusion in 3D, 16 points or more along each axis: seldom among the others, and with kernels
  * of its own. */
 void random_block_job(struct random *random, uint64_t max_points, struct job *job);
+/* A gradient in 3D of rows that are long enough for the kernels that take columns of long rows. */
+void random_column_job(struct random *random, uint64_t max_batch, struct job *job);
 
 /* Arrays by component, aligned as a device's are. */
 void arrays_make(void *arrays[AXIS_COUNT], int count, uint64_t bytes, int poison);

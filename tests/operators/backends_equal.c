@@ -16,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SKIPPED = 77, GROUPS = 8, ARENA_BYTES = 64 << 20 };
+enum { SKIPPED = 77, GROUPS = 9, ARENA_BYTES = 64 << 20 };
 
 struct group {
     const char *name;
@@ -370,6 +370,7 @@ int main(int argc, char **argv)
     const uint64_t seed = source.state;
     if (quick) {
         random_jobs("small random jobs", jobs < 60 ? jobs : 60, 3000, random_job);
+        random_jobs("gradients of many fields", 8, 40, random_column_job);
         blocks(jobs < 30 ? jobs : 30, 20000);
         many_at_once(60, 3000);
         heat(67, 3);
@@ -377,6 +378,7 @@ int main(int argc, char **argv)
     } else {
         random_jobs("small random jobs", jobs, 20000, random_job);
         random_jobs("larger random jobs", jobs / 10, 2000000, random_job);
+        random_jobs("gradients of many fields", jobs / 10, 60, random_column_job);
         blocks(jobs / 6, 300000);
         many_at_once(300, 20000);
         cubes();

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JOBS = 3000, SHORT_JOBS = 100, BLOCK_JOBS = 150 };
+enum { JOBS = 3000, SHORT_JOBS = 100, COLUMN_JOBS = 150, BLOCK_JOBS = 150 };
 
 /* In shown[], the lines of the inputs that the part [from, to) of a pass may depend on; the rest
  * are NaN. */
@@ -116,6 +116,11 @@ int main(void)
 {
     struct random random = random_start();
     int differ = 0;
+    for (int i = 0; i < COLUMN_JOBS; i++) {
+        struct job job;
+        random_column_job(&random, 2, &job);
+        differ += !check(&random, &job);
+    }
     for (int i = 0; i < JOBS + SHORT_JOBS + BLOCK_JOBS; i++) {
         struct job job;
         if (i >= JOBS + SHORT_JOBS)
@@ -130,6 +135,6 @@ int main(void)
             setenv("FDSERVER_KERNELS", "stairs", 1);
         differ += !check(&random, &job);
     }
-    printf("%d jobs, %d differ\n", JOBS + SHORT_JOBS + BLOCK_JOBS, differ);
+    printf("%d jobs, %d differ\n", JOBS + SHORT_JOBS + COLUMN_JOBS + BLOCK_JOBS, differ);
     return differ > 0;
 }

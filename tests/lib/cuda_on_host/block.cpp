@@ -1,6 +1,7 @@
 /* A block of threads as fibers: each runs until a barrier, then the next. */
 #include "cuda_pipeline.h"
 #include "cuda_runtime_api.h"
+#include "gpu/cuda/bulk.cuh"
 
 #include <cstdio>
 #include <ucontext.h>
@@ -22,7 +23,14 @@ struct copy {
     size_t count, commit;
 };
 
-enum state { RUNNING, AT_BLOCK_BARRIER, AT_WARP_BARRIER, ENDED };
+/* A box on its way: it comes when somebody waits for it. */
+struct box {
+    struct arrivals *arrivals;
+    void *to;
+    std::vector<unsigned char> bytes;
+};
+
+enum state { RUNNING, AT_BLOCK_BARRIER, AT_WARP_BARRIER, WAITS, ENDED };
 
 struct fiber {
     void *here[5]; /* where it goes on; for the builtins, which no sanitizer minds */
@@ -36,6 +44,8 @@ struct fiber {
 
 static struct {
     fiber fibers[THREADS_MOST];
+    std::vector<box> boxes;
+    bool arrived; /* somebody, or something, since WAITS was looked at */
     unsigned char *stacks;
     unsigned current, count;
     void *scheduler[5];
@@ -121,6 +131,99 @@ void __pipeline_wait_prior(size_t prior)
     own->copies.erase(own->copies.begin(), own->copies.begin() + (ptrdiff_t)landed);
 }
 
+/* The word of an `arrivals`: how many a phase takes, how many of them are still to come, the bytes
+ * that have been expected and not come, the phase. */
+struct phase {
+    uint64_t count : 12, pending : 12, number : 8, bytes : 32;
+};
+static_assert(sizeof(struct phase) == sizeof(struct arrivals), "");
+
+static struct phase *phase_of(struct arrivals *arrivals)
+{
+    if (!in_shared_memory(arrivals) || (uintptr_t)arrivals % sizeof *arrivals)
+        die("a barrier outside of shared memory");
+    return (struct phase *)arrivals;
+}
+
+static void end_phase(struct phase *phase)
+{
+    block.arrived = true;
+    if (phase->pending == 0 && phase->bytes == 0) {
+        phase->pending = phase->count;
+        phase->number++;
+    }
+}
+
+void arrivals_begin(struct arrivals *arrivals, int count)
+{
+    struct phase *phase = phase_of(arrivals);
+    memset(phase, 0, sizeof *phase);
+    phase->count = phase->pending = (unsigned)count;
+}
+
+void arrivals_expect(struct arrivals *arrivals, unsigned bytes)
+{
+    struct phase *phase = phase_of(arrivals);
+    if (phase->pending == 0)
+        die("more arrivals than a phase takes");
+    phase->bytes += bytes;
+    phase->pending--;
+    end_phase(phase);
+}
+
+void arrivals_arrive(struct arrivals *arrivals)
+{
+    arrivals_expect(arrivals, 0);
+}
+
+bool bulk_map_init(struct bulk_map *map, const void *array, size_t element, const int64_t n[3],
+                   const int box[2])
+{
+    const size_t row = (size_t)box[0] * element;
+    if (row % 16 || (uintptr_t)array % 16 || n[0] * element % 16 || box[0] > 256 || box[1] > 256)
+        return false;
+    *map = {(const unsigned char *)array, element, {n[0], n[1], n[2]}, {box[0], box[1]}};
+    return true;
+}
+
+void bulk_box(void *shared, const struct bulk_map *map, int x, int y, int plane,
+              struct arrivals *arrivals)
+{
+    const size_t pitch = (size_t)map->n[0] * map->element, row = (size_t)map->box[0] * map->element;
+    std::vector<unsigned char> bytes(row * (size_t)map->box[1]);
+    if (!in_shared_memory(shared) || (uintptr_t)shared % 128)
+        die("box of a wrong place or alignment");
+    for (int j = 0; j < map->box[1]; j++)
+        for (int i = 0; i < map->box[0]; i++)
+            if (x + i >= 0 && x + i < map->n[0] && y + j >= 0 && y + j < map->n[1] && plane >= 0 &&
+                plane < map->n[2])
+                memcpy(&bytes[(size_t)j * row + (size_t)i * map->element],
+                       map->array + (size_t)(plane * map->n[1] + y + j) * pitch +
+                           (size_t)(x + i) * map->element,
+                       map->element);
+    block.boxes.push_back({arrivals, shared, bytes});
+}
+
+void arrivals_wait(struct arrivals *arrivals, unsigned parity)
+{
+    struct phase *phase = phase_of(arrivals);
+    while ((phase->number & 1) == (parity & 1)) {
+        for (size_t i = 0; i < block.boxes.size();) {
+            box *one = &block.boxes[i];
+            if (one->arrivals != arrivals || one->bytes.size() > phase->bytes) {
+                i++;
+                continue;
+            }
+            memcpy(one->to, one->bytes.data(), one->bytes.size());
+            phase->bytes -= (uint32_t)one->bytes.size();
+            block.boxes.erase(block.boxes.begin() + (ptrdiff_t)i);
+            end_phase(phase);
+        }
+        if ((phase->number & 1) == (parity & 1))
+            leave(WAITS);
+    }
+}
+
 static __attribute__((noinline)) void start(unsigned i)
 {
     static ucontext_t context;
@@ -169,6 +272,10 @@ static void run_block()
             run_fiber(i);
             runs[i] = false;
         }
+        if (block.arrived)
+            for (unsigned i = 0; i < block.count; i++)
+                any |= runs[i] = block.fibers[i].state == WAITS;
+        block.arrived = false;
         for (unsigned warp = 0; warp < block.count; warp += WARP) {
             const unsigned end = min(warp + WARP, block.count);
             if (all_at(warp, end, AT_WARP_BARRIER))
@@ -182,6 +289,8 @@ static void run_block()
     for (unsigned i = 0; i < block.count; i++)
         if (block.fibers[i].state != ENDED)
             die("threads of a block wait at different barriers");
+    if (!block.boxes.empty())
+        die("a block ended before its copies came");
 }
 
 cudaError_t run_blocks(dim3 grid, dim3 size, size_t shared_bytes, void (*thread)(void *),

@@ -90,6 +90,12 @@ template <typename T> static inline void __stwt(T *p, T value)
 {
     *const_cast<T *>(global(p)) = value;
 }
+static inline uint32_t atomicAdd(uint32_t *p, uint32_t value) /* no two at a time */
+{
+    const uint32_t was = *p;
+    *p += value;
+    return was;
+}
 static inline float __fmaf_rn(float a, float b, float c)
 {
     return std::fma(a, b, c);
@@ -188,10 +194,10 @@ static inline cudaError_t cudaGetDevice(int *device)
     *device = 0;
     return cudaSuccess;
 }
-/* MaxSharedMemoryPerBlockOptin, of an H200. */
-static inline cudaError_t cudaDeviceGetAttribute(int *value, int, int)
+/* Of an H200. */
+static inline cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int)
 {
-    *value = 227 << 10;
+    *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 227 << 10;
     return cudaSuccess;
 }
 
@@ -221,6 +227,11 @@ static inline cudaError_t cudaMemcpyToSymbolAsync(S &symbol, const void *from, s
     if (offset + bytes > sizeof symbol)
         return cudaErrorInvalidValue;
     memcpy((char *)&symbol + offset, from, bytes);
+    return cudaSuccess;
+}
+static inline cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t)
+{
+    memset(to, value, bytes);
     return cudaSuccess;
 }
 static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, int,

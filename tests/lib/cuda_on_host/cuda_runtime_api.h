@@ -20,6 +20,7 @@ enum {
     cudaErrorNotReady = 600,
     cudaErrorUnknown = 999,
     cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
+    cudaDevAttrComputeCapabilityMajor = 75,
     cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
 };
 
