@@ -39,6 +39,8 @@ struct launch {
     void *even[AXIS_COUNT];
     void *odd; /* NULL where the job has one pass */
     uint64_t from, to;
+    /* No upload to its arrays is under way: it waits for none, whosever they are. */
+    bool is_resident;
 };
 
 struct backend {
@@ -64,9 +66,9 @@ struct backend {
     void *(*allocate)(uint64_t bytes, uint64_t owner);
     void (*release)(void *memory, uint64_t bytes, uint64_t owner);
 
-    /* Copy between the arena, or a client's memory, and the device. A launch sees every upload
-     * begun before it. A download sees the launch that `after` names or, where that is NULL, those
-     * that have completed. The caller keeps everything else in order. */
+    /* Copy between the arena, or a client's memory, and the device. A launch that is not resident
+     * sees every upload begun before it. A download sees the launch that `after` names or, where
+     * that is NULL, those that have completed. The caller keeps everything else in order. */
     void (*upload)(void *device, const void *arena, size_t bytes, uint64_t token);
     void (*download)(void *arena, const void *device, size_t bytes, const void *after,
                      uint64_t token);

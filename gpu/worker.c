@@ -431,6 +431,16 @@ static void settle(struct run *run)
         finish(run, STATUS_CANCELLED);
 }
 
+/* Are all uploads to its arrays complete? */
+static bool is_resident(const struct run *run)
+{
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if ((run->in[i] && run->in[i]->uploads) || (run->out[i] && run->out[i]->uploads) ||
+            (run->scratch[i] && run->scratch[i]->uploads))
+            return false;
+    return true;
+}
+
 /* Launch the run's next piece, or finish it. */
 static void advance(struct run *run)
 {
@@ -463,6 +473,7 @@ static void advance(struct run *run)
         }
     }
     if (pieces_next(&run->pieces, &launch)) {
+        launch.is_resident = !run->is_copied && is_resident(run);
         worker.under_way++;
         range_begin("launch", run->id);
         worker.backend->launch(&launch, (uint64_t)(uintptr_t)run | TOKEN_RUN);

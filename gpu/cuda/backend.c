@@ -1,7 +1,8 @@
 /* A CUDA device. One stream for uploads, one for downloads, several for launches; each is a lane
  * that keeps what is under way on it, in order:
  *
- *   uploads:    memset, copies ─┬─ event
+ *   clears:     memset ─ event, which all others wait for
+ *   uploads:    copies ─────────┬─ event, which launches of what is not resident wait for
  *   lane i:                     └► weights, passes of a group of launches ─ event ─► reap()
  *   downloads:  copies ───────────────────────────────────────────────────── event ─► reap()
  *
@@ -73,6 +74,7 @@ struct lane {
     struct group *first, **end; /* under way */
     bool armed;                 /* a host function stands behind the last of them */
     uint64_t seen;              /* uploads that it waits for */
+    uint64_t seen_clears;
 };
 
 /* A plan in constant memory. */
@@ -89,7 +91,10 @@ static struct {
     cudaEvent_t uploaded; /* the latest recording of uploads */
     uint64_t uploads;     /* put on the stream */
     uint64_t recorded;    /* … of them before `uploaded` was recorded */
-    uint32_t lane;        /* of the last launch */
+    cudaStream_t clearing;
+    cudaEvent_t cleared; /* all clears so far */
+    uint64_t clears;
+    uint32_t lane; /* of the last launch */
     struct slot slots[PASSES_SLOTS];
     struct passes_constants *constants; /* pinned mirror of the slots */
     uint64_t clock;
@@ -209,6 +214,15 @@ static struct lane *lane_choose(void)
     return lane;
 }
 
+/* Make the lane wait for all clears so far: memory is handed out before it is clear. */
+static void wait_for_clears(struct lane *lane)
+{
+    if (lane->seen_clears == cuda.clears)
+        return;
+    fault_never(cudaStreamWaitEvent(lane->stream, cuda.cleared, 0), "cudaStreamWaitEvent");
+    lane->seen_clears = cuda.clears;
+}
+
 /* Make the lane wait for all uploads so far. */
 static void wait_for_uploads(struct lane *lane)
 {
@@ -239,7 +253,11 @@ static bool make_streams(struct failure *failure)
         error = cudaStreamCreateWithFlags(&lane->stream, cudaStreamNonBlocking);
     }
     if (error == cudaSuccess)
+        error = cudaStreamCreateWithFlags(&cuda.clearing, cudaStreamNonBlocking);
+    if (error == cudaSuccess)
         error = cudaEventCreateWithFlags(&cuda.uploaded, cudaEventDisableTiming);
+    if (error == cudaSuccess)
+        error = cudaEventCreateWithFlags(&cuda.cleared, cudaEventDisableTiming);
     for (int i = 0; i < PASSES_SLOTS && error == cudaSuccess; i++)
         error = cudaEventCreateWithFlags(&cuda.slots[i].loaded, cudaEventDisableTiming);
     if (error == cudaSuccess)
@@ -318,6 +336,8 @@ static void cuda_close(void)
     for (int i = 0; i < PASSES_SLOTS; i++)
         cudaEventDestroy(cuda.slots[i].loaded);
     cudaEventDestroy(cuda.uploaded);
+    cudaEventDestroy(cuda.cleared);
+    cudaStreamDestroy(cuda.clearing);
     for (int i = 0; i < ALL_LANES; i++)
         cudaStreamDestroy(cuda.lanes[i].stream);
     cudaFreeHost(cuda.constants);
@@ -371,9 +391,10 @@ static void *cuda_allocate(uint64_t bytes, uint64_t owner)
     bool must_clear;
     void *memory = memory_take(bytes, owner, &must_clear);
     if (memory && must_clear) {
-        fault_never(cudaMemsetAsync(memory, 0, memory_rounded(bytes), cuda.lanes[UPLOADS].stream),
+        fault_never(cudaMemsetAsync(memory, 0, memory_rounded(bytes), cuda.clearing),
                     "cudaMemsetAsync");
-        cuda.uploads++;
+        fault_never(cudaEventRecord(cuda.cleared, cuda.clearing), "cudaEventRecord");
+        cuda.clears++;
     }
     return memory;
 }
@@ -384,6 +405,7 @@ static void begin_copy(struct lane *lane, struct operation *operation, enum cuda
     struct group *group = take_group();
     char *to = operation->to;
     const char *from = operation->from, *outside = kind == cudaMemcpyHostToDevice ? from : to;
+    wait_for_clears(lane);
     for (size_t piece, done = 0; done < operation->bytes; done += piece) {
         piece = pinned_bytes(outside + done, operation->bytes - done);
         fault_never(cudaMemcpyAsync(to + done, from + done, piece, kind, lane->stream), "a copy");
@@ -489,7 +511,9 @@ static bool begin_launch(struct lane *lane, struct group *group, struct operatio
     if (operation->slot < 0)
         return false;
     if (!group->operations.first) {
-        wait_for_uploads(lane);
+        wait_for_clears(lane);
+        if (!operation->launch.is_resident)
+            wait_for_uploads(lane);
         fault_never(cudaEventRecord(group->begin, lane->stream), "cudaEventRecord");
     }
     fault_never(passes_launch(&operation->launch, operation->slot, cuda.units, lane->stream),
@@ -524,7 +548,8 @@ static bool begin_group(void)
     for (int count = 0; cuda.ordered.first && count < GROUP_MOST; count++) {
         struct operation *operation = cuda.ordered.first;
         work += work_of(operation);
-        if (count && (!is_small(operation) || work > GROUP_POINTS))
+        if (count && (!is_small(operation) || work > GROUP_POINTS ||
+                      operation->launch.is_resident != group->operations.first->launch.is_resident))
             break;
         if (!begin_launch(lane, group, operation))
             break;
