@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 enum {
-    READ_BUDGET_BYTES = 1 << 20,  /* a turn of the loop for one connection */
-    CONTROL_UNSENT_MOST = 1 << 20 /* a client that owes us this much reading is not read itself */
+    READ_BUDGET_BYTES = 512 << 10, /* a turn of the loop for one connection */
+    CONTROL_UNSENT_MOST = 1 << 20  /* a client that owes us this much reading is not read itself */
 };
 /* An upload that stood still this long gives its slab back. */
 #define FLUSH_NS UINT64_C(500000000)

@@ -14,9 +14,9 @@
 #include <sys/uio.h>
 
 enum {
-    WRITE_BUDGET_BYTES = 4 << 20, /* a turn of the loop for one connection */
-    PIECES_MOST = 64,             /* of one write */
-    PIECE_HEADER_BYTES = 160      /* an axis, an array of eight dimensions up to its data, a bin */
+    WRITE_BUDGET_BYTES = 512 << 10, /* a turn of the loop for one connection */
+    PIECES_MOST = 64,               /* of one write */
+    PIECE_HEADER_BYTES = 160 /* an axis, an array of eight dimensions up to its data, a bin */
 };
 #define STALL_NS UINT64_C(1000000000)
 
