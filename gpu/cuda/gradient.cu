@@ -261,6 +261,11 @@ static cudaError_t launch_column(const struct geometry *g, const void *in,
         n[AXIS_X] > INT32_MAX || n[AXIS_Y] > INT32_MAX || n[AXIS_Z] > INT32_MAX ||
         blocks * 4 < groups * g->units * 3)
         return cudaErrorInvalidConfiguration;
+    void (*kernel)(gradient_shape<T>) = gradient_kernel<T, R>;
+    cudaFuncAttributes attributes = {};
+    /* Built for older devices alone it is empty, whatever it runs on. */
+    if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess || attributes.ptxVersion < 90)
+        return cudaErrorInvalidConfiguration;
     const int body[] = {Column::X, Column::Y}, end[] = {Column::X, R};
     const int side[] = {Column::HALO, Column::Y};
     if (!bulk_map_init(&shape.body, in, sizeof(T), n, body) ||
@@ -284,7 +289,6 @@ static cudaError_t launch_column(const struct geometry *g, const void *in,
         if (error != cudaSuccess)
             return error;
     }
-    void (*kernel)(gradient_shape<T>) = gradient_kernel<T, R>;
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Column::BYTES);
     void *arguments[] = {&shape};
     return cudaLaunchKernel(kernel, dim3((unsigned)blocks), dim3(Column::THREADS + 32), arguments,

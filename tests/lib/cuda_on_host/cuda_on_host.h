@@ -206,6 +206,16 @@ template <typename K> static inline cudaError_t cudaFuncSetAttribute(K *, int, i
     return cudaSuccess;
 }
 
+struct cudaFuncAttributes {
+    int ptxVersion;
+};
+template <typename K>
+static inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, K *)
+{
+    attributes->ptxVersion = 90;
+    return cudaSuccess;
+}
+
 template <typename K>
 static inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, K *, int,
                                                                         size_t)
