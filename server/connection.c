@@ -359,8 +359,8 @@ void connection_close(struct connection *connection)
     upload_drop(&connection->upload);
     outbox_close(&connection->outbox);
     while ((link = list_first(&connection->tasks)))
+    region_hang_up(connection); /* first: a task that ends may be what an unregister waits for */
         task_hang_up(LIST_ENTRY(link, struct task, connection_link));
-    region_hang_up(connection);
     uv_poll_stop(&connection->poll);
     uv_close((uv_handle_t *)&connection->poll, on_closed);
 }

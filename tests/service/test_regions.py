@@ -350,7 +350,7 @@ def test_unregister_waits_for_the_jobs(unchanged, daemon, client):
 def test_a_region_goes_with_its_connection(daemon, unchanged):
     """At every stage: while it is made, idle, under a running job, while an unregister waits."""
     f = wave(256, 256)
-    for stage in ("making", "idle", "running", "unregistering"):
+    for stage in ("making", "idle", "running", "unregistering", "queued"):
         client = Client(daemon.path)
         region = Region(64 * MiB if stage == "making" else 4 * f.nbytes)
         if stage == "making":
@@ -361,7 +361,11 @@ def test_a_region_goes_with_its_connection(daemon, unchanged):
         if stage in ("running", "unregistering"):
             client.send("diffusion", f=region.place(like=f), out=region.place(2 * f.nbytes), steps=10**7, cfl=1)
             eventually(lambda: daemon.stats()["queue"]["running"], "the job running")
-        if stage == "unregistering":
+        if stage == "queued":
+            client.send("diffusion", f=f, steps=10**7, cfl=1)
+            client.send("diffusion", f=region.place(like=f), steps=10**7, cfl=1)
+            eventually(lambda: daemon.stats()["queue"]["queued"], "the second job queued")
+        if stage in ("unregistering", "queued"):
             client.send("unregister", region=region.id)
         client.close()
         eventually(lambda: daemon.stats()["user"]["regions"] == 0, "no region")
