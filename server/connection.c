@@ -20,7 +20,8 @@
 #include <unistd.h>
 
 enum {
-    READ_BUDGET_BYTES = 512 << 10, /* a turn of the loop for one connection */
+    READ_BUDGET_BYTES = 512 << 10, /* of payload: a turn of the loop for one connection */
+    CONTROL_BUDGET_READS = 4,      /* the same of what may be many messages */
     CONTROL_UNSENT_MOST = 1 << 20  /* a client that owes us this much reading is not read itself */
 };
 /* An upload that stood still this long gives its slab back. */
@@ -193,9 +194,10 @@ static void read_some(struct connection *connection)
 {
     struct server *server = connection->server;
     size_t budget = READ_BUDGET_BYTES;
+    int control_reads = CONTROL_BUDGET_READS;
     if (!consume_leftover(connection))
         return;
-    while (budget && may_read(connection)) {
+    while (budget && control_reads && may_read(connection)) {
         const uint64_t due = splitter_payload_due(&connection->splitter);
         size_t room = sizeof server->read_buffer;
         void *place = due ? upload_place(&connection->upload, due, &room) : server->read_buffer;
@@ -216,6 +218,7 @@ static void read_some(struct connection *connection)
             upload_placed(&connection->upload, (size_t)n);
             on_event(splitter_payload_done(&connection->splitter, (uint64_t)n), connection, true);
         } else {
+            control_reads--;
             const size_t used = consume(connection, place, (size_t)n);
             if (used < (size_t)n) {
                 keep(connection, (const uint8_t *)place + used, (size_t)n - used);
@@ -356,10 +359,10 @@ void connection_close(struct connection *connection)
     struct list *link;
     for (link = connection->tasks.next; link != &connection->tasks; link = link->next)
         LIST_ENTRY(link, struct task, connection_link)->connection = NULL;
+    region_hang_up(connection); /* first: a task that ends may be what an unregister waits for */
     upload_drop(&connection->upload);
     outbox_close(&connection->outbox);
     while ((link = list_first(&connection->tasks)))
-    region_hang_up(connection); /* first: a task that ends may be what an unregister waits for */
         task_hang_up(LIST_ENTRY(link, struct task, connection_link));
     uv_poll_stop(&connection->poll);
     uv_close((uv_handle_t *)&connection->poll, on_closed);
