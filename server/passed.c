@@ -3,6 +3,7 @@
 #include "server/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,61 +12,71 @@
 
 enum { DESCRIPTORS_MOST = 253 }; /* the kernel's SCM_MAX_FD: in one message */
 
-/* One thread, started by the first descriptor. Who blocks it blocks what other peers passed. */
-static struct {
+/* Closes in a thread that the first descriptor starts. Who blocks it blocks what other peers passed
+ * of the same sort. */
+struct closer {
     pthread_mutex_t mutex;
     pthread_cond_t more;
     int *descriptors;
     size_t count, capacity;
     bool started;
-} closer = {.mutex = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER};
+};
 
-static void *run(void *nothing)
+/* Regions are memfds, which take their time to close but wait for nobody: they do not stand behind
+ * what may. */
+enum { ANYTHING, MEMORY, SORTS };
+static struct closer closers[SORTS] = {
+    [ANYTHING] = {.mutex = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER},
+    [MEMORY] = {.mutex = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER}};
+
+static void *run(void *context)
 {
-    (void)nothing;
+    struct closer *closer = context;
     for (;;) {
-        pthread_mutex_lock(&closer.mutex);
-        while (!closer.count)
-            pthread_cond_wait(&closer.more, &closer.mutex);
-        const int descriptor = closer.descriptors[0];
-        memmove(closer.descriptors, closer.descriptors + 1,
-                --closer.count * sizeof *closer.descriptors);
-        pthread_mutex_unlock(&closer.mutex);
+        pthread_mutex_lock(&closer->mutex);
+        while (!closer->count)
+            pthread_cond_wait(&closer->more, &closer->mutex);
+        const int descriptor = closer->descriptors[0];
+        memmove(closer->descriptors, closer->descriptors + 1,
+                --closer->count * sizeof *closer->descriptors);
+        pthread_mutex_unlock(&closer->mutex);
         close(descriptor);
     }
     return NULL;
 }
 
-static bool start(void)
+static bool start(struct closer *closer)
 {
     pthread_t thread;
-    if (closer.started)
+    if (closer->started)
         return true;
-    const int error = pthread_create(&thread, NULL, run, NULL);
+    const int error = pthread_create(&thread, NULL, run, closer);
     if (error)
         log_warning("no thread to close what peers pass: %s", strerror(error));
     else
         pthread_detach(thread);
-    return closer.started = !error;
+    return closer->started = !error;
 }
 
 void passed_close(int descriptor)
 {
-    pthread_mutex_lock(&closer.mutex);
-    if (closer.count == closer.capacity) {
-        const size_t capacity = closer.capacity ? 2 * closer.capacity : DESCRIPTORS_MOST;
-        int *grown = realloc(closer.descriptors, capacity * sizeof *grown);
+    const bool is_memory = fcntl(descriptor, F_GET_SEALS) >= 0; /* asks no file's system */
+    struct closer *closer = &closers[is_memory ? MEMORY : ANYTHING];
+    pthread_mutex_lock(&closer->mutex);
+    if (closer->count == closer->capacity) {
+        const size_t capacity = closer->capacity ? 2 * closer->capacity : DESCRIPTORS_MOST;
+        int *grown = realloc(closer->descriptors, capacity * sizeof *grown);
         if (grown) {
-            closer.descriptors = grown;
-            closer.capacity = capacity;
+            closer->descriptors = grown;
+            closer->capacity = capacity;
         }
     }
-    if (closer.count < closer.capacity && start()) {
-        closer.descriptors[closer.count++] = descriptor;
+    if (closer->count < closer->capacity && start(closer)) {
+        closer->descriptors[closer->count++] = descriptor;
         descriptor = -1;
-        pthread_cond_signal(&closer.more);
+        pthread_cond_signal(&closer->more);
     }
-    pthread_mutex_unlock(&closer.mutex);
+    pthread_mutex_unlock(&closer->mutex);
     if (descriptor >= 0)
         close(descriptor); /* sooner wait than run out of them */
 }

@@ -5,6 +5,7 @@ import os
 import resource
 import signal
 import socket
+import struct
 import tempfile
 
 import msgpack
@@ -348,7 +349,8 @@ def test_unregister_waits_for_the_jobs(unchanged, daemon, client):
 
 
 def test_a_region_goes_with_its_connection(daemon, unchanged):
-    """At every stage: while it is made, idle, under a running job, while an unregister waits."""
+    """At every stage: while it is made, idle, under a running job, while an unregister waits for that, or for
+    one that has not begun."""
     f = wave(256, 256)
     for stage in ("making", "idle", "running", "unregistering", "queued"):
         client = Client(daemon.path)
@@ -367,10 +369,39 @@ def test_a_region_goes_with_its_connection(daemon, unchanged):
             eventually(lambda: daemon.stats()["queue"]["queued"], "the second job queued")
         if stage in ("unregistering", "queued"):
             client.send("unregister", region=region.id)
+            client.call("ping")
         client.close()
         eventually(lambda: daemon.stats()["user"]["regions"] == 0, "no region")
         assert daemon.stats()["totals"]["region_bytes"] == 0
     settled(daemon)
+
+
+def test_memory_is_let_go_beside_a_descriptor_whose_close_waits(daemon, unchanged):
+    """Somebody passed a TCP socket with unsent bytes that lingers: regions do not stand behind it."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    lingering = socket.create_connection(listener.getsockname())
+    peer, _ = listener.accept()
+    lingering.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        while True:
+            lingering.send(bytes(MiB))
+    lingering.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 600))
+    stranger, client = daemon.client(), daemon.client()
+    before = descriptors(daemon.pid)
+    message = request_bytes(0, "ping", {})
+    socket.send_fds(stranger.socket, [message[:1]], [lingering.fileno()])
+    lingering.close()  # the server's is the last
+    stranger.send_bytes(message[1:])
+    refused(stranger, 0, "PROTOCOL")
+    for _ in range(20):
+        region = Region(MiB)
+        region.register(client)
+        client.call("unregister", region=region.id)
+    try:
+        eventually(lambda: descriptors(daemon.pid) <= before + 1, "no descriptor but the socket's")
+    finally:
+        peer.close()  # resets it, and ends the wait
+        listener.close()
 
 
 def test_a_half_closed_connection_is_answered(daemon, unchanged):
