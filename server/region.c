@@ -126,7 +126,7 @@ static void answer_registered(struct region *region)
     struct connection *connection = region->connection;
     msgpack_sbuffer message;
     msgpack_packer packer;
-    msgpack_sbuffer_init(&message);
+    reply_buffer_init(&message);
     msgpack_packer_init(&packer, &message, msgpack_sbuffer_write);
     reply_write_begin(&packer, region->register_msgid);
     msgpack_pack_map(&packer, 2);
@@ -146,7 +146,7 @@ static void answer_unregistered(struct connection *connection, uint64_t msgid)
 {
     msgpack_sbuffer message;
     msgpack_packer packer;
-    msgpack_sbuffer_init(&message);
+    reply_buffer_init(&message);
     msgpack_packer_init(&packer, &message, msgpack_sbuffer_write);
     reply_write_begin(&packer, msgid);
     msgpack_pack_map(&packer, 0);
