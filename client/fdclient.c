@@ -791,14 +791,16 @@ static void region_drop(struct fdclient *client, struct region *region)
 /* Make room for so many bytes more in the pool, of what is idle. */
 static bool pool_make_room(struct fdclient *client, size_t bytes)
 {
+    if (bytes > POOL_BYTES)
+        return false;
     for (struct region *region = client->regions, *next; region; region = next) {
-        if (bytes <= POOL_BYTES && client->pool_bytes <= POOL_BYTES - bytes)
+        if (client->pool_bytes <= POOL_BYTES - bytes)
             return true;
         next = region->next;
         if (region->pooled && !region->busy && region->state != REGION_ASKED)
             region_drop(client, region);
     }
-    return bytes <= POOL_BYTES && client->pool_bytes <= POOL_BYTES - bytes;
+    return client->pool_bytes <= POOL_BYTES - bytes;
 }
 
 static void pool_drop_spent(struct fdclient *client)
@@ -831,7 +833,7 @@ static bool job_route(struct fdclient *client, struct route *route, const struct
     for (;;) {
         route_choose(route, job, client->regions, client->pool_array_bytes, &missing_bytes,
                      &missing_count);
-        if (!missing_count || client->broken)
+        if (!missing_count)
             return true;
         /* Who has one job to run is spared the pool. */
         const bool first = !client->lacked;
@@ -857,6 +859,11 @@ static bool job_route(struct fdclient *client, struct route *route, const struct
                              POOL_BYTES);
         if (asked)
             region_await(client, asked);
+        if (client->broken) {
+            if (error)
+                *error = client->cause;
+            return false;
+        }
     }
 }
 

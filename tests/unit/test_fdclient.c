@@ -647,6 +647,30 @@ static void test_the_server_goes_away_during_an_upload(void **state)
     free(data);
 }
 
+static void script_leaves_at_register(struct server *s)
+{
+    skip_requests(s, 1);
+    s->leaves = true;
+}
+
+static void test_the_server_goes_away_instead_of_taking_a_region(void **state)
+{
+    (void)state;
+    struct server server;
+    setenv("FDCLIENT_TRANSPORT", "region", 1);
+    struct fdclient *client = begin(&server, script_leaves_at_register, 0);
+    struct fdclient_error error;
+    static float data[1 << 10];
+    const struct fdclient_array f = {.dimensions = 1, .shape = {1 << 10}, .data = data};
+    uint64_t field;
+    for (int i = 0; i < 2; i++) {
+        assert_false(fdclient_put(client, &f, &field, &error));
+        assert_string_equal(error.code, "CONNECTION");
+    }
+    setenv("FDCLIENT_TRANSPORT", "socket", 1);
+    end(&server, client);
+}
+
 static void test_closing_with_jobs_under_way(void **state)
 {
     (void)state;
@@ -943,6 +967,7 @@ int main(void)
         cmocka_unit_test(test_replies_that_make_no_sense),
         cmocka_unit_test(test_the_server_goes_away),
         cmocka_unit_test(test_the_server_goes_away_during_an_upload),
+        cmocka_unit_test(test_the_server_goes_away_instead_of_taking_a_region),
         cmocka_unit_test(test_closing_with_jobs_under_way),
         cmocka_unit_test(test_many_large_jobs_before_the_first_reply_is_read),
         cmocka_unit_test(test_a_refusal_before_the_upload_has_ended),
