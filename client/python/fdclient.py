@@ -25,6 +25,7 @@ import mmap
 import os
 import select
 import socket
+import threading
 import weakref
 
 import msgpack
@@ -34,6 +35,7 @@ _BIN_BYTES = 1 << 31  # of each bin of a large array; one ends at 2^32 - 1
 _PLACE_BYTES = 16     # where the server takes an array in a region
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _memories = weakref.WeakSet()
+_memories_lock = threading.Lock()
 
 
 class Error(Exception):
@@ -60,7 +62,8 @@ class _Memory(mmap.mmap):
         memory.descriptor = descriptor
         memory.address = numpy.frombuffer(memory, "u1").ctypes.data
         weakref.finalize(memory, os.close, descriptor)
-        _memories.add(memory)
+        with _memories_lock:
+            _memories.add(memory)
         return memory
 
 
@@ -79,7 +82,9 @@ def _memory_of(array):
     if not array.flags.c_contiguous:
         return None
     address = array.ctypes.data
-    for memory in list(_memories):
+    with _memories_lock:
+        memories = list(_memories)
+    for memory in memories:
         offset = address - memory.address
         if 0 <= offset and offset + array.nbytes <= len(memory):
             return (memory, offset) if offset % _PLACE_BYTES == 0 else None
@@ -238,8 +243,7 @@ class Client:
                 sent = self._socket.sendmsg([data], rights, socket.MSG_NOSIGNAL)
                 data, descriptor = data[sent:], None
             except BlockingIOError:
-                readable, _, _ = select.select([self._socket], [self._socket], [])
-                if readable:
+                if self._wait(select.POLLIN | select.POLLOUT) & ~select.POLLOUT:
                     self._receive(wait=False)
             except OSError as error:
                 if rights and error.errno in (errno.EPERM, errno.ETOOMANYREFS):
@@ -248,11 +252,17 @@ class Client:
                 self._break(error.strerror)
                 raise Error("CONNECTION", error.strerror) from None
 
+    def _wait(self, events):
+        """Until there is one of them; which there are."""
+        poll = select.poll()
+        poll.register(self._socket, events)
+        return poll.poll()[0][1]
+
     def _receive(self, wait=True):
         """Take what has come; where `wait`, something."""
         try:
             if wait:
-                select.select([self._socket], [], [])
+                self._wait(select.POLLIN)
             received = self._socket.recv(1 << 20)
         except BlockingIOError:
             return
@@ -277,7 +287,9 @@ class Client:
             job._progress(about["done"], about["total"])
 
     def _answer(self, msgid, error, result):
-        job = self._jobs.pop(msgid)
+        job = self._jobs.pop(msgid, None)
+        if not job:
+            return  # it goes to none of ours: the server has lost track of what we send, and will close
         try:
             if error:
                 raise Error(**error)

@@ -3,6 +3,7 @@
 import gc
 import os
 import pathlib
+import resource
 import signal
 import sys
 
@@ -156,6 +157,22 @@ def test_memory_goes_where_it_is_used_no_more(unchanged, daemon, numpy_client):
     client.run("laplacian", wave(8, 8))
     eventually(lambda: regions() == 0, "no region")
     assert descriptors(os.getpid()) == before
+
+
+def test_in_a_process_with_many_descriptors(daemon):
+    """More than select() can tell apart."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2048)), hard))
+    others = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        with fdclient.Client(daemon.path) as client:
+            f = wave(512, 512)
+            jobs = [client.submit("laplacian", f) for _ in range(8)]
+            assert all((job.result() == jobs[0].result()).all() for job in jobs)
+    finally:
+        for descriptor in others:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_server_that_takes_no_region():
