@@ -40,6 +40,8 @@ static void *run(void *context)
         memmove(closer->descriptors, closer->descriptors + 1,
                 --closer->count * sizeof *closer->descriptors);
         pthread_mutex_unlock(&closer->mutex);
+        /* Here, since somebody else may keep the socket locked. Of what is no socket, nothing. */
+        setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &(struct linger){0}, sizeof(struct linger));
         close(descriptor);
     }
     return NULL;
