@@ -7,10 +7,10 @@
  *   else one chain per axis: x, y, z;  m = 1 … R
  *
  * Bytes of device memory per point: one write and (L + 2R)/L reads for marches of L planes. From L2
- * besides, what lies over the sides of a column of 256 × 12 points (float32): 1.7 reads a point for
- * R = 4; of 256 × 16, 1.2 for R = 1. Instructions per point, R = 4: 25 of arithmetic, 1.75 loads of
- * packs from shared memory, 0.4 copies: some 34 of the 70 that an H200 issues in the time of a
- * copy. */
+ * in all, with what lies over the sides of a column of 256 × 12 points (float32): 1.7 reads a point
+ * for R = 4; of 256 × 16, 1.2 for R = 1. Instructions per point, R = 4: 25 of arithmetic, 1.75
+ * loads of packs from shared memory, 0.4 copies: some 34 of the 63 that an H200 issues in the time
+ * of a copy. */
 #include "gpu/cuda/grid.cuh"
 
 #include <cuda_pipeline.h>

@@ -22,7 +22,8 @@ cudaError_t column_launch(const struct geometry *g, const void *in, void *out);
 /* impose: pass 0 of a plan that imposes boundary values; out holds a copy of in. */
 cudaError_t shell_launch(const struct geometry *g, const void *in, void *out, bool impose);
 
-/* Gradient, divergence and curl: all points, from the components of `in` to those of `out`. */
+/* Gradient (of large fields by gradient.cu), divergence and curl: all points, from the components
+ * of `in` to those of `out`. */
 cudaError_t nabla_launch(const struct geometry *g, const void *const in[AXIS_COUNT],
                          void *const out[AXIS_COUNT]);
 

@@ -3,7 +3,8 @@
  *
  *   X, Y = false, false   along y or z alone: odd or even; [outer][march][inner]
  *   X, Y = true, false    Laplacian and diffusion in 2D; marches along y
- *   X, Y = true, true     Laplacian and diffusion in 3D; marches along z, y neighbours through L1
+ *   X, Y = true, true     the same in 3D, where column.cu does not take it; marches along z, y
+ *                         neighbours through L1
  *
  *   odd:   acc = c1 (f+1 − f−1);  acc = fma(cm, f+m − f−m, acc)
  *   even:  acc = c0 f;  equal weights on all axes: acc = fma(cm, (x pair + y pair) + z pair, acc),

@@ -12,11 +12,10 @@
  * Bytes of device memory per point: one write of each output and (L + 2R)/L reads of each input,
  * for marches of L planes. An input is only copied as far as it is differentiated: over the sides
  * along x, y or both, and a ring is as deep as its planes wait: R more for one that is also
- * differentiated along z. From L2 besides, R = 4, float32: 0.6 reads a point for a gradient, 0.46
- * for a divergence, 1.67 for a curl. Of some 108, 108 and 162 instructions a point that an H200
+ * differentiated along z. From L2 besides, R = 4, float32: 0.59 reads a point for a gradient, 0.56
+ * for a divergence, 1.67 for a curl. Of some 127, 127 and 190 instructions a point that an H200
  * issues in the time of a copy of as many bytes, arithmetic takes 24, 26 and 51.
- * Large gradients in space are gradient.cu's, where it takes them.
- */
+ * Large gradients in space are gradient.cu's, where it takes them. */
 #include "gpu/cuda/nabla.cuh"
 
 #include <cuda_pipeline.h>

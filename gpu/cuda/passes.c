@@ -3,7 +3,8 @@
  *   box:    the points that are centred on every active axis → a family of the table below
  *   shell:  all others → shell
  *
- * Families that do several passes at once do the box and the shell. */
+ * Families that do several passes at once do the box and the shell. So does nabla for gradients,
+ * divergences and curls, which asks gradient first whether it takes the box. */
 #include "gpu/cuda/families.h"
 
 #include <stdlib.h>
