@@ -305,24 +305,13 @@ static cudaError_t launch_column(const struct geometry *g, const void *in, void 
     shape.slot = g->slot;
     shape.shared = plan->shared;
     const int64_t rows = shape.high[AXIS_Y] - shape.low[AXIS_Y];
-    const int planes = (int)(shape.high[AXIS_Z] - shape.low[AXIS_Z]);
+    const int64_t planes = shape.high[AXIS_Z] - shape.low[AXIS_Z];
     shape.planes = (int32_t)axis[AXIS_Z].n;
     shape.columns_x = (uint32_t)((shape.n + Column::X - 1) / Column::X);
     shape.columns_y = (uint32_t)((rows + Column::Y - 1) / Column::Y);
-    /* As many marches as take the shortest time, in planes: those of a march, and as long as
-     * R + AHEAD more before the first, for as many rounds as all blocks take. */
     const int64_t columns = (int64_t)shape.columns_x * shape.columns_y * (int64_t)plan->batch;
-    const int64_t resident = (int64_t)g->units * Column::BLOCKS;
-    int64_t best = INT64_MAX;
-    for (int marches = 1; marches <= planes && marches <= 64; marches++) {
-        const int length = (planes + marches - 1) / marches;
-        const int64_t blocks = columns * ((planes + length - 1) / length);
-        const int64_t time = (blocks + resident - 1) / resident * (length + R + Column::AHEAD);
-        if (time < best) {
-            best = time;
-            shape.length = length;
-        }
-    }
+    shape.length = (int32_t)column_length(planes, columns, (int64_t)g->units * Column::BLOCKS,
+                                          R + Column::AHEAD);
     shape.marches = (uint32_t)((planes + shape.length - 1) / shape.length);
     const int64_t blocks = columns * shape.marches;
     if (blocks > INT32_MAX) /* a block each is too much for so many small fields */

@@ -250,6 +250,24 @@ static inline unsigned power_of_two(int64_t n, unsigned most)
     return p;
 }
 
+/* How long columns are marched along z: divided so that all takes the shortest time, in planes: for
+ * each round of the blocks that are resident at once those of a march, and about as long as
+ * `before` more until its first result. */
+static inline int64_t column_length(int64_t planes, int64_t columns, int64_t resident, int before)
+{
+    int64_t best = INT64_MAX, best_length = planes;
+    for (int64_t marches = 1; marches <= planes && marches <= 64; marches++) {
+        const int64_t length = (planes + marches - 1) / marches;
+        const int64_t blocks = columns * ((planes + length - 1) / length);
+        const int64_t time = (blocks + resident - 1) / resident * (length + before);
+        if (time < best) {
+            best = time;
+            best_length = length;
+        }
+    }
+    return best_length;
+}
+
 template <typename S, typename T>
 static cudaError_t launch_blocks(void (*kernel)(S, const T *, T *), int64_t blocks, dim3 block,
                                  S *shape, const void *in, void *out, cudaStream_t stream,

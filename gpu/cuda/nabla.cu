@@ -416,23 +416,6 @@ __global__ void __launch_bounds__(nabla_column<T, R, FORM, AXES>::THREADS,
     }
 }
 
-/* As many marches as take the shortest time, in planes: those of a march, and as long as R + AHEAD
- * more before the first, for as many rounds as all blocks take. */
-static int64_t march_length(int64_t planes, int64_t columns, int64_t resident, int before)
-{
-    int64_t best = INT64_MAX, best_length = planes;
-    for (int64_t marches = 1; marches <= planes && marches <= 64; marches++) {
-        const int64_t length = (planes + marches - 1) / marches;
-        const int64_t blocks = columns * ((planes + length - 1) / length);
-        const int64_t time = (blocks + resident - 1) / resident * (length + before);
-        if (time < best) {
-            best = time;
-            best_length = length;
-        }
-    }
-    return best_length;
-}
-
 /* cudaErrorInvalidConfiguration: the grid is too large for this kernel's numbers, or the device's
  * shared memory too small. */
 template <typename T, int R, int FORM, int AXES>
@@ -475,7 +458,7 @@ static cudaError_t launch_column(const struct geometry *g, const void *const in[
         bytes < Column::BYTES)
         return cudaErrorInvalidConfiguration;
     const int64_t length =
-        march_length(planes, columns, (int64_t)g->units * Column::BLOCKS, R + Column::AHEAD);
+        column_length(planes, columns, (int64_t)g->units * Column::BLOCKS, R + Column::AHEAD);
     const int64_t marches = (planes + length - 1) / length;
     if (columns * marches > INT32_MAX)
         return cudaErrorInvalidConfiguration;
