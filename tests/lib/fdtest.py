@@ -15,6 +15,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import time
@@ -413,6 +414,23 @@ def jobs_under_way(stats):
 
 def descriptors(pid):
     return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+@contextlib.contextmanager
+def lingering_socket(seconds):
+    """A TCP socket with unsent bytes that lingers: its last close waits so long, or until the block ends."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        lingering = socket.create_connection(listener.getsockname())
+        peer, _ = listener.accept()
+        lingering.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            while True:
+                lingering.send(bytes(MiB))
+        lingering.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, seconds))
+        try:
+            yield lingering
+        finally:
+            peer.close()  # resets it, and ends the wait
 
 
 def memory_bytes(pid, which):

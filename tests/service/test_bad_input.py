@@ -10,7 +10,7 @@ import numpy
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies
 
-from fdtest import (Client, FdError, MiB, array_header, assert_serves, bin_header, memory_bytes,
+from fdtest import (Client, FdError, MiB, array_header, assert_serves, bin_header, lingering_socket, memory_bytes,
                     request_bytes, sanitized, upload_begin, wave)
 
 OPTIONS = ("--staging-bytes", 16 * MiB, "--upload-timeout-s", 2, "--max-work", 10**9)
@@ -282,17 +282,9 @@ def test_descriptors_that_nobody_asked_for(daemon):
 
 
 def test_a_descriptor_whose_close_waits(daemon):
-    """A TCP socket with unsent bytes that lingers: its last close waits, but nobody else does."""
+    """Of a socket that lingers the last close waits, but nobody else does."""
     for read_by_server in (True, False):
-        listener = socket.create_server(("127.0.0.1", 0))
-        lingering = socket.create_connection(listener.getsockname())
-        peer, _ = listener.accept()
-        lingering.setblocking(False)
-        with pytest.raises(BlockingIOError):
-            while True:
-                lingering.send(bytes(MiB))
-        lingering.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 6))
-        with daemon.client() as client, Client(daemon.path) as other:
+        with lingering_socket(6) as lingering, daemon.client() as client, Client(daemon.path) as other:
             first = request_bytes(0, "ping", {}) if read_by_server else b"\xc1"
             try:
                 socket.send_fds(client.socket, [first], [lingering.fileno()])
@@ -305,8 +297,6 @@ def test_a_descriptor_whose_close_waits(daemon):
                 assert other.call("ping") == {}
                 time.sleep(0.02)
             assert time.monotonic() - begun < 5
-        peer.close()  # resets it, and ends the wait
-        listener.close()
 
 
 def test_a_list_of_data_that_does_not_begin_with_a_bin(client):

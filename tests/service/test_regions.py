@@ -5,15 +5,14 @@ import os
 import resource
 import signal
 import socket
-import struct
 import tempfile
 
 import msgpack
 import numpy
 import pytest
 
-from fdtest import (Client, Daemon, FdError, MiB, Region, as_user, descriptors, eventually, request_bytes,
-                    settled, wave)
+from fdtest import (Client, Daemon, FdError, MiB, Region, as_user, descriptors, eventually, lingering_socket,
+                    request_bytes, settled, wave)
 
 OPTIONS = ("--region-bytes", "256M", "--region-memory", "384M", "--max-regions", "20")
 
@@ -377,33 +376,22 @@ def test_a_region_goes_with_its_connection(daemon, unchanged):
 
 
 def test_memory_is_let_go_beside_a_descriptor_whose_close_waits(daemon, unchanged):
-    """Somebody passed a TCP socket with unsent bytes that lingers: regions do not stand behind it."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    lingering = socket.create_connection(listener.getsockname())
-    peer, _ = listener.accept()
-    lingering.setblocking(False)
-    with pytest.raises(BlockingIOError):
-        while True:
-            lingering.send(bytes(MiB))
-    lingering.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 600))
-    stranger, client = daemon.client(), daemon.client()
-    for either in (stranger, client):
-        either.call("ping")  # it was accepted
-    before = descriptors(daemon.pid)
-    message = request_bytes(0, "ping", {})
-    socket.send_fds(stranger.socket, [message[:1]], [lingering.fileno()])
-    lingering.close()  # the server's is the last
-    stranger.send_bytes(message[1:])
-    refused(stranger, 0, "PROTOCOL")
-    for _ in range(20):
-        region = Region(MiB)
-        region.register(client)
-        client.call("unregister", region=region.id)
-    try:
+    """Somebody passed a socket that lingers: regions do not stand behind it."""
+    with lingering_socket(600) as lingering:
+        stranger, client = daemon.client(), daemon.client()
+        for either in (stranger, client):
+            either.call("ping")  # it was accepted
+        before = descriptors(daemon.pid)
+        message = request_bytes(0, "ping", {})
+        socket.send_fds(stranger.socket, [message[:1]], [lingering.fileno()])
+        lingering.close()  # the server's is the last
+        stranger.send_bytes(message[1:])
+        refused(stranger, 0, "PROTOCOL")
+        for _ in range(20):
+            region = Region(MiB)
+            region.register(client)
+            client.call("unregister", region=region.id)
         eventually(lambda: descriptors(daemon.pid) <= before, "none of them kept")
-    finally:
-        peer.close()  # resets it, and ends the wait
-        listener.close()
 
 
 def test_a_half_closed_connection_is_answered(daemon, unchanged):
