@@ -36,7 +36,7 @@ static struct {
     struct fdclient_array f; /* shape, and data that all clients send */
     size_t bytes;
     pthread_barrier_t ready;
-    _Atomic double begin; /* of the time that counts */
+    _Atomic double begin; /* of the time that counts, which lasts until each client has had a job */
 } load = {.clients = 1,
           .in_flight = 1,
           .seconds = 3,
@@ -58,6 +58,7 @@ struct client {
     struct slot *slots;
     float *microseconds; /* of each job that ended in the time that counts */
     size_t count, capacity;
+    double last; /* when the last of them ended */
 };
 
 static double now(void)
@@ -155,8 +156,9 @@ static void submit(struct client *client, struct slot *slot)
         give_up(&error);
 }
 
-static void record(struct client *client, double seconds)
+static void record(struct client *client, double time, double seconds)
 {
+    client->last = time;
     if (client->count == client->capacity) {
         client->capacity = client->capacity ? 2 * client->capacity : 4096;
         client->microseconds =
@@ -201,9 +203,10 @@ static void *run(void *argument)
     while (in_flight) {
         struct slot *slot = next(client);
         const double time = now();
-        if (time >= begin && time < end)
-            record(client, time - slot->submitted);
-        if (time < end)
+        const bool goes_on = time < end || !client->count;
+        if (time >= begin && goes_on)
+            record(client, time, time - slot->submitted);
+        if (goes_on)
             submit(client, slot);
         else
             in_flight--;
@@ -284,8 +287,12 @@ static int by_size(const void *a, const void *b)
 static void report(struct client *clients, double cpu_s, double idle_bytes)
 {
     size_t count = 0;
-    for (int i = 0; i < load.clients; i++)
+    double seconds = load.seconds;
+    for (int i = 0; i < load.clients; i++) {
         count += clients[i].count;
+        const double took = clients[i].last - atomic_load(&load.begin);
+        seconds = took > seconds ? took : seconds;
+    }
     float *all = malloc((count + 1) * sizeof *all);
     if (!all)
         no_memory();
@@ -301,7 +308,7 @@ static void report(struct client *clients, double cpu_s, double idle_bytes)
     printf("{\"jobs\": %zu, \"jobs_per_s\": %.1f, \"p50_us\": %.1f, \"p99_us\": %.1f, "
            "\"front_cpu_us_per_job\": %.2f, \"idle_connections\": %d, "
            "\"front_bytes_per_idle_connection\": %.0f}\n",
-           count, (double)count / load.seconds, all[count / 2], all[count * 99 / 100],
+           count, (double)count / seconds, all[count / 2], all[count * 99 / 100],
            1e6 * cpu_s / jobs, load.idle, idle_bytes);
     free(all);
 }
