@@ -28,6 +28,7 @@ struct config {
     uint64_t max_work; /* points × steps of one job */
     uint64_t upload_timeout_s;
     uint64_t drain_timeout_s;
+    uint64_t look_us; /* for more, before the loop sleeps; 0: it does not look */
     uint64_t log_level;
     const char *trace;    /* a file; NULL: none */
     uint64_t trace_bytes; /* of it, before the next is begun */

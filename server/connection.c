@@ -278,6 +278,7 @@ static void update(struct connection *connection)
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct connection *connection = poll->data;
+    turn_heard(connection->server);
     if (status < 0) {
         connection_close(connection);
         return;

@@ -342,6 +342,7 @@ static void channel_closed(struct device *device)
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct device *device = poll->data;
+    turn_heard(device->server);
     if (status < 0) { /* the other end is gone */
         uv_poll_stop(poll);
         channel_closed(device);

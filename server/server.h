@@ -17,6 +17,7 @@
 #include "server/field.h"
 #include "server/list.h"
 #include "server/trace.h"
+#include "server/turn.h"
 #include "server/user.h"
 
 #include <msgpack.h>
@@ -53,7 +54,7 @@ struct server {
     uint64_t drain_until_ns;
     bool stopped;
     int exit_status;
-    uv_prepare_t turn;
+    struct turn turn;
     uv_timer_t tick; /* stalls, drain, heartbeats */
     uv_timer_t watchdog;
     uv_signal_t terminate, interrupt;

@@ -4,6 +4,26 @@
 #include "server/device.h"
 #include "server/server.h"
 
+/* With more jobs than these under way the loop hardly ever sleeps, and time that it spends on
+ * looking is time for which others wait. */
+enum { LOOK_JOBS = 4 };
+
+static void on_look(uv_idle_t *handle)
+{
+    (void)handle;
+}
+
+static void look_or_sleep(struct server *server)
+{
+    struct turn *turn = &server->turn;
+    const bool looks =
+        turn->look_ns && server->jobs <= LOOK_JOBS && uv_hrtime() - turn->came_ns < turn->look_ns;
+    if (looks)
+        uv_idle_start(&turn->look, on_look);
+    else
+        uv_idle_stop(&turn->look);
+}
+
 /* libuv calls it before it waits. Connections go first: a reply that is sent lets a device release
  * what it held. */
 static void on_end(uv_prepare_t *handle)
@@ -15,17 +35,27 @@ static void on_end(uv_prepare_t *handle)
     }
     for (struct list *link = server->devices.next; link != &server->devices; link = link->next)
         device_flush(LIST_ENTRY(link, struct device, link));
+    look_or_sleep(server);
 }
 
 void turn_open(struct server *server)
 {
+    struct turn *turn = &server->turn;
     list_init(&server->changed);
-    uv_prepare_init(&server->loop, &server->turn);
-    server->turn.data = server;
-    uv_prepare_start(&server->turn, on_end);
+    turn->look_ns = 1000 * server->config.look_us;
+    uv_prepare_init(&server->loop, &turn->end);
+    turn->end.data = server;
+    uv_prepare_start(&turn->end, on_end);
+    uv_idle_init(&server->loop, &turn->look);
 }
 
 void turn_close(struct server *server)
 {
-    uv_close((uv_handle_t *)&server->turn, NULL);
+    uv_close((uv_handle_t *)&server->turn.end, NULL);
+    uv_close((uv_handle_t *)&server->turn.look, NULL);
+}
+
+void turn_heard(struct server *server)
+{
+    server->turn.came_ns = uv_hrtime();
 }

@@ -1,11 +1,26 @@
 /* The end of a turn of the loop. What the turn had to say goes out here: the replies of each
- * connection in one write, the orders of each worker in one packet or few. */
+ * connection in one write, the orders of each worker in one packet or few. Then the loop sleeps
+ * until something comes, or looks for it for a while first: a process that sleeps is woken in about
+ * the time that a small job takes. */
 #ifndef SERVER_TURN_H
 #define SERVER_TURN_H
 
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
 struct server;
+
+struct turn {
+    uv_prepare_t end;
+    uv_idle_t look;   /* while it is active, the loop does not sleep */
+    uint64_t look_ns; /* after something has come */
+    uint64_t came_ns; /* when it last did */
+};
 
 void turn_open(struct server *server);
 void turn_close(struct server *server);
+/* A connection or a worker has said something. */
+void turn_heard(struct server *server);
 
 #endif

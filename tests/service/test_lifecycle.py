@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -46,6 +47,25 @@ def wait_running(daemon, client, job):
         message = client.receive_message()
         assert message[0] == 2, message
         client.notifications.append((message[1], message[2][0]))
+
+
+def cpu_seconds(daemon):
+    """What the front has spent of a core's time."""
+    fields = open(f"/proc/{daemon.process.pid}/stat").read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.parametrize("look_us", [0, 50_000])
+def test_a_server_without_jobs_sleeps(look_us):
+    with Daemon("--look-us", look_us) as daemon, daemon.client() as client:
+        field = client.call("put", f=wave(32, 32))["field"]
+        for _ in range(20):
+            client.call("derivative", f={"field": field}, axis="x")
+        time.sleep(0.2)  # it may look for what comes next
+        begin = cpu_seconds(daemon)
+        time.sleep(1)
+        assert cpu_seconds(daemon) - begin < 0.3
+        assert_serves(client)
 
 
 def test_sigterm_finishes_what_runs_and_answers_the_rest():
