@@ -30,7 +30,7 @@ struct option {
 #define AT(field) offsetof(struct config, field)
 #define ANY UINT64_MAX
 
-enum { LOOK_US = 50, LOOK_CORES = 4 };
+enum { LOOK_US = 150, LOOK_CORES = 4 };
 
 static const struct option options[] = {
     {"listen", "unix:PATH", OPTION_LIST, AT(listen), NULL, 0, 0,
@@ -78,7 +78,7 @@ static const struct option options[] = {
      "How long running jobs may go on after SIGTERM."},
     {"look-us", "MICROSECONDS", OPTION_NUMBER, AT(look_us), NULL, 0, 1000000,
      "How long the loop looks for what comes next before it sleeps, while few jobs are under way: "
-     "answers come sooner, for a core that is busy meanwhile. 0: never. Default: 50 where there "
+     "answers come sooner, for a core that is busy meanwhile. 0: never. Default: 150 where there "
      "are "
      "4 cores or more, else 0."},
     {"log-level", "N", OPTION_NUMBER, AT(log_level), "6", 3, 6,
