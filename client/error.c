@@ -31,3 +31,10 @@ bool error_from_failure(struct fdclient_error *error, const struct failure *fail
     }
     return false;
 }
+
+bool error_copy(struct fdclient_error *error, const struct fdclient_error *from)
+{
+    if (error)
+        *error = *from;
+    return false;
+}

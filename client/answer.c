@@ -1,0 +1,244 @@
+#include "client/answer.h"
+
+#include "client/error.h"
+#include "client/json_write.h"
+#include "protocol/object.h"
+#include "protocol/reply.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void bad_reply(struct ticket *ticket, const char *reason)
+{
+    struct fdclient_error error;
+    error_set(&error, ERROR_CONNECTION, "", "the server's reply makes no sense: %s", reason);
+    ticket_fail(ticket, &error);
+}
+
+/* Has the caller a place for the component? Else the ticket fails. */
+static bool has_place(struct ticket *ticket, uint32_t component)
+{
+    struct fdclient_error error;
+    if (component < ticket->result_count)
+        return true;
+    error_set(&error, "TOO_LARGE", "result",
+              "the result is a vector field, and there is no room for its component %s",
+              axis_name((enum axis)component));
+    ticket_fail(ticket, &error);
+    return false;
+}
+
+/* Find memory for an array of that type. */
+static void result_prepare(struct ticket *ticket, uint32_t component, const struct array_type *type)
+{
+    struct fdclient_error error;
+    if (ticket->failed || !has_place(ticket, component))
+        return;
+    struct fdclient_result *result = &ticket->results[component];
+    if (result->data && type->bytes > result->capacity) {
+        error_set(&error, "TOO_LARGE", "result",
+                  "the result has %" PRIu64 " bytes, and there is room for %zu", type->bytes,
+                  result->capacity);
+        error.has_limit = true;
+        error.need = (double)type->bytes;
+        error.limit = (double)result->capacity;
+        ticket_fail(ticket, &error);
+        return;
+    }
+    if (!result->data) {
+        result->data = malloc(type->bytes);
+        result->allocated = result->data != NULL;
+    }
+    if (!result->data) {
+        error_set(&error, "OUT_OF_MEMORY", "result", "no memory for a result of %" PRIu64 " bytes",
+                  type->bytes);
+        ticket_fail(ticket, &error);
+        return;
+    }
+    ticket->parts[component].type = *type;
+    ticket->parts[component].has_type = true;
+}
+
+static void result_describe(struct fdclient_result *result, const struct array_type *type)
+{
+    result->dtype = type->dtype == DTYPE_F64 ? FDCLIENT_F64 : FDCLIENT_F32;
+    result->dimensions = type->dimensions;
+    memcpy(result->shape, type->shape, sizeof result->shape);
+    result->bytes = type->bytes;
+}
+
+/* Which component of a vector field, by the key that the array stands under; 0 where it is none. */
+static uint32_t payload_component(const struct splitter_payload *payload)
+{
+    for (uint32_t i = 0; i < FDCLIENT_AXES; i++)
+        if (payload->name_bytes == 1 && payload->name[0] == axis_name((enum axis)i)[0])
+            return i;
+    return 0;
+}
+
+bool answer_payload(struct ticket *ticket, const struct splitter_payload *payload,
+                    uint32_t *component)
+{
+    *component = payload_component(payload);
+    if (ticket->replied || ticket->answer != ANSWER_ARRAY || ticket->failed)
+        return false;
+    struct part *part = &ticket->parts[*component];
+    if (!part->has_type) {
+        struct array_type type;
+        struct failure failure = {0};
+        if (!array_type_peek(payload, "out", &type, &failure))
+            bad_reply(ticket, failure.message);
+        else
+            result_prepare(ticket, *component, &type);
+    }
+    if (ticket->failed)
+        return false;
+    if (payload->bytes > part->type.bytes - part->received_bytes)
+        bad_reply(ticket, "more data than its shape says");
+    return !ticket->failed;
+}
+
+/* The type and shape beside a field's id, where the server gives them. */
+static void field_describe(struct fdclient_result *result, const msgpack_object *out)
+{
+    const msgpack_object *dtype = object_find(out, "type"), *shape = object_find(out, "shape");
+    if (!dtype || !shape || shape->type != MSGPACK_OBJECT_ARRAY ||
+        shape->via.array.size > FDCLIENT_DIMENSIONS)
+        return;
+    struct array_type type = {.dtype = object_is(dtype, "<f8") ? DTYPE_F64 : DTYPE_F32,
+                              .dimensions = shape->via.array.size};
+    type.bytes = type.dtype == DTYPE_F64 ? 8 : 4;
+    for (uint32_t i = 0; i < type.dimensions; i++)
+        if (!object_unsigned(&shape->via.array.ptr[i], &type.shape[i]) ||
+            __builtin_mul_overflow(type.bytes, type.shape[i], &type.bytes))
+            return;
+    result_describe(result, &type);
+}
+
+/* A result that lies in a region: where the caller wants it, or in the pool. */
+static void region_take(struct ticket *ticket, uint32_t component, const struct array *array)
+{
+    const struct way *way = &ticket->route.out[component];
+    if (component >= ticket->route.outs || array->region != way->region ||
+        array->offset != way->offset || array->type.bytes == 0 ||
+        (way->pooled && array->type.bytes > way->pooled->bytes)) {
+        bad_reply(ticket, "a place in a region that was not asked for");
+        return;
+    }
+    result_prepare(ticket, component, &array->type);
+    if (ticket->failed)
+        return;
+    if (way->pooled)
+        memcpy(ticket->results[component].data, way->pooled->memory, array->type.bytes);
+    result_describe(&ticket->results[component], &array->type);
+}
+
+static void array_take(struct ticket *ticket, uint32_t component, const struct array *array,
+                       const msgpack_object *object)
+{
+    const struct part *part = &ticket->parts[component];
+    if (array->kind == ARRAY_REGION) {
+        region_take(ticket, component, array);
+        return;
+    }
+    if (array->kind == ARRAY_FIELD) {
+        if (has_place(ticket, component)) {
+            ticket->results[component].field = array->field;
+            field_describe(&ticket->results[component], object);
+        }
+        return;
+    }
+    if (array->payload_count > 0) {
+        if (!part->has_type || part->received_bytes != part->type.bytes ||
+            memcmp(&part->type, &array->type, sizeof array->type) != 0) {
+            bad_reply(ticket, "less data than its shape says");
+            return;
+        }
+    } else {
+        if (part->has_type) {
+            bad_reply(ticket, "data beside its array");
+            return;
+        }
+        result_prepare(ticket, component, &array->type);
+        if (ticket->failed)
+            return;
+        memcpy(ticket->results[component].data, array->small, array->type.bytes);
+    }
+    result_describe(&ticket->results[component], &array->type);
+}
+
+/* An array, or a map of them by axis. */
+static void out_take(struct ticket *ticket, const msgpack_object *out)
+{
+    struct arrays arrays;
+    struct failure failure = {0};
+    if (!out || !arrays_read(out, "out", &arrays, &failure)) {
+        bad_reply(ticket, out ? failure.message : "it has no \"out\"");
+        return;
+    }
+    for (uint32_t i = 0; i < FDCLIENT_AXES && !ticket->failed; i++) {
+        const char *axis = axis_name((enum axis)i);
+        if (arrays.at[i].kind != ARRAY_NONE)
+            array_take(ticket, i, &arrays.at[i], arrays.is_vector ? object_find(out, axis) : out);
+        else if (ticket->parts[i].has_type)
+            bad_reply(ticket, "data beside its array");
+    }
+}
+
+static void json_take(struct ticket *ticket, const msgpack_object *object)
+{
+    size_t length;
+    FILE *text = open_memstream(&ticket->results->json, &length);
+    if (text)
+        json_write(text, object, 0);
+    if (text && fclose(text) == 0)
+        return;
+    struct fdclient_error error;
+    error_set(&error, "OUT_OF_MEMORY", "result", "no memory for the answer's text");
+    ticket_fail(ticket, &error);
+}
+
+void answer_take(struct ticket *ticket, const msgpack_object *error, const msgpack_object *result)
+{
+    if (error->type != MSGPACK_OBJECT_NIL) {
+        struct failure failure;
+        struct fdclient_error read;
+        reply_read_failure(error, &failure);
+        error_from_failure(&read, &failure);
+        /* A field that does not fit its place, said as for one that comes over the socket. */
+        if (ticket->route.outs && read.has_limit && strncmp(read.parameter, "out", 3) == 0 &&
+            strcmp(read.code, "INVALID_ARGUMENT") == 0) {
+            strcpy(read.code, "TOO_LARGE");
+            strcpy(read.parameter, "result");
+        }
+        ticket_fail(ticket, &read);
+        return;
+    }
+    if (ticket->failed)
+        return;
+    switch (ticket->answer) {
+    case ANSWER_ARRAY:
+        out_take(ticket, object_find(result, "out"));
+        return;
+    case ANSWER_FIELD: {
+        const msgpack_object *field = object_find(result, "field");
+        if (!field || !object_unsigned(field, &ticket->results->field))
+            bad_reply(ticket, "it has no \"field\"");
+        return;
+    }
+    case ANSWER_JSON:
+        json_take(ticket, result);
+        return;
+    case ANSWER_REGION: {
+        const msgpack_object *id = object_find(result, "region");
+        if (id && object_unsigned(id, &ticket->region->id) && ticket->region->id)
+            ticket->region->state = REGION_READY;
+        else
+            bad_reply(ticket, "it has no \"region\"");
+        return;
+    }
+    case ANSWER_NOTHING:
+        return;
+    }
+}

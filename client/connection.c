@@ -1,0 +1,71 @@
+#include "client/connection.h"
+
+#include "client/error.h"
+#include "client/region.h"
+
+#include <string.h>
+#include <unistd.h>
+
+/* `register` was answered, or never will be. */
+static void region_asked(struct fdclient *client, struct ticket *ticket)
+{
+    struct region *region = ticket->region;
+    close(region->descriptor); /* the server has its own */
+    region->descriptor = -1;
+    if (!ticket->failed)
+        return;
+    region->state = REGION_REFUSED;
+    if (region->pooled) {
+        client->refused = true;
+        client->refusal = ticket->error;
+    }
+}
+
+/* A worker that was started anew may have been unable to map a region again: jobs that name it fail
+ * so ever after. */
+static void pool_doubt(const struct ticket *ticket)
+{
+    if (!ticket->failed || (strcmp(ticket->error.code, "INTERNAL") != 0 &&
+                            strcmp(ticket->error.code, "OUT_OF_MEMORY") != 0))
+        return;
+    for (int i = 0; i < FDCLIENT_AXES; i++) {
+        if (ticket->route.in[i].pooled)
+            ticket->route.in[i].pooled->state = REGION_SPENT;
+        if (ticket->route.out[i].pooled)
+            ticket->route.out[i].pooled->state = REGION_SPENT;
+    }
+}
+
+/* The ticket leaves those that are under way. */
+static void complete(struct fdclient *client, struct ticket *ticket)
+{
+    tickets_remove(&client->pending, ticket);
+    pool_doubt(ticket);
+    route_release(&ticket->route);
+    if (ticket->region)
+        region_asked(client, ticket);
+    if (ticket->internal)
+        ticket_free(ticket);
+    else
+        tickets_add(&client->done, ticket);
+}
+
+void connection_settle(struct fdclient *client, struct ticket *ticket)
+{
+    if (ticket->replied && outgoing_done(&ticket->out))
+        complete(client, ticket);
+}
+
+void connection_break(struct fdclient *client, const char *reason)
+{
+    if (client->broken)
+        return;
+    client->broken = true;
+    client->receiving = NULL;
+    error_set(&client->cause, ERROR_CONNECTION, "", "%s", reason);
+    for (struct ticket *ticket; (ticket = client->pending.first);) {
+        if (!ticket->replied)
+            ticket_fail(ticket, &client->cause);
+        complete(client, ticket);
+    }
+}

@@ -1,0 +1,71 @@
+#include "client/exchange.h"
+
+#include "client/receive.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+/* Sent in one exchange, so that it returns to a caller's loop while a server keeps reading. */
+#define EXCHANGE_BYTES ((size_t)16 << 20)
+
+static struct ticket *unsent(const struct fdclient *client)
+{
+    struct ticket *ticket = client->pending.first;
+    while (ticket && outgoing_done(&ticket->out))
+        ticket = ticket->next;
+    return ticket;
+}
+
+/* Send what the socket takes. False: it takes nothing any more (errno says why). */
+static bool send_some(struct fdclient *client)
+{
+    size_t bytes = 0;
+    for (struct ticket *ticket = unsent(client), *next; ticket; ticket = next) {
+        next = ticket->next;
+        while (!outgoing_done(&ticket->out)) {
+            if (bytes >= EXCHANGE_BYTES)
+                return true;
+            const ssize_t sent = outgoing_send(&ticket->out, client->socket);
+            if (sent < 0)
+                return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+            bytes += (size_t)sent;
+        }
+        connection_settle(client, ticket);
+    }
+    return true;
+}
+
+void exchange_begin(struct fdclient *client, struct ticket *ticket)
+{
+    client->last_id = ticket->id;
+    const bool first = unsent(client) == NULL;
+    tickets_add(&client->pending, ticket);
+    if (first)
+        send_some(client); /* a failure here shows again in exchange_now() */
+}
+
+short exchange_events(const struct fdclient *client)
+{
+    return (short)(client->broken ? 0 : unsent(client) ? POLLIN | POLLOUT : POLLIN);
+}
+
+void exchange_now(struct fdclient *client)
+{
+    if (client->broken)
+        return;
+    const bool writable = send_some(client);
+    const int reason = errno;
+    receive_some(client); /* even then: the server may have said why before it hung up */
+    if (!writable)
+        connection_break(client, reason == EPIPE || reason == ECONNRESET
+                                     ? "the server closed the connection"
+                                     : strerror(reason));
+}
+
+void exchange_wait(struct fdclient *client)
+{
+    struct pollfd wait = {client->socket, exchange_events(client), 0};
+    if (poll(&wait, 1, -1) > 0)
+        exchange_now(client);
+}

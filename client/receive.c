@@ -1,0 +1,190 @@
+#include "client/receive.h"
+
+#include "client/answer.h"
+#include "client/error.h"
+#include "protocol/object.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+/* Read in one receive_some(), so that it returns to a caller's loop while a server keeps
+ * sending. */
+#define RECEIVE_BYTES ((size_t)16 << 20)
+
+/* The ticket of the response [1, msgid, … whose first bytes are these; NULL where there is none. */
+static struct ticket *ticket_of(struct fdclient *client, const uint8_t *bytes, size_t length)
+{
+    if (length < 3 || bytes[0] != 0x94 || bytes[1] != 1)
+        return NULL;
+    const uint8_t first = bytes[2];
+    if (first <= 0x7f)
+        return tickets_find(&client->pending, first);
+    if (first < 0xcc || first > 0xcf)
+        return NULL;
+    const size_t integer_bytes = (size_t)1 << (first - 0xcc);
+    uint64_t id = 0;
+    for (size_t i = 0; i < integer_bytes && 3 + i < length; i++)
+        id = id << 8 | bytes[3 + i];
+    return tickets_find(&client->pending, id);
+}
+
+/* Payload comes next: decide where it goes. */
+static void payload_begin(struct fdclient *client)
+{
+    struct ticket *ticket =
+        ticket_of(client, client->splitter.control, client->splitter.control_bytes);
+    const bool wanted =
+        ticket && answer_payload(ticket, &client->splitter.payload, &client->component);
+    client->receiving = wanted ? ticket : NULL;
+}
+
+static void notification_take(struct fdclient *client, const msgpack_object_array *message)
+{
+    if (!object_is(&message->ptr[1], "progress") || !client->progress ||
+        message->ptr[2].type != MSGPACK_OBJECT_ARRAY || message->ptr[2].via.array.size != 1)
+        return;
+    const msgpack_object *map = message->ptr[2].via.array.ptr;
+    const msgpack_object *id = object_find(map, "msgid"), *done = object_find(map, "done"),
+                         *total = object_find(map, "total");
+    uint64_t values[3];
+    if (id && done && total && object_unsigned(id, &values[0]) &&
+        object_unsigned(done, &values[1]) && object_unsigned(total, &values[2]) &&
+        tickets_find(&client->pending, values[0]))
+        client->progress(client->progress_context, values[0], values[1], values[2]);
+}
+
+/* One whole message has come. */
+static void message_take(struct fdclient *client)
+{
+    msgpack_unpacked unpacked;
+    msgpack_unpacked_init(&unpacked);
+    size_t offset = 0;
+    if (msgpack_unpack_next(&unpacked, (const char *)client->splitter.control,
+                            client->splitter.control_bytes, &offset) != MSGPACK_UNPACK_SUCCESS) {
+        connection_break(client, "the server's reply could not be unpacked");
+        msgpack_unpacked_destroy(&unpacked);
+        return;
+    }
+    const msgpack_object_array *message = &unpacked.data.via.array; /* the splitter saw to that */
+    uint64_t type = UINT64_MAX, id;
+    if (message->size > 0)
+        object_unsigned(&message->ptr[0], &type);
+    if (type == 2 && message->size == 3) {
+        notification_take(client, message);
+    } else if (type == 1 && message->size == 4 && object_unsigned(&message->ptr[1], &id)) {
+        struct ticket *ticket = tickets_find(&client->pending, id);
+        if (ticket && !ticket->replied) {
+            answer_take(ticket, &message->ptr[2], &message->ptr[3]);
+            ticket->replied = true;
+            connection_settle(client, ticket);
+        }
+    } else {
+        connection_break(client, "the server sent what is neither a reply nor a notification");
+    }
+    client->receiving = NULL;
+    msgpack_unpacked_destroy(&unpacked);
+}
+
+static enum splitter_event payload_count(struct fdclient *client, size_t bytes)
+{
+    if (client->receiving)
+        client->receiving->parts[client->component].received_bytes += bytes;
+    return splitter_payload_done(&client->splitter, bytes);
+}
+
+static uint8_t *payload_place(const struct fdclient *client)
+{
+    const struct ticket *ticket = client->receiving;
+    return ticket ? (uint8_t *)ticket->results[client->component].data +
+                        ticket->parts[client->component].received_bytes
+                  : NULL;
+}
+
+static void event_take(struct fdclient *client, enum splitter_event event)
+{
+    if (event == SPLITTER_PAYLOAD) {
+        payload_begin(client);
+        if (splitter_payload_due(&client->splitter) == 0)
+            event = payload_count(client, 0);
+    }
+    if (event == SPLITTER_MESSAGE) {
+        message_take(client);
+        splitter_next(&client->splitter);
+    } else if (event == SPLITTER_ERROR) {
+        char reason[160];
+        snprintf(reason, sizeof reason, "the server's bytes cannot be followed: %s",
+                 client->splitter.error);
+        connection_break(client, reason);
+    }
+}
+
+/* Use what is in the buffer. */
+static void buffer_use(struct fdclient *client)
+{
+    while (client->from < client->to && !client->broken) {
+        const uint64_t due = splitter_payload_due(&client->splitter);
+        size_t used = client->to - client->from;
+        enum splitter_event event;
+        if (due > 0) {
+            uint8_t *place = payload_place(client);
+            if (used > due)
+                used = (size_t)due;
+            if (place)
+                memcpy(place, client->buffer + client->from, used);
+            event = payload_count(client, used);
+        } else {
+            event = splitter_feed(&client->splitter, client->buffer + client->from, used, &used);
+        }
+        client->from += used;
+        event_take(client, event);
+    }
+    client->from = client->to = 0;
+}
+
+/* Read once: payload straight to its place, and what follows it into the buffer. Bytes read; 0: the
+ * end; −1 with errno set. */
+static ssize_t receive_once(struct fdclient *client)
+{
+    const uint64_t due = splitter_payload_due(&client->splitter);
+    uint8_t *place = due > 0 ? payload_place(client) : NULL;
+    const size_t direct = !place ? 0 : due < RECEIVE_BYTES ? (size_t)due : RECEIVE_BYTES;
+    struct iovec parts[2] = {{place, direct}, {client->buffer, sizeof client->buffer}};
+    struct msghdr message = {.msg_iov = direct > 0 ? parts : parts + 1,
+                             .msg_iovlen = direct == 0 || direct < due ? 1 : 2};
+    const ssize_t count = recvmsg(client->socket, &message, MSG_DONTWAIT);
+    if (count <= 0)
+        return count;
+    const size_t payload = (size_t)count < direct ? (size_t)count : direct;
+    client->to = (size_t)count - payload;
+    if (payload > 0)
+        event_take(client, payload_count(client, payload));
+    buffer_use(client);
+    return count;
+}
+
+static bool would_block(void)
+{
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
+
+void receive_some(struct fdclient *client)
+{
+    for (size_t bytes = 0; bytes < RECEIVE_BYTES && !client->broken;) {
+        const ssize_t count = receive_once(client);
+        if (count > 0) {
+            bytes += (size_t)count;
+        } else if (count == 0) {
+            connection_break(client,
+                             splitter_idle(&client->splitter)
+                                 ? "the server closed the connection"
+                                 : "the server closed the connection in the middle of a reply");
+        } else if (would_block()) {
+            return;
+        } else {
+            connection_break(client, strerror(errno));
+        }
+    }
+}
