@@ -24,7 +24,8 @@ extern "C" {
 
 struct completion {
     uint64_t token;
-    uint64_t device_us; /* launches: time on the device, microseconds; copies: 0 */
+    /* Launches: time on the device, microseconds, of passes and of their own copies. Copies: 0. */
+    uint64_t device_us, copy_us;
 };
 
 /* A piece of a job: lines [from, to) of its passes one after another. A line is one row along x; a
@@ -32,13 +33,19 @@ struct completion {
  * write `even`, odd passes write `odd`. No `in` is an `even`, no `even` is another or `odd`; odd
  * may be in. Vector fields have an array for each axis: plan->inputs and plan->outputs of them, the
  * others are NULL; whoever has more than one pass has one array on each side. Pieces of a job are
- * launched one after another, each when the one before has completed. */
+ * launched one after another, each when the one before has completed.
+ *
+ * source, target: a client's addressable memory (pin()) at a multiple of 16 bytes. Before the first
+ * pass the whole of `in` is copied from its source, after the last one the whole of what that wrote
+ * to its target. NULL: it is not. */
 struct launch {
     const struct plan *plan; /* lives until the completion */
     const void *in[AXIS_COUNT];
     void *even[AXIS_COUNT];
     void *odd; /* NULL where the job has one pass */
     uint64_t from, to;
+    const void *source[AXIS_COUNT];
+    void *target[AXIS_COUNT];
     /* No upload to its arrays is under way: it waits for none, whosever they are. */
     bool is_resident;
 };
@@ -48,6 +55,9 @@ struct backend {
     /* May a launch begin and end anywhere inside a pass? Else from and to are multiples of
      * plan->lines or, where the plan has one pass, lines that split_allows(). */
     bool splits_passes;
+    /* Arrays of up to so many bytes are better copied by launches, from their source and to their
+     * target, than by upload and download. 0: launches cannot. */
+    uint64_t launch_copies_bytes;
 
     /* Open device `index`, with the arena mapped at `arena` (pin it). Fills info. INTERNAL with the
      * reason in `failure` where there is no such device or it does not answer. */
@@ -57,9 +67,10 @@ struct backend {
 
     /* Make a client's memory, which is mapped for reading alone or for writing too, one that upload
      * and download copy from and to; undo it, when no copy is under way. From another thread, one
-     * call at a time, while the device is open. STATUS_OK, OUT_OF_MEMORY or INTERNAL. NULL: nothing
-     * needs to be done. */
-    enum status (*pin)(void *memory, size_t bytes, bool writable);
+     * call at a time, while the device is open. STATUS_OK, OUT_OF_MEMORY or INTERNAL. *addressable:
+     * launches may have it as source and, where it is writable, as target. NULL: nothing needs to
+     * be done, and nothing is addressable. */
+    enum status (*pin)(void *memory, size_t bytes, bool writable, bool *addressable);
     void (*unpin)(void *memory, size_t bytes);
 
     /* Device memory; holds no byte of another owner's. NULL where there is none. */

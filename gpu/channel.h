@@ -127,7 +127,9 @@ struct channel_message {
             uint64_t id;          /* CANCEL, RELEASE (of the array), PROGRESS, FINISHED */
             uint64_t done, total; /* PROGRESS: passes done; FINISHED: passes begun */
             uint64_t device_us;   /* FINISHED: time on the device */
-            struct channel_span copy_in, compute, copy_out; /* FINISHED; copies: of its places */
+            /* FINISHED; copies: of its places. Small arrays that the device's kernels copy are part
+             * of `compute`, and of no copy. */
+            struct channel_span copy_in, compute, copy_out;
         } job;
         struct {
             struct device_info info;

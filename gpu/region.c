@@ -50,7 +50,8 @@ static void map(const struct regions *regions, struct region *region)
     }
     region->status = STATUS_OK;
     if (regions->backend->pin)
-        region->status = regions->backend->pin(memory, region->bytes, region->writable);
+        region->status =
+            regions->backend->pin(memory, region->bytes, region->writable, &region->addressable);
     else
         populate(memory, region->bytes, region->writable);
     if (region->status == STATUS_OK)

@@ -28,6 +28,7 @@ struct region {
     /* The mapper's, until it has been answered, and again when it goes. */
     struct region *next;
     uint8_t *memory;
+    bool addressable; /* backend.h */
     int memfd;
     bool goes;
 };

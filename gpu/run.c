@@ -150,10 +150,10 @@ void run_copy_ended(struct run *run, enum way way)
     run->copied[way].end_ns = now_ns();
 }
 
-void run_computed(struct run *run, uint64_t device_us)
+void run_computed(struct run *run, uint64_t us)
 {
     const uint64_t now = now_ns();
     if (!run->computed.begin_ns)
-        run->computed.begin_ns = now - 1000 * device_us;
+        run->computed.begin_ns = now - 1000 * us;
     run->computed.end_ns = now;
 }

@@ -30,6 +30,7 @@ struct run {
     struct run_place from[AXIS_COUNT], to[AXIS_COUNT]; /* of in and out */
     struct holding *scratch[AXIS_COUNT];               /* by output; NULL where none was given */
     bool wants_progress, cancelled, started;
+    bool launches_copy;   /* its launches copy its arrays from and to places */
     uint64_t progress_us; /* when the last PROGRESS was sent */
     struct plan plan;
     struct pieces pieces; /* once started */
@@ -66,8 +67,8 @@ bool runs_may_start(const struct runs *runs, const struct run *run);
 /* One of its copies begins; one has ended. */
 void run_copy_begins(struct run *run, enum way way);
 void run_copy_ended(struct run *run, enum way way);
-/* A launch of it has ended that took so long. */
-void run_computed(struct run *run, uint64_t device_us);
+/* A launch of it has ended that took so long, its own copies included. */
+void run_computed(struct run *run, uint64_t us);
 
 /* NULL where there is none. */
 struct run *runs_find(const struct runs *runs, uint64_t id);

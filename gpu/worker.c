@@ -474,6 +474,10 @@ static void advance(struct run *run)
     }
     if (pieces_next(&run->pieces, &launch)) {
         launch.is_resident = !run->is_copied && is_resident(run);
+        for (int i = 0; i < AXIS_COUNT && run->launches_copy; i++) {
+            launch.source[i] = launch.from == 0 ? run->from[i].memory : NULL;
+            launch.target[i] = launch.to == run->pieces.total ? run->to[i].memory : NULL;
+        }
         worker.under_way++;
         range_begin("launch", run->id);
         worker.backend->launch(&launch, (uint64_t)(uintptr_t)run | TOKEN_RUN);
@@ -558,6 +562,23 @@ static void find_arrays(struct run *run, const struct channel_message *message)
     }
 }
 
+/* How its arrays, of so many bytes each, come from and to its places. */
+static void choose_way(struct run *run, uint64_t bytes)
+{
+    bool has_places = false, reached = true;
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        const struct region *const regions[] = {run->from[i].region, run->to[i].region};
+        for (int k = 0; k < 2; k++) {
+            has_places |= regions[k] != NULL;
+            reached &= !regions[k] || regions[k]->addressable;
+        }
+    }
+    if (!has_places || worker.direct)
+        return;
+    run->launches_copy = reached && bytes <= worker.backend->launch_copies_bytes;
+    run->is_copied = !run->launches_copy;
+}
+
 static void take_run(const struct channel_message *message)
 {
     const struct job *job = &message->u.run.job;
@@ -602,8 +623,7 @@ static void take_run(const struct channel_message *message)
         free(run);
         return;
     }
-    for (int i = 0; i < AXIS_COUNT && !worker.direct; i++)
-        run->is_copied |= run->from[i].region || run->to[i].region;
+    choose_way(run, job_bytes(job));
     run->progress_us = now_us();
     if (!runs_add(&worker.runs, run))
         out_of_memory();
@@ -626,10 +646,10 @@ static void take_cancel(uint64_t id)
     }
 }
 
-static void complete_piece(struct run *run, uint64_t device_us)
+static void complete_piece(struct run *run, const struct completion *completion)
 {
-    pieces_completed(&run->pieces, device_us);
-    run_computed(run, device_us);
+    pieces_completed(&run->pieces, completion->device_us);
+    run_computed(run, completion->device_us + completion->copy_us);
     if (run->wants_progress && run->pieces.done < run->pieces.total) {
         const uint64_t now = now_us();
         if (now - run->progress_us >= PROGRESS_US) {
@@ -721,7 +741,7 @@ static bool take_completions(void)
             if (kind == TOKEN_COPY)
                 complete_copy((struct copy *)address);
             else
-                complete_piece((struct run *)address, completions[i].device_us);
+                complete_piece((struct run *)address, &completions[i]);
         }
     } while (count == AT_ONCE);
     if (some)

@@ -21,7 +21,7 @@ enum span_kind {
     SPAN_READ,     /* from the first bytes of the request to the last */
     SPAN_QUEUE,    /* until it was sent to the worker */
     SPAN_COPY_IN,  /* of its arrays to the device: from the first slab's begin to the last's end */
-    SPAN_KERNEL,   /* the same of what the device computes */
+    SPAN_KERNEL,   /* the same of what the device computes; small arrays are copied in it */
     SPAN_COPY_OUT, /* of its result, as copy-in */
     SPAN_WRITE,    /* from the first byte of the answer to the last */
     SPAN_COUNT

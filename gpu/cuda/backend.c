@@ -8,10 +8,19 @@
  *
  * A download that is to come after a launch waits for its end on the device.
  *
+ * Launches with sources and targets have lanes of their own, so that others do not wait for PCIe:
+ *
+ *   lane j:     weights, copies by a kernel, passes of a group, copies by a kernel ─ event ─►
+ * reap()
+ *
+ * The copy engine does one copy after another, as they came from all lanes: a kernel is not kept
+ * waiting by the slabs of large jobs that are in its queue.
+ *
  * Launches that were ordered together and are small make a group: they run back to back on one lane
  * and complete at once, for the cost of one. reap() looks at the events itself; only before the
  * worker sleeps do host functions go behind what is under way, to wake it. */
 #include "gpu/backend.h"
+#include "gpu/cuda/copy.h"
 #include "gpu/cuda/fault.h"
 #include "gpu/cuda/memory.h"
 #include "gpu/cuda/passes.h"
@@ -26,14 +35,18 @@
 #include <unistd.h>
 
 enum {
-    LANES = 8, /* for launches */
+    PLAIN_LANES = 8,   /* for launches */
+    COPYING_LANES = 4, /* … that copy: some are on their way in while others are on their way out */
+    LANES = PLAIN_LANES + COPYING_LANES,
     UPLOADS = LANES,
     DOWNLOADS,
     ALL_LANES,
-    SMALL_POINTS = 1 << 18, /* × passes, of a launch that may be one of a group … */
+    LAUNCH_COPIES_BYTES = 1 << 20, /* longer copies are left to the copy engines */
+    SMALL_POINTS = 1 << 18,        /* × passes, of a launch that may be one of a group … */
     GROUP_POINTS = 1 << 21, /* … of so many: the device is done with them in about 10 µs */
     GROUP_MOST = 16,
-    KEEP_PART = 8, /* of the memory may be kept in freed blocks: 1 in 8 */
+    COPIED_POINTS = 5, /* of so many points × passes has a byte over PCIe the time */
+    KEEP_PART = 8,     /* of the memory may be kept in freed blocks: 1 in 8 */
     /* For the context's own needs (local memory, queues) and what cudaMalloc rounds up. */
     RESERVE_BYTES = 256 << 20,
     /* Clients' memory is pinned in pieces that end where addresses are multiples of this, since a
@@ -44,6 +57,9 @@ enum {
 struct operations {
     struct operation *first, **end;
 };
+
+/* Of launches: without and with sources or targets. */
+enum { PLAIN, COPYING, KINDS };
 
 /* A copy or a launch. Recycled. */
 struct operation {
@@ -94,16 +110,20 @@ static struct {
     cudaStream_t clearing;
     cudaEvent_t cleared; /* all clears so far */
     uint64_t clears;
-    uint32_t lane; /* of the last launch */
+    struct kind {
+        uint32_t first, count;     /* its lanes */
+        uint32_t last;             /* of them, that of the last launch */
+        struct operations ordered; /* launches that have not begun */
+    } kinds[KINDS];
     struct slot slots[PASSES_SLOTS];
     struct passes_constants *constants; /* pinned mirror of the slots */
     uint64_t clock;
     struct operation *free_operations;
     struct group *free_groups;
-    struct operations ordered;   /* launches that have not begun */
     struct operations completed; /* not yet reaped */
     atomic_bool woken;
     void *arena;
+    bool addresses; /* the device finds memory that was pinned where the host does */
     int device, units, wake;
 } cuda = {.wake = -1};
 
@@ -198,18 +218,18 @@ static void lane_arm(struct lane *lane)
     lane->armed = true;
 }
 
-/* One for a launch: a lane with nothing under way, else the next in turn, whose work wakes the
- * worker on its own: it may be much shorter than the launch. */
-static struct lane *lane_choose(void)
+/* One for a launch of the kind: a lane with nothing under way, else the next in turn, whose work
+ * wakes the worker on its own: it may be much shorter than the launch. */
+static struct lane *lane_choose(struct kind *kind)
 {
-    for (uint32_t i = 1; i <= LANES; i++) {
-        struct lane *lane = &cuda.lanes[(cuda.lane + i) % LANES];
+    for (uint32_t i = 1; i <= kind->count; i++) {
+        struct lane *lane = &cuda.lanes[kind->first + (kind->last + i) % kind->count];
         if (!lane->first) {
-            cuda.lane += i;
+            kind->last += i;
             return lane;
         }
     }
-    struct lane *lane = &cuda.lanes[++cuda.lane % LANES];
+    struct lane *lane = &cuda.lanes[kind->first + ++kind->last % kind->count];
     lane_arm(lane);
     return lane;
 }
@@ -270,7 +290,7 @@ static bool cuda_open(int index, void *arena, size_t arena_bytes, struct device_
                       struct failure *failure)
 {
     struct cudaDeviceProp properties;
-    int count = 0, driver = 0;
+    int count = 0, driver = 0, addresses = 0;
     size_t free_bytes = 0, memory_bytes = 0;
     /* Kernels are loaded now, not by the first job that needs each of them. */
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);
@@ -285,6 +305,9 @@ static bool cuda_open(int index, void *arena, size_t arena_bytes, struct device_
     error = cudaSetDevice(index);
     if (error == cudaSuccess)
         error = cudaGetDeviceProperties(&properties, index);
+    if (error == cudaSuccess)
+        error =
+            cudaDeviceGetAttribute(&addresses, cudaDevAttrCanUseHostPointerForRegisteredMem, index);
     if (error == cudaSuccess)
         error = cudaDriverGetVersion(&driver);
     if (error != cudaSuccess)
@@ -303,7 +326,11 @@ static bool cuda_open(int index, void *arena, size_t arena_bytes, struct device_
         return failure_set(failure, STATUS_INTERNAL, NULL, "eventfd: %s", strerror(errno));
     cuda.device = index;
     cuda.units = properties.multiProcessorCount;
-    operations_init(&cuda.ordered);
+    cuda.addresses = addresses != 0;
+    cuda.kinds[PLAIN] = (struct kind){.count = PLAIN_LANES};
+    cuda.kinds[COPYING] = (struct kind){.first = PLAIN_LANES, .count = COPYING_LANES};
+    for (int kind = 0; kind < KINDS; kind++)
+        operations_init(&cuda.kinds[kind].ordered);
     operations_init(&cuda.completed);
     memory_open(memory_bytes / KEEP_PART);
     memset(info, 0, sizeof *info);
@@ -365,9 +392,10 @@ static void cuda_unpin(void *memory, size_t bytes)
 
 /* Memory that may only be read cannot be pinned on every system: then it stays as it is, and its
  * uploads go through the driver's own memory, slower. */
-static enum status cuda_pin(void *memory, size_t bytes, bool writable)
+static enum status cuda_pin(void *memory, size_t bytes, bool writable, bool *addressable)
 {
-    const unsigned flags = writable ? cudaHostRegisterDefault : cudaHostRegisterReadOnly;
+    const unsigned flags = cudaHostRegisterMapped | (writable ? 0 : cudaHostRegisterReadOnly);
+    *addressable = false;
     fault_never(cudaSetDevice(cuda.device), "cudaSetDevice"); /* of this thread */
     for (size_t piece, done = 0; done < bytes; done += piece) {
         char *at = (char *)memory + done;
@@ -383,6 +411,7 @@ static enum status cuda_pin(void *memory, size_t bytes, bool writable)
         }
         sched_yield(); /* to who waits for the device's lock */
     }
+    *addressable = cuda.addresses;
     return STATUS_OK;
 }
 
@@ -471,11 +500,29 @@ static int choose_slot(const struct plan *plan)
 }
 
 /* Points × passes. */
-static uint64_t work_of(const struct operation *operation)
+static uint64_t computing_of(const struct launch *launch)
 {
-    const struct plan *plan = operation->launch.plan;
-    return (operation->launch.to - operation->launch.from) *
-           (plan->points * plan->batch / plan->lines);
+    const struct plan *plan = launch->plan;
+    return (launch->to - launch->from) * (plan->points * plan->batch / plan->lines);
+}
+
+static uint64_t array_bytes(const struct plan *plan)
+{
+    return plan->points * plan->batch * (plan->dtype == DTYPE_F32 ? 4 : 8);
+}
+
+/* The time of its copies, in the same. */
+static uint64_t copying_of(const struct launch *launch)
+{
+    uint64_t count = 0;
+    for (int i = 0; i < AXIS_COUNT; i++)
+        count += (launch->source[i] != NULL) + (launch->target[i] != NULL);
+    return count * array_bytes(launch->plan) * COPIED_POINTS;
+}
+
+static uint64_t work_of(const struct launch *launch)
+{
+    return computing_of(launch) + copying_of(launch);
 }
 
 /* The slot for the launch's plan, filled in the lane's order; −1: there is none. */
@@ -501,26 +548,64 @@ static int fill_slot(const struct plan *plan, cudaStream_t stream)
 
 static bool is_small(const struct operation *operation)
 {
-    return work_of(operation) <= SMALL_POINTS;
+    return work_of(&operation->launch) <= SMALL_POINTS;
 }
 
-/* Put a launch on the lane with the group. False where there is no slot for its weights. */
-static bool begin_launch(struct lane *lane, struct group *group, struct operation *operation)
+/* Take those that begin together: the one that was ordered first, and where it is small those small
+ * ones behind it that make a group. Their weights are loaded first on the lane. None where there is
+ * no slot for these. */
+static void take_together(struct kind *kind, const struct lane *lane, struct group *group)
 {
-    operation->slot = fill_slot(operation->launch.plan, lane->stream);
-    if (operation->slot < 0)
-        return false;
-    if (!group->operations.first) {
-        wait_for_clears(lane);
-        if (!operation->launch.is_resident)
-            wait_for_uploads(lane);
-        fault_never(cudaEventRecord(group->begin, lane->stream), "cudaEventRecord");
+    uint64_t work = 0;
+    for (int count = 0; kind->ordered.first && count < GROUP_MOST; count++) {
+        struct operation *operation = kind->ordered.first;
+        work += work_of(&operation->launch);
+        if (count && (!is_small(operation) || work > GROUP_POINTS ||
+                      operation->launch.is_resident != group->operations.first->launch.is_resident))
+            return;
+        operation->slot = fill_slot(operation->launch.plan, lane->stream);
+        if (operation->slot < 0)
+            return;
+        operations_add(&group->operations, operations_take(&kind->ordered));
     }
-    fault_never(passes_launch(&operation->launch, operation->slot, cuda.units, lane->stream),
-                "launch");
-    operation->has_begun = true;
-    operation->group = group;
-    return true;
+}
+
+/* Put the copies of the group's launches on the lane: from sources, or to targets. */
+static void copy_by_kernel(const struct lane *lane, const struct group *group, bool in)
+{
+    _Static_assert(COPY_MOST >= GROUP_MOST * AXIS_COUNT, "room for a group's copies");
+    struct copies copies;
+    copies.count = 0;
+    for (const struct operation *o = group->operations.first; o; o = o->next) {
+        const struct launch *launch = &o->launch;
+        const bool ends_even = launch->to / launch->plan->lines % 2 == 1;
+        for (int i = 0; i < AXIS_COUNT; i++) {
+            struct copy_arrays *copy = &copies.arrays[copies.count];
+            const void *result = ends_even ? launch->even[i] : launch->odd;
+            copy->to = in ? (void *)(uintptr_t)launch->in[i] : launch->target[i];
+            copy->from = in ? launch->source[i] : result;
+            copy->bytes = array_bytes(launch->plan);
+            copies.count += in ? launch->source[i] != NULL : launch->target[i] != NULL;
+        }
+    }
+    if (copies.count)
+        fault_never(copy_launch(&copies, lane->stream), "a copy by a kernel");
+}
+
+/* Put all of the group on the lane. */
+static void begin_launches(struct lane *lane, struct group *group)
+{
+    wait_for_clears(lane);
+    if (!group->operations.first->launch.is_resident)
+        wait_for_uploads(lane);
+    fault_never(cudaEventRecord(group->begin, lane->stream), "cudaEventRecord");
+    copy_by_kernel(lane, group, true);
+    for (struct operation *o = group->operations.first; o; o = o->next) {
+        fault_never(passes_launch(&o->launch, o->slot, cuda.units, lane->stream), "launch");
+        o->has_begun = true;
+        o->group = group;
+    }
+    copy_by_kernel(lane, group, false);
 }
 
 /* All of its launches are on the lane: it ends here, and the downloads after them may come. */
@@ -538,24 +623,14 @@ static void end_group(struct lane *lane, struct group *group)
         }
 }
 
-/* Begin the launch that was ordered first, and where it is small those small ones behind it that
- * make a group. False where there is no slot. */
-static bool begin_group(void)
+/* False where there is no slot. */
+static bool begin_group(struct kind *kind)
 {
-    struct lane *lane = lane_choose();
+    struct lane *lane = lane_choose(kind);
     struct group *group = take_group();
-    uint64_t work = 0;
-    for (int count = 0; cuda.ordered.first && count < GROUP_MOST; count++) {
-        struct operation *operation = cuda.ordered.first;
-        work += work_of(operation);
-        if (count && (!is_small(operation) || work > GROUP_POINTS ||
-                      operation->launch.is_resident != group->operations.first->launch.is_resident))
-            break;
-        if (!begin_launch(lane, group, operation))
-            break;
-        operations_add(&group->operations, operations_take(&cuda.ordered));
-    }
+    take_together(kind, lane, group);
     if (group->operations.first) {
+        begin_launches(lane, group);
         end_group(lane, group);
         return true;
     }
@@ -564,24 +639,38 @@ static bool begin_group(void)
     return false;
 }
 
+static void begin_kind(struct kind *kind)
+{
+    while (kind->ordered.first && begin_group(kind))
+        ;
+}
+
 static void cuda_begin(void)
 {
-    while (cuda.ordered.first && begin_group())
-        ;
+    for (int kind = 0; kind < KINDS; kind++)
+        begin_kind(&cuda.kinds[kind]);
 }
 
 /* One that is not small begins at once: it must not wait for uploads that come after it. */
 static const void *cuda_launch(const struct launch *launch, uint64_t token)
 {
+    struct kind *kind = &cuda.kinds[copying_of(launch) ? COPYING : PLAIN];
     struct operation *operation = take_operation(token, true);
     operation->launch = *launch;
-    operations_add(&cuda.ordered, operation);
+    operations_add(&kind->ordered, operation);
     if (!is_small(operation))
-        cuda_begin();
+        begin_kind(kind);
     return operation;
 }
 
 /* --- completions --- */
+
+/* What of the group's time passed between these two points of its work. Rounded so that the parts
+ * add up. */
+static uint64_t us_between(double before, double after, double us_each)
+{
+    return (uint64_t)(after * us_each + 0.5) - (uint64_t)(before * us_each + 0.5);
+}
 
 /* The group's time on the device is shared out by work; the plans' slots are free for others. */
 static void end_launches(struct group *group)
@@ -590,13 +679,13 @@ static void end_launches(struct group *group)
     double work = 0, before = 0;
     fault_never(cudaEventElapsedTime(&ms, group->begin, group->end), "cudaEventElapsedTime");
     for (struct operation *o = group->operations.first; o; o = o->next)
-        work += (double)work_of(o);
+        work += (double)work_of(&o->launch);
     const double us_each = 1000.0 * (double)ms / work;
     for (struct operation *o = group->operations.first; o; o = o->next) {
-        /* Sums are rounded, so that the parts add up. */
-        const double after = before + (double)work_of(o);
-        o->completion.device_us =
-            (uint64_t)(after * us_each + 0.5) - (uint64_t)(before * us_each + 0.5);
+        const double computed = before + (double)computing_of(&o->launch);
+        const double after = before + (double)work_of(&o->launch);
+        o->completion.device_us = us_between(before, computed, us_each);
+        o->completion.copy_us = us_between(computed, after, us_each);
         before = after;
         cuda.slots[o->slot].users--;
         cuda.slots[o->slot].loader = NULL; /* it is loaded: nobody needs to wait any more */
@@ -679,6 +768,7 @@ const struct backend *backend_cuda(void)
     static const struct backend backend = {
         .kind = "cuda",
         .splits_passes = false,
+        .launch_copies_bytes = LAUNCH_COPIES_BYTES,
         .open = cuda_open,
         .close = cuda_close,
         .pin = cuda_pin,

@@ -1,6 +1,8 @@
 /* The CUDA kernels, run on the host without a GPU (tests/lib/cuda_on_host), give the contract's
  * bits for random jobs in pieces and parts, whatever the size of the device that the grid is made
- * for. A part needs no more of its inputs than gpu/split.h says, and writes nothing else. */
+ * for. A part needs no more of its inputs than gpu/split.h says, and writes nothing else. Copies of
+ * any length give every byte, and no other. */
+#include "gpu/cuda/copy.h"
 #include "gpu/cuda/passes.h"
 #include "tests/lib/random_job.h"
 
@@ -8,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JOBS = 3000, SHORT_JOBS = 100, COLUMN_JOBS = 150, BLOCK_JOBS = 150 };
+enum { JOBS = 3000, SHORT_JOBS = 100, COLUMN_JOBS = 150, BLOCK_JOBS = 150, COPIES = 40 };
 
 /* In shown[], the lines of the inputs that the part [from, to) of a pass may depend on; the rest
  * are NaN. */
@@ -112,10 +114,42 @@ static void random_short_job(struct random *random, struct job *job)
            job->n[job->axis] > 8);
 }
 
+/* Several copies at once, to arrays that are longer by as much as is copied past the end. */
+static bool check_copies(struct random *random, uint64_t most_bytes)
+{
+    enum { SOME = 5, GUARD = 64 };
+    struct copies copies = {.count = 1 + (uint32_t)random_below(random, SOME)};
+    char *to[SOME], *from[SOME];
+    for (uint32_t i = 0; i < copies.count; i++) {
+        const uint64_t bytes = 1 + random_below(random, most_bytes);
+        const uint64_t whole = (bytes + GUARD + GUARD - 1) / GUARD * GUARD;
+        to[i] = aligned_alloc(GUARD, whole);
+        from[i] = aligned_alloc(GUARD, whole);
+        if (!to[i] || !from[i])
+            abort();
+        memset(to[i], 0x5a, whole);
+        for (uint64_t k = 0; k < whole; k++)
+            from[i][k] = (char)random_next(random);
+        copies.arrays[i] = (struct copy_arrays){to[i], from[i], bytes};
+    }
+    bool ok = copy_launch(&copies, NULL) == cudaSuccess;
+    for (uint32_t i = 0; i < copies.count; i++) {
+        const uint64_t bytes = copies.arrays[i].bytes;
+        ok = ok && memcmp(to[i], from[i], bytes) == 0;
+        for (uint64_t k = bytes; k % GUARD; k++)
+            ok = ok && to[i][k] == 0x5a;
+        free(to[i]);
+        free(from[i]);
+    }
+    return ok;
+}
+
 int main(void)
 {
     struct random random = random_start();
     int differ = 0;
+    for (int i = 0; i < COPIES; i++)
+        differ += !check_copies(&random, i % 10 ? 30000 : 3 << 20);
     for (int i = 0; i < COLUMN_JOBS; i++) {
         struct job job;
         random_column_job(&random, 2, &job);
@@ -135,6 +169,7 @@ int main(void)
             setenv("FDSERVER_KERNELS", "stairs", 1);
         differ += !check(&random, &job);
     }
-    printf("%d jobs, %d differ\n", JOBS + SHORT_JOBS + COLUMN_JOBS + BLOCK_JOBS, differ);
+    printf("%d copies and jobs, %d differ\n", COPIES + JOBS + SHORT_JOBS + COLUMN_JOBS + BLOCK_JOBS,
+           differ);
     return differ > 0;
 }

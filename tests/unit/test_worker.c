@@ -693,6 +693,75 @@ static void test_large_jobs_in_regions(void **state)
     ping();
 }
 
+/* Small jobs of every number of arrays, all at once, whose places are all over a region that a
+ * device knows in several pieces; and one that is a little larger. */
+static void test_small_jobs_all_over_a_region(void **state)
+{
+    (void)state;
+    enum { JOBS = 7, STEP = 3 << 20, GUARD = 48, ALL = 4 * STEP };
+    const struct client_region given = make_region((uint64_t)JOBS * ALL, false);
+    const struct client_region wanted = make_region((uint64_t)JOBS * ALL, true);
+    struct random random = random_start();
+    struct job jobs[JOBS];
+    uint64_t arrays[JOBS][3][AXIS_COUNT] = {{{0}}}, ids[JOBS];
+    for (int i = 0; i < JOBS; i++) {
+        static const enum operator_id operators[] = {OPERATOR_LAPLACIAN, OPERATOR_GRADIENT,
+                                                     OPERATOR_DIVERGENCE, OPERATOR_CURL};
+        struct place places[2][AXIS_COUNT] = {{{0}}};
+        if (i == JOBS - 1)
+            jobs[i] = diffusion(63, 65, 200); /* several pieces */
+        else
+            jobs[i] = block(operators[i % 4], i == 4 ? 65 : 64, 64, 64);
+        for (int c = 0; c < AXIS_COUNT; c++) {
+            const uint64_t offset = (uint64_t)i * ALL + (uint64_t)c * STEP + GUARD;
+            const bool is_in = c < job_inputs(&jobs[i]), is_out = c < job_outputs(&jobs[i]);
+            const bool needs[] = {is_in && !front.direct, is_out && !front.direct,
+                                  is_out && job_needs_scratch(&jobs[i], false, false)};
+            for (int k = 0; k < 3; k++)
+                if (needs[k])
+                    arrays[i][k][c] = allocate(job_bytes(&jobs[i]));
+            if (is_in)
+                places[0][c] = (struct place){given.id, offset};
+            if (is_out)
+                places[1][c] = (struct place){wanted.id, offset};
+            if (is_in)
+                random_field(&random, &jobs[i], given.memory + offset);
+        }
+        order_places(places[0], places[1]);
+        ids[i] = run_components(&jobs[i], arrays[i][0], arrays[i][1], arrays[i][2]);
+    }
+    for (int left = JOBS; left > 0; left--) {
+        const struct channel_message message = answer_of(CHANNEL_FINISHED);
+        assert_int_equal(message.status, STATUS_OK);
+        assert_true(message.u.job.id >= ids[0] && message.u.job.id <= ids[JOBS - 1]);
+        const struct channel_span compute = message.u.job.compute;
+        assert_true(compute.begin_ns > 0 && compute.begin_ns <= compute.end_ns);
+    }
+    for (int i = 0; i < JOBS; i++) {
+        struct plan plan;
+        void *in[AXIS_COUNT], *expected[AXIS_COUNT];
+        plan_init(&plan, &jobs[i]);
+        arrays_make(expected, plan.outputs, job_bytes(&jobs[i]), 0);
+        for (int c = 0; c < AXIS_COUNT; c++)
+            in[c] = given.memory + (uint64_t)i * ALL + (uint64_t)c * STEP + GUARD;
+        reference_run(&plan, in, expected);
+        for (int c = 0; c < plan.outputs; c++) {
+            const uint8_t *out = wanted.memory + (uint64_t)i * ALL + (uint64_t)c * STEP;
+            assert_memory_equal(out + GUARD, expected[c], job_bytes(&jobs[i]));
+            for (int k = 0; k < GUARD; k++)
+                assert_true(out[k] == 0 && out[GUARD + job_bytes(&jobs[i]) + (uint64_t)k] == 0);
+        }
+        arrays_free(expected);
+        for (int k = 0; k < 3; k++)
+            for (int c = 0; c < AXIS_COUNT; c++)
+                if (arrays[i][k][c])
+                    release(arrays[i][k][c]);
+    }
+    end_region(&given);
+    end_region(&wanted);
+    ping();
+}
+
 /* Its slabs under way come to their end; then its region can go. */
 static void test_cancelling_a_job_in_regions(void **state)
 {
@@ -1177,6 +1246,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_results_in_regions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_many_jobs_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(test_large_jobs_in_regions, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_small_jobs_all_over_a_region, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cancelling_a_job_in_regions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_copies_between_regions_and_arrays, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_region_that_is_sealed_against_writing, setup,

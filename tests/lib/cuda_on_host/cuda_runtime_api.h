@@ -44,8 +44,11 @@ enum {
     cudaEventDisableTiming = 2,
     cudaHostAllocDefault = 0,
     cudaHostRegisterDefault = 0,
-    cudaHostRegisterReadOnly = 8
+    cudaHostRegisterMapped = 2,
+    cudaHostRegisterReadOnly = 8,
+    cudaDevAttrCanUseHostPointerForRegisteredMem = 91
 };
+cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int index);
 cudaError_t cudaMalloc(void **memory, size_t bytes);
 cudaError_t cudaFree(void *memory);
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags);

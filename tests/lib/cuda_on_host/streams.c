@@ -2,7 +2,8 @@
  * a stream is done in its order, some of it late; streams go on beside each other but for events.
  * Device memory is the host's, and kernels are the host backend's. A copy of a client's memory that
  * is not pinned, or reaches from one pinned piece into the next, aborts; so does a kernel whose
- * slot does not hold its plan. */
+ * slot does not hold its plan, and a copy by a kernel that the device could not address. */
+#include "gpu/cuda/copy.h"
 #include "gpu/cuda/passes.h"
 #include "gpu/host/pass.h"
 
@@ -51,6 +52,7 @@ static struct {
     struct {
         const char *memory;
         size_t bytes;
+        bool is_mapped;
     } pinned[PIECES_MOST];
 } device = {.mutex = PTHREAD_MUTEX_INITIALIZER,
             .changed = PTHREAD_COND_INITIALIZER,
@@ -212,6 +214,21 @@ static bool is_pinned(const void *memory, size_t bytes)
     return is;
 }
 
+/* Can a kernel: is all of it pinned, in any number of pieces, for the device to address? */
+static bool is_addressable(const void *memory, size_t bytes)
+{
+    const char *at = memory, *end = at + bytes;
+    pthread_mutex_lock(&device.mutex);
+    while (at < end) {
+        const int i = find_piece(at, 1);
+        if (i < 0 || !device.pinned[i].is_mapped)
+            break;
+        at = device.pinned[i].memory + device.pinned[i].bytes;
+    }
+    pthread_mutex_unlock(&device.mutex);
+    return at >= end;
+}
+
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
@@ -315,7 +332,6 @@ cudaError_t cudaFreeHost(void *memory)
 
 cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags)
 {
-    (void)flags;
     pthread_mutex_lock(&device.mutex);
     int i = 0;
     while (i < PIECES_MOST && device.pinned[i].bytes)
@@ -323,6 +339,7 @@ cudaError_t cudaHostRegister(void *memory, size_t bytes, unsigned flags)
     if (i < PIECES_MOST) {
         device.pinned[i].memory = memory;
         device.pinned[i].bytes = bytes;
+        device.pinned[i].is_mapped = flags & cudaHostRegisterMapped;
     }
     pthread_mutex_unlock(&device.mutex);
     return i < PIECES_MOST ? cudaSuccess : cudaErrorMemoryAllocation;
@@ -355,6 +372,13 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int index
 {
     (void)index;
     *properties = (struct cudaDeviceProp){.name = "threads", .multiProcessorCount = 1};
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int index)
+{
+    (void)index;
+    *value = attribute == cudaDevAttrCanUseHostPointerForRegisteredMem;
     return cudaSuccess;
 }
 
@@ -402,4 +426,20 @@ cudaError_t passes_launch(const struct launch *launch, int slot, int units, cuda
 {
     (void)units;
     return put(stream, &(struct order){.kind = KIND_LAUNCH, .launch = *launch, .slot = slot});
+}
+
+cudaError_t copy_launch(const struct copies *copies, cudaStream_t stream)
+{
+    for (uint32_t i = 0; i < copies->count; i++) {
+        const struct copy_arrays *copy = &copies->arrays[i];
+        if (is_addressable(copy->to, copy->bytes) == is_addressable(copy->from, copy->bytes) ||
+            (uintptr_t)copy->to % 16 || (uintptr_t)copy->from % 16) {
+            fprintf(stderr, "streams: a copy that no kernel can do\n");
+            abort();
+        }
+        put(stream,
+            &(struct order){
+                .kind = KIND_COPY, .to = copy->to, .from = copy->from, .bytes = copy->bytes});
+    }
+    return cudaSuccess;
 }
