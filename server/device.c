@@ -574,7 +574,7 @@ bool device_open(struct server *server, const char *name,
     list_init(&device->regions);
     list_init(&device->copies);
     list_init(&device->tasks);
-    schedule_init(&device->schedule);
+    schedule_init(&device->schedule, uv_hrtime);
     list_push(&server->devices, &device->link);
     uv_timer_init(&server->loop, &device->timer);
     device->timer.data = device;

@@ -12,9 +12,9 @@
 /* A new figure counts one in so many. */
 enum { MEMORY = 8 };
 
-void schedule_init(struct schedule *schedule)
+void schedule_init(struct schedule *schedule, uint64_t (*clock)(void))
 {
-    *schedule = (struct schedule){0};
+    *schedule = (struct schedule){.clock = clock};
     list_init(&schedule->flows);
 }
 
@@ -122,14 +122,46 @@ static bool is_served(const struct flow *flow)
     return flow->handed[SHORT] || flow->handed[LONG];
 }
 
+/* The one flow that is there; NULL: there is none, or more. */
+static struct flow *only_flow(const struct schedule *schedule)
+{
+    const struct list *const flows = &schedule->flows;
+    const bool one = flows->next != flows && flows->next == flows->prev;
+    return one ? LIST_ENTRY(flows->next, struct flow, link) : NULL;
+}
+
+/* Count the time in which the flow had the device alone for its long job, until now. */
+static void count_alone(const struct schedule *schedule, struct flow *flow)
+{
+    if (!schedule->alone_since_ns || !flow->handed[LONG])
+        return;
+    const uint64_t since_ns = flow->long_since_ns > schedule->alone_since_ns
+                                  ? flow->long_since_ns
+                                  : schedule->alone_since_ns;
+    const uint64_t now_ns = schedule->clock();
+    flow->alone_ns +=
+        now_ns - since_ns < (uint64_t)MOST_NS ? (int64_t)(now_ns - since_ns) : MOST_NS;
+}
+
+/* A flow comes or has gone. */
+static void flows_changed(struct schedule *schedule)
+{
+    schedule->alone_since_ns = only_flow(schedule) ? schedule->clock() : 0;
+}
+
 void schedule_add(struct schedule *schedule, struct flow *flow, struct entry *entry)
 {
     if (flow->schedule != schedule) {
         flow->schedule = schedule;
         flow->start_ns = schedule->now_ns;
     }
-    if (list_empty(&flow->link))
+    if (list_empty(&flow->link)) {
+        struct flow *const only = only_flow(schedule);
+        if (only)
+            count_alone(schedule, only);
         list_push(&schedule->flows, &flow->link);
+        flows_changed(schedule);
+    }
     if (!waits(flow) && flow->start_ns < schedule->now_ns)
         flow->start_ns = schedule->now_ns;
     /* From the end: most come in the order in which they go. */
@@ -148,6 +180,7 @@ static void settle(struct schedule *schedule, struct flow *flow)
     if (is_served(flow) || waits(flow))
         return;
     list_remove(&flow->link);
+    flows_changed(schedule);
     if (flow->start_ns > schedule->latest_ns)
         schedule->latest_ns = flow->start_ns;
     if (list_empty(&schedule->flows) && schedule->latest_ns > schedule->now_ns)
@@ -226,15 +259,25 @@ struct entry *schedule_next(struct schedule *schedule)
         schedule->now_ns = flow->start_ns;
     flow->start_ns += charge_of(next);
     flow->handed[length_of(next)]++;
-    if (length_of(next) == SHORT)
+    if (length_of(next) == SHORT) {
         flow->handed_ns += next->cost_ns;
+    } else {
+        flow->long_since_ns = schedule->clock();
+        flow->alone_ns = 0;
+    }
     return next;
 }
 
 void schedule_done(struct schedule *schedule, struct entry *entry, int64_t device_ns)
 {
     struct flow *flow = entry->flow;
-    flow->start_ns += (device_ns < MOST_NS ? device_ns : MOST_NS) - charge_of(entry);
+    if (device_ns > MOST_NS)
+        device_ns = MOST_NS;
+    if (length_of(entry) == LONG) {
+        count_alone(schedule, flow);
+        device_ns = device_ns > flow->alone_ns ? device_ns - flow->alone_ns : 0;
+    }
+    flow->start_ns += device_ns - charge_of(entry);
     flow->handed[length_of(entry)]--;
     if (length_of(entry) == SHORT)
         flow->handed_ns -= entry->cost_ns;

@@ -1,11 +1,12 @@
-/* Whose job goes to a device's worker next. Pure bookkeeping: no clock, no device, no memory.
+/* Whose job goes to a device's worker next. Pure bookkeeping: no device, no memory.
  *
  * Users share a device evenly in time, by start-time fair queueing with several jobs handed over at
  * once: SFQ (Goyal, Vin and Cheng, IEEE/ACM ToN 5(5), 1997), SFQ(D) (Jin, Chase and Kaur,
  * SIGMETRICS 2004). A user's work begins, in virtual time, where the user's work before it ends,
  * but not before the device's virtual time: the start of what was handed over last. So nobody is
  * owed for the time in which they asked for nothing, and a newcomer stands beside those who are
- * there. What a job takes is estimated beforehand and set right when it is known.
+ * there. What a job takes is estimated beforehand and set right when it is known, less the time in
+ * which its user was the only one with jobs here: nobody else wanted that.
  *
  * Among one user's jobs the highest priority goes first, then the one that came first.
  *
@@ -30,10 +31,12 @@ enum {
 };
 
 struct schedule {
-    struct list flows; /* of users who have jobs here, waiting or with the worker */
-    int64_t now_ns;    /* virtual time */
-    int64_t latest_ns; /* where the work of those ends who have none left */
-    uint64_t jobs;     /* waiting */
+    uint64_t (*clock)(void); /* nanoseconds, from anywhere */
+    struct list flows;       /* of users who have jobs here, waiting or with the worker */
+    uint64_t alone_since_ns; /* by the clock, where there is one flow; 0: there is none, or more */
+    int64_t now_ns;          /* virtual time */
+    int64_t latest_ns;       /* where the work of those ends who have none left */
+    uint64_t jobs;           /* waiting */
     /* Nanoseconds a point and pass; 0: not known yet. */
     double rate[SCHEDULE_KINDS][SCHEDULE_SIZES];
 };
@@ -48,6 +51,10 @@ struct flow {
     int64_t start_ns;                /* of its next job, in virtual time */
     uint32_t handed[LENGTHS];        /* that are with the worker */
     int64_t handed_ns;               /* estimated, of the short ones of these */
+    /* Of the long one that is with the worker: since when, by the clock, and for how long of that
+     * no other flow was there. */
+    uint64_t long_since_ns;
+    int64_t alone_ns;
 };
 
 /* A job's. */
@@ -59,7 +66,7 @@ struct entry {
     int64_t cost_ns;  /* estimated */
 };
 
-void schedule_init(struct schedule *schedule);
+void schedule_init(struct schedule *schedule, uint64_t (*clock)(void));
 void flow_init(struct flow *flow);
 void entry_init(struct entry *entry);
 

@@ -35,10 +35,15 @@ static int64_t waited_ns[USERS]; /* the longest from coming to its end */
 static int ended[USERS], added[USERS];
 static uint32_t seed;
 
+static uint64_t clock_of_the_device(void)
+{
+    return (uint64_t)device_ns + 1;
+}
+
 static int begin(void **state)
 {
     (void)state;
-    schedule_init(&schedule);
+    schedule_init(&schedule, clock_of_the_device);
     for (int u = 0; u < USERS; u++)
         flow_init(&flows[u]);
     memset(served_ns, 0, sizeof served_ns);
@@ -290,6 +295,25 @@ static void a_long_job_counts_when_it_is_done(void **state)
     assert_true(served_ns[1] - before_ns[1] >= 990 * MS);
 }
 
+/* A long job had the device alone for most of its time: that is not held against its user, but what
+ * it has had beside the newcomer is. */
+static void the_time_that_a_long_job_had_alone_is_its_own(void **state)
+{
+    (void)state;
+    add(0, 0, 60000 * MS, 1200 * MS);
+    while (device_ns < 1000 * MS)
+        turn_of_the_device();
+    const int64_t before_ns = served_ns[0];
+    while (device_ns < 3000 * MS) {
+        for (int u = 0; u < 2; u++)
+            while (added[u] - ended[u] < 200)
+                add(u, 0, MS, MS);
+        turn_of_the_device();
+    }
+    assert_in_range(served_ns[1], 900 * MS, 1100 * MS);
+    assert_in_range(served_ns[0] - before_ns, 900 * MS, 1100 * MS);
+}
+
 static void nobody_starves(void **state)
 {
     (void)state;
@@ -388,7 +412,7 @@ static void another_devices_times_mean_nothing_here(void **state)
 {
     (void)state;
     static struct schedule other;
-    schedule_init(&other);
+    schedule_init(&other, clock_of_the_device);
     struct work work = {0};
     entry_init(&work.entry);
     work.entry.cost_ns = 1000000 * MS;
@@ -473,6 +497,7 @@ int main(void)
         SCHEDULED(nor_is_a_queue_of_small_ones),
         SCHEDULED(a_users_own_long_job_does_not_hold_up_the_short_ones),
         SCHEDULED(a_long_job_counts_when_it_is_done),
+        SCHEDULED(the_time_that_a_long_job_had_alone_is_its_own),
         SCHEDULED(nobody_starves),
         SCHEDULED(a_newcomer_stands_beside_those_who_are_there),
         SCHEDULED(idle_time_levels_all),
