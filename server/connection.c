@@ -117,8 +117,9 @@ static void take_message(struct connection *connection, bool is_last)
 
 static bool may_read(const struct connection *connection)
 {
-    return !connection->closing && !connection->end_of_input && !connection->close_when_sent &&
-           !upload_waits(&connection->upload) && !outbox_broken(&connection->outbox) &&
+    return !connection->closing && !connection->receiving && !connection->end_of_input &&
+           !connection->close_when_sent && !upload_waits(&connection->upload) &&
+           !outbox_broken(&connection->outbox) &&
            connection->outbox.control_bytes < CONTROL_UNSENT_MOST;
 }
 
@@ -190,6 +191,51 @@ static bool consume_leftover(struct connection *connection)
     return !connection->leftover_bytes;
 }
 
+static void settle_later(struct connection *connection)
+{
+    if (!connection->closed && list_empty(&connection->changed_link))
+        list_push(&connection->server->changed, &connection->changed_link);
+}
+
+/* What a read came to: has anything come? */
+static bool has_come(struct connection *connection, ssize_t n, int error)
+{
+    if (n > 0) {
+        connection->read_ns = uv_hrtime();
+    } else if (n == 0 || (error != EAGAIN && error != EWOULDBLOCK)) {
+        connection->end_of_input = true;
+        if (n < 0 || hung_up(connection))
+            connection->outbox.broken = true;
+    }
+    return n > 0;
+}
+
+static void take_payload(struct connection *connection, size_t bytes)
+{
+    upload_placed(&connection->upload, bytes);
+    on_event(splitter_payload_done(&connection->splitter, bytes), connection, true);
+}
+
+static void on_received(void *context, ssize_t n, int error)
+{
+    struct connection *connection = context;
+    connection->receiving = false;
+    turn_heard(connection->server);
+    if (!connection->closing && has_come(connection, n, error))
+        take_payload(connection, (size_t)n);
+    settle_later(connection);
+}
+
+/* Payload that goes into a slab, or nowhere. */
+static bool hand_over(struct connection *connection, void *place, size_t room)
+{
+    struct server *server = connection->server;
+    void *const slab = place == server->drop_buffer ? NULL : place;
+    return connection->receiving =
+               carriers_receive(&server->carriers, connection->socket, slab, room,
+                                &connection->passed, on_received, connection);
+}
+
 static void read_some(struct connection *connection)
 {
     struct server *server = connection->server;
@@ -201,22 +247,16 @@ static void read_some(struct connection *connection)
         const uint64_t due = splitter_payload_due(&connection->splitter);
         size_t room = sizeof server->read_buffer;
         void *place = due ? upload_place(&connection->upload, due, &room) : server->read_buffer;
-        if (!place)
+        if (!place || (due && hand_over(connection, place, room)))
             return;
+        if (due && room > budget)
+            room = budget;
         const ssize_t n = passed_receive(connection->socket, place, room, &connection->passed);
-        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        if (!has_come(connection, n, errno))
             return;
-        if (n <= 0) {
-            connection->end_of_input = true;
-            if (n < 0 || hung_up(connection))
-                connection->outbox.broken = true;
-            return;
-        }
-        connection->read_ns = uv_hrtime();
         budget -= (size_t)n < budget ? (size_t)n : budget;
         if (due) {
-            upload_placed(&connection->upload, (size_t)n);
-            on_event(splitter_payload_done(&connection->splitter, (uint64_t)n), connection, true);
+            take_payload(connection, (size_t)n);
         } else {
             control_reads--;
             const size_t used = consume(connection, place, (size_t)n);
@@ -283,6 +323,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         connection_close(connection);
         return;
     }
+    carriers_meet(&connection->server->carriers, connection);
     if (events & UV_WRITABLE && !connection->closing)
         outbox_write(&connection->outbox);
     if ((events & UV_READABLE || connection->leftover_bytes) && may_read(connection))
@@ -306,24 +347,31 @@ void connection_tick(struct connection *connection, uint64_t now_ns)
         protocol_failure(connection, STATUS_TIMEOUT,
                          "the message stood still half-way for too long");
     /* Without an event to wait for, a hang-up shows only here. */
-    if (!reading && hung_up(connection)) {
+    if (!reading && !connection->receiving && hung_up(connection)) {
         connection_close(connection);
         return;
     }
     update(connection);
 }
 
+static bool is_carried(const struct connection *connection)
+{
+    return connection->receiving || outbox_carried(&connection->outbox);
+}
+
+static void close_now(struct connection *connection);
+
 void connection_settle(struct connection *connection)
 {
+    if (connection->closing) {
+        if (!is_carried(connection))
+            close_now(connection);
+        return;
+    }
+    carriers_meet(&connection->server->carriers, connection);
     if (!outbox_wants_write(&connection->outbox))
         outbox_write(&connection->outbox);
     update(connection);
-}
-
-static void settle_later(struct connection *connection)
-{
-    if (!connection->closing && list_empty(&connection->changed_link))
-        list_push(&connection->server->changed, &connection->changed_link);
 }
 
 static void on_changed(struct outbox *outbox)
@@ -350,11 +398,9 @@ static void on_closed(uv_handle_t *handle)
     free(connection);
 }
 
-void connection_close(struct connection *connection)
+static void close_now(struct connection *connection)
 {
-    if (connection->closing)
-        return;
-    connection->closing = true;
+    connection->closed = true;
     list_remove(&connection->changed_link);
     /* None finds the way back here, also not those that another one lets go as it ends. */
     struct list *link;
@@ -365,8 +411,17 @@ void connection_close(struct connection *connection)
     outbox_close(&connection->outbox);
     while ((link = list_first(&connection->tasks)))
         task_hang_up(LIST_ENTRY(link, struct task, connection_link));
-    uv_poll_stop(&connection->poll);
     uv_close((uv_handle_t *)&connection->poll, on_closed);
+}
+
+void connection_close(struct connection *connection)
+{
+    if (connection->closing)
+        return;
+    connection->closing = true;
+    uv_poll_stop(&connection->poll);
+    if (!is_carried(connection))
+        close_now(connection);
 }
 
 void connection_answered(struct connection *connection, uint64_t msgid)
@@ -415,7 +470,7 @@ void connection_open(struct server *server, int descriptor)
     list_init(&connection->changed_link);
     list_init(&connection->regions);
     upload_init(&connection->upload, server, connection->user, on_resume);
-    outbox_init(&connection->outbox, &server->arena, connection->user, descriptor, on_changed);
+    outbox_init(&connection->outbox, server, connection->user, descriptor, on_changed);
     list_push(&server->connections, &connection->link);
     server->connection_count++;
     connection->user->connections++;

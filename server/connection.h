@@ -29,7 +29,9 @@ struct connection {
     int socket;
     int events;           /* that the poll watches */
     bool end_of_input;    /* half-closed */
-    bool closing;         /* the handle is being closed */
+    bool receiving;       /* a carrier does, into the upload's slab */
+    bool closing;         /* as soon as no carrier has a load of it */
+    bool closed;          /* the handle is being closed */
     bool close_when_sent; /* after the error that is in the outbox */
     uint64_t read_ns;     /* when something last came */
     uint64_t message_ns;  /* when the message that is coming began */
@@ -50,7 +52,8 @@ struct connection {
 /* Take over an accepted socket. */
 void connection_open(struct server *server, int socket);
 
-/* Close it now: its uploads are dropped and its work is cancelled. */
+/* Close it: its uploads are dropped and its work is cancelled, now or, where a carrier has a load
+ * of it, at the end of the turn in which that comes back. */
 void connection_close(struct connection *connection);
 
 /* Send what waits and watch for what can come next. Called at the end of a turn of the loop in

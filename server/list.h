@@ -42,6 +42,13 @@ static inline void list_remove(struct list *link)
     list_init(link);
 }
 
+/* All of `from` go to `to`, which is empty. */
+static inline void list_move(struct list *from, struct list *to)
+{
+    list_push(from, to);
+    list_remove(from);
+}
+
 static inline struct list *list_first(struct list *list)
 {
     return list_empty(list) ? NULL : list->next;

@@ -34,6 +34,7 @@ static void server_stop(struct server *server, int status)
         return;
     server->stopped = true;
     server->exit_status = status;
+    carriers_close(&server->carriers); /* first: then a connection closes at once */
     listener_close_all(server);
     for (struct list *link = server->connections.next; link != &server->connections;
          link = link->next)
@@ -213,6 +214,16 @@ static bool open_trace(struct server *server)
     return !config->trace || server->trace;
 }
 
+/* Half of the cores at most: those that send the payload need theirs. */
+static bool open_carriers(struct server *server)
+{
+    const bool open =
+        carriers_open(&server->carriers, &server->loop, uv_available_parallelism() / 2);
+    if (!open)
+        log_error("the loop cannot be woken from other threads");
+    return open;
+}
+
 static void init(struct server *server)
 {
     list_init(&server->devices);
@@ -259,8 +270,8 @@ int main(int argc, char **argv)
     notify_init();
     init(&server);
     if (!msgpack_zone_init(&server.message, MSGPACK_ZONE_CHUNK_SIZE) || !find_worker(&server) ||
-        !open_trace(&server) || !arena_open(&server.arena, server.config.staging_bytes) ||
-        !open_devices(&server))
+        !open_trace(&server) || !open_carriers(&server) ||
+        !arena_open(&server.arena, server.config.staging_bytes) || !open_devices(&server))
         server_stop(&server, EXIT_START);
     uv_run(&server.loop, UV_RUN_DEFAULT);
     trace_close(server.trace);

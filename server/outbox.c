@@ -15,7 +15,7 @@
 
 enum {
     WRITE_BUDGET_BYTES = 512 << 10, /* a turn of the loop for one connection */
-    PIECES_MOST = 64,               /* of one write */
+    PIECES_MOST = LOAD_PIECES_MOST, /* of one write */
     PIECE_HEADER_BYTES = 160 /* an axis, an array of eight dimensions up to its data, a bin */
 };
 #define STALL_NS UINT64_C(1000000000)
@@ -44,6 +44,7 @@ struct reply {
     uint64_t bytes;                  /* of the result, all components */
     uint64_t asked;                  /* of it, brought or being brought over */
     uint32_t loading;                /* copies under way */
+    bool carried;                    /* a carrier may be sending of it */
     bool whole;                      /* brought over whole before it is sent */
     bool lost;                       /* the worker is gone */
     uint32_t first, pieces;          /* ring */
@@ -55,18 +56,20 @@ static struct piece *piece_at(struct reply *reply, uint32_t i)
     return &reply->piece[(reply->first + i) % REPLY_WINDOW];
 }
 
+/* It may be that bytes of it are out. */
 static bool started(const struct reply *reply)
 {
-    return reply->head_sent > 0;
+    return reply->head_sent > 0 || reply->carried;
 }
 
 static void on_waiter(struct slab_waiter *waiter);
 
-void outbox_init(struct outbox *outbox, struct arena *arena, struct user *user, int socket,
+void outbox_init(struct outbox *outbox, struct server *server, struct user *user, int socket,
                  void (*changed)(struct outbox *outbox))
 {
     memset(outbox, 0, sizeof *outbox);
-    outbox->arena = arena;
+    outbox->arena = &server->arena;
+    outbox->carriers = &server->carriers;
     outbox->user = user;
     outbox->socket = socket;
     outbox->changed = changed;
@@ -316,48 +319,68 @@ void outbox_check_stall(struct outbox *outbox, uint64_t now_ns)
     }
 }
 
-/* The bytes of a reply that can be sent now, behind the n pieces that there are already. *all: with
- * them it is complete. */
-static uint32_t gather(struct reply *reply, struct iovec pieces[PIECES_MOST], uint32_t n, bool *all)
-{
-    *all = false;
-    if (reply->field[0] && !started(reply) && !(reply->pieces && piece_at(reply, 0)->ready))
-        return n; /* until the header is out, an error can take its place */
-    if (reply->head_sent < reply->head.size)
-        pieces[n++] = (struct iovec){reply->head.data + reply->head_sent,
-                                     reply->head.size - reply->head_sent};
-    uint32_t i = 0;
-    for (; i < reply->pieces && piece_at(reply, i)->ready && n + 2 <= PIECES_MOST; i++) {
-        struct piece *piece = piece_at(reply, i);
-        if (piece->header_sent < piece->header_bytes)
-            pieces[n++] = (struct iovec){piece->header + piece->header_sent,
-                                         (size_t)(piece->header_bytes - piece->header_sent)};
-        pieces[n++] = (struct iovec){arena_memory(reply->arena, piece->slab) + piece->sent,
-                                     piece->bytes - piece->sent};
-    }
-    *all = i == reply->pieces && reply->asked == reply->bytes;
-    return n;
-}
-
-/* Of as many replies as fit into one write. */
-static uint32_t gather_all(struct outbox *outbox, struct iovec pieces[PIECES_MOST])
-{
-    uint32_t n = 0;
-    bool all = true;
-    for (struct list *link = outbox->ready.next;
-         link != &outbox->ready && all && n + 2 <= PIECES_MOST; link = link->next) {
-        struct reply *reply = LIST_ENTRY(link, struct reply, link);
-        const uint32_t before = n;
-        n = gather(reply, pieces, n, &all);
-        if (reply->task && n > before)
-            task_trace_write(reply->task);
-    }
-    return n;
-}
-
 static size_t minimum(size_t a, size_t b)
 {
     return a < b ? a : b;
+}
+
+/* What one write sends. */
+struct writing {
+    struct iovec pieces[PIECES_MOST];
+    uint32_t count;
+    uint32_t replies; /* that they are of, from the first on */
+    size_t bytes, most;
+};
+
+/* False: there was no room for all of it. */
+static bool add(struct writing *writing, void *memory, size_t bytes)
+{
+    if (!bytes)
+        return true;
+    const size_t room = writing->count < PIECES_MOST ? writing->most - writing->bytes : 0;
+    const size_t taken = minimum(bytes, room);
+    if (taken)
+        writing->pieces[writing->count++] = (struct iovec){memory, taken};
+    writing->bytes += taken;
+    return taken == bytes;
+}
+
+/* The bytes of a reply that can be sent now. True: with them it is complete. */
+static bool gather(struct reply *reply, struct writing *writing)
+{
+    if (reply->field[0] && !started(reply) && !(reply->pieces && piece_at(reply, 0)->ready))
+        return false; /* until the header is out, an error can take its place */
+    if (!add(writing, reply->head.data + reply->head_sent, reply->head.size - reply->head_sent))
+        return false;
+    for (uint32_t i = 0; i < reply->pieces; i++) {
+        struct piece *piece = piece_at(reply, i);
+        if (!piece->ready ||
+            !add(writing, piece->header + piece->header_sent,
+                 (size_t)(piece->header_bytes - piece->header_sent)) ||
+            !add(writing, arena_memory(reply->arena, piece->slab) + piece->sent,
+                 piece->bytes - piece->sent))
+            return false;
+    }
+    return reply->asked == reply->bytes;
+}
+
+/* Of as many replies as fit into one write of at most `most` bytes. */
+static void gather_all(struct outbox *outbox, struct writing *writing, size_t most)
+{
+    bool all = true;
+    writing->count = writing->replies = 0;
+    writing->bytes = 0;
+    writing->most = most;
+    for (struct list *link = outbox->ready.next; link != &outbox->ready && all; link = link->next) {
+        struct reply *reply = LIST_ENTRY(link, struct reply, link);
+        const size_t before = writing->bytes;
+        all = gather(reply, writing);
+        if (writing->bytes == before)
+            break;
+        writing->replies++;
+        if (reply->task)
+            task_trace_write(reply->task);
+    }
 }
 
 /* Of `bytes` that were sent, this reply's are its own; returns the rest. */
@@ -416,34 +439,66 @@ static void sent(struct outbox *outbox, size_t bytes)
     }
 }
 
+/* What a write came to: was anything sent? */
+static bool has_gone(struct outbox *outbox, ssize_t n, int error)
+{
+    if (n >= 0) {
+        outbox->sent_ns = uv_hrtime();
+        sent(outbox, (size_t)n);
+    } else if (error == EAGAIN || error == EWOULDBLOCK) {
+        outbox->blocked = true;
+    } else {
+        outbox->broken = true;
+    }
+    return n >= 0;
+}
+
+static void on_sent(void *context, ssize_t n, int error)
+{
+    struct outbox *outbox = context;
+    outbox->blocked = n >= 0 && (uint64_t)n < outbox->carried_bytes;
+    outbox->carried_bytes = 0;
+    for (struct list *link = outbox->ready.next; link != &outbox->ready; link = link->next)
+        LIST_ENTRY(link, struct reply, link)->carried = false;
+    has_gone(outbox, n, error);
+    outbox->changed(outbox); /* it goes on at the end of the turn */
+}
+
+static bool hand_over(struct outbox *outbox, const struct writing *writing)
+{
+    if (!carriers_send(outbox->carriers, outbox->socket, writing->pieces, writing->count, on_sent,
+                       outbox))
+        return false;
+    outbox->carried_bytes = writing->bytes;
+    struct list *link = outbox->ready.next;
+    for (uint32_t i = 0; i < writing->replies; i++, link = link->next)
+        LIST_ENTRY(link, struct reply, link)->carried = true;
+    return true;
+}
+
 void outbox_write(struct outbox *outbox)
 {
     size_t budget = WRITE_BUDGET_BYTES;
+    if (outbox->carried_bytes)
+        return; /* on_sent() follows */
     outbox->blocked = false;
     outbox->stalled = false;
     while (!outbox->broken) {
-        struct iovec pieces[PIECES_MOST];
-        struct msghdr message = {.msg_iov = pieces};
-        if (!(message.msg_iovlen = gather_all(outbox, pieces)))
-            break;
         if (!budget) {
             outbox->blocked = true; /* others have their turn first */
             break;
         }
+        struct writing writing;
+        gather_all(outbox, &writing, budget);
+        if (!writing.count || hand_over(outbox, &writing))
+            break;
+        const struct msghdr message = {.msg_iov = writing.pieces, .msg_iovlen = writing.count};
         const ssize_t n = sendmsg(outbox->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-            outbox->blocked = true;
+        if (!has_gone(outbox, n, errno))
             break;
-        }
-        if (n < 0) {
-            outbox->broken = true;
-            break;
-        }
-        outbox->sent_ns = uv_hrtime();
         budget -= minimum(budget, (size_t)n);
-        sent(outbox, (size_t)n);
     }
     stage(outbox);
 }
@@ -534,7 +589,7 @@ void outbox_push_id(struct outbox *outbox, struct task *task, uint64_t id)
 
 void outbox_push_progress(struct outbox *outbox, uint64_t msgid, uint64_t done, uint64_t total)
 {
-    if (outbox->blocked)
+    if (outbox->blocked || outbox->carried_bytes)
         return; /* it is behind already: the next one will tell more */
     msgpack_sbuffer message;
     reply_buffer_init(&message);
@@ -613,6 +668,11 @@ bool outbox_empty(const struct outbox *outbox)
 bool outbox_broken(const struct outbox *outbox)
 {
     return outbox->broken;
+}
+
+bool outbox_carried(const struct outbox *outbox)
+{
+    return outbox->carried_bytes > 0;
 }
 
 void outbox_close(struct outbox *outbox)

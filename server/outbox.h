@@ -1,7 +1,7 @@
 /* What a connection still has to say. Control replies are a few bytes; a result stays on its device
  * and is staged through the arena only as fast as the socket takes it.
  *
- *   staging ──► loading ──► ready ──► (socket)
+ *   staging ──► loading ──► ready ──► (socket, itself or by a carrier)
  *
  * staging: the result waits for slabs. loading: a result of at most REPLY_WINDOW slabs is brought
  * over whole before its header goes out, so that the loss of its worker is still answered with an
@@ -23,19 +23,23 @@
 #include "protocol/array.h"
 
 struct task;
+struct carriers;
 struct reply;
+struct server;
 struct user;
 
 enum { REPLY_WINDOW = 8 };
 
 struct outbox {
     struct arena *arena;
+    struct carriers *carriers;
     struct user *user;
     int socket;
     void (*changed)(struct outbox *outbox);
     struct list staging, loading, ready; /* struct reply */
     struct slab_waiter waiter;
     uint64_t control_bytes; /* of replies, unsent: the sender is not read while they are many */
+    uint64_t carried_bytes; /* that a carrier was given to send, of what is ready first */
     uint64_t sent_ns;       /* when the socket last took something */
     uint32_t slabs;         /* held by whole replies */
     bool blocked;           /* the socket is full */
@@ -57,9 +61,10 @@ struct result {
 /* changed() is called where something has become of the replies: there is something to send, the
  * socket is to be watched for room or no longer, or is over. It does nothing itself: at the end of
  * the loop's turn all that is ready goes out by one outbox_write(). */
-void outbox_init(struct outbox *outbox, struct arena *arena, struct user *user, int socket,
+void outbox_init(struct outbox *outbox, struct server *server, struct user *user, int socket,
                  void (*changed)(struct outbox *outbox));
-/* Drop everything unsent; copies under way end by themselves. The tasks are left alone. */
+/* Drop everything unsent; copies under way end by themselves. The tasks are left alone. Not while
+ * a carrier has a load of it. */
 void outbox_close(struct outbox *outbox);
 
 /* Each takes the task over (it may be NULL) until task_replied(). */
@@ -91,6 +96,8 @@ void outbox_write(struct outbox *outbox);
 bool outbox_wants_write(const struct outbox *outbox);
 bool outbox_empty(const struct outbox *outbox);
 bool outbox_broken(const struct outbox *outbox);
+/* Has a carrier a load of it? What that sends cannot be dropped: changed() follows. */
+bool outbox_carried(const struct outbox *outbox);
 
 /* Called twice a second: take slabs back from a client that does not read. */
 void outbox_check_stall(struct outbox *outbox, uint64_t now_ns);

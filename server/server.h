@@ -1,4 +1,5 @@
-/* The front's state, one per process; everything runs on its loop's thread.
+/* The front's state, one per process; everything runs on its loop's thread, but for what carriers
+ * and the closer of passed descriptors are given.
  *
  *   a request:  listener → connection (its arrays: upload) → method → task (admission) → device
  *   its answer: device → task → outbox → connection
@@ -12,6 +13,7 @@
 #define SERVER_SERVER_H
 
 #include "server/arena.h"
+#include "server/carrier.h"
 #include "server/config.h"
 #include "server/deadline.h"
 #include "server/field.h"
@@ -30,6 +32,7 @@ struct server {
     struct config config;
     char worker_path[4096]; /* fdworker, beside this program */
     struct arena arena;
+    struct carriers carriers;
     struct field_table fields;
     struct list devices;     /* struct device */
     struct list users;       /* struct user */

@@ -1,5 +1,6 @@
 """Many jobs under way, slow peers and absent ones: nobody waits for anybody else, nothing is left."""
 
+import signal
 import socket
 import threading
 
@@ -193,6 +194,92 @@ def test_one_that_vanishes_half_way_through_a_download(daemon, bytes_read):
         client.close()
     with Client(daemon.path) as other:
         assert_serves(other)
+
+
+def vanish(path, f):
+    """Leave half-way through uploads and downloads of f, at many places."""
+    request = request_bytes(1, "laplacian", {"f": f})
+    for cut in range(1, 10):
+        with Client(path) as client:
+            client.send_bytes(request[:len(request) * cut // 10])
+        with Client(path) as client:
+            client.send_bytes(request)
+            left = f.nbytes * cut // 10
+            while left > 0:
+                left -= len(client.socket.recv(min(left, MiB)))
+
+
+def test_large_arrays_of_many_clients_while_others_leave(daemon):
+    """What is copied for several at once is each one's own, in its order."""
+    def work(seed):
+        f, large = wave(64, 64, 64, seed=seed), wave(*LARGE, seed=seed)
+        expected = laplacian(f)
+        with Client(daemon.path) as client:
+            def exchange():
+                jobs = [client.send("laplacian", f=f) for _ in range(4)]
+                client.call("ping")
+                for job in jobs:
+                    numpy.testing.assert_allclose(client.recv(job)["out"], expected, atol=1e-4)
+            for _ in range(3):
+                exchange()
+            assert client.get(client.put(large)).tobytes() == large.tobytes()
+            exchange()
+    in_threads(*(lambda seed=seed: work(seed) for seed in range(5)),
+               lambda: vanish(daemon.path, wave(64, 64, 64)), lambda: vanish(daemon.path, wave(*LARGE)))
+
+
+def test_cancelling_what_is_being_sent_beside_others(daemon):
+    f = wave(64, 64, 64)
+    expected = laplacian(f)
+
+    def work():
+        with Client(daemon.path) as client:
+            for _ in range(4):
+                jobs = [client.send("laplacian", f=f) for _ in range(4)]
+                states = [client.call("cancel", msgid=job)["state"] for job in jobs]
+                for job, state in zip(jobs, states):
+                    error, result = client.outcome(job)
+                    assert (error.code if error else None) == ("CANCELLED" if state == "cancelled" else None)
+                    if not error:
+                        numpy.testing.assert_allclose(result["out"], expected, atol=1e-4)
+    in_threads(*[work] * 4)
+
+
+def test_arrays_that_nobody_wants_from_many_clients(daemon):
+    """Their bytes are read and dropped, and what follows is answered."""
+    def work():
+        with Client(daemon.path) as client:
+            for _ in range(3):
+                with pytest.raises(FdError) as refused:
+                    client.recv(send_too_long(client))
+                assert refused.value.code == "INVALID_ARGUMENT"
+            assert_serves(client)
+
+    def send_too_long(client):
+        """More data than the shape makes."""
+        packer = msgpack.Packer()
+        array = {b"nd": True, b"type": "<f4", b"kind": b"", b"shape": [1024, 1024], b"data": bytes(9 * MiB)}
+        client.send_bytes(packer.pack([0, client.next_msgid, "laplacian", [{"f": array}]]))
+        client.next_msgid += 1
+        return client.next_msgid - 1
+    in_threads(*[work] * 3)
+
+
+def test_leaving_in_the_middle_of_large_arrays():
+    """The server ends while several connections send and receive."""
+    with Daemon(*OPTIONS, "--drain-timeout-s", 0) as daemon:
+        f = wave(*LARGE)
+
+        def work():
+            with pytest.raises((EOFError, OSError, FdError)), Client(daemon.path) as client:
+                while True:
+                    client.out("laplacian", f=f)
+
+        def end():
+            eventually(lambda: daemon.stats()["totals"]["bytes_out"] > 2 * f.nbytes, "replies on their way")
+            daemon.process.send_signal(signal.SIGTERM)
+        in_threads(*[work] * 4, end)
+        assert daemon.wait() == 0
 
 
 def test_hundreds_of_connections(daemon):

@@ -2,13 +2,14 @@
 
 import os
 import signal
+import threading
 import time
 
 import numpy
 import pytest
 
 from fdtest import (Client, Daemon, FdError, assert_serves, derivative, diffusion, eventually,
-                    jobs_under_way, request_bytes, sanitized, settled, upload_begin, wave)
+                    jobs_under_way, laplacian, request_bytes, sanitized, settled, upload_begin, wave)
 
 FOREVER = {"steps": 10**9, "cfl": 0.5, "accuracy": 2}  # hours, unless it is ended
 
@@ -95,6 +96,48 @@ def test_a_worker_killed_in_the_middle_of_an_upload(daemon, method):
         assert error.code in ("DEVICE_LOST", "FIELD_LOST")
         assert_serves(client)
         assert daemon.info()["devices"][0]["generation"] == generation + 1
+    assert settled(daemon)[0] == 0
+
+
+def test_a_worker_killed_while_many_send_and_receive(daemon):
+    """Each job is done, or lost; a connection ends only where half of a large reply was out."""
+    f, large = wave(64, 64, 64), wave(24, 512, 512)
+    expected = laplacian(f)
+    ended = threading.Event()
+    failures = []
+
+    def work(array):
+        while not ended.is_set():
+            try:
+                with Client(daemon.path) as client:
+                    jobs = [client.send("laplacian", f=array) for _ in range(2)]
+                    for job in jobs:
+                        error, result = client.outcome(job)
+                        if error:
+                            assert error.code in ("DEVICE_LOST", "FIELD_LOST"), error
+                        elif array is f:
+                            numpy.testing.assert_allclose(result["out"], expected, atol=1e-4)
+            except (EOFError, ConnectionError):
+                if array is f:  # it is staged whole
+                    failures.append("the connection of small jobs was closed")
+            except BaseException as failure:
+                failures.append(failure)
+    threads = [threading.Thread(target=work, args=(array,)) for array in (f, f, large, large)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(4):
+            generation = kill_worker(daemon)
+            eventually(lambda: recovered(daemon, generation), "the next worker")
+            done = daemon.stats()["totals"]["bytes_out"]
+            eventually(lambda: daemon.stats()["totals"]["bytes_out"] > done + large.nbytes, "more replies")
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+    assert not failures, failures
+    with Client(daemon.path) as client:
+        assert_serves(client)
     assert settled(daemon)[0] == 0
 
 

@@ -1,0 +1,267 @@
+/* Carriers move what they are given, say what came of it on the loop, and leave nothing behind. */
+#include "server/carrier.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { LEAST = LOAD_BYTES_LEAST, PAIRS = 8, ROUNDS = 50 };
+
+static uv_loop_t loop;
+static struct carriers carriers;
+static uv_thread_t loop_thread;
+static const int somebody, somebody_else;
+
+/* One connection: its ends, and what is under way from the one to the other. */
+struct pair {
+    int near, far; /* near: the carriers' */
+    uint8_t sent[2 * LEAST], received[2 * LEAST];
+    struct passed passed;
+    ssize_t moved;
+    int error, calls;
+    int rounds; /* to come */
+};
+
+static struct pair pairs[PAIRS];
+
+static int open_carriers(void **state)
+{
+    (void)state;
+    loop_thread = uv_thread_self();
+    if (uv_loop_init(&loop) != 0 || !carriers_open(&carriers, &loop, CARRIERS_MOST))
+        return -1;
+    carriers_meet(&carriers, &somebody);
+    carriers_meet(&carriers, &somebody_else);
+    for (int i = 0; i < PAIRS; i++) {
+        struct pair *pair = &pairs[i];
+        memset(pair, 0, sizeof *pair);
+        pair->passed.descriptor = -1;
+        for (size_t j = 0; j < sizeof pair->sent; j++)
+            pair->sent[j] = (uint8_t)(j * 7 + j / 251 + (size_t)i);
+        int ends[2];
+        if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0)
+            return -1;
+        pair->near = ends[0];
+        pair->far = ends[1];
+    }
+    return 0;
+}
+
+static int close_carriers(void **state)
+{
+    (void)state;
+    carriers_close(&carriers);
+    carriers_close(&carriers); /* harmless */
+    uv_run(&loop, UV_RUN_DEFAULT);
+    for (int i = 0; i < PAIRS; i++) {
+        passed_forget(&pairs[i].passed);
+        close(pairs[i].near);
+        if (pairs[i].far >= 0)
+            close(pairs[i].far);
+    }
+    return uv_loop_close(&loop);
+}
+
+static void on_carried(void *context, ssize_t moved, int error)
+{
+    struct pair *pair = context;
+    const uv_thread_t self = uv_thread_self();
+    assert_true(uv_thread_equal(&loop_thread, &self));
+    pair->moved = moved;
+    pair->error = error;
+    pair->calls++;
+}
+
+static void wait_for(const struct pair *pair, int calls)
+{
+    while (pair->calls < calls)
+        uv_run(&loop, UV_RUN_ONCE);
+    assert_int_equal(pair->calls, calls);
+}
+
+static bool receive(struct pair *pair, void *memory, size_t bytes)
+{
+    return carriers_receive(&carriers, pair->near, memory, bytes, &pair->passed, on_carried, pair);
+}
+
+static bool send_it(struct pair *pair, size_t bytes)
+{
+    const struct iovec pieces[] = {{pair->sent, 1}, {pair->sent + 1, bytes - 1}};
+    return carriers_send(&carriers, pair->near, pieces, 2, on_carried, pair);
+}
+
+static void bytes_are_received(void **state)
+{
+    (void)state;
+    struct pair *pair = &pairs[0];
+    assert_int_equal(send(pair->far, pair->sent, LEAST / 2, 0), LEAST / 2);
+    assert_true(receive(pair, pair->received, LEAST));
+    wait_for(pair, 1);
+    assert_int_equal(pair->moved, LEAST / 2); /* as many as there are */
+    assert_memory_equal(pair->received, pair->sent, LEAST / 2);
+    assert_true(receive(pair, pair->received, LEAST));
+    wait_for(pair, 2);
+    assert_int_equal(pair->moved, -1);
+    assert_int_equal(pair->error, EAGAIN);
+    close(pair->far);
+    pair->far = -1;
+    assert_true(receive(pair, pair->received, LEAST));
+    wait_for(pair, 3);
+    assert_int_equal(pair->moved, 0);
+}
+
+static void bytes_are_dropped(void **state)
+{
+    (void)state;
+    struct pair *pair = &pairs[0];
+    assert_int_equal(send(pair->far, pair->sent, LEAST, 0), LEAST);
+    assert_true(receive(pair, NULL, SIZE_MAX));
+    wait_for(pair, 1);
+    assert_int_equal(pair->moved, LEAST);
+}
+
+static void pieces_are_sent_in_their_order(void **state)
+{
+    (void)state;
+    struct pair *pair = &pairs[0];
+    assert_true(send_it(pair, LEAST));
+    wait_for(pair, 1);
+    assert_int_equal(pair->moved, LEAST);
+    assert_int_equal(recv(pair->far, pair->received, LEAST, MSG_WAITALL), LEAST);
+    assert_memory_equal(pair->received, pair->sent, LEAST);
+}
+
+static void sending_ends_where_the_socket_does(void **state)
+{
+    (void)state;
+    struct pair *pair = &pairs[0];
+    int calls = 0;
+    do {
+        assert_true(send_it(pair, 2 * LEAST));
+        wait_for(pair, ++calls);
+        assert_true(calls < 1000);
+    } while (pair->moved > 0);
+    assert_int_equal(pair->error, EAGAIN);
+    close(pair->far);
+    pair->far = -1;
+    assert_true(send_it(pair, LEAST));
+    wait_for(pair, ++calls);
+    assert_int_equal(pair->moved, -1);
+    assert_true(pair->error == EPIPE || pair->error == ECONNRESET);
+}
+
+static void descriptors_come_along(void **state)
+{
+    (void)state;
+    struct pair *pair = &pairs[0];
+    const int descriptor = open("/dev/null", O_RDONLY);
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof descriptor)];
+    } control = {0};
+    struct iovec piece = {pair->sent, LEAST};
+    struct msghdr message = {.msg_iov = &piece,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof descriptor);
+    memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+    assert_int_equal(sendmsg(pair->far, &message, 0), LEAST);
+    assert_true(receive(pair, pair->received, LEAST));
+    wait_for(pair, 1);
+    assert_true(pair->passed.descriptor >= 0);
+    close(descriptor);
+}
+
+static void what_is_not_worth_it_is_left_to_the_caller(void **state)
+{
+    (void)state;
+    struct pair *pair = &pairs[0];
+    assert_false(receive(pair, pair->received, LEAST - 1));
+    assert_false(send_it(pair, LEAST - 1));
+    /* After a while with one connection it is alone. */
+    do {
+        usleep(20000);
+        uv_update_time(&loop);
+        carriers_meet(&carriers, &somebody_else);
+    } while (receive(pair, pair->received, LEAST));
+    assert_false(send_it(pair, LEAST));
+    carriers_meet(&carriers, &somebody);
+    assert_true(send_it(pair, LEAST));
+}
+
+/* To and fro: each sends, receives what came back from its far end, and sends again. */
+static void on_round(void *context, ssize_t moved, int error)
+{
+    struct pair *pair = context;
+    assert_int_equal(error, 0);
+    assert_int_equal(moved, LEAST);
+    if (pair->calls++ % 2 == 0) {
+        uint8_t bytes[LEAST];
+        assert_int_equal(recv(pair->far, bytes, LEAST, MSG_WAITALL), LEAST);
+        assert_int_equal(send(pair->far, bytes, LEAST, 0), LEAST);
+        assert_true(carriers_receive(&carriers, pair->near, pair->received, LEAST, &pair->passed,
+                                     on_round, pair));
+        return;
+    }
+    assert_memory_equal(pair->received, pair->sent, LEAST);
+    memset(pair->received, 0, LEAST);
+    memmove(pair->sent, pair->sent + 1, sizeof pair->sent - 1);
+    if (!--pair->rounds)
+        return;
+    carriers_meet(&carriers, pair);
+    const struct iovec piece = {pair->sent, LEAST};
+    assert_true(carriers_send(&carriers, pair->near, &piece, 1, on_round, pair));
+}
+
+static void many_at_once(void **state)
+{
+    (void)state;
+    for (int i = 0; i < PAIRS; i++) {
+        const struct iovec piece = {pairs[i].sent, LEAST};
+        pairs[i].rounds = ROUNDS;
+        assert_true(carriers_send(&carriers, pairs[i].near, &piece, 1, on_round, &pairs[i]));
+    }
+    for (int i = 0; i < PAIRS; i++)
+        wait_for(&pairs[i], 2 * ROUNDS);
+}
+
+static void closing_hands_back_what_is_under_way(void **state)
+{
+    (void)state;
+    for (int i = 0; i < PAIRS; i++)
+        assert_true(send_it(&pairs[i], LEAST));
+    carriers_close(&carriers);
+    for (int i = 0; i < PAIRS; i++) {
+        assert_int_equal(pairs[i].calls, 1);
+        assert_int_equal(pairs[i].moved, LEAST);
+    }
+    assert_false(send_it(&pairs[0], LEAST)); /* nobody is left */
+}
+
+int main(void)
+{
+#define WITH_CARRIERS(test) cmocka_unit_test_setup_teardown(test, open_carriers, close_carriers)
+    const struct CMUnitTest tests[] = {
+        WITH_CARRIERS(bytes_are_received),
+        WITH_CARRIERS(bytes_are_dropped),
+        WITH_CARRIERS(pieces_are_sent_in_their_order),
+        WITH_CARRIERS(sending_ends_where_the_socket_does),
+        WITH_CARRIERS(descriptors_come_along),
+        WITH_CARRIERS(what_is_not_worth_it_is_left_to_the_caller),
+        WITH_CARRIERS(many_at_once),
+        WITH_CARRIERS(closing_hands_back_what_is_under_way),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
