@@ -300,7 +300,7 @@ static void a_long_job_counts_when_it_is_done(void **state)
 static void the_time_that_a_long_job_had_alone_is_its_own(void **state)
 {
     (void)state;
-    add(0, 0, 60000 * MS, 1200 * MS);
+    add(0, 0, 60000 * MS, 1050 * MS);
     while (device_ns < 1000 * MS)
         turn_of_the_device();
     const int64_t before_ns = served_ns[0];
@@ -310,8 +310,8 @@ static void the_time_that_a_long_job_had_alone_is_its_own(void **state)
                 add(u, 0, MS, MS);
         turn_of_the_device();
     }
-    assert_in_range(served_ns[1], 900 * MS, 1100 * MS);
-    assert_in_range(served_ns[0] - before_ns, 900 * MS, 1100 * MS);
+    assert_in_range(served_ns[1], 960 * MS, 1040 * MS);
+    assert_in_range(served_ns[0] - before_ns, 960 * MS, 1040 * MS);
 }
 
 static void nobody_starves(void **state)
