@@ -21,6 +21,8 @@ extern "C" {
 #endif
 
 #define BACKEND_FAULT_EXIT 70
+/* Memory is pinned in pieces that end where addresses are multiples of this. A power of two. */
+#define BACKEND_PIN_BYTES (8 << 20)
 
 struct completion {
     uint64_t token;

@@ -169,7 +169,7 @@ void pipeline_add(struct pipeline *pipeline, struct run *run)
         in[i] = run->from[i].region != NULL;
         out[i] = run->to[i].region != NULL;
     }
-    transfer_init(&run->transfer, &run->plan, in, out, PIPELINE_SLAB_BYTES);
+    transfer_init(&run->transfer, &run->plan, in, out, PIPELINE_LEAST_BYTES, PIPELINE_SLAB_BYTES);
     enqueue(pipeline, run, WAY_IN);
     compute(pipeline, run); /* where no input has a place */
 }

@@ -33,13 +33,38 @@ static void populate(uint8_t *memory, uint64_t bytes, bool writable)
     }
 }
 
+/* mmap() of the whole region where pieces that are pinned begin: a slab of an array at a round
+ * offset lies in one. */
+static void *map_aligned(const struct region *region, int access, int flags)
+{
+    const uint64_t room = region->bytes + BACKEND_PIN_BYTES;
+    uint8_t *begin =
+        mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (begin == MAP_FAILED)
+        return begin;
+    uint8_t *at = begin + (-(uintptr_t)begin & (BACKEND_PIN_BYTES - 1));
+    void *memory = mmap(at, region->bytes, access, flags | MAP_FIXED, region->memfd, 0);
+    const int error = errno;
+    if (memory == MAP_FAILED) {
+        munmap(begin, room);
+        errno = error;
+        return memory;
+    }
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint8_t *end = at + (region->bytes + page - 1) / page * page;
+    if (at > begin)
+        munmap(begin, (size_t)(at - begin));
+    munmap(end, (size_t)(begin + room - end));
+    return memory;
+}
+
 static void map(const struct regions *regions, struct region *region)
 {
     const int access = PROT_READ | (region->writable ? PROT_WRITE : 0);
-    void *memory = mmap(NULL, region->bytes, access, MAP_SHARED, region->memfd, 0);
+    void *memory = map_aligned(region, access, MAP_SHARED);
     /* Linux before 6.7 maps what nobody may write any more as shared for nobody. */
     if (memory == MAP_FAILED && !region->writable && (errno == EPERM || errno == EACCES))
-        memory = mmap(NULL, region->bytes, access, MAP_PRIVATE, region->memfd, 0);
+        memory = map_aligned(region, access, MAP_PRIVATE);
     close(region->memfd);
     region->memfd = -1;
     if (memory == MAP_FAILED) {

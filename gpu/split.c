@@ -1,5 +1,10 @@
 #include "gpu/split.h"
 
+enum {
+    GRAIN = 4,         /* units: rows in a closure */
+    ALIGNED_POINTS = 4 /* that arrays and their parts are aligned to */
+};
+
 /* The furthest that a point looks along the axis, by its stencil or a closure. */
 static uint64_t reach_of(const struct plan *plan, const struct plan_axis *axis)
 {
@@ -13,15 +18,21 @@ static uint64_t reach_of(const struct plan *plan, const struct plan_axis *axis)
 
 struct split split_of(const struct plan *plan)
 {
-    struct split split = {.axis = AXIS_Z};
+    struct split split = {.axis = AXIS_Z, .grain = GRAIN};
     while (split.axis > AXIS_X && plan->axis[split.axis].n == 1)
         split.axis--;
+    if (!plan->axis[AXIS_Z].active && !plan->axis[AXIS_Y].active && split.axis == AXIS_Z)
+        split.axis = AXIS_Y;
     const struct plan_axis *axis = &plan->axis[split.axis];
     const uint64_t lines = plan->lines / plan->batch;
     if (split.axis == AXIS_X || !axis->active) {
-        split.unit_lines = split.axis == AXIS_X ? lines : lines / (uint64_t)axis->n;
+        split.unit_lines = split.axis == AXIS_Z   ? lines / (uint64_t)axis->n
+                           : split.axis == AXIS_Y ? 1
+                                                  : lines;
         split.units = plan->lines / split.unit_lines;
         split.fields = 1;
+        if (split.unit_lines * (uint64_t)plan->axis[AXIS_X].n % ALIGNED_POINTS == 0)
+            split.grain = 1;
         return split;
     }
     split.unit_lines = lines / (uint64_t)axis->n;
@@ -41,8 +52,8 @@ bool split_allows(const struct split *split, uint64_t from, uint64_t to)
     if (from % field == 0 && to % field == 0)
         return from < to;
     const uint64_t begin = from % field, end = begin + (to - from);
-    if (from >= to || end > field || begin % (SPLIT_GRAIN * split->unit_lines))
+    if (from >= to || end > field || begin % (split->grain * split->unit_lines))
         return false;
-    return end == field || (end % (SPLIT_GRAIN * split->unit_lines) == 0 &&
+    return end == field || (end % (split->grain * split->unit_lines) == 0 &&
                             end / split->unit_lines + split->reach <= split->units);
 }

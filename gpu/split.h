@@ -1,6 +1,6 @@
 /* How one pass is computed part by part: in units along the slowest axis that has more than one
- * point, planes in 3D, rows in 2D. A field of one row is one unit. Shared by all that split passes:
- * copies that overlap with them, and the kernels. */
+ * point, planes in 3D, rows in 2D; in rows also where no row looks at another. A field of one row
+ * is one unit. Shared by all that split passes: copies that overlap with them, and the kernels. */
 #ifndef GPU_SPLIT_H
 #define GPU_SPLIT_H
 
@@ -12,15 +12,14 @@
 extern "C" {
 #endif
 
-/* Parts begin at multiples of so many units of their field: rows of any length are aligned there,
- * and no closure is cut. */
-#define SPLIT_GRAIN 4
-
 struct split {
-    int axis; /* enum axis */
+    int axis; /* enum axis; where it has no derivative, those slower than it count as part of it */
     uint64_t unit_lines;
     uint64_t units;  /* of a field */
     uint64_t fields; /* one after another; where units do not depend on each other all are one */
+    /* Parts begin at multiples of so many units of their field: rows of any length are aligned
+     * there, and no closure is cut. */
+    uint64_t grain;
     /* A unit's results depend on units of its field at most so far away, and those nearer than that
      * to an end, where `wraps`, on as many at the other end. */
     uint64_t reach;
@@ -30,7 +29,7 @@ struct split {
 struct split split_of(const struct plan *plan);
 
 /* May a backend that does not split passes anywhere (backend.h) compute these lines of the first
- * pass alone? They are whole fields, or begin at a multiple of SPLIT_GRAIN units and end at one
+ * pass alone? They are whole fields, or begin at a multiple of `grain` units and end at one
  * that is not nearer than `reach` to the field's end, or at that end. */
 bool split_allows(const struct split *split, uint64_t from, uint64_t to);
 

@@ -48,10 +48,7 @@ enum {
     COPIED_POINTS = 5, /* of so many points × passes has a byte over PCIe the time */
     KEEP_PART = 8,     /* of the memory may be kept in freed blocks: 1 in 8 */
     /* For the context's own needs (local memory, queues) and what cudaMalloc rounds up. */
-    RESERVE_BYTES = 256 << 20,
-    /* Clients' memory is pinned in pieces that end where addresses are multiples of this, since a
-     * call may keep all others waiting; no copy reaches from one into the next. A power of two. */
-    PIN_BYTES = 8 << 20
+    RESERVE_BYTES = 256 << 20
 };
 
 struct operations {
@@ -376,10 +373,11 @@ static void cuda_close(void)
 
 /* --- memory and copies --- */
 
-/* Bytes from the address to the end of its piece, or all there are. */
+/* Bytes from the address to the end of its piece, or all there are. A call that pins may keep all
+ * others waiting, so that it pins no more; no copy reaches from one piece into the next. */
 static size_t pinned_bytes(const void *memory, size_t bytes)
 {
-    const size_t left = PIN_BYTES - ((uintptr_t)memory & (PIN_BYTES - 1));
+    const size_t left = BACKEND_PIN_BYTES - ((uintptr_t)memory & (BACKEND_PIN_BYTES - 1));
     return bytes < left ? bytes : left;
 }
 

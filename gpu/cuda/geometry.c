@@ -25,8 +25,10 @@ static void choose_part(struct geometry *g, const struct plan *plan, uint64_t fr
         g->part.batch = 1;
         g->part.points = g->points;
         axis->n = (int64_t)((to - from) / split.unit_lines);
-        for (int a = split.axis + 1; a < AXIS_COUNT; a++) /* of one point each */
+        for (int a = split.axis + 1; a < AXIS_COUNT; a++) {
+            g->part.axis[a].n = 1;
             g->part.axis[a].stride = (int64_t)g->points;
+        }
     } else {
         g->part.batch = 1;
         g->first -= from % field * (uint64_t)plan->axis[AXIS_X].n;

@@ -215,7 +215,7 @@ uint64_t random_part(struct random *random, const struct plan *plan, uint64_t fr
     const uint64_t field = split.units * split.unit_lines, begin = from % field;
     if (begin == 0 && random_below(random, 4) == 0)
         return from + field * (1 + random_below(random, (plan->lines - from) / field));
-    const uint64_t grain = SPLIT_GRAIN * split.unit_lines;
+    const uint64_t grain = split.grain * split.unit_lines;
     const uint64_t end = begin + grain * (1 + random_below(random, 4));
     return from - begin + (end + split.reach * split.unit_lines <= field ? end : field);
 }

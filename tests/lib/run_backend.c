@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { POISON = 0xa5, OWNER = 1 };
+enum { POISON = 0xa5, OWNER = 1, PARTS_MOST = 1000 };
 
 bool bed_open(struct bed *bed, const struct backend *backend, int index, size_t arena_bytes,
               struct failure *failure)
@@ -137,7 +137,8 @@ static uint64_t next_end(const struct plan *plan, uint64_t from, uint64_t at_onc
         return total - from < at_once * plan->lines ? total : from + at_once * plan->lines;
     const struct split split = split_of(plan);
     const uint64_t field = split.units * split.unit_lines, begin = from % field;
-    const uint64_t end = begin + at_once * SPLIT_GRAIN * split.unit_lines;
+    const uint64_t grain = split.grain * split.unit_lines, least = field / grain / PARTS_MOST;
+    const uint64_t end = begin + (at_once < least ? least : at_once) * grain;
     return from - begin + (end + split.reach * split.unit_lines <= field ? end : field);
 }
 
