@@ -194,6 +194,8 @@ static void json_take(struct ticket *ticket, const msgpack_object *object)
         json_write(text, object, 0);
     if (text && fclose(text) == 0)
         return;
+    free(ticket->results->json);
+    ticket->results->json = NULL;
     struct fdclient_error error;
     error_set(&error, "OUT_OF_MEMORY", "result", "no memory for the answer's text");
     ticket_fail(ticket, &error);
@@ -232,9 +234,7 @@ void answer_take(struct ticket *ticket, const msgpack_object *error, const msgpa
         return;
     case ANSWER_REGION: {
         const msgpack_object *id = object_find(result, "region");
-        if (id && object_unsigned(id, &ticket->region->id) && ticket->region->id)
-            ticket->region->state = REGION_READY;
-        else
+        if (!id || !object_unsigned(id, &ticket->region->id) || !ticket->region->id)
             bad_reply(ticket, "it has no \"region\"");
         return;
     }

@@ -6,16 +6,15 @@
 #include <string.h>
 #include <unistd.h>
 
-/* `register` was answered, or never will be. */
+/* `register` was answered and wholly sent, or never will be. Not before may the region be used, and
+ * so be given up: its descriptor is sent from here. */
 static void region_asked(struct fdclient *client, struct ticket *ticket)
 {
     struct region *region = ticket->region;
     close(region->descriptor); /* the server has its own */
     region->descriptor = -1;
-    if (!ticket->failed)
-        return;
-    region->state = REGION_REFUSED;
-    if (region->pooled) {
+    region->state = ticket->failed ? REGION_REFUSED : REGION_READY;
+    if (ticket->failed && region->pooled) {
         client->refused = true;
         client->refusal = ticket->error;
     }

@@ -14,28 +14,13 @@
  * sending. */
 #define RECEIVE_BYTES ((size_t)16 << 20)
 
-/* The ticket of the response [1, msgid, … whose first bytes are these; NULL where there is none. */
-static struct ticket *ticket_of(struct fdclient *client, const uint8_t *bytes, size_t length)
-{
-    if (length < 3 || bytes[0] != 0x94 || bytes[1] != 1)
-        return NULL;
-    const uint8_t first = bytes[2];
-    if (first <= 0x7f)
-        return tickets_find(&client->pending, first);
-    if (first < 0xcc || first > 0xcf)
-        return NULL;
-    const size_t integer_bytes = (size_t)1 << (first - 0xcc);
-    uint64_t id = 0;
-    for (size_t i = 0; i < integer_bytes && 3 + i < length; i++)
-        id = id << 8 | bytes[3 + i];
-    return tickets_find(&client->pending, id);
-}
-
 /* Payload comes next: decide where it goes. */
 static void payload_begin(struct fdclient *client)
 {
-    struct ticket *ticket =
-        ticket_of(client, client->splitter.control, client->splitter.control_bytes);
+    uint64_t id;
+    struct ticket *ticket = splitter_peek_msgid(&client->splitter, SPLITTER_RESPONSE, &id)
+                                ? tickets_find(&client->pending, id)
+                                : NULL;
     const bool wanted =
         ticket && answer_payload(ticket, &client->splitter.payload, &client->component);
     client->receiving = wanted ? ticket : NULL;

@@ -71,10 +71,11 @@ static uint32_t results_of(const struct routed *job, bool *is_vector)
     return dimensions < FDCLIENT_AXES ? dimensions : FDCLIENT_AXES;
 }
 
+/* A capacity may be any number. */
 static bool overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
 {
     const uintptr_t at = (uintptr_t)a, other = (uintptr_t)b;
-    return at < other + b_bytes && other < at + a_bytes;
+    return at < other ? other - at < a_bytes : at - other < b_bytes;
 }
 
 /* May the result be written where the caller wants it? The server takes no output that lies over an

@@ -342,7 +342,7 @@ static bool peek_unsigned(const struct splitter *s, uint32_t *at, uint64_t *valu
     return true;
 }
 
-bool splitter_peek_msgid(const struct splitter *s, uint64_t *msgid)
+bool splitter_peek_msgid(const struct splitter *s, enum splitter_kind kind, uint64_t *msgid)
 {
     if (s->control_bytes == 0)
         return false;
@@ -351,5 +351,6 @@ bool splitter_peek_msgid(const struct splitter *s, uint64_t *msgid)
         header.bytes == 1 ? header.fixed : big_endian(s->control + 1, header.bytes - 1);
     uint32_t at = header.bytes;
     uint64_t type = 0;
-    return count == 4 && peek_unsigned(s, &at, &type) && type == 0 && peek_unsigned(s, &at, msgid);
+    return count == 4 && peek_unsigned(s, &at, &type) && type == (uint64_t)kind &&
+           peek_unsigned(s, &at, msgid);
 }

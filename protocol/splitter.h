@@ -101,8 +101,12 @@ void splitter_next(struct splitter *s);
 /* Is the stream between two messages (an end here is clean)? */
 bool splitter_idle(const struct splitter *s);
 
-/* The msgid of a request that is complete or not yet, as far as its control bytes tell: an error
- * can then be answered to the right request. False where it has not come, or it is no request. */
-bool splitter_peek_msgid(const struct splitter *s, uint64_t *msgid);
+/* What has a msgid, as numbered on the wire. */
+enum splitter_kind { SPLITTER_REQUEST = 0, SPLITTER_RESPONSE = 1 };
+
+/* The msgid of a message of that kind that is complete or not yet, as far as its control bytes
+ * tell: an error can then be answered to the right request, and payload go where its request wants
+ * it. False where it has not come, or the message is of another kind. */
+bool splitter_peek_msgid(const struct splitter *s, enum splitter_kind kind, uint64_t *msgid);
 
 #endif

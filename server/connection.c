@@ -41,7 +41,7 @@ static void protocol_failure(struct connection *connection, enum status status, 
 {
     struct failure failure = {0};
     uint64_t msgid = 0;
-    splitter_peek_msgid(&connection->splitter, &msgid);
+    splitter_peek_msgid(&connection->splitter, SPLITTER_REQUEST, &msgid);
     failure_set(&failure, status, NULL, "%s", text);
     connection->close_when_sent = true;
     upload_drop(&connection->upload);

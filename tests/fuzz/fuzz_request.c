@@ -105,7 +105,8 @@ static void check_message(const struct splitter *s)
     check(good == (failure.code == STATUS_OK));
     check(strlen(request.method_name) <= LIMIT_METHOD_BYTES);
     uint64_t msgid;
-    if (splitter_peek_msgid(s, &msgid)) /* an early error would go to the same request */
+    if (splitter_peek_msgid(s, SPLITTER_REQUEST,
+                            &msgid)) /* an early error would go to the same request */
         check(has_msgid && msgid == request.msgid);
     if (!good) {
         check_failure(request.msgid, &failure);

@@ -60,7 +60,7 @@ static void check_payload(const struct splitter *s)
 static enum splitter_event act(struct splitter *s, struct digest *digest, enum splitter_event event)
 {
     uint64_t msgid;
-    splitter_peek_msgid(s, &msgid);
+    splitter_peek_msgid(s, SPLITTER_RESPONSE, &msgid);
     digest_add(digest, &event, event == SPLITTER_MORE ? 0 : sizeof event);
     if (event == SPLITTER_PAYLOAD) {
         check_payload(s);

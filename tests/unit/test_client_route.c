@@ -178,6 +178,8 @@ static void results_over_inputs_or_each_other_go_another_way(void **state)
     void *const same[] = {at, at, at + BYTES};
     assert_int_equal(choose("gradient", (void *[]){at + 2 * BYTES}, 1, same, 3, BYTES).route.outs,
                      0);
+    assert_int_equal(
+        choose("gradient", (void *[]){at + 2 * BYTES}, 1, same, 3, SIZE_MAX).route.outs, 0);
     struct region *pooled = add(BYTES, true, REGION_READY);
     struct chosen c = choose("laplacian", (void *[]){at}, 1, (void *[]){at}, 1, BYTES);
     assert_true(c.route.outs == 1 && c.route.out[0].pooled == pooled);

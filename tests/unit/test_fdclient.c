@@ -671,6 +671,45 @@ static void test_the_server_goes_away_instead_of_taking_a_region(void **state)
     end(&server, client);
 }
 
+/* `register` is answered while it still waits behind an upload: the region is none before its
+ * descriptor has gone out. */
+static void script_registers_early(struct server *s)
+{
+    static const char registered[] = "\x94\x01\x02\xc0\x81\xa6region\x05";
+    char some[4096];
+    msgpack_unpacked request;
+    s->failed = recv(s->peer, some, sizeof some, MSG_PEEK | MSG_WAITALL) != sizeof some;
+    say(s, registered, sizeof registered - 1);
+    skip_requests(s, 2);
+    static const char put[] = "\x94\x01\x01\xc0\x81\xa5"
+                              "field\x07";
+    if (!hear(s, &request))
+        return;
+    const msgpack_object *items = request.data.via.array.ptr;
+    s->failed = s->failed || !object_is(&items[2], "unregister");
+    msgpack_unpacked_destroy(&request);
+    say(s, put, sizeof put - 1);
+}
+
+static void test_a_region_that_is_answered_before_it_is_sent(void **state)
+{
+    (void)state;
+    struct server server;
+    setenv("FDCLIENT_TRANSPORT", "", 1);
+    struct fdclient *client = begin(&server, script_registers_early, 0);
+    float *data = calloc(1 << 22, sizeof *data);
+    const struct fdclient_array f = {.dimensions = 1, .shape = {1 << 22}, .data = data};
+    struct fdclient_result result = {0};
+    uint64_t ticket;
+    assert_true(fdclient_submit(client, "put", &f, NULL, &result, &ticket, NULL));
+    fdclient_dealloc(client, fdclient_alloc(client, 4096));
+    assert_true(fdclient_wait(client, ticket, NULL));
+    assert_int_equal(result.field, 7);
+    setenv("FDCLIENT_TRANSPORT", "socket", 1);
+    end(&server, client);
+    free(data);
+}
+
 static void test_closing_with_jobs_under_way(void **state)
 {
     (void)state;
@@ -968,6 +1007,7 @@ int main(void)
         cmocka_unit_test(test_the_server_goes_away),
         cmocka_unit_test(test_the_server_goes_away_during_an_upload),
         cmocka_unit_test(test_the_server_goes_away_instead_of_taking_a_region),
+        cmocka_unit_test(test_a_region_that_is_answered_before_it_is_sent),
         cmocka_unit_test(test_closing_with_jobs_under_way),
         cmocka_unit_test(test_many_large_jobs_before_the_first_reply_is_read),
         cmocka_unit_test(test_a_refusal_before_the_upload_has_ended),

@@ -338,16 +338,16 @@ static void a_partial_request_tells_its_msgid(void **state)
     size_t used;
     uint64_t msgid = 0;
     assert_true(splitter_init(&s));
-    assert_false(splitter_peek_msgid(&s, &msgid));
+    assert_false(splitter_peek_msgid(&s, SPLITTER_REQUEST, &msgid));
     for (size_t i = 0; i < 11; i++) {
-        assert_false(splitter_peek_msgid(&s, &msgid));
+        assert_false(splitter_peek_msgid(&s, SPLITTER_REQUEST, &msgid));
         splitter_feed(&s, (uint8_t *)buffer.data + i, 1, &used);
     }
-    assert_true(splitter_peek_msgid(&s, &msgid));
+    assert_true(splitter_peek_msgid(&s, SPLITTER_REQUEST, &msgid));
     assert_int_equal(msgid, 4294967296);
     splitter_feed(&s, (uint8_t *)buffer.data + 11, buffer.size - 11, &used);
     assert_true(splitter_payload_due(&s) == 5000);
-    assert_true(splitter_peek_msgid(&s, &msgid));
+    assert_true(splitter_peek_msgid(&s, SPLITTER_REQUEST, &msgid));
     splitter_free(&s);
     msgpack_sbuffer_destroy(&buffer);
     const char *const others[] = {"[2, \"note\", [], 1]", "[0, -7, \"put\", 1]",
@@ -357,7 +357,8 @@ static void a_partial_request_tells_its_msgid(void **state)
         assert_true(splitter_init(&s));
         assert_int_equal(splitter_feed(&s, (uint8_t *)buffer.data, buffer.size, &used),
                          SPLITTER_MESSAGE);
-        assert_false(splitter_peek_msgid(&s, &msgid));
+        assert_false(splitter_peek_msgid(&s, SPLITTER_REQUEST, &msgid));
+        assert_int_equal(splitter_peek_msgid(&s, SPLITTER_RESPONSE, &msgid), others[i][1] == '1');
         splitter_free(&s);
         msgpack_sbuffer_destroy(&buffer);
     }
