@@ -129,19 +129,21 @@ static void buffer_use(struct fdclient *client)
     client->from = client->to = 0;
 }
 
-/* Read once: payload straight to its place, and what follows it into the buffer. Bytes read; 0: the
- * end; −1 with errno set. */
-static ssize_t receive_once(struct fdclient *client)
+/* Read once: payload straight to its place, and what follows it into the buffer. Bytes read, and in
+ * *whole whether as many as there was room for; 0: the end; −1 with errno set. */
+static ssize_t receive_once(struct fdclient *client, bool *whole)
 {
     const uint64_t due = splitter_payload_due(&client->splitter);
     uint8_t *place = due > 0 ? payload_place(client) : NULL;
     const size_t direct = !place ? 0 : due < RECEIVE_BYTES ? (size_t)due : RECEIVE_BYTES;
+    const bool behind = direct == 0 || direct == due;
     struct iovec parts[2] = {{place, direct}, {client->buffer, sizeof client->buffer}};
     struct msghdr message = {.msg_iov = direct > 0 ? parts : parts + 1,
-                             .msg_iovlen = direct == 0 || direct < due ? 1 : 2};
+                             .msg_iovlen = direct > 0 && behind ? 2 : 1};
     const ssize_t count = recvmsg(client->socket, &message, MSG_DONTWAIT);
     if (count <= 0)
         return count;
+    *whole = (size_t)count == direct + (behind ? sizeof client->buffer : 0);
     const size_t payload = (size_t)count < direct ? (size_t)count : direct;
     client->to = (size_t)count - payload;
     if (payload > 0)
@@ -150,15 +152,12 @@ static ssize_t receive_once(struct fdclient *client)
     return count;
 }
 
-static bool would_block(void)
-{
-    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
-}
-
 void receive_some(struct fdclient *client)
 {
-    for (size_t bytes = 0; bytes < RECEIVE_BYTES && !client->broken;) {
-        const ssize_t count = receive_once(client);
+    size_t bytes = 0;
+    /* What came short leaves nothing behind: to ask again would be a call for nothing. */
+    for (bool whole = true; whole && bytes < RECEIVE_BYTES && !client->broken;) {
+        const ssize_t count = receive_once(client, &whole);
         if (count > 0) {
             bytes += (size_t)count;
         } else if (count == 0) {
@@ -166,7 +165,7 @@ void receive_some(struct fdclient *client)
                              splitter_idle(&client->splitter)
                                  ? "the server closed the connection"
                                  : "the server closed the connection in the middle of a reply");
-        } else if (would_block()) {
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) {
             return;
         } else {
             connection_break(client, strerror(errno));
