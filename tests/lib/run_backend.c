@@ -188,18 +188,73 @@ static void wait_for_all(struct bed *bed, uint64_t count)
     }
 }
 
+/* A client's memory that launches copy from and to. */
+struct client {
+    uint8_t *memory;
+    uint64_t bytes, used;
+    bool addressable;
+};
+
+static void client_make(struct bed *bed, struct client *client)
+{
+    *client = (struct client){.bytes = 2 * bed->arena_bytes};
+    client->memory =
+        mmap(NULL, client->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (client->memory == MAP_FAILED ||
+        (bed->backend->pin &&
+         bed->backend->pin(client->memory, client->bytes, true, &client->addressable) != STATUS_OK))
+        abort();
+}
+
+static void client_end(struct bed *bed, struct client *client)
+{
+    if (bed->backend->unpin)
+        bed->backend->unpin(client->memory, client->bytes);
+    munmap(client->memory, client->bytes);
+}
+
+static uint8_t *client_take(struct client *client, uint64_t bytes)
+{
+    enum { ALIGNMENT = 16 };
+    uint8_t *place = client->memory + client->used;
+    client->used += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    if (client->used > client->bytes)
+        abort();
+    return place;
+}
+
+/* Have its launch copy the job's inputs and results. */
+static void resident_place(struct resident *resident, struct client *client,
+                           const struct bed_job *job)
+{
+    for (int c = 0; c < resident->plan.inputs; c++) {
+        uint8_t *source = client_take(client, resident->bytes);
+        memcpy(source, job->in[c], resident->bytes);
+        resident->launch.source[c] = source;
+    }
+    for (int c = 0; c < resident->plan.outputs; c++) {
+        resident->launch.target[c] = client_take(client, resident->bytes);
+        memset(resident->launch.target[c], POISON, resident->bytes);
+    }
+}
+
 bool bed_run_together(struct bed *bed, const struct bed_job *jobs, uint64_t count)
 {
     struct resident *all = calloc(count, sizeof *all);
+    struct client client;
     if (!all)
         abort();
     bool ok = true;
-    for (uint64_t i = 0; i < count; i++) /* each job another owner: memory comes cleared */
+    client_make(bed, &client);
+    for (uint64_t i = 0; i < count; i++) { /* each job another owner: memory comes cleared */
         ok = resident_make(bed, &all[i], &jobs[i].job, i) && ok;
+        if (i % 2 && client.addressable && all[i].bytes <= bed->backend->launch_copies_bytes)
+            resident_place(&all[i], &client, &jobs[i]);
+    }
     uint64_t place = 0, tokens = 0;
     for (uint64_t i = 0; ok && i < count; i++) {
         const uint64_t bytes = all[i].bytes;
-        for (int c = 0; c < all[i].plan.inputs; c++) {
+        for (int c = 0; c < all[i].plan.inputs && !all[i].launch.source[c]; c++) {
             if (bytes > bed->arena_bytes - place)
                 abort();
             memcpy(bed->arena + place, jobs[i].in[c], bytes);
@@ -208,6 +263,7 @@ bool bed_run_together(struct bed *bed, const struct bed_job *jobs, uint64_t coun
             place += bytes;
             tokens++;
         }
+        all[i].launch.is_resident = all[i].launch.source[0] != NULL;
         bed->backend->launch(&all[i].launch, 2);
         tokens++;
     }
@@ -215,9 +271,13 @@ bool bed_run_together(struct bed *bed, const struct bed_job *jobs, uint64_t coun
         wait_for_all(bed, tokens);
     for (uint64_t i = 0; i < count; i++) {
         for (int c = 0; ok && c < all[i].plan.outputs; c++)
-            download(bed, jobs[i].out[c], resident_result(&all[i], c), all[i].bytes);
+            if (all[i].launch.target[c])
+                memcpy(jobs[i].out[c], all[i].launch.target[c], all[i].bytes);
+            else
+                download(bed, jobs[i].out[c], resident_result(&all[i], c), all[i].bytes);
         resident_end(bed, &all[i]);
     }
+    client_end(bed, &client);
     free(all);
     return ok;
 }

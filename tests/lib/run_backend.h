@@ -20,15 +20,15 @@ bool bed_open(struct bed *bed, const struct backend *backend, int index, size_t 
 void bed_close(struct bed *bed);
 
 /* Run the job from `in` to `out` (host memory by component, job_bytes() each). Every array that it
- * writes is poisoned beforehand. at_once: 0 for all in one launch, else
- * so many passes or, of a plan that has one, so many grains of it (gpu/split.h), or a thousandth
- * where that is more. *device_us, if not
- * NULL: time on the device. False where the device has no memory. */
+ * writes is poisoned beforehand. at_once: 0 for all in one launch, else so many passes or, of a
+ * plan that has one, so many grains of it (gpu/split.h), or a thousandth where that is more.
+ * *device_us, if not NULL: time on the device. False where the device has no memory. */
 bool bed_run(struct bed *bed, const struct job *job, void *const in[AXIS_COUNT],
              void *const out[AXIS_COUNT], uint64_t at_once, uint64_t *device_us);
 
-/* Jobs under way all at once: uploads, then launches, without waiting in between. Together their
- * arrays must fit the arena. False where the device has no memory. */
+/* Jobs under way all at once: uploads, then launches, without waiting in between; every second one
+ * that is small enough is copied by its launch, where the backend's can, from and to memory of a
+ * client's. Together their arrays must fit the arena. False where the device has no memory. */
 struct bed_job {
     struct job job;
     void *in[AXIS_COUNT], *out[AXIS_COUNT]; /* host memory, job_bytes() each */
