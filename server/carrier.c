@@ -148,11 +148,15 @@ void carriers_meet(struct carriers *carriers, const void *connection)
     carriers->met_ms = uv_now(carriers->loop);
 }
 
+bool carriers_wanted(const struct carriers *carriers)
+{
+    return carriers->count && uv_now(carriers->loop) - carriers->met_ms <= ALONE_MS;
+}
+
 /* A load to be filled in, where it is worth it. */
 static struct load *take_on(struct carriers *carriers, size_t bytes)
 {
-    if (!carriers->count || bytes < LOAD_BYTES_LEAST ||
-        uv_now(carriers->loop) - carriers->met_ms > ALONE_MS)
+    if (bytes < LOAD_BYTES_LEAST || !carriers_wanted(carriers))
         return NULL;
     struct list *link = list_first(&carriers->spare);
     if (!link)

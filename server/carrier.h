@@ -20,7 +20,12 @@
 #include <sys/uio.h>
 #include <uv.h>
 
-enum { CARRIERS_MOST = 4, LOAD_BYTES_LEAST = 64 << 10, LOAD_PIECES_MOST = 64 };
+enum {
+    CARRIERS_MOST = 4,
+    LOAD_BYTES_LEAST = 64 << 10,
+    LOAD_BYTES_MOST = 2 << 20, /* what a caller should give: it holds a thread for so long */
+    LOAD_PIECES_MOST = 64
+};
 
 struct carriers {
     uv_loop_t *loop;
@@ -46,6 +51,9 @@ void carriers_close(struct carriers *carriers);
 
 /* The loop is at work for this connection. */
 void carriers_meet(struct carriers *carriers, const void *connection);
+
+/* Is it worth it now, for what is large? */
+bool carriers_wanted(const struct carriers *carriers);
 
 /* Called on the loop: `moved` is what recvmsg() or sendmsg() returned; −1: `error` says why. */
 typedef void load_carried(void *context, ssize_t moved, int error);

@@ -489,7 +489,7 @@ void outbox_write(struct outbox *outbox)
             break;
         }
         struct writing writing;
-        gather_all(outbox, &writing, budget);
+        gather_all(outbox, &writing, carriers_wanted(outbox->carriers) ? LOAD_BYTES_MOST : budget);
         if (!writing.count || hand_over(outbox, &writing))
             break;
         const struct msghdr message = {.msg_iov = writing.pieces, .msg_iovlen = writing.count};
