@@ -129,7 +129,7 @@ static void copy_in(struct pipeline *pipeline, struct run *run)
     pipeline->bytes[WAY_IN] += slab.bytes;
     if (!transfer_can_copy_in(&run->transfer))
         dequeue(pipeline, run, WAY_IN);
-    if (run->transfer.array_bytes > PIPELINE_SLAB_BYTES)
+    if (slab.bytes < run->transfer.array_bytes)
         pipeline->backend->begin(); /* what has been launched does not wait for this slab */
     run_copy_begins(run, WAY_IN);
     range_begin("upload", run->id);

@@ -150,6 +150,7 @@ static void test_many_jobs_together(void **state)
 
 static struct {
     uint64_t uploads, downloads, launches;
+    uint64_t waiting;     /* launches that have not begun */
     uint64_t tokens[64];  /* of uploads under way, oldest first */
     uint64_t others[512]; /* of all else, which ends late */
     int count, other_count;
@@ -176,13 +177,18 @@ static void note_download(void *to, const void *device, size_t bytes, const void
 static const void *note_launch(const struct launch *launch, uint64_t token)
 {
     (void)launch;
+    noted.waiting++;
     noted.others[noted.other_count++] = token;
     return &noted.others[noted.launches++];
 }
 
-static void note_nothing(void)
+static void note_begin(void)
 {
+    noted.waiting = 0;
 }
+
+static const struct backend taking_note = {
+    .upload = note_upload, .download = note_download, .launch = note_launch, .begin = note_begin};
 
 static const struct run *complete(uint64_t token)
 {
@@ -211,12 +217,8 @@ static void test_a_small_job_passes_large_ones(void **state)
     enum { SMALL = 20 };
     static struct run large[3], small[SMALL];
     static struct holding holding;
-    static const struct backend backend = {.upload = note_upload,
-                                           .download = note_download,
-                                           .launch = note_launch,
-                                           .begin = note_nothing};
     memset(&noted, 0, sizeof noted);
-    pipeline_init(&pipeline, &backend, TOKEN_STEP, NULL);
+    pipeline_init(&pipeline, &taking_note, TOKEN_STEP, NULL);
     for (int i = 0; i < 3; i++)
         pipeline_add(&pipeline, plain_run(&large[i], &holding, 256));
     pipeline_pump(&pipeline);
@@ -254,11 +256,40 @@ static void test_a_small_job_passes_large_ones(void **state)
     pipeline_free(&pipeline);
 }
 
+static void note_upload_after_launches(void *device, const void *from, size_t bytes, uint64_t token)
+{
+    assert_int_equal(noted.waiting, 0);
+    note_upload(device, from, bytes, token);
+}
+
+/* Of however few slabs a job is: what has been launched would else see, and so wait for, the next
+ * one's upload. */
+static void test_a_launch_does_not_wait_for_the_next_slab(void **state)
+{
+    (void)state;
+    static struct run run;
+    static struct holding holding;
+    struct backend backend = taking_note;
+    backend.upload = note_upload_after_launches;
+    memset(&noted, 0, sizeof noted);
+    pipeline_init(&pipeline, &backend, TOKEN_STEP, NULL);
+    pipeline_add(&pipeline, plain_run(&run, &holding, 80));
+    while (pipeline_pump(&pipeline), noted.count || noted.other_count) {
+        uint64_t token =
+            noted.count ? noted.tokens[--noted.count] : noted.others[--noted.other_count];
+        complete(token);
+    }
+    assert_true(transfer_is_done(&run.transfer));
+    assert_true(noted.uploads > 2 && noted.launches > 2);
+    pipeline_free(&pipeline);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_many_jobs_together),
         cmocka_unit_test(test_a_small_job_passes_large_ones),
+        cmocka_unit_test(test_a_launch_does_not_wait_for_the_next_slab),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
