@@ -45,7 +45,10 @@ enum {
     SMALL_POINTS = 1 << 18,        /* × passes, of a launch that may be one of a group … */
     GROUP_POINTS = 1 << 21, /* … of so many: the device is done with them in about 10 µs */
     GROUP_MOST = 16,
-    COPIED_POINTS = 5, /* of so many points × passes has a byte over PCIe the time */
+    /* Until a launch of so many, some 80 µs, has ended, what completed before it on its lane can
+     * wait: a host function in between would hold the lane up. */
+    SHORT_POINTS = 1 << 24,
+    COPIED_POINTS = 5, /* a byte over PCIe takes as long as so many */
     KEEP_PART = 8,     /* of the memory may be kept in freed blocks: 1 in 8 */
     /* For the context's own needs (local memory, queues) and what cudaMalloc rounds up. */
     RESERVE_BYTES = 256 << 20
@@ -215,8 +218,7 @@ static void lane_arm(struct lane *lane)
     lane->armed = true;
 }
 
-/* One for a launch of the kind: a lane with nothing under way, else the next in turn, whose work
- * wakes the worker on its own: it may be much shorter than the launch. */
+/* One for a launch of the kind: a lane with nothing under way, else the next in turn. */
 static struct lane *lane_choose(struct kind *kind)
 {
     for (uint32_t i = 1; i <= kind->count; i++) {
@@ -226,9 +228,7 @@ static struct lane *lane_choose(struct kind *kind)
             return lane;
         }
     }
-    struct lane *lane = &cuda.lanes[kind->first + ++kind->last % kind->count];
-    lane_arm(lane);
-    return lane;
+    return &cuda.lanes[kind->first + ++kind->last % kind->count];
 }
 
 /* Make the lane wait for all clears so far: memory is handed out before it is clear. */
@@ -590,9 +590,12 @@ static void copy_by_kernel(const struct lane *lane, const struct group *group, b
         fault_never(copy_launch(&copies, lane->stream), "a copy by a kernel");
 }
 
-/* Put all of the group on the lane. */
+/* Put all of the group on the lane. Where that takes long, what is there before wakes the worker on
+ * its own. */
 static void begin_launches(struct lane *lane, struct group *group)
 {
+    if (work_of(&group->operations.first->launch) > SHORT_POINTS)
+        lane_arm(lane);
     wait_for_clears(lane);
     if (!group->operations.first->launch.is_resident)
         wait_for_uploads(lane);
