@@ -297,6 +297,34 @@ static void order_places(const struct place in[AXIS_COUNT], const struct place o
 
 enum arrangement { APART, OWN_INPUT, IN_PLACE, ARRANGEMENTS };
 
+/* A random job, what it is given, what the contract makes of that, and room for one result. */
+struct sample {
+    struct job job;
+    struct plan plan;
+    uint64_t bytes; /* of each array */
+    void *fields[AXIS_COUNT], *expected[AXIS_COUNT], *result[AXIS_COUNT];
+};
+
+static void sample_make(struct sample *sample, struct random *random)
+{
+    random_job(random, 4000, &sample->job);
+    plan_init(&sample->plan, &sample->job);
+    sample->bytes = job_bytes(&sample->job);
+    arrays_make(sample->fields, sample->plan.inputs, sample->bytes, 0);
+    arrays_make(sample->expected, sample->plan.outputs, sample->bytes, 0);
+    arrays_make(sample->result, 1, sample->bytes, 0);
+    for (int c = 0; c < sample->plan.inputs; c++)
+        random_field(random, &sample->job, sample->fields[c]);
+    reference_run(&sample->plan, sample->fields, sample->expected);
+}
+
+static void sample_free(struct sample *sample)
+{
+    arrays_free(sample->fields);
+    arrays_free(sample->expected);
+    arrays_free(sample->result);
+}
+
 /* Every way that a job's arrays can lie gives the contract's bits, and leaves the input alone where
  * it is not the job's own. */
 static void test_results_in_every_arrangement(void **state)
@@ -305,59 +333,49 @@ static void test_results_in_every_arrangement(void **state)
     struct random random = random_start();
     for (int i = 0; i < 240; i++) {
         const enum arrangement arrangement = (enum arrangement)(i % ARRANGEMENTS);
-        struct job job;
-        struct plan plan;
-        random_job(&random, 4000, &job);
-        plan_init(&plan, &job);
-        const uint64_t bytes = job_bytes(&job);
-        void *fields[AXIS_COUNT], *expected[AXIS_COUNT], *result[AXIS_COUNT];
-        arrays_make(fields, plan.inputs, bytes, 0);
-        arrays_make(expected, plan.outputs, bytes, 0);
-        arrays_make(result, 1, bytes, 0);
-        for (int c = 0; c < plan.inputs; c++)
-            random_field(&random, &job, fields[c]);
-        reference_run(&plan, fields, expected);
+        struct sample sample;
+        sample_make(&sample, &random);
+        const struct plan *plan = &sample.plan;
+        const uint64_t bytes = sample.bytes;
 
         /* In place: as many outputs as there are inputs lie in them, in another order. */
         uint64_t in[AXIS_COUNT] = {0}, out[AXIS_COUNT] = {0}, scratch[AXIS_COUNT] = {0};
-        for (int c = 0; c < plan.inputs; c++) {
+        for (int c = 0; c < plan->inputs; c++) {
             in[c] = allocate(bytes);
-            upload(in[c], fields[c], bytes);
+            upload(in[c], sample.fields[c], bytes);
         }
-        for (int c = 0; c < plan.outputs; c++) {
-            const bool in_place = arrangement == IN_PLACE && c < plan.inputs;
-            out[c] = in_place ? in[plan.inputs - 1 - c] : allocate(bytes);
-            if (arrangement == OWN_INPUT && plan.form == PLAN_SCALAR)
+        for (int c = 0; c < plan->outputs; c++) {
+            const bool in_place = arrangement == IN_PLACE && c < plan->inputs;
+            out[c] = in_place ? in[plan->inputs - 1 - c] : allocate(bytes);
+            if (arrangement == OWN_INPUT && plan->form == PLAN_SCALAR)
                 scratch[c] = in[c];
-            else if (job_needs_scratch(&job, in_place, false))
+            else if (job_needs_scratch(&sample.job, in_place, false))
                 scratch[c] = allocate(bytes);
         }
-        finished(plan.form == PLAN_SCALAR ? run(&job, in[0], out[0], scratch[0], false)
-                                          : run_components(&job, in, out, scratch),
+        finished(plan->form == PLAN_SCALAR ? run(&sample.job, in[0], out[0], scratch[0], false)
+                                           : run_components(&sample.job, in, out, scratch),
                  STATUS_OK);
-        for (int c = 0; c < plan.outputs; c++) {
-            download(out[c], result[0], bytes);
-            if (memcmp(result[0], expected[c], bytes) != 0) {
-                random_job_print(&job);
+        for (int c = 0; c < plan->outputs; c++) {
+            download(out[c], sample.result[0], bytes);
+            if (memcmp(sample.result[0], sample.expected[c], bytes) != 0) {
+                random_job_print(&sample.job);
                 fail_msg("arrangement %d: component %d differs from the reference", arrangement, c);
             }
         }
-        for (int c = 0; c < plan.inputs; c++) {
+        for (int c = 0; c < plan->inputs; c++) {
             if (arrangement == APART) {
-                download(in[c], result[0], bytes);
-                assert_memory_equal(result[0], fields[c], bytes);
+                download(in[c], sample.result[0], bytes);
+                assert_memory_equal(sample.result[0], sample.fields[c], bytes);
             }
             release(in[c]);
         }
-        for (int c = 0; c < plan.outputs; c++) {
-            if (arrangement != IN_PLACE || c >= plan.inputs)
+        for (int c = 0; c < plan->outputs; c++) {
+            if (arrangement != IN_PLACE || c >= plan->inputs)
                 release(out[c]);
             if (scratch[c] && scratch[c] != in[c])
                 release(scratch[c]);
         }
-        arrays_free(fields);
-        arrays_free(expected);
-        arrays_free(result);
+        sample_free(&sample);
     }
 }
 
@@ -475,45 +493,37 @@ static void test_results_in_regions(void **state)
     const struct client_region given = make_region(AXIS_COUNT * STEP, false);
     const struct client_region wanted = make_region(AXIS_COUNT * STEP, true);
     for (int i = 0; i < 120; i++) {
-        struct job job;
-        struct plan plan;
-        random_job(&random, 4000, &job);
-        plan_init(&plan, &job);
-        const uint64_t bytes = job_bytes(&job);
+        struct sample sample;
+        sample_make(&sample, &random);
+        const struct plan *plan = &sample.plan;
+        const uint64_t bytes = sample.bytes;
         assert_true(bytes + 2 * GUARD <= STEP);
-        void *fields[AXIS_COUNT], *expected[AXIS_COUNT], *result[AXIS_COUNT];
-        arrays_make(fields, plan.inputs, bytes, 0);
-        arrays_make(expected, plan.outputs, bytes, 0);
-        arrays_make(result, 1, bytes, 0);
-        for (int c = 0; c < plan.inputs; c++)
-            random_field(&random, &job, fields[c]);
-        reference_run(&plan, fields, expected);
         memset(wanted.memory, 0x77, wanted.bytes);
 
         uint64_t in[AXIS_COUNT] = {0}, out[AXIS_COUNT] = {0}, scratch[AXIS_COUNT] = {0};
         struct place from[AXIS_COUNT] = {0}, to[AXIS_COUNT] = {0};
-        for (int c = 0; c < plan.inputs; c++) {
+        for (int c = 0; c < plan->inputs; c++) {
             const bool placed = random_below(&random, 3);
             in[c] = placed && front.direct ? 0 : allocate(bytes);
             if (placed) {
                 from[c] = (struct place){given.id, (uint64_t)c * STEP + GUARD};
-                memcpy(given.memory + from[c].offset, fields[c], bytes);
+                memcpy(given.memory + from[c].offset, sample.fields[c], bytes);
             } else {
-                upload(in[c], fields[c], bytes);
+                upload(in[c], sample.fields[c], bytes);
             }
         }
-        for (int c = 0; c < plan.outputs; c++) {
+        for (int c = 0; c < plan->outputs; c++) {
             if (random_below(&random, 3))
                 to[c] = (struct place){wanted.id, (uint64_t)c * STEP + GUARD};
             if (!to[c].region || !front.direct)
                 out[c] = allocate(bytes);
             const bool in_serves = in[0] && out[c] && random_below(&random, 2);
-            if (job_needs_scratch(&job, false, false))
+            if (job_needs_scratch(&sample.job, false, false))
                 scratch[c] = in_serves ? in[0] : allocate(bytes);
         }
-        if (plan.form == PLAN_SCALAR) {
+        if (plan->form == PLAN_SCALAR) {
             order_places(from, to);
-            finished(run(&job, in[0], out[0], scratch[0], false), STATUS_OK);
+            finished(run(&sample.job, in[0], out[0], scratch[0], false), STATUS_OK);
         } else {
             const bool places_first = random_below(&random, 2);
             struct channel_message components = {.type = CHANNEL_COMPONENTS};
@@ -525,36 +535,34 @@ static void test_results_in_regions(void **state)
             order(&components);
             if (!places_first)
                 order_places(from, to);
-            finished(run(&job, 0, 0, 0, false), STATUS_OK);
+            finished(run(&sample.job, 0, 0, 0, false), STATUS_OK);
         }
-        for (int c = 0; c < plan.outputs; c++) {
+        for (int c = 0; c < plan->outputs; c++) {
             if (to[c].region) {
                 uint8_t *begin = wanted.memory + to[c].offset;
-                memcpy(result[0], begin, bytes);
+                memcpy(sample.result[0], begin, bytes);
                 memset(begin, 0x77, bytes);
             } else {
-                download(out[c], result[0], bytes);
+                download(out[c], sample.result[0], bytes);
             }
             if (out[c])
                 release(out[c]);
             if (scratch[c] && scratch[c] != in[0])
                 release(scratch[c]);
-            if (memcmp(result[0], expected[c], bytes) != 0) {
-                random_job_print(&job);
+            if (memcmp(sample.result[0], sample.expected[c], bytes) != 0) {
+                random_job_print(&sample.job);
                 fail_msg("component %d differs from the reference", c);
             }
         }
         for (uint64_t k = 0; k < wanted.bytes; k++)
             assert_int_equal(wanted.memory[k], 0x77);
-        for (int c = 0; c < plan.inputs; c++) {
+        for (int c = 0; c < plan->inputs; c++) {
             if (from[c].region)
-                assert_memory_equal(given.memory + from[c].offset, fields[c], bytes);
+                assert_memory_equal(given.memory + from[c].offset, sample.fields[c], bytes);
             if (in[c])
                 release(in[c]);
         }
-        arrays_free(fields);
-        arrays_free(expected);
-        arrays_free(result);
+        sample_free(&sample);
     }
     end_region(&given);
     end_region(&wanted);
