@@ -13,6 +13,7 @@
 Methods and parameters are those of the wire (protocol/PROTOCOL.md). An array is a NumPy array of
 float32 or float64; a vector field is a map of them, {"x": …, "y": …, "z": …}. Arrays in memory from
 empty(), and views of it that are in C order, are named to the server; others are sent over the socket.
+A large result for which no `out` is given is copied from memory that the client keeps for such.
 Neither write to an input nor read an output while its job is under way.
 
 A client is used by one thread at a time; different clients are independent.
@@ -33,6 +34,8 @@ import numpy
 
 _BIN_BYTES = 1 << 31  # of each bin of a large array; one ends at 2^32 - 1
 _PLACE_BYTES = 16     # where the server takes an array in a region
+_POOL_ARRAY_BYTES = 64 << 10  # results from here up go through the pool: a copy costs less than the socket
+_POOL_BYTES = 1 << 30         # of a client's pool; it stays in RAM
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _memories = weakref.WeakSet()
 _memories_lock = threading.Lock()
@@ -91,6 +94,62 @@ def _memory_of(array):
     return None
 
 
+class _PoolMemory(_Memory):
+    registering = None  # the job
+    busy = False        # a job uses it
+    spent = False       # a worker that was started anew may have been unable to map it again
+
+    def region(self):
+        """Its id; None: it has none, or not yet."""
+        done = self.registering._done and not self.registering._error
+        return self.registering._result["region"] if done else None
+
+
+class _Pool:
+    """Memory that results are copied from, in sizes of powers of two. It grows behind the jobs: one that
+    finds too little goes over the socket, and the first one does not even make it grow."""
+
+    def __init__(self, client):
+        self._client, self._memories, self._lacked = weakref.proxy(client), [], False
+
+    def find(self, count, size):
+        """`count` free memories of `size` bytes or more, which the server has; none where there are too few."""
+        size = 1 << (size - 1).bit_length()
+        for memory in [memory for memory in self._memories if memory.spent]:
+            self._drop(memory)
+        free = [memory for memory in self._memories if len(memory) == size and not memory.busy]
+        ready = [memory for memory in free if memory.region()]
+        if len(ready) >= count:
+            return ready[:count]
+        if self._lacked:
+            self._grow(count - len(free), size)
+        self._lacked = True
+        return []
+
+    def _drop(self, memory):
+        self._memories.remove(memory)
+        self._client._gone.append(memory.region())
+
+    def _has_room(self, size):
+        return sum(map(len, self._memories)) + size <= _POOL_BYTES
+
+    def _grow(self, count, size):
+        if any(memory.registering._error for memory in self._memories):
+            return  # the server takes no more
+        for _ in range(count):
+            for memory in [memory for memory in self._memories if memory.region() and not memory.busy]:
+                if not self._has_room(size):
+                    self._drop(memory)
+            if not self._has_room(size):
+                return
+            try:
+                memory = _PoolMemory(size)
+            except OSError:
+                return  # no memory or descriptor for it
+            memory.registering = self._client._send("register", {"bytes": size}, descriptor=memory.descriptor)
+            self._memories.append(memory)
+
+
 class Field:
     """An array that stays on the device; an input, or `out`, of other jobs."""
 
@@ -145,6 +204,7 @@ class Client:
         self._last = 0
         self._regions = weakref.WeakKeyDictionary()    # memory: its id, or None where it was refused
         self._gone = []                                # ids of regions whose memory is gone
+        self._pool = _Pool(self)
 
     def close(self):
         self._socket.close()
@@ -169,9 +229,16 @@ class Client:
             places = _each(out, self._place)
             if all(place is not None for place in _values(places)):
                 parameters["out"] = places
+        elif f is not None:
+            out = self._pooled(method, f, parameters)
+            if out is not None:
+                parameters["out"] = _each(out, lambda memory: {"region": memory.region()})
         if progress:
             parameters["progress"] = True
-        return self._send(method, parameters, out, progress)
+        job = self._send(method, parameters, out, progress)
+        for memory in _pool_memories(out):
+            memory.busy = not job._done
+        return job
 
     def run(self, method, f=None, out=None, progress=None, **parameters):
         """The same, and wait for its result."""
@@ -221,6 +288,15 @@ class Client:
             return {"field": out.id}
         place = self._named(out)
         return place | {"shape": out.shape, "type": out.dtype.str} if place else None
+
+    def _pooled(self, method, f, parameters):
+        """Memory of the pool for each array that the job gives; None: they are to be sent."""
+        arrays = [each for each in _values(f) if isinstance(each, numpy.ndarray)]
+        axes = _result_axes(method, f, arrays[0].ndim, parameters.get("batch")) if arrays else None
+        if axes is None or arrays[0].nbytes < _POOL_ARRAY_BYTES:
+            return None
+        memories = self._pool.find(max(len(axes), 1), arrays[0].nbytes)
+        return (dict(zip(axes, memories)) if axes else memories[0]) if memories else None
 
     # --- messages
 
@@ -298,12 +374,17 @@ class Client:
             job._result = result
         except Exception as failure:
             job._error = failure
-        job._done = True
+        for memory in _pool_memories(job._out):
+            memory.busy = False
+            memory.spent = getattr(job._error, "code", None) in ("INTERNAL", "OUT_OF_MEMORY")
+        job._out, job._done = None, True
 
     def _output(self, reply, out):
         """What came in the place of `out`."""
         if "region" in reply:
-            return out
+            if not isinstance(out, _PoolMemory):
+                return out
+            return numpy.ndarray(reply["shape"], reply["type"], out).copy()
         if "field" in reply:
             return out if isinstance(out, Field) else Field(self, reply["field"], reply["shape"], reply["type"])
         data = reply[b"data"]
@@ -330,6 +411,21 @@ def _default_path():
 
 def _is_vector(value):
     return isinstance(value, dict) and any(axis in value for axis in "xyz")
+
+
+def _result_axes(method, f, dimensions, batch):
+    """Axes of the vector field that the method gives, none where it gives an array; None: who knows."""
+    if method == "curl" and _is_vector(f) and len(f) == 3:
+        return "xyz"
+    if method != "gradient":
+        return "" if method in ("derivative", "laplacian", "divergence", "curl", "diffusion") else None
+    if not batch:
+        return "xyz"[:dimensions]
+    return "xyz"[:dimensions - batch] if isinstance(batch, int) and 0 < dimensions - batch <= 3 else None
+
+
+def _pool_memories(out):
+    return [memory for memory in _values(out) if isinstance(memory, _PoolMemory)]
 
 
 def _values(value):

@@ -21,6 +21,8 @@ SHAPE = (32, 48, 64)
 
 
 def on_socket(daemon):
+    """Bytes in and out; a result's are counted when its job ends, which its client may see before."""
+    eventually(lambda: daemon.stats()["user"]["jobs"] == 0, "no job")
     user = daemon.stats()["user"]
     return user["bytes_in"], user["bytes_out"]
 
@@ -79,6 +81,37 @@ def test_views_are_named_where_they_can_be(unchanged, daemon, numpy_client):
     odd = fdclient.empty(100)[1:]  # at 4 bytes
     odd[:] = numpy.arange(99)
     assert client.run("derivative", odd, axis="x", out=odd) is odd
+
+
+def test_large_results_without_a_place(unchanged, daemon, numpy_client):
+    """After the first ones they come by memory that the server has, and are the caller's own."""
+    client = numpy_client
+    f, kept = shared(wave(*SHAPE, dtype="f8")), []
+    vector = {axis: shared(wave(*SHAPE, seed=i)) for i, axis in enumerate("xyz")}
+
+    def by_no_socket(method, given, **params):
+        before = on_socket(daemon)
+        kept.append((method, given, params, client.run(method, given, **params)))
+        return on_socket(daemon) == before
+
+    for method, given, params in (("derivative", f, {"axis": "x"}), ("gradient", f, {}), ("gradient", f, {"batch": 1}),
+                                  ("diffusion", f, {"steps": 2, "cfl": 0.5}), ("divergence", vector, {}),
+                                  ("curl", vector, {})):
+        eventually(lambda: by_no_socket(method, given, **params), f"{method} by no socket")
+    for method, given, params, result in kept:
+        out = {axis: fdclient.empty(SHAPE, each.dtype) for axis, each in result.items()} \
+            if isinstance(result, dict) else fdclient.empty(SHAPE, result.dtype)
+        expected = client.run(method, given, out=out, **params)
+        for axis in expected if isinstance(expected, dict) else [None]:
+            a, b = (v[axis] if axis else v for v in (result, expected))
+            assert a.dtype == b.dtype and (a == b).all()
+    # More at once than it has: the others go over the socket.
+    jobs = [client.submit("diffusion", f, steps=i + 1, cfl=0.5) for i in range(20)]
+    results = [job.result() for job in reversed(jobs)]
+    assert all((results[-1 - i] == client.run("diffusion", f, steps=i + 1, cfl=0.5)).all() for i in range(20))
+    with pytest.raises(fdclient.Error) as failure:
+        client.run("laplacian", f, accuracy=5)
+    assert failure.value.parameter == "accuracy"
 
 
 def test_fields(unchanged, daemon, numpy_client):
