@@ -166,7 +166,7 @@ static cudaError_t enqueue(const void *what, cudaStream_t stream)
 {
     const struct work *work = what;
     if (work->which == RUNNER_PRODUCT)
-        return passes_launch(work->launch, SLOT, cuda.units, stream);
+        return passes_launch(&work->launch, 1, SLOT, cuda.units, stream);
     return classics[work->which].enqueue(work->launch, stream);
 }
 

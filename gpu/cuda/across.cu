@@ -41,7 +41,7 @@ template <typename T, int R> struct across_shape {
 };
 
 /* Where a block is: windows follow each other along y, so that what they share is in L2; x and z
- * are columns. */
+ * are columns or, where there are several jobs, x alone. */
 template <typename T, int R, int S> struct window {
     int64_t first;   /* point */
     bool low, high;  /* does it begin, end with closures? */
@@ -168,12 +168,23 @@ static __device__ __forceinline__ void load_window(const across_shape<T, R> &sha
     }
 }
 
-template <typename T, int R, int S, int V>
+/* The block's columns: which block of them it has. */
+static __device__ __forceinline__ uint32_t block_of_columns(const one_job &)
+{
+    return blockIdx.z * gridDim.x + blockIdx.x;
+}
+static __device__ __forceinline__ uint32_t block_of_columns(const job_arrays &)
+{
+    return blockIdx.x;
+}
+
+template <typename T, int R, int S, int V, class Jobs>
 __global__ void __launch_bounds__(ACROSS_THREADS, S == 16 && V * sizeof(T) == 8 ? 6 : 8)
     across_kernel(const __grid_constant__ across_shape<T, R> shape, const T *__restrict__ in,
-                  T *__restrict__ out)
+                  T *__restrict__ out, const __grid_constant__ Jobs jobs)
 {
-    const uint32_t column = (blockIdx.z * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x;
+    own_arrays(in, out, jobs);
+    const uint32_t column = block_of_columns(jobs) * blockDim.x + threadIdx.x;
     if (column >= shape.columns)
         return;
     const window<T, R, S> at(shape);
@@ -211,12 +222,13 @@ static constexpr int sectors_window(int radius)
 template <int R, int S>
 __global__ void __launch_bounds__(SECTORS_THREADS, 4)
     sectors_kernel(const __grid_constant__ across_shape<float, R> shape,
-                   const float *__restrict__ in, float *__restrict__ out)
+                   const float *__restrict__ in, float *__restrict__ out,
+                   const __grid_constant__ one_job jobs)
 {
     constexpr int V = SECTORS_V;
     extern __shared__ __align__(128) unsigned char shared_memory[];
     float *const tile = (float *)shared_memory;
-    const uint32_t block = blockIdx.z * gridDim.x + blockIdx.x;
+    const uint32_t block = block_of_columns(jobs);
     if (block >= shape.blocks)
         return;
     const window<float, R, S> at(shape);
@@ -289,40 +301,43 @@ extern "C" bool across_takes(const struct plan *plan)
 
 /* Blocks of columns by so many windows, `side` bytes of a row together. */
 template <typename T, int R>
-static cudaError_t launch_windows(void (*kernel)(across_shape<T, R>, const T *, T *),
-                                  across_shape<T, R> *shape, int64_t windows, int64_t blocks,
-                                  int64_t columns, int64_t side, unsigned threads, size_t shared,
-                                  const void *in, void *out, cudaStream_t stream)
+static cudaError_t launch_windows(const kernel_pair<across_shape<T, R>, T> &kernel,
+                                  const struct geometry *g, across_shape<T, R> *shape,
+                                  int64_t windows, int64_t blocks, int64_t columns, int64_t side,
+                                  unsigned threads, size_t shared, const void *in, void *out)
 {
     const int64_t most = GRID_MOST, width = columns * (int64_t)sizeof(T);
     const int64_t row = shape->stride * (int64_t)sizeof(T);
     int64_t together = ((side < row ? side : row) + width - 1) / width;
     if (together * most < blocks)
         together = (blocks + most - 1) / most;
-    void *arguments[] = {shape, &in, &out};
+    if (g->jobs > 1) /* small: all of them is in L2 */
+        together = blocks;
     cudaError_t error = cudaSuccess;
     for (; shape->from < windows && error == cudaSuccess; shape->from += most) {
         const int64_t left = windows - shape->from;
         const dim3 grid((unsigned)together, (unsigned)(left < most ? left : most),
                         (unsigned)((blocks + together - 1) / together));
-        error = cudaLaunchKernel(kernel, grid, dim3(threads), arguments, shared, stream);
+        error = launch_grid(kernel, grid, dim3(threads), g, shape, in, out, shared);
     }
     return error;
 }
 
 template <typename T, int R, int S, int V>
-static cudaError_t launch_direct(across_shape<T, R> *shape, const void *in, void *out,
-                                 cudaStream_t stream)
+static cudaError_t launch_direct(const struct geometry *g, across_shape<T, R> *shape,
+                                 const void *in, void *out)
 {
     const unsigned threads = S == 16 ? ACROSS_THREADS : ACROSS_THREADS / 2;
     const int64_t row = shape->stride * (int64_t)sizeof(T);
     shape->inner = (uint32_t)(shape->stride / V);
     shape->columns = (uint32_t)(shape->total / shape->n / V);
     shape->magic = inverse(shape->inner);
-    return launch_windows(across_kernel<T, R, S, V>, shape, (shape->end - shape->begin + S - 1) / S,
+    const kernel_pair<across_shape<T, R>, T> kernel = {across_kernel<T, R, S, V, one_job>,
+                                                       across_kernel<T, R, S, V, job_arrays>};
+    return launch_windows(kernel, g, shape, (shape->end - shape->begin + S - 1) / S,
                           (shape->columns + threads - 1) / threads, threads * V,
                           row <= SHORT_BYTES || row % 32 != 0 ? SIDE_SHORT_BYTES : SIDE_BYTES,
-                          threads, 0, in, out, stream);
+                          threads, 0, in, out);
 }
 
 template <typename T, int R> static across_shape<T, R> make_shape(const struct geometry *g)
@@ -355,10 +370,10 @@ static cudaError_t launch_across(const struct geometry *g, const void *in, void 
     across_shape<T, R> shape = make_shape<T, R>(g);
     const bool eight = window_points(g) == 8;
     if (shape.stride % V != 0)
-        return eight ? launch_direct<T, R, 8, 1>(&shape, in, out, g->stream)
-                     : launch_direct<T, R, 16, 1>(&shape, in, out, g->stream);
-    return eight ? launch_direct<T, R, 8, V>(&shape, in, out, g->stream)
-                 : launch_direct<T, R, 16, V>(&shape, in, out, g->stream);
+        return eight ? launch_direct<T, R, 8, 1>(g, &shape, in, out)
+                     : launch_direct<T, R, 16, 1>(g, &shape, in, out);
+    return eight ? launch_direct<T, R, 8, V>(g, &shape, in, out)
+                 : launch_direct<T, R, 16, V>(g, &shape, in, out);
 }
 
 template <typename T>
@@ -388,15 +403,16 @@ static cudaError_t launch_sectors(const struct geometry *g, const void *in, void
     shape.columns = (uint32_t)((shape.stride + inner - 1) / inner);
     shape.magic = inverse(shape.inner);
     shape.blocks = (uint32_t)(inner * (shape.total / shape.n / shape.stride));
-    return launch_windows(sectors_kernel<R, S>, &shape, (shape.end - shape.begin + S - 1) / S,
-                          shape.blocks, shape.columns, SIDE_SHORT_BYTES, SECTORS_THREADS,
-                          S * SECTORS_PITCH * sizeof(float), in, out, g->stream);
+    const kernel_pair<across_shape<float, R>, float> kernel = {sectors_kernel<R, S>, nullptr};
+    return launch_windows(kernel, g, &shape, (shape.end - shape.begin + S - 1) / S, shape.blocks,
+                          shape.columns, SIDE_SHORT_BYTES, SECTORS_THREADS,
+                          S * SECTORS_PITCH * sizeof(float), in, out);
 }
 
 extern "C" bool sectors_takes(const struct geometry *g)
 {
     const struct plan *plan = g->plan;
-    if (plan->dtype != DTYPE_F32 || !across_takes(plan) || window_points(g) != 16)
+    if (plan->dtype != DTYPE_F32 || g->jobs > 1 || !across_takes(plan) || window_points(g) != 16)
         return false;
     const struct plan_axis *axis = &plan->axis[find_axis(plan)];
     /* Its stores are of 16 bytes. */

@@ -17,8 +17,9 @@
  * waiting by the slabs of large jobs that are in its queue.
  *
  * Launches that were ordered together and are small make a group: they run back to back on one lane
- * and complete at once, for the cost of one. reap() looks at the events itself; only before the
- * worker sleeps do host functions go behind what is under way, to wake it. */
+ * and complete at once, for the cost of one; those of one plan share a launch. reap() looks at the
+ * events itself; only before the worker sleeps do host functions go behind what is under way, to
+ * wake it. */
 #include "gpu/backend.h"
 #include "gpu/cuda/copy.h"
 #include "gpu/cuda/fault.h"
@@ -44,7 +45,7 @@ enum {
     LAUNCH_COPIES_BYTES = 1 << 20, /* longer copies are left to the copy engines */
     SMALL_POINTS = 1 << 18,        /* × passes, of a launch that may be one of a group … */
     GROUP_POINTS = 1 << 21, /* … of so many: the device is done with them in about 10 µs */
-    GROUP_MOST = 16,
+    GROUP_MOST = PASSES_JOBS,
     /* Until a launch of so many, some 80 µs, has ended, what completed before it on its lane can
      * wait: a host function in between would hold the lane up. */
     SHORT_POINTS = 1 << 24,
@@ -590,6 +591,35 @@ static void copy_by_kernel(const struct lane *lane, const struct group *group, b
         fault_never(copy_launch(&copies, lane->stream), "a copy by a kernel");
 }
 
+/* The same lines of one plan. */
+static bool are_equal(const struct operation *a, const struct operation *b)
+{
+    return a->slot == b->slot && a->launch.from == b->launch.from && a->launch.to == b->launch.to;
+}
+
+/* Put the passes of the group's launches on the lane, those of equal ones at once: none waits for
+ * another. */
+static void put_passes(const struct lane *lane, const struct group *group)
+{
+    const struct operation *left[GROUP_MOST];
+    int count = 0;
+    for (const struct operation *o = group->operations.first; o; o = o->next)
+        left[count++] = o;
+    while (count > 0) {
+        const struct operation *first = left[0];
+        const struct launch *equal[PASSES_JOBS];
+        unsigned jobs = 0;
+        int others = 0;
+        for (int i = 0; i < count; i++)
+            if (are_equal(left[i], first))
+                equal[jobs++] = &left[i]->launch;
+            else
+                left[others++] = left[i];
+        fault_never(passes_launch(equal, jobs, first->slot, cuda.units, lane->stream), "launch");
+        count = others;
+    }
+}
+
 /* Put all of the group on the lane. Where that takes long, what is there before wakes the worker on
  * its own. */
 static void begin_launches(struct lane *lane, struct group *group)
@@ -601,12 +631,12 @@ static void begin_launches(struct lane *lane, struct group *group)
         wait_for_uploads(lane);
     fault_never(cudaEventRecord(group->begin, lane->stream), "cudaEventRecord");
     copy_by_kernel(lane, group, true);
+    put_passes(lane, group);
+    copy_by_kernel(lane, group, false);
     for (struct operation *o = group->operations.first; o; o = o->next) {
-        fault_never(passes_launch(&o->launch, o->slot, cuda.units, lane->stream), "launch");
         o->has_begun = true;
         o->group = group;
     }
-    copy_by_kernel(lane, group, false);
 }
 
 /* All of its launches are on the lane: it ends here, and the downloads after them may come. */

@@ -69,10 +69,10 @@ template <typename T, int R> struct column_shape {
 };
 
 /* ALIGNED: rows are whole packs, and so is what lies past their ends. */
-template <typename T, int R, int WIDE, bool ALIGNED>
+template <typename T, int R, int WIDE, bool ALIGNED, class Jobs>
 __global__ void __launch_bounds__(column<T, R, WIDE>::THREADS, column<T, R, WIDE>::BLOCKS)
     column_kernel(const __grid_constant__ column_shape<T, R> shape, const T *__restrict__ in,
-                  T *__restrict__ out)
+                  T *__restrict__ out, const __grid_constant__ Jobs jobs)
 {
     using Column = column<T, R, WIDE>;
     constexpr int V = Column::V, ROWS = Column::ROWS, STEPS = Column::STEPS,
@@ -85,6 +85,7 @@ __global__ void __launch_bounds__(column<T, R, WIDE>::THREADS, column<T, R, WIDE
     T *const planes = shared.ring + Column::LINE; /* where their first rows have x0 */
     const int tx = threadIdx.x, ty = threadIdx.y, thread = ty * WIDE + tx;
 
+    own_arrays(in, out, jobs);
     uint32_t block = blockIdx.x;
     const int64_t x0 = (int64_t)(block % shape.columns_x) * Column::X;
     block /= shape.columns_x;
@@ -317,19 +318,28 @@ static cudaError_t launch_column(const struct geometry *g, const void *in, void 
     if (blocks > INT32_MAX) /* a block each is too much for so many small fields */
         return march_launch(g, in, out);
     static_assert(WIDE == LONG || sizeof(Column) <= 99 << 10, "what any device has");
-    void (*kernel)(column_shape<T, R>, const T *, T *) = column_kernel<T, R, WIDE, ALIGNED>;
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)sizeof(Column));
-    void *arguments[] = {&shape, &in, &out};
-    return cudaLaunchKernel(kernel, dim3((unsigned)blocks), dim3(WIDE, Column::HIGH), arguments,
-                            sizeof(Column), g->stream);
+    kernel_pair<column_shape<T, R>, T> kernel = {column_kernel<T, R, WIDE, ALIGNED, one_job>,
+                                                 nullptr};
+    if constexpr (WIDE == SHORT)
+        kernel.several = column_kernel<T, R, WIDE, ALIGNED, job_arrays>;
+    if (g->jobs == 1)
+        cudaFuncSetAttribute(kernel.one, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             (int)sizeof(Column));
+    else
+        cudaFuncSetAttribute(kernel.several, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             (int)sizeof(Column));
+    return launch_blocks(kernel, blocks, dim3(WIDE, Column::HIGH), g, &shape, in, out,
+                         sizeof(Column));
 }
 
-/* Long rows where they overhang the grid by less than an eighth and their ring fits. */
-template <typename T, int R> static bool has_long(int64_t n)
+/* Long rows where they overhang the grid by less than an eighth and their ring fits; not of several
+ * jobs, whose grids are small. */
+template <typename T, int R> static bool has_long(const struct geometry *g)
 {
     using Column = column<T, R, LONG>;
+    const int64_t n = g->plan->axis[AXIS_X].n;
     int device, bytes;
-    return (n + Column::X - 1) / Column::X * Column::X - n < n / 8 &&
+    return g->jobs == 1 && (n + Column::X - 1) / Column::X * Column::X - n < n / 8 &&
            cudaGetDevice(&device) == cudaSuccess &&
            cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) ==
                cudaSuccess &&
@@ -346,8 +356,8 @@ template <typename T, int R, int V> struct column_launcher {
                     (axis->side[s].map == PLAN_MAP_NONE || axis->side[s].map == PLAN_MAP_PERIODIC);
         if (!packs)
             return launch_column<T, R, SHORT, false>(g, in, out);
-        return has_long<T, R>(axis->n) ? launch_column<T, R, LONG, true>(g, in, out)
-                                       : launch_column<T, R, SHORT, true>(g, in, out);
+        return has_long<T, R>(g) ? launch_column<T, R, LONG, true>(g, in, out)
+                                 : launch_column<T, R, SHORT, true>(g, in, out);
     }
 };
 

@@ -9,12 +9,12 @@
 extern "C" {
 #endif
 
-/* One pass from `in` to `out` on the geometry's stream. All points: row (x alone), across (y or z
- * alone, where it takes the plan). */
+/* One pass of the geometry's jobs, from `in` to `out` of the first, on its stream. All points: row
+ * (x alone), across (y or z alone, where it takes the plan). */
 cudaError_t row_launch(const struct geometry *g, const void *in, void *out);
 bool across_takes(const struct plan *plan);
 cudaError_t across_launch(const struct geometry *g, const void *in, void *out);
-bool sectors_takes(const struct geometry *g); /* across.cu, for odd rows */
+bool sectors_takes(const struct geometry *g); /* across.cu, for odd rows; of one job */
 cudaError_t sectors_launch(const struct geometry *g, const void *in, void *out);
 /* The box: column (3D) or march (2D); what is left: shell. */
 cudaError_t march_launch(const struct geometry *g, const void *in, void *out);
@@ -22,18 +22,19 @@ cudaError_t column_launch(const struct geometry *g, const void *in, void *out);
 /* impose: pass 0 of a plan that imposes boundary values; out holds a copy of in. */
 cudaError_t shell_launch(const struct geometry *g, const void *in, void *out, bool impose);
 
-/* Gradient (of large fields by gradient.cu), divergence and curl: all points, from the components
- * of `in` to those of `out`. */
+/* Gradient (of large fields by gradient.cu), divergence and curl: all points, from the
+ * components of `in` to those of `out`. */
 cudaError_t nabla_launch(const struct geometry *g, const void *const in[AXIS_COUNT],
                          void *const out[AXIS_COUNT]);
 
-/* Diffusion in 2D, several steps at once, whole fields: the most that pay, 0 where none do. */
+/* Diffusion in 2D, several steps at once, whole fields of one job: the most that pay, 0 where none
+ * do. */
 uint64_t strip_steps(const struct geometry *g);
 /* 2 … strip_steps() of them. */
 cudaError_t strip_launch(const struct geometry *g, const void *in, void *out, uint64_t steps);
 
-/* Diffusion in 3D, several steps at once, whole fields: the most, 0 where none; and whether they
- * are faster than single ones. */
+/* Diffusion in 3D, several steps at once, whole fields of one job: the most, 0 where none; and
+ * whether they are faster than single ones. */
 uint64_t stairs_steps(const struct geometry *g);
 bool stairs_pay(const struct geometry *g, uint64_t steps);
 /* 2 … stairs_steps() of them. */

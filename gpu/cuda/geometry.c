@@ -43,12 +43,13 @@ static void choose_part(struct geometry *g, const struct plan *plan, uint64_t fr
 }
 
 void geometry_init(struct geometry *g, const struct plan *whole, uint64_t from, uint64_t to,
-                   int slot, int units, cudaStream_t stream)
+                   unsigned jobs, int slot, int units, cudaStream_t stream)
 {
     memset(g, 0, sizeof *g);
     g->plan = whole;
     g->slot = slot;
-    g->units = units;
+    g->jobs = jobs;
+    g->units = units / (int)jobs > 1 ? units / (int)jobs : 1;
     g->stream = stream;
     choose_part(g, whole, from, to);
     const struct plan *plan = g->plan;

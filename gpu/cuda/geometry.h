@@ -23,6 +23,11 @@ struct shell_shape {
     int32_t boxes, slot, impose;
 };
 
+/* Where an array of each job of a launch is, in elements from the first's. */
+struct job_arrays {
+    int64_t in[PASSES_JOBS], out[PASSES_JOBS];
+};
+
 struct geometry {
     const struct plan *plan; /* of the whole pass, or &part */
     int slot, units;
@@ -33,14 +38,18 @@ struct geometry {
     int64_t low[AXIS_COUNT], high[AXIS_COUNT];  /* the box */
     bool has_box;
     struct shell_shape shell;
+    unsigned jobs; /* that are launched at once, each with a share of the units */
+    /* By component: what the pass at hand goes from and to. */
+    struct job_arrays arrays[AXIS_COUNT];
     /* The plan with the batch, and where no stencil lies along the split axis its length, of the
      * part alone. The slot holds the whole one. */
     struct plan part;
 };
 
-/* Of the lines [from, to) of a pass, as split_allows(). *geometry stays where it is. */
+/* Of the lines [from, to) of a pass, as split_allows(), of one job or several on a device of so
+ * many units. *geometry stays where it is. */
 void geometry_init(struct geometry *geometry, const struct plan *plan, uint64_t from, uint64_t to,
-                   int slot, int units, cudaStream_t stream);
+                   unsigned jobs, int slot, int units, cudaStream_t stream);
 
 /* Of a box that was changed: the shell is what it leaves. */
 void geometry_shell(struct geometry *geometry);

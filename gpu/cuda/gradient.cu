@@ -312,7 +312,7 @@ cudaError_t gradient_launch(const struct geometry *g, const void *in, void *cons
                               plan->axis[a].side[s].map == PLAN_MAP_NONE);
     cudaGetDevice(&device);
     cudaDeviceGetAttribute(&generation, cudaDevAttrComputeCapabilityMajor, device);
-    if (!boxes || generation < 9)
+    if (!boxes || generation < 9 || g->jobs > 1)
         return cudaErrorInvalidConfiguration;
     if (plan->radius > 2)
         return f32 ? launch_column<float, 4>(g, in, out) : launch_column<double, 4>(g, in, out);

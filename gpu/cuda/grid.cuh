@@ -116,6 +116,24 @@ template <typename T> static __device__ __forceinline__ void store_pack(T *p, co
     *p = q.v[0];
 }
 
+/* What a kernel is told of its jobs: where there is one, nothing, since a large one's registers are
+ * full with other things; else job_arrays. Its last parameter, of a type that it is a template of.
+ */
+struct one_job {
+};
+
+/* From the first job's arrays to those of the block's. */
+template <typename In, typename Out>
+static __device__ __forceinline__ void own_arrays(In &, Out &, const one_job &)
+{
+}
+template <typename In, typename Out>
+static __device__ __forceinline__ void own_arrays(In &in, Out &out, const job_arrays &jobs)
+{
+    in += jobs.in[blockIdx.z];
+    out += jobs.out[blockIdx.z];
+}
+
 /* Where index i of an axis is read. Beside point.h's index(): the usual case, one step over the
  * edge, without a division; and where nothing is mapped (closures and claims cover the edge) an
  * index that can be read, for a value that nobody uses. */
@@ -250,6 +268,12 @@ static inline unsigned power_of_two(int64_t n, unsigned most)
     return p;
 }
 
+/* A kernel for one job, and for several: blocks along z are jobs. */
+template <typename S, typename T> struct kernel_pair {
+    void (*one)(S, const T *, T *, one_job);
+    void (*several)(S, const T *, T *, job_arrays);
+};
+
 /* How long columns are marched along z: divided so that all takes the shortest time, in planes: for
  * each round of the blocks that are resident at once those of a march, and about as long as
  * `before` more until its first result. */
@@ -268,17 +292,34 @@ static inline int64_t column_length(int64_t planes, int64_t columns, int64_t res
     return best_length;
 }
 
+/* grid.z: 1 where there are several jobs. */
 template <typename S, typename T>
-static cudaError_t launch_blocks(void (*kernel)(S, const T *, T *), int64_t blocks, dim3 block,
-                                 S *shape, const void *in, void *out, cudaStream_t stream,
+static cudaError_t launch_grid(const kernel_pair<S, T> &kernel, dim3 grid, dim3 block,
+                               const struct geometry *g, S *shape, const void *in, void *out,
+                               size_t shared_bytes)
+{
+    if (g->jobs == 1) {
+        one_job alone;
+        void *arguments[] = {shape, &in, &out, &alone};
+        return cudaLaunchKernel(kernel.one, grid, block, arguments, shared_bytes, g->stream);
+    }
+    job_arrays jobs = g->arrays[0];
+    void *arguments[] = {shape, &in, &out, &jobs};
+    grid.z = g->jobs;
+    return cudaLaunchKernel(kernel.several, grid, block, arguments, shared_bytes, g->stream);
+}
+
+/* So many blocks for each job. */
+template <typename S, typename T>
+static cudaError_t launch_blocks(const kernel_pair<S, T> &kernel, int64_t blocks, dim3 block,
+                                 const struct geometry *g, S *shape, const void *in, void *out,
                                  size_t shared_bytes = 0)
 {
-    void *arguments[] = {shape, &in, &out};
     if (blocks == 0)
         return cudaSuccess;
     if (blocks > INT32_MAX)
         return cudaErrorInvalidConfiguration;
-    return cudaLaunchKernel(kernel, dim3((unsigned)blocks), block, arguments, shared_bytes, stream);
+    return launch_grid(kernel, dim3((unsigned)blocks), block, g, shape, in, out, shared_bytes);
 }
 
 /* Instantiate launch<T, R, V> for the plan: V points a thread, 16 bytes, where rows of n points are

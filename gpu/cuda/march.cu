@@ -50,9 +50,10 @@ load_y_pair(const T *f, int64_t y, int m, bool inside, const struct plan_axis *a
     return pair;
 }
 
-template <typename T, int R, int V, bool X, bool Y>
+template <typename T, int R, int V, bool X, bool Y, class Jobs>
 __global__ void __launch_bounds__(march_block<R, V, X, Y>::THREADS)
-    march_kernel(const march_shape shape, const T *__restrict__ in, T *__restrict__ out)
+    march_kernel(const march_shape shape, const T *__restrict__ in, T *__restrict__ out,
+                 const __grid_constant__ Jobs jobs)
 {
     constexpr int STEPS = march_block<R, V, X, Y>::STEPS;
     const int64_t x0 = ((int64_t)(blockIdx.x % shape.blocks_x) * blockDim.x + threadIdx.x) * V;
@@ -68,6 +69,7 @@ __global__ void __launch_bounds__(march_block<R, V, X, Y>::THREADS)
     const int64_t last = min(first + shape.length, shape.end);
     const int64_t place =
         (int64_t)(item / (uint64_t)shape.marches) * shape.outer_stride + y * shape.row_stride;
+    own_arrays(in, out, jobs);
     const int slot = shape.slot;
     const struct plan *plan = &table[slot].plan;
     const struct plan_axis *axis = &plan->axis[shape.axis];
@@ -208,7 +210,9 @@ static cudaError_t launch_march(const struct geometry *g, int a, const void *in,
     shape.blocks_x = (uint32_t)((packs + width - 1) / width);
     const int64_t items = shape.rows * shape.marches * shape.outer;
     const int64_t blocks = (items + block.y - 1) / block.y * shape.blocks_x;
-    return launch_blocks(march_kernel<T, R, V, X, Y>, blocks, block, &shape, in, out, g->stream);
+    const kernel_pair<struct march_shape, T> kernel = {march_kernel<T, R, V, X, Y, one_job>,
+                                                       march_kernel<T, R, V, X, Y, job_arrays>};
+    return launch_blocks(kernel, blocks, block, g, &shape, in, out);
 }
 
 template <typename T, int R, int V> struct march_launcher {

@@ -86,6 +86,29 @@ template <typename T> struct nabla_shape {
     T c[AXIS_COUNT][PLAN_RADIUS + 1];
 };
 
+/* What a kernel is told of its jobs, where there are several; else one_job (grid.cuh). */
+struct vector_jobs {
+    job_arrays at[AXIS_COUNT];
+};
+
+/* From a component of the first job to that of the block's. */
+static __device__ __forceinline__ int64_t to_input(const one_job &, int)
+{
+    return 0;
+}
+static __device__ __forceinline__ int64_t to_input(const vector_jobs &jobs, int component)
+{
+    return jobs.at[component].in[blockIdx.z];
+}
+static __device__ __forceinline__ int64_t to_output(const one_job &, int)
+{
+    return 0;
+}
+static __device__ __forceinline__ int64_t to_output(const vector_jobs &jobs, int component)
+{
+    return jobs.at[component].out[blockIdx.z];
+}
+
 /* What one thread does with one input: its packs of a plane and its own points. */
 template <class Column, int I> struct nabla_input {
     using T = typename Column::T;
@@ -123,9 +146,9 @@ template <class Column, int I> struct nabla_input {
         return slot + 1 == Tile::RING ? 0 : slot + 1;
     }
     __device__ __forceinline__ void begin(const nabla_shape<T> &shape, T *memory,
-                                          const int64_t *maps, int thread, int64_t field)
+                                          const int64_t *maps, int thread, int64_t first)
     {
-        in = shape.in[I] + field;
+        in = shape.in[I] + first;
         ring = memory;
         map_x = maps + (Column::HALO - Tile::SIDE_X);
         map_y = maps + (Column::X + 2 * Column::HALO) + (R - Tile::SIDE_Y);
@@ -282,10 +305,10 @@ static __device__ __forceinline__ nabla_rows<ROWS, V, T> operator-(nabla_rows<RO
     return a;
 }
 
-template <typename T, int R, int FORM, int AXES>
+template <typename T, int R, int FORM, int AXES, class Jobs>
 __global__ void __launch_bounds__(nabla_column<T, R, FORM, AXES>::THREADS,
                                   nabla_column<T, R, FORM, AXES>::BLOCKS)
-    nabla_kernel(const __grid_constant__ nabla_shape<T> shape)
+    nabla_kernel(const __grid_constant__ nabla_shape<T> shape, const __grid_constant__ Jobs jobs)
 {
     using Column = nabla_column<T, R, FORM, AXES>;
     constexpr int V = Column::V, ROWS = Column::ROWS, AHEAD = Column::AHEAD;
@@ -325,11 +348,11 @@ __global__ void __launch_bounds__(nabla_column<T, R, FORM, AXES>::THREADS,
         if constexpr (THREE)
             act(h);
     };
-    f.begin(shape, rings, maps, thread, field);
+    f.begin(shape, rings, maps, thread, field + to_input(jobs, 0));
     if constexpr (TWO)
-        g.begin(shape, rings + Column::BEGIN_1, maps, thread, field);
+        g.begin(shape, rings + Column::BEGIN_1, maps, thread, field + to_input(jobs, 1));
     if constexpr (THREE)
-        h.begin(shape, rings + Column::BEGIN_2, maps, thread, field);
+        h.begin(shape, rings + Column::BEGIN_2, maps, thread, field + to_input(jobs, 2));
 
     auto plane = [&](int64_t z) { return AXES == 3 ? source(&axis[AXIS_Z], z) : z; };
     /* What plane k needs to come. */
@@ -375,7 +398,7 @@ __global__ void __launch_bounds__(nabla_column<T, R, FORM, AXES>::THREADS,
     auto store = [&](int component, const nabla_rows<ROWS, V, T> &result) {
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            T *to = shape.out[component] + place + r * shape.n;
+            T *to = shape.out[component] + to_output(jobs, component) + place + r * shape.n;
             if (y + r >= shape.high[AXIS_Y])
                 break;
             if (stores_packs)
@@ -414,6 +437,32 @@ __global__ void __launch_bounds__(nabla_column<T, R, FORM, AXES>::THREADS,
         each([&](auto &one) { one.step(); });
         place += shape.plane;
     }
+}
+
+static vector_jobs vector_jobs_of(const struct geometry *g)
+{
+    vector_jobs jobs;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        jobs.at[a] = g->arrays[a];
+    return jobs;
+}
+
+/* So many blocks for each job. */
+template <typename S, class Jobs>
+static cudaError_t launch_jobs(void (*kernel)(S, Jobs), int64_t blocks, dim3 block,
+                               const struct geometry *g, S *shape, Jobs jobs,
+                               size_t shared_bytes = 0)
+{
+    void *arguments[] = {shape, &jobs};
+    if (blocks == 0)
+        return cudaSuccess;
+    if (blocks > INT32_MAX)
+        return cudaErrorInvalidConfiguration;
+    if (shared_bytes > 0)
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             (int)shared_bytes);
+    return cudaLaunchKernel(kernel, dim3((unsigned)blocks, 1, g->jobs), block, arguments,
+                            shared_bytes, g->stream);
 }
 
 /* cudaErrorInvalidConfiguration: the grid is too large for this kernel's numbers, or the device's
@@ -460,17 +509,16 @@ static cudaError_t launch_column(const struct geometry *g, const void *const in[
     const int64_t length =
         column_length(planes, columns, (int64_t)g->units * Column::BLOCKS, R + Column::AHEAD);
     const int64_t marches = (planes + length - 1) / length;
-    if (columns * marches > INT32_MAX)
-        return cudaErrorInvalidConfiguration;
     shape.columns_x = (uint32_t)columns_x;
     shape.columns_y = (uint32_t)columns_y;
     shape.length = (int32_t)length;
     shape.marches = (uint32_t)marches;
-    void (*kernel)(nabla_shape<T>) = nabla_kernel<T, R, FORM, AXES>;
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Column::BYTES);
-    void *arguments[] = {&shape};
-    return cudaLaunchKernel(kernel, dim3((unsigned)(columns * marches)),
-                            dim3(Column::WIDE, Column::HIGH), arguments, Column::BYTES, g->stream);
+    const int64_t blocks = columns * marches;
+    const dim3 block(Column::WIDE, Column::HIGH);
+    return g->jobs == 1 ? launch_jobs(nabla_kernel<T, R, FORM, AXES, one_job>, blocks, block, g,
+                                      &shape, one_job(), Column::BYTES)
+                        : launch_jobs(nabla_kernel<T, R, FORM, AXES, vector_jobs>, blocks, block, g,
+                                      &shape, vector_jobs_of(g), Column::BYTES);
 }
 
 /* --- what has closures, and grids that are too large: a thread a point, by point.h --- */
@@ -495,42 +543,48 @@ static __device__ __forceinline__ double nabla_point(const struct plan *plan,
     return point_component_f64(plan, fields, component, at);
 }
 
-template <typename T>
+template <typename T> struct nabla_points {
+    shell_shape shell;
+    vector<const T> in;
+    vector<T> out;
+};
+
+template <typename T, class Jobs>
 __global__ void __launch_bounds__(NABLA_THREADS)
-    nabla_shell_kernel(const shell_shape shape, const vector<const T> in, const vector<T> out)
+    nabla_shell_kernel(const nabla_points<T> points, const __grid_constant__ Jobs jobs)
 {
+    const shell_shape &shape = points.shell;
+    const vector<const T> &in = points.in;
+    const vector<T> &out = points.out;
     int64_t at[AXIS_COUNT], begin;
     if (!shell_find(shape, (uint64_t)blockIdx.x * NABLA_THREADS + threadIdx.x, at, &begin))
         return;
     const struct plan *plan = &table[shape.slot].plan;
     const T *fields[AXIS_COUNT];
     for (int i = 0; i < AXIS_COUNT; i++)
-        fields[i] = i < plan->inputs ? in.at[i] + begin : in.at[0];
+        fields[i] = i < plan->inputs ? in.at[i] + to_input(jobs, i) + begin : in.at[0];
     const int64_t place = begin + at[AXIS_X] + at[AXIS_Y] * plan->axis[AXIS_Y].stride +
                           at[AXIS_Z] * plan->axis[AXIS_Z].stride;
     for (int i = 0; i < plan->outputs; i++)
-        out.at[i][place] = nabla_point(plan, fields, i, at);
+        out.at[i][to_output(jobs, i) + place] = nabla_point(plan, fields, i, at);
 }
 
 template <typename T>
-static cudaError_t launch_shell(const shell_shape *points, cudaStream_t stream,
+static cudaError_t launch_shell(const shell_shape *shell, const struct geometry *g,
                                 const void *const in[AXIS_COUNT], void *const out[AXIS_COUNT])
 {
-    shell_shape shape = *points;
-    vector<const T> from;
-    vector<T> to;
+    nabla_points<T> points;
+    points.shell = *shell;
     for (int i = 0; i < AXIS_COUNT; i++) {
-        from.at[i] = (const T *)in[i];
-        to.at[i] = (T *)out[i];
+        points.in.at[i] = (const T *)in[i];
+        points.out.at[i] = (T *)out[i];
     }
-    const int64_t blocks = (shape.points * shape.batch + NABLA_THREADS - 1) / NABLA_THREADS;
-    void *arguments[] = {&shape, &from, &to};
-    if (blocks == 0)
-        return cudaSuccess;
-    if (blocks > INT32_MAX)
-        return cudaErrorInvalidConfiguration;
-    return cudaLaunchKernel(nabla_shell_kernel<T>, dim3((unsigned)blocks), dim3(NABLA_THREADS),
-                            arguments, 0, stream);
+    const int64_t blocks = (shell->points * shell->batch + NABLA_THREADS - 1) / NABLA_THREADS;
+    const dim3 block(NABLA_THREADS);
+    return g->jobs == 1
+               ? launch_jobs(nabla_shell_kernel<T, one_job>, blocks, block, g, &points, one_job())
+               : launch_jobs(nabla_shell_kernel<T, vector_jobs>, blocks, block, g, &points,
+                             vector_jobs_of(g));
 }
 
 /* --- the launch --- */
@@ -586,7 +640,7 @@ static cudaError_t launch_all(const struct geometry *g, const void *const in[AXI
     } else if (error != cudaSuccess) {
         return error;
     }
-    return launch_shell<T>(&shell, g->stream, in, out);
+    return launch_shell<T>(&shell, g, in, out);
 }
 
 extern "C" cudaError_t nabla_launch(const struct geometry *g, const void *const in[AXIS_COUNT],

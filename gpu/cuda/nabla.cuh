@@ -24,8 +24,8 @@ static __device__ __forceinline__ pack<T, V> derivative(const T *c, bool whole, 
     return acc;
 }
 
-/* Gradients of large fields (gradient.cu). cudaErrorInvalidConfiguration: it is not for this grid,
- * or not for this device. */
+/* Gradients of large fields (gradient.cu), of one job. cudaErrorInvalidConfiguration: it is not for
+ * this grid, or not for this device. */
 cudaError_t gradient_launch(const struct geometry *g, const void *in, void *const out[AXIS_COUNT]);
 
 #endif

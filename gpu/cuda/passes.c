@@ -5,8 +5,10 @@
  *
  * Families that do several passes at once do the box and the shell. So does nabla for gradients,
  * divergences and curls, which asks gradient first whether it takes the box. */
+#include "gpu/cuda/copy.h"
 #include "gpu/cuda/families.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,15 +116,73 @@ static const struct family *find_family(const struct geometry *g, bool several)
     return other;
 }
 
+/* The arrays of a job that passes go from and to. */
+enum buffer { IN, EVEN, ODD };
+
+static void *buffer_of(const struct launch *launch, enum buffer buffer)
+{
+    return buffer == IN     ? (void *)(uintptr_t)launch->in[0]
+           : buffer == EVEN ? launch->even[0]
+                            : launch->odd;
+}
+
+static uint64_t element_bytes(const struct plan *plan)
+{
+    return plan->dtype == DTYPE_F32 ? 4 : 8;
+}
+
+/* Elements from one array to another. */
+static int64_t distance(const struct geometry *g, const void *from, const void *to)
+{
+    return ((intptr_t)to - (intptr_t)from) / (int64_t)element_bytes(g->plan);
+}
+
+/* Where the jobs' arrays are, from the first one's. */
+static void place_jobs(struct geometry *g, const struct launch *const launches[], enum buffer in,
+                       enum buffer out)
+{
+    struct job_arrays *arrays = &g->arrays[0];
+    for (unsigned i = 0; i < g->jobs; i++) {
+        arrays->in[i] = distance(g, buffer_of(launches[0], in), buffer_of(launches[i], in));
+        arrays->out[i] = distance(g, buffer_of(launches[0], out), buffer_of(launches[i], out));
+    }
+}
+
+/* The same of vector fields. */
+static void place_vectors(struct geometry *g, const struct launch *const launches[])
+{
+    const struct launch *first = launches[0];
+    for (int a = 0; a < AXIS_COUNT; a++)
+        for (unsigned i = 0; i < g->jobs; i++) {
+            g->arrays[a].in[i] = distance(g, first->in[a], launches[i]->in[a]);
+            g->arrays[a].out[i] = distance(g, first->even[a], launches[i]->even[a]);
+        }
+}
+
+/* out = in, of each job: of one, which may be large, by the driver. */
+static cudaError_t copy_fields(const struct geometry *g, const void *in, void *out)
+{
+    const int64_t element = (int64_t)element_bytes(g->plan);
+    const uint64_t bytes = g->plan->points * g->plan->batch * (uint64_t)element;
+    struct copies copies;
+    if (g->jobs == 1)
+        return cudaMemcpyAsync(out, in, bytes, cudaMemcpyDeviceToDevice, g->stream);
+    static_assert(COPY_MOST >= PASSES_JOBS, "room for a copy of each");
+    copies.count = g->jobs;
+    for (unsigned i = 0; i < g->jobs; i++)
+        copies.arrays[i] =
+            (struct copy_arrays){.to = (char *)out + g->arrays[0].out[i] * element,
+                                 .from = (const char *)in + g->arrays[0].in[i] * element,
+                                 .bytes = bytes};
+    return copy_launch(&copies, g->stream);
+}
+
 /* One pass: by a family; what is not in the box, where it does not do that, by the shell. */
 static cudaError_t launch_pass(const struct geometry *g, const void *in, void *out, bool impose)
 {
-    const struct plan *plan = g->plan;
     cudaError_t error = cudaSuccess;
     if (impose) {
-        error = cudaMemcpyAsync(out, in,
-                                plan->points * plan->batch * (plan->dtype == DTYPE_F32 ? 4 : 8),
-                                cudaMemcpyDeviceToDevice, g->stream);
+        error = copy_fields(g, in, out);
     } else {
         const struct family *family = find_family(g, false);
         if (family->all_points)
@@ -146,46 +206,69 @@ static uint64_t next_group(uint64_t left, uint64_t most, bool odd)
     return (left + groups - 1) / groups;
 }
 
-/* A part of the only pass, or all of it. */
-static cudaError_t launch_part(const struct geometry *g, const struct launch *launch)
+/* A part of the only pass of a scalar plan, or all of it. */
+static cudaError_t launch_part(struct geometry *g, const struct launch *const launches[])
 {
-    const uint64_t offset = g->first * (g->plan->dtype == DTYPE_F32 ? 4 : 8);
+    const uint64_t offset = g->first * element_bytes(g->plan);
+    place_jobs(g, launches, IN, EVEN);
+    return launch_pass(g, (const char *)launches[0]->in[0] + offset,
+                       (char *)launches[0]->even[0] + offset, false);
+}
+
+/* The same where fields, in or out, are vectors. */
+static cudaError_t launch_vectors(struct geometry *g, const struct launch *const launches[])
+{
+    const struct launch *launch = launches[0];
+    const uint64_t offset = g->first * element_bytes(g->plan);
     const void *in[AXIS_COUNT];
     void *out[AXIS_COUNT];
     for (int i = 0; i < AXIS_COUNT; i++) {
         in[i] = launch->in[i] ? (const char *)launch->in[i] + offset : NULL;
         out[i] = launch->even[i] ? (char *)launch->even[i] + offset : NULL;
     }
-    return g->plan->form == PLAN_SCALAR ? launch_pass(g, in[0], out[0], false)
-                                        : nabla_launch(g, in, out);
+    place_vectors(g, launches);
+    return nabla_launch(g, in, out);
 }
 
-cudaError_t passes_launch(const struct launch *launch, int slot, int units, cudaStream_t stream)
+/* Passes [pass, end) of whole fields. */
+static cudaError_t launch_passes(struct geometry *g, const struct launch *const launches[],
+                                 uint64_t pass, uint64_t end)
 {
-    const struct plan *plan = launch->plan;
-    const uint64_t end = launch->to / plan->lines;
-    uint64_t pass = launch->from / plan->lines;
-    void *const even = launch->even[0], *const odd = launch->odd;
-    const void *in = pass == 0 ? launch->in[0] : pass % 2 == 1 ? even : odd;
-    const void *last = end % 2 == 1 ? even : odd;
-    const uint64_t first = launch->from % plan->lines, count = launch->to - launch->from;
-    const bool is_part = count < plan->lines;
-    struct geometry geometry;
-    geometry_init(&geometry, plan, is_part ? first : 0, is_part ? first + count : plan->lines, slot,
-                  units, stream);
-    if (plan->form != PLAN_SCALAR || is_part)
-        return launch_part(&geometry, launch);
-    const struct family *several = plan->passes > 1 ? find_family(&geometry, true) : NULL;
-    const uint64_t most = several ? several->most(&geometry) : 1;
+    const struct plan *plan = g->plan;
+    /* Of several jobs each is so small that launches are what a step costs: they share them. */
+    const struct family *several = plan->passes > 1 && g->jobs == 1 ? find_family(g, true) : NULL;
+    const uint64_t most = several ? several->most(g) : 1;
+    enum buffer in = pass == 0 ? IN : pass % 2 == 1 ? EVEN : ODD;
+    const enum buffer last = end % 2 == 1 ? EVEN : ODD;
     cudaError_t error = cudaSuccess;
     while (pass < end && error == cudaSuccess) {
-        void *out = in == even ? odd : even;
+        const enum buffer out = in == EVEN ? ODD : EVEN;
+        const void *from = buffer_of(launches[0], in);
+        void *to = buffer_of(launches[0], out);
         const bool impose = plan->impose && pass == 0;
         const uint64_t group = impose ? 1 : next_group(end - pass, most, out == last);
-        error = group == 1 ? launch_pass(&geometry, in, out, impose)
-                           : several->launch_several(&geometry, in, out, group);
+        place_jobs(g, launches, in, out);
+        error = group == 1 ? launch_pass(g, from, to, impose)
+                           : several->launch_several(g, from, to, group);
         in = out;
         pass += group;
     }
     return error;
+}
+
+cudaError_t passes_launch(const struct launch *const launches[], unsigned jobs, int slot, int units,
+                          cudaStream_t stream)
+{
+    const struct launch *launch = launches[0];
+    const struct plan *plan = launch->plan;
+    const uint64_t first = launch->from % plan->lines, count = launch->to - launch->from;
+    const bool is_part = count < plan->lines;
+    struct geometry geometry;
+    geometry_init(&geometry, plan, is_part ? first : 0, is_part ? first + count : plan->lines, jobs,
+                  slot, units, stream);
+    if (plan->form != PLAN_SCALAR)
+        return launch_vectors(&geometry, launches);
+    return is_part ? launch_part(&geometry, launches)
+                   : launch_passes(&geometry, launches, launch->from / plan->lines,
+                                   launch->to / plan->lines);
 }

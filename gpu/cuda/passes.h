@@ -10,6 +10,8 @@
 extern "C" {
 #endif
 
+#define PASSES_JOBS 16 /* at most that are launched at once */
+
 /* Constant memory holds this many plans at once, each in its slot: concurrent jobs have their own.
  */
 #define PASSES_SLOTS 32
@@ -29,9 +31,11 @@ void passes_constants_init(struct passes_constants *constants, const struct plan
  * done; no kernel that uses the slot may be under way. */
 cudaError_t passes_load(int slot, const struct passes_constants *constants, cudaStream_t stream);
 
-/* Put the launch, whole passes or a part of a plan's only one that split_allows(), on the stream;
- * the slot holds its plan. units: multiprocessors. */
-cudaError_t passes_launch(const struct launch *launch, int slot, int units, cudaStream_t stream);
+/* Put the launches of 1 … PASSES_JOBS jobs of one plan, the same lines of each: whole passes or a
+ * part of a plan's only one that split_allows(), on the stream, all in one where the kernels can;
+ * the slot holds the plan. None writes what another reads or writes. units: multiprocessors. */
+cudaError_t passes_launch(const struct launch *const launches[], unsigned jobs, int slot, int units,
+                          cudaStream_t stream);
 
 #ifdef __cplusplus
 }

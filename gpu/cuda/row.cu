@@ -74,13 +74,14 @@ static __device__ __forceinline__ T row_edge(const row_shape<T, R> &shape, const
     return acc;
 }
 
-template <typename T, int R, enum row_tile TILE>
+template <typename T, int R, enum row_tile TILE, class Jobs>
 __global__ void __launch_bounds__(ROW_THREADS, sizeof(T) == 4 ? 12 : 10)
     row_kernel(const __grid_constant__ row_shape<T, R> shape, const T *__restrict__ in,
-               T *__restrict__ out)
+               T *__restrict__ out, const __grid_constant__ Jobs jobs)
 {
     constexpr int V = 16 / sizeof(T), REACH = (R + V - 1) / V;
     extern __shared__ __align__(128) unsigned char shared_memory[];
+    own_arrays(in, out, jobs);
     T *const tile = (T *)shared_memory + REACH * V;
     const int64_t begin = (int64_t)blockIdx.x * shape.points, left = shape.total - begin;
     const int points = (int)min((int64_t)shape.points, left);
@@ -199,6 +200,10 @@ static bool takes_edges(const struct plan *plan)
                : !plan->identity;
 }
 
+template <typename T, int R, enum row_tile TILE>
+static constexpr kernel_pair<row_shape<T, R>, T> row_kernels = {row_kernel<T, R, TILE, one_job>,
+                                                                row_kernel<T, R, TILE, job_arrays>};
+
 template <typename T, int R>
 static cudaError_t launch_row(const struct geometry *g, const void *in, void *out)
 {
@@ -225,10 +230,10 @@ static cudaError_t launch_row(const struct geometry *g, const void *in, void *ou
     const int64_t blocks = (shape.total + shape.points - 1) / shape.points;
     const size_t bytes = (shape.points + 2 * REACH * V) * sizeof(T);
     const bool packs = axis->n % V == 0 && axis->n >= REACH * V;
-    const auto kernel = shape.rows == 0                     ? row_kernel<T, R, CUT>
-                        : map == PLAN_MAP_PERIODIC && packs ? row_kernel<T, R, ROUND>
-                                                            : row_kernel<T, R, WHOLE>;
-    return launch_blocks(kernel, blocks, dim3(ROW_THREADS), &shape, in, out, g->stream, bytes);
+    const auto kernel = shape.rows == 0                     ? row_kernels<T, R, CUT>
+                        : map == PLAN_MAP_PERIODIC && packs ? row_kernels<T, R, ROUND>
+                                                            : row_kernels<T, R, WHOLE>;
+    return launch_blocks(kernel, blocks, dim3(ROW_THREADS), g, &shape, in, out, bytes);
 }
 
 template <typename T>

@@ -285,10 +285,10 @@ static __device__ __forceinline__ void face_part(const shell_weights<T, R> &weig
                                              target + y);
 }
 
-template <typename T, int R, int V>
+template <typename T, int R, int V, class Jobs>
 __global__ void __launch_bounds__(SHELL_THREADS, FACE_BLOCKS)
     shell_even_kernel(const __grid_constant__ even_shape shape, const T *__restrict__ in,
-                      T *__restrict__ out)
+                      T *__restrict__ out, const __grid_constant__ Jobs jobs)
 {
     extern __shared__ __align__(128) unsigned char shared_memory[];
     shell_weights<T, R> &weights = *(shell_weights<T, R> *)shared_memory;
@@ -305,6 +305,7 @@ __global__ void __launch_bounds__(SHELL_THREADS, FACE_BLOCKS)
     uint32_t i = (blockIdx.x - (is_rim ? 0 : shape.rim_blocks)) * SHELL_THREADS + threadIdx.x;
     if (i >= all * shape.batch)
         return;
+    own_arrays(in, out, jobs);
     const int64_t field = (int64_t)(i / all) * (int64_t)plan->points;
     i %= all;
     int part = 0;
@@ -427,8 +428,10 @@ template <typename T, int R, int V> struct even_launcher {
             shape.faces ? (int64_t)shape.face_end[shape.faces - 1] * shape.batch : 0;
         shape.rim_blocks = (uint32_t)((rims + SHELL_THREADS - 1) / SHELL_THREADS);
         const int64_t blocks = shape.rim_blocks + (faces + SHELL_THREADS - 1) / SHELL_THREADS;
-        return launch_blocks(shell_even_kernel<T, R, V>, blocks, dim3(SHELL_THREADS), &shape, in,
-                             out, g->stream, sizeof(shell_weights<T, R>));
+        const kernel_pair<struct even_shape, T> kernel = {shell_even_kernel<T, R, V, one_job>,
+                                                          shell_even_kernel<T, R, V, job_arrays>};
+        return launch_blocks(kernel, blocks, dim3(SHELL_THREADS), g, &shape, in, out,
+                             sizeof(shell_weights<T, R>));
     }
 };
 
@@ -447,13 +450,15 @@ static __device__ __forceinline__ double shell_point(const struct plan *plan, co
     return impose ? point_impose_f64(plan, field + i, at) : point_evaluate_f64(plan, field, at);
 }
 
-template <typename T>
+template <typename T, class Jobs>
 __global__ void __launch_bounds__(SHELL_THREADS)
-    shell_kernel(const shell_shape shape, const T *__restrict__ in, T *__restrict__ out)
+    shell_kernel(const shell_shape shape, const T *__restrict__ in, T *__restrict__ out,
+                 const __grid_constant__ Jobs jobs)
 {
     int64_t at[AXIS_COUNT], begin;
     if (!shell_find(shape, (uint64_t)blockIdx.x * SHELL_THREADS + threadIdx.x, at, &begin))
         return;
+    own_arrays(in, out, jobs);
     const struct plan *plan = &table[shape.slot].plan;
     const int64_t place = at[AXIS_X] + at[AXIS_Y] * plan->axis[AXIS_Y].stride +
                           at[AXIS_Z] * plan->axis[AXIS_Z].stride;
@@ -465,7 +470,9 @@ static cudaError_t launch_points(const struct geometry *g, shell_shape *shape, c
                                  void *out)
 {
     const int64_t blocks = (shape->points * shape->batch + SHELL_THREADS - 1) / SHELL_THREADS;
-    return launch_blocks(shell_kernel<T>, blocks, dim3(SHELL_THREADS), shape, in, out, g->stream);
+    const kernel_pair<struct shell_shape, T> kernel = {shell_kernel<T, one_job>,
+                                                       shell_kernel<T, job_arrays>};
+    return launch_blocks(kernel, blocks, dim3(SHELL_THREADS), g, shape, in, out);
 }
 
 static bool is_even(const struct geometry *g, bool impose)

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SKIPPED = 77, GROUPS = 9, ARENA_BYTES = 64 << 20 };
+enum { SKIPPED = 77, GROUPS = 10, ARENA_BYTES = 64 << 20 };
 
 struct group {
     const char *name;
@@ -268,24 +268,22 @@ static void huge(void)
     compare_filled(group, &job, 0);
 }
 
-/* Jobs of as many kinds all under way together: more than have room for their weights at once, so
- * that some wait, weights are replaced, and none may read another's. */
-static void many_at_once(uint64_t count, uint64_t points)
+/* Jobs that are all under way together, each with arrays that are made here: set() gives inputs
+ * their values. */
+static void compare_together(struct group *group, struct bed_job *jobs, uint64_t count,
+                             void (*set)(struct random *, const struct job *, void *))
 {
-    struct group *group = begin("many at once");
-    struct bed_job *jobs = calloc(count, sizeof *jobs);
     void *(*expected)[AXIS_COUNT] = calloc(count, sizeof *expected);
     uint64_t first;
-    if (!jobs || !expected)
+    if (!expected)
         exit(1);
     for (uint64_t i = 0; i < count; i++) {
         const struct job *job = &jobs[i].job;
-        random_job(&source, points, &jobs[i].job);
         arrays_make(jobs[i].in, job_inputs(job), job_bytes(job), 0);
         arrays_make(jobs[i].out, job_outputs(job), job_bytes(job), 0);
         arrays_make(expected[i], job_outputs(job), job_bytes(job), 0);
         for (int c = 0; c < job_inputs(job); c++)
-            random_field(&source, job, jobs[i].in[c]);
+            set(&source, job, jobs[i].in[c]);
         if (!bed_run(&host, job, jobs[i].in, expected[i], 0, NULL))
             exit(1);
     }
@@ -304,8 +302,71 @@ static void many_at_once(uint64_t count, uint64_t points)
         arrays_free(jobs[i].out);
         arrays_free(expected[i]);
     }
-    free(jobs);
     free(expected);
+}
+
+/* Jobs of as many kinds, of some kinds several, all under way together: more than have room for
+ * their weights at once, so that some wait, weights are replaced, and none may read another's. */
+static void many_at_once(uint64_t count, uint64_t points)
+{
+    struct bed_job *jobs = calloc(count, sizeof *jobs);
+    if (!jobs)
+        exit(1);
+    for (uint64_t i = 0; i < count; i++)
+        if (i > 0 && random_below(&source, 2))
+            jobs[i].job = jobs[i - 1].job;
+        else
+            random_job(&source, points, &jobs[i].job);
+    compare_together(begin("many at once"), jobs, count, random_field);
+    free(jobs);
+}
+
+/* Jobs of one kind, small enough to share a launch. */
+static void alike(struct group *group, const struct job *job)
+{
+    enum { AT_ONCE = 16 };
+    static struct bed_job jobs[AT_ONCE];
+    struct failure failure = {0};
+    if (!job_check(job, INFINITY, &failure)) {
+        fprintf(stderr, "%s: no job: %s\n", group->name, failure.message);
+        exit(1);
+    }
+    for (int i = 0; i < AT_ONCE; i++)
+        jobs[i].job = *job;
+    compare_together(group, jobs, AT_ONCE, fill);
+}
+
+/* What users order many of. */
+static void alike_at_once(uint64_t side)
+{
+    struct group *group = begin("alike at once");
+    for (int dtype = DTYPE_F32; dtype <= DTYPE_F64; dtype++)
+        for (int accuracy = 2; accuracy <= 8; accuracy += 2)
+            for (int axes = 1; axes <= AXIS_COUNT; axes++) {
+                const uint64_t ny = axes > 1 ? side : 1, nz = axes > 2 ? side : 1;
+                const bool is_closed = accuracy % 4;
+                struct job job =
+                    job_of(OPERATOR_DERIVATIVE, (enum dtype)dtype, side, ny, nz, accuracy);
+                for (int a = 0; a < axes && is_closed; a++)
+                    set_boundary(&job, a, BOUNDARY_ONE_SIDED, 0, BOUNDARY_ONE_SIDED, 0);
+                for (int id = OPERATOR_DERIVATIVE; id <= OPERATOR_GRADIENT; id++) {
+                    if (id == OPERATOR_DIFFUSION)
+                        continue;
+                    job.operator_id = (uint8_t)id;
+                    job.order = (uint8_t)job_order(&job);
+                    job.axis = (uint8_t)(id == OPERATOR_DERIVATIVE ? axes - 1 : 0);
+                    alike(group, &job);
+                }
+                job = job_of(OPERATOR_DIFFUSION, (enum dtype)dtype, side, ny, axes > 2 ? 20 : 1,
+                             accuracy);
+                job.steps = axes > 2 ? 3 : 20;
+                for (int a = 0; a < axes; a++)
+                    job.diffusivity[a] = 1;
+                job.dt = 0.9 * job_dt_max(&job);
+                for (int a = 0; a < axes && is_closed; a++)
+                    set_boundary(&job, a, BOUNDARY_VALUE, 0.25, BOUNDARY_DERIVATIVE, 0);
+                alike(group, &job);
+            }
 }
 
 static bool write_result(const char *path, uint64_t seed, uint64_t differ)
@@ -373,6 +434,7 @@ int main(int argc, char **argv)
         random_jobs("gradients of many fields", 8, 40, random_column_job);
         blocks(jobs < 30 ? jobs : 30, 20000);
         many_at_once(60, 3000);
+        alike_at_once(17);
         heat(67, 3);
         odd_shapes(37, 41, 23);
     } else {
@@ -381,6 +443,7 @@ int main(int argc, char **argv)
         random_jobs("gradients of many fields", jobs / 10, 60, random_column_job);
         blocks(jobs / 6, 300000);
         many_at_once(300, 20000);
+        alike_at_once(64);
         cubes();
         heat(4096, 100);
         odd_shapes(513, 511, 509);

@@ -1,7 +1,7 @@
 /* The CUDA kernels, run on the host without a GPU (tests/lib/cuda_on_host), give the contract's
- * bits for random jobs in pieces and parts, whatever the size of the device that the grid is made
- * for. A part needs no more of its inputs than gpu/split.h says, and writes nothing else. Copies of
- * any length give every byte, and no other. */
+ * bits for random jobs in pieces and parts, one alone or several at once, whatever the size of the
+ * device that the grid is made for. A part needs no more of its inputs than gpu/split.h says, and
+ * writes nothing else. Copies of any length give every byte, and no other. */
 #include "gpu/cuda/copy.h"
 #include "gpu/cuda/passes.h"
 #include "tests/lib/random_job.h"
@@ -46,61 +46,123 @@ static bool rest_equals(const struct plan *plan, uint64_t from, uint64_t to, con
            memcmp((const char *)a + end, (const char *)b + end, bytes - end) == 0;
 }
 
+/* A job's arrays. */
+struct bed {
+    void *in[AXIS_COUNT], *even[AXIS_COUNT], *odd[AXIS_COUNT], *expected[AXIS_COUNT];
+    void *shown[AXIS_COUNT], *before[AXIS_COUNT]; /* for parts */
+    struct launch launch;
+};
+
+static void bed_make(struct bed *bed, struct random *random, const struct job *job,
+                     const struct plan *plan)
+{
+    const uint64_t bytes = job_bytes(job);
+    arrays_make(bed->in, plan->inputs, bytes, 0);
+    arrays_make(bed->even, plan->outputs, bytes, 0x5a);
+    arrays_make(bed->odd, 1, bytes, 0xa5);
+    arrays_make(bed->expected, plan->outputs, bytes, 0);
+    arrays_make(bed->shown, plan->inputs, bytes, 0);
+    arrays_make(bed->before, plan->outputs, bytes, 0);
+    for (int i = 0; i < plan->inputs; i++) {
+        random_field(random, job, bed->in[i]);
+        random_exceptions(random, job, bed->in[i]);
+    }
+    reference_run(plan, bed->in, bed->expected);
+    /* Some in place. */
+    const bool own = plan->passes == 1 || random_below(random, 2);
+    bed->launch = (struct launch){.plan = plan, .odd = own ? bed->odd[0] : bed->in[0]};
+    memcpy(bed->launch.in, bed->in, sizeof bed->in);
+    memcpy(bed->launch.even, bed->even, sizeof bed->even);
+}
+
+static void bed_free(struct bed *bed)
+{
+    arrays_free(bed->in);
+    arrays_free(bed->even);
+    arrays_free(bed->odd);
+    arrays_free(bed->expected);
+    arrays_free(bed->shown);
+    arrays_free(bed->before);
+}
+
+/* The next part of the only pass. */
+static void begin_part(struct bed *bed, uint64_t from, uint64_t to)
+{
+    const struct plan *plan = bed->launch.plan;
+    const uint64_t bytes = plan->points * plan->batch * (plan->dtype == DTYPE_F32 ? 4 : 8);
+    show_part(plan, from, to, bed->in, bed->shown);
+    memcpy(bed->launch.in, bed->shown, sizeof bed->shown);
+    for (int i = 0; i < plan->outputs; i++)
+        memcpy(bed->before[i], bed->even[i], bytes);
+}
+
+/* What it should not have written is as it was. */
+static bool part_is_clean(const struct bed *bed)
+{
+    const struct launch *launch = &bed->launch;
+    bool ok = true;
+    for (int i = 0; ok && i < launch->plan->outputs; i++)
+        ok = rest_equals(launch->plan, launch->from, launch->to, bed->even[i], bed->before[i]);
+    return ok;
+}
+
+static bool bed_is_right(const struct bed *bed, const struct job *job)
+{
+    const struct plan *plan = bed->launch.plan;
+    bool ok = true;
+    for (int i = 0; ok && i < plan->outputs; i++)
+        ok = results_equal(job, plan->passes % 2 == 1 ? bed->even[i] : bed->launch.odd,
+                           bed->expected[i]);
+    return ok;
+}
+
+/* How many jobs are launched at once. */
+static unsigned random_jobs(struct random *random, const struct job *job)
+{
+    if (random_below(random, 4))
+        return 1;
+    return (unsigned)(2 + random_below(random, job_points(job) < 500 ? PASSES_JOBS - 1 : 2));
+}
+
 static bool check(struct random *random, const struct job *job)
 {
     struct plan plan;
+    struct bed beds[PASSES_JOBS];
+    const struct launch *launches[PASSES_JOBS];
+    const unsigned jobs = random_jobs(random, job);
     plan_init(&plan, job);
-    const uint64_t bytes = job_bytes(job);
-    void *in[AXIS_COUNT], *even[AXIS_COUNT], *odd[AXIS_COUNT], *expected[AXIS_COUNT];
-    void *shown[AXIS_COUNT], *before[AXIS_COUNT];
-    arrays_make(in, plan.inputs, bytes, 0);
-    arrays_make(even, plan.outputs, bytes, 0x5a);
-    arrays_make(odd, 1, bytes, 0xa5);
-    arrays_make(expected, plan.outputs, bytes, 0);
-    arrays_make(shown, plan.inputs, bytes, 0);
-    arrays_make(before, plan.outputs, bytes, 0);
-    for (int i = 0; i < plan.inputs; i++) {
-        random_field(random, job, in[i]);
-        random_exceptions(random, job, in[i]);
+    for (unsigned j = 0; j < jobs; j++) {
+        bed_make(&beds[j], random, job, &plan);
+        launches[j] = &beds[j].launch;
     }
-    reference_run(&plan, in, expected);
-
     struct passes_constants constants;
-    const bool in_parts = random_below(random, 2);
+    const bool in_parts = plan.passes == 1 && random_below(random, 2);
     const int slot = (int)random_below(random, PASSES_SLOTS);
     const int units = (int)random_below(random, random_below(random, 2) ? 300 : 1) + 1;
     passes_constants_init(&constants, &plan);
     bool ok = passes_load(slot, &constants, NULL) == cudaSuccess;
-    struct launch launch = {.plan = &plan, .odd = odd[0]};
-    memcpy(launch.in, in, sizeof in);
-    memcpy(launch.even, even, sizeof even);
-    while (ok && launch.to < plan.lines * plan.passes) {
-        launch.from = launch.to;
-        if (plan.passes > 1 || !in_parts) {
-            launch.to +=
-                plan.lines * (1 + random_below(random, plan.passes - launch.to / plan.lines));
-            ok = passes_launch(&launch, slot, units, NULL) == cudaSuccess;
-            continue;
+    for (uint64_t from = 0, to; ok && from < plan.lines * plan.passes; from = to) {
+        to = in_parts
+                 ? random_part(random, &plan, from)
+                 : from + plan.lines * (1 + random_below(random, plan.passes - from / plan.lines));
+        for (unsigned j = 0; j < jobs; j++) {
+            if (in_parts)
+                begin_part(&beds[j], from, to);
+            beds[j].launch.from = from;
+            beds[j].launch.to = to;
         }
-        launch.to = random_part(random, &plan, launch.from);
-        show_part(&plan, launch.from, launch.to, in, shown);
-        memcpy(launch.in, shown, sizeof shown);
-        for (int i = 0; i < plan.outputs; i++)
-            memcpy(before[i], even[i], bytes);
-        ok = passes_launch(&launch, slot, units, NULL) == cudaSuccess;
-        for (int i = 0; ok && i < plan.outputs; i++)
-            ok = rest_equals(&plan, launch.from, launch.to, even[i], before[i]);
+        ok = passes_launch(launches, jobs, slot, units, NULL) == cudaSuccess;
+        for (unsigned j = 0; j < jobs && in_parts; j++)
+            ok = ok && part_is_clean(&beds[j]);
     }
-    for (int i = 0; ok && i < plan.outputs; i++)
-        ok = results_equal(job, plan.passes % 2 == 1 ? even[i] : odd[i], expected[i]);
-    if (!ok)
+    for (unsigned j = 0; j < jobs; j++) {
+        ok = ok && bed_is_right(&beds[j], job);
+        bed_free(&beds[j]);
+    }
+    if (!ok) {
+        printf("of %u jobs at once: ", jobs);
         random_job_print(job);
-    arrays_free(in);
-    arrays_free(even);
-    arrays_free(odd);
-    arrays_free(expected);
-    arrays_free(shown);
-    arrays_free(before);
+    }
     return ok;
 }
 

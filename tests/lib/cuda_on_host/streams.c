@@ -422,10 +422,18 @@ cudaError_t passes_load(int slot, const struct passes_constants *constants, cuda
                                        .bytes = sizeof *constants});
 }
 
-cudaError_t passes_launch(const struct launch *launch, int slot, int units, cudaStream_t stream)
+cudaError_t passes_launch(const struct launch *const launches[], unsigned jobs, int slot, int units,
+                          cudaStream_t stream)
 {
     (void)units;
-    return put(stream, &(struct order){.kind = KIND_LAUNCH, .launch = *launch, .slot = slot});
+    if (jobs == 0 || jobs > PASSES_JOBS)
+        abort();
+    for (unsigned i = 0; i < jobs; i++) {
+        if (launches[i]->from != launches[0]->from || launches[i]->to != launches[0]->to)
+            abort();
+        put(stream, &(struct order){.kind = KIND_LAUNCH, .launch = *launches[i], .slot = slot});
+    }
+    return cudaSuccess;
 }
 
 cudaError_t copy_launch(const struct copies *copies, cudaStream_t stream)
