@@ -80,8 +80,8 @@ struct backend {
     void (*release)(void *memory, uint64_t bytes, uint64_t owner);
 
     /* Copy between the arena, or a client's memory, and the device. A launch that is not resident
-     * sees every upload begun before it. A download sees the launch that `after` names or, where
-     * that is NULL, those that have completed. The caller keeps everything else in order. */
+     * sees every upload begun before it. A download sees the launch that `after` names and what has
+     * completed. The caller keeps everything else in order. */
     void (*upload)(void *device, const void *arena, size_t bytes, uint64_t token);
     void (*download)(void *arena, const void *device, size_t bytes, const void *after,
                      uint64_t token);

@@ -29,7 +29,8 @@
  *     its MAPPED, whatever its status, and after every FINISHED and COPIED of those orders;
  *   - a place lies inside its region, at a multiple of PLACE_ALIGNMENT; an output's in one that is
  *     writable, and not over another place of that RUN;
- *   - DOWNLOAD and UPLOAD of an array come after the COPIED of an UPLOAD to it from a region;
+ *   - a DOWNLOAD of an array comes after the COPIED of every UPLOAD to it, an UPLOAD after that of
+ *     one from a region;
  *   - a slab is not touched by the front between UPLOAD or DOWNLOAD and its COPIED.
  * An input with a place is read from there into its array, and an output is written from its array
  * to its place: copies are part of the RUN, overlap with its computation, and its FINISHED comes

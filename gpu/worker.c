@@ -336,6 +336,8 @@ static void take_copy(const struct channel_message *message)
         broken("a copy of an array that a job uses", holding->id);
     if (is_upload && holding->downloads)
         broken("UPLOAD to an array that is being downloaded", holding->id);
+    if (!is_upload && holding->uploads)
+        broken("DOWNLOAD of an array that is being uploaded", holding->id);
     if (holding->region_uploads)
         broken("a copy of an array that comes from a region", holding->id);
     if (!holding->block.memory) {

@@ -474,9 +474,7 @@ static void cuda_download(void *arena, const void *device, size_t bytes, const v
         operations_add(&launch->followers, operation);
         return;
     }
-    if (!launch)
-        wait_for_uploads(&cuda.lanes[DOWNLOADS]);
-    else if (launch->group)
+    if (launch && launch->group)
         downloads_wait(launch->group);
     begin_copy(&cuda.lanes[DOWNLOADS], operation, cudaMemcpyDeviceToHost);
 }
