@@ -354,18 +354,10 @@ void connection_tick(struct connection *connection, uint64_t now_ns)
     update(connection);
 }
 
-static bool is_carried(const struct connection *connection)
-{
-    return connection->receiving || outbox_carried(&connection->outbox);
-}
-
-static void close_now(struct connection *connection);
-
 void connection_settle(struct connection *connection)
 {
     if (connection->closing) {
-        if (!is_carried(connection))
-            close_now(connection);
+        connection_close(connection);
         return;
     }
     carriers_meet(&connection->server->carriers, connection);
@@ -414,13 +406,18 @@ static void close_now(struct connection *connection)
     uv_close((uv_handle_t *)&connection->poll, on_closed);
 }
 
+static bool is_carried(const struct connection *connection)
+{
+    return connection->receiving || outbox_carried(&connection->outbox);
+}
+
 void connection_close(struct connection *connection)
 {
-    if (connection->closing)
+    if (connection->closed)
         return;
     connection->closing = true;
     uv_poll_stop(&connection->poll);
-    if (!is_carried(connection))
+    if (!is_carried(connection)) /* else connection_settle() calls again */
         close_now(connection);
 }
 
