@@ -24,6 +24,19 @@ void pipeline_free(struct pipeline *pipeline)
     }
 }
 
+/* The way out stands still until the first slab is in, and remains a slab behind: small ones are
+ * better. Each takes some time of its own beside its bytes': large ones are better. The sum is
+ * least near the square root of the array's bytes and those that the time of its own would be for;
+ * a power of two, so that pinned pieces are whole slabs. */
+uint64_t pipeline_slab_bytes(uint64_t array_bytes)
+{
+    enum { LEAST_BYTES = 1 << 20, GAP_BYTES = 512 << 10 };
+    uint64_t bytes = LEAST_BYTES;
+    while (bytes < PIPELINE_SLAB_BYTES && 4 * bytes * bytes / GAP_BYTES <= array_bytes)
+        bytes *= 2;
+    return bytes;
+}
+
 /* --- queues --- */
 
 static struct pipeline_queue *queue_of(struct pipeline *pipeline, const struct run *run, int way)
@@ -169,7 +182,10 @@ void pipeline_add(struct pipeline *pipeline, struct run *run)
         in[i] = run->from[i].region != NULL;
         out[i] = run->to[i].region != NULL;
     }
-    transfer_init(&run->transfer, &run->plan, in, out, PIPELINE_LEAST_BYTES, PIPELINE_SLAB_BYTES);
+    const struct plan *plan = &run->plan;
+    const uint64_t bytes = plan->points * plan->batch * (plan->dtype == DTYPE_F32 ? 4 : 8);
+    transfer_init(&run->transfer, plan, in, out,
+                  plan->passes > 1 ? PIPELINE_SLAB_BYTES : pipeline_slab_bytes(bytes));
     enqueue(pipeline, run, WAY_IN);
     compute(pipeline, run); /* where no input has a place */
 }
@@ -196,11 +212,13 @@ void pipeline_passes_completed(struct pipeline *pipeline, struct run *run)
 
 void pipeline_pump(struct pipeline *pipeline)
 {
-    struct run *run;
-    while ((run = next_run(pipeline, WAY_IN)))
-        copy_in(pipeline, run);
-    while ((run = next_run(pipeline, WAY_OUT)))
-        copy_out(pipeline, run);
+    struct run *in, *out;
+    do { /* in turns: the first results are soon under way */
+        if ((in = next_run(pipeline, WAY_IN)))
+            copy_in(pipeline, in);
+        if ((out = next_run(pipeline, WAY_OUT)))
+            copy_out(pipeline, out);
+    } while (in || out);
 }
 
 struct run *pipeline_complete(struct pipeline *pipeline, struct step *step, uint64_t device_us)

@@ -15,8 +15,11 @@
 
 /* On an H200 with both ways busy each way takes 46.2 GB/s in slabs of 2 MiB, 48.3 of 4 MiB and 48.8
  * of 8 MiB: from one copy to the next pass about 4 µs, as long as another waits behind it. More
- * than two under way are of no use. Small slabs are for the begin and the end of a job. */
-enum { PIPELINE_SLAB_BYTES = 4 << 20, PIPELINE_LEAST_BYTES = 512 << 10, PIPELINE_SLABS = 2 };
+ * than two under way are of no use. */
+enum { PIPELINE_SLAB_BYTES = 4 << 20, PIPELINE_SLABS = 2 };
+
+/* The size of the slabs that arrays of a job of one pass go in: PIPELINE_SLAB_BYTES at most. */
+uint64_t pipeline_slab_bytes(uint64_t array_bytes);
 
 enum { PIPELINE_SMALL, PIPELINE_LARGE, PIPELINE_SIZES };
 

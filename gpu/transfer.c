@@ -7,11 +7,6 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 static int count(bool to[AXIS_COUNT], const bool from[AXIS_COUNT])
 {
     int n = 0;
@@ -29,7 +24,7 @@ static uint64_t whole_units(const struct transfer *t, uint64_t bytes)
 }
 
 void transfer_init(struct transfer *t, const struct plan *plan, const bool in[AXIS_COUNT],
-                   const bool out[AXIS_COUNT], uint64_t least_bytes, uint64_t slab_bytes)
+                   const bool out[AXIS_COUNT], uint64_t slab_bytes)
 {
     memset(t, 0, sizeof *t);
     t->split = split_of(plan);
@@ -40,8 +35,7 @@ void transfer_init(struct transfer *t, const struct plan *plan, const bool in[AX
     const uint64_t line_bytes = (uint64_t)plan->axis[AXIS_X].n * (plan->dtype == DTYPE_F32 ? 4 : 8);
     t->array_bytes = plan->lines * line_bytes;
     struct split *split = &t->split;
-    const uint64_t field_bytes = split->units * split->unit_lines * line_bytes;
-    if (t->whole || field_bytes <= (split->fields > 1 ? slab_bytes : least_bytes)) {
+    if (t->whole || split->units * split->unit_lines * line_bytes <= slab_bytes) {
         /* Fields as units: no field waits for another. */
         split->unit_lines *= split->units;
         split->units = split->fields;
@@ -52,7 +46,6 @@ void transfer_init(struct transfer *t, const struct plan *plan, const bool in[AX
     t->unit_bytes = split->unit_lines * line_bytes;
     t->field_bytes = split->units * t->unit_bytes;
     t->slab_bytes = whole_units(t, slab_bytes);
-    t->least_bytes = t->whole ? t->slab_bytes : whole_units(t, least_bytes);
     if (split->wraps && split->reach < split->units)
         t->tail = split->reach;
 }
@@ -62,7 +55,7 @@ void transfer_init_copy(struct transfer *t, uint64_t bytes, bool in, uint64_t sl
     memset(t, 0, sizeof *t);
     t->split = (struct split){.unit_lines = 1, .units = 1, .fields = 1, .grain = 1};
     t->unit_bytes = t->field_bytes = t->array_bytes = bytes;
-    t->least_bytes = t->slab_bytes = slab_bytes;
+    t->slab_bytes = slab_bytes;
     t->in[0] = in;
     t->out[0] = !in;
     t->inputs = in ? 1 : 0;
@@ -101,12 +94,10 @@ bool transfer_copy_in(struct transfer *t, struct slab *slab)
         return false;
     const uint64_t tail = t->tail * t->unit_bytes, at = t->in_bytes % t->field_bytes;
     const uint64_t field = t->in_bytes - at;
-    const uint64_t ramp = smaller(t->in_bytes, (t->array_bytes - t->in_bytes) / 2);
-    const uint64_t most = smaller(t->slab_bytes, larger(t->least_bytes, whole_units(t, ramp)));
     t->in_component = placed(t->in, t->in_component);
     *slab = (struct slab){.component = t->in_component};
     slab->offset = field + (at < tail ? t->field_bytes - tail + at : at - tail);
-    slab->bytes = smaller(most, at < tail ? tail - at : t->field_bytes - at);
+    slab->bytes = smaller(t->slab_bytes, at < tail ? tail - at : t->field_bytes - at);
     advance(t->in, &t->in_component, &t->in_bytes, slab->bytes);
     t->under_way++;
     return true;

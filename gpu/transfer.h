@@ -10,10 +10,7 @@
  *
  * Units (gpu/split.h) are copied in as they are needed: those at the end of a field that its first
  * ones look at, around a periodic edge, then all others in order. A plan of several passes is
- * computed whole, when all is in.
- *
- * Slabs in begin small and end small: the first results leave early, and little is left to compute
- * and to copy out when the last input has come. */
+ * computed whole, when all is in. */
 #ifndef GPU_TRANSFER_H
 #define GPU_TRANSFER_H
 
@@ -40,8 +37,7 @@ struct part {
 
 struct transfer {
     struct split split;
-    uint64_t unit_bytes, field_bytes, array_bytes;
-    uint64_t least_bytes, slab_bytes; /* of a slab, but for the last of a field */
+    uint64_t unit_bytes, field_bytes, array_bytes, slab_bytes;
     uint64_t lines;
     uint64_t tail; /* units of each field that are copied in before its others */
     bool whole;    /* several passes: all lines at once, or rather one pass after another */
@@ -59,11 +55,10 @@ struct transfer {
     uint32_t under_way; /* begun and not completed, of all kinds */
 };
 
-/* Slabs are of slab_bytes at most, and of whole units where these are smaller; those in of as many
- * bytes as came before, and of half of what is left, but of least_bytes at least where there are so
- * many. in, out: which of the plan's inputs and outputs have a place; one has at least. */
+/* Slabs are of slab_bytes at most, and of whole units where these are smaller. in, out: which of
+ * the plan's inputs and outputs have a place; one has at least. */
 void transfer_init(struct transfer *transfer, const struct plan *plan, const bool in[AXIS_COUNT],
-                   const bool out[AXIS_COUNT], uint64_t least_bytes, uint64_t slab_bytes);
+                   const bool out[AXIS_COUNT], uint64_t slab_bytes);
 
 /* A copy alone, of so many bytes: in, or out of what has been computed. */
 void transfer_init_copy(struct transfer *transfer, uint64_t bytes, bool in, uint64_t slab_bytes);

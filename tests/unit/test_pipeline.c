@@ -225,7 +225,7 @@ static void test_a_small_job_passes_large_ones(void **state)
     const int begun = noted.count;
     assert_true(pipeline.bytes[WAY_IN] > (PIPELINE_SLABS - 1) * PIPELINE_SLAB_BYTES);
     for (int i = 0; i < SMALL; i++)
-        pipeline_add(&pipeline, plain_run(&small[i], &holding, 48));
+        pipeline_add(&pipeline, plain_run(&small[i], &holding, 64));
     pipeline_pump(&pipeline);
     assert_int_equal(noted.count, begun);
     int of_small = 0, of_large = 0;
@@ -256,6 +256,18 @@ static void test_a_small_job_passes_large_ones(void **state)
     pipeline_free(&pipeline);
 }
 
+/* As few as have little time to lose, as many as take little time each. */
+static void test_larger_jobs_have_larger_slabs(void **state)
+{
+    (void)state;
+    assert_int_equal(pipeline_slab_bytes(1), 1 << 20);
+    assert_int_equal(pipeline_slab_bytes(4 << 20), 1 << 20);
+    assert_int_equal(pipeline_slab_bytes(8 << 20), 2 << 20);
+    assert_int_equal(pipeline_slab_bytes(16 << 20), 2 << 20);
+    assert_int_equal(pipeline_slab_bytes(32 << 20), 4 << 20);
+    assert_int_equal(pipeline_slab_bytes(UINT64_MAX), PIPELINE_SLAB_BYTES);
+}
+
 static void note_upload_after_launches(void *device, const void *from, size_t bytes, uint64_t token)
 {
     assert_int_equal(noted.waiting, 0);
@@ -273,7 +285,7 @@ static void test_a_launch_does_not_wait_for_the_next_slab(void **state)
     backend.upload = note_upload_after_launches;
     memset(&noted, 0, sizeof noted);
     pipeline_init(&pipeline, &backend, TOKEN_STEP, NULL);
-    pipeline_add(&pipeline, plain_run(&run, &holding, 80));
+    pipeline_add(&pipeline, plain_run(&run, &holding, 100));
     while (pipeline_pump(&pipeline), noted.count || noted.other_count) {
         uint64_t token =
             noted.count ? noted.tokens[--noted.count] : noted.others[--noted.other_count];
@@ -289,6 +301,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_many_jobs_together),
         cmocka_unit_test(test_a_small_job_passes_large_ones),
+        cmocka_unit_test(test_larger_jobs_have_larger_slabs),
         cmocka_unit_test(test_a_launch_does_not_wait_for_the_next_slab),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
