@@ -9,12 +9,13 @@
 
 enum message_type { MESSAGE_REQUEST, MESSAGE_RESPONSE, MESSAGE_NOTIFICATION };
 
-void reply_buffer_init(msgpack_sbuffer *buffer)
+void reply_buffer_init(msgpack_sbuffer *buffer, msgpack_packer *packer)
 {
     enum { BYTES = 256 };
     msgpack_sbuffer_init(buffer);
     buffer->data = malloc(BYTES);
     buffer->alloc = buffer->data ? BYTES : 0;
+    msgpack_packer_init(packer, buffer, msgpack_sbuffer_write);
 }
 
 void reply_write_str(msgpack_packer *packer, const char *text)

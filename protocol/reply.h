@@ -8,8 +8,9 @@
 
 #include <msgpack.h>
 
-/* Memory to pack a reply in: as much as most need. msgpack-c's own first step is 8 KiB. */
-void reply_buffer_init(msgpack_sbuffer *buffer);
+/* Memory to pack a reply in, as much as most need (msgpack-c's own first step is 8 KiB), and the
+ * packer that does. */
+void reply_buffer_init(msgpack_sbuffer *buffer, msgpack_packer *packer);
 
 /* [1, msgid, error, nil] */
 void reply_write_failure(msgpack_packer *packer, uint64_t msgid, const struct failure *failure);

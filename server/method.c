@@ -102,8 +102,7 @@ void method_call(struct connection *connection, const struct request *request,
     msgpack_sbuffer message;
     msgpack_packer packer;
     enum outcome (*const handle)(struct call *) = handlers[request->method];
-    reply_buffer_init(&message);
-    msgpack_packer_init(&packer, &message, msgpack_sbuffer_write);
+    reply_buffer_init(&message, &packer);
     if (handle != call_task)
         reply_write_begin(&packer, request->msgid);
     struct call call = {

@@ -151,8 +151,7 @@ static bool write_header(struct piece *piece, const struct array_type *type, uin
         return true;
     msgpack_sbuffer header;
     msgpack_packer packer;
-    reply_buffer_init(&header);
-    msgpack_packer_init(&packer, &header, msgpack_sbuffer_write);
+    reply_buffer_init(&header, &packer);
     if (begins_array) {
         reply_write_str(&packer, axis_name((enum axis)component));
         array_write_header(&packer, type);
@@ -521,9 +520,8 @@ void outbox_push_failure(struct outbox *outbox, uint64_t msgid, struct task *tas
                          const struct failure *failure)
 {
     msgpack_sbuffer message;
-    reply_buffer_init(&message);
     msgpack_packer packer;
-    msgpack_packer_init(&packer, &message, msgpack_sbuffer_write);
+    reply_buffer_init(&message, &packer);
     reply_write_failure(&packer, msgid, failure);
     outbox_push(outbox, &message, task);
 }
@@ -542,9 +540,8 @@ void outbox_push_arrays(struct outbox *outbox, struct task *task,
         return;
     for (uint32_t i = 0; i < result->components; i++)
         reply->field[i] = field_reference(fields[i]);
-    reply_buffer_init(&reply->head);
     msgpack_packer packer;
-    msgpack_packer_init(&packer, &reply->head, msgpack_sbuffer_write);
+    reply_buffer_init(&reply->head, &packer);
     write_out(&packer, task, result);
     if (result->is_vector)
         reply_write_str(&packer, axis_name(AXIS_X));
@@ -560,8 +557,7 @@ void outbox_push_places(struct outbox *outbox, struct task *task, const struct r
 {
     msgpack_sbuffer message;
     msgpack_packer packer;
-    reply_buffer_init(&message);
-    msgpack_packer_init(&packer, &message, msgpack_sbuffer_write);
+    reply_buffer_init(&message, &packer);
     write_out(&packer, task, result);
     for (uint32_t i = 0; i < result->components; i++) {
         if (result->is_vector)
@@ -578,8 +574,7 @@ void outbox_push_id(struct outbox *outbox, struct task *task, uint64_t id)
 {
     msgpack_sbuffer message;
     msgpack_packer packer;
-    reply_buffer_init(&message);
-    msgpack_packer_init(&packer, &message, msgpack_sbuffer_write);
+    reply_buffer_init(&message, &packer);
     reply_write_begin(&packer, task->msgid);
     msgpack_pack_map(&packer, 1);
     reply_write_str(&packer, "field");
@@ -592,9 +587,8 @@ void outbox_push_progress(struct outbox *outbox, uint64_t msgid, uint64_t done, 
     if (outbox->blocked || outbox->carried_bytes)
         return; /* it is behind already: the next one will tell more */
     msgpack_sbuffer message;
-    reply_buffer_init(&message);
     msgpack_packer packer;
-    msgpack_packer_init(&packer, &message, msgpack_sbuffer_write);
+    reply_buffer_init(&message, &packer);
     reply_write_progress(&packer, msgid, done, total);
     outbox_push(outbox, &message, NULL);
 }

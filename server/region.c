@@ -126,8 +126,7 @@ static void answer_registered(struct region *region)
     struct connection *connection = region->connection;
     msgpack_sbuffer message;
     msgpack_packer packer;
-    reply_buffer_init(&message);
-    msgpack_packer_init(&packer, &message, msgpack_sbuffer_write);
+    reply_buffer_init(&message, &packer);
     reply_write_begin(&packer, region->register_msgid);
     msgpack_pack_map(&packer, 2);
     reply_write_str(&packer, "region");
@@ -146,8 +145,7 @@ static void answer_unregistered(struct connection *connection, uint64_t msgid)
 {
     msgpack_sbuffer message;
     msgpack_packer packer;
-    reply_buffer_init(&message);
-    msgpack_packer_init(&packer, &message, msgpack_sbuffer_write);
+    reply_buffer_init(&message, &packer);
     reply_write_begin(&packer, msgid);
     msgpack_pack_map(&packer, 0);
     connection->answers_due--;
