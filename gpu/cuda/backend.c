@@ -622,15 +622,19 @@ static void put_passes(const struct lane *lane, const struct group *group)
  * its own. */
 static void begin_launches(struct lane *lane, struct group *group)
 {
-    if (work_of(&group->operations.first->launch) > SHORT_POINTS)
+    const struct launch *first = &group->operations.first->launch; /* the others are of its kind */
+    const bool copies = copying_of(first) > 0;
+    if (work_of(first) > SHORT_POINTS)
         lane_arm(lane);
     wait_for_clears(lane);
-    if (!group->operations.first->launch.is_resident)
+    if (!first->is_resident)
         wait_for_uploads(lane);
     fault_never(cudaEventRecord(group->begin, lane->stream), "cudaEventRecord");
-    copy_by_kernel(lane, group, true);
+    if (copies)
+        copy_by_kernel(lane, group, true);
     put_passes(lane, group);
-    copy_by_kernel(lane, group, false);
+    if (copies)
+        copy_by_kernel(lane, group, false);
     for (struct operation *o = group->operations.first; o; o = o->next) {
         o->has_begun = true;
         o->group = group;
