@@ -87,7 +87,8 @@ struct backend {
                      uint64_t token);
 
     /* Order a launch. It may wait for the next begin(): small ones that were ordered together are
-     * begun together, and those of one plan may run at once. Returns a name for it, never NULL, until its completion has been reaped. */
+     * begun together, and those of one plan may run at once. Returns a name for it, never NULL,
+     * until its completion has been reaped. */
     const void *(*launch)(const struct launch *launch, uint64_t token);
     void (*begin)(void);
 
