@@ -28,7 +28,7 @@ struct reply;
 struct server;
 struct user;
 
-enum { REPLY_WINDOW = 8 };
+enum { REPLY_WINDOW = 32 };
 
 struct outbox {
     struct arena *arena;
