@@ -122,7 +122,8 @@ template <typename T> static __device__ __forceinline__ void store_pack(T *p, co
 struct one_job {
 };
 
-/* From the first job's arrays to those of the block's. */
+/* From the first job's arrays to those of the block's. They stay parameters, of which the compiler
+ * knows that they do not alias. */
 template <typename In, typename Out>
 static __device__ __forceinline__ void own_arrays(In &, Out &, const one_job &)
 {
@@ -268,12 +269,6 @@ static inline unsigned power_of_two(int64_t n, unsigned most)
     return p;
 }
 
-/* A kernel for one job, and for several: blocks along z are jobs. */
-template <typename S, typename T> struct kernel_pair {
-    void (*one)(S, const T *, T *, one_job);
-    void (*several)(S, const T *, T *, job_arrays);
-};
-
 /* How long columns are marched along z: divided so that all takes the shortest time, in planes: for
  * each round of the blocks that are resident at once those of a march, and about as long as
  * `before` more until its first result. */
@@ -291,6 +286,12 @@ static inline int64_t column_length(int64_t planes, int64_t columns, int64_t res
     }
     return best_length;
 }
+
+/* A kernel for one job, and for several: blocks along z are jobs. */
+template <typename S, typename T> struct kernel_pair {
+    void (*one)(S, const T *, T *, one_job);
+    void (*several)(S, const T *, T *, job_arrays);
+};
 
 /* grid.z: 1 where there are several jobs. */
 template <typename S, typename T>
