@@ -44,7 +44,6 @@ struct reply {
     uint64_t bytes;                  /* of the result, all components */
     uint64_t asked;                  /* of it, brought or being brought over */
     uint32_t loading;                /* copies under way */
-    bool carried;                    /* a carrier may be sending of it */
     bool whole;                      /* brought over whole before it is sent */
     bool lost;                       /* the worker is gone */
     uint32_t first, pieces;          /* ring */
@@ -59,7 +58,9 @@ static struct piece *piece_at(struct reply *reply, uint32_t i)
 /* It may be that bytes of it are out. */
 static bool started(const struct reply *reply)
 {
-    return reply->head_sent > 0 || reply->carried;
+    const struct outbox *outbox = reply->outbox;
+    return reply->head_sent > 0 ||
+           (outbox->carried_bytes && outbox->ready.next == &reply->link); /* a carrier has it */
 }
 
 static void on_waiter(struct slab_waiter *waiter);
@@ -327,9 +328,15 @@ static size_t minimum(size_t a, size_t b)
 struct writing {
     struct iovec pieces[PIECES_MOST];
     uint32_t count;
-    uint32_t replies; /* that they are of, from the first on */
     size_t bytes, most;
 };
+
+static void begin_writing(struct writing *writing, size_t most)
+{
+    writing->count = 0;
+    writing->bytes = 0;
+    writing->most = most;
+}
 
 /* False: there was no room for all of it. */
 static bool add(struct writing *writing, void *memory, size_t bytes)
@@ -367,16 +374,13 @@ static bool gather(struct reply *reply, struct writing *writing)
 static void gather_all(struct outbox *outbox, struct writing *writing, size_t most)
 {
     bool all = true;
-    writing->count = writing->replies = 0;
-    writing->bytes = 0;
-    writing->most = most;
+    begin_writing(writing, most);
     for (struct list *link = outbox->ready.next; link != &outbox->ready && all; link = link->next) {
         struct reply *reply = LIST_ENTRY(link, struct reply, link);
         const size_t before = writing->bytes;
         all = gather(reply, writing);
         if (writing->bytes == before)
             break;
-        writing->replies++;
         if (reply->task)
             task_trace_write(reply->task);
     }
@@ -457,21 +461,29 @@ static void on_sent(void *context, ssize_t n, int error)
     struct outbox *outbox = context;
     outbox->blocked = n >= 0 && (uint64_t)n < outbox->carried_bytes;
     outbox->carried_bytes = 0;
-    for (struct list *link = outbox->ready.next; link != &outbox->ready; link = link->next)
-        LIST_ENTRY(link, struct reply, link)->carried = false;
     has_gone(outbox, n, error);
     outbox->changed(outbox); /* it goes on at the end of the turn */
 }
 
-static bool hand_over(struct outbox *outbox, const struct writing *writing)
+/* Give a carrier what can be sent of the first reply, but for its last byte: before the client has
+ * all of it and asks for more, the loop must have let go of what the reply's job held. */
+static bool hand_over(struct outbox *outbox)
 {
-    if (!carriers_send(outbox->carriers, outbox->socket, writing->pieces, writing->count, on_sent,
+    struct reply *reply = first_of(&outbox->ready);
+    if (!reply || !carriers_wanted(outbox->carriers))
+        return false;
+    struct writing writing;
+    begin_writing(&writing, LOAD_BYTES_MOST);
+    if (gather(reply, &writing) && writing.count) {
+        writing.pieces[writing.count - 1].iov_len--;
+        writing.bytes--;
+    }
+    if (!carriers_send(outbox->carriers, outbox->socket, writing.pieces, writing.count, on_sent,
                        outbox))
         return false;
-    outbox->carried_bytes = writing->bytes;
-    struct list *link = outbox->ready.next;
-    for (uint32_t i = 0; i < writing->replies; i++, link = link->next)
-        LIST_ENTRY(link, struct reply, link)->carried = true;
+    outbox->carried_bytes = writing.bytes;
+    if (reply->task)
+        task_trace_write(reply->task);
     return true;
 }
 
@@ -480,6 +492,8 @@ void outbox_write(struct outbox *outbox)
     size_t budget = WRITE_BUDGET_BYTES;
     if (outbox->carried_bytes)
         return; /* on_sent() follows */
+    /* What comes behind small replies may be a load. */
+    const size_t most = carriers_wanted(outbox->carriers) ? LOAD_BYTES_LEAST : budget;
     outbox->blocked = false;
     outbox->stalled = false;
     while (!outbox->broken) {
@@ -487,9 +501,11 @@ void outbox_write(struct outbox *outbox)
             outbox->blocked = true; /* others have their turn first */
             break;
         }
+        if (hand_over(outbox))
+            break;
         struct writing writing;
-        gather_all(outbox, &writing, carriers_wanted(outbox->carriers) ? LOAD_BYTES_MOST : budget);
-        if (!writing.count || hand_over(outbox, &writing))
+        gather_all(outbox, &writing, minimum(budget, most));
+        if (!writing.count)
             break;
         const struct msghdr message = {.msg_iov = writing.pieces, .msg_iovlen = writing.count};
         const ssize_t n = sendmsg(outbox->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);

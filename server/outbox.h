@@ -39,7 +39,7 @@ struct outbox {
     struct list staging, loading, ready; /* struct reply */
     struct slab_waiter waiter;
     uint64_t control_bytes; /* of replies, unsent: the sender is not read while they are many */
-    uint64_t carried_bytes; /* that a carrier was given to send, of what is ready first */
+    uint64_t carried_bytes; /* of what is ready first, that a carrier was given to send */
     uint64_t sent_ns;       /* when the socket last took something */
     uint32_t slabs;         /* held by whole replies */
     bool blocked;           /* the socket is full */

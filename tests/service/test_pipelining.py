@@ -265,6 +265,19 @@ def test_arrays_that_nobody_wants_from_many_clients(daemon):
     in_threads(*[work] * 3)
 
 
+def test_a_job_whose_reply_has_come_counts_no_more():
+    """Each client has one job at a time, and there is room for just as many."""
+    f = wave(64, 64, 64)
+    request = request_bytes(0, "laplacian", {"f": f})
+    with Daemon("--user-queue-jobs", 4) as daemon:
+        def work():
+            with Client(daemon.path) as client:
+                for _ in range(100):
+                    client.send_bytes(request)
+                    client.recv(0)
+        in_threads(*[work] * 4)
+
+
 def test_leaving_in_the_middle_of_large_arrays():
     """The server ends while several connections send and receive."""
     with Daemon(*OPTIONS, "--drain-timeout-s", 0) as daemon:
