@@ -10,15 +10,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { SLABS_LEAST = 256, SLAB_BYTES_MOST = 256 << 10 };
+enum { SLABS_LEAST = 256, SLAB_BYTES_MOST = 1 << 20 };
 
 bool arena_open(struct arena *arena, uint64_t bytes)
 {
     memset(arena, 0, sizeof *arena);
     list_init(&arena->free);
     list_init(&arena->waiters);
-    /* Large slabs make large copies, small ones let the device begin and the client read while the
-     * rest is still on its way; at least 256 of them keep many users moving. */
+    /* Large slabs make large copies; at least 256 of them keep many users moving. */
     arena->slab_bytes = 1 << 16;
     while (arena->slab_bytes < SLAB_BYTES_MOST && bytes / (arena->slab_bytes * 2) >= SLABS_LEAST)
         arena->slab_bytes *= 2;

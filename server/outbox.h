@@ -28,7 +28,7 @@ struct reply;
 struct server;
 struct user;
 
-enum { REPLY_WINDOW = 32 };
+enum { REPLY_WINDOW = 8 };
 
 struct outbox {
     struct arena *arena;
