@@ -9,7 +9,9 @@
 
 enum {
     ALONE_MS = 100, /* a connection is alone when no other was met for so long */
-    DROP_BYTES = 64 << 10
+    DROP_BYTES = 64 << 10,
+    TURN_BYTES = 128 << 10,
+    TURN_BYTES_ALONE = 4 << 20
 };
 
 struct load {
@@ -142,15 +144,25 @@ void carriers_close(struct carriers *carriers)
 
 void carriers_meet(struct carriers *carriers, const void *connection)
 {
-    if (carriers->latest == connection || !carriers->count)
+    if (carriers->latest == connection || !carriers->loop)
         return;
     carriers->latest = connection;
     carriers->met_ms = uv_now(carriers->loop);
 }
 
+static bool is_alone(const struct carriers *carriers)
+{
+    return !carriers->loop || uv_now(carriers->loop) - carriers->met_ms > ALONE_MS;
+}
+
 bool carriers_wanted(const struct carriers *carriers)
 {
-    return carriers->count && uv_now(carriers->loop) - carriers->met_ms <= ALONE_MS;
+    return carriers->count && !is_alone(carriers);
+}
+
+size_t carriers_turn_bytes(const struct carriers *carriers)
+{
+    return is_alone(carriers) ? TURN_BYTES_ALONE : TURN_BYTES;
 }
 
 /* A load to be filled in, where it is worth it. */

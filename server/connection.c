@@ -20,9 +20,8 @@
 #include <unistd.h>
 
 enum {
-    READ_BUDGET_BYTES = 512 << 10, /* of payload: a turn of the loop for one connection */
-    CONTROL_BUDGET_READS = 4,      /* the same of what may be many messages */
-    CONTROL_UNSENT_MOST = 1 << 20  /* a client that owes us this much reading is not read itself */
+    CONTROL_BUDGET_READS = 4,     /* of what may be many messages: a turn for one connection */
+    CONTROL_UNSENT_MOST = 1 << 20 /* a client that owes us this much reading is not read itself */
 };
 /* An upload that stood still this long gives its slab back. */
 #define FLUSH_NS UINT64_C(500000000)
@@ -239,7 +238,7 @@ static bool hand_over(struct connection *connection, void *place, size_t room)
 static void read_some(struct connection *connection)
 {
     struct server *server = connection->server;
-    size_t budget = READ_BUDGET_BYTES;
+    size_t budget = carriers_turn_bytes(&server->carriers);
     int control_reads = CONTROL_BUDGET_READS;
     if (!consume_leftover(connection))
         return;

@@ -14,7 +14,6 @@
 #include <sys/uio.h>
 
 enum {
-    WRITE_BUDGET_BYTES = 512 << 10, /* a turn of the loop for one connection */
     PIECES_MOST = LOAD_PIECES_MOST, /* of one write */
     PIECE_HEADER_BYTES = 160 /* an axis, an array of eight dimensions up to its data, a bin */
 };
@@ -489,7 +488,7 @@ static bool hand_over(struct outbox *outbox)
 
 void outbox_write(struct outbox *outbox)
 {
-    size_t budget = WRITE_BUDGET_BYTES;
+    size_t budget = carriers_turn_bytes(outbox->carriers);
     if (outbox->carried_bytes)
         return; /* on_sent() follows */
     /* What comes behind small replies may be a load. */

@@ -191,15 +191,18 @@ static void what_is_not_worth_it_is_left_to_the_caller(void **state)
     assert_false(receive(pair, pair->received, LEAST - 1));
     assert_false(send_it(pair, LEAST - 1));
     /* After a while with one connection it is alone. */
+    const size_t turn_bytes = carriers_turn_bytes(&carriers);
     do {
         usleep(20000);
         uv_update_time(&loop);
         carriers_meet(&carriers, &somebody_else);
     } while (carriers_wanted(&carriers));
+    assert_true(carriers_turn_bytes(&carriers) > turn_bytes);
     assert_false(receive(pair, pair->received, LEAST));
     assert_false(send_it(pair, LEAST));
     carriers_meet(&carriers, &somebody);
     assert_true(carriers_wanted(&carriers));
+    assert_int_equal(carriers_turn_bytes(&carriers), turn_bytes);
     assert_true(send_it(pair, LEAST));
 }
 
