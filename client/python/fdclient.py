@@ -193,6 +193,7 @@ class Client:
     def __init__(self, address=None):
         path = address or os.environ.get("FDSERVER_SOCKET") or _default_path()
         self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)  # or what the system allows
         try:
             self._socket.connect(path.removeprefix("unix:"))
         except OSError as error:
