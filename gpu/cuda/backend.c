@@ -83,7 +83,8 @@ struct operation {
 struct group {
     struct group *next;
     struct operations operations;
-    cudaEvent_t begin, end; /* a copy has no begin */
+    bool is_copy;
+    cudaEvent_t begin, end; /* a copy has no begin, and its end tells no time */
 };
 
 struct lane {
@@ -120,7 +121,7 @@ static struct {
     struct passes_constants *constants; /* pinned mirror of the slots */
     uint64_t clock;
     struct operation *free_operations;
-    struct group *free_groups;
+    struct group *free_groups, *free_copies;
     struct operations completed; /* not yet reaped */
     atomic_bool woken;
     void *arena;
@@ -184,18 +185,46 @@ static struct operation *take_operation(uint64_t token, bool is_launch)
     return operation;
 }
 
-static struct group *take_group(void)
+static struct group *make_group(bool is_copy)
 {
-    struct group *group = cuda.free_groups;
-    if (group) {
-        cuda.free_groups = group->next;
-    } else {
-        group = new_item(sizeof *group);
+    struct group *group = new_item(sizeof *group);
+    group->is_copy = is_copy;
+    if (!is_copy)
         fault_never(cudaEventCreate(&group->begin), "cudaEventCreate");
-        fault_never(cudaEventCreate(&group->end), "cudaEventCreate");
-    }
+    fault_never(cudaEventCreateWithFlags(&group->end, is_copy ? cudaEventDisableTiming : 0),
+                "cudaEventCreate");
+    return group;
+}
+
+static struct group *take_group(bool is_copy)
+{
+    struct group **free_groups = is_copy ? &cuda.free_copies : &cuda.free_groups;
+    struct group *group = *free_groups;
+    if (group)
+        *free_groups = group->next;
+    else
+        group = make_group(is_copy);
     operations_init(&group->operations);
     return group;
+}
+
+static void give_group(struct group *group)
+{
+    struct group **free_groups = group->is_copy ? &cuda.free_copies : &cuda.free_groups;
+    group->next = *free_groups;
+    *free_groups = group;
+}
+
+static void free_groups(struct group *group)
+{
+    while (group) {
+        struct group *next = group->next;
+        if (!group->is_copy)
+            cudaEventDestroy(group->begin);
+        cudaEventDestroy(group->end);
+        free(group);
+        group = next;
+    }
 }
 
 /* --- lanes --- */
@@ -351,13 +380,8 @@ static void cuda_close(void)
         cuda.free_operations = operation->next;
         free(operation);
     }
-    while (cuda.free_groups) {
-        struct group *group = cuda.free_groups;
-        cuda.free_groups = group->next;
-        cudaEventDestroy(group->begin);
-        cudaEventDestroy(group->end);
-        free(group);
-    }
+    free_groups(cuda.free_groups);
+    free_groups(cuda.free_copies);
     for (int i = 0; i < PASSES_SLOTS; i++)
         cudaEventDestroy(cuda.slots[i].loaded);
     cudaEventDestroy(cuda.uploaded);
@@ -430,7 +454,7 @@ static void *cuda_allocate(uint64_t bytes, uint64_t owner)
 /* A copy is a group of its own. */
 static void begin_copy(struct lane *lane, struct operation *operation, enum cudaMemcpyKind kind)
 {
-    struct group *group = take_group();
+    struct group *group = take_group(true);
     char *to = operation->to;
     const char *from = operation->from, *outside = kind == cudaMemcpyHostToDevice ? from : to;
     wait_for_clears(lane);
@@ -660,15 +684,14 @@ static void end_group(struct lane *lane, struct group *group)
 static bool begin_group(struct kind *kind)
 {
     struct lane *lane = lane_choose(kind);
-    struct group *group = take_group();
+    struct group *group = take_group(false);
     take_together(kind, lane, group);
     if (group->operations.first) {
         begin_launches(lane, group);
         end_group(lane, group);
         return true;
     }
-    group->next = cuda.free_groups;
-    cuda.free_groups = group;
+    give_group(group);
     return false;
 }
 
@@ -745,8 +768,7 @@ static void lane_collect(struct lane *lane, struct operations *completed)
         lane->first = group->next;
         if (!lane->first)
             lane->end = &lane->first;
-        group->next = cuda.free_groups;
-        cuda.free_groups = group;
+        give_group(group);
     }
 }
 
