@@ -40,8 +40,7 @@ enum {
     FAULT_POLL_MS = 50,       /* a device that has failed calls nobody back */
     PROGRESS_US = 100 * 1000, /* ten a second */
     ORDERS_AT_ONCE = 64,      /* between two looks at the device */
-    LOOK_US = 50,             /* after something has happened, before we sleep */
-    LOOK_SLABS_US = 200,      /* … while slabs are under way: what wakes us would hold them up */
+    LOOK_US = 250,            /* after something has happened, before we sleep */
     SLEEP_US = 1000,          /* … and the longest without a look at all descriptors */
     LOOK_CPUS = 4             /* with fewer, others need ours more */
 };
@@ -812,8 +811,7 @@ static _Noreturn void serve(void)
         if (channel_queue_flush(&worker.answers, CHANNEL_DESCRIPTOR) == CHANNEL_CLOSED)
             end();
         const uint64_t now = now_us();
-        const uint64_t look_us = worker.pipeline.under_way ? LOOK_SLABS_US : LOOK_US;
-        const bool looks = worker.looks && now - active_us < look_us;
+        const bool looks = worker.looks && now - active_us < LOOK_US;
         bool some;
         if (looks && now - waited_us < SLEEP_US && !worker.answers.count) {
             some = take_completions();

@@ -11,7 +11,7 @@ enum {
     ALONE_MS = 100, /* a connection is alone when no other was met for so long */
     DROP_BYTES = 64 << 10,
     TURN_BYTES = 128 << 10,
-    TURN_BYTES_ALONE = 4 << 20
+    TURN_BYTES_ALONE = 1 << 20
 };
 
 struct load {

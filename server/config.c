@@ -77,10 +77,9 @@ static const struct option options[] = {
     {"drain-timeout-s", "SECONDS", OPTION_NUMBER, AT(drain_timeout_s), "30", 0, 1 << 20,
      "How long running jobs may go on after SIGTERM."},
     {"look-us", "MICROSECONDS", OPTION_NUMBER, AT(look_us), NULL, 0, 1000000,
-     "How long the loop looks for what comes next before it sleeps, while few jobs are under way: "
-     "answers come sooner, for a core that is busy meanwhile. 0: never. Default: 150 where there "
-     "are "
-     "4 cores or more, else 0."},
+     "How long the loop looks for what comes next before it sleeps; 16 times as long while up to "
+     "four jobs are under way, and not at all with more. Answers come sooner, for a core that is "
+     "busy meanwhile. 0: never. Default: 150 where there are 4 cores or more, else 0."},
     {"log-level", "N", OPTION_NUMBER, AT(log_level), "6", 3, 6,
      "Lines to stderr up to this priority: 3 errors, 4 warnings, 6 information."},
     {"trace", "FILE", OPTION_TEXT, AT(trace), NULL, 0, 0,

@@ -5,8 +5,8 @@
 #include "server/server.h"
 
 /* With more jobs than these under way the loop hardly ever sleeps, and time that it spends on
- * looking is time for which others wait. */
-enum { LOOK_JOBS = 4 };
+ * looking is time for which others wait. While there is one, something will come for certain. */
+enum { LOOK_JOBS = 4, LOOK_TIMES = 16 };
 
 static void on_look(uv_idle_t *handle)
 {
@@ -16,8 +16,9 @@ static void on_look(uv_idle_t *handle)
 static void look_or_sleep(struct server *server)
 {
     struct turn *turn = &server->turn;
+    const uint64_t look_ns = turn->look_ns * (server->jobs ? LOOK_TIMES : 1);
     const bool looks =
-        turn->look_ns && server->jobs <= LOOK_JOBS && uv_hrtime() - turn->came_ns < turn->look_ns;
+        look_ns && server->jobs <= LOOK_JOBS && uv_hrtime() - turn->came_ns < look_ns;
     if (looks)
         uv_idle_start(&turn->look, on_look);
     else
