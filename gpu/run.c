@@ -91,6 +91,7 @@ bool runs_add(struct runs *runs, struct run *run)
     *(runs->last ? &runs->last->next : &runs->first) = run;
     runs->last = run;
     runs->waiting++;
+    runs->copying += run->launches_copy;
     return true;
 }
 
@@ -100,6 +101,7 @@ void runs_remove(struct runs *runs, struct run *run)
     use(run, false);
     if (!run->started)
         runs->waiting--;
+    runs->copying -= run->launches_copy;
     *(run->previous ? &run->previous->next : &runs->first) = run->next;
     *(run->next ? &run->next->previous : &runs->last) = run->previous;
 }

@@ -48,6 +48,7 @@ struct runs {
     struct run *first, *last;
     struct ids by_id;
     uint32_t waiting; /* not started */
+    uint32_t copying; /* whose launches copy */
 };
 
 /* The last in the row; its arrays are in use from now on. Owned by the caller. False: no memory. */

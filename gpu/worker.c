@@ -42,7 +42,8 @@ enum {
     ORDERS_AT_ONCE = 64,      /* between two looks at the device */
     LOOK_US = 250,            /* after something has happened, before we sleep */
     SLEEP_US = 1000,          /* … and the longest without a look at all descriptors */
-    LOOK_CPUS = 4             /* with fewer, others need ours more */
+    LOOK_CPUS = 4,            /* with fewer, others need ours more */
+    COPYING_MOST = 8          /* jobs whose launches copy; with more the copy engine is faster */
 };
 
 /* points × passes: keeps the lines of a job inside 64 bits. How much work a job may be is for the
@@ -576,7 +577,8 @@ static void choose_way(struct run *run, uint64_t bytes)
     }
     if (!has_places || worker.direct)
         return;
-    run->launches_copy = reached && bytes <= worker.backend->launch_copies_bytes;
+    run->launches_copy = reached && bytes <= worker.backend->launch_copies_bytes &&
+                         worker.runs.copying < COPYING_MOST;
     run->is_copied = !run->launches_copy;
 }
 
