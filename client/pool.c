@@ -103,12 +103,11 @@ static void grow(struct fdclient *client, size_t bytes, uint32_t count)
             return;
 }
 
-bool pool_route(struct fdclient *client, struct route *route, const struct routed *job,
-                struct fdclient_error *error)
+static bool find_route(struct fdclient *client, struct route *route, const struct routed *job,
+                       struct fdclient_error *error)
 {
     size_t missing_bytes;
     uint32_t missing_count;
-    drop_spent(client);
     for (;;) {
         route_choose(route, job, client->regions, client->pool_array_bytes, &missing_bytes,
                      &missing_count);
@@ -138,6 +137,16 @@ bool pool_route(struct fdclient *client, struct route *route, const struct route
         if (client->broken)
             return error_copy(error, &client->cause);
     }
+}
+
+bool pool_route(struct fdclient *client, struct route *route, const struct routed *job,
+                struct fdclient_error *error)
+{
+    drop_spent(client);
+    if (!find_route(client, route, job, error))
+        return false;
+    route_settle(route);
+    return true;
 }
 
 void pool_close(struct fdclient *client)

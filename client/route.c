@@ -40,6 +40,12 @@ static void release(struct way *way)
     *way = (struct way){0};
 }
 
+void route_settle(struct route *route)
+{
+    for (int i = 0; i < FDCLIENT_AXES && !route->outs; i++)
+        release(&route->out[i]);
+}
+
 void route_release(struct route *route)
 {
     for (int i = 0; i < FDCLIENT_AXES; i++) {
@@ -129,8 +135,6 @@ static void choose_outs(struct route *route, const struct routed *job, struct re
         route->out[i] = choose_out(job, i, known, regions, wish);
         all = all && route->out[i].region;
     }
-    for (uint32_t i = 0; i < outs && !all; i++)
-        release(&route->out[i]);
     route->outs = all ? outs : 0;
 }
 

@@ -32,9 +32,12 @@ struct routed {
 
 /* Choose, copy the inputs that go through the pool, and take what the results go through. Arrays
  * of at least pool_bytes go through the pool (SIZE_MAX: none does). *missing_bytes and the count:
- * what the pool would have to hold besides for all of them to go through it. Release it. */
+ * what the pool would have to hold besides for all of them to go through it. Release it.
+ * Results all go by regions, or none does; but what was found for some is theirs until
+ * route_settle(), so that the pool does not make room for the others of it. */
 void route_choose(struct route *route, const struct routed *job, struct region *regions,
                   size_t pool_bytes, size_t *missing_bytes, uint32_t *missing_count);
+void route_settle(struct route *route);
 void route_release(struct route *route);
 
 #endif

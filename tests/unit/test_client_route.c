@@ -65,6 +65,7 @@ static struct chosen choose(const char *method, void *const f[], uint32_t f_coun
         results[i] = (struct fdclient_result){.data = outs[i], .capacity = capacity};
     struct chosen chosen;
     route_choose(&chosen.route, &job, first, BYTES, &chosen.missing_bytes, &chosen.missing_count);
+    route_settle(&chosen.route);
     return chosen;
 }
 

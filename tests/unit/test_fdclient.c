@@ -710,6 +710,49 @@ static void test_a_region_that_is_answered_before_it_is_sent(void **state)
     free(data);
 }
 
+/* Takes a few regions, gives some up, and then has enough of it. */
+static void script_takes_regions(struct server *s)
+{
+    for (uint64_t id = 1; id <= 8; id++) {
+        msgpack_unpacked request;
+        if (!hear(s, &request))
+            break;
+        msgpack_unpacked_destroy(&request);
+        msgpack_sbuffer buffer;
+        msgpack_packer packer;
+        reply_buffer_init(&buffer, &packer);
+        reply_write_begin(&packer, id);
+        msgpack_pack_map(&packer, 1);
+        reply_write_str(&packer, "region");
+        msgpack_pack_uint64(&packer, id);
+        say(s, buffer.data, buffer.size);
+        msgpack_sbuffer_destroy(&buffer);
+    }
+    s->leaves = true;
+    s->failed = false; /* the client may leave sooner */
+}
+
+/* Two of three results have their place in the pool: it makes no room for the third of theirs. */
+static void test_results_that_the_pool_has_no_room_for(void **state)
+{
+    (void)state;
+    struct server server;
+    setenv("FDCLIENT_TRANSPORT", "region", 1);
+    struct fdclient *client = begin(&server, script_takes_regions, 0);
+    const struct fdclient_array f = {.dimensions = 3, .shape = {1, 1, 1}, .field = 7};
+    struct fdclient_result results[3];
+    struct fdclient_error error;
+    uint8_t place[3]; /* nothing will be written there */
+    uint64_t ticket;
+    for (int i = 0; i < 3; i++)
+        results[i] = (struct fdclient_result){.data = &place[i], .capacity = (size_t)384 << 20};
+    assert_false(
+        fdclient_submit_vector(client, "gradient", &f, 1, NULL, results, 3, &ticket, &error));
+    assert_string_equal(error.code, "OVER_BUDGET");
+    setenv("FDCLIENT_TRANSPORT", "socket", 1);
+    end(&server, client);
+}
+
 static void test_closing_with_jobs_under_way(void **state)
 {
     (void)state;
@@ -1008,6 +1051,7 @@ int main(void)
         cmocka_unit_test(test_the_server_goes_away_during_an_upload),
         cmocka_unit_test(test_the_server_goes_away_instead_of_taking_a_region),
         cmocka_unit_test(test_a_region_that_is_answered_before_it_is_sent),
+        cmocka_unit_test(test_results_that_the_pool_has_no_room_for),
         cmocka_unit_test(test_closing_with_jobs_under_way),
         cmocka_unit_test(test_many_large_jobs_before_the_first_reply_is_read),
         cmocka_unit_test(test_a_refusal_before_the_upload_has_ended),
