@@ -121,14 +121,14 @@ class _Pool:
         ready = [memory for memory in free if memory.region()]
         if len(ready) >= count:
             return ready[:count]
-        if self._lacked:
+        if self._lacked and count * size <= _POOL_BYTES:
             self._grow(count - len(free), size)
         self._lacked = True
         return []
 
     def _drop(self, memory):
         self._memories.remove(memory)
-        self._client._gone.append(memory.region())
+        self._client._send("unregister", {"region": memory.region()})
 
     def _has_room(self, size):
         return sum(map(len, self._memories)) + size <= _POOL_BYTES
@@ -136,10 +136,12 @@ class _Pool:
     def _grow(self, count, size):
         if any(memory.registering._error for memory in self._memories):
             return  # the server takes no more
+        others = [memory for memory in self._memories if len(memory) != size]
         for _ in range(count):
-            for memory in [memory for memory in self._memories if memory.region() and not memory.busy]:
+            for memory in [memory for memory in others if memory.region() and not memory.busy]:
                 if not self._has_room(size):
                     self._drop(memory)
+                    others.remove(memory)
             if not self._has_room(size):
                 return
             try:
@@ -147,6 +149,7 @@ class _Pool:
             except OSError:
                 return  # no memory or descriptor for it
             memory.registering = self._client._send("register", {"bytes": size}, descriptor=memory.descriptor)
+            memory.registering._client = None  # nobody waits for it, and a client must not keep itself
             self._memories.append(memory)
 
 

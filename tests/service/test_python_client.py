@@ -114,6 +114,42 @@ def test_large_results_without_a_place(unchanged, daemon, numpy_client):
     assert failure.value.parameter == "accuracy"
 
 
+def test_the_pool_makes_room_of_other_sizes(monkeypatch):
+    """The server takes no more than the pool holds: what gives way goes first."""
+    small, large, many = wave(32, 32, 64), wave(64, 64, 64), wave(32, 64, 64)
+    monkeypatch.setattr(fdclient, "_POOL_BYTES", MiB)
+    with Daemon("--region-bytes", "1M") as daemon, fdclient.Client(daemon.path) as client:
+        def kept(method, f):
+            """Bytes of the pool's memory, once no more of it is made."""
+            for _ in range(6):
+                client.run(method, f, axis="x") if method == "derivative" else client.run(method, f)
+                yield daemon.stats()["user"]["region_bytes"]
+
+        assert max(kept("derivative", small)) == small.nbytes
+        assert list(kept("gradient", many))[-1] == small.nbytes, "three of 512 KiB are too much, and nothing gives way"
+        assert list(kept("derivative", many))[-1] == small.nbytes + many.nbytes
+        assert list(kept("derivative", large))[-1] == large.nbytes
+        assert list(kept("gradient", small))[-1] == 3 * small.nbytes
+
+
+def test_a_client_that_nobody_has_is_closed(daemon):
+    regions = lambda: daemon.stats()["user"]["regions"]  # noqa: E731
+    gc.collect()
+    eventually(lambda: regions() == 0, "no region")
+    client, f = fdclient.Client(daemon.path), wave(*SHAPE)
+
+    def has_pool():
+        client.run("laplacian", f)
+        return regions() > 0
+    eventually(has_pool, "a pool")
+    gc.disable()
+    try:
+        del client, has_pool
+        eventually(lambda: regions() == 0, "no region")
+    finally:
+        gc.enable()
+
+
 def test_fields(unchanged, daemon, numpy_client):
     client = numpy_client
     f = shared(wave(*SHAPE))
