@@ -1,0 +1,221 @@
+"""What holds for every field, however rough: the fields here are random, and what must vanish does so
+down to rounding.
+
+Tolerances: u = ε/2 bounds the relative error of one operation. A derivative is a chain of at most m
+operations for a row of m points (m − 1 fused ones after a product, or a difference and the half of
+them), so that it is wrong by at most m·u·Σ|w_j f_j|; the weights' own rounding is one more u where an
+identity needs exact weights. Chains of chains add their counts. Each bound is that sum for the very field,
+with one ε for what is of the order of ε²."""
+
+import math
+
+import numpy as np
+import pytest
+
+import exact
+
+ACCURACIES = [2, 4, 6, 8]
+DTYPES = ["<f4", "<f8"]
+SHAPES = {1: (47,), 2: (23, 29), 3: (19, 21, 23)}
+SPACING = {"x": 0.75, "y": 1.25, "z": 0.5}
+BOUNDARIES = {"periodic": {}, "endpoint": {"endpoint": True}, "one-sided": {"boundary": "one-sided"}}
+
+
+def random_field(shape, dtype, seed=0):
+    """Of mean 1/2, so that a mass is no zero itself."""
+    return np.random.default_rng(seed).uniform(-1, 2, shape).astype(dtype)
+
+
+def epsilon(dtype):
+    return float(np.finfo(dtype).eps)
+
+
+def row_points(order, accuracy):
+    """m: no row of today has more points."""
+    return order + accuracy
+
+
+class Magnitudes:
+    """|D_a| by axis: what a derivative's terms add up to where none cancels."""
+
+    def __init__(self, shape, order, accuracy, boundary):
+        self.axes = "xyz"[:len(shape)]
+        self.by_axis = {
+            a: np.abs(exact.matrix(exact.axis(n, order, accuracy, boundary))) / SPACING[a] ** order
+            for a, n in zip(self.axes, reversed(shape))}
+
+    def along(self, a, f):
+        place = -1 - "xyz".index(a)
+        return np.moveaxis(np.tensordot(self.by_axis[a], f, (1, place)), 0, place)
+
+
+def params(dimensions, accuracy, boundary):
+    spacing = {a: SPACING[a] for a in "xyz"[:dimensions]}
+    return dict(spacing=spacing, accuracy=accuracy, **BOUNDARIES[boundary])
+
+
+def assert_below(found, bound):
+    share = np.abs(found.astype("f8")) / bound
+    assert share.max() <= 1, share.max()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dimensions", [2, 3])
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+def test_curl_of_gradient(client, accuracy, boundary, dimensions, dtype):
+    """D_b D_c f − D_c D_b f. Matrices along different axes commute whatever their weights are, so that
+    only the operations count: two chains of m, and the difference."""
+    f = random_field(SHAPES[dimensions], dtype)
+    same = params(dimensions, accuracy, boundary)
+    gradient = client.out("gradient", f=f, **same)
+    assert all(np.abs(part).max() > 0.5 for part in gradient.values())
+    curl = client.out("curl", f=gradient, **same)
+    sizes, size = Magnitudes(f.shape, 1, accuracy, boundary), np.abs(f.astype("f8"))
+    count = (2 * row_points(1, accuracy) + 1) / 2 + 1
+    pairs = {"z": "xy"} if dimensions == 2 else {"x": "yz", "y": "zx", "z": "xy"}
+    for component, (b, c) in pairs.items():
+        terms = 2 * sizes.along(b, sizes.along(c, size))
+        assert_below(curl if dimensions == 2 else curl[component], count * epsilon(dtype) * terms)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dimensions", [2, 3])
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+def test_divergence_of_curl(client, accuracy, boundary, dimensions, dtype):
+    """As above, with a sum of three. In a plane the curl of ψ e_z is (∂ψ/∂y, −∂ψ/∂x)."""
+    same = params(dimensions, accuracy, boundary)
+    sizes = Magnitudes(SHAPES[dimensions], 1, accuracy, boundary)
+    if dimensions == 2:
+        f = random_field(SHAPES[2], dtype)
+        gradient = client.out("gradient", f=f, **same)
+        curl = {"x": gradient["y"], "y": -gradient["x"]}
+        terms = 2 * sizes.along("x", sizes.along("y", np.abs(f.astype("f8"))))
+    else:
+        f = {a: random_field(SHAPES[3], dtype, seed) for seed, a in enumerate("xyz")}
+        curl = client.out("curl", f=f, **same)
+        assert all(np.abs(part).max() > 0.5 for part in curl.values())
+        terms = sum(2 * sizes.along(b, sizes.along(c, np.abs(f[a].astype("f8"))))
+                    for a, b, c in ("xyz", "yzx", "zxy"))
+    divergence = client.out("divergence", f=curl, **same)
+    # Inside: a chain and a difference; around it: a chain and two sums.
+    count = (2 * row_points(1, accuracy) + 3) / 2 + 1
+    assert_below(divergence, count * epsilon(dtype) * terms)
+
+
+def period(f, boundary):
+    """Without the points that repeat the first."""
+    return f[(slice(None, -1),) * f.ndim] if boundary == "endpoint" else f
+
+
+def repeated(f, boundary):
+    return np.pad(period(f, boundary), (0, 1), mode="wrap") if boundary == "endpoint" else f
+
+
+def total(f):
+    """Σ, exact but for one rounding in the end."""
+    return math.fsum(f.ravel().astype("f8"))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+@pytest.mark.parametrize("boundary", ["periodic", "endpoint"])
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+def test_sum_of_periodic_derivatives(client, accuracy, boundary, dimensions, dtype):
+    """Each weight meets each point once, and the weights add up to 0 (rounded: to Σ|w| u)."""
+    f = repeated(random_field(SHAPES[dimensions], dtype), boundary)
+    same = params(dimensions, accuracy, boundary)
+    size = np.abs(f.astype("f8"))
+    count = (row_points(2, accuracy) + 1) / 2 + 1
+    for order in (1, 2):
+        sizes = Magnitudes(f.shape, order, accuracy, boundary)
+        sums = {a: total(period(sizes.along(a, size), boundary)) for a in sizes.axes}
+        for a in sizes.axes:
+            out = client.out("derivative", f=f, axis=a, order=order, accuracy=accuracy,
+                             spacing={a: SPACING[a]}, **BOUNDARIES[boundary])
+            assert abs(total(period(out, boundary))) <= count * epsilon(dtype) * sums[a]
+        # The terms of all axes in one chain, or each in its own and then two sums.
+        method, along = ("divergence", {a: f for a in sizes.axes}) if order == 1 else ("laplacian", f)
+        out = client.out(method, f=along, **same)
+        most = (dimensions * count + 1) * epsilon(dtype) * sum(sums.values())
+        assert abs(total(period(out, boundary))) <= most
+
+
+STEPS = 41  # odd: the result lies where it does not after an even number
+
+
+def mass(u, boundary):
+    """The field's sum; where its ends are mirrors of what is inside, the trapezoid rule's."""
+    u = period(u, boundary).astype("f8")
+    if boundary == "no-flux":
+        for axis in range(u.ndim):
+            ends = np.ones(u.shape[axis])
+            ends[[0, -1]] = 0.5
+            u = u * ends.reshape([-1 if k == axis else 1 for k in range(u.ndim)])
+    return total(u)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+@pytest.mark.parametrize("boundary", ["periodic", "endpoint", "no-flux"])
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+def test_mass(client, accuracy, boundary, dimensions, dtype):
+    """Diffusion keeps it. A step is wrong by (m + 1)u Σ|w| Σ|u|, m points on each axis and the identity.
+    Below its limit no step makes the field larger in the mean square (with no flux: that of its periodic
+    extension by reflection, 2 points for each along an axis), and Σ|u| is at most √points times that."""
+    u = repeated(random_field(SHAPES[dimensions], dtype), boundary)
+    where = {"boundary": {"derivative": 0}} if boundary == "no-flux" else BOUNDARIES[boundary]
+    kappa = {a: k for a, k in zip("xyz"[:dimensions], (1.0, 0.5, 0.25))}
+    reply = client.call("diffusion", f=u, steps=STEPS, cfl=0.9, accuracy=accuracy, diffusivity=kappa,
+                        spacing={a: SPACING[a] for a in kappa}, **where)
+    magnitude = float(sum(map(abs, exact.centred(2, accuracy).weights)))
+    weights = 1 + sum(k * reply["dt"] / SPACING[a] ** 2 * magnitude for a, k in kappa.items())
+    count = (dimensions * row_points(2, accuracy) + 1) / 2 + 1
+    images = 2**dimensions if boundary == "no-flux" else 1
+    most = math.sqrt(images * u.size) * math.sqrt(images * np.sum(u.astype("f8") ** 2))
+    tolerance = STEPS * count * epsilon(dtype) * weights * most
+    change = mass(reply["out"], boundary) - mass(u, boundary)
+    assert abs(change) <= tolerance, (change, tolerance)
+    # It was not idle, and the tolerance is small beside the mass.
+    assert np.abs(reply["out"] - u).max() > 0.5 and tolerance < 0.02 * mass(u, boundary)
+
+
+def sides(kind):
+    """A kind of boundary, as the wire has it; its value lies within the field's."""
+    return {"periodic": {}, "endpoint": {"endpoint": True}, "value": {"boundary": {"value": 0.5}},
+            "no-flux": {"boundary": {"derivative": 0}}, "halo": {"boundary": {"halo": 1.0}}}[kind]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+@pytest.mark.parametrize("boundary", ["periodic", "endpoint", "value", "no-flux", "halo"])
+def test_maximum_principle(client, boundary, dimensions, dtype):
+    """At accuracy 2, within its limit, a new value is a mean of old ones with weights ≥ 0, so that no
+    step leaves the range of the one before; the weights add up to 1 within (m + 1) u."""
+    u = repeated(random_field(SHAPES[dimensions], dtype), boundary)
+    same = dict(accuracy=2, spacing={a: SPACING[a] for a in "xyz"[:dimensions]}, **sides(boundary))
+    tolerance = ((3 * dimensions + 1) * 2 / 2 + 1) * epsilon(dtype) * float(np.abs(u).max())
+    for cfl in (0.5, 1.0):
+        v = u
+        for _ in range(4):
+            low, high = float(v.min()) - tolerance, float(v.max()) + tolerance
+            v = client.out("diffusion", f=v, steps=1, cfl=cfl, **same)
+            assert v.min() >= low and v.max() <= high
+        at_once = client.out("diffusion", f=u, steps=4, cfl=cfl, **same)
+        np.testing.assert_array_equal(at_once, v)
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+def test_limits_of_the_maximum_principle(client, accuracy, dimensions):
+    """A higher accuracy has negative weights and overshoots at a jump, within its limit; accuracy 2 does
+    beyond it."""
+    u = np.zeros(SHAPES[dimensions])
+    u[tuple(n // 2 for n in u.shape)] = 1.0
+    beyond = accuracy == 2
+    step = client.call("diffusion", f=u, steps=1, cfl=1.0, accuracy=accuracy)
+    dt = step["dt"] * (1.1 if beyond else 0.5)
+    out = client.out("diffusion", f=u, steps=1, dt=dt, allow_unstable=beyond, accuracy=accuracy)
+    assert out.min() < -1e-3
+    assert step["out"].min() >= 0 or not beyond
