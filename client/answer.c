@@ -179,7 +179,9 @@ static void out_take(struct ticket *ticket, const msgpack_object *out)
     }
     for (uint32_t i = 0; i < FDCLIENT_AXES && !ticket->failed; i++) {
         const char *axis = axis_name((enum axis)i);
-        if (arrays.at[i].kind != ARRAY_NONE)
+        if (arrays.at[i].kind == ARRAY_DESCRIBED)
+            bad_reply(ticket, "an array without its data");
+        else if (arrays.at[i].kind != ARRAY_NONE)
             array_take(ticket, i, &arrays.at[i], arrays.is_vector ? object_find(out, axis) : out);
         else if (ticket->parts[i].has_type)
             bad_reply(ticket, "data beside its array");

@@ -309,11 +309,40 @@ static bool results_deliver(const struct options *o, struct submission *s,
     return true;
 }
 
+/* info, stats: JSON, laid out for reading unless asked for in one line. list: a table. */
+static bool print_answer(const struct options *o, const char *json, struct fdclient_error *error)
+{
+    msgpack_zone zone;
+    msgpack_object object;
+    const char *reason;
+    if (o->json) {
+        puts(json);
+        return true;
+    }
+    if (!msgpack_zone_init(&zone, MSGPACK_ZONE_CHUNK_SIZE))
+        return error_set(error, "OUT_OF_MEMORY", "", "no memory for the answer");
+    const bool read = json_read(json, strlen(json), &zone, &object, &reason);
+    if (!read) {
+        error_set(error, "INTERNAL", "", "the answer cannot be read: %s", reason);
+    } else if (o->command == COMMAND_LIST) {
+        table_print(stdout, &object);
+    } else {
+        json_write(stdout, &object, 2);
+        putchar('\n');
+    }
+    msgpack_zone_destroy(&zone);
+    return read;
+}
+
 static bool submit(const struct options *o, struct fdclient_error *error)
 {
     struct submission s = {.is_vector = options_give_vector(o)};
-    const bool done = inputs_read(o, &s, error) && results_name(o, &s, error) &&
-                      job_run(o, &s, error) && results_deliver(o, &s, error);
+    const bool runs = !o->params.dry_run;
+    const bool done =
+        inputs_read(o, &s, error) && (!runs || results_name(o, &s, error)) &&
+        job_run(o, &s, error) &&
+        (runs ? results_deliver(o, &s, error) : print_answer(o, s.results[0].json, error));
+    free(s.results[0].json);
     for (int i = 0; i < FDCLIENT_AXES; i++) {
         if (s.results[i].allocated)
             free(s.results[i].data);
@@ -389,31 +418,6 @@ static bool free_fields(const struct options *o, struct fdclient_error *error)
     }
     fdclient_close(client);
     return done;
-}
-
-/* info, stats: JSON, laid out for reading unless asked for in one line. list: a table. */
-static bool print_answer(const struct options *o, const char *json, struct fdclient_error *error)
-{
-    msgpack_zone zone;
-    msgpack_object object;
-    const char *reason;
-    if (o->json) {
-        puts(json);
-        return true;
-    }
-    if (!msgpack_zone_init(&zone, MSGPACK_ZONE_CHUNK_SIZE))
-        return error_set(error, "OUT_OF_MEMORY", "", "no memory for the answer");
-    const bool read = json_read(json, strlen(json), &zone, &object, &reason);
-    if (!read) {
-        error_set(error, "INTERNAL", "", "the answer cannot be read: %s", reason);
-    } else if (o->command == COMMAND_LIST) {
-        table_print(stdout, &object);
-    } else {
-        json_write(stdout, &object, 2);
-        putchar('\n');
-    }
-    msgpack_zone_destroy(&zone);
-    return read;
 }
 
 static bool ask(const struct options *o, const char *method, struct fdclient_error *error)

@@ -56,8 +56,11 @@ void fdclient_close(struct fdclient *client)
     free(client);
 }
 
-static enum answer answer_of(const char *method, const struct fdclient_array *f)
+static enum answer answer_of(const char *method, const struct fdclient_array *f,
+                             const struct fdclient_params *params)
 {
+    if (params && params->dry_run)
+        return ANSWER_JSON;
     if (strcmp(method, "put") == 0)
         return ANSWER_FIELD;
     if (strcmp(method, "free") == 0)
@@ -89,7 +92,7 @@ bool fdclient_submit_vector(struct fdclient *client, const char *method,
                             uint32_t result_count, uint64_t *ticket_id,
                             struct fdclient_error *error)
 {
-    const enum answer answer = answer_of(method, f);
+    const enum answer answer = answer_of(method, f, params);
     if (client->broken)
         return error_copy(error, &client->cause);
     if (answer != ANSWER_NOTHING && (!results || result_count == 0))
@@ -107,7 +110,7 @@ bool fdclient_submit_vector(struct fdclient *client, const char *method,
         return error_set(error, "OUT_OF_MEMORY", "", "no memory for the request");
     for (uint32_t i = 0; i < job.result_count; i++)
         result_clear(&results[i]);
-    const bool routed = pool_route(client, &ticket->route, &job, error);
+    const bool routed = answer == ANSWER_JSON || pool_route(client, &ticket->route, &job, error);
     ticket->id = client->last_id + 1; /* the pool may have had some */
     ticket->answer = answer;
     ticket->results = results;

@@ -70,15 +70,17 @@ struct fdclient_params {
     const char *boundary; /* periodic, one-sided, value:V, derivative:0, halo:FACTOR */
     const char *endpoint; /* "true", "false", or per axis */
     uint32_t batch;
-    uint64_t steps;                    /* diffusion */
-    double dt, cfl;                    /* diffusion: one of them */
-    const char *diffusivity;           /* diffusion */
-    bool allow_unstable;               /* diffusion */
-    bool progress;                     /* diffusion: call on_progress */
-    int priority;                      /* −100 to 100: among your jobs the highest goes first */
-    uint64_t timeout_us;               /* from its receipt; "TIMEOUT" where it is not done then */
-    bool detach;                       /* it goes on without the connection; out_is_field set too */
-    bool out_is_field;                 /* keep the result resident: result.field */
+    uint64_t steps;          /* diffusion */
+    double dt, cfl;          /* diffusion: one of them */
+    const char *diffusivity; /* diffusion */
+    bool allow_unstable;     /* diffusion */
+    bool progress;           /* diffusion: call on_progress */
+    bool dry_run;        /* do not run it: result.json says what it would take. Arrays that are not
+                            resident need their shape and dtype alone */
+    int priority;        /* −100 to 100: among your jobs the highest goes first */
+    uint64_t timeout_us; /* from its receipt; "TIMEOUT" where it is not done then */
+    bool detach;         /* it goes on without the connection; out_is_field set too */
+    bool out_is_field;   /* keep the result resident: result.field */
     uint64_t out_field[FDCLIENT_AXES]; /* overwrite this field, or those of a vector's components
                                           (out_is_field set too) */
 };
@@ -98,7 +100,7 @@ struct fdclient_result {
     uint64_t shape[FDCLIENT_DIMENSIONS];
     uint64_t bytes;
     uint64_t field; /* the result stayed resident */
-    char *json;     /* methods without an array (info, stats, list): the result; free() it */
+    char *json;     /* dry_run, and methods without an array: the answer; free() it */
 };
 
 struct fdclient;

@@ -67,6 +67,9 @@ static const struct option table[] = {
      "Use a resident field instead of a file; ID,ID,ID for a vector field."},
     {"keep", NULL, NULL, KIND_FLAG, AT(keep), SUBMIT,
      "Leave the result resident, and print its id (ID,ID,ID) instead of fetching it."},
+    {"dry-run", NULL, NULL, KIND_FLAG, AT(params.dry_run), SUBMIT,
+     "Do not run the job: say how many bytes of the device and seconds it would take and, for "
+     "diffusion, the largest stable time step. Nothing of the file but its shape is sent."},
     {"priority", NULL, "N", KIND_SIGNED, AT(params.priority), SUBMIT,
      "Among your own jobs that wait, the highest goes first: -100 to 100, 0 (default)."},
     {"timeout", NULL, "SECONDS", KIND_REAL, AT(timeout_s), SUBMIT,

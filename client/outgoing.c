@@ -78,7 +78,7 @@ static void control_place(struct outgoing *out)
 
 static void array_write(struct outgoing *out, msgpack_packer *packer,
                         const struct fdclient_array *f, const struct array_type *type,
-                        const struct way *way)
+                        const struct way *way, bool described)
 {
     if (way->region) {
         reply_write_region(packer, way->region, way->offset, type);
@@ -88,6 +88,10 @@ static void array_write(struct outgoing *out, msgpack_packer *packer,
         msgpack_pack_map(packer, 1);
         reply_write_str(packer, "field");
         msgpack_pack_uint64(packer, f->field);
+        return;
+    }
+    if (described) {
+        array_write_description(packer, type);
         return;
     }
     array_write_header(packer, type);
@@ -105,7 +109,7 @@ static void array_write(struct outgoing *out, msgpack_packer *packer,
 /* f's pair of the map. */
 static void f_write(struct outgoing *out, msgpack_packer *packer, const char *method,
                     const struct fdclient_array *f, uint32_t f_count,
-                    const struct array_type *types, const struct route *route)
+                    const struct array_type *types, const struct route *route, bool described)
 {
     if (takes_id(method)) {
         reply_write_str(packer, "field");
@@ -119,7 +123,7 @@ static void f_write(struct outgoing *out, msgpack_packer *packer, const char *me
     for (uint32_t i = 0; i < f_count; i++) {
         if (is_vector)
             reply_write_str(packer, axis_name((enum axis)i));
-        array_write(out, packer, &f[i], &types[i], &route->in[i]);
+        array_write(out, packer, &f[i], &types[i], &route->in[i], described);
     }
 }
 
@@ -140,15 +144,18 @@ static void outs_write(msgpack_packer *packer, const struct route *route)
     }
 }
 
+/* Of those that are not resident; where they are to be `described` alone, they need no data. */
 static bool types_of(const char *method, const struct fdclient_array *f, uint32_t f_count,
-                     struct array_type types[AXIS_COUNT], struct fdclient_error *error)
+                     bool described, struct array_type types[AXIS_COUNT],
+                     struct fdclient_error *error)
 {
     if (f && (f_count < 1 || f_count > AXIS_COUNT))
         return error_set(error, "INVALID_ARGUMENT", "f",
                          "a vector field has 1 to %d components; got %u", AXIS_COUNT, f_count);
     memset(types, 0, AXIS_COUNT * sizeof *types);
     for (uint32_t i = 0; f && i < f_count; i++)
-        if (f[i].data && !takes_id(method) && !type_of(&f[i], &types[i], error))
+        if ((f[i].data || (described && !f[i].field)) && !takes_id(method) &&
+            !type_of(&f[i], &types[i], error))
             return false;
     return true;
 }
@@ -157,7 +164,7 @@ bool outgoing_bytes(const char *method, const struct fdclient_array *f, uint32_t
                     uint64_t bytes[FDCLIENT_AXES], struct fdclient_error *error)
 {
     struct array_type types[AXIS_COUNT];
-    if (!types_of(method, f, f_count, types, error))
+    if (!types_of(method, f, f_count, false, types, error))
         return false;
     for (int i = 0; i < FDCLIENT_AXES; i++)
         bytes[i] = types[i].bytes;
@@ -237,7 +244,8 @@ bool outgoing_init(struct outgoing *out, uint64_t id, const char *method,
     struct array_type types[AXIS_COUNT];
     memset(out, 0, sizeof *out);
     out->descriptor = -1;
-    if (!types_of(method, f, f_count, types, error))
+    const bool described = params && params->dry_run;
+    if (!types_of(method, f, f_count, described, types, error))
         return false;
     msgpack_sbuffer pairs; /* packed first: the map's header needs their number */
     msgpack_sbuffer_init(&pairs);
@@ -250,7 +258,7 @@ bool outgoing_init(struct outgoing *out, uint64_t id, const char *method,
     }
     uint64_t bins = 0;
     for (int i = 0; i < AXIS_COUNT; i++)
-        bins += route->in[i].region ? 0 : bins_of(&types[i]);
+        bins += route->in[i].region || described ? 0 : bins_of(&types[i]);
     out->pieces = calloc(1 + 2 * bins, sizeof *out->pieces);
     if (!out->pieces) {
         msgpack_sbuffer_destroy(&pairs);
@@ -263,7 +271,7 @@ bool outgoing_init(struct outgoing *out, uint64_t id, const char *method,
     if (route->outs)
         outs_write(&packer, route);
     if (f)
-        f_write(out, &packer, method, f, f_count, types, route);
+        f_write(out, &packer, method, f, f_count, types, route, described);
     return end(out);
 }
 

@@ -210,6 +210,7 @@ bool params_write(msgpack_packer *packer, const char *method, const struct fdcli
         bool set;
     } flags[] = {{"allow_unstable", params->allow_unstable},
                  {"progress", params->progress},
+                 {"dry_run", params->dry_run},
                  {"detach", params->detach}};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (flags[i].set) {

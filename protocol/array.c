@@ -180,8 +180,6 @@ static bool read_payload(const msgpack_object *object, uint32_t *number)
 static bool read_data(const msgpack_object *data, const char *parameter, struct array *array,
                       struct failure *failure)
 {
-    if (!data)
-        return invalid(failure, parameter, "the array's data is missing");
     if (read_payload(data, &array->payload_first)) {
         array->payload_count = 1;
         return true;
@@ -282,11 +280,10 @@ bool array_read(const msgpack_object *object, const char *parameter, struct arra
     }
     const msgpack_object *values[KEY_COUNT];
     if (!read_keys(object, parameter, values, failure) ||
-        !read_type(values, parameter, &array->type, failure) ||
-        !read_data(values[KEY_DATA], parameter, array, failure))
+        !read_type(values, parameter, &array->type, failure))
         return false;
-    array->kind = ARRAY_INLINE;
-    return true;
+    array->kind = values[KEY_DATA] ? ARRAY_INLINE : ARRAY_DESCRIBED;
+    return !values[KEY_DATA] || read_data(values[KEY_DATA], parameter, array, failure);
 }
 
 bool arrays_read(const msgpack_object *object, const char *parameter, struct arrays *arrays,
@@ -315,6 +312,12 @@ bool arrays_read(const msgpack_object *object, const char *parameter, struct arr
     return true;
 }
 
+bool array_is_alike(const struct array_type *a, const struct array_type *b)
+{
+    return a->dtype == b->dtype && a->dimensions == b->dimensions &&
+           memcmp(a->shape, b->shape, a->dimensions * sizeof a->shape[0]) == 0;
+}
+
 bool array_is_list(uint64_t bytes)
 {
     return bytes > BIN_MAX_BYTES;
@@ -326,9 +329,9 @@ static void write_key(msgpack_packer *packer, const char *key)
     msgpack_pack_bin_body(packer, key, strlen(key));
 }
 
-void array_write_header(msgpack_packer *packer, const struct array_type *type)
+static void write_type(msgpack_packer *packer, const struct array_type *type, uint32_t pairs)
 {
-    msgpack_pack_map(packer, KEY_COUNT);
+    msgpack_pack_map(packer, pairs);
     write_key(packer, "nd");
     msgpack_pack_true(packer);
     write_key(packer, "type");
@@ -341,6 +344,16 @@ void array_write_header(msgpack_packer *packer, const struct array_type *type)
     msgpack_pack_array(packer, type->dimensions);
     for (uint32_t i = 0; i < type->dimensions; i++)
         msgpack_pack_uint64(packer, type->shape[i]);
+}
+
+void array_write_description(msgpack_packer *packer, const struct array_type *type)
+{
+    write_type(packer, type, KEY_COUNT - 1);
+}
+
+void array_write_header(msgpack_packer *packer, const struct array_type *type)
+{
+    write_type(packer, type, KEY_COUNT);
     write_key(packer, "data");
     if (array_is_list(type->bytes))
         msgpack_pack_array(packer, (type->bytes + ARRAY_BIN_BYTES - 1) / ARRAY_BIN_BYTES);

@@ -19,7 +19,8 @@ struct array_type {
 
 struct splitter_payload;
 
-enum array_kind { ARRAY_NONE, ARRAY_INLINE, ARRAY_FIELD, ARRAY_REGION };
+/* ARRAY_DESCRIBED: an inline array without its data, for those who want no more than its type. */
+enum array_kind { ARRAY_NONE, ARRAY_INLINE, ARRAY_DESCRIBED, ARRAY_FIELD, ARRAY_REGION };
 
 /* Where an array may begin in a region: any element is aligned there, and so is a vector load. */
 enum { ARRAY_OFFSET_BYTES = 16 };
@@ -41,6 +42,9 @@ struct arrays {
     struct array at[AXIS_COUNT]; /* a vector's by axis, ARRAY_NONE where it has none; else at[0] */
 };
 
+/* Are type and shape the same? */
+bool array_is_alike(const struct array_type *a, const struct array_type *b);
+
 /* Read the type and shape from an array map's object; the `data` key may be absent yet. Fails with
  * INVALID_ARGUMENT, UNSUPPORTED or TOO_LARGE naming `parameter`. */
 bool array_type_read(const msgpack_object *object, const char *parameter, struct array_type *type,
@@ -51,8 +55,9 @@ bool array_type_read(const msgpack_object *object, const char *parameter, struct
 bool array_type_peek(const struct splitter_payload *payload, const char *parameter,
                      struct array_type *type, struct failure *failure);
 
-/* Read a whole ARRAY, its data included: inline bytes must be exactly type.bytes long unless they
- * were diverted, where their length was checked as they came. */
+/* Read a whole ARRAY: inline bytes must be exactly type.bytes long unless they were diverted, where
+ * their length was checked as they came. Without data it is ARRAY_DESCRIBED, which the caller
+ * refuses where the data is wanted. */
 bool array_read(const msgpack_object *object, const char *parameter, struct array *array,
                 struct failure *failure);
 
@@ -65,6 +70,9 @@ bool arrays_read(const msgpack_object *object, const char *parameter, struct arr
  * this writes the list's header, the caller writes each bin's with array_write_bin, the first's
  * too. */
 void array_write_header(msgpack_packer *packer, const struct array_type *type);
+
+/* Write the same without data. */
+void array_write_description(msgpack_packer *packer, const struct array_type *type);
 
 #define ARRAY_BIN_BYTES (UINT64_C(1) << 31) /* of each bin in a list; one bin ends at 2^32 − 1 */
 

@@ -16,6 +16,12 @@ static bool invalid(struct failure *failure, const char *parameter, const char *
 typedef bool parameter_reader(const msgpack_object *value, struct request *request,
                               struct failure *failure);
 
+/* "y" of a vector field; NULL where there are no components. */
+static const char *component_name(const struct arrays *arrays, int component)
+{
+    return arrays->is_vector ? axis_name((enum axis)component) : NULL;
+}
+
 static bool read_f(const msgpack_object *value, struct request *request, struct failure *failure)
 {
     if (!arrays_read(value, "f", &request->f, failure))
@@ -25,10 +31,8 @@ static bool read_f(const msgpack_object *value, struct request *request, struct 
     for (int a = 0; a < AXIS_COUNT; a++) {
         const struct array *array = &request->f.at[a];
         if (array->kind == ARRAY_REGION && array->type.dimensions == 0)
-            return invalid(
-                failure,
-                failure_place("f", request->f.is_vector ? axis_name((enum axis)a) : NULL).text,
-                "an input in a region needs its shape and type");
+            return invalid(failure, failure_place("f", component_name(&request->f, a)).text,
+                           "an input in a region needs its shape and type");
     }
     return true;
 }
@@ -109,6 +113,12 @@ static bool read_progress(const msgpack_object *value, struct request *request,
                           struct failure *failure)
 {
     return read_boolean(value, "progress", &request->progress, failure);
+}
+
+static bool read_dry_run(const msgpack_object *value, struct request *request,
+                         struct failure *failure)
+{
+    return read_boolean(value, "dry_run", &request->dry_run, failure);
 }
 
 static bool read_allow_unstable(const msgpack_object *value, struct request *request,
@@ -520,6 +530,7 @@ static const struct parameter {
     {"writable", TAKES(METHOD_REGISTER), 0, read_writable},
     {"out", TAKES_OPERATORS | TAKES(METHOD_GET), 0, read_out},
     {"progress", TAKES_OPERATORS, 0, read_progress},
+    {"dry_run", TAKES_OPERATORS, 0, read_dry_run},
     {"priority", TAKES_JOBS, 0, read_priority},
     {"timeout", TAKES_JOBS, 0, read_timeout},
     {"detach", TAKES_OPERATORS | TAKES(METHOD_PUT), 0, read_detach},
@@ -572,6 +583,10 @@ static bool read_parameters(const msgpack_object *map, struct request *request,
             return failure_set(failure, STATUS_INVALID_ARGUMENT, parameters[p].name,
                                "%s needs the parameter %s", request->method_name,
                                parameters[p].name);
+    for (int a = 0; a < AXIS_COUNT && !request->dry_run; a++)
+        if (request->f.at[a].kind == ARRAY_DESCRIBED)
+            return invalid(failure, failure_place("f", component_name(&request->f, a)).text,
+                           "the array's data is missing");
     if (request->detach && request->method == METHOD_OPERATOR && request->out != OUT_NEW_FIELD &&
         request->out != OUT_FIELD)
         return invalid(failure, "detach",

@@ -40,6 +40,7 @@ struct request {
     enum out_kind out;       /* operators; get: inline or a region */
     struct arrays out_place; /* OUT_FIELD: resident ones; OUT_REGION: places in regions */
     bool progress;           /* operators: notify */
+    bool dry_run;            /* operators: say what it would take, and do not run it */
     uint64_t cancel;         /* cancel: the msgid of a request before it */
 
     /* Operators, put, get: how the job is to be treated. */

@@ -119,12 +119,6 @@ static bool take_input(struct task *task, int component, const struct array *arr
     return task->in[component] != NULL;
 }
 
-static bool same_shape(const struct array_type *a, const struct array_type *b)
-{
-    return a->dtype == b->dtype && a->dimensions == b->dimensions &&
-           memcmp(a->shape, b->shape, a->dimensions * sizeof a->shape[0]) == 0;
-}
-
 /* All inputs; task->type becomes what they have in common. */
 static bool take_inputs(struct task *task, const struct request *request,
                         struct field *const uploads[AXIS_COUNT], struct failure *failure)
@@ -148,7 +142,7 @@ static bool take_inputs(struct task *task, const struct request *request,
         const struct array_type *type = task->in[i] ? &task->in[i]->type : &f->at[i].type;
         if (!task->type.dimensions)
             task->type = *type;
-        if (!same_shape(&task->type, type))
+        if (!array_is_alike(&task->type, type))
             return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
                                "its shape or type is not that of the component before it");
     }
@@ -180,7 +174,7 @@ static bool take_out_place(struct task *task, int component, const struct arrays
 {
     const struct failure_place place = place_of("out", given->is_vector, component);
     const struct array *array = &given->at[component];
-    if (array->type.dimensions && !same_shape(&task->type, &array->type))
+    if (array->type.dimensions && !array_is_alike(&task->type, &array->type))
         return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
                            "its shape or type is not that of the result (both may be left out)");
     if (!region_use(&task->out_place[component], task, array, task->type.bytes, true, place.text,
@@ -203,7 +197,7 @@ static bool take_output(struct task *task, int component, const struct arrays *g
         struct field *field = field_find(server, task->user, id, place.text, failure);
         if (!field)
             return false;
-        if (!same_shape(type, &field->type))
+        if (!array_is_alike(type, &field->type))
             return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
                                "field %llu has another shape or type than the result",
                                (unsigned long long)id);

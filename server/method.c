@@ -2,6 +2,7 @@
 
 #include "protocol/reply.h"
 #include "server/connection.h"
+#include "server/dry_run.h"
 #include "server/region.h"
 #include "server/report.h"
 #include "server/server.h"
@@ -23,6 +24,15 @@ static enum outcome call_task(struct call *call)
 {
     return task_accept(call->connection, call->request, call->uploads, &call->failure)
                ? OUTCOME_LATER
+               : OUTCOME_FAILURE;
+}
+
+static enum outcome call_dry_run(struct call *call)
+{
+    struct connection *connection = call->connection;
+    return dry_run(connection->server, connection->user, call->request, call->result,
+                   &call->failure)
+               ? OUTCOME_RESULT
                : OUTCOME_FAILURE;
 }
 
@@ -101,7 +111,8 @@ void method_call(struct connection *connection, const struct request *request,
 {
     msgpack_sbuffer message;
     msgpack_packer packer;
-    enum outcome (*const handle)(struct call *) = handlers[request->method];
+    enum outcome (*const handle)(struct call *) =
+        request->dry_run ? call_dry_run : handlers[request->method];
     reply_buffer_init(&message, &packer);
     if (handle != call_task)
         reply_write_begin(&packer, request->msgid);

@@ -451,25 +451,42 @@ bool region_unregister(struct connection *connection, const struct request *requ
 
 /* ---- jobs ---- */
 
+/* The region that holds the array; NULL with the failure set. */
+static struct region *check_operand(const struct user *user, const struct array *array,
+                                    uint64_t bytes, bool writes, const char *parameter,
+                                    struct failure *failure)
+{
+    struct region *region = find(user, array->region);
+    if (!region)
+        not_found(array->region, parameter, failure);
+    else if (region->state == REGION_LOST)
+        failure_set(failure, region->loss, parameter,
+                    "region %llu could not be mapped again when the worker of %s had ended; "
+                    "register it again",
+                    (unsigned long long)region->id, region->device->name);
+    else if (writes && !region->writable)
+        failure_set(failure, STATUS_INVALID_ARGUMENT, parameter, "region %llu is read-only",
+                    (unsigned long long)region->id);
+    else if (bytes > region->bytes || array->offset > region->bytes - bytes)
+        failure_set_limit(failure, STATUS_INVALID_ARGUMENT, parameter,
+                          (double)array->offset + (double)bytes, (double)region->bytes,
+                          "the array reaches past the end of region %llu",
+                          (unsigned long long)region->id);
+    return failure->code ? NULL : region;
+}
+
+bool region_check(const struct user *user, const struct array *array, uint64_t bytes, bool writes,
+                  const char *parameter, struct failure *failure)
+{
+    return check_operand(user, array, bytes, writes, parameter, failure) != NULL;
+}
+
 bool region_use(struct region_use *use, struct task *task, const struct array *array,
                 uint64_t bytes, bool writes, const char *parameter, struct failure *failure)
 {
-    struct region *region = find(task->user, array->region);
+    struct region *region = check_operand(task->user, array, bytes, writes, parameter, failure);
     if (!region)
-        return not_found(array->region, parameter, failure);
-    if (region->state == REGION_LOST)
-        return failure_set(failure, region->loss, parameter,
-                           "region %llu could not be mapped again when the worker of %s had ended; "
-                           "register it again",
-                           (unsigned long long)region->id, region->device->name);
-    if (writes && !region->writable)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter, "region %llu is read-only",
-                           (unsigned long long)region->id);
-    if (bytes > region->bytes || array->offset > region->bytes - bytes)
-        return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, parameter,
-                                 (double)array->offset + (double)bytes, (double)region->bytes,
-                                 "the array reaches past the end of region %llu",
-                                 (unsigned long long)region->id);
+        return false;
     use->region = region;
     use->task = task;
     use->offset = array->offset;

@@ -86,6 +86,9 @@ void region_hang_up(struct connection *connection);
  * read-only; it reaches past the end; or what befell the region. */
 bool region_use(struct region_use *use, struct task *task, const struct array *array,
                 uint64_t bytes, bool writes, const char *parameter, struct failure *failure);
+/* Could it be? The same failures. */
+bool region_check(const struct user *user, const struct array *array, uint64_t bytes, bool writes,
+                  const char *parameter, struct failure *failure);
 void region_use_end(struct region_use *use);
 
 /* Do `bytes` of two operands have a byte in common? */

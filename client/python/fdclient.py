@@ -248,6 +248,14 @@ class Client:
         """The same, and wait for its result."""
         return self.submit(method, f, out, progress, **parameters).result()
 
+    def dry_run(self, method, f, out=None, **parameters):
+        """What the job would take, without running it: a map with "bytes" and "seconds" of "device", and
+        diffusion's "dt" and "dt_max". Of arrays the shape and type alone are looked at."""
+        parameters |= {"f": _each(f, self._described), "dry_run": True}
+        if out is not None:
+            parameters["out"] = out if isinstance(out, str) else _each(out, self._place)
+        return self._send(method, parameters).result()
+
     def call(self, method, **parameters):
         """A method without arrays, such as info, stats and list: its result."""
         return self._send(method, parameters).result()
@@ -285,6 +293,13 @@ class Client:
         f = numpy.asarray(f)
         place = self._named(f)
         return place | {"shape": f.shape, "type": f.dtype.str} if place else numpy.ascontiguousarray(f)
+
+    @staticmethod
+    def _described(f):
+        if isinstance(f, Field):
+            return {"field": f.id}
+        f = numpy.asarray(f)
+        return {"nd": True, "type": f.dtype.str, "shape": f.shape}
 
     def _place(self, out):
         """Where the server is to write; None: it is to send, and the array is filled here."""

@@ -436,3 +436,14 @@ def test_the_installed_library(daemon, tmp_path):
     functions = {line.split()[2].split("@")[0] for line in names.splitlines() if " T " in line}
     header = (tmp_path / "include/fdclient.h").read_text()
     assert functions == set(re.findall(r"^[a-z].*?\b(fdclient_\w+)\(", header, re.M)) - {"fdclient_progress"}
+
+
+def test_a_dry_run_says_what_a_job_would_take(run, tmp_path):
+    wave(16, 16, 16).tofile(tmp_path / "field.bin")
+    ended = run("submit", "field.bin", "--op", "diffusion", "--cfl", "1", "--accuracy", "2", "--dry-run", "--json")
+    answer = json.loads(ended.stdout)
+    assert answer["bytes"] == 2 * 4 * 16**3 and answer["seconds"] > 0
+    assert answer["dt"] == answer["dt_max"] == pytest.approx(1 / 6)
+    assert '"dt_max"' in run("submit", "field.bin", "--op", "diffusion", "--cfl", "1", "--dry-run").stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["field.bin"]
+    run("submit", "field.bin", "--op", "diffusion", "--dt", "9", "--dry-run", status=REFUSED)

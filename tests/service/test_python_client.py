@@ -169,6 +169,15 @@ def test_fields(unchanged, daemon, numpy_client):
     assert client.call("list")["fields"] == []
 
 
+def test_a_dry_run(unchanged, daemon, numpy_client):
+    f = numpy.empty((32, 32, 32), "f4")
+    assert numpy_client.dry_run("gradient", f)["bytes"] == 4 * f.nbytes
+    field = numpy_client.put(wave(32, 32, 32))
+    assert numpy_client.dry_run("laplacian", field, out=field)["bytes"] == f.nbytes
+    assert numpy_client.dry_run("curl", {"x": f, "y": f, "z": f})["bytes"] == 6 * f.nbytes
+    field.free()
+
+
 def test_jobs_under_way(unchanged, daemon, numpy_client):
     client = numpy_client
     f = shared(wave(64, 64))

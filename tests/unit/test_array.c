@@ -204,7 +204,6 @@ static void maps_that_are_no_array_say_so(void **state)
     refused("{\"nd\": false, \"type\": \"<f4\", \"data\": #4}", STATUS_INVALID_ARGUMENT, "scalar");
     refused(HEAD "\"shape\": [1], \"data\": #4, \"dtype\": 1}", STATUS_INVALID_ARGUMENT, "dtype");
     refused(HEAD "\"shape\": [1], \"shape\": [1], \"data\": #4}", STATUS_INVALID_ARGUMENT, "twice");
-    refused(HEAD "\"shape\": [1]}", STATUS_INVALID_ARGUMENT, "data is missing");
     refused(HEAD "\"shape\": [1], \"data\": []}", STATUS_INVALID_ARGUMENT, "bins");
     refused(HEAD "\"shape\": [1], \"data\": [0, 0, 0, 0]}", STATUS_INVALID_ARGUMENT, "bins");
     refused(HEAD "\"data\": #4}", STATUS_INVALID_ARGUMENT, "shape is missing");
@@ -224,6 +223,35 @@ static void a_fields_map_from_a_reply_may_come_back(void **state)
     assert_true(array_read(&unpacked.data, "f", &array, &failure));
     assert_int_equal(array.kind, ARRAY_FIELD);
     assert_true(array.field == UINT64_MAX);
+    msgpack_unpacked_destroy(&unpacked);
+}
+
+static void one_without_data_is_described(void **state)
+{
+    (void)state;
+    msgpack_unpacked unpacked = notation_object(HEAD "\"shape\": [2, 3]}");
+    struct array array;
+    struct failure failure = {0};
+    assert_true(array_read(&unpacked.data, "f", &array, &failure));
+    assert_int_equal(array.kind, ARRAY_DESCRIBED);
+    assert_int_equal(array.type.bytes, 24);
+    msgpack_sbuffer buffer;
+    msgpack_packer packer;
+    msgpack_sbuffer_init(&buffer);
+    msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
+    array_write_description(&packer, &array.type);
+    msgpack_unpacked written;
+    msgpack_unpacked_init(&written);
+    assert_int_equal(msgpack_unpack_next(&written, buffer.data, buffer.size, NULL),
+                     MSGPACK_UNPACK_SUCCESS);
+    struct array again;
+    assert_true(array_read(&written.data, "f", &again, &failure));
+    assert_int_equal(again.kind, ARRAY_DESCRIBED);
+    assert_true(array_is_alike(&again.type, &array.type));
+    again.type.shape[1]++;
+    assert_false(array_is_alike(&again.type, &array.type));
+    msgpack_unpacked_destroy(&written);
+    msgpack_sbuffer_destroy(&buffer);
     msgpack_unpacked_destroy(&unpacked);
 }
 
@@ -348,6 +376,7 @@ int main(void)
         cmocka_unit_test(shapes_are_checked_before_they_are_believed),
         cmocka_unit_test(maps_that_are_no_array_say_so),
         cmocka_unit_test(a_fields_map_from_a_reply_may_come_back),
+        cmocka_unit_test(one_without_data_is_described),
         cmocka_unit_test(a_place_in_a_region_is_read),
         cmocka_unit_test(places_that_cannot_be_are_refused),
         cmocka_unit_test(diverted_data_is_found_by_its_number),

@@ -582,6 +582,34 @@ static void a_job_says_how_it_is_to_be_treated(void **state)
     refused("laplacian", "\"msgid\": 1", STATUS_INVALID_ARGUMENT, "msgid", "no parameter");
 }
 
+static void a_dry_run_needs_no_data(void **state)
+{
+    (void)state;
+#define DESCRIBED "{\"nd\": true, \"type\": \"<f4\", \"shape\": [20, 30, 40]}"
+    struct request request;
+    struct job job;
+    struct failure failure;
+    assert_true(decode("[0, 1, \"laplacian\", [{\"f\": " DESCRIBED ", \"dry_run\": true}]]", &cube,
+                       &request, &job, &failure));
+    assert_true(request.dry_run);
+    assert_int_equal(request.f.at[0].kind, ARRAY_DESCRIBED);
+    static const struct {
+        const char *text, *parameter;
+    } refusals[] = {
+        {"[0, 1, \"laplacian\", [{\"f\": " DESCRIBED "}]]", "f"},
+        {"[0, 1, \"put\", [{\"f\": " DESCRIBED "}]]", "f"},
+        {"[0, 1, \"put\", [{\"f\": " DESCRIBED ", \"dry_run\": true}]]", "dry_run"},
+        {"[0, 1, \"laplacian\", [{\"dry_run\": false, \"f\": " DESCRIBED "}]]", "f"},
+        {"[0, 1, \"curl\", [{\"f\": {\"x\": {\"field\": 1}, \"y\": " DESCRIBED "}}]]", "f y"},
+        {"[0, 1, \"laplacian\", [{\"dry_run\": 1, \"f\": {\"field\": 1}}]]", "dry_run"}};
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        assert_false(decode(refusals[i].text, &cube, &request, &job, &failure));
+        assert_int_equal(failure.code, STATUS_INVALID_ARGUMENT);
+        assert_string_equal(failure.parameter, refusals[i].parameter);
+    }
+#undef DESCRIBED
+}
+
 static void a_job_is_cancelled_by_its_msgid(void **state)
 {
     (void)state;
@@ -715,6 +743,7 @@ int main(void)
         cmocka_unit_test(regions_are_registered_by_size_and_given_back_by_id),
         cmocka_unit_test(inputs_and_outputs_may_lie_in_regions),
         cmocka_unit_test(a_job_says_how_it_is_to_be_treated),
+        cmocka_unit_test(a_dry_run_needs_no_data),
         cmocka_unit_test(a_job_is_cancelled_by_its_msgid),
         cmocka_unit_test(vector_fields_are_maps_by_axis),
         cmocka_unit_test(components_that_do_not_fit_are_named),

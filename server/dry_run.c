@@ -1,0 +1,156 @@
+#include "server/dry_run.h"
+
+#include "protocol/reply.h"
+#include "protocol/request_job.h"
+#include "server/device.h"
+#include "server/field.h"
+#include "server/region.h"
+#include "server/schedule.h"
+#include "server/server.h"
+
+#include <math.h>
+
+struct dry_run {
+    struct server *server;
+    struct user *user;
+    const struct request *request;
+    const struct device *device;
+    struct array_type type; /* of every array */
+    struct job job;
+    uint64_t arrays; /* that the job needs on the device for itself */
+    uint64_t copied; /* of them those that come from a client's memory or go there */
+};
+
+static struct failure_place place_of(const char *parameter, const struct arrays *arrays, int i)
+{
+    return failure_place(parameter, arrays->is_vector ? axis_name((enum axis)i) : NULL);
+}
+
+/* Does the device compute in the region itself? */
+static bool computes_in_place(const struct dry_run *run, const struct array *array)
+{
+    return array->kind == ARRAY_REGION && run->device->info.direct;
+}
+
+/* The type of an input or, where it is none, NULL with the failure set. */
+static const struct array_type *type_of(const struct dry_run *run, const struct array *array,
+                                        const char *place, struct failure *failure)
+{
+    if (array->kind == ARRAY_FIELD) {
+        const struct field *field =
+            field_find(run->server, run->user, array->field, place, failure);
+        return field ? &field->type : NULL;
+    }
+    if (array->kind == ARRAY_REGION &&
+        !region_check(run->user, array, array->type.bytes, false, place, failure))
+        return NULL;
+    return &array->type;
+}
+
+static bool take_inputs(struct dry_run *run, struct failure *failure)
+{
+    const struct arrays *f = &run->request->f;
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        const struct array *array = &f->at[i];
+        if (array->kind == ARRAY_NONE)
+            continue;
+        const struct failure_place place = place_of("f", f, i);
+        const struct array_type *type = type_of(run, array, place.text, failure);
+        if (!type)
+            return false;
+        if (!run->type.dimensions)
+            run->type = *type;
+        if (!array_is_alike(&run->type, type))
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
+                               "its shape or type is not that of the component before it");
+        const bool is_own = array->kind != ARRAY_FIELD && !computes_in_place(run, array);
+        run->arrays += is_own;
+        run->copied += is_own;
+    }
+    return true;
+}
+
+/* Is the field that the output overwrites among the inputs? */
+static bool is_input(const struct request *request, uint64_t field)
+{
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if (request->f.at[i].kind == ARRAY_FIELD && request->f.at[i].field == field)
+            return true;
+    return false;
+}
+
+static bool check_output(const struct dry_run *run, const struct array *out, const char *place,
+                         struct failure *failure)
+{
+    const struct array_type *type = &out->type;
+    if (out->kind == ARRAY_FIELD) {
+        const struct field *field = field_find(run->server, run->user, out->field, place, failure);
+        if (!field)
+            return false;
+        type = &field->type;
+    } else if (!region_check(run->user, out, run->type.bytes, true, place, failure)) {
+        return false;
+    }
+    return !type->dimensions || array_is_alike(type, &run->type) ||
+           failure_set(failure, STATUS_INVALID_ARGUMENT, place,
+                       "its shape or type is not that of the result");
+}
+
+static bool take_outputs(struct dry_run *run, struct failure *failure)
+{
+    const struct request *request = run->request;
+    const bool has_places = request->out == OUT_FIELD || request->out == OUT_REGION;
+    for (int i = 0; i < job_outputs(&run->job); i++) {
+        const struct array *out = &request->out_place.at[i], *in = &request->f.at[i];
+        const struct failure_place place = place_of("out", &request->out_place, i);
+        if (has_places && !check_output(run, out, place.text, failure))
+            return false;
+        const bool is_field = request->out == OUT_FIELD;
+        const bool has_array = !(request->out == OUT_REGION && computes_in_place(run, out));
+        const bool in_is_own =
+            in->kind != ARRAY_NONE && in->kind != ARRAY_FIELD && !computes_in_place(run, in);
+        run->arrays += has_array && !is_field;
+        run->copied += has_array && (request->out == OUT_REGION || request->out == OUT_INLINE);
+        run->arrays += job_needs_scratch(&run->job, is_field && is_input(request, out->field),
+                                         has_array && in_is_own);
+    }
+    return true;
+}
+
+static void answer(const struct dry_run *run, msgpack_packer *packer)
+{
+    const struct job *job = &run->job;
+    const bool has_dt = job->operator_id == OPERATOR_DIFFUSION;
+    const int64_t ns = schedule_estimate(&run->device->schedule, job) +
+                       schedule_copy(run->copied * run->type.bytes);
+    msgpack_pack_map(packer, has_dt ? 5 : 3);
+    reply_write_str(packer, "bytes");
+    msgpack_pack_uint64(packer, run->arrays * run->type.bytes);
+    reply_write_str(packer, "seconds");
+    msgpack_pack_double(packer, 1e-9 * (double)ns);
+    reply_write_str(packer, "device");
+    reply_write_str(packer, run->device->name);
+    if (!has_dt)
+        return;
+    const double dt_max = job_dt_max(job);
+    reply_write_str(packer, "dt");
+    msgpack_pack_double(packer, job->dt);
+    reply_write_str(packer, "dt_max");
+    if (isfinite(dt_max))
+        msgpack_pack_double(packer, dt_max);
+    else
+        msgpack_pack_nil(packer);
+}
+
+bool dry_run(struct server *server, struct user *user, const struct request *request,
+             msgpack_packer *packer, struct failure *failure)
+{
+    struct dry_run run = {.server = server, .user = user, .request = request};
+    run.device = user_device(server, user);
+    if (!take_inputs(&run, failure) ||
+        !request_job(request, &run.type, (double)server->config.max_work, &run.job, failure) ||
+        !take_outputs(&run, failure))
+        return false;
+    answer(&run, packer);
+    return true;
+}

@@ -1,0 +1,18 @@
+/* What a job would take, without running it or holding anything for it. */
+#ifndef SERVER_DRY_RUN_H
+#define SERVER_DRY_RUN_H
+
+#include "protocol/request.h"
+
+#include <msgpack.h>
+
+struct server;
+struct user;
+
+/* Answer an operator's request with {"bytes", "seconds", "device"}, diffusion's with "dt" and
+ * "dt_max", too. False with the failure set where the job itself would be refused for what it is;
+ * whether there is room for it now is not looked at. */
+bool dry_run(struct server *server, struct user *user, const struct request *request,
+             msgpack_packer *packer, struct failure *failure);
+
+#endif

@@ -1,0 +1,99 @@
+"""What a job would take, asked beforehand: nothing of it is run or held."""
+
+import numpy
+import pytest
+
+from fdtest import Client, Daemon, FdError, MiB, eventually, wave
+
+LAMBDA = {2: 4, 4: 16 / 3, 6: 272 / 45, 8: 2048 / 315}
+
+
+def described(*shape, dtype="<f4"):
+    return {"nd": True, "type": dtype, "shape": list(shape)}
+
+
+def dry_run(client, method, f, **params):
+    return client.call(method, f=f, dry_run=True, **params)
+
+
+def bytes_on_device(client):
+    return client.call("stats")["user"]["bytes"]
+
+
+def test_what_it_would_hold(unchanged, client):
+    """Bytes as the job itself is charged, in every form that arrays come in."""
+    array = 64**3 * 4
+    assert dry_run(client, "derivative", described(64, 64, 64), axis="x")["bytes"] == 2 * array
+    assert dry_run(client, "derivative", wave(64, 64, 64), axis="x")["bytes"] == 2 * array
+    assert dry_run(client, "gradient", described(64, 64, 64))["bytes"] == 4 * array
+    assert dry_run(client, "derivative", described(64, 64, 64, dtype="<f8"), axis="x")["bytes"] == 4 * array
+    # Several steps go to and fro; the job's own input serves for it.
+    assert dry_run(client, "diffusion", described(64, 64, 64), steps=9, cfl=1)["bytes"] == 2 * array
+    field = client.call("put", f=wave(64, 64, 64))["field"]
+    try:
+        resident = {"field": field}
+        assert dry_run(client, "derivative", resident, axis="x")["bytes"] == array
+        assert dry_run(client, "laplacian", resident, out="field")["bytes"] == array
+        assert dry_run(client, "laplacian", resident, out=resident)["bytes"] == array  # beside it, meanwhile
+        assert dry_run(client, "diffusion", resident, steps=9, cfl=1)["bytes"] == 2 * array
+    finally:
+        client.free(field)
+
+
+@pytest.mark.parametrize("accuracy", [2, 4, 6, 8])
+def test_the_largest_stable_step(unchanged, client, accuracy):
+    answer = dry_run(client, "diffusion", described(40, 50), accuracy=accuracy, cfl=0.5,
+                     spacing={"x": 0.1, "y": 0.2}, diffusivity=3)
+    limit = 2 / (3 * LAMBDA[accuracy] * (1 / 0.1**2 + 1 / 0.2**2))
+    assert answer["dt_max"] == pytest.approx(limit, rel=1e-14)
+    assert answer["dt"] == pytest.approx(limit / 2, rel=1e-14)
+    assert dry_run(client, "diffusion", described(40), dt=1, diffusivity=0)["dt_max"] is None
+    assert "dt" not in dry_run(client, "laplacian", described(40))
+
+
+def test_the_time_follows_what_jobs_have_taken(unchanged, client):
+    """A first guess is that; then the estimate is of the size that jobs have had."""
+    f = wave(128, 128)
+    for _ in range(20):
+        client.call("diffusion", f=f, steps=200, cfl=0.5, accuracy=4)
+    one = dry_run(client, "diffusion", f, steps=200, cfl=0.5, accuracy=4)
+    assert one["device"] == client.call("info")["devices"][0]["name"]
+    assert 0 < one["seconds"] < 60
+    ten = dry_run(client, "diffusion", f, steps=2000, cfl=0.5, accuracy=4)
+    assert ten["seconds"] == pytest.approx(10 * one["seconds"], rel=0.2)
+
+
+def test_nothing_is_run_or_held():
+    with Daemon("--device-memory", 16 * MiB) as daemon, daemon.client() as client:
+        before = client.call("stats")["totals"]
+        assert dry_run(client, "laplacian", described(1024, 1024, 1024))["bytes"] == 2 * 4 * 1024**3
+        assert dry_run(client, "laplacian", wave(64, 64))["bytes"] == 2 * 4 * 64 * 64
+        after = client.call("stats")["totals"]
+        assert after["done"] == before["done"]
+        eventually(lambda: bytes_on_device(client) == 0, "nothing on the device")
+
+
+def test_it_is_refused_for_what_the_job_would_be(unchanged, client):
+    def refused(method, f, **params):
+        with pytest.raises(FdError) as error:
+            dry_run(client, method, f, **params)
+        return error.value.code, error.value.parameter
+
+    assert refused("derivative", described(8, 8), axis="z") == ("INVALID_ARGUMENT", "axis")
+    assert refused("diffusion", described(8, 8), dt=100)[0] == "UNSTABLE"
+    assert refused("laplacian", {"field": 1}) == ("NOT_FOUND", "f")
+    assert refused("laplacian", described(8), out={"field": 1}) == ("NOT_FOUND", "out")
+    assert refused("laplacian", {"region": 1, "offset": 0, "shape": [8], "type": "<f4"}) == ("NOT_FOUND", "f")
+    assert refused("curl", {"x": described(8, 8), "y": described(8, 9)}) == ("INVALID_ARGUMENT", "f y")
+    assert refused("laplacian", described(8, dtype="<c8")) == ("UNSUPPORTED", "f")
+    with pytest.raises(FdError) as error:
+        client.call("laplacian", f=described(8, 8))
+    assert (error.value.code, error.value.parameter) == ("INVALID_ARGUMENT", "f")
+
+
+def test_another_users_field_is_none(unchanged, client):
+    field = client.call("put", f=numpy.zeros(8, "f4"))["field"]
+    client.free(field)
+    with pytest.raises(FdError) as error:
+        dry_run(client, "laplacian", {"field": field})
+    assert error.value.code == "NOT_FOUND"
