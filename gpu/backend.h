@@ -1,4 +1,4 @@
-/* One device kind, behind one table of functions: a new kind is one file and one line in worker.c.
+/* One device kind, behind one table of functions: a new kind is one file and one line in main.c.
  * All functions but pin and unpin are called from the worker's main thread, and none of them waits
  * for the device.
  * What was begun ends as a completion with the caller's token, in any order.

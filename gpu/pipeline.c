@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 void pipeline_init(struct pipeline *pipeline, const struct backend *backend, uint64_t tokens,
-                   void (*compute_passes)(struct run *run))
+                   void (*compute_passes)(void *context, struct run *run), void *context)
 {
-    *pipeline =
-        (struct pipeline){.backend = backend, .tokens = tokens, .compute_passes = compute_passes};
+    *pipeline = (struct pipeline){
+        .backend = backend, .tokens = tokens, .compute_passes = compute_passes, .context = context};
     for (int way = 0; way < WAYS; way++)
         pipeline->last_size[way] = PIPELINE_LARGE; /* a small one is the first */
 }
@@ -114,7 +114,7 @@ static void compute(struct pipeline *pipeline, struct run *run)
     struct part part;
     while (transfer_compute(&run->transfer, &part)) {
         if (run->transfer.whole) {
-            pipeline->compute_passes(run);
+            pipeline->compute_passes(pipeline->context, run);
             return;
         }
         struct step *step = take_step(pipeline, run, STEP_LAUNCH);

@@ -39,8 +39,10 @@ struct step {
 
 struct pipeline {
     const struct backend *backend;
-    void (*compute_passes)(struct run *run); /* of a transfer that is `whole`: its inputs are in */
-    uint64_t tokens;                         /* bits of every token, beside the step's address */
+    /* Of a transfer that is `whole`: its inputs are in. */
+    void (*compute_passes)(void *context, struct run *run);
+    void *context;
+    uint64_t tokens; /* bits of every token, beside the step's address */
     /* The runs that have a slab to copy, and the size that had the last turn. */
     struct pipeline_queue queues[WAYS][PIPELINE_SIZES];
     int last_size[WAYS];
@@ -50,7 +52,7 @@ struct pipeline {
 };
 
 void pipeline_init(struct pipeline *pipeline, const struct backend *backend, uint64_t tokens,
-                   void (*compute_passes)(struct run *run));
+                   void (*compute_passes)(void *context, struct run *run), void *context);
 /* Nothing is under way. */
 void pipeline_free(struct pipeline *pipeline);
 

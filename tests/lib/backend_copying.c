@@ -2,7 +2,7 @@
  * out, as on a GPU. For tests of how the worker does that. */
 #include "gpu/backend.h"
 
-const struct backend *backend_copying(void); /* backend_host() to the worker.c of that test */
+const struct backend *backend_copying(void); /* backend_host() to the main.c of that test */
 
 static bool open_copying(int index, void *arena, size_t arena_bytes, struct device_info *info,
                          struct failure *failure)

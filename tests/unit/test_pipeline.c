@@ -24,8 +24,9 @@ struct client {
     void *in[AXIS_COUNT], *out[AXIS_COUNT]; /* its own memory, or what the arrays hold */
 };
 
-static void launch_piece(struct run *run)
+static void launch_piece(void *unused, struct run *run)
 {
+    (void)unused;
     struct launch launch;
     if (pieces_next(&run->pieces, &launch))
         pipeline.backend->launch(&launch, (uint64_t)(uintptr_t)run | TOKEN_RUN);
@@ -105,7 +106,7 @@ static void test_many_jobs_together(void **state)
     struct failure failure = {0};
     const struct backend *backend = backend_host();
     assert_true(backend->open(0, NULL, 0, &info, &failure));
-    pipeline_init(&pipeline, backend, TOKEN_STEP, launch_piece);
+    pipeline_init(&pipeline, backend, TOKEN_STEP, launch_piece, NULL);
     for (int round = 0; round < ROUNDS; round++) {
         int left = TOGETHER;
         for (int i = 0; i < TOGETHER; i++) {
@@ -132,7 +133,7 @@ static void test_many_jobs_together(void **state)
                     if (run->pieces.done == run->pieces.total)
                         pipeline_passes_completed(&pipeline, run);
                     else
-                        launch_piece(run);
+                        launch_piece(NULL, run);
                 }
                 if (transfer_is_done(&run->transfer))
                     left--;
@@ -218,7 +219,7 @@ static void test_a_small_job_passes_large_ones(void **state)
     static struct run large[3], small[SMALL];
     static struct holding holding;
     memset(&noted, 0, sizeof noted);
-    pipeline_init(&pipeline, &taking_note, TOKEN_STEP, NULL);
+    pipeline_init(&pipeline, &taking_note, TOKEN_STEP, NULL, NULL);
     for (int i = 0; i < 3; i++)
         pipeline_add(&pipeline, plain_run(&large[i], &holding, 256));
     pipeline_pump(&pipeline);
@@ -284,7 +285,7 @@ static void test_a_launch_does_not_wait_for_the_next_slab(void **state)
     struct backend backend = taking_note;
     backend.upload = note_upload_after_launches;
     memset(&noted, 0, sizeof noted);
-    pipeline_init(&pipeline, &backend, TOKEN_STEP, NULL);
+    pipeline_init(&pipeline, &backend, TOKEN_STEP, NULL, NULL);
     pipeline_add(&pipeline, plain_run(&run, &holding, 100));
     while (pipeline_pump(&pipeline), noted.count || noted.other_count) {
         uint64_t token =

@@ -1,0 +1,348 @@
+#include "gpu/jobs.h"
+
+#include "gpu/range.h"
+#include "gpu/store.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    PROGRESS_US = 100 * 1000, /* ten a second */
+    COPYING_MOST = 8          /* jobs whose launches copy; with more the copy engine is faster */
+};
+
+/* points × passes: keeps the lines of a job inside 64 bits. How much work a job may be is for the
+ * front to judge. */
+static const double MOST_WORK = 0x1p62;
+
+static uint64_t now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static void answer_finished(struct worker *worker, uint64_t id, enum status status, uint64_t done,
+                            uint64_t total, const struct run *begun)
+{
+    struct channel_message message = {.type = CHANNEL_FINISHED, .status = status};
+    message.u.job.id = id;
+    message.u.job.done = done;
+    message.u.job.total = total;
+    if (begun) {
+        message.u.job.device_us = begun->pieces.device_us;
+        message.u.job.copy_in = begun->copied[WAY_IN];
+        message.u.job.compute = begun->computed;
+        message.u.job.copy_out = begun->copied[WAY_OUT];
+    }
+    worker_answer(worker, &message);
+}
+
+static void finish(struct worker *worker, struct run *run, enum status status)
+{
+    runs_remove(&worker->runs, run);
+    /* Begun passes count: from 1 on, the output may hold anything. */
+    const uint64_t lines = run->plan.lines;
+    const uint64_t done = run->started ? (run->pieces.done + lines - 1) / lines : 0;
+    answer_finished(worker, run->id, status, done, run->plan.passes, run->started ? run : NULL);
+    free(run);
+}
+
+/* Its result is there. Where it came to lie in the scratch array's memory, the two exchange theirs.
+ */
+static void finish_well(struct worker *worker, struct run *run)
+{
+    for (int i = 0; i < run->plan.outputs; i++) {
+        struct holding *out = run->out[i], *other = run->scratch[i];
+        if (!out || pieces_result(&run->pieces, i) == out->block.memory)
+            continue;
+        const struct block block = out->block;
+        out->block = other->block;
+        other->block = block;
+    }
+    finish(worker, run, STATUS_OK);
+}
+
+void jobs_settle(struct worker *worker, struct run *run)
+{
+    if (run->copy) {
+        if (transfer_is_done(&run->transfer)) {
+            store_copied(worker, run->copy);
+            free(run);
+        }
+        return;
+    }
+    if (transfer_is_done(&run->transfer))
+        finish_well(worker, run);
+    else if (run->cancelled && run->transfer.under_way == 0)
+        finish(worker, run, STATUS_CANCELLED);
+}
+
+/* Are all uploads to its arrays complete? */
+static bool is_resident(const struct run *run)
+{
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if ((run->in[i] && run->in[i]->uploads) || (run->out[i] && run->out[i]->uploads) ||
+            (run->scratch[i] && run->scratch[i]->uploads))
+            return false;
+    return true;
+}
+
+static void launch_next(struct worker *worker, struct run *run)
+{
+    struct launch launch;
+    if (!pieces_next(&run->pieces, &launch))
+        return;
+    launch.is_resident = !run->is_copied && is_resident(run);
+    for (int i = 0; i < AXIS_COUNT && run->launches_copy; i++) {
+        launch.source[i] = launch.from == 0 ? run->from[i].memory : NULL;
+        launch.target[i] = launch.to == run->pieces.total ? run->to[i].memory : NULL;
+    }
+    worker->under_way++;
+    range_begin("launch", run->id);
+    worker->backend->launch(&launch, (uint64_t)(uintptr_t)run | TOKEN_RUN);
+    range_end();
+}
+
+static void compute_passes(void *worker, struct run *run)
+{
+    launch_next(worker, run);
+}
+
+static void start(struct worker *worker, struct run *run)
+{
+    runs_start(&worker->runs, run);
+    const struct buffers buffers = run_buffers(run);
+    pieces_begin(&run->pieces, &run->plan, worker->backend->splits_passes, &buffers);
+    if (run->is_copied)
+        pipeline_add(&worker->pipeline, run);
+    else
+        launch_next(worker, run);
+}
+
+void jobs_open(struct worker *worker)
+{
+    pipeline_init(&worker->pipeline, worker->backend, TOKEN_STEP, compute_passes, worker);
+}
+
+void jobs_close(struct worker *worker)
+{
+    while (worker->runs.first) {
+        struct run *run = worker->runs.first;
+        worker->runs.first = run->next;
+        free(run);
+    }
+    ids_free(&worker->runs.by_id);
+    pipeline_free(&worker->pipeline);
+}
+
+void jobs_start_waiting(struct worker *worker)
+{
+    struct run *next;
+    for (struct run *run = worker->runs.first; run && worker->runs.waiting; run = next) {
+        next = run->next;
+        if (!run->started && runs_may_start(&worker->runs, run))
+            start(worker, run);
+    }
+}
+
+void jobs_before_run(struct worker *worker, const struct channel_message *message)
+{
+    struct channel_message *kept =
+        message->type == CHANNEL_PLACES ? &worker->places : &worker->components;
+    if (kept->type)
+        worker_broken(worker, "COMPONENTS or PLACES twice", message->type);
+    *kept = *message;
+}
+
+bool jobs_run_follows(const struct worker *worker)
+{
+    return worker->components.type || worker->places.type;
+}
+
+static void forget_before_run(struct worker *worker)
+{
+    memset(&worker->components, 0, sizeof worker->components);
+    memset(&worker->places, 0, sizeof worker->places);
+}
+
+/* The run's places from the PLACES before it, if any. */
+static void find_places(const struct worker *worker, struct run *run, const struct job *job)
+{
+    const struct place *in = worker->places.u.places.in, *out = worker->places.u.places.out;
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        if ((in[i].region && i >= job_inputs(job)) || (out[i].region && i >= job_outputs(job)))
+            worker_broken(worker, "RUN with more places than its job has arrays", run->id);
+        if (in[i].region)
+            run->from[i].memory =
+                store_find_place(worker, &in[i], job_bytes(job), false, &run->from[i].region);
+        if (out[i].region)
+            run->to[i].memory =
+                store_find_place(worker, &out[i], job_bytes(job), true, &run->to[i].region);
+    }
+}
+
+/* The run's arrays from the order or, where there is one, from the COMPONENTS before it. */
+static void find_arrays(struct worker *worker, struct run *run,
+                        const struct channel_message *message)
+{
+    struct channel_message *given = &worker->components;
+    const struct job *job = &message->u.run.job;
+    if (given->type && (message->u.run.in || message->u.run.out || message->u.run.scratch))
+        worker_broken(worker, "RUN with arrays of its own after COMPONENTS", run->id);
+    if (!given->type) {
+        given->u.components.in[0] = message->u.run.in;
+        given->u.components.out[0] = message->u.run.out;
+        given->u.components.scratch[0] = message->u.run.scratch;
+    }
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        const uint64_t in = given->u.components.in[i], out = given->u.components.out[i];
+        const uint64_t scratch = given->u.components.scratch[i];
+        const bool has_in = i < job_inputs(job) && !(worker->direct && run->from[i].region);
+        const bool has_out = i < job_outputs(job) && !(worker->direct && run->to[i].region);
+        if (!in == has_in || !out == has_out || (scratch && i >= job_outputs(job)))
+            worker_broken(worker, "RUN with another number of arrays than its job has", run->id);
+        run->in[i] = in ? store_find(worker, in) : NULL;
+        run->out[i] = out ? store_find(worker, out) : NULL;
+        run->scratch[i] = scratch ? store_find(worker, scratch) : NULL;
+    }
+}
+
+/* They are of so many bytes each, and none is written that must not be. */
+static void check_arrays(const struct worker *worker, const struct run *run, uint64_t bytes)
+{
+    struct buffers ids; /* an array without memory is known by its holding alone */
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        struct holding *const holdings[] = {run->in[i], run->out[i], run->scratch[i]};
+        for (int k = 0; k < 3; k++)
+            if (holdings[k] && holdings[k]->block.bytes != bytes)
+                worker_broken(worker, "RUN with an array of another size than its job's", run->id);
+        ids.in[i] = run->in[i] ? (void *)run->in[i] : run->from[i].memory;
+        ids.out[i] = run->out[i] ? (void *)run->out[i] : run->to[i].memory;
+        ids.scratch[i] = run->scratch[i];
+    }
+    if (run->scratch[0] && run->scratch[0] == run->in[0] && !run->out[0])
+        worker_broken(worker,
+                      "RUN whose result would come to lie in its input's array, not in its place",
+                      run->id);
+    if (!pieces_possible(&run->plan, &ids))
+        worker_broken(worker, "RUN without the scratch array that it needs", run->id);
+}
+
+/* Was there memory for all of its arrays? */
+static bool have_memory(const struct run *run)
+{
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if ((run->in[i] && !run->in[i]->block.memory) ||
+            (run->out[i] && !run->out[i]->block.memory) ||
+            (run->scratch[i] && !run->scratch[i]->block.memory))
+            return false;
+    return true;
+}
+
+/* How its arrays, of so many bytes each, come from and to its places. */
+static void choose_way(const struct worker *worker, struct run *run, uint64_t bytes)
+{
+    bool has_places = false, reached = true;
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        const struct region *const regions[] = {run->from[i].region, run->to[i].region};
+        for (int k = 0; k < 2; k++) {
+            has_places |= regions[k] != NULL;
+            reached &= !regions[k] || regions[k]->addressable;
+        }
+    }
+    if (!has_places || worker->direct)
+        return;
+    run->launches_copy = reached && bytes <= worker->backend->launch_copies_bytes &&
+                         worker->runs.copying < COPYING_MOST;
+    run->is_copied = !run->launches_copy;
+}
+
+void jobs_run(struct worker *worker, const struct channel_message *message)
+{
+    const struct job *job = &message->u.run.job;
+    const uint64_t id = message->u.run.id;
+    struct failure failure = {0};
+    if (id == 0 || runs_find(&worker->runs, id))
+        worker_broken(worker, "RUN of a job that is there already", id);
+    if (!job_check(job, MOST_WORK, &failure)) {
+        worker_log(worker, 3, "job %llu: %s", (unsigned long long)id, failure.message);
+        forget_before_run(worker);
+        answer_finished(worker, id, failure.code, 0, 0, NULL);
+        return;
+    }
+    struct run *run = calloc(1, sizeof *run);
+    if (!run)
+        worker_out_of_memory(worker);
+    run->id = id;
+    run->wants_progress = message->u.run.progress != 0;
+    find_places(worker, run, job);
+    find_arrays(worker, run, message);
+    forget_before_run(worker);
+    run->plan = *plans_get(&worker->plans, job);
+    check_arrays(worker, run, job_bytes(job));
+    if (!have_memory(run)) {
+        answer_finished(worker, id, STATUS_OUT_OF_MEMORY, 0, run->plan.passes, NULL);
+        free(run);
+        return;
+    }
+    choose_way(worker, run, job_bytes(job));
+    run->progress_us = now_us();
+    if (!runs_add(&worker->runs, run))
+        worker_out_of_memory(worker);
+    if (runs_may_start(&worker->runs, run))
+        start(worker, run);
+}
+
+void jobs_cancel(struct worker *worker, uint64_t id)
+{
+    struct run *run = runs_find(&worker->runs, id);
+    if (!run)
+        return; /* it has ended already */
+    run->cancelled = true;
+    if (!run->started) {
+        finish(worker, run, STATUS_CANCELLED);
+    } else if (run->is_copied) {
+        pipeline_remove(&worker->pipeline, run);
+        jobs_settle(worker, run);
+    }
+}
+
+static void tell_progress(struct worker *worker, struct run *run)
+{
+    const uint64_t now = now_us();
+    if (now - run->progress_us < PROGRESS_US)
+        return;
+    struct channel_message message = {.type = CHANNEL_PROGRESS};
+    message.u.job.id = run->id;
+    message.u.job.done = run->pieces.done / run->plan.lines;
+    message.u.job.total = run->plan.passes;
+    message.u.job.device_us = run->pieces.device_us;
+    worker_answer(worker, &message);
+    run->progress_us = now;
+}
+
+void jobs_piece_completed(struct worker *worker, struct run *run,
+                          const struct completion *completion)
+{
+    pieces_completed(&run->pieces, completion->device_us);
+    run_computed(run, completion->device_us + completion->copy_us);
+    const bool done = run->pieces.done == run->pieces.total;
+    if (run->wants_progress && !done)
+        tell_progress(worker, run);
+    if (!done && !run->cancelled) {
+        launch_next(worker, run);
+    } else if (!run->is_copied) {
+        if (done)
+            finish_well(worker, run);
+        else
+            finish(worker, run, STATUS_CANCELLED);
+    } else {
+        if (run->cancelled)
+            transfer_completed(&run->transfer); /* its passes, as far as they came */
+        else
+            pipeline_passes_completed(&worker->pipeline, run);
+        jobs_settle(worker, run);
+    }
+}

@@ -1,0 +1,35 @@
+/* What a worker stores, and the orders about it: arrays on its device, the clients' regions that it
+ * has mapped, and copies between arrays and the arena or a region. An order that breaks a rule of
+ * channel.h ends the process. */
+#ifndef GPU_STORE_H
+#define GPU_STORE_H
+
+#include "gpu/holding.h"
+#include "gpu/worker.h"
+
+/* The backend is open. */
+void store_open(struct worker *worker);
+/* Release all of it. Nothing is under way. */
+void store_close(struct worker *worker);
+
+/* REGION (takes the descriptor), UNREGION. */
+void store_map(struct worker *worker, const struct channel_message *message, int memfd);
+void store_unmap(struct worker *worker, uint64_t id);
+/* MAPPED of each region that has been mapped, or could not be, since the last call. */
+void store_answer_mapped(struct worker *worker);
+
+/* ALLOCATE, RELEASE. */
+void store_allocate(struct worker *worker, uint64_t id, uint64_t bytes, uint64_t owner);
+void store_release(struct worker *worker, uint64_t id);
+
+/* UPLOAD, DOWNLOAD. The backend's completion, or the pipeline's, is for store_copied(). */
+void store_copy(struct worker *worker, const struct channel_message *message);
+void store_copied(struct worker *worker, struct copy *copy);
+
+/* The array of that id, which is there. */
+struct holding *store_find(const struct worker *worker, uint64_t id);
+/* So many bytes at a place, and the region that holds them. */
+uint8_t *store_find_place(const struct worker *worker, const struct place *place, uint64_t bytes,
+                          bool write, struct region **region);
+
+#endif

@@ -1,0 +1,70 @@
+/* What the parts of a worker have in common: its device, what is resident there, and how they speak
+ * to the front.
+ *
+ *   main.c    the process and its loop: what comes goes to the two below
+ *   jobs.c    runs, piece by piece or in the pipeline
+ *   store.c   arrays, clients' regions, and copies between them and the arena
+ *
+ * One thread. */
+#ifndef GPU_WORKER_H
+#define GPU_WORKER_H
+
+#include "gpu/backend.h"
+#include "gpu/channel.h"
+#include "gpu/ids.h"
+#include "gpu/pipeline.h"
+#include "gpu/plans.h"
+#include "gpu/region.h"
+#include "gpu/run.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct copy;
+
+#define WORKER_BROKEN_FRONT_EXIT 65
+
+/* What the backend is given to name a piece of work: the address of what it belongs to, and in its
+ * lowest bits which kind that is. */
+enum token {
+    TOKEN_RUN,  /* struct run: a piece of it */
+    TOKEN_COPY, /* struct copy */
+    TOKEN_STEP, /* struct step, of the pipeline */
+    TOKEN_KIND = 3
+};
+
+struct worker {
+    const char *name; /* of its device, as the front calls it: "host", "cuda:0" */
+    const struct backend *backend;
+    int device;
+    bool open; /* the ARENA has come */
+    uint8_t *arena;
+    uint64_t arena_bytes;
+    bool direct;                  /* the backend computes in regions themselves */
+    uint32_t under_way;           /* completions that the backend owes, beside the pipeline's */
+    struct channel_queue answers; /* sent at the end of a turn of the loop */
+    /* The store's. */
+    struct ids holdings;
+    struct regions regions;
+    struct copy *free_copies;
+    /* The jobs'. */
+    struct runs runs;
+    struct pipeline pipeline;
+    struct plans plans;
+    struct channel_message components, places; /* for the next RUN, or of type 0 */
+};
+
+/* A line on stderr, with the priority that journald knows it by. */
+void worker_log(const struct worker *worker, int priority, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The front broke a rule of channel.h: nothing that it says can be trusted any more. */
+_Noreturn void worker_broken(const struct worker *worker, const char *rule, uint64_t id);
+
+/* There is no memory for the worker's own tables. */
+_Noreturn void worker_out_of_memory(const struct worker *worker);
+
+/* Say it to the front, at the end of the turn. */
+void worker_answer(struct worker *worker, const struct channel_message *message);
+
+#endif
