@@ -11,8 +11,8 @@
 /* Sent in one exchange, so that it returns to a caller's loop while a server keeps reading. */
 #define EXCHANGE_BYTES ((size_t)16 << 20)
 
-/* Who sleeps is woken 5 µs late, and a core that has gone to sleep 40: about a small job's time. So
- * a wait looks for so long first, where its thread has cores to spare. */
+/* Who sleeps is woken 5 µs late, and on a core that has gone to sleep 40: about a small job's time.
+ * So a wait first looks for what comes, where its thread has cores to spare. */
 enum { LOOK_NS = 100000, LOOK_CORES = 4 };
 
 static struct ticket *unsent(const struct fdclient *client)

@@ -98,12 +98,12 @@ static void on_back(uv_async_t *handle)
 bool carriers_open(struct carriers *carriers, uv_loop_t *loop, uint32_t count)
 {
     memset(carriers, 0, sizeof *carriers);
-    carriers->loop = loop;
     list_init(&carriers->waiting);
     list_init(&carriers->carried);
     list_init(&carriers->spare);
     if (uv_async_init(loop, &carriers->back, on_back) != 0)
         return false;
+    carriers->loop = loop;
     carriers->back.data = carriers;
     pthread_mutex_init(&carriers->mutex, NULL);
     pthread_cond_init(&carriers->more, NULL);
