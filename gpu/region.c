@@ -34,27 +34,21 @@ static void populate(uint8_t *memory, uint64_t bytes, bool writable)
 }
 
 /* mmap() of the whole region where pieces that are pinned begin: a slab of an array at a round
- * offset lies in one. */
+ * offset lies in one. The place is free while we ask for it: another thread may take it first, and
+ * is not to lose it to us. */
 static void *map_aligned(const struct region *region, int access, int flags)
 {
     const uint64_t room = region->bytes + BACKEND_PIN_BYTES;
-    uint8_t *begin =
-        mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (begin == MAP_FAILED)
-        return begin;
-    uint8_t *at = begin + (-(uintptr_t)begin & (BACKEND_PIN_BYTES - 1));
-    void *memory = mmap(at, region->bytes, access, flags | MAP_FIXED, region->memfd, 0);
-    const int error = errno;
-    if (memory == MAP_FAILED) {
+    void *memory;
+    do {
+        uint8_t *begin =
+            mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (begin == MAP_FAILED)
+            return begin;
         munmap(begin, room);
-        errno = error;
-        return memory;
-    }
-    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    uint8_t *end = at + (region->bytes + page - 1) / page * page;
-    if (at > begin)
-        munmap(begin, (size_t)(at - begin));
-    munmap(end, (size_t)(begin + room - end));
+        uint8_t *at = begin + (-(uintptr_t)begin & (BACKEND_PIN_BYTES - 1));
+        memory = mmap(at, region->bytes, access, flags | MAP_FIXED_NOREPLACE, region->memfd, 0);
+    } while (memory == MAP_FAILED && errno == EEXIST);
     return memory;
 }
 

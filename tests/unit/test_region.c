@@ -1,0 +1,97 @@
+/* Regions are mapped beside what other threads map at the same time, where pinned pieces begin. */
+#include "gpu/region.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { BYTES = (9 << 20) + 100, PAGE = 4096, PATIENCE_MS = 20000 };
+
+/* What another thread does while the file is mapped, once: it takes the place's first page. */
+static struct {
+    bool takes;       /* … just before */
+    bool takes_after; /* … just after the kernel, an old one, has refused to share the file */
+    uint8_t *page;
+} other;
+
+void *__real_mmap(void *at, size_t bytes, int access, int flags, int file, off_t offset);
+void *__wrap_mmap(void *at, size_t bytes, int access, int flags, int file, off_t offset);
+
+static void other_takes(void *at)
+{
+    other.page = __real_mmap(at, PAGE, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    if (other.page != at)
+        abort();
+    memset(other.page, 0x77, PAGE);
+    other.takes = other.takes_after = false;
+}
+
+void *__wrap_mmap(void *at, size_t bytes, int access, int flags, int file, off_t offset)
+{
+    if (file >= 0 && other.takes_after) {
+        if ((flags & MAP_FIXED) == MAP_FIXED)
+            munmap(at, bytes); /* as the kernel does before it asks the file */
+        other_takes(at);
+        errno = EPERM;
+        return MAP_FAILED;
+    }
+    if (file >= 0 && other.takes)
+        other_takes(at);
+    return __real_mmap(at, bytes, access, flags, file, offset);
+}
+
+/* A region whose bytes are all `value` is mapped. */
+static void map(struct regions *regions, uint64_t id, int value)
+{
+    enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
+    const int file = memfd_create("region", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_true(file >= 0 && ftruncate(file, BYTES) == 0 && fcntl(file, F_ADD_SEALS, SEALS) == 0);
+    static char bytes[BYTES];
+    memset(bytes, value, sizeof bytes);
+    assert_int_equal(pwrite(file, bytes, sizeof bytes, 0), BYTES);
+    assert_null(regions_map(regions, id, BYTES, false, file));
+    struct pollfd mapped = {.fd = regions->wake, .events = POLLIN};
+    assert_int_equal(poll(&mapped, 1, PATIENCE_MS), 1);
+    struct region *region = regions_mapped(regions);
+    assert_non_null(region);
+    assert_null(regions_mapped(regions));
+    assert_int_equal(region->status, STATUS_OK);
+    assert_int_equal((uintptr_t)region->memory % BACKEND_PIN_BYTES, 0);
+    assert_memory_equal(region->memory, bytes, BYTES);
+}
+
+static void test_other_threads_keep_their_memory(void **state)
+{
+    (void)state;
+    static const struct backend backend = {.kind = "none"};
+    struct regions regions;
+    regions_init(&regions, &backend);
+    for (int i = 0; i < 2; i++) {
+        other.takes = i == 0;
+        other.takes_after = i == 1;
+        other.page = NULL;
+        map(&regions, (uint64_t)i + 1, 0x11 * (i + 1));
+        assert_non_null(other.page);
+        for (int k = 0; k < PAGE; k++)
+            assert_int_equal(other.page[k], 0x77);
+        assert_int_equal(munmap(other.page, PAGE), 0);
+        assert_null(regions_unmap(&regions, (uint64_t)i + 1));
+    }
+    regions_free(&regions);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_other_threads_keep_their_memory)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
