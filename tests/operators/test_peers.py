@@ -1,0 +1,272 @@
+"""The same results as findiff, py-pde, SciPy and NumPy, where they offer the same; and where they do not,
+who is right. Their axes follow their arrays' ((x, y, z)), so that they see ours transposed.
+
+Tolerances: two chains of m operations and two roundings of the weights make at most (2m + 2)·ε/2 of
+Σ|w_j f_j|, m the points of a stencil; one ε is added for what is of the order of ε². What a peer's
+weights are off by is added for that peer."""
+
+from fractions import Fraction
+
+import findiff
+import numpy as np
+import pde
+import pytest
+from scipy import ndimage
+
+import exact
+
+ACCURACIES = [2, 4, 6, 8]
+DTYPES = ["<f4", "<f8"]
+SHAPES = {1: (31,), 2: (21, 26), 3: (20, 19, 22)}
+SPACING = (0.75, 1.25, 0.5)  # x, y, z
+
+
+def random_field(dimensions, dtype="<f8", seed=0):
+    return np.random.default_rng(seed).uniform(-1, 1, SHAPES[dimensions]).astype(dtype)
+
+
+def spacing(dimensions):
+    return dict(zip("xyz"[:dimensions], SPACING))
+
+
+def rounding(points, dtype="<f8"):
+    return (points + 2) * float(np.finfo(dtype).eps)
+
+
+def applied(matrix, f, axis):
+    """A matrix along an axis of an array."""
+    return np.moveaxis(np.tensordot(matrix, f, (1, axis)), 0, axis)
+
+
+def exactly(rows, f, scale):
+    """The rows of an axis on a line, in fractions."""
+    f = [Fraction(float(x)) for x in f]
+    return [scale * sum(w * f[j] for j, w in row.items()) for row in rows]
+
+
+# findiff: one-sided windows like ours, or periodic. It solves for its weights in doubles.
+
+BOUNDARIES = {"periodic": {}, "one-sided": {"boundary": "one-sided"}}
+
+
+def findiff_derivative(axis, h, order, accuracy, boundary):
+    first = findiff.Diff(axis, h, periodic=boundary == "periodic", acc=accuracy)
+    return first if order == 1 else first**order
+
+
+def findiff_weights_off(n, h, order, accuracy, boundary):
+    """By how much findiff's weights are off at most, as a matrix along the axis."""
+    weights = findiff_derivative(0, h, order, accuracy, boundary).matrix((n,)).toarray()
+    return np.abs(weights - exact.matrix(exact.axis(n, order, accuracy, boundary)) / h**order)
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+def test_findiff_derivative(client, accuracy, order, boundary, dimensions):
+    f = random_field(dimensions)
+    for k, axis in enumerate("zyx"[3 - dimensions:]):
+        n, h = f.shape[k], spacing(dimensions)[axis]
+        ours = client.out("derivative", f=f, axis=axis, order=order, accuracy=accuracy,
+                          spacing={axis: h}, **BOUNDARIES[boundary])
+        theirs = findiff_derivative(k, h, order, accuracy, boundary)(f)
+        magnitude = np.abs(exact.matrix(exact.axis(n, order, accuracy, boundary))) / h**order
+        off = findiff_weights_off(n, h, order, accuracy, boundary)
+        # They are weights of the same stencils.
+        assert (off.sum(1) <= 1e-8 * magnitude.sum(1)).all()
+        tolerance = applied(off + rounding(order + accuracy + 1) * magnitude, np.abs(f), k)
+        assert (np.abs(ours - theirs) <= tolerance).all()
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+def test_findiff_weights(client, accuracy, order):
+    """Where the two differ, fractions say who is right: we are, to rounding. findiff's one-sided weights
+    lose two to six digits of sixteen at accuracy 6 and 8, and its results with them."""
+    f, h = random_field(1), SPACING[0]
+    rows = exact.axis(len(f), order, accuracy, "one-sided")
+    right = exactly(rows, f, 1 / Fraction(h) ** order)
+    magnitude = np.abs(exact.matrix(rows)) @ np.abs(f) / h**order
+    ours = client.out("derivative", f=f, order=order, accuracy=accuracy, spacing=h, boundary="one-sided")
+    theirs = findiff_derivative(0, h, order, accuracy, "one-sided")(f)
+
+    def error(out):
+        return np.array([abs(float(Fraction(float(x)) - r)) for x, r in zip(out, right)]) / magnitude
+
+    eps = float(np.finfo("f8").eps)
+    assert error(ours).max() <= (order + accuracy + 1) * eps / 2
+    if accuracy >= 6:
+        assert error(theirs).max() > 10 * error(ours).max()
+
+
+@pytest.mark.parametrize("dimensions", [2, 3])
+@pytest.mark.parametrize("operator", ["laplacian", "gradient", "divergence", "curl"])
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+def test_findiff_vectors(client, accuracy, operator, dimensions):
+    """With one-sided ends."""
+    axes = "xyz"[:dimensions]
+    h = spacing(dimensions)
+    order = 2 if operator == "laplacian" else 1
+    f = random_field(dimensions)
+    if operator in ("divergence", "curl"):
+        f = {a: random_field(dimensions, seed=k) for k, a in enumerate(axes)}
+    ours = client.out(operator, f=f, accuracy=accuracy, spacing=h, boundary="one-sided")
+    transposed = f.T if isinstance(f, np.ndarray) else np.stack([f[a].T for a in axes])
+    theirs = getattr(findiff, operator.capitalize())(h=[h[a] for a in axes], acc=accuracy)(transposed)
+    # Every one of these sums at most all derivatives of all components.
+    sizes = [np.abs(x.astype("f8")) for x in (f.values() if isinstance(f, dict) else [f])]
+    tolerance = 0
+    for k, axis in enumerate("zyx"[3 - dimensions:]):
+        n = SHAPES[dimensions][k]
+        magnitude = np.abs(exact.matrix(exact.axis(n, order, accuracy, "one-sided"))) / h[axis] ** order
+        off = findiff_weights_off(n, h[axis], order, accuracy, "one-sided")
+        row = off + rounding(dimensions * (order + accuracy + 1)) * magnitude
+        tolerance = tolerance + sum(applied(row, size, k) for size in sizes)
+    if not isinstance(ours, dict):
+        ours, theirs = {"": ours}, [theirs]
+    for mine, their in zip(ours.values(), theirs, strict=True):
+        assert (np.abs(mine - their.T) <= tolerance).all()
+
+
+# py-pde: accuracy 2; its points are the centres of cells.
+
+def grid(dimensions, spacings=SPACING):
+    shape = SHAPES[dimensions][::-1]
+    return pde.CartesianGrid([[0, n * h] for n, h in zip(shape, spacings)], shape, periodic=True)
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+def test_pypde_operators(client, dimensions):
+    axes, h = "xyz"[:dimensions], spacing(dimensions)
+    f = random_field(dimensions)
+    vector = {a: random_field(dimensions, seed=k) for k, a in enumerate(axes)}
+    scalar = pde.ScalarField(grid(dimensions), f.T)
+    field = pde.VectorField(grid(dimensions), np.stack([vector[a].T for a in axes]))
+    same = dict(accuracy=2, spacing=h)
+    first = rounding(3 * dimensions) * sum(1 / h[a] for a in axes)  # |f| ≤ 1, Σ|w| = 1/h
+    second = rounding(3 * dimensions) * sum(4 / h[a] ** 2 for a in axes)
+    np.testing.assert_allclose(client.out("laplacian", f=f, **same), scalar.laplace("periodic").data.T,
+                               rtol=0, atol=second)
+    np.testing.assert_allclose(client.out("divergence", f=vector, **same),
+                               field.divergence("periodic").data.T, rtol=0, atol=first)
+    ours = client.out("gradient", f=f, **same)
+    for a, theirs in zip(axes, scalar.gradient("periodic").data, strict=True):
+        np.testing.assert_allclose(ours[a], theirs.T, rtol=0, atol=first)
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+def test_pypde_diffusion(client, dimensions):
+    """Its explicit Euler steps. No step makes the maximum larger, so that the errors of steps add up."""
+    steps, kappa, dt, h = 20, 0.5, 0.04, 0.75
+    f = random_field(dimensions)
+    result = pde.DiffusionPDE(kappa, bc="periodic").solve(
+        pde.ScalarField(grid(dimensions, [h] * 3), f.T), t_range=steps * dt, dt=dt, tracker=None,
+        backend="scipy", solver="euler")
+    ours = client.out("diffusion", f=f, steps=steps, dt=dt, diffusivity=kappa, spacing=h, accuracy=2)
+    weights = 1 + 4 * dimensions * kappa * dt / h**2
+    np.testing.assert_allclose(ours, result.data.T, rtol=0,
+                               atol=steps * rounding(3 * dimensions + 2) * weights)
+
+
+def test_walls(client):
+    """A wall without flux lies on our outermost node, and half a cell outside py-pde's outermost centre:
+    each is right for its own points, and wrong by a term that no finer grid removes for the other's."""
+
+    def errors(n):
+        h = 1 / n
+        cells = (np.arange(n) + 0.5) * h
+        nodes = np.arange(n + 1) * h
+        line = pde.CartesianGrid([[0, 1]], n)
+
+        def theirs(x):
+            f = pde.ScalarField(line, np.cos(np.pi * x))
+            return f.laplace({"derivative": 0}, backend="scipy").data
+
+        def ours(x):
+            f = np.cos(np.pi * x)
+            return client.out("diffusion", f=f, steps=1, dt=1.0, allow_unstable=True, accuracy=2, spacing=h,
+                              boundary={"derivative": 0}) - f
+
+        return [np.abs(rate[0] + np.pi**2 * np.cos(np.pi * x[0]))
+                for rate, x in ((ours(nodes), nodes), (theirs(cells), cells),
+                                (ours(cells), cells), (theirs(nodes[:-1]), nodes))]
+
+    coarse, fine = np.array(errors(40)), np.array(errors(80))
+    observed = np.log2(coarse / fine)
+    assert (np.abs(observed[:2] - 2) < 0.1).all(), observed
+    assert (np.abs(observed[2:]) < 0.1).all() and (fine[2:] > 1).all(), (observed, fine)
+
+
+# SciPy: our weights in its correlation.
+
+def kernel(dimensions, order, accuracy, axes):
+    """The stencil of a sum of derivatives along these axes, in an array."""
+    r = exact.radius(order, accuracy)
+    whole = np.zeros((2 * r + 1,) * dimensions)
+    for a in axes:
+        line = [r] * dimensions
+        line["zyx"[3 - dimensions:].index(a)] = slice(None)
+        weights = [float(w / Fraction(spacing(dimensions)[a]) ** order)
+                   for w in exact.centred(order, accuracy).weights]
+        whole[tuple(line)] += weights
+    return whole
+
+
+def assert_correlates(out, f, weights, mode, points, dtype):
+    """SciPy has the field in doubles, so that beside float32 its own errors are nothing."""
+    wide = f.astype("f8")
+    theirs = ndimage.correlate(wide, weights, mode=mode)
+    terms = ndimage.correlate(np.abs(wide), np.abs(weights), mode=mode)
+    assert (np.abs(out - theirs) <= rounding(points, dtype) * terms).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+def test_scipy_wrap(client, accuracy, dimensions, dtype):
+    f, axes = random_field(dimensions, dtype), "xyz"[:dimensions]
+    h = spacing(dimensions)
+    for order in (1, 2):
+        for a in axes:
+            out = client.out("derivative", f=f, axis=a, order=order, accuracy=accuracy, spacing={a: h[a]})
+            assert_correlates(out, f, kernel(dimensions, order, accuracy, a), "wrap", accuracy + 1, dtype)
+    out = client.out("laplacian", f=f, accuracy=accuracy, spacing=h)
+    points = dimensions * accuracy + 1
+    assert_correlates(out, f, kernel(dimensions, 2, accuracy, axes), "wrap", points, dtype)
+    if accuracy == 2:
+        out = client.out("laplacian", f=f, accuracy=2)
+        theirs = ndimage.laplace(f.astype("f8"), mode="wrap")
+        assert np.abs(out - theirs).max() <= rounding(points, dtype) * 4 * dimensions
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+@pytest.mark.parametrize("mode, boundary", [("wrap", {}), ("mirror", {"boundary": {"derivative": 0}})])
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+def test_scipy_diffusion_step(client, accuracy, mode, boundary, dimensions, dtype):
+    """No flux is SciPy's `mirror`, about the outermost node; its `reflect` has the wall half a cell
+    outside, and differs."""
+    f, axes = random_field(dimensions, dtype), "xyz"[:dimensions]
+    reply = client.call("diffusion", f=f, steps=1, cfl=1.0, accuracy=accuracy, diffusivity=0.5,
+                        spacing=spacing(dimensions), **boundary)
+    weights = 0.5 * reply["dt"] * kernel(dimensions, 2, accuracy, axes)
+    weights[(accuracy // 2,) * dimensions] += 1
+    # Three more, for the centre's weight here.
+    assert_correlates(reply["out"], f, weights, mode, dimensions * accuracy + 4, dtype)
+    if mode == "mirror":
+        reflected = ndimage.correlate(f.astype("f8"), weights, mode="reflect")
+        assert np.abs(reply["out"] - reflected).max() > 0.05
+
+
+# NumPy has one formula of these: accuracy 2 to the edge.
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+def test_numpy_gradient(client, dimensions, dtype):
+    f, h = random_field(dimensions, dtype), spacing(dimensions)
+    ours = client.out("gradient", f=f, accuracy=2, spacing=h, boundary="one-sided")
+    for k, a in enumerate("zyx"[3 - dimensions:]):
+        theirs = np.gradient(f.astype("f8"), h[a], axis=k, edge_order=2)
+        # |f| ≤ 1; the weights at an edge are 3/2, 2 and 1/2.
+        np.testing.assert_allclose(ours[a], theirs, rtol=0, atol=rounding(3, dtype) * 4 / h[a])
