@@ -1,11 +1,11 @@
 #include "gpu/jobs.h"
 
+#include "gpu/clock.h"
 #include "gpu/range.h"
 #include "gpu/store.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     PROGRESS_US = 100 * 1000, /* ten a second */
@@ -15,13 +15,6 @@ enum {
 /* points × passes: keeps the lines of a job inside 64 bits. How much work a job may be is for the
  * front to judge. */
 static const double MOST_WORK = 0x1p62;
-
-static uint64_t now_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
 
 static void answer_finished(struct worker *worker, uint64_t id, enum status status, uint64_t done,
                             uint64_t total, const struct run *begun)
@@ -288,7 +281,7 @@ void jobs_run(struct worker *worker, const struct channel_message *message)
         return;
     }
     choose_way(worker, run, job_bytes(job));
-    run->progress_us = now_us();
+    run->progress_us = clock_us();
     if (!runs_add(&worker->runs, run))
         worker_out_of_memory(worker);
     if (runs_may_start(&worker->runs, run))
@@ -311,7 +304,7 @@ void jobs_cancel(struct worker *worker, uint64_t id)
 
 static void tell_progress(struct worker *worker, struct run *run)
 {
-    const uint64_t now = now_us();
+    const uint64_t now = clock_us();
     if (now - run->progress_us < PROGRESS_US)
         return;
     struct channel_message message = {.type = CHANNEL_PROGRESS};

@@ -8,6 +8,7 @@
  * Ways to end: 0, the front closed the channel (or died: PR_SET_PDEATHSIG); 1, there is no such
  * device; 2, started wrongly; 65, the front broke a rule of channel.h; BACKEND_FAULT_EXIT, the
  * device failed. */
+#include "gpu/clock.h"
 #include "gpu/jobs.h"
 #include "gpu/store.h"
 #include "gpu/worker.h"
@@ -24,7 +25,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -222,13 +222,6 @@ static bool take_orders(void)
 
 /* --- the loop --- */
 
-static uint64_t now_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
 /* Sleep until something comes or completes, at most timeout_ms; and take it. */
 static bool wait(int timeout_ms)
 {
@@ -271,7 +264,7 @@ static _Noreturn void serve(void)
         }
         if (channel_queue_flush(&worker.answers, CHANNEL_DESCRIPTOR) == CHANNEL_CLOSED)
             end();
-        const uint64_t now = now_us();
+        const uint64_t now = clock_us();
         const bool looks = loop.looks && now - active_us < LOOK_US;
         bool some;
         if (looks && now - waited_us < SLEEP_US && !worker.answers.count) {
@@ -282,7 +275,7 @@ static _Noreturn void serve(void)
             some = wait(looks ? 0 : is_busy() ? FAULT_POLL_MS : -1);
         }
         if (some)
-            active_us = now_us();
+            active_us = clock_us();
     }
 }
 

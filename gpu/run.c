@@ -1,6 +1,6 @@
 #include "gpu/run.h"
 
-#include <time.h>
+#include "gpu/clock.h"
 
 static bool writes(const struct run *run, const struct holding *holding)
 {
@@ -134,27 +134,20 @@ struct run *runs_find(const struct runs *runs, uint64_t id)
     return ids_find(&runs->by_id, id);
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 void run_copy_begins(struct run *run, enum way way)
 {
     if (!run->copied[way].begin_ns)
-        run->copied[way].begin_ns = now_ns();
+        run->copied[way].begin_ns = clock_ns();
 }
 
 void run_copy_ended(struct run *run, enum way way)
 {
-    run->copied[way].end_ns = now_ns();
+    run->copied[way].end_ns = clock_ns();
 }
 
 void run_computed(struct run *run, uint64_t us)
 {
-    const uint64_t now = now_ns();
+    const uint64_t now = clock_ns();
     if (!run->computed.begin_ns)
         run->computed.begin_ns = now - 1000 * us;
     run->computed.end_ns = now;

@@ -6,6 +6,7 @@
  *   reap()   ◄── completions, eventfd ◄─┘
  */
 #include "gpu/backend.h"
+#include "gpu/clock.h"
 #include "gpu/host/memory.h"
 #include "gpu/host/pass.h"
 
@@ -16,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 /* A queue that grows. */
@@ -98,13 +98,6 @@ static void complete(uint64_t token, uint64_t device_us)
         ;
 }
 
-static uint64_t now_us(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
 static void *runner(void *unused)
 {
     (void)unused;
@@ -119,12 +112,12 @@ static void *runner(void *unused)
         }
         ring_pop(&host.orders, &order);
         pthread_mutex_unlock(&host.mutex);
-        const uint64_t begin = now_us();
+        const uint64_t begin = clock_us();
         if (order.bytes)
             memcpy(order.to, order.from, order.bytes);
         else
             pass_launch(host.kernels, &order.launch, host.stream_bytes);
-        complete(order.token, now_us() - begin);
+        complete(order.token, clock_us() - begin);
     }
 }
 
