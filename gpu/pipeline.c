@@ -183,9 +183,9 @@ void pipeline_add(struct pipeline *pipeline, struct run *run)
         out[i] = run->to[i].region != NULL;
     }
     const struct plan *plan = &run->plan;
-    const uint64_t bytes = plan->points * plan->batch * (plan->dtype == DTYPE_F32 ? 4 : 8);
     transfer_init(&run->transfer, plan, in, out,
-                  plan->passes > 1 ? PIPELINE_SLAB_BYTES : pipeline_slab_bytes(bytes));
+                  plan->passes > 1 ? PIPELINE_SLAB_BYTES
+                                   : pipeline_slab_bytes(plan_array_bytes(plan)));
     enqueue(pipeline, run, WAY_IN);
     compute(pipeline, run); /* where no input has a place */
 }

@@ -176,3 +176,13 @@ void plan_init(struct plan *plan, const struct job *job)
         plan->centre[set] = rounded(sum, plan->dtype);
     }
 }
+
+uint64_t plan_element_bytes(const struct plan *plan)
+{
+    return plan->dtype == DTYPE_F32 ? 4 : 8;
+}
+
+uint64_t plan_array_bytes(const struct plan *plan)
+{
+    return plan->points * plan->batch * plan_element_bytes(plan);
+}

@@ -86,6 +86,10 @@ struct plan {
  * The job must have passed job_check(). */
 void plan_init(struct plan *plan, const struct job *job);
 
+/* Of a point; of each of the job's arrays, the whole batch of it. */
+uint64_t plan_element_bytes(const struct plan *plan);
+uint64_t plan_array_bytes(const struct plan *plan);
+
 /* Weights of the derivative of `order` at point 0 of a unit grid from `count` points at the integer
  * offsets: Fornberg's recurrence (Math. Comp. 51, 1988) in 113-bit arithmetic. count ≤
  * PLAN_ROW_POINTS. Exact rationals to about 1e-30; scaled and rounded by the caller. */

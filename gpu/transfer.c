@@ -32,7 +32,7 @@ void transfer_init(struct transfer *t, const struct plan *plan, const bool in[AX
     t->whole = plan->passes > 1;
     t->inputs = count(t->in, in);
     t->outputs = count(t->out, out);
-    const uint64_t line_bytes = (uint64_t)plan->axis[AXIS_X].n * (plan->dtype == DTYPE_F32 ? 4 : 8);
+    const uint64_t line_bytes = (uint64_t)plan->axis[AXIS_X].n * plan_element_bytes(plan);
     t->array_bytes = plan->lines * line_bytes;
     struct split *split = &t->split;
     if (t->whole || split->units * split->unit_lines * line_bytes <= slab_bytes) {

@@ -527,18 +527,13 @@ static uint64_t computing_of(const struct launch *launch)
     return (launch->to - launch->from) * (plan->points * plan->batch / plan->lines);
 }
 
-static uint64_t array_bytes(const struct plan *plan)
-{
-    return plan->points * plan->batch * (plan->dtype == DTYPE_F32 ? 4 : 8);
-}
-
 /* The time of its copies, in the same. */
 static uint64_t copying_of(const struct launch *launch)
 {
     uint64_t count = 0;
     for (int i = 0; i < AXIS_COUNT; i++)
         count += (launch->source[i] != NULL) + (launch->target[i] != NULL);
-    return count * array_bytes(launch->plan) * COPIED_POINTS;
+    return count * plan_array_bytes(launch->plan) * COPIED_POINTS;
 }
 
 static uint64_t work_of(const struct launch *launch)
@@ -605,7 +600,7 @@ static void copy_by_kernel(const struct lane *lane, const struct group *group, b
             const void *result = ends_even ? launch->even[i] : launch->odd;
             copy->to = in ? (void *)(uintptr_t)launch->in[i] : launch->target[i];
             copy->from = in ? launch->source[i] : result;
-            copy->bytes = array_bytes(launch->plan);
+            copy->bytes = plan_array_bytes(launch->plan);
             copies.count += in ? launch->source[i] != NULL : launch->target[i] != NULL;
         }
     }

@@ -126,15 +126,10 @@ static void *buffer_of(const struct launch *launch, enum buffer buffer)
                             : launch->odd;
 }
 
-static uint64_t element_bytes(const struct plan *plan)
-{
-    return plan->dtype == DTYPE_F32 ? 4 : 8;
-}
-
 /* Elements from one array to another. */
 static int64_t distance(const struct geometry *g, const void *from, const void *to)
 {
-    return ((intptr_t)to - (intptr_t)from) / (int64_t)element_bytes(g->plan);
+    return ((intptr_t)to - (intptr_t)from) / (int64_t)plan_element_bytes(g->plan);
 }
 
 /* Where the jobs' arrays are, from the first one's. */
@@ -162,8 +157,8 @@ static void place_vectors(struct geometry *g, const struct launch *const launche
 /* out = in, of each job: of one, which may be large, by the driver. */
 static cudaError_t copy_fields(const struct geometry *g, const void *in, void *out)
 {
-    const int64_t element = (int64_t)element_bytes(g->plan);
-    const uint64_t bytes = g->plan->points * g->plan->batch * (uint64_t)element;
+    const int64_t element = (int64_t)plan_element_bytes(g->plan);
+    const uint64_t bytes = plan_array_bytes(g->plan);
     struct copies copies;
     if (g->jobs == 1)
         return cudaMemcpyAsync(out, in, bytes, cudaMemcpyDeviceToDevice, g->stream);
@@ -209,7 +204,7 @@ static uint64_t next_group(uint64_t left, uint64_t most, bool odd)
 /* A part of the only pass of a scalar plan, or all of it. */
 static cudaError_t launch_part(struct geometry *g, const struct launch *const launches[])
 {
-    const uint64_t offset = g->first * element_bytes(g->plan);
+    const uint64_t offset = g->first * plan_element_bytes(g->plan);
     place_jobs(g, launches, IN, EVEN);
     return launch_pass(g, (const char *)launches[0]->in[0] + offset,
                        (char *)launches[0]->even[0] + offset, false);
@@ -219,7 +214,7 @@ static cudaError_t launch_part(struct geometry *g, const struct launch *const la
 static cudaError_t launch_vectors(struct geometry *g, const struct launch *const launches[])
 {
     const struct launch *launch = launches[0];
-    const uint64_t offset = g->first * element_bytes(g->plan);
+    const uint64_t offset = g->first * plan_element_bytes(g->plan);
     const void *in[AXIS_COUNT];
     void *out[AXIS_COUNT];
     for (int i = 0; i < AXIS_COUNT; i++) {

@@ -170,7 +170,7 @@ static int64_t equal_step(int64_t n, int64_t most)
  * cache; below 1 where there is no such tile. */
 static int64_t ring_rows(const struct plan *plan, int levels)
 {
-    const int64_t element = plan->dtype == DTYPE_F32 ? 4 : 8;
+    const int64_t element = (int64_t)plan_element_bytes(plan);
     const int64_t planes = (levels - 1) * RING_PLANES(tile_reach(plan, AXIS_Z), LINES);
     const int64_t rows = half_cache() / element / planes / plan->axis[AXIS_X].n;
     return rows - 2 * (levels - 1) * tile_reach(plan, AXIS_Y);
@@ -217,7 +217,7 @@ static char *rings(void)
  * reads it: of every input that is read across z, beside what passes through of the others. */
 static void grid_fit(struct grid *grid, const struct plan *plan, int levels)
 {
-    const int64_t element = plan->dtype == DTYPE_F32 ? 4 : 8;
+    const int64_t element = (int64_t)plan_element_bytes(plan);
     const int64_t across = 2 * tile_reach(plan, AXIS_Z) + 2 * LINES;
     const int64_t planes =
         plan->form == PLAN_CURL ? 2 * across : across + LINES * (plan->inputs - 1);
@@ -290,7 +290,7 @@ static void tile_place(struct tile *tile, const struct grid *grid, int64_t numbe
         number /= grid->tiles[a];
     }
     const uint64_t field = (uint64_t)(grid->first_field + number);
-    const uint64_t bytes = field * plan->points * (plan->dtype == DTYPE_F32 ? 4 : 8);
+    const uint64_t bytes = field * plan->points * plan_element_bytes(plan);
     for (int c = 0; c < plan->inputs; c++)
         tile->in[c] = (const char *)tile->in[c] + bytes;
     for (int c = 0; c < plan->outputs; c++)
@@ -348,7 +348,7 @@ uint64_t pass_stream_bytes(void)
 void pass_launch(const struct kernels *kernels, const struct launch *launch, uint64_t stream_bytes)
 {
     struct plan plan = *launch->plan;
-    const uint64_t bytes = plan.points * plan.batch * (plan.dtype == DTYPE_F32 ? 4 : 8);
+    const uint64_t bytes = plan_array_bytes(&plan);
     const int64_t lines = fold(&plan);
     const uint64_t in_cache = (uint64_t)(pass_threads() * half_cache());
     struct tile tile = {.plan = &plan, .stream = bytes > stream_bytes};

@@ -287,7 +287,7 @@ void reference_run(const struct plan *plan, void *const in[AXIS_COUNT], void *co
         reference_components(plan, in, out);
         return;
     }
-    const uint64_t bytes = plan->points * plan->batch * (plan->dtype == DTYPE_F32 ? 4 : 8);
+    const uint64_t bytes = plan_array_bytes(plan);
     void *other = malloc(bytes);
     if (!other)
         abort();

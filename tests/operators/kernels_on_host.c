@@ -19,7 +19,7 @@ static void show_part(const struct plan *plan, uint64_t from, uint64_t to,
 {
     const struct split split = split_of(plan);
     const uint64_t field = split.units * split.unit_lines, first = from / field * field;
-    const uint64_t bytes = plan->points * plan->batch * (plan->dtype == DTYPE_F32 ? 4 : 8);
+    const uint64_t bytes = plan_array_bytes(plan);
     const uint64_t unit = bytes / plan->lines * split.unit_lines;
     const bool whole = from % field == 0 && to % field == 0;
     const int64_t reach = whole ? 0 : (int64_t)split.reach, units = (int64_t)split.units;
@@ -40,7 +40,7 @@ static void show_part(const struct plan *plan, uint64_t from, uint64_t to,
 static bool rest_equals(const struct plan *plan, uint64_t from, uint64_t to, const void *a,
                         const void *b)
 {
-    const uint64_t bytes = plan->points * plan->batch * (plan->dtype == DTYPE_F32 ? 4 : 8);
+    const uint64_t bytes = plan_array_bytes(plan);
     const uint64_t line = bytes / plan->lines, end = to * line;
     return memcmp(a, b, from * line) == 0 &&
            memcmp((const char *)a + end, (const char *)b + end, bytes - end) == 0;
@@ -89,7 +89,7 @@ static void bed_free(struct bed *bed)
 static void begin_part(struct bed *bed, uint64_t from, uint64_t to)
 {
     const struct plan *plan = bed->launch.plan;
-    const uint64_t bytes = plan->points * plan->batch * (plan->dtype == DTYPE_F32 ? 4 : 8);
+    const uint64_t bytes = plan_array_bytes(plan);
     show_part(plan, from, to, bed->in, bed->shown);
     memcpy(bed->launch.in, bed->shown, sizeof bed->shown);
     for (int i = 0; i < plan->outputs; i++)
