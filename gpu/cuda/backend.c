@@ -10,8 +10,7 @@
  *
  * Launches with sources and targets have lanes of their own, so that others do not wait for PCIe:
  *
- *   lane j:     weights, copies by a kernel, passes of a group, copies by a kernel ─ event ─►
- * reap()
+ *   lane j:     weights, copies by a kernel, passes, copies by a kernel ─ event ─► reap()
  *
  * The copy engine does one copy after another, as they came from all lanes: a kernel is not kept
  * waiting by the slabs of large jobs that are in its queue.
@@ -69,7 +68,7 @@ struct operation {
     /* A launch: with which slot; the group that it is under way with; and, before it is, the
      * downloads that come after it. */
     struct launch launch;
-    bool is_launch, has_begun;
+    bool has_begun;
     int slot;
     struct group *group;
     struct operations followers;
@@ -170,7 +169,7 @@ static void *new_item(size_t bytes)
     return item;
 }
 
-static struct operation *take_operation(uint64_t token, bool is_launch)
+static struct operation *take_operation(uint64_t token)
 {
     struct operation *operation = cuda.free_operations;
     if (operation)
@@ -178,7 +177,6 @@ static struct operation *take_operation(uint64_t token, bool is_launch)
     else
         operation = new_item(sizeof *operation);
     operation->completion = (struct completion){.token = token};
-    operation->is_launch = is_launch;
     operation->has_begun = false;
     operation->group = NULL;
     operations_init(&operation->followers);
@@ -468,7 +466,7 @@ static void begin_copy(struct lane *lane, struct operation *operation, enum cuda
 
 static struct operation *take_copy(void *to, const void *from, size_t bytes, uint64_t token)
 {
-    struct operation *operation = take_operation(token, false);
+    struct operation *operation = take_operation(token);
     operation->to = to;
     operation->from = from;
     operation->bytes = bytes;
@@ -706,7 +704,7 @@ static void cuda_begin(void)
 static const void *cuda_launch(const struct launch *launch, uint64_t token)
 {
     struct kind *kind = &cuda.kinds[copying_of(launch) ? COPYING : PLAIN];
-    struct operation *operation = take_operation(token, true);
+    struct operation *operation = take_operation(token);
     operation->launch = *launch;
     operations_add(&kind->ordered, operation);
     if (!is_small(operation))
@@ -753,7 +751,7 @@ static void lane_collect(struct lane *lane, struct operations *completed)
         if (error == cudaErrorNotReady)
             return;
         fault_never(error, "the device");
-        if (group->operations.first->is_launch)
+        if (!group->is_copy)
             end_launches(group);
         while (group->operations.first) {
             struct operation *operation = operations_take(&group->operations);

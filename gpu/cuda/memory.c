@@ -7,8 +7,7 @@
 enum {
     KEEP_BLOCKS = 1024,
     GRAIN_BYTES = 512,
-    STEPS =
-        16 /* sizes of blocks from one power of two to the next, so that they are of use again */
+    STEPS = 16 /* sizes from one power of two to the next: few, so that blocks are of use again */
 };
 
 struct kept {
