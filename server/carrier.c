@@ -165,11 +165,8 @@ size_t carriers_turn_bytes(const struct carriers *carriers)
     return is_alone(carriers) ? TURN_BYTES_ALONE : TURN_BYTES;
 }
 
-/* A load to be filled in, where it is worth it. */
-static struct load *take_on(struct carriers *carriers, size_t bytes)
+static struct load *new_load(struct carriers *carriers)
 {
-    if (bytes < LOAD_BYTES_LEAST || !carriers_wanted(carriers))
-        return NULL;
     struct list *link = list_first(&carriers->spare);
     if (!link)
         return malloc(sizeof(struct load));
@@ -177,45 +174,42 @@ static struct load *take_on(struct carriers *carriers, size_t bytes)
     return LIST_ENTRY(link, struct load, link);
 }
 
-static void hand_over(struct carriers *carriers, struct load *load)
+/* Where it is worth it. */
+static bool take_on(struct carriers *carriers, int socket, struct passed *passed,
+                    const struct iovec *pieces, uint32_t count, load_carried *carried,
+                    void *context)
 {
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < count; i++)
+        bytes += pieces[i].iov_len;
+    if (bytes < LOAD_BYTES_LEAST || !carriers_wanted(carriers))
+        return false;
+    struct load *load = new_load(carriers);
+    if (!load)
+        return false;
+    load->socket = socket;
+    load->passed = passed;
+    memcpy(load->pieces, pieces, count * sizeof *pieces);
+    load->count = count;
+    load->carried = carried;
+    load->context = context;
     pthread_mutex_lock(&carriers->mutex);
     list_push(&carriers->waiting, &load->link);
     pthread_mutex_unlock(&carriers->mutex);
     pthread_cond_signal(&carriers->more);
+    return true;
 }
 
 bool carriers_receive(struct carriers *carriers, int socket, void *memory, size_t bytes,
                       struct passed *passed, load_carried *carried, void *context)
 {
-    struct load *load = take_on(carriers, bytes);
-    if (!load)
-        return false;
-    load->socket = socket;
-    load->passed = passed;
-    load->pieces[0] = (struct iovec){memory, bytes};
-    load->count = 1;
-    load->carried = carried;
-    load->context = context;
-    hand_over(carriers, load);
-    return true;
+    const struct iovec piece = {memory, bytes};
+    return take_on(carriers, socket, passed, &piece, 1, carried, context);
 }
 
 bool carriers_send(struct carriers *carriers, int socket, const struct iovec *pieces,
                    uint32_t count, load_carried *carried, void *context)
 {
-    size_t bytes = 0;
-    for (uint32_t i = 0; i < count; i++)
-        bytes += pieces[i].iov_len;
-    struct load *load = count <= LOAD_PIECES_MOST ? take_on(carriers, bytes) : NULL;
-    if (!load)
-        return false;
-    load->socket = socket;
-    load->passed = NULL;
-    memcpy(load->pieces, pieces, count * sizeof *pieces);
-    load->count = count;
-    load->carried = carried;
-    load->context = context;
-    hand_over(carriers, load);
-    return true;
+    return count <= LOAD_PIECES_MOST &&
+           take_on(carriers, socket, NULL, pieces, count, carried, context);
 }
