@@ -185,55 +185,43 @@ static void begin(struct outgoing *out, msgpack_packer *packer, uint64_t id, con
     msgpack_pack_map(packer, pairs);
 }
 
-static bool end(struct outgoing *out)
+static void end(struct outgoing *out)
 {
     if (out->in_pieces < out->control.size)
         pieces_add(out, NULL, 0);
     control_place(out);
-    return true;
 }
 
-/* Without arrays. */
-static bool init_plain(struct outgoing *out)
+/* Of one number, with a descriptor where that is ≥ 0. */
+static bool init_number(struct outgoing *out, uint64_t id, const char *method, const char *name,
+                        uint64_t number, int descriptor)
 {
+    msgpack_packer packer;
     memset(out, 0, sizeof *out);
-    out->descriptor = -1;
+    out->descriptor = descriptor;
     out->pieces = calloc(1, sizeof *out->pieces);
-    return out->pieces != NULL;
+    if (!out->pieces)
+        return false;
+    begin(out, &packer, id, method, 1);
+    reply_write_str(&packer, name);
+    msgpack_pack_uint64(&packer, number);
+    end(out);
+    return true;
 }
 
 bool outgoing_init_register(struct outgoing *out, uint64_t id, const struct region *region)
 {
-    msgpack_packer packer;
-    if (!init_plain(out))
-        return false;
-    out->descriptor = region->descriptor;
-    begin(out, &packer, id, "register", 1);
-    reply_write_str(&packer, "bytes");
-    msgpack_pack_uint64(&packer, region->bytes);
-    return end(out);
+    return init_number(out, id, "register", "bytes", region->bytes, region->descriptor);
 }
 
 bool outgoing_init_unregister(struct outgoing *out, uint64_t id, uint64_t region)
 {
-    msgpack_packer packer;
-    if (!init_plain(out))
-        return false;
-    begin(out, &packer, id, "unregister", 1);
-    reply_write_str(&packer, "region");
-    msgpack_pack_uint64(&packer, region);
-    return end(out);
+    return init_number(out, id, "unregister", "region", region, -1);
 }
 
 bool outgoing_init_cancel(struct outgoing *out, uint64_t id, uint64_t msgid)
 {
-    msgpack_packer packer;
-    if (!init_plain(out))
-        return false;
-    begin(out, &packer, id, "cancel", 1);
-    reply_write_str(&packer, "msgid");
-    msgpack_pack_uint64(&packer, msgid);
-    return end(out);
+    return init_number(out, id, "cancel", "msgid", msgid, -1);
 }
 
 bool outgoing_init(struct outgoing *out, uint64_t id, const char *method,
@@ -272,7 +260,8 @@ bool outgoing_init(struct outgoing *out, uint64_t id, const char *method,
         outs_write(&packer, route);
     if (f)
         f_write(out, &packer, method, f, f_count, types, route, described);
-    return end(out);
+    end(out);
+    return true;
 }
 
 void outgoing_free(struct outgoing *out)
