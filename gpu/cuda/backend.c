@@ -24,9 +24,10 @@
 #include "gpu/cuda/fault.h"
 #include "gpu/cuda/memory.h"
 #include "gpu/cuda/passes.h"
+#include "gpu/cuda/pin.h"
+#include "gpu/cuda/slots.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,15 +95,6 @@ struct lane {
     uint64_t seen_clears;
 };
 
-/* A plan in constant memory. */
-struct slot {
-    uint32_t users; /* launches under way */
-    uint64_t used;  /* when last, by cuda.clock */
-    bool filled;
-    cudaStream_t loader; /* the lane that loaded it */
-    cudaEvent_t loaded;
-};
-
 static struct {
     struct lane lanes[ALL_LANES];
     cudaEvent_t uploaded; /* the latest recording of uploads */
@@ -116,9 +108,6 @@ static struct {
         uint32_t last;             /* of them, that of the last launch */
         struct operations ordered; /* launches that have not begun */
     } kinds[KINDS];
-    struct slot slots[PASSES_SLOTS];
-    struct passes_constants *constants; /* pinned mirror of the slots */
-    uint64_t clock;
     struct operation *free_operations;
     struct group *free_groups, *free_copies;
     struct operations completed; /* not yet reaped */
@@ -303,11 +292,8 @@ static bool make_streams(struct failure *failure)
         error = cudaEventCreateWithFlags(&cuda.uploaded, cudaEventDisableTiming);
     if (error == cudaSuccess)
         error = cudaEventCreateWithFlags(&cuda.cleared, cudaEventDisableTiming);
-    for (int i = 0; i < PASSES_SLOTS && error == cudaSuccess; i++)
-        error = cudaEventCreateWithFlags(&cuda.slots[i].loaded, cudaEventDisableTiming);
     if (error == cudaSuccess)
-        error = cudaHostAlloc((void **)&cuda.constants, PASSES_SLOTS * sizeof *cuda.constants,
-                              cudaHostAllocDefault);
+        error = slots_open();
     return error == cudaSuccess || open_failed(failure, "streams and weights", error);
 }
 
@@ -380,14 +366,12 @@ static void cuda_close(void)
     }
     free_groups(cuda.free_groups);
     free_groups(cuda.free_copies);
-    for (int i = 0; i < PASSES_SLOTS; i++)
-        cudaEventDestroy(cuda.slots[i].loaded);
+    slots_close();
     cudaEventDestroy(cuda.uploaded);
     cudaEventDestroy(cuda.cleared);
     cudaStreamDestroy(cuda.clearing);
     for (int i = 0; i < ALL_LANES; i++)
         cudaStreamDestroy(cuda.lanes[i].stream);
-    cudaFreeHost(cuda.constants);
     cudaHostUnregister(cuda.arena);
     close(cuda.wake);
     memset(&cuda, 0, sizeof cuda);
@@ -396,44 +380,19 @@ static void cuda_close(void)
 
 /* --- memory and copies --- */
 
-/* Bytes from the address to the end of its piece, or all there are. A call that pins may keep all
- * others waiting, so that it pins no more; no copy reaches from one piece into the next. */
-static size_t pinned_bytes(const void *memory, size_t bytes)
+static enum status cuda_pin(void *memory, size_t bytes, bool writable, bool *addressable)
 {
-    const size_t left = BACKEND_PIN_BYTES - ((uintptr_t)memory & (BACKEND_PIN_BYTES - 1));
-    return bytes < left ? bytes : left;
+    bool pinned;
+    fault_never(cudaSetDevice(cuda.device), "cudaSetDevice"); /* of this thread */
+    const enum status status = pin_memory(memory, bytes, writable, &pinned);
+    *addressable = pinned && cuda.addresses;
+    return status;
 }
 
 static void cuda_unpin(void *memory, size_t bytes)
 {
     fault_never(cudaSetDevice(cuda.device), "cudaSetDevice"); /* of this thread */
-    for (char *at = memory, *end = at + bytes; at < end; at += pinned_bytes(at, (size_t)(end - at)))
-        fault_check(cudaHostUnregister(at), "cudaHostUnregister"); /* no fault where it is not */
-}
-
-/* Memory that may only be read cannot be pinned on every system: then it stays as it is, and its
- * uploads go through the driver's own memory, slower. */
-static enum status cuda_pin(void *memory, size_t bytes, bool writable, bool *addressable)
-{
-    const unsigned flags = cudaHostRegisterMapped | (writable ? 0 : cudaHostRegisterReadOnly);
-    *addressable = false;
-    fault_never(cudaSetDevice(cuda.device), "cudaSetDevice"); /* of this thread */
-    for (size_t piece, done = 0; done < bytes; done += piece) {
-        char *at = (char *)memory + done;
-        piece = pinned_bytes(at, bytes - done);
-        const cudaError_t error = cudaHostRegister(at, piece, flags);
-        if (!fault_check(error, "cudaHostRegister")) {
-            fprintf(stderr, "<4>cuda: %zu bytes of a client's memory cannot be pinned: %s\n", bytes,
-                    cudaGetErrorString(error));
-            cuda_unpin(memory, done);
-            if (error == cudaErrorMemoryAllocation)
-                return STATUS_OUT_OF_MEMORY;
-            return writable ? STATUS_INTERNAL : STATUS_OK;
-        }
-        sched_yield(); /* to who waits for the device's lock */
-    }
-    *addressable = cuda.addresses;
-    return STATUS_OK;
+    unpin_memory(memory, bytes);
 }
 
 static void *cuda_allocate(uint64_t bytes, uint64_t owner)
@@ -457,7 +416,7 @@ static void begin_copy(struct lane *lane, struct operation *operation, enum cuda
     const char *from = operation->from, *outside = kind == cudaMemcpyHostToDevice ? from : to;
     wait_for_clears(lane);
     for (size_t piece, done = 0; done < operation->bytes; done += piece) {
-        piece = pinned_bytes(outside + done, operation->bytes - done);
+        piece = pin_piece(outside + done, operation->bytes - done);
         fault_never(cudaMemcpyAsync(to + done, from + done, piece, kind, lane->stream), "a copy");
     }
     operations_add(&group->operations, operation);
@@ -503,21 +462,6 @@ static void cuda_download(void *arena, const void *device, size_t bytes, const v
 
 /* --- launches --- */
 
-/* The slot that holds the plan already, else the unused one that was used longest ago; −1: all are
- * in use. */
-static int choose_slot(const struct plan *plan)
-{
-    int oldest = -1;
-    for (int i = 0; i < PASSES_SLOTS; i++) {
-        const struct slot *slot = &cuda.slots[i];
-        if (slot->filled && memcmp(&cuda.constants[i].plan, plan, sizeof *plan) == 0)
-            return i;
-        if (slot->users == 0 && (oldest < 0 || slot->used < cuda.slots[oldest].used))
-            oldest = i;
-    }
-    return oldest;
-}
-
 /* Points × passes. */
 static uint64_t computing_of(const struct launch *launch)
 {
@@ -539,27 +483,6 @@ static uint64_t work_of(const struct launch *launch)
     return computing_of(launch) + copying_of(launch);
 }
 
-/* The slot for the launch's plan, filled in the lane's order; −1: there is none. */
-static int fill_slot(const struct plan *plan, cudaStream_t stream)
-{
-    const int i = choose_slot(plan);
-    if (i < 0)
-        return i;
-    struct slot *slot = &cuda.slots[i];
-    if (!slot->filled || memcmp(&cuda.constants[i].plan, plan, sizeof *plan) != 0) {
-        passes_constants_init(&cuda.constants[i], plan);
-        fault_never(passes_load(i, &cuda.constants[i], stream), "weights");
-        fault_never(cudaEventRecord(slot->loaded, stream), "cudaEventRecord");
-        slot->filled = true;
-        slot->loader = stream;
-    } else if (slot->loader && slot->loader != stream) {
-        fault_never(cudaStreamWaitEvent(stream, slot->loaded, 0), "cudaStreamWaitEvent");
-    }
-    slot->users++;
-    slot->used = ++cuda.clock;
-    return i;
-}
-
 static bool is_small(const struct operation *operation)
 {
     return work_of(&operation->launch) <= SMALL_POINTS;
@@ -577,7 +500,7 @@ static void take_together(struct kind *kind, const struct lane *lane, struct gro
         if (count && (!is_small(operation) || work > GROUP_POINTS ||
                       operation->launch.is_resident != group->operations.first->launch.is_resident))
             return;
-        operation->slot = fill_slot(operation->launch.plan, lane->stream);
+        operation->slot = slots_take(operation->launch.plan, lane->stream);
         if (operation->slot < 0)
             return;
         operations_add(&group->operations, operations_take(&kind->ordered));
@@ -736,8 +659,7 @@ static void end_launches(struct group *group)
         o->completion.device_us = us_between(before, computed, us_each);
         o->completion.copy_us = us_between(computed, after, us_each);
         before = after;
-        cuda.slots[o->slot].users--;
-        cuda.slots[o->slot].loader = NULL; /* it is loaded: nobody needs to wait any more */
+        slots_give(o->slot);
     }
 }
 

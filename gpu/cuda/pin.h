@@ -1,0 +1,17 @@
+/* Clients' memory, pinned piece by piece. A call that pins may keep all others waiting, so that one
+ * pins no more than BACKEND_PIN_BYTES; and no copy reaches from one piece into the next. */
+#ifndef GPU_CUDA_PIN_H
+#define GPU_CUDA_PIN_H
+
+#include "gpu/backend.h"
+
+/* Bytes from the address to the end of its piece, or all there are. */
+size_t pin_piece(const void *memory, size_t bytes);
+
+/* As backend.h's pin() and unpin(), of the calling thread's device. *pinned: it is. Memory that may
+ * only be read cannot be pinned on every system: then it stays as it is, and its uploads go through
+ * the driver's own memory, slower. */
+enum status pin_memory(void *memory, size_t bytes, bool writable, bool *pinned);
+void unpin_memory(void *memory, size_t bytes);
+
+#endif

@@ -1,0 +1,20 @@
+/* Which plans constant memory holds: each in a slot (passes.h) that launches share while they use
+ * it, and that the next plan takes when they have ended. The worker's main thread. */
+#ifndef GPU_CUDA_SLOTS_H
+#define GPU_CUDA_SLOTS_H
+
+#include "gpu/plan.h"
+
+#include <cuda_runtime_api.h>
+
+cudaError_t slots_open(void);
+/* None is in use. */
+void slots_close(void);
+
+/* The slot that holds the plan, for launches that come next on the stream: where there is none yet,
+ * it is loaded there. In use by one launch more. −1: all are in use. */
+int slots_take(const struct plan *plan, cudaStream_t stream);
+/* A launch that used it has ended. */
+void slots_give(int slot);
+
+#endif
