@@ -22,6 +22,7 @@
 #include "gpu/backend.h"
 #include "gpu/cuda/copy.h"
 #include "gpu/cuda/fault.h"
+#include "gpu/cuda/group.h"
 #include "gpu/cuda/memory.h"
 #include "gpu/cuda/passes.h"
 #include "gpu/cuda/pin.h"
@@ -55,37 +56,8 @@ enum {
     RESERVE_BYTES = 256 << 20
 };
 
-struct operations {
-    struct operation *first, **end;
-};
-
 /* Of launches: without and with sources or targets. */
 enum { PLAIN, COPYING, KINDS };
-
-/* A copy or a launch. Recycled. */
-struct operation {
-    struct operation *next;
-    struct completion completion;
-    /* A launch: with which slot; the group that it is under way with; and, before it is, the
-     * downloads that come after it. */
-    struct launch launch;
-    bool has_begun;
-    int slot;
-    struct group *group;
-    struct operations followers;
-    /* A copy. */
-    void *to;
-    const void *from;
-    size_t bytes;
-};
-
-/* What completes together. Recycled, with its events. */
-struct group {
-    struct group *next;
-    struct operations operations;
-    bool is_copy;
-    cudaEvent_t begin, end; /* a copy has no begin, and its end tells no time */
-};
 
 struct lane {
     cudaStream_t stream;
@@ -108,8 +80,6 @@ static struct {
         uint32_t last;             /* of them, that of the last launch */
         struct operations ordered; /* launches that have not begun */
     } kinds[KINDS];
-    struct operation *free_operations;
-    struct group *free_groups, *free_copies;
     struct operations completed; /* not yet reaped */
     atomic_bool woken;
     void *arena;
@@ -124,94 +94,6 @@ static void CUDART_CB wake(void *unused)
     while (write(cuda.wake, &one, sizeof one) < 0 && errno == EINTR)
         ;
     atomic_store(&cuda.woken, true); /* there is something to read */
-}
-
-static void operations_init(struct operations *operations)
-{
-    operations->first = NULL;
-    operations->end = &operations->first;
-}
-
-static void operations_add(struct operations *operations, struct operation *operation)
-{
-    operation->next = NULL;
-    *operations->end = operation;
-    operations->end = &operation->next;
-}
-
-static struct operation *operations_take(struct operations *operations)
-{
-    struct operation *operation = operations->first;
-    operations->first = operation->next;
-    if (!operations->first)
-        operations->end = &operations->first;
-    return operation;
-}
-
-static void *new_item(size_t bytes)
-{
-    void *item = calloc(1, bytes);
-    if (!item) {
-        fprintf(stderr, "<2>cuda: no memory for an operation\n");
-        _exit(BACKEND_FAULT_EXIT);
-    }
-    return item;
-}
-
-static struct operation *take_operation(uint64_t token)
-{
-    struct operation *operation = cuda.free_operations;
-    if (operation)
-        cuda.free_operations = operation->next;
-    else
-        operation = new_item(sizeof *operation);
-    operation->completion = (struct completion){.token = token};
-    operation->has_begun = false;
-    operation->group = NULL;
-    operations_init(&operation->followers);
-    return operation;
-}
-
-static struct group *make_group(bool is_copy)
-{
-    struct group *group = new_item(sizeof *group);
-    group->is_copy = is_copy;
-    if (!is_copy)
-        fault_never(cudaEventCreate(&group->begin), "cudaEventCreate");
-    fault_never(cudaEventCreateWithFlags(&group->end, is_copy ? cudaEventDisableTiming : 0),
-                "cudaEventCreate");
-    return group;
-}
-
-static struct group *take_group(bool is_copy)
-{
-    struct group **free_groups = is_copy ? &cuda.free_copies : &cuda.free_groups;
-    struct group *group = *free_groups;
-    if (group)
-        *free_groups = group->next;
-    else
-        group = make_group(is_copy);
-    operations_init(&group->operations);
-    return group;
-}
-
-static void give_group(struct group *group)
-{
-    struct group **free_groups = group->is_copy ? &cuda.free_copies : &cuda.free_groups;
-    group->next = *free_groups;
-    *free_groups = group;
-}
-
-static void free_groups(struct group *group)
-{
-    while (group) {
-        struct group *next = group->next;
-        if (!group->is_copy)
-            cudaEventDestroy(group->begin);
-        cudaEventDestroy(group->end);
-        free(group);
-        group = next;
-    }
 }
 
 /* --- lanes --- */
@@ -359,13 +241,7 @@ static void cuda_close(void)
 {
     fault_never(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     memory_close();
-    while (cuda.free_operations) {
-        struct operation *operation = cuda.free_operations;
-        cuda.free_operations = operation->next;
-        free(operation);
-    }
-    free_groups(cuda.free_groups);
-    free_groups(cuda.free_copies);
+    groups_close();
     slots_close();
     cudaEventDestroy(cuda.uploaded);
     cudaEventDestroy(cuda.cleared);
@@ -411,7 +287,7 @@ static void *cuda_allocate(uint64_t bytes, uint64_t owner)
 /* A copy is a group of its own. */
 static void begin_copy(struct lane *lane, struct operation *operation, enum cudaMemcpyKind kind)
 {
-    struct group *group = take_group(true);
+    struct group *group = group_take(true);
     char *to = operation->to;
     const char *from = operation->from, *outside = kind == cudaMemcpyHostToDevice ? from : to;
     wait_for_clears(lane);
@@ -425,7 +301,7 @@ static void begin_copy(struct lane *lane, struct operation *operation, enum cuda
 
 static struct operation *take_copy(void *to, const void *from, size_t bytes, uint64_t token)
 {
-    struct operation *operation = take_operation(token);
+    struct operation *operation = operation_take(token);
     operation->to = to;
     operation->from = from;
     operation->bytes = bytes;
@@ -600,14 +476,14 @@ static void end_group(struct lane *lane, struct group *group)
 static bool begin_group(struct kind *kind)
 {
     struct lane *lane = lane_choose(kind);
-    struct group *group = take_group(false);
+    struct group *group = group_take(false);
     take_together(kind, lane, group);
     if (group->operations.first) {
         begin_launches(lane, group);
         end_group(lane, group);
         return true;
     }
-    give_group(group);
+    group_give(group);
     return false;
 }
 
@@ -627,7 +503,7 @@ static void cuda_begin(void)
 static const void *cuda_launch(const struct launch *launch, uint64_t token)
 {
     struct kind *kind = &cuda.kinds[copying_of(launch) ? COPYING : PLAIN];
-    struct operation *operation = take_operation(token);
+    struct operation *operation = operation_take(token);
     operation->launch = *launch;
     operations_add(&kind->ordered, operation);
     if (!is_small(operation))
@@ -683,7 +559,7 @@ static void lane_collect(struct lane *lane, struct operations *completed)
         lane->first = group->next;
         if (!lane->first)
             lane->end = &lane->first;
-        give_group(group);
+        group_give(group);
     }
 }
 
@@ -716,8 +592,7 @@ static int cuda_reap(struct completion *completions, int max)
     while (cuda.completed.first && count < max) {
         struct operation *operation = operations_take(&cuda.completed);
         completions[count++] = operation->completion;
-        operation->next = cuda.free_operations;
-        cuda.free_operations = operation;
+        operation_give(operation);
     }
     return count;
 }

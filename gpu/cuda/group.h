@@ -1,0 +1,55 @@
+/* Copies and launches, each an operation with the token of its completion; and groups of them,
+ * which are put on a stream one after another and complete at once. Both are recycled. The worker's
+ * main thread; where there is no memory for one, the process ends. */
+#ifndef GPU_CUDA_GROUP_H
+#define GPU_CUDA_GROUP_H
+
+#include "gpu/backend.h"
+
+#include <cuda_runtime_api.h>
+
+/* In order. */
+struct operations {
+    struct operation *first, **end;
+};
+
+struct operation {
+    struct operation *next;
+    struct completion completion;
+    /* A launch: with which slot; the group that it is under way with; and, before it is, the
+     * downloads that come after it. */
+    struct launch launch;
+    bool has_begun;
+    int slot;
+    struct group *group;
+    struct operations followers;
+    /* A copy. */
+    void *to;
+    const void *from;
+    size_t bytes;
+};
+
+struct group {
+    struct group *next;
+    struct operations operations;
+    bool is_copy;
+    cudaEvent_t begin, end; /* a copy has no begin, and its end tells no time */
+};
+
+void operations_init(struct operations *operations);
+void operations_add(struct operations *operations, struct operation *operation);
+/* The first, of one at least. */
+struct operation *operations_take(struct operations *operations);
+
+/* A new one, and what is none any more. */
+struct operation *operation_take(uint64_t token);
+void operation_give(struct operation *operation);
+
+/* A new one without operations; and what is none any more. */
+struct group *group_take(bool is_copy);
+void group_give(struct group *group);
+
+/* Free what was given back: all that ever was. */
+void groups_close(void);
+
+#endif
