@@ -96,6 +96,26 @@ static bool check_output(const struct dry_run *run, const struct array *out, con
                        "its shape or type is not that of the result");
 }
 
+/* Is the output's place not that of an output before it, nor, in a region, of an input? */
+static bool check_apart(const struct dry_run *run, int component, const char *place,
+                        struct failure *failure)
+{
+    const struct array *f = run->request->f.at, *outs = run->request->out_place.at;
+    const struct array *out = &outs[component];
+    bool overlaps = false;
+    for (int i = 0; i < component; i++) {
+        if (out->kind == ARRAY_FIELD && out->field == outs[i].field)
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
+                               "field %llu is given for two components",
+                               (unsigned long long)out->field);
+        overlaps |= region_would_overlap(run->user, out, &outs[i], run->type.bytes);
+    }
+    for (int i = 0; i < AXIS_COUNT; i++)
+        overlaps |= region_would_overlap(run->user, out, &f[i], run->type.bytes);
+    return !overlaps || failure_set(failure, STATUS_INVALID_ARGUMENT, place,
+                                    "its bytes overlap those of an input or of another output");
+}
+
 static bool take_outputs(struct dry_run *run, struct failure *failure)
 {
     const struct request *request = run->request;
@@ -103,7 +123,8 @@ static bool take_outputs(struct dry_run *run, struct failure *failure)
     for (int i = 0; i < job_outputs(&run->job); i++) {
         const struct array *out = &request->out_place.at[i], *in = &request->f.at[i];
         const struct failure_place place = place_of("out", &request->out_place, i);
-        if (has_places && !check_output(run, out, place.text, failure))
+        if (has_places && (!check_output(run, out, place.text, failure) ||
+                           !check_apart(run, i, place.text, failure)))
             return false;
         const bool is_field = request->out == OUT_FIELD;
         const bool has_array = !(request->out == OUT_REGION && computes_in_place(run, out));

@@ -93,6 +93,9 @@ void region_use_end(struct region_use *use);
 
 /* Do `bytes` of two operands have a byte in common? */
 bool region_overlap(const struct region_use *a, const struct region_use *b, uint64_t bytes);
+/* Would they as operands? Not, where one of them is no array in one of the user's regions. */
+bool region_would_overlap(const struct user *user, const struct array *a, const struct array *b,
+                          uint64_t bytes);
 
 /* What a device says of its worker. */
 void region_worker_ready(struct device *device);

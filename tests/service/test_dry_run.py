@@ -3,7 +3,7 @@
 import numpy
 import pytest
 
-from fdtest import Client, Daemon, FdError, MiB, eventually, wave
+from fdtest import Client, Daemon, FdError, MiB, Region, eventually, wave
 
 LAMBDA = {2: 4, 4: 16 / 3, 6: 272 / 45, 8: 2048 / 315}
 
@@ -73,7 +73,7 @@ def test_nothing_is_run_or_held():
         eventually(lambda: bytes_on_device(client) == 0, "nothing on the device")
 
 
-def test_it_is_refused_for_what_the_job_would_be(unchanged, client):
+def test_it_is_refused_for_what_the_job_would_be(mapped_once, unchanged, client):
     def refused(method, f, **params):
         with pytest.raises(FdError) as error:
             dry_run(client, method, f, **params)
@@ -86,6 +86,16 @@ def test_it_is_refused_for_what_the_job_would_be(unchanged, client):
     assert refused("laplacian", {"region": 1, "offset": 0, "shape": [8], "type": "<f4"}) == ("NOT_FOUND", "f")
     assert refused("curl", {"x": described(8, 8), "y": described(8, 9)}) == ("INVALID_ARGUMENT", "f y")
     assert refused("laplacian", described(8, dtype="<c8")) == ("UNSUPPORTED", "f")
+    field = client.put(wave(8, 8))
+    assert refused("gradient", described(8, 8), out={"x": {"field": field}, "y": {"field": field}}) == (
+        "INVALID_ARGUMENT", "out y")
+    client.free(field)
+    region, f = Region(MiB), numpy.empty((256, 512), "f4")
+    region.register(client)
+    assert refused("laplacian", region.place(like=f), out=region.place(MiB // 4)) == ("INVALID_ARGUMENT", "out")
+    assert dry_run(client, "laplacian", region.place(like=f), out=region.place(MiB // 2))["seconds"] > 0
+    assert refused("gradient", f, out={"x": region.place(), "y": region.place()}) == ("INVALID_ARGUMENT", "out y")
+    assert client.call("unregister", region=region.id) == {}
     with pytest.raises(FdError) as error:
         client.call("laplacian", f=described(8, 8))
     assert (error.value.code, error.value.parameter) == ("INVALID_ARGUMENT", "f")
