@@ -227,13 +227,8 @@ class Client:
             self._send("unregister", {"region": self._gone.pop()})
         if f is not None:
             parameters["f"] = _each(f, self._operand)
-        if isinstance(out, str):
-            parameters["out"] = out
-        elif out is not None:
-            places = _each(out, self._place)
-            if all(place is not None for place in _values(places)):
-                parameters["out"] = places
-        elif f is not None:
+        self._name_out(out, parameters)
+        if out is None and f is not None:
             out = self._pooled(method, f, parameters)
             if out is not None:
                 parameters["out"] = _each(out, lambda memory: {"region": memory.region()})
@@ -252,8 +247,7 @@ class Client:
         """What the job would take, without running it: a map with "bytes" and "seconds" of "device", and
         diffusion's "dt" and "dt_max". Of arrays the shape and type alone are looked at."""
         parameters |= {"f": _each(f, self._described), "dry_run": True}
-        if out is not None:
-            parameters["out"] = out if isinstance(out, str) else _each(out, self._place)
+        self._name_out(out, parameters)
         return self._send(method, parameters).result()
 
     def call(self, method, **parameters):
@@ -307,6 +301,12 @@ class Client:
             return {"field": out.id}
         place = self._named(out)
         return place | {"shape": out.shape, "type": out.dtype.str} if place else None
+
+    def _name_out(self, out, parameters):
+        """Say where the result is to go, unless it is sent."""
+        places = out if isinstance(out, str) or out is None else _each(out, self._place)
+        if all(place is not None for place in _values(places)):
+            parameters["out"] = places
 
     def _pooled(self, method, f, parameters):
         """Memory of the pool for each array that the job gives; None: they are to be sent."""

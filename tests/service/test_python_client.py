@@ -175,6 +175,8 @@ def test_a_dry_run(unchanged, daemon, numpy_client):
     field = numpy_client.put(wave(32, 32, 32))
     assert numpy_client.dry_run("laplacian", field, out=field)["bytes"] == f.nbytes
     assert numpy_client.dry_run("curl", {"x": f, "y": f, "z": f})["bytes"] == 6 * f.nbytes
+    assert numpy_client.dry_run("laplacian", f, out=numpy.empty_like(f))["bytes"] == 2 * f.nbytes
+    assert numpy_client.dry_run("laplacian", f, out=fdclient.empty(f.shape, f.dtype))["bytes"] > 0
     field.free()
 
 
