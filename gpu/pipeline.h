@@ -1,5 +1,6 @@
-/* The runs whose places are in clients' regions while the backend computes in arrays: copies both
- * ways and launches of all of them, as their transfers (gpu/transfer.h) allow.
+/* The runs whose places are in clients' regions while the backend computes in arrays, but for those
+ * whose launches copy: copies both ways and launches of all of them, as their transfers
+ * (gpu/transfer.h) allow.
  *
  * Of copies each way so few are under way that another waits for two slabs at most; the next is
  * the oldest of the jobs that are no larger than a slab and of the others in turn: a small job

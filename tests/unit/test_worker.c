@@ -1103,6 +1103,20 @@ static void break_upload_in_use(void)
     order_copy(CHANNEL_UPLOAD, array, 0, 0, 4096, 1);
 }
 
+/* Both in one packet, so that the upload has not been told of in between. */
+static void break_download_of_upload(void)
+{
+    struct channel_message messages[] = {{.type = CHANNEL_UPLOAD}, {.type = CHANNEL_DOWNLOAD}};
+    const uint64_t array = allocate(4096);
+    for (int i = 0; i < 2; i++) {
+        messages[i].u.copy.array = array;
+        messages[i].u.copy.bytes = 4096;
+        messages[i].u.copy.arena_offset = (uint64_t)i * 4096;
+        messages[i].u.copy.tag = (uint64_t)i;
+    }
+    assert_int_equal(send(front.socket, messages, sizeof messages, 0), sizeof messages);
+}
+
 static void break_region_without_memfd(void)
 {
     order_region(4096, true, -1);
@@ -1215,6 +1229,7 @@ static void test_a_broken_front(void **state)
                                            break_components_without_a_run,
                                            break_release_in_use,
                                            break_upload_in_use,
+                                           break_download_of_upload,
                                            break_region_without_memfd,
                                            break_region_size,
                                            break_region_seals,

@@ -21,7 +21,8 @@ enum kind { KIND_COPY, KIND_CLEAR, KIND_LAUNCH, KIND_RECORD, KIND_WAIT, KIND_CAL
 
 struct event {
     uint64_t recorded, done; /* how often */
-    struct timespec time;    /* of the latest done */
+    bool is_timed;
+    struct timespec time; /* of the latest done */
 };
 
 struct order {
@@ -255,14 +256,15 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t call, void *arg
 
 cudaError_t cudaEventCreate(cudaEvent_t *event)
 {
-    *event = calloc(1, sizeof(struct event));
-    return *event ? cudaSuccess : cudaErrorMemoryAllocation;
+    return cudaEventCreateWithFlags(event, 0);
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event_, unsigned flags)
 {
-    (void)flags;
-    return cudaEventCreate(event);
+    struct event *event = *event_ = calloc(1, sizeof *event);
+    if (event)
+        event->is_timed = !(flags & cudaEventDisableTiming);
+    return event ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)
@@ -294,6 +296,8 @@ cudaError_t cudaEventQuery(cudaEvent_t event_)
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin_, cudaEvent_t end_)
 {
     const struct event *begin = begin_, *end = end_;
+    if (!begin->is_timed || !end->is_timed)
+        return cudaErrorInvalidValue;
     *ms = (float)(1e3 * (double)(end->time.tv_sec - begin->time.tv_sec) +
                   1e-6 * (double)(end->time.tv_nsec - begin->time.tv_nsec));
     return cudaSuccess;
