@@ -267,10 +267,36 @@ static void take_ready(struct device *device, const struct channel_message *mess
     }
 }
 
+/* False, as of take(): it is no copy that is under way. */
+static bool take_copied(struct device *device, uint64_t tag)
+{
+    const struct arena *arena = &device->server->arena;
+    if (tag & TAG_TASK) {
+        struct task *task = take_back(device, tag & ~TAG_TASK);
+        if (task)
+            task_finished(task, STATUS_OK, true, 0);
+        return task != NULL;
+    }
+    struct slab *slab = tag < arena->slab_count ? &arena->slabs[tag] : NULL;
+    if (!slab || !slab->copying || slab->field->device != device)
+        return false;
+    copy_ended(slab, true);
+    return true;
+}
+
+/* There was no memory for the array. */
+static void take_failed(struct device *device, uint64_t array)
+{
+    for (struct list *link = device->arrays.next; link != &device->arrays; link = link->next) {
+        struct field *field = LIST_ENTRY(link, struct field, device_link);
+        if (field->array == array)
+            field->refused = true;
+    }
+}
+
 /* False: the worker does not keep to the channel's rules. */
 static bool take(struct device *device, const struct channel_message *message)
 {
-    struct arena *arena = &device->server->arena;
     struct task *task;
     switch (message->type) {
     case CHANNEL_READY:
@@ -282,26 +308,10 @@ static bool take(struct device *device, const struct channel_message *message)
         memcpy(device->refusal, message->u.refused.text, sizeof device->refusal);
         device->refusal[sizeof device->refusal - 1] = 0;
         return true;
-    case CHANNEL_COPIED: {
-        const uint64_t number = message->u.copy.tag;
-        if (number & TAG_TASK) {
-            task = take_back(device, number & ~TAG_TASK);
-            if (task)
-                task_finished(task, STATUS_OK, true, 0);
-            return task != NULL;
-        }
-        if (number >= arena->slab_count || !arena->slabs[number].copying ||
-            arena->slabs[number].field->device != device)
-            return false;
-        copy_ended(&arena->slabs[number], true);
-        return true;
-    }
+    case CHANNEL_COPIED:
+        return take_copied(device, message->u.copy.tag);
     case CHANNEL_FAILED:
-        for (struct list *link = device->arrays.next; link != &device->arrays; link = link->next) {
-            struct field *field = LIST_ENTRY(link, struct field, device_link);
-            if (field->array == message->u.allocate.array)
-                field->refused = true;
-        }
+        take_failed(device, message->u.allocate.array);
         return true;
     case CHANNEL_MAPPED:
         return message->status < STATUS_COUNT &&
