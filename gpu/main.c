@@ -217,6 +217,7 @@ static bool take_orders(void)
             break;
         take_order(&message, descriptor);
     }
+    store_begin_arriving(&worker);
     return i > 0;
 }
 

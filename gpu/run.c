@@ -44,7 +44,7 @@ static bool is_alone(const struct run *run)
 /* Is it still copied in such a way that it may not be read, or not be written? */
 static bool is_being_copied(const struct holding *holding, bool write)
 {
-    return holding && (holding->region_uploads || (write && holding->downloads));
+    return holding && (holding->unseen_uploads || (write && holding->downloads));
 }
 
 bool runs_may_start(const struct runs *runs, const struct run *run)

@@ -30,8 +30,10 @@ struct run {
     struct run_place from[AXIS_COUNT], to[AXIS_COUNT]; /* of in and out */
     struct holding *scratch[AXIS_COUNT];               /* by output; NULL where none was given */
     bool wants_progress, cancelled, started;
-    bool launches_copy;   /* its launches copy its arrays from and to places */
-    uint64_t progress_us; /* when the last PROGRESS was sent */
+    bool launches_copy; /* its launches copy its arrays, from and to places or as they arrive */
+    struct copy
+        *arriving[AXIS_COUNT]; /* of in: its first launch copies it (gpu/store.h); or NULL */
+    uint64_t progress_us;      /* when the last PROGRESS was sent */
     struct plan plan;
     struct pieces pieces; /* once started */
     /* Its arrays are copied from and to places: gpu/pipeline.h's, once started. */
@@ -41,7 +43,7 @@ struct run {
     bool queued[WAYS];
     struct run *behind[WAYS];                   /* in the queue */
     struct channel_span copied[WAYS], computed; /* for its FINISHED */
-    struct copy *copy;                          /* the worker's, where it is no RUN; else NULL */
+    struct copy *copy;                          /* the store's, where it is no RUN; else NULL */
 };
 
 struct runs {

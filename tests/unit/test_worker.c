@@ -26,6 +26,8 @@ static struct {
     uint64_t next_id;
     struct channel_inbox inbox;
     bool direct;
+    bool packs; /* orders go into the packet */
+    struct channel_queue packet;
 } front;
 
 static const char *device_name(void)
@@ -63,6 +65,10 @@ static void order_with(const struct channel_message *message, int descriptor)
 {
     enum channel_result result;
     struct pollfd poll_out = {.fd = front.socket, .events = POLLOUT};
+    if (front.packs) {
+        assert_true(channel_queue_push(&front.packet, message, descriptor));
+        return;
+    }
     while ((result = channel_send(front.socket, message, descriptor)) == CHANNEL_AGAIN)
         poll(&poll_out, 1, PATIENCE_MS);
     assert_int_equal(result, CHANNEL_OK);
@@ -71,6 +77,19 @@ static void order_with(const struct channel_message *message, int descriptor)
 static void order(const struct channel_message *message)
 {
     order_with(message, -1);
+}
+
+/* What is ordered until send_packet() comes to the worker at once. */
+static void begin_packet(void)
+{
+    front.packs = true;
+}
+
+static void send_packet(void)
+{
+    front.packs = false;
+    assert_int_equal(channel_queue_flush(&front.packet, front.socket), CHANNEL_OK);
+    channel_queue_free(&front.packet);
 }
 
 static struct channel_message answer(void)
@@ -374,6 +393,82 @@ static void test_results_in_every_arrangement(void **state)
                 release(out[c]);
             if (scratch[c] && scratch[c] != in[c])
                 release(scratch[c]);
+        }
+        sample_free(&sample);
+    }
+}
+
+static uint64_t run_sample(const struct sample *sample, const uint64_t in[AXIS_COUNT],
+                           const uint64_t out[AXIS_COUNT], const uint64_t scratch[AXIS_COUNT])
+{
+    return sample->plan.form == PLAN_SCALAR ? run(&sample->job, in[0], out[0], scratch[0], false)
+                                            : run_components(&sample->job, in, out, scratch);
+}
+
+/* So many COPIED and FINISHED, in any order. */
+static void copied_and_finished(int copied, int jobs)
+{
+    while (copied || jobs) {
+        const struct channel_message message = answer();
+        assert_true(message.type == CHANNEL_COPIED || message.type == CHANNEL_FINISHED);
+        assert_int_equal(message.status, STATUS_OK);
+        *(message.type == CHANNEL_COPIED ? &copied : &jobs) -= 1;
+        assert_true(copied >= 0 && jobs >= 0);
+    }
+}
+
+/* Inputs that come in one packet with the two jobs that read them, the second of which may
+ * overwrite one: the launches of a GPU copy them. */
+static void test_inputs_that_come_with_their_jobs(void **state)
+{
+    (void)state;
+    struct random random = random_start();
+    for (int i = 0; i < 120; i++) {
+        struct sample sample;
+        sample_make(&sample, &random);
+        const struct plan *plan = &sample.plan;
+        const uint64_t bytes = sample.bytes;
+        uint64_t in[AXIS_COUNT] = {0}, out[2][AXIS_COUNT] = {{0}}, scratch[2][AXIS_COUNT] = {{0}};
+        const bool needs_scratch = job_needs_scratch(&sample.job, false, false);
+        const bool own =
+            i % 2 && plan->form == PLAN_SCALAR; /* the second job's scratch is its input */
+        begin_packet();
+        for (int c = 0; c < plan->inputs; c++) {
+            const uint64_t at = (uint64_t)c * (ARENA_BYTES / 8);
+            assert_true(bytes <= ARENA_BYTES / 8);
+            memcpy(front.arena + at, sample.fields[c], bytes);
+            in[c] = allocate(bytes);
+            order_copy(CHANNEL_UPLOAD, in[c], 0, at, bytes, (uint64_t)c);
+        }
+        for (int k = 0; k < 2; k++) {
+            for (int c = 0; c < plan->outputs; c++) {
+                out[k][c] = allocate(bytes);
+                if (k && own)
+                    scratch[k][c] = in[c];
+                else if (needs_scratch)
+                    scratch[k][c] = allocate(bytes);
+            }
+            run_sample(&sample, in, out[k], scratch[k]);
+        }
+        send_packet();
+        copied_and_finished(plan->inputs, 2);
+        for (int k = 0; k < 2; k++)
+            for (int c = 0; c < plan->outputs; c++) {
+                download(out[k][c], sample.result[0], bytes);
+                if (memcmp(sample.result[0], sample.expected[c], bytes) != 0) {
+                    random_job_print(&sample.job);
+                    fail_msg("job %d: component %d differs from the reference", k, c);
+                }
+                release(out[k][c]);
+                if (scratch[k][c] && scratch[k][c] != in[c])
+                    release(scratch[k][c]);
+            }
+        for (int c = 0; c < plan->inputs; c++) {
+            if (!own) {
+                download(in[c], sample.result[0], bytes);
+                assert_memory_equal(sample.result[0], sample.fields[c], bytes);
+            }
+            release(in[c]);
         }
         sample_free(&sample);
     }
@@ -1269,6 +1364,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_long_job_in_pieces, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_short_job_passes_a_long_one_which_is_cancelled,
                                         setup, teardown),
+        cmocka_unit_test_setup_teardown(test_inputs_that_come_with_their_jobs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_runs_on_one_field_wait_for_each_other, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_results_in_regions, setup, teardown),
