@@ -21,10 +21,9 @@ struct holding {
     uint32_t uploads;      /* that are not completed */
     struct copy *arriving; /* of these one that has not begun: gpu/store.h */
     uint32_t downloads;
-    uint32_t
-        unseen_uploads; /* of uploads those that no launch sees: slab by slab, or by another's */
-    uint32_t readers;   /* unfinished jobs that read it */
-    uint32_t writers;   /* unfinished jobs that write it */
+    uint32_t unseen_uploads; /* of uploads those that no launch sees: in slabs, or by another */
+    uint32_t readers;        /* unfinished jobs that read it */
+    uint32_t writers;        /* unfinished jobs that write it */
 };
 
 /* NULL where there is none. */

@@ -93,7 +93,7 @@ static void launch_next(struct worker *worker, struct run *run)
         if (launch.from == 0 && run->in[i])
             run->arriving[i] = store_take_arriving(worker, run->in[i], &launch.source[i]);
     }
-    launch.is_resident = !run->is_copied && is_resident(run);
+    launch.is_resident = !run->in_pipeline && is_resident(run);
     worker->under_way++;
     range_begin("launch", run->id);
     worker->backend->launch(&launch, (uint64_t)(uintptr_t)run | TOKEN_RUN);
@@ -123,7 +123,7 @@ static void start(struct worker *worker, struct run *run)
     runs_start(&worker->runs, run);
     const struct buffers buffers = run_buffers(run);
     pieces_begin(&run->pieces, &run->plan, worker->backend->splits_passes, &buffers);
-    if (run->is_copied)
+    if (run->in_pipeline)
         pipeline_add(&worker->pipeline, run);
     else
         launch_next(worker, run);
@@ -265,7 +265,7 @@ static void choose_way(const struct worker *worker, struct run *run, uint64_t by
         return;
     run->launches_copy = reached && bytes <= worker->backend->launch_copies_bytes &&
                          worker->runs.copying < COPYING_MOST;
-    run->is_copied = has_places && !run->launches_copy;
+    run->in_pipeline = has_places && !run->launches_copy;
 }
 
 void jobs_run(struct worker *worker, const struct channel_message *message)
@@ -312,7 +312,7 @@ void jobs_cancel(struct worker *worker, uint64_t id)
     run->cancelled = true;
     if (!run->started) {
         finish(worker, run, STATUS_CANCELLED);
-    } else if (run->is_copied) {
+    } else if (run->in_pipeline) {
         pipeline_remove(&worker->pipeline, run);
         jobs_settle(worker, run);
     }
@@ -347,7 +347,7 @@ void jobs_piece_completed(struct worker *worker, struct run *run,
         tell_progress(worker, run);
     if (!done && !run->cancelled) {
         launch_next(worker, run);
-    } else if (!run->is_copied) {
+    } else if (!run->in_pipeline) {
         if (done)
             finish_well(worker, run);
         else

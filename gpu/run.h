@@ -31,13 +31,12 @@ struct run {
     struct holding *scratch[AXIS_COUNT];               /* by output; NULL where none was given */
     bool wants_progress, cancelled, started;
     bool launches_copy; /* its launches copy its arrays, from and to places or as they arrive */
-    struct copy
-        *arriving[AXIS_COUNT]; /* of in: its first launch copies it (gpu/store.h); or NULL */
-    uint64_t progress_us;      /* when the last PROGRESS was sent */
+    struct copy *arriving[AXIS_COUNT]; /* of in: its first launch copies it (store.h); or NULL */
+    uint64_t progress_us;              /* when the last PROGRESS was sent */
     struct plan plan;
     struct pieces pieces; /* once started */
-    /* Its arrays are copied from and to places: gpu/pipeline.h's, once started. */
-    bool is_copied;
+    /* The pipeline copies its arrays from and to places, and has what follows, once started. */
+    bool in_pipeline;
     struct transfer transfer;
     const void *launches[TRANSFER_LAUNCHES]; /* the backend's names of those under way, else NULL */
     bool queued[WAYS];

@@ -49,13 +49,13 @@ static void client_init(struct client *client, struct random *random, const stru
     plan_init(&run->plan, job);
     arrays_make(client->in, run->plan.inputs, bytes, 0);
     arrays_make(client->out, run->plan.outputs, bytes, 0x5a);
-    while (!run->is_copied) {
+    while (!run->in_pipeline) {
         for (int i = 0; i < run->plan.inputs; i++)
             run->from[i].region = random_below(random, 3) ? &region : NULL;
         for (int i = 0; i < run->plan.outputs; i++)
             run->to[i].region = random_below(random, 3) ? &region : NULL;
         for (int i = 0; i < AXIS_COUNT; i++)
-            run->is_copied |= run->from[i].region || run->to[i].region;
+            run->in_pipeline |= run->from[i].region || run->to[i].region;
     }
     for (int i = 0; i < run->plan.inputs; i++) {
         random_field(random, job, client->in[i]);
