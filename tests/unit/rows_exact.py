@@ -1,0 +1,77 @@
+"""Prints rows_exact.inc: the rows that test_rows.c compares with to the last bit, as fractions of the
+solver in tests/operators/exact.py, which knows nothing of how protocol/rows.c makes them. Which points a
+row has is said here once more."""
+
+import itertools
+import pathlib
+import sys
+from fractions import Fraction
+from math import lcm
+
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "operators"))
+import exact  # noqa: E402
+
+STAGGER = {"AT_NODE": Fraction(0), "FORWARD": Fraction(1, 2), "BACKWARD": Fraction(-1, 2)}
+DATA = {"VALUE": exact.VALUE, "DERIVATIVE": exact.DERIVATIVE, "CURVATURE": exact.CURVATURE}
+KINDS = [("ONE_SIDED", 0), *itertools.product(DATA, (0, 1))]
+
+
+def centred(order, accuracy, stagger):
+    """The symmetric row with the fewest points that is of the accuracy; it begins at points[0]."""
+    at = STAGGER[stagger]
+    for radius in itertools.count(1):
+        points = range(-radius + (at > 0), radius - (at < 0) + 1)
+        if len(points) > order:
+            made = exact.row(order, points, at)
+            if made.error(order, at)[0] >= accuracy:
+                return made
+
+
+def closure(kind, at_face, order, accuracy, stagger, distance):
+    """The row at this distance from the low edge. The point itself, or the last one below it, begins
+    a one-sided window; the others are the first points, one fewer where a datum is not a point."""
+    at = distance + STAGGER[stagger]
+    count = order + accuracy
+    if kind == "ONE_SIDED":
+        first = max(0, at.__floor__())
+        return exact.row(order, range(first, first + count), at)
+    if kind == "VALUE" and not at_face:
+        return exact.row(order, range(count), at)
+    datum = DATA[kind], exact.FACE if at_face else exact.NODE
+    return exact.row(order, range(max(count - 1, datum[0])), at, datum)  # one point has no curvature
+
+
+def table():
+    """All centred rows, the closures of accuracy 2, and one in six of the others."""
+    number = 0
+    for order, accuracy, stagger in itertools.product(range(5), (2, 4, 6, 8, 10), STAGGER):
+        if order == 0 and stagger == "AT_NODE":
+            continue
+        middle = centred(order, accuracy, stagger)
+        yield order, accuracy, "PERIODIC", 0, stagger, 0, middle
+        for (kind, at_face), distance in itertools.product(KINDS, range(-middle.points[0])):
+            number += 1
+            if accuracy == 2 or number % 6 == 0:
+                made = closure(kind, at_face, order, accuracy, stagger, distance)
+                yield order, accuracy, kind, at_face, stagger, distance, made
+
+
+def literal(number):
+    """An integer below 2^113 for C: BIG(a, b) is a·2^60 + b."""
+    assert abs(number) < 2**113
+    return f"{number}" if abs(number) < 2**62 else f"BIG({number >> 60}, {number % 2**60})"
+
+
+def main():
+    print("/* Rows as exact fractions over one denominator, printed by rows_exact.py:")
+    print(" * order, accuracy, kind, at_face, stagger, distance, first, count, under, data, over. */")
+    for order, accuracy, kind, at_face, stagger, distance, made in table():
+        under = lcm(*(value.denominator for value in (*made.weights, made.data)))
+        over = ", ".join(literal(int(value * under)) for value in made.weights)
+        print(f"{{{order}, {accuracy}, ROWS_{kind}, {at_face}, ROWS_{stagger}, {distance}, "
+              f"{made.points[0]}, {len(made.points)}, {literal(under)}, "
+              f"{literal(int(made.data * under))}, {{{over}}}}},")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,851 @@
+/* Rows of weights against exact fractions, against the polynomials that define them, and against
+ * the weights that jobs are run with. */
+#include "protocol/rows.h"
+#include "gpu/plan.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { MANY = 40, ACCURACIES = ROWS_ACCURACY / 2 };
+
+/* Rounding that a sum of 113-bit terms may show. */
+static const double NOISE = 1e-28;
+
+#define BIG(high, low) ((rows_real)(high) * (1LL << 60) + (low))
+
+static const struct exact {
+    int order, accuracy, kind, at_face, stagger, distance, first, count;
+    rows_real under, data, over[ROWS_POINTS];
+} exact[] = {
+#include "tests/unit/rows_exact.inc"
+};
+
+static double magnitude(rows_real value)
+{
+    return fabs((double)value);
+}
+
+static struct rows_axis axis_of(int64_t n, int low, int high)
+{
+    return (struct rows_axis){
+        .n = n, .spacing = 1, .side = {{.kind = (uint8_t)low}, {.kind = (uint8_t)high}}};
+}
+
+static void made(const struct rows_axis *axis, int order, int accuracy, int stagger, int64_t i,
+                 struct rows_row *row)
+{
+    if (!rows_make(axis, order, accuracy, (enum rows_stagger)stagger, i, row))
+        fail_msg("no row: order %d, accuracy %d, stagger %d, sides %d %d, point %d of %d", order,
+                 accuracy, stagger, axis->side[0].kind, axis->side[1].kind, (int)i, (int)axis->n);
+}
+
+/* To all 113 bits. */
+static void test_fractions(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < sizeof exact / sizeof *exact; k++) {
+        const struct exact *e = &exact[k];
+        struct rows_axis axis = axis_of(MANY, e->kind, e->kind);
+        axis.side[SIDE_LOW].at_face = axis.side[SIDE_HIGH].at_face = (uint8_t)e->at_face;
+        const bool centred = e->kind == ROWS_PERIODIC;
+        const int64_t i = centred ? MANY / 2 : e->distance;
+        struct rows_row row;
+        made(&axis, e->order, e->accuracy, e->stagger, i, &row);
+        assert_int_equal(row.side, centred ? ROWS_CENTRED : SIDE_LOW);
+        assert_int_equal(row.first, centred ? i + e->first : e->first);
+        assert_int_equal(row.step, 1);
+        assert_int_equal(row.count, e->count);
+        for (int j = 0; j < row.count; j++)
+            if (row.w[j] != e->over[j] / e->under)
+                fail_msg("row %zu of the table: weight %d is off by %g", k, j,
+                         (double)(row.w[j] - e->over[j] / e->under));
+        assert_true(row.data[SIDE_LOW] == e->data / e->under);
+        assert_true(row.data[SIDE_HIGH] == 0);
+    }
+}
+
+/* Every kind of side that a derivative may have. */
+static const struct rows_side sides[] = {
+    {.kind = ROWS_PERIODIC},      {.kind = ROWS_ENDPOINT},
+    {.kind = ROWS_SYMMETRIC},     {.kind = ROWS_MIRROR},
+    {.kind = ROWS_ANTISYMMETRIC}, {.kind = ROWS_REFLECT},
+    {.kind = ROWS_ONE_SIDED},     {.kind = ROWS_REFLECT, .at_face = 1},
+    {.kind = ROWS_VALUE},         {.kind = ROWS_VALUE, .at_face = 1},
+    {.kind = ROWS_DERIVATIVE},    {.kind = ROWS_DERIVATIVE, .at_face = 1},
+    {.kind = ROWS_CURVATURE},     {.kind = ROWS_CURVATURE, .at_face = 1},
+    {.kind = ROWS_HALO},
+};
+enum { SIDES = sizeof sides / sizeof *sides };
+
+static bool is_cyclic(const struct rows_side *side)
+{
+    return side->kind == ROWS_PERIODIC || side->kind == ROWS_ENDPOINT;
+}
+
+/* Is the pair one that an axis may have? */
+static bool fit(const struct rows_side *low, const struct rows_side *high)
+{
+    return low->kind == high->kind || (!is_cyclic(low) && !is_cyclic(high));
+}
+
+static rows_real monomial(rows_real t, int degree, int derivative)
+{
+    rows_real value = 1;
+    for (int k = 0; k < degree; k++)
+        value *= k < derivative ? degree - k : t;
+    return degree < derivative ? 0 : value;
+}
+
+/* What a row whose points are all inside (or x for all its indices, which may be virtual) gives for
+ * the monomials of (t − at)/unit; datum: where its datum is. The degree from which on it is wrong.
+ */
+static int exact_below(const struct rows_row *row, const struct rows_axis *axis, int order,
+                       rows_real at, rows_real datum, rows_real unit,
+                       rows_real (*where)(const struct rows_axis *, int64_t))
+{
+    for (int degree = 0;; degree++) {
+        rows_real sum = 0;
+        double terms = degree == order ? 1 : 0;
+        for (int j = 0; j < row->count; j++) {
+            const rows_real t = (where(axis, row->first + j * row->step) - at) / unit;
+            const rows_real term = row->w[j] * monomial(t, degree, 0);
+            sum += term;
+            terms += magnitude(term);
+        }
+        for (int s = 0; s < SIDE_COUNT; s++) {
+            const int kind = axis->side[s].kind;
+            const int given = kind == ROWS_VALUE ? 0 : kind == ROWS_CURVATURE ? 2 : 1;
+            rows_real g = monomial((datum - at) / unit, degree, given);
+            for (int k = 0; k < given; k++)
+                g /= unit;
+            if (given == 1 && s == SIDE_LOW)
+                g = -g;
+            sum += row->data[s] * g;
+            terms += magnitude(row->data[s] * g);
+        }
+        rows_real expected = monomial(0, degree, order);
+        for (int k = 0; k < order; k++)
+            expected /= unit;
+        if (degree > ROWS_POINTS + 1 || /* where it is the datum itself */
+            magnitude(sum - expected) > NOISE * (terms + magnitude(expected)))
+            return degree;
+    }
+}
+
+static rows_real on_lattice(const struct rows_axis *axis, int64_t i)
+{
+    return axis->spacing * (rows_real)i;
+}
+
+/* Every row of a uniform axis is exact to the degree that its order and accuracy ask for. */
+static void polynomials_of(const struct rows_axis *axis, int order, int accuracy,
+                           enum rows_stagger stagger)
+{
+    const int radius = rows_radius(axis, order, accuracy, stagger);
+    for (int64_t i = 0; i < axis->n; i++) {
+        struct rows_row row;
+        if ((axis->side[SIDE_LOW].kind == ROWS_HALO && i < radius) ||
+            (axis->side[SIDE_HIGH].kind == ROWS_HALO && axis->n - 1 - i < radius)) {
+            assert_false(rows_make(axis, order, accuracy, stagger, i, &row));
+            continue;
+        }
+        if (i > radius && i < axis->n - 1 - radius)
+            continue; /* centred, as its neighbours */
+        made(axis, order, accuracy, stagger, i, &row);
+        if (row.side == ROWS_CENTRED)
+            row.data[SIDE_LOW] = row.data[SIDE_HIGH] = 0; /* the image's */
+        else
+            assert_true((row.side == SIDE_LOW ? i : axis->n - 1 - i) <
+                        rows_apart(axis, order, accuracy, stagger, (enum side)row.side));
+        const rows_real half = 0.5, shift = stagger == ROWS_FORWARD    ? half
+                                            : stagger == ROWS_BACKWARD ? -half
+                                                                       : 0;
+        const bool high = row.side == SIDE_HIGH;
+        const rows_real face = axis->side[high].at_face ? half : 0;
+        const rows_real datum = high ? axis->n - 1 + face : -face;
+        const int degree = exact_below(&row, axis, order, axis->spacing * (i + shift),
+                                       axis->spacing * datum, 1, on_lattice);
+        assert_true(degree >= order + accuracy);
+        if (row.side == ROWS_CENTRED)
+            assert_int_equal(degree, order + accuracy);
+    }
+}
+
+static void test_polynomials(void **state)
+{
+    (void)state;
+    for (int order = 0; order <= ROWS_ORDER; order++)
+        for (int accuracy = 2; accuracy <= ROWS_ACCURACY; accuracy += 2)
+            for (int stagger = order ? 0 : 1; stagger < 3; stagger++)
+                for (int l = 0; l < SIDES; l++) {
+                    const int other = (l + accuracy / 2) % SIDES;
+                    const int h = fit(&sides[l], &sides[other]) ? other : l;
+                    const struct rows_axis axis = {
+                        .n = MANY, .spacing = 0.375, .side = {sides[l], sides[h]}};
+                    polynomials_of(&axis, order, accuracy, (enum rows_stagger)stagger);
+                }
+}
+
+static void assert_twins(const struct rows_row *a, const struct rows_row *b, int order, int64_t n)
+{
+    const bool same_way = a->side == ROWS_CENTRED;
+    assert_int_equal(a->count, b->count);
+    assert_int_equal(b->step, same_way ? 1 : -a->step);
+    for (int j = 0; j < a->count; j++) {
+        const int other = same_way ? a->count - 1 - j : j;
+        assert_int_equal(a->first + j * a->step, n - 1 - (b->first + other * b->step));
+        assert_true(a->w[j] == (order % 2 ? -b->w[other] : b->w[other]));
+    }
+    for (int s = 0; s < SIDE_COUNT; s++)
+        assert_true(a->data[s] == (order % 2 ? -b->data[!s] : b->data[!s]));
+}
+
+/* The axis reversed has the rows reversed, forward for backward, to the bit. */
+static void test_twins(void **state)
+{
+    (void)state;
+    for (int order = 0; order <= ROWS_ORDER; order++)
+        for (int accuracy = 2; accuracy <= ROWS_ACCURACY; accuracy += 4)
+            for (int stagger = order ? 0 : 1; stagger < 3; stagger++)
+                for (int k = 0; k < SIDES - 1; k++) { /* but HALO */
+                    const int other = is_cyclic(&sides[k]) ? k : SIDES - 2;
+                    const struct rows_axis axis = {
+                        .n = MANY, .spacing = 0.3, .side = {sides[k], sides[other]}};
+                    const struct rows_axis reversed = {
+                        .n = MANY, .spacing = 0.3, .side = {sides[other], sides[k]}};
+                    for (int64_t i = 0; i < MANY; i += i == 8 ? MANY - 17 : 1) {
+                        struct rows_row a, b;
+                        made(&axis, order, accuracy, stagger, i, &a);
+                        made(&reversed, order, accuracy,
+                             stagger ? ROWS_FORWARD + ROWS_BACKWARD - stagger : 0, MANY - 1 - i,
+                             &b);
+                        assert_twins(&a, &b, order, MANY);
+                    }
+                }
+}
+
+/* Where the datum is the answer, nothing else counts. */
+static void test_datum_alone(void **state)
+{
+    (void)state;
+    const struct {
+        int kind, at_face, order, stagger;
+    } alone[] = {
+        {ROWS_DERIVATIVE, 0, 1, ROWS_AT_NODE}, {ROWS_CURVATURE, 0, 2, ROWS_AT_NODE},
+        {ROWS_VALUE, 1, 0, ROWS_BACKWARD},     {ROWS_DERIVATIVE, 1, 1, ROWS_BACKWARD},
+        {ROWS_CURVATURE, 1, 2, ROWS_BACKWARD},
+    };
+    double x[MANY];
+    for (int i = 0; i < MANY; i++)
+        x[i] = 0.1 * i + 0.01 * i * i;
+    for (size_t k = 0; k < sizeof alone / sizeof *alone; k++)
+        for (int accuracy = 2; accuracy <= ROWS_ACCURACY; accuracy += 2)
+            for (int variant = 0; variant < 4; variant++) {
+                const int s = variant & 1;
+                struct rows_axis axis = axis_of(MANY, ROWS_ONE_SIDED, ROWS_ONE_SIDED);
+                axis.spacing = 0.7;
+                axis.x = variant & 2 ? x : NULL;
+                axis.side[s].kind = (uint8_t)alone[k].kind;
+                axis.side[s].at_face = (uint8_t)alone[k].at_face;
+                struct rows_row row;
+                made(&axis, alone[k].order, accuracy,
+                     alone[k].stagger && s ? ROWS_FORWARD : alone[k].stagger, s ? MANY - 1 : 0,
+                     &row);
+                for (int j = 0; j < row.count; j++)
+                    assert_true(row.w[j] == 0);
+                assert_true(row.data[s] == (alone[k].kind == ROWS_DERIVATIVE && !s ? -1 : 1));
+                assert_true(row.data[!s] == 0);
+            }
+}
+
+static double random_in(double low, double high)
+{
+    return low + (high - low) * rand() / RAND_MAX;
+}
+
+static double rounded(rows_real value, int dtype)
+{
+    return dtype == DTYPE_F32 ? (double)(float)value : (double)value;
+}
+
+/* The rows that a side of a job stands for. */
+static uint8_t kind_of(uint64_t boundary)
+{
+    switch (boundary) {
+    case BOUNDARY_PERIODIC:
+        return ROWS_PERIODIC;
+    case BOUNDARY_ENDPOINT:
+        return ROWS_ENDPOINT;
+    case BOUNDARY_ONE_SIDED:
+        return ROWS_ONE_SIDED;
+    case BOUNDARY_VALUE:
+        return ROWS_VALUE;
+    case BOUNDARY_DERIVATIVE:
+        return ROWS_REFLECT;
+    default:
+        return ROWS_HALO;
+    }
+}
+
+/* The weights that a job is run with, of both types, are these rows', scaled and rounded once. */
+static void compare_with_plan(const struct job *job)
+{
+    const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
+    struct plan plan;
+    plan_init(&plan, job);
+    const struct plan_axis *planned = &plan.axis[AXIS_X];
+    const int order = job_order(job), accuracy = job->accuracy;
+    const rows_real factor =
+        diffusion ? (rows_real)job->diffusivity[AXIS_X] * (rows_real)job->dt : (rows_real)1;
+    const struct boundary *boundary = job->boundary[AXIS_X];
+    struct rows_axis axis = axis_of((int64_t)job->n[AXIS_X], kind_of(boundary[SIDE_LOW].kind),
+                                    kind_of(boundary[SIDE_HIGH].kind));
+    axis.spacing = job->spacing[AXIS_X];
+    assert_int_equal(plan.radius, rows_radius(&axis, order, accuracy, ROWS_AT_NODE));
+    for (int64_t i = 0; i < axis.n; i++) {
+        struct rows_row row;
+        const bool low = i < planned->side[SIDE_LOW].claim;
+        const bool high = axis.n - 1 - i < planned->side[SIDE_HIGH].claim;
+        if (low || high)
+            continue;
+        made(&axis, order, accuracy, ROWS_AT_NODE, i, &row);
+        if (row.side == ROWS_CENTRED) {
+            assert_true(i >= planned->side[SIDE_LOW].rows);
+            assert_true(axis.n - 1 - i >= planned->side[SIDE_HIGH].rows);
+            for (int m = 1; m <= plan.radius; m++)
+                assert_true(rounded(row.w[plan.radius + m] * factor, job->dtype) == planned->c[m]);
+            for (int m = 0; m <= plan.radius; m++)
+                assert_true(row.w[plan.radius - m] ==
+                            (order == 1 ? -row.w[plan.radius + m] : row.w[plan.radius + m]));
+            if (order == 2)
+                assert_true(rounded(plan.identity + row.w[plan.radius] * factor, job->dtype) ==
+                            plan.centre[1]);
+            continue;
+        }
+        const int64_t d = row.side == SIDE_LOW ? i : axis.n - 1 - i;
+        assert_true(d < planned->side[row.side].rows);
+        assert_int_equal(row.count, planned->row_points);
+        assert_int_equal(row.side == SIDE_LOW ? row.first : axis.n - 1 - row.first,
+                         planned->start[d]);
+        const bool negated = row.side == SIDE_HIGH && order == 1;
+        for (int j = 0; j < row.count; j++)
+            assert_true(rounded(row.w[j] * factor, job->dtype) ==
+                        (negated ? -planned->row[d][j] : planned->row[d][j]));
+    }
+}
+
+static void test_plan(void **state)
+{
+    (void)state;
+    srand(1);
+    for (int accuracy = 2; accuracy <= 8; accuracy += 2)
+        for (int kind = 0; kind < BOUNDARY_KINDS; kind++)
+            for (int other = 0; other < BOUNDARY_KINDS; other++)
+                for (int variant = 0; variant < 6; variant++) {
+                    struct job job;
+                    struct failure failure = {.code = STATUS_OK};
+                    job_init(&job);
+                    job.dtype = variant % 2 ? DTYPE_F64 : DTYPE_F32;
+                    job.accuracy = (uint8_t)accuracy;
+                    job.n[AXIS_X] = (uint64_t)(12 + rand() % 20);
+                    job.spacing[AXIS_X] = random_in(1e-3, 7);
+                    if (variant < 2) {
+                        job.operator_id = OPERATOR_DIFFUSION;
+                        job.diffusivity[AXIS_X] = random_in(0.1, 3);
+                        job.dt = 0.3 * job_dt_max(&job);
+                    } else {
+                        job.order = (uint8_t)(variant / 2);
+                    }
+                    job.boundary[AXIS_X][SIDE_LOW].kind = (uint64_t)kind;
+                    job.boundary[AXIS_X][SIDE_HIGH].kind = (uint64_t)other;
+                    if (job_check(&job, INFINITY, &failure))
+                        compare_with_plan(&job);
+                }
+}
+
+/* A smoothly and a wildly stretched axis. */
+static double stretched[2][MANY + 1];
+
+static void stretch(void)
+{
+    srand(2);
+    for (int i = 0; i <= MANY; i++) {
+        stretched[0][i] = 0.1 * i + 0.6 * sin(0.15 * i);
+        stretched[1][i] = i ? stretched[1][i - 1] + exp(random_in(-4, 2)) : -3;
+    }
+}
+
+/* Where the sides' images are, by their definition: one reflection or turn. */
+static rows_real on_coordinates(const struct rows_axis *axis, int64_t i)
+{
+    const double *x = axis->x;
+    const int64_t n = axis->n;
+    if (i >= 0 && i < n)
+        return x[i];
+    const rows_real first = x[0], last = x[n - 1];
+    switch (axis->side[i < 0 ? SIDE_LOW : SIDE_HIGH].kind) {
+    case ROWS_PERIODIC:
+        return i < 0 ? x[i + n] - (x[n] - first) : x[i - n] + (x[n] - first);
+    case ROWS_ENDPOINT:
+        return i < 0 ? x[i + n - 1] - (last - first) : x[i - (n - 1)] + (last - first);
+    case ROWS_MIRROR:
+        return i < 0 ? 2 * first - x[-i] : 2 * last - x[2 * (n - 1) - i];
+    default:
+        return i < 0 ? 2 * (first - (x[1] - first) / 2) - x[-1 - i]
+                     : 2 * (last + (last - x[n - 2]) / 2) - x[2 * n - 1 - i];
+    }
+}
+
+static void coordinates_of(const struct rows_axis *axis, int order, int accuracy,
+                           enum rows_stagger stagger)
+{
+    const double *x = axis->x;
+    const int radius = rows_radius(axis, order, accuracy, stagger);
+    for (int64_t i = 0; i < axis->n; i++) {
+        struct rows_row row;
+        const bool inside = i >= radius && i < axis->n - radius;
+        if ((axis->side[SIDE_LOW].kind == ROWS_HALO && !inside) || (inside && i % 8))
+            continue;
+        made(axis, order, accuracy, stagger, i, &row);
+        assert_int_equal(row.step, 1);
+        if (row.side == ROWS_CENTRED) {
+            assert_int_equal(row.count, order + accuracy);
+            assert_true(i - row.first <= radius);
+            assert_true(row.first + row.count - 1 - i <= radius);
+        }
+        const int64_t next = stagger == ROWS_FORWARD ? i + 1 : stagger == ROWS_BACKWARD ? i - 1 : i;
+        const rows_real at = (on_coordinates(axis, i) + on_coordinates(axis, next)) / 2;
+        const bool high = row.side == SIDE_HIGH;
+        const rows_real edge = high ? x[MANY - 1] : x[0];
+        const rows_real cell = edge - (high ? x[MANY - 2] : x[1]);
+        const rows_real datum = edge + (axis->side[high].at_face ? cell / 2 : 0);
+        const rows_real unit =
+            on_coordinates(axis, row.first + 1) - on_coordinates(axis, row.first);
+        assert_true(exact_below(&row, axis, order, at, datum, unit, on_coordinates) >=
+                    order + accuracy);
+    }
+}
+
+static void test_coordinates(void **state)
+{
+    (void)state;
+    stretch();
+    for (int order = 0; order <= ROWS_ORDER; order++)
+        for (int accuracy = 2; accuracy <= ROWS_ACCURACY; accuracy += 2)
+            for (int stagger = order ? 0 : 1; stagger < 3; stagger++)
+                for (int k = 0; k < SIDES; k++) {
+                    const struct rows_axis axis = {.n = MANY,
+                                                   .x = stretched[(k + accuracy / 2) % 2],
+                                                   .side = {sides[k], sides[k]}};
+                    if (sides[k].kind != ROWS_REFLECT)
+                        coordinates_of(&axis, order, accuracy, (enum rows_stagger)stagger);
+                }
+}
+
+/* Coordinates that are equally spaced give the uniform weights; even orders' extra point has none.
+ */
+static void test_uniform_coordinates(void **state)
+{
+    (void)state;
+    double x[MANY];
+    for (int i = 0; i < MANY; i++)
+        x[i] = 0.25 * i - 3;
+    for (int order = 1; order <= ROWS_ORDER; order++)
+        for (int accuracy = 2; accuracy <= 8; accuracy += 2)
+            for (int at_face = 0; at_face < 2; at_face++)
+                for (int64_t i = 0; i < MANY; i++) {
+                    struct rows_axis axis = axis_of(MANY, ROWS_DERIVATIVE, ROWS_DERIVATIVE);
+                    axis.spacing = 0.25;
+                    axis.side[0].at_face = axis.side[1].at_face = (uint8_t)at_face;
+                    struct rows_row a, b;
+                    made(&axis, order, accuracy, ROWS_AT_NODE, i, &a);
+                    axis.x = x;
+                    made(&axis, order, accuracy, ROWS_AT_NODE, i, &b);
+                    rows_real dense[2][MANY] = {{0}};
+                    for (int j = 0; j < a.count; j++)
+                        dense[0][a.first + j * a.step] = a.w[j];
+                    for (int j = 0; j < b.count; j++)
+                        dense[1][b.first + j] = b.w[j];
+                    if (a.side != b.side)
+                        continue; /* the extra point is outside earlier */
+                    for (int j = 0; j < MANY; j++)
+                        assert_true(magnitude(dense[0][j] - dense[1][j]) < 1e-25);
+                    for (int s = 0; s < SIDE_COUNT; s++)
+                        assert_true(magnitude(a.data[s] - b.data[s]) < 1e-25);
+                }
+}
+
+/* Units near both ends of double's range. */
+static void test_scales(void **state)
+{
+    (void)state;
+    const double units[] = {0x1p-1030, 0x1p-300, 0x1p300, 0x1p1018};
+    for (int k = 0; k < 4; k++)
+        for (int kind = ROWS_ONE_SIDED; kind <= ROWS_CURVATURE; kind++)
+            for (int order = 1; order <= ROWS_ORDER; order++) {
+                double x[2][20];
+                for (int i = 0; i < 20; i++) {
+                    x[0][i] = i;
+                    x[1][i] = i * units[k];
+                }
+                struct rows_axis axis = axis_of(20, kind, kind);
+                struct rows_row a, b, c;
+                axis.x = x[0];
+                made(&axis, order, 8, ROWS_AT_NODE, 1, &a);
+                axis.x = x[1];
+                made(&axis, order, 8, ROWS_AT_NODE, 1, &b);
+                axis.x = NULL;
+                axis.spacing = units[k];
+                made(&axis, order, 8, ROWS_AT_NODE, 1, &c);
+                for (int j = 0; j < a.count; j++) {
+                    rows_real scaled = b.w[j], uniform = c.w[j];
+                    for (int m = 0; m < order; m++) {
+                        scaled *= units[k];
+                        uniform *= units[k];
+                    }
+                    assert_true(scaled == a.w[j]);
+                    if (kind != ROWS_ONE_SIDED)
+                        assert_true(uniform == a.w[j]);
+                }
+            }
+}
+
+/* As NumPy's pad: wrap, symmetric, reflect. */
+static void test_maps(void **state)
+{
+    (void)state;
+    enum { N = 3, OUT = 5 };
+    static const struct {
+        int kind, at_face, at[OUT + N + OUT];
+    } maps[] = {
+        {ROWS_PERIODIC, 0, {1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1}},
+        {ROWS_ENDPOINT, 0, {1, 0, 1, 0, 1, 0, 1, 2, 1, 0, 1, 0, 1}},
+        {ROWS_SYMMETRIC, 0, {1, 2, 2, 1, 0, 0, 1, 2, 2, 1, 0, 0, 1}},
+        {ROWS_ANTISYMMETRIC, 0, {1, 2, 2, 1, 0, 0, 1, 2, 2, 1, 0, 0, 1}},
+        {ROWS_MIRROR, 0, {1, 0, 1, 2, 1, 0, 1, 2, 1, 0, 1, 2, 1}},
+        {ROWS_REFLECT, 0, {1, 0, 1, 2, 1, 0, 1, 2, 1, 0, 1, 2, 1}},
+        {ROWS_REFLECT, 1, {1, 2, 2, 1, 0, 0, 1, 2, 2, 1, 0, 0, 1}},
+    };
+    for (size_t k = 0; k < sizeof maps / sizeof *maps; k++) {
+        struct rows_axis axis = axis_of(N, maps[k].kind, maps[k].kind);
+        axis.side[0].at_face = axis.side[1].at_face = (uint8_t)maps[k].at_face;
+        for (int i = -OUT; i < N + OUT; i++) {
+            const struct rows_place place = rows_map(&axis, i);
+            assert_int_equal(place.at, maps[k].at[i + OUT]);
+            const bool once = i < 0 ? i >= -N : i < 2 * N; /* beyond, −f again */
+            const bool outside = i < 0 || i >= N;
+            assert_int_equal(place.sign,
+                             maps[k].kind == ROWS_ANTISYMMETRIC && outside && once ? -1 : 1);
+            /* f = x goes on as it is where its slope is stated: −1 and 1 along the normals. */
+            if (maps[k].kind == ROWS_REFLECT)
+                assert_int_equal(place.at - place.lift[SIDE_LOW] + place.lift[SIDE_HIGH], i);
+            else
+                assert_true(!place.lift[SIDE_LOW] && !place.lift[SIDE_HIGH]);
+        }
+    }
+    for (int kind = ROWS_SYMMETRIC; kind <= ROWS_REFLECT; kind++)
+        for (int other = ROWS_SYMMETRIC; other <= ROWS_REFLECT; other++)
+            for (int i = -9; i <= 9; i++) { /* one point, two mirrors: it ends */
+                const struct rows_axis axis = axis_of(1, kind, other);
+                assert_int_equal(rows_map(&axis, i).at, 0);
+            }
+    const struct rows_axis open = axis_of(N, ROWS_ONE_SIDED, ROWS_MIRROR);
+    assert_int_equal(rows_map(&open, -2).at, -2);
+    assert_int_equal(rows_map(&open, 4).at, 0);
+}
+
+/* The mirror rule keeps what it may assume: x (times the slopes) plus what is even about the edge.
+ */
+static void test_reflect(void **state)
+{
+    (void)state;
+    for (int accuracy = 2; accuracy <= 8; accuracy += 2)
+        for (int at_face = 0; at_face < 2; at_face++)
+            for (int64_t n = 2; n <= 12; n++) {
+                struct rows_axis axis = axis_of(n, ROWS_REFLECT, ROWS_REFLECT);
+                axis.side[0].at_face = axis.side[1].at_face = (uint8_t)at_face;
+                axis.spacing = 0.5;
+                for (int64_t i = 0; i < n; i++) {
+                    struct rows_row row;
+                    made(&axis, 2, accuracy, ROWS_AT_NODE, i, &row);
+                    rows_real linear = row.data[SIDE_HIGH] - row.data[SIDE_LOW], constant = 0;
+                    for (int j = 0; j < row.count; j++) {
+                        const struct rows_place place = rows_map(&axis, row.first + j);
+                        linear += row.w[j] * axis.spacing * place.at;
+                        constant += row.w[j];
+                    }
+                    assert_true(magnitude(linear) < NOISE * 100);
+                    assert_true(magnitude(constant) < NOISE * 100);
+                    if (i >= rows_apart(&axis, 2, accuracy, ROWS_AT_NODE, SIDE_LOW))
+                        assert_true(row.data[SIDE_LOW] == 0);
+                }
+            }
+}
+
+/* The value at the face that a mixed boundary needs comes from the polynomial of its rows. */
+static void test_face(void **state)
+{
+    (void)state;
+    stretch();
+    for (int order = 1; order <= ROWS_ORDER; order++)
+        for (int accuracy = 2; accuracy <= ROWS_ACCURACY; accuracy += 2)
+            for (int variant = 0; variant < 4; variant++) {
+                const int s = variant & 1;
+                struct rows_axis axis = axis_of(20, ROWS_DERIVATIVE, ROWS_DERIVATIVE);
+                axis.side[0].at_face = axis.side[1].at_face = 1;
+                axis.spacing = 0.3;
+                axis.x = variant & 2 ? stretched[0] : NULL;
+                struct rows_row face, row;
+                assert_true(rows_face(&axis, order, accuracy, (enum side)s, &face));
+                made(&axis, order, accuracy, ROWS_AT_NODE, s ? 19 : 0, &row);
+                assert_int_equal(face.first, row.first);
+                assert_int_equal(face.count, row.count);
+                assert_int_equal(face.step, row.step);
+                assert_true(face.data[s] > 0);
+                const double *x = stretched[0];
+                const rows_real at = axis.x
+                                         ? s ? x[19] + (x[19] - (rows_real)x[18]) / 2
+                                             : x[0] - (x[1] - (rows_real)x[0]) / 2
+                                         : (s ? (rows_real)19.5 : (rows_real)-0.5) * axis.spacing;
+                assert_true(exact_below(&face, &axis, 0, at, at, 1,
+                                        axis.x ? on_coordinates : on_lattice) >= order + accuracy);
+            }
+    struct rows_row row;
+    struct rows_axis axis = axis_of(20, ROWS_DERIVATIVE, ROWS_VALUE);
+    assert_false(rows_face(&axis, 2, 2, SIDE_LOW, &row)); /* at the node: no row is needed */
+    axis.side[1].at_face = 1;
+    assert_false(rows_face(&axis, 2, 2, SIDE_HIGH, &row));
+}
+
+static bool has_all_rows(const struct rows_axis *axis, int order, int accuracy,
+                         enum rows_stagger stagger)
+{
+    const int radius = rows_radius(axis, order, accuracy, stagger);
+    bool all = axis->n > 0;
+    for (int64_t i = 0; all && i < axis->n; i++) {
+        struct rows_row row;
+        all = (axis->side[SIDE_LOW].kind == ROWS_HALO && i < radius) ||
+              (axis->side[SIDE_HIGH].kind == ROWS_HALO && axis->n - 1 - i < radius) ||
+              rows_make(axis, order, accuracy, stagger, i, &row);
+    }
+    return all;
+}
+
+/* As many points as it says are enough; uniform and without halos, one fewer is not. */
+static void points_needed_by(struct rows_axis *axis, int order, int accuracy,
+                             enum rows_stagger stagger)
+{
+    const int64_t need = rows_points_needed(axis, order, accuracy, stagger, false);
+    const bool halo =
+        axis->side[SIDE_LOW].kind == ROWS_HALO || axis->side[SIDE_HIGH].kind == ROWS_HALO;
+    for (axis->n = need - 1; axis->n <= need + 1; axis->n++) {
+        const bool all = has_all_rows(axis, order, accuracy, stagger);
+        if (axis->n >= need ? !all : all && !halo && !axis->x)
+            fail_msg("order %d, accuracy %d, stagger %d, sides %d %d, coordinates %d: %d points "
+                     "needed, %d had",
+                     order, accuracy, stagger, axis->side[SIDE_LOW].kind,
+                     axis->side[SIDE_HIGH].kind, axis->x != NULL, (int)need, (int)axis->n);
+    }
+}
+
+static void test_points_needed(void **state)
+{
+    (void)state;
+    stretch();
+    for (int order = 0; order <= ROWS_ORDER; order++)
+        for (int accuracy = 2; accuracy <= ROWS_ACCURACY; accuracy += 4)
+            for (int stagger = order ? 0 : 1; stagger < 3; stagger++)
+                for (int pair = 0; pair < 2 * SIDES * SIDES; pair++) {
+                    const struct rows_side *low = &sides[pair / 2 / SIDES];
+                    const struct rows_side *high = &sides[pair / 2 % SIDES];
+                    struct rows_axis axis = {.n = 1,
+                                             .spacing = 1,
+                                             .x = pair % 2 ? stretched[0] : NULL,
+                                             .side = {*low, *high}};
+                    const bool reflects = low->kind == ROWS_REFLECT || high->kind == ROWS_REFLECT;
+                    if (fit(low, high) && !(axis.x && reflects) &&
+                        (accuracy == 2 || (pair + order) % 5 == 0))
+                        points_needed_by(&axis, order, accuracy, (enum rows_stagger)stagger);
+                }
+    const struct rows_axis one_sided = axis_of(1, ROWS_ONE_SIDED, ROWS_ONE_SIDED);
+    assert_int_equal(rows_points_needed(&one_sided, 2, 8, ROWS_AT_NODE, false), 13);
+    struct rows_axis pair = axis_of(1, ROWS_CURVATURE, ROWS_HALO);
+    assert_int_equal(rows_points_needed(&pair, 2, 8, ROWS_AT_NODE, true), 10);
+    pair.side[0].at_face = 1;
+    assert_int_equal(rows_points_needed(&pair, 2, 8, ROWS_AT_NODE, true), 25);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    const struct rows_axis good = axis_of(MANY, ROWS_ONE_SIDED, ROWS_ONE_SIDED);
+    struct rows_row row, before;
+    memset(&row, 0xa5, sizeof row);
+    before = row;
+    assert_false(rows_make(&good, -1, 2, ROWS_AT_NODE, 0, &row));
+    assert_false(rows_make(&good, 5, 2, ROWS_AT_NODE, 0, &row));
+    assert_false(rows_make(&good, 0, 2, ROWS_AT_NODE, 0, &row));
+    assert_false(rows_make(&good, 1, 0, ROWS_AT_NODE, 0, &row));
+    assert_false(rows_make(&good, 1, 3, ROWS_AT_NODE, 0, &row));
+    assert_false(rows_make(&good, 1, 12, ROWS_AT_NODE, 0, &row));
+    assert_false(rows_make(&good, 1, 2, (enum rows_stagger)3, 0, &row));
+    assert_false(rows_make(&good, 1, 2, ROWS_AT_NODE, -1, &row));
+    assert_false(rows_make(&good, 1, 2, ROWS_AT_NODE, MANY, &row));
+    struct rows_axis bad = good;
+    bad.n = 0;
+    assert_false(rows_make(&bad, 1, 2, ROWS_AT_NODE, 0, &row));
+    bad = good;
+    bad.side[SIDE_HIGH].kind = ROWS_KINDS;
+    assert_false(rows_make(&bad, 1, 2, ROWS_AT_NODE, 0, &row));
+    bad.side[SIDE_HIGH].kind = ROWS_PERIODIC;
+    assert_false(rows_make(&bad, 1, 2, ROWS_AT_NODE, 0, &row));
+    bad = good;
+    bad.side[SIDE_LOW].at_face = 1;
+    assert_false(rows_make(&bad, 1, 2, ROWS_AT_NODE, 0, &row));
+    bad.side[SIDE_LOW] = (struct rows_side){.kind = ROWS_VALUE, .at_face = 2};
+    assert_false(rows_make(&bad, 1, 2, ROWS_AT_NODE, 0, &row));
+    bad = axis_of(1, ROWS_ENDPOINT, ROWS_ENDPOINT);
+    assert_false(rows_make(&bad, 1, 2, ROWS_AT_NODE, 0, &row));
+    const double spacings[] = {0, -1, INFINITY, NAN};
+    for (int k = 0; k < 4; k++) {
+        bad = good;
+        bad.spacing = spacings[k];
+        assert_false(rows_make(&bad, 1, 2, ROWS_AT_NODE, 0, &row));
+    }
+    double x[MANY];
+    const double wrong[] = {2, 1, 0, INFINITY, -INFINITY, NAN};
+    for (int k = 0; k < 6; k++) {
+        for (int i = 0; i < MANY; i++)
+            x[i] = i;
+        x[3] = wrong[k];
+        bad = good;
+        bad.x = x;
+        for (int64_t i = 0; i < 5; i++)
+            assert_false(rows_make(&bad, 2, 4, ROWS_AT_NODE, i, &row));
+    }
+    x[3] = 3;
+    bad.side[0].kind = bad.side[1].kind = ROWS_REFLECT;
+    assert_false(rows_make(&bad, 2, 2, ROWS_AT_NODE, 0, &row));
+    assert_memory_equal(&row, &before, sizeof row);
+}
+
+/* The edges' spectral radii over the periodic one, from the eigenvalues of the step's matrix. */
+static void test_bound(void **state)
+{
+    (void)state;
+    static const double symbol[] = {4, 16. / 3, 272. / 45, 2048. / 315};
+    static const struct {
+        int kind, at_face;
+        double mixed, ratio[4];
+    } known[] = {
+        {ROWS_PERIODIC, 0, 0, {1, 1, 1, 1}},
+        {ROWS_REFLECT, 0, 0, {1, 1, 1, 1}},
+        {ROWS_HALO, 0, 0, {1, 1, 1, 1}},
+        {ROWS_VALUE, 0, 0, {1, 1, 1, 1}},
+        {ROWS_CURVATURE, 1, 0, {1, 1, 1, 1}},
+        {ROWS_VALUE, 1, 0, {1.405, 1.274, 1.061, 1.00}},
+        {ROWS_DERIVATIVE, 1, 0, {1, 1, 1, 1}},
+        {ROWS_DERIVATIVE, 0, 0, {1.265, 1.665, 1.864, 1.993}},
+        {ROWS_DERIVATIVE, 0, 1, {1.83, 2.28, 2.52, 2.69}},
+        {ROWS_DERIVATIVE, 0, 9, {7.7, 8.3, 8.8, 9.2}},
+        {ROWS_DERIVATIVE, 1, 1, {1, 1, 1, 1}},
+        {ROWS_DERIVATIVE, 1, 9, {1.20, 1.07, 1, 1}},
+    };
+    const double h = 0.25;
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+        for (int p = 0; p < 4; p++)
+            for (int n = 31; n <= 1000; n += 969) {
+                struct rows_axis axis = axis_of(n, known[k].kind, known[k].kind);
+                axis.spacing = h;
+                for (int s = 0; s < SIDE_COUNT; s++) {
+                    axis.side[s].at_face = (uint8_t)known[k].at_face;
+                    axis.side[s].mixed = known[k].mixed / h;
+                }
+                const double ratio = rows_bound(&axis, 2 * p + 2) * h * h / symbol[p];
+                assert_true(ratio > known[k].ratio[p] * 0.993 - 1e-9);
+                assert_true(ratio < known[k].ratio[p] * 1.013 + 1e-9);
+            }
+    /* Periodic: the symbol itself. One point moves nothing less. */
+    const struct rows_axis periodic = axis_of(1, ROWS_PERIODIC, ROWS_PERIODIC);
+    for (int p = 0; p < 4; p++)
+        assert_true(rows_bound(&periodic, 2 * p + 2) == symbol[p]);
+}
+
+/* A vector's growth under the matrix, step by step, is no larger than the bound allows. */
+static void test_bound_holds(void **state)
+{
+    (void)state;
+    stretch();
+    srand(3);
+    for (int accuracy = 2; accuracy <= 8; accuracy += 2)
+        for (int k = 0; k < SIDES; k++)
+            for (int given = 0; given < 2; given++) {
+                struct rows_axis axis = {.n = MANY,
+                                         .spacing = 1,
+                                         .x = given ? stretched[0] : NULL,
+                                         .side = {sides[k], sides[k]}};
+                if (sides[k].kind == ROWS_ONE_SIDED || (given && sides[k].kind == ROWS_REFLECT))
+                    continue;
+                const double bound = rows_bound(&axis, accuracy);
+                assert_true(bound < INFINITY);
+                static double a[MANY][MANY];
+                memset(a, 0, sizeof a);
+                double u[MANY], v[MANY];
+                for (int i = 0; i < MANY; i++) {
+                    struct rows_row row;
+                    u[i] = random_in(-1, 1);
+                    if ((sides[k].kind == ROWS_VALUE && !sides[k].at_face &&
+                         (i == 0 || i == MANY - 1)) ||
+                        !rows_make(&axis, 2, accuracy, ROWS_AT_NODE, i, &row))
+                        continue;
+                    for (int j = 0; j < row.count; j++) {
+                        const struct rows_place place = rows_map(&axis, row.first + j * row.step);
+                        a[i][place.at] += place.sign * (double)row.w[j];
+                    }
+                }
+                double logarithm = 0, last = 0; /* growth a step, late */
+                for (int step = 0; step < 400; step++) {
+                    double size = 0;
+                    for (int i = 0; i < MANY; i++) {
+                        v[i] = 0;
+                        for (int j = 0; j < MANY; j++)
+                            v[i] += a[i][j] * u[j];
+                        size = fmax(size, fabs(v[i]));
+                    }
+                    for (int i = 0; i < MANY; i++)
+                        u[i] = size > 0 ? v[i] / size : 0;
+                    logarithm += step >= 200 ? log(size) : 0;
+                    last = step >= 200 ? exp(logarithm / (step - 199)) : 0;
+                }
+                if (!(last <= bound * (1 + 1e-3)))
+                    fail_msg("accuracy %d, side %d, coordinates %d: %g grows, bound %g", accuracy,
+                             k, given, last, bound);
+            }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fractions),
+        cmocka_unit_test(test_polynomials),
+        cmocka_unit_test(test_twins),
+        cmocka_unit_test(test_datum_alone),
+        cmocka_unit_test(test_plan),
+        cmocka_unit_test(test_coordinates),
+        cmocka_unit_test(test_uniform_coordinates),
+        cmocka_unit_test(test_scales),
+        cmocka_unit_test(test_maps),
+        cmocka_unit_test(test_reflect),
+        cmocka_unit_test(test_face),
+        cmocka_unit_test(test_points_needed),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_bound_holds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
