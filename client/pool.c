@@ -68,19 +68,27 @@ static void drop(struct fdclient *client, struct region *region)
     region_free(region);
 }
 
-/* Make room for so many bytes more in the pool, of what is idle. */
+/* A region of the pool that can make room for others. */
+static bool may_go(const struct region *region)
+{
+    return region->pooled && !region->busy && region->state != REGION_ASKED;
+}
+
+/* Make room for so many bytes more in the pool, of what is idle. False: that is too little, and all
+ * of it stays. */
 static bool make_room(struct fdclient *client, size_t bytes)
 {
-    if (bytes > POOL_BYTES)
+    size_t kept_bytes = client->pool_bytes;
+    for (const struct region *region = client->regions; region; region = region->next)
+        kept_bytes -= may_go(region) ? region->bytes : 0;
+    if (bytes > POOL_BYTES || kept_bytes > POOL_BYTES - bytes)
         return false;
     for (struct region *region = client->regions, *next; region; region = next) {
-        if (client->pool_bytes <= POOL_BYTES - bytes)
-            return true;
         next = region->next;
-        if (region->pooled && !region->busy && region->state != REGION_ASKED)
+        if (client->pool_bytes > POOL_BYTES - bytes && may_go(region))
             drop(client, region);
     }
-    return client->pool_bytes <= POOL_BYTES - bytes;
+    return true;
 }
 
 static void drop_spent(struct fdclient *client)

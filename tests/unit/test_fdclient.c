@@ -710,29 +710,39 @@ static void test_a_region_that_is_answered_before_it_is_sent(void **state)
     free(data);
 }
 
-/* Takes a few regions, gives some up, and then has enough of it. */
+/* Takes a few regions, does no job, and leaves when one is given up. */
 static void script_takes_regions(struct server *s)
 {
-    for (uint64_t id = 1; id <= 8; id++) {
+    bool gives_up = false;
+    for (uint64_t id = 1; !gives_up; id++) {
         msgpack_unpacked request;
         if (!hear(s, &request))
-            break;
-        msgpack_unpacked_destroy(&request);
+            break; /* the client has left */
+        const msgpack_object *method = &request.data.via.array.ptr[2];
+        gives_up = object_is(method, "unregister");
         msgpack_sbuffer buffer;
         msgpack_packer packer;
         reply_buffer_init(&buffer, &packer);
-        reply_write_begin(&packer, id);
-        msgpack_pack_map(&packer, 1);
-        reply_write_str(&packer, "region");
-        msgpack_pack_uint64(&packer, id);
+        if (object_is(method, "register")) {
+            reply_write_begin(&packer, id);
+            msgpack_pack_map(&packer, 1);
+            reply_write_str(&packer, "region");
+            msgpack_pack_uint64(&packer, id);
+        } else {
+            struct failure failure = {0};
+            failure_set(&failure, STATUS_NOT_FOUND, NULL, "no job is done here");
+            reply_write_failure(&packer, id, &failure);
+        }
+        msgpack_unpacked_destroy(&request);
         say(s, buffer.data, buffer.size);
         msgpack_sbuffer_destroy(&buffer);
     }
     s->leaves = true;
-    s->failed = false; /* the client may leave sooner */
+    s->failed = gives_up;
 }
 
-/* Two of three results have their place in the pool: it makes no room for the third of theirs. */
+/* The pool has room for two of three results: it gives up neither these for the third, nor anything
+ * else that does not help. */
 static void test_results_that_the_pool_has_no_room_for(void **state)
 {
     (void)state;
@@ -744,6 +754,9 @@ static void test_results_that_the_pool_has_no_room_for(void **state)
     struct fdclient_error error;
     uint8_t place[3]; /* nothing will be written there */
     uint64_t ticket;
+    results[0] = (struct fdclient_result){.data = place, .capacity = 1};
+    assert_false(fdclient_get(client, 7, results, &error));
+    assert_string_equal(error.code, "NOT_FOUND");
     for (int i = 0; i < 3; i++)
         results[i] = (struct fdclient_result){.data = &place[i], .capacity = (size_t)384 << 20};
     assert_false(
