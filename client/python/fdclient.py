@@ -130,19 +130,23 @@ class _Pool:
         self._memories.remove(memory)
         self._client._send("unregister", {"region": memory.region()})
 
-    def _has_room(self, size):
-        return sum(map(len, self._memories)) + size <= _POOL_BYTES
+    def _make_room(self, size):
+        """Give up what is idle and of another size; False: that is too little, and all of it stays."""
+        idle = [memory for memory in self._memories
+                if len(memory) != size and memory.region() and not memory.busy]
+        excess = sum(map(len, self._memories)) + size - _POOL_BYTES
+        if sum(map(len, idle)) < excess:
+            return False
+        while excess > 0:
+            excess -= len(idle[0])
+            self._drop(idle.pop(0))
+        return True
 
     def _grow(self, count, size):
         if any(memory.registering._error for memory in self._memories):
             return  # the server takes no more
-        others = [memory for memory in self._memories if len(memory) != size]
         for _ in range(count):
-            for memory in [memory for memory in others if memory.region() and not memory.busy]:
-                if not self._has_room(size):
-                    self._drop(memory)
-                    others.remove(memory)
-            if not self._has_room(size):
+            if not self._make_room(size):
                 return
             try:
                 memory = _PoolMemory(size)

@@ -128,6 +128,9 @@ def test_the_pool_makes_room_of_other_sizes(monkeypatch):
         assert max(kept("derivative", small)) == small.nbytes
         assert list(kept("gradient", many))[-1] == small.nbytes, "three of 512 KiB are too much, and nothing gives way"
         assert list(kept("derivative", many))[-1] == small.nbytes + many.nbytes
+        for job in [client.submit("derivative", f, axis="x") for f in (many, large)]:
+            job.result()
+        assert daemon.stats()["user"]["region_bytes"] == small.nbytes + many.nbytes, "a job has what would be needed"
         assert list(kept("derivative", large))[-1] == large.nbytes
         assert list(kept("gradient", small))[-1] == 3 * small.nbytes
 
