@@ -37,9 +37,9 @@ struct completion {
  * others are NULL; whoever has more than one pass has one array on each side. Pieces of a job are
  * launched one after another, each when the one before has completed.
  *
- * source, target: addressable memory of a client (pin()) or of the arena, at a multiple of 16
- * bytes. Before the first pass the whole of `in` is copied from its source, after the last one the
- * whole of what that wrote to its target. NULL: it is not. */
+ * source, target: a client's addressable memory (pin()) at a multiple of 16 bytes. Before the first
+ * pass the whole of `in` is copied from its source, after the last one the whole of what that wrote
+ * to its target. NULL: it is not. */
 struct launch {
     const struct plan *plan; /* lives until the completion */
     const void *in[AXIS_COUNT];
@@ -74,8 +74,6 @@ struct backend {
      * be done, and nothing is addressable. */
     enum status (*pin)(void *memory, size_t bytes, bool writable, bool *addressable);
     void (*unpin)(void *memory, size_t bytes);
-    /* Is the arena addressable, too? NULL: it is not. */
-    bool (*addresses_arena)(void);
 
     /* Device memory; holds no byte of another owner's. NULL where there is none. */
     void *(*allocate)(uint64_t bytes, uint64_t owner);

@@ -13,15 +13,12 @@ struct block {
     uint64_t owner;
 };
 
-struct copy;
-
 struct holding {
     uint64_t id;
     struct block block;
-    uint32_t uploads;      /* that are not completed */
-    struct copy *arriving; /* of these one that has not begun: gpu/store.h */
+    uint32_t uploads; /* begun and not completed */
     uint32_t downloads;
-    uint32_t unseen_uploads; /* of uploads those that no launch sees: in slabs, or by another */
+    uint32_t region_uploads; /* of uploads those that are begun slab by slab */
     uint32_t readers;        /* unfinished jobs that read it */
     uint32_t writers;        /* unfinished jobs that write it */
 };

@@ -72,12 +72,12 @@ void jobs_settle(struct worker *worker, struct run *run)
         finish(worker, run, STATUS_CANCELLED);
 }
 
-/* Are all uploads to its arrays complete, but for those that it does itself? */
+/* Are all uploads to its arrays complete? */
 static bool is_resident(const struct run *run)
 {
     for (int i = 0; i < AXIS_COUNT; i++)
-        if ((run->in[i] && run->in[i]->uploads > (run->arriving[i] != NULL)) ||
-            (run->out[i] && run->out[i]->uploads) || (run->scratch[i] && run->scratch[i]->uploads))
+        if ((run->in[i] && run->in[i]->uploads) || (run->out[i] && run->out[i]->uploads) ||
+            (run->scratch[i] && run->scratch[i]->uploads))
             return false;
     return true;
 }
@@ -87,13 +87,11 @@ static void launch_next(struct worker *worker, struct run *run)
     struct launch launch;
     if (!pieces_next(&run->pieces, &launch))
         return;
+    launch.is_resident = !run->in_pipeline && is_resident(run);
     for (int i = 0; i < AXIS_COUNT && run->launches_copy; i++) {
         launch.source[i] = launch.from == 0 ? run->from[i].memory : NULL;
         launch.target[i] = launch.to == run->pieces.total ? run->to[i].memory : NULL;
-        if (launch.from == 0 && run->in[i])
-            run->arriving[i] = store_take_arriving(worker, run->in[i], &launch.source[i]);
     }
-    launch.is_resident = !run->in_pipeline && is_resident(run);
     worker->under_way++;
     range_begin("launch", run->id);
     worker->backend->launch(&launch, (uint64_t)(uintptr_t)run | TOKEN_RUN);
@@ -105,21 +103,8 @@ static void compute_passes(void *worker, struct run *run)
     launch_next(worker, run);
 }
 
-/* Does it write over an array that has not come yet, but for its own input? */
-static bool overwrites_arriving(const struct run *run)
-{
-    for (int i = 0; i < AXIS_COUNT; i++) {
-        const struct holding *out = run->out[i], *scratch = run->scratch[i];
-        if ((out && out->arriving) || (scratch && scratch != run->in[i] && scratch->arriving))
-            return true;
-    }
-    return false;
-}
-
 static void start(struct worker *worker, struct run *run)
 {
-    if (!run->launches_copy || overwrites_arriving(run))
-        store_begin_arriving(worker); /* its launches see what has begun */
     runs_start(&worker->runs, run);
     const struct buffers buffers = run_buffers(run);
     pieces_begin(&run->pieces, &run->plan, worker->backend->splits_passes, &buffers);
@@ -252,20 +237,19 @@ static bool have_memory(const struct run *run)
 /* How its arrays, of so many bytes each, come from and to its places. */
 static void choose_way(const struct worker *worker, struct run *run, uint64_t bytes)
 {
-    bool has_places = false, reached = true, arrives = false;
+    bool has_places = false, reached = true;
     for (int i = 0; i < AXIS_COUNT; i++) {
-        arrives |= run->in[i] && run->in[i]->arriving;
         const struct region *const regions[] = {run->from[i].region, run->to[i].region};
         for (int k = 0; k < 2; k++) {
             has_places |= regions[k] != NULL;
             reached &= !regions[k] || regions[k]->addressable;
         }
     }
-    if ((!has_places && !arrives) || worker->direct)
+    if (!has_places || worker->direct)
         return;
     run->launches_copy = reached && bytes <= worker->backend->launch_copies_bytes &&
                          worker->runs.copying < COPYING_MOST;
-    run->in_pipeline = has_places && !run->launches_copy;
+    run->in_pipeline = !run->launches_copy;
 }
 
 void jobs_run(struct worker *worker, const struct channel_message *message)
@@ -335,11 +319,6 @@ static void tell_progress(struct worker *worker, struct run *run)
 void jobs_piece_completed(struct worker *worker, struct run *run,
                           const struct completion *completion)
 {
-    for (int i = 0; i < AXIS_COUNT; i++) {
-        if (run->arriving[i])
-            store_arrived(worker, run->arriving[i]);
-        run->arriving[i] = NULL;
-    }
     pieces_completed(&run->pieces, completion->device_us);
     run_computed(run, completion->device_us + completion->copy_us);
     const bool done = run->pieces.done == run->pieces.total;

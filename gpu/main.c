@@ -217,7 +217,6 @@ static bool take_orders(void)
             break;
         take_order(&message, descriptor);
     }
-    store_begin_arriving(&worker);
     return i > 0;
 }
 

@@ -44,7 +44,7 @@ static bool is_alone(const struct run *run)
 /* Is it still copied in such a way that it may not be read, or not be written? */
 static bool is_being_copied(const struct holding *holding, bool write)
 {
-    return holding && (holding->unseen_uploads || (write && holding->downloads));
+    return holding && (holding->region_uploads || (write && holding->downloads));
 }
 
 bool runs_may_start(const struct runs *runs, const struct run *run)
@@ -81,6 +81,12 @@ static void use(const struct run *run, bool begins)
     }
 }
 
+/* One of several passes copies at its ends alone. */
+static bool copies_all_along(const struct run *run)
+{
+    return run->launches_copy && run->plan.passes == 1;
+}
+
 bool runs_add(struct runs *runs, struct run *run)
 {
     if (!ids_add(&runs->by_id, run->id, run))
@@ -91,7 +97,7 @@ bool runs_add(struct runs *runs, struct run *run)
     *(runs->last ? &runs->last->next : &runs->first) = run;
     runs->last = run;
     runs->waiting++;
-    runs->copying += run->launches_copy;
+    runs->copying += copies_all_along(run);
     return true;
 }
 
@@ -101,7 +107,7 @@ void runs_remove(struct runs *runs, struct run *run)
     use(run, false);
     if (!run->started)
         runs->waiting--;
-    runs->copying -= run->launches_copy;
+    runs->copying -= copies_all_along(run);
     *(run->previous ? &run->previous->next : &runs->first) = run->next;
     *(run->next ? &run->next->previous : &runs->last) = run->previous;
 }

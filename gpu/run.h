@@ -30,9 +30,8 @@ struct run {
     struct run_place from[AXIS_COUNT], to[AXIS_COUNT]; /* of in and out */
     struct holding *scratch[AXIS_COUNT];               /* by output; NULL where none was given */
     bool wants_progress, cancelled, started;
-    bool launches_copy; /* its launches copy its arrays, from and to places or as they arrive */
-    struct copy *arriving[AXIS_COUNT]; /* of in: its first launch copies it (store.h); or NULL */
-    uint64_t progress_us;              /* when the last PROGRESS was sent */
+    bool launches_copy;   /* its launches copy its arrays from and to places */
+    uint64_t progress_us; /* when the last PROGRESS was sent */
     struct plan plan;
     struct pieces pieces; /* once started */
     /* The pipeline copies its arrays from and to places, and has what follows, once started. */
@@ -42,14 +41,14 @@ struct run {
     bool queued[WAYS];
     struct run *behind[WAYS];                   /* in the queue */
     struct channel_span copied[WAYS], computed; /* for its FINISHED */
-    struct copy *copy;                          /* the store's, where it is no RUN; else NULL */
+    struct copy *copy;                          /* the worker's, where it is no RUN; else NULL */
 };
 
 struct runs {
     struct run *first, *last;
     struct ids by_id;
     uint32_t waiting; /* not started */
-    uint32_t copying; /* whose launches copy */
+    uint32_t copying; /* of one pass, whose launches copy */
 };
 
 /* The last in the row; its arrays are in use from now on. Owned by the caller. False: no memory. */

@@ -8,12 +8,9 @@
 struct copy {
     struct holding *holding;
     struct region *region; /* NULL: the arena */
-    struct copy *next;     /* in worker->free_copies, or worker->arriving */
+    struct copy *next;     /* in worker->free_copies */
     uint64_t tag;
     bool is_upload;
-    void *memory;     /* of the array, */
-    uint8_t *outside; /* and of the arena or the region */
-    uint64_t bytes;
 };
 
 void store_open(struct worker *worker)
@@ -21,19 +18,13 @@ void store_open(struct worker *worker)
     regions_init(&worker->regions, worker->backend);
 }
 
-static void free_copies(struct copy *copy)
-{
-    while (copy) {
-        struct copy *next = copy->next;
-        free(copy);
-        copy = next;
-    }
-}
-
 void store_close(struct worker *worker)
 {
-    free_copies(worker->free_copies);
-    free_copies(worker->arriving);
+    while (worker->free_copies) {
+        struct copy *copy = worker->free_copies;
+        worker->free_copies = copy->next;
+        free(copy);
+    }
     for (size_t i = 0; i < worker->holdings.capacity; i++) {
         struct holding *holding = worker->holdings.slots[i].item;
         if (holding && holding->block.memory)
@@ -125,73 +116,17 @@ static void answer_copied(struct worker *worker, uint64_t tag)
 }
 
 /* Between a region and an array: beside the copies of jobs, since it may be as long. */
-static void copy_in_slabs(struct worker *worker, struct copy *copy)
+static void copy_in_slabs(struct worker *worker, struct copy *copy, void *memory, uint8_t *outside,
+                          uint64_t bytes)
 {
     struct run *run = calloc(1, sizeof *run);
     if (!run)
         worker_out_of_memory(worker);
     run->id = copy->tag;
     run->copy = copy;
-    run->from[0].memory = run->to[0].memory = copy->outside;
-    run->pieces.in[0] = run->pieces.even[0] = copy->memory;
-    pipeline_add_copy(&worker->pipeline, run, copy->bytes, copy->is_upload ? WAY_IN : WAY_OUT);
-}
-
-static void begin_copy(struct worker *worker, struct copy *copy)
-{
-    const uint64_t token = (uint64_t)(uintptr_t)copy | TOKEN_COPY;
-    worker->under_way++;
-    range_begin(copy->is_upload ? "upload" : "download", copy->holding->id);
-    if (copy->is_upload)
-        worker->backend->upload(copy->memory, copy->outside, copy->bytes, token);
-    else
-        worker->backend->download(copy->outside, copy->memory, copy->bytes, NULL, token);
-    range_end();
-}
-
-/* --- uploads that are put off --- */
-
-/* Might a launch copy it? */
-static bool may_arrive(const struct worker *worker, const struct copy *copy)
-{
-    const struct backend *backend = worker->backend;
-    const struct holding *holding = copy->holding;
-    return copy->is_upload && holding->uploads == 1 && copy->bytes == holding->block.bytes &&
-           copy->bytes <= backend->launch_copies_bytes && backend->addresses_arena &&
-           backend->addresses_arena();
-}
-
-static void put_off(struct worker *worker, struct copy *copy)
-{
-    copy->holding->arriving = copy;
-    copy->next = worker->arriving;
-    worker->arriving = copy;
-}
-
-struct copy *store_take_arriving(struct worker *worker, struct holding *holding,
-                                 const void **source)
-{
-    struct copy *copy = holding->arriving;
-    if (!copy)
-        return NULL;
-    struct copy **at = &worker->arriving;
-    while (*at != copy)
-        at = &(*at)->next;
-    *at = copy->next;
-    holding->arriving = NULL;
-    holding->unseen_uploads++;
-    *source = copy->outside;
-    return copy;
-}
-
-void store_begin_arriving(struct worker *worker)
-{
-    while (worker->arriving) {
-        struct copy *copy = worker->arriving;
-        worker->arriving = copy->next;
-        copy->holding->arriving = NULL;
-        begin_copy(worker, copy);
-    }
+    run->from[0].memory = run->to[0].memory = outside;
+    run->pieces.in[0] = run->pieces.even[0] = memory;
+    pipeline_add_copy(&worker->pipeline, run, bytes, copy->is_upload ? WAY_IN : WAY_OUT);
 }
 
 /* May the array be copied to, or from, now? */
@@ -203,8 +138,8 @@ static void check_unused(const struct worker *worker, const struct holding *hold
         worker_broken(worker, "UPLOAD to an array that is being downloaded", holding->id);
     if (!is_upload && holding->uploads)
         worker_broken(worker, "DOWNLOAD of an array that is being uploaded", holding->id);
-    if (holding->unseen_uploads)
-        worker_broken(worker, "a copy of an array that is still on its way", holding->id);
+    if (holding->region_uploads)
+        worker_broken(worker, "a copy of an array that comes from a region", holding->id);
 }
 
 static struct copy *new_copy(struct worker *worker)
@@ -241,41 +176,27 @@ void store_copy(struct worker *worker, const struct channel_message *message)
         answer_copied(worker, message->u.copy.tag);
         return;
     }
-    if (holding->arriving)
-        store_begin_arriving(worker);
     struct copy *copy = new_copy(worker);
-    *copy = (struct copy){.holding = holding,
-                          .region = region,
-                          .tag = message->u.copy.tag,
-                          .is_upload = is_upload,
-                          .memory = (uint8_t *)holding->block.memory + offset,
-                          .outside = outside,
-                          .bytes = bytes};
+    *copy = (struct copy){
+        .holding = holding, .region = region, .tag = message->u.copy.tag, .is_upload = is_upload};
     *(is_upload ? &holding->uploads : &holding->downloads) += 1;
     if (region) {
         region->users++;
-        holding->unseen_uploads += is_upload;
+        holding->region_uploads += is_upload;
     }
-    if (region && bytes)
-        copy_in_slabs(worker, copy);
-    else if (!region && may_arrive(worker, copy))
-        put_off(worker, copy);
+    uint8_t *memory = (uint8_t *)holding->block.memory + offset;
+    if (region && bytes) {
+        copy_in_slabs(worker, copy, memory, outside, bytes);
+        return;
+    }
+    worker->under_way++;
+    const uint64_t token = (uint64_t)(uintptr_t)copy | TOKEN_COPY;
+    range_begin(is_upload ? "upload" : "download", holding->id);
+    if (is_upload)
+        worker->backend->upload(memory, outside, bytes, token);
     else
-        begin_copy(worker, copy);
-}
-
-static void forget(struct worker *worker, struct copy *copy)
-{
-    answer_copied(worker, copy->tag);
-    copy->next = worker->free_copies;
-    worker->free_copies = copy;
-}
-
-void store_arrived(struct worker *worker, struct copy *copy)
-{
-    copy->holding->uploads--;
-    copy->holding->unseen_uploads--;
-    forget(worker, copy);
+        worker->backend->download(outside, memory, bytes, NULL, token);
+    range_end();
 }
 
 void store_copied(struct worker *worker, struct copy *copy)
@@ -286,7 +207,9 @@ void store_copied(struct worker *worker, struct copy *copy)
         copy->holding->downloads--;
     if (copy->region) {
         copy->region->users--;
-        copy->holding->unseen_uploads -= copy->is_upload;
+        copy->holding->region_uploads -= copy->is_upload;
     }
-    forget(worker, copy);
+    answer_copied(worker, copy->tag);
+    copy->next = worker->free_copies;
+    worker->free_copies = copy;
 }

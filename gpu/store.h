@@ -26,16 +26,6 @@ void store_release(struct worker *worker, uint64_t id);
 void store_copy(struct worker *worker, const struct channel_message *message);
 void store_copied(struct worker *worker, struct copy *copy);
 
-/* An UPLOAD of the whole of a small array may be put off for the RUN that comes with it, whose
- * launch then copies the array: store_take_arriving() hands the copy over (NULL: there is none),
- * and where it comes from; store_arrived() is due when the launch has completed.
- * store_begin_arriving() begins those that nobody took: at the end of the orders that came
- * together, and before whatever depends on an upload that has begun. */
-struct copy *store_take_arriving(struct worker *worker, struct holding *holding,
-                                 const void **source);
-void store_arrived(struct worker *worker, struct copy *copy);
-void store_begin_arriving(struct worker *worker);
-
 /* The array of that id, which is there. */
 struct holding *store_find(const struct worker *worker, uint64_t id);
 /* So many bytes at a place, and the region that holds them. */

@@ -47,7 +47,6 @@ struct worker {
     struct ids holdings;
     struct regions regions;
     struct copy *free_copies;
-    struct copy *arriving; /* uploads that have not begun */
     /* The jobs'. */
     struct runs runs;
     struct pipeline pipeline;

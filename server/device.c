@@ -92,11 +92,8 @@ static void copy(enum channel_type type, struct field *field, uint64_t offset, s
     message.u.copy.bytes = bytes;
     message.u.copy.tag = slab->number;
     order(device, &message);
-    /* Much is under way: it need not wait for what else there is. An upload's end may: the job that
-     * uses the array comes right behind it. */
-    if (bytes == field->server->arena.slab_bytes &&
-        (type == CHANNEL_DOWNLOAD || offset + bytes < field->type.bytes))
-        device_flush(device);
+    if (bytes == field->server->arena.slab_bytes)
+        device_flush(device); /* much is under way: it need not wait for what else there is */
 }
 
 void device_upload(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes,

@@ -207,7 +207,7 @@ static bool cuda_open(int index, void *arena, size_t arena_bytes, struct device_
         return open_failed(failure, "the device does not answer", error);
     if (!make_streams(failure))
         return false;
-    error = cudaHostRegister(arena, arena_bytes, cudaHostRegisterMapped);
+    error = cudaHostRegister(arena, arena_bytes, cudaHostRegisterDefault);
     if (error != cudaSuccess)
         return open_failed(failure, "the arena cannot be pinned", error);
     cuda.arena = arena;
@@ -269,11 +269,6 @@ static void cuda_unpin(void *memory, size_t bytes)
 {
     fault_never(cudaSetDevice(cuda.device), "cudaSetDevice"); /* of this thread */
     unpin_memory(memory, bytes);
-}
-
-static bool cuda_addresses_arena(void)
-{
-    return cuda.addresses;
 }
 
 static void *cuda_allocate(uint64_t bytes, uint64_t owner)
@@ -623,7 +618,6 @@ const struct backend *backend_cuda(void)
         .close = cuda_close,
         .pin = cuda_pin,
         .unpin = cuda_unpin,
-        .addresses_arena = cuda_addresses_arena,
         .allocate = cuda_allocate,
         .release = memory_give,
         .upload = cuda_upload,

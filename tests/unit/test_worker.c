@@ -418,7 +418,7 @@ static void copied_and_finished(int copied, int jobs)
 }
 
 /* Inputs that come in one packet with the two jobs that read them, the second of which may
- * overwrite one: the launches of a GPU copy them. */
+ * overwrite one. */
 static void test_inputs_that_come_with_their_jobs(void **state)
 {
     (void)state;
