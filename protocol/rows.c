@@ -432,9 +432,13 @@ bool rows_make(const struct rows_axis *axis, int order, int accuracy, enum rows_
         return false;
     struct rows_row made = {0};
     if (axis->x) {
-        choose_points(axis, order, accuracy, stagger, i, &made);
-        if (!coordinate_weights(axis, order, evaluated_at(axis, stagger, i), &made))
+        /* The first point and the one that repeats it have the same weights to the bit. */
+        const bool repeats = side[SIDE_LOW].kind == ROWS_ENDPOINT && i == axis->n - 1;
+        const int64_t j = repeats ? 0 : i;
+        choose_points(axis, order, accuracy, stagger, j, &made);
+        if (!coordinate_weights(axis, order, evaluated_at(axis, stagger, j), &made))
             return false;
+        made.first += i - j;
     } else {
         int below, above;
         centred_reach(order, accuracy, stagger, &below, &above);

@@ -447,6 +447,24 @@ static void test_coordinates(void **state)
                 }
 }
 
+/* What is equal at both ends stays equal there. */
+static void test_endpoint(void **state)
+{
+    (void)state;
+    stretch();
+    for (int k = 0; k < 2; k++)
+        for (int order = 1; order <= ROWS_ORDER; order++)
+            for (int stagger = 0; stagger < 3; stagger++) {
+                struct rows_axis axis = axis_of(MANY, ROWS_ENDPOINT, ROWS_ENDPOINT);
+                axis.x = stretched[k];
+                struct rows_row first, last;
+                made(&axis, order, 6, stagger, 0, &first);
+                made(&axis, order, 6, stagger, MANY - 1, &last);
+                assert_int_equal(last.first, first.first + MANY - 1);
+                assert_memory_equal(first.w, last.w, sizeof first.w);
+            }
+}
+
 /* Coordinates that are equally spaced give the uniform weights; even orders' extra point has none.
  */
 static void test_uniform_coordinates(void **state)
@@ -831,21 +849,14 @@ static void test_bound_holds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fractions),
-        cmocka_unit_test(test_polynomials),
-        cmocka_unit_test(test_twins),
-        cmocka_unit_test(test_datum_alone),
-        cmocka_unit_test(test_plan),
-        cmocka_unit_test(test_coordinates),
-        cmocka_unit_test(test_uniform_coordinates),
-        cmocka_unit_test(test_scales),
-        cmocka_unit_test(test_maps),
-        cmocka_unit_test(test_reflect),
-        cmocka_unit_test(test_face),
-        cmocka_unit_test(test_points_needed),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_bound),
-        cmocka_unit_test(test_bound_holds),
+        cmocka_unit_test(test_fractions),     cmocka_unit_test(test_polynomials),
+        cmocka_unit_test(test_twins),         cmocka_unit_test(test_datum_alone),
+        cmocka_unit_test(test_plan),          cmocka_unit_test(test_coordinates),
+        cmocka_unit_test(test_endpoint),      cmocka_unit_test(test_uniform_coordinates),
+        cmocka_unit_test(test_scales),        cmocka_unit_test(test_maps),
+        cmocka_unit_test(test_reflect),       cmocka_unit_test(test_face),
+        cmocka_unit_test(test_points_needed), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_bound),         cmocka_unit_test(test_bound_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
