@@ -125,9 +125,10 @@ struct rows_place rows_map(const struct rows_axis *axis, int64_t i);
  * its two sides; uniform, at most 0.5 % above the larger of it and the periodic one. The larger of
  * Σ|w| of the centred rows and, where a side's own rows are stiffer, Gelfand's ‖A^k‖^(1/k), k =
  * 512, of the 32 points at each edge. Nodes with a VALUE and halos do not move. Infinity where a
- * point has no row. With coordinates it makes every point's row. Forward Euler is stable for dt ≤
- * 2/(κ·bound) on uniform axes. With coordinates that is necessary: rows of abruptly stretched axes
- * may have modes that grow at any step. */
+ * point has no row. With coordinates it makes every point's row.
+ *
+ * On uniform axes forward Euler is stable for dt ≤ 2/(κ·bound). With coordinates this keeps modes
+ * of real rates in range, no more: on abruptly stretched axes some may grow at any step. */
 double rows_bound(const struct rows_axis *axis, int accuracy);
 
 #endif
