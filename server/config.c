@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <uv.h>
 
 enum option_kind {
     OPTION_TEXT,
@@ -29,8 +28,6 @@ struct option {
 
 #define AT(field) offsetof(struct config, field)
 #define ANY UINT64_MAX
-
-enum { LOOK_US = 150, LOOK_CORES = 4 };
 
 static const struct option options[] = {
     {"listen", "unix:PATH", OPTION_LIST, AT(listen), NULL, 0, 0,
@@ -79,7 +76,8 @@ static const struct option options[] = {
     {"look-us", "MICROSECONDS", OPTION_NUMBER, AT(look_us), NULL, 0, 1000000,
      "How long the loop looks for what comes next before it sleeps; 16 times as long while up to "
      "four jobs are under way, and not at all with more. Answers come sooner, for a core that is "
-     "busy meanwhile. 0: never. Default: 150 where there are 4 cores or more, else 0."},
+     "busy meanwhile. 0: never. Default: 150 where a GPU serves and there are 4 cores or more, "
+     "else 0."},
     {"log-level", "N", OPTION_NUMBER, AT(log_level), "6", 3, 6,
      "Lines to stderr up to this priority: 3 errors, 4 warnings, 6 information."},
     {"trace", "FILE", OPTION_TEXT, AT(trace), NULL, 0, 0,
@@ -358,7 +356,7 @@ static uint64_t machine_bytes(void)
 enum config_result config_read(struct config *config, int argc, char **argv)
 {
     memset(config, 0, sizeof *config);
-    config->look_us = uv_available_parallelism() >= LOOK_CORES ? LOOK_US : 0;
+    config->look_us = CONFIG_LOOK_AUTO;
     for (int i = 0; i < OPTION_COUNT; i++)
         if (options[i].standard &&
             !option_set(config, &options[i], (struct given){options[i].name, options[i].standard}))

@@ -255,6 +255,8 @@ static void take_ready(struct device *device, const struct channel_message *mess
     const uint64_t own =
         strcmp(device->info.kind, "host") == 0 ? free_bytes / 2 : free_bytes / 10 * 9;
     device->memory_bytes = config->device_memory ? config->device_memory : own;
+    if (strcmp(device->info.kind, "host") != 0)
+        turn_gpu_serves(device->server);
     device->state = DEVICE_READY;
     device->failed_starts = 0;
     log_info("%s: %s, %llu bytes for arrays (worker %d, generation %llu)", device->name,

@@ -6,7 +6,7 @@
 
 /* With more jobs than these under way the loop hardly ever sleeps, and time that it spends on
  * looking is time for which others wait. While there is one, something will come for certain. */
-enum { LOOK_JOBS = 4, LOOK_TIMES = 16 };
+enum { LOOK_JOBS = 4, LOOK_TIMES = 16, LOOK_US = 150, LOOK_CORES = 4 };
 
 static void on_look(uv_idle_t *handle)
 {
@@ -43,7 +43,8 @@ void turn_open(struct server *server)
 {
     struct turn *turn = &server->turn;
     list_init(&server->changed);
-    turn->look_ns = 1000 * server->config.look_us;
+    if (server->config.look_us != CONFIG_LOOK_AUTO)
+        turn->look_ns = 1000 * server->config.look_us;
     uv_prepare_init(&server->loop, &turn->end);
     turn->end.data = server;
     uv_prepare_start(&turn->end, on_end);
@@ -59,4 +60,10 @@ void turn_close(struct server *server)
 void turn_heard(struct server *server)
 {
     server->turn.came_ns = uv_hrtime();
+}
+
+void turn_gpu_serves(struct server *server)
+{
+    if (server->config.look_us == CONFIG_LOOK_AUTO && uv_available_parallelism() >= LOOK_CORES)
+        server->turn.look_ns = 1000 * LOOK_US;
 }

@@ -22,5 +22,7 @@ void turn_open(struct server *server);
 void turn_close(struct server *server);
 /* A connection or a worker has said something. */
 void turn_heard(struct server *server);
+/* A GPU serves. The host's own backend needs every core, and one that looks is in its way. */
+void turn_gpu_serves(struct server *server);
 
 #endif
