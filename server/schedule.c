@@ -97,7 +97,9 @@ void schedule_learn(struct schedule *schedule, const struct job *job, uint64_t d
 
 static enum length length_of(const struct entry *entry)
 {
-    return entry->cost_ns < SCHEDULE_LONG_NS ? SHORT : LONG;
+    return entry->cost_ns < SCHEDULE_LONG_NS      ? SHORT
+           : entry->cost_ns < SCHEDULE_LASTING_NS ? LONG
+                                                  : LASTING;
 }
 
 /* What its user is charged when it goes. Of a long job the rest follows when it is done: its end is
@@ -114,12 +116,18 @@ static bool goes_before(const struct entry *a, const struct entry *b)
 
 static bool waits(const struct flow *flow)
 {
-    return !list_empty(&flow->waiting[SHORT]) || !list_empty(&flow->waiting[LONG]);
+    for (int length = 0; length < LENGTHS; length++)
+        if (!list_empty(&flow->waiting[length]))
+            return true;
+    return false;
 }
 
 static bool is_served(const struct flow *flow)
 {
-    return flow->handed[SHORT] || flow->handed[LONG];
+    for (int length = 0; length < LENGTHS; length++)
+        if (flow->handed[length])
+            return true;
+    return false;
 }
 
 /* The one flow that is there; NULL: there is none, or more. */
@@ -130,17 +138,21 @@ static struct flow *only_flow(const struct schedule *schedule)
     return one ? LIST_ENTRY(flows->next, struct flow, link) : NULL;
 }
 
-/* Count the time in which the flow had the device alone for its long job, until now. */
-static void count_alone(const struct schedule *schedule, struct flow *flow)
+/* Count the time in which the flow had the device alone for its jobs that are not short, until now.
+ */
+static void count_alone(struct schedule *schedule, struct flow *flow)
 {
-    if (!schedule->alone_since_ns || !flow->handed[LONG])
+    if (!schedule->alone_since_ns)
         return;
-    const uint64_t since_ns = flow->long_since_ns > schedule->alone_since_ns
-                                  ? flow->long_since_ns
-                                  : schedule->alone_since_ns;
     const uint64_t now_ns = schedule->clock();
-    flow->alone_ns +=
-        now_ns - since_ns < (uint64_t)MOST_NS ? (int64_t)(now_ns - since_ns) : MOST_NS;
+    for (int length = LONG; length < LENGTHS; length++) {
+        const uint64_t since_ns = flow->since_ns[length] > schedule->alone_since_ns
+                                      ? flow->since_ns[length]
+                                      : schedule->alone_since_ns;
+        const uint64_t alone_ns = flow->handed[length] ? now_ns - since_ns : 0;
+        flow->alone_ns[length] += alone_ns < (uint64_t)MOST_NS ? (int64_t)alone_ns : MOST_NS;
+    }
+    schedule->alone_since_ns = now_ns;
 }
 
 /* A flow comes or has gone. */
@@ -212,7 +224,7 @@ static bool is_ahead(const struct schedule *schedule, const struct flow *flow)
 static bool may_go(const struct schedule *schedule, const struct flow *flow, enum length length)
 {
     const uint32_t handed = flow->handed[length];
-    if (!handed || length == LONG)
+    if (!handed || length != SHORT)
         return !handed;
     const uint32_t most = flow->handed_ns < SCHEDULE_USER_NS ? SCHEDULE_USER_JOBS : 2;
     return handed < most && !is_ahead(schedule, flow);
@@ -262,8 +274,8 @@ struct entry *schedule_next(struct schedule *schedule)
     if (length_of(next) == SHORT) {
         flow->handed_ns += next->cost_ns;
     } else {
-        flow->long_since_ns = schedule->clock();
-        flow->alone_ns = 0;
+        flow->since_ns[length_of(next)] = schedule->clock();
+        flow->alone_ns[length_of(next)] = 0;
     }
     return next;
 }
@@ -273,9 +285,10 @@ void schedule_done(struct schedule *schedule, struct entry *entry, int64_t devic
     struct flow *flow = entry->flow;
     if (device_ns > MOST_NS)
         device_ns = MOST_NS;
-    if (length_of(entry) == LONG) {
+    if (length_of(entry) != SHORT) {
         count_alone(schedule, flow);
-        device_ns = device_ns > flow->alone_ns ? device_ns - flow->alone_ns : 0;
+        const int64_t alone_ns = flow->alone_ns[length_of(entry)];
+        device_ns = device_ns > alone_ns ? device_ns - alone_ns : 0;
     }
     flow->start_ns += device_ns - charge_of(entry);
     flow->handed[length_of(entry)]--;

@@ -13,7 +13,8 @@
  * What is with the worker cannot be called back, and the worker takes its turns among all that is
  * there. So as much of a user's work is handed over as keeps the device busy while word goes to and
  * fro, small jobs enough to be grouped: SCHEDULE_USER_NS; of larger jobs two. Long ones go one at a
- * time, beside the others, which do not wait for them. And of one who has had more than another
+ * time, beside the others, which do not wait for them; so do those that last, from seconds to days,
+ * beside the long ones. And of one who has had more than another
  * whose work is there, only one at a time: so the worker's turns even out what each gets. A user
  * who has nothing there never waits: a bulk of jobs is never before an interactive one. */
 #ifndef SERVER_SCHEDULE_H
@@ -23,8 +24,9 @@
 #include "server/list.h"
 
 enum {
-    SCHEDULE_USER_NS = 250 * 1000,       /* about three slabs of 4 MiB over PCIe */
-    SCHEDULE_LONG_NS = 20 * 1000 * 1000, /* a long job, from here on */
+    SCHEDULE_USER_NS = 250 * 1000,                /* about three slabs of 4 MiB over PCIe */
+    SCHEDULE_LONG_NS = 20 * 1000 * 1000,          /* a long job, from here on */
+    SCHEDULE_LASTING_NS = 2 * 1000 * 1000 * 1000, /* one that lasts */
     SCHEDULE_USER_JOBS = 128,
     SCHEDULE_KINDS = OPERATOR_COUNT * 2 * 4, /* operator, dtype, accuracy */
     SCHEDULE_SIZES = 16 /* classes of jobs by their points, a factor of four each */
@@ -41,7 +43,7 @@ struct schedule {
     double rate[SCHEDULE_KINDS][SCHEDULE_SIZES];
 };
 
-enum length { SHORT, LONG, LENGTHS };
+enum length { SHORT, LONG, LASTING, LENGTHS };
 
 /* A user's part of a schedule; of one at a time. */
 struct flow {
@@ -51,10 +53,10 @@ struct flow {
     int64_t start_ns;                /* of its next job, in virtual time */
     uint32_t handed[LENGTHS];        /* that are with the worker */
     int64_t handed_ns;               /* estimated, of the short ones of these */
-    /* Of the long one that is with the worker: since when, by the clock, and for how long of that
-     * no other flow was there. */
-    uint64_t long_since_ns;
-    int64_t alone_ns;
+    /* Of the one that is with the worker and not short: since when, by the clock, and for how long
+     * of that no other flow was there. */
+    uint64_t since_ns[LENGTHS];
+    int64_t alone_ns[LENGTHS];
 };
 
 /* A job's. */

@@ -123,7 +123,7 @@ static int end(void **state)
     assert_true(list_empty(&schedule.flows));
     for (int u = 0; u < USERS; u++)
         assert_true(flows[u].handed[SHORT] == 0 && flows[u].handed[LONG] == 0 &&
-                    flows[u].handed_ns == 0);
+                    flows[u].handed[LASTING] == 0 && flows[u].handed_ns == 0);
     return 0;
 }
 
@@ -274,6 +274,22 @@ static void a_users_own_long_job_does_not_hold_up_the_short_ones(void **state)
     assert_in_range(served_ns[0], 100 * MS, 210 * MS);
 }
 
+/* A job of days keeps those of 30 ms waiting no more than it does those of 1 ms. */
+static void nor_does_one_that_lasts_hold_up_long_ones(void **state)
+{
+    (void)state;
+    add(0, 0, INT64_C(86400000) * MS, 60000 * MS);
+    add(0, 0, 3000 * MS, 1); /* one at a time */
+    for (int i = 0; i < 10; i++)
+        add(0, 0, 30 * MS, 30 * MS);
+    hand_over();
+    assert_int_equal(handed, 2);
+    while (ended[0] < 10)
+        turn_of_the_device();
+    assert_int_equal(added[0] - ended[0], 2);
+    assert_in_range(served_ns[0], 300 * MS, 640 * MS);
+}
+
 /* Somebody has a long job, taken to be far longer than it is, and many short ones. Who comes and
  * goes beside it must not be taken to have had as much as the long one would. */
 static void a_long_job_counts_when_it_is_done(void **state)
@@ -287,7 +303,7 @@ static void a_long_job_counts_when_it_is_done(void **state)
         while (added[1] - ended[1] < 2)
             add(1, 0, MS, MS);
         turn_of_the_device();
-        if (!begin_ns && !flows[0].handed[LONG]) {
+        if (!begin_ns && !flows[0].handed[LASTING]) {
             begin_ns = device_ns;
             memcpy(before_ns, served_ns, sizeof before_ns);
         }
@@ -496,6 +512,7 @@ int main(void)
         SCHEDULED(a_bulk_is_never_before_a_small_job),
         SCHEDULED(nor_is_a_queue_of_small_ones),
         SCHEDULED(a_users_own_long_job_does_not_hold_up_the_short_ones),
+        SCHEDULED(nor_does_one_that_lasts_hold_up_long_ones),
         SCHEDULED(a_long_job_counts_when_it_is_done),
         SCHEDULED(the_time_that_a_long_job_had_alone_is_its_own),
         SCHEDULED(nobody_starves),
