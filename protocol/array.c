@@ -312,6 +312,11 @@ bool arrays_read(const msgpack_object *object, const char *parameter, struct arr
     return true;
 }
 
+struct failure_place arrays_place(const struct arrays *arrays, const char *parameter, int component)
+{
+    return failure_place(parameter, arrays->is_vector ? axis_name((enum axis)component) : NULL);
+}
+
 bool array_is_alike(const struct array_type *a, const struct array_type *b)
 {
     return a->dtype == b->dtype && a->dimensions == b->dimensions &&

@@ -42,6 +42,10 @@ struct arrays {
     struct array at[AXIS_COUNT]; /* a vector's by axis, ARRAY_NONE where it has none; else at[0] */
 };
 
+/* How an error names a component of the parameter: "f", or of a vector field "f y". */
+struct failure_place arrays_place(const struct arrays *arrays, const char *parameter,
+                                  int component);
+
 /* Are type and shape the same? */
 bool array_is_alike(const struct array_type *a, const struct array_type *b);
 

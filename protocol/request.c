@@ -16,12 +16,6 @@ static bool invalid(struct failure *failure, const char *parameter, const char *
 typedef bool parameter_reader(const msgpack_object *value, struct request *request,
                               struct failure *failure);
 
-/* "y" of a vector field; NULL where there are no components. */
-static const char *component_name(const struct arrays *arrays, int component)
-{
-    return arrays->is_vector ? axis_name((enum axis)component) : NULL;
-}
-
 static bool read_f(const msgpack_object *value, struct request *request, struct failure *failure)
 {
     if (!arrays_read(value, "f", &request->f, failure))
@@ -31,7 +25,7 @@ static bool read_f(const msgpack_object *value, struct request *request, struct 
     for (int a = 0; a < AXIS_COUNT; a++) {
         const struct array *array = &request->f.at[a];
         if (array->kind == ARRAY_REGION && array->type.dimensions == 0)
-            return invalid(failure, failure_place("f", component_name(&request->f, a)).text,
+            return invalid(failure, arrays_place(&request->f, "f", a).text,
                            "an input in a region needs its shape and type");
     }
     return true;
@@ -585,7 +579,7 @@ static bool read_parameters(const msgpack_object *map, struct request *request,
                                parameters[p].name);
     for (int a = 0; a < AXIS_COUNT && !request->dry_run; a++)
         if (request->f.at[a].kind == ARRAY_DESCRIBED)
-            return invalid(failure, failure_place("f", component_name(&request->f, a)).text,
+            return invalid(failure, arrays_place(&request->f, "f", a).text,
                            "the array's data is missing");
     if (request->detach && request->method == METHOD_OPERATOR && request->out != OUT_NEW_FIELD &&
         request->out != OUT_FIELD)

@@ -66,12 +66,6 @@ static struct field *new_array(const struct task *task, const struct array_type 
     return NULL;
 }
 
-/* "f", or of a vector field's component, "f y". */
-static struct failure_place place_of(const char *parameter, bool is_vector, int component)
-{
-    return failure_place(parameter, is_vector ? axis_name((enum axis)component) : NULL);
-}
-
 static bool take_resident(struct task *task, int component, uint64_t id, const char *parameter,
                           struct failure *failure)
 {
@@ -134,7 +128,7 @@ static bool take_inputs(struct task *task, const struct request *request,
         return failure_set(failure, STATUS_UNSUPPORTED, "f", "field %llu is resident already",
                            (unsigned long long)f->at[0].field);
     for (int i = 0; i < AXIS_COUNT; i++) {
-        const struct failure_place place = place_of("f", f->is_vector, i);
+        const struct failure_place place = arrays_place(f, "f", i);
         if (f->at[i].kind == ARRAY_NONE)
             continue;
         if (!take_input(task, i, &f->at[i], place.text, uploads[i], failure))
@@ -172,7 +166,7 @@ static bool overlaps(const struct task *task, int component)
 static bool take_out_place(struct task *task, int component, const struct arrays *given,
                            struct failure *failure)
 {
-    const struct failure_place place = place_of("out", given->is_vector, component);
+    const struct failure_place place = arrays_place(given, "out", component);
     const struct array *array = &given->at[component];
     if (array->type.dimensions && !array_is_alike(&task->type, &array->type))
         return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
@@ -192,7 +186,7 @@ static bool take_output(struct task *task, int component, const struct arrays *g
     const struct array_type *type = &task->type;
     struct field **out = &task->out[component];
     if (task->out_kind == OUT_FIELD) {
-        const struct failure_place place = place_of("out", given->is_vector, component);
+        const struct failure_place place = arrays_place(given, "out", component);
         const uint64_t id = given->at[component].field;
         struct field *field = field_find(server, task->user, id, place.text, failure);
         if (!field)

@@ -21,11 +21,6 @@ struct dry_run {
     uint64_t copied; /* of them those that come from a client's memory or go there */
 };
 
-static struct failure_place place_of(const char *parameter, const struct arrays *arrays, int i)
-{
-    return failure_place(parameter, arrays->is_vector ? axis_name((enum axis)i) : NULL);
-}
-
 /* Does the device compute in the region itself? */
 static bool computes_in_place(const struct dry_run *run, const struct array *array)
 {
@@ -54,7 +49,7 @@ static bool take_inputs(struct dry_run *run, struct failure *failure)
         const struct array *array = &f->at[i];
         if (array->kind == ARRAY_NONE)
             continue;
-        const struct failure_place place = place_of("f", f, i);
+        const struct failure_place place = arrays_place(f, "f", i);
         const struct array_type *type = type_of(run, array, place.text, failure);
         if (!type)
             return false;
@@ -122,7 +117,7 @@ static bool take_outputs(struct dry_run *run, struct failure *failure)
     const bool has_places = request->out == OUT_FIELD || request->out == OUT_REGION;
     for (int i = 0; i < job_outputs(&run->job); i++) {
         const struct array *out = &request->out_place.at[i], *in = &request->f.at[i];
-        const struct failure_place place = place_of("out", &request->out_place, i);
+        const struct failure_place place = arrays_place(&request->out_place, "out", i);
         if (has_places && (!check_output(run, out, place.text, failure) ||
                            !check_apart(run, i, place.text, failure)))
             return false;
