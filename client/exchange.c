@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <string.h>
 #include <time.h>
 
@@ -13,7 +12,7 @@
 
 /* Who sleeps is woken 5 µs late, and on a core that has gone to sleep 40: about a small job's time.
  * So a wait first looks for what comes, where its thread has cores to spare. */
-enum { LOOK_NS = 100000, LOOK_CORES = 4 };
+enum { LOOK_NS = 100000 };
 
 static struct ticket *unsent(const struct fdclient *client)
 {
@@ -67,12 +66,6 @@ void exchange_now(struct fdclient *client)
         connection_break(client, reason == EPIPE || reason == ECONNRESET
                                      ? "the server closed the connection"
                                      : strerror(reason));
-}
-
-bool exchange_may_look(void)
-{
-    cpu_set_t cores;
-    return sched_getaffinity(0, sizeof cores, &cores) == 0 && CPU_COUNT(&cores) >= LOOK_CORES;
 }
 
 static int64_t now_ns(void)

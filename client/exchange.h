@@ -13,9 +13,6 @@ short exchange_events(const struct fdclient *client);
 /* Send and receive what is possible without waiting. */
 void exchange_now(struct fdclient *client);
 
-/* May this thread keep a core busy for a while as it waits? */
-bool exchange_may_look(void);
-
 /* Wait until something can be sent or received, and do so. Something must be under way. */
 void exchange_wait(struct fdclient *client);
 

@@ -12,11 +12,11 @@
 #include "gpu/jobs.h"
 #include "gpu/store.h"
 #include "gpu/worker.h"
+#include "protocol/cores.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,8 +33,7 @@ enum {
     FAULT_POLL_MS = 50,  /* a device that has failed calls nobody back */
     ORDERS_AT_ONCE = 64, /* between two looks at the device */
     LOOK_US = 250,       /* after something has happened, before we sleep */
-    SLEEP_US = 1000,     /* … and the longest without a look at all descriptors */
-    LOOK_CPUS = 4        /* with fewer, others need ours more */
+    SLEEP_US = 1000      /* … and the longest without a look at all descriptors */
 };
 
 static struct worker worker;
@@ -45,13 +44,6 @@ static struct {
 } loop;
 
 /* --- beginning and end --- */
-
-/* Is there a CPU that this thread may keep busy? */
-static bool has_cpu(void)
-{
-    cpu_set_t cpus;
-    return sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) >= LOOK_CPUS;
-}
 
 static _Noreturn void refuse(const struct failure *failure)
 {
@@ -92,7 +84,7 @@ static void take_arena(uint64_t bytes, int memfd)
     store_open(&worker);
     jobs_open(&worker);
     worker.open = true;
-    loop.looks = worker.backend->is_looked_at && has_cpu();
+    loop.looks = worker.backend->is_looked_at && cores_to_spare();
     message.u.ready.pid = (uint32_t)getpid();
     worker_answer(&worker, &message);
     worker_log(&worker, 6, "%s is ready", message.u.ready.info.name);

@@ -101,7 +101,7 @@ def test_it_is_refused_for_what_the_job_would_be(mapped_once, unchanged, client)
     assert (error.value.code, error.value.parameter) == ("INVALID_ARGUMENT", "f")
 
 
-def test_another_users_field_is_none(unchanged, client):
+def test_a_freed_field_is_none(unchanged, client):
     field = client.call("put", f=numpy.zeros(8, "f4"))["field"]
     client.free(field)
     with pytest.raises(FdError) as error:
