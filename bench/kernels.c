@@ -145,7 +145,7 @@ static void bed_make(struct bed *bed, const struct job *job)
 {
     const uint64_t bytes = job_bytes(job);
     *bed = (struct bed){.job = job, .checked = bench.cuda && bench.check, .checked_job = *job};
-    plan_init(&bed->plan, job);
+    plan_init(&bed->plan, job, NULL);
     for (int i = 0; i < bed->plan.inputs; i++) {
         bed->host.in[i] = host_memory(bytes);
         fill(job, bed->host.in[i]);
@@ -160,7 +160,7 @@ static void bed_make(struct bed *bed, const struct job *job)
         return;
     if (job->steps > CHECK_STEPS)
         bed->checked_job.steps = CHECK_STEPS;
-    plan_init(&bed->checked_plan, &bed->checked_job);
+    plan_init(&bed->checked_plan, &bed->checked_job, NULL);
     for (int i = 0; i < bed->plan.outputs; i++)
         bed->host.even[i] = host_memory(bytes);
     if (bed->plan.passes > 1)

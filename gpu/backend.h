@@ -30,11 +30,17 @@ struct completion {
     uint64_t device_us, copy_us;
 };
 
+/* Arrays that a job reads beside its inputs, by enum operand; NULL: it has none such. */
+struct operands {
+    void *at[OPERANDS];
+};
+
 /* A piece of a job: lines [from, to) of its passes one after another. A line is one row along x; a
  * pass has plan->lines of them. Pass p reads `in` (p = 0), else what pass p − 1 wrote; even passes
  * write `even`, odd passes write `odd`. No `in` is an `even`, no `even` is another or `odd`; odd
  * may be in. Vector fields have an array for each axis: plan->inputs and plan->outputs of them, the
- * others are NULL; whoever has more than one pass has one array on each side. Pieces of a job are
+ * others are NULL; whoever has more than one pass has one array on each side. A plan that is staged
+ * has its result in even[0] and says itself what its passes read and write. Pieces of a job are
  * launched one after another, each when the one before has completed.
  *
  * source, target: a client's addressable memory (pin()) at a multiple of 16 bytes. Before the first
@@ -44,7 +50,9 @@ struct launch {
     const struct plan *plan; /* lives until the completion */
     const void *in[AXIS_COUNT];
     void *even[AXIS_COUNT];
-    void *odd; /* NULL where the job has one pass */
+    void *odd;                       /* NULL where the job has one pass */
+    void *spare[2];                  /* a plan that is staged: its further scratch arrays */
+    const struct operands *operands; /* by enum operand; lives as the plan does. NULL: none */
     uint64_t from, to;
     const void *source[AXIS_COUNT];
     void *target[AXIS_COUNT];

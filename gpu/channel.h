@@ -8,6 +8,9 @@
  *   UPLOAD array ← arena or region, tag    COPIED tag
  *   REGION region, bytes (with the memfd)  MAPPED region, once it is mapped and pinned
  *   UNREGION region                        –
+ *   MORE parameters                        – (of the RUN that follows)
+ *   BLOCK numbers …                        – (of the RUN that follows)
+ *   OPERANDS arrays                        – (of the RUN that follows)
  *   COMPONENTS in, out, scratch            – (of the RUN that follows)
  *   PLACES in, out: region and offset      – (of the RUN that follows)
  *   RUN job: in, out, scratch              PROGRESS …, then FINISHED
@@ -22,8 +25,10 @@
  *   - a RUN comes after the UPLOADs of its inputs; DOWNLOAD, RELEASE, and any order that writes an
  *     array that a RUN uses, come after that RUN's FINISHED; a RELEASE comes after every COPIED of
  *     the array;
- *   - a RUN of more than two arrays comes straight after its COMPONENTS; one that reads or writes
- *     regions straight after its PLACES, and with both in either order;
+ *   - a RUN of more than one input, output or scratch comes straight after its COMPONENTS; one
+ *     that reads or writes regions straight after its PLACES; one whose job has `more` after that,
+ *     as many BLOCKs as its block needs, from its begin to its end, and its OPERANDS; in any order
+ *     otherwise, and nothing else between;
  *   - ids of regions are the front's too. A region's memfd is sealed against shrinking and growing
  *     and has its size; orders that name it come after its MAPPED with OK; UNREGION comes after
  *     its MAPPED, whatever its status, and after every FINISHED and COPIED of those orders;
@@ -49,6 +54,7 @@
 #include "protocol/job.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define CHANNEL_DESCRIPTOR 3 /* of the worker's end, when it starts */
@@ -66,6 +72,9 @@ enum channel_type {
     CHANNEL_REGION,
     CHANNEL_UNREGION,
     CHANNEL_PLACES,
+    CHANNEL_MORE,
+    CHANNEL_BLOCK,
+    CHANNEL_OPERANDS,
     CHANNEL_READY = 64,
     CHANNEL_REFUSED,
     CHANNEL_FAILED,
@@ -77,6 +86,11 @@ enum channel_type {
 };
 
 #define PLACE_ALIGNMENT 16 /* bytes */
+
+enum {
+    CHANNEL_JOB_BYTES = offsetof(struct job, more), /* what a RUN carries of it */
+    CHANNEL_BLOCK_BYTES = 240 /* of a block, in one message; the last has less */
+};
 
 /* Where an array lies in a client's memory. region 0: it does not. */
 struct place {
@@ -111,11 +125,19 @@ struct channel_message {
             uint64_t scratch;  /* array, or 0; may be `in` where that may be overwritten and there
                                   is an `out` */
             uint64_t progress; /* 1: send PROGRESS, at most ten a second */
-            struct job job;
+            unsigned char job[CHANNEL_JOB_BYTES];
         } run;
+        struct job_more more;
+        struct {
+            unsigned char bytes[CHANNEL_BLOCK_BYTES];
+        } block;
+        struct {
+            uint64_t array[OPERANDS]; /* 0: the job has none such */
+        } operands;
         struct {
             /* As many as the job has; the others 0. Inputs may be the same; an output may be an
-             * input, and needs a scratch of its own then. */
+             * input, and needs a scratch of its own then. The scratches of one output are its
+             * own: job_scratch(). */
             uint64_t in[AXIS_COUNT], out[AXIS_COUNT], scratch[AXIS_COUNT];
         } components;
         struct {

@@ -39,6 +39,7 @@ static void finish(struct worker *worker, struct run *run, enum status status)
     const uint64_t lines = run->plan.lines;
     const uint64_t done = run->started ? (run->pieces.done + lines - 1) / lines : 0;
     answer_finished(worker, run->id, status, done, run->plan.passes, run->started ? run : NULL);
+    plan_release(&run->plan);
     free(run);
 }
 
@@ -46,7 +47,7 @@ static void finish(struct worker *worker, struct run *run, enum status status)
  */
 static void finish_well(struct worker *worker, struct run *run)
 {
-    for (int i = 0; i < run->plan.outputs; i++) {
+    for (int i = 0; i < run->plan.outputs && !run->plan.staged; i++) {
         struct holding *out = run->out[i], *other = run->scratch[i];
         if (!out || pieces_result(&run->pieces, i) == out->block.memory)
             continue;
@@ -79,7 +80,18 @@ static bool is_resident(const struct run *run)
         if ((run->in[i] && run->in[i]->uploads) || (run->out[i] && run->out[i]->uploads) ||
             (run->scratch[i] && run->scratch[i]->uploads))
             return false;
+    for (int i = 0; i < OPERANDS; i++)
+        if (run->operand[i] && run->operand[i]->uploads)
+            return false;
     return true;
+}
+
+static bool has_operands(const struct run *run)
+{
+    for (int i = 0; i < OPERANDS; i++)
+        if (run->operand[i])
+            return true;
+    return false;
 }
 
 static void launch_next(struct worker *worker, struct run *run)
@@ -87,6 +99,7 @@ static void launch_next(struct worker *worker, struct run *run)
     struct launch launch;
     if (!pieces_next(&run->pieces, &launch))
         return;
+    launch.operands = has_operands(run) ? &run->operands : NULL;
     launch.is_resident = !run->in_pipeline && is_resident(run);
     for (int i = 0; i < AXIS_COUNT && run->launches_copy; i++) {
         launch.source[i] = launch.from == 0 ? run->from[i].memory : NULL;
@@ -124,9 +137,12 @@ void jobs_close(struct worker *worker)
     while (worker->runs.first) {
         struct run *run = worker->runs.first;
         worker->runs.first = run->next;
+        plan_release(&run->plan);
         free(run);
     }
     ids_free(&worker->runs.by_id);
+    plans_free(&worker->plans);
+    free(worker->before.block);
     pipeline_free(&worker->pipeline);
 }
 
@@ -140,30 +156,75 @@ void jobs_start_waiting(struct worker *worker)
     }
 }
 
+bool jobs_is_before_run(uint32_t type)
+{
+    return type == CHANNEL_COMPONENTS || type == CHANNEL_PLACES || type == CHANNEL_MORE ||
+           type == CHANNEL_BLOCK || type == CHANNEL_OPERANDS;
+}
+
+/* The next part of the block that MORE has announced. */
+static void take_block(struct worker *worker, const struct channel_message *message)
+{
+    struct before_run *before = &worker->before;
+    const uint64_t total = before->more.u.more.block_bytes;
+    if (!before->more.type || before->block_bytes >= total)
+        worker_broken(worker, "a BLOCK that no MORE has announced", before->block_bytes);
+    if (!before->block && !(before->block = malloc(total)))
+        worker_out_of_memory(worker);
+    uint64_t bytes = total - before->block_bytes;
+    if (bytes > CHANNEL_BLOCK_BYTES)
+        bytes = CHANNEL_BLOCK_BYTES;
+    memcpy(before->block + before->block_bytes, message->u.block.bytes, bytes);
+    before->block_bytes += bytes;
+}
+
 void jobs_before_run(struct worker *worker, const struct channel_message *message)
 {
-    struct channel_message *kept =
-        message->type == CHANNEL_PLACES ? &worker->places : &worker->components;
+    struct before_run *before = &worker->before;
+    struct channel_message *kept = message->type == CHANNEL_PLACES     ? &before->places
+                                   : message->type == CHANNEL_MORE     ? &before->more
+                                   : message->type == CHANNEL_OPERANDS ? &before->operands
+                                                                       : &before->components;
+    if (message->type == CHANNEL_BLOCK) {
+        take_block(worker, message);
+        return;
+    }
     if (kept->type)
-        worker_broken(worker, "COMPONENTS or PLACES twice", message->type);
+        worker_broken(worker, "a part of a RUN twice", message->type);
     *kept = *message;
 }
 
 bool jobs_run_follows(const struct worker *worker)
 {
-    return worker->components.type || worker->places.type;
+    const struct before_run *before = &worker->before;
+    return before->components.type || before->places.type || before->more.type ||
+           before->operands.type;
 }
 
 static void forget_before_run(struct worker *worker)
 {
-    memset(&worker->components, 0, sizeof worker->components);
-    memset(&worker->places, 0, sizeof worker->places);
+    free(worker->before.block);
+    memset(&worker->before, 0, sizeof worker->before);
+}
+
+/* The RUN's job, of which MORE has told the rest. */
+static void find_job(const struct worker *worker, const struct channel_message *message,
+                     struct job *job)
+{
+    const struct before_run *before = &worker->before;
+    memcpy(job, message->u.run.job, CHANNEL_JOB_BYTES);
+    memset(&job->more, 0, sizeof job->more);
+    if (before->more.type)
+        job->more = before->more.u.more;
+    if (before->block_bytes != job->more.block_bytes)
+        worker_broken(worker, "RUN whose BLOCKs are not whole", message->u.run.id);
 }
 
 /* The run's places from the PLACES before it, if any. */
 static void find_places(const struct worker *worker, struct run *run, const struct job *job)
 {
-    const struct place *in = worker->places.u.places.in, *out = worker->places.u.places.out;
+    const struct channel_message *places = &worker->before.places;
+    const struct place *in = places->u.places.in, *out = places->u.places.out;
     for (int i = 0; i < AXIS_COUNT; i++) {
         if ((in[i].region && i >= job_inputs(job)) || (out[i].region && i >= job_outputs(job)))
             worker_broken(worker, "RUN with more places than its job has arrays", run->id);
@@ -177,11 +238,11 @@ static void find_places(const struct worker *worker, struct run *run, const stru
 }
 
 /* The run's arrays from the order or, where there is one, from the COMPONENTS before it. */
-static void find_arrays(struct worker *worker, struct run *run,
+static void find_arrays(struct worker *worker, struct run *run, const struct job *job,
                         const struct channel_message *message)
 {
-    struct channel_message *given = &worker->components;
-    const struct job *job = &message->u.run.job;
+    struct channel_message *given = &worker->before.components;
+    const int scratches = run->plan.staged ? run->plan.staged : job_outputs(job);
     if (given->type && (message->u.run.in || message->u.run.out || message->u.run.scratch))
         worker_broken(worker, "RUN with arrays of its own after COMPONENTS", run->id);
     if (!given->type) {
@@ -194,11 +255,25 @@ static void find_arrays(struct worker *worker, struct run *run,
         const uint64_t scratch = given->u.components.scratch[i];
         const bool has_in = i < job_inputs(job) && !(worker->direct && run->from[i].region);
         const bool has_out = i < job_outputs(job) && !(worker->direct && run->to[i].region);
-        if (!in == has_in || !out == has_out || (scratch && i >= job_outputs(job)))
+        if (!in == has_in || !out == has_out || (scratch && i >= scratches))
             worker_broken(worker, "RUN with another number of arrays than its job has", run->id);
         run->in[i] = in ? store_find(worker, in) : NULL;
         run->out[i] = out ? store_find(worker, out) : NULL;
         run->scratch[i] = scratch ? store_find(worker, scratch) : NULL;
+    }
+}
+
+/* The run's operands from the OPERANDS before it, if any: those that its job has. */
+static void find_operands(const struct worker *worker, struct run *run, const struct job *job)
+{
+    for (int i = 0; i < OPERANDS; i++) {
+        const uint64_t id = worker->before.operands.u.operands.array[i];
+        const uint64_t points = job_operand_points(job, i);
+        if (!id != !points)
+            worker_broken(worker, "RUN with other operands than its job has", run->id);
+        run->operand[i] = id ? store_find(worker, id) : NULL;
+        if (id && run->operand[i]->block.bytes != points * job_element_bytes(job))
+            worker_broken(worker, "RUN with an operand of another size than its job's", run->id);
     }
 }
 
@@ -231,6 +306,9 @@ static bool have_memory(const struct run *run)
             (run->out[i] && !run->out[i]->block.memory) ||
             (run->scratch[i] && !run->scratch[i]->block.memory))
             return false;
+    for (int i = 0; i < OPERANDS; i++)
+        if (run->operand[i] && !run->operand[i]->block.memory)
+            return false;
     return true;
 }
 
@@ -254,13 +332,23 @@ static void choose_way(const struct worker *worker, struct run *run, uint64_t by
 
 void jobs_run(struct worker *worker, const struct channel_message *message)
 {
-    const struct job *job = &message->u.run.job;
     const uint64_t id = message->u.run.id;
     struct failure failure = {0};
+    struct job given;
+    const struct job *job = &given;
     if (id == 0 || runs_find(&worker->runs, id))
         worker_broken(worker, "RUN of a job that is there already", id);
+    find_job(worker, message, &given);
+    const struct plan *plan = NULL;
     if (!job_check(job, MOST_WORK, &failure)) {
         worker_log(worker, 3, "job %llu: %s", (unsigned long long)id, failure.message);
+    } else if (job_block_part(job, BLOCK_END) != job->more.block_bytes) {
+        worker_broken(worker, "RUN with a block of another size than its job's", id);
+    } else {
+        plan = plans_get(&worker->plans, job, worker->before.block);
+        failure.code = STATUS_OUT_OF_MEMORY;
+    }
+    if (!plan) {
         forget_before_run(worker);
         answer_finished(worker, id, failure.code, 0, 0, NULL);
         return;
@@ -270,13 +358,15 @@ void jobs_run(struct worker *worker, const struct channel_message *message)
         worker_out_of_memory(worker);
     run->id = id;
     run->wants_progress = message->u.run.progress != 0;
+    plan_copy(&run->plan, plan);
     find_places(worker, run, job);
-    find_arrays(worker, run, message);
+    find_arrays(worker, run, job, message);
+    find_operands(worker, run, job);
     forget_before_run(worker);
-    run->plan = *plans_get(&worker->plans, job);
     check_arrays(worker, run, job_bytes(job));
     if (!have_memory(run)) {
         answer_finished(worker, id, STATUS_OUT_OF_MEMORY, 0, run->plan.passes, NULL);
+        plan_release(&run->plan);
         free(run);
         return;
     }

@@ -10,7 +10,10 @@ void jobs_open(struct worker *worker);
 /* Forget all of them. Nothing is under way. */
 void jobs_close(struct worker *worker);
 
-/* COMPONENTS and PLACES are kept for their RUN. Does one of them wait for it? */
+/* COMPONENTS, PLACES, MORE, BLOCK and OPERANDS are kept for their RUN. Does one of them wait for
+ * it?
+ */
+bool jobs_is_before_run(uint32_t type);
 void jobs_before_run(struct worker *worker, const struct channel_message *message);
 bool jobs_run_follows(const struct worker *worker);
 /* RUN. */

@@ -128,8 +128,8 @@ static void take_order(const struct channel_message *message, int descriptor)
     if (!worker.open)
         worker_broken(&worker, "an order before the ARENA", message->type);
     if (jobs_run_follows(&worker) && message->type != CHANNEL_RUN &&
-        message->type != CHANNEL_COMPONENTS && message->type != CHANNEL_PLACES)
-        worker_broken(&worker, "COMPONENTS or PLACES without a RUN", message->type);
+        !jobs_is_before_run(message->type))
+        worker_broken(&worker, "parts of a RUN without it", message->type);
     switch (message->type) {
     case CHANNEL_ALLOCATE:
         store_allocate(&worker, message->u.allocate.array, message->u.allocate.bytes,
@@ -147,6 +147,9 @@ static void take_order(const struct channel_message *message, int descriptor)
         break;
     case CHANNEL_COMPONENTS:
     case CHANNEL_PLACES:
+    case CHANNEL_MORE:
+    case CHANNEL_BLOCK:
+    case CHANNEL_OPERANDS:
         jobs_before_run(&worker, message);
         break;
     case CHANNEL_RUN:

@@ -17,8 +17,27 @@ static bool is_input(const struct plan *plan, const struct buffers *buffers, con
     return false;
 }
 
+/* A staged plan reads and writes one array of the field's size, which may be the same, and those
+ * beside it are its own. */
+static bool staged_possible(const struct plan *plan, const struct buffers *buffers)
+{
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        const void *scratch = buffers->scratch[i];
+        if ((i < plan->staged) != (scratch != NULL))
+            return false;
+        if (scratch && (scratch == buffers->in[0] || scratch == buffers->out[0]))
+            return false;
+        for (int j = 0; j < i; j++)
+            if (scratch && scratch == buffers->scratch[j])
+                return false;
+    }
+    return true;
+}
+
 bool pieces_possible(const struct plan *plan, const struct buffers *buffers)
 {
+    if (plan->staged)
+        return staged_possible(plan, buffers);
     for (int i = 0; i < plan->outputs; i++) {
         const void *out = buffers->out[i], *scratch = buffers->scratch[i];
         if (!scratch && (is_input(plan, buffers, out) || plan->passes > 1))
@@ -51,7 +70,13 @@ void pieces_begin(struct pieces *pieces, const struct plan *plan, bool splits_pa
         .plan = plan, .total = plan->passes * plan->lines, .whole_passes = !splits_passes};
     for (int i = 0; i < plan->inputs; i++)
         pieces->in[i] = buffers->in[i];
-    for (int i = 0; i < plan->outputs; i++) {
+    if (plan->staged) {
+        pieces->even[0] = buffers->out[0];
+        pieces->odd = buffers->scratch[0];
+        pieces->spare[0] = buffers->scratch[1];
+        pieces->spare[1] = buffers->scratch[2];
+    }
+    for (int i = 0; i < plan->outputs && !plan->staged; i++) {
         void *out = buffers->out[i], *scratch = buffers->scratch[i];
         const bool scratch_first = is_input(plan, buffers, out) ||
                                    (plan->passes > 1 && scratch != buffers->in[0] && !ends_even);
@@ -69,7 +94,8 @@ void pieces_begin(struct pieces *pieces, const struct plan *plan, bool splits_pa
 
 void *pieces_result(const struct pieces *pieces, int component)
 {
-    return pieces->plan->passes % 2 == 1 ? pieces->even[component] : pieces->odd;
+    return pieces->plan->passes % 2 == 1 || pieces->plan->staged ? pieces->even[component]
+                                                                 : pieces->odd;
 }
 
 bool pieces_next(struct pieces *pieces, struct launch *launch)
@@ -93,6 +119,8 @@ bool pieces_next(struct pieces *pieces, struct launch *launch)
         launch->in[i] = pieces->in[i];
         launch->even[i] = pieces->even[i];
     }
+    for (int i = 0; i < 2; i++)
+        launch->spare[i] = pieces->spare[i];
     return true;
 }
 

@@ -10,12 +10,12 @@
 
 struct pieces {
     const struct plan *plan;
-    void *in[AXIS_COUNT], *even[AXIS_COUNT], *odd; /* as in struct launch */
-    uint64_t total;                                /* lines of all passes */
-    uint64_t done;                                 /* lines completed */
-    uint64_t size;                                 /* lines in the piece under way; 0: none is */
-    uint64_t next_size;                            /* lines in the next one */
-    uint64_t device_us;                            /* of the pieces completed */
+    void *in[AXIS_COUNT], *even[AXIS_COUNT], *odd, *spare[2]; /* as in struct launch */
+    uint64_t total;                                           /* lines of all passes */
+    uint64_t done;                                            /* lines completed */
+    uint64_t size;      /* lines in the piece under way; 0: none is */
+    uint64_t next_size; /* lines in the next one */
+    uint64_t device_us; /* of the pieces completed */
     bool whole_passes;
 };
 
@@ -24,7 +24,7 @@ struct pieces {
  * there is one input, it may serve as scratch if it may be overwritten. */
 struct buffers {
     void *in[AXIS_COUNT], *out[AXIS_COUNT];
-    void *scratch[AXIS_COUNT]; /* by output; NULL where none is needed */
+    void *scratch[AXIS_COUNT]; /* by output; NULL where none is needed. Staged: its first ones */
 };
 
 /* May a job of that plan run with these buffers? */

@@ -1,5 +1,6 @@
 #include "gpu/plan.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* C_1 … C_4 of the central stencils as rationals, by accuracy / 2 − 1. */
@@ -109,14 +110,15 @@ static void side_init(struct plan *plan, struct plan_axis *axis, enum side s,
         side->claim_scales = 1;
         side->claim_value = rounded(boundary->value, plan->dtype);
         break;
-    case BOUNDARY_KINDS:
+    default: /* no plain plan has it */
         break;
     }
     plan->claims |= side->claim > 0;
 }
 
-void plan_init(struct plan *plan, const struct job *job)
+bool plan_init(struct plan *plan, const struct job *job, const void *block)
 {
+    (void)block;
     const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
     const bool derivative = job->operator_id == OPERATOR_DERIVATIVE;
     const int order = job_order(job);
@@ -175,6 +177,21 @@ void plan_init(struct plan *plan, const struct job *job)
             sum += set >> a & 1 ? centre[a] : 0;
         plan->centre[set] = rounded(sum, plan->dtype);
     }
+    return true;
+}
+
+void plan_copy(struct plan *plan, const struct plan *from)
+{
+    *plan = *from;
+    if (plan->table)
+        plan->table->users++;
+}
+
+void plan_release(struct plan *plan)
+{
+    if (plan->table && --plan->table->users == 0)
+        free(plan->table);
+    plan->table = NULL;
 }
 
 uint64_t plan_element_bytes(const struct plan *plan)

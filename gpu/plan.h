@@ -60,6 +60,21 @@ struct plan_axis {
     double row[PLAN_ROWS][PLAN_ROW_POINTS];
 };
 
+/* Which code evaluates a plan. */
+enum plan_engine {
+    PLAN_PLAIN, /* what follows here, in kernels made for it */
+    PLAN_TABLE  /* each point by its row of the table */
+};
+
+/* Rows of weights and whatever else is too much for a plan: bytes without pointers, in an order
+ * that its engine knows, made once and never changed. */
+struct plan_table {
+    uint64_t serial; /* never used twice in a process: a device's copy is known by it */
+    uint64_t users;  /* plans that hold it */
+    uint64_t bytes;
+    /* bytes follow, at a multiple of 64 */
+};
+
 struct plan {
     int32_t parity; /* enum plan_parity */
     int32_t radius;
@@ -72,6 +87,10 @@ struct plan {
     int32_t form;     /* enum plan_form */
     int32_t inputs;   /* arrays that a pass reads: 1, or one for each axis of space */
     int32_t outputs;  /* … and writes */
+    int32_t engine;   /* enum plan_engine */
+    int32_t
+        staged; /* scratch arrays of a scheme of several passes a step; 0: passes go to and fro */
+    struct plan_table *table; /* PLAN_PLAIN: NULL */
     uint64_t batch;
     uint64_t lines;  /* rows along x in one pass: n[y] n[z] batch */
     uint64_t points; /* of one field of the batch: n[x] n[y] n[z] */
@@ -83,8 +102,13 @@ struct plan {
 };
 
 /* All weights are rounded to the job's dtype and stored as double, which holds both exactly.
- * The job must have passed job_check(). */
-void plan_init(struct plan *plan, const struct job *job);
+ * The job must have passed job_check(); block: its job.more.block_bytes bytes. False: no memory for
+ * the table. */
+bool plan_init(struct plan *plan, const struct job *job, const void *block);
+/* Another plan that is the same, and holds the table, too. */
+void plan_copy(struct plan *plan, const struct plan *from);
+/* Where plan_init() was true: the table goes with the last plan that holds it. */
+void plan_release(struct plan *plan);
 
 /* Of a point; of each of the job's arrays, the whole batch of it. */
 uint64_t plan_element_bytes(const struct plan *plan);

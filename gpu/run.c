@@ -2,8 +2,11 @@
 
 #include "gpu/clock.h"
 
+/* Of its operands the probes alone are written. */
 static bool writes(const struct run *run, const struct holding *holding)
 {
+    if (holding && run->operand[OPERAND_PROBES] == holding)
+        return true;
     for (int i = 0; i < AXIS_COUNT; i++)
         if (holding && (run->out[i] == holding || run->scratch[i] == holding))
             return true;
@@ -14,6 +17,9 @@ static bool touches(const struct run *run, const struct holding *holding)
 {
     for (int i = 0; i < AXIS_COUNT; i++)
         if (holding && run->in[i] == holding)
+            return true;
+    for (int i = 0; i < OPERANDS; i++)
+        if (holding && run->operand[i] == holding)
             return true;
     return writes(run, holding);
 }
@@ -26,6 +32,20 @@ static uint32_t times(struct holding *const holdings[AXIS_COUNT], const struct h
     return count;
 }
 
+static uint32_t times_read(const struct run *run, const struct holding *holding)
+{
+    uint32_t count = times(run->in, holding);
+    for (int i = 0; i < OPERANDS; i++)
+        count += run->operand[i] == holding && i != OPERAND_PROBES;
+    return count;
+}
+
+static uint32_t times_written(const struct run *run, const struct holding *holding)
+{
+    return times(run->out, holding) + times(run->scratch, holding) +
+           (run->operand[OPERAND_PROBES] == holding);
+}
+
 /* Is nobody else at an array that it writes, and does nobody else write one that it reads? */
 static bool is_alone(const struct run *run)
 {
@@ -33,11 +53,16 @@ static bool is_alone(const struct run *run)
     for (int k = 0; k < 3; k++)
         for (int i = 0; i < AXIS_COUNT; i++) {
             const struct holding *holding = all[k][i];
-            if (holding &&
-                (holding->writers != times(run->out, holding) + times(run->scratch, holding) ||
-                 (k > 0 && holding->readers != times(run->in, holding))))
+            if (holding && (holding->writers != times_written(run, holding) ||
+                            (k > 0 && holding->readers != times_read(run, holding))))
                 return false;
         }
+    for (int i = 0; i < OPERANDS; i++) {
+        const struct holding *holding = run->operand[i];
+        if (holding && (holding->writers != times_written(run, holding) ||
+                        (i == OPERAND_PROBES && holding->readers != times_read(run, holding))))
+            return false;
+    }
     return true;
 }
 
@@ -53,13 +78,21 @@ bool runs_may_start(const struct runs *runs, const struct run *run)
         if (is_being_copied(run->in[i], false) || is_being_copied(run->out[i], true) ||
             is_being_copied(run->scratch[i], true))
             return false;
+    for (int i = 0; i < OPERANDS; i++)
+        if (is_being_copied(run->operand[i], i == OPERAND_PROBES))
+            return false;
     if (is_alone(run))
         return true;
-    for (const struct run *other = runs->first; other != run; other = other->next)
+    for (const struct run *other = runs->first; other != run; other = other->next) {
         for (int i = 0; i < AXIS_COUNT; i++)
             if (writes(other, run->in[i]) || touches(other, run->out[i]) ||
                 touches(other, run->scratch[i]))
                 return false;
+        for (int i = 0; i < OPERANDS; i++)
+            if (i == OPERAND_PROBES ? touches(other, run->operand[i])
+                                    : writes(other, run->operand[i]))
+                return false;
+    }
     return true;
 }
 
@@ -79,6 +112,9 @@ static void use(const struct run *run, bool begins)
         if (run->scratch[i])
             run->scratch[i]->writers += by;
     }
+    for (int i = 0; i < OPERANDS; i++)
+        if (run->operand[i])
+            *(i == OPERAND_PROBES ? &run->operand[i]->writers : &run->operand[i]->readers) += by;
 }
 
 /* One of several passes copies at its ends alone. */
@@ -132,6 +168,8 @@ struct buffers run_buffers(const struct run *run)
 void runs_start(struct runs *runs, struct run *run)
 {
     run->started = true;
+    for (int i = 0; i < OPERANDS; i++)
+        run->operands.at[i] = run->operand[i] ? run->operand[i]->block.memory : NULL;
     runs->waiting--;
 }
 

@@ -29,6 +29,8 @@ struct run {
     struct holding *in[AXIS_COUNT], *out[AXIS_COUNT];
     struct run_place from[AXIS_COUNT], to[AXIS_COUNT]; /* of in and out */
     struct holding *scratch[AXIS_COUNT];               /* by output; NULL where none was given */
+    struct holding *operand[OPERANDS];                 /* by enum operand; NULL: it has none such */
+    struct operands operands;                          /* their memory, once started */
     bool wants_progress, cancelled, started;
     bool launches_copy;   /* its launches copy its arrays from and to places */
     uint64_t progress_us; /* when the last PROGRESS was sent */

@@ -51,7 +51,11 @@ struct worker {
     struct runs runs;
     struct pipeline pipeline;
     struct plans plans;
-    struct channel_message components, places; /* for the next RUN, or of type 0 */
+    struct before_run { /* what has come for the next RUN */
+        struct channel_message components, places, more, operands; /* or of type 0 */
+        uint8_t *block; /* its capacity is what `more` says */
+        uint64_t block_bytes;
+    } before;
 };
 
 /* A line on stderr, with the priority that journald knows it by. */

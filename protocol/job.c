@@ -25,12 +25,20 @@ const char *axis_name(enum axis axis)
     return (unsigned)axis < AXIS_COUNT ? names[axis] : "?";
 }
 
-static const char *boundary_name(uint64_t kind)
+static const char *boundary_name(uint32_t kind)
 {
     static const char *const names[BOUNDARY_KINDS] = {
-        [BOUNDARY_PERIODIC] = "periodic",     [BOUNDARY_ENDPOINT] = "endpoint",
-        [BOUNDARY_ONE_SIDED] = "one-sided",   [BOUNDARY_VALUE] = "value",
-        [BOUNDARY_DERIVATIVE] = "derivative", [BOUNDARY_HALO] = "halo",
+        [BOUNDARY_PERIODIC] = "periodic",
+        [BOUNDARY_ENDPOINT] = "endpoint",
+        [BOUNDARY_ONE_SIDED] = "one-sided",
+        [BOUNDARY_VALUE] = "value",
+        [BOUNDARY_DERIVATIVE] = "derivative",
+        [BOUNDARY_HALO] = "halo",
+        [BOUNDARY_MIXED] = "mixed",
+        [BOUNDARY_CURVATURE] = "curvature",
+        [BOUNDARY_SYMMETRIC] = "symmetric",
+        [BOUNDARY_MIRROR] = "mirror",
+        [BOUNDARY_ANTISYMMETRIC] = "antisymmetric",
     };
     return kind < BOUNDARY_KINDS ? names[kind] : "?";
 }
@@ -60,6 +68,11 @@ int job_order(const struct job *job)
     case OPERATOR_LAPLACIAN:
     case OPERATOR_DIFFUSION:
         return 2;
+    case OPERATOR_BIHARMONIC:
+        return 4;
+    case OPERATOR_INTERPOLATE:
+    case OPERATOR_STENCIL:
+        return 0;
     default:
         return 1;
     }
@@ -119,21 +132,151 @@ double job_dt_max(const struct job *job)
     return 2 / rate;
 }
 
-uint64_t job_passes(const struct job *job)
+static bool has_kind(const struct job *job, enum boundary_kind kind)
 {
-    if (job->operator_id != OPERATOR_DIFFUSION)
-        return 1;
     for (int a = 0; a < AXIS_COUNT; a++)
         for (int side = 0; side < SIDE_COUNT; side++)
-            if (job->boundary[a][side].kind == BOUNDARY_VALUE)
-                return job->steps + 1;
-    return job->steps;
+            if (job->boundary[a][side].kind == kind)
+                return true;
+    return false;
 }
 
-bool job_needs_scratch(const struct job *job, bool in_place, bool input_is_own)
+/* Passes of one step: each reads the whole field (docs/NUMERICS.md, "Time"). */
+static uint64_t step_passes(const struct job *job)
 {
-    /* Passes go to and fro between two arrays, one of which is the output. */
-    return in_place || (job_passes(job) >= 2 && !input_is_own);
+    switch (job->more.scheme) {
+    case SCHEME_RK4:
+        return 4;
+    case SCHEME_ADI:
+        return 2 + (uint64_t)job->axes;
+    default:
+        return 1;
+    }
+}
+
+/* Where a node holds its boundary's value, it does so from the beginning on. */
+static bool imposes(const struct job *job)
+{
+    for (int a = 0; a < AXIS_COUNT; a++)
+        for (int side = 0; side < SIDE_COUNT; side++)
+            if (job->boundary[a][side].kind == BOUNDARY_VALUE && !job->boundary[a][side].at_face)
+                return job->operator_id == OPERATOR_DIFFUSION;
+    return false;
+}
+
+uint64_t job_passes(const struct job *job)
+{
+    return job->steps * step_passes(job) + imposes(job);
+}
+
+int job_scratch(const struct job *job, bool in_place, bool input_is_own)
+{
+    switch (job->more.scheme) {
+    case SCHEME_RK4: /* two stages in turn; the last one is added to the output in place */
+        return 2;
+    case SCHEME_ADI: /* the increment; with a field κ the eliminated rows, and the corner's solution
+                      */
+        return !job->more.coefficient                                                 ? 1
+               : has_kind(job, BOUNDARY_PERIODIC) || has_kind(job, BOUNDARY_ENDPOINT) ? 3
+                                                                                      : 2;
+    default: /* passes go to and fro between two arrays, one of which is the output */
+        return in_place || (job_passes(job) >= 2 && !input_is_own);
+    }
+}
+
+bool job_has_more(const struct job *job)
+{
+    static const struct job_more none;
+    return memcmp(&job->more, &none, sizeof none) != 0;
+}
+
+static bool is_plain_boundary(const struct job *job, const struct boundary *boundary)
+{
+    if (boundary->at_face || boundary->value_array || boundary->constant_array)
+        return false;
+    switch (boundary->kind) {
+    case BOUNDARY_PERIODIC:
+    case BOUNDARY_ENDPOINT:
+        return true;
+    case BOUNDARY_ONE_SIDED:
+        return job->operator_id != OPERATOR_DIFFUSION;
+    case BOUNDARY_VALUE:
+    case BOUNDARY_HALO:
+        return job->operator_id == OPERATOR_DIFFUSION;
+    case BOUNDARY_DERIVATIVE:
+        return job->operator_id == OPERATOR_DIFFUSION && boundary->value == 0;
+    default:
+        return false;
+    }
+}
+
+bool job_is_plain(const struct job *job)
+{
+    bool plain = job->operator_id <= OPERATOR_CURL && !job_has_more(job) && job_order(job) >= 1 &&
+                 job_order(job) <= 2 && job->accuracy <= 8;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        for (int side = 0; side < SIDE_COUNT; side++)
+            plain = plain && is_plain_boundary(job, &job->boundary[a][side]);
+    return plain;
+}
+
+uint64_t job_block_part(const struct job *job, enum block_part part)
+{
+    uint64_t bytes[BLOCK_END] = {0}, at = 0;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (job->more.coordinates >> a & 1)
+            bytes[BLOCK_X + a] =
+                8 * (job->n[a] + (job->boundary[a][SIDE_LOW].kind == BOUNDARY_PERIODIC));
+    bytes[BLOCK_OFFSETS] = (uint64_t)job->more.stencil_points * AXIS_COUNT * 4;
+    bytes[BLOCK_WEIGHTS] = (uint64_t)job->more.stencil_points * 8;
+    bytes[BLOCK_PROBES] = (uint64_t)job->more.probes * (AXIS_COUNT + 1) * 8;
+    for (int p = 0; p < (int)part; p++)
+        at += (bytes[p] + 7) / 8 * 8;
+    return at;
+}
+
+/* FNV-1a's steps over words, twice with different starts: quick, and no more than a key needs. */
+void job_block_key(const void *block, uint64_t bytes, uint64_t key[2])
+{
+    const unsigned char *at = block;
+    key[0] = UINT64_C(0xcbf29ce484222325);
+    key[1] = UINT64_C(0x9e3779b97f4a7c15);
+    for (uint64_t i = 0; i < bytes; i += 8) {
+        uint64_t word = 0;
+        memcpy(&word, at + i, bytes - i < 8 ? bytes - i : 8);
+        for (int k = 0; k < 2; k++) {
+            key[k] = (key[k] ^ word) * UINT64_C(0x100000001b3);
+            key[k] ^= key[k] >> (29 + 3 * k);
+        }
+    }
+}
+
+/* Points of an axis's faces. */
+static uint64_t face_points(const struct job *job, int axis)
+{
+    uint64_t points = 1;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        points *= a == axis ? 1 : job->n[a];
+    return points;
+}
+
+uint64_t job_operand_points(const struct job *job, int operand)
+{
+    if (operand == OPERAND_COEFFICIENT)
+        return job->more.coefficient ? job_points(job) : 0;
+    if (operand == OPERAND_SOURCE)
+        return job->more.source ? job_points(job) : 0;
+    if (operand == OPERAND_PROBES)
+        return (job->steps + 1) * job->more.probes;
+    if (operand < OPERAND_VALUE || operand >= OPERANDS)
+        return 0;
+    const int face = (operand - OPERAND_VALUE) % (AXIS_COUNT * SIDE_COUNT);
+    const struct boundary *boundary = &job->boundary[face / SIDE_COUNT][face % SIDE_COUNT];
+    const int number =
+        operand < OPERAND_CONSTANT ? boundary->value_array : boundary->constant_array;
+    return number == NUMBER_CONSTANT     ? 0
+           : number == NUMBER_FACE_BATCH ? job->batch * face_points(job, face / SIDE_COUNT)
+                                         : face_points(job, face / SIDE_COUNT);
 }
 
 bool job_check_order(int64_t order, struct failure *failure)
@@ -226,9 +369,16 @@ static bool check_boundary_kind(const struct job *job, int axis, int side, struc
                                boundary_name(boundary->kind),
                                operator_name((enum operator_id)job->operator_id));
         break;
+    case BOUNDARY_MIXED:
+    case BOUNDARY_CURVATURE:
+    case BOUNDARY_SYMMETRIC:
+    case BOUNDARY_MIRROR:
+    case BOUNDARY_ANTISYMMETRIC:
+        return failure_set(failure, STATUS_UNSUPPORTED, place.text,
+                           "boundary %s is not offered yet", boundary_name(boundary->kind));
     default:
         return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
-                           "no boundary has the number %" PRIu64, boundary->kind);
+                           "no boundary has the number %" PRIu32, boundary->kind);
     }
     if (!isfinite(boundary->value))
         return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
@@ -236,6 +386,10 @@ static bool check_boundary_kind(const struct job *job, int axis, int side, struc
     if (boundary->kind == BOUNDARY_DERIVATIVE && boundary->value != 0)
         return failure_set(failure, STATUS_UNSUPPORTED, place.text,
                            "a derivative other than 0 is not offered yet; got %g", boundary->value);
+    if (boundary->at_face || boundary->value_array || boundary->constant_array ||
+        boundary->reserved)
+        return failure_set(failure, STATUS_UNSUPPORTED, place.text,
+                           "a boundary at the face, or of an array, is not offered yet");
     if (boundary->kind < BOUNDARY_VALUE && boundary->value != 0)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
                            "boundary %s has no number", boundary_name(boundary->kind));
@@ -243,7 +397,7 @@ static bool check_boundary_kind(const struct job *job, int axis, int side, struc
 }
 
 /* Points that an axis must have so that everything which this side's boundary reads exists. */
-static uint64_t points_needed(const struct job *job, uint64_t kind)
+static uint64_t points_needed(const struct job *job, uint32_t kind)
 {
     const uint64_t accuracy = job->accuracy;
     const uint64_t order = (uint64_t)job_order(job);
@@ -265,7 +419,7 @@ static bool check_boundaries(const struct job *job, int axis, struct failure *fa
     for (int side = 0; side < SIDE_COUNT; side++)
         if (!check_boundary_kind(job, axis, side, failure))
             return false;
-    const uint64_t low = boundary[SIDE_LOW].kind, high = boundary[SIDE_HIGH].kind;
+    const uint32_t low = boundary[SIDE_LOW].kind, high = boundary[SIDE_HIGH].kind;
     if (low != high && (low <= BOUNDARY_ENDPOINT || high <= BOUNDARY_ENDPOINT))
         return failure_set(failure, STATUS_INVALID_ARGUMENT,
                            side_place(axis, low <= BOUNDARY_ENDPOINT ? SIDE_HIGH : SIDE_LOW).text,
@@ -356,6 +510,9 @@ bool job_check(const struct job *job, double max_work, struct failure *failure)
     if (job->operator_id == OPERATOR_CURL && job->axes < 2)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "f",
                            "curl needs 2 or 3 axes of space; got 1");
+    if (job->operator_id > OPERATOR_CURL || job_has_more(job))
+        return failure_set(failure, STATUS_UNSUPPORTED, NULL, "%s like this is not offered yet",
+                           operator_name((enum operator_id)job->operator_id));
     for (int a = 0; a < AXIS_COUNT; a++)
         if (!check_axis(job, a, failure))
             return false;

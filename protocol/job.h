@@ -26,26 +26,87 @@ enum side { SIDE_LOW, SIDE_HIGH, SIDE_COUNT }; /* index 0, index n − 1 */
     X(OPERATOR_DIFFUSION, "diffusion")                                                             \
     X(OPERATOR_GRADIENT, "gradient")                                                               \
     X(OPERATOR_DIVERGENCE, "divergence")                                                           \
-    X(OPERATOR_CURL, "curl")
+    X(OPERATOR_CURL, "curl")                                                                       \
+    X(OPERATOR_BIHARMONIC, "biharmonic")                                                           \
+    X(OPERATOR_INTERPOLATE, "interpolate")                                                         \
+    X(OPERATOR_STENCIL, "stencil")
 
 #define OPERATOR_ENUMERATOR(enumerator, name) enumerator,
 enum operator_id { OPERATOR_LIST(OPERATOR_ENUMERATOR) OPERATOR_COUNT };
 #undef OPERATOR_ENUMERATOR
 
+/* What is known about f beyond a side. ∂n is the derivative along the outward normal. */
 enum boundary_kind {
     BOUNDARY_PERIODIC, /* f(i) = f(i mod n) */
     BOUNDARY_ENDPOINT, /* periodic, the last point repeats the first: the period is n − 1 points */
     BOUNDARY_ONE_SIDED,  /* no assumption: closures look inwards. Not for diffusion */
-    BOUNDARY_VALUE,      /* the boundary node holds `value`. Diffusion */
-    BOUNDARY_DERIVATIVE, /* ∂u/∂n = 0: reflection about the boundary node. Diffusion */
-    BOUNDARY_HALO,       /* the outermost radius layers are data, multiplied by `value` each step.
-                            Diffusion */
+    BOUNDARY_VALUE,      /* f = `value` at the node or the face */
+    BOUNDARY_DERIVATIVE, /* ∂n f = `value` */
+    BOUNDARY_HALO,       /* the outermost radius layers are data, multiplied by `value` each step */
+    BOUNDARY_MIXED,      /* ∂n f + `value` f = the side's job_more.constant */
+    BOUNDARY_CURVATURE,  /* ∂n² f = `value` */
+    BOUNDARY_SYMMETRIC,  /* f(−1 − i) = f(i): NumPy's pad "symmetric" */
+    BOUNDARY_MIRROR,     /* f(−i) = f(i): NumPy's pad "reflect" */
+    BOUNDARY_ANTISYMMETRIC, /* f(−1 − i) = −f(i) */
     BOUNDARY_KINDS
 };
 
+/* Where a number of a boundary comes from. */
+enum boundary_number {
+    NUMBER_CONSTANT,   /* the number itself */
+    NUMBER_FACE,       /* an operand array over the face: one number for each of its points */
+    NUMBER_FACE_BATCH, /* … and each field of the batch */
+    NUMBER_KINDS
+};
+
 struct boundary {
-    double value;  /* BOUNDARY_VALUE: the node's value; BOUNDARY_HALO: the factor; else 0 */
-    uint64_t kind; /* enum boundary_kind; 64 bits wide, so that the struct has no padding */
+    double value;           /* as its kind says; 0 where it has none or an array in its place */
+    uint32_t kind;          /* enum boundary_kind */
+    uint8_t at_face;        /* VALUE, DERIVATIVE, MIXED, CURVATURE: stated half a cell outside */
+    uint8_t value_array;    /* enum boundary_number; VALUE, DERIVATIVE, MIXED, CURVATURE */
+    uint8_t constant_array; /* enum boundary_number; MIXED */
+    uint8_t reserved;       /* 0 */
+};
+
+enum scheme {
+    SCHEME_EULER, /* "forward-euler" */
+    SCHEME_RK4,   /* the classic one of order 4 */
+    SCHEME_ADI,   /* Crank–Nicolson in 1D, split by axes in 2D and 3D */
+    SCHEME_COUNT
+};
+
+enum stagger {
+    STAGGER_NONE,
+    STAGGER_FORWARD,
+    STAGGER_BACKWARD,
+    STAGGER_COUNT
+}; /* i, i + ½, i − ½ */
+
+/* Arrays that a job reads beside its inputs, all of its dtype. */
+enum operand {
+    OPERAND_COEFFICIENT,                            /* k or κ: like f */
+    OPERAND_SOURCE,                                 /* s: like f */
+    OPERAND_PROBES,                                 /* written: [steps + 1][probes] */
+    OPERAND_VALUE = 4,                              /* + SIDE_COUNT·axis + side: over the face */
+    OPERAND_CONSTANT = 4 + AXIS_COUNT * SIDE_COUNT, /* + the same: over the face */
+    OPERANDS = 4 + 2 * AXIS_COUNT * SIDE_COUNT
+};
+
+/* The less usual parameters; all bytes 0: none of them is given. */
+struct job_more {
+    uint8_t scheme;                     /* diffusion: enum scheme */
+    uint8_t stagger;                    /* derivative, interpolate: enum stagger */
+    uint8_t coordinates;                /* bit a: axis a has coordinates, in the block */
+    uint8_t coefficient;                /* laplacian, diffusion: OPERAND_COEFFICIENT is given */
+    uint8_t source;                     /* diffusion: OPERAND_SOURCE is given */
+    uint8_t stencil_radius[AXIS_COUNT]; /* stencil: the furthest offset along each axis */
+    uint32_t stencil_points;            /* stencil: offsets and weights, in the block */
+    uint32_t probes;                    /* diffusion: points, in the block */
+    double source_value;                /* diffusion: a source that is one number */
+    double coefficient_max;             /* diffusion with a coefficient: its largest, measured */
+    double constant[AXIS_COUNT][SIDE_COUNT]; /* BOUNDARY_MIXED */
+    uint64_t block_bytes;                    /* of the block; 0: none */
+    uint64_t block_key[2];                   /* a hash of it, so that other blocks are other jobs */
 };
 
 /* An array of `batch` independent fields of n[z] × n[y] × n[x] points in C order; a vector field
@@ -57,18 +118,47 @@ struct job {
     uint8_t dtype;                  /* enum dtype */
     uint8_t axes;                   /* axes that are space: 1 (x), 2 (x, y) or 3 */
     uint8_t axis;                   /* derivative: enum axis */
-    uint8_t order;                  /* derivative: of the derivative, 1 or 2; else job_order() */
-    uint8_t accuracy;               /* order of accuracy: 2, 4, 6 or 8 */
+    uint8_t order;                  /* derivative: of the derivative, 1 to 4; else job_order() */
+    uint8_t accuracy;               /* order of accuracy: 2, 4, 6, 8, or for estimates 10 */
     uint8_t allow_unstable;         /* diffusion: a dt over the limit is taken */
     uint8_t reserved;               /* 0 */
     uint64_t n[AXIS_COUNT];         /* points */
     uint64_t batch;                 /* fields */
-    uint64_t steps;                 /* diffusion: time steps; else 1 */
+    uint64_t steps;                 /* diffusion, stencil: how often; else 1 */
     double dt;                      /* diffusion: time step; else 0 */
     double spacing[AXIS_COUNT];     /* distance between points */
     double diffusivity[AXIS_COUNT]; /* diffusion: κ along each axis; else 0 */
     struct boundary boundary[AXIS_COUNT][SIDE_COUNT];
+    struct job_more more;
 };
+
+/* Numbers of a job that are too many for it, little-endian, each part at a multiple of 8 bytes, in
+ * this order: coordinates of x, y, z where given (double[n]; n + 1 where the axis is periodic: the
+ * last one is where the first point comes again); a stencil's offsets (int32_t[points][3]: x, y, z)
+ * and weights (double[points]); probes (int64_t[probes][4]: x, y, z, batch).
+ * Where a part begins, in bytes; at the end of the last: the size of the whole. */
+enum block_part {
+    BLOCK_X,
+    BLOCK_Y,
+    BLOCK_Z,
+    BLOCK_OFFSETS,
+    BLOCK_WEIGHTS,
+    BLOCK_PROBES,
+    BLOCK_END
+};
+uint64_t job_block_part(const struct job *job, enum block_part part);
+/* A key for the block: equal blocks have equal keys, others hardly ever. */
+void job_block_key(const void *block, uint64_t bytes, uint64_t key[2]);
+
+/* Is any byte of job.more set? */
+bool job_has_more(const struct job *job);
+
+/* Elements of an operand; 0: the job has none such. */
+uint64_t job_operand_points(const struct job *job, int operand);
+
+/* Do weights of the interior and closures of their own do all of it (gpu/plan.h), or does each
+ * point have a row of a table? */
+bool job_is_plain(const struct job *job);
 
 /* A derivative (order 1 along x, accuracy 8) of one point, spacing 1, periodic, with every byte
  * set. */
@@ -77,7 +167,7 @@ void job_init(struct job *job);
 /* Bytes of one element: 4 or 8. */
 uint64_t job_element_bytes(const struct job *job);
 
-/* Order of the derivatives that it takes: 1 or 2. */
+/* Order of the highest derivative that it takes: 0 to 4. */
 int job_order(const struct job *job);
 
 /* Does it take a vector field? Does it give one? Arrays in and out: 1, or for a vector field one
@@ -102,9 +192,10 @@ double job_dt_max(const struct job *job);
 /* Passes over the field: the steps, and one more where values must be imposed before the first. */
 uint64_t job_passes(const struct job *job);
 
-/* Does an output need a second array as large as itself? Where in_place, it is also an input; where
- * input_is_own, the input is the job's own and may be overwritten (it then serves). */
-bool job_needs_scratch(const struct job *job, bool in_place, bool input_is_own);
+/* Arrays as large as an output that it needs beside it: 0 to 2, of more than one output 0 or 1
+ * each. Where in_place, it is also an input; where input_is_own, the input is the job's own and may
+ * be overwritten (it then serves). */
+int job_scratch(const struct job *job, bool in_place, bool input_is_own);
 
 /* Is the job one that a worker can run? False with the failure set: it names the parameter and,
  * where there is one, the limit. Checks every number and that each axis has the points that its

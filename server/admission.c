@@ -28,12 +28,13 @@ bool admission_open(const struct server *server, const struct user *user, struct
 /* Bytes of the arrays that the task has come to, each once; `own`: but for resident fields. */
 static uint64_t held_bytes(const struct task *task, bool own)
 {
-    const struct field *seen[3 * AXIS_COUNT];
+    const struct field *seen[3 * AXIS_COUNT + OPERANDS];
     size_t count = 0;
     uint64_t bytes = 0;
     struct field *const *const all[] = {task->in, task->out, task->scratch};
-    for (size_t i = 0; i < 3 * AXIS_COUNT; i++) {
-        const struct field *field = all[i / AXIS_COUNT][i % AXIS_COUNT];
+    for (size_t i = 0; i < sizeof seen / sizeof *seen; i++) {
+        const struct field *field = i < 3 * AXIS_COUNT ? all[i / AXIS_COUNT][i % AXIS_COUNT]
+                                                       : task->operand[i - 3 * AXIS_COUNT];
         bool again = !field || (own && field->resident);
         for (size_t k = 0; k < count && !again; k++)
             again = seen[k] == field;
@@ -210,10 +211,11 @@ static bool take_output(struct task *task, int component, const struct arrays *g
     }
     /* The result may come to lie in the scratch array: a place in a region needs one beside it. */
     const bool in_serves = *out && task->in_is_own[component];
-    if (!job_needs_scratch(&task->job, *out && is_input(task, *out), in_serves))
-        return true;
-    task->scratch[component] = new_array(task, type, failure);
-    return task->scratch[component] != NULL;
+    const int scratch = job_scratch(&task->job, *out && is_input(task, *out), in_serves);
+    for (int i = component; i < component + scratch; i++)
+        if (!(task->scratch[i] = new_array(task, type, failure)))
+            return false;
+    return true;
 }
 
 /* The job of an operator and its outputs. */
@@ -232,6 +234,9 @@ static bool any_lost(const struct task *task)
 {
     for (int i = 0; i < AXIS_COUNT; i++)
         if (task->in[i] && task->in[i]->lost)
+            return true;
+    for (int i = 0; i < OPERANDS; i++)
+        if (task->operand[i] && task->operand[i]->lost)
             return true;
     return false;
 }

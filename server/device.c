@@ -183,6 +183,37 @@ static void places(struct device *device, const struct task *task)
         order(device, &message);
 }
 
+/* What the RUN that follows has beside its arrays and the first part of its job. */
+static void more(struct device *device, const struct task *task)
+{
+    const struct job_more *given = &task->job.more;
+    if (!job_has_more(&task->job))
+        return;
+    struct channel_message message = {.type = CHANNEL_MORE};
+    message.u.more = *given;
+    order(device, &message);
+    for (uint64_t at = 0; at < given->block_bytes; at += CHANNEL_BLOCK_BYTES) {
+        const uint64_t left = given->block_bytes - at;
+        message = (struct channel_message){.type = CHANNEL_BLOCK};
+        memcpy(message.u.block.bytes, task->block + at,
+               left < CHANNEL_BLOCK_BYTES ? left : CHANNEL_BLOCK_BYTES);
+        order(device, &message);
+    }
+}
+
+/* Its operands, if it has any. */
+static void operands(struct device *device, const struct task *task)
+{
+    struct channel_message message = {.type = CHANNEL_OPERANDS};
+    bool any = false;
+    for (int i = 0; i < OPERANDS; i++) {
+        message.u.operands.array[i] = number(task->operand[i]);
+        any |= task->operand[i] != NULL;
+    }
+    if (any)
+        order(device, &message);
+}
+
 /* A put's array from its region, or a get's to it. */
 static void copy_region(struct device *device, const struct task *task)
 {
@@ -206,7 +237,10 @@ void device_run(struct device *device, struct task *task)
         return;
     }
     places(device, task);
-    const bool one_each = job_inputs(&task->job) == 1 && job_outputs(&task->job) == 1;
+    more(device, task);
+    operands(device, task);
+    const bool one_each =
+        job_inputs(&task->job) == 1 && job_outputs(&task->job) == 1 && !task->scratch[1];
     if (!one_each)
         components(device, task);
     struct channel_message message = {.type = CHANNEL_RUN};
@@ -218,7 +252,7 @@ void device_run(struct device *device, struct task *task)
         message.u.run.scratch = number(own ? own : task->scratch[0]);
     }
     message.u.run.progress = task->progress;
-    message.u.run.job = task->job;
+    memcpy(message.u.run.job, &task->job, sizeof message.u.run.job);
     order(device, &message);
 }
 

@@ -127,8 +127,8 @@ static bool take_outputs(struct dry_run *run, struct failure *failure)
             in->kind != ARRAY_NONE && in->kind != ARRAY_FIELD && !computes_in_place(run, in);
         run->arrays += has_array && !is_field;
         run->copied += has_array && (request->out == OUT_REGION || request->out == OUT_INLINE);
-        run->arrays += job_needs_scratch(&run->job, is_field && is_input(request, out->field),
-                                         has_array && in_is_own);
+        run->arrays += job_scratch(&run->job, is_field && is_input(request, out->field),
+                                   has_array && in_is_own);
     }
     return true;
 }

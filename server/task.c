@@ -50,9 +50,9 @@ static void step_to_answer(struct task *task)
     step(task, TASK_ANSWER);
 }
 
-static void release(struct task *task, struct field *fields[AXIS_COUNT])
+static void release(struct task *task, struct field **fields, int count)
 {
-    for (int i = 0; i < AXIS_COUNT; i++) {
+    for (int i = 0; i < count; i++) {
         struct field *field = fields[i];
         if (!field)
             continue;
@@ -79,7 +79,10 @@ static void release_all_but(struct task *task, struct field **kept)
     struct field **const all[] = {task->in, task->out, task->scratch};
     for (size_t i = 0; i < 3; i++)
         if (all[i] != kept)
-            release(task, all[i]);
+            release(task, all[i], AXIS_COUNT);
+    release(task, task->operand, OPERANDS);
+    free(task->block);
+    task->block = NULL;
 }
 
 /* Their memory is the client's again. Last of all, when the answer is out: an unregister that waits

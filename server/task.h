@@ -52,8 +52,11 @@ struct task {
     int64_t device_ns;        /* that it took there, once FINISHED */
     struct deadline deadline; /* set where it has a timeout, until it is answered */
     /* By component, as in the channel's COMPONENTS; what is no vector is the first alone. */
-    struct field *in[AXIS_COUNT], *out[AXIS_COUNT], *scratch[AXIS_COUNT]; /* referenced */
-    bool in_is_own[AXIS_COUNT]; /* it came with the request and goes with it */
+    struct field *in[AXIS_COUNT], *out[AXIS_COUNT], *scratch[AXIS_COUNT]; /* referenced; of one
+                                                                       output all that it needs */
+    bool in_is_own[AXIS_COUNT];      /* it came with the request and goes with it */
+    struct field *operand[OPERANDS]; /* referenced; by enum operand */
+    uint8_t *block;                  /* the job's, owned; NULL: it has none */
     /* Those that lie in regions. Where the device computes there itself, they have no array. */
     struct region_use in_place[AXIS_COUNT], out_place[AXIS_COUNT];
     struct access access[TASK_ACCESSES]; /* of resident fields in `in` and `out`, one of each */

@@ -391,7 +391,8 @@ static void copy_by_kernel(const struct lane *lane, const struct group *group, b
     copies.count = 0;
     for (const struct operation *o = group->operations.first; o; o = o->next) {
         const struct launch *launch = &o->launch;
-        const bool ends_even = launch->to / launch->plan->lines % 2 == 1;
+        const bool ends_even =
+            launch->to / launch->plan->lines % 2 == 1 || launch->plan->staged > 0;
         for (int i = 0; i < AXIS_COUNT; i++) {
             struct copy_arrays *copy = &copies.arrays[copies.count];
             const void *result = ends_even ? launch->even[i] : launch->odd;
@@ -405,10 +406,11 @@ static void copy_by_kernel(const struct lane *lane, const struct group *group, b
         fault_never(copy_launch(&copies, lane->stream), "a copy by a kernel");
 }
 
-/* The same lines of one plan. */
+/* The same lines of one plan, by kernels that take several jobs. */
 static bool are_equal(const struct operation *a, const struct operation *b)
 {
-    return a->slot == b->slot && a->launch.from == b->launch.from && a->launch.to == b->launch.to;
+    return a->launch.plan->engine == PLAN_PLAIN && a->slot == b->slot &&
+           a->launch.from == b->launch.from && a->launch.to == b->launch.to;
 }
 
 /* Put the passes of the group's launches on the lane, those of equal ones at once: none waits for
@@ -425,7 +427,7 @@ static void put_passes(const struct lane *lane, const struct group *group)
         unsigned jobs = 0;
         int others = 0;
         for (int i = 0; i < count; i++)
-            if (are_equal(left[i], first))
+            if (i == 0 || are_equal(left[i], first))
                 equal[jobs++] = &left[i]->launch;
             else
                 left[others++] = left[i];

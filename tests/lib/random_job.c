@@ -84,7 +84,7 @@ static void random_boundaries(struct random *random, struct job *job, int axis)
 static void random_candidate(struct random *random, uint64_t max_points, struct job *job)
 {
     job_init(job);
-    job->operator_id = (uint8_t)random_below(random, OPERATOR_COUNT);
+    job->operator_id = (uint8_t)random_below(random, OPERATOR_CURL + 1);
     job->dtype = (uint8_t)random_below(random, 2);
     job->axes = (uint8_t)(1 + random_below(random, AXIS_COUNT));
     job->accuracy = (uint8_t)(2 + 2 * random_below(random, 4));

@@ -92,7 +92,7 @@ static bool resident_make(struct bed *bed, struct resident *resident, const stru
     struct plan *plan = &resident->plan;
     struct launch *launch = &resident->launch;
     bool ok = true;
-    plan_init(plan, job);
+    plan_init(plan, job, NULL);
     memset(launch, 0, sizeof *launch);
     resident->bytes = job_bytes(job);
     resident->owner = owner;

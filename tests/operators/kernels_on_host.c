@@ -130,7 +130,7 @@ static bool check(struct random *random, const struct job *job)
     struct bed beds[PASSES_JOBS];
     const struct launch *launches[PASSES_JOBS];
     const unsigned jobs = random_jobs(random, job);
-    plan_init(&plan, job);
+    plan_init(&plan, job, NULL);
     for (unsigned j = 0; j < jobs; j++) {
         bed_make(&beds[j], random, job, &plan);
         launches[j] = &beds[j].launch;

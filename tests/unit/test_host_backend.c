@@ -110,7 +110,7 @@ static void test_kernels(void **state)
         struct job job;
         struct plan plan;
         random_job(&random, random_below(&random, 50) == 0 ? 400000 : MOST_POINTS, &job);
-        plan_init(&plan, &job);
+        plan_init(&plan, &job, NULL);
         struct arrays arrays = arrays_for(&random, &job, &plan);
         for (int v = 0; v < count; v++) {
             for (int stream = 0; stream < 2; stream++) {
@@ -168,7 +168,7 @@ static void test_large(void **state)
         }
         if (!job_check(&job, INFINITY, &failure))
             continue; /* the curl of a line */
-        plan_init(&plan, &job);
+        plan_init(&plan, &job, NULL);
         struct arrays arrays = arrays_for(&random, &job, &plan);
         struct launch launch = launch_of(&plan, &arrays);
         launch.to = plan.lines * plan.passes;
@@ -209,7 +209,7 @@ static void test_levels(void **state)
         }
         if (!job_check(&job, INFINITY, &failure))
             fail_msg("%s", failure.message);
-        plan_init(&plan, &job);
+        plan_init(&plan, &job, NULL);
         struct arrays arrays = arrays_for(&random, &job, &plan);
         struct launch launch = launch_of(&plan, &arrays);
         launch.to = plan.lines * plan.passes;
@@ -271,7 +271,7 @@ static void test_launches(void **state)
         struct job job;
         struct plan plan;
         random_job(&random, MOST_POINTS, &job);
-        plan_init(&plan, &job);
+        plan_init(&plan, &job, NULL);
         struct arrays arrays = arrays_for(&random, &job, &plan);
         struct arrays device = arrays;
         device.odd[0] = backend->allocate(arrays.bytes, 7);

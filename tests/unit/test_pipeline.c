@@ -46,7 +46,7 @@ static void client_init(struct client *client, struct random *random, const stru
     struct run *run = &client->run;
     memset(client, 0, sizeof *client);
     client->job = *job;
-    plan_init(&run->plan, job);
+    plan_init(&run->plan, job, NULL);
     arrays_make(client->in, run->plan.inputs, bytes, 0);
     arrays_make(client->out, run->plan.outputs, bytes, 0x5a);
     while (!run->in_pipeline) {
@@ -67,7 +67,7 @@ static void client_init(struct client *client, struct random *random, const stru
     for (int i = 0; i < run->plan.outputs; i++) {
         run->out[i] = hold(client, AXIS_COUNT + i, bytes);
         run->to[i].memory = client->out[i];
-        if (job_needs_scratch(job, false, false))
+        if (job_scratch(job, false, false))
             run->scratch[i] = hold(client, 2 * AXIS_COUNT + i, bytes);
     }
     const struct buffers buffers = run_buffers(run);
@@ -203,7 +203,7 @@ static struct run *plain_run(struct run *run, struct holding *holding, uint64_t 
     job.axes = AXIS_COUNT;
     job.n[AXIS_X] = job.n[AXIS_Y] = job.n[AXIS_Z] = n;
     memset(run, 0, sizeof *run);
-    plan_init(&run->plan, &job);
+    plan_init(&run->plan, &job, NULL);
     run->in[0] = run->out[0] = holding;
     run->from[0].region = run->to[0].region = &region;
     pieces_begin(&run->pieces, &run->plan, false, &(struct buffers){.out = {holding}});

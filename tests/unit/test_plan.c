@@ -72,7 +72,7 @@ static void planned(struct plan *plan, const struct job *job)
     if (!job_check(job, INFINITY, &failure))
         fail_msg("%s", failure.message);
     memset(plan, 0xa5, sizeof *plan);
-    plan_init(plan, job);
+    plan_init(plan, job, NULL);
 }
 
 /* A quotient of small integers in double is the fraction rounded once: so must the weights be. */

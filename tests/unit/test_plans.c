@@ -22,8 +22,8 @@ static void check(uint64_t n)
 {
     const struct job job = job_of(n);
     struct plan plan;
-    plan_init(&plan, &job);
-    assert_memory_equal(plans_get(&plans, &job), &plan, sizeof plan);
+    plan_init(&plan, &job, NULL);
+    assert_memory_equal(plans_get(&plans, &job, NULL), &plan, sizeof plan);
 }
 
 static void plans_are_those_of_their_jobs(void **state)
@@ -40,9 +40,9 @@ static void a_plan_that_is_kept_is_not_made_again(void **state)
 {
     (void)state;
     const struct job first = job_of(100), second = job_of(101);
-    const struct plan *plan = plans_get(&plans, &first);
-    assert_ptr_not_equal(plans_get(&plans, &second), plan);
-    assert_ptr_equal(plans_get(&plans, &first), plan);
+    const struct plan *plan = plans_get(&plans, &first, NULL);
+    assert_ptr_not_equal(plans_get(&plans, &second, NULL), plan);
+    assert_ptr_equal(plans_get(&plans, &first, NULL), plan);
 }
 
 int main(void)

@@ -297,7 +297,7 @@ static void compare_with_plan(const struct job *job)
 {
     const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
     struct plan plan;
-    plan_init(&plan, job);
+    plan_init(&plan, job, NULL);
     const struct plan_axis *planned = &plan.axis[AXIS_X];
     const int order = job_order(job), accuracy = job->accuracy;
     const rows_real factor =

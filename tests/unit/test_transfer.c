@@ -30,7 +30,7 @@ struct model {
 static void model_init(struct model *model, const struct job *job)
 {
     memset(model, 0, sizeof *model);
-    plan_init(&model->plan, job);
+    plan_init(&model->plan, job, NULL);
     model->split = split_of(&model->plan);
     model->array_bytes = job_bytes(job);
     model->line_bytes = model->array_bytes / model->plan.lines;
@@ -219,7 +219,7 @@ static uint64_t most_behind(const struct job *job)
     struct part part;
     bool in[AXIS_COUNT], out[AXIS_COUNT];
     uint64_t came = 0, left = 0, most = 0;
-    plan_init(&plan, job);
+    plan_init(&plan, job, NULL);
     for (int i = 0; i < AXIS_COUNT; i++) {
         in[i] = i < plan.inputs;
         out[i] = i < plan.outputs;
@@ -278,7 +278,7 @@ static void test_a_small_job_is_one_step_of_each(void **state)
     struct transfer transfer;
     struct slab slab;
     struct part part;
-    plan_init(&plan, &job);
+    plan_init(&plan, &job, NULL);
     transfer_init(&transfer, &plan, one, one, SLAB);
     assert_false(transfer_compute(&transfer, &part));
     assert_false(transfer_copy_out(&transfer, &slab));

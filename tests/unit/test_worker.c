@@ -212,7 +212,7 @@ static uint64_t run(const struct job *job, uint64_t in, uint64_t out, uint64_t s
     message.u.run.out = out;
     message.u.run.scratch = scratch;
     message.u.run.progress = progress;
-    message.u.run.job = *job;
+    memcpy(message.u.run.job, job, sizeof message.u.run.job);
     order(&message);
     return message.u.run.id;
 }
@@ -327,7 +327,7 @@ struct sample {
 static void sample_make(struct sample *sample, struct random *random)
 {
     random_job(random, 4000, &sample->job);
-    plan_init(&sample->plan, &sample->job);
+    plan_init(&sample->plan, &sample->job, NULL);
     sample->bytes = job_bytes(&sample->job);
     arrays_make(sample->fields, sample->plan.inputs, sample->bytes, 0);
     arrays_make(sample->expected, sample->plan.outputs, sample->bytes, 0);
@@ -368,7 +368,7 @@ static void test_results_in_every_arrangement(void **state)
             out[c] = in_place ? in[plan->inputs - 1 - c] : allocate(bytes);
             if (arrangement == OWN_INPUT && plan->form == PLAN_SCALAR)
                 scratch[c] = in[c];
-            else if (job_needs_scratch(&sample.job, in_place, false))
+            else if (job_scratch(&sample.job, in_place, false))
                 scratch[c] = allocate(bytes);
         }
         finished(plan->form == PLAN_SCALAR ? run(&sample.job, in[0], out[0], scratch[0], false)
@@ -429,7 +429,7 @@ static void test_inputs_that_come_with_their_jobs(void **state)
         const struct plan *plan = &sample.plan;
         const uint64_t bytes = sample.bytes;
         uint64_t in[AXIS_COUNT] = {0}, out[2][AXIS_COUNT] = {{0}}, scratch[2][AXIS_COUNT] = {{0}};
-        const bool needs_scratch = job_needs_scratch(&sample.job, false, false);
+        const bool needs_scratch = job_scratch(&sample.job, false, false);
         const bool own =
             i % 2 && plan->form == PLAN_SCALAR; /* the second job's scratch is its input */
         begin_packet();
@@ -507,7 +507,7 @@ static void test_a_long_job_in_pieces(void **state)
     static float values[300 * 301], expected[300 * 301], result[300 * 301];
     const struct job job = diffusion(300, 301, 1501);
     struct plan plan;
-    plan_init(&plan, &job);
+    plan_init(&plan, &job, NULL);
     const uint64_t field = field_of(&job, values), scratch = allocate(sizeof values);
     reference_run(&plan, (void *[AXIS_COUNT]){values}, (void *[AXIS_COUNT]){expected});
     const uint64_t id = run(&job, field, field, scratch, true);
@@ -555,7 +555,7 @@ static void test_runs_on_one_field_wait_for_each_other(void **state)
     static float values[100 * 100], expected[100 * 100], result[100 * 100];
     const struct job steps7 = diffusion(100, 100, 7), steps28 = diffusion(100, 100, 28);
     struct plan plan;
-    plan_init(&plan, &steps28);
+    plan_init(&plan, &steps28, NULL);
     const uint64_t field = field_of(&steps7, values), scratch = allocate(sizeof values);
     reference_run(&plan, (void *[AXIS_COUNT]){values}, (void *[AXIS_COUNT]){expected});
     uint64_t ids[4];
@@ -613,7 +613,7 @@ static void test_results_in_regions(void **state)
             if (!to[c].region || !front.direct)
                 out[c] = allocate(bytes);
             const bool in_serves = in[0] && out[c] && random_below(&random, 2);
-            if (job_needs_scratch(&sample.job, false, false))
+            if (job_scratch(&sample.job, false, false))
                 scratch[c] = in_serves ? in[0] : allocate(bytes);
         }
         if (plan->form == PLAN_SCALAR) {
@@ -689,7 +689,7 @@ static void test_many_jobs_at_once(void **state)
                 while (job_inputs(&jobs[i]) + job_outputs(&jobs[i]) > 2);
             random_field(&random, &jobs[i], given.memory + in[0].offset);
             for (int k = 0; k < 3; k++)
-                if (k < 2 ? !front.direct : job_needs_scratch(&jobs[i], false, false))
+                if (k < 2 ? !front.direct : job_scratch(&jobs[i], false, false))
                     arrays[i][k] = allocate(job_bytes(&jobs[i]));
             order_places(in, out);
             ids[i] = run(&jobs[i], arrays[i][0], arrays[i][1], arrays[i][2], false);
@@ -711,7 +711,7 @@ static void test_many_jobs_at_once(void **state)
         for (int i = 0; i < AT_ONCE; i++) {
             struct plan plan;
             void *expected[AXIS_COUNT];
-            plan_init(&plan, &jobs[i]);
+            plan_init(&plan, &jobs[i], NULL);
             arrays_make(expected, 1, job_bytes(&jobs[i]), 0);
             reference_run(&plan, (void *[AXIS_COUNT]){given.memory + i * STEP}, expected);
             if (!is_cancelled[i] &&
@@ -786,7 +786,7 @@ static void test_large_jobs_in_regions(void **state)
     arrays_make(expected, 1, bytes, 0);
     for (int i = 0; i < JOBS; i++) {
         struct plan plan;
-        plan_init(&plan, &jobs[i]);
+        plan_init(&plan, &jobs[i], NULL);
         reference_run(&plan, (void *[AXIS_COUNT]){region.memory}, expected);
         assert_memory_equal(region.memory + (uint64_t)(1 + i) * bytes, expected[0], bytes);
         if (in[i])
@@ -822,7 +822,7 @@ static void test_small_jobs_all_over_a_region(void **state)
             const uint64_t offset = (uint64_t)i * ALL + (uint64_t)c * STEP + GUARD;
             const bool is_in = c < job_inputs(&jobs[i]), is_out = c < job_outputs(&jobs[i]);
             const bool needs[] = {is_in && !front.direct, is_out && !front.direct,
-                                  is_out && job_needs_scratch(&jobs[i], false, false)};
+                                  is_out && job_scratch(&jobs[i], false, false)};
             for (int k = 0; k < 3; k++)
                 if (needs[k])
                     arrays[i][k][c] = allocate(job_bytes(&jobs[i]));
@@ -846,7 +846,7 @@ static void test_small_jobs_all_over_a_region(void **state)
     for (int i = 0; i < JOBS; i++) {
         struct plan plan;
         void *in[AXIS_COUNT], *expected[AXIS_COUNT];
-        plan_init(&plan, &jobs[i]);
+        plan_init(&plan, &jobs[i], NULL);
         arrays_make(expected, plan.outputs, job_bytes(&jobs[i]), 0);
         for (int c = 0; c < AXIS_COUNT; c++)
             in[c] = given.memory + (uint64_t)i * ALL + (uint64_t)c * STEP + GUARD;
@@ -940,7 +940,7 @@ static void test_copies_between_regions_and_arrays(void **state)
         assert_memory_equal(region.memory + bytes, region.memory, bytes);
         struct plan plan;
         void *expected[AXIS_COUNT];
-        plan_init(&plan, &jobs[i]);
+        plan_init(&plan, &jobs[i], NULL);
         arrays_make(expected, 1, bytes, 0);
         reference_run(&plan, (void *[AXIS_COUNT]){region.memory}, expected);
         assert_memory_equal(region.memory + 2 * bytes, expected[0], bytes);
