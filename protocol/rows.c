@@ -277,18 +277,15 @@ int64_t rows_points_needed(const struct rows_axis *axis, int order, int accuracy
     return need;
 }
 
-/* A row of a uniform axis as seen from the low edge: which points, in units of the spacing. */
-static bool uniform_closure(const struct rows_axis *axis, int order, int accuracy,
-                            enum rows_stagger stagger, int s, int64_t i, struct rows_row *row)
+/* A row of a uniform axis as seen from its side's edge, in units of half the spacing: for the
+ * position `at`, from the points at the distance `start` on. */
+static bool uniform_row(const struct rows_axis *axis, int order, int accuracy, int s, int64_t start,
+                        int64_t at, struct rows_row *row)
 {
     const struct rows_side *side = &axis->side[s];
-    const int64_t d = s == SIDE_LOW ? i : axis->n - 1 - i;
-    stagger = seen_from(s, stagger);
-    const int64_t start = closure_start(side, stagger, d);
     const int count = closure_points(side, order, accuracy);
     if (start + count > axis->n)
         return false;
-    const int64_t at = 2 * d + (stagger == ROWS_FORWARD) - (stagger == ROWS_BACKWARD);
     rows_real a[ROWS_POINTS];
     for (int j = 0; j < count; j++)
         a[j] = 2 * (start + j) - at;
@@ -303,6 +300,16 @@ static bool uniform_closure(const struct rows_axis *axis, int order, int accurac
     /* Counted from the edge, the outward normal looks down. */
     row->data[s] = side->kind == ROWS_DERIVATIVE ? -data : data;
     return true;
+}
+
+static bool uniform_closure(const struct rows_axis *axis, int order, int accuracy,
+                            enum rows_stagger stagger, int s, int64_t i, struct rows_row *row)
+{
+    const int64_t d = s == SIDE_LOW ? i : axis->n - 1 - i;
+    stagger = seen_from(s, stagger);
+    const int64_t at = 2 * d + (stagger == ROWS_FORWARD) - (stagger == ROWS_BACKWARD);
+    return uniform_row(axis, order, accuracy, s, closure_start(&axis->side[s], stagger, d), at,
+                       row);
 }
 
 static void uniform_centred(int order, int below, int above, enum rows_stagger stagger, int64_t i,
@@ -464,12 +471,11 @@ bool rows_make(const struct rows_axis *axis, int order, int accuracy, enum rows_
 bool rows_face(const struct rows_axis *axis, int order, int accuracy, enum side side,
                struct rows_row *row)
 {
-    if ((unsigned)side >= SIDE_COUNT || order < 1 ||
-        !is_valid(axis, order, accuracy, ROWS_AT_NODE) ||
+    const enum rows_stagger outwards = side == SIDE_LOW ? ROWS_BACKWARD : ROWS_FORWARD;
+    if ((unsigned)side >= SIDE_COUNT || !is_valid(axis, order, accuracy, outwards) ||
         axis->side[side].kind != ROWS_DERIVATIVE || !axis->side[side].at_face)
         return false;
     /* A value of order + accuracy takes the points that the derivative takes. */
-    const enum rows_stagger outwards = side == SIDE_LOW ? ROWS_BACKWARD : ROWS_FORWARD;
     const int64_t edge = side == SIDE_LOW ? 0 : axis->n - 1;
     struct rows_row made = {0};
     if (axis->x) {
@@ -484,6 +490,19 @@ bool rows_face(const struct rows_axis *axis, int order, int accuracy, enum side 
             return false;
         uniform_scale(axis, 0, &made);
     }
+    *row = made;
+    return true;
+}
+
+bool rows_ghost(const struct rows_axis *axis, int accuracy, enum side side, int64_t m,
+                struct rows_row *row)
+{
+    struct rows_row made = {0};
+    if ((unsigned)side >= SIDE_COUNT || axis->x || m < 1 || m > INT32_MAX ||
+        !is_valid(axis, 0, accuracy, ROWS_FORWARD) || !has_rows(&axis->side[side]) ||
+        !uniform_row(axis, 0, accuracy, side, 0, -2 * m, &made))
+        return false;
+    uniform_scale(axis, 0, &made);
     *row = made;
     return true;
 }

@@ -91,9 +91,15 @@ bool rows_make(const struct rows_axis *axis, int order, int accuracy, enum rows_
 /* f at the face of a side whose kind is DERIVATIVE at_face, by the polynomial of that side's rows
  * of `order` and `accuracy`: E·f + e·g, e > 0. A mixed boundary ∂n f + v f = c then has the datum
  * g = c − v f_b with f_b = (E·f + e·c)/(1 + e·v), to the same order. (Stated at the node, f_b is
- * the node's value.) As rows_make() otherwise. */
+ * the node's value.) Order 0: by the polynomial of rows_ghost(). As rows_make() otherwise. */
 bool rows_face(const struct rows_axis *axis, int order, int accuracy, enum side side,
                struct rows_row *row);
+
+/* f at the index m ≥ 1 beyond a side of a uniform axis (−m, n − 1 + m) whose kind has rows: the
+ * polynomial through its first points, `accuracy` of them, or one fewer and its datum. Exact for
+ * polynomials of a degree below that. False as rows_make(). */
+bool rows_ghost(const struct rows_axis *axis, int accuracy, enum side side, int64_t m,
+                struct rows_row *row);
 
 /* Points that a centred row reads at most to either side of i; the width of a halo. */
 int rows_radius(const struct rows_axis *axis, int order, int accuracy, enum rows_stagger stagger);

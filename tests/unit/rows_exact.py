@@ -56,6 +56,12 @@ def table():
                 yield order, accuracy, kind, at_face, stagger, distance, made
 
 
+def ghosts():
+    """Values at points outside: each kind and accuracy, near and far."""
+    for accuracy, (kind, at_face), m in itertools.product((2, 4, 6, 8), KINDS, (1, 3, 8)):
+        yield 0, accuracy, kind, at_face, "AT_NODE", -m, closure(kind, at_face, 0, accuracy, "AT_NODE", -m)
+
+
 def literal(number):
     """An integer below 2^113 for C: BIG(a, b) is a·2^60 + b."""
     assert abs(number) < 2**113
@@ -65,7 +71,7 @@ def literal(number):
 def main():
     print("/* Rows as exact fractions over one denominator, printed by rows_exact.py:")
     print(" * order, accuracy, kind, at_face, stagger, distance, first, count, under, data, over. */")
-    for order, accuracy, kind, at_face, stagger, distance, made in table():
+    for order, accuracy, kind, at_face, stagger, distance, made in itertools.chain(table(), ghosts()):
         under = lcm(*(value.denominator for value in (*made.weights, made.data)))
         over = ", ".join(literal(int(value * under)) for value in made.weights)
         print(f"{{{order}, {accuracy}, ROWS_{kind}, {at_face}, ROWS_{stagger}, {distance}, "

@@ -55,7 +55,10 @@ static void test_fractions(void **state)
         const bool centred = e->kind == ROWS_PERIODIC;
         const int64_t i = centred ? MANY / 2 : e->distance;
         struct rows_row row;
-        made(&axis, e->order, e->accuracy, e->stagger, i, &row);
+        if (e->distance < 0)
+            assert_true(rows_ghost(&axis, e->accuracy, SIDE_LOW, -i, &row));
+        else
+            made(&axis, e->order, e->accuracy, e->stagger, i, &row);
         assert_int_equal(row.side, centred ? ROWS_CENTRED : SIDE_LOW);
         assert_int_equal(row.first, centred ? i + e->first : e->first);
         assert_int_equal(row.step, 1);
@@ -66,6 +69,70 @@ static void test_fractions(void **state)
                          (double)(row.w[j] - e->over[j] / e->under));
         assert_true(row.data[SIDE_LOW] == e->data / e->under);
         assert_true(row.data[SIDE_HIGH] == 0);
+    }
+}
+
+static rows_real monomial(rows_real t, int degree, int derivative)
+{
+    rows_real value = 1;
+    for (int k = 0; k < degree; k++)
+        value *= k < derivative ? degree - k : t;
+    return degree < derivative ? 0 : value;
+}
+
+/* The ghosts of the high side are those of the low one, counted from there; the datum's sign is the
+ * normal's. Where there are too few points, no rows, or coordinates, there is none. */
+static void test_ghosts(void **state)
+{
+    (void)state;
+    const double x[] = {0, 1, 3, 4, 5, 6, 8, 9};
+    for (int kind = ROWS_ONE_SIDED; kind <= ROWS_CURVATURE; kind++)
+        for (int m = 1; m <= 8; m++) {
+            struct rows_axis axis = axis_of(MANY, kind, kind);
+            struct rows_row low, high;
+            axis.spacing = 0.5;
+            assert_true(rows_ghost(&axis, 8, SIDE_LOW, m, &low));
+            assert_true(rows_ghost(&axis, 8, SIDE_HIGH, m, &high));
+            assert_int_equal(low.first, 0);
+            assert_int_equal(high.first, MANY - 1);
+            assert_int_equal(high.step, -1);
+            assert_int_equal(low.count, high.count);
+            for (int j = 0; j < low.count; j++)
+                assert_true(low.w[j] == high.w[j]);
+            assert_true(low.data[SIDE_LOW] == high.data[SIDE_HIGH]);
+            assert_true(low.data[SIDE_HIGH] == 0);
+            axis.n = low.count;
+            assert_true(rows_ghost(&axis, 8, SIDE_LOW, m, &low));
+            axis.n--;
+            assert_false(rows_ghost(&axis, 8, SIDE_LOW, m, &low));
+            axis.n = 8;
+            axis.x = x;
+            assert_false(rows_ghost(&axis, 8, SIDE_LOW, m, &low));
+        }
+    const struct rows_axis mirror = axis_of(MANY, ROWS_MIRROR, ROWS_ONE_SIDED);
+    struct rows_row row;
+    assert_false(rows_ghost(&mirror, 8, SIDE_LOW, 1, &row));
+    assert_true(rows_ghost(&mirror, 8, SIDE_HIGH, 1, &row));
+    assert_false(rows_ghost(&mirror, 8, SIDE_HIGH, 0, &row));
+    assert_false(rows_ghost(&mirror, 7, SIDE_HIGH, 1, &row));
+}
+
+/* The face's value is that of the ghosts' polynomial: through `accuracy` numbers, one the datum. */
+static void test_ghosts_face(void **state)
+{
+    (void)state;
+    for (int accuracy = 2; accuracy <= 8; accuracy += 2) {
+        struct rows_axis axis = axis_of(MANY, ROWS_DERIVATIVE, ROWS_ONE_SIDED);
+        struct rows_row row;
+        axis.side[SIDE_LOW].at_face = 1;
+        assert_true(rows_face(&axis, 0, accuracy, SIDE_LOW, &row));
+        assert_int_equal(row.count, accuracy - 1);
+        for (int degree = 0; degree < accuracy; degree++) {
+            rows_real sum = -row.data[SIDE_LOW] * monomial(0, degree, 1);
+            for (int j = 0; j < row.count; j++)
+                sum += row.w[j] * monomial(row.first + j + (rows_real)0.5, degree, 0);
+            assert_true(magnitude(sum - (degree == 0)) < 1e-24);
+        }
     }
 }
 
@@ -91,14 +158,6 @@ static bool is_cyclic(const struct rows_side *side)
 static bool fit(const struct rows_side *low, const struct rows_side *high)
 {
     return low->kind == high->kind || (!is_cyclic(low) && !is_cyclic(high));
-}
-
-static rows_real monomial(rows_real t, int degree, int derivative)
-{
-    rows_real value = 1;
-    for (int k = 0; k < degree; k++)
-        value *= k < derivative ? degree - k : t;
-    return degree < derivative ? 0 : value;
 }
 
 /* What a row whose points are all inside (or x for all its indices, which may be virtual) gives for
@@ -849,7 +908,8 @@ static void test_bound_holds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fractions),     cmocka_unit_test(test_polynomials),
+        cmocka_unit_test(test_fractions),     cmocka_unit_test(test_ghosts),
+        cmocka_unit_test(test_ghosts_face),   cmocka_unit_test(test_polynomials),
         cmocka_unit_test(test_twins),         cmocka_unit_test(test_datum_alone),
         cmocka_unit_test(test_plan),          cmocka_unit_test(test_coordinates),
         cmocka_unit_test(test_endpoint),      cmocka_unit_test(test_uniform_coordinates),
