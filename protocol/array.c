@@ -43,24 +43,35 @@ static bool read_keys(const msgpack_object *object, const char *parameter,
     return true;
 }
 
-static bool read_dtype(const msgpack_object *object, const char *parameter, enum dtype *dtype,
-                       struct failure *failure)
+/* "<f4" and the like; false: it is none of a number. */
+static bool find_element(const msgpack_object *object, struct array_element *element)
 {
     static const struct {
         const char *name;
-        enum dtype dtype;
-    } names[] = {{"<f4", DTYPE_F32}, {"<f8", DTYPE_F64},     {"f4", DTYPE_F32},
-                 {"f8", DTYPE_F64},  {"float32", DTYPE_F32}, {"float64", DTYPE_F64}};
+        struct array_element element;
+    } names[] = {{"<f4", {'f', 4}},     {"<f8", {'f', 8}},     {"f4", {'f', 4}},  {"f8", {'f', 8}},
+                 {"float32", {'f', 4}}, {"float64", {'f', 8}}, {"<i8", {'i', 8}}, {"<i4", {'i', 4}},
+                 {"<i2", {'i', 2}},     {"|i1", {'i', 1}},     {"<u8", {'u', 8}}, {"<u4", {'u', 4}},
+                 {"<u2", {'u', 2}},     {"|u1", {'u', 1}}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (object_is(object, names[i].name)) {
+            *element = names[i].element;
+            return true;
+        }
+    return false;
+}
+
+/* `integers`: they are taken, too. */
+static bool read_element(const msgpack_object *object, const char *parameter, bool integers,
+                         struct array_element *element, struct failure *failure)
+{
     if (!object)
         return invalid(failure, parameter, "the array's type is missing, or comes after its data");
     if (object->type == MSGPACK_OBJECT_ARRAY)
         return failure_set(failure, STATUS_UNSUPPORTED, parameter,
                            "structured types are not taken; send each member as an array");
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (object_is(object, names[i].name)) {
-            *dtype = names[i].dtype;
-            return true;
-        }
+    if (find_element(object, element) && (integers || element->letter == 'f'))
+        return true;
     const char *bytes;
     uint32_t length;
     if (!object_bytes(object, &bytes, &length))
@@ -71,20 +82,21 @@ static bool read_dtype(const msgpack_object *object, const char *parameter, enum
                            "the byte order of %s is not taken; convert to little-endian (<%s)",
                            name.text, name.text + 1);
     const char letter = length >= 3 && (bytes[0] == '<' || bytes[0] == '|') ? bytes[1] : '\0';
-    if (letter == 'i' || letter == 'u' || letter == 'b')
+    if (letter == 'b' || (!integers && (letter == 'i' || letter == 'u')))
         return failure_set(failure, STATUS_UNSUPPORTED, parameter,
-                           "integer type %s is not taken; convert to float32 or float64",
-                           name.text);
+                           "%s type %s is not taken; convert to float32 or float64",
+                           letter == 'b' ? "boolean" : "integer", name.text);
     if (letter == 'c')
         return failure_set(failure, STATUS_UNSUPPORTED, parameter,
                            "complex type %s is not taken; send the real and imaginary parts",
                            name.text);
     return failure_set(failure, letter == 'f' ? STATUS_UNSUPPORTED : STATUS_INVALID_ARGUMENT,
-                       parameter, "type must be <f4 or <f8; got %s", name.text);
+                       parameter, "type must be <f4 or <f8%s; got %s",
+                       integers ? ", or of integers" : "", name.text);
 }
 
-static bool read_shape(const msgpack_object *object, const char *parameter, struct array_type *type,
-                       struct failure *failure)
+static bool read_shape(const msgpack_object *object, const char *parameter, uint64_t element_bytes,
+                       struct array_type *type, struct failure *failure)
 {
     if (!object)
         return invalid(failure, parameter, "the array's shape is missing, or comes after its data");
@@ -111,12 +123,24 @@ static bool read_shape(const msgpack_object *object, const char *parameter, stru
         return failure_set_limit(failure, STATUS_TOO_LARGE, parameter, need, (double)LIMIT_POINTS,
                                  "an array has at most %" PRIu64 " points", LIMIT_POINTS);
     type->dimensions = dimensions;
-    type->bytes = points * (type->dtype == DTYPE_F64 ? 8 : 4);
+    type->bytes = points * element_bytes;
     return true;
 }
 
+/* `integers`: they are taken as elements, too. */
+static bool read_type_and_shape(const msgpack_object *type_object, const msgpack_object *shape,
+                                const char *parameter, bool integers, struct array_type *type,
+                                struct array_element *element, struct failure *failure)
+{
+    if (!read_element(type_object, parameter, integers, element, failure))
+        return false;
+    type->dtype = element->bytes == 8 ? DTYPE_F64 : DTYPE_F32;
+    return read_shape(shape, parameter, element->bytes, type, failure);
+}
+
 static bool read_type(const msgpack_object *const values[KEY_COUNT], const char *parameter,
-                      struct array_type *type, struct failure *failure)
+                      bool integers, struct array_type *type, struct array_element *element,
+                      struct failure *failure)
 {
     memset(type, 0, sizeof *type);
     const msgpack_object *nd = values[KEY_ND], *kind = values[KEY_KIND];
@@ -133,20 +157,27 @@ static bool read_type(const msgpack_object *const values[KEY_COUNT], const char 
     if (kind && kind->type != MSGPACK_OBJECT_NIL && !object_is(kind, ""))
         return failure_set(failure, STATUS_UNSUPPORTED, parameter,
                            "arrays of kind \"%s\" are not taken", object_quote(kind).text);
-    return read_dtype(values[KEY_TYPE], parameter, &type->dtype, failure) &&
-           read_shape(values[KEY_SHAPE], parameter, type, failure);
+    return read_type_and_shape(values[KEY_TYPE], values[KEY_SHAPE], parameter, integers, type,
+                               element, failure);
+}
+
+static bool type_read(const msgpack_object *object, const char *parameter, bool integers,
+                      struct array_type *type, struct failure *failure)
+{
+    const msgpack_object *values[KEY_COUNT];
+    struct array_element element;
+    return read_keys(object, parameter, values, failure) &&
+           read_type(values, parameter, integers, type, &element, failure);
 }
 
 bool array_type_read(const msgpack_object *object, const char *parameter, struct array_type *type,
                      struct failure *failure)
 {
-    const msgpack_object *values[KEY_COUNT];
-    return read_keys(object, parameter, values, failure) &&
-           read_type(values, parameter, type, failure);
+    return type_read(object, parameter, false, type, failure);
 }
 
-bool array_type_peek(const struct splitter_payload *payload, const char *parameter,
-                     struct array_type *type, struct failure *failure)
+static bool type_peek(const struct splitter_payload *payload, const char *parameter, bool integers,
+                      struct array_type *type, struct failure *failure)
 {
     msgpack_sbuffer bytes;
     msgpack_packer packer;
@@ -158,10 +189,25 @@ bool array_type_peek(const struct splitter_payload *payload, const char *paramet
     msgpack_unpacked_init(&object);
     const bool ok =
         msgpack_unpack_next(&object, bytes.data, bytes.size, NULL) == MSGPACK_UNPACK_SUCCESS
-            ? array_type_read(&object.data, parameter, type, failure)
+            ? type_read(&object.data, parameter, integers, type, failure)
             : failure_set(failure, STATUS_INTERNAL, parameter, "no memory for the array's header");
     msgpack_unpacked_destroy(&object);
     msgpack_sbuffer_destroy(&bytes);
+    return ok;
+}
+
+bool array_type_peek(const struct splitter_payload *payload, const char *parameter,
+                     struct array_type *type, struct failure *failure)
+{
+    return type_peek(payload, parameter, false, type, failure);
+}
+
+bool array_numbers_peek(const struct splitter_payload *payload, const char *parameter,
+                        uint64_t *bytes, struct failure *failure)
+{
+    struct array_type type;
+    const bool ok = type_peek(payload, parameter, true, &type, failure);
+    *bytes = ok ? type.bytes : 0;
     return ok;
 }
 
@@ -262,8 +308,26 @@ static bool read_region(const msgpack_object *object, const char *parameter, str
     array->kind = ARRAY_REGION;
     if (!values[REGION_SHAPE] && !values[REGION_TYPE])
         return true;
-    return read_dtype(values[REGION_TYPE], parameter, &array->type.dtype, failure) &&
-           read_shape(values[REGION_SHAPE], parameter, &array->type, failure);
+    return read_type_and_shape(values[REGION_TYPE], values[REGION_SHAPE], parameter, false,
+                               &array->type, &array->element, failure);
+}
+
+static bool read_inline(const msgpack_object *object, const char *parameter, bool integers,
+                        struct array *array, struct failure *failure)
+{
+    const msgpack_object *values[KEY_COUNT];
+    if (!read_keys(object, parameter, values, failure) ||
+        !read_type(values, parameter, integers, &array->type, &array->element, failure))
+        return false;
+    array->kind = values[KEY_DATA] ? ARRAY_INLINE : ARRAY_DESCRIBED;
+    return !values[KEY_DATA] || read_data(values[KEY_DATA], parameter, array, failure);
+}
+
+bool array_read_numbers(const msgpack_object *object, const char *parameter, struct array *array,
+                        struct failure *failure)
+{
+    memset(array, 0, sizeof *array);
+    return read_inline(object, parameter, true, array, failure);
 }
 
 bool array_read(const msgpack_object *object, const char *parameter, struct array *array,
@@ -278,12 +342,7 @@ bool array_read(const msgpack_object *object, const char *parameter, struct arra
         array->kind = ARRAY_FIELD;
         return true;
     }
-    const msgpack_object *values[KEY_COUNT];
-    if (!read_keys(object, parameter, values, failure) ||
-        !read_type(values, parameter, &array->type, failure))
-        return false;
-    array->kind = values[KEY_DATA] ? ARRAY_INLINE : ARRAY_DESCRIBED;
-    return !values[KEY_DATA] || read_data(values[KEY_DATA], parameter, array, failure);
+    return read_inline(object, parameter, false, array, failure);
 }
 
 bool arrays_read(const msgpack_object *object, const char *parameter, struct arrays *arrays,

@@ -19,21 +19,39 @@ struct array_type {
 
 struct splitter_payload;
 
-/* ARRAY_DESCRIBED: an inline array without its data, for those who want no more than its type. */
-enum array_kind { ARRAY_NONE, ARRAY_INLINE, ARRAY_DESCRIBED, ARRAY_FIELD, ARRAY_REGION };
+/* ARRAY_DESCRIBED: an inline array without its data, for those who want no more than its type.
+ * ARRAY_LIST: numbers in a list, or a list of lists (protocol/numbers.h). */
+enum array_kind {
+    ARRAY_NONE,
+    ARRAY_INLINE,
+    ARRAY_DESCRIBED,
+    ARRAY_FIELD,
+    ARRAY_REGION,
+    ARRAY_LIST
+};
+
+/* What the elements of an inline array are: IEEE 754 of 4 or 8 bytes ('f'), or integers of 1, 2, 4
+ * or 8 ('i', 'u'), little-endian. */
+struct array_element {
+    char letter;
+    uint8_t bytes;
+};
 
 /* Where an array may begin in a region: any element is aligned there, and so is a vector load. */
 enum { ARRAY_OFFSET_BYTES = 16 };
 
 struct array {
     enum array_kind kind;
-    struct array_type type; /* ARRAY_INLINE; ARRAY_REGION: of 0 dimensions where it was not given */
-    uint64_t field;         /* ARRAY_FIELD: its id */
-    uint64_t region;        /* ARRAY_REGION: its id, and where in it, a multiple of … */
+    struct array_type type; /* ARRAY_INLINE; ARRAY_REGION: of 0 dimensions where it was not given;
+                               ARRAY_LIST: the shape alone */
+    struct array_element element; /* ARRAY_INLINE; 'f' and as type.dtype says, where it is data */
+    uint64_t field;               /* ARRAY_FIELD: its id */
+    uint64_t region;              /* ARRAY_REGION: its id, and where in it, a multiple of … */
     uint64_t offset; /* … ARRAY_OFFSET_BYTES; that it ends inside is the server's to check */
     uint32_t payload_first; /* ARRAY_INLINE: number of its first diverted bin in the message … */
     uint32_t payload_count; /* … and how many; 0 where the bytes came with the control message: */
     const void *small;      /* points into the control bytes, type.bytes long; else NULL */
+    const msgpack_object *list; /* ARRAY_LIST: points into the message */
 };
 
 /* What an operator takes or gives: one ARRAY, or a vector field, which is a map of them by axis. */
@@ -64,6 +82,13 @@ bool array_type_peek(const struct splitter_payload *payload, const char *paramet
  * refuses where the data is wanted. */
 bool array_read(const msgpack_object *object, const char *parameter, struct array *array,
                 struct failure *failure);
+
+/* The same of an inline array whose elements may be integers, too; type.dtype says nothing where
+ * they are. And, as array_type_peek(), the bytes that it will have. */
+bool array_read_numbers(const msgpack_object *object, const char *parameter, struct array *array,
+                        struct failure *failure);
+bool array_numbers_peek(const struct splitter_payload *payload, const char *parameter,
+                        uint64_t *bytes, struct failure *failure);
 
 /* Read an ARRAY or a map of them by axis. An error in a component names it: "f y". */
 bool arrays_read(const msgpack_object *object, const char *parameter, struct arrays *arrays,

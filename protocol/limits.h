@@ -14,6 +14,9 @@ enum {
     LIMIT_METHOD_BYTES = 32, /* of a method's name, so that an error can quote it */
 };
 
+/* Of a parameter of many numbers, and of all of a job together (struct job's block). */
+enum { LIMIT_BLOCK_BYTES = 8 << 20 };
+
 /* Points in an array: sizes in bytes then stay far inside 64 bits (2^50 float64 are 8 PiB). */
 #define LIMIT_POINTS (UINT64_C(1) << 50)
 

@@ -77,21 +77,14 @@ static bool scalar_read(const msgpack_object *scalar, const char **type, uint32_
            object_bytes(data_object, data, data_bytes);
 }
 
-static bool number_read_scalar(const msgpack_object *object, struct number *number)
+/* Little-endian bytes of an element. */
+static bool number_read_element(char letter, uint32_t bytes, const void *at, struct number *number)
 {
-    const char *type, *data;
-    uint32_t type_bytes, data_bytes;
-    if (!scalar_read(object, &type, &type_bytes, &data, &data_bytes))
-        return false;
-    const uint32_t bytes = (uint32_t)(type[2] - '0');
-    const bool one_byte = type[0] == '|' && bytes == 1;
-    if ((!one_byte && type[0] != '<') || data_bytes != bytes)
-        return false;
     uint64_t bits = 0;
     if (bytes != 1 && bytes != 2 && bytes != 4 && bytes != 8)
         return false;
-    memcpy(&bits, data, bytes); /* the wire and the host are both little-endian */
-    switch (type[1]) {
+    memcpy(&bits, at, bytes); /* the wire and the host are both little-endian */
+    switch (letter) {
     case 'u':
         *number = (struct number){NUMBER_UNSIGNED, bits, 0};
         return true;
@@ -102,13 +95,13 @@ static bool number_read_scalar(const msgpack_object *object, struct number *numb
     case 'f':
         if (bytes == 4) {
             float real;
-            memcpy(&real, data, sizeof real);
+            memcpy(&real, at, sizeof real);
             *number = (struct number){NUMBER_REAL, 0, (double)real};
             return true;
         }
         if (bytes == 8) {
             double real;
-            memcpy(&real, data, sizeof real);
+            memcpy(&real, at, sizeof real);
             *number = (struct number){NUMBER_REAL, 0, real};
             return true;
         }
@@ -116,6 +109,18 @@ static bool number_read_scalar(const msgpack_object *object, struct number *numb
     default:
         return false;
     }
+}
+
+static bool number_read_scalar(const msgpack_object *object, struct number *number)
+{
+    const char *type, *data;
+    uint32_t type_bytes, data_bytes;
+    if (!scalar_read(object, &type, &type_bytes, &data, &data_bytes))
+        return false;
+    const uint32_t bytes = (uint32_t)(type[2] - '0');
+    const bool one_byte = type[0] == '|' && bytes == 1;
+    return (one_byte || type[0] == '<') && data_bytes == bytes &&
+           number_read_element(type[1], bytes, data, number);
 }
 
 static bool number_read(const msgpack_object *object, struct number *number)
@@ -138,23 +143,17 @@ static bool number_read(const msgpack_object *object, struct number *number)
     }
 }
 
-bool object_real(const msgpack_object *object, double *value)
+static double number_real(const struct number *number)
 {
-    struct number number;
-    if (!number_read(object, &number))
-        return false;
-    *value = number.kind == NUMBER_REAL       ? number.real
-             : number.kind == NUMBER_NEGATIVE ? -(double)number.magnitude
-                                              : (double)number.magnitude;
-    return true;
+    return number->kind == NUMBER_REAL       ? number->real
+           : number->kind == NUMBER_NEGATIVE ? -(double)number->magnitude
+                                             : (double)number->magnitude;
 }
 
 /* A whole number, where a float is one: up to 2^53, beyond which a float no longer names one
  * number. */
-static bool number_read_whole(const msgpack_object *object, struct number *number)
+static bool number_whole(struct number *number)
 {
-    if (!number_read(object, number))
-        return false;
     if (number->kind != NUMBER_REAL)
         return true;
     const double real = number->real;
@@ -164,24 +163,51 @@ static bool number_read_whole(const msgpack_object *object, struct number *numbe
     return true;
 }
 
+static bool number_signed_value(struct number *number, int64_t *value)
+{
+    if (!number_whole(number) || (number->kind == NUMBER_UNSIGNED && number->magnitude > INT64_MAX))
+        return false;
+    *value = (int64_t)(number->kind == NUMBER_NEGATIVE ? -number->magnitude : number->magnitude);
+    return true;
+}
+
+bool object_real(const msgpack_object *object, double *value)
+{
+    struct number number;
+    if (!number_read(object, &number))
+        return false;
+    *value = number_real(&number);
+    return true;
+}
+
 bool object_signed(const msgpack_object *object, int64_t *value)
 {
     struct number number;
-    if (!number_read_whole(object, &number))
-        return false;
-    if (number.kind == NUMBER_UNSIGNED && number.magnitude > INT64_MAX)
-        return false;
-    *value = (int64_t)(number.kind == NUMBER_NEGATIVE ? -number.magnitude : number.magnitude);
-    return true;
+    return number_read(object, &number) && number_signed_value(&number, value);
 }
 
 bool object_unsigned(const msgpack_object *object, uint64_t *value)
 {
     struct number number;
-    if (!number_read_whole(object, &number) || number.kind != NUMBER_UNSIGNED)
+    if (!number_read(object, &number) || !number_whole(&number) || number.kind != NUMBER_UNSIGNED)
         return false;
     *value = number.magnitude;
     return true;
+}
+
+bool object_element_real(char letter, uint32_t bytes, const void *at, double *value)
+{
+    struct number number;
+    if (!number_read_element(letter, bytes, at, &number))
+        return false;
+    *value = number_real(&number);
+    return true;
+}
+
+bool object_element_signed(char letter, uint32_t bytes, const void *at, int64_t *value)
+{
+    struct number number;
+    return number_read_element(letter, bytes, at, &number) && number_signed_value(&number, value);
 }
 
 bool object_boolean(const msgpack_object *object, bool *value)

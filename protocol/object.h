@@ -31,6 +31,11 @@ bool object_real(const msgpack_object *object, double *value);
 bool object_signed(const msgpack_object *object, int64_t *value);
 bool object_unsigned(const msgpack_object *object, uint64_t *value);
 
+/* The same of an element of an array: letter 'f', 'i' or 'u' and `bytes` little-endian bytes, 4 or
+ * 8, of integers also 1 or 2. */
+bool object_element_real(char letter, uint32_t bytes, const void *at, double *value);
+bool object_element_signed(char letter, uint32_t bytes, const void *at, int64_t *value);
+
 /* true or false, or msgpack-numpy's scalar of type |b1. */
 bool object_boolean(const msgpack_object *object, bool *value);
 
