@@ -62,8 +62,9 @@ struct launch {
 
 struct backend {
     const char *kind;
-    /* May a launch begin and end anywhere inside a pass? Else from and to are multiples of
-     * plan->lines or, where the plan has one pass, lines that split_allows(). */
+    /* May a launch begin and end anywhere inside a pass, but of a plan that is staged? Else from
+     * and to are multiples of plan->lines or, where the plan has one pass, lines that
+     * split_allows(). */
     bool splits_passes;
     /* Arrays of up to so many bytes are better copied by launches, from their source and to their
      * target, than by upload and download. 0: launches cannot. */

@@ -66,8 +66,9 @@ void pieces_begin(struct pieces *pieces, const struct plan *plan, bool splits_pa
                   const struct buffers *buffers)
 {
     const bool ends_even = plan->passes % 2 == 1;
-    *pieces = (struct pieces){
-        .plan = plan, .total = plan->passes * plan->lines, .whole_passes = !splits_passes};
+    *pieces = (struct pieces){.plan = plan,
+                              .total = plan->passes * plan->lines,
+                              .whole_passes = !splits_passes || plan->staged};
     for (int i = 0; i < plan->inputs; i++)
         pieces->in[i] = buffers->in[i];
     if (plan->staged) {

@@ -139,7 +139,9 @@ bool plan_init(struct plan *plan, const struct job *job, const void *block)
     plan->lines = job->n[AXIS_Y] * job->n[AXIS_Z] * job->batch;
     plan->points = job->n[AXIS_X] * job->n[AXIS_Y] * job->n[AXIS_Z];
     plan->passes = job_passes(job);
-    plan->impose = plan->passes > job->steps;
+    plan->scheme = job->more.scheme;
+    plan->step_passes = (int32_t)job_step_passes(job);
+    plan->impose = plan->passes > job->steps * job_step_passes(job);
 
     plan_real centre[AXIS_COUNT] = {0};
     int64_t stride = 1;

@@ -90,6 +90,8 @@ struct plan {
     int32_t engine;   /* enum plan_engine */
     int32_t
         staged; /* scratch arrays of a scheme of several passes a step; 0: passes go to and fro */
+    int32_t scheme;           /* enum scheme; what each pass does of it: gpu/stage.h */
+    int32_t step_passes;      /* of one step */
     struct plan_table *table; /* PLAN_PLAIN: NULL */
     uint64_t batch;
     uint64_t lines;  /* rows along x in one pass: n[y] n[z] batch */

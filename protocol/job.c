@@ -141,8 +141,7 @@ static bool has_kind(const struct job *job, enum boundary_kind kind)
     return false;
 }
 
-/* Passes of one step: each reads the whole field (docs/NUMERICS.md, "Time"). */
-static uint64_t step_passes(const struct job *job)
+uint64_t job_step_passes(const struct job *job)
 {
     switch (job->more.scheme) {
     case SCHEME_RK4:
@@ -166,7 +165,13 @@ static bool imposes(const struct job *job)
 
 uint64_t job_passes(const struct job *job)
 {
-    return job->steps * step_passes(job) + imposes(job);
+    return job->steps * job_step_passes(job) + imposes(job);
+}
+
+uint64_t job_steps_done(const struct job *job, uint64_t passes)
+{
+    const uint64_t imposed = imposes(job);
+    return passes < imposed ? 0 : (passes - imposed) / job_step_passes(job);
 }
 
 int job_scratch(const struct job *job, bool in_place, bool input_is_own)
@@ -465,13 +470,15 @@ static bool check_steps(const struct job *job, double max_work, struct failure *
     if (!diffusion && job->steps != 1)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "steps", "%s has no steps",
                            operator_name((enum operator_id)job->operator_id));
-    /* In double: exact enough for a limit, and nothing can overflow. 2^63 keeps the passes, steps +
-     * 1 at most, in their type whatever max_work is. */
-    const double work = (double)job_points(job) * (double)job->steps;
-    if (!(work <= max_work) || job->steps > INT64_MAX)
-        return failure_set_limit(
-            failure, STATUS_TOO_LARGE, diffusion ? "steps" : "f", work, max_work,
-            "points times steps is %.6g; at most %.6g are taken in one job", work, max_work);
+    /* In double: exact enough for a limit, and nothing can overflow. 2^60 keeps the passes, 5 a
+     * step and one at most, in their type whatever max_work is. */
+    const uint64_t passes = job_step_passes(job);
+    const double work = (double)job_points(job) * (double)job->steps * (double)passes;
+    if (!(work <= max_work) || job->steps > INT64_MAX / 8)
+        return failure_set_limit(failure, STATUS_TOO_LARGE, diffusion ? "steps" : "f", work,
+                                 max_work,
+                                 "points times steps%s is %.6g; at most %.6g are taken in one job",
+                                 passes > 1 ? " times a step's passes" : "", work, max_work);
     return true;
 }
 

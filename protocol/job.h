@@ -189,8 +189,13 @@ int job_radius(const struct job *job);
  * (von Neumann: 1 − dt Σ κλ/h² ≥ −1). Infinity where every κ is 0. */
 double job_dt_max(const struct job *job);
 
-/* Passes over the field: the steps, and one more where values must be imposed before the first. */
+/* Passes over the field: those of all steps, and one more where values must be imposed before the
+ * first. */
 uint64_t job_passes(const struct job *job);
+/* … of one step: 1, of RK4 4, of ADI 2 and one for each axis. */
+uint64_t job_step_passes(const struct job *job);
+/* Steps that are whole after so many of its passes. */
+uint64_t job_steps_done(const struct job *job, uint64_t passes);
 
 /* Arrays as large as an output that it needs beside it: 0 to 2, of more than one output 0 or 1
  * each. Where in_place, it is also an input; where input_is_own, the input is the job's own and may

@@ -355,7 +355,7 @@ static bool take(struct device *device, const struct channel_message *message)
     case CHANNEL_PROGRESS:
         task = *bucket_place(device, message->u.job.id);
         if (task)
-            task_progress(task, message->u.job.done, message->u.job.total);
+            task_progress(task, message->u.job.done);
         return task != NULL;
     case CHANNEL_FINISHED:
         task = take_back(device, message->u.job.id);

@@ -375,13 +375,12 @@ void task_dispatch(struct device *device)
     }
 }
 
-void task_progress(struct task *task, uint64_t done, uint64_t total)
+void task_progress(struct task *task, uint64_t passes)
 {
     step(task, TASK_PROGRESS);
-    const uint64_t imposed = job_passes(&task->job) - task->job.steps;
-    done = done > imposed ? done - imposed : 0;
     if (task->connection && !task->stop)
-        outbox_push_progress(&task->connection->outbox, task->msgid, done, total - imposed);
+        outbox_push_progress(&task->connection->outbox, task->msgid,
+                             job_steps_done(&task->job, passes), task->job.steps);
 }
 
 void task_finished(struct task *task, enum status status, bool begun, uint64_t device_us)

@@ -84,7 +84,8 @@ void task_granted(struct task *task);
 void task_region_lost(struct task *task, enum status status);
 
 /* What the worker says. */
-void task_progress(struct task *task, uint64_t done, uint64_t total);
+/* So many of its passes are done. */
+void task_progress(struct task *task, uint64_t passes);
 void task_finished(struct task *task, enum status status, bool begun, uint64_t device_us);
 
 /* A put's array has arrived on the device. */

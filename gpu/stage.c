@@ -1,0 +1,48 @@
+#include "gpu/stage.h"
+
+/* Kutta's scheme of order 4 for a linear right side that does not depend on time:
+ * u + dt L(u + dt/2 L(u + dt/3 L(u + dt/4 L(u)))), from the inside out. */
+static struct stage part_of(uint64_t k, int u)
+{
+    struct stage stage = {.kind = STAGE_PART, .part = (int)k, .base = u};
+    stage.read = k == 0 ? u : k % 2 == 1 ? STAGE_ODD : STAGE_SPARE;
+    stage.write = k == 3 ? STAGE_EVEN : k % 2 == 1 ? STAGE_SPARE : STAGE_ODD;
+    return stage;
+}
+
+/* δ from the rate, the axes one after another; u + δ. */
+static struct stage split_of_step(uint64_t k, uint64_t last, int u)
+{
+    if (k == 0)
+        return (struct stage){.kind = STAGE_RATE, .read = u, .base = u, .write = STAGE_ODD};
+    if (k == last)
+        return (struct stage){.kind = STAGE_ADD, .read = STAGE_ODD, .base = u, .write = STAGE_EVEN};
+    return (struct stage){.kind = STAGE_SOLVE,
+                          .axis = (int)k - 1,
+                          .read = STAGE_ODD,
+                          .base = STAGE_ODD,
+                          .write = STAGE_ODD};
+}
+
+struct stage stage_of(const struct plan *plan, uint64_t pass)
+{
+    const uint64_t imposes = plan->impose ? 1 : 0, each = (uint64_t)plan->step_passes;
+    struct stage stage = {.steps_done = 0};
+    if (pass < imposes) {
+        stage = (struct stage){.kind = STAGE_IMPOSE, .write = STAGE_EVEN};
+        return stage;
+    }
+    const uint64_t k = (pass - imposes) % each, step = (pass - imposes) / each;
+    const int u = step == 0 && !imposes ? STAGE_IN : STAGE_EVEN;
+    if (plan->scheme == SCHEME_RK4) {
+        stage = part_of(k, u);
+    } else if (plan->scheme == SCHEME_ADI) {
+        stage = split_of_step(k, each - 1, u);
+    } else { /* to and fro */
+        stage.kind = STAGE_STEP;
+        stage.read = stage.base = pass == 0 ? STAGE_IN : pass % 2 == 1 ? STAGE_EVEN : STAGE_ODD;
+        stage.write = pass % 2 == 1 ? STAGE_ODD : STAGE_EVEN;
+    }
+    stage.steps_done = k == each - 1 ? (int64_t)step + 1 : -1;
+    return stage;
+}
