@@ -1,5 +1,6 @@
 #include "gpu/plan.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -180,6 +181,27 @@ bool plan_init(struct plan *plan, const struct job *job, const void *block)
         plan->centre[set] = rounded(sum, plan->dtype);
     }
     return true;
+}
+
+struct plan_table *plan_table_new(uint64_t bytes)
+{
+    static_assert(sizeof(struct plan_table) <= PLAN_TABLE_ALIGN, "before the bytes");
+    static _Atomic uint64_t serial;
+    const uint64_t align = PLAN_TABLE_ALIGN;
+    const uint64_t all = align + (bytes + align - 1) / align * align;
+    struct plan_table *table = aligned_alloc(align, all);
+    if (!table)
+        return NULL;
+    memset(table, 0, all);
+    table->serial = ++serial;
+    table->users = 1;
+    table->bytes = bytes;
+    return table;
+}
+
+void *plan_table_rows(const struct plan_table *table)
+{
+    return (char *)(uintptr_t)table + PLAN_TABLE_ALIGN;
 }
 
 void plan_copy(struct plan *plan, const struct plan *from)

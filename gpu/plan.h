@@ -72,8 +72,14 @@ struct plan_table {
     uint64_t serial; /* never used twice in a process: a device's copy is known by it */
     uint64_t users;  /* plans that hold it */
     uint64_t bytes;
-    /* bytes follow, at a multiple of 64 */
+    /* bytes follow, at a multiple of 64: plan_table_rows() */
 };
+
+enum { PLAN_TABLE_ALIGN = 64 };
+
+/* A table of so many bytes, all 0, that one plan holds. NULL: no memory. */
+struct plan_table *plan_table_new(uint64_t bytes);
+void *plan_table_rows(const struct plan_table *table);
 
 struct plan {
     int32_t parity; /* enum plan_parity */
