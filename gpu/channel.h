@@ -14,6 +14,7 @@
  *   COMPONENTS in, out, scratch            – (of the RUN that follows)
  *   PLACES in, out: region and offset      – (of the RUN that follows)
  *   RUN job: in, out, scratch              PROGRESS …, then FINISHED
+ *   MEASURE array, other, result           FINISHED with what there is to say about it
  *   CANCEL job                             FINISHED with CANCELLED, or as it ended
  *   DOWNLOAD arena or region ← array, tag  COPIED tag
  *   RELEASE array                          –
@@ -37,6 +38,8 @@
  *   - a DOWNLOAD of an array comes after the COPIED of every UPLOAD to it, an UPLOAD after that of
  *     one from a region;
  *   - a slab is not touched by the front between UPLOAD or DOWNLOAD and its COPIED.
+ * A MEASURE is a RUN as far as rules go: it reads `array` and `other`, and writes `result`, of
+ * measure_bytes().
  * An input with a place is read from there into its array, and an output is written from its array
  * to its place: copies are part of the RUN, overlap with its computation, and its FINISHED comes
  * after the last of them. Such an array is that RUN's own while it lasts. A RUN that does not end
@@ -51,6 +54,7 @@
 #define GPU_CHANNEL_H
 
 #include "gpu/device_info.h"
+#include "gpu/measure.h"
 #include "protocol/job.h"
 
 #include <stdbool.h>
@@ -75,6 +79,7 @@ enum channel_type {
     CHANNEL_MORE,
     CHANNEL_BLOCK,
     CHANNEL_OPERANDS,
+    CHANNEL_MEASURE,
     CHANNEL_READY = 64,
     CHANNEL_REFUSED,
     CHANNEL_FAILED,
@@ -141,6 +146,12 @@ struct channel_message {
             uint64_t in[AXIS_COUNT], out[AXIS_COUNT], scratch[AXIS_COUNT];
         } components;
         struct {
+            uint64_t id;
+            uint64_t array, other; /* other 0: the array's values; else their distances from its */
+            uint64_t result;
+            uint64_t points, dtype; /* enum dtype */
+        } measure;
+        struct {
             uint64_t region, bytes, writable; /* UNREGION, MAPPED: region */
         } region;
         struct {
@@ -153,6 +164,7 @@ struct channel_message {
             /* FINISHED; copies: of its places. Small arrays that the device's kernels copy are part
              * of `compute`, and of no copy. */
             struct channel_span copy_in, compute, copy_out;
+            struct measured measured; /* FINISHED of a MEASURE that is OK */
         } job;
         struct {
             struct device_info info;

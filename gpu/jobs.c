@@ -1,11 +1,14 @@
 #include "gpu/jobs.h"
 
 #include "gpu/clock.h"
+#include "gpu/measure.h"
 #include "gpu/range.h"
 #include "gpu/store.h"
+#include "protocol/limits.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     PROGRESS_US = 100 * 1000, /* ten a second */
@@ -28,17 +31,19 @@ static void answer_finished(struct worker *worker, uint64_t id, enum status stat
         message.u.job.copy_in = begun->copied[WAY_IN];
         message.u.job.compute = begun->computed;
         message.u.job.copy_out = begun->copied[WAY_OUT];
+        if (begun->measured)
+            message.u.job.measured = worker->runs.measured[begun->slot];
     }
     worker_answer(worker, &message);
 }
 
 static void finish(struct worker *worker, struct run *run, enum status status)
 {
-    runs_remove(&worker->runs, run);
     /* Begun passes count: from 1 on, the output may hold anything. */
     const uint64_t lines = run->plan.lines;
     const uint64_t done = run->started ? (run->pieces.done + lines - 1) / lines : 0;
     answer_finished(worker, run->id, status, done, run->plan.passes, run->started ? run : NULL);
+    runs_remove(&worker->runs, run);
     plan_release(&run->plan);
     free(run);
 }
@@ -127,9 +132,31 @@ static void start(struct worker *worker, struct run *run)
         launch_next(worker, run);
 }
 
+/* Where measures come to, pinned where the backend pins: copies to it wait for nothing. */
+static void open_measured(struct worker *worker)
+{
+    const size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
+    bool addressable;
+    _Static_assert(RUNS_MEASURING * sizeof(struct measured) <= 4096, "they fit a page");
+    worker->runs.measured = aligned_alloc(bytes, bytes);
+    if (!worker->runs.measured)
+        worker_out_of_memory(worker);
+    if (worker->backend->pin &&
+        worker->backend->pin(worker->runs.measured, bytes, true, &addressable) != STATUS_OK)
+        worker_log(worker, 4, "the page that measures come to could not be pinned");
+}
+
+static void close_measured(struct worker *worker)
+{
+    if (worker->backend->unpin)
+        worker->backend->unpin(worker->runs.measured, (size_t)sysconf(_SC_PAGESIZE));
+    free(worker->runs.measured);
+}
+
 void jobs_open(struct worker *worker)
 {
     pipeline_init(&worker->pipeline, worker->backend, TOKEN_STEP, compute_passes, worker);
+    open_measured(worker);
 }
 
 void jobs_close(struct worker *worker)
@@ -143,6 +170,7 @@ void jobs_close(struct worker *worker)
     ids_free(&worker->runs.by_id);
     plans_free(&worker->plans);
     free(worker->before.block);
+    close_measured(worker);
     pipeline_free(&worker->pipeline);
 }
 
@@ -378,6 +406,52 @@ void jobs_run(struct worker *worker, const struct channel_message *message)
         start(worker, run);
 }
 
+void jobs_measure(struct worker *worker, const struct channel_message *message)
+{
+    const uint64_t id = message->u.measure.id, points = message->u.measure.points;
+    const uint64_t element = message->u.measure.dtype == DTYPE_F64 ? 8 : 4;
+    if (id == 0 || runs_find(&worker->runs, id))
+        worker_broken(worker, "MEASURE of a job that is there already", id);
+    if (message->u.measure.dtype > DTYPE_F64 || points == 0 || points > LIMIT_POINTS)
+        worker_broken(worker, "MEASURE of what is no array", id);
+    struct run *run = calloc(1, sizeof *run);
+    if (!run)
+        worker_out_of_memory(worker);
+    run->id = id;
+    run->measures = true;
+    run->in[0] = store_find(worker, message->u.measure.array);
+    if (message->u.measure.other)
+        run->in[1] = store_find(worker, message->u.measure.other);
+    run->out[0] = store_find(worker, message->u.measure.result);
+    for (int i = 0; i < 2; i++)
+        if (run->in[i] &&
+            (run->in[i]->block.bytes != points * element || run->in[i] == run->out[0]))
+            worker_broken(worker, "MEASURE of an array of another size, or of its result", id);
+    if (run->out[0]->block.bytes != measure_bytes(points))
+        worker_broken(worker, "MEASURE with a result of another size", id);
+    plan_init_measure(&run->plan, (enum dtype)message->u.measure.dtype, points, run->in[1] != NULL);
+    if (!have_memory(run)) {
+        answer_finished(worker, id, STATUS_OUT_OF_MEMORY, 0, run->plan.passes, NULL);
+        free(run);
+        return;
+    }
+    if (!runs_add(&worker->runs, run))
+        worker_out_of_memory(worker);
+    if (runs_may_start(&worker->runs, run))
+        start(worker, run);
+}
+
+/* The blocks are measured: bring over what they came to. */
+static void fetch_measured(struct worker *worker, struct run *run)
+{
+    const uint64_t at = measure_bytes(run->plan.points) - sizeof(struct measured);
+    run->measured = true;
+    worker->under_way++;
+    worker->backend->download(&worker->runs.measured[run->slot],
+                              (const uint8_t *)run->out[0]->block.memory + at,
+                              sizeof(struct measured), NULL, (uint64_t)(uintptr_t)run | TOKEN_RUN);
+}
+
 void jobs_cancel(struct worker *worker, uint64_t id)
 {
     struct run *run = runs_find(&worker->runs, id);
@@ -409,6 +483,10 @@ static void tell_progress(struct worker *worker, struct run *run)
 void jobs_piece_completed(struct worker *worker, struct run *run,
                           const struct completion *completion)
 {
+    if (run->measured) {
+        finish(worker, run, STATUS_OK);
+        return;
+    }
     pieces_completed(&run->pieces, completion->device_us);
     run_computed(run, completion->device_us + completion->copy_us);
     const bool done = run->pieces.done == run->pieces.total;
@@ -417,7 +495,9 @@ void jobs_piece_completed(struct worker *worker, struct run *run,
     if (!done && !run->cancelled) {
         launch_next(worker, run);
     } else if (!run->in_pipeline) {
-        if (done)
+        if (done && run->measures)
+            fetch_measured(worker, run);
+        else if (done)
             finish_well(worker, run);
         else
             finish(worker, run, STATUS_CANCELLED);

@@ -18,6 +18,8 @@ void jobs_before_run(struct worker *worker, const struct channel_message *messag
 bool jobs_run_follows(const struct worker *worker);
 /* RUN. */
 void jobs_run(struct worker *worker, const struct channel_message *message);
+/* MEASURE. */
+void jobs_measure(struct worker *worker, const struct channel_message *message);
 /* CANCEL: takes effect at the end of the piece under way. */
 void jobs_cancel(struct worker *worker, uint64_t id);
 

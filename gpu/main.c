@@ -155,6 +155,9 @@ static void take_order(const struct channel_message *message, int descriptor)
     case CHANNEL_RUN:
         jobs_run(&worker, message);
         break;
+    case CHANNEL_MEASURE:
+        jobs_measure(&worker, message);
+        break;
     case CHANNEL_CANCEL:
         jobs_cancel(&worker, message->u.job.id);
         jobs_start_waiting(&worker);

@@ -1,5 +1,7 @@
 #include "gpu/plan.h"
 
+#include "gpu/measure.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -202,6 +204,19 @@ struct plan_table *plan_table_new(uint64_t bytes)
 void *plan_table_rows(const struct plan_table *table)
 {
     return (char *)(uintptr_t)table + PLAN_TABLE_ALIGN;
+}
+
+void plan_init_measure(struct plan *plan, enum dtype dtype, uint64_t points, bool of_two)
+{
+    memset(plan, 0, sizeof *plan);
+    plan->engine = PLAN_MEASURE;
+    plan->dtype = dtype;
+    plan->inputs = of_two ? 2 : 1;
+    plan->outputs = 1;
+    plan->batch = 1;
+    plan->points = points;
+    plan->lines = measure_blocks(points);
+    plan->passes = 1;
 }
 
 void plan_copy(struct plan *plan, const struct plan *from)

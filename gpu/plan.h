@@ -62,8 +62,9 @@ struct plan_axis {
 
 /* Which code evaluates a plan. */
 enum plan_engine {
-    PLAN_PLAIN, /* what follows here, in kernels made for it */
-    PLAN_TABLE  /* each point by its row of the table */
+    PLAN_PLAIN,  /* what follows here, in kernels made for it */
+    PLAN_TABLE,  /* each point by its row of the table */
+    PLAN_MEASURE /* gpu/measure.h: of one array, or of the distances of two */
 };
 
 /* Rows of weights and whatever else is too much for a plan: bytes without pointers, in an order
@@ -113,6 +114,9 @@ struct plan {
  * The job must have passed job_check(); block: its job.more.block_bytes bytes. False: no memory for
  * the table. */
 bool plan_init(struct plan *plan, const struct job *job, const void *block);
+/* Of a measure of so many points, from 1 up, of one array or of two: lines are its blocks, its
+ * output is of measure_bytes(). */
+void plan_init_measure(struct plan *plan, enum dtype dtype, uint64_t points, bool of_two);
 /* Another plan that is the same, and holds the table, too. */
 void plan_copy(struct plan *plan, const struct plan *from);
 /* Where plan_init() was true: the table goes with the last plan that holds it. */

@@ -74,6 +74,8 @@ static bool is_being_copied(const struct holding *holding, bool write)
 
 bool runs_may_start(const struct runs *runs, const struct run *run)
 {
+    if (run->measures && runs->slots == UINT64_MAX)
+        return false;
     for (int i = 0; i < AXIS_COUNT; i++)
         if (is_being_copied(run->in[i], false) || is_being_copied(run->out[i], true) ||
             is_being_copied(run->scratch[i], true))
@@ -143,6 +145,8 @@ void runs_remove(struct runs *runs, struct run *run)
     use(run, false);
     if (!run->started)
         runs->waiting--;
+    else if (run->measures)
+        runs->slots &= ~(UINT64_C(1) << run->slot);
     runs->copying -= copies_all_along(run);
     *(run->previous ? &run->previous->next : &runs->first) = run->next;
     *(run->next ? &run->next->previous : &runs->last) = run->previous;
@@ -168,6 +172,10 @@ struct buffers run_buffers(const struct run *run)
 void runs_start(struct runs *runs, struct run *run)
 {
     run->started = true;
+    if (run->measures) {
+        run->slot = (uint32_t)__builtin_ctzll(~runs->slots);
+        runs->slots |= UINT64_C(1) << run->slot;
+    }
     for (int i = 0; i < OPERANDS; i++)
         run->operands.at[i] = run->operand[i] ? run->operand[i]->block.memory : NULL;
     runs->waiting--;

@@ -44,13 +44,20 @@ struct run {
     struct run *behind[WAYS];                   /* in the queue */
     struct channel_span copied[WAYS], computed; /* for its FINISHED */
     struct copy *copy;                          /* the worker's, where it is no RUN; else NULL */
+    /* A MEASURE: what it comes to is brought to the slot of runs.measured, once started. */
+    bool measures, measured;
+    uint32_t slot;
 };
+
+enum { RUNS_MEASURING = 64 };
 
 struct runs {
     struct run *first, *last;
     struct ids by_id;
-    uint32_t waiting; /* not started */
-    uint32_t copying; /* of one pass, whose launches copy */
+    uint32_t waiting;          /* not started */
+    uint32_t copying;          /* of one pass, whose launches copy */
+    uint64_t slots;            /* bit i: slot i is a MEASURE's that has started */
+    struct measured *measured; /* RUNS_MEASURING of them, the worker's; NULL: it measures nothing */
 };
 
 /* The last in the row; its arrays are in use from now on. Owned by the caller. False: no memory. */
@@ -63,8 +70,8 @@ struct buffers run_buffers(const struct run *run);
 /* It starts. */
 void runs_start(struct runs *runs, struct run *run);
 
-/* Does no run before it, no download of what it writes, and no upload from a region of what it
- * uses stand in its way? */
+/* Does no run before it, no want of a slot, no download of what it writes, and no upload from a
+ * region of what it uses stand in its way? */
 bool runs_may_start(const struct runs *runs, const struct run *run);
 
 /* One of its copies begins; one has ended. */

@@ -27,6 +27,9 @@ cudaError_t shell_launch(const struct geometry *g, const void *in, void *out, bo
 cudaError_t nabla_launch(const struct geometry *g, const void *const in[AXIS_COUNT],
                          void *const out[AXIS_COUNT]);
 
+/* All of a plan that measures. */
+cudaError_t measure_launch(const struct launch *launch, cudaStream_t stream);
+
 /* Diffusion in 2D, several steps at once, whole fields of one job: the most that pay, 0 where none
  * do. */
 uint64_t strip_steps(const struct geometry *g);

@@ -256,6 +256,8 @@ cudaError_t passes_launch(const struct launch *const launches[], unsigned jobs, 
 {
     const struct launch *launch = launches[0];
     const struct plan *plan = launch->plan;
+    if (plan->engine == PLAN_MEASURE)
+        return measure_launch(launch, stream);
     const uint64_t first = launch->from % plan->lines, count = launch->to - launch->from;
     const bool is_part = count < plan->lines;
     struct geometry geometry;

@@ -1,5 +1,7 @@
 #include "gpu/host/pass.h"
 
+#include "gpu/host/measure.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -347,6 +349,10 @@ uint64_t pass_stream_bytes(void)
 
 void pass_launch(const struct kernels *kernels, const struct launch *launch, uint64_t stream_bytes)
 {
+    if (launch->plan->engine == PLAN_MEASURE) {
+        measure_pass(launch);
+        return;
+    }
     struct plan plan = *launch->plan;
     const uint64_t bytes = plan_array_bytes(&plan);
     const int64_t lines = fold(&plan);

@@ -177,6 +177,39 @@ bool bed_run(struct bed *bed, const struct job *job, void *const in[AXIS_COUNT],
     return ok;
 }
 
+bool bed_measure(struct bed *bed, enum dtype dtype, uint64_t points, const void *a, const void *b,
+                 uint64_t at_once, struct measured *measured)
+{
+    const struct backend *backend = bed->backend;
+    const void *const from[] = {a, b};
+    const uint64_t bytes = points * (dtype == DTYPE_F64 ? 8 : 4), size = measure_bytes(points);
+    struct plan plan;
+    plan_init_measure(&plan, dtype, points, b != NULL);
+    struct launch launch = {.plan = &plan};
+    bool ok = (launch.even[0] = backend->allocate(size, OWNER)) != NULL;
+    for (int i = 0; i < plan.inputs; i++)
+        ok = (launch.in[i] = backend->allocate(bytes, OWNER)) && ok;
+    for (int i = 0; i < plan.inputs && ok; i++)
+        upload(bed, (uint8_t *)(uintptr_t)launch.in[i], from[i], bytes);
+    while (ok && launch.to < plan.lines) {
+        const uint64_t left = plan.lines - launch.to;
+        const uint64_t most = at_once && backend->splits_passes ? at_once : left;
+        launch.from = launch.to;
+        launch.to += most < left ? most : left;
+        backend->launch(&launch, 3);
+        wait_for(bed, 3);
+    }
+    if (ok)
+        download(bed, (uint8_t *)measured, (uint8_t *)launch.even[0] + size - sizeof *measured,
+                 sizeof *measured);
+    if (launch.even[0])
+        backend->release(launch.even[0], size, OWNER);
+    for (int i = 0; i < plan.inputs; i++)
+        if (launch.in[i])
+            backend->release((void *)(uintptr_t)launch.in[i], bytes, OWNER);
+    return ok;
+}
+
 static void wait_for_all(struct bed *bed, uint64_t count)
 {
     struct completion completions[16];

@@ -3,6 +3,7 @@
 #define TESTS_RUN_BACKEND_H
 
 #include "gpu/backend.h"
+#include "gpu/measure.h"
 
 #include <stdbool.h>
 
@@ -25,6 +26,12 @@ void bed_close(struct bed *bed);
  * *device_us, if not NULL: time on the device. False where the device has no memory. */
 bool bed_run(struct bed *bed, const struct job *job, void *const in[AXIS_COUNT],
              void *const out[AXIS_COUNT], uint64_t at_once, uint64_t *device_us);
+
+/* What there is to say about an array of host memory or, where b is not NULL, about the distances
+ * of two. at_once: 0 for all in one launch, else so many blocks, where the backend splits passes.
+ * False where the device has no memory. */
+bool bed_measure(struct bed *bed, enum dtype dtype, uint64_t points, const void *a, const void *b,
+                 uint64_t at_once, struct measured *measured);
 
 /* Jobs under way all at once: uploads, then launches, without waiting in between; every second one
  * that is small enough is copied by its launch, where the backend's can, from and to memory of a

@@ -6,7 +6,7 @@
  * --quick: small jobs only, as many as a memory checker has patience for. --huge: also arrays of
  * more than 2^31 points. --out: a result file (JSON). Exit status: 0 equal, 1 not, 77 no GPU here.
  */
-#include "tests/lib/random_job.h"
+#include "tests/lib/measure_reference.h"
 #include "tests/lib/run_backend.h"
 
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SKIPPED = 77, GROUPS = 10, ARENA_BYTES = 64 << 20 };
+enum { SKIPPED = 77, GROUPS = 11, ARENA_BYTES = 64 << 20 };
 
 struct group {
     const char *name;
@@ -99,6 +99,30 @@ static void random_jobs(const char *name, uint64_t jobs, uint64_t points,
             random_field(&source, &job, in[c]);
         compare(group, &job, in, random_below(&source, 3));
         arrays_free(in);
+    }
+}
+
+static void measures(uint64_t count, uint64_t most)
+{
+    struct group *group = begin("measures");
+    for (uint64_t i = 0; i < count; i++) {
+        const enum dtype dtype = i % 2 ? DTYPE_F64 : DTYPE_F32;
+        const uint64_t points = i == 0 ? most : random_points(&source, most);
+        void *arrays[AXIS_COUNT];
+        arrays_make(arrays, 2, points * (dtype == DTYPE_F64 ? 8 : 4), 0);
+        for (int k = 0; k < 2; k++)
+            random_values(&source, dtype, points, arrays[k]);
+        const void *const other = random_below(&source, 2) ? arrays[1] : NULL;
+        struct measured on_cuda, on_host;
+        const bool ran = bed_measure(&cuda, dtype, points, arrays[0], other, 0, &on_cuda) &&
+                         bed_measure(&host, dtype, points, arrays[0], other, 0, &on_host);
+        group->jobs++;
+        if (!ran || !measured_equal(&on_cuda, &on_host)) {
+            group->differ++;
+            printf("%s: %" PRIu64 " points%s\n", group->name, points,
+                   ran ? "" : ": no device memory");
+        }
+        arrays_free(arrays);
     }
 }
 
@@ -434,6 +458,7 @@ int main(int argc, char **argv)
         random_jobs("gradients of many fields", 8, 40, random_column_job);
         blocks(jobs < 30 ? jobs : 30, 20000);
         many_at_once(60, 3000);
+        measures(20, 20000);
         alike_at_once(17);
         heat(67, 3);
         odd_shapes(37, 41, 23);
@@ -443,6 +468,7 @@ int main(int argc, char **argv)
         random_jobs("gradients of many fields", jobs / 10, 60, random_column_job);
         blocks(jobs / 6, 300000);
         many_at_once(300, 20000);
+        measures(60, (1 << 24) + 4097);
         alike_at_once(64);
         cubes();
         heat(4096, 100);

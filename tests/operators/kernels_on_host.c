@@ -1,16 +1,24 @@
 /* The CUDA kernels, run on the host without a GPU (tests/lib/cuda_on_host), give the contract's
  * bits for random jobs in pieces and parts, one alone or several at once, whatever the size of the
  * device that the grid is made for. A part needs no more of its inputs than gpu/split.h says, and
- * writes nothing else. Copies of any length give every byte, and no other. */
+ * writes nothing else. Copies of any length give every byte, and no other. Measures are the
+ * contract's, too. */
 #include "gpu/cuda/copy.h"
 #include "gpu/cuda/passes.h"
-#include "tests/lib/random_job.h"
+#include "tests/lib/measure_reference.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { JOBS = 3000, SHORT_JOBS = 100, COLUMN_JOBS = 150, BLOCK_JOBS = 150, COPIES = 40 };
+enum {
+    JOBS = 3000,
+    SHORT_JOBS = 100,
+    COLUMN_JOBS = 150,
+    BLOCK_JOBS = 150,
+    COPIES = 40,
+    MEASURES = 60
+};
 
 /* In shown[], the lines of the inputs that the part [from, to) of a pass may depend on; the rest
  * are NaN. */
@@ -206,12 +214,42 @@ static bool check_copies(struct random *random, uint64_t most_bytes)
     return ok;
 }
 
+static bool check_measure(struct random *random, enum dtype dtype)
+{
+    const uint64_t points = random_points(random, 40000);
+    const uint64_t bytes = points * (dtype == DTYPE_F64 ? 8 : 4);
+    void *arrays[AXIS_COUNT], *result[AXIS_COUNT];
+    arrays_make(arrays, 2, bytes, 0);
+    arrays_make(result, 1, measure_bytes(points), 0xa5);
+    for (int i = 0; i < 2; i++)
+        random_values(random, dtype, points, arrays[i]);
+    struct plan plan;
+    plan_init_measure(&plan, dtype, points, random_below(random, 2));
+    struct launch launch = {.plan = &plan, .in = {arrays[0]}, .even = {result[0]}};
+    if (plan.inputs == 2)
+        launch.in[1] = arrays[1];
+    launch.to = plan.lines;
+    const struct launch *const launches[] = {&launch};
+    const struct measured expected = measure_reference(dtype, points, launch.in[0], launch.in[1]);
+    const struct measured *got = result[0];
+    got += measure_bytes(points) / sizeof *got - 1;
+    const bool ok =
+        passes_launch(launches, 1, 0, 8, NULL) == cudaSuccess && measured_equal(got, &expected);
+    if (!ok)
+        printf("a measure of %d arrays of %llu points\n", plan.inputs, (unsigned long long)points);
+    arrays_free(arrays);
+    arrays_free(result);
+    return ok;
+}
+
 int main(void)
 {
     struct random random = random_start();
     int differ = 0;
     for (int i = 0; i < COPIES; i++)
         differ += !check_copies(&random, i % 10 ? 30000 : 3 << 20);
+    for (int i = 0; i < MEASURES; i++)
+        differ += !check_measure(&random, i % 2 ? DTYPE_F64 : DTYPE_F32);
     for (int i = 0; i < COLUMN_JOBS; i++) {
         struct job job;
         random_column_job(&random, 2, &job);
@@ -231,7 +269,7 @@ int main(void)
             setenv("FDSERVER_KERNELS", "stairs", 1);
         differ += !check(&random, &job);
     }
-    printf("%d copies and jobs, %d differ\n", COPIES + JOBS + SHORT_JOBS + COLUMN_JOBS + BLOCK_JOBS,
-           differ);
+    printf("%d copies, measures and jobs, %d differ\n",
+           COPIES + MEASURES + JOBS + SHORT_JOBS + COLUMN_JOBS + BLOCK_JOBS, differ);
     return differ > 0;
 }

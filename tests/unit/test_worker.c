@@ -1,7 +1,7 @@
 /* The real fdworker, driven over its channel as the front would: on the host backend, or on the
  * device that FDSERVER_TEST_DEVICE names. */
 #include "gpu/channel.h"
-#include "tests/lib/random_job.h"
+#include "tests/lib/measure_reference.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -228,6 +228,20 @@ static uint64_t run_components(const struct job *job, const uint64_t in[AXIS_COU
     }
     order(&message);
     return run(job, 0, 0, 0, false);
+}
+
+static uint64_t order_measure(uint64_t array, uint64_t other, uint64_t result, uint64_t points,
+                              enum dtype dtype)
+{
+    struct channel_message message = {.type = CHANNEL_MEASURE};
+    message.u.measure.id = front.next_id++;
+    message.u.measure.array = array;
+    message.u.measure.other = other;
+    message.u.measure.result = result;
+    message.u.measure.points = points;
+    message.u.measure.dtype = dtype;
+    order(&message);
+    return message.u.measure.id;
 }
 
 static void finished(uint64_t id, enum status status)
@@ -576,6 +590,43 @@ static void test_runs_on_one_field_wait_for_each_other(void **state)
     cancel.u.job.id = first;
     order(&cancel);
     finished(first, STATUS_CANCELLED);
+}
+
+/* More than there are slots for, ordered all at once behind the job whose result they measure. */
+static void test_measures(void **state)
+{
+    (void)state;
+    enum { MEASURES = 150 };
+    static float values[100 * 100], expected[100 * 100];
+    const struct job job = diffusion(100, 100, 7);
+    struct plan plan;
+    plan_init(&plan, &job, NULL);
+    const uint64_t in = field_of(&job, values), out = allocate(sizeof values);
+    const uint64_t scratch = allocate(sizeof values);
+    reference_run(&plan, (void *[AXIS_COUNT]){values}, (void *[AXIS_COUNT]){expected});
+    const struct measured of_one = measure_reference(DTYPE_F32, 10000, expected, NULL);
+    const struct measured of_two = measure_reference(DTYPE_F32, 10000, expected, values);
+    uint64_t ids[MEASURES], results[MEASURES];
+    begin_packet();
+    const uint64_t computed = run(&job, in, out, scratch, false);
+    for (int i = 0; i < MEASURES; i++) {
+        results[i] = allocate(measure_bytes(10000));
+        ids[i] = order_measure(out, i % 2 ? in : 0, results[i], 10000, DTYPE_F32);
+    }
+    send_packet();
+    finished(computed, STATUS_OK);
+    bool seen[MEASURES] = {false};
+    for (int i = 0; i < MEASURES; i++) {
+        const struct channel_message message = answer_of(CHANNEL_FINISHED);
+        assert_int_equal(message.status, STATUS_OK);
+        int k = 0;
+        while (k < MEASURES && ids[k] != message.u.job.id)
+            k++;
+        assert_true(k < MEASURES && !seen[k]);
+        seen[k] = true;
+        assert_true(measured_equal(&message.u.job.measured, k % 2 ? &of_two : &of_one));
+        release(results[k]);
+    }
 }
 
 /* Every mixture of arrays and places: inputs in a read-only region, outputs in another one, whose
@@ -1102,6 +1153,27 @@ static void break_same_array(void)
     front.next_id--;
     allocate(16);
 }
+static void break_measure_size(void)
+{
+    order_measure(allocate(4096), 0, allocate(measure_bytes(1)), 1, DTYPE_F32);
+}
+static void break_measure_of_two_sizes(void)
+{
+    order_measure(allocate(4), allocate(8), allocate(measure_bytes(1)), 1, DTYPE_F32);
+}
+static void break_measure_result(void)
+{
+    order_measure(allocate(4), 0, allocate(64), 1, DTYPE_F32);
+}
+static void break_measure_of_its_result(void)
+{
+    const uint64_t array = allocate(32);
+    order_measure(array, 0, array, 4, DTYPE_F64);
+}
+static void break_measure_points(void)
+{
+    order_measure(allocate(4), 0, allocate(32), 0, DTYPE_F32);
+}
 static void break_no_bytes(void)
 {
     allocate(0);
@@ -1310,6 +1382,11 @@ static void test_a_broken_front(void **state)
                                            break_descriptor,
                                            break_unknown_array,
                                            break_same_array,
+                                           break_measure_size,
+                                           break_measure_of_two_sizes,
+                                           break_measure_result,
+                                           break_measure_of_its_result,
+                                           break_measure_points,
                                            break_no_bytes,
                                            break_array_end,
                                            break_array_wrap,
@@ -1367,6 +1444,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_inputs_that_come_with_their_jobs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_runs_on_one_field_wait_for_each_other, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(test_measures, setup, teardown),
         cmocka_unit_test_setup_teardown(test_results_in_regions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_many_jobs_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(test_large_jobs_in_regions, setup, teardown),

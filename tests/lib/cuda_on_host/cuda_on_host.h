@@ -12,6 +12,7 @@ using std::min;
 #define __global__
 #define __device__
 #define __host__
+#define __host__
 #define __constant__
 #define __grid_constant__
 #define __launch_bounds__(...)

@@ -1,0 +1,97 @@
+#include "gpu/host/measure.h"
+
+#include "gpu/measure.h"
+
+/* The lanes of a block side by side, so that a vector's can be theirs. */
+struct lanes {
+    double min[MEASURE_LANES], max[MEASURE_LANES], sum[MEASURE_LANES], nan[MEASURE_LANES];
+};
+
+static inline struct measured lane_get(const struct lanes *lanes, int i)
+{
+    return (struct measured){lanes->min[i], lanes->max[i], lanes->sum[i], lanes->nan[i]};
+}
+
+static inline void lane_set(struct lanes *lanes, int i, const struct measured *measured)
+{
+    lanes->min[i] = measured->min;
+    lanes->max[i] = measured->max;
+    lanes->sum[i] = measured->sum;
+    lanes->nan[i] = measured->nan;
+}
+
+static struct measured join_lanes(struct lanes *lanes)
+{
+    for (int apart = MEASURE_LANES / 2; apart; apart /= 2)
+        for (int i = 0; i < apart; i++) {
+            struct measured low = lane_get(lanes, i);
+            const struct measured high = lane_get(lanes, i + apart);
+            measured_join(&low, &high);
+            lane_set(lanes, i, &low);
+        }
+    return lane_get(lanes, 0);
+}
+
+/* MEASURE(name, type, take): one block, of elements [from, to) of a (and b). */
+#define MEASURE(name, type, take)                                                                  \
+    static struct measured name(const void *first, const void *second, uint64_t from, uint64_t to) \
+    {                                                                                              \
+        const type *a = first, *b = second;                                                        \
+        const struct measured none = measured_none();                                              \
+        struct lanes lanes;                                                                        \
+        (void)b;                                                                                   \
+        for (int lane = 0; lane < MEASURE_LANES; lane++)                                           \
+            lane_set(&lanes, lane, &none);                                                         \
+        for (uint64_t row = from; row < to; row += MEASURE_LANES) {                                \
+            const int count = to - row < MEASURE_LANES ? (int)(to - row) : MEASURE_LANES;          \
+            for (int lane = 0; lane < count; lane++) {                                             \
+                const uint64_t i = row + (uint64_t)lane;                                           \
+                struct measured all = lane_get(&lanes, lane);                                      \
+                take;                                                                              \
+                lane_set(&lanes, lane, &all);                                                      \
+            }                                                                                      \
+        }                                                                                          \
+        return join_lanes(&lanes);                                                                 \
+    }
+
+MEASURE(values_f32, float, measured_value(&all, (double)a[i]))
+MEASURE(values_f64, double, measured_value(&all, a[i]))
+MEASURE(distances_f32, float, measured_distance(&all, (double)a[i], (double)b[i]))
+MEASURE(distances_f64, double, measured_distance(&all, a[i], b[i]))
+MEASURE(results, struct measured, measured_join(&all, &a[i]))
+
+typedef struct measured block_measure(const void *a, const void *b, uint64_t from, uint64_t to);
+
+/* Blocks [first, end) of `count` elements. */
+static void measure_blocks_of(block_measure *measure, const void *a, const void *b, uint64_t count,
+                              uint64_t first, uint64_t end, struct measured *to)
+{
+#ifdef _OPENMP
+#pragma omp parallel for schedule(static) if (end - first > 1)
+#endif
+    for (uint64_t block = first; block < end; block++) {
+        const uint64_t from = block * MEASURE_BLOCK;
+        const uint64_t left = count - from;
+        to[block] = measure(a, b, from, from + (left < MEASURE_BLOCK ? left : MEASURE_BLOCK));
+    }
+}
+
+void measure_pass(const struct launch *launch)
+{
+    static block_measure *const of[2][2] = {
+        [DTYPE_F32] = {values_f32, distances_f32},
+        [DTYPE_F64] = {values_f64, distances_f64},
+    };
+    const struct plan *plan = launch->plan;
+    struct measured *to = launch->even[0];
+    uint64_t count = plan->points, blocks = measure_blocks(count);
+    measure_blocks_of(of[plan->dtype][plan->inputs == 2], launch->in[0], launch->in[1], count,
+                      launch->from, launch->to, to);
+    while (launch->to == plan->lines && blocks > 1) {
+        const struct measured *from = to;
+        to += blocks;
+        count = blocks;
+        blocks = measure_blocks(count);
+        measure_blocks_of(results, from, NULL, count, 0, blocks, to);
+    }
+}

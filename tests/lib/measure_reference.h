@@ -1,0 +1,21 @@
+/* What gpu/measure.h says, written down a second time; and arrays to measure. */
+#ifndef TESTS_MEASURE_REFERENCE_H
+#define TESTS_MEASURE_REFERENCE_H
+
+#include "gpu/measure.h"
+#include "protocol/job.h"
+#include "tests/lib/random_job.h"
+
+/* Of an array, or where b is none NULL of the distances of two. */
+struct measured measure_reference(enum dtype dtype, uint64_t points, const void *a, const void *b);
+
+/* The same bits; a NaN is a NaN. */
+bool measured_equal(const struct measured *a, const struct measured *b);
+
+/* Now and then nothing but NaN, or none at all. */
+void random_values(struct random *random, enum dtype dtype, uint64_t points, void *values);
+
+/* A number of points: one, about a block, about a block of blocks, or anything below `most`. */
+uint64_t random_points(struct random *random, uint64_t most);
+
+#endif
