@@ -17,6 +17,11 @@ enum {
 /* Of a parameter of many numbers, and of all of a job together (struct job's block). */
 enum { LIMIT_BLOCK_BYTES = 8 << 20 };
 
+enum {
+    LIMIT_PROBES = 1024,   /* points of a job whose value each step is answered */
+    LIMIT_PROBED = 1 << 24 /* … and all of these values together */
+};
+
 /* Points in an array: sizes in bytes then stay far inside 64 bits (2^50 float64 are 8 PiB). */
 #define LIMIT_POINTS (UINT64_C(1) << 50)
 

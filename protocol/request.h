@@ -3,8 +3,8 @@
 #ifndef PROTOCOL_REQUEST_H
 #define PROTOCOL_REQUEST_H
 
-#include "protocol/array.h"
 #include "protocol/job.h"
+#include "protocol/numbers.h"
 
 /* X(enumerator, name). job.h's operators are methods too: METHOD_OPERATOR and an operator_id. */
 #define METHOD_LIST(X)                                                                             \
@@ -24,6 +24,27 @@ enum method { METHOD_LIST(METHOD_ENUMERATOR) METHOD_OPERATOR, METHOD_COUNT };
 #undef METHOD_ENUMERATOR
 
 enum out_kind { OUT_INLINE, OUT_NEW_FIELD, OUT_FIELD, OUT_REGION };
+
+/* Parameters of many numbers (protocol/numbers.h). */
+enum request_numbers {
+    NUMBERS_X, /* spacing: coordinates of an axis */
+    NUMBERS_Y,
+    NUMBERS_Z,
+    NUMBERS_ALL, /* … of the rest; or, spacing_is_bare, a list of a number for each axis */
+    NUMBERS_OFFSETS,
+    NUMBERS_WEIGHTS,
+    NUMBERS_PROBES,
+    REQUEST_NUMBERS
+};
+
+/* What is said of one side. */
+struct request_side {
+    struct boundary boundary;     /* but for value_array, constant_array */
+    double constant_number;       /* mixed */
+    struct array value, constant; /* over the face, in the place of the number; ARRAY_NONE: none */
+};
+
+enum snapshot { SNAPSHOT_NONE, SNAPSHOT_NOTIFY, SNAPSHOT_FIELD };
 
 struct request {
     bool is_notification; /* [2, method, …]: method is METHOD_COUNT, since none is known yet: ignore
@@ -56,22 +77,31 @@ struct request {
         enum axis axis;      /* by letter */
         int64_t axis_number; /* NumPy axis number, may be negative */
         uint32_t batch;      /* leading axes that are a batch */
-        int order, accuracy; /* judged as they are read: 1 or 2; 2, 4, 6 or 8 */
+        int order;           /* 0 to 4 */
+        int accuracy;        /* 2, 4, 6 or 8; 0: not given */
+        enum scheme scheme;
+        enum stagger stagger;
         bool has_dt, has_cfl, allow_unstable;
         double dt, cfl;
         uint64_t steps;
-        /* Per axis: one value for all, a map by axis name, or (spacing) a list in the order of
-         * shape. */
+        /* Per axis: one value for all, or a map by axis name. */
         struct per_axis {
-            uint8_t has_all, has[AXIS_COUNT], list_count; /* list_count > 0: list[] holds them */
-            double all, value[AXIS_COUNT], list[AXIS_COUNT];
+            uint8_t has_all, has[AXIS_COUNT];
+            double all, value[AXIS_COUNT];
         } spacing, diffusivity;
+        bool spacing_is_bare; /* NUMBERS_ALL was given for all axes, and not by "*" */
+        struct array numbers[REQUEST_NUMBERS];
+        struct array coefficient, source; /* ARRAY_NONE: none; or diffusivity's in coefficient */
+        double source_number;
+        bool report;
+        uint64_t every; /* steps; 0: not given */
+        enum snapshot snapshot;
         struct {
             uint8_t has_all, all, has[AXIS_COUNT], value[AXIS_COUNT];
         } endpoint;
         struct {
             uint8_t has_all, has[AXIS_COUNT][SIDE_COUNT];
-            struct boundary all, side[AXIS_COUNT][SIDE_COUNT];
+            struct request_side all, side[AXIS_COUNT][SIDE_COUNT];
         } boundary;
     } parameters;
 };
@@ -83,9 +113,15 @@ bool request_is_job(const struct request *request);
 
 /* Decode one control message (object from msgpack-c). On failure the request still holds msgid and
  * is_notification where they could be read (`*has_msgid`), so that the error finds its request.
- * What is `small` in f points into the bytes that `object` was unpacked from (msgpack-c does not
- * copy strings): use it before splitter_next(). */
+ * What is `small` points into the bytes that `object` was unpacked from (msgpack-c does not copy
+ * strings), a list into the object: use it before splitter_next(). */
 bool request_decode(const msgpack_object *object, struct request *request, bool *has_msgid,
                     struct failure *failure);
+
+/* The arrays in the place of a number, whether given (kind) or not, one by one: a resident field's
+ * `type` is nobody's to know here, and is to be filled in before request_job(). *place: how an
+ * error names it. */
+enum { REQUEST_OPERANDS = 2 + 2 * (1 + AXIS_COUNT * SIDE_COUNT) };
+struct array *request_operand(struct request *request, int i, struct failure_place *place);
 
 #endif

@@ -1,8 +1,16 @@
 #include "protocol/request_job.h"
 
+#include "protocol/request_read.h"
+
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+static bool takes_axis(const struct job *job)
+{
+    return job->operator_id == OPERATOR_DERIVATIVE || job->operator_id == OPERATOR_INTERPOLATE;
+}
 
 /* How many leading axes are a batch. */
 static bool resolve_batch(const struct request *request, const struct array_type *type,
@@ -29,9 +37,8 @@ static bool resolve_axis(const struct request *request, const struct array_type 
     if (!request->parameters.has_axis) {
         if (job->axes > 1)
             return failure_set(failure, STATUS_INVALID_ARGUMENT, "axis",
-                               "derivative needs the parameter axis for an array of %d axes of "
-                               "space",
-                               job->axes);
+                               "%s needs the parameter axis for an array of %d axes of space",
+                               operator_name((enum operator_id)job->operator_id), job->axes);
         job->axis = AXIS_X;
         return true;
     }
@@ -73,37 +80,162 @@ static bool resolve_per_axis(const struct per_axis *from, const char *parameter,
                              const struct job *job, double standard, double to[AXIS_COUNT],
                              struct failure *failure)
 {
-    if (from->list_count > 0 && from->list_count != job->axes)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
-                           "%d numbers are given for %d axes of space", from->list_count,
-                           job->axes);
     for (int a = 0; a < AXIS_COUNT; a++) {
         if (from->has[a] && !check_axis_exists(job, parameter, a, failure))
             return false;
-        if (a >= job->axes)
-            continue;
-        if (from->list_count > 0)
-            to[a] = from->list[job->axes - 1 - a]; /* in the order of shape: x is the last */
-        else if (from->has[a])
-            to[a] = from->value[a];
-        else
-            to[a] = from->has_all ? from->all : standard;
+        if (a < job->axes)
+            to[a] = from->has[a] ? from->value[a] : from->has_all ? from->all : standard;
     }
     return true;
 }
 
-static bool resolve_boundaries(const struct request *request, struct job *job,
-                               struct failure *failure)
+/* The coordinates that were given for an axis; NULL: none. */
+static const struct array *coordinates_of(const struct request *request, int axis)
+{
+    const struct array *numbers = request->parameters.numbers;
+    if (numbers[axis].kind != ARRAY_NONE)
+        return &numbers[axis];
+    const bool rest = numbers[NUMBERS_ALL].kind != ARRAY_NONE;
+    return rest && !request->parameters.spacing.has[axis] ? &numbers[NUMBERS_ALL] : NULL;
+}
+
+/* Is it a list of one number for each axis, and no coordinates? For one axis of space a list of one
+ * number is one spacing. */
+static bool is_list_by_axis(const struct request *request, const struct job *job)
+{
+    const struct array *all = &request->parameters.numbers[NUMBERS_ALL];
+    return request->parameters.spacing_is_bare && all->kind == ARRAY_LIST &&
+           (job->axes > 1 || numbers_count(all) == 1);
+}
+
+static bool resolve_list_by_axis(const struct array *list, struct job *job, struct failure *failure)
+{
+    double numbers[AXIS_COUNT];
+    const uint64_t count = numbers_count(list);
+    if (count != job->axes)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "spacing",
+                           "%" PRIu64 " numbers are given for %d axes of space%s", count, job->axes,
+                           count > AXIS_COUNT ? "; give coordinates by axis: {\"x\": […]}" : "");
+    numbers_reals(list, numbers);
+    for (int a = 0; a < job->axes; a++)
+        job->spacing[a] = numbers[job->axes - 1 - a]; /* in the order of shape: x is the last */
+    return true;
+}
+
+/* How many coordinates the axis has: on a periodic one also where its first point comes again. */
+static uint64_t coordinates_needed(const struct job *job, int axis)
+{
+    return job->n[axis] + (job->boundary[axis][SIDE_LOW].kind == BOUNDARY_PERIODIC);
+}
+
+/* Spacings; which axes have coordinates, and as many as they need. After the boundaries. */
+static bool resolve_spacing(const struct request *request, struct job *job, struct failure *failure)
+{
+    const struct array *numbers = request->parameters.numbers;
+    if (!resolve_per_axis(&request->parameters.spacing, "spacing", job, 1, job->spacing, failure))
+        return false;
+    if (is_list_by_axis(request, job))
+        return resolve_list_by_axis(&numbers[NUMBERS_ALL], job, failure);
+    if (request->parameters.spacing_is_bare && job->axes > 1)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "spacing",
+                           "the array has %d axes of space; give coordinates by axis: {\"x\": "
+                           "ARRAY}",
+                           job->axes);
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        if (numbers[a].kind != ARRAY_NONE && !check_axis_exists(job, "spacing", a, failure))
+            return false;
+        const struct array *given = a < job->axes ? coordinates_of(request, a) : NULL;
+        if (!given)
+            continue;
+        const uint64_t count = numbers_count(given), need = coordinates_needed(job, a);
+        if (count != need)
+            return failure_set_limit(
+                failure, STATUS_INVALID_ARGUMENT,
+                failure_place("spacing", axis_name((enum axis)a)).text, (double)count, (double)need,
+                need > job->n[a] ? "%" PRIu64 " coordinates are given for %" PRIu64
+                                   " points; a periodic axis needs one more, where its first point "
+                                   "comes again"
+                                 : "%" PRIu64 " coordinates are given for %" PRIu64 " points",
+                count, job->n[a]);
+        if (!takes_axis(job) || a == job->axis)
+            job->more.coordinates |= (uint8_t)(1u << a);
+    }
+    return true;
+}
+
+/* What was said of a side; NULL: nothing. */
+static const struct request_side *side_of(const struct request *request, const struct job *job,
+                                          int axis, int side)
+{
+    if (request->parameters.boundary.has[axis][side])
+        return &request->parameters.boundary.side[axis][side];
+    return request->parameters.boundary.has_all && axis < job->axes
+               ? &request->parameters.boundary.all
+               : NULL;
+}
+
+/* Is the array one over the face: of the axes of space without that one, in the order of shape, and
+ * maybe with the batch's axes before? A list has no type of its own. */
+static bool resolve_face(const struct array *array, const struct array_type *type,
+                         const struct job *job, int axis, const char *place, uint8_t *number,
+                         struct failure *failure)
+{
+    const uint32_t lead = type->dimensions - job->axes, face = (uint32_t)job->axes - 1;
+    const uint32_t dimensions = array->type.dimensions;
+    *number = NUMBER_CONSTANT;
+    if (array->kind == ARRAY_NONE)
+        return true;
+    if (face == 0 && lead == 0)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
+                           "the faces of one axis are points: give a number");
+    bool fits = dimensions > 0 && (dimensions == face || dimensions == face + lead);
+    uint32_t d = 0;
+    for (uint32_t i = dimensions == face ? lead : 0; fits && i < type->dimensions; i++)
+        if (i != type->dimensions - 1 - (uint32_t)axis)
+            fits = array->type.shape[d++] == type->shape[i];
+    if (!fits)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
+                           "its shape is not that of the face: that of f without axis %s, with the "
+                           "batch's axes or without",
+                           axis_name((enum axis)axis));
+    *number = dimensions == face ? NUMBER_FACE : NUMBER_FACE_BATCH;
+    return true;
+}
+
+static bool check_dtype(const struct array *array, const struct job *job, const char *place,
+                        struct failure *failure)
+{
+    return array->kind == ARRAY_NONE || array->kind == ARRAY_LIST ||
+           array->type.dtype == job->dtype ||
+           failure_set(failure, STATUS_INVALID_ARGUMENT, place,
+                       "its type is not that of f, %s; convert it",
+                       job->dtype == DTYPE_F64 ? "<f8" : "<f4");
+}
+
+static bool resolve_side(const struct request_side *given, const struct array_type *type,
+                         struct job *job, int axis, int side, struct failure *failure)
+{
+    struct boundary *boundary = &job->boundary[axis][side];
+    const struct failure_place place = request_side_place(axis, side);
+    *boundary = given->boundary;
+    job->more.constant[axis][side] = given->constant_number;
+    return check_dtype(&given->value, job, place.text, failure) &&
+           check_dtype(&given->constant, job, place.text, failure) &&
+           resolve_face(&given->value, type, job, axis, place.text, &boundary->value_array,
+                        failure) &&
+           resolve_face(&given->constant, type, job, axis, place.text, &boundary->constant_array,
+                        failure);
+}
+
+static bool resolve_boundaries(const struct request *request, const struct array_type *type,
+                               struct job *job, struct failure *failure)
 {
     for (int a = 0; a < AXIS_COUNT; a++) {
         for (int side = 0; side < SIDE_COUNT; side++) {
-            const bool has = request->parameters.boundary.has[a][side];
-            if (has && !check_axis_exists(job, "boundary", a, failure))
+            const struct request_side *given = side_of(request, job, a, side);
+            if (given && (!check_axis_exists(job, "boundary", a, failure) ||
+                          !resolve_side(given, type, job, a, side, failure)))
                 return false;
-            if (has)
-                job->boundary[a][side] = request->parameters.boundary.side[a][side];
-            else if (request->parameters.boundary.has_all && a < job->axes)
-                job->boundary[a][side] = request->parameters.boundary.all;
         }
         const bool has = request->parameters.endpoint.has[a];
         if (has && !check_axis_exists(job, "endpoint", a, failure))
@@ -124,6 +256,82 @@ static bool resolve_boundaries(const struct request *request, struct job *job,
     return true;
 }
 
+/* An operand like f. */
+static bool resolve_field(const struct array *array, const struct array_type *type,
+                          const struct job *job, const char *parameter, uint8_t *has,
+                          struct failure *failure)
+{
+    *has = array->kind != ARRAY_NONE;
+    if (!*has || !check_dtype(array, job, parameter, failure))
+        return *has == 0;
+    return array_is_alike(&array->type, type) ||
+           failure_set(failure, STATUS_INVALID_ARGUMENT, parameter, "its shape is not that of f");
+}
+
+static bool resolve_operands(const struct request *request, const struct array_type *type,
+                             struct job *job, struct failure *failure)
+{
+    const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
+    job->more.source_value = request->parameters.source_number;
+    return resolve_field(&request->parameters.coefficient, type, job,
+                         diffusion ? "diffusivity" : "coefficient", &job->more.coefficient,
+                         failure) &&
+           resolve_field(&request->parameters.source, type, job, "source", &job->more.source,
+                         failure);
+}
+
+const struct array *request_job_operand(const struct request *request, const struct job *job,
+                                        int operand, struct failure_place *place)
+{
+    *place = failure_place("f", NULL);
+    if (!job_operand_points(job, operand))
+        return NULL;
+    if (operand == OPERAND_COEFFICIENT) {
+        const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
+        *place = failure_place(diffusion ? "diffusivity" : "coefficient", NULL);
+        return &request->parameters.coefficient;
+    }
+    if (operand == OPERAND_SOURCE) {
+        *place = failure_place("source", NULL);
+        return &request->parameters.source;
+    }
+    if (operand < OPERAND_VALUE)
+        return NULL;
+    const int face = (operand - OPERAND_VALUE) % (AXIS_COUNT * SIDE_COUNT);
+    const int axis = face / SIDE_COUNT, side = face % SIDE_COUNT;
+    const struct request_side *given = side_of(request, job, axis, side);
+    *place = request_side_place(axis, side);
+    return operand < OPERAND_CONSTANT ? &given->value : &given->constant;
+}
+
+static bool check_cfl(const struct job *job, double cfl, struct failure *failure)
+{
+    if (job->more.scheme == SCHEME_ADI)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "cfl",
+                           "adi is stable at any step, so that none follows from cfl; give dt");
+    if (!(cfl > 0) || !isfinite(cfl))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "cfl",
+                           "cfl must be a finite number above 0; got %g", cfl);
+    return job->allow_unstable || cfl <= 1 ||
+           failure_set_limit(failure, STATUS_UNSTABLE, "cfl", cfl, 1,
+                             "cfl is %.9g; steps are stable up to 1 (allow_unstable takes it all "
+                             "the same)",
+                             cfl);
+}
+
+/* dt from cfl. */
+static bool choose_time_step(struct job *job, double cfl, struct failure *failure)
+{
+    bool flows = false;
+    for (int a = 0; a < job->axes; a++)
+        flows = flows || job->diffusivity[a] != 0;
+    if (!flows || (job->more.coefficient && job->more.coefficient_max == 0))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "cfl",
+                           "no time step follows from cfl where every diffusivity is 0; give dt");
+    job->dt = cfl * job_dt_max(job);
+    return true;
+}
+
 static bool resolve_time_step(const struct request *request, struct job *job,
                               struct failure *failure)
 {
@@ -134,23 +342,34 @@ static bool resolve_time_step(const struct request *request, struct job *job,
     job->dt = request->parameters.dt;
     if (request->parameters.has_dt)
         return true;
-    const double cfl = request->parameters.cfl;
-    if (!(cfl > 0) || !isfinite(cfl))
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, "cfl",
-                           "cfl must be a finite number above 0; got %g", cfl);
-    if (!job->allow_unstable && cfl > 1)
-        return failure_set_limit(failure, STATUS_UNSTABLE, "cfl", cfl, 1,
-                                 "cfl is %.9g; steps are stable up to 1 (allow_unstable takes it "
-                                 "all the same)",
-                                 cfl);
-    bool flows = false;
-    for (int a = 0; a < job->axes; a++)
-        flows = flows || job->diffusivity[a] != 0;
-    if (!flows)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, "cfl",
-                           "no time step follows from cfl where every diffusivity is 0; give dt");
-    job->dt = cfl * job_dt_max(job);
-    return true;
+    return check_cfl(job, request->parameters.cfl, failure) &&
+           (job_measures(job) || choose_time_step(job, request->parameters.cfl, failure));
+}
+
+bool job_measures(const struct job *job)
+{
+    return job->operator_id == OPERATOR_DIFFUSION && job->more.coefficient;
+}
+
+/* All but the time step of a job that is to be measured. */
+static bool check_unmeasured(const struct job *job, double max_work, struct failure *failure)
+{
+    struct job any = *job;
+    if (job->dt == 0)
+        any.dt = 1;
+    any.allow_unstable = 1;
+    return job_check(&any, max_work, failure);
+}
+
+bool request_job_measured(struct job *job, double cfl, double least, double largest,
+                          double max_work, struct failure *failure)
+{
+    if (!(least >= 0) || !isfinite(largest))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "diffusivity",
+                           "its numbers must be finite and from 0 up; they go from %g to %g", least,
+                           largest);
+    job->more.coefficient_max = largest;
+    return (cfl == 0 || choose_time_step(job, cfl, failure)) && job_check(job, max_work, failure);
 }
 
 /* What does not matter to a derivative is made the same, so that equal jobs are equal bytes. */
@@ -161,6 +380,7 @@ static void normalise_other_axes(struct job *job)
             continue;
         job->spacing[a] = 1;
         memset(job->boundary[a], 0, sizeof job->boundary[a]);
+        memset(job->more.constant[a], 0, sizeof job->more.constant[a]);
     }
 }
 
@@ -188,55 +408,195 @@ static bool check_components(const struct arrays *given, const char *parameter, 
     return true;
 }
 
-bool request_job(const struct request *request, const struct array_type *type, double max_work,
-                 struct job *job, struct failure *failure)
+/* ---- the block ---- */
+
+static bool put_coordinates(const struct array *given, int axis, double *to,
+                            struct failure *failure)
+{
+    const struct failure_place place = failure_place("spacing", axis_name((enum axis)axis));
+    const uint64_t count = numbers_count(given);
+    numbers_reals(given, to);
+    for (uint64_t i = 0; i < count; i++) {
+        if (!isfinite(to[i]))
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
+                               "coordinate %" PRIu64 " is not finite", i);
+        if (i > 0 && !(to[i] > to[i - 1]))
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
+                               "coordinates must increase; number %" PRIu64 " is %.9g after %.9g",
+                               i, to[i], to[i - 1]);
+    }
+    return true;
+}
+
+/* Indices in the order of shape, negative ones from the end, to x, y, z and the batch's field. */
+static bool put_probes(const struct array *given, const struct job *job, int64_t *to,
+                       struct failure *failure)
+{
+    const uint64_t count = given->type.shape[0], dimensions = given->type.shape[1];
+    int64_t *indices = malloc(count * dimensions * sizeof *indices);
+    if (!indices)
+        return failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
+    bool ok = numbers_whole(given, "probes", indices, failure);
+    const int64_t extra = (int64_t)dimensions - job->axes; /* an index of the batch before those */
+    for (uint64_t i = 0; ok && i < count * dimensions; i++) {
+        const int64_t d = (int64_t)(i % dimensions);
+        const bool is_batch = d < extra;
+        const int axis = is_batch ? AXIS_COUNT : (int)((int64_t)dimensions - 1 - d);
+        const int64_t n = (int64_t)(is_batch ? job->batch : job->n[axis]);
+        int64_t at = indices[i];
+        if (at < -n || at >= n)
+            ok = failure_set(failure, STATUS_INVALID_ARGUMENT, "probes",
+                             "index %" PRId64 " of probe %" PRIu64 " is out of range for %" PRId64
+                             " points",
+                             at, i / dimensions, n);
+        to[i / dimensions * (AXIS_COUNT + 1) + (uint64_t)axis] = at < 0 ? at + n : at;
+    }
+    free(indices);
+    return ok;
+}
+
+/* How many probes there are, and whether they have the right number of indices. */
+static bool resolve_probes(const struct request *request, struct job *job, struct failure *failure)
+{
+    const struct array *given = &request->parameters.numbers[NUMBERS_PROBES];
+    if (given->kind == ARRAY_NONE)
+        return true;
+    const uint64_t count = given->type.shape[0], dimensions = given->type.shape[1];
+    if (count > LIMIT_PROBES)
+        return failure_set_limit(failure, STATUS_TOO_LARGE, "probes", (double)count, LIMIT_PROBES,
+                                 "a job has at most %d probes", LIMIT_PROBES);
+    const uint64_t need = (uint64_t)job->axes + (job->batch > 1);
+    if (dimensions != need)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "probes",
+                           "a probe has %" PRIu64
+                           " indices here, in the order of shape%s; got %" PRIu64,
+                           need, job->batch > 1 ? " after one of the batch" : "", dimensions);
+    const double values = (double)count * ((double)job->steps + 1);
+    if (values > LIMIT_PROBED)
+        return failure_set_limit(failure, STATUS_TOO_LARGE, "probes", values, LIMIT_PROBED,
+                                 "probes times steps + 1 is %.9g; at most %d values are answered",
+                                 values, LIMIT_PROBED);
+    job->more.probes = (uint32_t)count;
+    return true;
+}
+
+static bool fill_block(const struct request *request, const struct job *job, uint8_t *block,
+                       struct failure *failure)
+{
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (job->more.coordinates >> a & 1 &&
+            !put_coordinates(coordinates_of(request, a), a,
+                             (double *)(void *)(block + job_block_part(job, BLOCK_X + a)), failure))
+            return false;
+    return !job->more.probes ||
+           put_probes(&request->parameters.numbers[NUMBERS_PROBES], job,
+                      (int64_t *)(void *)(block + job_block_part(job, BLOCK_PROBES)), failure);
+}
+
+static bool make_block(const struct request *request, struct job *job, uint8_t **block,
+                       struct failure *failure)
+{
+    const uint64_t bytes = job_block_part(job, BLOCK_END);
+    if (bytes == 0)
+        return true;
+    if (bytes > LIMIT_BLOCK_BYTES)
+        return failure_set_limit(failure, STATUS_TOO_LARGE, NULL, (double)bytes, LIMIT_BLOCK_BYTES,
+                                 "coordinates, offsets, weights and probes of a job take at most "
+                                 "%d bytes",
+                                 LIMIT_BLOCK_BYTES);
+    uint8_t *made = calloc(1, bytes);
+    if (!made)
+        return failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
+    if (!fill_block(request, job, made, failure)) {
+        free(made);
+        return false;
+    }
+    job->more.block_bytes = bytes;
+    job_block_key(made, bytes, job->more.block_key);
+    *block = made;
+    return true;
+}
+
+/* ---- the job ---- */
+
+/* What does not depend on other parameters. */
+static bool resolve_simple(const struct request *request, const struct array_type *type,
+                           struct job *job, struct failure *failure)
 {
     uint32_t lead = 0;
-    job_init(job);
-    if (type->dimensions < 1 || type->dimensions > LIMIT_DIMENSIONS)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, "f",
-                           "an array has 1 to %d dimensions; got %" PRIu32, LIMIT_DIMENSIONS,
-                           type->dimensions);
     if (!resolve_batch(request, type, &lead, failure))
         return false;
     const enum operator_id operator_id = request->parameters.operator_id;
     const bool diffusion = operator_id == OPERATOR_DIFFUSION;
+    const int accuracy = request->parameters.accuracy;
     job->operator_id = (uint8_t)operator_id;
     job->dtype = (uint8_t)type->dtype;
     job->axes = (uint8_t)(type->dimensions - lead);
-    job->accuracy = (uint8_t)request->parameters.accuracy;
+    job->more.scheme = (uint8_t)request->parameters.scheme;
+    job->more.stagger = (uint8_t)request->parameters.stagger;
+    if (operator_id == OPERATOR_INTERPOLATE && job->more.stagger == STAGGER_NONE)
+        job->more.stagger = STAGGER_FORWARD;
+    job->accuracy = (uint8_t)(accuracy ? accuracy : job->more.scheme == SCHEME_ADI ? 2 : 8);
     job->order = operator_id == OPERATOR_DERIVATIVE ? (uint8_t)request->parameters.order
                                                     : (uint8_t)job_order(job);
     job->allow_unstable = diffusion && request->parameters.allow_unstable;
-    job->steps = diffusion ? request->parameters.steps : 1;
+    job->steps = request->parameters.steps; /* 1 where the operator has none */
     for (int a = 0; a < job->axes; a++)
         job->n[a] = type->shape[type->dimensions - 1 - (uint32_t)a];
     for (uint32_t i = 0; i < lead; i++)
         if (__builtin_mul_overflow(job->batch, type->shape[i], &job->batch))
             job->batch = UINT64_MAX; /* job_check() refuses it */
+    return !takes_axis(job) || resolve_axis(request, type, job, failure);
+}
 
-    if (operator_id == OPERATOR_DERIVATIVE && !resolve_axis(request, type, job, failure))
-        return false;
-    if (!resolve_per_axis(&request->parameters.spacing, "spacing", job, 1, job->spacing, failure) ||
-        !resolve_boundaries(request, job, failure))
-        return false;
-    if (diffusion) {
-        if (!resolve_per_axis(&request->parameters.diffusivity, "diffusivity", job, 1,
-                              job->diffusivity, failure))
-            return false;
-        for (int a = 0; a < AXIS_COUNT; a++)
-            job->diffusivity[a] += 0.0; /* −0 becomes 0: equal jobs are equal bytes */
-        if (!resolve_time_step(request, job, failure))
-            return false;
-    }
-    if (!job_check(job, max_work, failure) ||
-        !check_components(&request->f, "f", job_takes_vector(job), job_inputs(job), job, failure))
-        return false;
-    if ((request->out == OUT_FIELD || request->out == OUT_REGION) &&
-        !check_components(&request->out_place, "out", job_gives_vector(job), job_outputs(job), job,
+static bool resolve_diffusion(const struct request *request, struct job *job,
+                              struct failure *failure)
+{
+    if (!resolve_per_axis(&request->parameters.diffusivity, "diffusivity", job, 1, job->diffusivity,
                           failure))
         return false;
-    if (operator_id == OPERATOR_DERIVATIVE)
+    for (int a = 0; a < AXIS_COUNT; a++)
+        job->diffusivity[a] += 0.0; /* −0 becomes 0: equal jobs are equal bytes */
+    return resolve_time_step(request, job, failure);
+}
+
+static bool resolve(const struct request *request, const struct array_type *type, double max_work,
+                    struct job *job, uint8_t **block, struct failure *failure)
+{
+    if (!resolve_simple(request, type, job, failure) ||
+        !resolve_boundaries(request, type, job, failure) ||
+        !resolve_spacing(request, job, failure) || !resolve_operands(request, type, job, failure) ||
+        !resolve_probes(request, job, failure))
+        return false;
+    /* Before anything is made of them: what job_check() says of the shape holds for the block. */
+    if (!make_block(request, job, block, failure))
+        return false;
+    if (job->operator_id == OPERATOR_DIFFUSION && !resolve_diffusion(request, job, failure))
+        return false;
+    return job_measures(job) ? check_unmeasured(job, max_work, failure)
+                             : job_check(job, max_work, failure);
+}
+
+bool request_job(const struct request *request, const struct array_type *type, double max_work,
+                 struct job *job, uint8_t **block, struct failure *failure)
+{
+    *block = NULL;
+    job_init(job);
+    if (type->dimensions < 1 || type->dimensions > LIMIT_DIMENSIONS)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "f",
+                           "an array has 1 to %d dimensions; got %" PRIu32, LIMIT_DIMENSIONS,
+                           type->dimensions);
+    bool ok =
+        resolve(request, type, max_work, job, block, failure) &&
+        check_components(&request->f, "f", job_takes_vector(job), job_inputs(job), job, failure);
+    if (ok && (request->out == OUT_FIELD || request->out == OUT_REGION))
+        ok = check_components(&request->out_place, "out", job_gives_vector(job), job_outputs(job),
+                              job, failure);
+    if (!ok) {
+        free(*block);
+        *block = NULL;
+    } else if (takes_axis(job)) {
         normalise_other_axes(job);
-    return true;
+    }
+    return ok;
 }

@@ -222,7 +222,7 @@ static bool take_output(struct task *task, int component, const struct arrays *g
 static bool take_job(struct task *task, const struct request *request, struct failure *failure)
 {
     if (!request_job(request, &task->type, (double)task->server->config.max_work, &task->job,
-                     failure))
+                     &task->block, failure))
         return false;
     for (int i = 0; i < job_outputs(&task->job); i++)
         if (!take_output(task, i, &request->out_place, failure))

@@ -9,6 +9,7 @@
 #include "server/server.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 struct dry_run {
     struct server *server;
@@ -17,6 +18,7 @@ struct dry_run {
     const struct device *device;
     struct array_type type; /* of every array */
     struct job job;
+    uint8_t *block;  /* its, owned; NULL: none */
     uint64_t arrays; /* that the job needs on the device for itself */
     uint64_t copied; /* of them those that come from a client's memory or go there */
 };
@@ -164,9 +166,13 @@ bool dry_run(struct server *server, struct user *user, const struct request *req
     struct dry_run run = {.server = server, .user = user, .request = request};
     run.device = user_device(server, user);
     if (!take_inputs(&run, failure) ||
-        !request_job(request, &run.type, (double)server->config.max_work, &run.job, failure) ||
-        !take_outputs(&run, failure))
+        !request_job(request, &run.type, (double)server->config.max_work, &run.job, &run.block,
+                     failure) ||
+        !take_outputs(&run, failure)) {
+        free(run.block);
         return false;
+    }
     answer(&run, packer);
+    free(run.block);
     return true;
 }

@@ -40,13 +40,18 @@ static void check_failure(uint64_t msgid, const struct failure *failure)
 static void check_job(const struct request *request, const struct array_type *type)
 {
     struct job job;
+    uint8_t *block;
     struct failure failure = {0};
-    if (!request_job(request, type, MAX_WORK, &job, &failure)) {
+    if (!request_job(request, type, MAX_WORK, &job, &block, &failure)) {
+        check(block == NULL);
         check_failure(request->msgid, &failure);
         return;
     }
     struct failure again = {0};
     check(failure.code == STATUS_OK);
+    check(job.more.block_bytes == job_block_part(&job, BLOCK_END) &&
+          (block != NULL) == (job.more.block_bytes > 0));
+    free(block);
     check(job_check(&job, MAX_WORK, &again));
     check(job_bytes(&job) == type->bytes);
     check((double)job_points(&job) * (double)job.steps <= MAX_WORK);

@@ -21,11 +21,13 @@ static bool decode(const char *text, const struct array_type *type, struct reque
 {
     msgpack_unpacked unpacked = notation_object(text);
     bool has_msgid;
+    uint8_t *block = NULL;
     memset(failure, 0, sizeof *failure);
     bool good = request_decode(&unpacked.data, request, &has_msgid, failure);
     if (good && request->method == METHOD_OPERATOR)
-        good = request_job(request, type, MAX_WORK, job, failure);
+        good = request_job(request, type, MAX_WORK, job, &block, failure);
     assert_int_equal(good, failure->code == STATUS_OK);
+    free(block);
     msgpack_unpacked_destroy(&unpacked);
     return good;
 }
@@ -222,7 +224,161 @@ static void spacing_goes_by_axis_name_or_in_the_order_of_shape(void **state)
             "spacing z", "none is z");
     refused("laplacian",
             "\"spacing\": {\"x\": {\"nd\": true, \"type\": \"<f4\", \"shape\": [2], \"data\": #8}}",
-            STATUS_UNSUPPORTED, "spacing x", "array");
+            STATUS_INVALID_ARGUMENT, "spacing x", "2 coordinates");
+}
+
+/* The request of a diffusion with those parameters beside f and dt; what it holds of the message
+ * lives until unpacked is destroyed. */
+static struct request request_of(const char *params, msgpack_unpacked *unpacked)
+{
+    char text[1024];
+    struct request request;
+    struct failure failure = {0};
+    bool has_msgid;
+    snprintf(text, sizeof text, "[0, 1, \"diffusion\", [{\"f\": {\"field\": 5}, \"dt\": 1, %s}]]",
+             params);
+    *unpacked = notation_object(text);
+    if (!request_decode(&unpacked->data, &request, &has_msgid, &failure))
+        fail_msg("%s: %s: %s", params, failure.parameter, failure.message);
+    return request;
+}
+
+static void boundaries_have_kinds_numbers_and_places(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *boundary;
+        enum boundary_kind kind;
+        double value, constant;
+        bool at_face;
+    } cases[] = {
+        {"\"periodic\"", BOUNDARY_PERIODIC, 0, 0, false},
+        {"{\"type\": \"one-sided\"}", BOUNDARY_ONE_SIDED, 0, 0, false},
+        {"\"symmetric\"", BOUNDARY_SYMMETRIC, 0, 0, false},
+        {"{\"type\": \"mirror\"}", BOUNDARY_MIRROR, 0, 0, false},
+        {"{\"type\": \"antisymmetric\"}", BOUNDARY_ANTISYMMETRIC, 0, 0, false},
+        {"{\"value\": 2.5}", BOUNDARY_VALUE, 2.5, 0, false},
+        {"{\"value\": 2.5, \"at\": \"face\"}", BOUNDARY_VALUE, 2.5, 0, true},
+        {"{\"at\": \"node\", \"derivative\": -1}", BOUNDARY_DERIVATIVE, -1, 0, false},
+        {"{\"mixed\": 3, \"const\": 4, \"at\": \"face\"}", BOUNDARY_MIXED, 3, 4, true},
+        {"{\"mixed\": 3}", BOUNDARY_MIXED, 3, 0, false},
+        {"{\"curvature\": 1e3}", BOUNDARY_CURVATURE, 1e3, 0, false},
+        {"{\"halo\": 0.5}", BOUNDARY_HALO, 0.5, 0, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char params[200];
+        msgpack_unpacked unpacked;
+        snprintf(params, sizeof params, "\"boundary\": %s", cases[i].boundary);
+        const struct request request = request_of(params, &unpacked);
+        const struct request_side *side = &request.parameters.boundary.all;
+        assert_true(request.parameters.boundary.has_all);
+        assert_int_equal(side->boundary.kind, cases[i].kind);
+        assert_true(side->boundary.value == cases[i].value);
+        assert_true(side->constant_number == cases[i].constant);
+        assert_int_equal(side->boundary.at_face, cases[i].at_face);
+        msgpack_unpacked_destroy(&unpacked);
+    }
+}
+
+static void numbers_of_a_face_may_be_arrays(void **state)
+{
+    (void)state;
+    msgpack_unpacked unpacked;
+    const struct request request = request_of(
+        "\"boundary\": {\"x-\": {\"value\": [1, 2]}, \"x+\": {\"mixed\": {\"field\": 7}, "
+        "\"const\": {\"nd\": true, \"type\": \"<f4\", \"shape\": [2], \"data\": #8}}}",
+        &unpacked);
+    const struct request_side *sides = request.parameters.boundary.side[AXIS_X];
+    assert_int_equal(sides[SIDE_LOW].value.kind, ARRAY_LIST);
+    assert_int_equal(sides[SIDE_HIGH].value.kind, ARRAY_FIELD);
+    assert_int_equal(sides[SIDE_HIGH].constant.kind, ARRAY_INLINE);
+    int found = 0;
+    for (int i = 0; i < REQUEST_OPERANDS; i++) {
+        struct failure_place place;
+        struct request copy = request;
+        const struct array *array = request_operand(&copy, i, &place);
+        if (array->kind == ARRAY_NONE)
+            continue;
+        found++;
+        assert_string_equal(place.text, array->kind == ARRAY_LIST ? "boundary x-" : "boundary x+");
+    }
+    assert_int_equal(found, 3);
+    msgpack_unpacked_destroy(&unpacked);
+}
+
+static void less_usual_parameters_are_read(void **state)
+{
+    (void)state;
+    msgpack_unpacked unpacked;
+    struct request request =
+        request_of("\"scheme\": \"rk4\", \"source\": -2.5, \"probes\": [[0, 1, -1]]", &unpacked);
+    assert_int_equal(request.parameters.scheme, SCHEME_RK4);
+    assert_true(request.parameters.source_number == -2.5);
+    assert_int_equal(numbers_count(&request.parameters.numbers[NUMBERS_PROBES]), 3);
+    msgpack_unpacked_destroy(&unpacked);
+    request = request_of("\"source\": {\"field\": 3}, \"diffusivity\": {\"field\": 4}", &unpacked);
+    assert_int_equal(request.parameters.source.field, 3);
+    assert_int_equal(request.parameters.coefficient.field, 4);
+    msgpack_unpacked_destroy(&unpacked);
+    refused("derivative", "\"axis\": \"x\", \"stagger\": \"left\"", STATUS_INVALID_ARGUMENT,
+            "stagger", "forward");
+    refused("derivative", "\"axis\": \"x\", \"order\": 6", STATUS_INVALID_ARGUMENT, "order",
+            "accuracy?");
+    refused("derivative", "\"axis\": \"x\", \"order\": -1", STATUS_INVALID_ARGUMENT, "order", "-1");
+    refused("diffusion", "\"scheme\": \"leapfrog\"", STATUS_INVALID_ARGUMENT, "scheme", "rk4");
+    refused("diffusion", "\"source\": \"sun\"", STATUS_INVALID_ARGUMENT, "source", "number");
+    refused("diffusion", "\"source\": inf", STATUS_INVALID_ARGUMENT, "source", "finite");
+    refused("diffusion", "\"diffusivity\": {\"x\": {\"field\": 3}}", STATUS_UNSUPPORTED,
+            "diffusivity x", "for all axes");
+    refused("diffusion", "\"probes\": [1, 2]", STATUS_INVALID_ARGUMENT, "probes", "indices");
+    refused("diffusion", "\"every\": 0", STATUS_INVALID_ARGUMENT, "every", "from 1");
+    refused("diffusion", "\"snapshot\": \"notify\"", STATUS_INVALID_ARGUMENT, "snapshot", "every");
+    refused("diffusion", "\"every\": 1, \"snapshot\": \"disk\"", STATUS_INVALID_ARGUMENT,
+            "snapshot", "field");
+    refused("laplacian", "\"report\": 1", STATUS_INVALID_ARGUMENT, "report", "true");
+    refused("laplacian", "\"coefficient\": 2", STATUS_INVALID_ARGUMENT, "coefficient", "array");
+}
+
+static void numbers_must_fit_the_field(void **state)
+{
+    (void)state;
+    static const struct array_type line = {DTYPE_F64, 1, {3}, 24};
+    struct job job;
+    struct failure failure;
+    static const struct {
+        const char *params, *parameter, *says;
+        enum status code;
+    } cases[] = {
+        {"\"spacing\": [0, 1, 3]", "spacing x", "one more", STATUS_INVALID_ARGUMENT},
+        {"\"spacing\": [0, 1, 1, 4]", "spacing x", "number 2", STATUS_INVALID_ARGUMENT},
+        {"\"spacing\": [0, 1, nan, 4]", "spacing x", "not finite", STATUS_INVALID_ARGUMENT},
+        {"\"spacing\": [[0, 1, 2, 4]]", "spacing", "one dimension", STATUS_INVALID_ARGUMENT},
+        {"\"spacing\": {\"x\": {\"field\": 3}}", "spacing x", "no field", STATUS_UNSUPPORTED},
+        {"\"spacing\": {\"y\": [0, 1]}", "spacing y", "none is y", STATUS_INVALID_ARGUMENT},
+        {"\"probes\": [[3]]", "probes", "out of range", STATUS_INVALID_ARGUMENT},
+        {"\"probes\": [[-4]]", "probes", "out of range", STATUS_INVALID_ARGUMENT},
+        {"\"probes\": [[1, 2]]", "probes", "1 indices", STATUS_INVALID_ARGUMENT},
+        {"\"probes\": [[1.5]]", "probes", "whole", STATUS_INVALID_ARGUMENT},
+        {"\"probes\": [[1]], \"steps\": 16777216", "probes", "at most", STATUS_TOO_LARGE},
+        {"\"boundary\": {\"value\": [1]}", "boundary x-", "give a number", STATUS_INVALID_ARGUMENT},
+        {"\"source\": {\"nd\": true, \"type\": \"<f8\", \"shape\": [4], \"data\": #32}", "source",
+         "shape", STATUS_INVALID_ARGUMENT},
+        {"\"source\": {\"nd\": true, \"type\": \"<f4\", \"shape\": [3], \"data\": #12}", "source",
+         "<f8", STATUS_INVALID_ARGUMENT},
+        {"\"diffusivity\": {\"nd\": true, \"type\": \"<f4\", \"shape\": [3], \"data\": #12}",
+         "diffusivity", "<f8", STATUS_INVALID_ARGUMENT},
+        {"\"source\": {\"nd\": true, \"type\": \"<f8\", \"shape\": [3]}", "source", "missing",
+         STATUS_INVALID_ARGUMENT},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char params[200];
+        snprintf(params, sizeof params, "\"dt\": 1e-3, %s", cases[i].params);
+        assert_false(decode_operator("diffusion", params, &line, &job, &failure));
+        if (failure.code != cases[i].code || strcmp(failure.parameter, cases[i].parameter) != 0 ||
+            !strstr(failure.message, cases[i].says))
+            fail_msg("%s: %s %s: %s", params, status_name(failure.code), failure.parameter,
+                     failure.message);
+    }
 }
 
 static void boundaries_go_from_the_general_to_the_side(void **state)
@@ -256,36 +412,47 @@ static void boundaries_that_are_not_offered_are_named(void **state)
         const char *parameter, *says;
     } cases[] = {
         {"\"reflect\"", STATUS_INVALID_ARGUMENT, "boundary", "symmetric or mirror"},
-        {"\"mirror\"", STATUS_UNSUPPORTED, "boundary", "mirror"},
-        {"\"symmetric\"", STATUS_UNSUPPORTED, "boundary", "symmetric"},
-        {"{\"x\": \"antisymmetric\"}", STATUS_UNSUPPORTED, "boundary x", "antisymmetric"},
-        {"{\"mixed\": 1, \"const\": 2}", STATUS_UNSUPPORTED, "boundary", "mixed"},
-        {"{\"y+\": {\"curvature\": 1}}", STATUS_UNSUPPORTED, "boundary y+", "curvature"},
-        {"{\"value\": 1, \"at\": \"face\"}", STATUS_UNSUPPORTED, "boundary", "at"},
-        {"{\"derivative\": 0.5}", STATUS_UNSUPPORTED, "boundary x-", "derivative"},
-        {"{\"value\": {\"field\": 3}}", STATUS_UNSUPPORTED, "boundary", "array"},
         {"\"one-sided\"", STATUS_UNSUPPORTED, "boundary x-", "unstable"},
         {"\"value\"", STATUS_INVALID_ARGUMENT, "boundary", "needs its number"},
         {"\"open\"", STATUS_INVALID_ARGUMENT, "boundary", "\"open\""},
         {"\"endpoint\"", STATUS_INVALID_ARGUMENT, "boundary", "endpoint: true"},
-        {"{\"value\": 1, \"halo\": 2}", STATUS_INVALID_ARGUMENT, "boundary", "one key"},
-        {"{\"value\": nan}", STATUS_INVALID_ARGUMENT, "boundary x-", "finite"},
+        {"{\"value\": 1, \"halo\": 2}", STATUS_INVALID_ARGUMENT, "boundary", "one of the keys"},
+        {"{\"value\": nan}", STATUS_INVALID_ARGUMENT, "boundary", "finite"},
         {"{\"value\": \"hot\"}", STATUS_INVALID_ARGUMENT, "boundary", "number"},
-        {"{\"x\": {}}", STATUS_INVALID_ARGUMENT, "boundary x", "one key"},
+        {"{\"x\": {}}", STATUS_INVALID_ARGUMENT, "boundary x", "one of the keys"},
         {"{\"left\": \"periodic\"}", STATUS_INVALID_ARGUMENT, "boundary", "\"left\""},
         {"{\"x*\": \"periodic\"}", STATUS_INVALID_ARGUMENT, "boundary", "\"x*\""},
         {"{\"x-\": {\"value\": 1}}", STATUS_INVALID_ARGUMENT, "boundary x-", "both sides"},
         {"{\"x\": \"periodic\", \"x\": \"periodic\"}", STATUS_INVALID_ARGUMENT, "boundary",
          "twice"},
         {"7", STATUS_INVALID_ARGUMENT, "boundary", "word"},
+        {"{\"type\": \"reflect\"}", STATUS_INVALID_ARGUMENT, "boundary", "symmetric or mirror"},
+        {"{\"type\": \"halo\"}", STATUS_INVALID_ARGUMENT, "boundary", "needs its number"},
+        {"{\"type\": \"mirror\", \"value\": 1}", STATUS_INVALID_ARGUMENT, "boundary",
+         "one of the keys"},
+        {"{\"type\": \"mirror\", \"at\": \"face\"}", STATUS_INVALID_ARGUMENT, "boundary",
+         "itself where"},
+        {"{\"halo\": 1, \"at\": \"node\"}", STATUS_INVALID_ARGUMENT, "boundary", "itself where"},
+        {"{\"at\": \"face\"}", STATUS_INVALID_ARGUMENT, "boundary", "one of the keys"},
+        {"{\"value\": 1, \"at\": \"edge\"}", STATUS_INVALID_ARGUMENT, "boundary", "or \"face\""},
+        {"{\"value\": 1, \"const\": 1}", STATUS_INVALID_ARGUMENT, "boundary", "belongs to mixed"},
+        {"{\"y-\": {\"mixed\": 1, \"const\": inf}}", STATUS_INVALID_ARGUMENT, "boundary y-",
+         "finite"},
+        {"{\"value\": 1, \"value\": 1}", STATUS_INVALID_ARGUMENT, "boundary", "twice"},
+        {"{\"value\": 1, \"colour\": 1}", STATUS_INVALID_ARGUMENT, "boundary", "\"colour\""},
+        {"{\"halo\": [1, 2]}", STATUS_INVALID_ARGUMENT, "boundary", "number"},
+        {"{\"x\": {\"value\": [[1, 2], [3, 4]]}}", STATUS_INVALID_ARGUMENT, "boundary x-",
+         "of the face"},
+        {"{\"x\": {\"value\": [[1, 2], [3]]}}", STATUS_INVALID_ARGUMENT, "boundary x",
+         "one length"},
+        {"{\"x\": {\"value\": {\"region\": 3, \"offset\": 0}}}", STATUS_INVALID_ARGUMENT,
+         "boundary x", "shape and type"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char params[300];
         snprintf(params, sizeof params, "\"dt\": 1e-3, \"boundary\": %s", cases[i].boundary);
         refused("diffusion", params, cases[i].code, cases[i].parameter, cases[i].says);
     }
-    refused("laplacian", "\"boundary\": {\"value\": 0}", STATUS_UNSUPPORTED, "boundary x-",
-            "diffusion");
     refused("laplacian", "\"boundary\": {\"z-\": \"one-sided\"}, \"batch\": 1",
             STATUS_INVALID_ARGUMENT, "boundary z", "none is z");
 }
@@ -733,6 +900,10 @@ int main(void)
         cmocka_unit_test(spacing_goes_by_axis_name_or_in_the_order_of_shape),
         cmocka_unit_test(boundaries_go_from_the_general_to_the_side),
         cmocka_unit_test(boundaries_that_are_not_offered_are_named),
+        cmocka_unit_test(boundaries_have_kinds_numbers_and_places),
+        cmocka_unit_test(numbers_of_a_face_may_be_arrays),
+        cmocka_unit_test(less_usual_parameters_are_read),
+        cmocka_unit_test(numbers_must_fit_the_field),
         cmocka_unit_test(endpoint_makes_a_periodic_axis_repeat_its_first_point),
         cmocka_unit_test(a_time_step_is_given_once),
         cmocka_unit_test(parameters_that_do_not_exist_are_named),

@@ -1,0 +1,232 @@
+/* The grammar of `boundary`: a word, a map that is one boundary, or a map of these by side. */
+#include "protocol/object.h"
+#include "protocol/request_read.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Boundaries that have a number. */
+static const char *const with_number[] = {"value",     "derivative", "mixed",
+                                          "curvature", "halo",       NULL};
+
+static bool read_boundary_word(const msgpack_object *word, const char *label,
+                               struct boundary *boundary, struct failure *failure)
+{
+    static const char *const words[] = {"periodic", "one-sided",     "symmetric",
+                                        "mirror",   "antisymmetric", NULL};
+    static const enum boundary_kind kinds[] = {BOUNDARY_PERIODIC, BOUNDARY_ONE_SIDED,
+                                               BOUNDARY_SYMMETRIC, BOUNDARY_MIRROR,
+                                               BOUNDARY_ANTISYMMETRIC};
+    const int found = request_find_word(word, words);
+    const struct quoted quoted = object_quote(word);
+    if (found >= 0) {
+        boundary->kind = kinds[found];
+        return true;
+    }
+    if (object_is(word, "reflect"))
+        return request_invalid(failure, label,
+                               "\"reflect\" means two things, by library: say symmetric or mirror");
+    if (object_is(word, "endpoint"))
+        return request_invalid(failure, label,
+                               "use the parameter endpoint: true, and boundary periodic");
+    if (request_find_word(word, with_number) >= 0)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, label,
+                           "boundary %s needs its number: {\"%s\": number}", quoted.text,
+                           quoted.text);
+    return failure_set(failure, STATUS_INVALID_ARGUMENT, label,
+                       "no boundary is called \"%s\"; there are periodic, one-sided, symmetric, "
+                       "mirror, antisymmetric, value, derivative, mixed, curvature and halo",
+                       quoted.text);
+}
+
+enum boundary_key {
+    KEY_VALUE, /* as in with_number */
+    KEY_DERIVATIVE,
+    KEY_MIXED,
+    KEY_CURVATURE,
+    KEY_HALO,
+    KEY_CONST,
+    KEY_AT,
+    KEY_TYPE,
+    KEY_COUNT
+};
+static const char *const boundary_keys[KEY_COUNT + 1] = {
+    "value", "derivative", "mixed", "curvature", "halo", "const", "at", "type", NULL};
+
+/* Is it one boundary, such as {"value": 0}, and not a map by side? */
+static bool is_boundary_map(const msgpack_object *map)
+{
+    for (uint32_t i = 0; i < map->via.map.size; i++)
+        if (request_find_word(&map->via.map.ptr[i].key, boundary_keys) >= 0)
+            return true;
+    return false;
+}
+
+/* The values of a boundary's map by key; NULL where absent. *kind: its kind's key. */
+static bool read_keys(const msgpack_object *map, const char *label,
+                      const msgpack_object *values[KEY_COUNT], int *kind, struct failure *failure)
+{
+    int kinds = 0;
+    memset(values, 0, KEY_COUNT * sizeof *values);
+    for (uint32_t i = 0; i < map->via.map.size; i++) {
+        const msgpack_object_kv *pair = &map->via.map.ptr[i];
+        const int key = request_find_word(&pair->key, boundary_keys);
+        const struct quoted quoted = object_quote(&pair->key);
+        if (key < 0)
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, label,
+                               "a boundary has no key \"%s\"; say value, derivative, mixed, "
+                               "curvature, halo or type",
+                               quoted.text);
+        if (values[key])
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, label,
+                               "the key \"%s\" is given twice", quoted.text);
+        values[key] = &pair->val;
+        if (key <= KEY_HALO || key == KEY_TYPE) {
+            *kind = key;
+            kinds++;
+        }
+    }
+    if (kinds != 1)
+        return request_invalid(failure, label,
+                               "a boundary has one of the keys value, derivative, mixed, "
+                               "curvature, halo and type");
+    if (values[KEY_CONST] && *kind != KEY_MIXED)
+        return request_invalid(failure, label, "the key \"const\" belongs to mixed");
+    return true;
+}
+
+static bool read_at(const msgpack_object *at, const char *label, int kind,
+                    struct boundary *boundary, struct failure *failure)
+{
+    static const char *const words[] = {"node", "face", NULL};
+    const int found = request_find_word(at, words);
+    if (found < 0)
+        return request_invalid(failure, label, "\"at\" must be \"node\" or \"face\"");
+    if (kind >= KEY_HALO)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, label,
+                           "\"at\" is for value, derivative, mixed and curvature; %s says itself "
+                           "where it is",
+                           kind == KEY_HALO ? "halo" : "a type");
+    boundary->at_face = (uint8_t)found;
+    return true;
+}
+
+/* A number, or where `arrays` numbers over the face. */
+static bool read_number(const msgpack_object *value, const char *label, bool arrays, double *number,
+                        struct array *array, struct failure *failure)
+{
+    if (arrays && (value->type == MSGPACK_OBJECT_ARRAY || request_is_array(value)))
+        return request_read_operand(value, label, true, array, failure);
+    if (!object_real(value, number))
+        return request_invalid(failure, label,
+                               arrays ? "must be a number, or an array of them over the face"
+                                      : "must be a number");
+    return isfinite(*number) ||
+           failure_set(failure, STATUS_INVALID_ARGUMENT, label,
+                       "the number of a boundary must be finite; got %g", *number);
+}
+
+static bool read_boundary_map(const msgpack_object *map, const char *label,
+                              struct request_side *side, struct failure *failure)
+{
+    static const enum boundary_kind kinds[] = {BOUNDARY_VALUE, BOUNDARY_DERIVATIVE, BOUNDARY_MIXED,
+                                               BOUNDARY_CURVATURE, BOUNDARY_HALO};
+    const msgpack_object *values[KEY_COUNT];
+    int kind = KEY_TYPE;
+    if (!read_keys(map, label, values, &kind, failure) ||
+        (values[KEY_AT] && !read_at(values[KEY_AT], label, kind, &side->boundary, failure)))
+        return false;
+    if (kind == KEY_TYPE)
+        return read_boundary_word(values[KEY_TYPE], label, &side->boundary, failure);
+    side->boundary.kind = kinds[kind];
+    if (!read_number(values[kind], label, kind != KEY_HALO, &side->boundary.value, &side->value,
+                     failure) ||
+        (values[KEY_CONST] && !read_number(values[KEY_CONST], label, true, &side->constant_number,
+                                           &side->constant, failure)))
+        return false;
+    if (kind == KEY_DERIVATIVE && side->boundary.value == 0)
+        side->boundary.value = 0; /* −0 too: equal jobs are equal bytes */
+    return true;
+}
+
+static bool read_one_boundary(const msgpack_object *value, const char *label,
+                              struct request_side *side, struct failure *failure)
+{
+    memset(side, 0, sizeof *side);
+    if (value->type == MSGPACK_OBJECT_MAP)
+        return read_boundary_map(value, label, side, failure);
+    const char *bytes;
+    uint32_t length;
+    if (!object_bytes(value, &bytes, &length))
+        return request_invalid(failure, label,
+                               "a boundary is a word or a map such as {\"value\": 0}");
+    return read_boundary_word(value, label, &side->boundary, failure);
+}
+
+struct failure_place request_side_place(int axis, int side)
+{
+    const char name[] = {axis_name((enum axis)axis)[0], side == SIDE_LOW ? '-' : '+', '\0'};
+    return failure_place("boundary", name);
+}
+
+/* A key of a map by side: "x", "x-", "x+", … or "*". *side is SIDE_COUNT for both. */
+static bool find_side(const msgpack_object *key, enum axis *axis, int *side)
+{
+    const char *bytes;
+    uint32_t length;
+    *axis = AXIS_COUNT;
+    *side = SIDE_COUNT;
+    if (request_find_axis(key, axis) || object_is(key, "*"))
+        return true;
+    if (!object_bytes(key, &bytes, &length) || length != 2 || bytes[0] < 'x' || bytes[0] > 'z' ||
+        (bytes[1] != '-' && bytes[1] != '+'))
+        return false;
+    *axis = (enum axis)(AXIS_X + (bytes[0] - 'x'));
+    *side = bytes[1] == '-' ? SIDE_LOW : SIDE_HIGH;
+    return true;
+}
+
+bool request_read_boundary(const msgpack_object *value, struct request *request,
+                           struct failure *failure)
+{
+    if (value->type != MSGPACK_OBJECT_MAP || is_boundary_map(value)) {
+        request->parameters.boundary.has_all = 1;
+        return read_one_boundary(value, "boundary", &request->parameters.boundary.all, failure);
+    }
+    bool exact[AXIS_COUNT][SIDE_COUNT] = {{false}}; /* named by side, which goes before its axis */
+    unsigned seen = 0;
+    for (uint32_t i = 0; i < value->via.map.size; i++) {
+        const msgpack_object_kv *pair = &value->via.map.ptr[i];
+        enum axis axis;
+        int side;
+        const struct quoted key = object_quote(&pair->key);
+        if (!find_side(&pair->key, &axis, &side))
+            return failure_set(
+                failure, STATUS_INVALID_ARGUMENT, "boundary",
+                "no side is called \"%s\"; there are x, x-, x+, y, y-, y+, z, z-, z+ "
+                "and *",
+                key.text);
+        const unsigned bit = 1u << ((unsigned)axis * (SIDE_COUNT + 1) + (unsigned)side);
+        if (seen & bit)
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, "boundary",
+                               "the key \"%s\" is given twice", key.text);
+        seen |= bit;
+        struct request_side boundary;
+        if (!read_one_boundary(&pair->val, failure_place("boundary", key.text).text, &boundary,
+                               failure))
+            return false;
+        if (axis == AXIS_COUNT) {
+            request->parameters.boundary.has_all = 1;
+            request->parameters.boundary.all = boundary;
+            continue;
+        }
+        for (int s = 0; s < SIDE_COUNT; s++) {
+            if (side == s || (side == SIDE_COUNT && !exact[axis][s])) {
+                request->parameters.boundary.has[axis][s] = 1;
+                request->parameters.boundary.side[axis][s] = boundary;
+            }
+            exact[axis][s] = exact[axis][s] || side == s;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,40 @@
+/* Readers of parameters' values that request.c's table names, in files of their own. For the files
+ * named request*.c alone. */
+#ifndef PROTOCOL_REQUEST_READ_H
+#define PROTOCOL_REQUEST_READ_H
+
+#include "protocol/request.h"
+
+/* One parameter's value into the request; false with the failure set. */
+typedef bool parameter_reader(const msgpack_object *value, struct request *request,
+                              struct failure *failure);
+
+/* request_axes.c */
+parameter_reader request_read_axis, request_read_spacing, request_read_diffusivity,
+    request_read_endpoint;
+/* request_boundary.c */
+parameter_reader request_read_boundary;
+
+/* INVALID_ARGUMENT with that text. */
+bool request_invalid(struct failure *failure, const char *parameter, const char *text);
+
+bool request_read_boolean(const msgpack_object *value, const char *parameter, bool *to,
+                          struct failure *failure);
+
+/* Which of the words is it, counted from 0; −1: none. The list ends with NULL. */
+int request_find_word(const msgpack_object *object, const char *const *words);
+
+/* "x", "y" or "z". */
+bool request_find_axis(const msgpack_object *object, enum axis *axis);
+
+/* "boundary x-" */
+struct failure_place request_side_place(int axis, int side);
+
+/* An ARRAY: of its own shape where it lies in a region. A list of numbers too where `lists`. */
+bool request_read_operand(const msgpack_object *value, const char *parameter, bool lists,
+                          struct array *array, struct failure *failure);
+
+/* Is it an ARRAY (and neither a number nor a map by axis)? */
+bool request_is_array(const msgpack_object *value);
+
+#endif
