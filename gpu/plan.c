@@ -1,6 +1,7 @@
 #include "gpu/plan.h"
 
 #include "gpu/measure.h"
+#include "gpu/stencil_plan.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -119,9 +120,19 @@ static void side_init(struct plan *plan, struct plan_axis *axis, enum side s,
     plan->claims |= side->claim > 0;
 }
 
+static bool stencil_init(struct plan *plan, const struct job *job, const void *block)
+{
+    plan->engine = PLAN_STENCIL;
+    plan->radius = 0;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (job->more.stencil_radius[a] > plan->radius)
+            plan->radius = job->more.stencil_radius[a];
+    plan->table = stencil_table_new(job, block);
+    return plan->table != NULL;
+}
+
 bool plan_init(struct plan *plan, const struct job *job, const void *block)
 {
-    (void)block;
     const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
     const bool derivative = job->operator_id == OPERATOR_DERIVATIVE;
     const int order = job_order(job);
@@ -156,7 +167,7 @@ bool plan_init(struct plan *plan, const struct job *job, const void *block)
         axis->stride = stride;
         stride *= axis->n;
         axis->active = derivative ? a == job->axis : a < job->axes;
-        if (!axis->active)
+        if (!axis->active || job->operator_id == OPERATOR_STENCIL)
             continue;
         const plan_real h = job->spacing[a];
         plan_real scale = order == 1 ? 1 / h : 1 / (h * h);
@@ -175,6 +186,8 @@ bool plan_init(struct plan *plan, const struct job *job, const void *block)
         for (int m = 1; m <= plan->radius; m++)
             plan->shared &= axis->c[m] == shared->c[m];
     }
+    if (job->operator_id == OPERATOR_STENCIL)
+        return stencil_init(plan, job, block);
     plan->shared &= plan->parity == PLAN_EVEN && shared;
     for (int set = 0; set < 1 << AXIS_COUNT && plan->parity == PLAN_EVEN; set++) {
         plan_real sum = plan->identity;

@@ -62,9 +62,10 @@ struct plan_axis {
 
 /* Which code evaluates a plan. */
 enum plan_engine {
-    PLAN_PLAIN,  /* what follows here, in kernels made for it */
-    PLAN_TABLE,  /* each point by its row of the table */
-    PLAN_MEASURE /* gpu/measure.h: of one array, or of the distances of two */
+    PLAN_PLAIN,   /* what follows here, in kernels made for it */
+    PLAN_TABLE,   /* each point by its row of the table */
+    PLAN_MEASURE, /* gpu/measure.h: of one array, or of the distances of two */
+    PLAN_STENCIL  /* each point by the same offsets and weights: gpu/stencil_plan.h */
 };
 
 /* Rows of weights and whatever else is too much for a plan: bytes without pointers, in an order

@@ -1,5 +1,7 @@
 #include "gpu/host/kernels.h"
 
+#include "gpu/host/stencil_pass.h"
+
 #include <stdbool.h>
 #include <string.h>
 #ifdef __x86_64__
@@ -89,32 +91,43 @@ static void stream_end(void)
 #define REAL_FMA(a, b, c) __builtin_fmaf(a, b, c)
 #define POINT_NAME(name) point_##name##_f32
 #define NAME(name) name##_f32
+#define STENCIL_NAME(name) stencil_##name##_f32
+#define STENCIL_WEIGHT f32
 #include "gpu/point.h"
+#include "gpu/stencil_point.h"
 #include "gpu/host/vector.h"
 #include "gpu/host/stencil.h"
 #include "gpu/host/terms.h"
 #include "gpu/host/lines.h"
 #include "gpu/host/nabla.h"
 #include "gpu/host/tile.h"
+#include "gpu/host/stencil_lines.h"
 #undef REAL
 #undef SIMD_SUFFIX
 #undef REAL_FMA
 #undef POINT_NAME
 #undef NAME
+#undef STENCIL_NAME
+#undef STENCIL_WEIGHT
 
 #define REAL double
 #define SIMD_SUFFIX pd
 #define REAL_FMA(a, b, c) __builtin_fma(a, b, c)
 #define POINT_NAME(name) point_##name##_f64
 #define NAME(name) name##_f64
+#define STENCIL_NAME(name) stencil_##name##_f64
+#define STENCIL_WEIGHT f64
 #include "gpu/point.h"
+#include "gpu/stencil_point.h"
 #include "gpu/host/vector.h"
 #include "gpu/host/stencil.h"
 #include "gpu/host/terms.h"
 #include "gpu/host/lines.h"
 #include "gpu/host/nabla.h"
 #include "gpu/host/tile.h"
+#include "gpu/host/stencil_lines.h"
 
 #define STRINGIFY(x) #x
 #define NAME_OF(x) STRINGIFY(x)
-const struct kernels KERNELS = {NAME_OF(KERNELS), {tile_f32, tile_f64}};
+const struct kernels KERNELS = {
+    NAME_OF(KERNELS), {tile_f32, tile_f64}, {stencil_run_f32, stencil_run_f64}};

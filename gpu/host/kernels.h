@@ -35,9 +35,12 @@ enum { LINES = 4 };
 
 enum { LEVELS = 9 }; /* of a tile, at most */
 
+struct stencil_box; /* gpu/host/stencil_pass.h */
+
 struct kernels {
     const char *name;
     void (*tile[2])(const struct tile *tile); /* by enum dtype */
+    void (*stencil[2])(const struct stencil_box *box);
 };
 
 extern const struct kernels kernels_baseline;

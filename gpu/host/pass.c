@@ -1,6 +1,7 @@
 #include "gpu/host/pass.h"
 
 #include "gpu/host/measure.h"
+#include "gpu/host/stencil_pass.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -351,6 +352,10 @@ void pass_launch(const struct kernels *kernels, const struct launch *launch, uin
 {
     if (launch->plan->engine == PLAN_MEASURE) {
         measure_pass(launch);
+        return;
+    }
+    if (launch->plan->engine == PLAN_STENCIL) {
+        stencil_pass_launch(kernels, launch, stream_bytes);
         return;
     }
     struct plan plan = *launch->plan;

@@ -1,0 +1,233 @@
+#include "gpu/host/stencil_pass.h"
+
+#include "gpu/host/pass.h"
+
+#include <stdlib.h>
+#include <string.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+enum {
+    SMALL_WORK = 1 << 17,  /* points: waking the others costs more */
+    TAPS_OF_POINT = 8,     /* a sum of so many counts one point */
+    ROOM_BYTES = 1 << 20,  /* of a thread: half of a second cache */
+    LINE_POINTS = 1 << 12, /* lines are cut, for what they read around them to stay in the cache */
+    TILES_EACH = 4,        /* one thread of a tile may be held up */
+    BOXES = 1 + 2 * AXIS_COUNT
+};
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t pieces_of(int64_t n, int64_t size)
+{
+    return (n + size - 1) / size;
+}
+
+static int thread_number(void)
+{
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
+/* A box and the tiles that it is cut into. */
+struct part {
+    int64_t begin[AXIS_COUNT], end[AXIS_COUNT];
+    int64_t step[AXIS_COUNT], tiles[AXIS_COUNT];
+    int64_t count; /* of all tiles */
+};
+
+/* A pass over some lines: the same parts of each of `fields`. */
+struct work {
+    struct part parts[BOXES]; /* do not overlap: the interior, then what is left at each side */
+    int count;
+    int64_t first_field, fields;
+    int64_t tiles, points; /* of one field */
+};
+
+/* Tiles of a part: the sums of a tile read (below + above + 1) planes of it, which should stay in
+ * the second cache. */
+static void part_cut(struct part *part, const struct plan *plan, const struct stencil_table *table,
+                     int64_t tiles)
+{
+    const struct stencil_axis *axis = table->axis;
+    const int64_t elements = ROOM_BYTES / (int64_t)plan_element_bytes(plan);
+    const int64_t planes = axis[AXIS_Z].below + axis[AXIS_Z].above + 1;
+    const int64_t beside_x = axis[AXIS_X].below + axis[AXIS_X].above;
+    const int64_t beside_y = axis[AXIS_Y].below + axis[AXIS_Y].above;
+    int64_t size[AXIS_COUNT];
+    for (int a = 0; a < AXIS_COUNT; a++)
+        size[a] = part->end[a] - part->begin[a];
+    const int64_t most_x = smaller(elements / planes / (beside_y + 4) - beside_x, LINE_POINTS);
+    part->step[AXIS_X] = smaller(size[AXIS_X], most_x);
+    const int64_t most_y = elements / planes / (part->step[AXIS_X] + beside_x) - beside_y;
+    part->step[AXIS_Y] = pieces_of(size[AXIS_Y], pieces_of(size[AXIS_Y], most_y));
+    const int64_t across =
+        pieces_of(size[AXIS_X], part->step[AXIS_X]) * pieces_of(size[AXIS_Y], part->step[AXIS_Y]);
+    /* Further cuts along z, whose planes are then read twice, and last along y. */
+    const int64_t cuts_z =
+        larger(1, smaller(pieces_of(tiles, across), size[AXIS_Z] / (2 * planes)));
+    part->step[AXIS_Z] = pieces_of(size[AXIS_Z], cuts_z);
+    if (across * cuts_z < tiles) {
+        const int64_t cuts_y =
+            pieces_of(tiles, cuts_z * pieces_of(size[AXIS_X], part->step[AXIS_X]));
+        part->step[AXIS_Y] =
+            smaller(part->step[AXIS_Y], larger(1, pieces_of(size[AXIS_Y], cuts_y)));
+    }
+    part->count = 1;
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        part->tiles[a] = pieces_of(size[a], part->step[a]);
+        part->count *= part->tiles[a];
+    }
+}
+
+static void work_add(struct work *work, const int64_t begin[AXIS_COUNT],
+                     const int64_t end[AXIS_COUNT])
+{
+    int64_t points = 1;
+    struct part *part = &work->parts[work->count];
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        part->begin[a] = begin[a];
+        part->end[a] = end[a];
+        points *= larger(end[a] - begin[a], 0);
+    }
+    work->points += points;
+    work->count += points > 0;
+}
+
+/* The interior of a box of each field, and what is left of it: at the sides along z whole planes,
+ * along y lines of the planes between, along x points of the lines between. */
+static void work_split(struct work *work, const struct stencil_table *table,
+                       const int64_t box_begin[AXIS_COUNT], const int64_t box_end[AXIS_COUNT])
+{
+    int64_t begin[AXIS_COUNT], end[AXIS_COUNT];
+    work->count = 0;
+    work->points = 0;
+    memcpy(begin, box_begin, sizeof begin);
+    memcpy(end, box_end, sizeof end);
+    for (int a = AXIS_Z; a >= AXIS_X; a--) {
+        const int64_t low = larger(begin[a], smaller(table->axis[a].low, end[a]));
+        const int64_t high = larger(low, smaller(table->axis[a].high, end[a]));
+        int64_t edge[AXIS_COUNT];
+        memcpy(edge, end, sizeof edge);
+        edge[a] = low;
+        work_add(work, begin, edge);
+        memcpy(edge, begin, sizeof edge);
+        edge[a] = high;
+        work_add(work, edge, end);
+        begin[a] = low;
+        end[a] = high;
+    }
+    work_add(work, begin, end);
+}
+
+/* The whole fields, whole planes, or lines of a plane that lines [from, to) of a pass begin with;
+ * returns their number. */
+static int64_t work_of(struct work *work, const struct stencil_table *table, int64_t from,
+                       int64_t to)
+{
+    const int64_t lines = table->axis[AXIS_Y].n, field_lines = lines * table->axis[AXIS_Z].n;
+    const int64_t first = from % field_lines;
+    int64_t begin[AXIS_COUNT] = {0}, end[AXIS_COUNT], count;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        end[a] = table->axis[a].n;
+    work->first_field = from / field_lines;
+    work->fields = 1;
+    if (first == 0 && to - from >= field_lines) {
+        work->fields = (to - from) / field_lines;
+        count = work->fields * field_lines;
+    } else {
+        const int64_t left = smaller(to - from, field_lines - first);
+        begin[AXIS_Z] = first / lines;
+        if (first % lines == 0 && left >= lines) {
+            end[AXIS_Z] = begin[AXIS_Z] + left / lines;
+            count = left / lines * lines;
+        } else {
+            count = smaller(left, lines - first % lines);
+            end[AXIS_Z] = begin[AXIS_Z] + 1;
+            begin[AXIS_Y] = first % lines;
+            end[AXIS_Y] = begin[AXIS_Y] + count;
+        }
+    }
+    work_split(work, table, begin, end);
+    return count;
+}
+
+/* A tile of the work, by its number. */
+static void box_place(struct stencil_box *box, const struct work *work, const struct plan *plan,
+                      int64_t number)
+{
+    const int64_t field = work->first_field + number / work->tiles;
+    const struct part *part = work->parts;
+    const uint64_t offset = (uint64_t)field * plan->points * plan_element_bytes(plan);
+    number %= work->tiles;
+    for (; number >= part->count; part++)
+        number -= part->count;
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        box->begin[a] = part->begin[a] + number % part->tiles[a] * part->step[a];
+        box->end[a] = smaller(box->begin[a] + part->step[a], part->end[a]);
+        number /= part->tiles[a];
+    }
+    box->field = field;
+    box->in = (const char *)box->in + offset;
+    box->out = (char *)box->out + offset;
+}
+
+/* Lines [from, to) of a pass. */
+static void pass_run(const struct kernels *kernels, const struct stencil_box *pass,
+                     const struct plan *plan, char *rooms, int64_t from, int64_t to)
+{
+    const struct stencil_table *table = pass->table;
+    const int64_t taps = 1 + table->points / TAPS_OF_POINT;
+    for (struct work work; from < to;) {
+        from += work_of(&work, table, from, to);
+        const int64_t cost = work.points * work.fields * taps;
+        const int threads = cost > SMALL_WORK ? pass_threads() : 1;
+        work.tiles = 0;
+        for (int i = 0; i < work.count; i++) {
+            const int64_t tiles = threads > 1 ? pieces_of(threads * TILES_EACH, work.fields) : 1;
+            part_cut(&work.parts[i], plan, table, tiles);
+            work.tiles += work.parts[i].count;
+        }
+#ifdef _OPENMP
+#pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
+#endif
+        for (int64_t number = 0; number < work.tiles * work.fields; number++) {
+            struct stencil_box box = *pass;
+            box_place(&box, &work, plan, number);
+            box.room = rooms ? rooms + (size_t)thread_number() * ROOM_BYTES : NULL;
+            kernels->stencil[plan->dtype](&box);
+        }
+    }
+}
+
+void stencil_pass_launch(const struct kernels *kernels, const struct launch *launch,
+                         uint64_t stream_bytes)
+{
+    const struct plan *plan = launch->plan;
+    char *rooms = aligned_alloc(4096, (size_t)pass_threads() * ROOM_BYTES);
+    struct stencil_box box = {.table = stencil_table_of(plan->table),
+                              .stream = plan_array_bytes(plan) > stream_bytes};
+    if (launch->operands)
+        box.operands = (const void *const *)launch->operands->at;
+    for (uint64_t line = launch->from; line < launch->to;) {
+        const uint64_t pass = line / plan->lines, begin = pass * plan->lines;
+        const uint64_t end = smaller((int64_t)(begin + plan->lines), (int64_t)launch->to);
+        box.in = pass == 0 ? launch->in[0] : pass % 2 == 1 ? launch->even[0] : launch->odd;
+        box.out = pass % 2 == 1 ? launch->odd : launch->even[0];
+        pass_run(kernels, &box, plan, rooms, (int64_t)(line - begin), (int64_t)(end - begin));
+        line = end;
+    }
+    free(rooms);
+}

@@ -1,0 +1,273 @@
+/* One point of a stencil of the user's own, evaluated: the contract of docs/NUMERICS.md in code,
+ * for C and CUDA alike. Fast loops must give these bits; near edges they call this.
+ *
+ * An index beyond an edge is first brought back by the index maps. Where it comes to lie beyond a
+ * side that has ghosts, the value is the sum of the ghost's row over points inside; of several such
+ * axes the row along z is the outermost sum, then y, then x: a corner is what padding along x, then
+ * y, then z gives.
+ *
+ * Included once per element type with REAL, REAL_FMA(a, b, c), STENCIL_NAME(name), STENCIL_WEIGHT
+ * (the member of struct stencil_tap's weight) and POINT_FUNCTION (such as `static inline`, or
+ * `static __device__`) defined. */
+
+#include <stdint.h>
+
+/* What points of one field are read from. */
+struct STENCIL_NAME(source) {
+    const struct stencil_table *table;
+    const REAL *f;               /* the field's first element */
+    const void *const *operands; /* by enum operand; may be NULL where the job has none */
+    int64_t field;               /* its number in the batch */
+};
+
+/* A point that is looked for: inside, or along some axes beyond a side that has ghosts. */
+struct STENCIL_NAME(place) {
+    int64_t at[AXIS_COUNT];                      /* 0 along the others */
+    int32_t side[AXIS_COUNT], ghost[AXIS_COUNT]; /* enum side, or −1: inside; and which ghost */
+    REAL sign;                                   /* of the value */
+};
+
+/* Along one axis, by its maps. */
+POINT_FUNCTION void STENCIL_NAME(settle)(const struct stencil_axis *axis, int a, int64_t i,
+                                         struct STENCIL_NAME(place) * place)
+{
+    const int64_t n = axis->n;
+    place->side[a] = -1;
+    place->ghost[a] = 0;
+    while (i < 0 || i >= n) {
+        const int side = i < 0 ? SIDE_LOW : SIDE_HIGH;
+        const int32_t map = axis->side[side].map;
+        if (map == STENCIL_MAP_PERIODIC || map == STENCIL_MAP_ENDPOINT) {
+            const int64_t period = map == STENCIL_MAP_ENDPOINT ? n - 1 : n;
+            i += i < 0 ? period : -period;
+        } else if (map == STENCIL_MAP_GHOST) {
+            place->side[a] = side;
+            place->ghost[a] = (int32_t)(i < 0 ? -1 - i : i - n);
+            i = 0;
+        } else if (map == STENCIL_MAP_NODE) {
+            /* The images of the only node never end, and all are the node. */
+            const bool all = n == 1 && axis->side[!side].map == STENCIL_MAP_NODE;
+            i = all ? 0 : (side == SIDE_LOW ? 0 : 2 * (n - 1)) - i;
+        } else {
+            if (map == STENCIL_MAP_ANTISYMMETRIC)
+                place->sign = -place->sign;
+            i = (side == SIDE_LOW ? -1 : 2 * n - 1) - i;
+        }
+    }
+    place->at[a] = i;
+}
+
+POINT_FUNCTION struct STENCIL_NAME(place)
+    STENCIL_NAME(find)(const struct stencil_table *table, int64_t x, int64_t y, int64_t z)
+{
+    struct STENCIL_NAME(place) place;
+    place.sign = (REAL)1;
+    STENCIL_NAME(settle)(&table->axis[AXIS_X], AXIS_X, x, &place);
+    STENCIL_NAME(settle)(&table->axis[AXIS_Y], AXIS_Y, y, &place);
+    STENCIL_NAME(settle)(&table->axis[AXIS_Z], AXIS_Z, z, &place);
+    return place;
+}
+
+/* The point of a row at a distance from its side's edge. */
+POINT_FUNCTION int64_t STENCIL_NAME(inwards)(const struct stencil_axis *axis, int side,
+                                             int distance)
+{
+    return side == SIDE_LOW ? distance : axis->n - 1 - distance;
+}
+
+/* acc and the term k of a row. */
+POINT_FUNCTION REAL STENCIL_NAME(term)(const double *row, int k, REAL value, REAL acc)
+{
+    return k == 0 ? (REAL)row[0] * value : REAL_FMA((REAL)row[k], value, acc);
+}
+
+/* An array over the face of axis a, at a point that may be beyond that face's own edges: there it
+ * is what polynomials through its own points give, along the higher axis last. */
+POINT_FUNCTION REAL STENCIL_NAME(face)(const struct STENCIL_NAME(source) * s, const REAL *g, int a,
+                                       const struct STENCIL_NAME(place) * place)
+{
+    const struct stencil_axis *axis = s->table->axis;
+    const int b = a == AXIS_X ? AXIS_Y : AXIS_X, c = a == AXIS_Z ? AXIS_Y : AXIS_Z;
+    const struct stencil_side *side_b = place->side[b] < 0 ? 0 : &axis[b].side[place->side[b]];
+    const struct stencil_side *side_c = place->side[c] < 0 ? 0 : &axis[c].side[place->side[c]];
+    REAL sum_c = (REAL)0;
+    for (int k = 0; k < (side_c ? side_c->free_points : 1); k++) {
+        const int64_t at_c =
+            side_c ? STENCIL_NAME(inwards)(&axis[c], place->side[c], k) : place->at[c];
+        REAL sum_b = (REAL)0;
+        for (int j = 0; j < (side_b ? side_b->free_points : 1); j++) {
+            const int64_t at_b =
+                side_b ? STENCIL_NAME(inwards)(&axis[b], place->side[b], j) : place->at[b];
+            const REAL value = g[at_c * axis[b].n + at_b];
+            sum_b =
+                side_b ? STENCIL_NAME(term)(side_b->free[place->ghost[b]], j, value, sum_b) : value;
+        }
+        sum_c = side_c ? STENCIL_NAME(term)(side_c->free[place->ghost[c]], k, sum_b, sum_c) : sum_b;
+    }
+    return sum_c;
+}
+
+/* A number of a side at a point of its face; operand: OPERAND_VALUE or OPERAND_CONSTANT. */
+POINT_FUNCTION REAL STENCIL_NAME(number)(const struct STENCIL_NAME(source) * s, int a, int side,
+                                         int operand, const struct STENCIL_NAME(place) * place)
+{
+    const struct stencil_axis *axis = &s->table->axis[a];
+    const struct stencil_side *of = &axis->side[side];
+    const int32_t array = operand == OPERAND_VALUE ? of->value_array : of->constant_array;
+    if (array == NUMBER_CONSTANT)
+        return (REAL)(operand == OPERAND_VALUE ? of->value : of->constant);
+    const REAL *g = (const REAL *)s->operands[operand + SIDE_COUNT * a + side];
+    return STENCIL_NAME(face)(s, array == NUMBER_FACE_BATCH ? g + s->field * axis->face_points : g,
+                              a, place);
+}
+
+/* The claim on a point inside: the first of x low, x high, y low, … that has it, as SIDE_COUNT ·
+ * axis + side; −1 where none has. */
+POINT_FUNCTION int STENCIL_NAME(claim)(const struct stencil_table *table,
+                                       const int64_t at[AXIS_COUNT])
+{
+    for (int a = 0; table->claims && a < AXIS_COUNT; a++) {
+        const struct stencil_axis *axis = &table->axis[a];
+        if (at[a] < axis->side[SIDE_LOW].claim)
+            return SIDE_COUNT * a + SIDE_LOW;
+        if (axis->n - 1 - at[a] < axis->side[SIDE_HIGH].claim)
+            return SIDE_COUNT * a + SIDE_HIGH;
+    }
+    return -1;
+}
+
+/* What a claimed point inside becomes. */
+POINT_FUNCTION REAL STENCIL_NAME(claimed)(const struct STENCIL_NAME(source) * s, int claim,
+                                          const int64_t at[AXIS_COUNT])
+{
+    const int a = claim / SIDE_COUNT, side = claim % SIDE_COUNT;
+    const struct stencil_axis *axis = s->table->axis;
+    const struct STENCIL_NAME(place)
+        node = {{at[AXIS_X], at[AXIS_Y], at[AXIS_Z]}, {-1, -1, -1}, {0, 0, 0}, (REAL)1};
+    const REAL number = STENCIL_NAME(number)(s, a, side, OPERAND_VALUE, &node);
+    if (!axis[a].side[side].claim_scales)
+        return number;
+    return number *
+           s->f[at[AXIS_X] + at[AXIS_Y] * axis[AXIS_Y].stride + at[AXIS_Z] * axis[AXIS_Z].stride];
+}
+
+/* A point inside, as it is read: a node that holds its side's value is that value. */
+POINT_FUNCTION REAL STENCIL_NAME(inside)(const struct STENCIL_NAME(source) * s,
+                                         const int64_t at[AXIS_COUNT])
+{
+    const struct stencil_axis *axis = s->table->axis;
+    if (s->table->holds) {
+        const int claim = STENCIL_NAME(claim)(s->table, at);
+        if (claim >= 0 && !axis[claim / SIDE_COUNT].side[claim % SIDE_COUNT].claim_scales)
+            return STENCIL_NAME(claimed)(s, claim, at);
+    }
+    return s->f[at[AXIS_X] + at[AXIS_Y] * axis[AXIS_Y].stride + at[AXIS_Z] * axis[AXIS_Z].stride];
+}
+
+/* The sums of a ghost along one axis. */
+struct STENCIL_NAME(sums) {
+    REAL ghost; /* of the row */
+    REAL edge;  /* f at the node or the face, where a mixed boundary wants it */
+};
+
+/* How many terms the sum along an axis has; of a point inside one, its value. */
+POINT_FUNCTION int STENCIL_NAME(terms)(const struct stencil_axis *axis, int side)
+{
+    return side < 0 ? 1 : axis->side[side].points;
+}
+
+/* The term k of the sum along axis a. */
+POINT_FUNCTION void STENCIL_NAME(add)(const struct stencil_axis *axis, int a,
+                                      const struct STENCIL_NAME(place) * place, int k, REAL value,
+                                      struct STENCIL_NAME(sums) * sums)
+{
+    if (place->side[a] < 0) {
+        sums->ghost = value;
+        return;
+    }
+    const struct stencil_side *side = &axis[a].side[place->side[a]];
+    sums->ghost = STENCIL_NAME(term)(side->ghost[place->ghost[a]], k, value, sums->ghost);
+    if (side->datum == STENCIL_DATUM_MIXED_FACE)
+        sums->edge = STENCIL_NAME(term)(side->face, k, value, sums->edge);
+    else if (k == 0)
+        sums->edge = value;
+}
+
+/* The sum along axis a with its side's datum there. */
+POINT_FUNCTION REAL STENCIL_NAME(close)(const struct STENCIL_NAME(source) * s, int a,
+                                        const struct STENCIL_NAME(place) * place,
+                                        const struct STENCIL_NAME(sums) * sums)
+{
+    const int side = place->side[a];
+    if (side < 0)
+        return sums->ghost;
+    const struct stencil_side *of = &s->table->axis[a].side[side];
+    if (of->datum == STENCIL_DATUM_NONE)
+        return sums->ghost;
+    REAL datum = STENCIL_NAME(number)(s, a, side, OPERAND_VALUE, place);
+    if (of->datum != STENCIL_DATUM_NUMBER) {
+        const REAL v = datum, c = STENCIL_NAME(number)(s, a, side, OPERAND_CONSTANT, place);
+        REAL edge = sums->edge;
+        if (of->datum == STENCIL_DATUM_MIXED_FACE)
+            edge =
+                REAL_FMA((REAL)of->face_data, c, edge) / REAL_FMA((REAL)of->face_data, v, (REAL)1);
+        datum = REAL_FMA(-v, edge, c);
+    }
+    return REAL_FMA((REAL)of->data[place->ghost[a]], datum, sums->ghost);
+}
+
+/* f at any indices that the offsets come to. */
+POINT_FUNCTION REAL STENCIL_NAME(read)(const struct STENCIL_NAME(source) * s, int64_t x, int64_t y,
+                                       int64_t z)
+{
+    const struct stencil_axis *axis = s->table->axis;
+    /* The place that each sum is of: along the axes of the sums around it, its term's point. */
+    const struct STENCIL_NAME(place) of_z = STENCIL_NAME(find)(s->table, x, y, z);
+    struct STENCIL_NAME(place) of_y = of_z, of_x;
+    struct STENCIL_NAME(sums) sum_x, sum_y, sum_z = {(REAL)0, (REAL)0};
+    const int side_x = of_z.side[AXIS_X], side_y = of_z.side[AXIS_Y], side_z = of_z.side[AXIS_Z];
+    sum_x = sum_y = sum_z;
+    of_y.side[AXIS_Z] = -1;
+    of_x = of_y;
+    of_x.side[AXIS_Y] = -1;
+    for (int k = 0; k < STENCIL_NAME(terms)(&axis[AXIS_Z], side_z); k++) {
+        if (side_z >= 0)
+            of_x.at[AXIS_Z] = of_y.at[AXIS_Z] = STENCIL_NAME(inwards)(&axis[AXIS_Z], side_z, k);
+        for (int j = 0; j < STENCIL_NAME(terms)(&axis[AXIS_Y], side_y); j++) {
+            if (side_y >= 0)
+                of_x.at[AXIS_Y] = STENCIL_NAME(inwards)(&axis[AXIS_Y], side_y, j);
+            for (int i = 0; i < STENCIL_NAME(terms)(&axis[AXIS_X], side_x); i++) {
+                int64_t at[AXIS_COUNT] = {of_x.at[AXIS_X], of_x.at[AXIS_Y], of_x.at[AXIS_Z]};
+                if (side_x >= 0)
+                    at[AXIS_X] = STENCIL_NAME(inwards)(&axis[AXIS_X], side_x, i);
+                STENCIL_NAME(add)(axis, AXIS_X, &of_x, i, STENCIL_NAME(inside)(s, at), &sum_x);
+            }
+            STENCIL_NAME(add)
+            (axis, AXIS_Y, &of_y, j, STENCIL_NAME(close)(s, AXIS_X, &of_x, &sum_x), &sum_y);
+        }
+        STENCIL_NAME(add)
+        (axis, AXIS_Z, &of_z, k, STENCIL_NAME(close)(s, AXIS_Y, &of_y, &sum_y), &sum_z);
+    }
+    return of_z.sign * STENCIL_NAME(close)(s, AXIS_Z, &of_z, &sum_z);
+}
+
+/* The point at[] of one field of a step. */
+POINT_FUNCTION REAL STENCIL_NAME(evaluate)(const struct STENCIL_NAME(source) * s,
+                                           const int64_t at[AXIS_COUNT])
+{
+    const struct stencil_table *table = s->table;
+    const struct stencil_tap *taps = stencil_taps(table);
+    const struct stencil_offset *offsets = stencil_offsets(table);
+    const int claim = STENCIL_NAME(claim)(table, at);
+    REAL acc = (REAL)0;
+    if (claim >= 0)
+        return STENCIL_NAME(claimed)(s, claim, at);
+    for (int k = 0; k < table->points; k++) {
+        const int32_t *o = offsets[k].at;
+        const REAL value = STENCIL_NAME(read)(s, at[AXIS_X] + o[AXIS_X], at[AXIS_Y] + o[AXIS_Y],
+                                              at[AXIS_Z] + o[AXIS_Z]);
+        const REAL weight = taps[k].weight.STENCIL_WEIGHT;
+        acc = k == 0 ? weight * value : REAL_FMA(weight, value, acc);
+    }
+    return acc;
+}

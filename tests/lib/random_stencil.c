@@ -1,0 +1,221 @@
+#include "tests/lib/random_stencil.h"
+
+#include "gpu/stencil_plan.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define POINT_FUNCTION static inline
+#define REAL float
+#define REAL_FMA(a, b, c) fmaf(a, b, c)
+#define STENCIL_NAME(name) reference_##name##_f32
+#define STENCIL_WEIGHT f32
+#include "gpu/stencil_point.h"
+#undef REAL
+#undef REAL_FMA
+#undef STENCIL_NAME
+#undef STENCIL_WEIGHT
+#define REAL double
+#define REAL_FMA(a, b, c) fma(a, b, c)
+#define STENCIL_NAME(name) reference_##name##_f64
+#define STENCIL_WEIGHT f64
+#include "gpu/stencil_point.h"
+
+void stencil_job_set(struct stencil_job *stencil, const int32_t (*offsets)[AXIS_COUNT],
+                     const double *weights, uint32_t points)
+{
+    struct job *job = &stencil->job;
+    job->operator_id = OPERATOR_STENCIL;
+    job->order = (uint8_t)job_order(job);
+    job->more.stencil_points = points;
+    memset(job->more.stencil_radius, 0, sizeof job->more.stencil_radius);
+    for (uint32_t k = 0; k < points; k++)
+        for (int a = 0; a < AXIS_COUNT; a++)
+            if (abs(offsets[k][a]) > job->more.stencil_radius[a])
+                job->more.stencil_radius[a] = (uint8_t)abs(offsets[k][a]);
+    job->more.block_bytes = job_block_part(job, BLOCK_END);
+    char *block = calloc(1, job->more.block_bytes);
+    if (!block)
+        abort();
+    memcpy(block + job_block_part(job, BLOCK_OFFSETS), offsets, points * sizeof *offsets);
+    memcpy(block + job_block_part(job, BLOCK_WEIGHTS), weights, points * sizeof *weights);
+    job_block_key(block, job->more.block_bytes, job->more.block_key);
+    stencil->block = block;
+}
+
+static void random_offsets(struct random *random, struct stencil_job *stencil)
+{
+    static int32_t offsets[STENCIL_POINTS][AXIS_COUNT];
+    static double weights[STENCIL_POINTS];
+    int32_t radius[AXIS_COUNT] = {0}, o[AXIS_COUNT];
+    const uint64_t shape = random_below(random, 4);
+    uint32_t points = 0;
+    for (int a = 0; a < stencil->job.axes; a++)
+        radius[a] = (int32_t)random_below(random, random_below(random, 3) ? 3 : STENCIL_RADIUS + 1);
+    for (o[AXIS_Z] = -radius[AXIS_Z]; o[AXIS_Z] <= radius[AXIS_Z]; o[AXIS_Z]++)
+        for (o[AXIS_Y] = -radius[AXIS_Y]; o[AXIS_Y] <= radius[AXIS_Y]; o[AXIS_Y]++)
+            for (o[AXIS_X] = -radius[AXIS_X]; o[AXIS_X] <= radius[AXIS_X]; o[AXIS_X]++) {
+                const int away = (o[AXIS_X] != 0) + (o[AXIS_Y] != 0) + (o[AXIS_Z] != 0);
+                if ((shape == 1 && away > 1) || (shape > 1 && random_below(random, 4)))
+                    continue;
+                memcpy(offsets[points++], o, sizeof o);
+            }
+    points += points == 0;                                    /* the point itself */
+    for (uint32_t k = points - 1; k > 0 && shape == 3; k--) { /* in any order */
+        const uint64_t j = random_below(random, k + 1);
+        memcpy(o, offsets[k], sizeof o);
+        memcpy(offsets[k], offsets[j], sizeof o);
+        memcpy(offsets[j], o, sizeof o);
+    }
+    for (uint32_t k = 0; k < points; k++)
+        weights[k] = random_below(random, 16) ? random_between(random, -1, 1) : 0;
+    stencil_job_set(stencil, (const int32_t(*)[AXIS_COUNT])offsets, weights, points);
+    memset(offsets, 0, sizeof offsets);
+}
+
+static bool has_ghosts(const struct boundary *boundary)
+{
+    return boundary->kind == BOUNDARY_ONE_SIDED || boundary->kind == BOUNDARY_VALUE ||
+           boundary->kind == BOUNDARY_DERIVATIVE || boundary->kind == BOUNDARY_MIXED ||
+           boundary->kind == BOUNDARY_CURVATURE;
+}
+
+static int random_number(struct random *random, const struct job *job)
+{
+    if (random_below(random, 3))
+        return NUMBER_CONSTANT;
+    return job->batch > 1 && random_below(random, 2) ? NUMBER_FACE_BATCH : NUMBER_FACE;
+}
+
+static void random_side(struct random *random, struct job *job, int axis, int side)
+{
+    struct boundary *boundary = &job->boundary[axis][side];
+    boundary->kind =
+        BOUNDARY_ONE_SIDED + (uint32_t)random_below(random, BOUNDARY_KINDS - BOUNDARY_ONE_SIDED);
+    if (has_ghosts(boundary) && job->n[axis] < job->accuracy)
+        boundary->kind = BOUNDARY_SYMMETRIC + (uint32_t)random_below(random, 3);
+    const bool has_datum = has_ghosts(boundary) && boundary->kind != BOUNDARY_ONE_SIDED;
+    if (!has_datum && boundary->kind != BOUNDARY_HALO)
+        return;
+    boundary->value = random_below(random, 4) ? random_between(random, 0, 1) : 0;
+    if (!has_datum)
+        return;
+    boundary->at_face = (uint8_t)random_below(random, 2);
+    boundary->value_array = (uint8_t)random_number(random, job);
+    if (boundary->value_array)
+        boundary->value = 0;
+    if (boundary->kind != BOUNDARY_MIXED)
+        return;
+    boundary->constant_array = (uint8_t)random_number(random, job);
+    job->more.constant[axis][side] = boundary->constant_array ? 0 : random_between(random, -1, 1);
+}
+
+static void random_operands(struct random *random, struct stencil_job *stencil)
+{
+    for (int k = 0; k < OPERANDS; k++) {
+        const uint64_t points = job_operand_points(&stencil->job, k);
+        void *array = points ? malloc(points * job_element_bytes(&stencil->job)) : NULL;
+        if (points && !array)
+            abort();
+        for (uint64_t i = 0; i < points; i++) {
+            const double value = random_between(random, 0, 1);
+            if (stencil->job.dtype == DTYPE_F32)
+                ((float *)array)[i] = (float)value;
+            else
+                ((double *)array)[i] = value;
+        }
+        stencil->operands.at[k] = array;
+    }
+}
+
+void random_stencil(struct random *random, uint64_t max_points, struct stencil_job *stencil)
+{
+    struct job *job = &stencil->job;
+    uint64_t left = max_points;
+    job_init(job);
+    job->dtype = (uint8_t)random_below(random, 2);
+    job->axes = (uint8_t)(1 + random_below(random, AXIS_COUNT));
+    job->accuracy = (uint8_t)(2 + 2 * random_below(random, 4));
+    job->steps = 1 + random_below(random, 4);
+    for (int k = 0, first = (int)random_below(random, job->axes); k < job->axes; k++) {
+        const int a = (first + k) % job->axes;
+        const uint64_t most = k == job->axes - 1 ? left : left < 64 ? left : 64;
+        job->n[a] = 1 + random_below(random, random_below(random, 4) ? most : most < 9 ? most : 9);
+        job->spacing[a] = random_between(random, 0.25, 2);
+        left /= job->n[a];
+    }
+    job->batch = 1 + (random_below(random, 3) == 0 ? random_below(random, left < 5 ? left : 5) : 0);
+    for (int a = 0; a < job->axes; a++) {
+        const uint64_t kind = random_below(random, 6);
+        for (int side = 0; side < SIDE_COUNT; side++)
+            if (kind <= BOUNDARY_ENDPOINT)
+                job->boundary[a][side].kind =
+                    job->n[a] > 1 ? (uint32_t)kind : (uint32_t)BOUNDARY_PERIODIC;
+            else
+                random_side(random, job, a, side);
+    }
+    random_offsets(random, stencil);
+    random_operands(random, stencil);
+}
+
+void stencil_job_free(struct stencil_job *stencil)
+{
+    free(stencil->block);
+    for (int k = 0; k < OPERANDS; k++)
+        free(stencil->operands.at[k]);
+    memset(stencil, 0, sizeof *stencil);
+}
+
+void stencil_job_print(const struct stencil_job *stencil)
+{
+    const struct job *job = &stencil->job;
+    printf("%" PRIu32 " points, radius %d %d %d (x y z): ", job->more.stencil_points,
+           job->more.stencil_radius[AXIS_X], job->more.stencil_radius[AXIS_Y],
+           job->more.stencil_radius[AXIS_Z]);
+    for (int a = 0; a < job->axes; a++)
+        for (int side = 0; side < SIDE_COUNT; side++) {
+            const struct boundary *b = &job->boundary[a][side];
+            printf("%s %s numbers %d %d; ", b->at_face ? "at face" : "at node",
+                   b->value == 0 ? "of 0" : "", b->value_array, b->constant_array);
+        }
+    random_job_print(job);
+}
+
+static void reference_step(const struct plan *plan, const struct operands *operands, const void *in,
+                           void *out)
+{
+    const struct stencil_table *table = stencil_table_of(plan->table);
+    const void *const *const given = (const void *const *)operands->at;
+    int64_t at[AXIS_COUNT];
+    uint64_t i = 0;
+    for (uint64_t field = 0; field < plan->batch; field++) {
+        const uint64_t begin = field * plan->points;
+        const struct reference_source_f32 f = {table, (const float *)in + begin, given,
+                                               (int64_t)field};
+        const struct reference_source_f64 d = {table, (const double *)in + begin, given,
+                                               (int64_t)field};
+        for (at[AXIS_Z] = 0; at[AXIS_Z] < plan->axis[AXIS_Z].n; at[AXIS_Z]++)
+            for (at[AXIS_Y] = 0; at[AXIS_Y] < plan->axis[AXIS_Y].n; at[AXIS_Y]++)
+                for (at[AXIS_X] = 0; at[AXIS_X] < plan->axis[AXIS_X].n; at[AXIS_X]++, i++)
+                    if (plan->dtype == DTYPE_F32)
+                        ((float *)out)[i] = reference_evaluate_f32(&f, at);
+                    else
+                        ((double *)out)[i] = reference_evaluate_f64(&d, at);
+    }
+}
+
+void reference_stencil(const struct plan *plan, const struct operands *operands, const void *in,
+                       void *out)
+{
+    void *other = malloc(plan_array_bytes(plan));
+    if (!other)
+        abort();
+    void *const target[2] = {plan->passes % 2 == 1 ? out : other,
+                             plan->passes % 2 == 1 ? other : out};
+    for (uint64_t pass = 0; pass < plan->passes; pass++)
+        reference_step(plan, operands, pass == 0 ? in : target[(pass + 1) % 2], target[pass % 2]);
+    free(other);
+}
