@@ -2,6 +2,8 @@
 
 #include "gpu/measure.h"
 #include "gpu/stencil_plan.h"
+#include "gpu/table.h"
+#include "protocol/rows.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -28,61 +30,32 @@ static const struct rational second[PLAN_RADIUS][PLAN_RADIUS] = {
 
 static const struct rational second_centre[PLAN_RADIUS] = {{-2, 1}, {-5, 2}, {-49, 18}, {-205, 72}};
 
-static plan_real real(struct rational r)
+static rows_real real(struct rational r)
 {
-    return (plan_real)r.over / (plan_real)r.under;
+    return (rows_real)r.over / (rows_real)r.under;
 }
 
 /* The only rounding: from 113 bits straight to the field's type. */
-static double rounded(plan_real value, int dtype)
+static double rounded(rows_real value, int dtype)
 {
     return dtype == DTYPE_F32 ? (double)(float)value : (double)value;
 }
 
-void plan_fornberg(int order, int count, const int *offsets, plan_real *weights)
+/* The closure of the point at distance `row` from an edge of that kind. */
+static void closure_init(struct plan_axis *axis, int row, enum rows_kind kind, int order,
+                         int accuracy, rows_real scale, int dtype)
 {
-    plan_real w[PLAN_ROW_POINTS][PLAN_ROW_POINTS] = {{1}}; /* [point][derivative] */
-    plan_real c1 = 1, c4 = offsets[0];
-    for (int i = 1; i < count; i++) {
-        const int highest = i < order ? i : order;
-        const plan_real c5 = c4;
-        plan_real c2 = 1;
-        c4 = offsets[i];
-        for (int j = 0; j < i; j++) {
-            const plan_real c3 = offsets[i] - offsets[j];
-            c2 *= c3;
-            if (j == i - 1) {
-                for (int k = highest; k > 0; k--)
-                    w[i][k] = c1 * (k * w[j][k - 1] - c5 * w[j][k]) / c2;
-                w[i][0] = -c1 * c5 * w[j][0] / c2;
-            }
-            for (int k = highest; k > 0; k--)
-                w[j][k] = (c4 * w[j][k] - k * w[j][k - 1]) / c3;
-            w[j][0] = c4 * w[j][0] / c3;
-        }
-        c1 = c2;
-    }
-    for (int i = 0; i < count; i++)
-        weights[i] = w[i][order];
-}
-
-/* One closure: the derivative at distance `at` from the edge from row_points points from `start`
- * on. */
-static void closure_init(struct plan_axis *axis, int row, int start, int order, plan_real scale,
-                         int dtype)
-{
-    int offsets[PLAN_ROW_POINTS] = {0};
-    plan_real weights[PLAN_ROW_POINTS];
+    const struct rows_axis edge = {
+        .n = 4 * ROWS_POINTS, .spacing = 1, .side = {{.kind = kind}, {.kind = kind}}};
+    struct rows_row made;
+    rows_make(&edge, order, accuracy, ROWS_AT_NODE, row, &made);
+    axis->start[row] = (int32_t)made.first;
     for (int k = 0; k < axis->row_points; k++)
-        offsets[k] = start + k - row;
-    plan_fornberg(order, axis->row_points, offsets, weights);
-    axis->start[row] = start;
-    for (int k = 0; k < axis->row_points; k++)
-        axis->row[row][k] = rounded(weights[k] * scale, dtype);
+        axis->row[row][k] = rounded(made.w[k] * scale, dtype);
 }
 
 static void side_init(struct plan *plan, struct plan_axis *axis, enum side s,
-                      const struct boundary *boundary, int order, int accuracy, plan_real scale)
+                      const struct boundary *boundary, int order, int accuracy, rows_real scale)
 {
     struct plan_side *side = &axis->side[s];
     switch ((enum boundary_kind)boundary->kind) {
@@ -99,13 +72,13 @@ static void side_init(struct plan *plan, struct plan_axis *axis, enum side s,
         side->rows = plan->radius;
         axis->row_points = order + accuracy;
         for (int d = 0; d < plan->radius; d++)
-            closure_init(axis, d, d, order, scale, plan->dtype);
+            closure_init(axis, d, ROWS_ONE_SIDED, order, accuracy, scale, plan->dtype);
         break;
     case BOUNDARY_VALUE: /* row 0 is never asked for: its point is claimed */
         side->rows = plan->radius;
         axis->row_points = accuracy + 2;
         for (int d = 1; d < plan->radius; d++)
-            closure_init(axis, d, 0, order, scale, plan->dtype);
+            closure_init(axis, d, ROWS_VALUE, order, accuracy, scale, plan->dtype);
         side->claim = 1;
         side->claim_value = rounded(boundary->value, plan->dtype);
         break;
@@ -122,7 +95,6 @@ static void side_init(struct plan *plan, struct plan_axis *axis, enum side s,
 
 static bool stencil_init(struct plan *plan, const struct job *job, const void *block)
 {
-    plan->engine = PLAN_STENCIL;
     plan->radius = 0;
     for (int a = 0; a < AXIS_COUNT; a++)
         if (job->more.stencil_radius[a] > plan->radius)
@@ -131,17 +103,11 @@ static bool stencil_init(struct plan *plan, const struct job *job, const void *b
     return plan->table != NULL;
 }
 
-bool plan_init(struct plan *plan, const struct job *job, const void *block)
+/* What every engine's plan says. */
+static void plan_begin(struct plan *plan, const struct job *job)
 {
-    const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
-    const bool derivative = job->operator_id == OPERATOR_DERIVATIVE;
-    const int order = job_order(job);
-    const int stencil = job->accuracy / 2 - 1;
-
     memset(plan, 0, sizeof *plan);
-    plan->parity = order == 1 ? PLAN_ODD : PLAN_EVEN;
-    plan->radius = job_radius(job);
-    plan->identity = diffusion;
+    plan->parity = job_order(job) % 2 ? PLAN_ODD : PLAN_EVEN;
     plan->dtype = job->dtype;
     plan->form = job->operator_id == OPERATOR_GRADIENT     ? PLAN_GRADIENT
                  : job->operator_id == OPERATOR_DIVERGENCE ? PLAN_DIVERGENCE
@@ -156,23 +122,37 @@ bool plan_init(struct plan *plan, const struct job *job, const void *block)
     plan->scheme = job->more.scheme;
     plan->step_passes = (int32_t)job_step_passes(job);
     plan->impose = plan->passes > job->steps * job_step_passes(job);
-
-    plan_real centre[AXIS_COUNT] = {0};
     int64_t stride = 1;
-    const struct plan_axis *shared = NULL;
-    plan->shared = 1;
     for (int a = 0; a < AXIS_COUNT; a++) {
         struct plan_axis *axis = &plan->axis[a];
         axis->n = (int64_t)job->n[a];
         axis->stride = stride;
         stride *= axis->n;
-        axis->active = derivative ? a == job->axis : a < job->axes;
-        if (!axis->active || job->operator_id == OPERATOR_STENCIL)
+        axis->active = job->operator_id == OPERATOR_DERIVATIVE ? a == job->axis : a < job->axes;
+    }
+}
+
+/* The weights of PLAN_PLAIN. */
+static void plain_init(struct plan *plan, const struct job *job)
+{
+    const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
+    const int order = job_order(job);
+    const int stencil = job->accuracy / 2 - 1;
+
+    plan->radius = job_radius(job);
+    plan->identity = diffusion;
+
+    rows_real centre[AXIS_COUNT] = {0};
+    const struct plan_axis *shared = NULL;
+    plan->shared = 1;
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        struct plan_axis *axis = &plan->axis[a];
+        if (!axis->active)
             continue;
-        const plan_real h = job->spacing[a];
-        plan_real scale = order == 1 ? 1 / h : 1 / (h * h);
+        const rows_real h = job->spacing[a];
+        rows_real scale = order == 1 ? 1 / h : 1 / (h * h);
         if (diffusion)
-            scale = (plan_real)job->diffusivity[a] * (plan_real)job->dt / (h * h);
+            scale = (rows_real)job->diffusivity[a] * (rows_real)job->dt / (h * h);
         for (int m = 1; m <= plan->radius; m++) {
             const struct rational *c = order == 1 ? first[stencil] : second[stencil];
             axis->c[m] = rounded(real(c[m - 1]) * scale, plan->dtype);
@@ -186,16 +166,35 @@ bool plan_init(struct plan *plan, const struct job *job, const void *block)
         for (int m = 1; m <= plan->radius; m++)
             plan->shared &= axis->c[m] == shared->c[m];
     }
-    if (job->operator_id == OPERATOR_STENCIL)
-        return stencil_init(plan, job, block);
     plan->shared &= plan->parity == PLAN_EVEN && shared;
     for (int set = 0; set < 1 << AXIS_COUNT && plan->parity == PLAN_EVEN; set++) {
-        plan_real sum = plan->identity;
+        rows_real sum = plan->identity;
         for (int a = 0; a < AXIS_COUNT; a++)
             sum += set >> a & 1 ? centre[a] : 0;
         plan->centre[set] = rounded(sum, plan->dtype);
     }
-    return true;
+}
+
+bool plan_init_by(struct plan *plan, const struct job *job, const void *block,
+                  enum plan_engine engine)
+{
+    plan_begin(plan, job);
+    plan->engine = engine;
+    if (engine == PLAN_PLAIN)
+        plain_init(plan, job);
+    if (engine == PLAN_TABLE) {
+        plan->table = table_make(job, block);
+        return plan->table != NULL;
+    }
+    return engine != PLAN_STENCIL || stencil_init(plan, job, block);
+}
+
+bool plan_init(struct plan *plan, const struct job *job, const void *block)
+{
+    return plan_init_by(plan, job, block,
+                        job->operator_id == OPERATOR_STENCIL ? PLAN_STENCIL
+                        : job_is_plain(job)                  ? PLAN_PLAIN
+                                                             : PLAN_TABLE);
 }
 
 struct plan_table *plan_table_new(uint64_t bytes)

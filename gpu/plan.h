@@ -115,6 +115,10 @@ struct plan {
  * The job must have passed job_check(); block: its job.more.block_bytes bytes. False: no memory for
  * the table. */
 bool plan_init(struct plan *plan, const struct job *job, const void *block);
+/* The same by the engine that the caller chooses: tests compare them. PLAN_PLAIN: job_is_plain().
+ */
+bool plan_init_by(struct plan *plan, const struct job *job, const void *block,
+                  enum plan_engine engine);
 /* Of a measure of so many points, from 1 up, of one array or of two: lines are its blocks, its
  * output is of measure_bytes(). */
 void plan_init_measure(struct plan *plan, enum dtype dtype, uint64_t points, bool of_two);
@@ -126,18 +130,6 @@ void plan_release(struct plan *plan);
 /* Of a point; of each of the job's arrays, the whole batch of it. */
 uint64_t plan_element_bytes(const struct plan *plan);
 uint64_t plan_array_bytes(const struct plan *plan);
-
-/* Weights of the derivative of `order` at point 0 of a unit grid from `count` points at the integer
- * offsets: Fornberg's recurrence (Math. Comp. 51, 1988) in 113-bit arithmetic. count ≤
- * PLAN_ROW_POINTS. Exact rationals to about 1e-30; scaled and rounded by the caller. */
-#ifndef __CUDACC__
-#ifdef __SIZEOF_FLOAT128__
-typedef __float128 plan_real;
-#else
-typedef long double plan_real; /* 113 bits on most of what is not x86-64 */
-#endif
-void plan_fornberg(int order, int count, const int *offsets, plan_real *weights);
-#endif
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,6 @@
 #include "protocol/job.h"
 
+#include "protocol/job_rows.h"
 #include "protocol/limits.h"
 
 #include <inttypes.h>
@@ -120,15 +121,32 @@ int job_radius(const struct job *job)
     return job->accuracy / 2;
 }
 
+/* Does a side have rows that are stiffer than the centred ones? */
+static bool is_stiff(const struct job *job, int axis, int side)
+{
+    const struct boundary *boundary = &job->boundary[axis][side];
+    return (boundary->kind == BOUNDARY_VALUE && boundary->at_face) ||
+           boundary->kind == BOUNDARY_MIXED ||
+           (boundary->kind == BOUNDARY_DERIVATIVE && !job_reflects(job, axis, side));
+}
+
 double job_dt_max(const struct job *job)
 {
     static const double symbol[] = {4.0, 16.0 / 3.0, 272.0 / 45.0, 2048.0 / 315.0};
     const int row = job->accuracy / 2 - 1;
     const double lambda = symbol[row < 0 ? 0 : row > 3 ? 3 : row];
     double rate = 0;
-    for (int a = 0; a < job->axes && a < AXIS_COUNT; a++)
-        if (job->diffusivity[a] != 0) /* κ = 0 over an h² that underflows is no NaN but no flow */
-            rate += job->diffusivity[a] / job->spacing[a] / job->spacing[a] * lambda;
+    for (int a = 0; a < job->axes && a < AXIS_COUNT; a++) {
+        if (job->diffusivity[a] == 0) /* over an h² that underflows it is no NaN but no flow */
+            continue;
+        double axis_rate = job->diffusivity[a] / job->spacing[a] / job->spacing[a] * lambda;
+        if (is_stiff(job, a, SIDE_LOW) || is_stiff(job, a, SIDE_HIGH)) {
+            struct rows_axis rows;
+            job_rows(job, a, NULL, &rows);
+            axis_rate = fmax(axis_rate, job->diffusivity[a] * job_rows_bound(&rows, job->accuracy));
+        }
+        rate += axis_rate;
+    }
     return 2 / rate;
 }
 
@@ -286,13 +304,10 @@ uint64_t job_operand_points(const struct job *job, int operand)
 
 bool job_check_order(int64_t order, struct failure *failure)
 {
-    if (order == 1 || order == 2)
+    if (order >= 1 && order <= ROWS_ORDER)
         return true;
-    if (order == 3 || order == 4)
-        return failure_set(failure, STATUS_UNSUPPORTED, "order",
-                           "order %" PRId64 " is not offered yet; 1 and 2 are", order);
     return failure_set(failure, STATUS_INVALID_ARGUMENT, "order",
-                       "order (of the derivative) must be 1 or 2; got %" PRId64 "%s", order,
+                       "order (of the derivative) must be 1, 2, 3 or 4; got %" PRId64 "%s", order,
                        order == 6 || order == 8 ? "; did you mean accuracy?" : "");
 }
 
@@ -349,73 +364,122 @@ static bool check_shape(const struct job *job, struct failure *failure)
     return true;
 }
 
+/* Which numbers a kind has: bit 0 a value, bit 1 a constant; bit 2: it may be stated at the face,
+ * and its numbers may be arrays. */
+enum { HAS_VALUE = 1, HAS_CONSTANT = 2, HAS_PLACE = 4 };
+
+static int numbers_of(uint32_t kind)
+{
+    switch (kind) {
+    case BOUNDARY_VALUE:
+    case BOUNDARY_DERIVATIVE:
+    case BOUNDARY_CURVATURE:
+        return HAS_VALUE | HAS_PLACE;
+    case BOUNDARY_MIXED:
+        return HAS_VALUE | HAS_CONSTANT | HAS_PLACE;
+    case BOUNDARY_HALO:
+        return HAS_VALUE;
+    default:
+        return 0;
+    }
+}
+
+/* One number of a boundary: the number, and where it comes from. */
+static bool check_number(double number, int from, bool has, bool may_be_array, const char *place,
+                         struct failure *failure)
+{
+    if (!isfinite(number))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
+                           "the number of a boundary must be finite; got %g", number);
+    if (from >= NUMBER_KINDS || (from && !(has && may_be_array)))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
+                           "this boundary has no array over the face");
+    if (number != 0 && (!has || from))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
+                           "this boundary has no such number; got %g", number);
+    return true;
+}
+
 static bool check_boundary_kind(const struct job *job, int axis, int side, struct failure *failure)
 {
     const struct boundary *boundary = &job->boundary[axis][side];
     const struct failure_place place = side_place(axis, side);
-    const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
-    switch (boundary->kind) {
-    case BOUNDARY_PERIODIC:
-    case BOUNDARY_ENDPOINT:
-        break;
-    case BOUNDARY_ONE_SIDED:
-        if (diffusion)
-            return failure_set(failure, STATUS_UNSUPPORTED, place.text,
-                               "one-sided closures are unstable in diffusion; diffusion takes "
-                               "periodic, value, derivative 0 and halo");
-        break;
-    case BOUNDARY_VALUE:
-    case BOUNDARY_DERIVATIVE:
-    case BOUNDARY_HALO:
-        if (!diffusion)
-            return failure_set(failure, STATUS_UNSUPPORTED, place.text,
-                               "boundary %s is offered for diffusion alone; %s takes periodic and "
-                               "one-sided",
-                               boundary_name(boundary->kind),
-                               operator_name((enum operator_id)job->operator_id));
-        break;
-    case BOUNDARY_MIXED:
-    case BOUNDARY_CURVATURE:
-    case BOUNDARY_SYMMETRIC:
-    case BOUNDARY_MIRROR:
-    case BOUNDARY_ANTISYMMETRIC:
-        return failure_set(failure, STATUS_UNSUPPORTED, place.text,
-                           "boundary %s is not offered yet", boundary_name(boundary->kind));
-    default:
+    const int numbers = numbers_of(boundary->kind);
+    if (boundary->kind >= BOUNDARY_KINDS)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
                            "no boundary has the number %" PRIu32, boundary->kind);
-    }
-    if (!isfinite(boundary->value))
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
-                           "the number of a boundary must be finite; got %g", boundary->value);
-    if (boundary->kind == BOUNDARY_DERIVATIVE && boundary->value != 0)
+    if (boundary->kind == BOUNDARY_ONE_SIDED && job->operator_id == OPERATOR_DIFFUSION)
         return failure_set(failure, STATUS_UNSUPPORTED, place.text,
-                           "a derivative other than 0 is not offered yet; got %g", boundary->value);
-    if (boundary->at_face || boundary->value_array || boundary->constant_array ||
-        boundary->reserved)
-        return failure_set(failure, STATUS_UNSUPPORTED, place.text,
-                           "a boundary at the face, or of an array, is not offered yet");
-    if (boundary->kind < BOUNDARY_VALUE && boundary->value != 0)
+                           "one-sided closures are unstable in diffusion; it takes every other "
+                           "boundary");
+    if (boundary->at_face > 1 || boundary->reserved)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
-                           "boundary %s has no number", boundary_name(boundary->kind));
-    return true;
+                           "a reserved byte of a boundary is set");
+    if (boundary->at_face && !(numbers & HAS_PLACE))
+        return failure_set(
+            failure, STATUS_INVALID_ARGUMENT, place.text,
+            "boundary %s is at no face: value, derivative, mixed and curvature may be",
+            boundary_name(boundary->kind));
+    if (boundary->kind == BOUNDARY_HALO && boundary->value != 0 &&
+        job_inputs(job) > job_outputs(job))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
+                           "the halo of a %s has no one input to come from: its factor must be 0; "
+                           "got %g",
+                           operator_name((enum operator_id)job->operator_id), boundary->value);
+    if (job->operator_id == OPERATOR_DIFFUSION && boundary->kind == BOUNDARY_MIXED &&
+        boundary->value_array && !job->allow_unstable)
+        return failure_set(failure, STATUS_UNSUPPORTED, place.text,
+                           "how large a step is stable follows from a mixed boundary's number: an "
+                           "array in its place needs allow_unstable (const may be one)");
+    return check_number(boundary->value, boundary->value_array, numbers & HAS_VALUE,
+                        numbers & HAS_PLACE, place.text, failure) &&
+           check_number(job->more.constant[axis][side], boundary->constant_array,
+                        numbers & HAS_CONSTANT, numbers & HAS_PLACE, place.text, failure);
 }
 
-/* Points that an axis must have so that everything which this side's boundary reads exists. */
-static uint64_t points_needed(const struct job *job, uint32_t kind)
+/* Does a mixed boundary at the face, of one number, say what f is there? */
+static bool check_mixed(const struct job *job, int axis, int side, struct failure *failure)
 {
-    const uint64_t accuracy = job->accuracy;
-    const uint64_t order = (uint64_t)job_order(job);
-    switch (kind) {
-    case BOUNDARY_ENDPOINT:
-        return 2;
-    case BOUNDARY_ONE_SIDED:
-        return accuracy / 2 + order + accuracy - 1;
-    case BOUNDARY_VALUE:
-        return accuracy + 2;
-    default:
-        return 1;
+    const struct boundary *boundary = &job->boundary[axis][side];
+    struct rows_axis rows;
+    struct rows_row face;
+    if (boundary->kind != BOUNDARY_MIXED || !boundary->at_face || !(boundary->value < 0))
+        return true;
+    job_rows(job, axis, NULL, &rows);
+    if (!rows_face(&rows, job_order(job), job->accuracy, (enum side)side, &face))
+        return true; /* with coordinates: job_check_block() */
+    const double limit = -1 / (double)face.data[side];
+    if (boundary->value > limit)
+        return true;
+    return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, side_place(axis, side).text,
+                             boundary->value, limit,
+                             "mixed at the face must be above %.9g at this spacing and accuracy; "
+                             "got %.9g",
+                             limit, boundary->value);
+}
+
+/* Points that the axis must have; *named: the side whose boundary needs them. */
+static uint64_t points_needed(const struct job *job, int axis, int *named)
+{
+    struct rows_axis rows;
+    job_rows(job, axis, NULL, &rows);
+    const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
+    const int order = job_order(job);
+    const enum rows_stagger stagger = job_stagger(job, axis);
+    const int64_t need = rows_points_needed(&rows, order, job->accuracy, stagger, diffusion);
+    *named = SIDE_HIGH;
+    for (int side = SIDE_COUNT - 1; side >= 0; side--) {
+        struct rows_axis alone = rows;
+        alone.side[!side] = alone.side[side];
+        if (rows_points_needed(&alone, order, job->accuracy, stagger, diffusion) > rows.n)
+            *named = side;
     }
+    return (uint64_t)need;
+}
+
+static bool is_periodic(uint32_t kind)
+{
+    return kind == BOUNDARY_PERIODIC || kind == BOUNDARY_ENDPOINT;
 }
 
 static bool check_boundaries(const struct job *job, int axis, struct failure *failure)
@@ -425,21 +489,22 @@ static bool check_boundaries(const struct job *job, int axis, struct failure *fa
         if (!check_boundary_kind(job, axis, side, failure))
             return false;
     const uint32_t low = boundary[SIDE_LOW].kind, high = boundary[SIDE_HIGH].kind;
-    if (low != high && (low <= BOUNDARY_ENDPOINT || high <= BOUNDARY_ENDPOINT))
+    if (low != high && (is_periodic(low) || is_periodic(high)))
         return failure_set(failure, STATUS_INVALID_ARGUMENT,
-                           side_place(axis, low <= BOUNDARY_ENDPOINT ? SIDE_HIGH : SIDE_LOW).text,
+                           side_place(axis, is_periodic(low) ? SIDE_HIGH : SIDE_LOW).text,
                            "an axis is periodic on both sides or on none; got %s and %s",
                            boundary_name(low), boundary_name(high));
-    for (int side = 0; side < SIDE_COUNT && is_active(job, axis); side++) {
-        const uint64_t need = points_needed(job, boundary[side].kind);
-        if (job->n[axis] < need)
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, side_place(axis, side).text,
-                               "boundary %s at accuracy %d needs %" PRIu64
-                               " points along %s; got %" PRIu64,
-                               boundary_name(boundary[side].kind), job->accuracy, need,
-                               axis_name((enum axis)axis), job->n[axis]);
-    }
-    return true;
+    if (!is_active(job, axis))
+        return true;
+    int side;
+    const uint64_t need = points_needed(job, axis, &side);
+    if (job->n[axis] < need)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, side_place(axis, side).text,
+                           "boundary %s at accuracy %d needs %" PRIu64
+                           " points along %s; got %" PRIu64,
+                           boundary_name(boundary[side].kind), job->accuracy, need,
+                           axis_name((enum axis)axis), job->n[axis]);
+    return check_mixed(job, axis, SIDE_LOW, failure) && check_mixed(job, axis, SIDE_HIGH, failure);
 }
 
 static bool check_axis(const struct job *job, int axis, struct failure *failure)
@@ -517,7 +582,9 @@ bool job_check(const struct job *job, double max_work, struct failure *failure)
     if (job->operator_id == OPERATOR_CURL && job->axes < 2)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "f",
                            "curl needs 2 or 3 axes of space; got 1");
-    if (job->operator_id > OPERATOR_CURL || job_has_more(job))
+    struct job_more offered = {0};
+    memcpy(offered.constant, job->more.constant, sizeof offered.constant);
+    if (job->operator_id > OPERATOR_CURL || memcmp(&offered, &job->more, sizeof offered) != 0)
         return failure_set(failure, STATUS_UNSUPPORTED, NULL, "%s like this is not offered yet",
                            operator_name((enum operator_id)job->operator_id));
     for (int a = 0; a < AXIS_COUNT; a++)

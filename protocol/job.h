@@ -186,7 +186,8 @@ int job_radius(const struct job *job);
 
 /* The largest stable forward Euler step: dt_max = 2 / Σ_axes(κ λ / h²), where λ = 4, 16/3, 272/45,
  * 2048/315 for accuracy 2, 4, 6, 8 is the symbol of −h²∂²/∂x² at the grid's highest frequency
- * (von Neumann: 1 − dt Σ κλ/h² ≥ −1). Infinity where every κ is 0. */
+ * (von Neumann: 1 − dt Σ κλ/h² ≥ −1); or where a side's rows are stiffer rows_bound() in the place
+ * of λ/h², which takes milliseconds when it is first asked for. Infinity where every κ is 0. */
 double job_dt_max(const struct job *job);
 
 /* Passes over the field: those of all steps, and one more where values must be imposed before the

@@ -85,15 +85,20 @@ static void stream_end(void)
 }
 
 #define POINT_FUNCTION static inline __attribute__((unused))
+#define TABLE_FUNCTION static inline __attribute__((unused))
+#define TABLE_LOAD(pointer) (*(pointer))
 
 #define REAL float
 #define SIMD_SUFFIX ps
 #define REAL_FMA(a, b, c) __builtin_fmaf(a, b, c)
 #define POINT_NAME(name) point_##name##_f32
+#define TABLE_NAME(name) table_##name##_f32
+#define TABLE_ROW struct table_row_f32
 #define NAME(name) name##_f32
 #define STENCIL_NAME(name) stencil_##name##_f32
 #define STENCIL_WEIGHT f32
 #include "gpu/point.h"
+#include "gpu/table_point.h"
 #include "gpu/stencil_point.h"
 #include "gpu/host/vector.h"
 #include "gpu/host/stencil.h"
@@ -101,11 +106,14 @@ static void stream_end(void)
 #include "gpu/host/lines.h"
 #include "gpu/host/nabla.h"
 #include "gpu/host/tile.h"
+#include "gpu/host/table_lines.h"
 #include "gpu/host/stencil_lines.h"
 #undef REAL
 #undef SIMD_SUFFIX
 #undef REAL_FMA
 #undef POINT_NAME
+#undef TABLE_NAME
+#undef TABLE_ROW
 #undef NAME
 #undef STENCIL_NAME
 #undef STENCIL_WEIGHT
@@ -114,10 +122,13 @@ static void stream_end(void)
 #define SIMD_SUFFIX pd
 #define REAL_FMA(a, b, c) __builtin_fma(a, b, c)
 #define POINT_NAME(name) point_##name##_f64
+#define TABLE_NAME(name) table_##name##_f64
+#define TABLE_ROW struct table_row_f64
 #define NAME(name) name##_f64
 #define STENCIL_NAME(name) stencil_##name##_f64
 #define STENCIL_WEIGHT f64
 #include "gpu/point.h"
+#include "gpu/table_point.h"
 #include "gpu/stencil_point.h"
 #include "gpu/host/vector.h"
 #include "gpu/host/stencil.h"
@@ -125,9 +136,12 @@ static void stream_end(void)
 #include "gpu/host/lines.h"
 #include "gpu/host/nabla.h"
 #include "gpu/host/tile.h"
+#include "gpu/host/table_lines.h"
 #include "gpu/host/stencil_lines.h"
 
 #define STRINGIFY(x) #x
 #define NAME_OF(x) STRINGIFY(x)
-const struct kernels KERNELS = {
-    NAME_OF(KERNELS), {tile_f32, tile_f64}, {stencil_run_f32, stencil_run_f64}};
+const struct kernels KERNELS = {NAME_OF(KERNELS),
+                                {tile_f32, tile_f64},
+                                {table_lines_f32, table_lines_f64},
+                                {stencil_run_f32, stencil_run_f64}};

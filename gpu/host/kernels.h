@@ -4,6 +4,7 @@
 #define GPU_HOST_KERNELS_H
 
 #include "gpu/plan.h"
+#include "gpu/table.h"
 
 /* Planes of a level's ring: what the next level reads while `lines` more planes are computed. */
 #define RING_PLANES(reach, lines) (2 * (reach) + (lines))
@@ -35,11 +36,18 @@ enum { LINES = 4 };
 
 enum { LEVELS = 9 }; /* of a tile, at most */
 
+/* Rows along x of a pass of a plan of the engine PLAN_TABLE. */
+struct table_lines {
+    const struct table_header *table;
+    const struct table_pass *pass;
+    int64_t from, to; /* of the whole batch's */
+};
 struct stencil_box; /* gpu/host/stencil_pass.h */
 
 struct kernels {
     const char *name;
     void (*tile[2])(const struct tile *tile); /* by enum dtype */
+    void (*lines[2])(const struct table_lines *lines);
     void (*stencil[2])(const struct stencil_box *box);
 };
 

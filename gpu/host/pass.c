@@ -1,6 +1,7 @@
 #include "gpu/host/pass.h"
 
 #include "gpu/host/measure.h"
+#include "gpu/host/rows.h"
 #include "gpu/host/stencil_pass.h"
 
 #include <math.h>
@@ -352,6 +353,10 @@ void pass_launch(const struct kernels *kernels, const struct launch *launch, uin
 {
     if (launch->plan->engine == PLAN_MEASURE) {
         measure_pass(launch);
+        return;
+    }
+    if (launch->plan->engine == PLAN_TABLE) {
+        rows_passes(kernels, launch);
         return;
     }
     if (launch->plan->engine == PLAN_STENCIL) {

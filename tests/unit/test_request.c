@@ -150,10 +150,10 @@ static void orders_and_accuracies_are_told_apart(void **state)
     (void)state;
     refused("derivative", "\"axis\": \"x\", \"order\": 8", STATUS_INVALID_ARGUMENT, "order",
             "did you mean accuracy?");
-    refused("derivative", "\"axis\": \"x\", \"order\": 3", STATUS_UNSUPPORTED, "order",
-            "not offered");
+    refused("derivative", "\"axis\": \"x\", \"order\": 5", STATUS_INVALID_ARGUMENT, "order",
+            "must be 1, 2, 3 or 4; got 5");
     refused("derivative", "\"axis\": \"x\", \"order\": 4294967297", STATUS_INVALID_ARGUMENT,
-            "order", "1 or 2");
+            "order", "3 or 4");
     refused("derivative", "\"axis\": \"x\", \"accuracy\": 5", STATUS_INVALID_ARGUMENT, "accuracy",
             "accuracy must be 2, 4, 6 or 8; got 5");
     refused("derivative", "\"axis\": \"x\", \"accuracy\": 264", STATUS_INVALID_ARGUMENT, "accuracy",

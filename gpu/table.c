@@ -1,0 +1,358 @@
+#include "gpu/table.h"
+
+#include "gpu/backend.h"
+#include "gpu/stage.h"
+#include "protocol/job_rows.h"
+
+#include <string.h>
+
+_Static_assert((int)TABLE_POINTS == (int)ROWS_POINTS, "a row fits");
+
+/* The only rounding: from 113 bits straight to the field's type. */
+static double rounded(rows_real value, int dtype)
+{
+    return dtype == DTYPE_F32 ? (double)(float)value : (double)value;
+}
+
+/* What is made. */
+struct making {
+    const struct job *job;
+    struct rows_axis axis[AXIS_COUNT];
+    struct table_header header;
+    uint64_t bytes; /* so far */
+    char *table;    /* its first byte, once there is memory */
+    rows_real centre[TABLE_FACTORS][AXIS_COUNT];
+};
+
+static uint64_t row_bytes(const struct making *making)
+{
+    return making->job->dtype == DTYPE_F32 ? sizeof(struct table_row_f32)
+                                           : sizeof(struct table_row_f64);
+}
+
+/* Room for so many rows; where it begins. */
+static uint64_t take_rows(struct making *making, int64_t rows)
+{
+    const uint64_t at = making->bytes;
+    making->bytes += (uint64_t)rows * row_bytes(making);
+    return at;
+}
+
+static void put_row(struct making *making, uint64_t at, const struct table_row_f64 *row)
+{
+    if (making->job->dtype == DTYPE_F64) {
+        memcpy(making->table + at, row, sizeof *row);
+        return;
+    }
+    struct table_row_f32 narrow = {.first = row->first, .step = row->step, .count = row->count};
+    for (int k = 0; k < TABLE_POINTS; k++)
+        narrow.w[k] = (float)row->w[k];
+    for (int s = 0; s < SIDE_COUNT; s++)
+        narrow.data[s] = (float)row->data[s];
+    memcpy(making->table + at, &narrow, sizeof narrow);
+}
+
+/* What a row in units of the spacing is multiplied by: its weights, and the data of each side. */
+struct scale {
+    rows_real weights, data[SIDE_COUNT];
+};
+
+/* Of a derivative of `order` along axis a, times `factor`. With coordinates rows have their units.
+ */
+static struct scale scale_of(const struct making *making, int a, int order, rows_real factor)
+{
+    const struct job *job = making->job;
+    struct scale scale = {factor, {factor, factor}};
+    if (making->axis[a].x)
+        return scale;
+    const rows_real h = job->spacing[a];
+    rows_real power = 1; /* of the spacing */
+    for (int k = 0; k < order; k++)
+        power *= h;
+    scale.weights = factor / power;
+    for (int s = 0; s < SIDE_COUNT; s++) {
+        const int kind = making->axis[a].side[s].kind;
+        scale.data[s] = kind == ROWS_VALUE       ? scale.weights
+                        : kind == ROWS_CURVATURE ? scale.weights * (h * h)
+                                                 : scale.weights * h;
+    }
+    return scale;
+}
+
+/* Point i's row as the table holds it; *centre: the weight of the point itself where the row is the
+ * centred one of a uniform axis. */
+static void convert(const struct making *making, int a, int64_t i, const struct rows_row *row,
+                    const struct scale *scale, struct table_row_f64 *made, rows_real *centre)
+{
+    const int dtype = making->job->dtype;
+    const int shift = making->header.shift;
+    *made = (struct table_row_f64){.first = row->first, .step = row->step, .count = row->count};
+    bool empty = true; /* of weights that count: the datum is what is asked for */
+    for (int k = 0; k < row->count; k++) {
+        made->w[k] = rounded(row->w[k] * scale->weights, dtype);
+        empty = empty && row->w[k] == 0;
+    }
+    for (int s = 0; s < SIDE_COUNT; s++)
+        made->data[s] = rounded(row->data[s] * scale->data[s], dtype);
+    if (empty)
+        made->count = 0;
+    if (row->side != ROWS_CENTRED || making->axis[a].x)
+        return;
+    const int64_t self = i - row->first, above = self - (shift < 0);
+    *made = (struct table_row_f64){.data = {made->data[0], made->data[1]}};
+    made->count = row->count / 2;
+    for (int m = 1; m <= made->count; m++)
+        made->w[m - 1] = rounded(row->w[above + m] * scale->weights, dtype);
+    if (row->count % 2)
+        *centre = row->w[self] * scale->weights;
+}
+
+/* The rows of a derivative of `order` along axis a. Returns the centre's weight, 0 where it has
+ * none. */
+static rows_real put_rows(struct making *making, const struct table_rows *rows, int a, int order,
+                          rows_real factor)
+{
+    const struct job *job = making->job;
+    const struct rows_axis *axis = &making->axis[a];
+    const struct scale scale = scale_of(making, a, order, factor);
+    const enum rows_stagger stagger = job_stagger(job, a);
+    const struct rows_axis endless = {.n = 1, .spacing = 1};
+    const int64_t apart = rows->low + rows->high;
+    rows_real shared = 0;
+    for (int64_t r = 0; r <= apart; r++) {
+        const bool is_middle = r == apart;
+        if (is_middle && axis->x)
+            break;
+        const int64_t i = is_middle ? 0 : r < rows->low ? r : axis->n - 1 - (r - rows->low);
+        struct rows_row row;
+        struct table_row_f64 made;
+        rows_real centre = 0;
+        if (!rows_make(is_middle ? &endless : axis, order, job->accuracy, stagger, i, &row))
+            continue; /* of a halo, or no point */
+        if (is_middle)
+            convert(making, a, i, &row, &scale, &made, &shared);
+        else
+            convert(making, a, i, &row, &scale, &made, &centre);
+        put_row(making, rows->at + (uint64_t)r * row_bytes(making), &made);
+    }
+    return shared;
+}
+
+static struct table_rows plan_rows(struct making *making, int a, int order)
+{
+    const struct job *job = making->job;
+    const struct rows_axis *axis = &making->axis[a];
+    struct table_rows rows = {0};
+    if (axis->x) {
+        rows.low = (int32_t)axis->n;
+    } else {
+        rows.low = rows_apart(axis, order, job->accuracy, job_stagger(job, a), SIDE_LOW);
+        rows.high = rows_apart(axis, order, job->accuracy, job_stagger(job, a), SIDE_HIGH);
+    }
+    rows.at = take_rows(making, (int64_t)rows.low + rows.high + 1);
+    return rows;
+}
+
+static void side_init(struct making *making, int a, int s)
+{
+    static const int32_t maps[ROWS_KINDS] = {
+        [ROWS_PERIODIC] = TABLE_MAP_PERIODIC,
+        [ROWS_ENDPOINT] = TABLE_MAP_ENDPOINT,
+        [ROWS_SYMMETRIC] = TABLE_MAP_FACE,
+        [ROWS_MIRROR] = TABLE_MAP_NODE,
+        [ROWS_ANTISYMMETRIC] = TABLE_MAP_ANTISYMMETRIC,
+        [ROWS_REFLECT] = TABLE_MAP_NODE,
+    };
+    const struct job *job = making->job;
+    const struct boundary *boundary = &job->boundary[a][s];
+    const struct rows_side *given = &making->axis[a].side[s];
+    struct table_side *side = &making->header.axis_of[a].side[s];
+    side->map = given->kind == ROWS_REFLECT && given->at_face ? TABLE_MAP_FACE : maps[given->kind];
+    side->value = rounded(boundary->value, job->dtype);
+    side->constant = rounded(job->more.constant[a][s], job->dtype);
+    side->value_array = boundary->value_array;
+    side->constant_array = boundary->constant_array;
+    switch (boundary->kind) {
+    case BOUNDARY_VALUE:
+        if (boundary->at_face) {
+            side->datum = TABLE_DATUM_NUMBER;
+        } else {
+            side->claim = TABLE_CLAIM_VALUE;
+            side->claimed = 1;
+        }
+        break;
+    case BOUNDARY_DERIVATIVE:
+    case BOUNDARY_CURVATURE:
+        side->datum = TABLE_DATUM_NUMBER;
+        break;
+    case BOUNDARY_MIXED:
+        side->datum = boundary->at_face ? TABLE_DATUM_MIXED_FACE : TABLE_DATUM_MIXED_NODE;
+        break;
+    case BOUNDARY_HALO:
+        side->claim = TABLE_CLAIM_HALO;
+        side->claimed =
+            rows_radius(&making->axis[a], job_order(job), job->accuracy, job_stagger(job, a));
+        break;
+    default:
+        break;
+    }
+    making->header.imposes |=
+        side->claim == TABLE_CLAIM_VALUE && job->operator_id != OPERATOR_DIFFUSION;
+    making->header.halos |= side->claim == TABLE_CLAIM_HALO;
+    if (side->datum == TABLE_DATUM_MIXED_FACE)
+        side->face = take_rows(making, 1);
+}
+
+static void put_face(struct making *making, int a, int s)
+{
+    const struct table_side *side = &making->header.axis_of[a].side[s];
+    struct rows_row row;
+    struct table_row_f64 made;
+    rows_real centre;
+    if (side->datum != TABLE_DATUM_MIXED_FACE ||
+        !rows_face(&making->axis[a], job_order(making->job), making->job->accuracy, (enum side)s,
+                   &row))
+        return;
+    const struct scale scale = scale_of(making, a, 0, 1);
+    convert(making, a, 0, &row, &scale, &made, &centre);
+    put_row(making, side->face, &made);
+}
+
+/* What the operator is multiplied by in each pass of a step, over dt; returns how many. */
+static int factors_of(const struct job *job, rows_real factors[TABLE_FACTORS])
+{
+    static const int nested[TABLE_FACTORS] = {4, 3, 2, 1};
+    if (job->operator_id != OPERATOR_DIFFUSION) {
+        factors[0] = 1;
+        return 1;
+    }
+    const int count = job->more.scheme == SCHEME_RK4 ? TABLE_FACTORS : 1;
+    for (int k = 0; k < count; k++)
+        factors[k] = count == 1 ? (rows_real)job->dt : (rows_real)job->dt / nested[k];
+    return count;
+}
+
+static void header_init(struct making *making, const void *block)
+{
+    const struct job *job = making->job;
+    struct table_header *header = &making->header;
+    const int order = job_order(job);
+    const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
+    const bool alone =
+        job->operator_id == OPERATOR_DERIVATIVE || job->operator_id == OPERATOR_INTERPOLATE;
+    header->dtype = job->dtype;
+    header->operator_id = job->operator_id;
+    header->axes = job->axes;
+    header->axis = job->axis;
+    header->active = alone ? 1 << job->axis : (1 << job->axes) - 1;
+    header->odd = order % 2;
+    header->shift = job->more.stagger == STAGGER_FORWARD    ? 1
+                    : job->more.stagger == STAGGER_BACKWARD ? -1
+                                                            : 0;
+    header->identity = diffusion && job->more.scheme == SCHEME_EULER;
+    header->inputs = job_inputs(job);
+    header->outputs = job_outputs(job);
+    header->points = job->n[AXIS_X] * job->n[AXIS_Y] * job->n[AXIS_Z];
+    int64_t stride = 1;
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        struct table_axis *axis = &header->axis_of[a];
+        axis->n = (int64_t)job->n[a];
+        axis->stride = stride;
+        axis->face_points = (int64_t)(header->points / job->n[a]);
+        stride *= axis->n;
+        job_rows(job, a, job_coordinates(job, block, a), &making->axis[a]);
+        if (!making->axis[a].x)
+            making->axis[a].spacing = 1; /* scale_of() */
+    }
+}
+
+/* Are the pairs' weights of all active axes the same, in every set of factors? */
+static bool is_shared(const struct making *making, int sets)
+{
+    const struct table_header *header = &making->header;
+    if (header->odd)
+        return false;
+    for (int set = 0; set < sets; set++) {
+        const char *first = NULL;
+        for (int a = 0; a < AXIS_COUNT; a++) {
+            const struct table_rows *rows = &header->rows[set][a];
+            if (!(header->active >> a & 1))
+                continue;
+            if (making->axis[a].x)
+                return false;
+            const uint64_t middle = (uint64_t)(rows->low + rows->high) * row_bytes(making);
+            const char *row = making->table + rows->at + middle;
+            if (first && memcmp(first, row, row_bytes(making)) != 0)
+                return false;
+            first = row;
+        }
+    }
+    return true;
+}
+
+struct plan_table *table_make(const struct job *job, const void *block)
+{
+    struct making making = {.job = job, .bytes = (sizeof(struct table_header) + 63) / 64 * 64};
+    struct table_header *header = &making.header;
+    rows_real factors[TABLE_FACTORS];
+    const int sets = factors_of(job, factors);
+    const int order = job_order(job);
+    header_init(&making, block);
+    for (int a = 0; a < job->axes; a++) {
+        for (int s = 0; s < SIDE_COUNT; s++)
+            side_init(&making, a, s);
+        for (int set = 0; set < sets && header->active >> a & 1; set++)
+            header->rows[TABLE_ROWS_OF_FACTORS + set][a] = plan_rows(&making, a, order);
+    }
+    struct plan_table *table = plan_table_new(making.bytes);
+    if (!table)
+        return NULL;
+    making.table = (char *)plan_table_rows(table);
+    for (int a = 0; a < job->axes; a++) {
+        const rows_real scale = job->operator_id == OPERATOR_DIFFUSION ? job->diffusivity[a] : 1;
+        for (int s = 0; s < SIDE_COUNT; s++)
+            put_face(&making, a, s);
+        for (int set = 0; set < sets && header->active >> a & 1; set++)
+            making.centre[set][a] =
+                put_rows(&making, &header->rows[set][a], a, order, scale * factors[set]);
+    }
+    header->shared = is_shared(&making, sets);
+    for (int set = 0; set < sets; set++) {
+        header->factor[set] = rounded(factors[set], job->dtype);
+        for (int centred = 0; centred < 1 << AXIS_COUNT; centred++) {
+            rows_real sum = header->identity;
+            for (int a = 0; a < AXIS_COUNT; a++)
+                sum += centred >> a & 1 ? making.centre[set][a] : 0;
+            header->centre[set][centred] = rounded(sum, job->dtype);
+        }
+    }
+    memcpy(making.table, header, sizeof *header);
+    return table;
+}
+
+struct table_pass table_pass_of(const struct launch *launch, uint64_t number)
+{
+    const struct stage stage = stage_of(launch->plan, number);
+    void *const arrays[] = {[STAGE_IN] = (void *)(uintptr_t)launch->in[0],
+                            [STAGE_EVEN] = launch->even[0],
+                            [STAGE_ODD] = launch->odd,
+                            [STAGE_SPARE] = launch->spare[0],
+                            [STAGE_SPARE + 1] = launch->spare[1]};
+    struct table_pass pass = {.impose = stage.kind == STAGE_IMPOSE};
+    for (int c = 0; c < AXIS_COUNT; c++) {
+        pass.in[c] = launch->in[c];
+        pass.out[c] = launch->even[c];
+    }
+    pass.in[0] = arrays[stage.kind == STAGE_RATE ? stage.base : stage.read];
+    pass.out[0] = arrays[stage.write];
+    if (stage.kind == STAGE_PART) {
+        pass.base = arrays[stage.base];
+        pass.set = stage.part;
+    }
+    pass.claimed = stage.kind == STAGE_RATE                                ? TABLE_ZERO
+                   : stage.kind == STAGE_PART && stage.part != STAGE_WHOLE ? TABLE_KEEP
+                                                                           : TABLE_STEP;
+    for (int i = 0; i < OPERANDS && launch->operands; i++)
+        pass.operand[i] = launch->operands->at[i];
+    return pass;
+}

@@ -1,0 +1,157 @@
+/* The table of a plan of the engine PLAN_TABLE: which row of weights each point has along each
+ * axis, and what is done with its sides. Made once from a job, rounded once to its type; the same
+ * bytes on the host and on a device. gpu/table_point.h evaluates a point by it, docs/NUMERICS.md is
+ * the contract.
+ *
+ * A pass computes, of every point that no side claims,
+ *
+ *   out = [base + ] L in
+ *
+ * where L is the operator with one of the table's sets of factors: for operators there is one, of
+ * factor 1; "forward-euler" has one, of factor dt, with the identity folded into it (so that it
+ * takes no base: out = in + dt L in); "rk4" four, dt/4, dt/3, dt/2 and dt, and "adi" one, dt: none
+ * of these holds the identity. A pass is done by rows_pass() of gpu/host/rows.h, or the one of
+ * gpu/cuda/rows.cu.
+ */
+#ifndef GPU_TABLE_H
+#define GPU_TABLE_H
+
+#include "gpu/plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    TABLE_POINTS = 14, /* in a row: order 4, accuracy 10 */
+    TABLE_FACTORS = 4, /* sets of them: rk4 */
+    TABLE_ROWS = 8     /* kinds of rows along an axis */
+};
+
+/* Which derivatives along an axis the rows are of. */
+enum table_use {
+    TABLE_ROWS_OF_FACTORS /* the operator's, one for each set of factors: + set */
+};
+
+/* How an index beyond a side is brought back: f(i) = ±f(the image). */
+enum table_map {
+    TABLE_MAP_NONE, /* never asked for */
+    TABLE_MAP_PERIODIC,
+    TABLE_MAP_ENDPOINT,
+    TABLE_MAP_FACE,         /* about half a cell outside */
+    TABLE_MAP_NODE,         /* about the edge node */
+    TABLE_MAP_ANTISYMMETRIC /* − the image about half a cell outside */
+};
+
+/* What is known of the points next to a side without any row. */
+enum table_claim {
+    TABLE_CLAIM_NONE,
+    TABLE_CLAIM_VALUE, /* the edge node holds the side's value */
+    TABLE_CLAIM_HALO   /* `claimed` layers are data, and come out multiplied by the value */
+};
+
+/* The number that a side gives to the rows next to it. */
+enum table_datum {
+    TABLE_DATUM_NONE,
+    TABLE_DATUM_NUMBER,     /* the side's value */
+    TABLE_DATUM_MIXED_NODE, /* constant − value × f at the edge node */
+    TABLE_DATUM_MIXED_FACE  /* constant − value × f at the face, by the row `face` */
+};
+
+struct table_side {
+    int32_t map;                         /* enum table_map */
+    int32_t claim;                       /* enum table_claim */
+    int32_t claimed;                     /* points */
+    int32_t datum;                       /* enum table_datum */
+    int32_t value_array, constant_array; /* enum boundary_number */
+    double value, constant;              /* rounded to the dtype; where they are no array */
+    uint64_t face;                       /* where that row is, as table_rows.at */
+};
+
+struct table_axis {
+    int64_t n, stride; /* points; elements between neighbours */
+    int64_t face_points;
+    struct table_side side[SIDE_COUNT];
+};
+
+/* The rows of one kind along one axis: low + high + 1 of them. The point at index i has row i below
+ * `low`, row low + (n − 1 − i) from n − high on, and the last one between. */
+struct table_rows {
+    uint64_t at; /* where the first one is: bytes from the table's first byte */
+    int32_t low, high;
+};
+
+/* The table's first bytes. All weights here are rounded to the dtype and held in double. */
+struct table_header {
+    int32_t dtype, operator_id; /* enum dtype, enum operator_id */
+    int32_t axes, axis;         /* of space; of a derivative */
+    int32_t active;             /* bit a: there is a derivative along axis a */
+    int32_t odd;                /* differences first: derivatives of order 1 and 3 */
+    int32_t shift;              /* staggered: 1 forward, −1 backward */
+    int32_t shared; /* all active axes have the same centred weights: their pairs are added first */
+    int32_t identity; /* out = in + L in */
+    int32_t imposes;  /* operators: nodes read as the value that they state */
+    int32_t halos;    /* has any side a halo? */
+    int32_t inputs, outputs;
+    uint64_t points; /* of one field of the batch */
+    struct table_axis axis_of[AXIS_COUNT];
+    struct table_rows rows[TABLE_ROWS][AXIS_COUNT];
+    /* The weight of a point itself by the set (bit a) of active axes whose row is centred there. */
+    double centre[TABLE_FACTORS][1 << AXIS_COUNT];
+    double factor[TABLE_FACTORS];
+};
+
+/* A row, once for each type. Of points first, first + step, …; or, where step is 0, the centred
+ * one, of whose weights w[m − 1] is that of the pair of points m away. The point's own is in
+ * `centre`. */
+struct table_row_f32 {
+    int64_t first;
+    int32_t step, count;
+    float w[TABLE_POINTS];
+    float data[SIDE_COUNT]; /* of the sides' data */
+};
+struct table_row_f64 {
+    int64_t first;
+    int32_t step, count;
+    double w[TABLE_POINTS];
+    double data[SIDE_COUNT];
+};
+
+/* What comes out at claimed points. */
+enum table_claimed {
+    TABLE_STEP, /* a value; a halo's own old one (of base, where there is one) times its factor */
+    TABLE_KEEP, /* a value; a halo's own old one */
+    TABLE_ZERO  /* 0: an increment */
+};
+
+/* One pass over a field, of the whole batch. out is no in; it may be base. Arrays by component; a
+ * base goes with one in and one out alone. */
+struct table_pass {
+    const void *in[AXIS_COUNT];
+    const void *base; /* NULL: none */
+    void *out[AXIS_COUNT];
+    const void *operand[OPERANDS]; /* by enum operand; NULL: the job has none such */
+    int32_t set;                   /* of factors */
+    int32_t claimed;               /* enum table_claimed */
+    int32_t impose; /* no evaluation: out = in, with the sides' values in their nodes */
+    int32_t reserved;
+};
+
+/* What pass `number` of a launch is, whose stage (gpu/stage.h) is IMPOSE, STEP, PART or RATE:
+ * PART's set of factors is its part. */
+struct launch;
+struct table_pass table_pass_of(const struct launch *launch, uint64_t number);
+
+/* Make it for a job that passed job_check(), and its block. One user. NULL: no memory. */
+struct plan_table *table_make(const struct job *job, const void *block);
+
+/* … and its first bytes. */
+static inline const struct table_header *table_of(const struct plan *plan)
+{
+    return (const struct table_header *)plan_table_rows(plan->table);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,355 @@
+/* One point of one pass of a plan of the engine PLAN_TABLE, evaluated: the contract of
+ * docs/NUMERICS.md in code, for C and CUDA alike. Every loop over points must give these bits.
+ *
+ * Included once per element type, after gpu/table.h, with REAL, REAL_FMA(a, b, c), TABLE_ROW
+ * (struct table_row_f32 or _f64), TABLE_NAME(name), TABLE_LOAD(pointer) (of what no launch writes)
+ * and TABLE_FUNCTION (such as `static inline`, or `static __device__`) defined.
+ *
+ *   table_evaluate()   a point of a pass: fill a view, move it with table_move()
+ *   table_impose()     the same of a pass that only imposes values
+ *   table_along()      a derivative along one axis by one kind of rows
+ *   table_datum()      the number that a side gives to a row */
+
+/* What a point is evaluated from. */
+struct TABLE_NAME(view) {
+    const struct table_header *table;
+    const char *bytes; /* the table's first byte */
+    const struct table_pass *pass;
+    const REAL *field[AXIS_COUNT]; /* by component: the first element of the field of the batch */
+    const REAL *base;
+    uint64_t batch;
+    int64_t at[AXIS_COUNT], place; /* the point: its indices, its element in a field */
+    int imposed;                   /* what it reads may have a side's value in its place */
+};
+
+TABLE_FUNCTION struct TABLE_NAME(view)
+    TABLE_NAME(begin)(const struct table_header *table, const void *bytes,
+                      const struct table_pass *pass, uint64_t batch)
+{
+    struct TABLE_NAME(view) view;
+    view.table = table;
+    view.bytes = (const char *)bytes;
+    view.pass = pass;
+    view.batch = batch;
+    for (int c = 0; c < AXIS_COUNT; c++) {
+        view.field[c] = (const REAL *)pass->in[c];
+        if (pass->in[c])
+            view.field[c] += batch * table->points;
+        view.at[c] = 0;
+    }
+    view.base = (const REAL *)pass->base;
+    if (pass->base)
+        view.base += batch * table->points;
+    view.place = 0;
+    view.imposed = 0;
+    return view;
+}
+
+TABLE_FUNCTION void TABLE_NAME(move)(struct TABLE_NAME(view) * view, int64_t x, int64_t y,
+                                     int64_t z)
+{
+    const struct table_header *table = view->table;
+    view->at[AXIS_X] = x;
+    view->at[AXIS_Y] = y;
+    view->at[AXIS_Z] = z;
+    view->place = x + y * table->axis_of[AXIS_Y].stride + z * table->axis_of[AXIS_Z].stride;
+    view->imposed = 0;
+    if (!table->imposes)
+        return;
+    for (int a = 0; a < table->axes; a++) {
+        const struct table_axis *axis = &table->axis_of[a];
+        view->imposed |=
+            (axis->side[SIDE_LOW].claim == TABLE_CLAIM_VALUE && view->at[a] <= TABLE_POINTS) |
+            (axis->side[SIDE_HIGH].claim == TABLE_CLAIM_VALUE &&
+             axis->n - 1 - view->at[a] <= TABLE_POINTS);
+    }
+}
+
+/* The number of a side where it meets the line or plane of at[]: its value, or its constant. */
+TABLE_FUNCTION REAL TABLE_NAME(number)(const struct TABLE_NAME(view) * view, int a, int s,
+                                       int is_constant, const int64_t at[AXIS_COUNT])
+{
+    const struct table_axis *axis = &view->table->axis_of[a];
+    const struct table_side *side = &axis->side[s];
+    const int from = is_constant ? side->constant_array : side->value_array;
+    if (from == NUMBER_CONSTANT)
+        return (REAL)(is_constant ? side->constant : side->value);
+    const int operand = (is_constant ? OPERAND_CONSTANT : OPERAND_VALUE) + SIDE_COUNT * a + s;
+    const int inner = a == AXIS_X ? AXIS_Y : AXIS_X, outer = a == AXIS_Z ? AXIS_Y : AXIS_Z;
+    int64_t i = at[outer] * view->table->axis_of[inner].n + at[inner];
+    if (from == NUMBER_FACE_BATCH)
+        i += (int64_t)view->batch * axis->face_points;
+    return TABLE_LOAD((const REAL *)view->pass->operand[operand] + i);
+}
+
+/* Does the side claim the point? */
+TABLE_FUNCTION int TABLE_NAME(claims)(const struct table_axis *axis, int s, int64_t i)
+{
+    return (s == SIDE_LOW ? i : axis->n - 1 - i) < axis->side[s].claimed;
+}
+
+/* The first of x low, x high, y low, … that claims the point at[] as `claim` says, or in any way
+ * where that is TABLE_CLAIM_NONE: SIDE_COUNT × axis + side; −1 where none does. */
+TABLE_FUNCTION int TABLE_NAME(claimer)(const struct table_header *table, int claim,
+                                       const int64_t at[AXIS_COUNT])
+{
+    for (int a = 0; a < table->axes; a++)
+        for (int s = 0; s < SIDE_COUNT; s++)
+            if (TABLE_NAME(claims)(&table->axis_of[a], s, at[a]) &&
+                (claim == TABLE_CLAIM_NONE || table->axis_of[a].side[s].claim == claim))
+                return SIDE_COUNT * a + s;
+    return -1;
+}
+
+/* f at index j, which is inside, of the line along axis a through the point. */
+TABLE_FUNCTION REAL TABLE_NAME(read)(const struct TABLE_NAME(view) * view, int component, int a,
+                                     int64_t j)
+{
+    const struct table_header *table = view->table;
+    if (view->imposed) {
+        int64_t at[AXIS_COUNT] = {view->at[0], view->at[1], view->at[2]};
+        at[a] = j;
+        const int claim = TABLE_NAME(claimer)(table, TABLE_CLAIM_NONE, at);
+        if (claim >= 0 &&
+            table->axis_of[claim / SIDE_COUNT].side[claim % SIDE_COUNT].claim == TABLE_CLAIM_VALUE)
+            return TABLE_NAME(number)(view, claim / SIDE_COUNT, claim % SIDE_COUNT, 0, at);
+    }
+    return view->field[component][view->place + (j - view->at[a]) * table->axis_of[a].stride];
+}
+
+/* The index inside whose value stands for that of j; *negative: with its sign changed. */
+TABLE_FUNCTION int64_t TABLE_NAME(image)(const struct table_axis *axis, int64_t j, int *negative)
+{
+    const int64_t n = axis->n;
+    const int low = axis->side[SIDE_LOW].map;
+    *negative = 0;
+    if (low == TABLE_MAP_PERIODIC || low == TABLE_MAP_ENDPOINT) {
+        const int64_t period = low == TABLE_MAP_ENDPOINT ? n - 1 : n;
+        j %= period;
+        return j < 0 ? j + period : j;
+    }
+    if (n == 1 && low == TABLE_MAP_NODE && axis->side[SIDE_HIGH].map == TABLE_MAP_NODE)
+        return 0; /* its images never end, and all are the only point */
+    while (j < 0 || j >= n) {
+        const int s = j < 0 ? SIDE_LOW : SIDE_HIGH;
+        const int map = axis->side[s].map;
+        if (map == TABLE_MAP_NONE)
+            return s == SIDE_LOW ? 0 : n - 1;
+        j = (s == SIDE_LOW ? 0 : 2 * (n - 1)) - j;
+        if (map != TABLE_MAP_NODE)
+            j += s == SIDE_LOW ? -1 : 1;
+        if (map == TABLE_MAP_ANTISYMMETRIC)
+            *negative = !*negative;
+    }
+    return j;
+}
+
+/* f at any index. */
+TABLE_FUNCTION REAL TABLE_NAME(fetch)(const struct TABLE_NAME(view) * view, int component, int a,
+                                      int64_t j)
+{
+    const struct table_axis *axis = &view->table->axis_of[a];
+    if (j >= 0 && j < axis->n)
+        return TABLE_NAME(read)(view, component, a, j);
+    int negative;
+    const int64_t image = TABLE_NAME(image)(axis, j, &negative);
+    const REAL value = TABLE_NAME(read)(view, component, a, image);
+    return negative ? -value : value;
+}
+
+/* The row of the point along axis a. */
+TABLE_FUNCTION const TABLE_ROW *TABLE_NAME(row)(const struct TABLE_NAME(view) * view, int use,
+                                                int a)
+{
+    const struct table_rows *rows = &view->table->rows[use][a];
+    const int64_t i = view->at[a], d = view->table->axis_of[a].n - 1 - i;
+    const int64_t row = i < rows->low ? i : d < rows->high ? rows->low + d : rows->low + rows->high;
+    return (const TABLE_ROW *)(view->bytes + rows->at) + row;
+}
+
+/* The number that side s of axis a gives to rows at the point. */
+TABLE_FUNCTION REAL TABLE_NAME(datum)(const struct TABLE_NAME(view) * view, int component, int a,
+                                      int s)
+{
+    const struct table_axis *axis = &view->table->axis_of[a];
+    const struct table_side *side = &axis->side[s];
+    const REAL value = TABLE_NAME(number)(view, a, s, 0, view->at);
+    if (side->datum == TABLE_DATUM_NUMBER)
+        return value;
+    const REAL constant = TABLE_NAME(number)(view, a, s, 1, view->at);
+    if (side->datum == TABLE_DATUM_MIXED_NODE)
+        return REAL_FMA(-value,
+                        TABLE_NAME(read)(view, component, a, s == SIDE_LOW ? 0 : axis->n - 1),
+                        constant);
+    const TABLE_ROW *face = (const TABLE_ROW *)(view->bytes + side->face);
+    REAL acc = (REAL)0;
+    for (int k = 0; k < face->count; k++) {
+        const int64_t j = face->first + (int64_t)k * face->step;
+        const REAL f = TABLE_NAME(read)(view, component, a, j), w = TABLE_LOAD(&face->w[k]);
+        acc = k == 0 ? w * f : REAL_FMA(w, f, acc);
+    }
+    const REAL weight = TABLE_LOAD(&face->data[s]);
+    const REAL edge = REAL_FMA(weight, constant, acc) / REAL_FMA(weight, value, (REAL)1);
+    return REAL_FMA(-value, edge, constant);
+}
+
+/* The pair of points m away from the point, or from half way to its neighbour. */
+TABLE_FUNCTION REAL TABLE_NAME(pair)(const struct TABLE_NAME(view) * view, int component, int a,
+                                     int m)
+{
+    const int shift = view->table->shift;
+    const REAL above = TABLE_NAME(fetch)(view, component, a, view->at[a] + m - (shift < 0));
+    const REAL below = TABLE_NAME(fetch)(view, component, a, view->at[a] - m + (shift > 0));
+    return view->table->odd ? above - below : above + below;
+}
+
+/* acc + the data of the row; *begun: is there an acc? */
+TABLE_FUNCTION REAL TABLE_NAME(data)(const struct TABLE_NAME(view) * view, int component, int a,
+                                     const TABLE_ROW *row, int *begun, REAL acc)
+{
+    for (int s = 0; s < SIDE_COUNT; s++) {
+        const REAL weight = TABLE_LOAD(&row->data[s]);
+        if (weight == (REAL)0)
+            continue;
+        const REAL g = TABLE_NAME(datum)(view, component, a, s);
+        acc = *begun ? REAL_FMA(weight, g, acc) : weight * g;
+        *begun = 1;
+    }
+    return acc;
+}
+
+/* acc + the derivative along axis a by the row; the point's own value and its weight where it is a
+ * centred one aside. Where there is no acc (not `begun`) it begins with the first product. */
+TABLE_FUNCTION REAL TABLE_NAME(along)(const struct TABLE_NAME(view) * view, int component, int a,
+                                      const TABLE_ROW *row, int begun, REAL acc)
+{
+    const int64_t first = TABLE_LOAD(&row->first);
+    const int step = TABLE_LOAD(&row->step), count = TABLE_LOAD(&row->count);
+    for (int k = 0; k < count; k++) {
+        const REAL w = TABLE_LOAD(&row->w[k]);
+        const REAL f = step == 0 ? TABLE_NAME(pair)(view, component, a, k + 1)
+                                 : TABLE_NAME(fetch)(view, component, a, first + (int64_t)k * step);
+        acc = begun ? REAL_FMA(w, f, acc) : w * f;
+        begun = 1;
+    }
+    return TABLE_NAME(data)(view, component, a, row, &begun, acc);
+}
+
+/* A derivative along one axis, rounded as it is alone. */
+TABLE_FUNCTION REAL TABLE_NAME(alone)(const struct TABLE_NAME(view) * view, int component, int a)
+{
+    const TABLE_ROW *row = TABLE_NAME(row)(view, TABLE_ROWS_OF_FACTORS, a);
+    return TABLE_NAME(along)(view, component, a, row, 0, (REAL)0);
+}
+
+/* The sum over the active axes of even derivatives of the only component, and what it is added to.
+ */
+TABLE_FUNCTION REAL TABLE_NAME(sum)(const struct TABLE_NAME(view) * view)
+{
+    const struct table_header *table = view->table;
+    const int set = view->pass->set;
+    const TABLE_ROW *rows[AXIS_COUNT] = {0, 0, 0};
+    int centred = 0, first = -1;
+    for (int a = 0; a < table->axes; a++) {
+        if (!(table->active >> a & 1))
+            continue;
+        rows[a] = TABLE_NAME(row)(view, TABLE_ROWS_OF_FACTORS + set, a);
+        if (first < 0)
+            first = a;
+        if (TABLE_LOAD(&rows[a]->step) == 0 && table->shift == 0)
+            centred |= 1 << a;
+    }
+    REAL acc = view->base ? view->base[view->place] : (REAL)0;
+    if (centred || table->identity) {
+        const REAL f = TABLE_NAME(read)(view, 0, AXIS_X, view->at[AXIS_X]);
+        const REAL centre = (REAL)table->centre[set][centred];
+        acc = view->base ? REAL_FMA(centre, f, acc) : centre * f;
+    }
+    int begun = 1;
+    if (table->shared && centred == table->active) {
+        const int count = TABLE_LOAD(&rows[first]->count);
+        for (int m = 1; m <= count; m++) {
+            REAL pairs = (REAL)0;
+            for (int a = first; a < table->axes; a++)
+                if (rows[a]) {
+                    const REAL pair = TABLE_NAME(pair)(view, 0, a, m);
+                    pairs = a == first ? pair : pairs + pair;
+                }
+            acc = REAL_FMA(TABLE_LOAD(&rows[first]->w[m - 1]), pairs, acc);
+        }
+        for (int a = first; a < table->axes; a++)
+            if (rows[a])
+                acc = TABLE_NAME(data)(view, 0, a, rows[a], &begun, acc);
+        return acc;
+    }
+    for (int a = first; a < table->axes; a++)
+        if (rows[a])
+            acc = TABLE_NAME(along)(view, 0, a, rows[a], 1, acc);
+    return acc;
+}
+
+/* A point that a side of a diffusion claims. */
+TABLE_FUNCTION REAL TABLE_NAME(claimed)(const struct TABLE_NAME(view) * view, int claim)
+{
+    const int a = claim / SIDE_COUNT, s = claim % SIDE_COUNT;
+    const struct table_side *side = &view->table->axis_of[a].side[s];
+    if (view->pass->claimed == TABLE_ZERO)
+        return (REAL)0;
+    if (side->claim == TABLE_CLAIM_VALUE)
+        return TABLE_NAME(number)(view, a, s, 0, view->at);
+    const REAL old = (view->base ? view->base : view->field[0])[view->place];
+    return view->pass->claimed == TABLE_KEEP ? old : (REAL)side->value * old;
+}
+
+/* A component of the result at a point in a halo of an operator: of the input where that has it. */
+TABLE_FUNCTION REAL TABLE_NAME(halo)(const struct TABLE_NAME(view) * view, int component, int claim)
+{
+    const struct table_header *table = view->table;
+    const struct table_side *side = &table->axis_of[claim / SIDE_COUNT].side[claim % SIDE_COUNT];
+    if (table->inputs > table->outputs)
+        return (REAL)0;
+    const int from = table->inputs == 1 ? 0 : component;
+    return (REAL)side->value * TABLE_NAME(read)(view, from, AXIS_X, view->at[AXIS_X]);
+}
+
+/* A component of the result at the point. */
+TABLE_FUNCTION REAL TABLE_NAME(evaluate)(const struct TABLE_NAME(view) * view, int component)
+{
+    const struct table_header *table = view->table;
+    if (table->operator_id == OPERATOR_DIFFUSION) {
+        const int claim = TABLE_NAME(claimer)(table, TABLE_CLAIM_NONE, view->at);
+        return claim >= 0 ? TABLE_NAME(claimed)(view, claim) : TABLE_NAME(sum)(view);
+    }
+    if (table->halos) {
+        const int claim = TABLE_NAME(claimer)(table, TABLE_CLAIM_HALO, view->at);
+        if (claim >= 0)
+            return TABLE_NAME(halo)(view, component, claim);
+    }
+    if (table->operator_id == OPERATOR_GRADIENT)
+        return TABLE_NAME(alone)(view, 0, component);
+    if (table->operator_id == OPERATOR_DIVERGENCE) {
+        REAL sum = TABLE_NAME(alone)(view, AXIS_X, AXIS_X);
+        for (int a = AXIS_Y; a < table->inputs; a++)
+            sum = sum + TABLE_NAME(alone)(view, a, a);
+        return sum;
+    }
+    if (table->operator_id == OPERATOR_CURL) {
+        /* The axes that follow this component's, round and round; the curl of a plane is along z.
+         */
+        const int along = table->outputs == 1 ? AXIS_Z : component;
+        const int b = (along + 1) % AXIS_COUNT, c = (along + 2) % AXIS_COUNT;
+        return TABLE_NAME(alone)(view, c, b) - TABLE_NAME(alone)(view, b, c);
+    }
+    return table->odd ? TABLE_NAME(alone)(view, 0, table->axis) : TABLE_NAME(sum)(view);
+}
+
+/* The first input at the point, with the sides' values in their nodes. */
+TABLE_FUNCTION REAL TABLE_NAME(impose)(const struct TABLE_NAME(view) * view)
+{
+    const struct table_header *table = view->table;
+    const int claim = TABLE_NAME(claimer)(table, TABLE_CLAIM_NONE, view->at);
+    if (claim >= 0 &&
+        table->axis_of[claim / SIDE_COUNT].side[claim % SIDE_COUNT].claim == TABLE_CLAIM_VALUE)
+        return TABLE_NAME(number)(view, claim / SIDE_COUNT, claim % SIDE_COUNT, 0, view->at);
+    return view->field[0][view->place];
+}

@@ -1,0 +1,26 @@
+/* A job's axes as protocol/rows.h sees them: which rows its boundaries give. */
+#ifndef PROTOCOL_JOB_ROWS_H
+#define PROTOCOL_JOB_ROWS_H
+
+#include "protocol/job.h"
+#include "protocol/rows.h"
+
+/* An axis of space of a job that passed job_check(); x: its coordinates, or NULL. */
+void job_rows(const struct job *job, int axis, const double *x, struct rows_axis *rows);
+
+/* The job's coordinates of an axis in its block; NULL: it has none. */
+const double *job_coordinates(const struct job *job, const void *block, int axis);
+
+/* Where the results of a derivative or an interpolation along the axis lie. */
+enum rows_stagger job_stagger(const struct job *job, int axis);
+
+/* Is ∂n f = g at the side of a diffusion taken as the mirror image? It keeps the sum, and the order
+ * only where all odd derivatives from the third on are 0 there, as they are where g is one number
+ * and so are κ and the source; on uniform axes. */
+bool job_reflects(const struct job *job, int axis, int side);
+
+/* rows_bound() of an axis of a diffusion. Where it takes rows_bound() milliseconds to find, it is
+ * remembered: of a thread's last few axes. */
+double job_rows_bound(const struct rows_axis *rows, int accuracy);
+
+#endif
