@@ -72,7 +72,7 @@ static void result_describe(struct fdclient_result *result, const struct array_t
 static uint32_t payload_component(const struct splitter_payload *payload)
 {
     for (uint32_t i = 0; i < FDCLIENT_AXES; i++)
-        if (payload->name_bytes == 1 && payload->name[0] == axis_name((enum axis)i)[0])
+        if (payload->name.bytes == 1 && payload->name.text[0] == axis_name((enum axis)i)[0])
             return i;
     return 0;
 }

@@ -9,7 +9,7 @@ enum {
     LIMIT_CONTROL_BYTES = 64 << 10, /* of one message once its large bins are diverted */
     LIMIT_DIVERT_BYTES = 4 << 10,   /* a bin or str from here up is payload: it goes to the arena */
     LIMIT_PAYLOADS = 256,    /* diverted bins in one message; 1024³ float64 as 2^31-byte bins: 4 */
-    LIMIT_ARRAYS = 4,        /* inline arrays in one message; a vector field has three */
+    LIMIT_ARRAYS = 24,       /* inline arrays in one message: f, operands, faces of all sides */
     LIMIT_DIMENSIONS = 8,    /* of an array: up to three of space, the rest are a batch */
     LIMIT_METHOD_BYTES = 32, /* of a method's name, so that an error can quote it */
 };

@@ -161,16 +161,16 @@ static enum splitter_event begin_container(struct splitter *s, bool is_map, uint
 }
 
 /* The latest key of a map, which is complete: the value is under way. */
-static void read_name(const struct splitter *s, const struct splitter_level *map,
-                      struct splitter_payload *payload)
+static struct splitter_name latest_key(const struct splitter *s, const struct splitter_level *map)
 {
     const uint8_t *key = s->control + map->pairs_end;
     const struct header header = header_of(key[0]);
     if (header.kind != KIND_BYTES)
-        return;
-    payload->name = (const char *)key + header.bytes;
-    payload->name_bytes =
-        header.bytes == 1 ? header.fixed : (uint32_t)big_endian(key + 1, header.bytes - 1);
+        return (struct splitter_name){NULL, 0};
+    return (struct splitter_name){
+        .text = (const char *)key + header.bytes,
+        .bytes = header.bytes == 1 ? header.fixed : (uint32_t)big_endian(key + 1, header.bytes - 1),
+    };
 }
 
 static enum splitter_event begin_payload(struct splitter *s, uint64_t bytes)
@@ -190,8 +190,11 @@ static enum splitter_event begin_payload(struct splitter *s, uint64_t bytes)
         .map_bytes = map->pairs_end - map->begin,
         .map_pairs = map->pairs,
     };
-    if (map > s->level && map[-1].is_map)
-        read_name(s, map - 1, &s->payload);
+    if (map > s->level && map[-1].is_map) {
+        s->payload.name = latest_key(s, map - 1);
+        if (map - 1 > s->level && map[-2].is_map)
+            s->payload.outer = latest_key(s, map - 2);
+    }
     uint8_t ext[EXT_BYTES] = {EXT_FIRST, SPLITTER_EXT_TYPE};
     for (int i = 0; i < 4; i++)
         ext[EXT_BYTES - 1 - i] = (uint8_t)(s->payload.number >> 8 * i);

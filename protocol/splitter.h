@@ -41,9 +41,12 @@ struct splitter_payload {
     const uint8_t *map;
     size_t map_bytes;
     uint32_t map_pairs;
-    /* The key, in the map around it, that this map is the value of; NULL where there is none. */
-    const char *name;
-    uint32_t name_bytes;
+    /* The key, in the map around it, that this map is the value of, and the key that that map is
+     * the value of in turn; NULL where there is none. */
+    struct splitter_name {
+        const char *text; /* not terminated */
+        uint32_t bytes;
+    } name, outer;
 };
 
 struct splitter_level {

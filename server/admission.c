@@ -3,7 +3,9 @@
 #include "protocol/request_job.h"
 #include "server/device.h"
 #include "server/server.h"
+#include "server/upload.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,60 +69,88 @@ static struct field *new_array(const struct task *task, const struct array_type 
     return NULL;
 }
 
-static bool take_resident(struct task *task, int component, uint64_t id, const char *parameter,
-                          struct failure *failure)
+/* The numbers of a list as elements of a type. */
+static void write_list(const struct array *list, enum dtype dtype, void *to)
 {
-    struct field *field = field_find(task->server, task->user, id, parameter, failure);
-    if (field)
-        task->in[component] = field_reference(field);
-    return field != NULL;
-}
-
-/* An input that lies in a region. Its array on the device is the job's own, as an inline one's is,
- * but for a device that needs none. */
-static bool take_place(struct task *task, int component, const struct array *array,
-                       const char *parameter, struct failure *failure)
-{
-    if (!region_use(&task->in_place[component], task, array, array->type.bytes, false, parameter,
-                    failure))
-        return false;
-    if (task->device->info.direct && task->kind == TASK_OPERATOR)
-        return true;
-    task->in_is_own[component] = true;
-    task->in[component] = new_array(task, &array->type, failure);
-    return task->in[component] != NULL;
-}
-
-/* An input: an uploaded array, a resident field, a place in a region, or a few bytes of the control
- * message. */
-static bool take_input(struct task *task, int component, const struct array *array,
-                       const char *parameter, struct field *upload, struct failure *failure)
-{
-    if (array->kind == ARRAY_FIELD)
-        return take_resident(task, component, array->field, parameter, failure);
-    if (array->kind == ARRAY_REGION)
-        return take_place(task, component, array, parameter, failure);
-    task->in_is_own[component] = true;
-    if (array->payload_count) {
-        task->in[component] = upload ? field_reference(upload) : NULL;
-        return upload ||
-               failure_set(failure, STATUS_PROTOCOL, parameter, "its data did not arrive");
+    double *reals = to;
+    numbers_reals(list, reals);
+    float *narrow = to; /* written no further than it was read */
+    for (uint64_t i = 0; dtype == DTYPE_F32 && i < numbers_count(list); i++) {
+        const float rounded = (float)reals[i];
+        memcpy(&narrow[i], &rounded, sizeof rounded);
     }
-    task->small[component] = malloc(array->type.bytes);
-    if (!task->small[component])
+}
+
+/* A few bytes of the control message, kept until there is a slab; room for float64 of each. */
+static bool take_small(void **small, const struct array *array, enum dtype dtype,
+                       struct failure *failure)
+{
+    *small = malloc(array->kind == ARRAY_LIST ? 8 * numbers_count(array) : array->type.bytes);
+    if (!*small)
         return failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
-    memcpy(task->small[component], array->small, array->type.bytes);
-    task->in[component] = new_array(task, &array->type, failure);
-    return task->in[component] != NULL;
+    if (array->kind == ARRAY_LIST)
+        write_list(array, dtype, *small);
+    else
+        memcpy(*small, array->small, array->type.bytes);
+    return true;
+}
+
+/* Where an array that a job reads comes to be held. */
+struct holder {
+    struct field **field;
+    struct region_use *place;
+    void **small;
+};
+
+/* An array of `type` that the task reads: an uploaded one, a resident field, a place in a region,
+ * or a few bytes of the control message. Where `in_place`, one in a region has no array. */
+static bool take_array(struct task *task, const struct holder *to, const struct array *array,
+                       const struct array_type *type, bool in_place, const char *parameter,
+                       const struct upload *upload, struct failure *failure)
+{
+    struct field *found = NULL;
+    if (array->kind == ARRAY_FIELD)
+        found = field_find(task->server, task->user, array->field, parameter, failure);
+    else if (array->kind == ARRAY_INLINE && array->payload_count)
+        found = upload_find(upload, array, parameter, failure);
+    if (found)
+        *to->field = field_reference(found);
+    if (found || failure->code)
+        return found != NULL;
+    if (array->kind == ARRAY_REGION) {
+        if (!region_use(to->place, task, array, type->bytes, false, parameter, failure))
+            return false;
+        if (in_place)
+            return true;
+    } else if (!take_small(to->small, array, type->dtype, failure)) {
+        return false;
+    }
+    *to->field = new_array(task, type, failure);
+    return *to->field != NULL;
+}
+
+/* An input. Its array on the device is the job's own, but for a resident one, and for one in a
+ * region where the device computes there itself. */
+static bool take_input(struct task *task, int component, const struct array *array,
+                       const char *parameter, const struct upload *upload, struct failure *failure)
+{
+    const struct holder to = {&task->in[component], &task->in_place[component],
+                              &task->small[component]};
+    const bool in_place = task->device->info.direct && task->kind == TASK_OPERATOR;
+    if (!take_array(task, &to, array, &array->type, in_place, parameter, upload, failure))
+        return false;
+    task->in_is_own[component] = array->kind != ARRAY_FIELD && task->in[component];
+    return true;
 }
 
 /* All inputs; task->type becomes what they have in common. */
 static bool take_inputs(struct task *task, const struct request *request,
-                        struct field *const uploads[AXIS_COUNT], struct failure *failure)
+                        const struct upload *upload, struct failure *failure)
 {
     const struct arrays *f = &request->f;
     if (task->kind == TASK_GET) {
-        if (!take_resident(task, 0, request->field, "field", failure))
+        const struct array array = {.kind = ARRAY_FIELD, .field = request->field};
+        if (!take_input(task, 0, &array, "field", upload, failure))
             return false;
         task->type = task->in[0]->type;
         return true;
@@ -132,7 +162,7 @@ static bool take_inputs(struct task *task, const struct request *request,
         const struct failure_place place = arrays_place(f, "f", i);
         if (f->at[i].kind == ARRAY_NONE)
             continue;
-        if (!take_input(task, i, &f->at[i], place.text, uploads[i], failure))
+        if (!take_input(task, i, &f->at[i], place.text, upload, failure))
             return false;
         const struct array_type *type = task->in[i] ? &task->in[i]->type : &f->at[i].type;
         if (!task->type.dimensions)
@@ -196,6 +226,12 @@ static bool take_output(struct task *task, int component, const struct arrays *g
             return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
                                "field %llu has another shape or type than the result",
                                (unsigned long long)id);
+        for (int i = 0; i < OPERANDS; i++)
+            if (task->operand[i] == field)
+                return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
+                                   "field %llu is read beside f at every step, and cannot be "
+                                   "overwritten",
+                                   (unsigned long long)id);
         for (int i = 0; i < component; i++)
             if (task->out[i] == field)
                 return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
@@ -218,11 +254,117 @@ static bool take_output(struct task *task, int component, const struct arrays *g
     return true;
 }
 
-/* The job of an operator and its outputs. */
-static bool take_job(struct task *task, const struct request *request, struct failure *failure)
+bool admission_find_types(struct server *server, const struct user *user, struct request *request,
+                          struct failure *failure)
 {
-    if (!request_job(request, &task->type, (double)task->server->config.max_work, &task->job,
-                     &task->block, failure))
+    for (int i = 0; i < REQUEST_OPERANDS; i++) {
+        struct failure_place place;
+        struct array *array = request_operand(request, i, &place);
+        if (array->kind != ARRAY_FIELD)
+            continue;
+        const struct field *field = field_find(server, user, array->field, place.text, failure);
+        if (!field)
+            return false;
+        array->type = field->type;
+    }
+    return true;
+}
+
+/* An operand has as many elements as its job says; of a list, and of probes, that is all that there
+ * is to its type. */
+static struct array_type operand_type(const struct job *job, int operand)
+{
+    const uint64_t points = job_operand_points(job, operand);
+    return (struct array_type){.dtype = (enum dtype)job->dtype,
+                               .dimensions = 1,
+                               .shape = {points},
+                               .bytes = points * job_element_bytes(job)};
+}
+
+static bool take_operands(struct task *task, const struct request *request,
+                          const struct upload *upload, struct failure *failure)
+{
+    for (int i = 0; i < OPERANDS; i++) {
+        struct failure_place place;
+        const struct array *array = request_job_operand(request, &task->job, i, &place);
+        const struct array_type type = operand_type(&task->job, i);
+        const struct holder to = {&task->operand[i], &task->operand_place[i],
+                                  &task->small[AXIS_COUNT + i]};
+        if (type.bytes == 0)
+            continue;
+        if (!array)
+            task->operand[i] = new_array(task, &type, failure);
+        else if (!take_array(task, &to, array, &type, false, place.text, upload, failure))
+            return false;
+        if (!task->operand[i])
+            return false;
+    }
+    return true;
+}
+
+/* The block waits with its task: it is charged as the arrays of jobs are. */
+static bool charge_block(struct task *task, struct failure *failure)
+{
+    const struct config *config = &task->server->config;
+    const uint64_t bytes = task->job.more.block_bytes;
+    const struct {
+        uint64_t limit, taken;
+        const char *whose;
+    } budgets[] = {{config->user_queue_bytes, task->user->queue_bytes, "your jobs' arrays"},
+                   {config->max_queue_bytes, task->server->queue_bytes, "all jobs' arrays"}};
+    for (size_t i = 0; bytes && i < sizeof budgets / sizeof *budgets; i++)
+        if (budgets[i].limit && budgets[i].taken + bytes > budgets[i].limit)
+            return failure_set_limit(
+                failure, bytes > budgets[i].limit ? STATUS_TOO_LARGE : STATUS_QUEUE_FULL, NULL,
+                (double)bytes, (double)budgets[i].limit,
+                "%llu bytes more are over the limit of %s, %llu", (unsigned long long)bytes,
+                budgets[i].whose, (unsigned long long)budgets[i].limit);
+    task->block_bytes = bytes;
+    task->user->queue_bytes += bytes;
+    task->server->queue_bytes += bytes;
+    return true;
+}
+
+void admission_free_block(struct task *task)
+{
+    task->user->queue_bytes -= task->block_bytes;
+    task->server->queue_bytes -= task->block_bytes;
+    task->block_bytes = 0;
+    free(task->block);
+    task->block = NULL;
+}
+
+/* Where κ is a field, its least and largest number decide on the time step: they are looked for
+ * here in the few that the control message holds. */
+static bool take_measure(struct task *task, const struct request *request, struct failure *failure)
+{
+    const void *small = task->small[AXIS_COUNT + OPERAND_COEFFICIENT];
+    double least = INFINITY, largest = -INFINITY;
+    if (!job_measures(&task->job))
+        return true;
+    task->cfl = request->parameters.has_cfl ? request->parameters.cfl : 0;
+    if (!small)
+        return failure_set(failure, STATUS_UNSUPPORTED, "diffusivity",
+                           "an array of this size is not offered yet");
+    for (uint64_t i = 0; i < job_points(&task->job); i++) {
+        const double number = task->job.dtype == DTYPE_F64 ? ((const double *)small)[i]
+                                                           : (double)((const float *)small)[i];
+        least = number < least || isnan(number) ? number : least;
+        largest = number > largest || isnan(number) ? number : largest;
+    }
+    return request_job_measured(&task->job, task->cfl, least, largest,
+                                (double)task->server->config.max_work, failure);
+}
+
+/* The job of an operator, its operands and its outputs. */
+static bool take_job(struct task *task, struct request *request, const struct upload *upload,
+                     struct failure *failure)
+{
+    if (!admission_find_types(task->server, task->user, request, failure) ||
+        !request_job(request, &task->type, (double)task->server->config.max_work, &task->job,
+                     &task->block, failure) ||
+        !charge_block(task, failure) || !take_operands(task, request, upload, failure) ||
+        !take_measure(task, request, failure))
         return false;
     for (int i = 0; i < job_outputs(&task->job); i++)
         if (!take_output(task, i, &request->out_place, failure))
@@ -264,19 +406,21 @@ static void ask_accesses(struct task *task)
     for (int i = 0; i < AXIS_COUNT; i++)
         if (task->in[i] && !task->in_is_own[i])
             ask_access(task, task->in[i], false);
+    for (int i = 0; i < OPERANDS; i++)
+        if (task->operand[i] && task->operand[i]->resident)
+            ask_access(task, task->operand[i], false);
 }
 
-bool admission_take(struct task *task, const struct request *request,
-                    struct field *const uploads[AXIS_COUNT], struct failure *failure)
+bool admission_take(struct task *task, struct request *request, const struct upload *upload,
+                    struct failure *failure)
 {
     task->out_kind = request->out;
-    if (!take_inputs(task, request, uploads, failure))
+    if (!take_inputs(task, request, upload, failure) ||
+        (task->kind == TASK_OPERATOR && !take_job(task, request, upload, failure)))
         return false;
     if (any_lost(task))
         return failure_set(failure, STATUS_DEVICE_LOST, NULL,
                            "the worker of %s ended while the array arrived", task->device->name);
-    if (task->kind == TASK_OPERATOR && !take_job(task, request, failure))
-        return false;
     if (task->kind == TASK_GET && task->out_kind == OUT_REGION &&
         !take_out_place(task, 0, &request->out_place, failure))
         return false;

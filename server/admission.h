@@ -5,13 +5,23 @@
 
 #include "server/task.h"
 
+struct upload;
+
 /* May the user have one job more? SHUTTING_DOWN or QUEUE_FULL where not. */
 bool admission_open(const struct server *server, const struct user *user, struct failure *failure);
 
-/* Take the request's inputs, make its job and its outputs, and queue for the resident ones among
- * them. `uploads` as in task_accept(). False with the failure set: the task holds what it had come
- * to, and is to be ended. */
-bool admission_take(struct task *task, const struct request *request,
-                    struct field *const uploads[AXIS_COUNT], struct failure *failure);
+/* Fill in the types of the resident fields among the request's operands. False with the failure
+ * set: there is no such field. */
+bool admission_find_types(struct server *server, const struct user *user, struct request *request,
+                          struct failure *failure);
+
+/* Take the request's inputs, make its job, its operands and its outputs, and queue for the resident
+ * ones among them. What came as payload is in `upload`. False with the failure set: the task holds
+ * what it had come to, and is to be ended. */
+bool admission_take(struct task *task, struct request *request, const struct upload *upload,
+                    struct failure *failure);
+
+/* Free the task's block, and what it is charged. */
+void admission_free_block(struct task *task);
 
 #endif

@@ -68,6 +68,19 @@ static bool check_passed(const struct connection *connection, const struct reque
                        "register takes the memory's descriptor, by SCM_RIGHTS with its first byte");
 }
 
+/* The numbers of its parameters that came as payload. */
+static bool find_numbers(const struct connection *connection, struct request *request,
+                         struct failure *failure)
+{
+    static const char *const names[REQUEST_NUMBERS] = {
+        "spacing x", "spacing y", "spacing z", "spacing", "offsets", "weights", "probes"};
+    for (int i = 0; i < REQUEST_NUMBERS; i++)
+        if (!upload_find_numbers(&connection->upload, &request->parameters.numbers[i], names[i],
+                                 failure))
+            return false;
+    return true;
+}
+
 /* `is_last`: nothing follows in what was read at once. */
 static void take_message(struct connection *connection, bool is_last)
 {
@@ -89,16 +102,11 @@ static void take_message(struct connection *connection, bool is_last)
         ok = false;
     }
     ok = ok && check_passed(connection, &request, is_last, &failure);
-    struct field *uploads[AXIS_COUNT] = {NULL};
-    ok = ok && upload_claim(&connection->upload, &request.f, uploads, &failure);
-    upload_drop(&connection->upload);
-    const bool call = ok && !request.is_notification;
+    ok = ok && find_numbers(connection, &request, &failure);
     if (!ok && request_is_job(&request))
         user_count_refused(connection->server, connection->user);
-    for (int i = 0; i < AXIS_COUNT && !call; i++)
-        field_release(uploads[i]);
-    if (call)
-        method_call(connection, &request, uploads);
+    if (ok && !request.is_notification)
+        method_call(connection, &request);
     else if (!ok && has_msgid && !request.is_notification)
         outbox_push_failure(&connection->outbox, request.msgid, NULL, &failure);
     else if (!ok && !has_msgid && !(unpacked && request.is_notification)) {
@@ -106,6 +114,7 @@ static void take_message(struct connection *connection, bool is_last)
         connection->close_when_sent = true;
         outbox_push_failure(&connection->outbox, 0, NULL, &failure);
     }
+    upload_drop(&connection->upload);
     if (is_last)
         passed_forget(&connection->passed);
     msgpack_zone_clear(zone);

@@ -28,6 +28,7 @@ enum {
 
 /* A copy's tag is its slab's number or, with this, its task's. */
 #define TAG_TASK (UINT64_C(1) << 63)
+#define TAG_FIELD (UINT64_C(1) << 62) /* its array's number: an operand from a region */
 
 static void worker_start(struct device *device);
 static void worker_gone(struct device *device);
@@ -228,6 +229,45 @@ static void copy_region(struct device *device, const struct task *task)
     order(device, &message);
 }
 
+/* Copy the operands that lie in regions to their arrays, which stay until that is done, whatever
+ * becomes of the task. */
+static void copy_operands(struct device *device, const struct task *task)
+{
+    for (int i = 0; i < OPERANDS; i++) {
+        const struct region_use *use = &task->operand_place[i];
+        struct field *field = task->operand[i];
+        if (!use->region)
+            continue;
+        region_use_share(&field->source, use);
+        field_reference(field);
+        struct channel_message message = {.type = CHANNEL_UPLOAD};
+        message.u.copy.array = field->array;
+        message.u.copy.region = use->region->number;
+        message.u.copy.arena_offset = use->offset;
+        message.u.copy.bytes = field->type.bytes;
+        message.u.copy.tag = TAG_FIELD | field->array;
+        order(device, &message);
+    }
+}
+
+/* The copy to an operand is over. */
+static void operand_copied(struct field *field)
+{
+    region_use_end(&field->source);
+    field_release(field);
+}
+
+/* A field that is being copied to from a region: with that number, 0 any. NULL: none is. */
+static struct field *find_copied(struct device *device, uint64_t array)
+{
+    for (struct list *link = device->arrays.next; link != &device->arrays; link = link->next) {
+        struct field *field = LIST_ENTRY(link, struct field, device_link);
+        if (field->source.region && (!array || field->array == array))
+            return field;
+    }
+    return NULL;
+}
+
 void device_run(struct device *device, struct task *task)
 {
     task->next_running = NULL;
@@ -236,6 +276,7 @@ void device_run(struct device *device, struct task *task)
         copy_region(device, task);
         return;
     }
+    copy_operands(device, task);
     places(device, task);
     more(device, task);
     operands(device, task);
@@ -312,6 +353,12 @@ static bool take_copied(struct device *device, uint64_t tag)
         if (task)
             task_finished(task, STATUS_OK, true, 0);
         return task != NULL;
+    }
+    if (tag & TAG_FIELD) {
+        struct field *field = find_copied(device, tag & ~TAG_FIELD);
+        if (field)
+            operand_copied(field);
+        return field != NULL;
     }
     struct slab *slab = tag < arena->slab_count ? &arena->slabs[tag] : NULL;
     if (!slab || !slab->copying || slab->field->device != device)
@@ -525,6 +572,8 @@ static void worker_gone(struct device *device)
     region_worker_gone(device);
     while ((link = list_first(&device->copies)))
         copy_ended(LIST_ENTRY(link, struct slab, link), false);
+    for (struct field *field; (field = find_copied(device, 0));)
+        operand_copied(field);
     /* A failing task leaves the list, and its answer may make others leave; none comes back. */
     struct list doomed;
     list_init(&doomed);

@@ -91,8 +91,8 @@ void device_download(struct field *field, uint64_t offset, struct slab *slab, ui
 bool device_map(struct device *device, const struct region *region);
 void device_unmap(struct device *device, const struct region *region);
 
-/* Run an operator, or copy between a put's or a get's array and its region; task_finished()
- * follows. */
+/* Run an operator, its operands in regions copied to their arrays first; or copy between a put's or
+ * a get's array and its region; task_finished() follows. */
 void device_run(struct device *device, struct task *task);
 void device_cancel(struct device *device, const struct task *task);
 

@@ -2,6 +2,7 @@
 
 #include "protocol/reply.h"
 #include "protocol/request_job.h"
+#include "server/admission.h"
 #include "server/device.h"
 #include "server/field.h"
 #include "server/region.h"
@@ -18,9 +19,10 @@ struct dry_run {
     const struct device *device;
     struct array_type type; /* of every array */
     struct job job;
-    uint8_t *block;  /* its, owned; NULL: none */
-    uint64_t arrays; /* that the job needs on the device for itself */
-    uint64_t copied; /* of them those that come from a client's memory or go there */
+    uint8_t *block;         /* its, owned; NULL: none */
+    uint64_t arrays;        /* of `type`, that the job needs on the device for itself */
+    uint64_t copied;        /* of them those that come from a client's memory or go there */
+    uint64_t operand_bytes; /* of its operands, but for resident ones */
 };
 
 /* Does the device compute in the region itself? */
@@ -135,15 +137,30 @@ static bool take_outputs(struct dry_run *run, struct failure *failure)
     return true;
 }
 
+static bool take_operands(struct dry_run *run, struct failure *failure)
+{
+    for (int i = 0; i < OPERANDS; i++) {
+        struct failure_place place;
+        const uint64_t bytes = job_operand_points(&run->job, i) * job_element_bytes(&run->job);
+        const struct array *array = request_job_operand(run->request, &run->job, i, &place);
+        if (array && array->kind == ARRAY_REGION &&
+            !region_check(run->user, array, bytes, false, place.text, failure))
+            return false;
+        if (!array || array->kind != ARRAY_FIELD)
+            run->operand_bytes += bytes;
+    }
+    return true;
+}
+
 static void answer(const struct dry_run *run, msgpack_packer *packer)
 {
     const struct job *job = &run->job;
     const bool has_dt = job->operator_id == OPERATOR_DIFFUSION;
     const int64_t ns = schedule_estimate(&run->device->schedule, job) +
-                       schedule_copy(run->copied * run->type.bytes);
+                       schedule_copy(run->copied * run->type.bytes + run->operand_bytes);
     msgpack_pack_map(packer, has_dt ? 5 : 3);
     reply_write_str(packer, "bytes");
-    msgpack_pack_uint64(packer, run->arrays * run->type.bytes);
+    msgpack_pack_uint64(packer, run->arrays * run->type.bytes + run->operand_bytes);
     reply_write_str(packer, "seconds");
     msgpack_pack_double(packer, 1e-9 * (double)ns);
     reply_write_str(packer, "device");
@@ -160,15 +177,15 @@ static void answer(const struct dry_run *run, msgpack_packer *packer)
         msgpack_pack_nil(packer);
 }
 
-bool dry_run(struct server *server, struct user *user, const struct request *request,
+bool dry_run(struct server *server, struct user *user, struct request *request,
              msgpack_packer *packer, struct failure *failure)
 {
     struct dry_run run = {.server = server, .user = user, .request = request};
     run.device = user_device(server, user);
-    if (!take_inputs(&run, failure) ||
+    if (!take_inputs(&run, failure) || !admission_find_types(server, user, request, failure) ||
         !request_job(request, &run.type, (double)server->config.max_work, &run.job, &run.block,
                      failure) ||
-        !take_outputs(&run, failure)) {
+        !take_operands(&run, failure) || !take_outputs(&run, failure)) {
         free(run.block);
         return false;
     }

@@ -12,6 +12,7 @@
 
 #include "protocol/array.h"
 #include "server/list.h"
+#include "server/region.h"
 #include "server/trace.h"
 
 struct server;
@@ -29,15 +30,16 @@ struct field {
     uint64_t array; /* its number on the channel */
     struct array_type type;
     uint32_t references;
-    uint32_t copies;      /* of it that the worker has not finished */
-    struct span copied;   /* the copies to it, where there is a trace */
-    struct task *put;     /* waits for them; NULL: nobody does */
-    bool lost;            /* with its worker */
-    bool torn;            /* a job that wrote it was stopped half-way */
-    bool resident;        /* it has, or has had, an id: no longer an array of a job */
-    bool refused;         /* the worker had no memory for it */
-    struct list accesses; /* struct access, first come first */
-    uint32_t writers;     /* of them */
+    uint32_t copies;          /* of it that the worker has not finished */
+    struct span copied;       /* the copies to it, where there is a trace */
+    struct task *put;         /* waits for them; NULL: nobody does */
+    struct region_use source; /* what the worker is copying to it lies there */
+    bool lost;                /* with its worker */
+    bool torn;                /* a job that wrote it was stopped half-way */
+    bool resident;            /* it has, or has had, an id: no longer an array of a job */
+    bool refused;             /* the worker had no memory for it */
+    struct list accesses;     /* struct access, first come first */
+    uint32_t writers;         /* of them */
 };
 
 struct access {

@@ -14,17 +14,15 @@ enum outcome { OUTCOME_LATER, OUTCOME_RESULT, OUTCOME_FAILURE };
 
 struct call {
     struct connection *connection;
-    const struct request *request;
-    struct field **uploads; /* by component; handed on or released */
+    struct request *request;
     msgpack_packer *result;
     struct failure failure;
 };
 
 static enum outcome call_task(struct call *call)
 {
-    return task_accept(call->connection, call->request, call->uploads, &call->failure)
-               ? OUTCOME_LATER
-               : OUTCOME_FAILURE;
+    return task_accept(call->connection, call->request, &call->failure) ? OUTCOME_LATER
+                                                                        : OUTCOME_FAILURE;
 }
 
 static enum outcome call_dry_run(struct call *call)
@@ -106,8 +104,7 @@ static enum outcome (*const handlers[METHOD_COUNT])(struct call *) = {
     [METHOD_CANCEL] = call_cancel,
 };
 
-void method_call(struct connection *connection, const struct request *request,
-                 struct field *uploads[AXIS_COUNT])
+void method_call(struct connection *connection, struct request *request)
 {
     msgpack_sbuffer message;
     msgpack_packer packer;
@@ -116,11 +113,8 @@ void method_call(struct connection *connection, const struct request *request,
     reply_buffer_init(&message, &packer);
     if (handle != call_task)
         reply_write_begin(&packer, request->msgid);
-    struct call call = {
-        .connection = connection, .request = request, .uploads = uploads, .result = &packer};
+    struct call call = {.connection = connection, .request = request, .result = &packer};
     const enum outcome outcome = handle(&call);
-    for (int i = 0; i < AXIS_COUNT; i++)
-        field_release(uploads[i]);
     if (outcome == OUTCOME_RESULT) {
         outbox_push(&connection->outbox, &message, NULL);
         return;

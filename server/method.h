@@ -5,11 +5,9 @@
 #include "protocol/request.h"
 
 struct connection;
-struct field;
 
-/* Takes the references to `uploads`, the arrays that came with it by component (NULL: none). Every
- * request gets exactly one reply. */
-void method_call(struct connection *connection, const struct request *request,
-                 struct field *uploads[AXIS_COUNT]);
+/* The arrays that came with it are in the connection's upload. Every request gets exactly one
+ * reply. */
+void method_call(struct connection *connection, struct request *request);
 
 #endif

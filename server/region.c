@@ -496,6 +496,12 @@ bool region_use(struct region_use *use, struct task *task, const struct array *a
     return true;
 }
 
+void region_use_share(struct region_use *use, const struct region_use *with)
+{
+    *use = (struct region_use){.region = with->region, .task = with->task, .offset = with->offset};
+    list_push(&use->region->uses, &use->link);
+}
+
 void region_use_end(struct region_use *use)
 {
     struct region *region = use->region;

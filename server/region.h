@@ -90,6 +90,8 @@ bool region_use(struct region_use *use, struct task *task, const struct array *a
 bool region_check(const struct user *user, const struct array *array, uint64_t bytes, bool writes,
                   const char *parameter, struct failure *failure);
 void region_use_end(struct region_use *use);
+/* A second use of the same bytes, of a region that is mapped. */
+void region_use_share(struct region_use *use, const struct region_use *with);
 
 /* Do `bytes` of two operands have a byte in common? */
 bool region_overlap(const struct region_use *a, const struct region_use *b, uint64_t bytes);

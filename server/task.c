@@ -5,6 +5,7 @@
  * Each ends in fail_with() or task_end(), once. */
 #include "server/task.h"
 
+#include "protocol/request_job.h"
 #include "server/admission.h"
 #include "server/connection.h"
 #include "server/device.h"
@@ -70,7 +71,7 @@ static void release_all_but(struct task *task, struct field **kept)
 {
     arena_forget(&task->small_waiter);
     list_remove(&task->granted_link);
-    for (int i = 0; i < AXIS_COUNT; i++) {
+    for (int i = 0; i < TASK_SMALLS; i++) {
         free(task->small[i]);
         task->small[i] = NULL;
     }
@@ -81,8 +82,7 @@ static void release_all_but(struct task *task, struct field **kept)
         if (all[i] != kept)
             release(task, all[i], AXIS_COUNT);
     release(task, task->operand, OPERANDS);
-    free(task->block);
-    task->block = NULL;
+    admission_free_block(task);
 }
 
 /* Their memory is the client's again. Last of all, when the answer is out: an unregister that waits
@@ -93,6 +93,8 @@ static void end_places(struct task *task)
         region_use_end(&task->in_place[i]);
         region_use_end(&task->out_place[i]);
     }
+    for (int i = 0; i < OPERANDS; i++)
+        region_use_end(&task->operand_place[i]);
 }
 
 static void count(struct task *task)
@@ -271,21 +273,28 @@ static void small_copied(struct slab *slab, void *context, bool ok)
     arena_release(context, slab);
 }
 
+/* The arrays that it reads: inputs, then operands. NULL: it has none there. */
+static struct field *read_field(const struct task *task, int i)
+{
+    return i < AXIS_COUNT ? task->in[i] : task->operand[i - AXIS_COUNT];
+}
+
 /* Send small inputs on their way; false: no slab for the next one yet. */
 static bool small_upload(struct task *task)
 {
     struct arena *arena = &task->server->arena;
     struct slab *slab;
-    for (int i = 0; i < AXIS_COUNT; i++) {
+    for (int i = 0; i < TASK_SMALLS; i++) {
         if (!task->small[i])
             continue;
         if (!arena_take(arena, task->user, SHARE_UPLOAD, 1, &slab))
             return false;
-        const uint64_t bytes = task->in[i]->type.bytes;
+        struct field *field = read_field(task, i);
+        const uint64_t bytes = field->type.bytes;
         memcpy(arena_memory(arena, slab), task->small[i], bytes);
         free(task->small[i]);
         task->small[i] = NULL;
-        device_upload(task->in[i], 0, slab, bytes, small_copied, arena);
+        device_upload(field, 0, slab, bytes, small_copied, arena);
     }
     return true;
 }
@@ -293,7 +302,7 @@ static bool small_upload(struct task *task)
 /* Is everything that it waits for there? */
 static bool has_all(const struct task *task)
 {
-    for (int i = 0; i < AXIS_COUNT; i++)
+    for (int i = 0; i < TASK_SMALLS; i++)
         if (task->small[i])
             return false;
     return !task->ungranted;
@@ -309,19 +318,21 @@ static void proceed(struct task *task)
             task_put_arrived(task);
         return;
     }
-    for (int i = 0; i < AXIS_COUNT; i++)
-        if (task->in[i] && task->in[i]->torn) {
+    for (int i = 0; i < TASK_SMALLS; i++) {
+        const struct field *read = read_field(task, i);
+        if (read && read->torn) {
             fail(task, STATUS_FIELD_LOST, "a job that wrote the field was stopped half-way");
             return;
         }
+    }
     make_ready(task);
 }
 
 static void small_ready(struct slab_waiter *waiter)
 {
     struct task *task = LIST_ENTRY(waiter, struct task, small_waiter);
-    for (int i = 0; i < AXIS_COUNT; i++)
-        if (task->in[i] && task->in[i]->lost)
+    for (int i = 0; i < TASK_SMALLS; i++)
+        if (read_field(task, i) && read_field(task, i)->lost)
             return; /* task_device_lost() follows */
     if (!small_upload(task))
         arena_wait(&task->server->arena, waiter);
@@ -350,6 +361,17 @@ void task_region_lost(struct task *task, enum status status)
 {
     if (task->state == TASK_WAITING)
         fail(task, status, "a region of this job could not be mapped");
+}
+
+bool task_measured(struct task *task, double least, double largest)
+{
+    struct failure failure = {0};
+    task->measures = false;
+    if (request_job_measured(&task->job, task->cfl, least, largest,
+                             (double)task->server->config.max_work, &failure))
+        return true;
+    fail_with(task, &failure);
+    return false;
 }
 
 void task_put_arrived(struct task *task)
@@ -500,8 +522,7 @@ void task_drain(struct device *device, bool late)
     }
 }
 
-bool task_accept(struct connection *connection, const struct request *request,
-                 struct field *const uploads[AXIS_COUNT], struct failure *failure)
+bool task_accept(struct connection *connection, struct request *request, struct failure *failure)
 {
     struct server *server = connection->server;
     struct user *user = connection->user;
@@ -539,13 +560,15 @@ bool task_accept(struct connection *connection, const struct request *request,
         list_init(&task->in_place[i].link);
         list_init(&task->out_place[i].link);
     }
+    for (int i = 0; i < OPERANDS; i++)
+        list_init(&task->operand_place[i].link);
     list_push(&connection->tasks, &task->connection_link);
     list_push(&task->device->tasks, &task->device_link);
     user->jobs++;
     server->jobs++;
     server->tasks[TASK_WAITING]++;
 
-    if (!admission_take(task, request, uploads, failure)) {
+    if (!admission_take(task, request, &connection->upload, failure)) {
         task->status = failure->code;
         list_remove(&task->connection_link); /* its answer is the caller's */
         task->connection = NULL;

@@ -28,7 +28,7 @@ struct connection;
 struct device;
 struct reply;
 
-enum { TASK_ACCESSES = 2 * AXIS_COUNT };
+enum { TASK_ACCESSES = 2 * AXIS_COUNT + OPERANDS, TASK_SMALLS = AXIS_COUNT + OPERANDS };
 enum task_kind { TASK_OPERATOR, TASK_PUT, TASK_GET };
 enum task_stop { STOP_NONE, STOP_CANCELLED, STOP_TIMED_OUT, STOP_DRAINED };
 
@@ -57,11 +57,16 @@ struct task {
     bool in_is_own[AXIS_COUNT];      /* it came with the request and goes with it */
     struct field *operand[OPERANDS]; /* referenced; by enum operand */
     uint8_t *block;                  /* the job's, owned; NULL: it has none */
+    uint64_t block_bytes;            /* of it, charged to the queue */
+    double cfl;    /* of the request, where κ is a field and dt follows from both; else 0 */
+    bool measures; /* the least and largest κ are still to be told: task_measured() */
     /* Those that lie in regions. Where the device computes there itself, they have no array. */
     struct region_use in_place[AXIS_COUNT], out_place[AXIS_COUNT];
-    struct access access[TASK_ACCESSES]; /* of resident fields in `in` and `out`, one of each */
+    struct region_use operand_place[OPERANDS]; /* copied to its array before the job runs */
+    struct access access[TASK_ACCESSES]; /* of resident fields among its arrays, one of each */
     uint32_t ungranted;
-    void *small[AXIS_COUNT]; /* input that came with the control message; waits for a slab */
+    void *small[TASK_SMALLS]; /* what came with the control message of `in`, then of `operand`, and
+                                 waits for a slab; owned */
     struct slab_waiter small_waiter;
     struct reply *reply;           /* REPLYING */
     enum status status;            /* it is answered with */
@@ -71,11 +76,9 @@ struct task {
     struct task *next_running; /* in its bucket of device->running */
 };
 
-/* Accept a request. `uploads` are the arrays that its payloads went to, by component (NULL: none);
- * the task takes a reference of its own to what it needs. False with the failure set: nothing is
- * held any more. */
-bool task_accept(struct connection *connection, const struct request *request,
-                 struct field *const uploads[AXIS_COUNT], struct failure *failure);
+/* Accept a request, whose payloads are in the connection's upload; fills in the types of resident
+ * operands. False with the failure set: nothing is held any more. */
+bool task_accept(struct connection *connection, struct request *request, struct failure *failure);
 
 /* An access of the task was granted. */
 void task_granted(struct task *task);
@@ -87,6 +90,10 @@ void task_region_lost(struct task *task, enum status status);
 /* So many of its passes are done. */
 void task_progress(struct task *task, uint64_t passes);
 void task_finished(struct task *task, enum status status, bool begun, uint64_t device_us);
+
+/* The least and largest number of its field κ (NaN, where one of them is): its time step is chosen
+ * and judged. False: the task has failed, and is not to be touched any more. */
+bool task_measured(struct task *task, double least, double largest);
 
 /* A put's array has arrived on the device. */
 void task_put_arrived(struct task *task);

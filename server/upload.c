@@ -4,7 +4,7 @@
 #include "server/device.h"
 #include "server/server.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct arena *arena_of(const struct upload *upload)
@@ -20,7 +20,14 @@ static struct arrival *latest(struct upload *upload)
 static void make_void(struct arrival *arrival)
 {
     field_release(arrival->field);
+    free(arrival->numbers);
     arrival->field = NULL;
+    arrival->numbers = NULL;
+}
+
+static bool is_void(const struct arrival *arrival)
+{
+    return !arrival->field && !arrival->numbers;
 }
 
 static void release_slab(struct upload *upload)
@@ -79,34 +86,92 @@ void upload_drop(struct upload *upload)
     arena_forget(&upload->waiter);
     for (uint32_t i = 0; i < upload->count; i++)
         make_void(&upload->arrivals[i]);
+    free(upload->arrivals);
+    upload->arrivals = NULL;
     upload->count = 0;
     memset(&upload->failure, 0, sizeof upload->failure);
 }
 
-/* "f", or where the array is a component, "f y". */
-static void name_arrival(struct arrival *arrival, const struct splitter_payload *payload)
+static bool is(const struct splitter_name *name, const char *text)
 {
-    strcpy(arrival->name, "f");
-    for (int a = 0; a < AXIS_COUNT; a++)
-        if (payload->name_bytes == 1 && payload->name[0] == axis_name((enum axis)a)[0])
-            snprintf(arrival->name, sizeof arrival->name, "f %c", payload->name[0]);
+    return name->bytes == strlen(text) && memcmp(name->text, text, name->bytes) == 0;
+}
+
+/* The word that it is; NULL: none of them. */
+static const char *find_word(const struct splitter_name *name, const char *const *words)
+{
+    for (; *words; words++)
+        if (is(name, *words))
+            return *words;
+    return NULL;
+}
+
+/* Parameters of many numbers. */
+static const char *const number_words[] = {"spacing", "offsets", "weights", "probes", NULL};
+
+static bool is_numbers(const struct splitter_payload *payload)
+{
+    return find_word(&payload->name, number_words) || is(&payload->outer, "spacing");
+}
+
+/* How an error names the array whose payload begins: by the key that it stands under and the one
+ * around that, where both are known words. */
+static struct failure_place name_of(const struct splitter_payload *payload)
+{
+    static const char *const whole[] = {"coefficient", "source", "diffusivity", NULL};
+    static const char *const parts[] = {"x", "y", "z", "*", NULL};
+    static const char *const numbers[] = {"value",     "derivative", "mixed",
+                                          "curvature", "const",      NULL};
+    static const char *const sides[] = {"x", "x-", "x+", "y", "y-", "y+",
+                                        "z", "z-", "z+", "*", NULL};
+    const char *name = find_word(&payload->name, whole);
+    name = name ? name : find_word(&payload->name, number_words);
+    if (name)
+        return failure_place(name, NULL);
+    if (find_word(&payload->name, numbers))
+        return failure_place("boundary", find_word(&payload->outer, sides));
+    return failure_place(is(&payload->outer, "spacing") ? "spacing" : "f",
+                         find_word(&payload->name, parts));
+}
+
+/* What the numbers of the message's parameters take already. */
+static uint64_t numbers_bytes(const struct upload *upload)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < upload->count; i++)
+        if (upload->arrivals[i].numbers)
+            bytes += upload->arrivals[i].expected;
+    return bytes;
+}
+
+static void begin_numbers(struct upload *upload, struct arrival *arrival)
+{
+    struct failure *failure = &upload->failure;
+    const uint64_t taken = numbers_bytes(upload);
+    if (arrival->expected > LIMIT_BLOCK_BYTES - taken)
+        failure_set_limit(failure, STATUS_TOO_LARGE, arrival->name.text,
+                          (double)taken + (double)arrival->expected, LIMIT_BLOCK_BYTES,
+                          "the numbers of a message's parameters take at most %d bytes",
+                          LIMIT_BLOCK_BYTES);
+    else if (!(arrival->numbers = malloc(arrival->expected)))
+        failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
 }
 
 /* A new array: reserve its memory before the first byte of it is taken. */
-static void begin_array(struct upload *upload, const struct splitter_payload *payload)
+static void begin_array(struct upload *upload, struct arrival *arrival,
+                        const struct splitter_payload *payload)
 {
     struct failure *failure = &upload->failure;
-    struct arrival *arrival = &upload->arrivals[upload->count++];
-    struct array_type type;
-    memset(arrival, 0, sizeof *arrival);
-    arrival->payload = payload->number;
-    arrival->map = payload->map;
-    arrival->map_pairs = payload->map_pairs;
-    name_arrival(arrival, payload);
-    if (failure->code || !array_type_peek(payload, arrival->name, &type, failure))
+    const bool numbers = is_numbers(payload);
+    struct array_type type = {0};
+    const bool known =
+        !failure->code &&
+        (numbers ? array_numbers_peek(payload, arrival->name.text, &type.bytes, failure)
+                 : array_type_peek(payload, arrival->name.text, &type, failure));
+    if (!known)
         return;
     if (payload->list_count ? payload->bytes > type.bytes : payload->bytes != type.bytes) {
-        failure_set(failure, STATUS_INVALID_ARGUMENT, arrival->name,
+        failure_set(failure, STATUS_INVALID_ARGUMENT, arrival->name.text,
                     "its data has %llu bytes; its shape and type make %llu",
                     (unsigned long long)payload->bytes, (unsigned long long)type.bytes);
         return;
@@ -115,7 +180,30 @@ static void begin_array(struct upload *upload, const struct splitter_payload *pa
     if (!admission_open(upload->server, upload->user, failure))
         return;
     arrival->expected = type.bytes;
-    arrival->field = field_new(upload->server, upload->user, &type, failure);
+    if (numbers)
+        begin_numbers(upload, arrival);
+    else
+        arrival->field = field_new(upload->server, upload->user, &type, failure);
+}
+
+/* Room for one more; false: the message has too many, or there is no memory. */
+static bool add_arrival(struct upload *upload, const struct splitter_payload *payload)
+{
+    if (upload->count == LIMIT_ARRAYS)
+        return failure_set(&upload->failure, STATUS_INVALID_ARGUMENT, NULL,
+                           "a message has at most %d inline arrays", LIMIT_ARRAYS);
+    struct arrival *arrivals =
+        realloc(upload->arrivals, (upload->count + 1) * sizeof *upload->arrivals);
+    if (!arrivals)
+        return failure_set(&upload->failure, STATUS_INTERNAL, NULL, "the server is out of memory");
+    upload->arrivals = arrivals;
+    arrivals[upload->count++] = (struct arrival){
+        .name = name_of(payload),
+        .payload = payload->number,
+        .map = payload->map,
+        .map_pairs = payload->map_pairs,
+    };
+    return true;
 }
 
 /* Is it a further bin of the list that the latest array arrives in? Not every list begins with a
@@ -131,16 +219,15 @@ void upload_begin(struct upload *upload, const struct splitter_payload *payload)
     struct arrival *arrival = latest(upload);
     if (!goes_on(arrival, payload)) {
         upload_flush(upload); /* what the array before it left unfinished is not this one's */
-        if (upload->count == LIMIT_ARRAYS) {
-            failure_set(&upload->failure, STATUS_INVALID_ARGUMENT, NULL,
-                        "a message has at most %d inline arrays", LIMIT_ARRAYS);
-            make_void(arrival); /* the new one's bytes are dropped with it */
+        if (!add_arrival(upload, payload)) {
+            if (arrival)
+                make_void(arrival); /* the new one's bytes are dropped with it */
             return;
         }
-        begin_array(upload, payload);
         arrival = latest(upload);
-    } else if (arrival->field && payload->bytes > arrival->expected - arrival->received) {
-        failure_set(&upload->failure, STATUS_INVALID_ARGUMENT, arrival->name,
+        begin_array(upload, arrival, payload);
+    } else if (!is_void(arrival) && payload->bytes > arrival->expected - arrival->received) {
+        failure_set(&upload->failure, STATUS_INVALID_ARGUMENT, arrival->name.text,
                     "its list of data has more than the %llu bytes that its shape and type make",
                     (unsigned long long)arrival->expected);
         upload_flush(upload);
@@ -153,6 +240,8 @@ void upload_begin(struct upload *upload, const struct splitter_payload *payload)
 static bool dropping(struct upload *upload)
 {
     struct arrival *arrival = latest(upload);
+    if (!arrival) /* there was no memory to note it in */
+        return true;
     if (arrival->field && arrival->field->lost) {
         failure_set(&upload->failure, STATUS_DEVICE_LOST, NULL,
                     "the device's worker ended while the array arrived");
@@ -160,7 +249,7 @@ static bool dropping(struct upload *upload)
     }
     if (!arrival->field)
         release_slab(upload);
-    return !arrival->field;
+    return is_void(arrival);
 }
 
 void *upload_place(struct upload *upload, uint64_t due, size_t *room)
@@ -169,6 +258,11 @@ void *upload_place(struct upload *upload, uint64_t due, size_t *room)
     if (dropping(upload)) {
         *room = due < SERVER_DROP_BYTES ? (size_t)due : SERVER_DROP_BYTES;
         return upload->server->drop_buffer;
+    }
+    const struct arrival *arrival = latest(upload);
+    if (arrival->numbers) {
+        *room = (size_t)due;
+        return arrival->numbers + arrival->placed;
     }
     if (!upload->slab && !arena_take(arena, upload->user, SHARE_UPLOAD, 1, &upload->slab)) {
         arena_wait(arena, &upload->waiter);
@@ -182,7 +276,8 @@ void *upload_place(struct upload *upload, uint64_t due, size_t *room)
 void upload_placed(struct upload *upload, size_t bytes)
 {
     struct arrival *arrival = latest(upload);
-    arrival->placed += bytes;
+    if (arrival)
+        arrival->placed += bytes;
     upload->user->counters.bytes_in += bytes;
     upload->server->totals.bytes_in += bytes;
     if (!upload->slab)
@@ -197,34 +292,45 @@ bool upload_waits(const struct upload *upload)
     return !list_empty(&upload->waiter.link);
 }
 
-static struct field *claim(struct upload *upload, const struct array *array,
-                           struct failure *failure)
+/* The arrival of an inline array, all of it; NULL with the failure set. */
+static const struct arrival *find(const struct upload *upload, const struct array *array,
+                                  const char *parameter, struct failure *failure)
 {
-    for (uint32_t i = 0; i < upload->count; i++) {
-        struct arrival *arrival = &upload->arrivals[i];
-        if (!arrival->field || arrival->payload != array->payload_first)
-            continue;
-        if (arrival->received != arrival->expected) {
-            failure_set(failure, STATUS_INVALID_ARGUMENT, arrival->name,
-                        "its list of data has %llu bytes; its shape and type make %llu",
-                        (unsigned long long)arrival->received,
-                        (unsigned long long)arrival->expected);
-            return NULL;
-        }
-        struct field *field = arrival->field;
-        arrival->field = NULL;
-        return field;
+    const struct arrival *arrival = NULL;
+    for (uint32_t i = 0; i < upload->count; i++)
+        if (upload->arrivals[i].payload == array->payload_first)
+            arrival = &upload->arrivals[i];
+    if (!arrival || is_void(arrival)) {
+        failure_set(failure, STATUS_PROTOCOL, parameter, "its data did not arrive");
+        return NULL;
     }
-    failure_set(failure, STATUS_PROTOCOL, "f", "its data did not arrive");
+    if (arrival->received == arrival->expected)
+        return arrival;
+    failure_set(failure, STATUS_INVALID_ARGUMENT, arrival->name.text,
+                "its list of data has %llu bytes; its shape and type make %llu",
+                (unsigned long long)arrival->received, (unsigned long long)arrival->expected);
     return NULL;
 }
 
-bool upload_claim(struct upload *upload, const struct arrays *f, struct field *fields[AXIS_COUNT],
-                  struct failure *failure)
+struct field *upload_find(const struct upload *upload, const struct array *array,
+                          const char *parameter, struct failure *failure)
 {
-    for (int i = 0; i < AXIS_COUNT; i++)
-        if (f->at[i].kind == ARRAY_INLINE && f->at[i].payload_count &&
-            !(fields[i] = claim(upload, &f->at[i], failure)))
-            return false;
-    return true;
+    const struct arrival *arrival = find(upload, array, parameter, failure);
+    if (arrival && !arrival->field)
+        failure_set(failure, STATUS_PROTOCOL, parameter, "its data did not arrive");
+    return arrival ? arrival->field : NULL;
+}
+
+bool upload_find_numbers(const struct upload *upload, struct array *array, const char *parameter,
+                         struct failure *failure)
+{
+    if (array->kind != ARRAY_INLINE || !array->payload_count)
+        return true;
+    const struct arrival *arrival = find(upload, array, parameter, failure);
+    if (!arrival)
+        return false;
+    array->small = arrival->numbers;
+    return arrival->numbers && arrival->expected == array->type.bytes
+               ? true
+               : failure_set(failure, STATUS_PROTOCOL, parameter, "its data did not arrive");
 }

@@ -1,6 +1,7 @@
 /* The inline arrays of the message that a connection is sending, on their way to a device: memory
  * is reserved when the first payload byte of an array is due, and its bytes are read into one slab
- * after another, each copied on when it is full.
+ * after another, each copied on when it is full. Parameters of many numbers (protocol/numbers.h)
+ * are the front's own to read: their bytes go to the heap, LIMIT_BLOCK_BYTES of them in a message.
  *
  * An array that cannot be taken is void: its bytes are read and dropped, and why is in `failure`,
  * which answers the message.
@@ -18,11 +19,12 @@ struct user;
 
 /* One array. */
 struct arrival {
-    struct field *field; /* referenced; NULL: void */
-    char name[4];        /* for errors: "f", or a component of it, "f y" */
-    uint32_t payload;    /* number of its first diverted bin */
-    const uint8_t *map;  /* where its map stands in the control bytes, and how far it had come: */
-    uint32_t map_pairs;  /* with both, the list that its bins are elements of */
+    struct field *field;       /* referenced; or … */
+    unsigned char *numbers;    /* … of a parameter, owned; both NULL: void */
+    struct failure_place name; /* for errors: "f", "f y", "boundary x-" */
+    uint32_t payload;          /* number of its first diverted bin */
+    const uint8_t *map; /* where its map stands in the control bytes, and how far it had come: */
+    uint32_t map_pairs; /* with both, the list that its bins are elements of */
     uint64_t expected, received; /* bytes; received counts those announced by the bins so far */
     uint64_t placed;             /* bytes read into slabs or dropped */
 };
@@ -30,7 +32,7 @@ struct arrival {
 struct upload {
     struct server *server;
     struct user *user;
-    struct arrival arrivals[LIMIT_ARRAYS];
+    struct arrival *arrivals; /* count of them, at most LIMIT_ARRAYS */
     uint32_t count;
     struct slab *slab; /* being filled for the latest array; NULL: none */
     uint32_t slab_fill;
@@ -55,12 +57,17 @@ bool upload_waits(const struct upload *upload);
 /* What has come of the latest array goes to its device; the slab comes back when it is there. */
 void upload_flush(struct upload *upload);
 
-/* The message is complete: put the arrays of its inline f by component into `fields`, which come in
- * as NULL. The references are the caller's, in every case. */
-bool upload_claim(struct upload *upload, const struct arrays *f, struct field *fields[AXIS_COUNT],
-                  struct failure *failure);
+/* The message is complete. The array that an inline one's payload went to: the upload's, referenced
+ * by whoever keeps it. NULL with the failure set: it did not come, or not all of it. */
+struct field *upload_find(const struct upload *upload, const struct array *array,
+                          const char *parameter, struct failure *failure);
 
-/* Forget the message: what was not claimed is void. */
+/* The same of the numbers in `array`: sets `small`, where these are payload, until upload_drop().
+ */
+bool upload_find_numbers(const struct upload *upload, struct array *array, const char *parameter,
+                         struct failure *failure);
+
+/* Forget the message. */
 void upload_drop(struct upload *upload);
 
 #endif

@@ -140,9 +140,12 @@ static void check_message(const struct splitter *s)
 static void check_payload(const struct splitter *s)
 {
     const struct splitter_payload *payload = &s->payload;
-    const uint8_t *name = (const uint8_t *)payload->name;
-    check(!name ||
-          (name >= s->control && name + payload->name_bytes <= s->control + s->control_bytes));
+    const struct splitter_name names[] = {payload->name, payload->outer};
+    for (int i = 0; i < 2; i++) {
+        const uint8_t *text = (const uint8_t *)names[i].text;
+        check(!text ||
+              (text >= s->control && text + names[i].bytes <= s->control + s->control_bytes));
+    }
     uint8_t *map = malloc(payload->map_bytes + 3);
     check(map != NULL && payload->map_pairs <= UINT16_MAX);
     map[0] = 0xde;

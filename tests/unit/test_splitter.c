@@ -22,9 +22,17 @@ struct outcome {
     size_t payload_bytes;
     int payloads;
     struct splitter_payload first, latest;
-    uint8_t map[256]; /* of the latest payload */
+    uint8_t map[256]; /* of the latest payload, and the keys around it */
+    char name[16], outer[16];
     bool idle;
 };
+
+static void copy_name(char to[16], const struct splitter_name *name)
+{
+    memset(to, 0, 16);
+    if (name->text)
+        memcpy(to, name->text, name->bytes < 15 ? name->bytes : 15);
+}
 
 static void note(struct outcome *outcome, struct splitter *s, enum splitter_event event)
 {
@@ -41,8 +49,11 @@ static void note(struct outcome *outcome, struct splitter *s, enum splitter_even
         outcome->latest = s->payload;
         assert_true(s->payload.map_bytes <= sizeof outcome->map);
         memcpy(outcome->map, s->payload.map, s->payload.map_bytes);
+        copy_name(outcome->name, &s->payload.name);
+        copy_name(outcome->outer, &s->payload.outer);
         outcome->first.map = outcome->latest.map = NULL;
-        outcome->first.name = outcome->latest.name = NULL;
+        outcome->first.name.text = outcome->latest.name.text = NULL;
+        outcome->first.outer.text = outcome->latest.outer.text = NULL;
         if (s->payload.bytes == 0)
             note(outcome, s, splitter_payload_done(s, 0));
     } else if (event == SPLITTER_ERROR) {
@@ -192,6 +203,29 @@ static void a_payload_comes_with_the_map_so_far(void **state)
     assert_int_equal(unpacked.data.via.map.ptr[3].val.via.array.ptr[1].via.u64, 64);
     msgpack_unpacked_destroy(&unpacked);
     free(outcome);
+}
+
+static void a_payload_tells_the_keys_around_it(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *name, *outer;
+    } cases[] = {
+        {"[0, 1, \"put\", [{\"f\": {\"data\": #8192}}]]", "f", ""},
+        {"[0, 1, \"op\", [{\"a\": 1, \"spacing\": {\"x\": {\"data\": #8192}}}]]", "x", "spacing"},
+        {"[0, 1, \"op\", [{\"boundary\": {\"y-\": {\"at\": 1, \"value\": {\"data\": [#1]}}}}]]",
+         "value", "y-"},
+        {"[0, 1, \"op\", [{\"f\": {\"x\": 1, b\"z\": {\"nd\": true, \"data\": [#1, #2]}}}]]", "z",
+         "f"},
+        {"[0, 1, \"op\", [{\"data\": #8192}]]", "", ""},
+        {"[0, 1, \"op\", [{3: {4: {\"data\": #8192}}}]]", "", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct outcome *outcome = split_text(cases[i].text);
+        assert_string_equal(outcome->name, cases[i].name);
+        assert_string_equal(outcome->outer, cases[i].outer);
+        free(outcome);
+    }
 }
 
 static void a_list_of_bins_is_payload_whatever_their_length(void **state)
@@ -382,6 +416,7 @@ int main(void)
         cmocka_unit_test(any_way_of_cutting_the_stream_gives_the_same),
         cmocka_unit_test(what_is_left_of_a_message_is_good_messagepack_with_numbered_payloads),
         cmocka_unit_test(a_payload_comes_with_the_map_so_far),
+        cmocka_unit_test(a_payload_tells_the_keys_around_it),
         cmocka_unit_test(a_list_of_bins_is_payload_whatever_their_length),
         cmocka_unit_test(small_bins_and_bins_that_are_no_value_stay),
         cmocka_unit_test(a_bin_of_nothing_that_ends_a_message_ends_it_without_another_byte),
