@@ -1,0 +1,175 @@
+"""Arrays that a job reads beside its input, and parameters of many numbers: in every form that they come
+in the bits are the same, nothing of them stays, and each refusal names its parameter."""
+
+import os
+import signal
+
+import numpy
+import pytest
+
+from fdtest import Client, Daemon, FdError, Region, eventually, wave
+
+OPTIONS = ("--user-queue-bytes", "256M")
+
+pytestmark = pytest.mark.usefixtures("mapped_once")
+
+
+def refused(client, method, **params):
+    with pytest.raises(FdError) as caught:
+        client.call(method, **params)
+    return caught.value
+
+
+class Forms:
+    """One array in every form that an operand may come in."""
+
+    def __init__(self, client, array):
+        self.client, self.array = client, numpy.ascontiguousarray(array)
+        self.region = Region(16 + self.array.nbytes)
+        self.region.register(client)
+        self.region.array(array.dtype, array.shape, 16)[...] = array
+        self.field = client.put(self.array)
+
+    def __iter__(self):
+        yield "inline", self.array
+        yield "field", {"field": self.field}
+        yield "region", self.region.place(16, like=self.array)
+        if self.array.size < 1000:
+            yield "list", self.array.tolist()
+
+    def end(self):
+        self.client.free(self.field)
+        self.client.call("unregister", region=self.region.id)
+
+
+@pytest.mark.parametrize("dtype", ["<f4", "<f8"])
+@pytest.mark.parametrize("shape", [(12, 14, 16), (12, 70, 80)], ids=["small", "payload"])
+@pytest.mark.parametrize("kind", ["value", "derivative", "curvature"])
+def test_a_face_in_every_form(unchanged, client, kind, shape, dtype):
+    f = wave(*shape, dtype=dtype)
+    face = wave(*shape[1:], dtype=dtype, seed=3)
+    forms = Forms(client, face)
+    results = {name: client.out("laplacian", f=f, accuracy=4, boundary={"z-": {kind: form}, "z+": "one-sided"})
+               for name, form in forms}
+    for name, result in results.items():
+        assert result.tobytes() == results["inline"].tobytes(), name
+    flat = client.out("laplacian", f=f, accuracy=4, boundary={"z-": {kind: 0.5}, "z+": "one-sided"})
+    filled = client.out("laplacian", f=f, accuracy=4,
+                        boundary={"z-": {kind: numpy.full_like(face, 0.5)}, "z+": "one-sided"})
+    assert flat.tobytes() == filled.tobytes()
+    assert flat.tobytes() != results["inline"].tobytes()
+    forms.end()
+
+
+def test_both_numbers_of_a_mixed_boundary(unchanged, client):
+    f, v, c = wave(9, 30, dtype="<f8"), 1 + wave(9, dtype="<f8") ** 2, wave(9, dtype="<f8", seed=1)
+    expected = client.out("laplacian", f=f, accuracy=2,
+                          boundary={"x": {"mixed": v, "const": c}, "y": "symmetric"})
+    forms = {"v": Forms(client, v), "c": Forms(client, c)}
+    for (name, first), (_, second) in zip(forms["v"], forms["c"]):
+        result = client.out("laplacian", f=f, accuracy=2,
+                            boundary={"x": {"mixed": first, "const": second}, "y": "symmetric"})
+        assert result.tobytes() == expected.tobytes(), name
+    for form in forms.values():
+        form.end()
+
+
+def test_a_face_for_each_field_of_a_batch(unchanged, client):
+    """One face for all fields of a batch, or one for each; in 1D a number for each."""
+    f = numpy.stack([wave(14, 16, dtype="<f8", seed=i) for i in range(3)])
+    faces = numpy.stack([wave(14, dtype="<f8", seed=9 + i) for i in range(3)])
+
+    def laplacian(f, face, **params):
+        return client.out("laplacian", f=f, accuracy=2, boundary={"x+": {"value": face}, "*": "one-sided"}, **params)
+
+    each = laplacian(f, faces, batch=1)
+    shared = laplacian(f, faces[0], batch=1)
+    for i in range(3):
+        assert each[i].tobytes() == laplacian(f[i], faces[i]).tobytes()
+        assert shared[i].tobytes() == laplacian(f[i], faces[0]).tobytes()
+    lines = f[:, 0]
+    for form in ([1.0, 2.0, 3.0], numpy.array([1.0, 2.0, 3.0])):
+        result = client.out("laplacian", f=lines, batch=1, accuracy=2, boundary={"value": form})
+        for i in range(3):
+            alone = client.out("laplacian", f=lines[i], accuracy=2, boundary={"value": i + 1.0})
+            assert result[i].tobytes() == alone.tobytes()
+
+
+def test_numbers_of_a_list_are_rounded_to_the_fields_type(unchanged, client):
+    f = wave(12, 14)
+    face = [0.1 * i for i in range(12)]
+    listed = client.out("laplacian", f=f, accuracy=2, boundary={"x": {"value": face}})
+    inline = client.out("laplacian", f=f, accuracy=2, boundary={"x": {"value": numpy.array(face, "<f4")}})
+    assert listed.tobytes() == inline.tobytes()
+
+
+def test_requests_that_use_an_operand_take_effect_in_order(unchanged, client):
+    """A job that overwrites a face's field comes after those before it that read it."""
+    f, face = wave(60, 70, 80), wave(70, 80, seed=4)
+    field = client.put(face)
+    boundary = {"z": {"value": {"field": field}}, "*": "one-sided"}
+    before = client.out("laplacian", f=f, accuracy=2, boundary=boundary)
+    read = [client.send("laplacian", f=f, accuracy=2, boundary=boundary) for _ in range(3)]
+    write = client.send("derivative", f={"field": field}, axis="x", accuracy=2, out={"field": field})
+    after = client.send("laplacian", f=f, accuracy=2, boundary=boundary)
+    for msgid in read:
+        assert client.recv(msgid)["out"].tobytes() == before.tobytes()
+    client.recv(write)
+    changed = client.get(field)
+    expected = client.out("laplacian", f=f, accuracy=2, boundary={"z": {"value": changed}, "*": "one-sided"})
+    assert client.recv(after)["out"].tobytes() == expected.tobytes()
+    client.free(field)
+
+
+def test_a_field_that_is_read_beside_f_is_not_overwritten(unchanged, client):
+    f = client.put(wave(20, 20))
+    face = client.put(wave(20))
+    error = refused(client, "laplacian", f={"field": f}, accuracy=2, out={"field": face},
+                    boundary={"x": {"value": {"field": face}}})
+    assert (error.code, error.parameter) == ("INVALID_ARGUMENT", "out")
+    client.free(f, face)
+
+
+def test_a_lost_operand_is_told():
+    """With its worker a resident face is lost, as any field is; the next job goes well."""
+    with Daemon() as daemon, Client(daemon.path) as client:
+        face = client.put(wave(20))
+        pids = daemon.worker_pids()
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        eventually(lambda: daemon.worker_pids() and set(daemon.worker_pids()) != set(pids), "another worker")
+        boundary = {"x": {"value": {"field": face}}}
+        error = refused(client, "laplacian", f=wave(20, 20), accuracy=2, boundary=boundary)
+        assert (error.code, error.parameter) == ("FIELD_LOST", "boundary x-")
+        boundary = {"x": {"value": wave(20)}}
+        client.out("laplacian", f=wave(20, 20), accuracy=2, boundary=boundary)
+
+
+def test_what_operands_take_is_asked_beforehand(unchanged, client):
+    """dry_run counts them as the job is charged for them; resident ones cost nothing more."""
+    f, face = wave(20, 70, 80), wave(70, 80)
+    field = client.put(face)
+
+    def dry_run(**boundary):
+        return client.call("laplacian", f=f, accuracy=2, dry_run=True, boundary={"*": "one-sided"} | boundary)["bytes"]
+
+    bare = dry_run()
+    assert bare == 2 * f.nbytes
+    assert dry_run(**{"z-": {"value": face}}) == bare + face.nbytes
+    assert dry_run(**{"z": {"value": face}}) == bare + 2 * face.nbytes
+    assert dry_run(**{"z": {"value": {"field": field}}}) == bare
+    described = {"nd": True, "type": "<f4", "shape": [70, 80]}
+    assert dry_run(**{"z-": {"mixed": 1, "const": described}}) == bare + face.nbytes
+    client.free(field)
+
+
+def test_hang_ups_half_way_leave_nothing(unchanged, daemon):
+    """Connections end at every point of a message with operands in every form."""
+    with Client(daemon.path) as client:
+        f, face = wave(20, 70, 80), wave(70, 80)
+        forms = Forms(client, face)
+        for _, form in forms:
+            for _ in range(3):
+                with Client(daemon.path) as other:
+                    other.send("laplacian", f=f, accuracy=2, boundary={"z": {"value": form}, "*": "one-sided"})
+        forms.end()
