@@ -60,21 +60,28 @@ struct fdclient_array {
 
 /* Parameters of an operator, named as on the wire (protocol/PROTOCOL.md). What is NULL, 0 or NAN is
  * not sent, and the server's default holds. The strings take one value ("0.1", "periodic"), a map
- * ("x=0.1,y=0.2"; "x=periodic,y-=value:0,y+=derivative:0", "*" for the rest) or, where the wire
- * takes more, JSON ("{\"x\": …}"). */
+ * ("x=0.1,y=0.2"; "x=periodic,y-=value:0,y+=derivative:0", "*" for the rest), a list ("0,1,3") or,
+ * where the wire takes more, JSON ("{\"x\": […]}"). A resident field is "field:ID". */
 struct fdclient_params {
-    const char *axis; /* derivative: "x", "y", "z" or a NumPy axis number */
-    int order;        /* derivative: 1 or 2 */
-    int accuracy;     /* 2, 4, 6 or 8 */
-    const char *spacing;
-    const char *boundary; /* periodic, one-sided, value:V, derivative:0, halo:FACTOR */
+    const char *axis;     /* derivative, interpolate: "x", "y", "z" or a NumPy axis number */
+    int order;            /* derivative: 1 to 4 */
+    const char *stagger;  /* derivative, interpolate: "forward", "backward" */
+    int accuracy;         /* 2, 4, 6 or 8 */
+    const char *spacing;  /* of the points, or coordinates */
+    const char *boundary; /* periodic, one-sided, symmetric, mirror, antisymmetric, value:V,
+                             derivative:V, mixed:V:CONST, curvature:V, halo:FACTOR; at the face
+                             value:V@face. V, CONST: a number, or field:ID over the face */
     const char *endpoint; /* "true", "false", or per axis */
     uint32_t batch;
-    uint64_t steps;          /* diffusion */
-    double dt, cfl;          /* diffusion: one of them */
-    const char *diffusivity; /* diffusion */
-    bool allow_unstable;     /* diffusion */
-    bool progress;           /* diffusion: call on_progress */
+    const char *coefficient;       /* laplacian: field:ID */
+    const char *offsets, *weights; /* stencil: "[[-1],[0],[1]]", "0.25,0.5,0.25" */
+    uint64_t steps;                /* diffusion, stencil */
+    double dt, cfl;                /* diffusion: one of them */
+    const char *diffusivity;       /* diffusion: numbers, or field:ID */
+    const char *source;            /* diffusion: a number, or field:ID */
+    const char *scheme;            /* diffusion: "forward-euler", "rk4", "adi" */
+    bool allow_unstable;           /* diffusion */
+    bool progress;                 /* diffusion: call on_progress */
     bool dry_run;        /* do not run it: result.json says what it would take. Arrays that are not
                             resident need their shape and dtype alone */
     int priority;        /* −100 to 100: among your jobs the highest goes first */

@@ -36,31 +36,48 @@ struct option {
 
 static const struct option table[] = {
     {"op", NULL, "NAME", KIND_TEXT, AT(op), SUBMIT,
-     "Operator: derivative (default), laplacian, diffusion, gradient, divergence or curl. A "
-     "gradient, and a curl in 3D, is written to a file for each component; divergence and curl "
+     "Operator: derivative (default), laplacian, diffusion, gradient, divergence, curl, "
+     "biharmonic, "
+     "interpolate or stencil. A gradient, and a curl in 3D, is written to a file for each "
+     "component; divergence and curl "
      "take such files, or ids, in the order x, y, z."},
     {"axis", NULL, "AXIS", KIND_TEXT, AT(params.axis), SUBMIT,
-     "derivative: x (default; the fastest axis), y, z or a NumPy axis number."},
-    {"order", NULL, "N", KIND_INT, AT(params.order), SUBMIT, "derivative: 1 (default) or 2."},
+     "derivative, interpolate: x (default; the fastest axis), y, z or a NumPy axis number."},
+    {"order", NULL, "N", KIND_INT, AT(params.order), SUBMIT, "derivative: 1 (default) to 4."},
+    {"stagger", NULL, "WHERE", KIND_TEXT, AT(params.stagger), SUBMIT,
+     "derivative, interpolate: forward or backward, half a cell from the points."},
     {"accuracy", NULL, "N", KIND_INT, AT(params.accuracy), SUBMIT,
      "Order of accuracy: 2, 4, 6 or 8 (default)."},
     {"spacing", NULL, "H", KIND_TEXT, AT(params.spacing), SUBMIT,
-     "Distance of the points (default 1): 0.1, or x=0.1,y=0.2, or 0.3,0.2,0.1 as --shape."},
+     "Distance of the points (default 1): 0.1, or x=0.1,y=0.2, or 0.3,0.2,0.1 as --shape; or "
+     "coordinates as JSON: {\"x\": [0, 1, 3]}."},
     {"boundary", NULL, "WHAT", KIND_TEXT, AT(params.boundary), SUBMIT,
-     "periodic (default), one-sided, value:V, derivative:0, halo:FACTOR; per side: "
-     "x=periodic,y-=value:0,y+=derivative:0, * for the rest; or JSON."},
+     "periodic (default), one-sided, symmetric, mirror, antisymmetric, value:V, derivative:V, "
+     "mixed:V:CONST, curvature:V or halo:FACTOR; value:V@face half a cell outside; per side: "
+     "x=periodic,y-=value:0,y+=derivative:0, * for the rest. V and CONST are numbers, or field:ID "
+     "over the face. Or JSON."},
     {"endpoint", NULL, "WHICH", KIND_MAYBE, AT(params.endpoint), SUBMIT,
      "Periodic axes hold their last point as a repeat of the first; --endpoint=x=true,y=false per "
      "axis."},
     {"batch", NULL, "N", KIND_UINT32, AT(params.batch), SUBMIT,
      "The first N axes count fields, and are no space."},
+    {"coefficient", NULL, "field:ID", KIND_TEXT, AT(params.coefficient), SUBMIT,
+     "laplacian: the divergence of this field times the gradient."},
+    {"offsets", NULL, "JSON", KIND_TEXT, AT(params.offsets), SUBMIT,
+     "stencil: its points, as an index of the array counts: [[0, -1], [0, 0], [0, 1]]."},
+    {"weights", NULL, "W,W,...", KIND_TEXT, AT(params.weights), SUBMIT,
+     "stencil: a weight for each of them."},
     {"steps", NULL, "N", KIND_UINT64, AT(params.steps), SUBMIT,
-     "diffusion: time steps (default 1)."},
+     "diffusion, stencil: how often (default 1)."},
     {"dt", NULL, "DT", KIND_REAL, AT(params.dt), SUBMIT, "diffusion: the time step; or --cfl."},
     {"cfl", NULL, "C", KIND_REAL, AT(params.cfl), SUBMIT,
      "diffusion: the time step over the largest stable one."},
     {"diffusivity", NULL, "K", KIND_TEXT, AT(params.diffusivity), SUBMIT,
-     "diffusion: κ, 1 (default), or per axis: x=1,y=0.5."},
+     "diffusion: κ, 1 (default), or per axis: x=1,y=0.5; or field:ID."},
+    {"source", NULL, "S", KIND_TEXT, AT(params.source), SUBMIT,
+     "diffusion: what is added in a unit of time: a number, or field:ID."},
+    {"scheme", NULL, "NAME", KIND_TEXT, AT(params.scheme), SUBMIT,
+     "diffusion: forward-euler (default), rk4 or adi."},
     {"allow-unstable", NULL, NULL, KIND_FLAG, AT(params.allow_unstable), SUBMIT,
      "diffusion: take a time step over the limit."},
     {"field", NULL, "ID", KIND_IDS, AT(field), SUBMIT,
@@ -253,7 +270,7 @@ static bool command_find(const char *name, enum command *command)
 }
 
 /* What the command needs as a whole. */
-static bool options_check(const struct options *o, unsigned used, struct fdclient_error *error)
+static bool options_check(const struct options *o, uint64_t used, struct fdclient_error *error)
 {
     for (int i = 0; i < ROWS; i++)
         if (used >> i & 1 && !(table[i].commands & ON(o->command)))
@@ -295,8 +312,8 @@ static bool options_check(const struct options *o, unsigned used, struct fdclien
 bool options_read(struct options *options, int argc, char **argv, struct fdclient_error *error)
 {
     *options = (struct options){.params = FDCLIENT_PARAMS};
-    _Static_assert(ROWS <= 8 * sizeof(unsigned), "a bit for each row");
-    unsigned used = 0;
+    _Static_assert(ROWS <= 64, "a bit for each row");
+    uint64_t used = 0;
     bool has_command = false, only_arguments = false;
     options->arguments = argv + 1;
     for (int i = 1; i < argc; i++) {
@@ -327,7 +344,7 @@ bool options_read(struct options *options, int argc, char **argv, struct fdclien
             return wrong(error, row->name, "needs a value", "");
         if (!value_set(options, row, value, error))
             return false;
-        used |= 1u << (row - table);
+        used |= UINT64_C(1) << (row - table);
     }
     if (options->help || options->version)
         return true;
@@ -335,7 +352,7 @@ bool options_read(struct options *options, int argc, char **argv, struct fdclien
         return error_set(error, "USAGE", "", "no command (see fdclient --help)");
     if (!options->op)
         options->op = "derivative";
-    if (!options->params.axis && strcmp(options->op, "derivative") == 0)
+    if (!options->params.axis && (op_is(options, "derivative") || op_is(options, "interpolate")))
         options->params.axis = "x";
     return options_check(options, used, error);
 }

@@ -32,17 +32,89 @@ static void plain_write(msgpack_packer *packer, const char *text, size_t length)
     }
 }
 
-/* One value, or WORD:VALUE as a map of one. */
+static void field_write(msgpack_packer *packer, uint64_t id)
+{
+    msgpack_pack_map(packer, 1);
+    reply_write_str(packer, "field");
+    msgpack_pack_uint64(packer, id);
+}
+
+/* A field's id, all of its digits. */
+static bool id_read(const char *text, size_t length, uint64_t *id)
+{
+    *id = 0;
+    for (size_t i = 0; i < length; i++)
+        if (text[i] < '0' || text[i] > '9' || __builtin_mul_overflow(*id, 10, id) ||
+            __builtin_add_overflow(*id, (uint64_t)(text[i] - '0'), id))
+            return false;
+    return length > 0;
+}
+
+/* The length of what comes before the first `end` character, or of all of it. */
+static size_t part_length(const char *text, size_t length, char end)
+{
+    const char *found = memchr(text, end, length);
+    return found ? (size_t)(found - text) : length;
+}
+
+static const char field_word[] = "field:";
+
+static bool begins_field(const char *text, size_t length)
+{
+    return length >= strlen(field_word) && memcmp(text, field_word, strlen(field_word)) == 0;
+}
+
+/* VALUE or field:ID, up to the next colon: its length. */
+static size_t number_part_length(const char *text, size_t length)
+{
+    const size_t word = begins_field(text, length) ? strlen(field_word) : 0;
+    return word + part_length(text + word, length - word, ':');
+}
+
+static void number_part_write(msgpack_packer *packer, const char *text, size_t length)
+{
+    uint64_t id;
+    const size_t word = strlen(field_word);
+    if (begins_field(text, length) && id_read(text + word, length - word, &id))
+        field_write(packer, id);
+    else
+        plain_write(packer, text, length);
+}
+
+/* WORD:VALUE, WORD:VALUE:CONST or a word alone, with @PLACE behind it, as a map. */
+static void boundary_write(msgpack_packer *packer, const char *text, size_t length)
+{
+    const size_t stop = part_length(text, length, '@'), word = part_length(text, stop, ':');
+    const bool has_number = word < stop, has_place = stop < length;
+    const size_t begin = has_number ? word + 1 : stop;
+    const size_t end = begin + number_part_length(text + begin, stop - begin);
+    msgpack_pack_map(packer, 1u + (end < stop) + has_place);
+    if (has_number) {
+        text_write(packer, text, word);
+        number_part_write(packer, text + begin, end - begin);
+    } else {
+        reply_write_str(packer, "type");
+        text_write(packer, text, word);
+    }
+    if (end < stop) {
+        reply_write_str(packer, "const");
+        number_part_write(packer, text + end + 1, stop - end - 1);
+    }
+    if (has_place) {
+        reply_write_str(packer, "at");
+        text_write(packer, text + stop + 1, length - stop - 1);
+    }
+}
+
+/* One value; field:ID; or a boundary's WORD:VALUE. */
 static void value_write(msgpack_packer *packer, const char *text, size_t length)
 {
-    const char *colon = memchr(text, ':', length);
-    if (!colon) {
+    if (begins_field(text, length))
+        number_part_write(packer, text, length);
+    else if (memchr(text, ':', length) || memchr(text, '@', length))
+        boundary_write(packer, text, length);
+    else
         plain_write(packer, text, length);
-        return;
-    }
-    msgpack_pack_map(packer, 1);
-    text_write(packer, text, (size_t)(colon - text));
-    plain_write(packer, colon + 1, length - (size_t)(colon + 1 - text));
 }
 
 static bool json_value_write(msgpack_packer *packer, const char *name, const char *text,
@@ -127,13 +199,6 @@ static void true_write(msgpack_packer *packer, const char *name)
     msgpack_pack_true(packer);
 }
 
-static void field_write(msgpack_packer *packer, uint64_t id)
-{
-    msgpack_pack_map(packer, 1);
-    reply_write_str(packer, "field");
-    msgpack_pack_uint64(packer, id);
-}
-
 /* "field", {"field": id}, or for a vector field a map of them by axis. */
 static void out_write(msgpack_packer *packer, const char *method, const uint64_t *ids)
 {
@@ -176,10 +241,11 @@ bool params_write(msgpack_packer *packer, const char *method, const struct fdcli
         }
     const struct {
         const char *name, *text;
-    } texts[] = {{"spacing", params->spacing},
-                 {"boundary", params->boundary},
-                 {"endpoint", params->endpoint},
-                 {"diffusivity", params->diffusivity}};
+    } texts[] = {{"spacing", params->spacing},   {"boundary", params->boundary},
+                 {"endpoint", params->endpoint}, {"diffusivity", params->diffusivity},
+                 {"stagger", params->stagger},   {"coefficient", params->coefficient},
+                 {"offsets", params->offsets},   {"weights", params->weights},
+                 {"source", params->source},     {"scheme", params->scheme}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (texts[i].text) {
             if (!parameter_write(packer, texts[i].name, texts[i].text, error))

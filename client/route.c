@@ -58,8 +58,8 @@ void route_release(struct route *route)
 /* Arrays that the method gives; 0 where that is not known here. */
 static uint32_t results_of(const struct routed *job, bool *is_vector)
 {
-    static const char *const plain[] = {"derivative", "laplacian", "divergence", "diffusion",
-                                        "get"};
+    static const char *const plain[] = {"derivative", "laplacian",   "divergence", "diffusion",
+                                        "biharmonic", "interpolate", "stencil",    "get"};
     *is_vector = false;
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         if (strcmp(job->method, plain[i]) == 0)

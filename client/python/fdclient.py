@@ -14,6 +14,10 @@ Methods and parameters are those of the wire (protocol/PROTOCOL.md). An array is
 float32 or float64; a vector field is a map of them, {"x": …, "y": …, "z": …}. Arrays in memory from
 empty(), and views of it that are in C order, are named to the server; others are sent over the socket.
 A large result for which no `out` is given is copied from memory that the client keeps for such.
+Arrays and Fields stand inside parameters, too, where the wire takes them:
+
+    client.run("laplacian", f, boundary={"x-": {"value": edge}, "*": "one-sided"}, spacing={"z": heights})
+
 Neither write to an input nor read an output while its job is under way.
 
 A client is used by one thread at a time; different clients are independent.
@@ -36,6 +40,7 @@ _BIN_BYTES = 1 << 31  # of each bin of a large array; one ends at 2^32 - 1
 _PLACE_BYTES = 16     # where the server takes an array in a region
 _POOL_ARRAY_BYTES = 64 << 10  # results from here up go through the pool: a copy costs less than the socket
 _POOL_BYTES = 1 << 30         # of a client's pool; it stays in RAM
+_OPERANDS = ("boundary", "coefficient", "diffusivity", "source")  # parameters that hold arrays as f does
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _memories = weakref.WeakSet()
 _memories_lock = threading.Lock()
@@ -231,6 +236,7 @@ class Client:
             self._send("unregister", {"region": self._gone.pop()})
         if f is not None:
             parameters["f"] = _each(f, self._operand)
+        self._name_operands(parameters, self._operand)
         self._name_out(out, parameters)
         if out is None and f is not None:
             out = self._pooled(method, f, parameters)
@@ -251,6 +257,7 @@ class Client:
         """What the job would take, without running it: a map with "bytes" and "seconds" of "device", and
         diffusion's "dt" and "dt_max". Of arrays the shape and type alone are looked at."""
         parameters |= {"f": _each(f, self._described), "dry_run": True}
+        self._name_operands(parameters, self._described)
         self._name_out(out, parameters)
         return self._send(method, parameters).result()
 
@@ -291,6 +298,13 @@ class Client:
         f = numpy.asarray(f)
         place = self._named(f)
         return place | {"shape": f.shape, "type": f.dtype.str} if place else numpy.ascontiguousarray(f)
+
+    @staticmethod
+    def _name_operands(parameters, call):
+        """call() on each array in parameters that are read beside f."""
+        for name in _OPERANDS:
+            if name in parameters:
+                parameters[name] = _each_array(parameters[name], call)
 
     @staticmethod
     def _described(f):
@@ -436,12 +450,15 @@ def _is_vector(value):
     return isinstance(value, dict) and any(axis in value for axis in "xyz")
 
 
+_ARRAY_METHODS = ("derivative", "laplacian", "divergence", "curl", "diffusion", "biharmonic", "interpolate", "stencil")
+
+
 def _result_axes(method, f, dimensions, batch):
     """Axes of the vector field that the method gives, none where it gives an array; None: who knows."""
     if method == "curl" and _is_vector(f) and len(f) == 3:
         return "xyz"
     if method != "gradient":
-        return "" if method in ("derivative", "laplacian", "divergence", "curl", "diffusion") else None
+        return "" if method in _ARRAY_METHODS else None
     if not batch:
         return "xyz"[:dimensions]
     return "xyz"[:dimensions - batch] if isinstance(batch, int) and 0 < dimensions - batch <= 3 else None
@@ -463,6 +480,15 @@ def _each(value, call, *beside):
             for axis, component in value.items()}
 
 
+def _each_array(value, call):
+    """call(value) of an array or a Field, wherever it stands in maps."""
+    if isinstance(value, dict):
+        return {key: _each_array(item, call) for key, item in value.items()}
+    if isinstance(value, numpy.ndarray) and value.ndim == 0:
+        return value.item()
+    return call(value) if isinstance(value, (numpy.ndarray, Field)) else value
+
+
 def _pack(value, pieces):
     """Pack behind the last piece; an array's bytes are pieces of their own and not copied."""
     packer = msgpack.Packer()
@@ -477,6 +503,8 @@ def _pack(value, pieces):
             _pack(item, pieces)
     elif isinstance(value, numpy.ndarray):
         _pack_array(value, pieces)
+    elif isinstance(value, Field):
+        _pack({"field": value.id}, pieces)
     else:
         pieces[-1] += packer.pack(value.item() if isinstance(value, numpy.generic) else value)
 

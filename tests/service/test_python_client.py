@@ -183,6 +183,32 @@ def test_a_dry_run(unchanged, daemon, numpy_client):
     field.free()
 
 
+def test_arrays_inside_parameters(unchanged, daemon, numpy_client):
+    """In memory that the server sees, in any other, as Fields and as lists they say the same."""
+    client = numpy_client
+    f, face = wave(20, 70, 80), wave(70, 80, seed=3)
+    there, edge = shared(face), client.put(face)
+
+    def laplacian(face, **params):
+        boundary = {"z-": {"value": face}, "z+": {"mixed": 2, "const": face}, "*": "one-sided"}
+        return client.run("laplacian", f, accuracy=2, boundary=boundary, **params)
+
+    expected = laplacian(face)
+    for form in (there, edge, numpy.asfortranarray(face)):
+        assert laplacian(form).tobytes() == expected.tobytes()
+    one = numpy.array(0.5, "f4")
+    assert laplacian(one[()]).tobytes() == laplacian(0.5).tobytes() == laplacian(one).tobytes()
+    arrays = 2 * f.nbytes
+    for form, nbytes in ((face, 2 * face.nbytes), (there, 2 * face.nbytes), (edge, 0), (0.5, 0)):
+        boundary = {"z-": {"value": form}, "z+": {"mixed": 2, "const": form}, "*": "one-sided"}
+        answer = client.dry_run("laplacian", f, accuracy=2, boundary=boundary)
+        assert answer["bytes"] == arrays + nbytes
+    with pytest.raises(fdclient.Error, match="convert") as caught:
+        laplacian(face.astype("f8"))
+    assert caught.value.parameter == "boundary z-"
+    edge.free()
+
+
 def test_jobs_under_way(unchanged, daemon, numpy_client):
     client = numpy_client
     f = shared(wave(64, 64))

@@ -97,6 +97,54 @@ static void test_parameters(void **state)
           "\"f\": {\"field\": 9}}]]");
 }
 
+static void test_boundaries_in_short(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *sent;
+    } cases[] = {
+        {"mirror", "\"mirror\""},
+        {"value:0.5@face", "{\"value\": 0.5, \"at\": \"face\"}"},
+        {"mixed:2:3", "{\"mixed\": 2, \"const\": 3}"},
+        {"x-=mixed:2:3@node,*=symmetric",
+         "{\"x-\": {\"mixed\": 2, \"const\": 3, \"at\": \"node\"}, \"*\": \"symmetric\"}"},
+        {"symmetric@face", "{\"type\": \"symmetric\", \"at\": \"face\"}"},
+        {"derivative:field:9223372036854775807",
+         "{\"derivative\": {\"field\": 9223372036854775807}}"},
+        {"mixed:field:7:field:8@face",
+         "{\"mixed\": {\"field\": 7}, \"const\": {\"field\": 8}, \"at\": \"face\"}"},
+        {"value:field:seven", "{\"value\": \"field:seven\"}"},
+        {"mixed:1:", "{\"mixed\": 1, \"const\": \"\"}"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char message[300];
+        struct fdclient_params params = FDCLIENT_PARAMS;
+        params.boundary = cases[i].text;
+        snprintf(message, sizeof message,
+                 "[0, 300, \"laplacian\", [{\"boundary\": %s, \"f\": {\"field\": 9}}]]",
+                 cases[i].sent);
+        check("laplacian", &by_id, &params, message);
+    }
+}
+
+static void test_less_usual_parameters(void **state)
+{
+    (void)state;
+    struct fdclient_params params = FDCLIENT_PARAMS;
+    params.stagger = "backward";
+    params.coefficient = "field:5";
+    params.offsets = "[[-1], [0], [1]]";
+    params.weights = "0.25,0.5,0.25";
+    params.source = "-2.5";
+    params.scheme = "rk4";
+    params.diffusivity = "field:18446744073709551615";
+    check("diffusion", &by_id, &params,
+          "[0, 300, \"diffusion\", [{\"diffusivity\": {\"field\": 18446744073709551615}, "
+          "\"stagger\": \"backward\", \"coefficient\": {\"field\": 5}, "
+          "\"offsets\": [[-1], [0], [1]], \"weights\": [0.25, 0.5, 0.25], \"source\": -2.5, "
+          "\"scheme\": \"rk4\", \"f\": {\"field\": 9}}]]");
+}
+
 static void test_vectors(void **state)
 {
     (void)state;
@@ -251,6 +299,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_methods),
         cmocka_unit_test(test_parameters),
+        cmocka_unit_test(test_boundaries_in_short),
+        cmocka_unit_test(test_less_usual_parameters),
         cmocka_unit_test(test_vectors),
         cmocka_unit_test(test_parameters_without_form),
         cmocka_unit_test(test_arrays_without_sense),
