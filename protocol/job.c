@@ -458,9 +458,43 @@ static bool check_mixed(const struct job *job, int axis, int side, struct failur
                              limit, boundary->value);
 }
 
+/* Is the value beyond the side what a polynomial through the points next to it gives? */
+static bool has_ghosts(const struct boundary *boundary)
+{
+    switch ((enum boundary_kind)boundary->kind) {
+    case BOUNDARY_ONE_SIDED:
+    case BOUNDARY_VALUE:
+    case BOUNDARY_MIXED:
+    case BOUNDARY_CURVATURE:
+        return true;
+    case BOUNDARY_DERIVATIVE: /* of 0: a mirror */
+        return boundary->value != 0 || boundary->value_array;
+    default:
+        return false;
+    }
+}
+
+static uint64_t stencil_points_needed(const struct job *job, int axis, int *named)
+{
+    uint64_t need = 1;
+    for (int side = SIDE_COUNT - 1; side >= 0; side--) {
+        const struct boundary *boundary = &job->boundary[axis][side];
+        const uint64_t points = has_ghosts(boundary)                  ? job->accuracy
+                                : boundary->kind == BOUNDARY_ENDPOINT ? 2
+                                                                      : 1;
+        if (points >= need) {
+            need = points;
+            *named = side;
+        }
+    }
+    return need;
+}
+
 /* Points that the axis must have; *named: the side whose boundary needs them. */
 static uint64_t points_needed(const struct job *job, int axis, int *named)
 {
+    if (job->operator_id == OPERATOR_STENCIL)
+        return stencil_points_needed(job, axis, named);
     struct rows_axis rows;
     job_rows(job, axis, NULL, &rows);
     const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
@@ -529,22 +563,61 @@ static bool check_axis(const struct job *job, int axis, struct failure *failure)
 
 static bool check_steps(const struct job *job, double max_work, struct failure *failure)
 {
-    const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
+    const bool stencil = job->operator_id == OPERATOR_STENCIL;
+    const bool has_steps = job->operator_id == OPERATOR_DIFFUSION || stencil;
     if (job->steps == 0)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "steps", "steps must be at least 1");
-    if (!diffusion && job->steps != 1)
+    if (!has_steps && job->steps != 1)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "steps", "%s has no steps",
                            operator_name((enum operator_id)job->operator_id));
     /* In double: exact enough for a limit, and nothing can overflow. 2^60 keeps the passes, 5 a
      * step and one at most, in their type whatever max_work is. */
     const uint64_t passes = job_step_passes(job);
-    const double work = (double)job_points(job) * (double)job->steps * (double)passes;
+    const double sum = fmax(1, (double)job->more.stencil_points / JOB_STENCIL_UNIT);
+    const double work = (double)job_points(job) * (double)job->steps * (double)passes * sum;
     if (!(work <= max_work) || job->steps > INT64_MAX / 8)
-        return failure_set_limit(failure, STATUS_TOO_LARGE, diffusion ? "steps" : "f", work,
+        return failure_set_limit(failure, STATUS_TOO_LARGE, has_steps ? "steps" : "f", work,
                                  max_work,
                                  "points times steps%s is %.6g; at most %.6g are taken in one job",
-                                 passes > 1 ? " times a step's passes" : "", work, max_work);
+                                 passes > 1 ? " times a step's passes"
+                                 : sum > 1  ? " times a 16th of the stencil's points"
+                                            : "",
+                                 work, max_work);
     return true;
+}
+
+/* The numbers of a stencil that are not in its block. */
+static bool check_stencil(const struct job *job, struct failure *failure)
+{
+    const uint32_t points = job->more.stencil_points;
+    if (points < 1 || points > JOB_STENCIL_POINTS)
+        return failure_set_limit(failure, points ? STATUS_TOO_LARGE : STATUS_INVALID_ARGUMENT,
+                                 "offsets", points, JOB_STENCIL_POINTS,
+                                 "a stencil has 1 to %d points; got %" PRIu32, JOB_STENCIL_POINTS,
+                                 points);
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        const int most = a < job->axes ? JOB_STENCIL_RADIUS : 0;
+        if (job->more.stencil_radius[a] > most)
+            return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, "offsets",
+                                     job->more.stencil_radius[a], most,
+                                     "offsets along %s go to %d; got %d", axis_name((enum axis)a),
+                                     most, job->more.stencil_radius[a]);
+    }
+    return true;
+}
+
+/* Those of job.more that the operator has. */
+static struct job_more offered(const struct job *job)
+{
+    struct job_more more = {0};
+    memcpy(more.constant, job->more.constant, sizeof more.constant);
+    if (job->operator_id != OPERATOR_STENCIL)
+        return more;
+    more.stencil_points = job->more.stencil_points;
+    memcpy(more.stencil_radius, job->more.stencil_radius, sizeof more.stencil_radius);
+    more.block_bytes = job->more.block_bytes;
+    memcpy(more.block_key, job->more.block_key, sizeof more.block_key);
+    return more;
 }
 
 static bool check_time_step(const struct job *job, struct failure *failure)
@@ -573,7 +646,7 @@ bool job_check(const struct job *job, double max_work, struct failure *failure)
     if (job->allow_unstable > 1 || job->reserved != 0)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL, "a reserved byte is set");
     if (!check_shape(job, failure) || !job_check_accuracy(job->accuracy, failure) ||
-        !job_check_order(job->order, failure))
+        (job->operator_id != OPERATOR_STENCIL && !job_check_order(job->order, failure)))
         return false;
     if (job->operator_id == OPERATOR_DERIVATIVE && job->axis >= job->axes)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "axis",
@@ -582,14 +655,19 @@ bool job_check(const struct job *job, double max_work, struct failure *failure)
     if (job->operator_id == OPERATOR_CURL && job->axes < 2)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "f",
                            "curl needs 2 or 3 axes of space; got 1");
-    struct job_more offered = {0};
-    memcpy(offered.constant, job->more.constant, sizeof offered.constant);
-    if (job->operator_id > OPERATOR_CURL || memcmp(&offered, &job->more, sizeof offered) != 0)
+    const struct job_more more = offered(job);
+    const bool is_offered =
+        job->operator_id <= OPERATOR_CURL || job->operator_id == OPERATOR_STENCIL;
+    if (job->operator_id == OPERATOR_STENCIL && job->more.coordinates)
+        return failure_set(failure, STATUS_UNSUPPORTED, "spacing",
+                           "a stencil's weights are for one spacing: it takes no coordinates");
+    if (!is_offered || memcmp(&more, &job->more, sizeof more) != 0)
         return failure_set(failure, STATUS_UNSUPPORTED, NULL, "%s like this is not offered yet",
                            operator_name((enum operator_id)job->operator_id));
     for (int a = 0; a < AXIS_COUNT; a++)
         if (!check_axis(job, a, failure))
             return false;
-    return check_steps(job, max_work, failure) &&
+    return (job->operator_id != OPERATOR_STENCIL || check_stencil(job, failure)) &&
+           check_steps(job, max_work, failure) &&
            (job->operator_id != OPERATOR_DIFFUSION || check_time_step(job, failure));
 }

@@ -92,6 +92,12 @@ enum operand {
     OPERANDS = 4 + 2 * AXIS_COUNT * SIDE_COUNT
 };
 
+enum {
+    JOB_STENCIL_RADIUS = 8,    /* of a stencil, along each axis */
+    JOB_STENCIL_POINTS = 4913, /* of it: of the box of that radius */
+    JOB_STENCIL_UNIT = 16      /* … so many are counted as the work of a point */
+};
+
 /* The less usual parameters; all bytes 0: none of them is given. */
 struct job_more {
     uint8_t scheme;                     /* diffusion: enum scheme */

@@ -284,6 +284,18 @@ static bool read_source(const msgpack_object *value, struct request *request,
                                             "source must be finite; got %g", *number);
 }
 
+static bool read_offsets(const msgpack_object *value, struct request *request,
+                         struct failure *failure)
+{
+    return numbers_read(value, "offsets", &request->parameters.numbers[NUMBERS_OFFSETS], failure);
+}
+
+static bool read_weights(const msgpack_object *value, struct request *request,
+                         struct failure *failure)
+{
+    return numbers_read(value, "weights", &request->parameters.numbers[NUMBERS_WEIGHTS], failure);
+}
+
 static bool read_probes(const msgpack_object *value, struct request *request,
                         struct failure *failure)
 {
@@ -357,7 +369,9 @@ static const struct parameter {
     {"stagger", TAKES_OPERATOR(OPERATOR_DERIVATIVE) | TAKES_OPERATOR(OPERATOR_INTERPOLATE), 0,
      read_stagger},
     {"coefficient", TAKES_OPERATOR(OPERATOR_LAPLACIAN), 0, read_coefficient},
-    {"steps", TAKES_OPERATOR(OPERATOR_DIFFUSION), 0, read_steps},
+    {"steps", TAKES_OPERATOR(OPERATOR_DIFFUSION) | TAKES_OPERATOR(OPERATOR_STENCIL), 0, read_steps},
+    {"offsets", TAKES_OPERATOR(OPERATOR_STENCIL), TAKES_OPERATOR(OPERATOR_STENCIL), read_offsets},
+    {"weights", TAKES_OPERATOR(OPERATOR_STENCIL), TAKES_OPERATOR(OPERATOR_STENCIL), read_weights},
     {"dt", TAKES_OPERATOR(OPERATOR_DIFFUSION), 0, read_dt},
     {"cfl", TAKES_OPERATOR(OPERATOR_DIFFUSION), 0, read_cfl},
     {"diffusivity", TAKES_OPERATOR(OPERATOR_DIFFUSION), 0, request_read_diffusivity},
@@ -465,7 +479,7 @@ static bool find_method(const msgpack_object *name, struct request *request,
         METHOD_LIST(METHOD_ROW)
 #undef METHOD_ROW
     };
-    static const char *const later[] = {"stencil", "chain", "metrics", NULL};
+    static const char *const later[] = {"chain", "metrics", NULL};
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
         if (object_is(name, methods[i].name)) {
             request->method = methods[i].method;

@@ -1,6 +1,7 @@
 #include "protocol/request_job.h"
 
 #include "protocol/request_read.h"
+#include "protocol/request_stencil.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -488,6 +489,8 @@ static bool fill_block(const struct request *request, const struct job *job, uin
             !put_coordinates(coordinates_of(request, a), a,
                              (double *)(void *)(block + job_block_part(job, BLOCK_X + a)), failure))
             return false;
+    if (job->more.stencil_points && !request_stencil_put(request, job, block, failure))
+        return false;
     return !job->more.probes ||
            put_probes(&request->parameters.numbers[NUMBERS_PROBES], job,
                       (int64_t *)(void *)(block + job_block_part(job, BLOCK_PROBES)), failure);
@@ -566,7 +569,8 @@ static bool resolve(const struct request *request, const struct array_type *type
     if (!resolve_simple(request, type, job, failure) ||
         !resolve_boundaries(request, type, job, failure) ||
         !resolve_spacing(request, job, failure) || !resolve_operands(request, type, job, failure) ||
-        !resolve_probes(request, job, failure))
+        !resolve_probes(request, job, failure) ||
+        (job->operator_id == OPERATOR_STENCIL && !request_stencil_resolve(request, job, failure)))
         return false;
     /* Before anything is made of them: what job_check() says of the shape holds for the block. */
     if (!make_block(request, job, block, failure))

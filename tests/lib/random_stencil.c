@@ -159,6 +159,11 @@ void random_stencil(struct random *random, uint64_t max_points, struct stencil_j
     }
     random_offsets(random, stencil);
     random_operands(random, stencil);
+    struct failure failure = {.code = STATUS_OK};
+    if (!job_check(job, INFINITY, &failure)) {
+        printf("%s: %s\n", failure.parameter, failure.message);
+        abort();
+    }
 }
 
 void stencil_job_free(struct stencil_job *stencil)

@@ -4,8 +4,10 @@
  * writes nothing else. Copies of any length give every byte, and no other. Measures are the
  * contract's, too. */
 #include "gpu/cuda/copy.h"
+#include "gpu/cuda/families.h"
 #include "gpu/cuda/passes.h"
 #include "tests/lib/measure_reference.h"
+#include "tests/lib/random_stencil.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +19,8 @@ enum {
     COLUMN_JOBS = 150,
     BLOCK_JOBS = 150,
     COPIES = 40,
-    MEASURES = 60
+    MEASURES = 60,
+    STENCILS = 600
 };
 
 /* In shown[], the lines of the inputs that the part [from, to) of a pass may depend on; the rest
@@ -242,10 +245,53 @@ static bool check_measure(struct random *random, enum dtype dtype)
     return ok;
 }
 
+/* A stencil of a user's own, in launches of some passes, on devices of any size. */
+static bool check_stencil(struct random *random, uint64_t max_points)
+{
+    struct stencil_job stencil;
+    struct plan plan;
+    void *in[AXIS_COUNT], *even[AXIS_COUNT], *odd[AXIS_COUNT], *expected[AXIS_COUNT];
+    random_stencil(random, max_points, &stencil);
+    if (!plan_init(&plan, &stencil.job, stencil.block))
+        abort();
+    const uint64_t bytes = job_bytes(&stencil.job);
+    arrays_make(in, 1, bytes, 0);
+    arrays_make(even, 1, bytes, 0x5a);
+    arrays_make(odd, 1, bytes, 0xa5);
+    arrays_make(expected, 1, bytes, 0);
+    random_field(random, &stencil.job, in[0]);
+    random_exceptions(random, &stencil.job, in[0]);
+    reference_stencil(&plan, &stencil.operands, in[0], expected[0]);
+    struct launch launch = {.plan = &plan,
+                            .in = {in[0]},
+                            .even = {even[0]},
+                            .odd = odd[0],
+                            .operands = &stencil.operands};
+    const int units = (int)random_below(random, random_below(random, 2) ? 300 : 1) + 1;
+    bool ok = true;
+    for (uint64_t pass = 0; ok && pass < plan.passes; pass = launch.to / plan.lines) {
+        launch.from = pass * plan.lines;
+        launch.to = launch.from + plan.lines * (1 + random_below(random, plan.passes - pass));
+        ok = stencil_launch(&launch, plan_table_rows(plan.table), units, NULL) == cudaSuccess;
+    }
+    ok = ok && results_equal(&stencil.job, plan.passes % 2 == 1 ? even[0] : odd[0], expected[0]);
+    if (!ok)
+        stencil_job_print(&stencil);
+    arrays_free(in);
+    arrays_free(even);
+    arrays_free(odd);
+    arrays_free(expected);
+    plan_release(&plan);
+    stencil_job_free(&stencil);
+    return ok;
+}
+
 int main(void)
 {
     struct random random = random_start();
     int differ = 0;
+    for (int i = 0; i < STENCILS; i++)
+        differ += !check_stencil(&random, i % 5 ? 600 : 20000);
     for (int i = 0; i < COPIES; i++)
         differ += !check_copies(&random, i % 10 ? 30000 : 3 << 20);
     for (int i = 0; i < MEASURES; i++)
@@ -270,6 +316,6 @@ int main(void)
         differ += !check(&random, &job);
     }
     printf("%d copies, measures and jobs, %d differ\n",
-           COPIES + MEASURES + JOBS + SHORT_JOBS + COLUMN_JOBS + BLOCK_JOBS, differ);
+           COPIES + MEASURES + STENCILS + JOBS + SHORT_JOBS + COLUMN_JOBS + BLOCK_JOBS, differ);
     return differ > 0;
 }

@@ -367,10 +367,77 @@ static void any_bytes_are_judged_without_fault(void **state)
     }
 }
 
+static struct job stencil(uint32_t points, uint64_t n)
+{
+    struct job job = cube(OPERATOR_STENCIL, 4, n);
+    job.more.stencil_points = points;
+    memset(job.more.stencil_radius, JOB_STENCIL_RADIUS, sizeof job.more.stencil_radius);
+    job.more.block_bytes = job_block_part(&job, BLOCK_END);
+    return job;
+}
+
+static void a_stencil_has_limits_of_its_own(void **state)
+{
+    (void)state;
+    struct job job = stencil(JOB_STENCIL_POINTS, 3);
+    job.steps = 5;
+    accepted(&job);
+    job.more.stencil_points++;
+    const struct failure many = refused(&job, STATUS_TOO_LARGE, "offsets");
+    assert_true(many.has_need && many.need == 4914 && many.limit == 4913);
+    job.more.stencil_points = 0;
+    refused(&job, STATUS_INVALID_ARGUMENT, "offsets");
+    job = stencil(1, 3);
+    job.more.stencil_radius[AXIS_Y] = 9;
+    refused(&job, STATUS_INVALID_ARGUMENT, "offsets");
+    job = stencil(1, 3);
+    job.axes = 2;
+    job.n[AXIS_Z] = 1;
+    refused(&job, STATUS_INVALID_ARGUMENT, "offsets"); /* along z */
+    job.more.stencil_radius[AXIS_Z] = 0;
+    accepted(&job);
+    job.more.coordinates = 1;
+    refused(&job, STATUS_UNSUPPORTED, "spacing");
+
+    /* Each 16 points of it count as a point of the field. */
+    job = stencil(32, 100);
+    job.steps = 500000000;
+    accepted(&job);
+    job.steps++;
+    refused(&job, STATUS_TOO_LARGE, "steps");
+    job = stencil(7, 100);
+    job.steps = 1000000000;
+    accepted(&job);
+
+    /* Ghosts are of as many points as the accuracy, images of any. */
+    for (uint32_t kind = BOUNDARY_ONE_SIDED; kind < BOUNDARY_KINDS; kind++) {
+        const bool has_ghosts = kind == BOUNDARY_ONE_SIDED || kind == BOUNDARY_VALUE ||
+                                kind == BOUNDARY_DERIVATIVE || kind == BOUNDARY_MIXED ||
+                                kind == BOUNDARY_CURVATURE;
+        job = stencil(4, 4);
+        set_boundary(&job, AXIS_X, kind, has_ghosts && kind != BOUNDARY_ONE_SIDED);
+        accepted(&job);
+        job.n[AXIS_X] = 3;
+        if (has_ghosts)
+            refused(&job, STATUS_INVALID_ARGUMENT, "boundary x-");
+        else
+            accepted(&job);
+    }
+    job = stencil(4, 3);
+    set_boundary(&job, AXIS_Y, BOUNDARY_DERIVATIVE, 0); /* a mirror */
+    accepted(&job);
+    set_boundary(&job, AXIS_Y, BOUNDARY_ENDPOINT, 0);
+    job.n[AXIS_Y] = 2;
+    accepted(&job);
+    job.n[AXIS_Y] = 1;
+    refused(&job, STATUS_INVALID_ARGUMENT, "boundary y-");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operator_takes_a_plain_cube),
+        cmocka_unit_test(a_stencil_has_limits_of_its_own),
         cmocka_unit_test(a_wrong_number_is_refused_by_its_name),
         cmocka_unit_test(work_over_the_limit_says_how_much),
         cmocka_unit_test(a_shape_that_overflows_is_too_large),
