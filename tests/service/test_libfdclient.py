@@ -28,11 +28,15 @@ class Array(ctypes.Structure):
 
 
 class Params(ctypes.Structure):
-    _fields_ = [("axis", ctypes.c_char_p), ("order", ctypes.c_int), ("accuracy", ctypes.c_int),
-                ("spacing", ctypes.c_char_p), ("boundary", ctypes.c_char_p), ("endpoint", ctypes.c_char_p),
-                ("batch", ctypes.c_uint32), ("steps", ctypes.c_uint64), ("dt", ctypes.c_double),
-                ("cfl", ctypes.c_double), ("diffusivity", ctypes.c_char_p), ("allow_unstable", ctypes.c_bool),
-                ("progress", ctypes.c_bool), ("out_is_field", ctypes.c_bool), ("out_field", ctypes.c_uint64 * 3)]
+    _fields_ = [("axis", ctypes.c_char_p), ("order", ctypes.c_int), ("stagger", ctypes.c_char_p),
+                ("accuracy", ctypes.c_int), ("spacing", ctypes.c_char_p), ("boundary", ctypes.c_char_p),
+                ("endpoint", ctypes.c_char_p), ("batch", ctypes.c_uint32), ("coefficient", ctypes.c_char_p),
+                ("offsets", ctypes.c_char_p), ("weights", ctypes.c_char_p), ("steps", ctypes.c_uint64),
+                ("dt", ctypes.c_double), ("cfl", ctypes.c_double), ("diffusivity", ctypes.c_char_p),
+                ("source", ctypes.c_char_p), ("scheme", ctypes.c_char_p), ("allow_unstable", ctypes.c_bool),
+                ("progress", ctypes.c_bool), ("dry_run", ctypes.c_bool), ("priority", ctypes.c_int),
+                ("timeout_us", ctypes.c_uint64), ("detach", ctypes.c_bool), ("out_is_field", ctypes.c_bool),
+                ("out_field", ctypes.c_uint64 * 3)]
 
 
 class Result(ctypes.Structure):
