@@ -1,0 +1,193 @@
+"""Every refusal of an operator's parameters, one by one: its code, the parameter that it names, the limit
+where there is one, and words that tell what is wrong. Nothing of a refused job stays."""
+
+from typing import NamedTuple
+
+import numpy
+import pytest
+
+from fdtest import FdError, wave
+
+LINE, PLANE, CUBE = wave(40, dtype="<f8"), wave(30, 40, dtype="<f8"), wave(20, 30, 40, dtype="<f8")
+PAIRS = wave(2, 40, dtype="<f8")
+X = numpy.arange(40.0)
+X41 = numpy.arange(41.0)
+BIG = numpy.zeros(1 << 14)  # more than what stays in a message
+STEP = {"dt": 1e-4}
+
+
+def of(array, **changes):
+    """The wire's map of an array, with keys of it changed; None: left out."""
+    keys = {"nd": True, "type": array.dtype.str, "shape": list(array.shape), "data": array.tobytes()} | changes
+    return {key: value for key, value in keys.items() if value is not None}
+
+
+def stepped(at, by):
+    x = X.copy()
+    x[at] += by
+    return x
+
+
+class Refusal(NamedTuple):
+    method: str
+    f: object
+    params: dict
+    code: str
+    parameter: str
+    says: str
+    limit: tuple | None = None  # need and limit
+
+
+def invalid(method, f, params, parameter, says, limit=None):
+    return Refusal(method, f, params, "INVALID_ARGUMENT", parameter, says, limit)
+
+
+def unsupported(method, f, params, parameter, says):
+    return Refusal(method, f, params, "UNSUPPORTED", parameter, says)
+
+
+def boundary(what, f=PLANE, method="laplacian", **params):
+    return method, f, {"boundary": what, "accuracy": 2} | params
+
+
+TABLE = [
+    # order, accuracy, stagger, axis
+    *(invalid("derivative", LINE, {"order": order}, "order", says)
+      for order, says in ((-1, "-1"), (5, "5"), (6, "did you mean accuracy?"), (8, "did you mean accuracy?"),
+                          (1.5, "whole"), ("1", "whole"), (0, "0"), (2**40, "order"))),
+    *(invalid("laplacian", LINE, {"accuracy": accuracy}, "accuracy", "2, 4, 6 or 8")
+      for accuracy in (0, 3, 10, -2, 2.5, "8", 2**40)),
+    *(invalid(method, LINE, {"stagger": stagger}, "stagger", "forward")
+      for method in ("derivative", "interpolate") for stagger in ("left", 1, True, None)),
+    *(invalid(method, LINE, {"axis": axis}, "axis", says) for method in ("derivative", "interpolate")
+      for axis, says in (("y", "none is y"), (1, "out of range"), (-2, "out of range"), (0.5, "axis"))),
+    invalid("interpolate", PLANE, {}, "axis", "needs the parameter axis"),
+    invalid("interpolate", LINE, {"order": 1}, "order", "no parameter"),
+    invalid("laplacian", LINE, {"stagger": "forward"}, "stagger", "no parameter"),
+    # boundaries: grammar
+    invalid(*boundary("reflect"), "boundary", "symmetric or mirror"),
+    invalid(*boundary({"type": "reflect"}), "boundary", "symmetric or mirror"),
+    invalid(*boundary("endpoint"), "boundary", "endpoint: true"),
+    invalid(*boundary("open"), "boundary", '"open"'),
+    invalid(*boundary({"z": "periodic"}), "boundary z", "none is z"),
+    invalid(*boundary({"x*": "periodic"}), "boundary", '"x*"'),
+    *(invalid(*boundary({"y-": word}), "boundary y-", "needs its number")
+      for word in ("value", "derivative", "mixed", "curvature", "halo")),
+    invalid(*boundary({"type": "value", "value": 1}), "boundary", "one of the keys"),
+    invalid(*boundary({"value": 1, "curvature": 1}), "boundary", "one of the keys"),
+    invalid(*boundary({"const": 1}), "boundary", "one of the keys"),
+    invalid(*boundary({"value": 1, "const": 1}), "boundary", "belongs to mixed"),
+    invalid(*boundary({"value": 1, "color": 1}), "boundary", '"color"'),
+    invalid(*boundary({"value": 1, "at": "edge"}), "boundary", '"face"'),
+    *(invalid(*boundary({"x": what | {"at": "face"}}), "boundary x", "itself where")
+      for what in ({"halo": 1}, {"type": "periodic"}, {"type": "one-sided"}, {"type": "symmetric"},
+                   {"type": "mirror"}, {"type": "antisymmetric"})),
+    *(invalid(*boundary({"x+": {kind: number}}), "boundary x+", "finite")
+      for kind in ("value", "derivative", "mixed", "curvature", "halo") for number in (numpy.inf, numpy.nan)),
+    invalid(*boundary({"x+": {"mixed": 1, "const": numpy.nan}}), "boundary x+", "finite"),
+    invalid(*boundary({"x+": {"value": "hot"}}), "boundary x+", "number"),
+    invalid(*boundary({"x+": {"halo": X}}), "boundary x+", "number"),
+    invalid(*boundary({"x-": "mirror"}), "boundary x-", "both sides"),
+    invalid("laplacian", PLANE, {"boundary": "mirror", "endpoint": {"y": True}}, "endpoint y", "periodic"),
+    # boundaries: arrays over the face
+    invalid(*boundary({"value": 1.0 * X}), "boundary x-", "of the face"),
+    invalid(*boundary({"x": {"value": X[:29]}}), "boundary x-", "of the face"),
+    invalid(*boundary({"y-": {"value": X.reshape(1, 40)}, "y+": "mirror"}), "boundary y-", "of the face"),
+    invalid(*boundary({"x": {"value": X[:30].astype("<f4")}}), "boundary x-", "convert"),
+    invalid(*boundary({"x": {"value": [[1.0] * 30]}}), "boundary x-", "of the face"),
+    invalid(*boundary({"x": {"value": [1.0, [2.0]]}}), "boundary x", "no number"),
+    invalid(*boundary({"x": {"value": []}}), "boundary x", "empty"),
+    invalid(*boundary({"value": [1.0]}, f=LINE), "boundary x-", "give a number"),
+    invalid(*boundary({"value": [1.0, 2.0, 3.0]}, f=PAIRS, batch=1), "boundary x-", "of the face"),
+    invalid(*boundary({"x": {"value": of(X[:30], data=None)}}), "boundary x-", "missing"),
+    invalid(*boundary({"x": {"value": {"region": 1, "offset": 0}}}), "boundary x", "shape and type"),
+    Refusal(*boundary({"x": {"value": {"field": 1}}}), "NOT_FOUND", "boundary x-", "no field 1"),
+    Refusal(*boundary({"x": {"value": {"region": 1, "shape": [30], "type": "<f8"}}}), "NOT_FOUND", "boundary x-",
+            "no region 1"),
+    unsupported(*boundary({"x": {"value": X[:30].astype("<i8")}}), "boundary x", "integer type"),
+    unsupported(*boundary({"x": {"value": X[:30].astype("<c16")}}), "boundary x", "complex type"),
+    invalid(*boundary({"x": {"value": of(BIG, shape=[1])}}), "boundary x", "131072 bytes"),
+    unsupported(*boundary("one-sided", method="diffusion", **STEP), "boundary x-", "unstable"),
+    # spacing and coordinates
+    *(invalid("laplacian", PLANE, {"spacing": {"y": h}}, "spacing y", "above 0") for h in (0, -1, numpy.inf, numpy.nan)),
+    invalid("laplacian", PLANE, {"spacing": {"z": 1}}, "spacing z", "none is z"),
+    invalid("laplacian", PLANE, {"spacing": [1, 2, 3]}, "spacing", "3 numbers"),
+    invalid("laplacian", PLANE, {"spacing": X41}, "spacing", "by axis"),
+    invalid("laplacian", LINE, {"spacing": X}, "spacing x", "one more", (40, 41)),
+    invalid("laplacian", LINE, {"spacing": X41, "boundary": "one-sided"}, "spacing x", "41", (41, 40)),
+    invalid("laplacian", PLANE, {"spacing": {"x": stepped(7, -1)}, "boundary": "one-sided"}, "spacing x", "number 7"),
+    invalid("laplacian", LINE, {"spacing": stepped(7, numpy.nan), "boundary": "one-sided"}, "spacing x", "7 is not finite"),
+    invalid("laplacian", LINE, {"spacing": [X.tolist()]}, "spacing", "one dimension"),
+    invalid("laplacian", LINE, {"spacing": {"x": [1.0, "2"]}}, "spacing x", "no number"),
+    invalid("laplacian", LINE, {"spacing": {"x": []}}, "spacing x", "empty"),
+    unsupported("laplacian", LINE, {"spacing": {"x": {"field": 1}}}, "spacing x", "no field"),
+    invalid("laplacian", LINE, {"spacing": {"x": of(BIG, shape=[1])}}, "spacing x", "131072 bytes"),
+    Refusal("laplacian", LINE, {"spacing": of(numpy.zeros(1 << 21))}, "TOO_LARGE", "spacing", "8388608", (1 << 24, 1 << 23)),
+    # operands like f
+    invalid("laplacian", PLANE, {"coefficient": 2}, "coefficient", "array"),
+    invalid("laplacian", PLANE, {"coefficient": [1.0, 2.0]}, "coefficient", "array"),
+    invalid("gradient", PLANE, {"coefficient": PLANE}, "coefficient", "no parameter"),
+    *(invalid(method, PLANE, step | {name: array}, name, says)
+      for method, step, name in (("laplacian", {}, "coefficient"), ("diffusion", STEP, "source"),
+                                 ("diffusion", STEP, "diffusivity"))
+      for array, says in ((PLANE.T.copy(), "shape"), (PLANE[:1], "shape"), (LINE, "shape"),
+                          (PLANE.astype("<f4"), "convert"), (of(PLANE, data=None), "missing"))),
+    *(Refusal(method, PLANE, step | {name: {"field": 1}}, "NOT_FOUND", name, "no field 1")
+      for method, step, name in (("laplacian", {}, "coefficient"), ("diffusion", STEP, "source"),
+                                 ("diffusion", STEP, "diffusivity"))),
+    *(unsupported(method, PLANE, step | {name: PLANE.astype("<c16")}, name, "complex")
+      for method, step, name in (("laplacian", {}, "coefficient"), ("diffusion", STEP, "source"),
+                                 ("diffusion", STEP, "diffusivity"))),
+    # diffusion
+    invalid("diffusion", LINE, {}, "dt", "got none"),
+    invalid("diffusion", LINE, {"dt": 1, "cfl": 1}, "dt", "got both"),
+    *(invalid("diffusion", LINE, {"dt": dt}, "dt", "above 0") for dt in (0, -1, numpy.inf, numpy.nan)),
+    *(invalid("diffusion", LINE, {"cfl": cfl}, "cfl", "above 0") for cfl in (0, -1, numpy.nan)),
+    Refusal("diffusion", LINE, {"cfl": 1.5}, "UNSTABLE", "cfl", "1.5", (1.5, 1)),
+    Refusal("diffusion", LINE, {"dt": 1, "accuracy": 2}, "UNSTABLE", "dt", "0.5", (1, 0.5)),
+    invalid("diffusion", LINE, STEP | {"scheme": "leapfrog"}, "scheme", "rk4"),
+    invalid("diffusion", LINE, STEP | {"source": "sun"}, "source", "number"),
+    *(invalid("diffusion", LINE, STEP | {"source": number}, "source", "finite") for number in (numpy.inf, numpy.nan)),
+    *(invalid("diffusion", PLANE, STEP | {"diffusivity": {"y": k}}, "diffusivity y", "from 0 up")
+      for k in (-1, numpy.inf, numpy.nan)),
+    unsupported("diffusion", PLANE, STEP | {"diffusivity": {"x": PLANE}}, "diffusivity x", "for all axes"),
+    *(invalid("diffusion", LINE, STEP | {"steps": steps}, "steps", "from 1") for steps in (0, -1, 1.5, "2")),
+    Refusal("diffusion", LINE, STEP | {"steps": 1 << 60}, "TOO_LARGE", "steps", "at most", (40 * 2.0**60, 1e15)),
+    # probes
+    *(invalid("diffusion", PLANE, STEP | {"probes": probes}, "probes", says)
+      for probes, says in (([[30, 0]], "out of range for 30"), ([[0, -41]], "out of range for 40"), ([[0]], "2 indices"),
+                           ([[0, 0, 0]], "2 indices"), ([0, 0], "indices"), ([[0, 0.5]], "whole"),
+                           ([[0, 0], [0]], "one length"), ([], "empty"), (1, "list"))),
+    invalid("diffusion", PAIRS, STEP | {"batch": 1, "probes": [[3]]}, "probes", "one of the batch"),
+    invalid("diffusion", PAIRS, STEP | {"batch": 1, "probes": [[2, 0]]}, "probes", "out of range for 2"),
+    Refusal("diffusion", LINE, STEP | {"probes": numpy.zeros((1025, 1), "<i4")}, "TOO_LARGE", "probes", "1024",
+            (1025, 1024)),
+    Refusal("diffusion", LINE, STEP | {"probes": [[0]], "steps": 1 << 24}, "TOO_LARGE", "probes", "16777216",
+            (1 + (1 << 24), 1 << 24)),
+    unsupported("diffusion", LINE, STEP | {"probes": {"field": 1}}, "probes", "no field"),
+    # every, snapshot, report
+    *(invalid("diffusion", LINE, STEP | {"every": every}, "every", "from 1") for every in (0, -1, 0.5, "1")),
+    invalid("diffusion", LINE, STEP | {"snapshot": "notify"}, "snapshot", "every"),
+    invalid("diffusion", LINE, STEP | {"every": 1, "snapshot": "file"}, "snapshot", "field"),
+    invalid("laplacian", LINE, {"report": 1}, "report", "true or false"),
+    # as a whole
+    invalid("laplacian", LINE, {f"a{i}": of(BIG) for i in range(25)}, None, "at most 24 inline arrays"),
+]
+
+
+def name_of(row):
+    told = {key: value if isinstance(value, (int, float, str, dict)) else type(value).__name__
+            for key, value in row.params.items()}
+    return f"{row.method} {told}"[:90]
+
+
+@pytest.mark.parametrize("row", TABLE, ids=name_of)
+def test_a_refusal_names_what_is_wrong(unchanged, client, row):
+    with pytest.raises(FdError) as caught:
+        client.call(row.method, f=row.f, **row.params)
+    error = caught.value
+    assert (error.code, error.parameter) == (row.code, row.parameter), error
+    assert row.says in str(error)
+    assert not error.retryable
+    if row.limit:
+        assert (error.need, error.limit) == pytest.approx(row.limit)
