@@ -37,6 +37,18 @@ static void check_failure(uint64_t msgid, const struct failure *failure)
     msgpack_sbuffer_destroy(&buffer);
 }
 
+/* Each operand that the job has was given, with as many numbers as it is to have. */
+static void check_operands(const struct request *request, const struct job *job)
+{
+    for (int i = 0; i < OPERANDS; i++) {
+        struct failure_place place;
+        const uint64_t points = job_operand_points(job, i);
+        const struct array *array = request_job_operand(request, job, i, &place);
+        check((array != NULL) == (points > 0 && i != OPERAND_PROBES));
+        check(!array || (array->kind != ARRAY_NONE && numbers_count(array) == points));
+    }
+}
+
 static void check_job(const struct request *request, const struct array_type *type)
 {
     struct job job;
@@ -52,6 +64,7 @@ static void check_job(const struct request *request, const struct array_type *ty
     check(job.more.block_bytes == job_block_part(&job, BLOCK_END) &&
           (block != NULL) == (job.more.block_bytes > 0));
     free(block);
+    check_operands(request, &job);
     check(job_check(&job, MAX_WORK, &again));
     check(job_bytes(&job) == type->bytes);
     check((double)job_points(&job) * (double)job.steps <= MAX_WORK);
@@ -96,6 +109,18 @@ static void check_place(const struct array *array, bool is_input)
     check((array->type.dimensions > 0) == (array->type.bytes > 0));
 }
 
+/* What came as payload of parameters of many numbers: zeros. */
+static void give_numbers(struct request *request)
+{
+    static uint64_t zeros[LIMIT_BLOCK_BYTES / 8];
+    for (int i = 0; i < REQUEST_NUMBERS; i++) {
+        struct array *numbers = &request->parameters.numbers[i];
+        check(numbers->type.bytes <= sizeof zeros);
+        if (numbers->payload_count)
+            numbers->small = zeros;
+    }
+}
+
 static void check_message(const struct splitter *s)
 {
     msgpack_unpacked unpacked;
@@ -124,6 +149,7 @@ static void check_message(const struct splitter *s)
         check(request.method != METHOD_REGISTER || request.bytes > 0);
     }
     if (good && request.method == METHOD_OPERATOR) {
+        give_numbers(&request);
         const struct array *first = request.f.at;
         while (first->kind == ARRAY_NONE)
             first++;
