@@ -173,7 +173,7 @@ static cudaError_t enqueue(const void *what, cudaStream_t stream)
 static void load(const struct work *work)
 {
     if (work->which == RUNNER_PRODUCT) {
-        passes_constants_init(cuda.constants, work->launch->plan);
+        passes_constants_init(cuda.constants, work->launch->plan, NULL); /* it is plain */
         MUST(passes_load(SLOT, cuda.constants, cuda.stream));
         MUST(cudaStreamSynchronize(cuda.stream));
     } else {

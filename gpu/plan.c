@@ -1,5 +1,6 @@
 #include "gpu/plan.h"
 
+#include "gpu/adi.h"
 #include "gpu/measure.h"
 #include "gpu/stencil_plan.h"
 #include "gpu/table.h"
@@ -120,6 +121,7 @@ static void plan_begin(struct plan *plan, const struct job *job)
     plan->points = job->n[AXIS_X] * job->n[AXIS_Y] * job->n[AXIS_Z];
     plan->passes = job_passes(job);
     plan->scheme = job->more.scheme;
+    plan->staged = plan->scheme == SCHEME_EULER ? 0 : job_scratch(job, false, false);
     plan->step_passes = (int32_t)job_step_passes(job);
     plan->impose = plan->passes > job->steps * job_step_passes(job);
     int64_t stride = 1;
@@ -186,6 +188,10 @@ bool plan_init_by(struct plan *plan, const struct job *job, const void *block,
         plan->table = table_make(job, block);
         return plan->table != NULL;
     }
+    if (engine == PLAN_ADI) {
+        plan->table = adi_make(job);
+        return plan->table != NULL;
+    }
     return engine != PLAN_STENCIL || stencil_init(plan, job, block);
 }
 
@@ -193,6 +199,7 @@ bool plan_init(struct plan *plan, const struct job *job, const void *block)
 {
     return plan_init_by(plan, job, block,
                         job->operator_id == OPERATOR_STENCIL ? PLAN_STENCIL
+                        : job->more.scheme == SCHEME_ADI     ? PLAN_ADI
                         : job_is_plain(job)                  ? PLAN_PLAIN
                                                              : PLAN_TABLE);
 }

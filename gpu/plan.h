@@ -65,6 +65,7 @@ enum plan_engine {
     PLAN_PLAIN,   /* what follows here, in kernels made for it */
     PLAN_TABLE,   /* each point by its row of the table */
     PLAN_MEASURE, /* gpu/measure.h: of one array, or of the distances of two */
+    PLAN_ADI,     /* tridiagonal solves along each axis (gpu/adi.h) */
     PLAN_STENCIL  /* each point by the same offsets and weights: gpu/stencil_plan.h */
 };
 

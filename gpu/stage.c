@@ -46,3 +46,17 @@ struct stage stage_of(const struct plan *plan, uint64_t pass)
     stage.steps_done = k == each - 1 ? (int64_t)step + 1 : -1;
     return stage;
 }
+
+void *stage_array(const struct launch *launch, int array)
+{
+    switch (array) {
+    case STAGE_IN:
+        return (void *)(uintptr_t)launch->in[0];
+    case STAGE_EVEN:
+        return launch->even[0];
+    case STAGE_ODD:
+        return launch->odd;
+    default:
+        return launch->spare[array - STAGE_SPARE];
+    }
+}

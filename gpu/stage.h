@@ -3,7 +3,7 @@
 #ifndef GPU_STAGE_H
 #define GPU_STAGE_H
 
-#include "gpu/plan.h"
+#include "gpu/backend.h"
 
 #include <stdbool.h>
 
@@ -21,7 +21,13 @@ enum stage_kind {
 };
 
 /* The arrays of struct launch. */
-enum stage_array { STAGE_IN, STAGE_EVEN, STAGE_ODD, STAGE_SPARE /* and the one after it */ };
+enum stage_array {
+    STAGE_IN,
+    STAGE_EVEN,
+    STAGE_ODD,
+    STAGE_SPARE, /* and the one after it */
+    STAGE_ARRAYS = STAGE_SPARE + 2
+};
 
 /* The fractions of dt in STAGE_PART. */
 enum stage_part { STAGE_QUARTER, STAGE_THIRD, STAGE_HALF, STAGE_WHOLE, STAGE_PARTS };
@@ -40,6 +46,9 @@ struct stage {
 
 /* Of pass 0 … plan->passes − 1. */
 struct stage stage_of(const struct plan *plan, uint64_t pass);
+
+/* One of a launch's arrays. */
+void *stage_array(const struct launch *launch, int array);
 
 #ifdef __cplusplus
 }

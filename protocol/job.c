@@ -1,6 +1,7 @@
 #include "protocol/job.h"
 
 #include "protocol/job_rows.h"
+#include "protocol/job_scheme.h"
 #include "protocol/limits.h"
 
 #include <inttypes.h>
@@ -147,7 +148,7 @@ double job_dt_max(const struct job *job)
         }
         rate += axis_rate;
     }
-    return 2 / rate;
+    return job_stable_interval(job) / rate;
 }
 
 static bool has_kind(const struct job *job, enum boundary_kind kind)
@@ -611,6 +612,13 @@ static struct job_more offered(const struct job *job)
 {
     struct job_more more = {0};
     memcpy(more.constant, job->more.constant, sizeof more.constant);
+    if (job->operator_id == OPERATOR_DIFFUSION && job->more.scheme == SCHEME_ADI) {
+        more.scheme = SCHEME_ADI;
+        more.source = job->more.source;
+        more.source_value = job->more.source_value;
+        more.coefficient = job->more.coefficient;
+        more.coefficient_max = job->more.coefficient_max;
+    }
     if (job->operator_id != OPERATOR_STENCIL)
         return more;
     more.stencil_points = job->more.stencil_points;
@@ -668,6 +676,6 @@ bool job_check(const struct job *job, double max_work, struct failure *failure)
         if (!check_axis(job, a, failure))
             return false;
     return (job->operator_id != OPERATOR_STENCIL || check_stencil(job, failure)) &&
-           check_steps(job, max_work, failure) &&
+           job_check_scheme(job, failure) && check_steps(job, max_work, failure) &&
            (job->operator_id != OPERATOR_DIFFUSION || check_time_step(job, failure));
 }

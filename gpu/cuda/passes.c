@@ -5,6 +5,7 @@
  *
  * Families that do several passes at once do the box and the shell. So does nabla for gradients,
  * divergences and curls, which asks gradient first whether it takes the box. */
+#include "gpu/cuda/adi.h"
 #include "gpu/cuda/copy.h"
 #include "gpu/cuda/families.h"
 
@@ -12,11 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-void passes_constants_init(struct passes_constants *constants, const struct plan *plan)
+void passes_constants_init(struct passes_constants *constants, const struct plan *plan,
+                           const void *rows)
 {
     int active = 0;
     memset(constants, 0, sizeof *constants);
     constants->plan = *plan;
+    constants->rows = rows;
     for (int a = 0; a < AXIS_COUNT; a++) {
         for (int m = 0; m <= PLAN_RADIUS; m++)
             constants->c_f32[a][m] = (float)plan->axis[a].c[m];
@@ -251,6 +254,19 @@ static cudaError_t launch_passes(struct geometry *g, const struct launch *const 
     return error;
 }
 
+/* Whole passes of a scheme of several a step. */
+static cudaError_t launch_stages(const struct launch *launch, int slot, cudaStream_t stream)
+{
+    const uint64_t lines = launch->plan->lines;
+    cudaError_t error = cudaSuccess;
+    for (uint64_t pass = launch->from / lines; pass < launch->to / lines; pass++) {
+        const struct stage stage = stage_of(launch->plan, pass);
+        if (error == cudaSuccess)
+            error = adi_launch(launch, &stage, slot, stream);
+    }
+    return error;
+}
+
 cudaError_t passes_launch(const struct launch *const launches[], unsigned jobs, int slot, int units,
                           cudaStream_t stream)
 {
@@ -258,6 +274,8 @@ cudaError_t passes_launch(const struct launch *const launches[], unsigned jobs, 
     const struct plan *plan = launch->plan;
     if (plan->engine == PLAN_MEASURE)
         return measure_launch(launch, stream);
+    if (plan->staged)
+        return launch_stages(launch, slot, stream);
     const uint64_t first = launch->from % plan->lines, count = launch->to - launch->from;
     const bool is_part = count < plan->lines;
     struct geometry geometry;

@@ -23,9 +23,12 @@ struct passes_constants {
     float c_f32[AXIS_COUNT][PLAN_RADIUS + 1];
     float centre_f32; /* of a point that is centred on all active axes */
     double centre;
+    const void *rows; /* of the plan's table, on the device */
 } __attribute__((aligned(256)));
 
-void passes_constants_init(struct passes_constants *constants, const struct plan *plan);
+/* rows: the plan's table, as the device sees it; read by no plan that has none. */
+void passes_constants_init(struct passes_constants *constants, const struct plan *plan,
+                           const void *rows);
 
 /* Copy to a slot, in the stream's order. `constants` is pinned and stays until the copy has been
  * done; no kernel that uses the slot may be under way. */

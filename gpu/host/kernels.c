@@ -1,4 +1,5 @@
 #include "gpu/host/kernels.h"
+#include "gpu/host/schemes.h"
 
 #include "gpu/host/stencil_pass.h"
 
@@ -100,6 +101,7 @@ static void stream_end(void)
 #include "gpu/point.h"
 #include "gpu/table_point.h"
 #include "gpu/stencil_point.h"
+#include "gpu/adi_point.h"
 #include "gpu/host/vector.h"
 #include "gpu/host/stencil.h"
 #include "gpu/host/terms.h"
@@ -108,6 +110,7 @@ static void stream_end(void)
 #include "gpu/host/tile.h"
 #include "gpu/host/table_lines.h"
 #include "gpu/host/stencil_lines.h"
+#include "gpu/host/adi.h"
 #undef REAL
 #undef SIMD_SUFFIX
 #undef REAL_FMA
@@ -130,6 +133,7 @@ static void stream_end(void)
 #include "gpu/point.h"
 #include "gpu/table_point.h"
 #include "gpu/stencil_point.h"
+#include "gpu/adi_point.h"
 #include "gpu/host/vector.h"
 #include "gpu/host/stencil.h"
 #include "gpu/host/terms.h"
@@ -138,10 +142,13 @@ static void stream_end(void)
 #include "gpu/host/tile.h"
 #include "gpu/host/table_lines.h"
 #include "gpu/host/stencil_lines.h"
+#include "gpu/host/adi.h"
 
 #define STRINGIFY(x) #x
 #define NAME_OF(x) STRINGIFY(x)
 const struct kernels KERNELS = {NAME_OF(KERNELS),
                                 {tile_f32, tile_f64},
                                 {table_lines_f32, table_lines_f64},
-                                {stencil_run_f32, stencil_run_f64}};
+                                {stencil_run_f32, stencil_run_f64},
+                                {adi_units_f32, adi_units_f64},
+                                {adi_stage_f32, adi_stage_f64}};

@@ -43,12 +43,16 @@ struct table_lines {
     int64_t from, to; /* of the whole batch's */
 };
 struct stencil_box; /* gpu/host/stencil_pass.h */
+struct adi_work;    /* gpu/host/schemes.h */
 
 struct kernels {
     const char *name;
     void (*tile[2])(const struct tile *tile); /* by enum dtype */
     void (*lines[2])(const struct table_lines *lines);
     void (*stencil[2])(const struct stencil_box *box);
+    /* Units that a stage is made of, in any order or at once; some of them. */
+    int64_t (*adi_units[2])(const struct adi_work *work);
+    void (*adi[2])(const struct adi_work *work, int64_t from, int64_t to);
 };
 
 extern const struct kernels kernels_baseline;

@@ -3,6 +3,7 @@
 #include "gpu/host/measure.h"
 #include "gpu/host/rows.h"
 #include "gpu/host/stencil_pass.h"
+#include "gpu/host/schemes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -361,6 +362,10 @@ void pass_launch(const struct kernels *kernels, const struct launch *launch, uin
     }
     if (launch->plan->engine == PLAN_STENCIL) {
         stencil_pass_launch(kernels, launch, stream_bytes);
+        return;
+    }
+    if (launch->plan->staged) {
+        schemes_launch(kernels, launch);
         return;
     }
     struct plan plan = *launch->plan;

@@ -8,6 +8,7 @@
 #include "gpu/cuda/passes.h"
 #include "tests/lib/measure_reference.h"
 #include "tests/lib/random_stencil.h"
+#include "tests/lib/random_scheme.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,8 @@ enum {
     BLOCK_JOBS = 150,
     COPIES = 40,
     MEASURES = 60,
-    STENCILS = 600
+    STENCILS = 600,
+    SCHEME_JOBS = 600
 };
 
 /* In shown[], the lines of the inputs that the part [from, to) of a pass may depend on; the rest
@@ -150,7 +152,7 @@ static bool check(struct random *random, const struct job *job)
     const bool in_parts = plan.passes == 1 && random_below(random, 2);
     const int slot = (int)random_below(random, PASSES_SLOTS);
     const int units = (int)random_below(random, random_below(random, 2) ? 300 : 1) + 1;
-    passes_constants_init(&constants, &plan);
+    passes_constants_init(&constants, &plan, plan.table ? plan_table_rows(plan.table) : NULL);
     bool ok = passes_load(slot, &constants, NULL) == cudaSuccess;
     for (uint64_t from = 0, to; ok && from < plan.lines * plan.passes; from = to) {
         to = in_parts
@@ -286,6 +288,52 @@ static bool check_stencil(struct random *random, uint64_t max_points)
     return ok;
 }
 
+/* A job of several passes a step, alone: whole passes, some in place. */
+static bool check_scheme(struct random *random)
+{
+    struct job job;
+    struct plan plan;
+    struct operands operands;
+    void *in[AXIS_COUNT], *out[AXIS_COUNT], *expected[AXIS_COUNT], *scratch[AXIS_COUNT];
+    random_adi_job(random, random_below(random, 30) ? 2000 : 20000, &job);
+    plan_init(&plan, &job, NULL);
+    arrays_make(in, 1, job_bytes(&job), 0);
+    arrays_make(out, 1, job_bytes(&job), 0x5a);
+    arrays_make(expected, 1, job_bytes(&job), 0);
+    arrays_make(scratch, plan.staged, job_bytes(&job), 0xa5);
+    random_field(random, &job, in[0]);
+    random_exceptions(random, &job, in[0]);
+    random_operands(random, &job, &operands);
+    reference_adi(&plan, &operands, in[0], expected[0]);
+    struct passes_constants constants;
+    const int slot = (int)random_below(random, PASSES_SLOTS);
+    passes_constants_init(&constants, &plan, plan_table_rows(plan.table));
+    bool ok = passes_load(slot, &constants, NULL) == cudaSuccess;
+    struct launch launch = {.plan = &plan,
+                            .in = {in[0]},
+                            .even = {random_below(random, 2) ? in[0] : out[0]},
+                            .odd = scratch[0],
+                            .spare = {scratch[1], scratch[2]},
+                            .operands = &operands};
+    const struct launch *launches[] = {&launch};
+    while (ok && launch.to < plan.lines * plan.passes) {
+        launch.from = launch.to;
+        launch.to +=
+            plan.lines * (1 + random_below(random, plan.passes - launch.from / plan.lines));
+        ok = passes_launch(launches, 1, slot, 100, NULL) == cudaSuccess;
+    }
+    ok = ok && results_equal(&job, launch.even[0], expected[0]);
+    if (!ok)
+        random_job_print(&job);
+    operands_free(&operands);
+    arrays_free(in);
+    arrays_free(out);
+    arrays_free(expected);
+    arrays_free(scratch);
+    plan_release(&plan);
+    return ok;
+}
+
 int main(void)
 {
     struct random random = random_start();
@@ -296,6 +344,8 @@ int main(void)
         differ += !check_copies(&random, i % 10 ? 30000 : 3 << 20);
     for (int i = 0; i < MEASURES; i++)
         differ += !check_measure(&random, i % 2 ? DTYPE_F64 : DTYPE_F32);
+    for (int i = 0; i < SCHEME_JOBS; i++)
+        differ += !check_scheme(&random);
     for (int i = 0; i < COLUMN_JOBS; i++) {
         struct job job;
         random_column_job(&random, 2, &job);
@@ -316,6 +366,8 @@ int main(void)
         differ += !check(&random, &job);
     }
     printf("%d copies, measures and jobs, %d differ\n",
-           COPIES + MEASURES + STENCILS + JOBS + SHORT_JOBS + COLUMN_JOBS + BLOCK_JOBS, differ);
+           COPIES + MEASURES + STENCILS + SCHEME_JOBS + JOBS + SHORT_JOBS + COLUMN_JOBS +
+               BLOCK_JOBS,
+           differ);
     return differ > 0;
 }

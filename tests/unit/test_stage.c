@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-enum { ARRAYS = STAGE_SPARE + 2 };
+enum { ARRAYS = STAGE_ARRAYS };
 
 static void make(struct job *job, struct plan *plan, enum scheme scheme, int axes, bool impose,
                  uint64_t steps)

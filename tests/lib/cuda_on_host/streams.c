@@ -67,6 +67,9 @@ static void launch(const struct launch *launch, int slot)
     const struct kernels *kernels[PASS_KERNELS];
     if (memcmp(&table[slot].plan, launch->plan, sizeof *launch->plan) != 0)
         abort(); /* a kernel would have another's weights */
+    const struct plan_table *rows = launch->plan->table;
+    if (rows && memcmp(table[slot].rows, plan_table_rows(rows), rows->bytes) != 0)
+        abort(); /* … or another's table */
     pass_kernels(kernels);
     pthread_mutex_lock(&device.kernels);
     pass_launch(kernels[0], launch, pass_stream_bytes());
@@ -325,12 +328,14 @@ cudaError_t cudaFree(void *memory)
 
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
 {
-    (void)flags;
-    return cudaMalloc(memory, bytes);
+    const cudaError_t error = cudaMalloc(memory, bytes);
+    return error == cudaSuccess ? cudaHostRegister(*memory, bytes, flags) : error;
 }
 
 cudaError_t cudaFreeHost(void *memory)
 {
+    if (memory)
+        cudaHostUnregister(memory);
     return cudaFree(memory);
 }
 
@@ -412,10 +417,12 @@ const char *cudaGetErrorString(cudaError_t error)
 
 /* --- kernels --- */
 
-void passes_constants_init(struct passes_constants *constants, const struct plan *plan)
+void passes_constants_init(struct passes_constants *constants, const struct plan *plan,
+                           const void *rows)
 {
     memset(constants, 0, sizeof *constants);
     constants->plan = *plan;
+    constants->rows = rows;
 }
 
 cudaError_t passes_load(int slot, const struct passes_constants *constants, cudaStream_t stream)

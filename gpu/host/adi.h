@@ -1,0 +1,260 @@
+/* The stages of Crank–Nicolson split by axes, on lines: the bits of gpu/adi_point.h, which is also
+ * called where a point is at an edge. Loops along x are plain, for the compiler to make vectors of.
+ */
+
+enum { NAME(ADI_CHUNK) = 2048 / sizeof(REAL) };
+
+/* Where a line along x begins, and what it is: its y, its z, its field. */
+static int64_t NAME(adi_line)(const struct adi *adi, int64_t line, int64_t at[AXIS_COUNT],
+                              int64_t *field)
+{
+    const int64_t ny = adi->axis[AXIS_Y].n, nz = adi->axis[AXIS_Z].n;
+    at[AXIS_X] = 0;
+    at[AXIS_Y] = line % ny;
+    at[AXIS_Z] = line / ny % nz;
+    *field = line / ny / nz;
+    return line * adi->axis[AXIS_X].n;
+}
+
+static void NAME(adi_impose)(const struct adi_work *work, int64_t line)
+{
+    int64_t at[AXIS_COUNT], field;
+    const int64_t begin = NAME(adi_line)(work->adi, line, at, &field);
+    const REAL *in = (const REAL *)work->base + begin;
+    REAL *out = (REAL *)work->write + begin;
+    for (int64_t *i = &at[AXIS_X]; *i < work->adi->axis[AXIS_X].n; ++*i)
+        out[*i] = POINT_NAME(adi_impose)(work->adi, work->operands, in[*i], field, at);
+}
+
+static void NAME(adi_add)(const struct adi_work *work, int64_t line)
+{
+    const int64_t n = work->adi->axis[AXIS_X].n;
+    const REAL *u = (const REAL *)work->base + line * n, *d = (const REAL *)work->read + line * n;
+    REAL *out = (REAL *)work->write + line * n; /* which may be u */
+    for (int64_t i = 0; i < n; i++)
+        out[i] = u[i] + d[i];
+}
+
+/* out += weight × the differences to two other lines. */
+static void NAME(adi_lines)(REAL weight, const REAL *f, const REAL *below, const REAL *above,
+                            REAL *out, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        out[i] = REAL_FMA(weight, (below[i] - f[i]) + (above[i] - f[i]), out[i]);
+}
+
+/* The same where κ is a field. */
+static void NAME(adi_lines_of)(REAL weight, const REAL *k, const REAL *f, int64_t below,
+                               int64_t above, REAL *out, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const REAL down = (k[below + i] + k[i]) * (f[below + i] - f[i]);
+        const REAL up = (k[above + i] + k[i]) * (f[above + i] - f[i]);
+        out[i] = REAL_FMA(weight, down + up, out[i]);
+    }
+}
+
+/* The term of x on the whole of a line, or that of another axis. */
+static void NAME(adi_terms)(const struct adi_work *work, int a, const REAL *f, const REAL *k,
+                            int64_t field, int64_t at[AXIS_COUNT], REAL *out)
+{
+    const struct adi *adi = work->adi;
+    const struct adi_axis *axis = &adi->axis[a];
+    const int64_t n = adi->axis[AXIS_X].n, i = at[a], last = axis->n - 1;
+    const int side = i == 0 ? SIDE_LOW : SIDE_HIGH;
+    int64_t begin = 0, end = n;
+    if (a == AXIS_X) { /* its ends point by point */
+        begin = 1;
+        end = n - 1;
+    } else if ((i == 0 || i == last) && axis->side[side].kind == ADI_ROW) {
+        end = 0; /* all of it */
+    }
+    for (int64_t *x = &at[AXIS_X]; *x < n; ++*x)
+        if (*x < begin || *x >= end) {
+            const int s = at[a] == 0 ? SIDE_LOW : SIDE_HIGH;
+            const bool has = (at[a] == 0 || at[a] == last) && axis->side[s].kind == ADI_ROW;
+            const REAL g =
+                has ? POINT_NAME(adi_number)(adi, work->operands, a, s, field, at) : (REAL)0;
+            if (POINT_NAME(adi_claim)(adi, at) < 0)
+                out[*x] = POINT_NAME(adi_term)(axis, at[a], f + *x, k ? k + *x : NULL, g, out[*x]);
+        }
+    at[AXIS_X] = 0;
+    if (end <= begin)
+        return;
+    const int64_t below = a == AXIS_X ? -1 : POINT_NAME(adi_step)(axis, i, i - 1);
+    const int64_t above = a == AXIS_X ? 1 : POINT_NAME(adi_step)(axis, i, i + 1);
+    f += begin;
+    if (k)
+        NAME(adi_lines_of)
+    ((REAL)axis->weight, k + begin, f, below, above, out + begin, end - begin);
+    else NAME(adi_lines)((REAL)axis->weight, f, f + below, f + above, out + begin, end - begin);
+}
+
+static void NAME(adi_rate)(const struct adi_work *work, int64_t line)
+{
+    const struct adi *adi = work->adi;
+    const int64_t n = adi->axis[AXIS_X].n;
+    int64_t at[AXIS_COUNT], field;
+    const int64_t begin = NAME(adi_line)(adi, line, at, &field);
+    const REAL *u = (const REAL *)work->base + begin;
+    REAL *out = (REAL *)work->write + begin;
+    const REAL *k =
+        adi->coefficient ? (const REAL *)work->operands->at[OPERAND_COEFFICIENT] + begin : NULL;
+    memset(out, 0, (size_t)n * sizeof *out);
+    bool claimed = false;
+    for (int a = AXIS_Y; a < AXIS_COUNT; a++)
+        claimed |=
+            (at[a] == 0 && adi->axis[a].side[SIDE_LOW].kind == ADI_CLAIMED) ||
+            (at[a] == adi->axis[a].n - 1 && adi->axis[a].side[SIDE_HIGH].kind == ADI_CLAIMED);
+    if (claimed)
+        return;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (adi->axis[a].active)
+            NAME(adi_terms)(work, a, u, k, field, at, out);
+    const REAL *s = adi->source ? (const REAL *)work->operands->at[OPERAND_SOURCE] + begin : NULL;
+    for (int64_t i = 0; i < n; i++)
+        out[i] = REAL_FMA((REAL)adi->dt, s ? s[i] : (REAL)adi->source_value, out[i]);
+    if (adi->axis[AXIS_X].side[SIDE_LOW].kind == ADI_CLAIMED)
+        out[0] = 0;
+    if (adi->axis[AXIS_X].side[SIDE_HIGH].kind == ADI_CLAIMED)
+        out[n - 1] = 0;
+}
+
+/* --- solves --- */
+
+/* Lines side by side, of which each has one of `points` neighbours in memory. */
+static void NAME(adi_across)(const struct tridiagonal *lines, const REAL *m, REAL *x,
+                             int64_t stride, int64_t points)
+{
+    const REAL *p = m + lines->count, *q = p + lines->count, *z = q + lines->count;
+    const int64_t n = lines->n;
+    REAL around[NAME(ADI_CHUNK)];
+    for (int64_t i = 1; i < n; i++) {
+        const REAL weight = m[POINT_NAME(lines_row)(lines, i)];
+        REAL *own = x + i * stride;
+        const REAL *before = own - stride;
+        for (int64_t k = 0; k < points; k++)
+            own[k] = REAL_FMA(weight, before[k], own[k]);
+    }
+    for (int64_t i = n - 1; i >= 0; i--) {
+        const int64_t row = POINT_NAME(lines_row)(lines, i);
+        const REAL weight = p[row], scale = q[row];
+        REAL *own = x + i * stride;
+        const REAL *after = own + stride;
+        if (i == n - 1)
+            for (int64_t k = 0; k < points; k++)
+                own[k] = scale * own[k];
+        else
+            for (int64_t k = 0; k < points; k++)
+                own[k] = REAL_FMA(weight, after[k], scale * own[k]);
+    }
+    for (int64_t k = 0; lines->corner && k < points; k++)
+        around[k] = REAL_FMA((REAL)lines->last, x[(n - 1) * stride + k], x[k]);
+    for (int64_t i = 0; lines->corner && i < n; i++) {
+        const REAL weight = z[POINT_NAME(lines_row)(lines, i)];
+        REAL *own = x + i * stride;
+        for (int64_t k = 0; k < points; k++)
+            own[k] = REAL_FMA(weight, around[k], own[k]);
+    }
+    if (lines->repeats)
+        memcpy(x + n * stride, x, (size_t)points * sizeof *x);
+}
+
+/* ADI_TOGETHER lines along x, whose sums do not wait for each other. */
+static void NAME(adi_along)(const struct tridiagonal *lines, const REAL *m, REAL *x, int64_t length)
+{
+    const REAL *p = m + lines->count, *q = p + lines->count, *z = q + lines->count;
+    const int64_t n = lines->n;
+    REAL next[ADI_TOGETHER], last[ADI_TOGETHER];
+    for (int l = 0; l < ADI_TOGETHER; l++)
+        next[l] = x[l * length];
+    for (int64_t i = 1; i < n; i++) {
+        const REAL weight = m[POINT_NAME(lines_row)(lines, i)];
+        for (int l = 0; l < ADI_TOGETHER; l++)
+            x[l * length + i] = next[l] = REAL_FMA(weight, next[l], x[l * length + i]);
+    }
+    const REAL end = q[POINT_NAME(lines_row)(lines, n - 1)];
+    for (int l = 0; l < ADI_TOGETHER; l++)
+        x[l * length + n - 1] = next[l] = last[l] = end * next[l];
+    for (int64_t i = n - 2; i >= 0; i--) {
+        const int64_t row = POINT_NAME(lines_row)(lines, i);
+        const REAL weight = p[row], scale = q[row];
+        for (int l = 0; l < ADI_TOGETHER; l++)
+            x[l * length + i] = next[l] = REAL_FMA(weight, next[l], scale * x[l * length + i]);
+    }
+    for (int l = 0; l < ADI_TOGETHER; l++)
+        last[l] = REAL_FMA((REAL)lines->last, last[l], next[l]);
+    for (int64_t i = 0; lines->corner && i < n; i++) {
+        const REAL weight = z[POINT_NAME(lines_row)(lines, i)];
+        for (int l = 0; l < ADI_TOGETHER; l++)
+            x[l * length + i] = REAL_FMA(weight, last[l], x[l * length + i]);
+    }
+    for (int l = 0; lines->repeats && l < ADI_TOGETHER; l++)
+        x[l * length + n] = x[l * length];
+}
+
+/* One of adi_units() of a solve. */
+static void NAME(adi_solve)(const struct adi_work *work, int64_t unit)
+{
+    const struct adi *adi = work->adi;
+    const struct adi_axis *axis = &adi->axis[work->axis];
+    const int64_t points = axis->stride, length = axis->n * points; /* lines side by side */
+    if (adi->coefficient) {
+        const int64_t begin = unit / points * length + unit % points;
+        const REAL *k = (const REAL *)work->operands->at[OPERAND_COEFFICIENT] + begin;
+        POINT_NAME(adi_solve)
+        (axis, k, (REAL *)work->write + begin, (REAL *)work->spare[0] + begin,
+         work->spare[1] ? (REAL *)work->spare[1] + begin : NULL);
+        return;
+    }
+    const REAL *factors = (const REAL *)((const char *)adi + axis->lines.at);
+    if (work->axis == AXIS_X) {
+        const int64_t first = unit * ADI_TOGETHER;
+        REAL *x = (REAL *)work->write + first * length;
+        if (first + ADI_TOGETHER <= work->lines)
+            NAME(adi_along)(&axis->lines, factors, x, length);
+        else
+            for (int64_t l = first; l < work->lines; l++, x += length)
+                POINT_NAME(lines_solve)(&axis->lines, factors, x, 1);
+        return;
+    }
+    const int64_t chunks = (points + NAME(ADI_CHUNK) - 1) / NAME(ADI_CHUNK);
+    const int64_t begin = unit % chunks * NAME(ADI_CHUNK), left = points - begin;
+    NAME(adi_across)
+    (&axis->lines, factors, (REAL *)work->write + unit / chunks * length + begin, points,
+     left < NAME(ADI_CHUNK) ? left : NAME(ADI_CHUNK));
+}
+
+static int64_t NAME(adi_units)(const struct adi_work *work)
+{
+    const struct adi_axis *axis = &work->adi->axis[work->axis];
+    if (work->kind != STAGE_SOLVE)
+        return work->lines;
+    if (!axis->active)
+        return 0;
+    const int64_t all = work->lines * work->adi->axis[AXIS_X].n / axis->n;
+    if (work->adi->coefficient)
+        return all;
+    if (work->axis == AXIS_X)
+        return (all + ADI_TOGETHER - 1) / ADI_TOGETHER;
+    return all / axis->stride * ((axis->stride + NAME(ADI_CHUNK) - 1) / NAME(ADI_CHUNK));
+}
+
+static void NAME(adi_stage)(const struct adi_work *work, int64_t from, int64_t to)
+{
+    for (int64_t unit = from; unit < to; unit++)
+        switch (work->kind) {
+        case STAGE_IMPOSE:
+            NAME(adi_impose)(work, unit);
+            break;
+        case STAGE_RATE:
+            NAME(adi_rate)(work, unit);
+            break;
+        case STAGE_ADD:
+            NAME(adi_add)(work, unit);
+            break;
+        default:
+            NAME(adi_solve)(work, unit);
+            break;
+        }
+}

@@ -1,0 +1,163 @@
+#include "tests/lib/random_scheme.h"
+
+#include "gpu/adi.h"
+#include "gpu/stage.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define POINT_FUNCTION static inline
+#define REAL float
+#define REAL_FMA(a, b, c) fmaf(a, b, c)
+#define POINT_NAME(name) name##_f32
+#include "gpu/adi_point.h"
+#undef REAL
+#undef REAL_FMA
+#undef POINT_NAME
+#define REAL double
+#define REAL_FMA(a, b, c) fma(a, b, c)
+#define POINT_NAME(name) name##_f64
+#include "gpu/adi_point.h"
+
+static int random_number(struct random *random)
+{
+    return random_below(random, 3) ? NUMBER_CONSTANT : 1 + (int)random_below(random, 2);
+}
+
+static void random_adi_side(struct random *random, struct job *job, int axis, int side)
+{
+    static const enum boundary_kind kinds[] = {
+        BOUNDARY_VALUE,     BOUNDARY_DERIVATIVE, BOUNDARY_HALO,   BOUNDARY_MIXED,
+        BOUNDARY_CURVATURE, BOUNDARY_SYMMETRIC,  BOUNDARY_MIRROR, BOUNDARY_ANTISYMMETRIC};
+    struct boundary *boundary = &job->boundary[axis][side];
+    *boundary = (struct boundary){.kind = kinds[random_below(random, 8)]};
+    if (boundary->kind == BOUNDARY_HALO)
+        boundary->value = 1;
+    if (boundary->kind == BOUNDARY_HALO || boundary->kind >= BOUNDARY_SYMMETRIC)
+        return;
+    const bool mixed = boundary->kind == BOUNDARY_MIXED;
+    boundary->at_face = (uint8_t)random_below(random, 2);
+    const int array = random_number(random);
+    if (!mixed)
+        boundary->value_array = (uint8_t)array;
+    if (mixed)
+        boundary->constant_array = (uint8_t)array;
+    if (mixed || array == NUMBER_CONSTANT)
+        boundary->value = random_between(random, mixed ? 0 : -1, 1);
+    if (mixed && array == NUMBER_CONSTANT)
+        job->more.constant[axis][side] = random_between(random, -1, 1);
+}
+
+static void random_adi_candidate(struct random *random, uint64_t max_points, struct job *job)
+{
+    do
+        random_job(random, max_points, job);
+    while (job->operator_id != OPERATOR_DIFFUSION);
+    job->accuracy = 2;
+    job->more.scheme = SCHEME_ADI;
+    job->more.coefficient = random_below(random, 3) == 0;
+    job->more.coefficient_max = job->more.coefficient ? 2 : 0;
+    for (int a = 0; a < job->axes; a++) {
+        const bool periodic = random_below(random, 4) == 0;
+        for (int side = 0; side < SIDE_COUNT; side++)
+            if (periodic)
+                job->boundary[a][side] = (struct boundary){.kind = BOUNDARY_PERIODIC};
+            else if (job->boundary[a][side].kind >= BOUNDARY_VALUE)
+                random_adi_side(random, job, a, side);
+    }
+    if (random_below(random, 3) == 0)
+        job->more.source = 1;
+    else if (random_below(random, 2))
+        job->more.source_value = random_between(random, -1, 1);
+    job->steps = 1 + random_below(random, 5);
+    job->dt = exp(random_between(random, -4, 12));
+}
+
+void random_adi_job(struct random *random, uint64_t max_points, struct job *job)
+{
+    struct failure failure;
+    do {
+        random_adi_candidate(random, max_points, job);
+        failure = (struct failure){.code = STATUS_OK};
+    } while (!job_check(job, INFINITY, &failure));
+}
+
+void random_operands(struct random *random, const struct job *job, struct operands *operands)
+{
+    memset(operands, 0, sizeof *operands);
+    for (int i = 0; i < OPERANDS; i++) {
+        const uint64_t points = job_operand_points(job, i);
+        if (!points)
+            continue;
+        void *array = operands->at[i] = malloc(points * job_element_bytes(job));
+        if (!array)
+            abort();
+        for (uint64_t k = 0; k < points; k++) {
+            const double value = i == OPERAND_COEFFICIENT ? random_between(random, 0.1, 2)
+                                                          : random_between(random, -1, 1);
+            if (job->dtype == DTYPE_F32)
+                ((float *)array)[k] = (float)value;
+            else
+                ((double *)array)[k] = value;
+        }
+    }
+}
+
+void operands_free(struct operands *operands)
+{
+    for (int i = 0; i < OPERANDS; i++)
+        free(operands->at[i]);
+}
+
+/* One stage at all points. */
+#define REFERENCE_STAGE(T, suffix)                                                                 \
+    static void stage_##suffix(const struct adi *adi, const struct operands *operands,             \
+                               const struct stage *stage, int64_t count, void *const arrays[])     \
+    {                                                                                              \
+        const T *read = arrays[stage->read], *base = arrays[stage->base];                          \
+        const int64_t nx = adi->axis[AXIS_X].n, ny = adi->axis[AXIS_Y].n;                          \
+        const int64_t points = (int64_t)adi->points;                                               \
+        const struct adi_axis *axis = &adi->axis[stage->axis];                                     \
+        T *write = arrays[stage->write];                                                           \
+        for (int64_t i = 0; i < count; i++) {                                                      \
+            const int64_t field = i / points, place = i % points;                                  \
+            const int64_t at[3] = {place % nx, place / nx % ny, place / nx / ny};                  \
+            if (stage->kind == STAGE_IMPOSE)                                                       \
+                write[i] = adi_impose_##suffix(adi, operands, base[i], field, at);                 \
+            else if (stage->kind == STAGE_RATE)                                                    \
+                write[i] = adi_rate_##suffix(adi, operands, base + field * points, field, at);     \
+            else if (stage->kind == STAGE_ADD)                                                     \
+                write[i] = base[i] + read[i];                                                      \
+            else if (axis->active && at[stage->axis] == 0 && adi->coefficient)                     \
+                adi_solve_##suffix(axis, (const T *)operands->at[OPERAND_COEFFICIENT] + i,         \
+                                   write + i, (T *)arrays[STAGE_SPARE] + i,                        \
+                                   arrays[STAGE_SPARE + 1] ? (T *)arrays[STAGE_SPARE + 1] + i      \
+                                                           : (T *)NULL);                           \
+            else if (axis->active && at[stage->axis] == 0)                                         \
+                lines_solve_##suffix(&axis->lines,                                                 \
+                                     (const T *)((const char *)adi + axis->lines.at), write + i,   \
+                                     axis->stride);                                                \
+        }                                                                                          \
+    }
+REFERENCE_STAGE(float, f32)
+REFERENCE_STAGE(double, f64)
+
+void reference_adi(const struct plan *plan, const struct operands *operands, const void *in,
+                   void *out)
+{
+    void *arrays[STAGE_ARRAYS] = {[STAGE_IN] = (void *)(uintptr_t)in, [STAGE_EVEN] = out};
+    for (int i = 0; i < plan->staged; i++)
+        if (!(arrays[STAGE_ODD + i] = malloc(plan_array_bytes(plan))))
+            abort();
+    for (uint64_t pass = 0; pass < plan->passes; pass++) {
+        const struct stage stage = stage_of(plan, pass);
+        const int64_t count = (int64_t)(plan->points * plan->batch);
+        if (plan->dtype == DTYPE_F32)
+            stage_f32(plan_table_rows(plan->table), operands, &stage, count, arrays);
+        else
+            stage_f64(plan_table_rows(plan->table), operands, &stage, count, arrays);
+    }
+    for (int i = 0; i < plan->staged; i++)
+        free(arrays[STAGE_ODD + i]);
+}

@@ -1,0 +1,21 @@
+/* Diffusions of every scheme and the arrays that they read besides, and what they must give: beside
+ * random_job.h. */
+#ifndef TESTS_RANDOM_SCHEME_H
+#define TESTS_RANDOM_SCHEME_H
+
+#include "gpu/backend.h"
+#include "tests/lib/random_job.h"
+
+/* A diffusion by ADI, of at most max_points points: every boundary that it takes, numbers and
+ * arrays, κ a number or a field, sources, steps far beyond what forward Euler could take. */
+void random_adi_job(struct random *random, uint64_t max_points, struct job *job);
+
+/* Random arrays for all operands of the job; free them. */
+void random_operands(struct random *random, const struct job *job, struct operands *operands);
+void operands_free(struct operands *operands);
+
+/* The result of a plan of the engine PLAN_ADI, point by point. */
+void reference_adi(const struct plan *plan, const struct operands *operands, const void *in,
+                   void *out);
+
+#endif

@@ -1,0 +1,255 @@
+/* Crank–Nicolson split by axes: its rows are those of parabolas, its solves undo its rows, and the
+ * host's loops give the bits of the points. */
+#include "gpu/adi.h"
+#include "gpu/host/pass.h"
+#include "tests/lib/random_scheme.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define POINT_FUNCTION static inline __attribute__((unused))
+#define REAL double
+#define REAL_FMA(a, b, c) fma(a, b, c)
+#define POINT_NAME(name) name##_f64
+#include "gpu/adi_point.h"
+
+static void line_job(struct job *job, uint64_t n, double dt, struct boundary low,
+                     struct boundary high)
+{
+    job_init(job);
+    job->operator_id = OPERATOR_DIFFUSION;
+    job->dtype = DTYPE_F64;
+    job->order = 2;
+    job->accuracy = 2;
+    job->n[AXIS_X] = n;
+    job->spacing[AXIS_X] = 0.3;
+    job->diffusivity[AXIS_X] = 0.7;
+    job->dt = dt;
+    job->more.scheme = SCHEME_ADI;
+    job->boundary[AXIS_X][SIDE_LOW] = low;
+    job->boundary[AXIS_X][SIDE_HIGH] = high;
+}
+
+static void made(struct plan *plan, const struct job *job)
+{
+    struct failure failure = {.code = STATUS_OK};
+    if (!job_check(job, INFINITY, &failure))
+        fail_msg("%s", failure.message);
+    assert_true(plan_init(plan, job, NULL));
+    assert_int_equal(plan->engine, PLAN_ADI);
+}
+
+static double rate(const struct plan *plan, const double *u, int64_t i)
+{
+    const int64_t at[3] = {i, 0, 0};
+    return adi_rate_f64(plan_table_rows(plan->table), NULL, u, 0, at);
+}
+
+/* Of u = 1 + 2 x + 3 x², x from the middle, the datum that the side states. */
+static struct boundary with_datum(uint32_t kind, int at_face, int side, double h, int64_t n,
+                                  double *constant)
+{
+    struct boundary boundary = {.kind = kind, .at_face = (uint8_t)at_face};
+    const double edge = (side == SIDE_LOW ? -1 : 1) * h * ((double)(n - 1) / 2 + at_face * 0.5);
+    const double u = 1 + 2 * edge + 3 * edge * edge;
+    const double out = (side == SIDE_LOW ? -1 : 1) * (2 + 6 * edge);
+    *constant = 0;
+    switch (kind) {
+    case BOUNDARY_VALUE:
+        boundary.value = u;
+        break;
+    case BOUNDARY_DERIVATIVE:
+        boundary.value = out;
+        break;
+    case BOUNDARY_CURVATURE:
+        boundary.value = 6;
+        break;
+    default:
+        boundary.value = 1.25;
+        *constant = out + 1.25 * u;
+    }
+    return boundary;
+}
+
+/* A parabola has the rate of a constant curvature, up to the edges. */
+static void test_parabola(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t kind;
+        int at_face;
+    } kinds[] = {{BOUNDARY_VALUE, 1}, {BOUNDARY_DERIVATIVE, 0}, {BOUNDARY_DERIVATIVE, 1},
+                 {BOUNDARY_MIXED, 0}, {BOUNDARY_MIXED, 1},      {BOUNDARY_CURVATURE, 0}};
+    for (int low = 0; low < 6; low++)
+        for (int high = 0; high < 6; high++) {
+            enum { N = 9 };
+            struct job job;
+            struct plan plan;
+            double u[N], c[SIDE_COUNT];
+            const struct boundary sides[] = {
+                with_datum(kinds[low].kind, kinds[low].at_face, SIDE_LOW, 0.3, N, &c[0]),
+                with_datum(kinds[high].kind, kinds[high].at_face, SIDE_HIGH, 0.3, N, &c[1])};
+            line_job(&job, N, 2.5, sides[0], sides[1]);
+            memcpy(job.more.constant[AXIS_X], c, sizeof c);
+            made(&plan, &job);
+            for (int i = 0; i < N; i++) {
+                const double x = 0.3 * (i - (N - 1) / 2.0);
+                u[i] = 1 + 2 * x + 3 * x * x;
+            }
+            for (int i = 0; i < N; i++)
+                assert_true(fabs(rate(&plan, u, i) - 2.5 * 0.7 * 6) < 1e-12);
+            plan_release(&plan);
+        }
+}
+
+/* The reflections are those of an image beside the edge. */
+static void test_images(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t kind;
+        double image[2]; /* weights of u_0, u_1 */
+    } kinds[] = {{BOUNDARY_SYMMETRIC, {1, 0}},
+                 {BOUNDARY_MIRROR, {0, 1}},
+                 {BOUNDARY_ANTISYMMETRIC, {-1, 0}},
+                 {BOUNDARY_DERIVATIVE, {0, 1}}};
+    for (int k = 0; k < 4; k++)
+        for (int n = 2; n < 5; n++) {
+            const struct boundary side = {.kind = kinds[k].kind};
+            struct job job;
+            struct plan plan;
+            const double u[] = {0.5, 2, -1, 0.25};
+            double back[4];
+            line_job(&job, (uint64_t)n, 2.5, side, side);
+            made(&plan, &job);
+            for (int i = 0; i < n; i++)
+                back[i] = u[n - 1 - i];
+            const double image = kinds[k].image[0] * u[0] + kinds[k].image[1] * u[1];
+            const double expected = 2.5 * 0.7 / 0.09 * (image - 2 * u[0] + u[1]);
+            assert_true(fabs(rate(&plan, u, 0) - expected) < 1e-12);
+            assert_true(rate(&plan, back, n - 1) == rate(&plan, u, 0));
+            plan_release(&plan);
+        }
+}
+
+/* r − (1 − dt/2 A) x, of which A is the rate without data; the largest, over r's. */
+static double residual(struct plan *plan, const double *r, const double *x, int64_t n)
+{
+    struct adi *adi = plan_table_rows(plan->table);
+    double worst = 0, scale = 1e-300;
+    for (int s = 0; s < SIDE_COUNT; s++)
+        adi->axis[AXIS_X].side[s].number = 0;
+    adi->source_value = 0;
+    for (int64_t i = 0; i < n; i++) {
+        worst = fmax(worst, fabs(r[i] - (x[i] - rate(plan, x, i) / 2)));
+        scale = fmax(scale, fabs(r[i]));
+    }
+    return worst / scale;
+}
+
+static void test_solve(void **state)
+{
+    (void)state;
+    struct random random = random_start();
+    static const uint64_t sizes[] = {2, 3, 4, 7, 33, 700, 5000};
+    for (int i = 0; i < 3000; i++) {
+        struct job job, line;
+        struct plan plan;
+        do
+            random_adi_job(&random, 600, &job);
+        while (job.more.coefficient || job.n[AXIS_X] < 2);
+        line_job(&line, sizes[random_below(&random, 7)], exp(random_between(&random, -6, 9)),
+                 job.boundary[AXIS_X][SIDE_LOW], job.boundary[AXIS_X][SIDE_HIGH]);
+        for (int s = 0; s < SIDE_COUNT; s++)
+            line.boundary[AXIS_X][s].value_array = line.boundary[AXIS_X][s].constant_array = 0;
+        struct failure failure = {.code = STATUS_OK};
+        if (!job_check(&line, INFINITY, &failure))
+            continue; /* too short a line for its boundaries */
+        const int64_t n = (int64_t)line.n[AXIS_X];
+        const bool endpoint = line.boundary[AXIS_X][SIDE_LOW].kind == BOUNDARY_ENDPOINT;
+        made(&plan, &line);
+        const struct adi *adi = plan_table_rows(plan.table);
+        double *r = malloc((size_t)n * sizeof *r), *x = malloc((size_t)n * sizeof *x);
+        for (int64_t k = 0; k < n; k++)
+            r[k] = random_between(&random, -1, 1);
+        for (int s = 0; s < SIDE_COUNT; s++)
+            if (adi->axis[AXIS_X].side[s].kind == ADI_CLAIMED)
+                r[s ? n - 1 : 0] = 0;
+        if (endpoint)
+            r[n - 1] = r[0];
+        memcpy(x, r, (size_t)n * sizeof *x);
+        lines_solve_f64(&adi->axis[AXIS_X].lines,
+                        (const double *)((const char *)adi + adi->axis[AXIS_X].lines.at), x, 1);
+        /* 1 − dt/2 A is as large as 1 + 4 weight, times 1e-16 for each operation. */
+        const double weight = adi->axis[AXIS_X].weight;
+        if (!(residual(&plan, r, x, n) < 1e-14 * (1 + weight)))
+            fail_msg("residual %g, n %d, weight %g, sides %u %u", residual(&plan, r, x, n), (int)n,
+                     weight, line.boundary[AXIS_X][0].kind, line.boundary[AXIS_X][1].kind);
+        free(r);
+        free(x);
+        plan_release(&plan);
+    }
+}
+
+/* All of it on the host, in launches of some passes, by every generation of kernels. */
+static void test_bits(void **state)
+{
+    (void)state;
+    struct random random = random_start();
+    const struct kernels *kernels[PASS_KERNELS];
+    const int generations = pass_kernels(kernels);
+    for (int i = 0; i < 3000; i++) {
+        struct job job;
+        struct plan plan;
+        struct operands operands;
+        void *in[AXIS_COUNT], *out[AXIS_COUNT], *expected[AXIS_COUNT], *scratch[AXIS_COUNT];
+        random_adi_job(&random, i % 50 ? 2000 : 60000, &job);
+        made(&plan, &job);
+        arrays_make(in, 1, job_bytes(&job), 0);
+        arrays_make(out, 1, job_bytes(&job), 0x5a);
+        arrays_make(expected, 1, job_bytes(&job), 0);
+        arrays_make(scratch, plan.staged, job_bytes(&job), 0xa5);
+        random_field(&random, &job, in[0]);
+        random_exceptions(&random, &job, in[0]);
+        random_operands(&random, &job, &operands);
+        reference_adi(&plan, &operands, in[0], expected[0]);
+        const bool in_place = random_below(&random, 2);
+        struct launch launch = {.plan = &plan,
+                                .in = {in[0]},
+                                .even = {in_place ? in[0] : out[0]},
+                                .odd = scratch[0],
+                                .spare = {scratch[1], scratch[2]},
+                                .operands = &operands};
+        while (launch.to < plan.lines * plan.passes) {
+            launch.from = launch.to;
+            launch.to += plan.lines * (1 + random_below(&random, 3));
+            if (launch.to > plan.lines * plan.passes)
+                launch.to = plan.lines * plan.passes;
+            pass_launch(kernels[i % generations], &launch, 0);
+        }
+        if (!results_equal(&job, launch.even[0], expected[0])) {
+            random_job_print(&job);
+            fail_msg("other bits by %s", kernels[i % generations]->name);
+        }
+        operands_free(&operands);
+        arrays_free(in);
+        arrays_free(out);
+        arrays_free(expected);
+        arrays_free(scratch);
+        plan_release(&plan);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_parabola),
+                                       cmocka_unit_test(test_images), cmocka_unit_test(test_solve),
+                                       cmocka_unit_test(test_bits)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
