@@ -173,3 +173,95 @@ def test_hang_ups_half_way_leave_nothing(unchanged, daemon):
                 with Client(daemon.path) as other:
                     other.send("laplacian", f=f, accuracy=2, boundary={"z": {"value": form}, "*": "one-sided"})
         forms.end()
+
+
+def test_a_region_is_held_while_an_operand_is_copied_from_it(unchanged, client):
+    """unregister is answered after the jobs that name the region, and those after it find none."""
+    f, face = wave(60, 70, 80), wave(70, 80, seed=3)
+    expected = client.out("laplacian", f=f, accuracy=2, boundary={"z": {"value": face}, "*": "one-sided"})
+    for _ in range(5):
+        region = Region(face.nbytes)
+        region.register(client)
+        region.array(face.dtype, face.shape)[...] = face
+        boundary = {"z": {"value": region.place(like=face)}, "*": "one-sided"}
+        jobs = [client.send("laplacian", f=f, accuracy=2, boundary=boundary) for _ in range(3)]
+        cancelled = client.send("laplacian", f=f, accuracy=2, boundary=boundary)
+        client.send("cancel", msgid=cancelled)
+        gone = client.send("unregister", region=region.id)
+        late = client.send("laplacian", f=f, accuracy=2, boundary=boundary)
+        answered = []
+        while gone not in answered:
+            msgid, error, result = client.recv_any()
+            answered.append(msgid)
+            if msgid in jobs:
+                assert not error and result["out"].tobytes() == expected.tobytes()
+        assert set(jobs) | {cancelled} <= set(answered)
+        if late not in answered:
+            error, _ = client.outcome(late)
+            assert error.code == "NOT_FOUND"
+
+
+STENCIL = {"offsets": numpy.arange(-3, 4, dtype="<i8"), "weights": numpy.ones(7) / 7}
+
+
+def bins(array, *cuts):
+    """The wire's map of an array whose data is a list of bins, cut at those bytes."""
+    data = array.tobytes()
+    ends = [0, *cuts, len(data)]
+    return {"nd": True, "type": array.dtype.str, "shape": list(array.shape),
+            "data": [data[a:b] for a, b in zip(ends, ends[1:])]}
+
+
+@pytest.mark.parametrize("dtype", ["<i8", "<i4", "<i2", "|i1", "<f4", "<f8"])
+def test_numbers_in_every_form(unchanged, client, dtype):
+    f = wave(6, 40, dtype="<f8")
+    offsets = numpy.array([[j, i] for j in range(-2, 3) for i in range(-8, 9)], dtype)
+    weights = 1.0 / (1 + numpy.arange(len(offsets)))
+    expected = client.out("stencil", f=f, offsets=offsets.tolist(), weights=weights.tolist())
+    many = numpy.array([[j, i] for j in range(-8, 9) for i in range(-8, 9)], dtype)
+    inline = [(offsets, weights), (bins(offsets, 3, 7), bins(weights, 1)), (bins(offsets), weights.tolist())]
+    for form, weight in inline:
+        assert client.out("stencil", f=f, offsets=form, weights=weight).tobytes() == expected.tobytes()
+    large = numpy.concatenate([weights, numpy.zeros(len(many) - len(weights))])
+    first = numpy.concatenate([offsets, [o for o in many.tolist() if o not in offsets.tolist()]]).astype(dtype)
+    as_payload = client.out("stencil", f=f, offsets=first.astype("<i8"), weights=large.astype("<f8"))
+    assert as_payload.tobytes() == client.out("stencil", f=f, offsets=bins(first, 100, 200), weights=bins(large, 9)).tobytes()
+    assert numpy.allclose(as_payload, expected)
+
+
+@pytest.mark.parametrize("name,says", [("short", "of data has"), ("long", "more than"), ("not there", "missing")])
+def test_payload_of_numbers_is_counted(unchanged, client, name, says):
+    f, weights = wave(40, dtype="<f8"), numpy.ones(1000)
+    form = bins(weights, 4000)
+    if name == "short":
+        form["data"].pop()
+    elif name == "long":
+        form["data"].append(b"12345678")
+    else:
+        del form["data"]
+    error = refused(client, "stencil", f=f, offsets=numpy.arange(1000), weights=form)
+    assert (error.code, error.parameter) == ("INVALID_ARGUMENT", "weights") and says in str(error)
+
+
+def test_numbers_of_a_message_have_a_limit(unchanged, client):
+    """Of all parameters together; those of one are judged as they come."""
+    most = (1 << 23) // 8
+    error = refused(client, "stencil", f=wave(40), offsets=numpy.zeros(most // 2), weights=numpy.zeros(most // 2 + 1))
+    assert (error.code, error.parameter) == ("TOO_LARGE", "weights")
+    assert (error.need, error.limit) == ((1 << 23) + 8, 1 << 23)
+    client.out("stencil", f=wave(40), **STENCIL)
+
+
+def test_numbers_that_wait_are_charged_to_the_queue():
+    """A job's block is memory of the server while it waits."""
+    offsets = numpy.array([[k, j, i] for k in range(-8, 9) for j in range(-8, 9) for i in range(-8, 9)])
+    weights = numpy.ones(len(offsets))
+    block = len(offsets) * (12 + 8)
+    with Daemon("--user-queue-bytes", str(block // 2)) as daemon, Client(daemon.path) as client:
+        f = wave(4, 5, 6)
+        error = refused(client, "stencil", f=f, offsets=offsets, weights=weights)
+        assert error.code == "TOO_LARGE" and error.limit == block // 2
+        assert error.need == pytest.approx(block, abs=16)
+        half = slice(None, None, 4)
+        client.out("stencil", f=f, offsets=offsets[half], weights=weights[half])
+        eventually(lambda: client.call("stats")["user"]["queue_bytes"] == 0, "nothing charged any more")
