@@ -290,7 +290,7 @@ void device_run(struct device *device, struct task *task)
         message.u.run.in = number(task->in[0]);
         message.u.run.out = number(task->out[0]);
         const struct field *own = task->in_is_own[0] && task->out[0] ? task->in[0] : NULL;
-        message.u.run.scratch = number(own ? own : task->scratch[0]);
+        message.u.run.scratch = number(task->scratch[0] ? task->scratch[0] : own);
     }
     message.u.run.progress = task->progress;
     memcpy(message.u.run.job, &task->job, sizeof message.u.run.job);

@@ -1,0 +1,143 @@
+"""Schemes in time: RK4 is of order 4, ADI is Crank–Nicolson in 1D and of order 2 in 2D and 3D at any
+step, sources and probes are what they say, and every one of them can be stopped and gone on with."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+from fdtest import FdError
+
+H, KAPPA = 0.3, 0.7
+
+# Boundaries of ADI: the row at the low edge as weights of u_0, u_1 and of the datum, over h².
+EDGES = {
+    "value": ({"value": 0.4}, None),
+    "value at the face": ({"value": 0.4, "at": "face"}, (-4, 4 / 3, 8 / 3 * 0.4)),
+    "derivative": ({"derivative": -0.8}, (-2, 2, 2 * H * -0.8)),
+    "derivative at the face": ({"derivative": -0.8, "at": "face"}, (-1, 1, H * -0.8)),
+    "mixed": ({"mixed": 1.5, "const": 0.6}, (-2 - 2 * H * 1.5, 2, 2 * H * 0.6)),
+    "mixed at the face": ({"mixed": 1.5, "const": 0.6, "at": "face"},
+                          tuple(w / (1 + 3 / 8 * H * 1.5)
+                                for w in (-1 - 1.5 * H * 1.5, 1 + H * 1.5 / 2, H * 0.6))),
+    "curvature": ({"curvature": 0.9}, (0, 0, H**2 * 0.9)),
+    "halo": ({"halo": 1.0}, None),
+    "symmetric": ({"type": "symmetric"}, (-1, 1, 0)),
+    "mirror": ({"type": "mirror"}, (-2, 2, 0)),
+    "antisymmetric": ({"type": "antisymmetric"}, (-3, 1, 0)),
+}
+
+
+def rate_of(n, low, high):
+    """du/dt = A u + b of accuracy 2."""
+    a = np.diag(np.full(n - 1, 1.0), -1) + np.diag(np.full(n, -2.0)) + np.diag(np.full(n - 1, 1.0), 1)
+    b = np.zeros(n)
+    if low == "periodic":
+        a[0, -1] += 1
+        a[-1, 0] += 1
+        return a * KAPPA / H**2, b
+    for name, edge, inner in ((low, 0, 1), (high, -1, -2)):
+        row = EDGES[name][1]
+        a[edge] = 0
+        if row:
+            a[edge, edge], a[edge, inner], b[edge] = row
+    return a * KAPPA / H**2, b * KAPPA / H**2
+
+
+def sides(low, high):
+    if low == "periodic":
+        return "periodic"
+    return {"x-": EDGES[low][0], "x+": EDGES[high][0]}
+
+
+def imposed(u, low, high):
+    u = u.copy()
+    for name, edge in ((low, 0), (high, -1)):
+        if name == "value":
+            u[edge] = EDGES[name][0]["value"]
+    return u
+
+
+def eye(client, shape, **params):
+    """The matrix of a run, from unit vectors; data must be 0."""
+    points = int(np.prod(shape))
+    rows = client.out("diffusion", f=np.eye(points).reshape(points, *shape), batch=1, **params)
+    return rows.reshape(points, points).T
+
+
+PAIRS = [("periodic", "periodic"), *itertools.product(EDGES, EDGES)]
+
+
+@pytest.mark.parametrize("factor", [0.3, 5.0, 1000.0])
+def test_adi_is_crank_nicolson_in_1d(client, factor):
+    n, steps, dt = 23, 3, factor * H**2 / KAPPA
+    u = np.random.default_rng(1).standard_normal(n)
+    for low, high in PAIRS:
+        a, b = rate_of(n, low, high)
+        expected = imposed(u, low, high)
+        for _ in range(steps):
+            expected = np.linalg.solve(np.eye(n) - dt / 2 * a, (np.eye(n) + dt / 2 * a) @ expected + dt * b)
+        out = client.out("diffusion", f=u, spacing=H, diffusivity=KAPPA, boundary=sides(low, high), dt=dt,
+                         steps=steps, scheme="adi")
+        worst = np.abs(out - expected).max()
+        assert worst <= 1e-12 * max(1, np.abs(expected).max()) * (1 + factor / 50), (low, high, worst)
+
+
+@pytest.mark.parametrize("shape", [(13, 12), (7, 6, 5)])
+def test_adi_is_stable_at_any_step(client, shape):
+    """100 times what forward Euler takes: no eigenvalue outside the unit circle."""
+    for name in ["periodic", *EDGES]:
+        boundary = "periodic" if name == "periodic" else dict(EDGES[name][0])
+        for key in ("value", "derivative", "const", "curvature"):
+            if isinstance(boundary, dict) and key in boundary:
+                boundary[key] = 0.0
+        dt = 100 * 2 / (4 * len(shape))
+        matrix = eye(client, shape, dt=dt, steps=1, scheme="adi", boundary=boundary)
+        assert np.abs(np.linalg.eigvals(matrix)).max() <= 1 + 1e-10, name
+        power = np.linalg.matrix_power(matrix, 1 << 14)
+        assert np.abs(power).max() <= 10, name
+
+
+def orders(errors):
+    return np.log2(np.array(errors[:-1]) / errors[1:])
+
+
+@pytest.mark.parametrize("shape", [(31,), (17, 12), (9, 8, 7)])
+def test_adi_is_of_order_2(client, shape):
+    """Against the semidiscrete solution, of the rates along each axis, in 1D, 2D and 3D."""
+    u = np.random.default_rng(2).standard_normal(shape)
+    a, _ = rate_of(shape[0], "derivative at the face", "antisymmetric")
+    rates = [rate_of(n, "symmetric", "antisymmetric")[0] for n in shape]
+    time = 0.5
+    # Smooth: what is rough needs steps of its own size before an order shows.
+    for axis, rate in enumerate(rates):
+        u = np.moveaxis(np.tensordot(scipy.linalg.expm(rate * 0.5), u, (1, axis)), 0, axis)
+    expected = u
+    for axis, rate in enumerate(rates):
+        expected = np.moveaxis(np.tensordot(scipy.linalg.expm(rate * time), expected, (1, axis)), 0, axis)
+    boundary = {f"{name}{side}": {"type": word} for name in "xyz"[:len(shape)]
+                for side, word in (("-", "symmetric"), ("+", "antisymmetric"))}
+    errors = []
+    for steps in (8, 16, 32, 64):
+        out = client.out("diffusion", f=u, spacing=H, diffusivity=KAPPA, boundary=boundary, steps=steps,
+                         dt=time / steps, scheme="adi")
+        errors.append(np.abs(out - expected).max())
+    assert np.abs(orders(errors)[1:] - 2).max() < 0.1, errors
+
+
+def test_adi_refuses_what_its_rows_cannot_hold(client):
+    u = np.ones((6, 7))
+    for params, code, parameter in [
+            ({"accuracy": 4}, "INVALID_ARGUMENT", "accuracy"),
+            ({"boundary": {"x-": {"halo": 0.5}, "x+": {"halo": 1.0}}}, "UNSUPPORTED", "boundary x-"),
+            ({"boundary": {"y+": {"curvature": 0.0, "at": "face"}, "y-": {"value": 0.0}}}, "UNSUPPORTED",
+             "boundary y+"),
+            ({"boundary": {"*": {"mixed": -1.0}}}, "UNSUPPORTED", "boundary x-"),
+            ({"scheme": "leapfrog"}, "INVALID_ARGUMENT", "scheme")]:
+        with pytest.raises(FdError) as error:
+            client.out("diffusion", f=u, **{"dt": 1.0, "scheme": "adi"} | params)
+        assert (error.value.code, error.value.parameter) == (code, parameter)
+    with pytest.raises(FdError) as error:
+        client.out("laplacian", f=u, scheme="adi")
+    assert error.value.parameter == "scheme"
