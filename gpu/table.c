@@ -333,20 +333,15 @@ struct plan_table *table_make(const struct job *job, const void *block)
 struct table_pass table_pass_of(const struct launch *launch, uint64_t number)
 {
     const struct stage stage = stage_of(launch->plan, number);
-    void *const arrays[] = {[STAGE_IN] = (void *)(uintptr_t)launch->in[0],
-                            [STAGE_EVEN] = launch->even[0],
-                            [STAGE_ODD] = launch->odd,
-                            [STAGE_SPARE] = launch->spare[0],
-                            [STAGE_SPARE + 1] = launch->spare[1]};
     struct table_pass pass = {.impose = stage.kind == STAGE_IMPOSE};
     for (int c = 0; c < AXIS_COUNT; c++) {
         pass.in[c] = launch->in[c];
         pass.out[c] = launch->even[c];
     }
-    pass.in[0] = arrays[stage.kind == STAGE_RATE ? stage.base : stage.read];
-    pass.out[0] = arrays[stage.write];
+    pass.in[0] = stage_array(launch, stage.kind == STAGE_RATE ? stage.base : stage.read);
+    pass.out[0] = stage_array(launch, stage.write);
     if (stage.kind == STAGE_PART) {
-        pass.base = arrays[stage.base];
+        pass.base = stage_array(launch, stage.base);
         pass.set = stage.part;
     }
     pass.claimed = stage.kind == STAGE_RATE                                ? TABLE_ZERO

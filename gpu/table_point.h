@@ -235,11 +235,70 @@ TABLE_FUNCTION REAL TABLE_NAME(along)(const struct TABLE_NAME(view) * view, int 
     return TABLE_NAME(data)(view, component, a, row, &begun, acc);
 }
 
-/* A derivative along one axis, rounded as it is alone. */
-TABLE_FUNCTION REAL TABLE_NAME(alone)(const struct TABLE_NAME(view) * view, int component, int a)
+/* A component of a result that is a sum of derivatives along one axis each, rounded as they are
+ * alone: one, or those of a divergence or a curl. */
+TABLE_FUNCTION REAL TABLE_NAME(parts)(const struct TABLE_NAME(view) * view, int component)
 {
-    const TABLE_ROW *row = TABLE_NAME(row)(view, TABLE_ROWS_OF_FACTORS, a);
-    return TABLE_NAME(along)(view, component, a, row, 0, (REAL)0);
+    const struct table_header *table = view->table;
+    /* Of a curl, the axes that follow this component's, round and round; that of a plane is along
+     * z. */
+    const int around = table->outputs == 1 ? AXIS_Z : component;
+    const int next = (around + 1) % AXIS_COUNT, last = (around + 2) % AXIS_COUNT;
+    const int parts = table->operator_id == OPERATOR_DIVERGENCE ? table->inputs
+                      : table->operator_id == OPERATOR_CURL     ? 2
+                                                                : 1;
+    REAL sum = (REAL)0;
+    for (int k = 0; k < parts; k++) {
+        int of = 0, along = table->axis;
+        if (table->operator_id == OPERATOR_GRADIENT) {
+            along = component;
+        } else if (table->operator_id == OPERATOR_DIVERGENCE) {
+            of = along = k;
+        } else if (table->operator_id == OPERATOR_CURL) {
+            of = k == 0 ? last : next;
+            along = k == 0 ? next : last;
+        }
+        const TABLE_ROW *row = TABLE_NAME(row)(view, TABLE_ROWS_OF_FACTORS, along);
+        const REAL part = TABLE_NAME(along)(view, of, along, row, 0, (REAL)0);
+        sum = k == 0 ? part : table->operator_id == OPERATOR_CURL ? sum - part : sum + part;
+    }
+    return sum;
+}
+
+/* The active axes whose row at the point is a centred one with a centre. */
+TABLE_FUNCTION int TABLE_NAME(centred)(const struct TABLE_NAME(view) * view, int use)
+{
+    int centred = 0;
+    for (int a = 0; a < view->table->axes; a++)
+        if (view->table->active >> a & 1 && view->table->shift == 0 &&
+            TABLE_LOAD(&TABLE_NAME(row)(view, use, a)->step) == 0)
+            centred |= 1 << a;
+    return centred;
+}
+
+/* acc + the pairs of points of all active axes, which have the same weights, and then their data.
+ */
+TABLE_FUNCTION REAL TABLE_NAME(together)(const struct TABLE_NAME(view) * view, int use, REAL acc)
+{
+    const struct table_header *table = view->table;
+    int first = 0, begun = 1;
+    while (!(table->active >> first & 1))
+        first++;
+    const TABLE_ROW *row = TABLE_NAME(row)(view, use, first);
+    const int count = TABLE_LOAD(&row->count);
+    for (int m = 1; m <= count; m++) {
+        REAL pairs = (REAL)0;
+        for (int a = first; a < table->axes; a++)
+            if (table->active >> a & 1) {
+                const REAL pair = TABLE_NAME(pair)(view, 0, a, m);
+                pairs = a == first ? pair : pairs + pair;
+            }
+        acc = REAL_FMA(TABLE_LOAD(&row->w[m - 1]), pairs, acc);
+    }
+    for (int a = first; a < table->axes; a++)
+        if (table->active >> a & 1)
+            acc = TABLE_NAME(data)(view, 0, a, TABLE_NAME(row)(view, use, a), &begun, acc);
+    return acc;
 }
 
 /* The sum over the active axes of even derivatives of the only component, and what it is added to.
@@ -247,44 +306,19 @@ TABLE_FUNCTION REAL TABLE_NAME(alone)(const struct TABLE_NAME(view) * view, int 
 TABLE_FUNCTION REAL TABLE_NAME(sum)(const struct TABLE_NAME(view) * view)
 {
     const struct table_header *table = view->table;
-    const int set = view->pass->set;
-    const TABLE_ROW *rows[AXIS_COUNT] = {0, 0, 0};
-    int centred = 0, first = -1;
-    for (int a = 0; a < table->axes; a++) {
-        if (!(table->active >> a & 1))
-            continue;
-        rows[a] = TABLE_NAME(row)(view, TABLE_ROWS_OF_FACTORS + set, a);
-        if (first < 0)
-            first = a;
-        if (TABLE_LOAD(&rows[a]->step) == 0 && table->shift == 0)
-            centred |= 1 << a;
-    }
+    const int set = view->pass->set, use = TABLE_ROWS_OF_FACTORS + set;
+    const int centred = TABLE_NAME(centred)(view, use);
     REAL acc = view->base ? view->base[view->place] : (REAL)0;
     if (centred || table->identity) {
         const REAL f = TABLE_NAME(read)(view, 0, AXIS_X, view->at[AXIS_X]);
         const REAL centre = (REAL)table->centre[set][centred];
         acc = view->base ? REAL_FMA(centre, f, acc) : centre * f;
     }
-    int begun = 1;
-    if (table->shared && centred == table->active) {
-        const int count = TABLE_LOAD(&rows[first]->count);
-        for (int m = 1; m <= count; m++) {
-            REAL pairs = (REAL)0;
-            for (int a = first; a < table->axes; a++)
-                if (rows[a]) {
-                    const REAL pair = TABLE_NAME(pair)(view, 0, a, m);
-                    pairs = a == first ? pair : pairs + pair;
-                }
-            acc = REAL_FMA(TABLE_LOAD(&rows[first]->w[m - 1]), pairs, acc);
-        }
-        for (int a = first; a < table->axes; a++)
-            if (rows[a])
-                acc = TABLE_NAME(data)(view, 0, a, rows[a], &begun, acc);
-        return acc;
-    }
-    for (int a = first; a < table->axes; a++)
-        if (rows[a])
-            acc = TABLE_NAME(along)(view, 0, a, rows[a], 1, acc);
+    if (table->shared && centred == table->active)
+        return TABLE_NAME(together)(view, use, acc);
+    for (int a = 0; a < table->axes; a++)
+        if (table->active >> a & 1)
+            acc = TABLE_NAME(along)(view, 0, a, TABLE_NAME(row)(view, use, a), 1, acc);
     return acc;
 }
 
@@ -316,31 +350,15 @@ TABLE_FUNCTION REAL TABLE_NAME(halo)(const struct TABLE_NAME(view) * view, int c
 TABLE_FUNCTION REAL TABLE_NAME(evaluate)(const struct TABLE_NAME(view) * view, int component)
 {
     const struct table_header *table = view->table;
-    if (table->operator_id == OPERATOR_DIFFUSION) {
-        const int claim = TABLE_NAME(claimer)(table, TABLE_CLAIM_NONE, view->at);
-        return claim >= 0 ? TABLE_NAME(claimed)(view, claim) : TABLE_NAME(sum)(view);
-    }
-    if (table->halos) {
-        const int claim = TABLE_NAME(claimer)(table, TABLE_CLAIM_HALO, view->at);
+    const int diffusion = table->operator_id == OPERATOR_DIFFUSION;
+    if (diffusion || table->halos) {
+        const int claim =
+            TABLE_NAME(claimer)(table, diffusion ? TABLE_CLAIM_NONE : TABLE_CLAIM_HALO, view->at);
         if (claim >= 0)
-            return TABLE_NAME(halo)(view, component, claim);
+            return diffusion ? TABLE_NAME(claimed)(view, claim)
+                             : TABLE_NAME(halo)(view, component, claim);
     }
-    if (table->operator_id == OPERATOR_GRADIENT)
-        return TABLE_NAME(alone)(view, 0, component);
-    if (table->operator_id == OPERATOR_DIVERGENCE) {
-        REAL sum = TABLE_NAME(alone)(view, AXIS_X, AXIS_X);
-        for (int a = AXIS_Y; a < table->inputs; a++)
-            sum = sum + TABLE_NAME(alone)(view, a, a);
-        return sum;
-    }
-    if (table->operator_id == OPERATOR_CURL) {
-        /* The axes that follow this component's, round and round; the curl of a plane is along z.
-         */
-        const int along = table->outputs == 1 ? AXIS_Z : component;
-        const int b = (along + 1) % AXIS_COUNT, c = (along + 2) % AXIS_COUNT;
-        return TABLE_NAME(alone)(view, c, b) - TABLE_NAME(alone)(view, b, c);
-    }
-    return table->odd ? TABLE_NAME(alone)(view, 0, table->axis) : TABLE_NAME(sum)(view);
+    return table->odd ? TABLE_NAME(parts)(view, component) : TABLE_NAME(sum)(view);
 }
 
 /* The first input at the point, with the sides' values in their nodes. */

@@ -4,6 +4,7 @@
 #define GPU_CUDA_FAMILIES_H
 
 #include "gpu/cuda/geometry.h"
+#include "gpu/table.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -46,6 +47,10 @@ uint64_t stairs_steps(const struct geometry *g);
 bool stairs_pay(const struct geometry *g, uint64_t steps);
 /* 2 … stairs_steps() of them. */
 cudaError_t stairs_launch(const struct geometry *g, const void *in, void *out, uint64_t steps);
+
+/* One pass of a plan of the engine PLAN_TABLE; the slot holds the plan. */
+cudaError_t rows_launch(const struct plan *plan, int slot, const struct table_pass *pass,
+                        cudaStream_t stream);
 
 #ifdef __cplusplus
 }

@@ -267,6 +267,19 @@ static cudaError_t launch_stages(const struct launch *launch, int slot, cudaStre
     return error;
 }
 
+/* Whole passes of a plan of the engine PLAN_TABLE. */
+static cudaError_t launch_rows(const struct launch *launch, int slot, cudaStream_t stream)
+{
+    const uint64_t lines = launch->plan->lines;
+    cudaError_t error = cudaSuccess;
+    for (uint64_t number = launch->from / lines;
+         number < launch->to / lines && error == cudaSuccess; number++) {
+        const struct table_pass pass = table_pass_of(launch, number);
+        error = rows_launch(launch->plan, slot, &pass, stream);
+    }
+    return error;
+}
+
 cudaError_t passes_launch(const struct launch *const launches[], unsigned jobs, int slot, int units,
                           cudaStream_t stream)
 {
@@ -274,6 +287,8 @@ cudaError_t passes_launch(const struct launch *const launches[], unsigned jobs, 
     const struct plan *plan = launch->plan;
     if (plan->engine == PLAN_MEASURE)
         return measure_launch(launch, stream);
+    if (plan->engine == PLAN_TABLE)
+        return launch_rows(launch, slot, stream);
     if (plan->staged)
         return launch_stages(launch, slot, stream);
     const uint64_t first = launch->from % plan->lines, count = launch->to - launch->from;

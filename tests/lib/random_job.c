@@ -1,5 +1,7 @@
 #include "tests/lib/random_job.h"
 
+#include "protocol/rows.h"
+
 #include <math.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,18 +9,30 @@
 #include <string.h>
 #include <time.h>
 
+#include "gpu/table.h"
+
 #define POINT_FUNCTION static inline
+#define TABLE_FUNCTION static inline __attribute__((unused))
+#define TABLE_LOAD(pointer) (*(pointer))
 #define REAL float
 #define REAL_FMA(a, b, c) fmaf(a, b, c)
 #define POINT_NAME(name) reference_##name##_f32
+#define TABLE_NAME(name) reference_table_##name##_f32
+#define TABLE_ROW struct table_row_f32
 #include "gpu/point.h"
+#include "gpu/table_point.h"
 #undef REAL
 #undef REAL_FMA
 #undef POINT_NAME
+#undef TABLE_NAME
+#undef TABLE_ROW
 #define REAL double
 #define REAL_FMA(a, b, c) fma(a, b, c)
 #define POINT_NAME(name) reference_##name##_f64
+#define TABLE_NAME(name) reference_table_##name##_f64
+#define TABLE_ROW struct table_row_f64
 #include "gpu/point.h"
+#include "gpu/table_point.h"
 
 struct random random_start(void)
 {
@@ -146,6 +160,102 @@ void random_column_job(struct random *random, uint64_t max_batch, struct job *jo
     } while (!job_check(job, INFINITY, &failure));
 }
 
+/* The number of a side: one, or where it may be an array at times that. */
+static void random_number(struct random *random, double *number, uint8_t *from)
+{
+    *from =
+        (uint8_t)(random_below(random, 3) ? NUMBER_CONSTANT : random_below(random, NUMBER_KINDS));
+    *number = *from ? 0 : (float)random_between(random, -0.5, 1);
+}
+
+static void random_sides(struct random *random, struct job *job, int a)
+{
+    for (int s = 0; s < SIDE_COUNT; s++) {
+        struct boundary *boundary = &job->boundary[a][s];
+        const bool cyclic = s == SIDE_HIGH && boundary[-1].kind <= BOUNDARY_ENDPOINT;
+        *boundary = (struct boundary){.kind = (uint32_t)random_below(random, BOUNDARY_KINDS)};
+        while (s == SIDE_HIGH && !cyclic && boundary->kind <= BOUNDARY_ENDPOINT)
+            boundary->kind = (uint32_t)random_below(random, BOUNDARY_KINDS);
+        if (cyclic)
+            *boundary = boundary[-1];
+        const bool placed =
+            boundary->kind == BOUNDARY_VALUE || boundary->kind == BOUNDARY_DERIVATIVE ||
+            boundary->kind == BOUNDARY_MIXED || boundary->kind == BOUNDARY_CURVATURE;
+        if (placed) {
+            boundary->at_face = (uint8_t)random_below(random, 2);
+            random_number(random, &boundary->value, &boundary->value_array);
+        }
+        if (boundary->kind == BOUNDARY_MIXED)
+            random_number(random, &job->more.constant[a][s], &boundary->constant_array);
+        if (boundary->kind == BOUNDARY_HALO && job_inputs(job) <= job_outputs(job))
+            boundary->value = (float)random_between(random, -1, 1);
+    }
+}
+
+static void random_table_candidate(struct random *random, uint64_t max_points, struct job *job)
+{
+    job_init(job);
+    job->operator_id = (uint8_t)random_below(random, OPERATOR_CURL + 1);
+    job->dtype = (uint8_t)random_below(random, 2);
+    job->axes = (uint8_t)(1 + random_below(random, AXIS_COUNT));
+    job->accuracy = (uint8_t)(2 + 2 * random_below(random, 4));
+    if (job->operator_id == OPERATOR_DERIVATIVE) {
+        job->axis = (uint8_t)random_below(random, job->axes);
+        job->order = (uint8_t)(1 + random_below(random, ROWS_ORDER));
+    }
+    const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
+    const bool isotropic = random_below(random, 2);
+    uint64_t left = max_points;
+    for (int a = 0; a < job->axes; a++) {
+        job->n[a] = 1 + random_below(random, job->axes == 1 ? 300 : job->axes == 2 ? 40 : 16);
+        job->n[a] = job->n[a] > left ? left : job->n[a];
+        left /= job->n[a];
+        job->spacing[a] = isotropic ? 0.5 : (float)random_between(random, 0.5, 2);
+        if (diffusion)
+            job->diffusivity[a] = isotropic ? 0.75 : random_between(random, 0.1, 2);
+        random_sides(random, job, a);
+    }
+    job->batch = 1 + random_below(random, left < 3 ? left : 3);
+    if (diffusion) {
+        job->allow_unstable = 1; /* for arrays */
+        job->steps = 1 + random_below(random, 3);
+        job->dt = random_between(random, 0.001, 0.02);
+    }
+}
+
+void random_table_job(struct random *random, uint64_t max_points, struct job *job)
+{
+    struct failure failure;
+    do {
+        random_table_candidate(random, max_points, job);
+        failure = (struct failure){.code = STATUS_OK};
+    } while (!job_check(job, INFINITY, &failure) || job_is_plain(job));
+}
+
+void random_operands(struct random *random, const struct job *job, struct operands *operands)
+{
+    for (int i = 0; i < OPERANDS; i++) {
+        const uint64_t points = job_operand_points(job, i);
+        void *array = operands->at[i] = points ? malloc(points * job_element_bytes(job)) : NULL;
+        if (points && !array)
+            abort();
+        for (uint64_t k = 0; k < points; k++) {
+            const double value = i == OPERAND_COEFFICIENT ? random_between(random, 0.1, 2)
+                                                          : random_between(random, -0.5, 1);
+            if (job->dtype == DTYPE_F32)
+                ((float *)array)[k] = (float)value;
+            else
+                ((double *)array)[k] = value;
+        }
+    }
+}
+
+void operands_free(struct operands *operands)
+{
+    for (int i = 0; i < OPERANDS; i++)
+        free(operands->at[i]);
+}
+
 void arrays_make(void *arrays[AXIS_COUNT], int count, uint64_t bytes, int poison)
 {
     for (int i = 0; i < AXIS_COUNT; i++) {
@@ -222,16 +332,19 @@ uint64_t random_part(struct random *random, const struct plan *plan, uint64_t fr
 
 void random_job_print(const struct job *job)
 {
-    static const char *const kinds[BOUNDARY_KINDS] = {"periodic", "endpoint",   "one-sided",
-                                                      "value",    "derivative", "halo"};
+    static const char *const kinds[BOUNDARY_KINDS] = {
+        "periodic", "endpoint",  "one-sided", "value",  "derivative",   "halo",
+        "mixed",    "curvature", "symmetric", "mirror", "antisymmetric"};
     printf("%s %s %" PRIu64 " x %" PRIu64 "x%" PRIu64 "x%" PRIu64 " (z y x), %d axes, axis %d, "
            "order %d, accuracy %d, steps %" PRIu64 ";",
            operator_name(job->operator_id), job->dtype == DTYPE_F32 ? "f32" : "f64", job->batch,
            job->n[AXIS_Z], job->n[AXIS_Y], job->n[AXIS_X], job->axes, job->axis, job->order,
            job->accuracy, job->steps);
     for (int a = 0; a < job->axes; a++)
-        printf(" %c %s %s", "xyz"[a], kinds[job->boundary[a][SIDE_LOW].kind],
-               kinds[job->boundary[a][SIDE_HIGH].kind]);
+        for (int s = 0; s < SIDE_COUNT; s++)
+            printf(" %c%c %s%s%s", "xyz"[a], "-+"[s], kinds[job->boundary[a][s].kind],
+                   job -> boundary[a][s].at_face ? " at the face" : "",
+                   job->boundary[a][s].value_array ? " of an array" : "");
     printf("\n");
 }
 
@@ -281,8 +394,59 @@ static void reference_pass(const struct plan *plan, bool impose, const void *in,
     }
 }
 
-void reference_run(const struct plan *plan, void *const in[AXIS_COUNT], void *const out[AXIS_COUNT])
+static void reference_table_pass(const struct plan *plan, const struct table_pass *pass)
 {
+    const struct table_header *table = table_of(plan);
+    uint64_t i = 0;
+    for (uint64_t field = 0; field < plan->batch; field++) {
+        struct reference_table_view_f32 f = reference_table_begin_f32(table, table, pass, field);
+        struct reference_table_view_f64 d = reference_table_begin_f64(table, table, pass, field);
+        for (int64_t z = 0; z < plan->axis[AXIS_Z].n; z++)
+            for (int64_t y = 0; y < plan->axis[AXIS_Y].n; y++)
+                for (int64_t x = 0; x < plan->axis[AXIS_X].n; x++, i++)
+                    for (int c = 0; c < plan->outputs; c++) {
+                        if (plan->dtype == DTYPE_F32) {
+                            reference_table_move_f32(&f, x, y, z);
+                            ((float *)pass->out[c])[i] = pass->impose
+                                                             ? reference_table_impose_f32(&f)
+                                                             : reference_table_evaluate_f32(&f, c);
+                        } else {
+                            reference_table_move_f64(&d, x, y, z);
+                            ((double *)pass->out[c])[i] = pass->impose
+                                                              ? reference_table_impose_f64(&d)
+                                                              : reference_table_evaluate_f64(&d, c);
+                        }
+                    }
+    }
+}
+
+static void reference_table(const struct plan *plan, const struct operands *operands,
+                            void *const in[AXIS_COUNT], void *const out[AXIS_COUNT])
+{
+    void *own[AXIS_COUNT];
+    arrays_make(own, plan->passes > 1 ? AXIS_COUNT : 0, plan_array_bytes(plan), 0);
+    struct launch launch = {
+        .plan = plan, .operands = operands, .odd = own[0], .spare = {own[1], own[2]}};
+    for (int c = 0; c < AXIS_COUNT; c++) {
+        launch.in[c] = in[c];
+        launch.even[c] = out[c];
+    }
+    for (uint64_t number = 0; number < plan->passes; number++) {
+        const struct table_pass pass = table_pass_of(&launch, number);
+        reference_table_pass(plan, &pass);
+    }
+    if (plan->passes % 2 == 0 && !plan->staged)
+        memcpy(out[0], launch.odd, plan_array_bytes(plan));
+    arrays_free(own);
+}
+
+void reference_run_with(const struct plan *plan, const struct operands *operands,
+                        void *const in[AXIS_COUNT], void *const out[AXIS_COUNT])
+{
+    if (plan->engine == PLAN_TABLE) {
+        reference_table(plan, operands, in, out);
+        return;
+    }
     if (plan->form != PLAN_SCALAR) {
         reference_components(plan, in, out);
         return;
@@ -298,4 +462,9 @@ void reference_run(const struct plan *plan, void *const in[AXIS_COUNT], void *co
         reference_pass(plan, plan->impose && pass == 0, pass == 0 ? in[0] : target[(pass + 1) % 2],
                        target[pass % 2]);
     free(other);
+}
+
+void reference_run(const struct plan *plan, void *const in[AXIS_COUNT], void *const out[AXIS_COUNT])
+{
+    reference_run_with(plan, NULL, in, out);
 }

@@ -3,6 +3,7 @@
 #ifndef TESTS_RANDOM_JOB_H
 #define TESTS_RANDOM_JOB_H
 
+#include "gpu/backend.h"
 #include "gpu/split.h"
 
 #include <stdbool.h>
@@ -28,6 +29,14 @@ void random_block_job(struct random *random, uint64_t max_points, struct job *jo
 /* A gradient in 3D of rows that are long enough for the kernels that take columns of long rows. */
 void random_column_job(struct random *random, uint64_t max_batch, struct job *job);
 
+/* Of what only tables of rows do (gpu/table.h): small, any two boundaries that fit each other, at
+ * the node and at the face, orders to 4, numbers and arrays over the faces. */
+void random_table_job(struct random *random, uint64_t max_points, struct job *job);
+
+/* The arrays that a job reads beside its inputs, of ordinary numbers. */
+void random_operands(struct random *random, const struct job *job, struct operands *operands);
+void operands_free(struct operands *operands);
+
 /* Arrays by component, aligned as a device's are. */
 void arrays_make(void *arrays[AXIS_COUNT], int count, uint64_t bytes, int poison);
 void arrays_free(void *arrays[AXIS_COUNT]);
@@ -51,5 +60,8 @@ void random_job_print(const struct job *job);
 /* The job's result, evaluated point by point; arrays by component. Aborts where memory is short. */
 void reference_run(const struct plan *plan, void *const in[AXIS_COUNT],
                    void *const out[AXIS_COUNT]);
+/* The same of one that has operands. */
+void reference_run_with(const struct plan *plan, const struct operands *operands,
+                        void *const in[AXIS_COUNT], void *const out[AXIS_COUNT]);
 
 #endif

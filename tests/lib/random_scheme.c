@@ -83,33 +83,6 @@ void random_adi_job(struct random *random, uint64_t max_points, struct job *job)
     } while (!job_check(job, INFINITY, &failure));
 }
 
-void random_operands(struct random *random, const struct job *job, struct operands *operands)
-{
-    memset(operands, 0, sizeof *operands);
-    for (int i = 0; i < OPERANDS; i++) {
-        const uint64_t points = job_operand_points(job, i);
-        if (!points)
-            continue;
-        void *array = operands->at[i] = malloc(points * job_element_bytes(job));
-        if (!array)
-            abort();
-        for (uint64_t k = 0; k < points; k++) {
-            const double value = i == OPERAND_COEFFICIENT ? random_between(random, 0.1, 2)
-                                                          : random_between(random, -1, 1);
-            if (job->dtype == DTYPE_F32)
-                ((float *)array)[k] = (float)value;
-            else
-                ((double *)array)[k] = value;
-        }
-    }
-}
-
-void operands_free(struct operands *operands)
-{
-    for (int i = 0; i < OPERANDS; i++)
-        free(operands->at[i]);
-}
-
 /* One stage at all points. */
 #define REFERENCE_STAGE(T, suffix)                                                                 \
     static void stage_##suffix(const struct adi *adi, const struct operands *operands,             \

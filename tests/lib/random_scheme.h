@@ -10,10 +10,6 @@
  * arrays, κ a number or a field, sources, steps far beyond what forward Euler could take. */
 void random_adi_job(struct random *random, uint64_t max_points, struct job *job);
 
-/* Random arrays for all operands of the job; free them. */
-void random_operands(struct random *random, const struct job *job, struct operands *operands);
-void operands_free(struct operands *operands);
-
 /* The result of a plan of the engine PLAN_ADI, point by point. */
 void reference_adi(const struct plan *plan, const struct operands *operands, const void *in,
                    void *out);

@@ -113,7 +113,7 @@ static void random_side(struct random *random, struct job *job, int axis, int si
     job->more.constant[axis][side] = boundary->constant_array ? 0 : random_between(random, -1, 1);
 }
 
-static void random_operands(struct random *random, struct stencil_job *stencil)
+static void random_faces(struct random *random, struct stencil_job *stencil)
 {
     for (int k = 0; k < OPERANDS; k++) {
         const uint64_t points = job_operand_points(&stencil->job, k);
@@ -158,7 +158,7 @@ void random_stencil(struct random *random, uint64_t max_points, struct stencil_j
                 random_side(random, job, a, side);
     }
     random_offsets(random, stencil);
-    random_operands(random, stencil);
+    random_faces(random, stencil);
     struct failure failure = {.code = STATUS_OK};
     if (!job_check(job, INFINITY, &failure)) {
         printf("%s: %s\n", failure.parameter, failure.message);

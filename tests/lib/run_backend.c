@@ -125,6 +125,7 @@ static void resident_end(struct bed *bed, struct resident *resident)
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
         if (memory[i])
             bed->backend->release(memory[i], resident->bytes, resident->owner);
+    plan_release(&resident->plan);
 }
 
 /* Where the launch that begins at line `from` ends. */
@@ -133,7 +134,7 @@ static uint64_t next_end(const struct plan *plan, uint64_t from, uint64_t at_onc
     const uint64_t total = plan->lines * plan->passes;
     if (at_once == 0)
         return total;
-    if (plan->passes > 1)
+    if (plan->passes > 1 || plan->engine != PLAN_PLAIN)
         return total - from < at_once * plan->lines ? total : from + at_once * plan->lines;
     const struct split split = split_of(plan);
     const uint64_t field = split.units * split.unit_lines, begin = from % field;
@@ -142,13 +143,42 @@ static uint64_t next_end(const struct plan *plan, uint64_t from, uint64_t at_onc
     return from - begin + (end + split.reach * split.unit_lines <= field ? end : field);
 }
 
-bool bed_run(struct bed *bed, const struct job *job, void *const in[AXIS_COUNT],
-             void *const out[AXIS_COUNT], uint64_t at_once, uint64_t *device_us)
+/* The operands of a launch in the device's memory. */
+static bool operands_upload(struct bed *bed, const struct job *job, const struct operands *from,
+                            struct operands *to)
+{
+    memset(to, 0, sizeof *to);
+    for (int i = 0; i < OPERANDS; i++) {
+        const uint64_t bytes = job_operand_points(job, i) * job_element_bytes(job);
+        if (bytes == 0)
+            continue;
+        to->at[i] = bed->backend->allocate(bytes, OWNER);
+        if (!to->at[i])
+            return false;
+        upload(bed, to->at[i], from->at[i], bytes);
+    }
+    return true;
+}
+
+static void operands_release(struct bed *bed, const struct job *job, struct operands *operands)
+{
+    for (int i = 0; i < OPERANDS; i++)
+        if (operands->at[i])
+            bed->backend->release(operands->at[i],
+                                  job_operand_points(job, i) * job_element_bytes(job), OWNER);
+}
+
+bool bed_run(struct bed *bed, const struct job *job, const struct operands *given,
+             void *const in[AXIS_COUNT], void *const out[AXIS_COUNT], uint64_t at_once,
+             uint64_t *device_us)
 {
     struct resident *resident = malloc(sizeof *resident);
     if (!resident)
         abort();
-    const bool ok = resident_make(bed, resident, job, OWNER);
+    struct operands operands;
+    bool ok = resident_make(bed, resident, job, OWNER);
+    ok = operands_upload(bed, job, given, &operands) && ok;
+    resident->launch.operands = &operands;
     if (ok) {
         const struct plan *plan = &resident->plan;
         for (int i = 0; i < plan->inputs; i++)
@@ -172,6 +202,7 @@ bool bed_run(struct bed *bed, const struct job *job, void *const in[AXIS_COUNT],
         for (int i = 0; i < plan->outputs; i++)
             download(bed, out[i], resident_result(resident, i), resident->bytes);
     }
+    operands_release(bed, job, &operands);
     resident_end(bed, resident);
     free(resident);
     return ok;

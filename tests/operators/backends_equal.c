@@ -66,9 +66,11 @@ static void compare(struct group *group, const struct job *job, void *const in[A
     void *on_cuda[AXIS_COUNT], *on_host[AXIS_COUNT];
     arrays_make(on_cuda, job_outputs(job), job_bytes(job), 0x5a);
     arrays_make(on_host, job_outputs(job), job_bytes(job), 0xa5);
+    struct operands operands;
     uint64_t first = 0, count = 0;
-    if (bed_run(&cuda, job, in, on_cuda, at_once, NULL) &&
-        bed_run(&host, job, in, on_host, 0, NULL)) {
+    random_operands(&source, job, &operands);
+    if (bed_run(&cuda, job, &operands, in, on_cuda, at_once, NULL) &&
+        bed_run(&host, job, &operands, in, on_host, 0, NULL)) {
         for (int i = 0; i < job_outputs(job) && !count; i++)
             count = differences(job, on_cuda[i], on_host[i], &first);
     } else {
@@ -84,6 +86,7 @@ static void compare(struct group *group, const struct job *job, void *const in[A
     }
     arrays_free(on_cuda);
     arrays_free(on_host);
+    operands_free(&operands);
 }
 
 static void random_jobs(const char *name, uint64_t jobs, uint64_t points,
@@ -308,7 +311,7 @@ static void compare_together(struct group *group, struct bed_job *jobs, uint64_t
         arrays_make(expected[i], job_outputs(job), job_bytes(job), 0);
         for (int c = 0; c < job_inputs(job); c++)
             set(&source, job, jobs[i].in[c]);
-        if (!bed_run(&host, job, jobs[i].in, expected[i], 0, NULL))
+        if (!bed_run(&host, job, NULL, jobs[i].in, expected[i], 0, NULL))
             exit(1);
     }
     const bool ran = bed_run_together(&cuda, jobs, count);
@@ -329,6 +332,14 @@ static void compare_together(struct group *group, struct bed_job *jobs, uint64_t
     free(expected);
 }
 
+static bool has_operands(const struct job *job)
+{
+    for (int i = 0; i < OPERANDS; i++)
+        if (job_operand_points(job, i))
+            return true;
+    return false;
+}
+
 /* Jobs of as many kinds, of some kinds several, all under way together: more than have room for
  * their weights at once, so that some wait, weights are replaced, and none may read another's. */
 static void many_at_once(uint64_t count, uint64_t points)
@@ -339,8 +350,12 @@ static void many_at_once(uint64_t count, uint64_t points)
     for (uint64_t i = 0; i < count; i++)
         if (i > 0 && random_below(&source, 2))
             jobs[i].job = jobs[i - 1].job;
-        else
+        else if (random_below(&source, 3))
             random_job(&source, points, &jobs[i].job);
+        else
+            do
+                random_table_job(&source, points, &jobs[i].job);
+            while (has_operands(&jobs[i].job));
     compare_together(begin("many at once"), jobs, count, random_field);
     free(jobs);
 }
@@ -455,6 +470,7 @@ int main(int argc, char **argv)
     const uint64_t seed = source.state;
     if (quick) {
         random_jobs("small random jobs", jobs < 60 ? jobs : 60, 3000, random_job);
+        random_jobs("rows of tables", jobs < 60 ? jobs : 60, 3000, random_table_job);
         random_jobs("gradients of many fields", 8, 40, random_column_job);
         blocks(jobs < 30 ? jobs : 30, 20000);
         many_at_once(60, 3000);
@@ -464,6 +480,7 @@ int main(int argc, char **argv)
         odd_shapes(37, 41, 23);
     } else {
         random_jobs("small random jobs", jobs, 20000, random_job);
+        random_jobs("rows of tables", jobs, 20000, random_table_job);
         random_jobs("larger random jobs", jobs / 10, 2000000, random_job);
         random_jobs("gradients of many fields", jobs / 10, 60, random_column_job);
         blocks(jobs / 6, 300000);

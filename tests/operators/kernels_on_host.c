@@ -16,6 +16,7 @@
 
 enum {
     JOBS = 3000,
+    TABLE_JOBS = 400,
     SHORT_JOBS = 100,
     COLUMN_JOBS = 150,
     BLOCK_JOBS = 150,
@@ -63,6 +64,7 @@ static bool rest_equals(const struct plan *plan, uint64_t from, uint64_t to, con
 struct bed {
     void *in[AXIS_COUNT], *even[AXIS_COUNT], *odd[AXIS_COUNT], *expected[AXIS_COUNT];
     void *shown[AXIS_COUNT], *before[AXIS_COUNT]; /* for parts */
+    struct operands operands;
     struct launch launch;
 };
 
@@ -80,10 +82,12 @@ static void bed_make(struct bed *bed, struct random *random, const struct job *j
         random_field(random, job, bed->in[i]);
         random_exceptions(random, job, bed->in[i]);
     }
-    reference_run(plan, bed->in, bed->expected);
+    random_operands(random, job, &bed->operands);
+    reference_run_with(plan, &bed->operands, bed->in, bed->expected);
     /* Some in place. */
     const bool own = plan->passes == 1 || random_below(random, 2);
-    bed->launch = (struct launch){.plan = plan, .odd = own ? bed->odd[0] : bed->in[0]};
+    bed->launch = (struct launch){
+        .plan = plan, .odd = own ? bed->odd[0] : bed->in[0], .operands = &bed->operands};
     memcpy(bed->launch.in, bed->in, sizeof bed->in);
     memcpy(bed->launch.even, bed->even, sizeof bed->even);
 }
@@ -96,6 +100,7 @@ static void bed_free(struct bed *bed)
     arrays_free(bed->expected);
     arrays_free(bed->shown);
     arrays_free(bed->before);
+    operands_free(&bed->operands);
 }
 
 /* The next part of the only pass. */
@@ -142,14 +147,14 @@ static bool check(struct random *random, const struct job *job)
     struct plan plan;
     struct bed beds[PASSES_JOBS];
     const struct launch *launches[PASSES_JOBS];
-    const unsigned jobs = random_jobs(random, job);
     plan_init(&plan, job, NULL);
+    const unsigned jobs = plan.table ? 1 : random_jobs(random, job);
     for (unsigned j = 0; j < jobs; j++) {
         bed_make(&beds[j], random, job, &plan);
         launches[j] = &beds[j].launch;
     }
     struct passes_constants constants;
-    const bool in_parts = plan.passes == 1 && random_below(random, 2);
+    const bool in_parts = !plan.table && plan.passes == 1 && random_below(random, 2);
     const int slot = (int)random_below(random, PASSES_SLOTS);
     const int units = (int)random_below(random, random_below(random, 2) ? 300 : 1) + 1;
     passes_constants_init(&constants, &plan, plan.table ? plan_table_rows(plan.table) : NULL);
@@ -172,6 +177,7 @@ static bool check(struct random *random, const struct job *job)
         ok = ok && bed_is_right(&beds[j], job);
         bed_free(&beds[j]);
     }
+    plan_release(&plan);
     if (!ok) {
         printf("of %u jobs at once: ", jobs);
         random_job_print(job);
@@ -349,6 +355,11 @@ int main(void)
     for (int i = 0; i < COLUMN_JOBS; i++) {
         struct job job;
         random_column_job(&random, 2, &job);
+        differ += !check(&random, &job);
+    }
+    for (int i = 0; i < TABLE_JOBS; i++) {
+        struct job job;
+        random_table_job(&random, i % 10 ? 2000 : 12000, &job);
         differ += !check(&random, &job);
     }
     for (int i = 0; i < JOBS + SHORT_JOBS + BLOCK_JOBS; i++) {
