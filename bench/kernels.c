@@ -141,11 +141,11 @@ struct bed {
     struct arrays host;
 };
 
-static void bed_make(struct bed *bed, const struct job *job)
+static void bed_make(struct bed *bed, const struct job *job, const void *block)
 {
     const uint64_t bytes = job_bytes(job);
     *bed = (struct bed){.job = job, .checked = bench.cuda && bench.check, .checked_job = *job};
-    plan_init(&bed->plan, job, NULL);
+    plan_init(&bed->plan, job, block);
     for (int i = 0; i < bed->plan.inputs; i++) {
         bed->host.in[i] = host_memory(bytes);
         fill(job, bed->host.in[i]);
@@ -160,7 +160,7 @@ static void bed_make(struct bed *bed, const struct job *job)
         return;
     if (job->steps > CHECK_STEPS)
         bed->checked_job.steps = CHECK_STEPS;
-    plan_init(&bed->checked_plan, &bed->checked_job, NULL);
+    plan_init(&bed->checked_plan, &bed->checked_job, block);
     for (int i = 0; i < bed->plan.outputs; i++)
         bed->host.even[i] = host_memory(bytes);
     if (bed->plan.passes > 1)
@@ -172,6 +172,9 @@ static void bed_make(struct bed *bed, const struct job *job)
 static void bed_free(struct bed *bed)
 {
     const uint64_t bytes = job_bytes(bed->job);
+    plan_release(&bed->plan);
+    if (bed->checked)
+        plan_release(&bed->checked_plan);
     for (int i = 0; i < AXIS_COUNT; i++) {
         if (bed->device.in[i])
             bench.runner->release(bed->device.in[i], bytes);
@@ -331,10 +334,11 @@ enum against {
     AGAINST_CLASSICS /* the fastest of the classical kernels */
 };
 
-/* Measure a job and the classical kernels that do it, unless --only leaves them out. floor_us: 0 to
- * measure it, the copy of as many bytes as the job must move. bar: 0 for none. */
-static void add_rows(const char *name, const struct job *job, const char *boundary, double floor_us,
-                     enum against against, double bar)
+/* Measure a job and the classical kernels that do it, unless --only leaves them out. block: the
+ * job's, or NULL. floor_us: 0 to measure it, the copy of as many bytes as the job must move. bar: 0
+ * for none. */
+static void add_rows_of(const char *name, const struct job *job, const void *block,
+                        const char *boundary, double floor_us, enum against against, double bar)
 {
     struct failure failure = {0};
     struct row rows[CLASSICS_MOST + 1];
@@ -365,7 +369,7 @@ static void add_rows(const char *name, const struct job *job, const char *bounda
     struct bed *bed = malloc(sizeof *bed);
     if (!bed)
         exit(1);
-    bed_make(bed, job);
+    bed_make(bed, job, block);
     for (int i = 0; i < count; i++) {
         measure(&rows[i], bed, which[i]);
         if (against == AGAINST_CLASSICS && which[i] != RUNNER_PRODUCT)
@@ -377,6 +381,12 @@ static void add_rows(const char *name, const struct job *job, const char *bounda
         finish_row(&rows[i], job, floor_us);
         bench.rows[bench.row_count++] = rows[i];
     }
+}
+
+static void add_rows(const char *name, const struct job *job, const char *boundary, double floor_us,
+                     enum against against, double bar)
+{
+    add_rows_of(name, job, NULL, boundary, floor_us, against, bar);
 }
 
 /* --- the rows --- */
@@ -500,6 +510,55 @@ static void diffusion(int axes, uint64_t n, enum dtype dtype, int accuracy, uint
     add_rows(name, &job, boundary, floor_us, AGAINST_COPY, bar);
 }
 
+/* A stencil of a user's own: the box, or the star, of that radius. */
+static void stencil(int axes, uint64_t n, enum dtype dtype, int radius, bool star,
+                    const char *boundary)
+{
+    static int32_t offsets[JOB_STENCIL_POINTS][AXIS_COUNT];
+    static double weights[JOB_STENCIL_POINTS];
+    char name[40];
+    struct job job = job_of(OPERATOR_STENCIL, dtype, 8, axes, n, n, axes == 3 ? n : 1);
+    const int32_t radius_z = axes == 3 ? radius : 0;
+    uint32_t points = 0;
+    int32_t at[AXIS_COUNT];
+    for (at[AXIS_Z] = -radius_z; at[AXIS_Z] <= radius_z; at[AXIS_Z]++)
+        for (at[AXIS_Y] = -radius; at[AXIS_Y] <= radius; at[AXIS_Y]++)
+            for (at[AXIS_X] = -radius; at[AXIS_X] <= radius; at[AXIS_X]++) {
+                if (star && (at[AXIS_X] != 0) + (at[AXIS_Y] != 0) + (at[AXIS_Z] != 0) > 1)
+                    continue;
+                memcpy(offsets[points], at, sizeof at);
+                weights[points] = 1.0 / (points + 3);
+                points++;
+            }
+    for (int a = 0; a < axes; a++) {
+        job.more.stencil_radius[a] = (uint8_t)radius;
+        set_boundary(&job, a, boundary);
+    }
+    job.more.stencil_points = points;
+    job.more.block_bytes = job_block_part(&job, BLOCK_END);
+    char *block = calloc(1, job.more.block_bytes);
+    if (!block)
+        exit(1);
+    memcpy(block + job_block_part(&job, BLOCK_OFFSETS), offsets, points * sizeof *offsets);
+    memcpy(block + job_block_part(&job, BLOCK_WEIGHTS), weights, points * sizeof *weights);
+    job_block_key(block, job.more.block_bytes, job.more.block_key);
+    snprintf(name, sizeof name, "stencil %dD %s of %" PRIu32, axes, star ? "star" : "box", points);
+    add_rows_of(name, &job, block, boundary, 0, AGAINST_COPY, 0);
+    free(block);
+}
+
+static void stencils(uint64_t cube, uint64_t plane)
+{
+    stencil(3, cube, DTYPE_F32, 1, true, "periodic");
+    stencil(3, cube, DTYPE_F32, 1, false, "periodic");
+    stencil(3, cube, DTYPE_F32, 2, false, "periodic");
+    stencil(3, cube, DTYPE_F32, 4, true, "periodic");
+    stencil(3, cube, DTYPE_F32, 4, true, "one-sided");
+    stencil(2, plane, DTYPE_F32, 1, true, "periodic");
+    stencil(2, plane, DTYPE_F32, 1, false, "periodic");
+    stencil(2, plane, DTYPE_F32, 4, false, "periodic");
+}
+
 /* The table of the bars for one H200. */
 static void rows_cuda(void)
 {
@@ -561,6 +620,7 @@ static void rows_cuda(void)
         diffusion(3, cube, DTYPE_F32, 4, steps_3d, of_3d[b], 0.95);
         diffusion(3, cube, DTYPE_F32, 8, steps_3d, of_3d[b], 0.85);
     }
+    stencils(cube, 2 * plane);
 }
 
 /* In a machine's memory, with the one bar; and some that its third and second caches may hold,
@@ -589,6 +649,7 @@ static void rows_host(void)
         laplacian(n, n, n, DTYPE_F32, 8, "periodic", 0);
         nablas(n, n, n, DTYPE_F32, 8, "periodic", 0);
     }
+    stencils(cube, 2 * square);
 }
 
 /* --- the machine, and the report --- */

@@ -6,6 +6,8 @@
 #include "gpu/host/kernels.h"
 #include "gpu/stencil_plan.h"
 
+enum { STENCIL_GHOSTS = 256 }; /* points of a line whose ghosts are worked out together */
+
 /* A box of one field. In the interior it is read where the field is; elsewhere what it reads is
  * brought together in `room` first, plane by plane. */
 struct stencil_box {
