@@ -2,9 +2,12 @@
 
 A row gives a derivative at one point as Σ w_j f(x_j) (+ data · datum, where a side has one). It is the
 one that is exact for every polynomial that so many numbers determine, found by solving for the Taylor
-coefficients of its points; the server comes to the same by Fornberg's recurrence. Distances are in units
-of the spacing. Rows at an edge count from it inwards; the high edge's are the low edge's, times
-(−1)^order.
+coefficients of its points; the server comes to the same by products. Distances are in units of the
+spacing. Rows at an edge count from it inwards; the high edge's are the low edge's, times (−1)^order.
+
+Sides are words: "periodic", "endpoint" (both or none), "one-sided", "halo", "symmetric", "mirror",
+"antisymmetric", and "value", "derivative", "mixed", "curvature", alone (at the node) or with " face". A
+diffusion's no flux is "reflect" or "reflect face". Results at i ± 1/2 are `stagger` ± 1/2.
 """
 
 import functools
@@ -76,71 +79,260 @@ def row(order, points, at=0, datum=None):
     return Row(list(points), weights, data, datum)
 
 
+IMAGES = ("symmetric", "mirror", "antisymmetric", "reflect", "reflect face")
+ABOUT_FACE = ("symmetric", "antisymmetric", "reflect face")
+DATA = {"value": VALUE, "derivative": DERIVATIVE, "mixed": DERIVATIVE, "curvature": CURVATURE}
+
+
+def has_rows(side):
+    """Or are points beyond it found again inside, or is what lies beside it data?"""
+    return side == "one-sided" or side.split()[0] in DATA
+
+
+def datum_of(side):
+    """(kind, place) of the number that a side states and no point has; None: there is none."""
+    kind, _, at = side.partition(" ")
+    if kind not in DATA or side == "value":
+        return None
+    return DATA[kind], FACE if at else NODE
+
+
 def radius(order, accuracy):
     return (accuracy + order - 1) // 2
 
 
-def centred(order, accuracy):
-    r = radius(order, accuracy)
-    return row(order, range(-r, r + 1))
+@functools.cache
+def centred(order, accuracy, stagger=Fraction(0)):
+    """The symmetric row of the fewest points that is of the accuracy; of point 0, or half a cell off."""
+    for r in range(1, 20):
+        points = range(-r + (stagger > 0), r - (stagger < 0) + 1)
+        if len(points) > order:
+            made = row(order, points, stagger)
+            if made.error(order, stagger)[0] >= accuracy:
+                return made
+    raise AssertionError("no such row")
 
 
-def one_sided(order, accuracy, distance):
-    """At a distance from the edge: a window that slides with the point."""
-    return row(order, range(distance, distance + order + accuracy), distance)
+def one_sided(order, accuracy, distance, stagger=Fraction(0)):
+    """At a distance from the edge: a window that slides with the point, or the last one below it."""
+    return row(order, closure_points("one-sided", order, accuracy, distance, stagger)[0], distance + stagger)
 
 
-def with_datum(order, accuracy, distance, kind, place):
-    """At a distance from an edge with a datum: a fixed window, whose place of one point the datum takes."""
-    return row(order, range(order + accuracy - 1), distance, (kind, place))
+def with_datum(order, accuracy, distance, kind, place, stagger=Fraction(0)):
+    """At a distance from an edge with a datum: a fixed window, whose place of one point the datum takes
+    (of one point and a curvature there is no polynomial)."""
+    return row(order, range(max(order + accuracy - 1, kind)), distance + stagger, (kind, place))
 
 
-def closure(side, order, accuracy, distance):
-    """The row at a distance below the radius from an edge that is one of these."""
-    if side == "one-sided":
-        return one_sided(order, accuracy, distance)
-    if side == "value" and distance > 0:  # diffusion: the node that holds it is one of the points
-        return row(order, range(accuracy + 2), distance)
-    return Row([], [])  # the node itself, or a frame of a halo: data
+def closure_points(side, order, accuracy, distance, stagger=Fraction(0)):
+    """(points, datum) of the row at a distance from an edge that has rows. The node that holds a value is
+    one of the points of a fixed window."""
+    datum = datum_of(side)
+    if datum is not None:
+        return range(max(order + accuracy - 1, datum[0])), datum
+    first = max(0, (distance + stagger).__floor__()) if side == "one-sided" else 0
+    return range(first, first + order + accuracy), None
 
 
-def image(j, n, side):
-    """The point that stands for one that may lie outside."""
-    if side == "reflect":
-        j %= 2 * (n - 1)
-        return min(j, 2 * (n - 1) - j)
-    return j if 0 <= j < n else j % (n - 1 if side == "endpoint" else n)
+def closure(side, order, accuracy, distance, stagger=Fraction(0)):
+    points, datum = closure_points(side, order, accuracy, distance, stagger)
+    return row(order, points, distance + stagger, datum)
 
 
-def axis(n, order, accuracy, low="periodic", high=None):
-    """The n rows of an axis, each {point: weight}. Sides: "periodic" or "endpoint", "one-sided",
-    "reflect" (about the node), "value" and "halo" (diffusion; rows of data are empty)."""
+def at_face(order, accuracy):
+    """The value at the face from the derivative there and the points of the rows of this order."""
+    return row(0, range(order + accuracy - 1), FACE, (DERIVATIVE, FACE))
+
+
+def centre(side, end, edge, inner):
+    """Of the mirror images, where the edge's point and the one before it lie so."""
+    return edge + (edge - inner) / 2 if side in ABOUT_FACE else edge
+
+
+def image(j, n, low, high):
+    """(point, sign, lift by end) that stand for one that may lie outside: sign · f + Σ lift · h · g."""
+    if low in ("periodic", "endpoint"):
+        return (j if 0 <= j < n else j % (n - 1 if low == "endpoint" else n)), 1, {}
+    sign, lift = 1, {}
+    while not 0 <= j < n:
+        end, side, edge, inner = ("-", low, 0, 1) if j < 0 else ("+", high, n - 1, n - 2)
+        assert side in IMAGES
+        mirrored = int(2 * centre(side, end, Fraction(edge), inner)) - j
+        if side.startswith("reflect"):
+            lift[end] = lift.get(end, 0) + sign * abs(j - mirrored)
+        sign = -sign if side == "antisymmetric" else sign
+        j = mirrored
+    return j, sign, lift
+
+
+def mixed_in(made, edge, closing, order, accuracy, face, v, scale=1):
+    """The row of a derivative's datum, where ∂n f + v f = c is stated: the datum is c − v f_b."""
+    data = made.pop(edge)
+    if face is None:  # stated at the node: f_b is the node's
+        made[closing] = made.get(closing, 0) - data * v
+        made[edge] = data
+        return
+    weights, e = face
+    for j, w in weights.items():
+        made[j] = made.get(j, 0) - data * v * w / (1 + e * v)
+    made[edge] = data / (1 + e * v)
+
+
+def axis(n, order, accuracy, low="periodic", high=None, stagger=Fraction(0), mixed=(0, 0), diffusion=False):
+    """The n rows of a uniform axis of spacing 1, each {point: weight, "-": of the low side's number, "+":
+    of the high one's}. mixed: each side's v. Rows of what is data (a frame of a halo; in a diffusion a
+    node that holds a value) are empty."""
     high = high or low
-    closed = ("one-sided", "value", "halo")
-    r, middle = radius(order, accuracy), centred(order, accuracy)
+    middle = centred(order, accuracy, stagger)
+    below, above = -middle.points[0], middle.points[-1]
     rows = []
     for i in range(n):
         made = {}
-        if low in closed and i < r:
-            edge = closure(low, order, accuracy, i)
+        d = n - 1 - i
+        r = max(below, above)
+        if (low == "halo" and i < r) or (high == "halo" and d < r):
+            pass
+        elif diffusion and ((low == "value" and i == 0) or (high == "value" and d == 0)):
+            pass
+        elif i < below and has_rows(low):
+            edge = closure(low, order, accuracy, i, stagger)
             made.update(zip(edge.points, edge.weights))
-        elif high in closed and n - 1 - i < r:  # the low edge's twin
-            edge = closure(high, order, accuracy, n - 1 - i)
-            made.update((n - 1 - j, w * (-1) ** order) for j, w in zip(edge.points, edge.weights))
+            finish(made, "-", low, edge, order, accuracy, mixed[0], lambda j: j)
+        elif d < above and has_rows(high):  # the low edge's twin
+            edge = closure(high, order, accuracy, d, -stagger)
+            sign = (-1) ** order
+            edge = edge._replace(weights=[sign * w for w in edge.weights], data=sign * edge.data)
+            made.update((n - 1 - j, w) for j, w in zip(edge.points, edge.weights))
+            finish(made, "+", high, edge, order, accuracy, mixed[1], lambda j: n - 1 - j)
         else:
             for m, w in zip(middle.points, middle.weights):
-                j = image(i + m, n, low if i + m < 0 else high)
-                made[j] = made.get(j, 0) + w
+                j, sign, lift = image(i + m, n, low, high)
+                made[j] = made.get(j, 0) + sign * w
+                for end, distance in lift.items():
+                    made[end] = made.get(end, 0) + distance * w
         rows.append(made)
+    return imposed(rows, n, low, high)
+
+
+def finish(made, end, side, edge, order, accuracy, v, place):
+    """A closure's datum."""
+    if edge.datum is None:
+        return
+    made[end] = edge.data
+    if side.startswith("mixed"):
+        face = None
+        if side == "mixed face":
+            value = at_face(order, accuracy)
+            face = {place(j): w for j, w in zip(value.points, value.weights)}, value.data
+        mixed_in(made, end, place(0), order, accuracy, face, v)
+
+
+def imposed(rows, n, low, high):
+    """Who reads a node that holds a value reads the side's number."""
+    for made in rows:
+        for end, side, node in (("-", low, 0), ("+", high, n - 1)):
+            if side == "value" and node in made:
+                made[end] = made.pop(node)
     return rows
 
 
+# Coordinates.
+
+def position(j, x, n, low, high):
+    """The coordinate of a point that may lie outside."""
+    if low in ("periodic", "endpoint"):
+        period = n - 1 if low == "endpoint" else n
+        turns = 0 if 0 <= j < n else j // period
+        return x[j - turns * period] + turns * (x[period] - x[0])
+    at, sign = 0, 1
+    while not 0 <= j < n:
+        side, edge, inner = (low, 0, 1) if j < 0 else (high, n - 1, n - 2)
+        at += sign * 2 * centre(side, None, x[edge], x[inner])
+        sign = -sign
+        j = int(2 * centre(side, None, Fraction(edge), inner)) - j
+    return at + sign * x[j]
+
+
+def window(i, x, n, order, accuracy, low, high, stagger):
+    """(first, count, at): order + accuracy points around the one that a row is for; where they cannot be
+    as many on either side, the nearer one is taken (then the lower), or what there is."""
+    count = order + accuracy
+    inside = {j: low in ("periodic", "endpoint", *IMAGES) if j < 0 else
+              high in ("periodic", "endpoint", *IMAGES) if j >= n else True
+              for j in range(i - 20, i + 21)}
+    base, half = i - (stagger < 0), stagger != 0
+    if not half:
+        at = position(i, x, n, low, high)
+    elif inside[base] and inside[base + 1]:
+        at = (position(base, x, n, low, high) + position(base + 1, x, n, low, high)) / 2
+    else:
+        at = x[0] - (x[1] - x[0]) / 2 if base < 0 else x[-1] + (x[-1] - x[-2]) / 2
+    first = base - (count - half) // 2
+    if (count % 2 == 0) != half:  # one more on one side
+        left, right = first, first + count
+        if not inside[left]:
+            first += 1
+        elif inside[right]:
+            nearer = position(right, x, n, low, high) - at < at - position(left, x, n, low, high)
+            first += nearer
+    return first, count, at
+
+
+def on_coordinates(x, order, accuracy, low="periodic", high=None, stagger=Fraction(0), mixed=(0, 0),
+                   diffusion=False):
+    """As axis(), for points at the coordinates x (where periodic one more: the first one again)."""
+    high = high or low
+    n = len(x) - (low == "periodic")
+    x = [Fraction(c) for c in x]
+    r = (order + accuracy + (stagger != 0)) // 2
+    rows = []
+    for i in range(n):
+        made = {}
+        rows.append(made)
+        if (low == "halo" and i < r) or (high == "halo" and n - 1 - i < r):
+            continue
+        if diffusion and ((low == "value" and i == 0) or (high == "value" and i == n - 1)):
+            continue
+        source = 0 if low == "endpoint" and i == n - 1 else i  # the point that it repeats: its weights
+        first, count, at = window(source, x, n, order, accuracy, low, high, stagger)
+        if (first < 0 and has_rows(low)) or (first + count > n and has_rows(high)):
+            end, side = ("-", low) if first < 0 and has_rows(low) else ("+", high)
+            edge, cell = (x[0], x[1] - x[0]) if end == "-" else (x[-1], x[-1] - x[-2])
+            face = edge - cell / 2 if end == "-" else edge + cell / 2
+            datum = datum_of(side)
+            count = count if datum is None else max(count - 1, datum[0])
+            points = range(count) if end == "-" else range(n - count, n)
+            stated = None if datum is None else (datum[0], (face if datum[1] else edge) - at)
+            found = row(order, tuple(x[j] - at for j in points), Fraction(0), stated)
+            made.update(zip(points, found.weights))
+            if datum is None:
+                continue
+            # row() has a normal that looks down.
+            made[end] = found.data if end == "-" else found.data * (-1) ** datum[0]
+            if side.startswith("mixed"):
+                value = None
+                if side == "mixed face":
+                    made_at = row(0, tuple(x[j] - face for j in points), Fraction(0), (datum[0], Fraction(0)))
+                    sign = 1 if end == "-" else -1
+                    value = dict(zip(points, made_at.weights)), made_at.data * sign
+                mixed_in(made, end, 0 if end == "-" else n - 1, order, accuracy, value,
+                         mixed[0 if end == "-" else 1])
+            continue
+        points = range(first, first + count)
+        places = tuple(position(j, x, n, low, high) - at for j in points)
+        for j, w in zip(points, row(order, places).weights):
+            j, sign, _ = image(j + i - source, n, low, high)
+            made[j] = made.get(j, 0) + sign * w
+    return imposed(rows, n, low, high)
+
+
 def matrix(rows):
-    """An axis's rows as doubles, each rounded once."""
+    """An axis's rows as doubles, each rounded once; without their data."""
     dense = np.zeros((len(rows), len(rows)))
     for i, made in enumerate(rows):
         for j, w in made.items():
-            dense[i, j] = float(w)
+            if j not in ("-", "+"):
+                dense[i, j] = float(w)
     return dense
 
 

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import exact
+import sides
 from exact import CURVATURE, DERIVATIVE, FACE, NODE, VALUE
+from sides import DIFFUSION_SIDES, OPERATOR_SIDES
 
 ORDERS = [1, 2, 3, 4]
 ACCURACIES = [2, 4, 6, 8]
@@ -65,60 +67,150 @@ def test_rounded():
     assert exact.rounded(1 + half_ulp + Fraction(1, 2**80), "f4") == np.float32(1 + 2**-23)
 
 
-def columns(client, method, n, dtype, **params):
-    """The matrix of an operator on a line: its rows, from all unit vectors at once."""
-    return client.out(method, f=np.eye(n, dtype=dtype), batch=1, **params).T
+STAGGERS = {None: Fraction(0), "forward": Fraction(1, 2), "backward": Fraction(-1, 2)}
+FORMS = [(order, stagger) for order in range(5) for stagger in STAGGERS if order or stagger]
+N = 26
+V = (0.75, 2.5)  # of mixed sides
+OPERATOR_PAIRS = [*sides.AROUND, *zip(OPERATOR_SIDES, OPERATOR_SIDES[3:] + OPERATOR_SIDES[:3])]
+DIFFUSION_PAIRS = [*sides.AROUND, *zip(DIFFUSION_SIDES, DIFFUSION_SIDES[3:] + DIFFUSION_SIDES[:3])]
+
+
+def columns(client, method, n, dtype, low, high, arrays, v=V, **params):
+    """The matrix of an operator on a line, (rows, n + 2): from all unit vectors at once, as a batch; the
+    last two columns are what the sides' numbers count. arrays: these have one for each field of the batch;
+    else each number has a request of its own."""
+    f, unit = np.eye(n + 2, n, dtype=dtype), np.eye(n + 2, dtype=dtype)
+    known = [side in sides.WITH_NUMBER for side in (low, high)]
+    if arrays:
+        numbers = [unit[n + k] if known[k] else 0.0 for k in range(2)]
+        return client.out(method, f=f, batch=1, **sides.boundary("x", low, high, numbers, v), **params).T
+    made = client.out(method, f=f, batch=1, **sides.boundary("x", low, high, (0.0, 0.0), v), **params).copy()
+    for k in range(2):
+        if known[k]:
+            numbers = [float(k == other) for other in range(2)]
+            made[n + k] = client.out(method, f=f[n], **sides.boundary("x", low, high, numbers, v), **params)
+    return made.T
+
+
+def scaled(rows, order, h, low, high):
+    """Rows for a spacing h."""
+    by = {"-": order - sides.order_of(low) if sides.states_number(low) else 0,
+          "+": order - sides.order_of(high) if sides.states_number(high) else 0}
+    return [{j: w / h ** by.get(j, order) for j, w in made.items()} for made in rows]
+
+
+def dense(made, n):
+    return [made.get(j, Fraction(0)) for j in (*range(n), "-", "+")]
+
+
+def assert_rows(matrix, rows, dtype, low, high, add=0):
+    """Each weight rounded once, bit for bit; where images add points up, or a mixed side takes its v times
+    a value off, within the rounding of the sum. add: to Σ|w|."""
+    n = len(rows)
+    for i, (got, made) in enumerate(zip(matrix, rows, strict=True)):
+        right = dense(made, n)
+        size = float(sum(map(abs, right))) + add
+        if {low, high}.isdisjoint({*exact.IMAGES, "mixed", "mixed face"}) and not add:
+            expected = np.array([exact.rounded(w, dtype) for w in right], dtype)
+            np.testing.assert_array_equal(got, expected, err_msg=f"{low} {high} row {i}")
+        wrong = np.abs(got - np.array([float(w) for w in right])).max()
+        assert wrong <= 4 * np.finfo(dtype).eps * size, (low, high, i, wrong / size)
+
+
+def assert_frames(matrix, rows, low, high):
+    """Where no row is, the halo's factor (an operator's or a diffusion's)."""
+    for i, made in enumerate(rows):
+        if not made:
+            made[i] = Fraction(sides.HALO)
+    assert sum(1 for made in rows if len(made) == 1) >= (low == "halo") + (high == "halo")
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("boundary", ["periodic", "endpoint", "one-sided"])
-@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("order, stagger", FORMS)
 @pytest.mark.parametrize("accuracy", ACCURACIES)
-def test_weights_of_derivative(client, accuracy, order, boundary, dtype):
-    n = 24
-    rows = exact.axis(n, order, accuracy, boundary)
-    where = ({"boundary": "periodic", "endpoint": True} if boundary == "endpoint"
-             else {"boundary": boundary})
-    for h in (1.0, 0.3, 1 / 1024):
-        made = columns(client, "derivative", n, dtype, accuracy=accuracy, order=order, spacing=h, **where)
-        assert_rows(made, rows, Fraction(h) ** -order, dtype)
-        if order == 2:
-            of_laplacian = columns(client, "laplacian", n, dtype, accuracy=accuracy, spacing=h, **where)
-            np.testing.assert_array_equal(of_laplacian, made)
+def test_weights_of_derivative(client, accuracy, order, stagger, dtype):
+    for (low, high), h in itertools.product(OPERATOR_PAIRS, (1.0, 0.3)):
+        mixed = [Fraction(v) * Fraction(h) for v in V]
+        rows = exact.axis(N, order, accuracy, low, high, STAGGERS[stagger], mixed)
+        rows = scaled(rows, order, Fraction(h), low, high)
+        assert_frames(None, rows, low, high)
+        same = dict(accuracy=accuracy, spacing=h) | ({"stagger": stagger} if stagger else {})
+        made = columns(client, "derivative", N, dtype, low, high, dtype == "<f8", order=order, **same)
+        assert_rows(made, rows, dtype, low, high)
+        also = {(0, "forward"): "interpolate", (0, "backward"): "interpolate", (2, None): "laplacian",
+                (4, None): "biharmonic"}.get((order, stagger))
+        if also:
+            np.testing.assert_array_equal(columns(client, also, N, dtype, low, high, False, **same), made)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("sides", ["periodic", "endpoint",
-                                   *itertools.product(["value", "halo", "reflect"], repeat=2)])
 @pytest.mark.parametrize("accuracy", ACCURACIES)
-def test_weights_of_diffusion(client, accuracy, sides, dtype):
-    """One step is the identity and κ dt/h² times the second derivative; data stay as they are."""
-    n, h, kappa, dt = 24, 0.3, 0.7, 0.01
-    low, high = sides if isinstance(sides, tuple) else (sides, sides)
-    words = {"value": {"value": 0.0}, "halo": {"halo": 0.75}, "reflect": {"derivative": 0}}
-    where = ({"boundary": {"x-": words[low], "x+": words[high]}} if isinstance(sides, tuple)
-             else {"boundary": "periodic", "endpoint": sides == "endpoint"})
-    made = columns(client, "diffusion", n, dtype, accuracy=accuracy, spacing=h, diffusivity=kappa, dt=dt,
-                   steps=1, allow_unstable=True, **where)
-    scale = Fraction(kappa) * Fraction(dt) / Fraction(h) ** 2
-    rows = [{j: w * scale for j, w in row.items()} for row in exact.axis(n, 2, accuracy, low, high)]
-    for i, row in enumerate(rows):
-        row[i] = row[i] + 1 if row else Fraction(3, 4)
-    # A node that holds a value (here 0) gets it before the first step, so that no row reads it.
-    for node in [0] * (low == "value") + [n - 1] * (high == "value"):
-        for row in rows:
-            row[node] = Fraction(0)
-    # Away from the edges to the bit. Beside them two weights that are rounded already may be added: of
-    # points that a reflection joins, or of a closure and the identity. The sum is at most 1 + Σ|w|.
-    inside = slice(accuracy // 2, n - accuracy // 2)
-    assert_rows(made[inside], rows[inside], 1, dtype)
-    for got, row in zip(made, rows):
-        exactly = np.array([float(row.get(j, 0)) for j in range(n)])
-        assert np.abs(got - exactly).max() <= 2 * np.finfo(dtype).eps * (1 + np.abs(exactly).sum())
+def test_weights_of_diffusion(client, accuracy, dtype):
+    """One step is the identity and κ dt/h² times the second derivative; data stay as they are. A slope that
+    is an array has rows of its own, one that is a number is a mirror image."""
+    h, kappa, dt = 0.3, 0.7, 0.01
+    for low, high in DIFFUSION_PAIRS:
+        same = dict(accuracy=accuracy, spacing=h, diffusivity=kappa, dt=dt, steps=1, allow_unstable=True)
+        made = columns(client, "diffusion", N, dtype, low, high, True, **same)
+        scale = Fraction(kappa) * Fraction(dt)
+        mixed = [Fraction(v) * Fraction(h) for v in V]
+        rows = exact.axis(N, 2, accuracy, low, high, mixed=mixed, diffusion=True)
+        rows = scaled(rows, 2, Fraction(h), low, high)
+        numbers = {"-+"[k] for k, side in enumerate((low, high)) if side.startswith("reflect")}  # here 0
+        rows = [{j: w * scale for j, w in made.items() if j not in numbers} for made in rows]
+        for i, made_row in enumerate(rows):
+            claimed = {0: (low, "-"), N - 1: (high, "+")}.get(i, (None, None))
+            if made_row:
+                made_row[i] = made_row.get(i, 0) + 1
+            elif claimed[0] == "value":
+                made_row[claimed[1]] = Fraction(1)
+            else:
+                made_row[i] = Fraction(sides.HALO)
+        # Away from the edges to the bit. Beside them the identity is added to a weight that is rounded.
+        inside = slice(accuracy // 2, N - accuracy // 2)
+        for got, made_row in zip(made[inside], rows[inside]):
+            expected = np.array([exact.rounded(w, dtype) for w in dense(made_row, N)], dtype)
+            np.testing.assert_array_equal(got, expected)
+        assert_rows(made, rows, dtype, low, high, add=1)
 
 
-def assert_rows(made, rows, scale, dtype):
-    """Each weight times the scale, rounded once; bit for bit."""
-    for got, row in zip(made, rows):
-        expected = [exact.rounded(row.get(j, 0) * scale, dtype) for j in range(len(got))]
-        np.testing.assert_array_equal(got, np.array(expected, dtype))
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("at", ["", " face"])
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+def test_slope_of_diffusion(client, accuracy, at, dtype):
+    """What a slope that is a number adds to a step: the mirror image's lift."""
+    h, kappa, dt, slopes = 0.5, 0.75, 0.0625, (0.75, -1.5)
+    where = sides.boundary("x", "reflect" + at, "reflect" + at, slopes)
+    out = client.out("diffusion", f=np.zeros(N, dtype), accuracy=accuracy, spacing=h, diffusivity=kappa,
+                     dt=dt, steps=1, allow_unstable=True, **where)
+    rows = scaled(exact.axis(N, 2, accuracy, "reflect" + at), 2, Fraction(h), "reflect", "reflect")
+    right = [kappa * dt * float(made.get("-", 0) * Fraction(slopes[0]) + made.get("+", 0) * Fraction(slopes[1]))
+             for made in rows]
+    assert np.abs(right[0]) > 0.01
+    np.testing.assert_allclose(out, right, rtol=0, atol=4 * np.finfo(dtype).eps * np.abs(right).max())
+
+
+def stretched(n):
+    """Coordinates that a double holds exactly, and few digits do: steps from 3/4 to 5/4."""
+    steps = [Fraction(12 + (7 * j + j * j // 3) % 9, 16) for j in range(n)]
+    return [sum(steps[:j], Fraction(-3)) for j in range(n)]
+
+
+COORDINATE_PAIRS = [*sides.AROUND, *OPERATOR_PAIRS[2:]]
+
+
+@pytest.mark.parametrize("order, stagger", FORMS)
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+def test_weights_on_coordinates(client, accuracy, order, stagger):
+    """As many points as the order needs, around each."""
+    n = order + accuracy + 8
+    # A third of the pairs for each form; all of them over the forms.
+    for low, high in COORDINATE_PAIRS[(accuracy // 2 + order + len(stagger or "")) % 3::3]:
+        x = stretched(n + (low == "periodic"))
+        mixed = [Fraction(v) for v in V]
+        rows = exact.on_coordinates(x, order, accuracy, low, high, STAGGERS[stagger], mixed)
+        assert_frames(None, rows, low, high)
+        made = columns(client, "derivative", n, "<f8", low, high, True, accuracy=accuracy, order=order,
+                       spacing={"x": np.array([float(c) for c in x])},
+                       **({"stagger": stagger} if stagger else {}))
+        assert_rows(made, rows, "<f8", low, high)
