@@ -224,6 +224,8 @@ void answer_take(struct ticket *ticket, const msgpack_object *error, const msgpa
     switch (ticket->answer) {
     case ANSWER_ARRAY:
         out_take(ticket, object_find(result, "out"));
+        if (!ticket->failed && object_find(result, "report"))
+            json_take(ticket, object_find(result, "report"));
         return;
     case ANSWER_FIELD: {
         const msgpack_object *field = object_find(result, "field");

@@ -68,8 +68,9 @@ static void extent(const struct fdclient_array *array, uint64_t points, double *
     }
 }
 
-/* An array as it came to lie: in a file, or (file NULL) resident. */
+/* An array as it came to lie: in a file, or (file NULL) resident; and what is said about it. */
 struct place {
+    const char *report; /* JSON; NULL: nothing is. Of a vector field about all, in its first */
     struct fdclient_array array;
     uint64_t bytes;
     const char *file;
@@ -99,7 +100,6 @@ static void say_json(const struct place *place, double seconds)
         fputs(", \"max\": ", stdout);
         number_print(stdout, most);
     }
-    putchar('}');
 }
 
 /* {"x": …, "y": …} for a vector field. */
@@ -111,8 +111,12 @@ static void say_all_json(const struct place *places, uint32_t count, bool is_vec
         if (is_vector)
             printf("%s\"%s\": ", i ? ", " : "", axis_name((enum axis)i));
         say_json(&places[i], seconds);
+        if (is_vector)
+            putchar('}');
     }
-    puts(is_vector ? "}" : "");
+    if (places->report)
+        printf(", \"report\": %s", places->report);
+    puts("}");
 }
 
 static void say_file(const struct place *place, double seconds)
@@ -137,6 +141,8 @@ static void say(const struct options *o, const struct place *places, uint32_t co
             printf("%" PRIu64 "%s", places[i].array.field, i + 1 < count ? "," : "\n");
         else if (!o->quiet)
             say_file(&places[i], seconds);
+    if (places->report)
+        puts(places->report);
 }
 
 static struct fdclient_array array_of(const struct fdclient_result *result)
@@ -257,6 +263,33 @@ static bool ticket_wait_or_cancel(struct fdclient *client, uint64_t ticket,
     return done;
 }
 
+/* Writes them beside the result, or says which fields they are. */
+struct snapshots {
+    const struct submission *submission;
+    struct fdclient_error error; /* the first; no more are written */
+};
+
+static void snapshot_write(void *context, const struct fdclient_snapshot *snapshot)
+{
+    struct snapshots *snapshots = context;
+    const struct submission *s = snapshots->submission;
+    char step[24];
+    if (snapshots->error.code[0])
+        return;
+    if (!snapshot->array.data) {
+        printf("%" PRIu64 " %" PRIu64 "\n", snapshot->step, snapshot->array.field);
+        fflush(stdout);
+        return;
+    }
+    snprintf(step, sizeof step, "%" PRIu64, snapshot->step);
+    char *name = s->names[0] ? output_name(s->names[0], step) : NULL;
+    if (!name)
+        error_set(&snapshots->error, "OUT_OF_MEMORY", "", "no memory for a name");
+    else
+        output_write(name, s->as_npy, &snapshot->array, &snapshots->error);
+    free(name);
+}
+
 /* The job itself, on a connection of its own; arrays come back in memory of their own. */
 static bool job_run(const struct options *o, struct submission *s, struct fdclient_error *error)
 {
@@ -271,6 +304,8 @@ static bool job_run(const struct options *o, struct submission *s, struct fdclie
     params.out_is_field = o->keep;
     params.progress = strcmp(o->op, "diffusion") == 0 && !o->quiet && isatty(STDERR_FILENO);
     fdclient_on_progress(client, progress_show, &progress);
+    struct snapshots snapshots = {.submission = s};
+    fdclient_on_snapshot(client, snapshot_write, &snapshots);
     if (o->timeout_s > 0)
         params.timeout_us = (uint64_t)ceil(fmin(o->timeout_s, 1e12) * 1e6);
     uint64_t ticket;
@@ -281,6 +316,10 @@ static bool job_run(const struct options *o, struct submission *s, struct fdclie
     s->seconds = now_s() - progress.begin_s;
     progress_clear(&progress);
     fdclient_close(client);
+    if (done && snapshots.error.code[0]) {
+        *error = snapshots.error;
+        return false;
+    }
     return done;
 }
 
@@ -305,6 +344,7 @@ static bool results_deliver(const struct options *o, struct submission *s,
             return false;
         count++;
     }
+    places->report = s->results->json;
     say(o, places, count, s->is_vector, s->seconds);
     return true;
 }

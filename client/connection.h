@@ -17,8 +17,15 @@ struct fdclient {
     struct fdclient_error cause; /* of the break */
     fdclient_progress *progress;
     void *progress_context;
+    fdclient_snapshots *snapshot;
+    void *snapshot_context;
 
     /* receive.c */
+    struct incoming {  /* the array of a notification */
+        uint8_t *data; /* owned; NULL: none is coming, or it is dropped */
+        struct array_type type;
+        uint64_t received_bytes;
+    } incoming;
     struct splitter splitter;
     struct ticket *receiving; /* whose payload is due; NULL: drop it */
     uint32_t component;       /* of it */

@@ -54,6 +54,7 @@ void fdclient_close(struct fdclient *client)
     if (client->socket >= 0)
         close(client->socket);
     splitter_free(&client->splitter);
+    free(client->incoming.data);
     free(client);
 }
 
@@ -125,6 +126,12 @@ bool fdclient_submit_vector(struct fdclient *client, const char *method,
     *ticket_id = ticket->id;
     exchange_begin(client, ticket);
     return true;
+}
+
+void fdclient_on_snapshot(struct fdclient *client, fdclient_snapshots *call, void *context)
+{
+    client->snapshot = call;
+    client->snapshot_context = context;
 }
 
 bool fdclient_cancel(struct fdclient *client, uint64_t ticket_id, struct fdclient_error *error)

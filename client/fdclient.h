@@ -82,12 +82,15 @@ struct fdclient_params {
     const char *scheme;            /* diffusion: "forward-euler", "rk4", "adi" */
     bool allow_unstable;           /* diffusion */
     bool progress;                 /* diffusion: call on_progress */
-    bool dry_run;        /* do not run it: result.json says what it would take. Arrays that are not
-                            resident need their shape and dtype alone */
-    int priority;        /* −100 to 100: among your jobs the highest goes first */
-    uint64_t timeout_us; /* from its receipt; "TIMEOUT" where it is not done then */
-    bool detach;         /* it goes on without the connection; out_is_field set too */
-    bool out_is_field;   /* keep the result resident: result.field */
+    uint64_t every;       /* diffusion, stencil: on_snapshot after so many steps, and so on */
+    const char *snapshot; /* … "notify" (default), or "field": it becomes one */
+    bool report;          /* result.json says what is in the result, and how far it may be off */
+    bool dry_run;         /* do not run it: result.json says what it would take. Arrays that are not
+                             resident need their shape and dtype alone */
+    int priority;         /* −100 to 100: among your jobs the highest goes first */
+    uint64_t timeout_us;  /* from its receipt; "TIMEOUT" where it is not done then */
+    bool detach;          /* it goes on without the connection; out_is_field set too */
+    bool out_is_field;    /* keep the result resident: result.field */
     uint64_t out_field[FDCLIENT_AXES]; /* overwrite this field, or those of a vector's components
                                           (out_is_field set too) */
 };
@@ -107,7 +110,8 @@ struct fdclient_result {
     uint64_t shape[FDCLIENT_DIMENSIONS];
     uint64_t bytes;
     uint64_t field; /* the result stayed resident */
-    char *json;     /* dry_run, and methods without an array: the answer; free() it */
+    char *json; /* dry_run, and methods without an array: the answer; of a report it (in the first
+                   result); free() it */
 };
 
 struct fdclient;
@@ -137,6 +141,17 @@ bool fdclient_call(struct fdclient *client, const char *method, char **json,
  * client. */
 typedef void fdclient_progress(void *context, uint64_t ticket, uint64_t done, uint64_t total);
 void fdclient_on_progress(struct fdclient *client, fdclient_progress *call, void *context);
+
+/* A snapshot of a ticket with `every`: its array, whose data stay until the call returns, or (data
+ * NULL) a new resident field. Called as the other; the job goes on when it has been read. */
+struct fdclient_snapshot {
+    uint64_t ticket;
+    uint64_t step;
+    double time;
+    struct fdclient_array array;
+};
+typedef void fdclient_snapshots(void *context, const struct fdclient_snapshot *snapshot);
+void fdclient_on_snapshot(struct fdclient *client, fdclient_snapshots *call, void *context);
 
 /* Asynchronous: begin a job (or "put", "get" with f->field, "free" with f->field, or a method
  * without parameters, f NULL) and return at once. *ticket names it. `result` and the array's data

@@ -84,6 +84,14 @@ static const struct option table[] = {
      "Use a resident field instead of a file; ID,ID,ID for a vector field."},
     {"keep", NULL, NULL, KIND_FLAG, AT(keep), SUBMIT,
      "Leave the result resident, and print its id (ID,ID,ID) instead of fetching it."},
+    {"every", NULL, "N", KIND_UINT64, AT(params.every), SUBMIT,
+     "diffusion, stencil: a snapshot after every N steps, in a file of its own: "
+     "field.diffusion.100.bin beside field.diffusion.bin."},
+    {"snapshot", NULL, "KIND", KIND_TEXT, AT(params.snapshot), SUBMIT,
+     "With --every: notify (default), or field: each is kept on the server, and its step and id "
+     "are printed."},
+    {"report", NULL, NULL, KIND_FLAG, AT(params.report), SUBMIT,
+     "Say what is in the result, and how far it may be from the truth."},
     {"dry-run", NULL, NULL, KIND_FLAG, AT(params.dry_run), SUBMIT,
      "Do not run the job: say how many bytes of the device and seconds it would take and, for "
      "diffusion, the largest stable time step. Nothing of the file but its shape is sent."},
@@ -181,6 +189,11 @@ bool options_give_vector(const struct options *options)
     const uint32_t inputs =
         options->field.count ? options->field.count : (uint32_t)options->argument_count;
     return op_is(options, "gradient") || (op_is(options, "curl") && inputs == FDCLIENT_AXES);
+}
+
+static bool snapshots_are_kept(const struct options *options)
+{
+    return options->params.snapshot && strcmp(options->params.snapshot, "field") == 0;
 }
 
 static bool wrong(struct fdclient_error *error, const char *name, const char *why,
@@ -295,6 +308,11 @@ static bool options_check(const struct options *o, uint64_t used, struct fdclien
         return error_set(error, "USAGE", "--op", "%s is a command, no operator", o->op);
     if (o->keep && o->output)
         return error_set(error, "USAGE", "--keep", "the result is kept or written (-o), not both");
+    if (o->params.every && !snapshots_are_kept(o) &&
+        (o->keep || (o->output && strcmp(o->output, "-") == 0)))
+        return error_set(error, "USAGE", "--every",
+                         "snapshots go to files beside the result's: give -o FILE, or --snapshot "
+                         "field");
     if (o->params.detach && !o->keep)
         return error_set(error, "USAGE", "--detach", "its result stays on the server: add --keep");
     if (o->field.count > 1 && !is_vector)

@@ -245,7 +245,8 @@ bool params_write(msgpack_packer *packer, const char *method, const struct fdcli
                  {"endpoint", params->endpoint}, {"diffusivity", params->diffusivity},
                  {"stagger", params->stagger},   {"coefficient", params->coefficient},
                  {"offsets", params->offsets},   {"weights", params->weights},
-                 {"source", params->source},     {"scheme", params->scheme}};
+                 {"source", params->source},     {"scheme", params->scheme},
+                 {"snapshot", params->snapshot}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (texts[i].text) {
             if (!parameter_write(packer, texts[i].name, texts[i].text, error))
@@ -255,7 +256,8 @@ bool params_write(msgpack_packer *packer, const char *method, const struct fdcli
     const struct {
         const char *name;
         uint64_t value;
-    } counts[] = {{"steps", params->steps}, {"timeout", params->timeout_us}};
+    } counts[] = {
+        {"steps", params->steps}, {"every", params->every}, {"timeout", params->timeout_us}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (counts[i].value != 0) {
             reply_write_str(packer, counts[i].name);
@@ -276,6 +278,7 @@ bool params_write(msgpack_packer *packer, const char *method, const struct fdcli
         bool set;
     } flags[] = {{"allow_unstable", params->allow_unstable},
                  {"progress", params->progress},
+                 {"report", params->report},
                  {"dry_run", params->dry_run},
                  {"detach", params->detach}};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -13,6 +14,28 @@
 /* Read in one receive_some(), so that it returns to a caller's loop while a server keeps
  * sending. */
 #define RECEIVE_BYTES ((size_t)16 << 20)
+
+static void incoming_drop(struct fdclient *client)
+{
+    free(client->incoming.data);
+    client->incoming = (struct incoming){0};
+}
+
+/* Payload of a notification: [2, …. It is kept where somebody wants it and there is memory. */
+static void incoming_begin(struct fdclient *client)
+{
+    const struct splitter *splitter = &client->splitter;
+    struct incoming *incoming = &client->incoming;
+    struct failure failure = {0};
+    if (!client->snapshot || splitter->control_bytes < 2 || splitter->control[0] != 0x93 ||
+        splitter->control[1] != 2)
+        return;
+    if (!incoming->data && incoming->received_bytes == 0 &&
+        array_type_peek(&splitter->payload, "out", &incoming->type, &failure))
+        incoming->data = malloc(incoming->type.bytes);
+    if (incoming->data && splitter->payload.bytes > incoming->type.bytes - incoming->received_bytes)
+        incoming_drop(client);
+}
 
 /* Payload comes next: decide where it goes. */
 static void payload_begin(struct fdclient *client)
@@ -24,14 +47,12 @@ static void payload_begin(struct fdclient *client)
     const bool wanted =
         ticket && answer_payload(ticket, &client->splitter.payload, &client->component);
     client->receiving = wanted ? ticket : NULL;
+    if (!ticket)
+        incoming_begin(client);
 }
 
-static void notification_take(struct fdclient *client, const msgpack_object_array *message)
+static void progress_take(struct fdclient *client, const msgpack_object *map)
 {
-    if (!object_is(&message->ptr[1], "progress") || !client->progress ||
-        message->ptr[2].type != MSGPACK_OBJECT_ARRAY || message->ptr[2].via.array.size != 1)
-        return;
-    const msgpack_object *map = message->ptr[2].via.array.ptr;
     const msgpack_object *id = object_find(map, "msgid"), *done = object_find(map, "done"),
                          *total = object_find(map, "total");
     uint64_t values[3];
@@ -39,6 +60,59 @@ static void notification_take(struct fdclient *client, const msgpack_object_arra
         object_unsigned(done, &values[1]) && object_unsigned(total, &values[2]) &&
         tickets_find(&client->pending, values[0]))
         client->progress(client->progress_context, values[0], values[1], values[2]);
+}
+
+/* The snapshot's array: its bytes have come as payload or stand in the message, or it is a field.
+ */
+static bool snapshot_array(const struct fdclient *client, const msgpack_object *out,
+                           struct fdclient_array *to)
+{
+    const struct incoming *incoming = &client->incoming;
+    struct array array;
+    struct failure failure = {0};
+    if (!array_read(out, "out", &array, &failure))
+        return false;
+    if (array.kind == ARRAY_FIELD) {
+        to->field = array.field;
+        if (!array_type_read(out, "out", &array.type, &failure))
+            return false;
+    } else if (array.kind != ARRAY_INLINE) {
+        return false;
+    } else if (array.payload_count == 0) {
+        to->data = array.small;
+    } else if (incoming->data && incoming->received_bytes == incoming->type.bytes &&
+               memcmp(&incoming->type, &array.type, sizeof array.type) == 0) {
+        to->data = incoming->data;
+    } else {
+        return false;
+    }
+    to->dtype = array.type.dtype == DTYPE_F64 ? FDCLIENT_F64 : FDCLIENT_F32;
+    to->dimensions = array.type.dimensions;
+    memcpy(to->shape, array.type.shape, sizeof to->shape);
+    return true;
+}
+
+static void snapshot_take(struct fdclient *client, const msgpack_object *map)
+{
+    const msgpack_object *id = object_find(map, "msgid"), *step = object_find(map, "step"),
+                         *time = object_find(map, "time"), *out = object_find(map, "out");
+    struct fdclient_snapshot snapshot = {0};
+    if (id && step && time && out && object_unsigned(id, &snapshot.ticket) &&
+        object_unsigned(step, &snapshot.step) && object_real(time, &snapshot.time) &&
+        tickets_find(&client->pending, snapshot.ticket) &&
+        snapshot_array(client, out, &snapshot.array))
+        client->snapshot(client->snapshot_context, &snapshot);
+}
+
+static void notification_take(struct fdclient *client, const msgpack_object_array *message)
+{
+    const msgpack_object *what = &message->ptr[1], *about = &message->ptr[2];
+    if (about->type != MSGPACK_OBJECT_ARRAY || about->via.array.size != 1)
+        return;
+    if (client->progress && object_is(what, "progress"))
+        progress_take(client, about->via.array.ptr);
+    else if (client->snapshot && object_is(what, "snapshot"))
+        snapshot_take(client, about->via.array.ptr);
 }
 
 /* One whole message has come. */
@@ -70,6 +144,7 @@ static void message_take(struct fdclient *client)
         connection_break(client, "the server sent what is neither a reply nor a notification");
     }
     client->receiving = NULL;
+    incoming_drop(client);
     msgpack_unpacked_destroy(&unpacked);
 }
 
@@ -77,12 +152,17 @@ static enum splitter_event payload_count(struct fdclient *client, size_t bytes)
 {
     if (client->receiving)
         client->receiving->parts[client->component].received_bytes += bytes;
+    else if (client->incoming.data)
+        client->incoming.received_bytes += bytes;
     return splitter_payload_done(&client->splitter, bytes);
 }
 
 static uint8_t *payload_place(const struct fdclient *client)
 {
     const struct ticket *ticket = client->receiving;
+    const struct incoming *incoming = &client->incoming;
+    if (!ticket && incoming->data)
+        return incoming->data + incoming->received_bytes;
     return ticket ? (uint8_t *)ticket->results[client->component].data +
                         ticket->parts[client->component].received_bytes
                   : NULL;

@@ -7,6 +7,9 @@
     f[:] = ...
     client.run("derivative", f, axis="x", spacing=0.1, out=slope)
     smooth = client.run("diffusion", f, steps=100, cfl=0.5)             # a new array
+    job = client.submit("diffusion", f, steps=1000, cfl=0.5, every=100)
+    for step, time, snapshot in job.snapshots():
+        ...
     jobs = [client.submit("laplacian", f, accuracy=a) for a in (2, 4, 6, 8)]
     results = [job.result() for job in jobs]
 
@@ -24,6 +27,7 @@ A client is used by one thread at a time; different clients are independent.
 """
 
 import array
+import collections
 import errno
 import fcntl
 import mmap
@@ -176,11 +180,14 @@ class Field:
 
 
 class Job:
-    """A request under way."""
+    """A request under way. Once it is done, `report` is what the answer says of the result (where
+    report=True; of a vector field a map by axis), and `dt` the time step of a diffusion."""
 
     def __init__(self, client, msgid, out, progress):
         self._client, self._msgid, self._out, self._progress = client, msgid, out, progress
         self._error, self._result, self._done = None, None, False
+        self._snapshots = collections.deque()
+        self.report = self.dt = None
 
     def done(self):
         """Has it been answered? Does not wait."""
@@ -195,6 +202,16 @@ class Job:
         if self._error:
             raise self._error
         return self._result
+
+    def snapshots(self):
+        """Those of a job with every=N, as they come: (step, time, array), or a Field with snapshot="field".
+        The job goes on when they are read: here, or by whatever waits for something."""
+        while True:
+            while self._snapshots:
+                yield self._snapshots.popleft()
+            if self._done:
+                return
+            self._client._receive()
 
     def cancel(self):
         """"cancelled", "already_done" or "not_found"; a cancelled job's result() raises."""
@@ -398,6 +415,8 @@ class Client:
         job = self._jobs.get(about.get("msgid"))
         if what == "progress" and job and job._progress:
             job._progress(about["done"], about["total"])
+        elif what == "snapshot" and job:
+            job._snapshots.append((about["step"], about["time"], self._output(about["out"], None)))
 
     def _answer(self, msgid, error, result):
         job = self._jobs.pop(msgid, None)
@@ -406,6 +425,7 @@ class Client:
         try:
             if error:
                 raise Error(**error)
+            job.report, job.dt = result.get("report"), result.get("dt")
             if "out" in result:
                 result = _each(result["out"], lambda out, into: self._output(out, into), job._out)
             job._result = result
