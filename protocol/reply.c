@@ -32,17 +32,32 @@ void reply_write_begin(msgpack_packer *packer, uint64_t msgid)
     msgpack_pack_nil(packer);
 }
 
-void reply_write_out(msgpack_packer *packer, uint64_t msgid, const double *dt, uint32_t components)
+static void write_pair(msgpack_packer *packer, const char *key, bool has, double value)
 {
-    reply_write_begin(packer, msgid);
-    msgpack_pack_map(packer, dt ? 2 : 1);
-    if (dt) {
-        reply_write_str(packer, "dt");
-        msgpack_pack_double(packer, *dt);
+    reply_write_str(packer, key);
+    if (has)
+        msgpack_pack_double(packer, value);
+    else
+        msgpack_pack_nil(packer);
+}
+
+void reply_write_report(msgpack_packer *packer, const struct reply_report *report)
+{
+    msgpack_pack_map(packer, 6);
+    write_pair(packer, "min", report->has_values, report->min);
+    write_pair(packer, "max", report->has_values, report->max);
+    write_pair(packer, "mean", report->has_values, report->mean);
+    reply_write_str(packer, "nan");
+    msgpack_pack_uint64(packer, report->nan);
+    write_pair(packer, "stability", report->has_stability, report->stability);
+    reply_write_str(packer, "error");
+    if (!report->has_error) {
+        msgpack_pack_nil(packer);
+        return;
     }
-    reply_write_str(packer, "out");
-    if (components)
-        msgpack_pack_map(packer, components);
+    msgpack_pack_map(packer, 2);
+    write_pair(packer, "max", true, report->error_max);
+    write_pair(packer, "rms", true, report->error_rms);
 }
 
 void reply_write_type(msgpack_packer *packer, const struct array_type *type)
@@ -125,6 +140,22 @@ void reply_write_progress(msgpack_packer *packer, uint64_t msgid, uint64_t done,
     msgpack_pack_uint64(packer, done);
     reply_write_str(packer, "total");
     msgpack_pack_uint64(packer, total);
+}
+
+void reply_write_snapshot(msgpack_packer *packer, uint64_t msgid, uint64_t step, double time)
+{
+    msgpack_pack_array(packer, 3);
+    msgpack_pack_int(packer, MESSAGE_NOTIFICATION);
+    reply_write_str(packer, "snapshot");
+    msgpack_pack_array(packer, 1);
+    msgpack_pack_map(packer, 4);
+    reply_write_str(packer, "msgid");
+    msgpack_pack_uint64(packer, msgid);
+    reply_write_str(packer, "step");
+    msgpack_pack_uint64(packer, step);
+    reply_write_str(packer, "time");
+    msgpack_pack_double(packer, time);
+    reply_write_str(packer, "out");
 }
 
 /* The text under a key, cut to fit; "" where it is none. */

@@ -18,10 +18,18 @@ void reply_write_failure(msgpack_packer *packer, uint64_t msgid, const struct fa
 /* [1, msgid, nil, …: the result must follow. */
 void reply_write_begin(msgpack_packer *packer, uint64_t msgid);
 
-/* [1, msgid, nil, {"dt": *dt (where dt is not NULL), "out": …: an ARRAY or a field must follow, or
- * of a vector as many `components` of them, each after its axis's name. components: 0 where it is
- * no vector. */
-void reply_write_out(msgpack_packer *packer, uint64_t msgid, const double *dt, uint32_t components);
+/* What there is to say about a result; what there is not is nil. */
+struct reply_report {
+    bool has_values; /* it is not all NaN */
+    double min, max, mean;
+    uint64_t nan;
+    bool has_stability, has_error;
+    double stability; /* dt / dt_max */
+    double error_max, error_rms;
+};
+
+/* {"min", "max", "mean", "nan", "stability", "error": {"max", "rms"}} */
+void reply_write_report(msgpack_packer *packer, const struct reply_report *report);
 
 /* The pairs "type" and "shape" of a map. */
 void reply_write_type(msgpack_packer *packer, const struct array_type *type);
@@ -35,6 +43,9 @@ void reply_write_region(msgpack_packer *packer, uint64_t id, uint64_t offset,
 
 /* [2, "progress", [{"msgid", "done", "total"}]] */
 void reply_write_progress(msgpack_packer *packer, uint64_t msgid, uint64_t done, uint64_t total);
+
+/* [2, "snapshot", [{"msgid", "step", "time", "out": …: an ARRAY or a field must follow. */
+void reply_write_snapshot(msgpack_packer *packer, uint64_t msgid, uint64_t step, double time);
 
 /* Write a str key or value. */
 void reply_write_str(msgpack_packer *packer, const char *text);

@@ -378,8 +378,9 @@ static const struct parameter {
     {"scheme", TAKES_OPERATOR(OPERATOR_DIFFUSION), 0, read_scheme},
     {"source", TAKES_OPERATOR(OPERATOR_DIFFUSION), 0, read_source},
     {"probes", TAKES_OPERATOR(OPERATOR_DIFFUSION), 0, read_probes},
-    {"every", TAKES_OPERATOR(OPERATOR_DIFFUSION), 0, read_every},
-    {"snapshot", TAKES_OPERATOR(OPERATOR_DIFFUSION), 0, read_snapshot},
+    {"every", TAKES_OPERATOR(OPERATOR_DIFFUSION) | TAKES_OPERATOR(OPERATOR_STENCIL), 0, read_every},
+    {"snapshot", TAKES_OPERATOR(OPERATOR_DIFFUSION) | TAKES_OPERATOR(OPERATOR_STENCIL), 0,
+     read_snapshot},
     {"allow_unstable", TAKES_OPERATOR(OPERATOR_DIFFUSION), 0, read_allow_unstable},
 };
 #define PARAMETER_COUNT (sizeof parameters / sizeof *parameters)
@@ -457,9 +458,6 @@ static bool read_parameters(const msgpack_object *map, struct request *request,
     if (request->parameters.snapshot != SNAPSHOT_NONE && !request->parameters.every)
         return request_invalid(failure, "snapshot",
                                "a snapshot is taken every so many steps: give every");
-    if (request->parameters.report || request->parameters.every)
-        return failure_set(failure, STATUS_UNSUPPORTED,
-                           request->parameters.report ? "report" : "every", "is not offered yet");
     if (request->detach && request->method == METHOD_OPERATOR && request->out != OUT_NEW_FIELD &&
         request->out != OUT_FIELD)
         return request_invalid(

@@ -2,10 +2,10 @@
 
 #include "protocol/request_job.h"
 #include "server/device.h"
+#include "server/routine.h"
 #include "server/server.h"
 #include "server/upload.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,13 +45,11 @@ static uint64_t held_bytes(const struct task *task, bool own)
         seen[count++] = field;
         bytes += field->type.bytes;
     }
-    return bytes;
+    return bytes + routine_bytes(task->routine);
 }
 
-/* A new array of the task. Where there is no room for it, and would be none if the task were alone,
- * TOO_LARGE: no waiting helps. */
-static struct field *new_array(const struct task *task, const struct array_type *type,
-                               struct failure *failure)
+struct field *admission_new_array(const struct task *task, const struct array_type *type,
+                                  struct failure *failure)
 {
     struct field *field = field_new(task->server, task->user, type, failure);
     const bool is_full = failure->code == STATUS_OVER_BUDGET || failure->code == STATUS_QUEUE_FULL;
@@ -125,7 +123,7 @@ static bool take_array(struct task *task, const struct holder *to, const struct 
     } else if (!take_small(to->small, array, type->dtype, failure)) {
         return false;
     }
-    *to->field = new_array(task, type, failure);
+    *to->field = admission_new_array(task, type, failure);
     return *to->field != NULL;
 }
 
@@ -211,7 +209,7 @@ static bool take_out_place(struct task *task, int component, const struct arrays
 }
 
 static bool take_output(struct task *task, int component, const struct arrays *given,
-                        struct failure *failure)
+                        const struct routine_needs *needs, struct failure *failure)
 {
     struct server *server = task->server;
     const struct array_type *type = &task->type;
@@ -240,16 +238,17 @@ static bool take_output(struct task *task, int component, const struct arrays *g
         *out = field_reference(field);
     } else if (task->out_kind == OUT_REGION && !take_out_place(task, component, given, failure)) {
         return false;
-    } else if (task->out_kind == OUT_REGION && task->device->info.direct) {
+    } else if (task->out_kind == OUT_REGION && task->device->info.direct && !needs->wanted) {
         *out = NULL; /* computed where it is to lie */
-    } else if (!(*out = new_array(task, type, failure))) {
+    } else if (!(*out = admission_new_array(task, type, failure))) {
         return false;
     }
     /* The result may come to lie in the scratch array: a place in a region needs one beside it. */
-    const bool in_serves = *out && task->in_is_own[component];
-    const int scratch = job_scratch(&task->job, *out && is_input(task, *out), in_serves);
+    const bool in_serves = *out && task->in_is_own[component] && !needs->wanted;
+    const bool in_place = needs->in_place || (*out && is_input(task, *out));
+    const int scratch = job_scratch(&task->job, in_place, in_serves);
     for (int i = component; i < component + scratch; i++)
-        if (!(task->scratch[i] = new_array(task, type, failure)))
+        if (!(task->scratch[i] = admission_new_array(task, type, failure)))
             return false;
     return true;
 }
@@ -293,7 +292,7 @@ static bool take_operands(struct task *task, const struct request *request,
         if (type.bytes == 0)
             continue;
         if (!array)
-            task->operand[i] = new_array(task, &type, failure);
+            task->operand[i] = admission_new_array(task, &type, failure);
         else if (!take_array(task, &to, array, &type, false, place.text, upload, failure))
             return false;
         if (!task->operand[i])
@@ -334,28 +333,6 @@ void admission_free_block(struct task *task)
     task->block = NULL;
 }
 
-/* Where κ is a field, its least and largest number decide on the time step: they are looked for
- * here in the few that the control message holds. */
-static bool take_measure(struct task *task, const struct request *request, struct failure *failure)
-{
-    const void *small = task->small[AXIS_COUNT + OPERAND_COEFFICIENT];
-    double least = INFINITY, largest = -INFINITY;
-    if (!job_measures(&task->job))
-        return true;
-    task->cfl = request->parameters.has_cfl ? request->parameters.cfl : 0;
-    if (!small)
-        return failure_set(failure, STATUS_UNSUPPORTED, "diffusivity",
-                           "an array of this size is not offered yet");
-    for (uint64_t i = 0; i < job_points(&task->job); i++) {
-        const double number = task->job.dtype == DTYPE_F64 ? ((const double *)small)[i]
-                                                           : (double)((const float *)small)[i];
-        least = number < least || isnan(number) ? number : least;
-        largest = number > largest || isnan(number) ? number : largest;
-    }
-    return request_job_measured(&task->job, task->cfl, least, largest,
-                                (double)task->server->config.max_work, failure);
-}
-
 /* The job of an operator, its operands and its outputs. */
 static bool take_job(struct task *task, struct request *request, const struct upload *upload,
                      struct failure *failure)
@@ -363,13 +340,13 @@ static bool take_job(struct task *task, struct request *request, const struct up
     if (!admission_find_types(task->server, task->user, request, failure) ||
         !request_job(request, &task->type, (double)task->server->config.max_work, &task->job,
                      &task->block, failure) ||
-        !charge_block(task, failure) || !take_operands(task, request, upload, failure) ||
-        !take_measure(task, request, failure))
+        !charge_block(task, failure) || !take_operands(task, request, upload, failure))
         return false;
+    const struct routine_needs needs = routine_needs(request, &task->job);
     for (int i = 0; i < job_outputs(&task->job); i++)
-        if (!take_output(task, i, &request->out_place, failure))
+        if (!take_output(task, i, &request->out_place, &needs, failure))
             return false;
-    return true;
+    return !needs.wanted || routine_make(task, request, failure);
 }
 
 static bool any_lost(const struct task *task)

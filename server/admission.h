@@ -24,4 +24,9 @@ bool admission_take(struct task *task, struct request *request, const struct upl
 /* Free the task's block, and what it is charged. */
 void admission_free_block(struct task *task);
 
+/* A new array of the task, for the caller to release. NULL with the failure set where there is no
+ * room for it; where there would be none if the task were alone, TOO_LARGE: no waiting helps. */
+struct field *admission_new_array(const struct task *task, const struct array_type *type,
+                                  struct failure *failure);
+
 #endif

@@ -26,8 +26,8 @@ enum {
     ANSWERS_AT_ONCE = 64
 };
 
-/* A copy's tag is its slab's number or, with this, its task's. */
-#define TAG_TASK (UINT64_C(1) << 63)
+/* A copy's tag is its slab's number or, with this, its order's. */
+#define TAG_ORDER (UINT64_C(1) << 63)
 #define TAG_FIELD (UINT64_C(1) << 62) /* its array's number: an operand from a region */
 
 static void worker_start(struct device *device);
@@ -43,7 +43,7 @@ static void worker_kill(struct device *device, const char *why)
 
 /* It goes out with what else this turn of the loop has to say. Without a socket it waits for the
  * next worker. */
-static void order(struct device *device, const struct channel_message *message)
+static void tell(struct device *device, const struct channel_message *message)
 {
     if (device->state == DEVICE_CLOSED)
         return;
@@ -66,14 +66,14 @@ void device_allocate(struct device *device, const struct field *field)
     message.u.allocate.array = field->array;
     message.u.allocate.bytes = field->type.bytes;
     message.u.allocate.owner = field->user->uid;
-    order(device, &message);
+    tell(device, &message);
 }
 
 void device_release(struct device *device, const struct field *field)
 {
     struct channel_message message = {.type = CHANNEL_RELEASE};
     message.u.job.id = field->array;
-    order(device, &message);
+    tell(device, &message);
 }
 
 static void copy(enum channel_type type, struct field *field, uint64_t offset, struct slab *slab,
@@ -92,7 +92,7 @@ static void copy(enum channel_type type, struct field *field, uint64_t offset, s
     message.u.copy.arena_offset = arena_offset(&field->server->arena, slab);
     message.u.copy.bytes = bytes;
     message.u.copy.tag = slab->number;
-    order(device, &message);
+    tell(device, &message);
     if (bytes == field->server->arena.slab_bytes)
         device_flush(device); /* much is under way: it need not wait for what else there is */
 }
@@ -125,7 +125,7 @@ void device_unmap(struct device *device, const struct region *region)
 {
     struct channel_message message = {.type = CHANNEL_UNREGION};
     message.u.region.region = region->number;
-    order(device, &message);
+    tell(device, &message);
 }
 
 static uint64_t number(const struct field *field)
@@ -133,105 +133,140 @@ static uint64_t number(const struct field *field)
     return field ? field->array : 0;
 }
 
-/* Where the task with that id is in its bucket, or else the end of it. */
-static struct task **bucket_place(struct device *device, uint64_t id)
+/* Where the order with that id is in its bucket, or else the end of it. */
+static struct order **bucket_place(struct device *device, uint64_t id)
 {
-    struct task **place = &device->running[id % DEVICE_BUCKETS];
+    struct order **place = &device->running[id % DEVICE_BUCKETS];
     while (*place && (*place)->id != id)
         place = &(*place)->next_running;
     return place;
 }
 
-/* The task with that id, which is with the worker no longer; NULL: there is none. */
-static struct task *take_back(struct device *device, uint64_t id)
+/* The order with that id, which is with the worker no longer; NULL: there is none. */
+static struct order *take_back(struct device *device, uint64_t id)
 {
-    struct task **place = bucket_place(device, id);
-    struct task *task = *place;
-    if (task)
-        *place = task->next_running;
-    return task;
+    struct order **place = bucket_place(device, id);
+    struct order *order = *place;
+    if (!order)
+        return NULL;
+    *place = order->next_running;
+    order->id = 0;
+    return order;
 }
 
 /* The arrays of the RUN that follows. */
-static void components(struct device *device, const struct task *task)
+static void components(struct device *device, const struct order *order)
 {
     struct channel_message message = {.type = CHANNEL_COMPONENTS};
     for (int i = 0; i < AXIS_COUNT; i++) {
-        message.u.components.in[i] = number(task->in[i]);
-        message.u.components.out[i] = number(task->out[i]);
-        message.u.components.scratch[i] = number(task->scratch[i]);
+        message.u.components.in[i] = number(order->in[i]);
+        message.u.components.out[i] = number(order->out[i]);
+        message.u.components.scratch[i] = number(order->scratch[i]);
     }
-    order(device, &message);
+    tell(device, &message);
 }
 
-static bool place_of(const struct region_use *use, struct place *place)
+static bool place_of(const struct region_use *uses, int component, struct place *place)
 {
-    if (use->region)
-        *place = (struct place){use->region->number, use->offset};
-    return use->region != NULL;
+    const struct region_use *use = uses ? &uses[component] : NULL;
+    if (!use || !use->region)
+        return false;
+    *place = (struct place){use->region->number, use->offset};
+    return true;
 }
 
 /* Where the inputs and outputs of the RUN that follows lie in regions, if any do. */
-static void places(struct device *device, const struct task *task)
+static void places(struct device *device, const struct order *order)
 {
     struct channel_message message = {.type = CHANNEL_PLACES};
     bool any = false;
     for (int i = 0; i < AXIS_COUNT; i++) {
-        any |= place_of(&task->in_place[i], &message.u.places.in[i]);
-        any |= place_of(&task->out_place[i], &message.u.places.out[i]);
+        any |= place_of(order->in_place, i, &message.u.places.in[i]);
+        any |= place_of(order->out_place, i, &message.u.places.out[i]);
     }
     if (any)
-        order(device, &message);
+        tell(device, &message);
 }
 
 /* What the RUN that follows has beside its arrays and the first part of its job. */
-static void more(struct device *device, const struct task *task)
+static void more(struct device *device, const struct order *order)
 {
-    const struct job_more *given = &task->job.more;
-    if (!job_has_more(&task->job))
+    const struct job_more *given = &order->job->more;
+    if (!job_has_more(order->job))
         return;
     struct channel_message message = {.type = CHANNEL_MORE};
     message.u.more = *given;
-    order(device, &message);
+    tell(device, &message);
     for (uint64_t at = 0; at < given->block_bytes; at += CHANNEL_BLOCK_BYTES) {
         const uint64_t left = given->block_bytes - at;
         message = (struct channel_message){.type = CHANNEL_BLOCK};
-        memcpy(message.u.block.bytes, task->block + at,
+        memcpy(message.u.block.bytes, order->block + at,
                left < CHANNEL_BLOCK_BYTES ? left : CHANNEL_BLOCK_BYTES);
-        order(device, &message);
+        tell(device, &message);
     }
 }
 
 /* Its operands, if it has any. */
-static void operands(struct device *device, const struct task *task)
+static void operands(struct device *device, const struct order *order)
 {
     struct channel_message message = {.type = CHANNEL_OPERANDS};
     bool any = false;
     for (int i = 0; i < OPERANDS; i++) {
-        message.u.operands.array[i] = number(task->operand[i]);
-        any |= task->operand[i] != NULL;
+        message.u.operands.array[i] = number(order->operand[i]);
+        any |= order->operand[i] != NULL;
     }
     if (any)
-        order(device, &message);
+        tell(device, &message);
 }
 
-/* A put's array from its region, or a get's to it. */
-static void copy_region(struct device *device, const struct task *task)
+static void run(struct device *device, const struct order *order)
 {
-    const bool is_put = task->kind == TASK_PUT;
-    const struct region_use *use = is_put ? &task->in_place[0] : &task->out_place[0];
-    struct channel_message message = {.type = is_put ? CHANNEL_UPLOAD : CHANNEL_DOWNLOAD};
-    message.u.copy.array = task->in[0]->array;
+    const struct job *job = order->job;
+    places(device, order);
+    more(device, order);
+    operands(device, order);
+    const bool one_each = job_inputs(job) == 1 && job_outputs(job) == 1 && !order->scratch[1];
+    if (!one_each)
+        components(device, order);
+    struct channel_message message = {.type = CHANNEL_RUN};
+    message.u.run.id = order->id;
+    if (one_each) {
+        message.u.run.in = number(order->in[0]);
+        message.u.run.out = number(order->out[0]);
+        message.u.run.scratch = number(order->scratch[0]);
+    }
+    message.u.run.progress = order->progress;
+    memcpy(message.u.run.job, job, sizeof message.u.run.job);
+    tell(device, &message);
+}
+
+static void measure(struct device *device, const struct order *order)
+{
+    const struct array_type *type = &order->in[0]->type;
+    struct channel_message message = {.type = CHANNEL_MEASURE};
+    message.u.measure.id = order->id;
+    message.u.measure.array = number(order->in[0]);
+    message.u.measure.other = number(order->in[1]);
+    message.u.measure.result = number(order->out[0]);
+    message.u.measure.points = type->bytes / (type->dtype == DTYPE_F64 ? 8 : 4);
+    message.u.measure.dtype = type->dtype;
+    tell(device, &message);
+}
+
+static void copy_region(struct device *device, const struct order *order)
+{
+    const bool reads = order->kind == ORDER_READ;
+    const struct region_use *use = reads ? order->in_place : order->out_place;
+    struct channel_message message = {.type = reads ? CHANNEL_UPLOAD : CHANNEL_DOWNLOAD};
+    message.u.copy.array = order->in[0]->array;
     message.u.copy.region = use->region->number;
     message.u.copy.arena_offset = use->offset;
-    message.u.copy.bytes = task->type.bytes;
-    message.u.copy.tag = TAG_TASK | task->id;
-    order(device, &message);
+    message.u.copy.bytes = order->in[0]->type.bytes;
+    message.u.copy.tag = TAG_ORDER | order->id;
+    tell(device, &message);
 }
 
-/* Copy the operands that lie in regions to their arrays, which stay until that is done, whatever
- * becomes of the task. */
-static void copy_operands(struct device *device, const struct task *task)
+void device_copy_operands(struct device *device, const struct task *task)
 {
     for (int i = 0; i < OPERANDS; i++) {
         const struct region_use *use = &task->operand_place[i];
@@ -246,7 +281,7 @@ static void copy_operands(struct device *device, const struct task *task)
         message.u.copy.arena_offset = use->offset;
         message.u.copy.bytes = field->type.bytes;
         message.u.copy.tag = TAG_FIELD | field->array;
-        order(device, &message);
+        tell(device, &message);
     }
 }
 
@@ -268,40 +303,24 @@ static struct field *find_copied(struct device *device, uint64_t array)
     return NULL;
 }
 
-void device_run(struct device *device, struct task *task)
+void device_order(struct device *device, struct order *order)
 {
-    task->next_running = NULL;
-    *bucket_place(device, task->id) = task;
-    if (task->kind != TASK_OPERATOR) {
-        copy_region(device, task);
-        return;
-    }
-    copy_operands(device, task);
-    places(device, task);
-    more(device, task);
-    operands(device, task);
-    const bool one_each =
-        job_inputs(&task->job) == 1 && job_outputs(&task->job) == 1 && !task->scratch[1];
-    if (!one_each)
-        components(device, task);
-    struct channel_message message = {.type = CHANNEL_RUN};
-    message.u.run.id = task->id;
-    if (one_each) {
-        message.u.run.in = number(task->in[0]);
-        message.u.run.out = number(task->out[0]);
-        const struct field *own = task->in_is_own[0] && task->out[0] ? task->in[0] : NULL;
-        message.u.run.scratch = number(task->scratch[0] ? task->scratch[0] : own);
-    }
-    message.u.run.progress = task->progress;
-    memcpy(message.u.run.job, &task->job, sizeof message.u.run.job);
-    order(device, &message);
+    order->next_running = NULL;
+    *bucket_place(device, order->id) = order;
+    if (order->kind == ORDER_RUN)
+        run(device, order);
+    else if (order->kind == ORDER_MEASURE)
+        measure(device, order);
+    else
+        copy_region(device, order);
 }
 
-void device_cancel(struct device *device, const struct task *task)
+/* A copy takes its course. */
+void device_cancel(struct device *device, const struct order *order)
 {
     struct channel_message message = {.type = CHANNEL_CANCEL};
-    message.u.job.id = task->id;
-    order(device, &message);
+    message.u.job.id = order->id;
+    tell(device, &message);
 }
 
 static void copy_ended(struct slab *slab, bool ok)
@@ -348,11 +367,11 @@ static void take_ready(struct device *device, const struct channel_message *mess
 static bool take_copied(struct device *device, uint64_t tag)
 {
     const struct arena *arena = &device->server->arena;
-    if (tag & TAG_TASK) {
-        struct task *task = take_back(device, tag & ~TAG_TASK);
-        if (task)
-            task_finished(task, STATUS_OK, true, 0);
-        return task != NULL;
+    if (tag & TAG_ORDER) {
+        struct order *order = take_back(device, tag & ~TAG_ORDER);
+        if (order)
+            task_finished(order, STATUS_OK, true, 0);
+        return order != NULL;
     }
     if (tag & TAG_FIELD) {
         struct field *field = find_copied(device, tag & ~TAG_FIELD);
@@ -380,7 +399,7 @@ static void take_failed(struct device *device, uint64_t array)
 /* False: the worker does not keep to the channel's rules. */
 static bool take(struct device *device, const struct channel_message *message)
 {
-    struct task *task;
+    struct order *order;
     switch (message->type) {
     case CHANNEL_READY:
         if (device->state != DEVICE_STARTING)
@@ -400,16 +419,17 @@ static bool take(struct device *device, const struct channel_message *message)
         return message->status < STATUS_COUNT &&
                region_mapped(device, message->u.region.region, (enum status)message->status);
     case CHANNEL_PROGRESS:
-        task = *bucket_place(device, message->u.job.id);
-        if (task)
-            task_progress(task, message->u.job.done);
-        return task != NULL;
+        order = *bucket_place(device, message->u.job.id);
+        if (order)
+            task_progress(order, message->u.job.done);
+        return order != NULL;
     case CHANNEL_FINISHED:
-        task = take_back(device, message->u.job.id);
-        if (!task || message->status >= STATUS_COUNT)
+        order = take_back(device, message->u.job.id);
+        if (!order || message->status >= STATUS_COUNT)
             return false;
-        task_trace_finished(task, message);
-        task_finished(task, (enum status)message->status, message->u.job.done > 0,
+        order->measured = message->u.job.measured;
+        task_trace_finished(order->task, message);
+        task_finished(order, (enum status)message->status, message->u.job.done > 0,
                       message->u.job.device_us);
         return true;
     case CHANNEL_PONG:
@@ -498,7 +518,7 @@ static void on_timer(uv_timer_t *timer)
     if (++device->pings > PINGS_MOST)
         worker_kill(device, "its worker does not answer");
     else
-        order(device, &ping);
+        tell(device, &ping);
 }
 
 static void on_timer_closed(uv_handle_t *handle)

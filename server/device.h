@@ -16,9 +16,10 @@
 
 struct server;
 struct field;
+struct order;
 struct region;
-struct task;
 struct slab;
+struct task;
 struct user;
 
 enum device_state {
@@ -52,11 +53,11 @@ struct device {
     int socket;                 /* −1: no channel */
     struct channel_queue queue; /* orders of this turn of the loop */
     struct channel_inbox inbox;
-    uint64_t pings;                       /* unanswered */
-    struct list arrays;                   /* struct field */
-    struct list regions;                  /* struct region */
-    struct list copies;                   /* struct slab: a worker reads or writes it */
-    struct task *running[DEVICE_BUCKETS]; /* with the worker, by id */
+    uint64_t pings;                        /* unanswered */
+    struct list arrays;                    /* struct field */
+    struct list regions;                   /* struct region */
+    struct list copies;                    /* struct slab: a worker reads or writes it */
+    struct order *running[DEVICE_BUCKETS]; /* with the worker, by id */
     struct list tasks; /* struct task, all of the device's that are not finished */
     struct schedule schedule;
     uint32_t users; /* placed here */
@@ -91,10 +92,13 @@ void device_download(struct field *field, uint64_t offset, struct slab *slab, ui
 bool device_map(struct device *device, const struct region *region);
 void device_unmap(struct device *device, const struct region *region);
 
-/* Run an operator, its operands in regions copied to their arrays first; or copy between a put's or
- * a get's array and its region; task_finished() follows. */
-void device_run(struct device *device, struct task *task);
-void device_cancel(struct device *device, const struct task *task);
+/* Copy a task's operands that lie in regions to their arrays, which stay until that is done,
+ * whatever becomes of the task: before the orders that read them. */
+void device_copy_operands(struct device *device, const struct task *task);
+
+/* Hand an order over, which has an id; task_finished() follows, once. */
+void device_order(struct device *device, struct order *order);
+void device_cancel(struct device *device, const struct order *order);
 
 const char *device_state_name(const struct device *device);
 

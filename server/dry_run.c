@@ -6,6 +6,7 @@
 #include "server/device.h"
 #include "server/field.h"
 #include "server/region.h"
+#include "server/routine.h"
 #include "server/schedule.h"
 #include "server/server.h"
 
@@ -20,6 +21,8 @@ struct dry_run {
     struct array_type type; /* of every array */
     struct job job;
     uint8_t *block;         /* its, owned; NULL: none */
+    bool estimates;         /* the job is run again for a report */
+    uint64_t result_bytes;  /* that measures work in */
     uint64_t arrays;        /* of `type`, that the job needs on the device for itself */
     uint64_t copied;        /* of them those that come from a client's memory or go there */
     uint64_t operand_bytes; /* of its operands, but for resident ones */
@@ -119,6 +122,10 @@ static bool take_outputs(struct dry_run *run, struct failure *failure)
 {
     const struct request *request = run->request;
     const bool has_places = request->out == OUT_FIELD || request->out == OUT_REGION;
+    const struct routine_needs needs = routine_needs(request, &run->job);
+    run->estimates = needs.estimates;
+    run->arrays += (uint64_t)needs.arrays;
+    run->result_bytes = needs.result_bytes;
     for (int i = 0; i < job_outputs(&run->job); i++) {
         const struct array *out = &request->out_place.at[i], *in = &request->f.at[i];
         const struct failure_place place = arrays_place(&request->out_place, "out", i);
@@ -126,13 +133,14 @@ static bool take_outputs(struct dry_run *run, struct failure *failure)
                            !check_apart(run, i, place.text, failure)))
             return false;
         const bool is_field = request->out == OUT_FIELD;
-        const bool has_array = !(request->out == OUT_REGION && computes_in_place(run, out));
+        const bool has_array =
+            needs.wanted || !(request->out == OUT_REGION && computes_in_place(run, out));
         const bool in_is_own =
             in->kind != ARRAY_NONE && in->kind != ARRAY_FIELD && !computes_in_place(run, in);
         run->arrays += has_array && !is_field;
         run->copied += has_array && (request->out == OUT_REGION || request->out == OUT_INLINE);
-        run->arrays += job_scratch(&run->job, is_field && is_input(request, out->field),
-                                   has_array && in_is_own);
+        const bool in_place = needs.in_place || (is_field && is_input(request, out->field));
+        run->arrays += job_scratch(&run->job, in_place, has_array && in_is_own && !needs.wanted);
     }
     return true;
 }
@@ -157,10 +165,12 @@ static void answer(const struct dry_run *run, msgpack_packer *packer)
     const struct job *job = &run->job;
     const bool has_dt = job->operator_id == OPERATOR_DIFFUSION;
     const int64_t ns = schedule_estimate(&run->device->schedule, job) +
+                       routine_cost_ns(&run->device->schedule, job, run->estimates) +
                        schedule_copy(run->copied * run->type.bytes + run->operand_bytes);
     msgpack_pack_map(packer, has_dt ? 5 : 3);
     reply_write_str(packer, "bytes");
-    msgpack_pack_uint64(packer, run->arrays * run->type.bytes + run->operand_bytes);
+    msgpack_pack_uint64(packer,
+                        run->arrays * run->type.bytes + run->operand_bytes + run->result_bytes);
     reply_write_str(packer, "seconds");
     msgpack_pack_double(packer, 1e-9 * (double)ns);
     reply_write_str(packer, "device");

@@ -3,6 +3,9 @@
  *
  *   staging ──► loading ──► ready ──► (socket, itself or by a carrier)
  *
+ * outbox.c has the queues, staging.c the ways to ready, sending.c the way from there, and reply.h
+ * what stands in the queues.
+ *
  * staging: the result waits for slabs. loading: a result of at most REPLY_WINDOW slabs is brought
  * over whole before its header goes out, so that the loss of its worker is still answered with an
  * error. ready: in the order they are sent; a larger result enters when it is the only one and is
@@ -17,10 +20,9 @@
 #ifndef SERVER_OUTBOX_H
 #define SERVER_OUTBOX_H
 
+#include "server/answer.h"
 #include "server/arena.h"
 #include "server/list.h"
-
-#include "protocol/array.h"
 
 struct task;
 struct carriers;
@@ -47,17 +49,6 @@ struct outbox {
     bool broken;
 };
 
-/* What an operator gives beside its bytes. */
-struct result {
-    struct array_type type;   /* of each array */
-    uint32_t components;      /* of a vector; else 1 */
-    uint64_t ids[AXIS_COUNT]; /* of resident ones (0: freed meanwhile), or of regions with … */
-    uint64_t offsets[AXIS_COUNT];
-    bool in_regions; /* … places in them */
-    bool is_vector, has_dt;
-    double dt; /* goes before "out" */
-};
-
 /* changed() is called where something has become of the replies: there is something to send, the
  * socket is to be watched for room or no longer, or is over. It does nothing itself: at the end of
  * the loop's turn all that is ready goes out by one outbox_write(). */
@@ -70,23 +61,20 @@ void outbox_close(struct outbox *outbox);
 /* Each takes the task over (it may be NULL) until task_replied(). */
 void outbox_push_failure(struct outbox *outbox, uint64_t msgid, struct task *task,
                          const struct failure *failure);
-/* {"out": ARRAY}, or of a vector {"out": {"x": ARRAY, …}}; the fields are the task's. */
-void outbox_push_arrays(struct outbox *outbox, struct task *task,
-                        struct field *const fields[AXIS_COUNT], const struct result *result);
-/* The same with {"field", "shape", "type"} or {"region", "offset", "shape", "type"} in the place of
- * each array. */
-void outbox_push_places(struct outbox *outbox, struct task *task, const struct result *result);
-/* {"field": id} */
-void outbox_push_id(struct outbox *outbox, struct task *task, uint64_t id);
+/* An answer; its text is taken over, and its fields are referenced. */
+void outbox_push_answer(struct outbox *outbox, const struct answer *answer, struct task *task);
+/* A notification that the task goes on after: task_snapshot_sent() follows, once. */
+void outbox_push_snapshot(struct outbox *outbox, const struct answer *answer, struct task *task);
 void outbox_push_progress(struct outbox *outbox, uint64_t msgid, uint64_t done, uint64_t total);
 /* A packed message of any kind; its memory is taken over. */
 void outbox_push(struct outbox *outbox, msgpack_sbuffer *message, struct task *task);
 
-/* Take an array's answer back, of which not a byte has gone out; its task is the caller's again.
- * False: it is too late, or the answer holds no array. */
+/* Take an array's answer, or a snapshot, back of which not a byte has gone out; its task is the
+ * caller's again. False: it is too late, or the answer holds no array. */
 bool outbox_withdraw(struct reply *reply);
 
-/* The worker that holds the reply's result is gone. */
+/* The worker that holds the reply's arrays is gone; where it is a snapshot, its task waits for it
+ * no longer. */
 void outbox_lost(struct reply *reply);
 
 /* Send what is ready, as far as the socket takes it: once at the end of a turn, and when a full

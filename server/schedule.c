@@ -50,7 +50,8 @@ static int size_of(const struct job *job)
 
 static int kind_of(const struct job *job)
 {
-    return (job->operator_id * 2 + job->dtype) * 4 + job->accuracy / 2 - 1;
+    const int accuracy = job->accuracy > 8 ? 8 : job->accuracy; /* 10 is for estimates alone */
+    return (job->operator_id * 2 + job->dtype) * 4 + accuracy / 2 - 1;
 }
 
 /* The rate of the size, or of the nearest that is known. Sizes differ: a launch costs more than the

@@ -5,12 +5,12 @@
  * Each ends in fail_with() or task_end(), once. */
 #include "server/task.h"
 
-#include "protocol/request_job.h"
 #include "server/admission.h"
 #include "server/connection.h"
 #include "server/device.h"
 #include "server/log.h"
 #include "server/outbox.h"
+#include "server/routine.h"
 #include "server/server.h"
 #include "server/task_trace.h"
 
@@ -83,6 +83,7 @@ static void release_all_but(struct task *task, struct field **kept)
             release(task, all[i], AXIS_COUNT);
     release(task, task->operand, OPERANDS);
     admission_free_block(task);
+    routine_release(task->routine);
 }
 
 /* Their memory is the client's again. Last of all, when the answer is out: an unregister that waits
@@ -120,6 +121,7 @@ static void task_end(struct task *task)
     task->server->tasks[TASK_ENDED]--;
     task->server->jobs--;
     user->jobs--;
+    routine_free(task->routine);
     free(task);
     user_settle(user);
     task_dispatch(device);
@@ -138,6 +140,8 @@ static void push_failure(struct task *task, const struct failure *failure)
 static void fail_with(struct task *task, const struct failure *failure)
 {
     step_to_answer(task);
+    if (task->routine)
+        routine_tear(task);
     release_all_but(task, NULL);
     list_remove(&task->device_link);
     task->status = failure->code;
@@ -172,9 +176,9 @@ static void stop(struct task *task, enum task_stop why)
     const bool runs = task->state == TASK_RUNNING;
     step(task, TASK_STOP);
     task->stop = why;
-    if (runs)
-        device_cancel(task->device, task);
-    else if (!with_worker(task))
+    if (runs && !task->routine)
+        device_cancel(task->device, &task->order);
+    else if (!with_worker(task) || (runs && !routine_stop(task)))
         fail_stopped(task);
 }
 
@@ -215,27 +219,16 @@ static void succeed(struct task *task)
         task_end(task);
         return;
     }
-    struct result result = {.type = task->type,
-                            .components = computed ? (uint32_t)job_outputs(&task->job) : 1,
-                            .in_regions = task->out_kind == OUT_REGION,
-                            .has_dt = computed && task->job.operator_id == OPERATOR_DIFFUSION,
-                            .dt = task->job.dt,
-                            .is_vector = computed && job_gives_vector(&task->job)};
-    for (uint32_t i = 0; i < result.components; i++) {
-        const struct region_use *place = &task->out_place[i];
-        result.ids[i] = result.in_regions ? place->region->id : results[i]->id;
-        result.offsets[i] = place->offset;
-    }
+    struct answer answer;
+    answer_init(&answer);
+    if (task->kind == TASK_PUT)
+        answer_id(&answer, task, results[0]->id);
+    else
+        answer_results(&answer, task);
     release_all_but(task, payload ? results : NULL);
-    if (payload) {
-        outbox_push_arrays(&task->connection->outbox, task, results, &result);
-    } else {
+    if (!payload)
         list_remove(&task->device_link);
-        if (task->kind == TASK_PUT)
-            outbox_push_id(&task->connection->outbox, task, result.ids[0]);
-        else
-            outbox_push_places(&task->connection->outbox, task, &result);
-    }
+    outbox_push_answer(&task->connection->outbox, &answer, task);
     task_dispatch(device);
 }
 
@@ -263,6 +256,9 @@ static void make_ready(struct task *task)
     task->entry.cost_ns = copy_ns(task);
     if (task->kind == TASK_OPERATOR)
         task->entry.cost_ns += schedule_estimate(&task->device->schedule, &task->job);
+    if (task->routine)
+        task->entry.cost_ns +=
+            routine_cost_ns(&task->device->schedule, &task->job, task->routine->estimates);
     schedule_add(&task->device->schedule, &task->user->flow, &task->entry);
     task_dispatch(task->device);
 }
@@ -363,17 +359,6 @@ void task_region_lost(struct task *task, enum status status)
         fail(task, status, "a region of this job could not be mapped");
 }
 
-bool task_measured(struct task *task, double least, double largest)
-{
-    struct failure failure = {0};
-    task->measures = false;
-    if (request_job_measured(&task->job, task->cfl, least, largest,
-                             (double)task->server->config.max_work, &failure))
-        return true;
-    fail_with(task, &failure);
-    return false;
-}
-
 void task_put_arrived(struct task *task)
 {
     task->in[0]->put = NULL;
@@ -385,6 +370,20 @@ void task_put_arrived(struct task *task)
         succeed(task);
 }
 
+/* Where the routine has come to its end, so has the task. */
+static void go_on(struct task *task)
+{
+    switch (routine_go_on(task)) {
+    case ROUTINE_GOES_ON:
+        break;
+    case ROUTINE_DONE:
+        succeed(task);
+        break;
+    case ROUTINE_FAILED:
+        fail_with(task, &task->routine->failure);
+    }
+}
+
 void task_dispatch(struct device *device)
 {
     if (device->state == DEVICE_CLOSED || device->losing)
@@ -393,28 +392,60 @@ void task_dispatch(struct device *device)
         struct task *task = LIST_ENTRY(entry, struct task, entry);
         step(task, TASK_HAND_OVER);
         task_trace_begin(task);
-        device_run(device, task);
+        device_copy_operands(device, task);
+        if (task->routine) {
+            go_on(task);
+            continue;
+        }
+        order_init(&task->order, task);
+        task->order.id = task->id;
+        device_order(device, &task->order);
     }
 }
 
-void task_progress(struct task *task, uint64_t passes)
+void task_progress(struct order *order, uint64_t passes)
 {
+    struct task *task = order->task;
     step(task, TASK_PROGRESS);
+    const uint64_t before = task->routine ? task->routine->steps_done : 0;
     if (task->connection && !task->stop)
         outbox_push_progress(&task->connection->outbox, task->msgid,
-                             job_steps_done(&task->job, passes), task->job.steps);
+                             before + job_steps_done(order->job, passes), task->job.steps);
 }
 
-void task_finished(struct task *task, enum status status, bool begun, uint64_t device_us)
+/* What the order came to: the fields that it wrote hold its result, or what nobody can tell. */
+static void mark(const struct order *order, bool is_whole)
 {
-    if (task->out_kind == OUT_FIELD && (begun || status == STATUS_OK))
-        for (int i = 0; i < AXIS_COUNT; i++)
-            if (task->out[i])
-                task->out[i]->torn = status != STATUS_OK;
-    if (begun || status == STATUS_OK)
-        task->device_ns = schedule_time(device_us) + copy_ns(task);
-    if (status == STATUS_OK && task->kind == TASK_OPERATOR)
-        schedule_learn(&task->device->schedule, &task->job, device_us);
+    for (int i = 0; i < AXIS_COUNT && order->kind == ORDER_RUN; i++)
+        if (order->out[i] && order->out[i]->resident)
+            order->out[i]->torn = !is_whole;
+}
+
+/* A part of the routine has ended. */
+static void part_ended(struct task *task)
+{
+    if (!task->stop)
+        go_on(task);
+    else if (!task->routine->program.under_way)
+        fail_stopped(task);
+}
+
+void task_finished(struct order *order, enum status status, bool begun, uint64_t device_us)
+{
+    struct task *task = order->task;
+    if (begun || status == STATUS_OK) {
+        mark(order, status == STATUS_OK);
+        task->device_ns += schedule_time(device_us);
+        if (!task->routine)
+            task->device_ns += copy_ns(task);
+    }
+    if (status == STATUS_OK && order->kind == ORDER_RUN)
+        schedule_learn(&task->device->schedule, order->job, device_us);
+    if (task->routine) {
+        routine_order_ended(task, order, status);
+        part_ended(task);
+        return;
+    }
     if (task->stop)
         fail_stopped(task);
     else if (task->kind == TASK_PUT && task->in[0]->refused)
@@ -433,6 +464,8 @@ void task_device_lost(struct task *task)
             outbox_lost(task->reply);
         return;
     }
+    if (task->snapshot)
+        outbox_lost(task->snapshot);
     char text[96];
     snprintf(text, sizeof text, "the worker of %s ended while it held this job",
              task->device->name);
@@ -452,6 +485,15 @@ void task_replied(struct task *task, bool sent, uint64_t bytes_out)
     task_end(task);
 }
 
+void task_snapshot_sent(struct task *task, uint64_t bytes_out)
+{
+    task->user->counters.bytes_out += bytes_out;
+    task->server->totals.bytes_out += bytes_out;
+    task->snapshot = NULL;
+    routine_snapshot_ended(task);
+    part_ended(task);
+}
+
 void task_hang_up(struct task *task)
 {
     task->connection = NULL;
@@ -462,6 +504,9 @@ void task_hang_up(struct task *task)
         task_end(task);
     } else if (!task->detach && task->state != TASK_STOPPING) {
         stop(task, STOP_CANCELLED);
+    } else if (with_worker(task) && task->routine) {
+        routine_snapshot_ended(task); /* it went with the connection */
+        part_ended(task);
     }
 }
 

@@ -19,6 +19,7 @@
 #include "server/arena.h"
 #include "server/deadline.h"
 #include "server/field.h"
+#include "server/order.h"
 #include "server/region.h"
 #include "server/schedule.h"
 #include "server/task_state.h"
@@ -26,6 +27,7 @@
 
 struct connection;
 struct device;
+struct routine;
 struct reply;
 
 enum { TASK_ACCESSES = 2 * AXIS_COUNT + OPERANDS, TASK_SMALLS = AXIS_COUNT + OPERANDS };
@@ -58,8 +60,6 @@ struct task {
     struct field *operand[OPERANDS]; /* referenced; by enum operand */
     uint8_t *block;                  /* the job's, owned; NULL: it has none */
     uint64_t block_bytes;            /* of it, charged to the queue */
-    double cfl;    /* of the request, where κ is a field and dt follows from both; else 0 */
-    bool measures; /* the least and largest κ are still to be told: task_measured() */
     /* Those that lie in regions. Where the device computes there itself, they have no array. */
     struct region_use in_place[AXIS_COUNT], out_place[AXIS_COUNT];
     struct region_use operand_place[OPERANDS]; /* copied to its array before the job runs */
@@ -68,12 +68,14 @@ struct task {
     void *small[TASK_SMALLS]; /* what came with the control message of `in`, then of `operand`, and
                                  waits for a slab; owned */
     struct slab_waiter small_waiter;
+    struct order order;            /* where it is but one … */
+    struct routine *routine;       /* … else NULL; owned */
     struct reply *reply;           /* REPLYING */
+    struct reply *snapshot;        /* on its way, which the routine waits for */
     enum status status;            /* it is answered with */
     uint64_t bytes;                /* of one of its arrays; for the trace */
     struct span spans[SPAN_COUNT]; /* where there is a trace */
     struct list connection_link, device_link, granted_link;
-    struct task *next_running; /* in its bucket of device->running */
 };
 
 /* Accept a request, whose payloads are in the connection's upload; fills in the types of resident
@@ -88,12 +90,8 @@ void task_region_lost(struct task *task, enum status status);
 
 /* What the worker says. */
 /* So many of its passes are done. */
-void task_progress(struct task *task, uint64_t passes);
-void task_finished(struct task *task, enum status status, bool begun, uint64_t device_us);
-
-/* The least and largest number of its field κ (NaN, where one of them is): its time step is chosen
- * and judged. False: the task has failed, and is not to be touched any more. */
-bool task_measured(struct task *task, double least, double largest);
+void task_progress(struct order *order, uint64_t passes);
+void task_finished(struct order *order, enum status status, bool begun, uint64_t device_us);
 
 /* A put's array has arrived on the device. */
 void task_put_arrived(struct task *task);
@@ -103,6 +101,9 @@ void task_device_lost(struct task *task);
 
 /* Its reply was sent, or can't be sent any more (connection gone). */
 void task_replied(struct task *task, bool sent, uint64_t bytes_out);
+
+/* Its snapshot was. */
+void task_snapshot_sent(struct task *task, uint64_t bytes_out);
 
 /* Its connection is gone. */
 void task_hang_up(struct task *task);

@@ -62,24 +62,36 @@ static void a_result_says_where_it_is(void **state)
 {
     (void)state;
     const struct array_type type = {DTYPE_F64, 2, {3, 4}, 96};
-    const double dt = 0.25;
     msgpack_sbuffer buffer;
     msgpack_packer packer;
     msgpack_sbuffer_init(&buffer);
     msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
-    reply_write_out(&packer, 1, &dt, 0);
     reply_write_field(&packer, 5, &type);
-    written_as(&buffer, "[1, 1, nil, {\"dt\": 0.25, \"out\": "
-                        "{\"field\": 5, \"type\": \"<f8\", \"shape\": [3, 4]}}]");
+    written_as(&buffer, "{\"field\": 5, \"type\": \"<f8\", \"shape\": [3, 4]}");
     msgpack_sbuffer_clear(&buffer);
-    reply_write_out(&packer, 2, NULL, 2);
-    for (int a = 0; a < 2; a++) {
-        reply_write_str(&packer, axis_name((enum axis)a));
-        reply_write_field(&packer, 5, &type);
-    }
-    written_as(&buffer, "[1, 2, nil, {\"out\": "
-                        "{\"x\": {\"field\": 5, \"type\": \"<f8\", \"shape\": [3, 4]}, "
-                        "\"y\": {\"field\": 5, \"type\": \"<f8\", \"shape\": [3, 4]}}}]");
+    reply_write_snapshot(&packer, 7, 30, 0.25);
+    reply_write_field(&packer, 5, &type);
+    written_as(&buffer, "[2, \"snapshot\", [{\"msgid\": 7, \"step\": 30, \"time\": 0.25, \"out\": "
+                        "{\"field\": 5, \"type\": \"<f8\", \"shape\": [3, 4]}}]]");
+    msgpack_sbuffer_destroy(&buffer);
+}
+
+static void a_report_says_what_there_is(void **state)
+{
+    (void)state;
+    msgpack_sbuffer buffer;
+    msgpack_packer packer;
+    msgpack_sbuffer_init(&buffer);
+    msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
+    const struct reply_report nothing = {.nan = 12};
+    reply_write_report(&packer, &nothing);
+    written_as(&buffer, "{\"min\": nil, \"max\": nil, \"mean\": nil, \"nan\": 12, "
+                        "\"stability\": nil, \"error\": nil}");
+    msgpack_sbuffer_clear(&buffer);
+    const struct reply_report all = {true, -1.5, 2.5, 0.25, 3, true, true, 0.5, 0.75, 0.125};
+    reply_write_report(&packer, &all);
+    written_as(&buffer, "{\"min\": -1.5, \"max\": 2.5, \"mean\": 0.25, \"nan\": 3, "
+                        "\"stability\": 0.5, \"error\": {\"max\": 0.75, \"rms\": 0.125}}");
     msgpack_sbuffer_destroy(&buffer);
 }
 
@@ -142,6 +154,7 @@ int main(void)
         cmocka_unit_test(an_error_carries_what_applies_to_it),
         cmocka_unit_test(a_result_and_a_progress_have_their_frames),
         cmocka_unit_test(a_result_says_where_it_is),
+        cmocka_unit_test(a_report_says_what_there_is),
         cmocka_unit_test(a_failure_survives_the_wire),
         cmocka_unit_test(a_client_reads_any_error_without_fault),
     };

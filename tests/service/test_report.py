@@ -1,0 +1,193 @@
+"""Evidence on request: what is in a result, how near its step was to the limit, and how far it may be from the truth."""
+
+import numpy
+import pytest
+
+from fdtest import Daemon, FdError, MiB, Region, laplacian, wave
+
+LAMBDA = {2: 4, 4: 16 / 3, 6: 272 / 45, 8: 2048 / 315}
+
+
+def smooth(*shape, dtype="<f8"):
+    """Periodic along every axis."""
+    grids = numpy.meshgrid(*(2 * numpy.pi * numpy.arange(n) / n for n in shape), indexing="ij")
+    return sum(numpy.exp(numpy.sin(grid + k)) for k, grid in enumerate(grids)).astype(dtype)
+
+
+def spacing(n):
+    return 2 * numpy.pi / n
+
+
+def reported(client, method, f, **params):
+    answer = client.call(method, f=f, report=True, **params)
+    return answer["report"], answer["out"]
+
+
+def assert_about(report, out, rel=1e-12):
+    """What it says about the values themselves."""
+    out = out.astype("f8")
+    assert report["nan"] == numpy.isnan(out).sum()
+    assert (report["min"], report["max"]) == (numpy.nanmin(out), numpy.nanmax(out))
+    assert report["mean"] == pytest.approx(numpy.nanmean(out), rel=rel, abs=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["<f4", "<f8"])
+def test_the_values(unchanged, client, dtype):
+    f = wave(3, 70, 90, dtype=dtype)
+    plain = client.out("laplacian", f=f, accuracy=4)
+    report, out = reported(client, "laplacian", f, accuracy=4)
+    assert numpy.array_equal(out, plain)
+    assert_about(report, out)
+    assert report["stability"] is None
+    f[1, 2, 3] = numpy.nan
+    f[2, 60, 80] = numpy.inf
+    report, out = reported(client, "laplacian", f, accuracy=2)
+    assert report["nan"] == numpy.isnan(out).sum() > 5
+    assert (report["min"], report["max"]) == (numpy.nanmin(out), numpy.nanmax(out))
+
+
+def test_nothing_but_nan(unchanged, client):
+    report, _ = reported(client, "laplacian", numpy.full((5, 4), numpy.nan), accuracy=2)
+    assert report == {"min": None, "max": None, "mean": None, "nan": 20, "stability": None, "error": None}
+
+
+@pytest.mark.parametrize("method", ["derivative", "laplacian"])
+@pytest.mark.parametrize("accuracy", [2, 4, 6])
+def test_the_error_is_that_of_the_next_accuracy(unchanged, client, method, accuracy):
+    f = smooth(40, 50)
+    params = {"accuracy": accuracy, "spacing": {"x": spacing(50), "y": spacing(40)}}
+    if method == "derivative":
+        params["axis"] = "x"
+    report, out = reported(client, method, f, **params)
+    better = client.out(method, f=f, **params | {"accuracy": accuracy + 2})
+    distance = numpy.abs(out - better)
+    assert report["error"]["max"] == distance.max() > 0
+    assert report["error"]["rms"] == pytest.approx(numpy.sqrt((distance**2).mean()), rel=1e-12)
+
+
+def test_it_tells_the_order_of_the_true_error(unchanged, client):
+    """On a grid twice as fine it falls as the true error does."""
+    errors = []
+    for n in (24, 48):
+        x = 2 * numpy.pi * numpy.arange(n) / n
+        report, out = reported(client, "derivative", numpy.exp(numpy.sin(x)), accuracy=4, spacing=spacing(n))
+        true = numpy.abs(out - numpy.cos(x) * numpy.exp(numpy.sin(x))).max()
+        errors.append(report["error"]["max"])
+        assert 0.5 < report["error"]["max"] / true < 2
+    assert 3.5 < numpy.log2(errors[0] / errors[1]) < 4.5
+
+
+@pytest.mark.parametrize("out", ["inline", "field"])
+def test_a_vector_has_one_for_each_component(unchanged, client, out):
+    f = smooth(20, 30, 40)
+    answer = client.call("gradient", f=f, accuracy=2, out=out, report=True)
+    assert list(answer["report"]) == ["x", "y", "z"]
+    better = client.out("gradient", f=f, accuracy=4)
+    for axis, report in answer["report"].items():
+        component = answer["out"][axis]
+        if out == "field":
+            field = component["field"]
+            component = client.get(field)
+            client.free(field)
+        assert_about(report, component)
+        assert report["error"]["max"] == numpy.abs(component - better[axis]).max() > 0
+
+
+@pytest.mark.parametrize("accuracy", [2, 4, 6])
+def test_diffusion(unchanged, client, accuracy):
+    """The stability number, and the error of the rate at the end, for as long as it went on."""
+    f = smooth(48, 40)
+    params = {"steps": 20, "cfl": 0.5, "spacing": spacing(40), "accuracy": accuracy}
+    answer = client.call("diffusion", f=f, report=True, **params)
+    out, report = answer["out"], answer["report"]
+    assert numpy.array_equal(out, client.out("diffusion", f=f, **params))
+    assert_about(report, out)
+    assert report["stability"] == pytest.approx(0.5, rel=1e-12)
+    one = {"steps": 1, "dt": answer["dt"], "spacing": spacing(40), "allow_unstable": True}
+    rates = [client.out("diffusion", f=out, accuracy=p, **one) for p in (accuracy, accuracy + 2)]
+    distance = numpy.abs(rates[0] - rates[1])
+    assert report["error"]["max"] == pytest.approx(20 * distance.max(), rel=1e-12)
+    assert report["error"]["max"] > 0
+    assert report["error"]["rms"] == pytest.approx(20 * numpy.sqrt((distance**2).mean()), rel=1e-12)
+
+
+@pytest.mark.parametrize("boundary", ["periodic", {"value": 0}, {"derivative": 0}, {"halo": 1}])
+def test_diffusion_with_every_boundary(unchanged, client, boundary):
+    f = wave(40, 41)
+    params = {"steps": 5, "cfl": 0.9, "accuracy": 4, "boundary": boundary}
+    report, out = reported(client, "diffusion", f, **params)
+    assert numpy.array_equal(out, client.out("diffusion", f=f, **params))
+    assert_about(report, out)
+    assert report["error"]["max"] > 0
+
+
+def test_no_room_for_the_next_accuracy(unchanged, client):
+    """One-sided rows of the next accuracy need more points than there are: there is no estimate."""
+    report, out = reported(client, "derivative", wave(8), accuracy=4, boundary="one-sided")
+    assert_about(report, out)
+    assert report["error"] is None
+
+
+def test_every_way_out(mapped_once, unchanged, client):
+    f = wave(30, 40)
+    expected, plain = reported(client, "laplacian", f, accuracy=4)
+    region = Region(2 * MiB)
+    region.register(client)
+    region.array("<f4", f.shape)[...] = f
+    report, _ = reported(client, "laplacian", region.place(like=f), accuracy=4, out=region.place(MiB))
+    assert report == expected
+    assert numpy.array_equal(region.array("<f4", f.shape, MiB), plain)
+    field = client.put(f)
+    for out in ({"field": field}, "field"):
+        report, place = reported(client, "laplacian", f, accuracy=4, out=out)
+        assert report == expected
+        assert numpy.array_equal(client.get(place["field"]), plain)
+        client.free(place["field"]) if place["field"] != field else None
+    overwritten, _ = reported(client, "laplacian", {"field": client.put(f)}, accuracy=4, out={"field": field})
+    assert overwritten == expected
+    for entry in client.call("list")["fields"]:
+        client.free(entry["field"])
+    client.call("unregister", region=region.id)
+
+
+def test_in_place(unchanged, client):
+    f = wave(30, 40)
+    field = client.put(f)
+    for method, params in (("laplacian", {}), ("diffusion", {"steps": 4, "cfl": 0.5})):
+        expected, plain = reported(client, method, client.get(field), accuracy=4, **params)
+        report, _ = reported(client, method, {"field": field}, accuracy=4, out={"field": field}, **params)
+        assert report == expected
+        assert numpy.array_equal(client.get(field), plain)
+    client.free(field)
+
+
+def test_its_arrays_are_charged():
+    """And a dry run says so."""
+    f = wave(256, 256)
+    for method, params in (("laplacian", {}), ("diffusion", {"steps": 4, "cfl": 0.5})):
+        with Daemon() as daemon, daemon.client() as client:
+            ask = lambda **more: client.call(method, f=f, accuracy=4, dry_run=True, **params, **more)["bytes"]
+            need = ask(report=True)
+            assert need > ask()
+        with Daemon("--user-bytes", need) as daemon, daemon.client() as client:
+            assert client.call(method, f=f, accuracy=4, report=True, **params)["report"]["nan"] == 0
+        with Daemon("--user-bytes", need - 1) as daemon, daemon.client() as client:
+            with pytest.raises(FdError) as error:
+                client.call(method, f=f, accuracy=4, report=True, **params)
+            assert error.value.code == "TOO_LARGE"
+            client.call(method, f=f, accuracy=4, **params)
+
+
+def test_a_large_one(unchanged, client):
+    """Of more blocks than a block holds."""
+    f = wave(260, 260, 260)
+    report, out = reported(client, "derivative", f, axis="z", accuracy=2)
+    assert_about(report, out, rel=1e-9)
+    assert report["error"]["max"] > 0
+
+
+def test_laplacian_against_numpy(unchanged, client):
+    f = wave(64, 64, dtype="<f8")
+    report, _ = reported(client, "laplacian", f, accuracy=2)
+    assert report["error"]["max"] == pytest.approx(
+        numpy.abs(laplacian(f, accuracy=2) - laplacian(f, accuracy=4)).max(), rel=1e-9)

@@ -1,0 +1,308 @@
+"""Long jobs in segments: snapshots on their way, the same bits as in one go, and every way to end early."""
+
+import os
+import signal
+
+import numpy
+import pytest
+
+from fdtest import Client, Daemon, FdError, MiB, Region, eventually, wave
+
+OPTIONS = ("--staging-bytes", 16 * MiB)
+
+STEADY = {"cfl": 0.5, "accuracy": 4, "boundary": {"x": {"value": 1}, "y": {"derivative": 0}}}
+
+LARGE = (24, 512, 512)  # 24 MiB: more than a socket takes, and more than is staged at once
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(daemon, unchanged):
+    """Before `unchanged` looks."""
+    yield
+    with Client(daemon.path) as client:
+        client.free(*(entry["field"] for entry in client.call("list")["fields"]))
+
+
+def snapshots(client, msgid):
+    """Those that have come of the job: [(step, time, out)]."""
+    mine = [about for what, about in client.notifications if what == "snapshot" and about["msgid"] == msgid]
+    client.notifications = []
+    return [(about["step"], about["time"], about["out"]) for about in mine]
+
+
+def run(client, **params):
+    """A job's result, and its snapshots."""
+    msgid = client.send("diffusion", **params)
+    result = client.recv(msgid)
+    return result, snapshots(client, msgid)
+
+
+@pytest.mark.parametrize("every", [1, 3, 10, 19])
+@pytest.mark.parametrize("dtype", ["<f4", "<f8"])
+def test_the_same_bits(unchanged, client, every, dtype):
+    """As one job of so many steps, each time; the result is no snapshot."""
+    f = wave(50, 60, dtype=dtype)
+    result, taken = run(client, f=f, steps=20, every=every, **STEADY)
+    assert [step for step, _, _ in taken] == list(range(every, 20, every))
+    rest = {k: v for k, v in STEADY.items() if k != "cfl"} | {"dt": result["dt"]}
+    for step, time, out in taken:
+        assert time == step * result["dt"]
+        assert numpy.array_equal(out, client.out("diffusion", f=f, steps=step, **rest)), step
+    assert numpy.array_equal(result["out"], client.out("diffusion", f=f, steps=20, **rest))
+
+
+@pytest.mark.parametrize("every", [20, 21, 10**18])
+def test_none_where_there_is_no_between(unchanged, client, every):
+    f = wave(30, 30)
+    result, taken = run(client, f=f, steps=20, every=every, **STEADY)
+    assert taken == []
+    assert numpy.array_equal(result["out"], client.out("diffusion", f=f, steps=20, **STEADY))
+
+
+def test_in_place_and_from_a_field(unchanged, client):
+    f = wave(30, 40)
+    expected, usual = run(client, f=f, steps=9, every=2, **STEADY)
+    field = client.put(f)
+    result, taken = run(client, f={"field": field}, out={"field": field}, steps=9, every=2, **STEADY)
+    assert result["out"]["field"] == field
+    assert numpy.array_equal(client.get(field), expected["out"])
+    assert [step for step, _, _ in taken] == [2, 4, 6, 8]
+    for mine, other in zip(taken, usual):
+        assert numpy.array_equal(mine[2], other[2])
+    # The field is unchanged where it is the input alone.
+    client.free(field)
+    field = client.put(f)
+    result, _ = run(client, f={"field": field}, out="field", steps=9, every=2, **STEADY)
+    assert numpy.array_equal(client.get(result["out"]["field"]), expected["out"])
+    assert numpy.array_equal(client.get(field), f)
+
+
+def test_in_regions(mapped_once, unchanged, client):
+    f = wave(30, 40)
+    expected = client.out("diffusion", f=f, steps=9, **STEADY)
+    region = Region(MiB)
+    region.register(client)
+    region.array("<f4", f.shape)[...] = f
+    result, taken = run(client, f=region.place(like=f), out=region.place(512 << 10), steps=9, every=4, **STEADY)
+    assert [step for step, _, _ in taken] == [4, 8]
+    assert numpy.array_equal(region.array("<f4", f.shape, 512 << 10), expected)
+    assert numpy.array_equal(region.array("<f4", f.shape), f)
+    client.call("unregister", region=region.id)
+
+
+def test_with_a_report_and_progress(unchanged, client):
+    f = wave(30, 40, dtype="<f8")
+    plain = client.call("diffusion", f=f, steps=9, report=True, **STEADY)
+    both = client.call("diffusion", f=f, steps=9, every=2, report=True, progress=True, **STEADY)
+    assert both["report"] == plain["report"]
+    assert numpy.array_equal(both["out"], plain["out"])
+
+
+def test_large_ones(unchanged, client):
+    """Streamed, since they are more than is staged; the next segment waits for each."""
+    f = wave(*LARGE)
+    result, taken = run(client, f=f, steps=6, every=2, **STEADY)
+    rest = {k: v for k, v in STEADY.items() if k != "cfl"} | {"dt": result["dt"]}
+    for step, _, out in taken:
+        f = client.out("diffusion", f=f, steps=2, **rest)
+        assert numpy.array_equal(out, f), step
+    assert numpy.array_equal(result["out"], client.out("diffusion", f=f, steps=2, **rest))
+
+
+def test_fields(unchanged, client):
+    f = wave(30, 40)
+    _, usual = run(client, f=f, steps=9, every=2, **STEADY)
+    for out in ("inline", "field"):
+        result, taken = run(client, f=f, out=out, steps=9, every=2, snapshot="field", **STEADY)
+        assert [step for step, _, _ in taken] == [2, 4, 6, 8]
+        assert len({out["field"] for _, _, out in taken}) == 4
+        for (_, time, place), (_, same, array) in zip(taken, usual):
+            assert time == same
+            assert place["shape"] == [30, 40] and place["type"] == "<f4"
+            assert numpy.array_equal(client.get(place["field"]), array)
+        array = result["out"] if out == "inline" else client.get(result["out"]["field"])
+        assert numpy.array_equal(array, client.out("diffusion", f=f, steps=9, **STEADY))
+        assert client.call("stats")["user"]["bytes"] == (4 + (out == "field")) * 30 * 40 * 4
+        client.free(*(entry["field"] for entry in client.call("list")["fields"]))
+
+
+def test_a_field_may_be_taken_at_once(unchanged, client):
+    """Freed, or overwritten, as soon as it is heard of: the job goes on from what it was."""
+    f = wave(400, 400)
+    expected = client.out("diffusion", f=f, steps=40, **STEADY)
+    msgid = client.send("diffusion", f=f, steps=40, every=2, snapshot="field", **STEADY)
+    with Client(client.socket.getpeername()) as other:
+        for i in range(19):
+            while not client.notifications:
+                message = client.receive_message()
+                assert message[0] == 2
+                client.notifications.append((message[1], message[2][0]))
+            _, about = client.notifications.pop()
+            field = about["out"]
+            if i % 2:
+                other.call("laplacian", f=field, out={"field": field["field"]})
+            other.free(field["field"])
+        assert numpy.array_equal(client.recv(msgid)["out"], expected)
+
+
+def test_no_room_for_the_next_field():
+    f = wave(256, 256)
+    with Daemon("--user-bytes", 5 * f.nbytes) as daemon, daemon.client() as client:
+        msgid = client.send("diffusion", f=f, steps=20, every=2, snapshot="field", **STEADY)
+        error, _ = client.outcome(msgid)
+        assert (error.code, error.parameter) == ("OVER_BUDGET", "snapshot")
+        assert error.need and error.limit == 5 * f.nbytes
+        taken = snapshots(client, msgid)
+        assert [step for step, _, _ in taken] == list(range(2, 2 * len(taken) + 1, 2)) != []
+        rest = {k: v for k, v in STEADY.items() if k != "cfl"} | {"dt": taken[0][1] / 2}
+        # What there is can be gone on from.
+        last = taken[-1]
+        client.free(*(place["field"] for _, _, place in taken[:-1]))
+        resumed = client.out("diffusion", f=last[2], steps=20 - last[0], **rest)
+        client.free(last[2]["field"])
+        assert numpy.array_equal(resumed, client.out("diffusion", f=f, steps=20, **rest))
+    with Daemon("--max-fields", 2) as daemon, daemon.client() as client:
+        msgid = client.send("diffusion", f=f, steps=20, every=2, snapshot="field", **STEADY)
+        error, _ = client.outcome(msgid)
+        assert (error.code, error.parameter, error.limit) == ("OVER_BUDGET", "snapshot", 2)
+        assert len(snapshots(client, msgid)) == 2
+
+
+def begun(daemon, client, shape=LARGE, **params):
+    """A job whose client reads nothing: it stands still with a snapshot half out, or in its slabs."""
+    msgid = client.send("diffusion", f=wave(*shape), steps=10**6, every=1, accuracy=2, cfl=0.5, **params)
+    eventually(lambda: daemon.stats()["queue"]["running"] == 1 and daemon.stats()["staging"]["reply_bytes"] > 0,
+               "a snapshot that is staged")
+    return msgid
+
+
+@pytest.mark.parametrize("shape", [(1024, 1024), LARGE])
+def test_who_does_not_read_costs_itself(unchanged, daemon, client, shape):
+    """The job stands still; others' go on, and it does when it is read."""
+    msgid = begun(daemon, client, shape)
+    with daemon.client() as other:
+        for _ in range(5):
+            other.out("laplacian", f=wave(100, 100))
+    for step in (1, 2, 3):
+        while not client.notifications:
+            message = client.receive_message()
+            client.notifications.append((message[1], message[2][0]))
+        assert [taken[0] for taken in snapshots(client, msgid)] == [step]
+    client.send("cancel", msgid=msgid)
+    error, _ = client.outcome(msgid)
+    assert error.code == "CANCELLED"
+    client.notifications = []
+    client.recv(msgid + 1)
+
+
+@pytest.mark.parametrize("shape", [(1024, 1024), LARGE])
+def test_cancel_between_segments(unchanged, daemon, client, shape):
+    msgid = begun(daemon, client, shape)
+    client.send("cancel", msgid=msgid)
+    error, _ = client.outcome(msgid)
+    assert error.code == "CANCELLED"
+    assert client.recv(msgid + 1) == {"state": "cancelled"}
+    taken = snapshots(client, msgid)
+    assert [step for step, _, _ in taken] == list(range(1, len(taken) + 1))
+    assert client.out("laplacian", f=wave(10, 10)).shape == (10, 10)  # the stream is whole
+
+
+def test_time_runs_out_between_segments(unchanged, daemon, client):
+    msgid = begun(daemon, client, timeout=2 * 10**6)
+    error, _ = client.outcome(msgid)
+    assert error.code == "TIMEOUT"
+    client.notifications = []
+
+
+@pytest.mark.parametrize("shape", [(1024, 1024), LARGE])
+def test_hang_up_between_segments(unchanged, daemon, client, shape):
+    begun(daemon, client, shape)
+    client.close()
+    eventually(lambda: daemon.stats()["totals"]["jobs"] == 0, "no job left")
+    assert daemon.stats()["totals"]["bytes"] == 0
+
+
+@pytest.mark.parametrize("shape", [(1024, 1024), LARGE])
+def test_the_worker_ends_between_segments(shape):
+    with Daemon() as daemon:
+        client = daemon.client()
+        msgid = begun(daemon, client, shape)
+        for pid in daemon.worker_pids():
+            os.kill(pid, signal.SIGKILL)
+        try:
+            error, _ = client.outcome(msgid)
+            assert error.code == "DEVICE_LOST" and error.retryable
+            assert client.out("laplacian", f=wave(10, 10)).shape == (10, 10)
+        except EOFError:  # a snapshot was half out: nothing can follow
+            assert shape == LARGE
+        eventually(lambda: daemon.stats()["totals"]["jobs"] == 0, "no job left")
+        eventually(daemon.answers, "another worker")
+        assert daemon.stats()["totals"]["bytes"] == 0
+
+
+def test_a_detached_one_goes_on_without_snapshots(unchanged, daemon, client):
+    f = wave(1024, 1024)
+    field = client.put(f)
+    with daemon.client() as reader:
+        expected = reader.out("diffusion", f=f, steps=50, accuracy=2, cfl=0.5)
+    client.send("diffusion", f={"field": field}, out={"field": field}, steps=50, every=1, accuracy=2, cfl=0.5,
+                detach=True)
+    eventually(lambda: daemon.stats()["staging"]["reply_bytes"] > 0, "a snapshot that is staged")
+    client.close()
+    with daemon.client() as other:
+        assert numpy.array_equal(other.get(field), expected)
+
+
+def test_a_field_that_was_written_half_way_is_lost(unchanged, daemon, client):
+    field = client.put(wave(1024, 1024))
+    place = {"field": field}
+    msgid = client.send("diffusion", f=place, out=place, steps=10**6, every=1, accuracy=2, cfl=0.5)
+    eventually(lambda: daemon.stats()["staging"]["reply_bytes"] > 0, "a snapshot that is staged")
+    client.send("cancel", msgid=msgid)
+    error, _ = client.outcome(msgid)
+    assert error.code == "CANCELLED"
+    client.notifications = []
+    client.recv(msgid + 1)
+    with pytest.raises(FdError) as error:
+        client.out("laplacian", f=place)
+    assert error.value.code == "FIELD_LOST"
+    client.notifications = []
+
+
+def test_drain_between_segments():
+    with Daemon("--drain-timeout-s", 1) as daemon:
+        client = daemon.client()
+        msgid = begun(daemon, client)
+        daemon.process.send_signal(signal.SIGTERM)
+        messages = client.closed_by_server()
+        assert daemon.wait() == 0
+        answers = [m for m in messages if m[0] == 1 and m[1] == msgid]
+        assert not answers or answers[0][2]["code"] in ("TIMEOUT", "SHUTTING_DOWN")
+
+
+def test_every_needs_steps(unchanged, client):
+    for params in ({"every": 0}, {"every": -1}, {"every": "often"}):
+        with pytest.raises(FdError) as error:
+            client.call("diffusion", f=wave(20), steps=3, cfl=0.5, **params)
+        assert (error.value.code, error.value.parameter) == ("INVALID_ARGUMENT", "every")
+    with pytest.raises(FdError) as error:
+        client.call("diffusion", f=wave(20), steps=3, cfl=0.5, snapshot="field")
+    assert (error.value.code, error.value.parameter) == ("INVALID_ARGUMENT", "snapshot")
+    with pytest.raises(FdError) as error:
+        client.call("laplacian", f=wave(20), every=2)
+    assert error.value.parameter == "every"
+
+
+def test_its_arrays_are_charged():
+    f = wave(256, 256)
+    for snapshot in ("notify", "field"):
+        params = {"steps": 4, "every": 2, "snapshot": snapshot, "accuracy": 4, "cfl": 0.5}
+        with Daemon() as daemon, daemon.client() as client:
+            need = client.call("diffusion", f=f, dry_run=True, **params)["bytes"]
+        with Daemon("--user-bytes", need) as daemon, daemon.client() as client:
+            result, taken = run(client, f=f, **params)
+            assert len(taken) == 1
+        with Daemon("--user-bytes", need - 1) as daemon, daemon.client() as client:
+            with pytest.raises(FdError) as error:
+                client.call("diffusion", f=f, **params)
+            assert error.value.code == "TOO_LARGE"

@@ -1,0 +1,186 @@
+/* The order in which a program's steps begin, however they end. */
+#include "server/program.h"
+#include "tests/lib/random_job.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { STEPS = 8 };
+
+static struct program made(const char *waits)
+{
+    struct program program;
+    assert_true(program_init(&program, STEPS));
+    for (const char *c = waits; *c; c++)
+        program_add(&program, STEP_ORDER, *c == 'w');
+    return program;
+}
+
+static long number_of(const struct program *program, const struct step *step)
+{
+    return step - program->step;
+}
+
+/* Begin what can begin; its numbers, in order. */
+static const char *begun(struct program *program)
+{
+    static char text[64];
+    size_t count = 0;
+    for (struct step *step; (step = program_next(program));)
+        text[count++] = (char)('0' + number_of(program, step));
+    text[count] = '\0';
+    return text;
+}
+
+static void end(struct program *program, int number)
+{
+    program_ended(program, &program->step[number]);
+}
+
+static void test_nothing(void **state)
+{
+    (void)state;
+    struct program program = made("");
+    assert_true(program_is_done(&program));
+    assert_null(program_next(&program));
+    program_free(&program);
+}
+
+static void test_together(void **state)
+{
+    (void)state;
+    struct program program = made("...w.");
+    assert_string_equal(begun(&program), "012");
+    end(&program, 1);
+    end(&program, 2);
+    assert_string_equal(begun(&program), "");
+    assert_false(program_is_done(&program));
+    end(&program, 0);
+    assert_string_equal(begun(&program), "34"); /* nobody waits for those who waited */
+    end(&program, 4);
+    end(&program, 3);
+    assert_true(program_is_done(&program));
+    program_free(&program);
+}
+
+static void test_rounds(void **state)
+{
+    (void)state;
+    struct program program = made(".ww");
+    program_repeat(&program, 1, 3);
+    program_add(&program, STEP_ORDER, true);
+    assert_string_equal(begun(&program), "0");
+    end(&program, 0);
+    for (int round = 0; round < 3; round++) {
+        assert_string_equal(begun(&program), "1");
+        end(&program, 1);
+        assert_string_equal(begun(&program), "2");
+        end(&program, 2);
+    }
+    assert_string_equal(begun(&program), "3");
+    assert_false(program_is_done(&program));
+    end(&program, 3);
+    assert_true(program_is_done(&program));
+    program_free(&program);
+}
+
+static void test_no_round(void **state)
+{
+    (void)state;
+    for (int before = 0; before < 2; before++) {
+        struct program program = made(before ? "." : "");
+        program_add(&program, STEP_ORDER, true);
+        program_repeat(&program, (uint32_t)before, 0);
+        program_add(&program, STEP_ORDER, false);
+        assert_string_equal(begun(&program), before ? "02" : "1");
+        program_free(&program);
+    }
+}
+
+/* A step is not begun again while it is under way: so much of a long row is ahead at most. */
+static void test_rounds_run_ahead(void **state)
+{
+    (void)state;
+    struct program program = made("..");
+    program_repeat(&program, 0, 1000);
+    assert_string_equal(begun(&program), "01");
+    end(&program, 1);
+    assert_string_equal(begun(&program), "");
+    end(&program, 0);
+    assert_string_equal(begun(&program), "01");
+    program_free(&program);
+}
+
+static void test_broken(void **state)
+{
+    (void)state;
+    struct program program = made("..w");
+    assert_string_equal(begun(&program), "01");
+    program.broken = true;
+    end(&program, 1);
+    assert_false(program_is_done(&program));
+    end(&program, 0);
+    assert_string_equal(begun(&program), "");
+    assert_true(program_is_done(&program));
+    program_free(&program);
+}
+
+/* Whatever the order of their ends: each is begun as often as it should be, none before its turn.
+ */
+static void test_any_order_of_ends(void **state)
+{
+    (void)state;
+    struct random random = random_start();
+    for (int trial = 0; trial < 2000; trial++) {
+        struct program program = made("");
+        uint64_t times[STEPS] = {0}, ended = 0;
+        const uint32_t count = 1 + (uint32_t)random_below(&random, STEPS);
+        const uint32_t from = (uint32_t)random_below(&random, count);
+        const uint32_t to = from + 1 + (uint32_t)random_below(&random, count - from);
+        const uint64_t rounds = random_below(&random, 6);
+        for (uint32_t i = 0; i < count; i++) {
+            program_add(&program, STEP_ORDER, random_below(&random, 2));
+            if (i + 1 == to)
+                program_repeat(&program, from, rounds);
+        }
+        while (!program_is_done(&program)) {
+            for (struct step *step; (step = program_next(&program));) {
+                const long number = number_of(&program, step);
+                if (step->waits)
+                    assert_int_equal(program.under_way, 1);
+                times[number]++;
+            }
+            assert_true(program.under_way > 0);
+            struct step *step;
+            do
+                step = &program.step[random_below(&random, count)];
+            while (!step->under_way);
+            program_ended(&program, step);
+            ended++;
+        }
+        uint64_t all = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            assert_int_equal(times[i], i >= from && i < to ? rounds : 1);
+            all += times[i];
+        }
+        assert_int_equal(ended, all);
+        program_free(&program);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_together),
+        cmocka_unit_test(test_rounds),
+        cmocka_unit_test(test_no_round),
+        cmocka_unit_test(test_rounds_run_ahead),
+        cmocka_unit_test(test_broken),
+        cmocka_unit_test(test_any_order_of_ends),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
