@@ -99,21 +99,20 @@ bool answer_payload(struct ticket *ticket, const struct splitter_payload *payloa
     return !ticket->failed;
 }
 
-/* The type and shape beside a field's id, where the server gives them. */
-static void field_describe(struct fdclient_result *result, const msgpack_object *out)
+bool answer_field_type(const msgpack_object *out, struct array_type *type)
 {
     const msgpack_object *dtype = object_find(out, "type"), *shape = object_find(out, "shape");
     if (!dtype || !shape || shape->type != MSGPACK_OBJECT_ARRAY ||
         shape->via.array.size > FDCLIENT_DIMENSIONS)
-        return;
-    struct array_type type = {.dtype = object_is(dtype, "<f8") ? DTYPE_F64 : DTYPE_F32,
-                              .dimensions = shape->via.array.size};
-    type.bytes = type.dtype == DTYPE_F64 ? 8 : 4;
-    for (uint32_t i = 0; i < type.dimensions; i++)
-        if (!object_unsigned(&shape->via.array.ptr[i], &type.shape[i]) ||
-            __builtin_mul_overflow(type.bytes, type.shape[i], &type.bytes))
-            return;
-    result_describe(result, &type);
+        return false;
+    *type = (struct array_type){.dtype = object_is(dtype, "<f8") ? DTYPE_F64 : DTYPE_F32,
+                                .dimensions = shape->via.array.size};
+    type->bytes = type->dtype == DTYPE_F64 ? 8 : 4;
+    for (uint32_t i = 0; i < type->dimensions; i++)
+        if (!object_unsigned(&shape->via.array.ptr[i], &type->shape[i]) ||
+            __builtin_mul_overflow(type->bytes, type->shape[i], &type->bytes))
+            return false;
+    return true;
 }
 
 /* A result that lies in a region: where the caller wants it, or in the pool. */
@@ -145,7 +144,9 @@ static void array_take(struct ticket *ticket, uint32_t component, const struct a
     if (array->kind == ARRAY_FIELD) {
         if (has_place(ticket, component)) {
             ticket->results[component].field = array->field;
-            field_describe(&ticket->results[component], object);
+            struct array_type type;
+            if (answer_field_type(object, &type))
+                result_describe(&ticket->results[component], &type);
         }
         return;
     }

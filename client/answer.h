@@ -16,4 +16,7 @@ bool answer_payload(struct ticket *ticket, const struct splitter_payload *payloa
 /* The whole reply but for its payload, which has come: [1, msgid, error, result]. */
 void answer_take(struct ticket *ticket, const msgpack_object *error, const msgpack_object *result);
 
+/* The type and shape beside a field's id; false: they are not there. */
+bool answer_field_type(const msgpack_object *out, struct array_type *type);
+
 #endif

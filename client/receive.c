@@ -74,7 +74,7 @@ static bool snapshot_array(const struct fdclient *client, const msgpack_object *
         return false;
     if (array.kind == ARRAY_FIELD) {
         to->field = array.field;
-        if (!array_type_read(out, "out", &array.type, &failure))
+        if (!answer_field_type(out, &array.type))
             return false;
     } else if (array.kind != ARRAY_INLINE) {
         return false;

@@ -447,3 +447,35 @@ def test_a_dry_run_says_what_a_job_would_take(run, tmp_path):
     assert '"dt_max"' in run("submit", "field.bin", "--op", "diffusion", "--cfl", "1", "--dry-run").stdout
     assert [path.name for path in tmp_path.iterdir()] == ["field.bin"]
     run("submit", "field.bin", "--op", "diffusion", "--dt", "9", "--dry-run", status=REFUSED)
+
+
+def test_snapshots(run, daemon, tmp_path):
+    f = wave(20, 30)
+    numpy.save(tmp_path / "f.npy", f)
+    diffuse = ("submit", "f.npy", "--op", "diffusion", "--dt", 0.125, "--accuracy", 2)
+    run(*diffuse, "--steps", 7, "--every", 3, "-o", "u.npy")
+    for steps, name in ((3, "u.3.npy"), (6, "u.6.npy"), (7, "u.npy")):
+        run(*diffuse, "--steps", steps, "-o", "alone.npy")
+        assert numpy.array_equal(numpy.load(tmp_path / name), numpy.load(tmp_path / "alone.npy"))
+    assert sorted(os.listdir(tmp_path)) == ["alone.npy", "f.npy", "u.3.npy", "u.6.npy", "u.npy"]
+    ended = run(*diffuse, "--steps", 7, "--every", 3, "--snapshot", "field", "--keep")
+    *snapshots, kept = ended.stdout.splitlines()
+    assert [line.split()[0] for line in snapshots] == ["3", "6"]
+    for line in snapshots:
+        step, field = line.split()
+        run("get", field, "-o", "got.npy")
+        assert numpy.array_equal(numpy.load(tmp_path / "got.npy"), numpy.load(tmp_path / f"u.{step}.npy"))
+        run("free", field)
+    run("free", kept)
+    for options in (("--keep",), ("-o", "-")):
+        run(*diffuse, "--steps", 7, "--every", 3, *options, status=USAGE)
+
+
+def test_a_report(run, tmp_path):
+    numpy.save(tmp_path / "f.npy", wave(20, 30))
+    ended = run("submit", "f.npy", "--op", "laplacian", "--report", "--json")
+    said = json.loads(ended.stdout)
+    assert said["report"]["min"] == said["min"] and said["report"]["nan"] == 0
+    ended = run("submit", "f.npy", "--op", "gradient", "--report", "-q")
+    assert list(json.loads(ended.stdout)) == ["x", "y"]
+    assert json.loads(run("submit", "f.npy", "--op", "gradient", "--report", "--json").stdout)["report"]["y"]["nan"] == 0

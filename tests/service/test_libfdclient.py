@@ -1,6 +1,7 @@
 """libfdclient's shared memory, through ctypes: the library as a program of any language loads it."""
 
 import ctypes
+import json
 import os
 import signal
 
@@ -34,7 +35,8 @@ class Params(ctypes.Structure):
                 ("offsets", ctypes.c_char_p), ("weights", ctypes.c_char_p), ("steps", ctypes.c_uint64),
                 ("dt", ctypes.c_double), ("cfl", ctypes.c_double), ("diffusivity", ctypes.c_char_p),
                 ("source", ctypes.c_char_p), ("scheme", ctypes.c_char_p), ("allow_unstable", ctypes.c_bool),
-                ("progress", ctypes.c_bool), ("dry_run", ctypes.c_bool), ("priority", ctypes.c_int),
+                ("progress", ctypes.c_bool), ("every", ctypes.c_uint64), ("snapshot", ctypes.c_char_p),
+                ("report", ctypes.c_bool), ("dry_run", ctypes.c_bool), ("priority", ctypes.c_int),
                 ("timeout_us", ctypes.c_uint64), ("detach", ctypes.c_bool), ("out_is_field", ctypes.c_bool),
                 ("out_field", ctypes.c_uint64 * 3)]
 
@@ -43,6 +45,11 @@ class Result(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("capacity", ctypes.c_size_t), ("allocated", ctypes.c_bool),
                 ("dtype", ctypes.c_int), ("dimensions", ctypes.c_uint32), ("shape", ctypes.c_uint64 * 8),
                 ("bytes", ctypes.c_uint64), ("field", ctypes.c_uint64), ("json", ctypes.c_void_p)]
+
+
+class Snapshot(ctypes.Structure):
+    _fields_ = [("ticket", ctypes.c_uint64), ("step", ctypes.c_uint64), ("time", ctypes.c_double),
+                ("array", Array)]
 
 
 def load():
@@ -322,3 +329,53 @@ def test_nothing_is_left_in_the_client(daemon):
     for _ in range(5):
         run()
     assert descriptors(os.getpid()) == before
+
+
+@pytest.mark.parametrize("side", [8, 90])  # in the message itself, and beside it
+@pytest.mark.parametrize("dtype", ["<f4", "<f8"])
+def test_snapshots(unchanged, daemon, side, dtype):
+    f, out = wave(side, side, dtype=dtype), numpy.empty((side, side), dtype)
+    taken = []
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(Snapshot))
+    def call(_, snapshot):
+        a = snapshot.contents.array
+        shape = tuple(a.shape[:a.dimensions])
+        if a.data:
+            data = ctypes.string_at(a.data, int(numpy.prod(shape)) * f.itemsize)
+            taken.append((snapshot.contents.step, snapshot.contents.time, shape, data))
+        else:
+            taken.append((snapshot.contents.step, snapshot.contents.time, shape, a.field))
+
+    with Client(daemon) as client:
+        client.library.fdclient_on_snapshot(client.client, call, None)
+        client.run("diffusion", f, outs=[out], steps=7, every=3, dt=0.125, accuracy=2)
+        after = [numpy.empty_like(f) for _ in range(3)]
+        for array, steps in zip(after, (3, 6, 7)):
+            client.run("diffusion", f, outs=[array], steps=steps, dt=0.125, accuracy=2)
+        assert taken == [(3, 3 * 0.125, f.shape, after[0].tobytes()), (6, 6 * 0.125, f.shape, after[1].tobytes())]
+        assert numpy.array_equal(out, after[2])
+        taken.clear()
+        client.run("diffusion", f, outs=[out], steps=7, every=3, dt=0.125, accuracy=2, snapshot="field")
+        assert [step for step, _, _, _ in taken] == [3, 6]
+        for (_, _, shape, field), array in zip(taken, after):
+            assert shape == f.shape
+            client.get(field, out)
+            assert numpy.array_equal(out, array)
+            client.free(field)
+    with Client(daemon) as client:  # nobody wants them
+        client.run("diffusion", f, outs=[out], steps=7, every=3, dt=0.125, accuracy=2)
+        assert numpy.array_equal(out, after[2])
+
+
+def test_a_report(unchanged, daemon):
+    f, out = wave(64, 64), numpy.empty((64, 64), "<f4")
+    with Client(daemon) as client:
+        result = Result(data=out.ctypes.data, capacity=out.nbytes)
+        client.check(client.library.fdclient_run(client.client, b"laplacian", ctypes.byref(array(f)),
+                                                 ctypes.byref(parameters(report=True, accuracy=2)),
+                                                 ctypes.byref(result), ctypes.byref(client.error)))
+        report = json.loads(ctypes.string_at(result.json))
+        ctypes.CDLL(None).free(ctypes.c_void_p(result.json))
+    assert (report["min"], report["max"], report["nan"]) == (out.min(), out.max(), 0)
+    assert report["error"]["max"] > 0

@@ -308,3 +308,26 @@ def test_a_server_that_goes(daemon):
         own.process.returncode = 0  # it was us
     with fdclient.Client(daemon.path) as again:
         assert again.run("laplacian", f).shape == (256, 256)
+
+
+def test_snapshots_and_a_report(unchanged, numpy_client):
+    f = wave(*SHAPE)
+    params = {"dt": 0.125, "accuracy": 2}
+    after = {steps: numpy_client.run("diffusion", f, steps=steps, **params) for steps in (3, 6, 7)}
+    job = numpy_client.submit("diffusion", f, steps=7, every=3, report=True, **params)
+    steps = []
+    for step, time, array in job.snapshots():
+        steps.append(step)
+        assert time == step * 0.125
+        assert numpy.array_equal(array, after[step])
+    assert steps == [3, 6]
+    assert numpy.array_equal(job.result(), after[7])
+    assert job.dt == 0.125
+    assert (job.report["min"], job.report["max"]) == (after[7].min(), after[7].max())
+    # Whoever waits for the result alone finds them later.
+    job = numpy_client.submit("diffusion", f, steps=7, every=3, snapshot="field", **params)
+    assert numpy.array_equal(job.result(), after[7])
+    for step, _, field in job.snapshots():
+        assert numpy.array_equal(field.get(), after[step])
+        field.free()
+    assert numpy_client.submit("laplacian", f).report is None
