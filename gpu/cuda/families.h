@@ -28,9 +28,8 @@ cudaError_t shell_launch(const struct geometry *g, const void *in, void *out, bo
 cudaError_t nabla_launch(const struct geometry *g, const void *const in[AXIS_COUNT],
                          void *const out[AXIS_COUNT]);
 
-/* Whole passes of a plan that is a stencil; device_table: the device's copy of its table. */
-cudaError_t stencil_launch(const struct launch *launch, const void *device_table, int units,
-                           cudaStream_t stream);
+/* Whole passes of a plan that is a stencil. */
+cudaError_t stencil_launch(const struct launch *launch, int slot, int units, cudaStream_t stream);
 
 /* All of a plan that measures. */
 cudaError_t measure_launch(const struct launch *launch, cudaStream_t stream);

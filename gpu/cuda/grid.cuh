@@ -236,14 +236,14 @@ static __device__ __forceinline__ void store_between(T *row, int64_t x0, const p
     }
 }
 
-/* The point of the shell that a thread computes, and its field of the batch; false where there is
- * none left. */
-static __device__ __forceinline__ bool shell_point(const shell_shape &shape, uint64_t thread,
-                                                   int64_t at[AXIS_COUNT], int64_t *field)
+/* The point of the shell that a thread computes, and where its field of the batch begins; false
+ * where there is none left. */
+static __device__ __forceinline__ bool shell_find(const shell_shape &shape, uint64_t thread,
+                                                  int64_t at[AXIS_COUNT], int64_t *begin)
 {
     if (thread >= (uint64_t)(shape.points * shape.batch))
         return false;
-    *field = (int64_t)(thread / (uint64_t)shape.points);
+    const uint64_t field = thread / (uint64_t)shape.points;
     int64_t i = (int64_t)(thread % (uint64_t)shape.points);
     int box = 0;
     while (i >= shape.end[box])
@@ -255,17 +255,7 @@ static __device__ __forceinline__ bool shell_point(const shell_shape &shape, uin
     at[AXIS_X] = shape.begin[box][AXIS_X] + (int64_t)((uint64_t)i % size_x);
     at[AXIS_Y] = shape.begin[box][AXIS_Y] + (int64_t)(line % size_y);
     at[AXIS_Z] = shape.begin[box][AXIS_Z] + (int64_t)(line / size_y);
-    return true;
-}
-
-/* The same, of a plan in constant memory: where its field begins. */
-static __device__ __forceinline__ bool shell_find(const shell_shape &shape, uint64_t thread,
-                                                  int64_t at[AXIS_COUNT], int64_t *begin)
-{
-    int64_t field;
-    if (!shell_point(shape, thread, at, &field))
-        return false;
-    *begin = field * (int64_t)table[shape.slot].plan.points;
+    *begin = (int64_t)field * (int64_t)table[shape.slot].plan.points;
     return true;
 }
 

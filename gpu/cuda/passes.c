@@ -289,6 +289,8 @@ cudaError_t passes_launch(const struct launch *const launches[], unsigned jobs, 
         return measure_launch(launch, stream);
     if (plan->engine == PLAN_TABLE)
         return launch_rows(launch, slot, stream);
+    if (plan->engine == PLAN_STENCIL)
+        return stencil_launch(launch, slot, units, stream);
     if (plan->staged)
         return launch_stages(launch, slot, stream);
     const uint64_t first = launch->from % plan->lines, count = launch->to - launch->from;

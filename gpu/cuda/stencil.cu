@@ -32,7 +32,6 @@ enum {
 /* The interior of all fields, as lines along x of columns: outputs of a column are `apart` elements
  * from one to the next. */
 struct stencil_grid {
-    const struct stencil_table *table; /* the device's */
     const void *operands[OPERANDS];
     int64_t first;        /* element: of the first field */
     int64_t size_x, rows; /* threads' points along x, and across */
@@ -69,43 +68,47 @@ static __device__ __forceinline__ double read_weight(const struct stencil_tap *t
     return __ldg(&tap->weight.f64);
 }
 
+static __device__ __forceinline__ const struct stencil_table *table_of(int slot)
+{
+    return (const struct stencil_table *)table[slot].rows;
+}
+
 /* Taps of the table. */
 template <typename T> struct table_taps {
-    int32_t count;
-    const struct stencil_tap *taps;
+    int32_t count, slot;
     __device__ __forceinline__ int64_t step(int k) const
     {
-        return __ldg(&taps[k].step);
+        return __ldg(&stencil_taps(table_of(slot))[k].step);
     }
     __device__ __forceinline__ T weight(int k) const
     {
-        return read_weight(&taps[k], T());
+        return read_weight(&stencil_taps(table_of(slot))[k], T());
     }
 };
 
 static __device__ __noinline__ float edge_point(const struct stencil_grid &grid, const float *f,
                                                 int64_t field, const int64_t at[AXIS_COUNT])
 {
-    const struct stencil_source_f32 source = {grid.table, f, grid.operands, field};
+    const struct stencil_source_f32 source = {table_of(grid.edge.slot), f, grid.operands, field};
     return stencil_evaluate_f32(&source, at);
 }
 static __device__ __noinline__ double edge_point(const struct stencil_grid &grid, const double *f,
                                                  int64_t field, const int64_t at[AXIS_COUNT])
 {
-    const struct stencil_source_f64 source = {grid.table, f, grid.operands, field};
+    const struct stencil_source_f64 source = {table_of(grid.edge.slot), f, grid.operands, field};
     return stencil_evaluate_f64(&source, at);
 }
 
 template <typename T>
 static __device__ __forceinline__ void edge_block(const stencil_grid &grid, const T *in, T *out)
 {
-    int64_t at[AXIS_COUNT], field;
-    if (!shell_point(grid.edge, (uint64_t)blockIdx.x * THREADS + threadIdx.x, at, &field))
+    int64_t at[AXIS_COUNT], begin;
+    if (!shell_find(grid.edge, (uint64_t)blockIdx.x * THREADS + threadIdx.x, at, &begin))
         return;
-    const stencil_axis *axis = grid.table->axis;
-    const int64_t begin = field * (int64_t)grid.table->field_points;
-    out[begin + at[AXIS_X] + at[AXIS_Y] * axis[AXIS_Y].stride + at[AXIS_Z] * axis[AXIS_Z].stride] =
-        edge_point(grid, in + begin, field, at);
+    const struct plan *plan = &table[grid.edge.slot].plan;
+    out[begin + at[AXIS_X] + at[AXIS_Y] * plan->axis[AXIS_Y].stride +
+        at[AXIS_Z] * plan->axis[AXIS_Z].stride] =
+        edge_point(grid, in + begin, begin / (int64_t)plan->points, at);
 }
 
 template <typename T, int V, typename Taps>
@@ -273,25 +276,24 @@ static cudaError_t put_typed(stencil_grid *grid, const struct stencil_table *tab
     given_taps<T> given;
     if (give(&given, table))
         return put<T>(grid, &given, table, g, axes, in, out);
-    table_taps<T> taps = {table->points, stencil_taps(grid->table)};
+    table_taps<T> taps = {table->points, g->slot};
     return put<T>(grid, &taps, table, g, axes, in, out);
 }
 
-extern "C" cudaError_t stencil_launch(const struct launch *launch, const void *device_table,
-                                      int units, cudaStream_t stream)
+extern "C" cudaError_t stencil_launch(const struct launch *launch, int slot, int units,
+                                      cudaStream_t stream)
 {
     const struct plan *plan = launch->plan;
     const struct stencil_table *table = stencil_table_of(plan->table);
     struct geometry g;
     stencil_grid grid;
     memset(&grid, 0, sizeof grid);
-    geometry_init(&g, plan, 0, plan->lines, 1, -1, units, stream); /* in no slot */
+    geometry_init(&g, plan, 0, plan->lines, 1, slot, units, stream);
     for (int a = 0; a < AXIS_COUNT; a++) {
         g.low[a] = table->axis[a].low;
         g.high[a] = table->axis[a].high;
     }
     geometry_shell(&g);
-    grid.table = (const struct stencil_table *)device_table;
     grid.edge = g.shell;
     for (int i = 0; i < OPERANDS && launch->operands; i++)
         grid.operands[i] = launch->operands->at[i];

@@ -4,7 +4,6 @@
  * writes nothing else. Copies of any length give every byte, and no other. Measures are the
  * contract's, too. */
 #include "gpu/cuda/copy.h"
-#include "gpu/cuda/families.h"
 #include "gpu/cuda/passes.h"
 #include "tests/lib/measure_reference.h"
 #include "tests/lib/random_stencil.h"
@@ -275,12 +274,16 @@ static bool check_stencil(struct random *random, uint64_t max_points)
                             .even = {even[0]},
                             .odd = odd[0],
                             .operands = &stencil.operands};
+    const int slot = (int)random_below(random, PASSES_SLOTS);
     const int units = (int)random_below(random, random_below(random, 2) ? 300 : 1) + 1;
-    bool ok = true;
+    struct passes_constants constants;
+    passes_constants_init(&constants, &plan, plan_table_rows(plan.table));
+    const struct launch *const only = &launch;
+    bool ok = passes_load(slot, &constants, NULL) == cudaSuccess;
     for (uint64_t pass = 0; ok && pass < plan.passes; pass = launch.to / plan.lines) {
         launch.from = pass * plan.lines;
         launch.to = launch.from + plan.lines * (1 + random_below(random, plan.passes - pass));
-        ok = stencil_launch(&launch, plan_table_rows(plan.table), units, NULL) == cudaSuccess;
+        ok = passes_launch(&only, 1, slot, units, NULL) == cudaSuccess;
     }
     ok = ok && results_equal(&stencil.job, plan.passes % 2 == 1 ? even[0] : odd[0], expected[0]);
     if (!ok)
