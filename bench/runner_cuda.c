@@ -19,6 +19,7 @@ static struct {
     int units, driver;
     cudaStream_t stream;
     struct passes_constants *constants; /* pinned */
+    void *rows;                         /* the table of the plan, where it has one */
 } cuda;
 
 #define MUST(call) timed_must(call, #call)
@@ -173,7 +174,15 @@ static cudaError_t enqueue(const void *what, cudaStream_t stream)
 static void load(const struct work *work)
 {
     if (work->which == RUNNER_PRODUCT) {
-        passes_constants_init(cuda.constants, work->launch->plan, NULL); /* it is plain */
+        const struct plan *plan = work->launch->plan;
+        MUST(cudaFree(cuda.rows));
+        cuda.rows = NULL;
+        if (plan->table) {
+            MUST(cudaMalloc(&cuda.rows, plan->table->bytes));
+            MUST(cudaMemcpy(cuda.rows, plan_table_rows(plan->table), plan->table->bytes,
+                            cudaMemcpyHostToDevice));
+        }
+        passes_constants_init(cuda.constants, plan, cuda.rows);
         MUST(passes_load(SLOT, cuda.constants, cuda.stream));
         MUST(cudaStreamSynchronize(cuda.stream));
     } else {

@@ -86,13 +86,13 @@ struct resident {
 };
 
 static bool resident_make(struct bed *bed, struct resident *resident, const struct job *job,
-                          uint64_t owner)
+                          const void *block, uint64_t owner)
 {
     const struct backend *backend = bed->backend;
     struct plan *plan = &resident->plan;
     struct launch *launch = &resident->launch;
     bool ok = true;
-    plan_init(plan, job, NULL);
+    plan_init(plan, job, block);
     memset(launch, 0, sizeof *launch);
     resident->bytes = job_bytes(job);
     resident->owner = owner;
@@ -168,15 +168,15 @@ static void operands_release(struct bed *bed, const struct job *job, struct oper
                                   job_operand_points(job, i) * job_element_bytes(job), OWNER);
 }
 
-bool bed_run(struct bed *bed, const struct job *job, const struct operands *given,
-             void *const in[AXIS_COUNT], void *const out[AXIS_COUNT], uint64_t at_once,
-             uint64_t *device_us)
+bool bed_run(struct bed *bed, const struct job *job, const void *block,
+             const struct operands *given, void *const in[AXIS_COUNT], void *const out[AXIS_COUNT],
+             uint64_t at_once, uint64_t *device_us)
 {
     struct resident *resident = malloc(sizeof *resident);
     if (!resident)
         abort();
     struct operands operands;
-    bool ok = resident_make(bed, resident, job, OWNER);
+    bool ok = resident_make(bed, resident, job, block, OWNER);
     ok = operands_upload(bed, job, given, &operands) && ok;
     resident->launch.operands = &operands;
     if (ok) {
@@ -311,7 +311,7 @@ bool bed_run_together(struct bed *bed, const struct bed_job *jobs, uint64_t coun
     bool ok = true;
     client_make(bed, &client);
     for (uint64_t i = 0; i < count; i++) { /* each job another owner: memory comes cleared */
-        ok = resident_make(bed, &all[i], &jobs[i].job, i) && ok;
+        ok = resident_make(bed, &all[i], &jobs[i].job, NULL, i) && ok;
         if (i % 2 && client.addressable && all[i].bytes <= bed->backend->launch_copies_bytes)
             resident_place(&all[i], &client, &jobs[i]);
     }

@@ -20,14 +20,14 @@ bool bed_open(struct bed *bed, const struct backend *backend, int index, size_t 
               struct failure *failure);
 void bed_close(struct bed *bed);
 
-/* Run the job from `in` to `out` (host memory by component, job_bytes() each), with its operands,
- * if any, in host memory, too. Every array that it writes is poisoned beforehand. at_once: 0 for
- * all in one launch, else so many passes or, of a plan that has one, so many grains of it
- * (gpu/split.h), or a thousandth where that is more. *device_us, if not NULL: time on the device.
- * False where the device has no memory. */
-bool bed_run(struct bed *bed, const struct job *job, const struct operands *operands,
-             void *const in[AXIS_COUNT], void *const out[AXIS_COUNT], uint64_t at_once,
-             uint64_t *device_us);
+/* Run the job from `in` to `out` (host memory by component, job_bytes() each), with its block and
+ * operands, if any, in host memory, too. Every array that it writes is poisoned beforehand.
+ * at_once: 0 for all in one launch, else so many passes or, of a plan that has one, so many grains
+ * of it (gpu/split.h), or a thousandth where that is more. *device_us, if not NULL: time on the
+ * device. False where the device has no memory. */
+bool bed_run(struct bed *bed, const struct job *job, const void *block,
+             const struct operands *operands, void *const in[AXIS_COUNT],
+             void *const out[AXIS_COUNT], uint64_t at_once, uint64_t *device_us);
 
 /* What there is to say about an array of host memory or, where b is not NULL, about the distances
  * of two. at_once: 0 for all in one launch, else so many blocks, where the backend splits passes.

@@ -7,6 +7,7 @@
  * more than 2^31 points. --out: a result file (JSON). Exit status: 0 equal, 1 not, 77 no GPU here.
  */
 #include "tests/lib/measure_reference.h"
+#include "tests/lib/random_stencil.h"
 #include "tests/lib/run_backend.h"
 
 #include <inttypes.h>
@@ -16,7 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SKIPPED = 77, GROUPS = 11, ARENA_BYTES = 64 << 20 };
+enum { SKIPPED = 77, GROUPS = 12, ARENA_BYTES = 64 << 20 };
 
 struct group {
     const char *name;
@@ -55,6 +56,18 @@ static uint64_t differences(const struct job *job, const void *a, const void *b,
     return count;
 }
 
+/* One more job of the group. */
+static void count_job(struct group *group, const struct job *job, uint64_t differ, uint64_t first)
+{
+    group->jobs++;
+    if (!differ)
+        return;
+    group->differ++;
+    printf("%s: %" PRIu64 " of %" PRIu64 " points differ, the first is %" PRIu64 ": ", group->name,
+           differ, job_points(job), first);
+    random_job_print(job);
+}
+
 static void compare(struct group *group, const struct job *job, void *const in[AXIS_COUNT],
                     uint64_t at_once)
 {
@@ -69,21 +82,15 @@ static void compare(struct group *group, const struct job *job, void *const in[A
     struct operands operands;
     uint64_t first = 0, count = 0;
     random_operands(&source, job, &operands);
-    if (bed_run(&cuda, job, &operands, in, on_cuda, at_once, NULL) &&
-        bed_run(&host, job, &operands, in, on_host, 0, NULL)) {
+    if (bed_run(&cuda, job, NULL, &operands, in, on_cuda, at_once, NULL) &&
+        bed_run(&host, job, NULL, &operands, in, on_host, 0, NULL)) {
         for (int i = 0; i < job_outputs(job) && !count; i++)
             count = differences(job, on_cuda[i], on_host[i], &first);
     } else {
         printf("%s: no device memory\n", group->name);
         count = 1;
     }
-    group->jobs++;
-    if (count) {
-        group->differ++;
-        printf("%s: %" PRIu64 " of %" PRIu64 " points differ, the first is %" PRIu64 ": ",
-               group->name, count, job_points(job), first);
-        random_job_print(job);
-    }
+    count_job(group, job, count, first);
     arrays_free(on_cuda);
     arrays_free(on_host);
     operands_free(&operands);
@@ -102,6 +109,33 @@ static void random_jobs(const char *name, uint64_t jobs, uint64_t points,
             random_field(&source, &job, in[c]);
         compare(group, &job, in, random_below(&source, 3));
         arrays_free(in);
+    }
+}
+
+static void stencils(uint64_t jobs, uint64_t points)
+{
+    struct group *group = begin("stencils");
+    for (uint64_t i = 0; i < jobs; i++) {
+        struct stencil_job stencil;
+        void *in[AXIS_COUNT], *on_cuda[AXIS_COUNT], *on_host[AXIS_COUNT];
+        random_stencil(&source, i % 10 ? points : 20 * points, &stencil);
+        const struct job *job = &stencil.job;
+        arrays_make(in, 1, job_bytes(job), 0);
+        arrays_make(on_cuda, 1, job_bytes(job), 0x5a);
+        arrays_make(on_host, 1, job_bytes(job), 0xa5);
+        random_field(&source, job, in[0]);
+        uint64_t first = 0, differ = 1;
+        if (bed_run(&cuda, job, stencil.block, &stencil.operands, in, on_cuda,
+                    random_below(&source, 3), NULL) &&
+            bed_run(&host, job, stencil.block, &stencil.operands, in, on_host, 0, NULL))
+            differ = differences(job, on_cuda[0], on_host[0], &first);
+        else
+            printf("%s: no device memory\n", group->name);
+        count_job(group, job, differ, first);
+        arrays_free(in);
+        arrays_free(on_cuda);
+        arrays_free(on_host);
+        stencil_job_free(&stencil);
     }
 }
 
@@ -311,7 +345,7 @@ static void compare_together(struct group *group, struct bed_job *jobs, uint64_t
         arrays_make(expected[i], job_outputs(job), job_bytes(job), 0);
         for (int c = 0; c < job_inputs(job); c++)
             set(&source, job, jobs[i].in[c]);
-        if (!bed_run(&host, job, NULL, jobs[i].in, expected[i], 0, NULL))
+        if (!bed_run(&host, job, NULL, NULL, jobs[i].in, expected[i], 0, NULL))
             exit(1);
     }
     const bool ran = bed_run_together(&cuda, jobs, count);
@@ -475,6 +509,7 @@ int main(int argc, char **argv)
         blocks(jobs < 30 ? jobs : 30, 20000);
         many_at_once(60, 3000);
         measures(20, 20000);
+        stencils(40, 1000);
         alike_at_once(17);
         heat(67, 3);
         odd_shapes(37, 41, 23);
@@ -486,6 +521,7 @@ int main(int argc, char **argv)
         blocks(jobs / 6, 300000);
         many_at_once(300, 20000);
         measures(60, (1 << 24) + 4097);
+        stencils(jobs / 2, 20000);
         alike_at_once(64);
         cubes();
         heat(4096, 100);
