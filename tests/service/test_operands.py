@@ -265,3 +265,19 @@ def test_numbers_that_wait_are_charged_to_the_queue():
         half = slice(None, None, 4)
         client.out("stencil", f=f, offsets=offsets[half], weights=weights[half])
         eventually(lambda: client.call("stats")["user"]["queue_bytes"] == 0, "nothing charged any more")
+
+
+@pytest.mark.parametrize("shape", [(6, 7, 8), (12, 30, 40)], ids=["small", "payload"])
+@pytest.mark.parametrize("scheme", ["adi"])
+def test_a_source_in_every_form(unchanged, client, scheme, shape):
+    f, source = wave(*shape, dtype="<f8"), wave(*shape, dtype="<f8", seed=3)
+    params = {"f": f, "dt": 1e-3, "steps": 3, "accuracy": 2, "scheme": scheme}
+    forms = Forms(client, source)
+    results = {name: client.out("diffusion", source=form, **params) for name, form in forms if name != "list"}
+    for name, result in results.items():
+        assert result.tobytes() == results["inline"].tobytes(), name
+    flat = client.out("diffusion", source=0.5, **params)
+    filled = client.out("diffusion", source=numpy.full_like(source, 0.5), **params)
+    assert flat == pytest.approx(filled, abs=1e-13)
+    assert flat == pytest.approx(client.out("diffusion", **params) + 0.5 * 3e-3, abs=1e-13)
+    forms.end()
