@@ -127,7 +127,8 @@ def test_far_end(client, shape):
 
     # Numbers of faces, one of them an array over the face where z is largest.
     face = np.random.default_rng(4).uniform(-1, 1, shape[1:]).astype("f4")
-    stated = {"x": ("value face", "curvature", (0.5, -0.25)), "y": ("antisymmetric", "derivative face", (0, 0.75)),
+    stated = {"x": ("value face", "curvature", (0.5, -0.25)),
+              "y": ("antisymmetric", "derivative face", (0, 0.75)),
               "z": ("one-sided", "derivative", (0, lambda at: face[at[1], at[2]].astype("f8")))}
     words = {a + end: sides.word(side, face if callable(number) else number)
              for a, (low, high, numbers) in stated.items()
