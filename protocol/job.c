@@ -182,6 +182,11 @@ static bool imposes(const struct job *job)
     return false;
 }
 
+double job_point_work(const struct job *job)
+{
+    return fmax(1, (double)job->more.stencil_points / JOB_STENCIL_UNIT);
+}
+
 uint64_t job_passes(const struct job *job)
 {
     return job->steps * job_step_passes(job) + imposes(job);
@@ -574,14 +579,14 @@ static bool check_steps(const struct job *job, double max_work, struct failure *
     /* In double: exact enough for a limit, and nothing can overflow. 2^60 keeps the passes, 5 a
      * step and one at most, in their type whatever max_work is. */
     const uint64_t passes = job_step_passes(job);
-    const double sum = fmax(1, (double)job->more.stencil_points / JOB_STENCIL_UNIT);
-    const double work = (double)job_points(job) * (double)job->steps * (double)passes * sum;
+    const double each = job_point_work(job);
+    const double work = (double)job_points(job) * (double)job->steps * (double)passes * each;
     if (!(work <= max_work) || job->steps > INT64_MAX / 8)
         return failure_set_limit(failure, STATUS_TOO_LARGE, has_steps ? "steps" : "f", work,
                                  max_work,
                                  "points times steps%s is %.6g; at most %.6g are taken in one job",
                                  passes > 1 ? " times a step's passes"
-                                 : sum > 1  ? " times a 16th of the stencil's points"
+                                 : each > 1 ? " times a 16th of the stencil's points"
                                             : "",
                                  work, max_work);
     return true;

@@ -201,6 +201,9 @@ double job_dt_max(const struct job *job);
 uint64_t job_passes(const struct job *job);
 /* … of one step: 1, of RK4 4, of ADI 2 and one for each axis. */
 uint64_t job_step_passes(const struct job *job);
+
+/* The work of a point in a pass: 1; of a stencil of many points a JOB_STENCIL_UNIT-th of them. */
+double job_point_work(const struct job *job);
 /* Steps that are whole after so many of its passes. */
 uint64_t job_steps_done(const struct job *job, uint64_t passes);
 

@@ -37,7 +37,7 @@ void entry_init(struct entry *entry)
 static double work_of(const struct job *job)
 {
     const int arrays = job_inputs(job) + job_outputs(job);
-    return (double)job_points(job) * (double)job_passes(job) * arrays / 2;
+    return (double)job_points(job) * (double)job_passes(job) * job_point_work(job) * arrays / 2;
 }
 
 static int size_of(const struct job *job)
