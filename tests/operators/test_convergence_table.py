@@ -37,7 +37,9 @@ SEED = 5
 
 # What an operator computes: of a part, {component: [(factor, {axis: order})]} of scalar or vector fields.
 FIRST = ["gradient", "divergence", "curl"]
-METHODS = ["derivative", "interpolate", "laplacian", "biharmonic", *FIRST, "diffusion"]
+# With a coefficient: ∇·(κ∇f).
+PRODUCTS = {"laplacian κ": "coefficient", "diffusion κ": "diffusivity"}
+METHODS = ["derivative", "interpolate", "laplacian", "biharmonic", *FIRST, "diffusion", *PRODUCTS]
 # Requests that the server may answer with UNSUPPORTED.
 UNSUPPORTED = 40000
 
@@ -74,6 +76,8 @@ def on_a_line(method, accuracy):
         forms = [(0, stagger, some_pairs(sides.OPERATOR_SIDES)) for stagger in ("forward", "backward")]
     elif method == "diffusion":
         forms = [(2, None, pairs(sides.DIFFUSION_SIDES))]
+    elif method == "diffusion κ":
+        forms = [(2, None, some_pairs([side for side in sides.DIFFUSION_SIDES if "reflect" not in side]))]
     elif method == "curl":
         forms = []
     else:
@@ -109,7 +113,7 @@ def covering(seed):
             reflect = any(side and side.startswith("reflect") for side in (low, high))
             if reflect and (row[10 + k] or (method and method != "diffusion")):
                 return False
-            if method == "diffusion" and "one-sided" in (low, high):
+            if method and method.startswith("diffusion") and "one-sided" in (low, high):
                 return False
             if row[2] == 2 and k == 2 and (low, high) != (None, None) and around != {"periodic"}:
                 return False  # no such axis: one word for it
@@ -182,7 +186,7 @@ class Line:
         self.axis, (self.low, self.high) = "xyz"[k], case.sides[k]
         self.active = case.along in (None, self.axis)
         self.form = Form(case.order if self.active else 2, case.accuracy,
-                         case.stagger if self.active else None, case.method == "diffusion")
+                         case.stagger if self.active else None, case.method.startswith("diffusion"))
         self.wavenumber = 2 * np.pi / WAVELENGTHS[self.axis]
 
     def on(self, grid):
@@ -197,14 +201,24 @@ class Line:
                         for end, side in (("-", self.low), ("+", self.high))]
         self.v = [waves.V[end] * self.wavenumber for end in "-+"]
 
-    def derivative(self, order):
-        """(exact, what the rows make of it beyond that, Σ|w|), where the results are."""
-        form = self.form._replace(order=order)
-        places = waves.places(self.grid, form, self.low, self.high)
-        off, size = waves.truncation(self.grid, form, self.low, self.high)
+    def derivative(self, order, of_another):
+        """(exact, what the rows make of it beyond that, Σ|w|), where the results are; of_another: of a field
+        of which the sides state nothing."""
+        form, ends = self.form._replace(order=order), (self.low, self.high)
+        places = waves.places(self.grid, form, *ends)
+        off, size = waves.truncation(self.grid, form, *map(waves.without_data, ends) if of_another else ends)
         scale = self.wavenumber**order
         return (scale * waves.field(self.grid, places, order).astype("c16"), scale * off.astype("c16"),
                 scale * size)
+
+    def product(self):
+        """The same of (κ f′)′."""
+        right, off, size = waves.product(self.grid, self.form, self.low, self.high)
+        scale = self.wavenumber**2
+        return scale * right.astype("c16"), scale * off.astype("c16"), scale * size
+
+    def coefficient(self):
+        return waves.coefficient(self.grid).of(waves.phases(self.grid)[:self.n]).astype("f8")
 
     def kept(self):
         """Without the points that are data."""
@@ -234,7 +248,8 @@ def lines_of(case, which):
     for k in range(d):
         line = Line(case, k)
         if line.active:
-            grids, _ = waves.choose(line.form, line.low, line.high, case.stretched[k], case.dtype, most)
+            grids, _ = waves.choose(line.form, line.low, line.high, case.stretched[k], case.dtype, most,
+                                    case.method in PRODUCTS)
         else:  # nothing is done along it
             grids = waves.pair(line.form, line.low, line.high, case.stretched[k], 1.0, 10**6)[:1] * 2
         line.on(grids[which])
@@ -275,16 +290,19 @@ class Problem:
         self.case = case
         self.lines = lines_of(case, which)
         self.f = outer(line.wave for line in self.lines)
-        waves_of = {line.axis: line.wave for line in self.lines}
+        product = case.method in PRODUCTS
+        waves_of = {line.axis: line.wave * (line.coefficient() if product else 1) for line in self.lines}
+        self.coefficient = outer(line.coefficient() for line in self.lines) if product else None
         self.right, self.off, self.size = {}, {}, 0.0
         for component, terms in terms_of(case).items():
             right = off = 0
             size = 0.0
             for factor, _, orders in terms:
                 exactly, made, sizes = dict(waves_of), dict(waves_of), 1.0
-                for a, order in orders.items():
+                for number, (a, order) in enumerate(orders.items()):
                     line = self.lines["xyz".index(a)]
-                    exactly[a], wrong, sum_of = line.derivative(order)
+                    # Of two derivatives, the second is of what the first has made.
+                    exactly[a], wrong, sum_of = line.product() if product else line.derivative(order, number > 0)
                     made[a] = exactly[a] + wrong
                     sizes *= sum_of
                 right = right + factor * outer(exactly.values())
@@ -302,10 +320,13 @@ class Problem:
     def predicted(self):
         return self.worst(self.off)
 
+    def is_a_step(self):
+        return self.case.method.startswith("diffusion")
+
     def parts(self):
         """The real and the imaginary part, where there is one; or both as a batch. A diffusion's slopes are
         arrays, as a number would ask for a field of no third derivative."""
-        if self.case.method == "diffusion":
+        if self.case.method.startswith("diffusion"):
             return [both]
         if not np.abs(self.f.imag).max() > 1e-9:
             return [np.real]
@@ -326,7 +347,7 @@ class Problem:
             common |= dict(order=case.order)
         if case.stagger:
             common |= dict(stagger=case.stagger)
-        if case.method == "diffusion":
+        if self.is_a_step():
             common |= dict(steps=1, dt=1.0, allow_unstable=True, diffusivity=KAPPA)
         made = []
         for part in self.parts():
@@ -346,6 +367,9 @@ class Problem:
                     words[line.axis + end] = sides.word(side, stated, v)
                 endpoint[line.axis] = line.low == "endpoint"
             params = dict(f={a: f for a in "xyz"[:d]} if vector else f, boundary=words, endpoint=endpoint)
+            if case.method in PRODUCTS:
+                k = np.stack([self.coefficient] * 2) if part is both else self.coefficient
+                params[PRODUCTS[case.method]] = np.ascontiguousarray(k.astype(case.dtype).astype(dtype))
             made.append(common | params | (dict(batch=1) if part is both else {}))
         return made
 
@@ -355,9 +379,9 @@ class Problem:
         for part, out in zip(self.parts(), outs, strict=True):
             for component, values in (out if isinstance(out, dict) else {"": out}).items():
                 values = values.astype("f8")
-                if self.case.method == "diffusion":
+                if self.is_a_step():
                     f = part(self.f).astype(self.case.dtype)
-                    values = (values - f) / KAPPA
+                    values = (values - f) / (1 if self.case.method in PRODUCTS else KAPPA)
                 if part is both:
                     values = values[0] + 1j * values[1]
                 made[component] = made.get(component, 0) + values * (1j if part is np.imag else 1)
@@ -421,8 +445,8 @@ def test_number_of_rows():
 
 COUNTS = {
     "a line": {"derivative": 15424, "interpolate": 896, "laplacian": 448, "biharmonic": 448, "gradient": 448,
-               "divergence": 448, "diffusion": 2752},
-    "space": 484}
+               "divergence": 448, "diffusion": 2752, "laplacian κ": 448, "diffusion κ": 416},
+    "space": 505}
 SEEN = collections.Counter()  # of all rows, how they were judged
 
 
@@ -454,7 +478,7 @@ def check(client, table, cases):
     def agree(case, problem, out, wide):
         narrow, wide = problem.results(out), problem.results(wide)
         points = len(problem.lines) * (case.order + case.accuracy)
-        bound = (points + 3) * np.finfo("<f4").eps * (problem.size + (case.method == "diffusion") * 2)
+        bound = (points + 3) * np.finfo("<f4").eps * (problem.size + problem.is_a_step() * 2)
         for c in problem.right:
             off = float((np.abs(narrow[c] - wide[c]) / problem.envelope).max())
             if not off <= 3 * bound:
@@ -472,9 +496,10 @@ def check(client, table, cases):
                 agree(case, problems[1], got[1], outs)
 
         for which, problem in enumerate(problems):
-            flow.ask(case.method, problem.requests(case.dtype), lambda outs, w=which, k=keep: k(w, outs))
+            method = case.method.split()[0]
+            flow.ask(method, problem.requests(case.dtype), lambda outs, w=which, k=keep: k(w, outs))
         if case.dtype == "<f4":
-            flow.ask(case.method, problems[1].requests("<f8"), lambda outs, k=keep: k("wide", outs))
+            flow.ask(method, problems[1].requests("<f8"), lambda outs, k=keep: k("wide", outs))
     flow.finish()
     assert not wrong, f"{len(wrong)} of {len(cases)}:\n" + "\n".join(map(str, wrong[:20]))
     seen["UNSUPPORTED"] += flow.unsupported

@@ -21,6 +21,7 @@ STAGGER = {None: Fraction(0), "forward": Fraction(1, 2), "backward": Fraction(-1
 V = {"-": 0.6, "+": 1.1}  # of mixed sides, times the wavenumber
 BENT = 1 + 0.12j  # a wavenumber
 SHARE = 0.1  # by how much the steps of a stretched axis differ from their mean
+SWING = 0.3  # of a coefficient about its mean
 REAL = np.longdouble
 TURN = 2 * REAL(np.pi)
 
@@ -313,16 +314,70 @@ def middle(grid, form, m):
     return (w * wave(points, m)).sum(1) - (1j * m) ** k * wave(places, m), np.abs(w).sum(1)
 
 
-def truncation(grid, form, low, high, times=0.0):
-    """What the rows make of the wave (times e^{i·times·ψ}) beyond its derivative, and the largest Σ|w|. 0
-    where there is no row."""
+def truncation(grid, form, low, high, waves=None):
+    """What the rows make of the wave (or of others, [(c, m)]) beyond its derivative, and the largest Σ|w|.
+    0 where there is no row."""
     errors, size = 0, 0.0
-    for c, m in parts(grid):
-        m += times
+    for c, m in waves or parts(grid):
         made = [edge(grid, form, "-", low, m), middle(grid, form, m), edge(grid, form, "+", high, m)]
         errors = errors + c * np.concatenate([part[0] for part in made])
         size = max(part[1].max(initial=0) for part in made)
     return errors, float(size)
+
+
+def with_datum(grid, form, low, high):
+    """Has the row of each point the datum of its side?"""
+    has = np.zeros(grid.n, bool)
+    for end, side in (("-", low), ("+", high)):
+        for group in weighed(grid if grid.stretched else UNIT, form, end, side):
+            if group.data is not None:
+                first = 0 if end == "-" else grid.n - zone(form)
+                has[[first + i for i in group.numbers]] = True
+    return has
+
+
+def without_data(side):
+    """What rows of other fields than f have there: the points at the edge alone."""
+    return "value" if exact.datum_of(side) else side
+
+
+class Coefficient(NamedTuple):
+    """1 + SWING cos(often · ψ + at), even about the centres of images."""
+    often: float
+    at: float
+
+    @property
+    def parts(self):
+        turn = np.exp(1j * self.at) * SWING / 2
+        return [(1.0, 0.0), (turn, self.often), (np.conj(turn), -self.often)]
+
+    def of(self, psi, order=0):
+        return sum(c * (1j * m) ** order * wave(psi, m) for c, m in self.parts).real
+
+
+def coefficient(grid):
+    if {grid.low, grid.high} <= {"free", "periodic", "endpoint"}:
+        return Coefficient(1.0, 0.2)
+    apart = "free" not in (grid.low, grid.high) and ("odd" in grid.low) != ("odd" in grid.high)
+    return Coefficient(2.0 if apart else 1.0, 0.0)
+
+
+def product(grid, form, low, high):
+    """((κ f′)′, what the rows make of it beyond that, Σ|w|), where κ is coefficient(): half of κ D f + D(κ f)
+    − f D κ, for every row that takes a constant to 0; beside a datum of f, κ D f + D′κ D′f."""
+    kappa, psi, first = coefficient(grid), phases(grid)[:grid.n], form._replace(order=1)
+    alone = without_data(low), without_data(high)
+    f, k = field(grid, psi), kappa.of(psi)
+    both = [(c * ck, m + mk) for c, m in parts(grid) for ck, mk in kappa.parts]
+    off, size = truncation(grid, form, *alone)
+    flow = (k * off + truncation(grid, form, *alone, both)[0] -
+            f * truncation(grid, form, *alone, kappa.parts)[0]) / 2
+    of_f, of_k = truncation(grid, first, low, high)[0], truncation(grid, first, *alone, kappa.parts)[0]
+    second, more = truncation(grid, form, low, high)
+    slopes = (field(grid, psi, 1), kappa.of(psi, 1))
+    split = k * second + (slopes[0] + of_f) * (slopes[1] + of_k) - slopes[0] * slopes[1]
+    right = k * field(grid, psi, 2) + slopes[0] * slopes[1]
+    return right, np.where(with_datum(grid, form, low, high), split, flow), 2 * (1 + SWING) * max(size, more)
 
 
 def places(grid, form, low, high):
@@ -372,8 +427,8 @@ def step(grid):
     return (psi[-1] - psi[0]) / (len(psi) - 1)
 
 
-def error_of(grid, form, low, high):
-    errors, size = truncation(grid, form, low, high)
+def error_of(grid, form, low, high, of_product):
+    errors, size = product(grid, form, low, high)[1:] if of_product else truncation(grid, form, low, high)
     return float((np.abs(errors) / envelope(grid)).max()), size
 
 
@@ -382,7 +437,7 @@ def observed(errors, grids):
 
 
 @functools.cache
-def choose(form, low, high, stretched, dtype, most):
+def choose(form, low, high, stretched, dtype, most, of_product=False):
     """((coarse, fine), the order that the rows show on them; None where rounding would show)."""
     eps = float(np.finfo(dtype).eps)
     margin = 50
@@ -390,7 +445,7 @@ def choose(form, low, high, stretched, dtype, most):
     # Where the truncation of a centred row, about (θ/2)^p of a derivative, is some 30 roundings.
     sum_of = float(sum(map(abs, exact.centred(k, p, STAGGER[form.stagger]).weights)))
     guess = min((30 * eps * sum_of * 2.0**p) ** (1 / (p + k)) * 1.2, 1.0)
-    guess = max(guess, 0.12)  # already near the limit
+    guess = max(guess, 0.12) * (0.6 if of_product else 1)  # already near the limit
     best, off = None, np.inf
     bent = "free" in (end_of(low), end_of(high)) and end_of(low) != end_of(high)  # its phase counts
     for least, factor in itertools.product((3.0, 4.5, 3.7, 5.2) if bent else (3.0,),
@@ -398,7 +453,7 @@ def choose(form, low, high, stretched, dtype, most):
         grids = pair(form, low, high, stretched, guess * factor, most, least)
         if grids is None:
             continue
-        (coarse, _), (fine, size) = (error_of(grid, form, low, high) for grid in grids)
+        (coarse, _), (fine, size) = (error_of(grid, form, low, high, of_product) for grid in grids)
         if fine < margin * eps * size:
             best = best or (grids, None)
             continue
