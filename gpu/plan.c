@@ -177,10 +177,29 @@ static void plain_init(struct plan *plan, const struct job *job)
     }
 }
 
-bool plan_init_by(struct plan *plan, const struct job *job, const void *block,
-                  enum plan_engine engine)
+/* Their places at the end of the table, whatever else it holds. */
+static bool add_probes(struct plan *plan, const struct job *job, const void *block)
 {
-    plan_begin(plan, job);
+    const uint64_t first = plan->table ? (plan->table->bytes + 7) / 8 * 8 : 0;
+    const uint64_t end = first + job->more.probes * sizeof(int64_t);
+    if (!plan_table_grow(&plan->table, end - (plan->table ? plan->table->bytes : 0)))
+        return false;
+    const int64_t *probe =
+        (const int64_t *)(const void *)((const char *)block + job_block_part(job, BLOCK_PROBES));
+    int64_t *place = (int64_t *)(void *)((char *)plan_table_rows(plan->table) + first);
+    for (uint32_t i = 0; i < job->more.probes; i++, probe += AXIS_COUNT + 1) {
+        place[i] = probe[AXIS_COUNT] * (int64_t)plan->points;
+        for (int a = 0; a < AXIS_COUNT; a++)
+            place[i] += probe[a] * plan->axis[a].stride;
+    }
+    plan->probes = job->more.probes;
+    plan->probes_at = first;
+    return true;
+}
+
+static bool engine_init(struct plan *plan, const struct job *job, const void *block,
+                        enum plan_engine engine)
+{
     plan->engine = engine;
     if (engine == PLAN_PLAIN)
         plain_init(plan, job);
@@ -193,6 +212,17 @@ bool plan_init_by(struct plan *plan, const struct job *job, const void *block,
         return plan->table != NULL;
     }
     return engine != PLAN_STENCIL || stencil_init(plan, job, block);
+}
+
+bool plan_init_by(struct plan *plan, const struct job *job, const void *block,
+                  enum plan_engine engine)
+{
+    plan_begin(plan, job);
+    if (engine_init(plan, job, block, engine) &&
+        (job->more.probes == 0 || add_probes(plan, job, block)))
+        return true;
+    plan_release(plan);
+    return false;
 }
 
 bool plan_init(struct plan *plan, const struct job *job, const void *block)
@@ -218,6 +248,19 @@ struct plan_table *plan_table_new(uint64_t bytes)
     table->users = 1;
     table->bytes = bytes;
     return table;
+}
+
+bool plan_table_grow(struct plan_table **table, uint64_t bytes)
+{
+    const uint64_t before = *table ? (*table)->bytes : 0;
+    struct plan_table *longer = plan_table_new(before + bytes);
+    if (!longer)
+        return false;
+    if (*table)
+        memcpy(plan_table_rows(longer), plan_table_rows(*table), before);
+    free(*table);
+    *table = longer;
+    return true;
 }
 
 void *plan_table_rows(const struct plan_table *table)

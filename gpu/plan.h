@@ -83,6 +83,9 @@ enum { PLAN_TABLE_ALIGN = 64 };
 /* A table of so many bytes, all 0, that one plan holds. NULL: no memory. */
 struct plan_table *plan_table_new(uint64_t bytes);
 void *plan_table_rows(const struct plan_table *table);
+/* Make it longer by so many bytes; *table: another one, or the first one where it is NULL. False:
+ * no memory, and *table is as it was. */
+bool plan_table_grow(struct plan_table **table, uint64_t bytes);
 
 struct plan {
     int32_t parity; /* enum plan_parity */
@@ -101,7 +104,9 @@ struct plan {
         staged; /* scratch arrays of a scheme of several passes a step; 0: passes go to and fro */
     int32_t scheme;           /* enum scheme; what each pass does of it: gpu/stage.h */
     int32_t step_passes;      /* of one step */
-    struct plan_table *table; /* PLAN_PLAIN: NULL */
+    struct plan_table *table; /* NULL: there is nothing to be in it */
+    uint64_t probes;          /* elements of the field that are kept after every step */
+    uint64_t probes_at;       /* where the table has their places, int64_t[probes]: bytes */
     uint64_t batch;
     uint64_t lines;  /* rows along x in one pass: n[y] n[z] batch */
     uint64_t points; /* of one field of the batch: n[x] n[y] n[z] */

@@ -239,10 +239,22 @@ static bool is_plain_boundary(const struct job *job, const struct boundary *boun
     }
 }
 
+/* Is anything asked for but probes, which every engine has? */
+static bool has_more_than_probes(const struct job *job)
+{
+    struct job rest = *job;
+    rest.more.probes = 0;
+    if (job_block_part(&rest, BLOCK_END) == 0) {
+        rest.more.block_bytes = 0;
+        memset(rest.more.block_key, 0, sizeof rest.more.block_key);
+    }
+    return job_has_more(&rest);
+}
+
 bool job_is_plain(const struct job *job)
 {
-    bool plain = job->operator_id <= OPERATOR_CURL && !job_has_more(job) && job_order(job) >= 1 &&
-                 job_order(job) <= 2 && job->accuracy <= 8;
+    bool plain = job->operator_id <= OPERATOR_CURL && !has_more_than_probes(job) &&
+                 job_order(job) >= 1 && job_order(job) <= 2 && job->accuracy <= 8;
     for (int a = 0; a < AXIS_COUNT; a++)
         for (int side = 0; side < SIDE_COUNT; side++)
             plain = plain && is_plain_boundary(job, &job->boundary[a][side]);
@@ -617,6 +629,13 @@ static struct job_more offered(const struct job *job)
 {
     struct job_more more = {0};
     memcpy(more.constant, job->more.constant, sizeof more.constant);
+    if (job->operator_id == OPERATOR_DIFFUSION) {
+        more.probes = job->more.probes;
+        if (job->more.probes) {
+            more.block_bytes = job->more.block_bytes;
+            memcpy(more.block_key, job->more.block_key, sizeof more.block_key);
+        }
+    }
     if (job->operator_id == OPERATOR_DIFFUSION && job->more.scheme == SCHEME_ADI) {
         more.scheme = SCHEME_ADI;
         more.source = job->more.source;

@@ -51,6 +51,10 @@ cudaError_t stairs_launch(const struct geometry *g, const void *in, void *out, u
 cudaError_t rows_launch(const struct plan *plan, int slot, const struct table_pass *pass,
                         cudaStream_t stream);
 
+/* The values at the plan's probes, to that row of `values`; the slot holds the plan. */
+cudaError_t probes_launch(const struct plan *plan, int slot, const void *field, void *values,
+                          uint64_t row, cudaStream_t stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -280,8 +280,9 @@ static cudaError_t launch_rows(const struct launch *launch, int slot, cudaStream
     return error;
 }
 
-cudaError_t passes_launch(const struct launch *const launches[], unsigned jobs, int slot, int units,
-                          cudaStream_t stream)
+/* All of it but probes. */
+static cudaError_t launch_all(const struct launch *const launches[], unsigned jobs, int slot,
+                              int units, cudaStream_t stream)
 {
     const struct launch *launch = launches[0];
     const struct plan *plan = launch->plan;
@@ -303,4 +304,33 @@ cudaError_t passes_launch(const struct launch *const launches[], unsigned jobs, 
     return is_part ? launch_part(&geometry, launches)
                    : launch_passes(&geometry, launches, launch->from / plan->lines,
                                    launch->to / plan->lines);
+}
+
+/* A launch of a plan with probes, pass by pass: what they are is taken after each step. */
+static cudaError_t launch_probed(const struct launch *launch, int slot, int units,
+                                 cudaStream_t stream)
+{
+    const struct plan *plan = launch->plan;
+    void *values = launch->operands->at[OPERAND_PROBES];
+    struct launch part = *launch;
+    const struct launch *const parts[] = {&part};
+    cudaError_t error = cudaSuccess;
+    if (launch->from == 0 && !plan->impose)
+        error = probes_launch(plan, slot, launch->in[0], values, 0, stream);
+    for (; part.from < launch->to && error == cudaSuccess; part.from = part.to) {
+        const struct stage stage = stage_of(plan, part.from / plan->lines);
+        part.to = part.from + plan->lines;
+        error = launch_all(parts, 1, slot, units, stream);
+        if (error == cudaSuccess && stage.steps_done >= 0)
+            error = probes_launch(plan, slot, stage_array(launch, stage.write), values,
+                                  (uint64_t)stage.steps_done, stream);
+    }
+    return error;
+}
+
+cudaError_t passes_launch(const struct launch *const launches[], unsigned jobs, int slot, int units,
+                          cudaStream_t stream)
+{
+    return launches[0]->plan->probes ? launch_probed(launches[0], slot, units, stream)
+                                     : launch_all(launches, jobs, slot, units, stream);
 }

@@ -350,7 +350,9 @@ uint64_t pass_stream_bytes(void)
     return cache < share ? cache : share;
 }
 
-void pass_launch(const struct kernels *kernels, const struct launch *launch, uint64_t stream_bytes)
+/* All of a launch but its probes. */
+static void launch_lines(const struct kernels *kernels, const struct launch *launch,
+                         uint64_t stream_bytes)
 {
     if (launch->plan->engine == PLAN_MEASURE) {
         measure_pass(launch);
@@ -395,5 +397,41 @@ void pass_launch(const struct kernels *kernels, const struct launch *launch, uin
         pass_run(kernels, &tile, lines, (int64_t)(line - begin),
                  (int64_t)(tile.levels > 1 ? plan.lines : end - begin));
         line = end;
+    }
+}
+
+/* The values at the probes, to their row after so many steps. */
+static void take_probes(const struct launch *launch, const void *field, uint64_t steps_done)
+{
+    const struct plan *plan = launch->plan;
+    const int64_t *place =
+        (const int64_t *)(const void *)((const char *)plan_table_rows(plan->table) +
+                                        plan->probes_at);
+    void *values = launch->operands->at[OPERAND_PROBES];
+    const uint64_t first = steps_done * plan->probes;
+    for (uint64_t i = 0; i < plan->probes; i++)
+        if (plan->dtype == DTYPE_F32)
+            ((float *)values)[first + i] = ((const float *)field)[place[i]];
+        else
+            ((double *)values)[first + i] = ((const double *)field)[place[i]];
+}
+
+void pass_launch(const struct kernels *kernels, const struct launch *launch, uint64_t stream_bytes)
+{
+    const struct plan *plan = launch->plan;
+    struct launch part = *launch;
+    if (plan->probes == 0) {
+        launch_lines(kernels, launch, stream_bytes);
+        return;
+    }
+    if (launch->from == 0 && !plan->impose)
+        take_probes(launch, launch->in[0], 0);
+    for (; part.from < launch->to; part.from = part.to) {
+        const uint64_t pass = part.from / plan->lines, end = (pass + 1) * plan->lines;
+        const struct stage stage = stage_of(plan, pass);
+        part.to = end < launch->to ? end : launch->to;
+        launch_lines(kernels, &part, stream_bytes);
+        if (part.to == end && stage.steps_done >= 0)
+            take_probes(launch, stage_array(launch, stage.write), (uint64_t)stage.steps_done);
     }
 }

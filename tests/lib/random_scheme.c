@@ -134,3 +134,66 @@ void reference_adi(const struct plan *plan, const struct operands *operands, con
     for (int i = 0; i < plan->staged; i++)
         free(arrays[STAGE_ODD + i]);
 }
+
+void *random_probes(struct random *random, struct job *job)
+{
+    enum { SOME = 5 };
+    job->more.probes = 1 + (uint32_t)random_below(random, SOME);
+    job->more.block_bytes = job_block_part(job, BLOCK_END);
+    char *block = calloc(1, job->more.block_bytes);
+    if (!block)
+        abort();
+    int64_t *probe = (int64_t *)(void *)(block + job_block_part(job, BLOCK_PROBES));
+    for (uint32_t i = 0; i < job->more.probes; i++, probe += AXIS_COUNT + 1) {
+        for (int a = 0; a < AXIS_COUNT; a++)
+            probe[a] = (int64_t)random_below(random, job->n[a]);
+        probe[AXIS_COUNT] = (int64_t)random_below(random, job->batch);
+    }
+    job_block_key(block, job->more.block_bytes, job->more.block_key);
+    return block;
+}
+
+/* The field after so many steps. */
+static void run_steps(const struct job *job, const void *block, const struct operands *operands,
+                      uint64_t steps, void *in[AXIS_COUNT], void *out[AXIS_COUNT])
+{
+    struct job some = *job;
+    struct plan plan;
+    some.steps = steps ? steps : 1;
+    if (!plan_init(&plan, &some, block))
+        abort();
+    if (steps == 0)
+        plan.passes = plan.impose;
+    if (plan.passes == 0)
+        memcpy(out[0], in[0], job_bytes(job));
+    else if (plan.engine == PLAN_ADI)
+        reference_adi(&plan, operands, in[0], out[0]);
+    else
+        reference_run(&plan, in, out);
+    plan_release(&plan);
+}
+
+void reference_probes(const struct job *job, const void *block, const struct operands *operands,
+                      void *in, void *values)
+{
+    const uint64_t element = job_element_bytes(job);
+    const int64_t *probes =
+        (const int64_t *)(const void *)((const char *)block + job_block_part(job, BLOCK_PROBES));
+    void *from[AXIS_COUNT] = {in}, *out[AXIS_COUNT];
+    char *value = values;
+    arrays_make(out, 1, job_bytes(job), 0);
+    for (uint64_t steps = 0; steps <= job->steps; steps++) {
+        run_steps(job, block, operands, steps, from, out);
+        for (uint32_t i = 0; i < job->more.probes; i++, value += element) {
+            const int64_t *at = probes + (AXIS_COUNT + 1) * i;
+            const uint64_t n[AXIS_COUNT] = {job->n[AXIS_X], job->n[AXIS_Y], job->n[AXIS_Z]};
+            const uint64_t place =
+                (((uint64_t)at[AXIS_COUNT] * n[AXIS_Z] + (uint64_t)at[AXIS_Z]) * n[AXIS_Y] +
+                 (uint64_t)at[AXIS_Y]) *
+                    n[AXIS_X] +
+                (uint64_t)at[AXIS_X];
+            memcpy(value, (const char *)out[0] + place * element, element);
+        }
+    }
+    arrays_free(out);
+}

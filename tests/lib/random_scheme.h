@@ -14,4 +14,10 @@ void random_adi_job(struct random *random, uint64_t max_points, struct job *job)
 void reference_adi(const struct plan *plan, const struct operands *operands, const void *in,
                    void *out);
 
+/* Give a diffusion some probes; returns its block, which is for the caller to free. */
+void *random_probes(struct random *random, struct job *job);
+/* Their values, each row from a run of so many steps. */
+void reference_probes(const struct job *job, const void *block, const struct operands *operands,
+                      void *in, void *values);
+
 #endif

@@ -22,7 +22,8 @@ enum {
     COPIES = 40,
     MEASURES = 60,
     STENCILS = 600,
-    SCHEME_JOBS = 600
+    SCHEME_JOBS = 600,
+    PROBED = 200
 };
 
 /* In shown[], the lines of the inputs that the part [from, to) of a pass may depend on; the rest
@@ -343,6 +344,70 @@ static bool check_scheme(struct random *random)
     return ok;
 }
 
+/* Are the values the same but for the payloads of NaN? */
+static bool probes_equal(const struct job *job, const void *a, const void *b)
+{
+    struct job values = *job;
+    for (int axis = 0; axis < AXIS_COUNT; axis++)
+        values.n[axis] = 1;
+    values.batch = job_operand_points(job, OPERAND_PROBES);
+    return results_equal(&values, a, b);
+}
+
+/* A diffusion, of any scheme, with probes: their values, in launches of some passes. */
+static bool check_probes(struct random *random)
+{
+    struct job job;
+    struct plan plan;
+    struct operands operands;
+    void *in[AXIS_COUNT], *arrays[AXIS_COUNT], *expected[AXIS_COUNT];
+    if (random_below(random, 2))
+        random_adi_job(random, 1000, &job);
+    else
+        do
+            random_job(random, 1000, &job);
+        while (job.operator_id != OPERATOR_DIFFUSION || job.steps > 9);
+    void *block = random_probes(random, &job);
+    if (!plan_init(&plan, &job, block))
+        abort();
+    const uint64_t bytes = job_operand_points(&job, OPERAND_PROBES) * job_element_bytes(&job);
+    arrays_make(in, 1, job_bytes(&job), 0);
+    arrays_make(arrays, AXIS_COUNT, job_bytes(&job), 0x5a);
+    arrays_make(expected, 1, bytes, 0);
+    void *last = malloc(job_bytes(&job));
+    random_field(random, &job, in[0]);
+    random_exceptions(random, &job, in[0]);
+    random_operands(random, &job, &operands);
+    reference_probes(&job, block, &operands, in[0], expected[0]);
+    struct passes_constants constants;
+    passes_constants_init(&constants, &plan, plan_table_rows(plan.table));
+    bool ok = last && passes_load(0, &constants, NULL) == cudaSuccess;
+    struct launch launch = {.plan = &plan,
+                            .in = {in[0]},
+                            .even = {arrays[0]},
+                            .odd = arrays[1],
+                            .spare = {arrays[2], last},
+                            .operands = &operands};
+    const struct launch *launches[] = {&launch};
+    while (ok && launch.to < plan.lines * plan.passes) {
+        launch.from = launch.to;
+        launch.to +=
+            plan.lines * (1 + random_below(random, plan.passes - launch.from / plan.lines));
+        ok = passes_launch(launches, 1, 0, 100, NULL) == cudaSuccess;
+    }
+    ok = ok && probes_equal(&job, operands.at[OPERAND_PROBES], expected[0]);
+    if (!ok)
+        random_job_print(&job);
+    operands_free(&operands);
+    arrays_free(in);
+    arrays_free(arrays);
+    arrays_free(expected);
+    free(last);
+    free(block);
+    plan_release(&plan);
+    return ok;
+}
+
 int main(void)
 {
     struct random random = random_start();
@@ -355,6 +420,8 @@ int main(void)
         differ += !check_measure(&random, i % 2 ? DTYPE_F64 : DTYPE_F32);
     for (int i = 0; i < SCHEME_JOBS; i++)
         differ += !check_scheme(&random);
+    for (int i = 0; i < PROBED; i++)
+        differ += !check_probes(&random);
     for (int i = 0; i < COLUMN_JOBS; i++) {
         struct job job;
         random_column_job(&random, 2, &job);
@@ -380,7 +447,7 @@ int main(void)
         differ += !check(&random, &job);
     }
     printf("%d copies, measures and jobs, %d differ\n",
-           COPIES + MEASURES + STENCILS + SCHEME_JOBS + JOBS + SHORT_JOBS + COLUMN_JOBS +
+           COPIES + MEASURES + STENCILS + SCHEME_JOBS + PROBED + JOBS + SHORT_JOBS + COLUMN_JOBS +
                BLOCK_JOBS,
            differ);
     return differ > 0;

@@ -1,0 +1,34 @@
+/* The values of a field at some points, kept: a thread for each. */
+#include "gpu/cuda/grid.cuh"
+
+enum { THREADS = 128 };
+
+template <typename T>
+static __global__ void __launch_bounds__(THREADS)
+    probes_kernel(int slot, const T *__restrict__ field, T *__restrict__ values)
+{
+    const struct passes_constants *constants = &table[slot];
+    const uint64_t i = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
+    const int64_t *places =
+        (const int64_t *)((const char *)constants->rows + constants->plan.probes_at);
+    if (i < constants->plan.probes)
+        values[i] = field[places[i]];
+}
+
+template <typename T>
+static cudaError_t launch(const struct plan *plan, int slot, const void *field, void *values,
+                          uint64_t row, cudaStream_t stream)
+{
+    const T *from = (const T *)field;
+    T *to = (T *)values + row * plan->probes;
+    void *arguments[] = {&slot, &from, &to};
+    const dim3 grid((unsigned)((plan->probes + THREADS - 1) / THREADS));
+    return cudaLaunchKernel(probes_kernel<T>, grid, dim3(THREADS), arguments, 0, stream);
+}
+
+extern "C" cudaError_t probes_launch(const struct plan *plan, int slot, const void *field,
+                                     void *values, uint64_t row, cudaStream_t stream)
+{
+    return plan->dtype == DTYPE_F32 ? launch<float>(plan, slot, field, values, row, stream)
+                                    : launch<double>(plan, slot, field, values, row, stream);
+}
