@@ -250,6 +250,10 @@ static void header_init(struct making *making, const void *block)
                     : job->more.stagger == STAGGER_BACKWARD ? -1
                                                             : 0;
     header->identity = diffusion && job->more.scheme == SCHEME_EULER;
+    header->source = job->more.source              ? TABLE_SOURCE_FIELD
+                     : job->more.source_value != 0 ? TABLE_SOURCE_NUMBER
+                                                   : TABLE_SOURCE_NONE;
+    header->source_value = rounded(job->more.source_value, job->dtype);
     header->inputs = job_inputs(job);
     header->outputs = job_outputs(job);
     header->points = job->n[AXIS_X] * job->n[AXIS_Y] * job->n[AXIS_Z];

@@ -81,6 +81,9 @@ struct table_rows {
     int32_t low, high;
 };
 
+/* What is added to dt (L u) beside it: dt s. */
+enum table_source { TABLE_SOURCE_NONE, TABLE_SOURCE_NUMBER, TABLE_SOURCE_FIELD };
+
 /* The table's first bytes. All weights here are rounded to the dtype and held in double. */
 struct table_header {
     int32_t dtype, operator_id; /* enum dtype, enum operator_id */
@@ -93,12 +96,14 @@ struct table_header {
     int32_t imposes;  /* operators: nodes read as the value that they state */
     int32_t halos;    /* has any side a halo? */
     int32_t inputs, outputs;
+    int32_t source;  /* of a diffusion: enum table_source */
     uint64_t points; /* of one field of the batch */
     struct table_axis axis_of[AXIS_COUNT];
     struct table_rows rows[TABLE_ROWS][AXIS_COUNT];
     /* The weight of a point itself by the set (bit a) of active axes whose row is centred there. */
     double centre[TABLE_FACTORS][1 << AXIS_COUNT];
     double factor[TABLE_FACTORS];
+    double source_value;
 };
 
 /* A row, once for each type. Of points first, first + step, …; or, where step is 0, the centred

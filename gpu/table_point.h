@@ -346,6 +346,17 @@ TABLE_FUNCTION REAL TABLE_NAME(halo)(const struct TABLE_NAME(view) * view, int c
     return (REAL)side->value * TABLE_NAME(read)(view, from, AXIS_X, view->at[AXIS_X]);
 }
 
+/* acc + the part of dt that the pass is × s. */
+TABLE_FUNCTION REAL TABLE_NAME(source)(const struct TABLE_NAME(view) * view, REAL acc)
+{
+    const struct table_header *table = view->table;
+    const REAL dt = (REAL)table->factor[view->pass->set];
+    if (table->source == TABLE_SOURCE_NUMBER)
+        return REAL_FMA(dt, (REAL)table->source_value, acc);
+    const REAL *s = (const REAL *)view->pass->operand[OPERAND_SOURCE];
+    return REAL_FMA(dt, TABLE_LOAD(s + view->batch * table->points + view->place), acc);
+}
+
 /* A component of the result at the point. */
 TABLE_FUNCTION REAL TABLE_NAME(evaluate)(const struct TABLE_NAME(view) * view, int component)
 {
@@ -358,7 +369,10 @@ TABLE_FUNCTION REAL TABLE_NAME(evaluate)(const struct TABLE_NAME(view) * view, i
             return diffusion ? TABLE_NAME(claimed)(view, claim)
                              : TABLE_NAME(halo)(view, component, claim);
     }
-    return table->odd ? TABLE_NAME(parts)(view, component) : TABLE_NAME(sum)(view);
+    if (table->odd)
+        return TABLE_NAME(parts)(view, component);
+    const REAL acc = TABLE_NAME(sum)(view);
+    return table->source == TABLE_SOURCE_NONE ? acc : TABLE_NAME(source)(view, acc);
 }
 
 /* The first input at the point, with the sides' values in their nodes. */

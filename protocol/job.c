@@ -630,18 +630,18 @@ static struct job_more offered(const struct job *job)
     struct job_more more = {0};
     memcpy(more.constant, job->more.constant, sizeof more.constant);
     if (job->operator_id == OPERATOR_DIFFUSION) {
+        more.scheme = job->more.scheme;
+        more.source = job->more.source;
+        more.source_value = job->more.source_value;
         more.probes = job->more.probes;
         if (job->more.probes) {
             more.block_bytes = job->more.block_bytes;
             memcpy(more.block_key, job->more.block_key, sizeof more.block_key);
         }
-    }
-    if (job->operator_id == OPERATOR_DIFFUSION && job->more.scheme == SCHEME_ADI) {
-        more.scheme = SCHEME_ADI;
-        more.source = job->more.source;
-        more.source_value = job->more.source_value;
-        more.coefficient = job->more.coefficient;
-        more.coefficient_max = job->more.coefficient_max;
+        if (job->more.scheme == SCHEME_ADI) {
+            more.coefficient = job->more.coefficient;
+            more.coefficient_max = job->more.coefficient_max;
+        }
     }
     if (job->operator_id != OPERATOR_STENCIL)
         return more;

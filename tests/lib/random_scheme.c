@@ -49,6 +49,14 @@ static void random_adi_side(struct random *random, struct job *job, int axis, in
         job->more.constant[axis][side] = random_between(random, -1, 1);
 }
 
+static void random_source(struct random *random, struct job *job)
+{
+    if (random_below(random, 3) == 0)
+        job->more.source = 1;
+    else if (random_below(random, 2))
+        job->more.source_value = random_between(random, -1, 1);
+}
+
 static void random_adi_candidate(struct random *random, uint64_t max_points, struct job *job)
 {
     do
@@ -66,10 +74,7 @@ static void random_adi_candidate(struct random *random, uint64_t max_points, str
             else if (job->boundary[a][side].kind >= BOUNDARY_VALUE)
                 random_adi_side(random, job, a, side);
     }
-    if (random_below(random, 3) == 0)
-        job->more.source = 1;
-    else if (random_below(random, 2))
-        job->more.source_value = random_between(random, -1, 1);
+    random_source(random, job);
     job->steps = 1 + random_below(random, 5);
     job->dt = exp(random_between(random, -4, 12));
 }
@@ -135,6 +140,33 @@ void reference_adi(const struct plan *plan, const struct operands *operands, con
         free(arrays[STAGE_ODD + i]);
 }
 
+void random_scheme_job(struct random *random, uint64_t max_points, struct job *job)
+{
+    struct failure failure;
+    if (random_below(random, 2)) {
+        random_adi_job(random, max_points, job);
+        return;
+    }
+    do {
+        do
+            random_table_job(random, max_points, job);
+        while (job->operator_id != OPERATOR_DIFFUSION);
+        job->more.scheme = (uint8_t)random_below(random, SCHEME_ADI);
+        job->steps = 1 + random_below(random, 5);
+        random_source(random, job);
+        failure = (struct failure){.code = STATUS_OK};
+    } while (!job_check(job, INFINITY, &failure) || job_is_plain(job));
+}
+
+void reference_scheme(const struct plan *plan, const struct operands *operands,
+                      void *const in[AXIS_COUNT], void *const out[AXIS_COUNT])
+{
+    if (plan->engine == PLAN_ADI)
+        reference_adi(plan, operands, in[0], out[0]);
+    else
+        reference_run_with(plan, operands, in, out);
+}
+
 void *random_probes(struct random *random, struct job *job)
 {
     enum { SOME = 5 };
@@ -166,10 +198,8 @@ static void run_steps(const struct job *job, const void *block, const struct ope
         plan.passes = plan.impose;
     if (plan.passes == 0)
         memcpy(out[0], in[0], job_bytes(job));
-    else if (plan.engine == PLAN_ADI)
-        reference_adi(&plan, operands, in[0], out[0]);
     else
-        reference_run(&plan, in, out);
+        reference_scheme(&plan, operands, in, out);
     plan_release(&plan);
 }
 

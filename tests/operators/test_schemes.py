@@ -141,3 +141,100 @@ def test_adi_refuses_what_its_rows_cannot_hold(client):
     with pytest.raises(FdError) as error:
         client.out("laplacian", f=u, scheme="adi")
     assert error.value.parameter == "scheme"
+
+
+# --- RK4, sources ---
+
+KINDS = ["periodic", {"value": 0.0}, {"value": 0.0, "at": "face"}, {"derivative": 0.0},
+         {"derivative": 0.0, "at": "face"}, {"mixed": 1.5}, {"mixed": 1.5, "at": "face"}, {"curvature": 0.0},
+         {"curvature": 0.0, "at": "face"}, {"halo": 1.0}, {"type": "symmetric"}, {"type": "mirror"},
+         {"type": "antisymmetric"}]
+
+
+@pytest.mark.parametrize("accuracy", [2, 4, 6, 8])
+def test_rk4_is_the_fourth_order_polynomial_of_eulers_matrix(client, accuracy):
+    """A step of forward Euler is 1 + z, one of RK4 1 + z + z²/2 + z³/6 + z⁴/24, of the same z."""
+    shape = (17,)
+    for kind in KINDS:
+        dt = 0.1 / (1 + accuracy)
+        params = {"accuracy": accuracy, "boundary": kind, "dt": dt, "steps": 1}
+        z = eye(client, shape, **params) - np.eye(*shape * 2)
+        powers = [np.linalg.matrix_power(z, k) for k in range(5)]
+        expected = sum(p / f for p, f in zip(powers, (1, 1, 2, 6, 24)))
+        out = eye(client, shape, scheme="rk4", **params)
+        if isinstance(kind, dict) and kind.get("value") == 0.0 and "at" not in kind:
+            expected[:, [0, -1]] = 0  # imposed before the first step
+        assert np.abs(out - expected).max() < 1e-14 * accuracy, kind
+
+
+@pytest.mark.parametrize("shape", [(19,), (12, 13), (11, 10, 12)])
+def test_rk4_is_of_order_4(client, shape):
+    """Against expm of the rate, on a fixed grid, with data and a source that do not change."""
+    random = np.random.default_rng(3)
+    source = random.standard_normal(shape)
+    boundary = {"x-": {"value": 0.3}, "x+": {"derivative": -0.5, "at": "face"}}
+    points = int(np.prod(shape))
+    u = random.standard_normal(shape)
+    u[..., 0] = 0.3
+    dt = 1e-3
+    params = {"accuracy": 4, "boundary": boundary, "diffusivity": KAPPA, "source": source}
+    zero = {"x-": {"value": 0.0}, "x+": {"derivative": 0.0, "at": "face"}}
+    matrix = eye(client, shape, **params | {"boundary": zero, "dt": dt, "source": np.zeros((points, *shape))})
+    rate = (matrix - np.eye(points)) / dt
+    constant = (client.out("diffusion", f=u, dt=dt, steps=1, **params) - u).ravel() / dt - rate @ u.ravel()
+    whole = np.zeros((points + 1, points + 1))
+    whole[:-1, :-1], whole[:-1, -1] = rate, constant
+    dt_max = 2.785 / np.abs(np.linalg.eigvals(rate)).max()
+    time = 3 * dt_max
+    expected = (scipy.linalg.expm(whole * time) @ np.append(u.ravel(), 1))[:-1].reshape(shape)
+    errors = [np.abs(client.out("diffusion", f=u, dt=time / steps, steps=steps, scheme="rk4", **params)
+                     - expected).max() for steps in (8, 16, 32)]
+    assert np.abs(orders(errors)[-1] - 4) < 0.2, errors
+
+
+@pytest.mark.parametrize("scheme", ["forward-euler", "rk4", "adi"])
+def test_source(client, scheme):
+    """Where nothing flows, u grows by s dt each step; a number is a field of it."""
+    random = np.random.default_rng(4)
+    u, s = random.standard_normal((2, 9, 8))
+    params = {"dt": 0.25, "steps": 3, "scheme": scheme, "accuracy": 2}
+    still = client.out("diffusion", f=u, diffusivity=0.0, source=s, **params)
+    assert np.abs(still - (u + 0.75 * s)).max() < 1e-15 * 8
+    flow = params | {"dt": 0.0625}
+    number = client.out("diffusion", f=u, source=0.625, **flow)
+    field = client.out("diffusion", f=u, source=np.full(u.shape, 0.625), **flow)
+    assert number.tobytes() == field.tobytes()
+
+
+@pytest.mark.parametrize("accuracy", [2, 4, 6, 8])
+def test_rk4_stability_limit(client, accuracy):
+    """cfl 1 is the end of RK4's real interval, 2.785…: just over it a mode grows, at it none does."""
+    f = np.eye(16)
+    params = {"f": f, "batch": 1, "steps": 1, "accuracy": accuracy, "scheme": "rk4"}
+    at = client.out("diffusion", cfl=1.0, **params).T
+    over = client.out("diffusion", cfl=1.01, allow_unstable=True, **params).T
+    assert np.abs(np.linalg.eigvals(at)).max() <= 1 + 1e-10
+    assert np.abs(np.linalg.eigvals(over)).max() > 1.005
+
+
+# --- stop and resume ---
+
+SCHEMES = {"euler with a source": {"source": 0.3}, "rk4": {"scheme": "rk4"},
+           "rk4 with a source": {"scheme": "rk4", "source": -0.2}, "adi": {"scheme": "adi", "accuracy": 2}}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("boundary", KINDS, ids=str)
+def test_pieces_have_the_bits_of_the_whole(client, scheme, boundary):
+    if scheme == "adi" and boundary == {"curvature": 0.0, "at": "face"}:
+        pytest.skip("not for ADI")
+    random = np.random.default_rng(5)
+    for shape, dtype in itertools.product([(41,), (21, 19), (15, 13, 14)], ["f4", "f8"]):
+        u = random.standard_normal(shape).astype(dtype)
+        params = {"accuracy": 4, "dt": 0.04, "boundary": boundary} | SCHEMES[scheme]
+        whole = client.out("diffusion", f=u, steps=7, **params)
+        field = client.call("put", f=u)["field"]
+        for steps in (3, 1, 2, 1):
+            client.call("diffusion", f={"field": field}, out={"field": field}, steps=steps, **params)
+        assert client.call("get", field=field)["out"].tobytes() == whole.tobytes(), (shape, dtype)
+        client.free(field)
