@@ -269,15 +269,21 @@ bool admission_find_types(struct server *server, const struct user *user, struct
     return true;
 }
 
-/* An operand has as many elements as its job says; of a list, and of probes, that is all that there
- * is to its type. */
+/* An operand has as many elements as its job says; of a list that is all that there is to its type.
+ * Probes are answered: [steps + 1][probes]. */
 static struct array_type operand_type(const struct job *job, int operand)
 {
     const uint64_t points = job_operand_points(job, operand);
-    return (struct array_type){.dtype = (enum dtype)job->dtype,
-                               .dimensions = 1,
-                               .shape = {points},
-                               .bytes = points * job_element_bytes(job)};
+    struct array_type type = {.dtype = (enum dtype)job->dtype,
+                              .dimensions = 1,
+                              .shape = {points},
+                              .bytes = points * job_element_bytes(job)};
+    if (operand == OPERAND_PROBES) {
+        type.dimensions = 2;
+        type.shape[0] = job->steps + 1;
+        type.shape[1] = job->more.probes;
+    }
+    return type;
 }
 
 static bool take_operands(struct task *task, const struct request *request,

@@ -54,8 +54,9 @@ void answer_results(struct answer *answer, const struct task *task)
     const int components = computed ? job_outputs(&task->job) : 1;
     const bool has_dt = computed && task->job.operator_id == OPERATOR_DIFFUSION;
     const bool reports = task->routine && task->routine->reports;
+    struct field *probes = computed ? task->operand[OPERAND_PROBES] : NULL;
     reply_write_begin(&answer->packer, task->msgid);
-    msgpack_pack_map(&answer->packer, (size_t)1 + has_dt + reports);
+    msgpack_pack_map(&answer->packer, (size_t)1 + has_dt + reports + (probes != NULL));
     if (has_dt) {
         reply_write_str(&answer->packer, "dt");
         msgpack_pack_double(&answer->packer, task->job.dt);
@@ -69,6 +70,10 @@ void answer_results(struct answer *answer, const struct task *task)
         if (is_vector)
             reply_write_str(&answer->packer, axis_name((enum axis)i));
         write_result(answer, task, i);
+    }
+    if (probes) {
+        reply_write_str(&answer->packer, "probes");
+        answer_array(answer, probes);
     }
 }
 

@@ -220,15 +220,20 @@ static void succeed(struct task *task)
         return;
     }
     struct answer answer;
+    struct field *probes = task->operand[OPERAND_PROBES];
     answer_init(&answer);
     if (task->kind == TASK_PUT)
         answer_id(&answer, task, results[0]->id);
     else
         answer_results(&answer, task);
+    if (probes)
+        field_reference(probes); /* until the answer has its own */
     release_all_but(task, payload ? results : NULL);
-    if (!payload)
+    if (!payload && !probes)
         list_remove(&task->device_link);
     outbox_push_answer(&task->connection->outbox, &answer, task);
+    if (probes)
+        field_release(probes);
     task_dispatch(device);
 }
 

@@ -241,3 +241,57 @@ def test_pieces_have_the_bits_of_the_whole(client, scheme, boundary):
             client.call("diffusion", f={"field": field}, out={"field": field}, steps=steps, **params)
         assert client.call("get", field=field)["out"].tobytes() == whole.tobytes(), (shape, dtype)
         client.free(field)
+
+
+# --- probes ---
+
+PROBED = {"euler": {"cfl": 0.9}, "euler with values": {"cfl": 0.9, "boundary": {"value": 0.25}},
+          "euler by tables": {"dt": 0.02, "boundary": {"mixed": 1.0, "const": 0.5}},
+          "rk4": {"cfl": 0.9, "scheme": "rk4"}, "adi": {"dt": 3.0, "scheme": "adi"}}
+
+
+@pytest.mark.parametrize("params", PROBED.values(), ids=PROBED)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_probes_are_the_field_at_every_step(client, params, dtype):
+    random = np.random.default_rng(6)
+    u = random.standard_normal((3, 14, 15, 16)).astype(dtype)
+    probes = [[0, 0, 0, 0], [2, 13, 14, 15], [1, 7, 3, 0], [-1, -2, 0, -16], [1, 7, 3, 0]]
+    result = client.call("diffusion", f=u, batch=1, steps=5, probes=probes, **params)
+    assert result["probes"].shape == (6, 5) and result["probes"].dtype == dtype
+    at = tuple(np.array(probes).T)
+    boundary = params.get("boundary", {})
+    for step, row in enumerate(result["probes"]):
+        field = client.out("diffusion", f=u, batch=1, steps=step, **params) if step else u.copy()
+        if step == 0 and "value" in boundary:
+            for axis in (1, 2, 3):
+                for edge in (0, -1):
+                    np.moveaxis(field, axis, 0)[edge] = boundary["value"]
+        assert row.tobytes() == field[at].tobytes(), step
+    assert result["out"].tobytes() == client.out("diffusion", f=u, batch=1, steps=5, **params).tobytes()
+
+
+def test_probes_beside_a_field_and_a_report(client):
+    u = np.random.default_rng(7).standard_normal((300, 200))
+    points = [[k, k] for k in range(100)]
+    result = client.call("diffusion", f=u, steps=2000, cfl=1.0, probes=np.array(points), out="field",
+                         report=True)
+    assert result["probes"].shape == (2001, 100)
+    field = client.get(result["out"]["field"])
+    assert result["probes"][-1].tobytes() == field[tuple(np.array(points).T)].tobytes()
+    assert result["report"]["max"] == field.max()
+    client.free(result["out"]["field"])
+
+
+@pytest.mark.parametrize("probes, code", [([[5, 5, 5]], "INVALID_ARGUMENT"), ([[5, 16]], "INVALID_ARGUMENT"),
+                                          ([[-17, 0]], "INVALID_ARGUMENT"), ([[0.5, 0]], "INVALID_ARGUMENT"),
+                                          ([[0, 0]] * 1025, "TOO_LARGE")])
+def test_probes_are_points_of_the_field(client, probes, code):
+    with pytest.raises(FdError) as error:
+        client.call("diffusion", f=np.ones((16, 16)), steps=2, cfl=1.0, probes=probes)
+    assert (error.value.code, error.value.parameter) == (code, "probes")
+    with pytest.raises(FdError) as error:
+        client.call("diffusion", f=np.ones((16, 16)), steps=1 << 24, cfl=1.0, probes=[[0, 0]])
+    assert (error.value.code, error.value.parameter) == ("TOO_LARGE", "probes")
+    with pytest.raises(FdError) as error:
+        client.call("laplacian", f=np.ones((16, 16)), probes=[[0, 0]])
+    assert error.value.parameter == "probes"
