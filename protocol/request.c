@@ -96,6 +96,10 @@ static bool are_all(const struct arrays *arrays, enum array_kind kind)
 static bool read_out(const msgpack_object *value, struct request *request, struct failure *failure)
 {
     const bool computes = request->method == METHOD_OPERATOR;
+    if (request->method == METHOD_CHAIN) { /* it names ops, which may come after it */
+        request->chain_out = value;
+        return true;
+    }
     if (object_is(value, "inline")) {
         request->out = OUT_INLINE;
         return true;
@@ -319,6 +323,13 @@ static bool read_every(const msgpack_object *value, struct request *request,
            request_invalid(failure, "every", "every must be a whole number of steps from 1 up");
 }
 
+static bool read_repeat(const msgpack_object *value, struct request *request,
+                        struct failure *failure)
+{
+    return (object_unsigned(value, &request->repeat) && request->repeat > 0) ||
+           request_invalid(failure, "repeat", "repeat must be a whole number from 1 up");
+}
+
 static bool read_snapshot(const msgpack_object *value, struct request *request,
                           struct failure *failure)
 {
@@ -345,17 +356,19 @@ static const struct parameter {
     parameter_reader *read;
 } parameters[] = {
     {"f", TAKES_OPERATORS | TAKES(METHOD_PUT), TAKES_OPERATORS | TAKES(METHOD_PUT), read_f},
+    {"ops", TAKES(METHOD_CHAIN), TAKES(METHOD_CHAIN), request_read_ops},
+    {"repeat", TAKES(METHOD_CHAIN), 0, read_repeat},
     {"field", TAKES(METHOD_GET) | TAKES(METHOD_FREE), TAKES(METHOD_GET) | TAKES(METHOD_FREE),
      read_field},
     {"region", TAKES(METHOD_UNREGISTER), TAKES(METHOD_UNREGISTER), read_region},
     {"bytes", TAKES(METHOD_REGISTER), TAKES(METHOD_REGISTER), read_bytes},
     {"writable", TAKES(METHOD_REGISTER), 0, read_writable},
-    {"out", TAKES_OPERATORS | TAKES(METHOD_GET), 0, read_out},
+    {"out", TAKES_OPERATORS | TAKES(METHOD_GET) | TAKES(METHOD_CHAIN), 0, read_out},
     {"progress", TAKES_OPERATORS, 0, read_progress},
     {"dry_run", TAKES_OPERATORS, 0, read_dry_run},
-    {"priority", TAKES_JOBS, 0, read_priority},
-    {"timeout", TAKES_JOBS, 0, read_timeout},
-    {"detach", TAKES_OPERATORS | TAKES(METHOD_PUT), 0, read_detach},
+    {"priority", TAKES_JOBS | TAKES(METHOD_CHAIN), 0, read_priority},
+    {"timeout", TAKES_JOBS | TAKES(METHOD_CHAIN), 0, read_timeout},
+    {"detach", TAKES_OPERATORS | TAKES(METHOD_PUT) | TAKES(METHOD_CHAIN), 0, read_detach},
     {"msgid", TAKES(METHOD_CANCEL), TAKES(METHOD_CANCEL), read_cancel},
     {"accuracy", TAKES_OPERATORS, 0, read_accuracy},
     {"spacing", TAKES_OPERATORS, 0, request_read_spacing},
@@ -453,6 +466,8 @@ static bool read_parameters(const msgpack_object *map, struct request *request,
             return failure_set(failure, STATUS_INVALID_ARGUMENT, parameters[p].name,
                                "%s needs the parameter %s", request->method_name,
                                parameters[p].name);
+    if (request->method == METHOD_CHAIN)
+        return request_finish_chain(request, failure);
     if (!request->dry_run && !check_data(request, failure))
         return false;
     if (request->parameters.snapshot != SNAPSHOT_NONE && !request->parameters.every)
@@ -477,7 +492,7 @@ static bool find_method(const msgpack_object *name, struct request *request,
         METHOD_LIST(METHOD_ROW)
 #undef METHOD_ROW
     };
-    static const char *const later[] = {"chain", "metrics", NULL};
+    static const char *const later[] = {"metrics", NULL};
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
         if (object_is(name, methods[i].name)) {
             request->method = methods[i].method;
@@ -511,10 +526,24 @@ static bool malformed(struct failure *failure, const char *text)
     return failure_set(failure, STATUS_PROTOCOL, NULL, "%s", text);
 }
 
+bool request_read_operator(const msgpack_object *name, const msgpack_object *parameters_map,
+                           struct request *request, struct failure *failure)
+{
+    const struct quoted quoted = object_quote(name);
+    set_defaults(request);
+    memcpy(request->method_name, quoted.text, LIMIT_METHOD_BYTES);
+    if (!find_method(name, request, failure))
+        return false;
+    if (request->method != METHOD_OPERATOR)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "op", "%s is no operator",
+                           request->method_name);
+    return read_parameters(parameters_map, request, failure);
+}
+
 bool request_is_job(const struct request *request)
 {
     return request->method == METHOD_OPERATOR || request->method == METHOD_PUT ||
-           request->method == METHOD_GET;
+           request->method == METHOD_GET || request->method == METHOD_CHAIN;
 }
 
 bool request_decode(const msgpack_object *object, struct request *request, bool *has_msgid,

@@ -13,6 +13,7 @@
     X(METHOD_FREE, "free")                                                                         \
     X(METHOD_REGISTER, "register")                                                                 \
     X(METHOD_UNREGISTER, "unregister")                                                             \
+    X(METHOD_CHAIN, "chain")                                                                       \
     X(METHOD_CANCEL, "cancel")                                                                     \
     X(METHOD_LIST_FIELDS, "list")                                                                  \
     X(METHOD_PING, "ping")                                                                         \
@@ -46,6 +47,8 @@ struct request_side {
 
 enum snapshot { SNAPSHOT_NONE, SNAPSHOT_NOTIFY, SNAPSHOT_FIELD };
 
+struct request_chain;
+
 struct request {
     bool is_notification; /* [2, method, …]: method is METHOD_COUNT, since none is known yet: ignore
                              it */
@@ -63,6 +66,10 @@ struct request {
     bool progress;           /* operators: notify */
     bool dry_run;            /* operators: say what it would take, and do not run it */
     uint64_t cancel;         /* cancel: the msgid of a request before it */
+
+    struct request_chain *chain;     /* chain: owned (protocol/request_chain.h); else NULL */
+    uint64_t repeat;                 /* … 0: not given */
+    const msgpack_object *chain_out; /* … points into the message */
 
     /* Operators, put, get: how the job is to be treated. */
     int priority;        /* among the jobs of its user: the highest goes first */
@@ -117,6 +124,9 @@ bool request_is_job(const struct request *request);
  * strings), a list into the object: use it before splitter_next(). */
 bool request_decode(const msgpack_object *object, struct request *request, bool *has_msgid,
                     struct failure *failure);
+
+/* What request_decode() has allocated, whether it was true or false. */
+void request_free(struct request *request);
 
 /* The arrays in the place of a number, whether given (kind) or not, one by one: a resident field's
  * `type` is nobody's to know here, and is to be filled in before request_job(). *place: how an

@@ -15,6 +15,14 @@ parameter_reader request_read_axis, request_read_spacing, request_read_diffusivi
 /* request_boundary.c */
 parameter_reader request_read_boundary;
 
+/* request_chain.c: what comes of ops alone, then of all that is given. */
+parameter_reader request_read_ops;
+bool request_finish_chain(struct request *request, struct failure *failure);
+
+/* request.c: an operator by its name, with its parameters. */
+bool request_read_operator(const msgpack_object *name, const msgpack_object *parameters,
+                           struct request *request, struct failure *failure);
+
 /* INVALID_ARGUMENT with that text. */
 bool request_invalid(struct failure *failure, const char *parameter, const char *text);
 

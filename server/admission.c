@@ -1,6 +1,7 @@
 #include "server/admission.h"
 
 #include "protocol/request_job.h"
+#include "server/chain.h"
 #include "server/device.h"
 #include "server/routine.h"
 #include "server/server.h"
@@ -160,7 +161,8 @@ static bool take_inputs(struct task *task, const struct request *request,
         const struct failure_place place = arrays_place(f, "f", i);
         if (f->at[i].kind == ARRAY_NONE)
             continue;
-        if (!take_input(task, i, &f->at[i], place.text, upload, failure))
+        if (!task->in[i] && /* else a link before it in its chain gives it */
+            !take_input(task, i, &f->at[i], place.text, upload, failure))
             return false;
         const struct array_type *type = task->in[i] ? &task->in[i]->type : &f->at[i].type;
         if (!task->type.dimensions)
@@ -348,11 +350,12 @@ static bool take_job(struct task *task, struct request *request, const struct up
                      &task->block, failure) ||
         !charge_block(task, failure) || !take_operands(task, request, upload, failure))
         return false;
-    const struct routine_needs needs = routine_needs(request, &task->job);
+    struct routine_needs needs = routine_needs(request, &task->job);
+    needs.wanted = needs.wanted || task->chain_of;
     for (int i = 0; i < job_outputs(&task->job); i++)
         if (!take_output(task, i, &request->out_place, &needs, failure))
             return false;
-    return !needs.wanted || routine_make(task, request, failure);
+    return !needs.wanted || task->chain_of || routine_make(task, request, failure);
 }
 
 static bool any_lost(const struct task *task)
@@ -394,9 +397,22 @@ static void ask_accesses(struct task *task)
             ask_access(task, task->operand[i], false);
 }
 
+bool admission_take_link(struct task *link, struct request *request, const struct upload *upload,
+                         struct failure *failure)
+{
+    link->out_kind = request->out;
+    return take_inputs(link, request, upload, failure) &&
+           take_job(link, request, upload, failure) &&
+           (!any_lost(link) ||
+            failure_set(failure, STATUS_DEVICE_LOST, NULL,
+                        "the worker of %s ended while the array arrived", link->device->name));
+}
+
 bool admission_take(struct task *task, struct request *request, const struct upload *upload,
                     struct failure *failure)
 {
+    if (request->chain)
+        return chain_make(task, request, upload, failure) && routine_make_chain(task, failure);
     task->out_kind = request->out;
     if (!take_inputs(task, request, upload, failure) ||
         (task->kind == TASK_OPERATOR && !take_job(task, request, upload, failure)))

@@ -21,6 +21,11 @@ bool admission_find_types(struct server *server, const struct user *user, struct
 bool admission_take(struct task *task, struct request *request, const struct upload *upload,
                     struct failure *failure);
 
+/* The same of a link of a chain, which has come to what other links give it, and which the chain
+ * queues for. */
+bool admission_take_link(struct task *link, struct request *request, const struct upload *upload,
+                         struct failure *failure);
+
 /* Free the task's block, and what it is charged. */
 void admission_free_block(struct task *task);
 

@@ -21,17 +21,25 @@ void answer_array(struct answer *answer, struct field *field)
     answer->part[answer->parts++] = (struct answer_part){field, answer->text.size};
 }
 
-static void write_result(struct answer *answer, const struct task *task, int component)
+void answer_result(struct answer *answer, const struct task *task, enum out_kind kind)
 {
     const bool computed = task->kind == TASK_OPERATOR;
-    struct field *field = computed ? task->out[component] : task->in[component];
-    const struct region_use *place = &task->out_place[component];
-    if (task->out_kind == OUT_REGION)
-        reply_write_region(&answer->packer, place->region->id, place->offset, &task->type);
-    else if (task->out_kind == OUT_INLINE)
-        answer_array(answer, field);
-    else
-        reply_write_field(&answer->packer, field->id, &task->type);
+    const bool is_vector = computed && job_gives_vector(&task->job);
+    const int components = computed ? job_outputs(&task->job) : 1;
+    if (is_vector)
+        msgpack_pack_map(&answer->packer, (size_t)components);
+    for (int i = 0; i < components; i++) {
+        struct field *field = computed ? task->out[i] : task->in[i];
+        const struct region_use *place = &task->out_place[i];
+        if (is_vector)
+            reply_write_str(&answer->packer, axis_name((enum axis)i));
+        if (kind == OUT_REGION)
+            reply_write_region(&answer->packer, place->region->id, place->offset, &task->type);
+        else if (kind == OUT_INLINE)
+            answer_array(answer, field);
+        else
+            reply_write_field(&answer->packer, field->id, &task->type);
+    }
 }
 
 static void write_reports(struct answer *answer, const struct reply_report *reports, int components,
@@ -64,13 +72,7 @@ void answer_results(struct answer *answer, const struct task *task)
     if (reports)
         write_reports(answer, task->routine->report, components, is_vector);
     reply_write_str(&answer->packer, "out");
-    if (is_vector)
-        msgpack_pack_map(&answer->packer, (size_t)components);
-    for (int i = 0; i < components; i++) {
-        if (is_vector)
-            reply_write_str(&answer->packer, axis_name((enum axis)i));
-        write_result(answer, task, i);
-    }
+    answer_result(answer, task, task->out_kind);
     if (probes) {
         reply_write_str(&answer->packer, "probes");
         answer_array(answer, probes);

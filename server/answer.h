@@ -3,6 +3,7 @@
 #define SERVER_ANSWER_H
 
 #include "protocol/reply.h"
+#include "protocol/request.h"
 
 struct field;
 struct region_use;
@@ -33,6 +34,8 @@ void answer_array(struct answer *answer, struct field *field);
 /* Of an operator that has come to its end, or a get: where its results are, or the arrays that they
  * are. */
 void answer_results(struct answer *answer, const struct task *task);
+/* One result: an array, a field or a place, or a map of them by axis. */
+void answer_result(struct answer *answer, const struct task *task, enum out_kind kind);
 /* {"field": id} */
 void answer_id(struct answer *answer, const struct task *task, uint64_t id);
 

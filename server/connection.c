@@ -6,6 +6,7 @@
 #include "server/connection.h"
 
 #include "protocol/reply.h"
+#include "protocol/request_chain.h"
 #include "server/log.h"
 #include "server/method.h"
 #include "server/region.h"
@@ -78,6 +79,11 @@ static bool find_numbers(const struct connection *connection, struct request *re
         if (!upload_find_numbers(&connection->upload, &request->parameters.numbers[i], names[i],
                                  failure))
             return false;
+    for (uint32_t i = 0; request->chain && i < request->chain->count; i++)
+        if (!find_numbers(connection, &request->chain->link[i].request, failure)) {
+            request_chain_place(failure, i);
+            return false;
+        }
     return true;
 }
 
@@ -90,6 +96,7 @@ static void take_message(struct connection *connection, bool is_last)
     struct failure failure = {0};
     bool has_msgid = false;
     request.method = METHOD_COUNT;
+    request.chain = NULL;
     upload_flush(&connection->upload);
     const bool unpacked = msgpack_unpack((const char *)connection->splitter.control,
                                          connection->splitter.control_bytes, NULL, zone,
@@ -115,6 +122,7 @@ static void take_message(struct connection *connection, bool is_last)
         outbox_push_failure(&connection->outbox, 0, NULL, &failure);
     }
     upload_drop(&connection->upload);
+    request_free(&request);
     if (is_last)
         passed_forget(&connection->passed);
     msgpack_zone_clear(zone);

@@ -20,7 +20,8 @@ void order_init(struct order *order, struct task *task)
     memcpy(order->scratch, task->scratch, sizeof order->scratch);
     memcpy(order->operand, task->operand, sizeof order->operand);
     /* An input that nobody wants any more serves as scratch. */
-    if (task->kind == TASK_OPERATOR && !task->routine && task->in_is_own[0] && task->out[0] &&
-        job_inputs(&task->job) == 1 && job_outputs(&task->job) == 1 && !task->scratch[0])
+    if (task->kind == TASK_OPERATOR && !task->routine && !task->chain_of && task->in_is_own[0] &&
+        task->out[0] && job_inputs(&task->job) == 1 && job_outputs(&task->job) == 1 &&
+        !task->scratch[0])
         order->scratch[0] = task->in[0];
 }

@@ -2,6 +2,7 @@
 
 #include "protocol/request_job.h"
 #include "server/admission.h"
+#include "server/chain.h"
 #include "server/connection.h"
 #include "server/device.h"
 #include "server/server.h"
@@ -23,7 +24,9 @@ enum role {
     ROLE_FINER,       /* … the same with accuracy + 2; of other operators all of the job */
     ROLE_VALUES,      /* measures a component of the result, … */
     ROLE_DISTANCES,   /* … and how far the estimate is from it */
-    ROLE_WRITE        /* copies one to its place in a region */
+    ROLE_WRITE,       /* copies one to its place in a region */
+    ROLE_LINK,        /* runs a link of a chain */
+    ROLE_LINK_WRITE   /* copies one of its results (link · AXIS_COUNT + component) */
 };
 
 /* --- what it takes --- */
@@ -203,6 +206,26 @@ bool routine_make(struct task *task, const struct request *request, struct failu
     return true;
 }
 
+bool routine_make_chain(struct task *task, struct failure *failure)
+{
+    const struct chain *chain = task->chain;
+    struct routine *routine = calloc(1, sizeof *routine);
+    if (!routine || !program_init(&routine->program, CHAIN_LINKS * (1 + AXIS_COUNT))) {
+        free(routine);
+        return failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
+    }
+    task->routine = routine;
+    list_init(&routine->access.link);
+    for (uint32_t i = 0; i < chain->count; i++)
+        add_order(routine, ORDER_RUN, false, ROLE_LINK, (int)i);
+    program_repeat(&routine->program, 0, chain->repeat);
+    for (uint32_t i = 0; i < chain->count; i++)
+        for (int c = 0; c < job_outputs(&chain->link[i]->job); c++)
+            if (chain->link[i]->out_kind == OUT_REGION)
+                add_order(routine, ORDER_WRITE, true, ROLE_LINK_WRITE, (int)i * AXIS_COUNT + c);
+    return true;
+}
+
 static void let_go(struct field **field)
 {
     field_release(*field);
@@ -323,13 +346,29 @@ static void set_measure(const struct task *task, struct step *step)
     order->out[0] = routine->result;
 }
 
-static void give_order(struct task *task, struct step *step)
+/* Of a link of a chain: its run, or a copy of what it gave. */
+static void set_link(struct task *task, struct step *step)
 {
-    const enum order_kind kind = step->order.kind;
+    const bool runs = step->role == ROLE_LINK;
+    const int component = runs ? 0 : step->component % AXIS_COUNT;
+    struct task *link = task->chain->link[runs ? step->component : step->component / AXIS_COUNT];
     struct order *order = &step->order;
+    const enum order_kind kind = order->kind;
+    order_init(order, link);
+    order->task = task;
+    order->kind = kind;
+    order->out_place = runs ? NULL : &link->out_place[component];
+    if (!runs)
+        order->in[0] = link->out[component];
+}
+
+/* Of a task of one operator. */
+static void set_order(struct task *task, struct step *step)
+{
+    struct order *order = &step->order;
+    const enum order_kind kind = order->kind;
     order_init(order, task);
     order->kind = kind;
-    order->id = ++task->server->last_task;
     order->job = &step->job;
     order->out_place = NULL; /* the result goes there when all is done */
     step->job = task->job;
@@ -343,7 +382,16 @@ static void give_order(struct task *task, struct step *step)
         order->in[0] = task->out[step->component];
         order->out_place = &task->out_place[step->component];
     }
-    device_order(task->device, order);
+}
+
+static void give_order(struct task *task, struct step *step)
+{
+    if (task->chain)
+        set_link(task, step);
+    else
+        set_order(task, step);
+    step->order.id = ++task->server->last_task;
+    device_order(task->device, &step->order);
 }
 
 static bool judge(struct task *task)
@@ -436,6 +484,11 @@ enum routine_state routine_go_on(struct task *task)
 /* What the measure says goes into the report. */
 static void note(const struct task *task, const struct step *step)
 {
+    if (task->chain) {
+        if (step->role == ROLE_LINK)
+            chain_link_ended(task->chain, (uint32_t)step->component);
+        return;
+    }
     struct reply_report *report = &task->routine->report[step->component];
     const struct measured *measured = &step->order.measured;
     const double numbers = (double)job_points(&task->job) - measured->nan;
@@ -506,7 +559,10 @@ bool routine_stop(struct task *task)
 
 void routine_tear(struct task *task)
 {
-    if (task->routine->steps_done && task->out[0] && task->routine->reached == task->out[0] &&
+    const struct field *reached = task->routine->reached;
+    if (task->routine->steps_done && task->out[0] && reached == task->out[0] &&
         task->out[0]->resident)
         task->out[0]->torn = true;
+    if (task->chain)
+        chain_tear(task->chain);
 }

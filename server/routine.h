@@ -47,6 +47,8 @@ struct routine_needs routine_needs(const struct request *request, const struct j
 /* Of a task whose own arrays are there. False with the failure set: they have no room, or the
  * request asks for what does not go together; routine_free() all the same. */
 bool routine_make(struct task *task, const struct request *request, struct failure *failure);
+/* The same of a chain. */
+bool routine_make_chain(struct task *task, struct failure *failure);
 /* Give up its arrays; and all of it. NULL is let pass. */
 void routine_release(struct routine *routine);
 void routine_free(struct routine *routine);

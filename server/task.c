@@ -6,6 +6,7 @@
 #include "server/task.h"
 
 #include "server/admission.h"
+#include "server/chain.h"
 #include "server/connection.h"
 #include "server/device.h"
 #include "server/log.h"
@@ -51,6 +52,22 @@ static void step_to_answer(struct task *task)
     step(task, TASK_ANSWER);
 }
 
+void task_init_lists(struct task *task)
+{
+    list_init(&task->small_waiter.link);
+    list_init(&task->granted_link);
+    list_init(&task->connection_link);
+    list_init(&task->device_link);
+    for (size_t a = 0; a < TASK_ACCESSES; a++)
+        list_init(&task->access[a].link);
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        list_init(&task->in_place[i].link);
+        list_init(&task->out_place[i].link);
+    }
+    for (int i = 0; i < OPERANDS; i++)
+        list_init(&task->operand_place[i].link);
+}
+
 static void release(struct task *task, struct field **fields, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -84,18 +101,43 @@ static void release_all_but(struct task *task, struct field **kept)
     release(task, task->operand, OPERANDS);
     admission_free_block(task);
     routine_release(task->routine);
+    chain_release(task->chain);
+}
+
+void task_release_arrays(struct task *task)
+{
+    release_all_but(task, NULL);
+}
+
+void task_release_all(struct task *task, struct field *fields[AXIS_COUNT])
+{
+    release(task, fields, AXIS_COUNT);
+}
+
+/* The task, then the links of a chain: what each of them holds. i from 0 to parts_of() − 1. */
+static uint32_t parts_of(const struct task *task)
+{
+    return 1 + (task->chain ? task->chain->count : 0);
+}
+
+static struct task *part_of(const struct task *task, uint32_t i)
+{
+    return i == 0 ? (struct task *)(uintptr_t)task : task->chain->link[i - 1];
 }
 
 /* Their memory is the client's again. Last of all, when the answer is out: an unregister that waits
  * is answered after the jobs that it waited for. */
 static void end_places(struct task *task)
 {
-    for (int i = 0; i < AXIS_COUNT; i++) {
-        region_use_end(&task->in_place[i]);
-        region_use_end(&task->out_place[i]);
+    for (uint32_t p = 0; p < parts_of(task); p++) {
+        struct task *part = part_of(task, p);
+        for (int i = 0; i < AXIS_COUNT; i++) {
+            region_use_end(&part->in_place[i]);
+            region_use_end(&part->out_place[i]);
+        }
+        for (int i = 0; i < OPERANDS; i++)
+            region_use_end(&part->operand_place[i]);
     }
-    for (int i = 0; i < OPERANDS; i++)
-        region_use_end(&task->operand_place[i]);
 }
 
 static void count(struct task *task)
@@ -122,6 +164,7 @@ static void task_end(struct task *task)
     task->server->jobs--;
     user->jobs--;
     routine_free(task->routine);
+    chain_free(task->chain);
     free(task);
     user_settle(user);
     task_dispatch(device);
@@ -182,19 +225,18 @@ static void stop(struct task *task, enum task_stop why)
         fail_stopped(task);
 }
 
-static void withdraw(struct field *const fields[AXIS_COUNT])
+void task_withdraw(struct field *const fields[AXIS_COUNT])
 {
     for (int i = 0; i < AXIS_COUNT; i++)
         if (fields[i] && fields[i]->id)
             field_withdraw(fields[i]);
 }
 
-/* All of them get an id, or none. */
-static bool publish(struct field *const fields[AXIS_COUNT], struct failure *failure)
+bool task_publish(struct field *const fields[AXIS_COUNT], struct failure *failure)
 {
     for (int i = 0; i < AXIS_COUNT; i++)
         if (fields[i] && !field_publish(fields[i], failure)) {
-            withdraw(fields);
+            task_withdraw(fields);
             return false;
         }
     return true;
@@ -205,11 +247,12 @@ static void succeed(struct task *task)
 {
     struct device *device = task->device;
     const bool computed = task->kind == TASK_OPERATOR;
-    const bool payload = task->kind != TASK_PUT && task->out_kind == OUT_INLINE;
+    const bool is_inline = task->kind != TASK_PUT && task->out_kind == OUT_INLINE;
     const bool fresh = task->kind == TASK_PUT || (computed && task->out_kind == OUT_NEW_FIELD);
     struct field **results = computed ? task->out : task->in;
     struct failure failure = {0};
-    if (fresh && !publish(results, &failure)) {
+    if (task->chain ? !chain_publish(task->chain, &failure)
+                    : fresh && !task_publish(results, &failure)) {
         fail_with(task, &failure);
         return;
     }
@@ -220,20 +263,17 @@ static void succeed(struct task *task)
         return;
     }
     struct answer answer;
-    struct field *probes = task->operand[OPERAND_PROBES];
     answer_init(&answer);
-    if (task->kind == TASK_PUT)
+    if (task->chain)
+        chain_answer(task->chain, &answer, task);
+    else if (task->kind == TASK_PUT)
         answer_id(&answer, task, results[0]->id);
     else
         answer_results(&answer, task);
-    if (probes)
-        field_reference(probes); /* until the answer has its own */
-    release_all_but(task, payload ? results : NULL);
-    if (!payload && !probes)
+    if (!answer.parts)
         list_remove(&task->device_link);
     outbox_push_answer(&task->connection->outbox, &answer, task);
-    if (probes)
-        field_release(probes);
+    release_all_but(task, is_inline && !task->chain ? results : NULL);
     task_dispatch(device);
 }
 
@@ -261,7 +301,9 @@ static void make_ready(struct task *task)
     task->entry.cost_ns = copy_ns(task);
     if (task->kind == TASK_OPERATOR)
         task->entry.cost_ns += schedule_estimate(&task->device->schedule, &task->job);
-    if (task->routine)
+    if (task->chain)
+        task->entry.cost_ns = chain_cost_ns(task->chain);
+    else if (task->routine)
         task->entry.cost_ns +=
             routine_cost_ns(&task->device->schedule, &task->job, task->routine->estimates);
     schedule_add(&task->device->schedule, &task->user->flow, &task->entry);
@@ -281,7 +323,7 @@ static struct field *read_field(const struct task *task, int i)
 }
 
 /* Send small inputs on their way; false: no slab for the next one yet. */
-static bool small_upload(struct task *task)
+static bool small_upload_part(struct task *task)
 {
     struct arena *arena = &task->server->arena;
     struct slab *slab;
@@ -300,13 +342,31 @@ static bool small_upload(struct task *task)
     return true;
 }
 
+static bool small_upload(struct task *task)
+{
+    for (uint32_t p = 0; p < parts_of(task); p++)
+        if (!small_upload_part(part_of(task, p)))
+            return false;
+    return true;
+}
+
 /* Is everything that it waits for there? */
 static bool has_all(const struct task *task)
 {
-    for (int i = 0; i < TASK_SMALLS; i++)
-        if (task->small[i])
-            return false;
+    for (uint32_t p = 0; p < parts_of(task); p++)
+        for (int i = 0; i < TASK_SMALLS; i++)
+            if (part_of(task, p)->small[i])
+                return false;
     return !task->ungranted;
+}
+
+/* Does it read a field that was left half-written? */
+static bool is_torn(const struct task *task)
+{
+    for (int i = 0; i < TASK_SMALLS; i++)
+        if (read_field(task, i) && read_field(task, i)->torn)
+            return true;
+    return task->chain && chain_is_torn(task->chain);
 }
 
 static void proceed(struct task *task)
@@ -319,22 +379,21 @@ static void proceed(struct task *task)
             task_put_arrived(task);
         return;
     }
-    for (int i = 0; i < TASK_SMALLS; i++) {
-        const struct field *read = read_field(task, i);
-        if (read && read->torn) {
-            fail(task, STATUS_FIELD_LOST, "a job that wrote the field was stopped half-way");
-            return;
-        }
-    }
-    make_ready(task);
+    if (is_torn(task))
+        fail(task, STATUS_FIELD_LOST, "a job that wrote the field was stopped half-way");
+    else
+        make_ready(task);
 }
 
 static void small_ready(struct slab_waiter *waiter)
 {
     struct task *task = LIST_ENTRY(waiter, struct task, small_waiter);
-    for (int i = 0; i < TASK_SMALLS; i++)
-        if (read_field(task, i) && read_field(task, i)->lost)
-            return; /* task_device_lost() follows */
+    for (uint32_t p = 0; p < parts_of(task); p++)
+        for (int i = 0; i < TASK_SMALLS; i++) {
+            const struct field *field = read_field(part_of(task, p), i);
+            if (field && field->lost)
+                return; /* task_device_lost() follows */
+        }
     if (!small_upload(task))
         arena_wait(&task->server->arena, waiter);
     else
@@ -345,6 +404,8 @@ static void small_ready(struct slab_waiter *waiter)
 void task_granted(struct task *task)
 {
     struct server *server = task->server;
+    if (task->chain_of)
+        task = task->chain_of;
     if (--task->ungranted)
         return;
     list_push(&server->granted, &task->granted_link);
@@ -360,6 +421,8 @@ void task_granted(struct task *task)
 
 void task_region_lost(struct task *task, enum status status)
 {
+    if (task->chain_of)
+        task = task->chain_of;
     if (task->state == TASK_WAITING)
         fail(task, status, "a region of this job could not be mapped");
 }
@@ -397,7 +460,8 @@ void task_dispatch(struct device *device)
         struct task *task = LIST_ENTRY(entry, struct task, entry);
         step(task, TASK_HAND_OVER);
         task_trace_begin(task);
-        device_copy_operands(device, task);
+        for (uint32_t p = 0; p < parts_of(task); p++)
+            device_copy_operands(device, part_of(task, p));
         if (task->routine) {
             go_on(task);
             continue;
@@ -602,16 +666,7 @@ bool task_accept(struct connection *connection, struct request *request, struct 
     deadline_init(&task->deadline, out_of_time);
     task->small_waiter =
         (struct slab_waiter){.user = user, .share = SHARE_UPLOAD, .count = 1, .ready = small_ready};
-    list_init(&task->small_waiter.link);
-    list_init(&task->granted_link);
-    for (size_t a = 0; a < TASK_ACCESSES; a++)
-        list_init(&task->access[a].link);
-    for (int i = 0; i < AXIS_COUNT; i++) {
-        list_init(&task->in_place[i].link);
-        list_init(&task->out_place[i].link);
-    }
-    for (int i = 0; i < OPERANDS; i++)
-        list_init(&task->operand_place[i].link);
+    task_init_lists(task);
     list_push(&connection->tasks, &task->connection_link);
     list_push(&task->device->tasks, &task->device_link);
     user->jobs++;

@@ -25,6 +25,7 @@
 #include "server/task_state.h"
 #include "server/trace.h"
 
+struct chain;
 struct connection;
 struct device;
 struct routine;
@@ -70,6 +71,8 @@ struct task {
     struct slab_waiter small_waiter;
     struct order order;            /* where it is but one … */
     struct routine *routine;       /* … else NULL; owned */
+    struct chain *chain;           /* its operators, owned; NULL: it is none */
+    struct task *chain_of;         /* it is one of these: the chain's task; else NULL */
     struct reply *reply;           /* REPLYING */
     struct reply *snapshot;        /* on its way, which the routine waits for */
     enum status status;            /* it is answered with */
@@ -81,6 +84,15 @@ struct task {
 /* Accept a request, whose payloads are in the connection's upload; fills in the types of resident
  * operands. False with the failure set: nothing is held any more. */
 bool task_accept(struct connection *connection, struct request *request, struct failure *failure);
+
+/* Its lists are empty ones. */
+void task_init_lists(struct task *task);
+/* What it holds of arrays, places and numbers goes back; or some of its arrays. */
+void task_release_arrays(struct task *task);
+void task_release_all(struct task *task, struct field *fields[AXIS_COUNT]);
+/* All of them get an id, or none; or lose it. */
+bool task_publish(struct field *const fields[AXIS_COUNT], struct failure *failure);
+void task_withdraw(struct field *const fields[AXIS_COUNT]);
 
 /* An access of the task was granted. */
 void task_granted(struct task *task);

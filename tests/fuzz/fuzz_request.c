@@ -1,5 +1,6 @@
 /* Any bytes as a client's stream, all the way to a job: whatever is taken as a job passes
  * job_check(), whatever is refused says why, and nothing allocates by a peer's count. */
+#include "protocol/request_chain.h"
 #include "protocol/request_job.h"
 #include "protocol/reply.h"
 #include "protocol/splitter.h"
@@ -121,6 +122,45 @@ static void give_numbers(struct request *request)
     }
 }
 
+static void check_operator(struct request *request)
+{
+    give_numbers(request);
+    const struct array *first = request->f.at;
+    while (first->kind == ARRAY_NONE)
+        first++;
+    if (first->kind != ARRAY_FIELD)
+        check_job(request, &first->type);
+    else
+        for (size_t i = 0; i < sizeof resident / sizeof *resident; i++)
+            check_job(request, &resident[i]);
+}
+
+static bool is_named(const struct request_link *link)
+{
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (link->source[a].link >= 0)
+            return true;
+    return false;
+}
+
+static void check_chain(const struct splitter *s, struct request_chain *chain)
+{
+    check(chain->count >= 1 && chain->count <= CHAIN_LINKS && chain->repeat >= 1);
+    check(chain->answers >= 1 && chain->answers <= CHAIN_LINKS);
+    for (uint32_t i = 0; i < chain->answers; i++)
+        check(chain->answer[i].link < chain->count);
+    for (uint32_t i = 0; i < chain->count; i++) {
+        struct request_link *link = &chain->link[i];
+        for (int a = 0; a < AXIS_COUNT; a++) {
+            check(link->source[a].link < (int)i && link->source[a].component < AXIS_COUNT);
+            if (link->source[a].link < 0)
+                check_inline(s, &link->request.f.at[a]);
+        }
+        if (!is_named(link))
+            check_operator(&link->request);
+    }
+}
+
 static void check_message(const struct splitter *s)
 {
     msgpack_unpacked unpacked;
@@ -148,17 +188,11 @@ static void check_message(const struct splitter *s)
         }
         check(request.method != METHOD_REGISTER || request.bytes > 0);
     }
-    if (good && request.method == METHOD_OPERATOR) {
-        give_numbers(&request);
-        const struct array *first = request.f.at;
-        while (first->kind == ARRAY_NONE)
-            first++;
-        if (first->kind != ARRAY_FIELD)
-            check_job(&request, &first->type);
-        else
-            for (size_t i = 0; i < sizeof resident / sizeof *resident; i++)
-                check_job(&request, &resident[i]);
-    }
+    if (good && request.method == METHOD_OPERATOR)
+        check_operator(&request);
+    if (good && request.method == METHOD_CHAIN)
+        check_chain(s, request.chain);
+    request_free(&request);
     msgpack_unpacked_destroy(&unpacked);
 }
 

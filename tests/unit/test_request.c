@@ -28,6 +28,7 @@ static bool decode(const char *text, const struct array_type *type, struct reque
         good = request_job(request, type, MAX_WORK, job, &block, failure);
     assert_int_equal(good, failure->code == STATUS_OK);
     free(block);
+    request_free(request);
     msgpack_unpacked_destroy(&unpacked);
     return good;
 }

@@ -1,0 +1,38 @@
+/* A chain's parameters: several operators in one request. Each is read as a request of its own;
+ * what they name of each other is resolved here. */
+#ifndef PROTOCOL_REQUEST_CHAIN_H
+#define PROTOCOL_REQUEST_CHAIN_H
+
+#include "protocol/request.h"
+
+enum { CHAIN_LINKS = 16, CHAIN_NAME_BYTES = 31 };
+
+/* What a component of f is: `component` of what the link before it with that number gives (−1: of
+ * what it gives, whatever that is). link −1: what request.f says. */
+struct request_source {
+    int link, component;
+};
+
+struct request_link {
+    struct request request; /* METHOD_OPERATOR; where a source is a link's, f there says nothing */
+    struct request_source source[AXIS_COUNT];
+    char name[CHAIN_NAME_BYTES + 1]; /* of what it gives; "": none */
+};
+
+struct request_chain {
+    uint64_t repeat; /* from 1 up */
+    bool is_named;   /* the answer is a map by name; else it is what the last link gives */
+    uint32_t answers;
+    struct request_answer {
+        uint32_t link;
+        enum out_kind kind; /* OUT_INLINE, OUT_NEW_FIELD; of the last link OUT_FIELD, OUT_REGION:
+                               where it goes by itself */
+    } answer[CHAIN_LINKS];
+    uint32_t count;
+    struct request_link link[]; /* count of them */
+};
+
+/* How an error names a parameter of a link: "ops 2 accuracy", counted from 0. */
+void request_chain_place(struct failure *failure, uint32_t link);
+
+#endif

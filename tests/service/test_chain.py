@@ -1,0 +1,271 @@
+"""Several operators in one request: the bits of one after another, and nothing of what lies between."""
+
+import os
+import signal
+
+import numpy
+import pytest
+
+from fdtest import Client, Daemon, FdError, MiB, Region, eventually, wave
+
+OPTIONS = ("--staging-bytes", 16 * MiB)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(daemon, unchanged):
+    """Before `unchanged` looks."""
+    yield
+    with Client(daemon.path) as client:
+        client.free(*(entry["field"] for entry in client.call("list")["fields"]))
+
+
+def chain(client, *ops, **params):
+    return client.call("chain", ops=list(ops), **params)["out"]
+
+
+def refused(client, *ops, **params):
+    with pytest.raises(FdError) as error:
+        chain(client, *ops, **params)
+    return error.value.code, error.value.parameter
+
+
+def op(name, f, out=None, **params):
+    return {"op": name, "f": f} | ({} if out is None else {"out": out}) | params
+
+
+@pytest.mark.parametrize("dtype", ["<f4", "<f8"])
+def test_one_after_another(unchanged, client, dtype):
+    f = wave(30, 40, 50, dtype=dtype)
+    out = chain(client, op("gradient", f, "g", accuracy=4), op("divergence", "g", "l", accuracy=4),
+                op("diffusion", "l", steps=7, cfl=0.5, accuracy=2))
+    g = client.out("gradient", f=f, accuracy=4)
+    expected = client.out("diffusion", f=client.out("divergence", f=g, accuracy=4), steps=7, cfl=0.5, accuracy=2)
+    assert numpy.array_equal(out, expected)
+
+
+def test_one_alone(unchanged, client):
+    f = wave(30, 40)
+    assert numpy.array_equal(chain(client, op("laplacian", f)), client.out("laplacian", f=f))
+    vector = chain(client, op("gradient", f))
+    for axis, component in client.out("gradient", f=f).items():
+        assert numpy.array_equal(vector[axis], component)
+
+
+def test_sixteen(unchanged, client):
+    """A name may be given again: the latest holds."""
+    f = wave(200)
+    ops = [op("derivative", f, "u", accuracy=2)] + [op("derivative", "u", "u", accuracy=2) for _ in range(15)]
+    out = chain(client, *ops)
+    for _ in range(16):
+        f = client.out("derivative", f=f, accuracy=2)
+    assert numpy.array_equal(out, f)
+    assert refused(client, *ops, op("derivative", "u")) == ("INVALID_ARGUMENT", "ops")
+
+
+def test_components(unchanged, client):
+    """Of a vector field by name, and a vector field of names and arrays."""
+    f = wave(20, 30)
+    g = client.out("gradient", f=f)
+    out = chain(client, op("gradient", f, "g"), op("derivative", "g.y", "a", axis="x"),
+                op("divergence", {"x": "g.x", "y": f}, "b"), op("curl", {"x": "a", "y": "b"}))
+    a = client.out("derivative", f=g["y"], axis="x")
+    b = client.out("divergence", f={"x": g["x"], "y": f})
+    assert numpy.array_equal(out, client.out("curl", f={"x": a, "y": b}))
+
+
+def test_the_answer_by_name(unchanged, client):
+    f = wave(20, 30)
+    out = chain(client, op("gradient", f, "g"), op("laplacian", f, "l"), op("divergence", "g", "d"),
+                out={"g": "inline", "l": "field", "d": "inline"})
+    assert sorted(out) == ["d", "g", "l"]
+    g = client.out("gradient", f=f)
+    assert all(numpy.array_equal(out["g"][axis], g[axis]) for axis in "xy")
+    assert numpy.array_equal(out["d"], client.out("divergence", f=g))
+    assert numpy.array_equal(client.get(out["l"]["field"]), client.out("laplacian", f=f))
+    fields = chain(client, op("gradient", f, "g"), out="field")
+    for axis in "xy":
+        assert numpy.array_equal(client.get(fields[axis]["field"]), g[axis])
+    assert client.call("stats")["user"]["bytes"] == 3 * f.nbytes
+
+
+def test_fields(unchanged, client):
+    """An op reads what one before it has written, and nobody is in between."""
+    f, h = wave(20, 30), wave(20, 30, seed=1)
+    a, b = client.put(f), client.put(h)
+    out = chain(client, op("laplacian", {"field": a}, {"field": b}), op("derivative", {"field": b}, {"field": a}, axis="y"),
+                op("laplacian", {"field": a}))
+    first = client.out("laplacian", f=f)
+    second = client.out("derivative", f=first, axis="y")
+    assert numpy.array_equal(client.get(b), first)
+    assert numpy.array_equal(client.get(a), second)
+    assert numpy.array_equal(out, client.out("laplacian", f=second))
+    place = chain(client, op("laplacian", {"field": a}, {"field": a}))
+    assert place["field"] == a
+    assert numpy.array_equal(client.get(a), client.out("laplacian", f=second))
+
+
+def test_regions(mapped_once, unchanged, client):
+    f = wave(20, 30)
+    region = Region(MiB)
+    region.register(client)
+    region.array("<f4", f.shape)[...] = f
+    out = chain(client, op("gradient", region.place(like=f), "g"),
+                op("divergence", "g", region.place(512 << 10)))
+    assert out["region"] == region.id and out["offset"] == 512 << 10
+    g = client.out("gradient", f=f)
+    assert numpy.array_equal(region.array("<f4", f.shape, 512 << 10), client.out("divergence", f=g))
+    assert numpy.array_equal(region.array("<f4", f.shape), f)
+    client.call("unregister", region=region.id)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 500])
+def test_again_and_again(unchanged, client, count):
+    """Fields keep what the round before has left; what came with the request is as it was."""
+    f = wave(20, 30)
+    u = client.put(f)
+    step = {"steps": 2, "dt": 0.05, "accuracy": 2}
+    out = chain(client, op("diffusion", {"field": u}, {"field": u}, **step), op("laplacian", {"field": u}, "l"),
+                op("diffusion", f, "same", **step), repeat=count, out={"l": "inline", "same": "inline"})
+    expected = client.out("diffusion", f=f, **step | {"steps": 2 * count})
+    assert numpy.array_equal(client.get(u), expected)
+    assert numpy.array_equal(out["l"], client.out("laplacian", f=expected))
+    assert numpy.array_equal(out["same"], client.out("diffusion", f=f, **step))
+
+
+def test_large_ones(unchanged, client):
+    """Through the arena and the socket piece by piece, several arrays in one answer."""
+    f = wave(6, 512, 512)
+    out = chain(client, op("gradient", f, "g", accuracy=2), op("laplacian", f, "l", accuracy=2),
+                out={"g": "inline", "l": "inline"})
+    g = client.out("gradient", f=f, accuracy=2)
+    assert all(numpy.array_equal(out["g"][axis], g[axis]) for axis in "xyz")
+    assert numpy.array_equal(out["l"], client.out("laplacian", f=f, accuracy=2))
+
+
+def test_refusals_name_the_op(unchanged, client):
+    f = wave(20, 30)
+    good = op("laplacian", f, "l")
+    for ops, code, parameter in [
+            ([op("laplacian", "l")], "INVALID_ARGUMENT", "ops 0 f"),
+            ([good, op("laplacian", "m")], "INVALID_ARGUMENT", "ops 1 f"),
+            ([good, op("laplacian", "l.x")], "INVALID_ARGUMENT", "ops 1 f"),
+            ([good, op("divergence", "l")], "INVALID_ARGUMENT", "ops 1 f"),
+            ([op("gradient", f, "g"), op("laplacian", "g")], "INVALID_ARGUMENT", "ops 1 f"),
+            ([op("gradient", f, "g"), op("laplacian", "g.z")], "INVALID_ARGUMENT", "ops 1 f"),
+            ([good, op("laplacian", "l", accuracy=3)], "INVALID_ARGUMENT", "ops 1 accuracy"),
+            ([good, op("laplacian", "l", order=2)], "INVALID_ARGUMENT", "ops 1 order"),
+            ([good, op("diffusion", "l", dt=1e9)], "UNSTABLE", "ops 1 dt"),
+            ([good, op("laplacian", "l", report=True)], "INVALID_ARGUMENT", "ops 1 report"),
+            ([good, op("diffusion", "l", cfl=0.5, every=2)], "INVALID_ARGUMENT", "ops 1 every"),
+            ([good, {"op": "laplacian"}], "INVALID_ARGUMENT", "ops 1 f"),
+            ([good, {"f": f}], "INVALID_ARGUMENT", "ops 1 op"),
+            ([good, op("put", f)], "INVALID_ARGUMENT", "ops 1 op"),
+            ([good, op("chain", f)], "INVALID_ARGUMENT", "ops 1 op"),
+            ([op("laplacian", f, "field")], "INVALID_ARGUMENT", "ops 0 out"),
+            ([op("laplacian", f, "a.b")], "INVALID_ARGUMENT", "ops 0 out"),
+            ([op("laplacian", {"field": 12345})], "NOT_FOUND", "ops 0 f"),
+            ([good, 7], "INVALID_ARGUMENT", "ops 1"),
+            ([], "INVALID_ARGUMENT", "ops")]:
+        assert refused(client, *ops) == (code, parameter), ops
+    assert refused(client, op("frobnicate", f))[0] == "UNKNOWN_METHOD"
+    assert refused(client, good, out="somewhere") == ("INVALID_ARGUMENT", "out")
+    assert refused(client, good, out={"m": "inline"}) == ("INVALID_ARGUMENT", "out")
+    assert refused(client, good, out={"l": "there"}) == ("INVALID_ARGUMENT", "out")
+    assert refused(client, good, repeat=0) == ("INVALID_ARGUMENT", "repeat")
+    assert refused(client, good, detach=True) == ("INVALID_ARGUMENT", "detach")
+    assert refused(client, good, progress=True) == ("INVALID_ARGUMENT", "progress")
+
+
+def test_nothing_runs_where_a_later_op_is_refused(unchanged, client):
+    u = client.put(wave(20, 30))
+    before = client.get(u)
+    assert refused(client, op("laplacian", {"field": u}, {"field": u}), op("laplacian", "x")) == (
+        "INVALID_ARGUMENT", "ops 1 f")
+    assert numpy.array_equal(client.get(u), before)
+
+
+def test_no_room():
+    f = wave(256, 256)
+    ops = [op("gradient", f, "g"), op("divergence", "g")]
+    with Daemon("--user-bytes", 4 * f.nbytes) as daemon, daemon.client() as client:
+        assert chain(client, *ops).shape == f.shape
+    with Daemon("--user-bytes", 4 * f.nbytes - 1) as daemon, daemon.client() as client:
+        code, parameter = refused(client, *ops)
+        assert code in ("TOO_LARGE", "OVER_BUDGET") and parameter.startswith("ops 1")
+        assert client.call("stats")["user"]["bytes"] == 0
+
+
+def forever(field=None):
+    f = {"field": field} if field else wave(64, 64)
+    return op("diffusion", f, {"field": field} if field else "u", steps=1000, cfl=0.5, accuracy=2)
+
+
+def running(client):
+    return client.call("stats")["queue"]["running"]
+
+
+@pytest.mark.parametrize("repeat", [1, 10**9])
+def test_cancel(unchanged, client, repeat):
+    ops = [forever(), op("diffusion", "u", "v", steps=10**9, cfl=0.5, accuracy=2), op("laplacian", "v")]
+    if repeat > 1:
+        ops = [forever(), op("laplacian", "u")]
+    msgid = client.send("chain", ops=ops, repeat=repeat)
+    eventually(lambda: running(client) == 1, "a job that runs")
+    assert client.call("cancel", msgid=msgid) == {"state": "cancelled"}
+    error, _ = client.outcome(msgid)
+    assert error.code == "CANCELLED"
+    eventually(lambda: client.call("stats")["user"]["bytes"] == 0, "nothing held")
+
+
+def test_a_field_that_was_written_half_way_is_lost(unchanged, client):
+    u = client.put(wave(64, 64))
+    msgid = client.send("chain", ops=[forever(u)], repeat=10**9)
+    eventually(lambda: running(client) == 1, "a job that runs")
+    client.call("cancel", msgid=msgid)
+    assert client.outcome(msgid)[0].code == "CANCELLED"
+    with pytest.raises(FdError) as error:
+        client.out("laplacian", f={"field": u})
+    assert error.value.code == "FIELD_LOST"
+
+
+def test_hang_up(unchanged, daemon, client):
+    client.send("chain", ops=[forever(), op("laplacian", "u")], repeat=10**9)
+    with daemon.client() as other:
+        eventually(lambda: running(other) == 1, "a job that runs")
+        client.close()
+        eventually(lambda: other.call("stats")["totals"]["jobs"] == 0, "no job left")
+        assert other.call("stats")["totals"]["bytes"] == 0
+
+
+def test_detach(unchanged, daemon, client):
+    u = client.put(wave(64, 64))
+    ops = [op("diffusion", {"field": u}, {"field": u}, steps=10, cfl=0.5, accuracy=2)]
+    client.send("chain", ops=ops, repeat=100, detach=True)
+    with daemon.client() as other:
+        client.close()
+        eventually(lambda: other.call("stats")["totals"]["jobs"] == 0, "no job left")
+        expected = other.out("diffusion", f=wave(64, 64), steps=1000, cfl=0.5, accuracy=2)
+        assert numpy.array_equal(other.get(u), expected)
+
+
+def test_the_worker_ends():
+    with Daemon() as daemon, daemon.client() as client:
+        msgid = client.send("chain", ops=[forever(), op("laplacian", "u")], repeat=10**9)
+        eventually(lambda: running(client) == 1, "a job that runs")
+        for pid in daemon.worker_pids():
+            os.kill(pid, signal.SIGKILL)
+        error, _ = client.outcome(msgid)
+        assert error.code == "DEVICE_LOST"
+        eventually(daemon.answers, "another worker")
+        assert client.call("stats")["user"]["bytes"] == 0
+
+
+def test_many_at_once(unchanged, daemon, client):
+    """Chains of several connections on one field keep their order."""
+    u = client.put(numpy.zeros((32, 32), "<f4"))
+    client.out("laplacian", f={"field": u}, out={"field": u})
+    step = op("diffusion", {"field": u}, {"field": u}, steps=1, dt=0.1, accuracy=2)
+    msgids = [client.send("chain", ops=[step] * 4, repeat=5) for _ in range(20)]
+    for msgid in msgids:
+        client.recv(msgid)
+    assert not client.get(u).any()
