@@ -104,12 +104,16 @@ static bool resident_make(struct bed *bed, struct resident *resident, const stru
         ok = (launch->even[i] = backend->allocate(resident->bytes, owner)) && ok;
     if (plan->passes > 1)
         ok = (launch->odd = backend->allocate(resident->bytes, owner)) && ok;
+    for (int i = 0; i + 1 < plan->staged; i++)
+        ok = (launch->spare[i] = backend->allocate(resident->bytes, owner)) && ok;
     return ok;
 }
 
 static uint8_t *resident_result(const struct resident *resident, int component)
 {
-    return resident->plan.passes % 2 == 1 ? resident->launch.even[component] : resident->launch.odd;
+    return resident->plan.passes % 2 == 1 || resident->plan.staged
+               ? resident->launch.even[component]
+               : resident->launch.odd;
 }
 
 static void resident_end(struct bed *bed, struct resident *resident)
@@ -121,7 +125,9 @@ static void resident_end(struct bed *bed, struct resident *resident)
                       launch->even[0],
                       launch->even[1],
                       launch->even[2],
-                      launch->odd};
+                      launch->odd,
+                      launch->spare[0],
+                      launch->spare[1]};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
         if (memory[i])
             bed->backend->release(memory[i], resident->bytes, resident->owner);
@@ -134,7 +140,7 @@ static uint64_t next_end(const struct plan *plan, uint64_t from, uint64_t at_onc
     const uint64_t total = plan->lines * plan->passes;
     if (at_once == 0)
         return total;
-    if (plan->passes > 1 || plan->engine != PLAN_PLAIN)
+    if (plan->passes > 1 || plan->engine != PLAN_PLAIN || plan->probes)
         return total - from < at_once * plan->lines ? total : from + at_once * plan->lines;
     const struct split split = split_of(plan);
     const uint64_t field = split.units * split.unit_lines, begin = from % field;
@@ -201,6 +207,9 @@ bool bed_run(struct bed *bed, const struct job *job, const void *block,
             *device_us = us;
         for (int i = 0; i < plan->outputs; i++)
             download(bed, out[i], resident_result(resident, i), resident->bytes);
+        if (operands.at[OPERAND_PROBES])
+            download(bed, given->at[OPERAND_PROBES], operands.at[OPERAND_PROBES],
+                     job_operand_points(job, OPERAND_PROBES) * job_element_bytes(job));
     }
     operands_release(bed, job, &operands);
     resident_end(bed, resident);

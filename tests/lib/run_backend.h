@@ -24,7 +24,8 @@ void bed_close(struct bed *bed);
  * operands, if any, in host memory, too. Every array that it writes is poisoned beforehand.
  * at_once: 0 for all in one launch, else so many passes or, of a plan that has one, so many grains
  * of it (gpu/split.h), or a thousandth where that is more. *device_us, if not NULL: time on the
- * device. False where the device has no memory. */
+ * device. The values at probes come back in their operand's array. False where the device has no
+ * memory. */
 bool bed_run(struct bed *bed, const struct job *job, const void *block,
              const struct operands *operands, void *const in[AXIS_COUNT],
              void *const out[AXIS_COUNT], uint64_t at_once, uint64_t *device_us);

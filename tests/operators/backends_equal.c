@@ -7,6 +7,7 @@
  * more than 2^31 points. --out: a result file (JSON). Exit status: 0 equal, 1 not, 77 no GPU here.
  */
 #include "tests/lib/measure_reference.h"
+#include "tests/lib/random_scheme.h"
 #include "tests/lib/random_stencil.h"
 #include "tests/lib/run_backend.h"
 
@@ -17,7 +18,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SKIPPED = 77, GROUPS = 12, ARENA_BYTES = 64 << 20 };
+enum { SKIPPED = 77, GROUPS = 13, ARENA_BYTES = 64 << 20 };
 
 struct group {
     const char *name;
@@ -109,6 +110,45 @@ static void random_jobs(const char *name, uint64_t jobs, uint64_t points,
             random_field(&source, &job, in[c]);
         compare(group, &job, in, random_below(&source, 3));
         arrays_free(in);
+    }
+}
+
+/* Diffusions of every scheme, some with probes, whose values are compared, too. */
+static void schemes(uint64_t jobs, uint64_t points)
+{
+    struct group *group = begin("schemes and probes");
+    for (uint64_t i = 0; i < jobs; i++) {
+        struct job job;
+        struct operands operands;
+        void *in[AXIS_COUNT], *on_cuda[AXIS_COUNT], *on_host[AXIS_COUNT], *probed[AXIS_COUNT];
+        random_scheme_job(&source, i % 10 ? points : 20 * points, &job);
+        void *block = random_below(&source, 2) ? random_probes(&source, &job) : NULL;
+        const uint64_t values = job_operand_points(&job, OPERAND_PROBES) * job_element_bytes(&job);
+        arrays_make(in, 1, job_bytes(&job), 0);
+        arrays_make(on_cuda, 1, job_bytes(&job), 0x5a);
+        arrays_make(on_host, 1, job_bytes(&job), 0xa5);
+        arrays_make(probed, 1, values + 1, 0x5a);
+        random_field(&source, &job, in[0]);
+        random_operands(&source, &job, &operands);
+        uint64_t first = 0, differ = 1;
+        bool ran =
+            bed_run(&cuda, &job, block, &operands, in, on_cuda, random_below(&source, 3), NULL);
+        if (block)
+            memcpy(probed[0], operands.at[OPERAND_PROBES], values);
+        ran = bed_run(&host, &job, block, &operands, in, on_host, 0, NULL) && ran;
+        if (!ran)
+            printf("%s: no device memory\n", group->name);
+        else
+            differ = differences(&job, on_cuda[0], on_host[0], &first);
+        if (block && !differ)
+            differ = memcmp(probed[0], operands.at[OPERAND_PROBES], values) != 0;
+        count_job(group, &job, differ, first);
+        arrays_free(in);
+        arrays_free(on_cuda);
+        arrays_free(on_host);
+        arrays_free(probed);
+        operands_free(&operands);
+        free(block);
     }
 }
 
@@ -510,6 +550,7 @@ int main(int argc, char **argv)
         many_at_once(60, 3000);
         measures(20, 20000);
         stencils(40, 1000);
+        schemes(60, 2000);
         alike_at_once(17);
         heat(67, 3);
         odd_shapes(37, 41, 23);
@@ -522,6 +563,7 @@ int main(int argc, char **argv)
         many_at_once(300, 20000);
         measures(60, (1 << 24) + 4097);
         stencils(jobs / 2, 20000);
+        schemes(jobs, 20000);
         alike_at_once(64);
         cubes();
         heat(4096, 100);
