@@ -1,8 +1,9 @@
-/* Stencils of a user's own. The interior: a thread has a point of V neighbouring planes (in 2D
- * rows, of lines those of V fields, of one line V points a block apart), so that each weight is
- * brought once for all of them and what planes share is in the first cache. Few weights are
- * parameters of the kernel, which all lanes read at once; the others are read from the table. The
- * first blocks have the edges, a thread a point: gpu/stencil_point.h. */
+/* Stencils of a user's own. The interior: a thread has a pack of points along x, 16 bytes where
+ * rows allow it, of V neighbouring planes (in 2D rows, of lines those of V fields, of one line
+ * packs a block apart), so that each weight is brought once for all of them, and what planes share
+ * is in the first cache. Taps that follow one another along x share the packs that they read.
+ * Weights are parameters of the kernel, which all lanes read at once, or if too many are read from
+ * the table. The first blocks have the edges, a thread a point: gpu/stencil_point.h. */
 #include "gpu/cuda/grid.cuh"
 #include "gpu/stencil_plan.h"
 
@@ -25,8 +26,9 @@
 
 enum {
     THREADS = 256,
-    WIDE = 32,      /* threads along x where more would share less of what they read along y */
-    BLOCKS_EACH = 4 /* of a multiprocessor, of threads with V points, for these to pay */
+    WIDE = 32,       /* threads along x where more would share less of what they read along y */
+    BLOCKS_EACH = 4, /* of a multiprocessor, of threads with V packs, for these to pay */
+    PACKED = 2       /* packs must hold 1/2 of the interior's lines, for them to pay */
 };
 
 /* The interior of all fields, as lines along x of columns: outputs of a column are `apart` elements
@@ -34,18 +36,38 @@ enum {
 struct stencil_grid {
     const void *operands[OPERANDS];
     int64_t first;        /* element: of the first field */
-    int64_t size_x, rows; /* threads' points along x, and across */
+    int64_t size_x, rows; /* packs along x, and lines across */
     int64_t columns, apart, row_apart, field_apart;
     uint32_t threads_x, threads_row;              /* of a block; the others go along columns */
     uint32_t blocks_x, blocks_row, blocks_column; /* of a field */
     uint32_t edge_blocks;
-    bool one_line; /* x goes on in the next column */
+    bool one_line; /* x goes on in the next column: threads_x packs further */
     struct shell_shape edge;
 };
 
-/* Taps as parameters: together with the grid 4 KiB at most. */
+/* Parameters of a kernel take 4 KiB at most. */
+enum { TAPS_BYTES = 2944 };
+
+/* acc + the sums of taps at V points, one after another. It begins with -0, to which a product is
+ * added without a trace. */
+template <typename Taps, typename T, int V>
+static __device__ __forceinline__ void sum_points(const Taps &taps, const T *const (&from)[V],
+                                                  pack<T, 1> (&acc)[V])
+{
+#pragma unroll 4
+    for (int k = 0; k < taps.count; k++) {
+        const int64_t step = taps.step(k);
+        const T weight = taps.weight(k);
+#pragma unroll
+        for (int v = 0; v < V; v++)
+            acc[v].v[0] = fused(weight, __ldg(from[v] + step), acc[v].v[0]);
+    }
+}
+
+/* Taps as parameters. */
 template <typename T> struct given_taps {
-    static constexpr int MOST = 2944 / (sizeof(int32_t) + sizeof(T));
+    static constexpr int PACK = 1;
+    static constexpr int MOST = TAPS_BYTES / (sizeof(int32_t) + sizeof(T));
     int32_t count;
     int32_t steps[MOST];
     T weights[MOST];
@@ -56,6 +78,64 @@ template <typename T> struct given_taps {
     __device__ __forceinline__ T weight(int k) const
     {
         return weights[k];
+    }
+    template <int V>
+    __device__ __forceinline__ void add(const T *const (&from)[V], pack<T, 1> (&acc)[V]) const
+    {
+        sum_points(*this, from, acc);
+    }
+};
+
+/* The same by packs: a group of taps reads from the pack `step` away, and from the one after it. */
+template <typename T> struct given_packs {
+    static constexpr int PACK = 16 / sizeof(T);
+    static constexpr int MOST_GROUPS = 160;
+    struct group {
+        int32_t step;
+        uint8_t taps;    /* bit s: there is one at step + s */
+        uint8_t follows; /* its first pack is the second one of the group before */
+    } groups[MOST_GROUPS];
+    static constexpr int MOST = (TAPS_BYTES - (int)sizeof groups) / (int)sizeof(T);
+    int32_t count, group_count;
+    T weights[MOST];
+    template <int V>
+    __device__ __forceinline__ void add(const T *const (&from)[V], pack<T, PACK> (&acc)[V]) const
+    {
+        pack<T, PACK> low[V], high[V] = {};
+        int k = 0;
+        for (int g = 0; g < group_count; g++) {
+            const int64_t step = groups[g].step;
+            const int taps = groups[g].taps;
+            if (groups[g].follows) {
+#pragma unroll
+                for (int v = 0; v < V; v++)
+                    low[v] = high[v];
+            } else {
+#pragma unroll
+                for (int v = 0; v < V; v++)
+                    low[v] = load_pack<PACK>(from[v] + step);
+            }
+            if (taps > 1) {
+#pragma unroll
+                for (int v = 0; v < V; v++)
+                    high[v] = load_pack<PACK>(from[v] + step + PACK);
+            }
+#pragma unroll
+            for (int s = 0; s < PACK; s++) {
+                if (!(taps >> s & 1))
+                    continue;
+                const T weight = weights[k++];
+#pragma unroll
+                for (int v = 0; v < V; v++)
+#pragma unroll
+                    for (int p = 0; p < PACK; p++)
+                        acc[v].v[p] =
+                            fused(weight,
+                                  s + p < PACK ? low[v].v[s + p < PACK ? s + p : 0]
+                                               : high[v].v[s + p < PACK ? 0 : s + p - PACK],
+                                  acc[v].v[p]);
+            }
+        }
     }
 };
 
@@ -75,6 +155,7 @@ static __device__ __forceinline__ const struct stencil_table *table_of(int slot)
 
 /* Taps of the table. */
 template <typename T> struct table_taps {
+    static constexpr int PACK = 1;
     int32_t count, slot;
     __device__ __forceinline__ int64_t step(int k) const
     {
@@ -83,6 +164,11 @@ template <typename T> struct table_taps {
     __device__ __forceinline__ T weight(int k) const
     {
         return read_weight(&stencil_taps(table_of(slot))[k], T());
+    }
+    template <int V>
+    __device__ __forceinline__ void add(const T *const (&from)[V], pack<T, 1> (&acc)[V]) const
+    {
+        sum_points(*this, from, acc);
     }
 };
 
@@ -99,6 +185,16 @@ static __device__ __noinline__ double edge_point(const struct stencil_grid &grid
     return stencil_evaluate_f64(&source, at);
 }
 
+/* Is it in the interior after all, in no whole pack? */
+static __device__ __forceinline__ bool is_interior(const struct stencil_table *table,
+                                                   const int64_t at[AXIS_COUNT])
+{
+    bool inside = true;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        inside &= at[a] >= table->axis[a].low && at[a] < table->axis[a].high;
+    return inside;
+}
+
 template <typename T>
 static __device__ __forceinline__ void edge_block(const stencil_grid &grid, const T *in, T *out)
 {
@@ -106,9 +202,17 @@ static __device__ __forceinline__ void edge_block(const stencil_grid &grid, cons
     if (!shell_find(grid.edge, (uint64_t)blockIdx.x * THREADS + threadIdx.x, at, &begin))
         return;
     const struct plan *plan = &table[grid.edge.slot].plan;
-    out[begin + at[AXIS_X] + at[AXIS_Y] * plan->axis[AXIS_Y].stride +
-        at[AXIS_Z] * plan->axis[AXIS_Z].stride] =
-        edge_point(grid, in + begin, begin / (int64_t)plan->points, at);
+    const int64_t place = begin + at[AXIS_X] + at[AXIS_Y] * plan->axis[AXIS_Y].stride +
+                          at[AXIS_Z] * plan->axis[AXIS_Z].stride;
+    if (is_interior(table_of(grid.edge.slot), at)) {
+        const table_taps<T> taps = {table_of(grid.edge.slot)->points, grid.edge.slot};
+        const T *const from[1] = {in + place};
+        pack<T, 1> acc[1] = {{{(T)-0.0}}};
+        taps.add(from, acc);
+        out[place] = acc[0].v[0];
+    } else {
+        out[place] = edge_point(grid, in + begin, begin / (int64_t)plan->points, at);
+    }
 }
 
 template <typename T, int V, typename Taps>
@@ -133,33 +237,27 @@ static __global__ void __launch_bounds__(THREADS)
     const int64_t column =
         ((int64_t)(block % grid.blocks_column) * (THREADS / threads_row) + thread_column) * V;
     const int64_t left =
-        (grid.one_line ? (grid.size_x - x + grid.apart - 1) / grid.apart : grid.columns) - column;
+        (grid.one_line ? (grid.size_x - x + grid.threads_x - 1) / grid.threads_x : grid.columns) -
+        column;
     if (x >= grid.size_x || row >= grid.rows || left <= 0)
         return;
-    const int64_t place = grid.first + x + row * grid.row_apart + column * grid.apart +
+    constexpr int P = Taps::PACK;
+    const int64_t place = grid.first + x * P + row * grid.row_apart + column * grid.apart +
                           block / grid.blocks_column * grid.field_apart;
     const T *from[V];
-    T acc[V];
+    pack<T, P> acc[V];
 #pragma unroll
-    for (int v = 0; v < V; v++) /* of a column's end, the last one that is there again */
+    for (int v = 0; v < V; v++) { /* of a column's end, the last one that is there again */
         from[v] = in + place + (v < left ? v : left - 1) * grid.apart;
-    const int64_t first_step = taps.step(0);
-    const T first_weight = taps.weight(0);
 #pragma unroll
-    for (int v = 0; v < V; v++)
-        acc[v] = first_weight * __ldg(from[v] + first_step);
-#pragma unroll 4
-    for (int k = 1; k < taps.count; k++) {
-        const int64_t step = taps.step(k);
-        const T weight = taps.weight(k);
-#pragma unroll
-        for (int v = 0; v < V; v++)
-            acc[v] = fused(weight, __ldg(from[v] + step), acc[v]);
+        for (int p = 0; p < P; p++)
+            acc[v].v[p] = (T)-0.0;
     }
+    taps.add(from, acc);
 #pragma unroll
     for (int v = 0; v < V; v++)
         if (v < left)
-            out[place + v * grid.apart] = acc[v];
+            store_pack(out + place + v * grid.apart, acc[v]);
 }
 
 /* --- launching --- */
@@ -169,17 +267,17 @@ static int64_t blocks_of(int64_t points, int64_t each)
     return (points + each - 1) / each;
 }
 
-/* Lay the interior out, V points a thread. Returns its blocks; more than INT32_MAX are too many. */
-static int64_t lay_out(stencil_grid *grid, const struct stencil_table *table, int64_t batch,
-                       int axes, int V)
+/* Lay the interior out, V packs of P points a thread. Returns its blocks; more than INT32_MAX are
+ * too many. */
+static int64_t lay_out(stencil_grid *grid, const struct geometry *g, int axes, int V, int P)
 {
-    const struct stencil_axis *axis = table->axis;
-    const int64_t field = (int64_t)table->field_points;
+    const struct plan_axis *axis = g->plan->axis;
+    const int64_t field = (int64_t)g->plan->points, batch = (int64_t)g->plan->batch;
     int64_t size[AXIS_COUNT], fields = 1;
     grid->first = 0;
     for (int a = 0; a < AXIS_COUNT; a++) {
-        size[a] = axis[a].high - axis[a].low;
-        grid->first += axis[a].low * axis[a].stride;
+        size[a] = (g->high[a] - g->low[a]) / (a == AXIS_X ? P : 1);
+        grid->first += g->low[a] * axis[a].stride;
         if (size[a] <= 0)
             return 0;
     }
@@ -205,8 +303,8 @@ static int64_t lay_out(stencil_grid *grid, const struct stencil_table *table, in
     grid->threads_row = power_of_two(grid->rows, THREADS / grid->threads_x);
     grid->one_line = axes == 1 && batch == 1;
     if (grid->one_line) {
-        grid->apart = grid->threads_x;
-        grid->columns = blocks_of(size[AXIS_X], grid->apart);
+        grid->apart = (int64_t)grid->threads_x * P;
+        grid->columns = blocks_of(size[AXIS_X], grid->threads_x);
     }
     const int64_t threads_column = THREADS / (grid->threads_x * grid->threads_row);
     const int64_t blocks_x = grid->one_line ? 1 : blocks_of(size[AXIS_X], grid->threads_x);
@@ -221,29 +319,30 @@ static int64_t lay_out(stencil_grid *grid, const struct stencil_table *table, in
 }
 
 template <typename T, typename Taps, int V>
-static cudaError_t put_pass(stencil_grid *grid, Taps *taps, const struct stencil_table *table,
-                            const struct geometry *g, int axes, const void *in, void *out)
+static cudaError_t put_pass(stencil_grid *grid, Taps *taps, const struct geometry *g, int axes,
+                            const void *in, void *out)
 {
-    const int64_t inner = lay_out(grid, table, (int64_t)g->plan->batch, axes, V);
-    const int64_t edge = blocks_of(grid->edge.points * grid->edge.batch, THREADS);
+    const int64_t inner = lay_out(grid, g, axes, V, Taps::PACK);
+    const int64_t edge = blocks_of(g->shell.points * g->shell.batch, THREADS);
     if (inner > INT32_MAX - edge)
         return cudaErrorInvalidConfiguration;
+    grid->edge = g->shell;
     grid->edge_blocks = (uint32_t)edge;
     void *arguments[] = {grid, taps, &in, &out};
     return cudaLaunchKernel(stencil_kernel<T, V, Taps>, dim3((unsigned)(edge + inner)),
                             dim3(THREADS), arguments, 0, g->stream);
 }
 
-/* As many points a thread as leave the device enough blocks. */
+/* As many packs a thread as leave the device enough blocks. */
 template <typename T, typename Taps>
-static cudaError_t put(stencil_grid *grid, Taps *taps, const struct stencil_table *table,
-                       const struct geometry *g, int axes, const void *in, void *out)
+static cudaError_t put(stencil_grid *grid, Taps *taps, const struct geometry *g, int axes,
+                       const void *in, void *out)
 {
-    constexpr int V = 32 / sizeof(T);
-    const int64_t most = (int64_t)(g->plan->points * g->plan->batch);
-    if (most >= (int64_t)g->units * BLOCKS_EACH * THREADS * V)
-        return put_pass<T, Taps, V>(grid, taps, table, g, axes, in, out);
-    return put_pass<T, Taps, 1>(grid, taps, table, g, axes, in, out);
+    constexpr int V = Taps::PACK > 1 ? 4 : 32 / (int)sizeof(T);
+    const int64_t points = (int64_t)(g->plan->points * g->plan->batch);
+    if (points >= (int64_t)g->units * BLOCKS_EACH * THREADS * V * Taps::PACK)
+        return put_pass<T, Taps, V>(grid, taps, g, axes, in, out);
+    return put_pass<T, Taps, 1>(grid, taps, g, axes, in, out);
 }
 
 static void tap_weight(const struct stencil_tap *tap, float *to)
@@ -269,15 +368,72 @@ template <typename T> static bool give(given_taps<T> *given, const struct stenci
     return true;
 }
 
+/* The same in groups. A pack's neighbours are packs of its row where rows are of whole packs. */
+template <typename T> static bool give(given_packs<T> *given, const struct stencil_table *table)
+{
+    constexpr int P = given_packs<T>::PACK;
+    const struct stencil_tap *taps = stencil_taps(table);
+    const struct stencil_offset *offsets = stencil_offsets(table);
+    int32_t end = 0; /* of the taps along x that the group may still take */
+    int64_t across = 0;
+    given->count = table->points;
+    given->group_count = 0;
+    for (int k = 0; k < table->points; k++) {
+        const int32_t x = offsets[k].at[AXIS_X];
+        const int32_t pack = (x + STENCIL_RADIUS) / P * P - STENCIL_RADIUS; /* rounded down */
+        const int64_t step = taps[k].step - x;
+        struct given_packs<T>::group *last = &given->groups[k > 0 ? given->group_count - 1 : 0];
+        const bool same_line = k > 0 && step == across;
+        if (k == given_packs<T>::MOST || taps[k].step != (int32_t)taps[k].step)
+            return false;
+        if (same_line && pack == end - P && last->taps < 1 << (x - pack)) {
+            last->taps |= (uint8_t)(1 << (x - pack));
+        } else {
+            if (given->group_count == given_packs<T>::MOST_GROUPS)
+                return false;
+            given->groups[given->group_count].step = (int32_t)(step + pack);
+            given->groups[given->group_count].taps = (uint8_t)(1 << (x - pack));
+            given->groups[given->group_count++].follows =
+                same_line && pack == end && last->taps > 1;
+        }
+        end = pack + P;
+        across = step;
+        tap_weight(&taps[k], &given->weights[k]);
+    }
+    return true;
+}
+
+/* The interior as far as it is of whole packs; the rest is left to the edges. */
+static void choose_box(struct geometry *g, const struct stencil_table *table, int P)
+{
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        g->low[a] = table->axis[a].low;
+        g->high[a] = table->axis[a].high;
+    }
+    g->low[AXIS_X] = (g->low[AXIS_X] + P - 1) / P * P;
+    g->high[AXIS_X] = g->high[AXIS_X] / P * P;
+    if (g->high[AXIS_X] < g->low[AXIS_X])
+        g->low[AXIS_X] = g->high[AXIS_X] = table->axis[AXIS_X].low;
+    geometry_shell(g);
+}
+
 template <typename T>
 static cudaError_t put_typed(stencil_grid *grid, const struct stencil_table *table,
-                             const struct geometry *g, int axes, const void *in, void *out)
+                             struct geometry *g, int axes, const void *in, void *out)
 {
+    constexpr int P = given_packs<T>::PACK;
+    const int64_t length = table->axis[AXIS_X].high - table->axis[AXIS_X].low;
+    given_packs<T> packs;
     given_taps<T> given;
+    choose_box(g, table, P);
+    if (table->axis[AXIS_X].n % P == 0 && PACKED * (g->high[AXIS_X] - g->low[AXIS_X]) >= length &&
+        give(&packs, table))
+        return put<T>(grid, &packs, g, axes, in, out);
+    choose_box(g, table, 1);
     if (give(&given, table))
-        return put<T>(grid, &given, table, g, axes, in, out);
+        return put<T>(grid, &given, g, axes, in, out);
     table_taps<T> taps = {table->points, g->slot};
-    return put<T>(grid, &taps, table, g, axes, in, out);
+    return put<T>(grid, &taps, g, axes, in, out);
 }
 
 extern "C" cudaError_t stencil_launch(const struct launch *launch, int slot, int units,
@@ -289,12 +445,6 @@ extern "C" cudaError_t stencil_launch(const struct launch *launch, int slot, int
     stencil_grid grid;
     memset(&grid, 0, sizeof grid);
     geometry_init(&g, plan, 0, plan->lines, 1, slot, units, stream);
-    for (int a = 0; a < AXIS_COUNT; a++) {
-        g.low[a] = table->axis[a].low;
-        g.high[a] = table->axis[a].high;
-    }
-    geometry_shell(&g);
-    grid.edge = g.shell;
     for (int i = 0; i < OPERANDS && launch->operands; i++)
         grid.operands[i] = launch->operands->at[i];
     int axes = AXIS_COUNT;

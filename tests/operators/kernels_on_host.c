@@ -416,7 +416,7 @@ int main(void)
     struct random random = random_start();
     int differ = 0;
     for (int i = 0; i < STENCILS; i++)
-        differ += !check_stencil(&random, i % 5 ? 600 : 20000);
+        differ += !check_stencil(&random, i % 5 ? 600 : 40000);
     for (int i = 0; i < COPIES; i++)
         differ += !check_copies(&random, i % 10 ? 30000 : 3 << 20);
     for (int i = 0; i < MEASURES; i++)
