@@ -677,7 +677,7 @@ bool job_check(const struct job *job, double max_work, struct failure *failure)
                            job->dtype);
     if (job->allow_unstable > 1 || job->reserved != 0)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL, "a reserved byte is set");
-    if (!check_shape(job, failure) || !job_check_accuracy(job->accuracy, failure) ||
+    if (!check_shape(job, failure) || (job->accuracy != 10 && !job_check_accuracy(job->accuracy, failure)) ||
         (job->operator_id != OPERATOR_STENCIL && !job_check_order(job->order, failure)))
         return false;
     if (job->operator_id == OPERATOR_DERIVATIVE && job->axis >= job->axes)

@@ -439,7 +439,8 @@ static bool check_data(struct request *request, struct failure *failure)
     return true;
 }
 
-static bool read_parameters(const msgpack_object *map, struct request *request,
+/* Those of the map's pairs whose bit is set in `others` are another's to read. */
+static bool read_parameters(const msgpack_object *map, uint64_t others, struct request *request,
                             struct failure *failure)
 {
     const uint64_t bit = method_bit(request);
@@ -450,6 +451,10 @@ static bool read_parameters(const msgpack_object *map, struct request *request,
         size_t p = 0;
         while (p < PARAMETER_COUNT && !object_is(&pair->key, parameters[p].name))
             p++;
+        if (i < 64 && others & BIT(i)) {
+            seen |= p < PARAMETER_COUNT ? BIT(p) : 0;
+            continue;
+        }
         const struct quoted key = object_quote(&pair->key);
         if (p == PARAMETER_COUNT || !(parameters[p].methods & bit))
             return failure_set(failure, STATUS_INVALID_ARGUMENT, key.text,
@@ -526,7 +531,7 @@ static bool malformed(struct failure *failure, const char *text)
     return failure_set(failure, STATUS_PROTOCOL, NULL, "%s", text);
 }
 
-bool request_read_operator(const msgpack_object *name, const msgpack_object *parameters_map,
+bool request_read_operator(const msgpack_object *name, const msgpack_object *map, uint64_t others,
                            struct request *request, struct failure *failure)
 {
     const struct quoted quoted = object_quote(name);
@@ -537,7 +542,7 @@ bool request_read_operator(const msgpack_object *name, const msgpack_object *par
     if (request->method != METHOD_OPERATOR)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "op", "%s is no operator",
                            request->method_name);
-    return read_parameters(parameters_map, request, failure);
+    return read_parameters(map, others, request, failure);
 }
 
 bool request_is_job(const struct request *request)
@@ -586,5 +591,5 @@ bool request_decode(const msgpack_object *object, struct request *request, bool 
     if (given > 1 || (map && map->type != MSGPACK_OBJECT_MAP))
         return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL,
                            "params must be one map of named parameters: [{\"name\": value, …}]");
-    return read_parameters(map, request, failure);
+    return read_parameters(map, 0, request, failure);
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAIRS_MOST = 40 }; /* of a link: more than there are parameters */
+enum { PAIRS_MOST = 64 }; /* of a link: more than there are parameters */
 
 void request_chain_place(struct failure *failure, uint32_t link)
 {
@@ -71,18 +71,6 @@ static bool is_text(const msgpack_object *value)
     return object_bytes(value, &bytes, &length);
 }
 
-/* In the place of an f that is read here: any one that passes. */
-static msgpack_object no_array(void)
-{
-    static msgpack_object_kv pair;
-    pair.key.type = MSGPACK_OBJECT_STR;
-    pair.key.via.str.ptr = "field";
-    pair.key.via.str.size = 5;
-    pair.val.type = MSGPACK_OBJECT_POSITIVE_INTEGER;
-    pair.val.via.u64 = 1;
-    return (msgpack_object){.type = MSGPACK_OBJECT_MAP, .via.map = {1, &pair}};
-}
-
 /* An f with names in it: one, or a map by axis in which some are. False: it has none, or failed. */
 static bool read_f(const msgpack_object *value, const struct request_chain *chain,
                    struct request_link *link, struct arrays *f, struct failure *failure)
@@ -139,9 +127,8 @@ static bool read_out(const msgpack_object *value, struct request_link *link,
 static bool read_link(const msgpack_object *map, const struct request_chain *chain,
                       struct request_link *link, struct failure *failure)
 {
-    msgpack_object_kv pairs[PAIRS_MOST];
-    uint32_t count = 0;
     const msgpack_object *op = NULL;
+    uint64_t own = 0; /* pairs that are read here */
     struct arrays f = {0};
     bool has_names = false;
     for (int a = 0; a < AXIS_COUNT; a++)
@@ -151,33 +138,26 @@ static bool read_link(const msgpack_object *map, const struct request_chain *cha
                            "an op is a map: {\"op\": name, …}");
     for (uint32_t i = 0; i < map->via.map.size; i++) {
         const msgpack_object_kv *pair = &map->via.map.ptr[i];
-        if (object_is(&pair->key, "op") && !op) {
-            op = &pair->val;
-            continue;
-        }
+        bool is_own = false;
         if (is_of_chain(&pair->key))
             return failure_set(failure, STATUS_INVALID_ARGUMENT, object_quote(&pair->key).text,
                                "an op of a chain has no parameter \"%s\"",
                                object_quote(&pair->key).text);
-        if (object_is(&pair->key, "out") && is_text(&pair->val)) {
-            if (!read_out(&pair->val, link, failure))
-                return false;
-            continue;
+        if (object_is(&pair->key, "op") && !op) {
+            op = &pair->val;
+            is_own = true;
+        } else if (object_is(&pair->key, "out") && is_text(&pair->val) && !link->name[0]) {
+            is_own = read_out(&pair->val, link, failure);
+        } else if (object_is(&pair->key, "f") && !has_names) {
+            is_own = has_names = read_f(&pair->val, chain, link, &f, failure);
         }
-        pairs[count] = *pair;
-        if (object_is(&pair->key, "f") && !has_names) {
-            has_names = read_f(&pair->val, chain, link, &f, failure);
-            if (failure->code)
-                return false;
-            if (has_names)
-                pairs[count].val = no_array();
-        }
-        count++;
+        if (failure->code)
+            return false;
+        own |= (uint64_t)is_own << i;
     }
     if (!op)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "op", "an op needs its name");
-    const msgpack_object rest = {.type = MSGPACK_OBJECT_MAP, .via.map = {count, pairs}};
-    if (!request_read_operator(op, &rest, &link->request, failure))
+    if (!request_read_operator(op, map, own, &link->request, failure))
         return false;
     if (has_names)
         link->request.f = f;

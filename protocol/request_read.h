@@ -19,8 +19,9 @@ parameter_reader request_read_boundary;
 parameter_reader request_read_ops;
 bool request_finish_chain(struct request *request, struct failure *failure);
 
-/* request.c: an operator by its name, with its parameters. */
-bool request_read_operator(const msgpack_object *name, const msgpack_object *parameters,
+/* request.c: an operator by its name, with its parameters; the map's pairs i whose bit i is set in
+ * `others` are read elsewhere, and count as given. */
+bool request_read_operator(const msgpack_object *name, const msgpack_object *map, uint64_t others,
                            struct request *request, struct failure *failure);
 
 /* INVALID_ARGUMENT with that text. */

@@ -48,6 +48,8 @@ static void estimate_job(const struct job *job, bool finer, struct job *estimate
     estimate->allow_unstable = 1; /* one step can't grow into anything */
     estimate->more.probes = 0;
     estimate->more.block_bytes = job_block_part(estimate, BLOCK_END);
+    if (!estimate->more.block_bytes)
+        memset(estimate->more.block_key, 0, sizeof estimate->more.block_key);
 }
 
 static bool has_estimate(const struct job *job)
@@ -325,8 +327,6 @@ static void set_estimate(struct task *task, struct step *step)
     if (routine->block) {
         order->block = routine->block;
         job_block_key(routine->block, step->job.more.block_bytes, step->job.more.block_key);
-    } else if (!step->job.more.block_bytes) {
-        memset(step->job.more.block_key, 0, sizeof step->job.more.block_key);
     }
 }
 

@@ -10,6 +10,7 @@
     job = client.submit("diffusion", f, steps=1000, cfl=0.5, every=100)
     for step, time, snapshot in job.snapshots():
         ...
+    edges = client.chain(fdclient.op("gradient", f, out="g"), fdclient.op("divergence", "g"))
     jobs = [client.submit("laplacian", f, accuracy=a) for a in (2, 4, 6, 8)]
     results = [job.result() for job in jobs]
 
@@ -179,6 +180,11 @@ class Field:
         self.client.call("free", field=self.id)
 
 
+def op(name, f, out=None, **parameters):
+    """An operator of a chain."""
+    return {"op": name, "f": f} | ({} if out is None else {"out": out}) | parameters
+
+
 class Job:
     """A request under way. Once it is done, `report` is what the answer says of the result (where
     report=True; of a vector field a map by axis), and `dt` the time step of a diffusion."""
@@ -277,6 +283,18 @@ class Client:
         self._name_operands(parameters, self._described)
         self._name_out(out, parameters)
         return self._send(method, parameters).result()
+
+    def chain(self, *ops, out=None, **parameters):
+        """Several operators in one request, and its result; op() makes each. What one gives is called by
+        its `out`, a name or a Field, and by that name it is another's `f`. `out` here is "field", or a map
+        by name of "inline" and "field".
+
+            client.chain(fdclient.op("gradient", f, out="g"), fdclient.op("divergence", "g"))
+        """
+        parameters["ops"] = [_each_array(each, self._operand) for each in ops]
+        if out is not None:
+            parameters["out"] = out
+        return self._send("chain", parameters).result()
 
     def call(self, method, **parameters):
         """A method without arrays, such as info, stats and list: its result."""
@@ -427,7 +445,7 @@ class Client:
                 raise Error(**error)
             job.report, job.dt = result.get("report"), result.get("dt")
             if "out" in result:
-                result = _each(result["out"], lambda out, into: self._output(out, into), job._out)
+                result = self._outputs(result["out"], job._out)
             job._result = result
         except Exception as failure:
             job._error = failure
@@ -435,6 +453,13 @@ class Client:
             memory.busy = False
             memory.spent = getattr(job._error, "code", None) in ("INTERNAL", "OUT_OF_MEMORY")
         job._out, job._done = None, True
+
+    def _outputs(self, reply, out):
+        """The same of an array, or of a map of them by axis or name."""
+        if not all(isinstance(item, dict) for item in reply.values()):
+            return self._output(reply, out)
+        return {key: self._outputs(item, out.get(key) if isinstance(out, dict) else out)
+                for key, item in reply.items()}
 
     def _output(self, reply, out):
         """What came in the place of `out`."""

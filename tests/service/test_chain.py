@@ -132,6 +132,15 @@ def test_again_and_again(unchanged, client, count):
     assert numpy.array_equal(out["same"], client.out("diffusion", f=f, **step))
 
 
+def test_lists_and_operands(unchanged, client):
+    """Of an op as of an operator, sent with the message and beside it."""
+    f, s = wave(100, 100), wave(100, 100, seed=2)
+    stencil = {"offsets": [[0, 1], [0, -1], [1, 0]], "weights": [0.25, 0.25, 0.5], "steps": 3}
+    step = {"steps": 3, "dt": 0.05, "source": s, "accuracy": 2}
+    out = chain(client, op("stencil", f, "a", **stencil), op("diffusion", "a", **step))
+    assert numpy.array_equal(out, client.out("diffusion", f=client.out("stencil", f=f, **stencil), **step))
+
+
 def test_large_ones(unchanged, client):
     """Through the arena and the socket piece by piece, several arrays in one answer."""
     f = wave(6, 512, 512)
@@ -192,7 +201,7 @@ def test_no_room():
     with Daemon("--user-bytes", 4 * f.nbytes - 1) as daemon, daemon.client() as client:
         code, parameter = refused(client, *ops)
         assert code in ("TOO_LARGE", "OVER_BUDGET") and parameter.startswith("ops 1")
-        assert client.call("stats")["user"]["bytes"] == 0
+        eventually(lambda: client.call("stats")["user"]["bytes"] == 0, "nothing held")
 
 
 def forever(field=None):
@@ -257,7 +266,7 @@ def test_the_worker_ends():
         error, _ = client.outcome(msgid)
         assert error.code == "DEVICE_LOST"
         eventually(daemon.answers, "another worker")
-        assert client.call("stats")["user"]["bytes"] == 0
+        eventually(lambda: client.call("stats")["user"]["bytes"] == 0, "nothing held")
 
 
 def test_many_at_once(unchanged, daemon, client):

@@ -331,3 +331,21 @@ def test_snapshots_and_a_report(unchanged, numpy_client):
         assert numpy.array_equal(field.get(), after[step])
         field.free()
     assert numpy_client.submit("laplacian", f).report is None
+
+
+def test_a_chain(unchanged, numpy_client):
+    f = wave(*SHAPE)
+    g = numpy_client.run("gradient", f)
+    expected = numpy_client.run("divergence", g)
+    ops = fdclient.op("gradient", f, out="g"), fdclient.op("divergence", "g", out="d")
+    assert numpy.array_equal(numpy_client.chain(*ops), expected)
+    named = numpy_client.chain(*ops, out={"g": "inline", "d": "field"})
+    assert numpy.array_equal(named["d"].get(), expected)
+    assert all(numpy.array_equal(named["g"][axis], g[axis]) for axis in "xyz")
+    # In place, again and again; inputs in shared memory.
+    step = {"dt": 0.125, "accuracy": 2}
+    field = named["d"]
+    out = numpy_client.chain(fdclient.op("diffusion", field, field, source=shared(f), **step), repeat=3)
+    assert out.id == field.id
+    assert numpy.array_equal(field.get(), numpy_client.run("diffusion", expected, steps=3, source=f, **step))
+    field.free()

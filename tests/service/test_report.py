@@ -65,6 +65,26 @@ def test_the_error_is_that_of_the_next_accuracy(unchanged, client, method, accur
     assert report["error"]["rms"] == pytest.approx(numpy.sqrt((distance**2).mean()), rel=1e-12)
 
 
+def test_beyond_what_is_offered(unchanged, client):
+    """Accuracy 8 is measured against 10, which is there for that alone."""
+    f = wave(60, 70, dtype="<f8")
+    report, out = reported(client, "derivative", f, axis="x", accuracy=8)
+    weights = [5 / 6, -5 / 21, 5 / 84, -5 / 504, 1 / 1260]
+    better = sum(w * (numpy.roll(f, -m, 1) - numpy.roll(f, m, 1)) for m, w in enumerate(weights, 1))
+    assert report["error"]["max"] == pytest.approx(numpy.abs(out - better).max(), rel=1e-3)
+    with pytest.raises(FdError) as error:
+        client.call("derivative", f=f, axis="x", accuracy=10)
+    assert (error.value.code, error.value.parameter) == ("INVALID_ARGUMENT", "accuracy")
+
+
+def test_with_probes(unchanged, client):
+    f = wave(30, 40)
+    params = {"steps": 4, "cfl": 0.5, "accuracy": 2}
+    both = client.call("diffusion", f=f, probes=[[3, 4]], report=True, **params)
+    assert both["report"] == client.call("diffusion", f=f, report=True, **params)["report"]
+    assert numpy.array_equal(both["probes"], client.call("diffusion", f=f, probes=[[3, 4]], **params)["probes"])
+
+
 def test_it_tells_the_order_of_the_true_error(unchanged, client):
     """On a grid twice as fine it falls as the true error does."""
     errors = []
