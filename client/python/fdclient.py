@@ -187,13 +187,14 @@ def op(name, f, out=None, **parameters):
 
 class Job:
     """A request under way. Once it is done, `report` is what the answer says of the result (where
-    report=True; of a vector field a map by axis), and `dt` the time step of a diffusion."""
+    report=True; of a vector field a map by axis), `dt` the time step of a diffusion, and `probes` the
+    values at its probes, [steps + 1, probes]."""
 
     def __init__(self, client, msgid, out, progress):
         self._client, self._msgid, self._out, self._progress = client, msgid, out, progress
         self._error, self._result, self._done = None, None, False
         self._snapshots = collections.deque()
-        self.report = self.dt = None
+        self.report = self.dt = self.probes = None
 
     def done(self):
         """Has it been answered? Does not wait."""
@@ -444,6 +445,8 @@ class Client:
             if error:
                 raise Error(**error)
             job.report, job.dt = result.get("report"), result.get("dt")
+            if "probes" in result:
+                job.probes = self._output(result["probes"], None)
             if "out" in result:
                 result = self._outputs(result["out"], job._out)
             job._result = result

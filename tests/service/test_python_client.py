@@ -333,6 +333,16 @@ def test_snapshots_and_a_report(unchanged, numpy_client):
     assert numpy_client.submit("laplacian", f).report is None
 
 
+def test_probes(numpy_client):
+    f = wave(12, 13)
+    job = numpy_client.submit("diffusion", f, steps=3, cfl=0.5, probes=[[2, 3], [-1, 0]])
+    out = job.result()
+    assert job.probes.shape == (4, 2)
+    assert job.probes[0].tolist() == [f[2, 3], f[-1, 0]]
+    assert job.probes[3].tolist() == [out[2, 3], out[-1, 0]]
+    assert numpy_client.submit("laplacian", f).probes is None
+
+
 def test_a_chain(unchanged, numpy_client):
     f = wave(*SHAPE)
     g = numpy_client.run("gradient", f)
