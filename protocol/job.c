@@ -187,6 +187,12 @@ double job_point_work(const struct job *job)
     return fmax(1, (double)job->more.stencil_points / JOB_STENCIL_UNIT);
 }
 
+double job_work(const struct job *job)
+{
+    return (double)job_points(job) * (double)job->steps * (double)job_step_passes(job) *
+           job_point_work(job);
+}
+
 uint64_t job_passes(const struct job *job)
 {
     return job->steps * job_step_passes(job) + imposes(job);
@@ -591,8 +597,7 @@ static bool check_steps(const struct job *job, double max_work, struct failure *
     /* In double: exact enough for a limit, and nothing can overflow. 2^60 keeps the passes, 5 a
      * step and one at most, in their type whatever max_work is. */
     const uint64_t passes = job_step_passes(job);
-    const double each = job_point_work(job);
-    const double work = (double)job_points(job) * (double)job->steps * (double)passes * each;
+    const double each = job_point_work(job), work = job_work(job);
     if (!(work <= max_work) || job->steps > INT64_MAX / 8)
         return failure_set_limit(failure, STATUS_TOO_LARGE, has_steps ? "steps" : "f", work,
                                  max_work,

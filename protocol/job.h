@@ -204,6 +204,8 @@ uint64_t job_step_passes(const struct job *job);
 
 /* The work of a point in a pass: 1; of a stencil of many points a JOB_STENCIL_UNIT-th of them. */
 double job_point_work(const struct job *job);
+/* What max_work bounds: points × steps × the passes of a step, × the work of a point. */
+double job_work(const struct job *job);
 /* Steps that are whole after so many of its passes. */
 uint64_t job_steps_done(const struct job *job, uint64_t passes);
 

@@ -48,19 +48,22 @@ bool request_read_operand(const msgpack_object *value, const char *parameter, bo
            request_invalid(failure, parameter, "an input in a region needs its shape and type");
 }
 
+static bool check_regions(const struct arrays *f, struct failure *failure)
+{
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (f->at[a].kind == ARRAY_REGION && f->at[a].type.dimensions == 0)
+            return request_invalid(failure, arrays_place(f, "f", a).text,
+                                   "an input in a region needs its shape and type");
+    return true;
+}
+
 static bool read_f(const msgpack_object *value, struct request *request, struct failure *failure)
 {
     if (!arrays_read(value, "f", &request->f, failure))
         return false;
     if (request->method == METHOD_PUT && request->f.is_vector)
         return request_invalid(failure, "f", "put takes one array; put the components one by one");
-    for (int a = 0; a < AXIS_COUNT; a++) {
-        const struct array *array = &request->f.at[a];
-        if (array->kind == ARRAY_REGION && array->type.dimensions == 0)
-            return request_invalid(failure, arrays_place(&request->f, "f", a).text,
-                                   "an input in a region needs its shape and type");
-    }
-    return true;
+    return check_regions(&request->f, failure);
 }
 
 static bool read_field(const msgpack_object *value, struct request *request,
@@ -424,13 +427,26 @@ struct array *request_operand(struct request *request, int i, struct failure_pla
     return i % 2 ? &given->constant : &given->value;
 }
 
-/* Is the data of all arrays there? */
-static bool check_data(struct request *request, struct failure *failure)
+/* Is the data of all inputs there? */
+static bool check_inputs(const struct arrays *f, struct failure *failure)
 {
     for (int a = 0; a < AXIS_COUNT; a++)
-        if (request->f.at[a].kind == ARRAY_DESCRIBED)
-            return request_invalid(failure, arrays_place(&request->f, "f", a).text,
+        if (f->at[a].kind == ARRAY_DESCRIBED)
+            return request_invalid(failure, arrays_place(f, "f", a).text,
                                    "the array's data is missing");
+    return true;
+}
+
+bool request_check_f(const struct arrays *f, struct failure *failure)
+{
+    return check_regions(f, failure) && check_inputs(f, failure);
+}
+
+/* … and of operands? */
+static bool check_data(struct request *request, struct failure *failure)
+{
+    if (!check_inputs(&request->f, failure))
+        return false;
     for (int i = 0; i < REQUEST_OPERANDS; i++) {
         struct failure_place place;
         if (request_operand(request, i, &place)->kind == ARRAY_DESCRIBED)

@@ -130,7 +130,7 @@ static bool read_link(const msgpack_object *map, const struct request_chain *cha
     const msgpack_object *op = NULL;
     uint64_t own = 0; /* pairs that are read here */
     struct arrays f = {0};
-    bool has_names = false;
+    bool has_names = false, has_out = false;
     for (int a = 0; a < AXIS_COUNT; a++)
         link->source[a] = (struct request_source){-1, -1};
     if (map->type != MSGPACK_OBJECT_MAP || map->via.map.size > PAIRS_MOST)
@@ -143,10 +143,14 @@ static bool read_link(const msgpack_object *map, const struct request_chain *cha
             return failure_set(failure, STATUS_INVALID_ARGUMENT, object_quote(&pair->key).text,
                                "an op of a chain has no parameter \"%s\"",
                                object_quote(&pair->key).text);
+        const bool is_out = object_is(&pair->key, "out");
+        if (is_out && has_out)
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, "out", "out is given twice");
+        has_out = has_out || is_out;
         if (object_is(&pair->key, "op") && !op) {
             op = &pair->val;
             is_own = true;
-        } else if (object_is(&pair->key, "out") && is_text(&pair->val) && !link->name[0]) {
+        } else if (is_out && is_text(&pair->val)) {
             is_own = read_out(&pair->val, link, failure);
         } else if (object_is(&pair->key, "f") && !has_names) {
             is_own = has_names = read_f(&pair->val, chain, link, &f, failure);
@@ -159,9 +163,10 @@ static bool read_link(const msgpack_object *map, const struct request_chain *cha
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "op", "an op needs its name");
     if (!request_read_operator(op, map, own, &link->request, failure))
         return false;
-    if (has_names)
-        link->request.f = f;
-    return true;
+    if (!has_names)
+        return true;
+    link->request.f = f;
+    return request_check_f(&f, failure);
 }
 
 static bool read_answer(const msgpack_object *value, enum out_kind *kind)

@@ -24,6 +24,10 @@ bool request_finish_chain(struct request *request, struct failure *failure);
 bool request_read_operator(const msgpack_object *name, const msgpack_object *map, uint64_t others,
                            struct request *request, struct failure *failure);
 
+/* … and what of an operator's f is looked at when it has been read: of one in a region the type, of
+ * an inline one the data. */
+bool request_check_f(const struct arrays *f, struct failure *failure);
+
 /* INVALID_ARGUMENT with that text. */
 bool request_invalid(struct failure *failure, const char *parameter, const char *text);
 

@@ -117,6 +117,21 @@ static bool ask_accesses(struct task *task, struct failure *failure)
     return true;
 }
 
+/* All rounds together are one job, and bounded as one. */
+static bool check_work(const struct chain *chain, double max_work, struct failure *failure)
+{
+    double work = 0;
+    for (uint32_t i = 0; i < chain->count; i++)
+        work += job_work(&chain->link[i]->job);
+    work *= (double)chain->repeat;
+    return work <= max_work ||
+           failure_set_limit(failure, STATUS_TOO_LARGE, chain->repeat > 1 ? "repeat" : "ops", work,
+                             max_work,
+                             "the ops' points times steps, times repeat, is %.6g; at most %.6g are "
+                             "taken in one job",
+                             work, max_work);
+}
+
 bool chain_make(struct task *task, struct request *request, const struct upload *upload,
                 struct failure *failure)
 {
@@ -130,6 +145,8 @@ bool chain_make(struct task *task, struct request *request, const struct upload 
     for (uint32_t i = 0; i < given->count; i++)
         if (!make_link(task, &given->link[i], upload, failure))
             return false;
+    if (!check_work(chain, (double)task->server->config.max_work, failure))
+        return false;
     uint32_t arrays = 0;
     for (uint32_t i = 0; i < chain->answers; i++) {
         const uint32_t link = given->answer[i].link;

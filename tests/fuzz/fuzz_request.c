@@ -153,8 +153,11 @@ static void check_chain(const struct splitter *s, struct request_chain *chain)
         struct request_link *link = &chain->link[i];
         for (int a = 0; a < AXIS_COUNT; a++) {
             check(link->source[a].link < (int)i && link->source[a].component < AXIS_COUNT);
+            const struct array *f = &link->request.f.at[a];
+            check(f->kind != ARRAY_DESCRIBED);
+            check_place(f, true);
             if (link->source[a].link < 0)
-                check_inline(s, &link->request.f.at[a]);
+                check_inline(s, f);
         }
         if (!is_named(link))
             check_operator(&link->request);
