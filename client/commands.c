@@ -310,7 +310,8 @@ static bool job_run(const struct options *o, struct submission *s, struct fdclie
         params.timeout_us = (uint64_t)ceil(fmin(o->timeout_s, 1e12) * 1e6);
     uint64_t ticket;
     const bool done =
-        fdclient_submit_vector(client, o->op, f, s->input_count, &params, s->results,
+        fdclient_submit_vector(client, o->op, s->input_count ? f : NULL,
+                               s->input_count ? s->input_count : 1, &params, s->results,
                                s->is_vector ? FDCLIENT_AXES : 1, &ticket, error) &&
         (params.detach ? fdclient_wait : ticket_wait_or_cancel)(client, ticket, error);
     s->seconds = now_s() - progress.begin_s;
@@ -374,6 +375,17 @@ static bool print_answer(const struct options *o, const char *json, struct fdcli
     return read;
 }
 
+static void submission_free(struct submission *s)
+{
+    free(s->results[0].json);
+    for (int i = 0; i < FDCLIENT_AXES; i++) {
+        if (s->results[i].allocated)
+            free(s->results[i].data);
+        free(s->names[i]);
+        input_close(&s->inputs[i]);
+    }
+}
+
 static bool submit(const struct options *o, struct fdclient_error *error)
 {
     struct submission s = {.is_vector = options_give_vector(o)};
@@ -382,13 +394,35 @@ static bool submit(const struct options *o, struct fdclient_error *error)
         inputs_read(o, &s, error) && (!runs || results_name(o, &s, error)) &&
         job_run(o, &s, error) &&
         (runs ? results_deliver(o, &s, error) : print_answer(o, s.results[0].json, error));
-    free(s.results[0].json);
-    for (int i = 0; i < FDCLIENT_AXES; i++) {
-        if (s.results[i].allocated)
-            free(s.results[i].data);
-        free(s.names[i]);
-        input_close(&s.inputs[i]);
+    submission_free(&s);
+    return done;
+}
+
+/* The results' files: one, or one for each component. */
+static bool chain_name(const struct options *o, struct submission *s, struct fdclient_error *error)
+{
+    s->is_vector = s->results[1].data != NULL;
+    s->as_npy = o->output && npy_is_name(o->output);
+    for (int i = 0; i < FDCLIENT_AXES && o->output && s->results[i].data; i++) {
+        s->names[i] =
+            s->is_vector ? output_name(o->output, axis_name((enum axis)i)) : strdup(o->output);
+        if (!s->names[i])
+            return error_set(error, "OUT_OF_MEMORY", "", "no memory for a name");
     }
+    return true;
+}
+
+static bool chain(const struct options *o, struct fdclient_error *error)
+{
+    struct submission s = {0};
+    struct options run = *o;
+    run.op = "chain";
+    run.params.ops = o->arguments[0];
+    run.params.axis = NULL; /* each op says its own */
+    s.is_vector = true;
+    const bool done = (!o->output || output_check(o->output, error)) && job_run(&run, &s, error) &&
+                      chain_name(o, &s, error) && results_deliver(o, &s, error);
+    submission_free(&s);
     return done;
 }
 
@@ -490,6 +524,8 @@ static bool command_run(const struct options *o, struct fdclient_error *error)
         return submit(o, error);
     case COMMAND_PUT:
         return put(o, error);
+    case COMMAND_CHAIN:
+        return chain(o, error);
     case COMMAND_GET:
         return get(o, error);
     case COMMAND_FREE:

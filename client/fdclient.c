@@ -58,6 +58,11 @@ void fdclient_close(struct fdclient *client)
     free(client);
 }
 
+static bool is_chain(const char *method)
+{
+    return strcmp(method, "chain") == 0;
+}
+
 static enum answer answer_of(const char *method, const struct fdclient_array *f,
                              const struct fdclient_params *params)
 {
@@ -67,7 +72,7 @@ static enum answer answer_of(const char *method, const struct fdclient_array *f,
         return ANSWER_FIELD;
     if (strcmp(method, "free") == 0)
         return ANSWER_NOTHING;
-    return f ? ANSWER_ARRAY : ANSWER_JSON;
+    return f || is_chain(method) ? ANSWER_ARRAY : ANSWER_JSON;
 }
 
 /* Forget what an earlier use left in the result, but for the place that the caller gave. */
@@ -112,7 +117,8 @@ bool fdclient_submit_vector(struct fdclient *client, const char *method,
         return error_set(error, "OUT_OF_MEMORY", "", "no memory for the request");
     for (uint32_t i = 0; i < job.result_count; i++)
         result_clear(&results[i]);
-    const bool routed = answer == ANSWER_JSON || pool_route(client, &ticket->route, &job, error);
+    const bool routed = answer == ANSWER_JSON || is_chain(method) ||
+                        pool_route(client, &ticket->route, &job, error);
     ticket->id = client->last_id + 1; /* the pool may have had some */
     ticket->answer = answer;
     ticket->results = results;
@@ -229,6 +235,13 @@ bool fdclient_run_vector(struct fdclient *client, const char *operator_name,
     return fdclient_submit_vector(client, operator_name, f, f_count, params, results, result_count,
                                   &ticket, error) &&
            fdclient_wait(client, ticket, error);
+}
+
+bool fdclient_chain(struct fdclient *client, const struct fdclient_params *params,
+                    struct fdclient_result *results, uint32_t result_count,
+                    struct fdclient_error *error)
+{
+    return fdclient_run_vector(client, "chain", NULL, 1, params, results, result_count, error);
 }
 
 bool fdclient_put(struct fdclient *client, const struct fdclient_array *f, uint64_t *field,

@@ -84,6 +84,8 @@ struct fdclient_params {
     bool progress;                 /* diffusion: call on_progress */
     uint64_t every;       /* diffusion, stencil: on_snapshot after so many steps, and so on */
     const char *snapshot; /* … "notify" (default), or "field": it becomes one */
+    const char *ops;      /* chain: its operators, as JSON */
+    uint64_t repeat;      /* chain: how often */
     bool report;          /* result.json says what is in the result, and how far it may be off */
     bool dry_run;         /* do not run it: result.json says what it would take. Arrays that are not
                              resident need their shape and dtype alone */
@@ -172,6 +174,14 @@ bool fdclient_submit_vector(struct fdclient *client, const char *method,
                             const struct fdclient_array *f, uint32_t f_count,
                             const struct fdclient_params *params, struct fdclient_result *results,
                             uint32_t result_count, uint64_t *ticket, struct fdclient_error *error);
+
+/* Several operators on resident fields in one request: params->ops is "[{\"op\": \"gradient\",
+ * \"f\":
+ * {\"field\": 7}, \"out\": \"g\"}, {\"op\": \"divergence\", \"f\": \"g\"}]", and results are those
+ * of the last one. Or "chain" for fdclient_submit_vector(), without f. */
+bool fdclient_chain(struct fdclient *client, const struct fdclient_params *params,
+                    struct fdclient_result *results, uint32_t result_count,
+                    struct fdclient_error *error);
 
 /* Memory for large arrays that the server sees too: where an array's data, or a result's data and
  * capacity, lie in it (at a multiple of 16 bytes), no byte of them is copied or sent. It is

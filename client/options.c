@@ -82,7 +82,7 @@ static const struct option table[] = {
      "diffusion: take a time step over the limit."},
     {"field", NULL, "ID", KIND_IDS, AT(field), SUBMIT,
      "Use a resident field instead of a file; ID,ID,ID for a vector field."},
-    {"keep", NULL, NULL, KIND_FLAG, AT(keep), SUBMIT,
+    {"keep", NULL, NULL, KIND_FLAG, AT(keep), SUBMIT | ON(COMMAND_CHAIN),
      "Leave the result resident, and print its id (ID,ID,ID) instead of fetching it."},
     {"every", NULL, "N", KIND_UINT64, AT(params.every), SUBMIT,
      "diffusion, stencil: a snapshot after every N steps, in a file of its own: "
@@ -92,12 +92,14 @@ static const struct option table[] = {
      "are printed."},
     {"report", NULL, NULL, KIND_FLAG, AT(params.report), SUBMIT,
      "Say what is in the result, and how far it may be from the truth."},
+    {"repeat", NULL, "N", KIND_UINT64, AT(params.repeat), ON(COMMAND_CHAIN),
+     "chain: do all of it so many times (default 1)."},
     {"dry-run", NULL, NULL, KIND_FLAG, AT(params.dry_run), SUBMIT,
      "Do not run the job: say how many bytes of the device and seconds it would take and, for "
      "diffusion, the largest stable time step. Nothing of the file but its shape is sent."},
-    {"priority", NULL, "N", KIND_SIGNED, AT(params.priority), SUBMIT,
+    {"priority", NULL, "N", KIND_SIGNED, AT(params.priority), SUBMIT | ON(COMMAND_CHAIN),
      "Among your own jobs that wait, the highest goes first: -100 to 100, 0 (default)."},
-    {"timeout", NULL, "SECONDS", KIND_REAL, AT(timeout_s), SUBMIT,
+    {"timeout", NULL, "SECONDS", KIND_REAL, AT(timeout_s), SUBMIT | ON(COMMAND_CHAIN),
      "Give up where the job is not done by then."},
     {"detach", NULL, NULL, KIND_FLAG, AT(params.detach), SUBMIT,
      "With --keep: the job goes on where this command is ended; list shows its result."},
@@ -105,7 +107,7 @@ static const struct option table[] = {
      "Shape of a file without one, slowest axis first, as in NumPy; 64x64x64 does as well."},
     {"dtype", NULL, "TYPE", KIND_TEXT, AT(dtype), SUBMIT | ON(COMMAND_PUT),
      "Of a file without one: float32 (default) or float64."},
-    {"output", "o", "FILE", KIND_TEXT, AT(output), SUBMIT | ON(COMMAND_GET),
+    {"output", "o", "FILE", KIND_TEXT, AT(output), SUBMIT | ON(COMMAND_GET) | ON(COMMAND_CHAIN),
      "Where the result goes; .npy makes it NumPy's format, - is standard output. Default: "
      "field.derivative.bin for field.bin and derivative; field.gradient.x.bin and so on for "
      "components."},
@@ -241,7 +243,8 @@ static bool value_set(struct options *options, const struct option *row, const c
         return wrong(error, row->name, "must be a whole number", value);
     /* 0 would mean that it is not set; the server refuses these all the same. */
     if (number == 0 && (place == &options->params.order || place == &options->params.accuracy ||
-                        place == &options->params.steps))
+                        place == &options->params.steps || place == &options->params.every ||
+                        place == &options->params.repeat))
         return wrong(error, row->name, "must be at least 1", value);
     if (row->kind == KIND_INT)
         *(int *)place = (int)number;
@@ -291,16 +294,19 @@ static bool options_check(const struct options *o, uint64_t used, struct fdclien
                              table[i].name);
     const bool is_submit = o->command == COMMAND_SUBMIT;
     const bool is_vector = is_submit && options_take_vector(o);
-    const int least =
-        is_submit ? o->field.count == 0
-        : o->command == COMMAND_PUT || o->command == COMMAND_GET || o->command == COMMAND_FREE ? 1
-                                                                                               : 0;
+    const int least = is_submit ? o->field.count == 0
+                      : o->command == COMMAND_PUT || o->command == COMMAND_GET ||
+                              o->command == COMMAND_FREE || o->command == COMMAND_CHAIN
+                          ? 1
+                          : 0;
     const int most = o->command == COMMAND_FREE ? INT_MAX
                      : is_vector                ? least * FDCLIENT_AXES
                                                 : least;
     if (o->argument_count < least || o->argument_count > most)
         return error_set(error, "USAGE", "", "usage: fdclient %s %s", commands[o->command].name,
                          commands[o->command].arguments);
+    if (o->command == COMMAND_CHAIN && !o->output && !o->keep)
+        return error_set(error, "USAGE", "--output", "chain needs a place for its result: -o FILE");
     if (o->command == COMMAND_GET && !o->output)
         return error_set(error, "USAGE", "--output", "get needs a place for the field: -o FILE");
     enum command other;

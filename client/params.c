@@ -246,7 +246,7 @@ bool params_write(msgpack_packer *packer, const char *method, const struct fdcli
                  {"stagger", params->stagger},   {"coefficient", params->coefficient},
                  {"offsets", params->offsets},   {"weights", params->weights},
                  {"source", params->source},     {"scheme", params->scheme},
-                 {"snapshot", params->snapshot}};
+                 {"snapshot", params->snapshot}, {"ops", params->ops}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (texts[i].text) {
             if (!parameter_write(packer, texts[i].name, texts[i].text, error))
@@ -256,8 +256,10 @@ bool params_write(msgpack_packer *packer, const char *method, const struct fdcli
     const struct {
         const char *name;
         uint64_t value;
-    } counts[] = {
-        {"steps", params->steps}, {"every", params->every}, {"timeout", params->timeout_us}};
+    } counts[] = {{"steps", params->steps},
+                  {"every", params->every},
+                  {"timeout", params->timeout_us},
+                  {"repeat", params->repeat}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (counts[i].value != 0) {
             reply_write_str(packer, counts[i].name);

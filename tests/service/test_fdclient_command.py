@@ -479,3 +479,29 @@ def test_a_report(run, tmp_path):
     ended = run("submit", "f.npy", "--op", "gradient", "--report", "-q")
     assert list(json.loads(ended.stdout)) == ["x", "y"]
     assert json.loads(run("submit", "f.npy", "--op", "gradient", "--report", "--json").stdout)["report"]["y"]["nan"] == 0
+
+
+def test_a_chain(run, tmp_path):
+    f = wave(20, 30)
+    numpy.save(tmp_path / "f.npy", f)
+    field = int(run("put", "f.npy").stdout)
+    gradient = {"op": "gradient", "f": {"field": field}, "out": "g"}
+    run("chain", json.dumps([gradient, {"op": "divergence", "f": "g"}]), "-o", "chain.npy")
+    run("submit", "f.npy", "--op", "gradient", "-o", "g.npy")
+    run("submit", "g.x.npy", "g.y.npy", "--op", "divergence", "-o", "d.npy")
+    assert numpy.array_equal(numpy.load(tmp_path / "chain.npy"), numpy.load(tmp_path / "d.npy"))
+    run("chain", json.dumps([gradient]), "-o", "v.npy")
+    for axis in "xy":
+        assert numpy.array_equal(numpy.load(tmp_path / f"v.{axis}.npy"), numpy.load(tmp_path / f"g.{axis}.npy"))
+    step = {"op": "diffusion", "f": {"field": field}, "out": {"field": field}, "dt": 0.125, "accuracy": 2}
+    assert int(run("chain", json.dumps([step, {"op": "laplacian", "f": {"field": field}}]), "--repeat", 3,
+                   "--keep").stdout) != field
+    run("get", field, "-o", "three.npy")
+    run("submit", "f.npy", "--op", "diffusion", "--steps", 3, "--dt", 0.125, "--accuracy", 2, "-o", "u.npy")
+    assert numpy.array_equal(numpy.load(tmp_path / "three.npy"), numpy.load(tmp_path / "u.npy"))
+    assert "ops 1 f" in run("chain", json.dumps([gradient, {"op": "divergence", "f": "h"}]), "--keep",
+                            status=REFUSED).stderr
+    run("chain", "[]", status=USAGE)
+    for line in run("list").stdout.splitlines():
+        if line.split()[0].isdigit():
+            run("free", line.split()[0])

@@ -36,6 +36,7 @@ class Params(ctypes.Structure):
                 ("dt", ctypes.c_double), ("cfl", ctypes.c_double), ("diffusivity", ctypes.c_char_p),
                 ("source", ctypes.c_char_p), ("scheme", ctypes.c_char_p), ("allow_unstable", ctypes.c_bool),
                 ("progress", ctypes.c_bool), ("every", ctypes.c_uint64), ("snapshot", ctypes.c_char_p),
+                ("ops", ctypes.c_char_p), ("repeat", ctypes.c_uint64),
                 ("report", ctypes.c_bool), ("dry_run", ctypes.c_bool), ("priority", ctypes.c_int),
                 ("timeout_us", ctypes.c_uint64), ("detach", ctypes.c_bool), ("out_is_field", ctypes.c_bool),
                 ("out_field", ctypes.c_uint64 * 3)]

@@ -1,3 +1,4 @@
+#include "protocol/request_chain.h"
 #include "protocol/request_job.h"
 
 #include "tests/unit/notation.h"
@@ -338,6 +339,74 @@ static void less_usual_parameters_are_read(void **state)
             "snapshot", "field");
     refused("laplacian", "\"report\": 1", STATUS_INVALID_ARGUMENT, "report", "true");
     refused("laplacian", "\"coefficient\": 2", STATUS_INVALID_ARGUMENT, "coefficient", "array");
+}
+
+/* The chain of these ops, to be freed with the request; NULL with the failure set. */
+static struct request_chain *chain_of(const char *params, struct request *request,
+                                      struct failure *failure)
+{
+    char text[1024];
+    snprintf(text, sizeof text, "[0, 1, \"chain\", [{%s}]]", params);
+    msgpack_unpacked unpacked = notation_object(text);
+    bool has_msgid;
+    memset(failure, 0, sizeof *failure);
+    const bool good = request_decode(&unpacked.data, request, &has_msgid, failure);
+    assert_int_equal(good, failure->code == STATUS_OK);
+    msgpack_unpacked_destroy(&unpacked);
+    if (!good)
+        request_free(request);
+    return request->chain;
+}
+
+static void names_of_a_chain_are_resolved(void **state)
+{
+    (void)state;
+    struct request request;
+    struct failure failure;
+    struct request_chain *chain =
+        chain_of("\"ops\": [{\"op\": \"gradient\", \"f\": {\"field\": 5}, \"out\": \"u\"}, "
+                 "{\"f\": \"u.y\", \"op\": \"laplacian\", \"accuracy\": 4, \"out\": \"u\"}, "
+                 "{\"op\": \"curl\", \"f\": {\"y\": {\"field\": 6}, \"x\": \"u\"}, "
+                 "\"out\": {\"field\": 5}}], \"repeat\": 7",
+                 &request, &failure);
+    assert_non_null(chain);
+    assert_int_equal(chain->count, 3);
+    assert_int_equal(chain->repeat, 7);
+    assert_int_equal(chain->link[0].source[0].link, -1);
+    assert_int_equal(chain->link[0].request.f.at[0].field, 5);
+    assert_int_equal(chain->link[1].source[0].link, 0);
+    assert_int_equal(chain->link[1].source[0].component, AXIS_Y);
+    assert_int_equal(chain->link[1].request.parameters.accuracy, 4);
+    assert_int_equal(chain->link[2].source[AXIS_X].link, 1);
+    assert_int_equal(chain->link[2].source[AXIS_X].component, -1);
+    assert_int_equal(chain->link[2].source[AXIS_Y].link, -1);
+    assert_int_equal(chain->link[2].request.f.at[AXIS_Y].field, 6);
+    assert_false(chain->is_named);
+    assert_int_equal(chain->answers, 1);
+    assert_int_equal(chain->answer[0].link, 2);
+    assert_int_equal(chain->answer[0].kind, OUT_FIELD);
+    request_free(&request);
+    assert_null(request.chain);
+    static const struct {
+        const char *params, *parameter;
+    } refusals[] = {
+        {"\"out\": \"field\"", "ops"},
+        {"\"ops\": {}", "ops"},
+        {"\"ops\": [{\"op\": \"laplacian\", \"f\": \"u\"}]", "ops 0 f"},
+        {"\"ops\": [{\"op\": \"laplacian\", \"op\": \"curl\", \"f\": {\"field\": 1}}]", "ops 0 op"},
+        {"\"ops\": [{\"op\": \"laplacian\", \"f\": {\"field\": 1}, \"f\": {\"field\": 1}}]",
+         "ops 0 f"},
+        {"\"ops\": [{\"op\": \"laplacian\", \"f\": {\"field\": 1}, \"out\": \"\"}]", "ops 0 out"},
+        {"\"ops\": [{\"op\": \"laplacian\", \"f\": {\"field\": 1}}], \"out\": {\"a\": \"inline\"}",
+         "out"},
+        {"\"ops\": [{\"op\": \"laplacian\", \"f\": {\"field\": 1}, \"out\": {\"field\": 1}}], "
+         "\"out\": \"field\"",
+         "out"},
+    };
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        assert_null(chain_of(refusals[i].params, &request, &failure));
+        assert_string_equal(failure.parameter, refusals[i].parameter);
+    }
 }
 
 static void numbers_must_fit_the_field(void **state)
@@ -904,6 +973,7 @@ int main(void)
         cmocka_unit_test(boundaries_have_kinds_numbers_and_places),
         cmocka_unit_test(numbers_of_a_face_may_be_arrays),
         cmocka_unit_test(less_usual_parameters_are_read),
+        cmocka_unit_test(names_of_a_chain_are_resolved),
         cmocka_unit_test(numbers_must_fit_the_field),
         cmocka_unit_test(endpoint_makes_a_periodic_axis_repeat_its_first_point),
         cmocka_unit_test(a_time_step_is_given_once),
