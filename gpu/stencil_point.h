@@ -216,13 +216,13 @@ POINT_FUNCTION REAL STENCIL_NAME(close)(const struct STENCIL_NAME(source) * s, i
     return REAL_FMA((REAL)of->data[place->ghost[a]], datum, sums->ghost);
 }
 
-/* f at any indices that the offsets come to. */
-POINT_FUNCTION REAL STENCIL_NAME(read)(const struct STENCIL_NAME(source) * s, int64_t x, int64_t y,
-                                       int64_t z)
+/* What a place beyond some side is, but for its sign. */
+POINT_FUNCTION REAL STENCIL_NAME(outside)(const struct STENCIL_NAME(source) * s,
+                                          const struct STENCIL_NAME(place) * place)
 {
     const struct stencil_axis *axis = s->table->axis;
     /* The place that each sum is of: along the axes of the sums around it, its term's point. */
-    const struct STENCIL_NAME(place) of_z = STENCIL_NAME(find)(s->table, x, y, z);
+    const struct STENCIL_NAME(place) of_z = *place;
     struct STENCIL_NAME(place) of_y = of_z, of_x;
     struct STENCIL_NAME(sums) sum_x, sum_y, sum_z = {(REAL)0, (REAL)0};
     const int side_x = of_z.side[AXIS_X], side_y = of_z.side[AXIS_Y], side_z = of_z.side[AXIS_Z];
@@ -248,7 +248,18 @@ POINT_FUNCTION REAL STENCIL_NAME(read)(const struct STENCIL_NAME(source) * s, in
         STENCIL_NAME(add)
         (axis, AXIS_Z, &of_z, k, STENCIL_NAME(close)(s, AXIS_Y, &of_y, &sum_y), &sum_z);
     }
-    return of_z.sign * STENCIL_NAME(close)(s, AXIS_Z, &of_z, &sum_z);
+    return STENCIL_NAME(close)(s, AXIS_Z, &of_z, &sum_z);
+}
+
+/* f at any indices that the offsets come to. */
+POINT_FUNCTION REAL STENCIL_NAME(read)(const struct STENCIL_NAME(source) * s, int64_t x, int64_t y,
+                                       int64_t z)
+{
+    const struct STENCIL_NAME(place) place = STENCIL_NAME(find)(s->table, x, y, z);
+    const bool is_inside =
+        place.side[AXIS_X] < 0 && place.side[AXIS_Y] < 0 && place.side[AXIS_Z] < 0;
+    return place.sign *
+           (is_inside ? STENCIL_NAME(inside)(s, place.at) : STENCIL_NAME(outside)(s, &place));
 }
 
 /* The point at[] of one field of a step. */
@@ -262,10 +273,18 @@ POINT_FUNCTION REAL STENCIL_NAME(evaluate)(const struct STENCIL_NAME(source) * s
     REAL acc = (REAL)0;
     if (claim >= 0)
         return STENCIL_NAME(claimed)(s, claim, at);
+    const struct stencil_axis *axis = table->axis;
+    const REAL *f =
+        s->f + at[AXIS_X] + at[AXIS_Y] * axis[AXIS_Y].stride + at[AXIS_Z] * axis[AXIS_Z].stride;
     for (int k = 0; k < table->points; k++) {
+        bool is_own = !table->holds; /* is it the field's, where it lies? */
+        for (int a = 0; a < AXIS_COUNT; a++)
+            is_own &= (uint64_t)(at[a] + offsets[k].at[a]) < (uint64_t)axis[a].n;
         const int32_t *o = offsets[k].at;
-        const REAL value = STENCIL_NAME(read)(s, at[AXIS_X] + o[AXIS_X], at[AXIS_Y] + o[AXIS_Y],
-                                              at[AXIS_Z] + o[AXIS_Z]);
+        const REAL value = is_own
+                               ? f[taps[k].step]
+                               : STENCIL_NAME(read)(s, at[AXIS_X] + o[AXIS_X],
+                                                    at[AXIS_Y] + o[AXIS_Y], at[AXIS_Z] + o[AXIS_Z]);
         const REAL weight = taps[k].weight.STENCIL_WEIGHT;
         acc = k == 0 ? weight * value : REAL_FMA(weight, value, acc);
     }

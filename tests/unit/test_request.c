@@ -959,6 +959,55 @@ static void components_that_do_not_fit_are_named(void **state)
     }
 }
 
+/* Offsets are in the order of shape, the job's in that of axes. */
+static void a_stencil_is_in_its_jobs_block(void **state)
+{
+    (void)state;
+    static const int32_t expected[2][AXIS_COUNT] = {{1, -2, 3}, {0, 0, -8}};
+    static const double weights[] = {0.5, -4};
+    msgpack_unpacked unpacked = notation_object(
+        "[0, 1, \"stencil\", [{\"f\": {\"field\": 5}, \"offsets\": [[3, -2, 1], [-8, 0, 0]], "
+        "\"weights\": [0.5, -4], \"steps\": 7}]]");
+    struct request request;
+    struct failure failure = {0};
+    struct job job;
+    uint8_t *block;
+    bool has_msgid;
+    assert_true(request_decode(&unpacked.data, &request, &has_msgid, &failure));
+    assert_true(request_job(&request, &cube, MAX_WORK, &job, &block, &failure));
+    assert_int_equal(job.steps, 7);
+    assert_int_equal(job.more.stencil_points, 2);
+    assert_int_equal(job.more.stencil_radius[AXIS_X], 1);
+    assert_int_equal(job.more.stencil_radius[AXIS_Y], 2);
+    assert_int_equal(job.more.stencil_radius[AXIS_Z], 8);
+    assert_int_equal(job.more.block_bytes, job_block_part(&job, BLOCK_END));
+    assert_memory_equal(block + job_block_part(&job, BLOCK_OFFSETS), expected, sizeof expected);
+    assert_memory_equal(block + job_block_part(&job, BLOCK_WEIGHTS), weights, sizeof weights);
+    free(block);
+    msgpack_unpacked_destroy(&unpacked);
+
+    const struct {
+        const char *offsets, *weights, *parameter, *says;
+    } wrong[] = {
+        {"[[0, 0, 9]]", "[1]", "offsets", "number 0 has 9 along x"},
+        {"[[0, 1, 0], [0, 1, 0]]", "[1, 1]", "offsets", "number 1"},
+        {"[[0, 1]]", "[1]", "offsets", "3 numbers"},
+        {"[0, 1, 2]", "[1, 2, 3]", "offsets", "3 numbers"},
+        {"[[0, 1, 0.5]]", "[1]", "offsets", "whole"},
+        {"[[0, 1, 0]]", "[1, 2]", "weights", "2 weights"},
+        {"[[0, 1, 0]]", "[[1]]", "weights", "one list"},
+        {"[[0, 1, 0]]", "[1e39]", "weights", "finite"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char params[128];
+        snprintf(params, sizeof params, "\"offsets\": %s, \"weights\": %s", wrong[i].offsets,
+                 wrong[i].weights);
+        refused("stencil", params, STATUS_INVALID_ARGUMENT, wrong[i].parameter, wrong[i].says);
+    }
+    refused("stencil", "\"weights\": [1]", STATUS_INVALID_ARGUMENT, "offsets", "");
+    refused("derivative", "\"weights\": [1]", STATUS_INVALID_ARGUMENT, "weights", "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -989,6 +1038,7 @@ int main(void)
         cmocka_unit_test(a_job_is_cancelled_by_its_msgid),
         cmocka_unit_test(vector_fields_are_maps_by_axis),
         cmocka_unit_test(components_that_do_not_fit_are_named),
+        cmocka_unit_test(a_stencil_is_in_its_jobs_block),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
