@@ -626,13 +626,15 @@ void task_drain(struct device *device, bool late)
     while (link != &device->tasks) {
         struct task *task = LIST_ENTRY(link, struct task, device_link);
         link = link->next;
-        if (late && task->state == TASK_RUNNING) {
+        const bool begins = task->state == TASK_QUEUED ||
+                            (task->state == TASK_WAITING && task->kind == TASK_OPERATOR);
+        if (late && task->state == TASK_RUNNING)
             stop(task, STOP_DRAINED);
-        } else if (!late && (task->state == TASK_QUEUED ||
-                             (task->state == TASK_WAITING && task->kind == TASK_OPERATOR))) {
+        else if (!late && begins)
             fail(task, STATUS_SHUTTING_DOWN, "the server is draining; the job had not begun");
-            link = device->tasks.next; /* an access that ended may have moved others */
-        }
+        else
+            continue;
+        link = device->tasks.next; /* an access that ended may have moved others */
     }
 }
 

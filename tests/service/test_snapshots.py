@@ -280,6 +280,25 @@ def test_drain_between_segments():
         assert not answers or answers[0][2]["code"] in ("TIMEOUT", "SHUTTING_DOWN")
 
 
+def test_drain_where_another_waits_for_its_field():
+    """The job ends as it is stopped, since its snapshot has not gone out; a get of its field ends with it."""
+    with Daemon("--drain-timeout-s", 1) as daemon:
+        client, other = daemon.client(), daemon.client()
+        large, field = client.put(wave(*LARGE)), client.put(wave(64, 64))
+        place = {"field": field}
+        client.send("get", field=large)  # not read: nothing else goes out behind it
+        eventually(lambda: daemon.stats()["staging"]["reply_bytes"] > 0, "an answer that is staged")
+        client.send("diffusion", f=place, out=place, steps=100, every=1, accuracy=2, cfl=0.5)
+        eventually(lambda: daemon.stats()["queue"]["running"] == 1, "a job that has begun")
+        got = other.send("get", field=field)
+        eventually(lambda: daemon.stats()["totals"]["jobs"] == 3, "one that waits for it")
+        daemon.process.send_signal(signal.SIGTERM)
+        error, _ = other.outcome(got)
+        assert error.code == "FIELD_LOST"
+        client.closed_by_server()
+        assert daemon.wait() == 0
+
+
 def test_every_needs_steps(unchanged, client):
     for params in ({"every": 0}, {"every": -1}, {"every": "often"}):
         with pytest.raises(FdError) as error:
