@@ -28,7 +28,8 @@ bool admission_open(const struct server *server, const struct user *user, struct
     return true;
 }
 
-/* Bytes of the arrays that the task has come to, each once; `own`: but for resident fields. */
+/* Bytes of the arrays that the task has come to, each once; `own`: but for resident fields, and
+ * with its block. */
 static uint64_t held_bytes(const struct task *task, bool own)
 {
     const struct field *seen[3 * AXIS_COUNT + OPERANDS];
@@ -46,7 +47,7 @@ static uint64_t held_bytes(const struct task *task, bool own)
         seen[count++] = field;
         bytes += field->type.bytes;
     }
-    return bytes + routine_bytes(task->routine);
+    return bytes + routine_bytes(task->routine) + (own ? task->block_bytes : 0);
 }
 
 struct field *admission_new_array(const struct task *task, const struct array_type *type,
@@ -210,6 +211,13 @@ static bool take_out_place(struct task *task, int component, const struct arrays
                        "its bytes overlap those of an input or of another output");
 }
 
+bool admission_refuse_operand(uint64_t field, const char *place, struct failure *failure)
+{
+    return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
+                       "field %llu is read beside f at every step, and cannot be overwritten",
+                       (unsigned long long)field);
+}
+
 static bool take_output(struct task *task, int component, const struct arrays *given,
                         const struct routine_needs *needs, struct failure *failure)
 {
@@ -228,10 +236,7 @@ static bool take_output(struct task *task, int component, const struct arrays *g
                                (unsigned long long)id);
         for (int i = 0; i < OPERANDS; i++)
             if (task->operand[i] == field)
-                return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
-                                   "field %llu is read beside f at every step, and cannot be "
-                                   "overwritten",
-                                   (unsigned long long)id);
+                return admission_refuse_operand(id, place.text, failure);
         for (int i = 0; i < component; i++)
             if (task->out[i] == field)
                 return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
@@ -313,19 +318,25 @@ static bool take_operands(struct task *task, const struct request *request,
 static bool charge_block(struct task *task, struct failure *failure)
 {
     const struct config *config = &task->server->config;
-    const uint64_t bytes = task->job.more.block_bytes;
+    const uint64_t bytes = task->job.more.block_bytes, need = held_bytes(task, true) + bytes;
     const struct {
         uint64_t limit, taken;
         const char *whose;
     } budgets[] = {{config->user_queue_bytes, task->user->queue_bytes, "your jobs' arrays"},
                    {config->max_queue_bytes, task->server->queue_bytes, "all jobs' arrays"}};
-    for (size_t i = 0; bytes && i < sizeof budgets / sizeof *budgets; i++)
-        if (budgets[i].limit && budgets[i].taken + bytes > budgets[i].limit)
-            return failure_set_limit(
-                failure, bytes > budgets[i].limit ? STATUS_TOO_LARGE : STATUS_QUEUE_FULL, NULL,
-                (double)bytes, (double)budgets[i].limit,
-                "%llu bytes more are over the limit of %s, %llu", (unsigned long long)bytes,
-                budgets[i].whose, (unsigned long long)budgets[i].limit);
+    for (size_t i = 0; bytes && i < sizeof budgets / sizeof *budgets; i++) {
+        const uint64_t limit = budgets[i].limit;
+        if (limit && need > limit)
+            return failure_set_limit(failure, STATUS_TOO_LARGE, NULL, (double)need, (double)limit,
+                                     "the job needs %llu bytes at once; at most %llu are there for "
+                                     "it",
+                                     (unsigned long long)need, (unsigned long long)limit);
+        if (limit && budgets[i].taken + bytes > limit)
+            return failure_set_limit(failure, STATUS_QUEUE_FULL, NULL, (double)bytes, (double)limit,
+                                     "%llu bytes more are over the limit of %s, %llu",
+                                     (unsigned long long)bytes, budgets[i].whose,
+                                     (unsigned long long)limit);
+    }
     task->block_bytes = bytes;
     task->user->queue_bytes += bytes;
     task->server->queue_bytes += bytes;

@@ -29,6 +29,9 @@ bool admission_take_link(struct task *link, struct request *request, const struc
 /* Free the task's block, and what it is charged. */
 void admission_free_block(struct task *task);
 
+/* Fails: the output is a field that is an operand, too. */
+bool admission_refuse_operand(uint64_t field, const char *place, struct failure *failure);
+
 /* A new array of the task, for the caller to release. NULL with the failure set where there is no
  * room for it; where there would be none if the task were alone, TOO_LARGE: no waiting helps. */
 struct field *admission_new_array(const struct task *task, const struct array_type *type,

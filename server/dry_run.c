@@ -98,6 +98,19 @@ static bool check_output(const struct dry_run *run, const struct array *out, con
                        "its shape or type is not that of the result");
 }
 
+/* Is the output no field that is read beside f at every step? */
+static bool check_operands(const struct dry_run *run, const struct array *out, const char *place,
+                           struct failure *failure)
+{
+    for (int i = 0; i < OPERANDS && out->kind == ARRAY_FIELD; i++) {
+        struct failure_place unused;
+        const struct array *read = request_job_operand(run->request, &run->job, i, &unused);
+        if (read && read->kind == ARRAY_FIELD && read->field == out->field)
+            return admission_refuse_operand(out->field, place, failure);
+    }
+    return true;
+}
+
 /* Is the output's place not that of an output before it, nor, in a region, of an input? */
 static bool check_apart(const struct dry_run *run, int component, const char *place,
                         struct failure *failure)
@@ -130,6 +143,7 @@ static bool take_outputs(struct dry_run *run, struct failure *failure)
         const struct array *out = &request->out_place.at[i], *in = &request->f.at[i];
         const struct failure_place place = arrays_place(&request->out_place, "out", i);
         if (has_places && (!check_output(run, out, place.text, failure) ||
+                           !check_operands(run, out, place.text, failure) ||
                            !check_apart(run, i, place.text, failure)))
             return false;
         const bool is_field = request->out == OUT_FIELD;
@@ -195,7 +209,8 @@ bool dry_run(struct server *server, struct user *user, struct request *request,
     if (!take_inputs(&run, failure) || !admission_find_types(server, user, request, failure) ||
         !request_job(request, &run.type, (double)server->config.max_work, &run.job, &run.block,
                      failure) ||
-        !take_operands(&run, failure) || !take_outputs(&run, failure)) {
+        !take_operands(&run, failure) || !take_outputs(&run, failure) ||
+        !routine_check(request, &run.job, failure)) {
         free(run.block);
         return false;
     }

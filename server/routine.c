@@ -99,6 +99,13 @@ struct routine_needs routine_needs(const struct request *request, const struct j
     return needs;
 }
 
+bool routine_check(const struct request *request, const struct job *job, struct failure *failure)
+{
+    return !is_cut(request, job) || !job->more.probes ||
+           failure_set(failure, STATUS_UNSUPPORTED, "probes",
+                       "probes and every do not go together yet");
+}
+
 /* --- making it --- */
 
 static struct step *add_order(struct routine *routine, enum order_kind kind, bool waits, int role,
@@ -190,9 +197,8 @@ bool routine_make(struct task *task, const struct request *request, struct failu
     routine->snapshot = request->parameters.snapshot;
     routine->reports = request->parameters.report;
     routine->estimates = needs.estimates;
-    if (needs.in_place && task->job.more.probes)
-        return failure_set(failure, STATUS_UNSUPPORTED, "probes",
-                           "probes and every do not go together yet");
+    if (!routine_check(request, &task->job, failure))
+        return false;
     if (routine->estimates &&
         (!take_arrays(task, routine->finer, outputs, failure) ||
          !take_arrays(task, routine->same, has_steps(&task->job), failure) ||

@@ -44,6 +44,9 @@ struct routine_needs {
 };
 struct routine_needs routine_needs(const struct request *request, const struct job *job);
 
+/* False with the failure set: the request asks for what does not go together. */
+bool routine_check(const struct request *request, const struct job *job, struct failure *failure);
+
 /* Of a task whose own arrays are there. False with the failure set: they have no room, or the
  * request asks for what does not go together; routine_free() all the same. */
 bool routine_make(struct task *task, const struct request *request, struct failure *failure);

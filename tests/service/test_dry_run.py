@@ -89,6 +89,10 @@ def test_it_is_refused_for_what_the_job_would_be(mapped_once, unchanged, client)
     field = client.put(wave(8, 8))
     assert refused("gradient", described(8, 8), out={"x": {"field": field}, "y": {"field": field}}) == (
         "INVALID_ARGUMENT", "out y")
+    step = {"dt": 0.1, "steps": 9}
+    resident = {"field": field}
+    assert refused("diffusion", described(8, 8), source=resident, out=resident, **step) == ("INVALID_ARGUMENT", "out")
+    assert refused("diffusion", described(8, 8), probes=[[0, 0]], every=2, **step) == ("UNSUPPORTED", "probes")
     client.free(field)
     region, f = Region(MiB), numpy.empty((256, 512), "f4")
     region.register(client)

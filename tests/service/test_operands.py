@@ -261,10 +261,16 @@ def test_numbers_that_wait_are_charged_to_the_queue():
         f = wave(4, 5, 6)
         error = refused(client, "stencil", f=f, offsets=offsets, weights=weights)
         assert error.code == "TOO_LARGE" and error.limit == block // 2
-        assert error.need == pytest.approx(block, abs=16)
+        assert error.need == pytest.approx(block + f.nbytes, abs=16)
         half = slice(None, None, 4)
         client.out("stencil", f=f, offsets=offsets[half], weights=weights[half])
         eventually(lambda: client.call("stats")["user"]["queue_bytes"] == 0, "nothing charged any more")
+    large = wave(24, 40, 40)
+    for room in (large.nbytes + block // 2, 2 * large.nbytes + block // 2):  # for the block, then for the result
+        with Daemon("--user-queue-bytes", str(room)) as daemon, Client(daemon.path) as client:
+            error = refused(client, "stencil", f=large, offsets=offsets, weights=weights)
+            assert error.code == "TOO_LARGE" and error.limit == room  # waiting would not help
+            assert room < error.need <= 2 * large.nbytes + block + 16
 
 
 @pytest.mark.parametrize("shape", [(6, 7, 8), (12, 30, 40)], ids=["small", "payload"])
