@@ -1,0 +1,94 @@
+"""A diffusivity that is a field: what is in it is measured on the device before the job is judged, however it came."""
+
+import numpy
+import pytest
+
+from fdtest import Daemon, FdError, MiB, Region, eventually, wave
+
+SHAPE = (90, 100)  # beside the message
+STEP = {"steps": 5, "dt": 3, "accuracy": 2, "scheme": "adi"}
+
+
+def positive(*shape, dtype="<f8", seed=3):
+    k = wave(*shape, dtype=dtype, seed=seed)
+    return k - k.min() + k.dtype.type(0.1)
+
+
+def refused(client, **params):
+    with pytest.raises(FdError) as error:
+        client.call("diffusion", **params)
+    return error.value.code, error.value.parameter
+
+
+@pytest.mark.parametrize("shape", [(5, 6), SHAPE])
+@pytest.mark.parametrize("dtype", ["<f4", "<f8"])
+def test_every_way_in(mapped_once, unchanged, client, shape, dtype):
+    f, k = wave(*shape, dtype=dtype), positive(*shape, dtype=dtype)
+    expected = client.call("diffusion", f=f, diffusivity=k, **STEP)
+    assert expected["dt"] == 3
+    field = client.put(k)
+    region = Region(MiB)
+    region.register(client)
+    region.array(dtype, shape)[...] = k
+    for way in ({"field": field}, region.place(like=k)):
+        assert numpy.array_equal(client.out("diffusion", f=f, diffusivity=way, **STEP), expected["out"])
+    client.call("unregister", region=region.id)
+    # A number is the field that has it everywhere.
+    same = client.out("diffusion", f=f, diffusivity=numpy.full(shape, 2, dtype), **STEP)
+    numpy.testing.assert_allclose(same, client.out("diffusion", f=f, diffusivity=2, **STEP), rtol=1e-4, atol=1e-5)
+    client.free(field)
+
+
+@pytest.mark.parametrize("shape", [(5, 6), SHAPE])
+@pytest.mark.parametrize("bad", [-1, -1e-30, numpy.nan, numpy.inf])
+def test_one_wrong_number(unchanged, client, shape, bad):
+    f, k = wave(*shape, dtype="<f8"), positive(*shape)
+    k[-1, -2] = bad
+    assert refused(client, f=f, diffusivity=k, **STEP) == ("INVALID_ARGUMENT", "diffusivity")
+    field, u = client.put(k), client.put(f)
+    place = {"field": u}
+    assert refused(client, f=place, out=place, diffusivity={"field": field}, **STEP) == (
+        "INVALID_ARGUMENT", "diffusivity")
+    assert numpy.array_equal(client.get(u), f)  # nothing was begun
+    client.free(field, u)
+
+
+def test_what_the_field_holds_by_then(unchanged, client):
+    """A job before it in the queue may change it."""
+    f, k = wave(*SHAPE, dtype="<f8"), positive(*SHAPE)
+    field = client.put(-k)
+    assert refused(client, f=f, diffusivity={"field": field}, **STEP) == ("INVALID_ARGUMENT", "diffusivity")
+    msgid = client.send("stencil", f=k, offsets=[[0, 0]], weights=[1], out={"field": field})
+    out = client.out("diffusion", f=f, diffusivity={"field": field}, **STEP)
+    client.recv(msgid)
+    assert numpy.array_equal(out, client.out("diffusion", f=f, diffusivity=k, **STEP))
+    client.free(field)
+
+
+def test_with_snapshots_and_a_report(unchanged, client):
+    f, k = wave(*SHAPE, dtype="<f8"), positive(*SHAPE)
+    client.notifications = []
+    both = client.call("diffusion", f=f, diffusivity=k, every=2, report=True, **STEP)
+    assert numpy.array_equal(both["out"], client.out("diffusion", f=f, diffusivity=k, **STEP))
+    assert [about["step"] for _, about in client.notifications] == [2, 4]
+    assert both["report"]["max"] == both["out"].max()
+
+
+def test_its_arrays_are_charged():
+    f, k = wave(200, 200, dtype="<f8"), positive(200, 200)
+    with Daemon() as daemon, daemon.client() as client:
+        need = client.call("diffusion", f=f, diffusivity=k, dry_run=True, **STEP)["bytes"]
+    with Daemon("--user-bytes", need) as daemon, daemon.client() as client:
+        client.call("diffusion", f=f, diffusivity=k, **STEP)
+    with Daemon("--user-bytes", need - 1) as daemon, daemon.client() as client:
+        with pytest.raises(FdError) as error:
+            client.call("diffusion", f=f, diffusivity=k, **STEP)
+        assert error.value.code in ("TOO_LARGE", "OVER_BUDGET")
+        eventually(lambda: client.call("stats")["user"]["bytes"] == 0, "nothing held")
+
+
+def test_not_in_a_chain(unchanged, client):
+    f, k = wave(*SHAPE, dtype="<f8"), positive(*SHAPE)
+    with pytest.raises(FdError) as error:
+        client.call("chain", ops=[{"op": "diffusion", "f": f, "diffusivity": k, **STEP}])
+    assert (error.value.code, error.value.parameter) == ("UNSUPPORTED", "ops 0 diffusivity")
