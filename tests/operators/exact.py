@@ -140,8 +140,13 @@ def closure(side, order, accuracy, distance, stagger=Fraction(0)):
 
 
 def at_face(order, accuracy):
-    """The value at the face from the derivative there and the points of the rows of this order."""
-    return row(0, range(order + accuracy - 1), FACE, (DERIVATIVE, FACE))
+    """The value at the face from the derivative there and the points of the rows of this order (of the
+    first, for values)."""
+    return row(0, range(face_points(order, accuracy)), FACE, (DERIVATIVE, FACE))
+
+
+def face_points(order, accuracy):
+    return max(order, 1) + accuracy - 1
 
 
 def centre(side, end, edge, inner):
@@ -257,22 +262,22 @@ def window(i, x, n, order, accuracy, low, high, stagger):
     """(first, count, at): order + accuracy points around the one that a row is for; where they cannot be
     as many on either side, the nearer one is taken (then the lower), or what there is."""
     count = order + accuracy
-    inside = {j: low in ("periodic", "endpoint", *IMAGES) if j < 0 else
-              high in ("periodic", "endpoint", *IMAGES) if j >= n else True
-              for j in range(i - 20, i + 21)}
+    def inside(j):
+        return 0 <= j < n or (low if j < 0 else high) in ("periodic", "endpoint", *IMAGES)
+
     base, half = i - (stagger < 0), stagger != 0
     if not half:
         at = position(i, x, n, low, high)
-    elif inside[base] and inside[base + 1]:
+    elif inside(base) and inside(base + 1):
         at = (position(base, x, n, low, high) + position(base + 1, x, n, low, high)) / 2
     else:
         at = x[0] - (x[1] - x[0]) / 2 if base < 0 else x[-1] + (x[-1] - x[-2]) / 2
     first = base - (count - half) // 2
     if (count % 2 == 0) != half:  # one more on one side
         left, right = first, first + count
-        if not inside[left]:
+        if not inside(left):
             first += 1
-        elif inside[right]:
+        elif inside(right):
             nearer = position(right, x, n, low, high) - at < at - position(left, x, n, low, high)
             first += nearer
     return first, count, at
@@ -312,9 +317,11 @@ def on_coordinates(x, order, accuracy, low="periodic", high=None, stagger=Fracti
             if side.startswith("mixed"):
                 value = None
                 if side == "mixed face":
-                    made_at = row(0, tuple(x[j] - face for j in points), Fraction(0), (datum[0], Fraction(0)))
+                    of = face_points(order, accuracy)
+                    of = range(of) if end == "-" else range(n - of, n)
+                    made_at = row(0, tuple(x[j] - face for j in of), Fraction(0), (datum[0], Fraction(0)))
                     sign = 1 if end == "-" else -1
-                    value = dict(zip(points, made_at.weights)), made_at.data * sign
+                    value = dict(zip(of, made_at.weights)), made_at.data * sign
                 mixed_in(made, end, 0 if end == "-" else n - 1, order, accuracy, value,
                          mixed[0 if end == "-" else 1])
             continue

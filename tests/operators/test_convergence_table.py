@@ -243,7 +243,7 @@ def halo_radius(form, stretched):
 def lines_of(case, which):
     """The lines on the coarse (0) or fine (1) grids."""
     d = len(case.sides)
-    most = {1: 130, 2: 80, 3: 42}[d]
+    most = {1: 130, 2: 80, 3: 50}[d]
     made = []
     for k in range(d):
         line = Line(case, k)
@@ -251,7 +251,8 @@ def lines_of(case, which):
             grids, _ = waves.choose(line.form, line.low, line.high, case.stretched[k], case.dtype, most,
                                     case.method in PRODUCTS)
         else:  # nothing is done along it
-            grids = waves.pair(line.form, line.low, line.high, case.stretched[k], 1.0, 10**6)[:1] * 2
+            least = 2 * waves.least_points(line.form)
+            grids = waves.pair(line.form, line.low, line.high, case.stretched[k], 1.0, least)[:1] * 2
         line.on(grids[which])
         made.append(line)
     return made

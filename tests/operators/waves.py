@@ -226,7 +226,7 @@ class Rows(NamedTuple):
     data: np.ndarray | None  # of the derivative of order `kind` at the distance `at`; None: no datum
     kind: int
     at: REAL
-    face: tuple | None  # mixed, at the face: weights of the value there, and of the derivative
+    face: tuple | None  # mixed, at the face: points and weights of the value there, that of the derivative
 
 
 @functools.cache
@@ -244,8 +244,10 @@ def weighed(grid, form, end, side):
         w, rho = lagrange(points - places[:, None], form.order, (kind, at - places) if has else None)
         value = None
         if has and side == "mixed face":
-            e, slope = lagrange(points[:1] - at, 0, (1, np.zeros(1, REAL)))
-            value = e[0], slope[0]
+            of = [j if end == "-" else grid.n - 1 - j for j in range(exact.face_points(form.order, form.accuracy))]
+            of = psi[of] - origin
+            e, slope = lagrange(of[None] - at, 0, (1, np.zeros(1, REAL)))
+            value = of, e[0], slope[0]
         groups.append(Rows([row[0] - made[0][0] for row in group], points, places, w, rho if has else None,
                            kind, at, value))
     return groups
@@ -271,8 +273,8 @@ def edge(grid, form, end, side, m):
             g = wave(group.at * h, m) * (1j * m) ** group.kind
             if group.face:
                 c = stated(grid, end, side, m) / origin
-                weights, slope = group.face[0], group.face[1] * normal * h
-                value = ((weights * wave(group.points[0] * h, m)).sum() + slope * c) / (1 + slope * V[end])
+                of, weights, slope = group.face[0] * h, group.face[1], group.face[2] * normal * h
+                value = ((weights * wave(of, m)).sum() + slope * c) / (1 + slope * V[end])
                 g = normal * (c - V[end] * value)
             result, size = result + rho * g, size + 2 * np.abs(rho)
         errors[group.numbers] = (result - (1j * m) ** k * wave(group.places * h, m)) * origin
@@ -289,29 +291,36 @@ def centred_weights(form):
 
 
 @functools.cache
-def middle(grid, form, m):
-    """The same of the points between the zones."""
-    z, n, k = zone(form), grid.n, form.order
-    psi = phases(grid)
-    inner = range(z, n - z)
-    if not grid.stretched:
-        h = psi[1] - psi[0]
-        a, w = centred_weights(form)
-        w = w / h**k
-        places = psi[z:n - z] + float(STAGGER[form.stagger]) * h
-        error = (w * wave(a * h, m)).sum() - (1j * m) ** k
-        return error * wave(places, m), np.full(len(inner), np.abs(w).sum())
-    if not inner:
-        return np.zeros(0, np.clongdouble), np.zeros(0, REAL)
+def stretched_weights(grid, form):
+    """Of the points between the zones: (points, places, weights)."""
+    psi, z = phases(grid), zone(form)
+    inner = range(z, grid.n - z)
     points, places = [], []
     for i in inner:
-        first, count, at = exact.window(i, psi, n, k, form.accuracy, "one-sided", "one-sided",
+        first, count, at = exact.window(i, psi, grid.n, form.order, form.accuracy, "one-sided", "one-sided",
                                         STAGGER[form.stagger])
         points.append(psi[first:first + count])
         places.append(at)
     points, places = np.stack(points), np.array(places)
-    w, _ = lagrange(points - places[:, None], k)
-    return (w * wave(points, m)).sum(1) - (1j * m) ** k * wave(places, m), np.abs(w).sum(1)
+    return points, places, lagrange(points - places[:, None], form.order)[0]
+
+
+@functools.cache
+def middle(grid, form, m):
+    """The same of the points between the zones."""
+    z, n, k = zone(form), grid.n, form.order
+    if n == 2 * z:
+        return np.zeros(0, np.clongdouble), np.zeros(0, REAL)
+    if grid.stretched:
+        points, places, w = stretched_weights(grid, form)
+        return (w * wave(points, m)).sum(1) - (1j * m) ** k * wave(places, m), np.abs(w).sum(1)
+    psi = phases(grid)
+    h = psi[1] - psi[0]
+    a, w = centred_weights(form)
+    w = w / h**k
+    places = psi[z:n - z] + float(STAGGER[form.stagger]) * h
+    error = (w * wave(a * h, m)).sum() - (1j * m) ** k
+    return error * wave(places, m), np.full(n - 2 * z, np.abs(w).sum())
 
 
 def truncation(grid, form, low, high, waves=None):
@@ -365,7 +374,9 @@ def coefficient(grid):
 def product(grid, form, low, high):
     """((κ f′)′, what the rows make of it beyond that, Σ|w|), where κ is coefficient(): half of κ D f + D(κ f)
     − f D κ, for every row that takes a constant to 0; beside a datum of f, κ D f + D′κ D′f."""
-    kappa, psi, first = coefficient(grid), phases(grid)[:grid.n], form._replace(order=1)
+    kappa, psi = coefficient(grid), phases(grid)[:grid.n]
+    form = form._replace(diffusion=False)  # whose nodes with a value are rows like others to the others' fields
+    first = form._replace(order=1)
     alone = without_data(low), without_data(high)
     f, k = field(grid, psi), kappa.of(psi)
     both = [(c * ck, m + mk) for c, m in parts(grid) for ck, mk in kappa.parts]
@@ -447,9 +458,12 @@ def choose(form, low, high, stretched, dtype, most, of_product=False):
     guess = min((30 * eps * sum_of * 2.0**p) ** (1 / (p + k)) * 1.2, 1.0)
     guess = max(guess, 0.12) * (0.6 if of_product else 1)  # already near the limit
     best, off = None, np.inf
-    bent = "free" in (end_of(low), end_of(high)) and end_of(low) != end_of(high)  # its phase counts
-    for least, factor in itertools.product((3.0, 4.5, 3.7, 5.2) if bent else (3.0,),
-                                           (1, 1.2, 0.85, 1.45, 0.7, 1.8, 0.55, 2.2, 0.4)):
+    steps, leasts = (1, 1.2, 0.85, 1.45, 0.7, 1.8, 0.55), (3.0,)
+    if stretched:  # whose lengths follow from their points
+        steps = (1, 1.3, 0.8)
+    elif "free" in (end_of(low), end_of(high)) and end_of(low) != end_of(high):
+        leasts = (3.0, 4.5, 3.7)  # the phase at the free end counts
+    for least, factor in itertools.product(leasts, steps):
         grids = pair(form, low, high, stretched, guess * factor, most, least)
         if grids is None:
             continue
@@ -460,6 +474,6 @@ def choose(form, low, high, stretched, dtype, most, of_product=False):
         predicted = observed((coarse, fine), grids)
         if abs(predicted - p) < off:
             best, off = (grids, predicted), abs(predicted - p)
-        if off < 0.07:
+        if off < 0.12:
             break
-    return best or (pair(form, low, high, stretched, 1.0, 10**6), None)
+    return best or (pair(form, low, high, stretched, 1.0, max(most, 2 * least_points(form))), None)
