@@ -592,7 +592,8 @@ const char *task_cancel(struct connection *connection, uint64_t msgid)
         stop(task, STOP_CANCELLED);
         return "cancelled";
     }
-    if (!task->reply || !outbox_withdraw(task->reply))
+    /* A result that stays is there, whatever comes beside it. */
+    if (!task->reply || task->out_kind != OUT_INLINE || !outbox_withdraw(task->reply))
         return "already_done";
     step(task, TASK_STOP);
     release_all_but(task, NULL);

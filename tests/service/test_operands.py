@@ -274,7 +274,7 @@ def test_numbers_that_wait_are_charged_to_the_queue():
 
 
 @pytest.mark.parametrize("shape", [(6, 7, 8), (12, 30, 40)], ids=["small", "payload"])
-@pytest.mark.parametrize("scheme", ["adi"])
+@pytest.mark.parametrize("scheme", ["forward-euler", "rk4", "adi"])
 def test_a_source_in_every_form(unchanged, client, scheme, shape):
     f, source = wave(*shape, dtype="<f8"), wave(*shape, dtype="<f8", seed=3)
     params = {"f": f, "dt": 1e-3, "steps": 3, "accuracy": 2, "scheme": scheme}
@@ -286,4 +286,63 @@ def test_a_source_in_every_form(unchanged, client, scheme, shape):
     filled = client.out("diffusion", source=numpy.full_like(source, 0.5), **params)
     assert flat == pytest.approx(filled, abs=1e-13)
     assert flat == pytest.approx(client.out("diffusion", **params) + 0.5 * 3e-3, abs=1e-13)
+    forms.end()
+
+
+@pytest.mark.parametrize("out", ["inline", "field"])
+@pytest.mark.parametrize("scheme", ["forward-euler", "rk4", "adi"])
+def test_probes_are_what_each_step_gives(unchanged, client, scheme, out):
+    f = numpy.stack([wave(12, 40, dtype="<f8", seed=i) for i in range(3)])
+    params = {"dt": 1e-3, "accuracy": 2, "scheme": scheme, "batch": 1, "boundary": {"x": {"value": 1}}}
+    at = [[0, 0, 0], [1, -1, 7], [2, 11, -1], [-3, 5, 39]]
+    index = tuple(numpy.array(at).T)
+    result = client.call("diffusion", f=f, steps=5, probes=at, out=out, **params)
+    assert result["probes"].shape == (6, 4) and result["probes"].dtype == f.dtype
+    for step in range(1, 6):
+        expected = client.out("diffusion", f=f, steps=step, **params)
+        assert result["probes"][step].tobytes() == expected[index].tobytes()
+    first = f.copy()
+    first[:, :, [0, -1]] = 1
+    assert result["probes"][0].tobytes() == first[index].tobytes()
+    for form in (numpy.array(at, "<i2"), numpy.array(at * 200, "<i8"), bins(numpy.array(at), 9, 20)):
+        again = client.call("diffusion", f=f, steps=5, probes=form, **params)
+        assert again["probes"][:, :4].tobytes() == result["probes"].tobytes()
+    if out == "inline":
+        assert result["out"].tobytes() == expected.tobytes()
+    else:
+        assert client.get(result["out"]["field"]).tobytes() == expected.tobytes()
+        client.free(result["out"]["field"])
+
+
+def test_probes_alone_make_no_end_of_a_job(unchanged, client, daemon):
+    """Answers with probes are streamed, withdrawn and dropped as results are."""
+    f = wave(40, dtype="<f8")
+    params = {"f": f, "steps": 4000, "cfl": 0.5, "probes": numpy.arange(40).reshape(40, 1)}
+    expected = client.call("diffusion", **params)["probes"]
+    assert expected.shape == (4001, 40)
+    for out in ("inline", "field"):
+        with Client(daemon.path) as other:
+            jobs = [other.send("diffusion", out=out, **params) for _ in range(4)]
+            states = [other.call("cancel", msgid=jobs[3])["state"] for _ in range(1)]
+            assert states[0] in ("cancelled", "already_done")
+            for msgid in jobs[:3]:
+                error, result = other.outcome(msgid)
+                assert not error and result["probes"].tobytes() == expected.tobytes()
+        with Client(daemon.path) as other:
+            other.send("diffusion", out=out, **params)
+    eventually(lambda: client.call("stats")["totals"]["jobs"] == 0, "no job")
+    for field in client.call("list")["fields"]:
+        client.free(field["field"])
+
+
+@pytest.mark.parametrize("scheme", ["adi"])
+def test_a_diffusivity_in_every_form(unchanged, client, scheme):
+    f, kappa = wave(12, 30, 40, dtype="<f8"), 7 + wave(12, 30, 40, dtype="<f8", seed=3)
+    params = {"f": f, "dt": 1e-3, "steps": 3, "accuracy": 2, "scheme": scheme}
+    forms = Forms(client, kappa)
+    results = {name: client.out("diffusion", diffusivity=form, **params) for name, form in forms}
+    for name, result in results.items():
+        assert result.tobytes() == results["inline"].tobytes(), name
+    flat = client.out("diffusion", diffusivity=2, **params)
+    assert flat == pytest.approx(client.out("diffusion", diffusivity=numpy.full_like(f, 2), **params), abs=1e-12)
     forms.end()
