@@ -21,7 +21,7 @@ struct making {
     struct table_header header;
     uint64_t bytes; /* so far */
     char *table;    /* its first byte, once there is memory */
-    rows_real centre[TABLE_FACTORS][AXIS_COUNT];
+    rows_real centre[TABLE_ROWS][AXIS_COUNT];
 };
 
 static uint64_t row_bytes(const struct making *making)
@@ -38,7 +38,7 @@ static uint64_t take_rows(struct making *making, int64_t rows)
     return at;
 }
 
-static void put_row(struct making *making, uint64_t at, const struct table_row_f64 *row)
+static void put_row(const struct making *making, uint64_t at, const struct table_row_f64 *row)
 {
     if (making->job->dtype == DTYPE_F64) {
         memcpy(making->table + at, row, sizeof *row);
@@ -107,47 +107,66 @@ static void convert(const struct making *making, int a, int64_t i, const struct 
         *centre = row->w[self] * scale->weights;
 }
 
-/* The rows of a derivative of `order` along axis a. Returns the centre's weight, 0 where it has
- * none. */
-static rows_real put_rows(struct making *making, const struct table_rows *rows, int a, int order,
-                          rows_real factor)
+/* Rows of a derivative of `order` along an axis, times `factor`. */
+struct rows_order {
+    const struct rows_axis *axis;
+    int a, order;
+    rows_real factor;
+    bool splits; /* rows with a datum are TABLE_SPLIT */
+};
+
+static bool has_datum(const struct rows_side *side)
 {
-    const struct job *job = making->job;
-    const struct rows_axis *axis = &making->axis[a];
-    const struct scale scale = scale_of(making, a, order, factor);
-    const enum rows_stagger stagger = job_stagger(job, a);
-    const struct rows_axis endless = {.n = 1, .spacing = 1};
-    const int64_t apart = rows->low + rows->high;
-    rows_real shared = 0;
-    for (int64_t r = 0; r <= apart; r++) {
-        const bool is_middle = r == apart;
-        if (is_middle && axis->x)
-            break;
-        const int64_t i = is_middle ? 0 : r < rows->low ? r : axis->n - 1 - (r - rows->low);
-        struct rows_row row;
-        struct table_row_f64 made;
-        rows_real centre = 0;
-        if (!rows_make(is_middle ? &endless : axis, order, job->accuracy, stagger, i, &row))
-            continue; /* of a halo, or no point */
-        if (is_middle)
-            convert(making, a, i, &row, &scale, &made, &shared);
-        else
-            convert(making, a, i, &row, &scale, &made, &centre);
-        put_row(making, rows->at + (uint64_t)r * row_bytes(making), &made);
-    }
-    return shared;
+    return side->kind == ROWS_DERIVATIVE || side->kind == ROWS_CURVATURE ||
+           (side->kind == ROWS_VALUE && side->at_face);
 }
 
-static struct table_rows plan_rows(struct making *making, int a, int order)
+/* The row of point i, in the place `r`. Returns the weight of its centre, where it has one. */
+static rows_real put_one(const struct making *making, const struct rows_order *given,
+                         const struct rows_axis *axis, const struct table_rows *rows, int64_t i,
+                         int64_t r)
 {
-    const struct job *job = making->job;
-    const struct rows_axis *axis = &making->axis[a];
+    const struct scale scale = scale_of(making, given->a, given->order, given->factor);
+    const enum rows_stagger stagger = job_stagger(making->job, given->a);
+    struct rows_row row;
+    struct table_row_f64 made;
+    rows_real centre = 0;
+    if (!rows_make(axis, given->order, making->job->accuracy, stagger, i, &row))
+        return 0; /* of a halo, or no point */
+    convert(making, given->a, i, &row, &scale, &made, &centre);
+    if (given->splits && row.side != ROWS_CENTRED && has_datum(&axis->side[row.side]))
+        made = (struct table_row_f64){.step = 1, .count = TABLE_SPLIT};
+    put_row(making, rows->at + (uint64_t)r * row_bytes(making), &made);
+    return centre;
+}
+
+/* All of them. Returns the weight of the centre of the shared one, 0 where it has none. */
+static rows_real put_rows(const struct making *making, const struct rows_order *given,
+                          const struct table_rows *rows)
+{
+    const struct rows_axis *axis = given->axis;
+    const int64_t apart = (int64_t)rows->low + rows->high;
+#ifdef _OPENMP
+#pragma omp parallel for if (axis->x && axis->n > 256)
+#endif
+    for (int64_t r = 0; r < apart; r++)
+        put_one(making, given, axis, rows, r < rows->low ? r : axis->n - 1 - (r - rows->low), r);
+    const struct rows_axis endless = {.n = 1, .spacing = 1};
+    return axis->x ? 0 : put_one(making, given, &endless, rows, 0, apart);
+}
+
+/* Room for them. */
+static struct table_rows plan_rows(struct making *making, const struct rows_axis *axis, int a,
+                                   int order)
+{
+    const int accuracy = making->job->accuracy;
+    const enum rows_stagger stagger = job_stagger(making->job, a);
     struct table_rows rows = {0};
     if (axis->x) {
         rows.low = (int32_t)axis->n;
     } else {
-        rows.low = rows_apart(axis, order, job->accuracy, job_stagger(job, a), SIDE_LOW);
-        rows.high = rows_apart(axis, order, job->accuracy, job_stagger(job, a), SIDE_HIGH);
+        rows.low = rows_apart(axis, order, accuracy, stagger, SIDE_LOW);
+        rows.high = rows_apart(axis, order, accuracy, stagger, SIDE_HIGH);
     }
     rows.at = take_rows(making, (int64_t)rows.low + rows.high + 1);
     return rows;
@@ -210,8 +229,8 @@ static void put_face(struct making *making, int a, int s)
     struct table_row_f64 made;
     rows_real centre;
     if (side->datum != TABLE_DATUM_MIXED_FACE ||
-        !rows_face(&making->axis[a], job_order(making->job), making->job->accuracy, (enum side)s,
-                   &row))
+        !rows_face(&making->axis[a], job_face_order(making->job), making->job->accuracy,
+                   (enum side)s, &row))
         return;
     const struct scale scale = scale_of(making, a, 0, 1);
     convert(making, a, 0, &row, &scale, &made, &centre);
@@ -250,6 +269,7 @@ static void header_init(struct making *making, const void *block)
                     : job->more.stagger == STAGGER_BACKWARD ? -1
                                                             : 0;
     header->identity = diffusion && job->more.scheme == SCHEME_EULER;
+    header->coefficient = job->more.coefficient;
     header->source = job->more.source              ? TABLE_SOURCE_FIELD
                      : job->more.source_value != 0 ? TABLE_SOURCE_NUMBER
                                                    : TABLE_SOURCE_NONE;
@@ -274,7 +294,7 @@ static void header_init(struct making *making, const void *block)
 static bool is_shared(const struct making *making, int sets)
 {
     const struct table_header *header = &making->header;
-    if (header->odd)
+    if (header->odd || header->coefficient)
         return false;
     for (int set = 0; set < sets; set++) {
         const char *first = NULL;
@@ -294,31 +314,83 @@ static bool is_shared(const struct making *making, int sets)
     return true;
 }
 
+enum { ORDERS_MOST = TABLE_ROWS };
+
+/* Which rows an axis has, by their use. alone: without_data(). */
+static void rows_of(const struct making *making, int a, int sets, const rows_real *factors,
+                    const struct rows_axis *alone, struct rows_order orders[ORDERS_MOST],
+                    bool has[ORDERS_MOST])
+{
+    const struct job *job = making->job;
+    const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
+    const rows_real kappa = diffusion ? (rows_real)job->diffusivity[a] : 1;
+    const struct rows_order plain = {.axis = &making->axis[a], .a = a, .order = 2, .factor = 1};
+    for (int use = 0; use < ORDERS_MOST; use++) {
+        has[use] = false;
+        orders[use] = plain;
+    }
+    if (!(making->header.active >> a & 1))
+        return;
+    for (int set = 0; set < sets; set++) {
+        has[set] = true;
+        orders[set].order = job_order(job);
+        orders[set].factor = kappa * factors[set] / (job->more.coefficient ? 2 : 1);
+        orders[set].splits = job->more.coefficient;
+    }
+    if (job->more.coefficient) {
+        has[TABLE_ROWS_SECOND] = has[TABLE_ROWS_FIRST] = has[TABLE_ROWS_OF_K] = true;
+        orders[TABLE_ROWS_FIRST].order = orders[TABLE_ROWS_OF_K].order = 1;
+        orders[TABLE_ROWS_OF_K].axis = alone;
+    }
+    if (job->operator_id == OPERATOR_BIHARMONIC) {
+        has[TABLE_ROWS_INNER] = has[TABLE_ROWS_OUTER] = true;
+        orders[TABLE_ROWS_OUTER].factor = 2;
+        orders[TABLE_ROWS_OUTER].axis = alone;
+    }
+}
+
+/* The same axis without data: rows of the points at the edge alone in their place. */
+static struct rows_axis without_data(const struct rows_axis *axis)
+{
+    struct rows_axis alone = *axis;
+    for (int s = 0; s < SIDE_COUNT; s++)
+        if (has_datum(&alone.side[s]))
+            alone.side[s] = (struct rows_side){.kind = ROWS_VALUE};
+    return alone;
+}
+
 struct plan_table *table_make(const struct job *job, const void *block)
 {
     struct making making = {.job = job, .bytes = (sizeof(struct table_header) + 63) / 64 * 64};
     struct table_header *header = &making.header;
     rows_real factors[TABLE_FACTORS];
+    struct rows_axis alone[AXIS_COUNT];
+    struct rows_order orders[AXIS_COUNT][ORDERS_MOST];
+    bool has[AXIS_COUNT][ORDERS_MOST];
     const int sets = factors_of(job, factors);
-    const int order = job_order(job);
     header_init(&making, block);
     for (int a = 0; a < job->axes; a++) {
         for (int s = 0; s < SIDE_COUNT; s++)
             side_init(&making, a, s);
-        for (int set = 0; set < sets && header->active >> a & 1; set++)
-            header->rows[TABLE_ROWS_OF_FACTORS + set][a] = plan_rows(&making, a, order);
+        alone[a] = without_data(&making.axis[a]);
+        rows_of(&making, a, sets, factors, &alone[a], orders[a], has[a]);
+        for (int use = 0; use < ORDERS_MOST; use++)
+            if (has[a][use])
+                header->rows[use][a] =
+                    plan_rows(&making, orders[a][use].axis, a, orders[a][use].order);
     }
     struct plan_table *table = plan_table_new(making.bytes);
     if (!table)
         return NULL;
     making.table = (char *)plan_table_rows(table);
     for (int a = 0; a < job->axes; a++) {
-        const rows_real scale = job->operator_id == OPERATOR_DIFFUSION ? job->diffusivity[a] : 1;
         for (int s = 0; s < SIDE_COUNT; s++)
             put_face(&making, a, s);
-        for (int set = 0; set < sets && header->active >> a & 1; set++)
-            making.centre[set][a] =
-                put_rows(&making, &header->rows[set][a], a, order, scale * factors[set]);
+        for (int use = 0; use < ORDERS_MOST; use++)
+            if (has[a][use])
+                making.centre[use][a] = put_rows(&making, &orders[a][use], &header->rows[use][a]);
+        header->inner_centre[a] = rounded(making.centre[TABLE_ROWS_INNER][a], job->dtype);
+        header->outer_centre[a] = rounded(making.centre[TABLE_ROWS_OUTER][a], job->dtype);
     }
     header->shared = is_shared(&making, sets);
     for (int set = 0; set < sets; set++) {

@@ -30,8 +30,18 @@ enum {
 
 /* Which derivatives along an axis the rows are of. */
 enum table_use {
-    TABLE_ROWS_OF_FACTORS /* the operator's, one for each set of factors: + set */
+    TABLE_ROWS_OF_FACTORS, /* the operator's, one for each set of factors: + set. Of a coefficient
+                              half the second derivative's */
+    /* With a coefficient, beside a side with a datum: where the row above is TABLE_SPLIT. */
+    TABLE_ROWS_SECOND = TABLE_FACTORS, /* of u, by 1 */
+    TABLE_ROWS_FIRST,                  /* of u, by 1 */
+    TABLE_ROWS_OF_K,                   /* of k: the first derivative, one-sided there */
+    /* Biharmonic: second derivatives along one axis, of which those along another one are taken. */
+    TABLE_ROWS_INNER = TABLE_FACTORS,
+    TABLE_ROWS_OUTER /* twice; one-sided where the side has a datum */
 };
+
+enum { TABLE_SPLIT = -1 }; /* a row's count: k u″ + k′ u′ in the place of its sum */
 
 /* How an index beyond a side is brought back: f(i) = ±f(the image). */
 enum table_map {
@@ -92,9 +102,10 @@ struct table_header {
     int32_t odd;                /* differences first: derivatives of order 1 and 3 */
     int32_t shift;              /* staggered: 1 forward, −1 backward */
     int32_t shared; /* all active axes have the same centred weights: their pairs are added first */
-    int32_t identity; /* out = in + L in */
-    int32_t imposes;  /* operators: nodes read as the value that they state */
-    int32_t halos;    /* has any side a halo? */
+    int32_t identity;    /* out = in + L in */
+    int32_t coefficient; /* div(k grad): with the field OPERAND_COEFFICIENT */
+    int32_t imposes;     /* operators: nodes read as the value that they state */
+    int32_t halos;       /* has any side a halo? */
     int32_t inputs, outputs;
     int32_t source;  /* of a diffusion: enum table_source */
     uint64_t points; /* of one field of the batch */
@@ -102,6 +113,7 @@ struct table_header {
     struct table_rows rows[TABLE_ROWS][AXIS_COUNT];
     /* The weight of a point itself by the set (bit a) of active axes whose row is centred there. */
     double centre[TABLE_FACTORS][1 << AXIS_COUNT];
+    double inner_centre[AXIS_COUNT], outer_centre[AXIS_COUNT];
     double factor[TABLE_FACTORS];
     double source_value;
 };

@@ -15,7 +15,8 @@ struct TABLE_NAME(view) {
     const struct table_header *table;
     const char *bytes; /* the table's first byte */
     const struct table_pass *pass;
-    const REAL *field[AXIS_COUNT]; /* by component: the first element of the field of the batch */
+    /* By component: the first element of the field of the batch; and of the coefficient. */
+    const REAL *field[AXIS_COUNT + 1];
     const REAL *base;
     uint64_t batch;
     int64_t at[AXIS_COUNT], place; /* the point: its indices, its element in a field */
@@ -37,6 +38,9 @@ TABLE_FUNCTION struct TABLE_NAME(view)
             view.field[c] += batch * table->points;
         view.at[c] = 0;
     }
+    view.field[AXIS_COUNT] = (const REAL *)pass->operand[OPERAND_COEFFICIENT];
+    if (view.field[AXIS_COUNT])
+        view.field[AXIS_COUNT] += batch * table->points;
     view.base = (const REAL *)pass->base;
     if (pass->base)
         view.base += batch * table->points;
@@ -106,7 +110,7 @@ TABLE_FUNCTION REAL TABLE_NAME(read)(const struct TABLE_NAME(view) * view, int c
                                      int64_t j)
 {
     const struct table_header *table = view->table;
-    if (view->imposed) {
+    if (view->imposed && component < AXIS_COUNT) {
         int64_t at[AXIS_COUNT] = {view->at[0], view->at[1], view->at[2]};
         at[a] = j;
         const int claim = TABLE_NAME(claimer)(table, TABLE_CLAIM_NONE, at);
@@ -154,7 +158,7 @@ TABLE_FUNCTION REAL TABLE_NAME(fetch)(const struct TABLE_NAME(view) * view, int 
     int negative;
     const int64_t image = TABLE_NAME(image)(axis, j, &negative);
     const REAL value = TABLE_NAME(read)(view, component, a, image);
-    return negative ? -value : value;
+    return negative && component < AXIS_COUNT ? -value : value;
 }
 
 /* The row of the point along axis a. */
@@ -322,6 +326,116 @@ TABLE_FUNCTION REAL TABLE_NAME(sum)(const struct TABLE_NAME(view) * view)
     return acc;
 }
 
+/* What flows between the point, where u and k are given, and the one at index j of the line along
+ * axis a: (k + k_j)(u_j − u). */
+TABLE_FUNCTION REAL TABLE_NAME(flow)(const struct TABLE_NAME(view) * view, int a, int64_t j, REAL u,
+                                     REAL k)
+{
+    const REAL sum = k + TABLE_NAME(fetch)(view, AXIS_COUNT, a, j);
+    const REAL difference = TABLE_NAME(fetch)(view, 0, a, j) - u;
+    return sum * difference;
+}
+
+/* div(k grad u), and what it is added to. */
+TABLE_FUNCTION REAL TABLE_NAME(divergence)(const struct TABLE_NAME(view) * view)
+{
+    const struct table_header *table = view->table;
+    const int set = view->pass->set;
+    const REAL u = TABLE_NAME(read)(view, 0, AXIS_X, view->at[AXIS_X]);
+    const REAL k = TABLE_NAME(read)(view, AXIS_COUNT, AXIS_X, view->at[AXIS_X]);
+    REAL acc = view->base ? view->base[view->place] : table->identity ? u : (REAL)0;
+    for (int a = 0; a < table->axes; a++) {
+        const TABLE_ROW *row = TABLE_NAME(row)(view, TABLE_ROWS_OF_FACTORS + set, a);
+        const int64_t first = TABLE_LOAD(&row->first), i = view->at[a];
+        const int step = TABLE_LOAD(&row->step), count = TABLE_LOAD(&row->count);
+        if (count == TABLE_SPLIT) {
+            REAL part[3]; /* u″, u′, k′ */
+            for (int p = 0; p < 3; p++)
+                part[p] =
+                    TABLE_NAME(along)(view, p < 2 ? 0 : AXIS_COUNT, a,
+                                      TABLE_NAME(row)(view, TABLE_ROWS_SECOND + p, a), 0, (REAL)0);
+            const REAL sum = REAL_FMA(part[2], part[1], k * part[0]);
+            acc = REAL_FMA((REAL)table->factor[set], sum, acc);
+            continue;
+        }
+        for (int m = 0; m < count; m++) {
+            const REAL w = TABLE_LOAD(&row->w[m]);
+            const int64_t j = step == 0 ? i + m + 1 : first + (int64_t)m * step;
+            if (j == i)
+                continue;
+            REAL flow = TABLE_NAME(flow)(view, a, j, u, k);
+            if (step == 0)
+                flow = flow + TABLE_NAME(flow)(view, a, i - m - 1, u, k);
+            acc = REAL_FMA(w, flow, acc);
+        }
+    }
+    return acc;
+}
+
+/* The second derivative along axis a, rounded as it is alone, at the point whose index along axis b
+ * is j instead. */
+TABLE_FUNCTION REAL TABLE_NAME(inner)(const struct TABLE_NAME(view) * view, int a, int b, int64_t j)
+{
+    const struct table_header *table = view->table;
+    struct TABLE_NAME(view) there = *view;
+    int negative = 0;
+    if (j < 0 || j >= table->axis_of[b].n)
+        j = TABLE_NAME(image)(&table->axis_of[b], j, &negative);
+    TABLE_NAME(move)
+    (&there, b == AXIS_X ? j : view->at[AXIS_X], b == AXIS_Y ? j : view->at[AXIS_Y],
+     b == AXIS_Z ? j : view->at[AXIS_Z]);
+    const TABLE_ROW *row = TABLE_NAME(row)(&there, TABLE_ROWS_INNER, a);
+    REAL acc = (REAL)0;
+    if (TABLE_LOAD(&row->step) == 0)
+        acc = (REAL)table->inner_centre[a] * TABLE_NAME(read)(&there, 0, a, there.at[a]);
+    acc = TABLE_NAME(along)(&there, 0, a, row, 1, acc);
+    return negative ? -acc : acc;
+}
+
+/* acc + the mixed derivatives of a biharmonic: twice u_xxyy, u_xxzz, u_yyzz. */
+TABLE_FUNCTION REAL TABLE_NAME(mixed)(const struct TABLE_NAME(view) * view, REAL acc)
+{
+    const struct table_header *table = view->table;
+    for (int pair = 0; pair < 3; pair++) {
+        const int a = pair < 2 ? AXIS_X : AXIS_Y, b = pair < 1 ? AXIS_Y : AXIS_Z;
+        if (b >= table->axes)
+            continue;
+        const TABLE_ROW *row = TABLE_NAME(row)(view, TABLE_ROWS_OUTER, b);
+        const int64_t first = TABLE_LOAD(&row->first), i = view->at[b];
+        const int step = TABLE_LOAD(&row->step), count = TABLE_LOAD(&row->count);
+        for (int m = step == 0 ? -1 : 0; m < count; m++) {
+            const int64_t j = step == 0 ? i + m + 1 : first + (int64_t)m * step;
+            const REAL w = m < 0 ? (REAL)table->outer_centre[b] : TABLE_LOAD(&row->w[m]);
+            REAL f = TABLE_NAME(inner)(view, a, b, j);
+            if (step == 0 && m >= 0)
+                f = f + TABLE_NAME(inner)(view, a, b, i - m - 1);
+            acc = REAL_FMA(w, f, acc);
+        }
+    }
+    return acc;
+}
+
+/* acc + the part of dt that the pass is × s. */
+TABLE_FUNCTION REAL TABLE_NAME(source)(const struct TABLE_NAME(view) * view, REAL acc)
+{
+    const struct table_header *table = view->table;
+    const REAL dt = (REAL)table->factor[view->pass->set];
+    if (table->source == TABLE_SOURCE_NUMBER)
+        return REAL_FMA(dt, (REAL)table->source_value, acc);
+    const REAL *s = (const REAL *)view->pass->operand[OPERAND_SOURCE];
+    return REAL_FMA(dt, TABLE_LOAD(s + view->batch * table->points + view->place), acc);
+}
+
+/* All that is a sum of even derivatives. */
+TABLE_FUNCTION REAL TABLE_NAME(whole)(const struct TABLE_NAME(view) * view)
+{
+    const struct table_header *table = view->table;
+    REAL acc = table->coefficient ? TABLE_NAME(divergence)(view) : TABLE_NAME(sum)(view);
+    if (table->operator_id == OPERATOR_BIHARMONIC)
+        acc = TABLE_NAME(mixed)(view, acc);
+    return table->source == TABLE_SOURCE_NONE ? acc : TABLE_NAME(source)(view, acc);
+}
+
 /* A point that a side of a diffusion claims. */
 TABLE_FUNCTION REAL TABLE_NAME(claimed)(const struct TABLE_NAME(view) * view, int claim)
 {
@@ -346,17 +460,6 @@ TABLE_FUNCTION REAL TABLE_NAME(halo)(const struct TABLE_NAME(view) * view, int c
     return (REAL)side->value * TABLE_NAME(read)(view, from, AXIS_X, view->at[AXIS_X]);
 }
 
-/* acc + the part of dt that the pass is × s. */
-TABLE_FUNCTION REAL TABLE_NAME(source)(const struct TABLE_NAME(view) * view, REAL acc)
-{
-    const struct table_header *table = view->table;
-    const REAL dt = (REAL)table->factor[view->pass->set];
-    if (table->source == TABLE_SOURCE_NUMBER)
-        return REAL_FMA(dt, (REAL)table->source_value, acc);
-    const REAL *s = (const REAL *)view->pass->operand[OPERAND_SOURCE];
-    return REAL_FMA(dt, TABLE_LOAD(s + view->batch * table->points + view->place), acc);
-}
-
 /* A component of the result at the point. */
 TABLE_FUNCTION REAL TABLE_NAME(evaluate)(const struct TABLE_NAME(view) * view, int component)
 {
@@ -369,10 +472,7 @@ TABLE_FUNCTION REAL TABLE_NAME(evaluate)(const struct TABLE_NAME(view) * view, i
             return diffusion ? TABLE_NAME(claimed)(view, claim)
                              : TABLE_NAME(halo)(view, component, claim);
     }
-    if (table->odd)
-        return TABLE_NAME(parts)(view, component);
-    const REAL acc = TABLE_NAME(sum)(view);
-    return table->source == TABLE_SOURCE_NONE ? acc : TABLE_NAME(source)(view, acc);
+    return table->odd ? TABLE_NAME(parts)(view, component) : TABLE_NAME(whole)(view);
 }
 
 /* The first input at the point, with the sides' values in their nodes. */

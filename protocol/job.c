@@ -133,21 +133,24 @@ static bool is_stiff(const struct job *job, int axis, int side)
 
 double job_dt_max(const struct job *job)
 {
-    static const double symbol[] = {4.0, 16.0 / 3.0, 272.0 / 45.0, 2048.0 / 315.0};
+    static const double symbol[] = {4.0, 16.0 / 3.0, 272.0 / 45.0, 2048.0 / 315.0, 512.0 / 75.0};
     const int row = job->accuracy / 2 - 1;
-    const double lambda = symbol[row < 0 ? 0 : row > 3 ? 3 : row];
+    const double lambda = symbol[row < 0 ? 0 : row > 4 ? 4 : row];
     double rate = 0;
     for (int a = 0; a < job->axes && a < AXIS_COUNT; a++) {
         if (job->diffusivity[a] == 0) /* over an h² that underflows it is no NaN but no flow */
             continue;
         double axis_rate = job->diffusivity[a] / job->spacing[a] / job->spacing[a] * lambda;
-        if (is_stiff(job, a, SIDE_LOW) || is_stiff(job, a, SIDE_HIGH)) {
+        if (!(job->more.coordinates >> a & 1) && /* job_rows_spacing() knows of its sides */
+            (is_stiff(job, a, SIDE_LOW) || is_stiff(job, a, SIDE_HIGH))) {
             struct rows_axis rows;
             job_rows(job, a, NULL, &rows);
             axis_rate = fmax(axis_rate, job->diffusivity[a] * job_rows_bound(&rows, job->accuracy));
         }
         rate += axis_rate;
     }
+    if (job->more.coefficient)
+        rate *= job->more.coefficient_max;
     return job_stable_interval(job) / rate;
 }
 
@@ -358,7 +361,9 @@ static struct failure_place side_place(int axis, int side)
 /* Is there a derivative along this axis? */
 static bool is_active(const struct job *job, int axis)
 {
-    return axis < job->axes && (job->operator_id != OPERATOR_DERIVATIVE || axis == job->axis);
+    const bool has_axis =
+        job->operator_id == OPERATOR_DERIVATIVE || job->operator_id == OPERATOR_INTERPOLATE;
+    return axis < job->axes && (!has_axis || axis == job->axis);
 }
 
 static bool check_shape(const struct job *job, struct failure *failure)
@@ -469,9 +474,14 @@ static bool check_mixed(const struct job *job, int axis, int side, struct failur
     struct rows_row face;
     if (boundary->kind != BOUNDARY_MIXED || !boundary->at_face || !(boundary->value < 0))
         return true;
+    if (job->more.coordinates >> axis & 1)
+        return failure_set(failure, STATUS_UNSUPPORTED, side_place(axis, side).text,
+                           "mixed at the face of an axis with coordinates must be from 0 up; got "
+                           "%.9g",
+                           boundary->value);
     job_rows(job, axis, NULL, &rows);
-    if (!rows_face(&rows, job_order(job), job->accuracy, (enum side)side, &face))
-        return true; /* with coordinates: job_check_block() */
+    if (!rows_face(&rows, job_face_order(job), job->accuracy, (enum side)side, &face))
+        return true; /* it is not read: no row has data of that side */
     const double limit = -1 / (double)face.data[side];
     if (boundary->value > limit)
         return true;
@@ -514,15 +524,16 @@ static uint64_t stencil_points_needed(const struct job *job, int axis, int *name
     return need;
 }
 
-/* Points that the axis must have; *named: the side whose boundary needs them. */
-static uint64_t points_needed(const struct job *job, int axis, int *named)
+/* Points that the axis must have for derivatives of `order`; *named: the side whose boundary needs
+ * them. */
+static int64_t points_needed(const struct job *job, int axis, int order, int *named)
 {
+    static const double coordinates[1]; /* that there are some is all that matters */
     if (job->operator_id == OPERATOR_STENCIL)
-        return stencil_points_needed(job, axis, named);
+        return (int64_t)stencil_points_needed(job, axis, named);
     struct rows_axis rows;
-    job_rows(job, axis, NULL, &rows);
+    job_rows(job, axis, job->more.coordinates >> axis & 1 ? coordinates : NULL, &rows);
     const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
-    const int order = job_order(job);
     const enum rows_stagger stagger = job_stagger(job, axis);
     const int64_t need = rows_points_needed(&rows, order, job->accuracy, stagger, diffusion);
     *named = SIDE_HIGH;
@@ -532,7 +543,22 @@ static uint64_t points_needed(const struct job *job, int axis, int *named)
         if (rows_points_needed(&alone, order, job->accuracy, stagger, diffusion) > rows.n)
             *named = side;
     }
-    return (uint64_t)need;
+    return need;
+}
+
+/* More coordinates would keep the server too long. */
+enum { COORDINATES_MOST = 65536, COORDINATES_MOST_DIFFUSION = 2048 };
+
+static bool check_coordinates(const struct job *job, int axis, struct failure *failure)
+{
+    const uint64_t most =
+        job->operator_id == OPERATOR_DIFFUSION ? COORDINATES_MOST_DIFFUSION : COORDINATES_MOST;
+    if (!(job->more.coordinates >> axis & 1) || job->n[axis] <= most)
+        return true;
+    return failure_set_limit(
+        failure, STATUS_TOO_LARGE, axis_place("spacing", axis).text, (double)job->n[axis],
+        (double)most, "an axis with coordinates has at most %" PRIu64 " points in %s; got %" PRIu64,
+        most, operator_name((enum operator_id)job->operator_id), job->n[axis]);
 }
 
 static bool is_periodic(uint32_t kind)
@@ -554,15 +580,26 @@ static bool check_boundaries(const struct job *job, int axis, struct failure *fa
                            boundary_name(low), boundary_name(high));
     if (!is_active(job, axis))
         return true;
-    int side;
-    const uint64_t need = points_needed(job, axis, &side);
-    if (job->n[axis] < need)
+    int side = SIDE_LOW, other;
+    int64_t need = points_needed(job, axis, job_order(job), &side);
+    if (job->operator_id == OPERATOR_BIHARMONIC) { /* mixed derivatives */
+        const int64_t second = points_needed(job, axis, 2, &other);
+        side = second > need ? other : side;
+        need = second > need ? second : need;
+    }
+    for (int s = 0; s < SIDE_COUNT && job->operator_id == OPERATOR_INTERPOLATE; s++)
+        if (boundary[s].kind == BOUNDARY_MIXED && boundary[s].at_face && need < job->accuracy) {
+            side = s; /* for f at its face: rows_face() */
+            need = job->accuracy;
+        }
+    if (job->n[axis] < (uint64_t)need)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, side_place(axis, side).text,
-                           "boundary %s at accuracy %d needs %" PRIu64
+                           "boundary %s at accuracy %d needs %" PRId64
                            " points along %s; got %" PRIu64,
                            boundary_name(boundary[side].kind), job->accuracy, need,
                            axis_name((enum axis)axis), job->n[axis]);
-    return check_mixed(job, axis, SIDE_LOW, failure) && check_mixed(job, axis, SIDE_HIGH, failure);
+    return check_coordinates(job, axis, failure) && check_mixed(job, axis, SIDE_LOW, failure) &&
+           check_mixed(job, axis, SIDE_HIGH, failure);
 }
 
 static bool check_axis(const struct job *job, int axis, struct failure *failure)
@@ -632,29 +669,54 @@ static bool check_stencil(const struct job *job, struct failure *failure)
 /* Those of job.more that the operator has. */
 static struct job_more offered(const struct job *job)
 {
+    const struct job_more *given = &job->more;
+    const enum operator_id id = (enum operator_id)job->operator_id;
     struct job_more more = {0};
-    memcpy(more.constant, job->more.constant, sizeof more.constant);
-    if (job->operator_id == OPERATOR_DIFFUSION) {
-        more.scheme = job->more.scheme;
-        more.source = job->more.source;
-        more.source_value = job->more.source_value;
-        more.probes = job->more.probes;
-        if (job->more.probes) {
-            more.block_bytes = job->more.block_bytes;
-            memcpy(more.block_key, job->more.block_key, sizeof more.block_key);
-        }
-        if (job->more.scheme == SCHEME_ADI) {
-            more.coefficient = job->more.coefficient;
-            more.coefficient_max = job->more.coefficient_max;
-        }
+    memcpy(more.constant, given->constant, sizeof more.constant);
+    if (id == OPERATOR_DERIVATIVE || id == OPERATOR_INTERPOLATE)
+        more.stagger = given->stagger;
+    if (id == OPERATOR_LAPLACIAN || id == OPERATOR_DIFFUSION)
+        more.coefficient = given->coefficient;
+    if (id == OPERATOR_DIFFUSION) {
+        more.scheme = given->scheme;
+        more.source = given->source;
+        more.source_value = given->source_value;
+        more.coefficient_max = given->coefficient_max;
+        more.probes = given->probes;
     }
-    if (job->operator_id != OPERATOR_STENCIL)
-        return more;
-    more.stencil_points = job->more.stencil_points;
-    memcpy(more.stencil_radius, job->more.stencil_radius, sizeof more.stencil_radius);
-    more.block_bytes = job->more.block_bytes;
-    memcpy(more.block_key, job->more.block_key, sizeof more.block_key);
+    if (id == OPERATOR_STENCIL) {
+        more.stencil_points = given->stencil_points;
+        memcpy(more.stencil_radius, given->stencil_radius, sizeof more.stencil_radius);
+    } else {
+        more.coordinates = given->coordinates;
+    }
+    more.block_bytes = given->block_bytes;
+    memcpy(more.block_key, given->block_key, sizeof more.block_key);
     return more;
+}
+
+/* What is said of a job beside its axes. */
+static bool check_more(const struct job *job, struct failure *failure)
+{
+    const struct job_more *more = &job->more;
+    if (more->stagger >= STAGGER_COUNT ||
+        (job->operator_id == OPERATOR_INTERPOLATE && more->stagger == STAGGER_NONE))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "stagger",
+                           "stagger must be forward or backward; got the number %d", more->stagger);
+    if (more->coefficient > 1 || !(more->coefficient_max >= 0) || !isfinite(more->coefficient_max))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT,
+                           job->operator_id == OPERATOR_DIFFUSION ? "diffusivity" : "coefficient",
+                           "a coefficient is one array of finite numbers; the largest is %g",
+                           more->coefficient_max);
+    for (int a = 0; a < 8; a++)
+        if (more->coordinates >> a & 1 && a >= job->axes)
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, "spacing",
+                               "coordinates are given for an axis that is not there");
+    const struct job_more taken = offered(job);
+    if (memcmp(&taken, more, sizeof taken) != 0)
+        return failure_set(failure, STATUS_UNSUPPORTED, NULL, "%s like this is not offered",
+                           operator_name((enum operator_id)job->operator_id));
+    return true;
 }
 
 static bool check_time_step(const struct job *job, struct failure *failure)
@@ -682,25 +744,24 @@ bool job_check(const struct job *job, double max_work, struct failure *failure)
                            job->dtype);
     if (job->allow_unstable > 1 || job->reserved != 0)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL, "a reserved byte is set");
-    if (!check_shape(job, failure) || (job->accuracy != 10 && !job_check_accuracy(job->accuracy, failure)) ||
-        (job->operator_id != OPERATOR_STENCIL && !job_check_order(job->order, failure)))
+    if (!check_shape(job, failure) ||
+        (job->accuracy != 10 && !job_check_accuracy(job->accuracy, failure)) ||
+        (job->operator_id == OPERATOR_DERIVATIVE && !job_check_order(job->order, failure)))
         return false;
-    if (job->operator_id == OPERATOR_DERIVATIVE && job->axis >= job->axes)
+    const bool has_axis =
+        job->operator_id == OPERATOR_DERIVATIVE || job->operator_id == OPERATOR_INTERPOLATE;
+    if (has_axis && job->axis >= job->axes)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "axis",
                            "axis %s is not one of the array's %d", axis_name((enum axis)job->axis),
                            job->axes);
     if (job->operator_id == OPERATOR_CURL && job->axes < 2)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "f",
                            "curl needs 2 or 3 axes of space; got 1");
-    const struct job_more more = offered(job);
-    const bool is_offered =
-        job->operator_id <= OPERATOR_CURL || job->operator_id == OPERATOR_STENCIL;
     if (job->operator_id == OPERATOR_STENCIL && job->more.coordinates)
         return failure_set(failure, STATUS_UNSUPPORTED, "spacing",
                            "a stencil's weights are for one spacing: it takes no coordinates");
-    if (!is_offered || memcmp(&more, &job->more, sizeof more) != 0)
-        return failure_set(failure, STATUS_UNSUPPORTED, NULL, "%s like this is not offered yet",
-                           operator_name((enum operator_id)job->operator_id));
+    if (!check_more(job, failure))
+        return false;
     for (int a = 0; a < AXIS_COUNT; a++)
         if (!check_axis(job, a, failure))
             return false;

@@ -1,5 +1,6 @@
 #include "protocol/job_rows.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -108,4 +109,19 @@ double job_rows_bound(const struct rows_axis *rows, int accuracy)
     const double bound = remembered[next].bound;
     next = (next + 1) % REMEMBERED;
     return bound * scale;
+}
+
+int job_face_order(const struct job *job)
+{
+    return job_order(job) > 0 ? job_order(job) : 1;
+}
+
+double job_rows_spacing(const struct job *job, const void *block, int axis)
+{
+    const struct rows_axis endless = {.n = 1, .spacing = 1};
+    struct rows_axis rows;
+    job_rows(job, axis, job_coordinates(job, block, axis), &rows);
+    const double bound = job_rows_bound(&rows, job->accuracy);
+    const double spacing = sqrt(job_rows_bound(&endless, job->accuracy) / bound);
+    return isfinite(spacing) ? spacing : 0;
 }

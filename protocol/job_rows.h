@@ -19,6 +19,15 @@ enum rows_stagger job_stagger(const struct job *job, int axis);
  * and so are κ and the source; on uniform axes. */
 bool job_reflects(const struct job *job, int axis, int side);
 
+/* Of derivatives of which order are the rows whose polynomial says what f is at a face? The
+ * operator's own, the first for an interpolation. */
+int job_face_order(const struct job *job);
+
+/* The spacing of a uniform axis that is as stiff as this one, which has coordinates: a diffusion's
+ * job.spacing, so that job_dt_max() needs no block. 0 where coordinates are too far apart from each
+ * other for the range of the numbers. */
+double job_rows_spacing(const struct job *job, const void *block, int axis);
+
 /* rows_bound() of an axis of a diffusion. Where it takes rows_bound() milliseconds to find, it is
  * remembered: of a thread's last few axes. */
 double job_rows_bound(const struct rows_axis *rows, int accuracy);

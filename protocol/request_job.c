@@ -1,5 +1,6 @@
 #include "protocol/request_job.h"
 
+#include "protocol/job_rows.h"
 #include "protocol/request_read.h"
 #include "protocol/request_stencil.h"
 
@@ -416,6 +417,7 @@ static bool put_coordinates(const struct array *given, int axis, double *to,
 {
     const struct failure_place place = failure_place("spacing", axis_name((enum axis)axis));
     const uint64_t count = numbers_count(given);
+    double least = INFINITY, most = 0; /* of the distances */
     numbers_reals(given, to);
     for (uint64_t i = 0; i < count; i++) {
         if (!isfinite(to[i]))
@@ -425,7 +427,14 @@ static bool put_coordinates(const struct array *given, int axis, double *to,
             return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
                                "coordinates must increase; number %" PRIu64 " is %.9g after %.9g",
                                i, to[i], to[i - 1]);
+        least = i > 0 ? fmin(least, to[i] - to[i - 1]) : least;
+        most = i > 0 ? fmax(most, to[i] - to[i - 1]) : most;
     }
+    /* Beyond, products of them have no place in the range of 113-bit numbers. */
+    if (most > least * 0x1p500)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
+                           "coordinates are between %.9g and %.9g apart: too different", least,
+                           most);
     return true;
 }
 
@@ -552,9 +561,29 @@ static bool resolve_simple(const struct request *request, const struct array_typ
     return !takes_axis(job) || resolve_axis(request, type, job, failure);
 }
 
-static bool resolve_diffusion(const struct request *request, struct job *job,
+/* How stiff the axes with coordinates are, for the time step. */
+static bool resolve_stiffness(struct job *job, const uint8_t *block, struct failure *failure)
+{
+    for (int a = 0; a < job->axes; a++) {
+        if (!(job->more.coordinates >> a & 1))
+            continue;
+        job->spacing[a] = job_rows_spacing(job, block, a);
+        if (job->spacing[a] == 0)
+            return failure_set(failure, STATUS_INVALID_ARGUMENT,
+                               failure_place("spacing", axis_name((enum axis)a)).text,
+                               "no time step follows from these coordinates");
+    }
+    return true;
+}
+
+static bool resolve_diffusion(const struct request *request, struct job *job, const uint8_t *block,
                               struct failure *failure)
 {
+    if (job->more.coordinates) {
+        /* What it takes to find that is bounded by job_check(). */
+        if (!check_unmeasured(job, INFINITY, failure) || !resolve_stiffness(job, block, failure))
+            return false;
+    }
     if (!resolve_per_axis(&request->parameters.diffusivity, "diffusivity", job, 1, job->diffusivity,
                           failure))
         return false;
@@ -575,7 +604,7 @@ static bool resolve(const struct request *request, const struct array_type *type
     /* Before anything is made of them: what job_check() says of the shape holds for the block. */
     if (!make_block(request, job, block, failure))
         return false;
-    if (job->operator_id == OPERATOR_DIFFUSION && !resolve_diffusion(request, job, failure))
+    if (job->operator_id == OPERATOR_DIFFUSION && !resolve_diffusion(request, job, *block, failure))
         return false;
     return job_measures(job) ? check_unmeasured(job, max_work, failure)
                              : job_check(job, max_work, failure);

@@ -195,41 +195,80 @@ static void random_sides(struct random *random, struct job *job, int a)
 static void random_table_candidate(struct random *random, uint64_t max_points, struct job *job)
 {
     job_init(job);
-    job->operator_id = (uint8_t)random_below(random, OPERATOR_CURL + 1);
+    do
+        job->operator_id = (uint8_t)random_below(random, OPERATOR_COUNT);
+    while (job->operator_id == OPERATOR_STENCIL);
+    const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
+    const bool along =
+        job->operator_id == OPERATOR_DERIVATIVE || job->operator_id == OPERATOR_INTERPOLATE;
     job->dtype = (uint8_t)random_below(random, 2);
     job->axes = (uint8_t)(1 + random_below(random, AXIS_COUNT));
     job->accuracy = (uint8_t)(2 + 2 * random_below(random, 4));
-    if (job->operator_id == OPERATOR_DERIVATIVE) {
+    if (along)
         job->axis = (uint8_t)random_below(random, job->axes);
+    if (job->operator_id == OPERATOR_DERIVATIVE)
         job->order = (uint8_t)(1 + random_below(random, ROWS_ORDER));
-    }
-    const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
-    const bool isotropic = random_below(random, 2);
+    if (along)
+        job->more.stagger = (uint8_t)random_below(random, STAGGER_COUNT);
+    const bool isotropic = random_below(random, 2), stretched = random_below(random, 4) == 0;
     uint64_t left = max_points;
     for (int a = 0; a < job->axes; a++) {
-        job->n[a] = 1 + random_below(random, job->axes == 1 ? 300 : job->axes == 2 ? 40 : 16);
+        static const uint8_t most[] = {0, 200, 40, 20};
+        job->n[a] = 1 + random_below(random, most[job->axes]);
         job->n[a] = job->n[a] > left ? left : job->n[a];
         left /= job->n[a];
         job->spacing[a] = isotropic ? 0.5 : (float)random_between(random, 0.5, 2);
         if (diffusion)
             job->diffusivity[a] = isotropic ? 0.75 : random_between(random, 0.1, 2);
         random_sides(random, job, a);
+        if (stretched && random_below(random, 2))
+            job->more.coordinates |= (uint8_t)(1u << a);
     }
     job->batch = 1 + random_below(random, left < 3 ? left : 3);
     if (diffusion) {
         job->allow_unstable = 1; /* for arrays */
         job->steps = 1 + random_below(random, 3);
         job->dt = random_between(random, 0.001, 0.02);
+        job->more.scheme = random_below(random, 3) ? SCHEME_EULER : SCHEME_RK4;
+        job->more.source = random_below(random, 4) == 0;
+        if (!job->more.source && random_below(random, 4) == 0)
+            job->more.source_value = 0.5;
     }
+    if (diffusion || job->operator_id == OPERATOR_LAPLACIAN)
+        job->more.coefficient = random_below(random, 3) == 0;
+    for (int a = 0; a < job->axes && job->more.coefficient && diffusion; a++)
+        job->diffusivity[a] = 1;
 }
 
-void random_table_job(struct random *random, uint64_t max_points, struct job *job)
+/* Coordinates whose distances are about the job's spacing. */
+static void *random_coordinates(struct random *random, struct job *job)
+{
+    const uint64_t bytes = job_block_part(job, BLOCK_END);
+    if (bytes == 0)
+        return NULL;
+    double *block = malloc(bytes);
+    if (!block)
+        abort();
+    for (int a = 0; a < job->axes; a++) {
+        double *x = block + job_block_part(job, (enum block_part)(BLOCK_X + a)) / 8;
+        const uint64_t end = job_block_part(job, (enum block_part)(BLOCK_X + a + 1)) / 8;
+        for (double at = -1; x < block + end;
+             x++, at += job->spacing[a] * random_between(random, 0.7, 1.4))
+            *x = at;
+    }
+    job->more.block_bytes = bytes;
+    job_block_key(block, bytes, job->more.block_key);
+    return block;
+}
+
+void random_table_job(struct random *random, uint64_t max_points, struct job *job, void **block)
 {
     struct failure failure;
     do {
         random_table_candidate(random, max_points, job);
         failure = (struct failure){.code = STATUS_OK};
     } while (!job_check(job, INFINITY, &failure) || job_is_plain(job));
+    *block = random_coordinates(random, job);
 }
 
 void random_operands(struct random *random, const struct job *job, struct operands *operands)

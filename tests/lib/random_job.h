@@ -30,8 +30,10 @@ void random_block_job(struct random *random, uint64_t max_points, struct job *jo
 void random_column_job(struct random *random, uint64_t max_batch, struct job *job);
 
 /* Of what only tables of rows do (gpu/table.h): small, any two boundaries that fit each other, at
- * the node and at the face, orders to 4, numbers and arrays over the faces. */
-void random_table_job(struct random *random, uint64_t max_points, struct job *job);
+ * the node and at the face, orders to 4, numbers and arrays over the faces, staggered, with
+ * coordinates, coefficients and sources, steps of forward Euler and rk4. *block: for the caller to
+ * free(). */
+void random_table_job(struct random *random, uint64_t max_points, struct job *job, void **block);
 
 /* The arrays that a job reads beside its inputs, of ordinary numbers. */
 void random_operands(struct random *random, const struct job *job, struct operands *operands);

@@ -143,14 +143,16 @@ void reference_adi(const struct plan *plan, const struct operands *operands, con
 void random_scheme_job(struct random *random, uint64_t max_points, struct job *job)
 {
     struct failure failure;
+    void *block;
     if (random_below(random, 2)) {
         random_adi_job(random, max_points, job);
         return;
     }
     do {
-        do
-            random_table_job(random, max_points, job);
-        while (job->operator_id != OPERATOR_DIFFUSION);
+        do {
+            random_table_job(random, max_points, job, &block);
+            free(block);
+        } while (job->operator_id != OPERATOR_DIFFUSION || block);
         job->more.scheme = (uint8_t)random_below(random, SCHEME_ADI);
         job->steps = 1 + random_below(random, 5);
         random_source(random, job);

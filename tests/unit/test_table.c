@@ -19,23 +19,29 @@ enum { JOBS = 600, MOST_POINTS = 3000 };
 static const struct kernels *kernels[PASS_KERNELS];
 static int generations;
 
-/* All of the job by the engine, from in to out. */
-static void run_table(const struct kernels *kernel, const struct plan *plan,
+/* All of the job by the engine, from in to out, in pieces cut at random lines. */
+static void run_table(struct random *random, const struct kernels *kernel, const struct plan *plan,
                       void *const in[AXIS_COUNT], void *const out[AXIS_COUNT],
                       const struct operands *operands)
 {
-    const uint64_t bytes = plan_array_bytes(plan);
-    void *odd = plan->passes > 1 ? malloc(bytes) : NULL;
+    const uint64_t bytes = plan_array_bytes(plan), lines = plan->lines * plan->passes;
+    void *own[AXIS_COUNT];
+    arrays_make(own, plan->staged > 1 ? plan->staged : 1, bytes, 0xa5);
     struct launch launch = {
-        .plan = plan, .odd = odd, .operands = operands, .to = plan->lines * plan->passes};
+        .plan = plan, .odd = own[0], .spare = {own[1], own[2]}, .operands = operands};
     for (int c = 0; c < AXIS_COUNT; c++) {
         launch.in[c] = in[c];
         launch.even[c] = out[c];
     }
-    pass_launch(kernel, &launch, UINT64_MAX);
-    if (plan->passes % 2 == 0)
-        memcpy(out[0], odd, bytes);
-    free(odd);
+    while (launch.to < lines) {
+        launch.from = launch.to;
+        launch.to += random_below(random, 3) ? 1 + random_below(random, lines - launch.from)
+                                             : lines - launch.from;
+        pass_launch(kernel, &launch, UINT64_MAX);
+    }
+    if (plan->passes % 2 == 0 && !plan->staged)
+        memcpy(out[0], own[0], bytes);
+    arrays_free(own);
 }
 
 static void plain_jobs_have_the_bits_of_the_contract(void **state)
@@ -59,7 +65,8 @@ static void plain_jobs_have_the_bits_of_the_contract(void **state)
             random_exceptions(&random, &job, in[c]);
         }
         reference_run(&plain, in, expected);
-        run_table(kernels[random_below(&random, (uint64_t)generations)], &table, in, out, NULL);
+        run_table(&random, kernels[random_below(&random, (uint64_t)generations)], &table, in, out,
+                  NULL);
         for (int c = 0; c < plain.outputs; c++)
             if (!results_equal(&job, out[c], expected[c])) {
                 random_job_print(&job);
@@ -74,17 +81,30 @@ static void plain_jobs_have_the_bits_of_the_contract(void **state)
 
 /* --- an evaluation of its own --- */
 
-/* What a slow evaluation reads: a component, as doubles hold it. */
+/* What a slow evaluation reads, of one field of the batch. */
 struct model {
     const struct job *job;
+    const void *block;
     const struct operands *operands;
     uint64_t batch;
-    const long double *field[AXIS_COUNT];
+    const long double *field[AXIS_COUNT]; /* by component */
 };
 
 static double element(const struct job *job, const void *array, uint64_t i)
 {
     return job->dtype == DTYPE_F32 ? (double)((const float *)array)[i] : ((const double *)array)[i];
+}
+
+static uint64_t place_of(const struct job *job, const int64_t at[AXIS_COUNT])
+{
+    return ((uint64_t)at[2] * job->n[1] + (uint64_t)at[1]) * job->n[0] + (uint64_t)at[0];
+}
+
+static struct rows_axis axis_of(const struct model *model, int a)
+{
+    struct rows_axis rows;
+    job_rows(model->job, a, job_coordinates(model->job, model->block, a), &rows);
+    return rows;
 }
 
 /* A number of a side, where its array says it: in the order of the other axes, the slowest first.
@@ -105,19 +125,26 @@ static double model_number(const struct model *model, int a, int s, bool is_cons
     return element(job, model->operands->at[operand], i);
 }
 
+/* Is the point in a side's halo? */
+static bool is_in_halo(const struct model *model, int a, int s, const int64_t at[AXIS_COUNT])
+{
+    const struct job *job = model->job;
+    const struct rows_axis rows = axis_of(model, a);
+    const int64_t d = s == SIDE_LOW ? at[a] : (int64_t)job->n[a] - 1 - at[a];
+    return job->boundary[a][s].kind == BOUNDARY_HALO &&
+           d < rows_radius(&rows, job_order(job), job->accuracy, job_stagger(job, a));
+}
+
 static bool is_value_node(const struct model *model, const int64_t at[AXIS_COUNT], double *value)
 {
     const struct job *job = model->job;
     for (int a = 0; a < job->axes; a++)
         for (int s = 0; s < SIDE_COUNT; s++) {
             const struct boundary *boundary = &job->boundary[a][s];
-            const int64_t d = s == SIDE_LOW ? at[a] : (int64_t)job->n[a] - 1 - at[a];
-            struct rows_axis rows;
-            job_rows(job, a, NULL, &rows);
-            if (boundary->kind == BOUNDARY_HALO &&
-                d < rows_radius(&rows, job_order(job), job->accuracy, ROWS_AT_NODE))
+            if (is_in_halo(model, a, s, at))
                 return false;
-            if (boundary->kind == BOUNDARY_VALUE && !boundary->at_face && d == 0) {
+            if (boundary->kind == BOUNDARY_VALUE && !boundary->at_face &&
+                at[a] == (s == SIDE_LOW ? 0 : (int64_t)job->n[a] - 1)) {
                 *value = model_number(model, a, s, false, at);
                 return true;
             }
@@ -125,29 +152,23 @@ static bool is_value_node(const struct model *model, const int64_t at[AXIS_COUNT
     return false;
 }
 
-static bool is_halo(const struct job *job, const int64_t at[AXIS_COUNT], double *factor)
+static bool is_halo(const struct model *model, const int64_t at[AXIS_COUNT], double *factor)
 {
-    for (int a = 0; a < job->axes; a++)
-        for (int s = 0; s < SIDE_COUNT; s++) {
-            const int64_t d = s == SIDE_LOW ? at[a] : (int64_t)job->n[a] - 1 - at[a];
-            struct rows_axis rows;
-            job_rows(job, a, NULL, &rows);
-            if (job->boundary[a][s].kind == BOUNDARY_HALO &&
-                d < rows_radius(&rows, job_order(job), job->accuracy, ROWS_AT_NODE)) {
-                *factor = job->boundary[a][s].value;
+    for (int a = 0; a < model->job->axes; a++)
+        for (int s = 0; s < SIDE_COUNT; s++)
+            if (is_in_halo(model, a, s, at)) {
+                *factor = model->job->boundary[a][s].value;
                 return true;
             }
-        }
     return false;
 }
 
 static long double model_at(const struct model *model, int c, const int64_t at[AXIS_COUNT])
 {
-    const struct job *job = model->job;
     double value;
     if (is_value_node(model, at, &value))
         return value;
-    return model->field[c][(at[2] * (int64_t)job->n[1] + at[1]) * (int64_t)job->n[0] + at[0]];
+    return model->field[c][place_of(model->job, at)];
 }
 
 static long double model_on_line(const struct model *model, int c, int a,
@@ -170,10 +191,9 @@ static long double model_datum(const struct model *model, int c, int a, int s,
     const long double constant = model_number(model, a, s, true, at);
     if (!boundary->at_face)
         return constant - value * model_on_line(model, c, a, at, s ? (int64_t)job->n[a] - 1 : 0);
-    struct rows_axis rows;
+    const struct rows_axis rows = axis_of(model, a);
     struct rows_row face;
-    job_rows(job, a, NULL, &rows);
-    assert_true(rows_face(&rows, job_order(job), job->accuracy, s, &face));
+    assert_true(rows_face(&rows, job_face_order(job), job->accuracy, s, &face));
     long double sum = (long double)face.data[s] * constant;
     for (int k = 0; k < face.count; k++)
         sum += (long double)face.w[k] *
@@ -181,16 +201,21 @@ static long double model_datum(const struct model *model, int c, int a, int s,
     return constant - value * (sum / (1 + (long double)face.data[s] * value));
 }
 
+static bool states_number(const struct rows_side *side)
+{
+    return side->kind == ROWS_DERIVATIVE || side->kind == ROWS_CURVATURE ||
+           (side->kind == ROWS_VALUE && side->at_face);
+}
+
 /* The derivative along an axis; *size: the sum of its terms' magnitudes. */
 static long double model_derivative(const struct model *model, int c, int a, int order,
                                     const int64_t at[AXIS_COUNT], long double *size)
 {
     const struct job *job = model->job;
-    struct rows_axis rows;
+    const struct rows_axis rows = axis_of(model, a);
     struct rows_row row;
     long double sum = 0;
-    job_rows(job, a, NULL, &rows);
-    if (!rows_make(&rows, order, job->accuracy, ROWS_AT_NODE, at[a], &row))
+    if (!rows_make(&rows, order, job->accuracy, job_stagger(job, a), at[a], &row))
         fail_msg("no row");
     for (int k = 0; k < row.count; k++) {
         const struct rows_place place = rows_map(&rows, row.first + (int64_t)k * row.step);
@@ -208,33 +233,112 @@ static long double model_derivative(const struct model *model, int c, int a, int
     return sum;
 }
 
+static long double coefficient_at(const struct model *model, const int64_t at[AXIS_COUNT])
+{
+    const struct job *job = model->job;
+    return element(job, model->operands->at[OPERAND_COEFFICIENT],
+                   model->batch * (job_points(job) / job->batch) + place_of(job, at));
+}
+
+/* (k u′)′ along an axis: half the sum of (k + k_j)(u_j − u), or where a side states a number
+ * k u″ + k′ u′. */
+static long double model_flow(const struct model *model, int a, const int64_t at[AXIS_COUNT],
+                              long double *size)
+{
+    const struct job *job = model->job;
+    struct rows_axis rows = axis_of(model, a);
+    struct rows_row row;
+    long double sum = 0, slope = 0, ignored = 0;
+    assert_true(rows_make(&rows, 2, job->accuracy, ROWS_AT_NODE, at[a], &row));
+    const long double k = coefficient_at(model, at), u = model_at(model, 0, at);
+    int64_t there[AXIS_COUNT] = {at[0], at[1], at[2]};
+    if (row.side == ROWS_CENTRED || !states_number(&rows.side[row.side])) {
+        for (int m = 0; m < row.count; m++) {
+            const struct rows_place place = rows_map(&rows, row.first + (int64_t)m * row.step);
+            there[a] = place.at;
+            if (row.first + (int64_t)m * row.step == at[a])
+                continue;
+            const long double both = k + coefficient_at(model, there);
+            const long double far = place.sign * model_at(model, 0, there);
+            sum += (long double)row.w[m] / 2 * both * (far - u);
+            *size += fabsl((long double)row.w[m] * both) * (fabsl(far) + fabsl(u));
+        }
+        return sum;
+    }
+    for (int s = 0; s < SIDE_COUNT; s++)
+        if (states_number(&rows.side[s]))
+            rows.side[s] = (struct rows_side){.kind = ROWS_VALUE};
+    assert_true(rows_make(&rows, 1, job->accuracy, ROWS_AT_NODE, at[a], &row));
+    for (int m = 0; m < row.count; m++) {
+        there[a] = rows_map(&rows, row.first + (int64_t)m * row.step).at;
+        slope += (long double)row.w[m] * coefficient_at(model, there);
+        ignored += fabsl((long double)row.w[m] * coefficient_at(model, there));
+    }
+    long double second = 0, first = 0;
+    sum = k * model_derivative(model, 0, a, 2, at, &second);
+    sum += slope * model_derivative(model, 0, a, 1, at, &first);
+    *size += k * second + ignored * first;
+    return sum;
+}
+
+/* Twice u_aabb. */
+static long double model_mixed(const struct model *model, int a, int b,
+                               const int64_t at[AXIS_COUNT], long double *size)
+{
+    struct rows_axis rows = axis_of(model, b);
+    struct rows_row row;
+    long double sum = 0;
+    for (int s = 0; s < SIDE_COUNT; s++)
+        if (states_number(&rows.side[s]))
+            rows.side[s] = (struct rows_side){.kind = ROWS_VALUE};
+    assert_true(rows_make(&rows, 2, model->job->accuracy, ROWS_AT_NODE, at[b], &row));
+    for (int m = 0; m < row.count; m++) {
+        const struct rows_place place = rows_map(&rows, row.first + (int64_t)m * row.step);
+        int64_t there[AXIS_COUNT] = {at[0], at[1], at[2]};
+        long double terms = 0;
+        there[b] = place.at;
+        const long double w = 2 * (long double)row.w[m];
+        sum += w * place.sign * model_derivative(model, 0, a, 2, there, &terms);
+        *size += fabsl(w) * terms;
+    }
+    return sum;
+}
+
+/* base + scale × (what flows + the source). */
+static long double model_step(const struct model *model, long double base, long double scale,
+                              const int64_t at[AXIS_COUNT], long double *size)
+{
+    const struct job *job = model->job;
+    long double rate = job->more.source_value, terms = 0;
+    if (job->more.source)
+        rate = element(job, model->operands->at[OPERAND_SOURCE],
+                       model->batch * (job_points(job) / job->batch) + place_of(job, at));
+    terms = fabsl(rate);
+    for (int a = 0; a < job->axes; a++) {
+        long double of_axis = 0;
+        rate += job->diffusivity[a] * (job->more.coefficient
+                                           ? model_flow(model, a, at, &of_axis)
+                                           : model_derivative(model, 0, a, 2, at, &of_axis));
+        terms += job->diffusivity[a] * of_axis;
+    }
+    *size += scale * terms + fabsl(base);
+    return base + scale * rate;
+}
+
 static long double model_component(const struct model *model, int c, const int64_t at[AXIS_COUNT],
                                    long double *size)
 {
     const struct job *job = model->job;
     const int order = job_order(job);
-    double factor, value;
+    double factor;
     long double sum = 0;
-    if (job->operator_id == OPERATOR_DIFFUSION) {
-        if (is_value_node(model, at, &value))
-            return value;
-        if (is_halo(job, at, &factor))
-            return factor * model_at(model, 0, at);
-        for (int a = 0; a < job->axes; a++) {
-            long double terms = 0;
-            const long double scale = (long double)job->diffusivity[a] * job->dt;
-            sum += scale * model_derivative(model, 0, a, 2, at, &terms);
-            *size += scale * terms;
-        }
-        *size += fabsl(model_at(model, 0, at));
-        return sum + model_at(model, 0, at);
-    }
-    if (is_halo(job, at, &factor))
+    if (is_halo(model, at, &factor))
         return job_inputs(job) > job_outputs(job)
                    ? 0
                    : factor * model_at(model, job_inputs(job) > 1 ? c : 0, at);
     switch (job->operator_id) {
     case OPERATOR_DERIVATIVE:
+    case OPERATOR_INTERPOLATE:
         return model_derivative(model, 0, job->axis, order, at, size);
     case OPERATOR_GRADIENT:
         return model_derivative(model, 0, c, order, at, size);
@@ -246,8 +350,13 @@ static long double model_component(const struct model *model, int c, const int64
     }
     default:
         for (int a = 0; a < job->axes; a++)
-            sum += model_derivative(model, job->operator_id == OPERATOR_DIVERGENCE ? a : 0, a,
-                                    order, at, size);
+            sum += job->more.coefficient
+                       ? model_flow(model, a, at, size)
+                       : model_derivative(model, job->operator_id == OPERATOR_DIVERGENCE ? a : 0, a,
+                                          order, at, size);
+        for (int a = 0; a < job->axes && job->operator_id == OPERATOR_BIHARMONIC; a++)
+            for (int b = a + 1; b < job->axes; b++)
+                sum += model_mixed(model, a, b, at, size);
         return sum;
     }
 }
@@ -260,80 +369,144 @@ static void set_element(const struct job *job, void *array, uint64_t i, double v
         ((double *)array)[i] = value;
 }
 
-static void check_model(const struct job *job, const struct operands *operands,
+static void point_of(const struct job *job, uint64_t place, int64_t at[AXIS_COUNT])
+{
+    at[0] = (int64_t)(place % job->n[0]);
+    at[1] = (int64_t)(place / job->n[0] % job->n[1]);
+    at[2] = (int64_t)(place / job->n[0] / job->n[1]);
+}
+
+/* One step of a diffusion, from u[] to its result in u[]; size[] of the terms. */
+static void model_steps(struct model *model, long double *u, long double *size)
+{
+    const struct job *job = model->job;
+    const uint64_t each = job_points(job) / job->batch;
+    const int parts = job->more.scheme == SCHEME_RK4 ? 4 : 1;
+    long double *stage[2] = {malloc(each * sizeof *u), malloc(each * sizeof *u)};
+    model->field[0] = u;
+    for (int k = 0; k < parts; k++) {
+        long double *to = stage[k % 2];
+        for (uint64_t i = 0; i < each; i++) {
+            int64_t at[AXIS_COUNT];
+            double number;
+            point_of(job, i, at);
+            if (is_value_node(model, at, &number))
+                to[i] = number;
+            else if (is_halo(model, at, &number))
+                to[i] = k == parts - 1 ? number * u[i] : u[i];
+            else
+                to[i] = model_step(model, u[i], job->dt / (parts - k), at, &size[i]);
+        }
+        model->field[0] = to;
+    }
+    memcpy(u, stage[(parts - 1) % 2], each * sizeof *u);
+    free(stage[0]);
+    free(stage[1]);
+}
+
+static void check_model(const struct job *job, const void *block, const struct operands *operands,
                         void *const in[AXIS_COUNT], void *const out[AXIS_COUNT])
 {
-    const uint64_t points = job_points(job), each = points / job->batch;
+    const uint64_t each = job_points(job) / job->batch;
     const long double unit = job->dtype == DTYPE_F32 ? 0x1p-24L : 0x1p-53L;
-    long double *fields[AXIS_COUNT] = {0};
-    struct model model = {.job = job, .operands = operands};
-    for (int c = 0; c < job_inputs(job); c++) {
-        fields[c] = malloc(points * sizeof **fields);
-        for (uint64_t i = 0; i < points; i++)
-            fields[c][i] = element(job, in[c], i);
-    }
-    for (uint64_t i = 0; i < points; i++) {
-        const uint64_t place = i % each;
-        const int64_t at[AXIS_COUNT] = {(int64_t)(place % job->n[0]),
-                                        (int64_t)(place / job->n[0] % job->n[1]),
-                                        (int64_t)(place / job->n[0] / job->n[1])};
-        model.batch = i / each;
+    const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
+    long double *fields[AXIS_COUNT] = {0}, *sizes = calloc(each, sizeof *sizes);
+    struct model model = {.job = job, .block = block, .operands = operands};
+    for (int c = 0; c < job_inputs(job); c++)
+        fields[c] = malloc(each * sizeof **fields);
+    for (model.batch = 0; model.batch < job->batch; model.batch++) {
         for (int c = 0; c < job_inputs(job); c++)
-            model.field[c] = fields[c] + model.batch * each;
-        for (int c = 0; c < job_outputs(job); c++) {
-            long double size = 0;
-            const long double expected = model_component(&model, c, at, &size);
-            const long double error = fabsl(element(job, out[c], i) - expected);
-            if (!(error <= 32 * unit * (size + fabsl(expected)))) {
-                random_job_print(job);
-                fail_msg("component %d at %d %d %d: %g is not %Lg (of terms %Lg)", c, (int)at[0],
-                         (int)at[1], (int)at[2], element(job, out[c], i), expected, size);
+            for (uint64_t i = 0; i < each; i++)
+                fields[c][i] = element(job, in[c], model.batch * each + i);
+        memcpy(model.field, fields, sizeof fields);
+        memset(sizes, 0, each * sizeof *sizes);
+        if (diffusion)
+            model_steps(&model, fields[0], sizes);
+        for (uint64_t i = 0; i < each; i++)
+            for (int c = 0; c < job_outputs(job); c++) {
+                int64_t at[AXIS_COUNT];
+                long double size = sizes[i];
+                point_of(job, i, at);
+                const long double expected =
+                    diffusion ? fields[0][i] : model_component(&model, c, at, &size);
+                const double got = element(job, out[c], model.batch * each + i);
+                if (!(fabsl(got - expected) <= 64 * unit * (size + fabsl(expected)))) {
+                    random_job_print(job);
+                    fail_msg("component %d at %d %d %d: %g is not %Lg (of terms %Lg)", c,
+                             (int)at[0], (int)at[1], (int)at[2], got, expected, size);
+                }
             }
-        }
     }
     for (int c = 0; c < AXIS_COUNT; c++)
         free(fields[c]);
+    free(sizes);
 }
 
-static void all_boundaries_are_those_of_their_rows(void **state)
+static void tables_are_those_of_their_rows(void **state)
 {
     (void)state;
     struct random random = random_start();
-    int seen[BOUNDARY_KINDS] = {0};
+    int seen[BOUNDARY_KINDS] = {0}, operators[OPERATOR_COUNT] = {0};
+    int stretched = 0, staggered = 0, coefficients = 0, nested = 0;
     for (int k = 0; k < JOBS; k++) {
         struct job job;
         struct plan plan;
-        void *in[AXIS_COUNT], *out[AXIS_COUNT];
-        do
-            random_table_job(&random, MOST_POINTS, &job);
-        while (job.steps > 1); /* of several the errors add up */
+        void *in[AXIS_COUNT], *out[AXIS_COUNT], *expected[AXIS_COUNT], *block;
+        struct operands operands;
+        random_table_job(&random, MOST_POINTS, &job, &block);
         for (int a = 0; a < job.axes; a++)
             for (int s = 0; s < SIDE_COUNT; s++)
                 seen[job.boundary[a][s].kind]++;
-        struct operands operands;
+        operators[job.operator_id]++;
+        stretched += job.more.coordinates != 0;
+        staggered += job.more.stagger != STAGGER_NONE;
+        coefficients += job.more.coefficient;
+        nested += job.more.scheme == SCHEME_RK4;
         random_operands(&random, &job, &operands);
-        assert_true(plan_init(&plan, &job, NULL));
+        assert_true(plan_init(&plan, &job, block));
         arrays_make(in, plan.inputs, job_bytes(&job), 0);
         arrays_make(out, plan.outputs, job_bytes(&job), 0xa5);
+        arrays_make(expected, plan.outputs, job_bytes(&job), 0x5a);
         for (int c = 0; c < plan.inputs; c++)
             for (uint64_t i = 0; i < job_points(&job); i++)
                 set_element(&job, in[c], i, (float)random_between(&random, -1, 1));
-        run_table(kernels[k % generations], &plan, in, out, &operands);
-        check_model(&job, &operands, in, out);
+        run_table(&random, kernels[k % generations], &plan, in, out, &operands);
+        if (job.steps == 1) /* of several the errors add up */
+            check_model(&job, block, &operands, in, out);
+        /* And to the bit, whatever the numbers are. */
+        for (int c = 0; c < plan.inputs; c++) {
+            random_field(&random, &job, in[c]);
+            random_exceptions(&random, &job, in[c]);
+        }
+        reference_run_with(&plan, &operands, in, expected);
+        for (int v = 0; v < generations; v++) {
+            run_table(&random, kernels[v], &plan, in, out, &operands);
+            for (int c = 0; c < plan.outputs; c++)
+                if (!results_equal(&job, out[c], expected[c])) {
+                    random_job_print(&job);
+                    fail_msg("%s: component %d differs", kernels[v]->name, c);
+                }
+        }
         operands_free(&operands);
         plan_release(&plan);
+        free(block);
         arrays_free(in);
         arrays_free(out);
+        arrays_free(expected);
     }
     for (int kind = 0; kind < BOUNDARY_KINDS; kind++)
         assert_true(seen[kind] > JOBS / 50);
+    for (int id = 0; id < OPERATOR_COUNT; id++)
+        assert_true(id == OPERATOR_STENCIL || operators[id] > JOBS / 50);
+    assert_true(stretched > JOBS / 50 && staggered > JOBS / 50);
+    assert_true(coefficients > JOBS / 50 && nested > JOBS / 100);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_jobs_have_the_bits_of_the_contract),
-        cmocka_unit_test(all_boundaries_are_those_of_their_rows),
+        cmocka_unit_test(tables_are_those_of_their_rows),
     };
     generations = pass_kernels(kernels);
     return cmocka_run_group_tests(tests, NULL, NULL);
