@@ -45,7 +45,7 @@ struct stencil_grid {
     struct shell_shape edge;
 };
 
-/* Parameters of a kernel take 4 KiB at most. */
+/* Of the 4 KiB that parameters of a kernel may take. */
 enum { TAPS_BYTES = 2944 };
 
 /* acc + the sums of taps at V points, one after another. It begins with -0, to which a product is
@@ -214,6 +214,12 @@ static __device__ __forceinline__ void edge_block(const stencil_grid &grid, cons
         out[place] = edge_point(grid, in + begin, begin / (int64_t)plan->points, at);
     }
 }
+
+enum { PARAMETERS_BYTES = 4096 };
+static_assert(sizeof(stencil_grid) + sizeof(given_packs<float>) + 32 <= PARAMETERS_BYTES &&
+                  sizeof(stencil_grid) + sizeof(given_packs<double>) + 32 <= PARAMETERS_BYTES &&
+                  sizeof(stencil_grid) + sizeof(given_taps<double>) + 32 <= PARAMETERS_BYTES,
+              "parameters of a kernel take 4 KiB");
 
 template <typename T, int V, typename Taps>
 static __global__ void __launch_bounds__(THREADS)
