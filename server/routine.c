@@ -441,6 +441,7 @@ static void tell(struct task *task, struct field *field)
     else
         answer_array(&answer, field);
     outbox_push_snapshot(&task->connection->outbox, &answer, task);
+    schedule_rest(&task->entry, true);
 }
 
 /* False: it could not be taken. */
@@ -550,6 +551,7 @@ void routine_order_ended(struct task *task, struct order *order, enum status sta
 void routine_snapshot_ended(struct task *task)
 {
     struct program *program = &task->routine->program;
+    schedule_rest(&task->entry, false);
     for (uint32_t i = 0; i < program->count; i++)
         if (program->step[i].kind == STEP_SNAPSHOT && program->step[i].under_way)
             program_ended(program, &program->step[i]);

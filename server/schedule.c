@@ -207,13 +207,22 @@ void schedule_remove(struct schedule *schedule, struct entry *entry)
     settle(schedule, entry->flow);
 }
 
+/* Is some of its work there that the device could be at? */
+static bool is_at_work(const struct flow *flow)
+{
+    uint32_t handed = 0;
+    for (int length = 0; length < LENGTHS; length++)
+        handed += flow->handed[length];
+    return handed > flow->resting;
+}
+
 /* Has somebody else whose work is with the worker been given less, by more than a user's part? */
 static bool is_ahead(const struct schedule *schedule, const struct flow *flow)
 {
     for (const struct list *link = schedule->flows.next; link != &schedule->flows;
          link = link->next) {
         const struct flow *other = LIST_ENTRY(link, struct flow, link);
-        if (other != flow && is_served(other) &&
+        if (other != flow && is_at_work(other) &&
             flow->start_ns - other->start_ns > SCHEDULE_USER_NS)
             return true;
     }
@@ -281,9 +290,16 @@ struct entry *schedule_next(struct schedule *schedule)
     return next;
 }
 
+void schedule_rest(struct entry *entry, bool rests)
+{
+    entry->flow->resting += (uint32_t)rests - (uint32_t)entry->rests;
+    entry->rests = rests;
+}
+
 void schedule_done(struct schedule *schedule, struct entry *entry, int64_t device_ns)
 {
     struct flow *flow = entry->flow;
+    schedule_rest(entry, false);
     if (device_ns > MOST_NS)
         device_ns = MOST_NS;
     if (length_of(entry) != SHORT) {

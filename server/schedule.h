@@ -53,6 +53,7 @@ struct flow {
     int64_t start_ns;                /* of its next job, in virtual time */
     uint32_t handed[LENGTHS];        /* that are with the worker */
     int64_t handed_ns;               /* estimated, of the short ones of these */
+    uint32_t resting;                /* of them all */
     /* Of the one that is with the worker and not short: since when, by the clock, and for how long
      * of that no other flow was there. */
     uint64_t since_ns[LENGTHS];
@@ -66,6 +67,7 @@ struct entry {
     int priority;
     uint64_t arrival; /* a number that rises */
     int64_t cost_ns;  /* estimated */
+    bool rests;       /* handed over, and for now it wants nothing of the device */
 };
 
 void schedule_init(struct schedule *schedule, uint64_t (*clock)(void));
@@ -90,6 +92,9 @@ void schedule_remove(struct schedule *schedule, struct entry *entry);
 /* The job to hand over now, which is with the worker from here on; NULL: none. Call it until then,
  * whenever something was added or is done. */
 struct entry *schedule_next(struct schedule *schedule);
+/* A job that was handed over waits for its client, or does so no longer: meanwhile others do not
+ * wait for its user to get as much as they have had. */
+void schedule_rest(struct entry *entry, bool rests);
 /* A job that was handed over is done, or lost: it has taken that long. */
 void schedule_done(struct schedule *schedule, struct entry *entry, int64_t device_ns);
 

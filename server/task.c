@@ -493,10 +493,12 @@ static void mark(const struct order *order, bool is_whole)
 /* A part of the routine has ended. */
 static void part_ended(struct task *task)
 {
+    struct device *device = task->device;
     if (!task->stop)
         go_on(task);
     else if (!task->routine->program.under_way)
         fail_stopped(task);
+    task_dispatch(device); /* it may rest now */
 }
 
 void task_finished(struct order *order, enum status status, bool begun, uint64_t device_us)

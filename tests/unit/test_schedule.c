@@ -172,6 +172,27 @@ static void another_users_priority_counts_for_nothing(void **state)
     assert_in_range(ended[1], 73, 77);
 }
 
+/* One that waits for its client keeps nobody else from what they may have with the worker. */
+static void who_rests_holds_nobody_up(void **state)
+{
+    (void)state;
+    struct work *rests = add(0, 0, US, US);
+    hand_over();
+    assert_int_equal(handed, 1);
+    for (int i = 0; i < 3; i++)
+        add(1, 0, MS, MS); /* now the second user has had more */
+    hand_over();
+    const int beside = handed;
+    schedule_rest(&rests->entry, true);
+    hand_over();
+    assert_int_equal(beside, 1 + 1);
+    assert_int_equal(handed, 1 + 2);
+    schedule_rest(&rests->entry, false);
+    while (handed)
+        turn_of_the_device();
+    assert_int_equal(flows[0].resting, 0);
+}
+
 /* Small ones many at once, large ones two, long ones one: what is with the worker is bounded. */
 static void as_much_is_handed_over_as_keeps_the_device_busy(void **state)
 {
@@ -507,6 +528,7 @@ int main(void)
         SCHEDULED(a_users_jobs_go_by_priority_then_in_the_order_they_came),
         SCHEDULED(one_that_came_before_but_was_ready_later_goes_first),
         SCHEDULED(another_users_priority_counts_for_nothing),
+        SCHEDULED(who_rests_holds_nobody_up),
         SCHEDULED(as_much_is_handed_over_as_keeps_the_device_busy),
         SCHEDULED(those_who_always_have_work_share_evenly),
         SCHEDULED(a_bulk_is_never_before_a_small_job),
