@@ -295,3 +295,66 @@ def test_probes_are_points_of_the_field(client, probes, code):
     with pytest.raises(FdError) as error:
         client.call("laplacian", f=np.ones((16, 16)), probes=[[0, 0]])
     assert error.value.parameter == "probes"
+
+
+# --- a field κ ---
+
+FLUX = {"periodic": "periodic", "value": {"value": 0.0}, "derivative": {"derivative": 0.0},
+        "derivative at the face": {"derivative": 0.0, "at": "face"}, "symmetric": {"type": "symmetric"},
+        "mirror": {"type": "mirror"}, "halo": {"halo": 1.0}}
+
+
+def flux_matrix(k, kind):
+    """∇·(k∇u) of accuracy 2, k between two points their mean; in 1D."""
+    n = len(k)
+    a = np.zeros((n, n))
+    for i in range(n):
+        for j in (i - 1, i + 1):
+            if kind == "periodic":
+                j %= n
+            elif not 0 <= j < n:
+                if kind not in ("derivative", "mirror"):
+                    continue  # nothing flows, or the node does not move
+                j = i + (i - j)
+            w = (k[i] + k[j]) / 2 / H**2
+            a[i, j] += w
+            a[i, i] -= w
+    if kind in ("value", "halo"):
+        a[[0, -1]] = 0
+    return a
+
+
+@pytest.mark.parametrize("kind", FLUX)
+@pytest.mark.parametrize("factor", [0.3, 30.0])
+def test_adi_with_a_field_of_diffusivity(client, kind, factor):
+    random = np.random.default_rng(9)
+    u, k = random.standard_normal(25), 0.2 + random.random(25)
+    if kind == "value":
+        u[[0, -1]] = 0
+    dt = factor * H**2
+    a = flux_matrix(k, kind)
+    expected = u
+    for _ in range(3):
+        expected = np.linalg.solve(np.eye(25) - dt / 2 * a, (np.eye(25) + dt / 2 * a) @ expected)
+    out = client.out("diffusion", f=u, spacing=H, diffusivity=k, boundary=FLUX[kind], dt=dt, steps=3,
+                     scheme="adi")
+    assert np.abs(out - expected).max() < 1e-12, kind
+
+
+def test_adi_with_a_field_of_one_number(client):
+    """κ as a field that is one number everywhere differs by rounding alone."""
+    u = np.random.default_rng(10).standard_normal((2, 9, 10, 11))
+    params = {"f": u, "batch": 1, "dt": 7.0, "steps": 2, "scheme": "adi",
+              "boundary": {"x": "periodic", "y": {"derivative": 0.0}, "z": {"type": "antisymmetric"}}}
+    number = client.out("diffusion", diffusivity=0.7, **params)
+    field = client.out("diffusion", diffusivity=np.full(u.shape, 0.7), **params)
+    assert np.abs(number - field).max() < 1e-13
+
+
+@pytest.mark.parametrize("bad", [-0.5, np.nan])
+def test_diffusivity_must_not_be_negative(client, bad):
+    k = np.ones((8, 9))
+    k[3, 4] = bad
+    with pytest.raises(FdError) as error:
+        client.out("diffusion", f=np.ones((8, 9)), diffusivity=k, dt=0.1, scheme="adi")
+    assert (error.value.code, error.value.parameter) == ("INVALID_ARGUMENT", "diffusivity")

@@ -344,6 +344,77 @@ static void passes_and_scratch_follow_from_steps_and_values(void **state)
     assert_int_equal(job_scratch(&job, false, false), 1);
 }
 
+static void schemes_have_limits_of_their_own(void **state)
+{
+    (void)state;
+    struct job job = cube(OPERATOR_DIFFUSION, 2, 16);
+    const double euler = job_dt_max(&job);
+    job.more.scheme = SCHEME_RK4;
+    assert_true(fabs(job_dt_max(&job) / euler - 2.785293563405282 / 2) < 1e-15);
+    job.dt = 1.39 * euler;
+    accepted(&job);
+    job.dt = 1.40 * euler;
+    refused(&job, STATUS_UNSTABLE, "dt");
+    job.more.scheme = SCHEME_ADI;
+    assert_true(isinf(job_dt_max(&job)));
+    job.dt = 1e9;
+    accepted(&job);
+    job.accuracy = 4;
+    refused(&job, STATUS_INVALID_ARGUMENT, "accuracy");
+    job.accuracy = 2;
+    set_boundary(&job, AXIS_X, BOUNDARY_HALO, 0.5);
+    refused(&job, STATUS_UNSUPPORTED, "boundary x-");
+    set_boundary(&job, AXIS_X, BOUNDARY_MIXED, -1);
+    refused(&job, STATUS_UNSUPPORTED, "boundary x-");
+    set_boundary(&job, AXIS_X, BOUNDARY_SYMMETRIC, 0);
+    job.n[AXIS_X] = 1;
+    refused(&job, STATUS_INVALID_ARGUMENT, "boundary x-");
+    set_boundary(&job, AXIS_X, BOUNDARY_PERIODIC, 0);
+    accepted(&job);
+    job.n[AXIS_X] = (1 << 18) + 1; /* its table would be as long */
+    refused(&job, STATUS_TOO_LARGE, "dt");
+    job.dt = 0x1p22 * job.spacing[AXIS_X] * job.spacing[AXIS_X] / job.diffusivity[AXIS_X];
+    accepted(&job);
+
+    job = cube(OPERATOR_DIFFUSION, 2, 16);
+    job.more.scheme = SCHEME_COUNT;
+    refused(&job, STATUS_INVALID_ARGUMENT, "scheme");
+    job.more.scheme = SCHEME_EULER;
+    job.more.source_value = NAN;
+    refused(&job, STATUS_INVALID_ARGUMENT, "source");
+    job.more.source_value = 1;
+    accepted(&job);
+    job.more.source = 1;
+    refused(&job, STATUS_INVALID_ARGUMENT, "source");
+    job.more.source_value = 0;
+    accepted(&job);
+    job.more.probes = 1025;
+    refused(&job, STATUS_TOO_LARGE, "probes");
+    job.more.probes = 1 << 4;
+    job.steps = 1 << 20;
+    refused(&job, STATUS_TOO_LARGE, "probes");
+    job.steps--;
+    accepted(&job);
+}
+
+static void steps_are_told_of_passes(void **state)
+{
+    (void)state;
+    for (int scheme = 0; scheme < SCHEME_COUNT; scheme++)
+        for (int impose = 0; impose < 2; impose++) {
+            struct job job = cube(OPERATOR_DIFFUSION, 2, 16);
+            const uint64_t each = scheme == SCHEME_RK4 ? 4 : scheme == SCHEME_ADI ? 5 : 1;
+            job.more.scheme = (uint8_t)scheme;
+            job.steps = 3;
+            if (impose)
+                set_boundary(&job, AXIS_Y, BOUNDARY_VALUE, 1);
+            assert_int_equal(job_passes(&job), 3 * each + (uint64_t)impose);
+            for (uint64_t pass = 0; pass <= job_passes(&job); pass++)
+                assert_int_equal(job_steps_done(&job, pass),
+                                 pass < (uint64_t)impose ? 0 : (pass - (uint64_t)impose) / each);
+        }
+}
+
 static void any_bytes_are_judged_without_fault(void **state)
 {
     (void)state;
@@ -447,6 +518,8 @@ int main(void)
         cmocka_unit_test(a_step_over_the_stability_limit_needs_leave),
         cmocka_unit_test(stiff_sides_lower_the_step),
         cmocka_unit_test(passes_and_scratch_follow_from_steps_and_values),
+        cmocka_unit_test(schemes_have_limits_of_their_own),
+        cmocka_unit_test(steps_are_told_of_passes),
         cmocka_unit_test(any_bytes_are_judged_without_fault),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
