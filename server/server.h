@@ -7,7 +7,8 @@
  * field, region, user and arena are what all of them draw on. Calls against the first order are
  * what comes back, and callbacks (settled, resume, changed, ready, copied) or named in task.h:
  * task_granted(), task_region_lost(), task_progress(), task_finished(), task_put_arrived(),
- * task_device_lost(), task_replied(); region_mapped(), region_worker_ready(), region_worker_gone().
+ * task_device_lost(), task_replied(), task_snapshot_sent(); region_mapped(), region_worker_ready(),
+ * region_worker_gone().
  */
 #ifndef SERVER_SERVER_H
 #define SERVER_SERVER_H

@@ -6,7 +6,9 @@
  *                └── a put that was copied, a get that was granted ──────────┘
  *
  * WAITING: for fields that earlier requests still use, for regions that are being mapped, for a
- * slab for its small input, or (put) for its upload to arrive on the device. A put from a region
+ * slab for its small input, or (put) for its upload to arrive on the device. RUNNING: its order is
+ * with the worker or, where it takes more than one (routine.h; of several operators, chain.h), the
+ * next is about to be, or waits for a snapshot to be sent. A put from a region
  * and a get to one are copied by the worker in their turn, as operators run.
  * task_state.[ch] is the whole table. A task is stopped where it is cancelled, its time is up, or
  * its connection is gone (unless it is detached): at once, or from RUNNING when the worker says
