@@ -263,6 +263,16 @@ bool chain_publish(const struct chain *chain, struct failure *failure)
     return true;
 }
 
+bool chain_leaves(const struct chain *chain)
+{
+    bool leaves = false;
+    for (uint32_t i = 0; i < chain->answers; i++)
+        leaves = leaves || chain->answer[i].of.kind != OUT_INLINE;
+    for (uint32_t k = 0; k < chain->count; k++)
+        leaves = leaves || chain->link[k]->out_kind != OUT_INLINE;
+    return leaves;
+}
+
 /* Arrays come last, since a message ends with one. */
 void chain_answer(const struct chain *chain, struct answer *answer, const struct task *task)
 {

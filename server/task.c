@@ -595,7 +595,8 @@ const char *task_cancel(struct connection *connection, uint64_t msgid)
         return "cancelled";
     }
     /* A result that stays is there, whatever comes beside it. */
-    if (!task->reply || task->out_kind != OUT_INLINE || !outbox_withdraw(task->reply))
+    const bool stays = task->chain ? chain_leaves(task->chain) : task->out_kind != OUT_INLINE;
+    if (!task->reply || stays || !outbox_withdraw(task->reply))
         return "already_done";
     step(task, TASK_STOP);
     release_all_but(task, NULL);

@@ -273,6 +273,21 @@ def test_a_field_that_was_written_half_way_is_lost(unchanged, client):
     assert error.value.code == "FIELD_LOST"
 
 
+def test_an_answer_that_tells_of_a_field_is_not_withdrawn(unchanged, daemon, client):
+    """Else the field would be there and nobody know of it."""
+    f = wave(24, 512, 512)
+    large = {"field": client.put(f)}
+    first = client.send("get", **large)  # not read until all has been sent: nothing goes out behind it
+    msgid = client.send("chain", ops=[op("laplacian", large, "l", accuracy=2), op("laplacian", wave(8, 9), "s")],
+                        out={"l": "inline", "s": "field"})
+    eventually(lambda: daemon.stats()["queue"]["replying"] == 2, "an answer that waits")
+    cancel = client.send("cancel", msgid=msgid)
+    client.recv(first)
+    out = client.recv(msgid)["out"]
+    assert client.recv(cancel) == {"state": "already_done"}
+    assert client.get(out["s"]["field"]).shape == (8, 9)
+
+
 def test_hang_up(unchanged, daemon, client):
     client.send("chain", ops=[forever(), op("laplacian", "u")], repeat=10**8)
     with daemon.client() as other:
