@@ -557,10 +557,21 @@ void routine_snapshot_ended(struct task *task)
             program_ended(program, &program->step[i]);
 }
 
+/* The snapshot does not go out; nobody was told of its field. */
+static bool withdraw_snapshot(struct task *task)
+{
+    struct field *taken = task->routine->taken;
+    if (!outbox_withdraw(task->snapshot))
+        return false;
+    if (taken && taken->id)
+        field_withdraw(taken);
+    return true;
+}
+
 bool routine_stop(struct task *task)
 {
     cancel_orders(task);
-    if (!task->snapshot || outbox_withdraw(task->snapshot))
+    if (!task->snapshot || withdraw_snapshot(task))
         routine_snapshot_ended(task);
     return task->routine->program.under_way > 0;
 }

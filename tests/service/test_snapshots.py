@@ -207,6 +207,22 @@ def test_cancel_between_segments(unchanged, daemon, client, shape):
     assert client.out("laplacian", f=wave(10, 10)).shape == (10, 10)  # the stream is whole
 
 
+def test_no_field_is_left_that_nobody_was_told_of(unchanged, daemon, client):
+    """The snapshot that waits behind another answer is a field already; it goes with the job."""
+    large = client.put(wave(*LARGE))
+    first = client.send("get", field=large)  # not read until all has been sent
+    eventually(lambda: daemon.stats()["staging"]["reply_bytes"] > 0, "an answer that is staged")
+    msgid = client.send("diffusion", f=wave(64, 64), steps=100, every=1, snapshot="field", accuracy=2, cfl=0.5)
+    with daemon.client() as other:
+        eventually(lambda: other.call("stats")["user"]["fields"] == 2, "a snapshot")
+        cancel = client.send("cancel", msgid=msgid)
+        client.recv(first)
+        assert client.outcome(msgid)[0].code == "CANCELLED"
+        assert client.recv(cancel) == {"state": "cancelled"}
+        told = [out["field"] for _, _, out in snapshots(client, msgid)]
+        assert sorted(entry["field"] for entry in other.call("list")["fields"]) == sorted([large, *told])
+
+
 def test_time_runs_out_between_segments(unchanged, daemon, client):
     msgid = begun(daemon, client, timeout=2 * 10**6)
     error, _ = client.outcome(msgid)
