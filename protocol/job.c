@@ -149,9 +149,11 @@ double job_dt_max(const struct job *job)
         }
         rate += axis_rate;
     }
-    if (job->more.coefficient)
-        rate *= job->more.coefficient_max;
-    return job_stable_interval(job) / rate;
+    const double most = job->more.coefficient ? job->more.coefficient_max : 1;
+    const double interval = job_stable_interval(job);
+    if (rate == 0 || most == 0 || interval == INFINITY) /* any step, however large the other is */
+        return INFINITY;
+    return interval / (rate * most);
 }
 
 static bool has_kind(const struct job *job, enum boundary_kind kind)

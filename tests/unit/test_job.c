@@ -288,6 +288,15 @@ static void a_step_over_the_stability_limit_needs_leave(void **state)
     job.dt = 1e9;
     assert_true(isinf(job_dt_max(&job)));
     accepted(&job);
+    job.diffusivity[AXIS_X] = 1; /* over an h² that underflows: ∞ */
+    assert_true(job_dt_max(&job) == 0);
+    job.more.coefficient = 1; /* a field that is 0 everywhere */
+    assert_true(isinf(job_dt_max(&job)));
+    job.more.coefficient = 0;
+    job.accuracy = 2;
+    job.more.scheme = SCHEME_ADI;
+    assert_true(isinf(job_dt_max(&job)));
+    accepted(&job);
 }
 
 /* Rows that are stiffer than the centred ones lower the limit, as the plan's table says. */
