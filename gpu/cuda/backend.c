@@ -240,9 +240,9 @@ static bool cuda_open(int index, void *arena, size_t arena_bytes, struct device_
 static void cuda_close(void)
 {
     fault_never(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-    memory_close();
     groups_close();
     slots_close();
+    memory_close();
     cudaEventDestroy(cuda.uploaded);
     cudaEventDestroy(cuda.cleared);
     cudaStreamDestroy(cuda.clearing);
@@ -444,7 +444,6 @@ static void begin_launches(struct lane *lane, struct group *group)
     const bool copies = copying_of(first) > 0;
     if (work_of(first) > SHORT_POINTS)
         lane_arm(lane);
-    wait_for_clears(lane);
     if (!first->is_resident)
         wait_for_uploads(lane);
     fault_never(cudaEventRecord(group->begin, lane->stream), "cudaEventRecord");
@@ -479,6 +478,7 @@ static bool begin_group(struct kind *kind)
 {
     struct lane *lane = lane_choose(kind);
     struct group *group = group_take(false);
+    wait_for_clears(lane); /* of what is computed on, and of what tables come to lie in */
     take_together(kind, lane, group);
     if (group->operations.first) {
         begin_launches(lane, group);

@@ -1,6 +1,7 @@
 #include "gpu/cuda/slots.h"
 
 #include "gpu/cuda/fault.h"
+#include "gpu/cuda/memory.h"
 #include "gpu/cuda/passes.h"
 
 #include <stdbool.h>
@@ -14,31 +15,43 @@ static struct {
         cudaStream_t loader; /* the stream that loads it; NULL: it is loaded */
         cudaEvent_t loaded;
         uint64_t serial;        /* of the plan's table; 0: it has none */
-        void *rows, *on_device; /* the table: pinned, and where the kernels read it */
+        void *rows, *on_device; /* the table: pinned, and where the kernels read it; NULL: none */
         uint64_t bytes;         /* that both have room for */
     } slots[PASSES_SLOTS];
     struct passes_constants *constants; /* pinned mirror of the slots */
     uint64_t clock;                     /* counts the uses */
 } cache;
 
-/* A table of most plans fits: no launch waits for memory. */
-enum { TABLE_BYTES = 64 << 10 };
+enum { ROOM_BYTES = 1 << 20 }; /* each slot's own: tables of most plans fit */
 
-/* Room for a table of so many bytes. A large one is rare, and may wait for the device. */
-static cudaError_t make_room(struct slot *slot, uint64_t bytes)
+static const uint64_t NOBODY = UINT64_MAX; /* owns the memory of tables */
+
+static void leave_room(struct slot *slot)
 {
-    if (bytes <= slot->bytes)
-        return cudaSuccess;
+    if (slot->on_device)
+        memory_give(slot->on_device, slot->bytes, NOBODY);
     cudaFreeHost(slot->rows);
-    cudaFree(slot->on_device);
     slot->rows = slot->on_device = NULL;
     slot->bytes = 0;
-    cudaError_t error = cudaHostAlloc(&slot->rows, bytes, cudaHostAllocDefault);
-    if (error == cudaSuccess)
-        error = cudaMalloc(&slot->on_device, bytes);
-    if (error == cudaSuccess)
-        slot->bytes = bytes;
-    return error;
+    slot->filled = false;
+}
+
+/* Room for a table of so many bytes. A large one is rare, and may wait for the device. False: no
+ * memory. */
+static bool make_room(struct slot *slot, uint64_t bytes)
+{
+    bool must_clear; /* all that is read is written */
+    if (bytes <= slot->bytes)
+        return true;
+    leave_room(slot);
+    slot->bytes = bytes < ROOM_BYTES ? ROOM_BYTES : bytes;
+    slot->on_device = memory_take(slot->bytes, NOBODY, &must_clear);
+    if (slot->on_device &&
+        fault_check(cudaHostAlloc(&slot->rows, slot->bytes, cudaHostAllocDefault), "cudaHostAlloc"))
+        return true;
+    slot->rows = NULL;
+    leave_room(slot);
+    return false;
 }
 
 cudaError_t slots_open(void)
@@ -46,9 +59,10 @@ cudaError_t slots_open(void)
     for (int i = 0; i < PASSES_SLOTS; i++) {
         const cudaError_t error =
             cudaEventCreateWithFlags(&cache.slots[i].loaded, cudaEventDisableTiming);
-        const cudaError_t room = make_room(&cache.slots[i], TABLE_BYTES);
-        if (error != cudaSuccess || room != cudaSuccess)
-            return error != cudaSuccess ? error : room;
+        if (error != cudaSuccess)
+            return error;
+        if (!make_room(&cache.slots[i], ROOM_BYTES))
+            return cudaErrorMemoryAllocation;
     }
     return cudaHostAlloc((void **)&cache.constants, PASSES_SLOTS * sizeof *cache.constants,
                          cudaHostAllocDefault);
@@ -58,8 +72,7 @@ void slots_close(void)
 {
     for (int i = 0; i < PASSES_SLOTS; i++) {
         cudaEventDestroy(cache.slots[i].loaded);
-        cudaFreeHost(cache.slots[i].rows);
-        cudaFree(cache.slots[i].on_device);
+        leave_room(&cache.slots[i]);
     }
     cudaFreeHost(cache.constants);
     memset(&cache, 0, sizeof cache);
@@ -77,17 +90,31 @@ static bool holds(int slot, const struct plan *plan)
            memcmp(&cache.constants[slot].plan, plan, sizeof *plan) == 0;
 }
 
-/* Nobody uses the slot. */
-static void load_table(struct slot *slot, const struct plan *plan, cudaStream_t stream)
+static bool is_any_in_use(void)
 {
+    for (int i = 0; i < PASSES_SLOTS; i++)
+        if (cache.slots[i].users > 0)
+            return true;
+    return false;
+}
+
+/* Nobody uses the slot. False: there is no memory until another launch has ended. */
+static bool load_table(struct slot *slot, const struct plan *plan, cudaStream_t stream)
+{
+    slot->filled = false;
     slot->serial = serial_of(plan);
     if (!plan->table)
-        return;
-    fault_never(make_room(slot, plan->table->bytes), "memory for a table");
+        return true;
+    if (!make_room(slot, plan->table->bytes)) {
+        if (!is_any_in_use())
+            fault_never(cudaErrorMemoryAllocation, "memory for a table");
+        return false;
+    }
     memcpy(slot->rows, plan_table_rows(plan->table), plan->table->bytes);
     fault_never(cudaMemcpyAsync(slot->on_device, slot->rows, plan->table->bytes,
                                 cudaMemcpyHostToDevice, stream),
                 "a table");
+    return true;
 }
 
 /* The one that holds the plan already, else the unused one that was used longest ago; −1: all are
@@ -112,7 +139,8 @@ int slots_take(const struct plan *plan, cudaStream_t stream)
         return i;
     struct slot *slot = &cache.slots[i];
     if (!holds(i, plan)) {
-        load_table(slot, plan, stream);
+        if (!load_table(slot, plan, stream))
+            return -1;
         passes_constants_init(&cache.constants[i], plan, slot->on_device);
         fault_never(passes_load(i, &cache.constants[i], stream), "weights");
         fault_never(cudaEventRecord(slot->loaded, stream), "cudaEventRecord");
@@ -128,6 +156,10 @@ int slots_take(const struct plan *plan, cudaStream_t stream)
 
 void slots_give(int slot)
 {
-    cache.slots[slot].users--;
-    cache.slots[slot].loader = NULL; /* nobody needs to wait any more */
+    struct slot *given = &cache.slots[slot];
+    given->users--;
+    given->loader = NULL; /* nobody needs to wait any more */
+    /* The server counts on that memory for arrays. */
+    if (given->users == 0 && given->bytes > ROOM_BYTES)
+        leave_room(given);
 }

@@ -12,8 +12,9 @@ cudaError_t slots_open(void);
 void slots_close(void);
 
 /* The slot that holds the plan, for launches that come next on the stream: where there is none yet,
- * it is loaded there, and its table to the device. In use by one launch more. −1: all are in use.
- */
+ * it is loaded there, and its table to the device. In use by one launch more. −1: all are in use,
+ * or there is no memory for its table before a launch that is under way has ended. A table that is
+ * too large to be kept goes with the last launch that uses it. */
 int slots_take(const struct plan *plan, cudaStream_t stream);
 /* A launch that used it has ended. */
 void slots_give(int slot);

@@ -1,0 +1,171 @@
+/* Tables of plans on the device: which slots hold them, for how long, and what is done where there
+ * is no memory for one. The device is a counter. */
+#include "gpu/cuda/fault.h"
+#include "gpu/cuda/memory.h"
+#include "gpu/cuda/passes.h"
+#include "gpu/cuda/slots.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { MiB = 1 << 20, DEVICE_BYTES = 100 * MiB, LARGE_BYTES = 40 * MiB, SMALL_BYTES = 1000 };
+
+static struct {
+    uint64_t bytes, copies;
+} device;
+
+/* A block is its size in malloc's memory. */
+cudaError_t cudaMalloc(void **memory, size_t bytes)
+{
+    if (bytes > DEVICE_BYTES - device.bytes)
+        return cudaErrorMemoryAllocation;
+    uint64_t *block = malloc(sizeof *block);
+    *block = bytes;
+    *memory = block;
+    device.bytes += bytes;
+    return cudaSuccess;
+}
+cudaError_t cudaFree(void *memory)
+{
+    device.bytes -= *(uint64_t *)memory;
+    free(memory);
+    return cudaSuccess;
+}
+cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
+{
+    (void)flags;
+    *memory = malloc(bytes);
+    return cudaSuccess;
+}
+cudaError_t cudaFreeHost(void *memory)
+{
+    free(memory);
+    return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream)
+{
+    (void)to, (void)from, (void)bytes, (void)kind, (void)stream;
+    device.copies++;
+    return cudaSuccess;
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
+{
+    (void)event, (void)flags;
+    return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    (void)event;
+    return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    (void)event, (void)stream;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+{
+    (void)stream, (void)event, (void)flags;
+    return cudaSuccess;
+}
+void passes_constants_init(struct passes_constants *constants, const struct plan *plan,
+                           const void *rows)
+{
+    memset(constants, 0, sizeof *constants);
+    constants->plan = *plan;
+    constants->rows = rows;
+}
+cudaError_t passes_load(int slot, const struct passes_constants *constants, cudaStream_t stream)
+{
+    (void)slot, (void)constants, (void)stream;
+    return cudaSuccess;
+}
+bool fault_check(cudaError_t error, const char *what)
+{
+    (void)what;
+    return error == cudaSuccess;
+}
+void fault_never(cudaError_t error, const char *what)
+{
+    (void)what;
+    assert_int_equal(error, cudaSuccess);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    memset(&device, 0, sizeof device);
+    memory_open(DEVICE_BYTES);
+    return slots_open() != cudaSuccess;
+}
+static int teardown(void **state)
+{
+    (void)state;
+    slots_close();
+    memory_close();
+    return device.bytes != 0;
+}
+
+static struct plan plan_with(uint64_t bytes)
+{
+    struct plan plan = {.lines = 1, .points = 1, .batch = 1, .passes = 1};
+    plan.table = plan_table_new(bytes);
+    return plan;
+}
+
+static void a_table_is_loaded_once(void **state)
+{
+    (void)state;
+    struct plan plan = plan_with(SMALL_BYTES);
+    const int slot = slots_take(&plan, NULL);
+    assert_int_equal(slots_take(&plan, NULL), slot);
+    slots_give(slot);
+    slots_give(slot);
+    assert_int_equal(slots_take(&plan, NULL), slot);
+    assert_int_equal(device.copies, 1);
+    slots_give(slot);
+    plan_release(&plan);
+}
+
+static void a_large_table_waits_for_another_to_end(void **state)
+{
+    (void)state;
+    struct plan one = plan_with(LARGE_BYTES), two = plan_with(LARGE_BYTES);
+    const int slot = slots_take(&one, NULL);
+    assert_true(slot >= 0);
+    assert_int_equal(slots_take(&two, NULL), -1); /* with each slot's own room they do not fit */
+    slots_give(slot);
+    const int other = slots_take(&two, NULL);
+    assert_true(other >= 0);
+    slots_give(other);
+    plan_release(&one);
+    plan_release(&two);
+}
+
+static void a_large_table_leaves_its_memory_to_arrays(void **state)
+{
+    (void)state;
+    struct plan plan = plan_with(LARGE_BYTES);
+    slots_give(slots_take(&plan, NULL));
+    bool must_clear;
+    void *array = memory_take(DEVICE_BYTES - LARGE_BYTES, 1, &must_clear);
+    assert_non_null(array);
+    assert_true(must_clear);
+    memory_give(array, DEVICE_BYTES - LARGE_BYTES, 1);
+    plan_release(&plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_table_is_loaded_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_large_table_waits_for_another_to_end, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_large_table_leaves_its_memory_to_arrays, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
