@@ -20,11 +20,14 @@ static void bad_reply(struct ticket *ticket, const char *reason)
 static bool has_place(struct ticket *ticket, uint32_t component)
 {
     struct fdclient_error error;
-    if (component < ticket->result_count)
+    if (ticket_result(ticket, component))
         return true;
-    error_set(&error, "TOO_LARGE", "result",
-              "the result is a vector field, and there is no room for its component %s",
-              axis_name((enum axis)component));
+    if (component == TICKET_PROBES)
+        error_set(&error, "TOO_LARGE", "result", "there is no room for the values at the probes");
+    else
+        error_set(&error, "TOO_LARGE", "result",
+                  "the result is a vector field, and there is no room for its component %s",
+                  axis_name((enum axis)component));
     ticket_fail(ticket, &error);
     return false;
 }
@@ -35,7 +38,7 @@ static void result_prepare(struct ticket *ticket, uint32_t component, const stru
     struct fdclient_error error;
     if (ticket->failed || !has_place(ticket, component))
         return;
-    struct fdclient_result *result = &ticket->results[component];
+    struct fdclient_result *result = ticket_result(ticket, component);
     if (result->data && type->bytes > result->capacity) {
         error_set(&error, "TOO_LARGE", "result",
                   "the result has %" PRIu64 " bytes, and there is room for %zu", type->bytes,
@@ -68,13 +71,15 @@ static void result_describe(struct fdclient_result *result, const struct array_t
     result->bytes = type->bytes;
 }
 
-/* Which component of a vector field, by the key that the array stands under; 0 where it is none. */
+/* Which component of a vector field, by the key that the array stands under; or probes; 0 where it
+ * is none. */
 static uint32_t payload_component(const struct splitter_payload *payload)
 {
     for (uint32_t i = 0; i < FDCLIENT_AXES; i++)
         if (payload->name.bytes == 1 && payload->name.text[0] == axis_name((enum axis)i)[0])
             return i;
-    return 0;
+    const bool probes = payload->name.bytes == 6 && memcmp(payload->name.text, "probes", 6) == 0;
+    return probes ? TICKET_PROBES : 0;
 }
 
 bool answer_payload(struct ticket *ticket, const struct splitter_payload *payload,
@@ -164,9 +169,9 @@ static void array_take(struct ticket *ticket, uint32_t component, const struct a
         result_prepare(ticket, component, &array->type);
         if (ticket->failed)
             return;
-        memcpy(ticket->results[component].data, array->small, array->type.bytes);
+        memcpy(ticket_result(ticket, component)->data, array->small, array->type.bytes);
     }
-    result_describe(&ticket->results[component], &array->type);
+    result_describe(ticket_result(ticket, component), &array->type);
 }
 
 /* An array, or a map of them by axis. */
@@ -187,6 +192,19 @@ static void out_take(struct ticket *ticket, const msgpack_object *out)
         else if (ticket->parts[i].has_type)
             bad_reply(ticket, "data beside its array");
     }
+}
+
+/* The values at probes, an inline array. */
+static void probes_take(struct ticket *ticket, const msgpack_object *probes)
+{
+    struct array array;
+    struct failure failure = {0};
+    if (!probes && !ticket->parts[TICKET_PROBES].has_type)
+        return;
+    if (!probes || !array_read(probes, "probes", &array, &failure) || array.kind != ARRAY_INLINE)
+        bad_reply(ticket, "its probes are no array");
+    else
+        array_take(ticket, TICKET_PROBES, &array, probes);
 }
 
 static void json_take(struct ticket *ticket, const msgpack_object *object)
@@ -225,6 +243,8 @@ void answer_take(struct ticket *ticket, const msgpack_object *error, const msgpa
     switch (ticket->answer) {
     case ANSWER_ARRAY:
         out_take(ticket, object_find(result, "out"));
+        if (!ticket->failed)
+            probes_take(ticket, object_find(result, "probes"));
         if (!ticket->failed && object_find(result, "report"))
             json_take(ticket, object_find(result, "report"));
         return;

@@ -70,6 +70,7 @@ static void extent(const struct fdclient_array *array, uint64_t points, double *
 
 /* An array as it came to lie: in a file, or (file NULL) resident; and what is said about it. */
 struct place {
+    const struct fdclient_result *probes; /* their values; NULL: there are none. In its first */
     const char *report; /* JSON; NULL: nothing is. Of a vector field about all, in its first */
     struct fdclient_array array;
     uint64_t bytes;
@@ -102,6 +103,32 @@ static void say_json(const struct place *place, double seconds)
     }
 }
 
+static struct fdclient_array array_of(const struct fdclient_result *result)
+{
+    struct fdclient_array array = {.dtype = result->dtype,
+                                   .dimensions = result->dimensions,
+                                   .data = result->data,
+                                   .field = result->field};
+    memcpy(array.shape, result->shape, sizeof array.shape);
+    return array;
+}
+
+/* The values at probes, a line for each step; or as JSON. */
+static void say_probes(const struct fdclient_result *probes, bool json)
+{
+    const struct fdclient_array array = array_of(probes);
+    const uint64_t columns = array.shape[1];
+    for (uint64_t i = 0; i < array.shape[0] * columns; i++) {
+        if (json)
+            fputs(i % columns ? ", " : i ? "], [" : "[[", stdout);
+        else if (i)
+            putchar(i % columns ? ' ' : '\n');
+        number_print(stdout, array.dtype == FDCLIENT_F64 ? ((const double *)array.data)[i]
+                                                         : ((const float *)array.data)[i]);
+    }
+    fputs(json ? "]]" : "\n", stdout);
+}
+
 /* {"x": …, "y": …} for a vector field. */
 static void say_all_json(const struct place *places, uint32_t count, bool is_vector, double seconds)
 {
@@ -116,6 +143,10 @@ static void say_all_json(const struct place *places, uint32_t count, bool is_vec
     }
     if (places->report)
         printf(", \"report\": %s", places->report);
+    if (places->probes) {
+        fputs(", \"probes\": ", stdout);
+        say_probes(places->probes, true);
+    }
     puts("}");
 }
 
@@ -143,16 +174,8 @@ static void say(const struct options *o, const struct place *places, uint32_t co
             say_file(&places[i], seconds);
     if (places->report)
         puts(places->report);
-}
-
-static struct fdclient_array array_of(const struct fdclient_result *result)
-{
-    struct fdclient_array array = {.dtype = result->dtype,
-                                   .dimensions = result->dimensions,
-                                   .data = result->data,
-                                   .field = result->field};
-    memcpy(array.shape, result->shape, sizeof array.shape);
-    return array;
+    if (places->probes)
+        say_probes(places->probes, false);
 }
 
 /* --- commands -------------------------------------------------------------------------------- */
@@ -174,7 +197,7 @@ static bool read_input(const struct options *o, const char *file, struct input *
 struct submission {
     struct input inputs[FDCLIENT_AXES];
     uint32_t input_count;
-    struct fdclient_result results[FDCLIENT_AXES];
+    struct fdclient_result results[FDCLIENT_AXES], probes;
     char *names[FDCLIENT_AXES]; /* of the results' files; NULL: they are kept */
     bool is_vector;             /* of its results */
     bool as_npy;
@@ -305,6 +328,8 @@ static bool job_run(const struct options *o, struct submission *s, struct fdclie
     params.progress = strcmp(o->op, "diffusion") == 0 && !o->quiet && isatty(STDERR_FILENO);
     fdclient_on_progress(client, progress_show, &progress);
     struct snapshots snapshots = {.submission = s};
+    if (params.probes)
+        s->results[0].probes = &s->probes;
     fdclient_on_snapshot(client, snapshot_write, &snapshots);
     if (o->timeout_s > 0)
         params.timeout_us = (uint64_t)ceil(fmin(o->timeout_s, 1e12) * 1e6);
@@ -346,6 +371,7 @@ static bool results_deliver(const struct options *o, struct submission *s,
         count++;
     }
     places->report = s->results->json;
+    places->probes = s->probes.data ? &s->probes : NULL;
     say(o, places, count, s->is_vector, s->seconds);
     return true;
 }
@@ -378,6 +404,7 @@ static bool print_answer(const struct options *o, const char *json, struct fdcli
 static void submission_free(struct submission *s)
 {
     free(s->results[0].json);
+    free(s->probes.data);
     for (int i = 0; i < FDCLIENT_AXES; i++) {
         if (s->results[i].allocated)
             free(s->results[i].data);

@@ -80,7 +80,10 @@ static void result_clear(struct fdclient_result *result)
 {
     void *data = result->capacity > 0 ? result->data : NULL;
     const size_t capacity = data ? result->capacity : 0;
-    *result = (struct fdclient_result){.data = data, .capacity = capacity};
+    struct fdclient_result *probes = result->probes;
+    *result = (struct fdclient_result){.data = data, .capacity = capacity, .probes = probes};
+    if (probes)
+        result_clear(probes);
 }
 
 void *fdclient_alloc(struct fdclient *client, size_t bytes)

@@ -80,6 +80,7 @@ struct fdclient_params {
     const char *diffusivity;       /* diffusion: numbers, or field:ID */
     const char *source;            /* diffusion: a number, or field:ID */
     const char *scheme;            /* diffusion: "forward-euler", "rk4", "adi" */
+    const char *probes;            /* diffusion: indices as JSON, "[[0,7],[3,-1]]": result.probes */
     bool allow_unstable;           /* diffusion */
     bool progress;                 /* diffusion: call on_progress */
     uint64_t every;       /* diffusion, stencil: on_snapshot after so many steps, and so on */
@@ -111,7 +112,9 @@ struct fdclient_result {
     uint32_t dimensions;
     uint64_t shape[FDCLIENT_DIMENSIONS];
     uint64_t bytes;
-    uint64_t field; /* the result stayed resident */
+    uint64_t field;                 /* the result stayed resident */
+    struct fdclient_result *probes; /* of a job with probes: where their values go, [steps + 1,
+                                       probes]; a result as this one, of yours; or NULL */
     char *json; /* dry_run, and methods without an array: the answer; of a report it (in the first
                    result); free() it */
 };

@@ -78,6 +78,10 @@ static const struct option table[] = {
      "diffusion: what is added in a unit of time: a number, or field:ID."},
     {"scheme", NULL, "NAME", KIND_TEXT, AT(params.scheme), SUBMIT,
      "diffusion: forward-euler (default), rk4 or adi."},
+    {"probes", NULL, "JSON", KIND_TEXT, AT(params.probes), SUBMIT,
+     "diffusion: points, as an index of the array counts: [[0, 7], [3, -1]]. Their values are "
+     "printed, "
+     "a line before the first step and one after each."},
     {"allow-unstable", NULL, NULL, KIND_FLAG, AT(params.allow_unstable), SUBMIT,
      "diffusion: take a time step over the limit."},
     {"field", NULL, "ID", KIND_IDS, AT(field), SUBMIT,
@@ -328,6 +332,8 @@ static bool options_check(const struct options *o, uint64_t used, struct fdclien
                          "standard output takes one array, and %s gives one for each axis", o->op);
     if (o->field.count && (o->shape || o->dtype))
         return error_set(error, "USAGE", "--field", "a resident field has its own shape and dtype");
+    if (o->params.probes && o->output && strcmp(o->output, "-") == 0)
+        return error_set(error, "USAGE", "--probes", "standard output is taken by -o -");
     if (o->json && o->output && strcmp(o->output, "-") == 0)
         return error_set(error, "USAGE", "--json", "standard output is taken by -o -");
     return true;

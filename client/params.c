@@ -241,12 +241,19 @@ bool params_write(msgpack_packer *packer, const char *method, const struct fdcli
         }
     const struct {
         const char *name, *text;
-    } texts[] = {{"spacing", params->spacing},   {"boundary", params->boundary},
-                 {"endpoint", params->endpoint}, {"diffusivity", params->diffusivity},
-                 {"stagger", params->stagger},   {"coefficient", params->coefficient},
-                 {"offsets", params->offsets},   {"weights", params->weights},
-                 {"source", params->source},     {"scheme", params->scheme},
-                 {"snapshot", params->snapshot}, {"ops", params->ops}};
+    } texts[] = {{"spacing", params->spacing},
+                 {"boundary", params->boundary},
+                 {"endpoint", params->endpoint},
+                 {"diffusivity", params->diffusivity},
+                 {"stagger", params->stagger},
+                 {"coefficient", params->coefficient},
+                 {"offsets", params->offsets},
+                 {"weights", params->weights},
+                 {"source", params->source},
+                 {"scheme", params->scheme},
+                 {"probes", params->probes},
+                 {"snapshot", params->snapshot},
+                 {"ops", params->ops}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (texts[i].text) {
             if (!parameter_write(packer, texts[i].name, texts[i].text, error))

@@ -163,7 +163,7 @@ static uint8_t *payload_place(const struct fdclient *client)
     const struct incoming *incoming = &client->incoming;
     if (!ticket && incoming->data)
         return incoming->data + incoming->received_bytes;
-    return ticket ? (uint8_t *)ticket->results[client->component].data +
+    return ticket ? (uint8_t *)ticket_result(ticket, client->component)->data +
                         ticket->parts[client->component].received_bytes
                   : NULL;
 }

@@ -19,18 +19,27 @@ void ticket_free(struct ticket *ticket)
     free(ticket);
 }
 
+struct fdclient_result *ticket_result(const struct ticket *ticket, uint32_t part)
+{
+    if (part == TICKET_PROBES)
+        return ticket->result_count ? ticket->results->probes : NULL;
+    return part < ticket->result_count ? &ticket->results[part] : NULL;
+}
+
 void ticket_fail(struct ticket *ticket, const struct fdclient_error *error)
 {
     if (ticket->failed)
         return;
     ticket->failed = true;
     ticket->error = *error;
-    for (uint32_t i = 0; i < ticket->result_count; i++)
-        if (ticket->results[i].allocated) {
-            free(ticket->results[i].data);
-            ticket->results[i].data = NULL;
-            ticket->results[i].allocated = false;
+    for (uint32_t i = 0; i < TICKET_PARTS; i++) {
+        struct fdclient_result *result = ticket_result(ticket, i);
+        if (result && result->allocated) {
+            free(result->data);
+            result->data = NULL;
+            result->allocated = false;
         }
+    }
 }
 
 void tickets_init(struct tickets *tickets)

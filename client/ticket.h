@@ -7,6 +7,7 @@
 #include "client/route.h"
 #include "protocol/array.h"
 
+enum { TICKET_PROBES = FDCLIENT_AXES, TICKET_PARTS };
 enum answer { ANSWER_ARRAY, ANSWER_FIELD, ANSWER_NOTHING, ANSWER_JSON, ANSWER_REGION };
 
 struct ticket {
@@ -24,9 +25,12 @@ struct ticket {
         bool has_type; /* the header of the reply's array was read, and memory found for it: */
         struct array_type type;
         uint64_t received_bytes; /* of its payload */
-    } parts[FDCLIENT_AXES];      /* of a vector field by component, else the first */
+    } parts[TICKET_PARTS];       /* of a vector field by component, else the first; and probes */
     struct fdclient_error error;
 };
+
+/* Where the part of its answer goes; NULL: the caller has no room for it. */
+struct fdclient_result *ticket_result(const struct ticket *ticket, uint32_t part);
 
 /* The first error stays: it is the cause. What was allocated for the results is given up. */
 void ticket_fail(struct ticket *ticket, const struct fdclient_error *error);

@@ -471,6 +471,20 @@ def test_snapshots(run, daemon, tmp_path):
         run(*diffuse, "--steps", 7, "--every", 3, *options, status=USAGE)
 
 
+@pytest.mark.parametrize("steps", [5, 2000], ids=["small", "payload"])
+def test_probes(run, tmp_path, steps):
+    numpy.save(tmp_path / "f.npy", wave(20, 30))
+    diffuse = ("submit", "f.npy", "--op", "diffusion", "--dt", 0.125, "--accuracy", 2, "--steps", steps, "-q")
+    rows = run(*diffuse, "--probes", "[[0, 7], [-1, 3]]", "-o", "u.npy").stdout.splitlines()
+    values = numpy.array([row.split() for row in rows], "f4")
+    assert values.shape == (steps + 1, 2)
+    f, u = numpy.load(tmp_path / "f.npy"), numpy.load(tmp_path / "u.npy")
+    assert list(values[0]) == [f[0, 7], f[-1, 3]] and list(values[-1]) == [u[0, 7], u[-1, 3]]
+    said = json.loads(run(*diffuse, "--probes", "[[0, 7], [-1, 3]]", "--json").stdout)
+    assert numpy.array_equal(numpy.array(said["probes"], "f4"), values)
+    run(*diffuse, "--probes", "[[0, 7]]", "-o", "-", status=USAGE)
+
+
 def test_a_report(run, tmp_path):
     numpy.save(tmp_path / "f.npy", wave(20, 30))
     ended = run("submit", "f.npy", "--op", "laplacian", "--report", "--json")

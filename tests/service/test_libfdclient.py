@@ -34,7 +34,8 @@ class Params(ctypes.Structure):
                 ("endpoint", ctypes.c_char_p), ("batch", ctypes.c_uint32), ("coefficient", ctypes.c_char_p),
                 ("offsets", ctypes.c_char_p), ("weights", ctypes.c_char_p), ("steps", ctypes.c_uint64),
                 ("dt", ctypes.c_double), ("cfl", ctypes.c_double), ("diffusivity", ctypes.c_char_p),
-                ("source", ctypes.c_char_p), ("scheme", ctypes.c_char_p), ("allow_unstable", ctypes.c_bool),
+                ("source", ctypes.c_char_p), ("scheme", ctypes.c_char_p), ("probes", ctypes.c_char_p),
+                ("allow_unstable", ctypes.c_bool),
                 ("progress", ctypes.c_bool), ("every", ctypes.c_uint64), ("snapshot", ctypes.c_char_p),
                 ("ops", ctypes.c_char_p), ("repeat", ctypes.c_uint64),
                 ("report", ctypes.c_bool), ("dry_run", ctypes.c_bool), ("priority", ctypes.c_int),
@@ -45,7 +46,8 @@ class Params(ctypes.Structure):
 class Result(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("capacity", ctypes.c_size_t), ("allocated", ctypes.c_bool),
                 ("dtype", ctypes.c_int), ("dimensions", ctypes.c_uint32), ("shape", ctypes.c_uint64 * 8),
-                ("bytes", ctypes.c_uint64), ("field", ctypes.c_uint64), ("json", ctypes.c_void_p)]
+                ("bytes", ctypes.c_uint64), ("field", ctypes.c_uint64),
+                ("probes", ctypes.c_void_p), ("json", ctypes.c_void_p)]
 
 
 class Snapshot(ctypes.Structure):
