@@ -337,7 +337,9 @@ bool job_check_order(int64_t order, struct failure *failure)
         return true;
     return failure_set(failure, STATUS_INVALID_ARGUMENT, "order",
                        "order (of the derivative) must be 1, 2, 3 or 4; got %" PRId64 "%s", order,
-                       order == 6 || order == 8 ? "; did you mean accuracy?" : "");
+                       order == 6 || order == 8 ? "; did you mean accuracy?"
+                       : order == 0             ? "; 0 goes with stagger"
+                                                : "");
 }
 
 bool job_check_accuracy(int64_t accuracy, struct failure *failure)
@@ -748,7 +750,9 @@ bool job_check(const struct job *job, double max_work, struct failure *failure)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL, "a reserved byte is set");
     if (!check_shape(job, failure) ||
         (job->accuracy != 10 && !job_check_accuracy(job->accuracy, failure)) ||
-        (job->operator_id == OPERATOR_DERIVATIVE && !job_check_order(job->order, failure)))
+        (job->operator_id == OPERATOR_DERIVATIVE &&
+         !(job->order == 0 && job->more.stagger != STAGGER_NONE) &&
+         !job_check_order(job->order, failure)))
         return false;
     const bool has_axis =
         job->operator_id == OPERATOR_DERIVATIVE || job->operator_id == OPERATOR_INTERPOLATE;

@@ -124,7 +124,7 @@ struct job {
     uint8_t dtype;                  /* enum dtype */
     uint8_t axes;                   /* axes that are space: 1 (x), 2 (x, y) or 3 */
     uint8_t axis;                   /* derivative: enum axis */
-    uint8_t order;                  /* derivative: of the derivative, 1 to 4; else job_order() */
+    uint8_t order;                  /* derivative: of the derivative, 1 to 4; staggered also 0 */
     uint8_t accuracy;               /* order of accuracy: 2, 4, 6, 8, or for estimates 10 */
     uint8_t allow_unstable;         /* diffusion: a dt over the limit is taken */
     uint8_t reserved;               /* 0 */
