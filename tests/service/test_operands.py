@@ -335,7 +335,7 @@ def test_probes_alone_make_no_end_of_a_job(unchanged, client, daemon):
         client.free(field["field"])
 
 
-@pytest.mark.parametrize("scheme", ["adi"])
+@pytest.mark.parametrize("scheme", ["forward-euler", "rk4", "adi"])
 def test_a_diffusivity_in_every_form(unchanged, client, scheme):
     f, kappa = wave(12, 30, 40, dtype="<f8"), 7 + wave(12, 30, 40, dtype="<f8", seed=3)
     params = {"f": f, "dt": 1e-3, "steps": 3, "accuracy": 2, "scheme": scheme}
@@ -346,3 +346,42 @@ def test_a_diffusivity_in_every_form(unchanged, client, scheme):
     flat = client.out("diffusion", diffusivity=2, **params)
     assert flat == pytest.approx(client.out("diffusion", diffusivity=numpy.full_like(f, 2), **params), abs=1e-12)
     forms.end()
+
+
+@pytest.mark.parametrize("shape", [(6, 7, 8), (12, 30, 40)], ids=["small", "payload"])
+def test_a_coefficient_in_every_form(unchanged, client, shape):
+    f, k = wave(*shape, dtype="<f8"), 7 + wave(*shape, dtype="<f8", seed=3)
+    forms = Forms(client, k)
+    results = {name: client.out("laplacian", f=f, accuracy=2, coefficient=form) for name, form in forms if name != "list"}
+    for name, result in results.items():
+        assert result.tobytes() == results["inline"].tobytes(), name
+    assert client.out("laplacian", f=f, accuracy=2, coefficient=numpy.full_like(f, 2)) == pytest.approx(
+        2 * client.out("laplacian", f=f, accuracy=2), abs=1e-12)
+    forms.end()
+
+
+def test_coordinates_in_every_form(unchanged, client):
+    f = wave(9, 40, dtype="<f8")
+    x = numpy.arange(40.0) ** 1.25
+    params = {"f": f, "accuracy": 4, "boundary": "one-sided"}
+    expected = client.out("laplacian", spacing={"x": x, "*": 0.5}, **params)
+    for form in (x.tolist(), bins(x, 100, 101), {"nd": True, "type": "<f8", "shape": [40], "data": x.tobytes()}):
+        assert client.out("laplacian", spacing={"y": 0.5, "x": form}, **params).tobytes() == expected.tobytes()
+    line = {"f": f[0], "accuracy": 4, "boundary": "one-sided"}
+    alone = client.out("laplacian", spacing={"x": x}, **line)
+    for form in (x, x.tolist(), {"*": x}):
+        assert client.out("laplacian", spacing=form, **line).tobytes() == alone.tobytes()
+    whole = client.out("laplacian", spacing=numpy.arange(40) * 3, **line)
+    assert whole.tobytes() == client.out("laplacian", spacing=[3.0 * i for i in range(40)], **line).tobytes()
+    assert whole == pytest.approx(client.out("laplacian", spacing=3, **line), abs=1e-4)  # of the same order
+
+
+def test_long_coordinates_come_as_payload(unchanged, client):
+    """65,536 of them: half a megabyte beside the field's, for the front itself."""
+    n = 65536
+    x = numpy.cumsum(1 + 0.5 * numpy.sin(numpy.arange(n)))
+    f = 3 * x + 7
+    result = client.out("derivative", f=f, spacing=x, accuracy=2, boundary="one-sided")
+    assert result == pytest.approx(numpy.full(n, 3.0), abs=1e-9)
+    error = refused(client, "derivative", f=f, spacing=x[::-1].copy(), accuracy=2, boundary="one-sided")
+    assert (error.code, error.parameter) == ("INVALID_ARGUMENT", "spacing x")
