@@ -366,6 +366,8 @@ class Problem:
                     else:
                         stated = float(np.asarray(stated, case.dtype))
                     words[line.axis + end] = sides.word(side, stated, v)
+                    if vector and side == "halo":  # which component's would it be?
+                        words[line.axis + end] = {"halo": 0}
                 endpoint[line.axis] = line.low == "endpoint"
             params = dict(f={a: f for a in "xyz"[:d]} if vector else f, boundary=words, endpoint=endpoint)
             if case.method in PRODUCTS:

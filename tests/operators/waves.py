@@ -460,7 +460,7 @@ def choose(form, low, high, stretched, dtype, most, of_product=False):
     best, off = None, np.inf
     steps, leasts = (1, 1.2, 0.85, 1.45, 0.7, 1.8, 0.55), (3.0,)
     if stretched:  # whose lengths follow from their points
-        steps = (1, 1.3, 0.8)
+        steps = (1, 1.3, 0.8) if dtype == "<f8" else (1,)
     elif "free" in (end_of(low), end_of(high)) and end_of(low) != end_of(high):
         leasts = (3.0, 4.5, 3.7)  # the phase at the free end counts
     for least, factor in itertools.product(leasts, steps):
