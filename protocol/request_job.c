@@ -481,11 +481,6 @@ static bool resolve_probes(const struct request *request, struct job *job, struc
                            "a probe has %" PRIu64
                            " indices here, in the order of shape%s; got %" PRIu64,
                            need, job->batch > 1 ? " after one of the batch" : "", dimensions);
-    const double values = (double)count * ((double)job->steps + 1);
-    if (values > LIMIT_PROBED)
-        return failure_set_limit(failure, STATUS_TOO_LARGE, "probes", values, LIMIT_PROBED,
-                                 "probes times steps + 1 is %.9g; at most %d values are answered",
-                                 values, LIMIT_PROBED);
     job->more.probes = (uint32_t)count;
     return true;
 }
