@@ -4,6 +4,7 @@
 #include "gpu/measure.h"
 #include "gpu/range.h"
 #include "gpu/store.h"
+#include "protocol/job_block.h"
 #include "protocol/limits.h"
 
 #include <stdlib.h>
@@ -372,6 +373,8 @@ void jobs_run(struct worker *worker, const struct channel_message *message)
         worker_log(worker, 3, "job %llu: %s", (unsigned long long)id, failure.message);
     } else if (job_block_part(job, BLOCK_END) != job->more.block_bytes) {
         worker_broken(worker, "RUN with a block of another size than its job's", id);
+    } else if (!job_check_block(job, worker->before.block, &failure)) {
+        worker_broken(worker, "RUN with a block that its job cannot have", id);
     } else {
         plan = plans_get(&worker->plans, job, worker->before.block);
         failure.code = STATUS_OUT_OF_MEMORY;

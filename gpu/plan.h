@@ -118,7 +118,8 @@ struct plan {
 };
 
 /* All weights are rounded to the job's dtype and stored as double, which holds both exactly.
- * The job must have passed job_check(); block: its job.more.block_bytes bytes. False: no memory for
+ * The job must have passed job_check(); block: its job.more.block_bytes bytes, which passed
+ * job_check_block(). False: no memory for
  * the table. */
 bool plan_init(struct plan *plan, const struct job *job, const void *block);
 /* The same by the engine that the caller chooses: tests compare them. PLAN_PLAIN: job_is_plain().

@@ -86,8 +86,8 @@ struct stencil_table {
     struct stencil_axis axis[AXIS_COUNT];
 };
 
-/* Make it for a job that passed job_check() and stencil_check(), and its block. One user. NULL: no
- * memory. */
+/* Make it for a job that passed job_check(), and its block, which passed job_check_block(). One
+ * user. NULL: no memory. */
 struct plan_table *stencil_table_new(const struct job *job, const void *block);
 
 #ifdef __CUDACC__

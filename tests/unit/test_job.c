@@ -1,4 +1,5 @@
 #include "protocol/job.h"
+#include "protocol/job_block.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -456,6 +457,49 @@ static struct job stencil(uint32_t points, uint64_t n)
     return job;
 }
 
+/* Is the job's block refused because of a parameter, once the double (or the two int32) at a place
+ * of it is that? */
+static void block_refused(const struct job *job, const void *block, enum block_part part, int at,
+                          uint64_t bits, const char *parameter)
+{
+    struct failure failure = {0};
+    uint64_t other[16];
+    memcpy(other, block, sizeof other);
+    other[job_block_part(job, part) / 8 + (uint64_t)at] = bits;
+    assert_true(job_check_block(job, block, &failure));
+    assert_false(job_check_block(job, other, &failure));
+    assert_int_equal(failure.code, STATUS_INVALID_ARGUMENT);
+    assert_memory_equal(failure.parameter, parameter, strlen(parameter));
+}
+
+static void a_block_is_what_its_job_can_have(void **state)
+{
+    (void)state;
+    const double x[16] = {0, 1, 3, 4, 5};
+    struct job job = cube(OPERATOR_LAPLACIAN, 2, 4);
+    job.more.coordinates = 1 << AXIS_Y;
+    for (int k = 0; k < 5; k++)
+        block_refused(&job, x, BLOCK_Y, k, UINT64_C(0x7ff0000000000000), "spacing"); /* ∞ */
+    block_refused(&job, x, BLOCK_Y, 4, 0, "spacing");
+
+    const int64_t probes[16] = {3, 0, 2, 1, 0, 3, 3, 0};
+    job = cube(OPERATOR_DIFFUSION, 2, 4);
+    job.batch = 2;
+    job.more.probes = 2;
+    for (int k = 0; k < 8; k++) {
+        block_refused(&job, probes, BLOCK_PROBES, k, k % 4 == 3 ? 2 : 4, "probes");
+        block_refused(&job, probes, BLOCK_PROBES, k, UINT64_MAX, "probes");
+    }
+
+    const int32_t offsets[32] = {8, -8, 0, 0};
+    job = cube(OPERATOR_STENCIL, 2, 4);
+    job.more.stencil_points = 1;
+    job.more.stencil_radius[AXIS_X] = job.more.stencil_radius[AXIS_Y] = 8;
+    block_refused(&job, offsets, BLOCK_OFFSETS, 0, 9, "offsets");
+    block_refused(&job, offsets, BLOCK_OFFSETS, 0, UINT64_C(0xfffffff700000000), "offsets");
+    block_refused(&job, offsets, BLOCK_OFFSETS, 1, 1, "offsets");
+}
+
 static void a_stencil_has_limits_of_its_own(void **state)
 {
     (void)state;
@@ -517,6 +561,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operator_takes_a_plain_cube),
+        cmocka_unit_test(a_block_is_what_its_job_can_have),
         cmocka_unit_test(a_stencil_has_limits_of_its_own),
         cmocka_unit_test(a_wrong_number_is_refused_by_its_name),
         cmocka_unit_test(work_over_the_limit_says_how_much),

@@ -1257,6 +1257,23 @@ static void break_components_without_a_run(void)
     order(&message);
     allocate(16);
 }
+static void break_probe_outside(void)
+{
+    struct job job = diffusion(32, 32, 1);
+    const int64_t probe[AXIS_COUNT + 1] = {0, 32, 0, 0};
+    struct channel_message message = {.type = CHANNEL_MORE};
+    job.more.probes = 1;
+    job.more.block_bytes = sizeof probe;
+    message.u.more = job.more;
+    order(&message);
+    message = (struct channel_message){.type = CHANNEL_BLOCK};
+    memcpy(message.u.block.bytes, probe, sizeof probe);
+    order(&message);
+    message = (struct channel_message){.type = CHANNEL_OPERANDS};
+    message.u.operands.array[OPERAND_PROBES] = allocate(2 * job_element_bytes(&job));
+    order(&message);
+    run(&job, allocate(4096), allocate(4096), 0, false);
+}
 static void break_release_in_use(void)
 {
     const struct job job = diffusion(32, 32, UINT64_C(1) << 40);
@@ -1401,6 +1418,7 @@ static void test_a_broken_front(void **state)
                                            break_components_of_one_output,
                                            break_components_in_place,
                                            break_components_without_a_run,
+                                           break_probe_outside,
                                            break_release_in_use,
                                            break_upload_in_use,
                                            break_download_of_upload,
