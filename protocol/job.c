@@ -591,7 +591,7 @@ static bool check_boundaries(const struct job *job, int axis, struct failure *fa
         side = second > need ? other : side;
         need = second > need ? second : need;
     }
-    for (int s = 0; s < SIDE_COUNT && job->operator_id == OPERATOR_INTERPOLATE; s++)
+    for (int s = 0; s < SIDE_COUNT && job_order(job) == 0; s++)
         if (boundary[s].kind == BOUNDARY_MIXED && boundary[s].at_face && need < job->accuracy) {
             side = s; /* for f at its face: rows_face() */
             need = job->accuracy;

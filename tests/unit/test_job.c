@@ -457,6 +457,23 @@ static struct job stencil(uint32_t points, uint64_t n)
     return job;
 }
 
+static void a_mixed_face_of_order_0_has_the_points_of_its_row(void **state)
+{
+    (void)state;
+    static const enum operator_id ids[] = {OPERATOR_DERIVATIVE, OPERATOR_INTERPOLATE};
+    for (int k = 0; k < 2; k++) {
+        struct job job = cube(ids[k], 8, 8);
+        job.order = 0;
+        job.more.stagger = STAGGER_FORWARD;
+        for (int side = 0; side < SIDE_COUNT; side++)
+            job.boundary[AXIS_X][side] =
+                (struct boundary){.kind = BOUNDARY_MIXED, .value = 1, .at_face = 1};
+        accepted(&job);
+        job.n[AXIS_X] = 7; /* enough for the values half way, too few for f at the face */
+        refused(&job, STATUS_INVALID_ARGUMENT, "boundary x-");
+    }
+}
+
 /* Is the job's block refused because of a parameter, once the double (or the two int32) at a place
  * of it is that? */
 static void block_refused(const struct job *job, const void *block, enum block_part part, int at,
@@ -561,6 +578,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operator_takes_a_plain_cube),
+        cmocka_unit_test(a_mixed_face_of_order_0_has_the_points_of_its_row),
         cmocka_unit_test(a_block_is_what_its_job_can_have),
         cmocka_unit_test(a_stencil_has_limits_of_its_own),
         cmocka_unit_test(a_wrong_number_is_refused_by_its_name),
