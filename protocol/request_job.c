@@ -466,7 +466,8 @@ static bool put_probes(const struct array *given, const struct job *job, int64_t
 }
 
 /* How many probes there are, and whether they have the right number of indices. */
-static bool resolve_probes(const struct request *request, struct job *job, struct failure *failure)
+static bool resolve_probes(const struct request *request, const struct array_type *type,
+                           struct job *job, struct failure *failure)
 {
     const struct array *given = &request->parameters.numbers[NUMBERS_PROBES];
     if (given->kind == ARRAY_NONE)
@@ -475,12 +476,13 @@ static bool resolve_probes(const struct request *request, struct job *job, struc
     if (count > LIMIT_PROBES)
         return failure_set_limit(failure, STATUS_TOO_LARGE, "probes", (double)count, LIMIT_PROBES,
                                  "a job has at most %d probes", LIMIT_PROBES);
-    const uint64_t need = (uint64_t)job->axes + (job->batch > 1);
+    const bool has_batch = type->dimensions > job->axes;
+    const uint64_t need = (uint64_t)job->axes + has_batch;
     if (dimensions != need)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "probes",
                            "a probe has %" PRIu64
                            " indices here, in the order of shape%s; got %" PRIu64,
-                           need, job->batch > 1 ? " after one of the batch" : "", dimensions);
+                           need, has_batch ? " after one of the batch" : "", dimensions);
     job->more.probes = (uint32_t)count;
     return true;
 }
@@ -593,7 +595,7 @@ static bool resolve(const struct request *request, const struct array_type *type
     if (!resolve_simple(request, type, job, failure) ||
         !resolve_boundaries(request, type, job, failure) ||
         !resolve_spacing(request, job, failure) || !resolve_operands(request, type, job, failure) ||
-        !resolve_probes(request, job, failure) ||
+        !resolve_probes(request, type, job, failure) ||
         (job->operator_id == OPERATOR_STENCIL && !request_stencil_resolve(request, job, failure)))
         return false;
     /* Before anything is made of them: what job_check() says of the shape holds for the block. */

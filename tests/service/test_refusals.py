@@ -159,6 +159,7 @@ TABLE = [
                            ([[0, 0, 0]], "2 indices"), ([0, 0], "indices"), ([[0, 0.5]], "whole"),
                            ([[0, 0], [0]], "one length"), ([], "empty"), (1, "list"))),
     invalid("diffusion", PAIRS, STEP | {"batch": 1, "probes": [[3]]}, "probes", "one of the batch"),
+    invalid("diffusion", PAIRS[:1], STEP | {"batch": 1, "probes": [[3]]}, "probes", "one of the batch"),
     invalid("diffusion", PAIRS, STEP | {"batch": 1, "probes": [[2, 0]]}, "probes", "out of range for 2"),
     Refusal("diffusion", LINE, STEP | {"probes": numpy.zeros((1025, 1), "<i4")}, "TOO_LARGE", "probes", "1024",
             (1025, 1024)),
