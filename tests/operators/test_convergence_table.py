@@ -303,7 +303,8 @@ class Problem:
                 for number, (a, order) in enumerate(orders.items()):
                     line = self.lines["xyz".index(a)]
                     # Of two derivatives, the second is of what the first has made.
-                    exactly[a], wrong, sum_of = line.product() if product else line.derivative(order, number > 0)
+                    exactly[a], wrong, sum_of = (line.product() if product
+                                                 else line.derivative(order, number > 0))
                     made[a] = exactly[a] + wrong
                     sizes *= sum_of
                 right = right + factor * outer(exactly.values())

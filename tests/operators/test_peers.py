@@ -111,8 +111,7 @@ def coordinates(n):
 @pytest.mark.parametrize("accuracy", ACCURACIES)
 def test_findiff_on_coordinates(client, accuracy, order):
     """Of the points nearest to an edge the two take the same, and for odd derivatives everywhere. For even
-    ones findiff (since 0.16; before, it took one fewer than ours and lost an order) takes one more: both
-    hold the order, neither is the other's."""
+    ones findiff (0.16) takes one more: both hold the order, neither is the other's."""
     n = 31
     x = coordinates(n)
     f = np.random.default_rng(order).uniform(-1, 1, n)
@@ -150,9 +149,36 @@ def test_orders_on_coordinates(client, accuracy, order):
         return [np.abs(made - right).max() for made in (out[0] + 1j * out[1],
                                                         theirs(wave.real) + 1j * theirs(wave.imag))]
 
-    coarse, fine = np.array(errors(61)), np.array(errors(121))
+    coarse, fine = np.array(errors(41)), np.array(errors(81))
     observed = np.log2(coarse / fine)
     assert (np.abs(observed - accuracy) < 0.2).all(), observed
+
+
+@pytest.mark.parametrize("accuracy", [2, 4])
+def test_orders_on_rough_coordinates(client, accuracy):
+    """Steps h, 2h, h, 2h, …: no smooth map. order + accuracy − 1 points, which are enough for an even
+    derivative on uniform and smooth axes (findiff 0.10 took them), lose an order here; ours, one more, and
+    findiff 0.16's, two more, do not."""
+    a, order = 4.0, 2
+
+    def errors(n):
+        x = np.concatenate([[0], np.cumsum([1.0, 2.0] * (n // 2))]) / (1.5 * n)
+        wave = np.exp(1j * a * x)
+        theirs = findiff_derivative(0, x, order, accuracy, "one-sided")
+        out = client.out("derivative", f=both(wave), batch=1, spacing={"x": x}, order=order, accuracy=accuracy,
+                         boundary="one-sided")
+        made = [out[0] + 1j * out[1], theirs(wave.real) + 1j * theirs(wave.imag)]
+        worst = [np.abs(m - (1j * a) ** order * wave).max() for m in made]
+        i, r = n // 2, (order + accuracy - 1) // 2  # one row of fewer points stands for all
+        points = range(i - r, i + r + 1)
+        row = exact.row(order, tuple(Fraction(float(x[j])) - Fraction(float(x[i])) for j in points))
+        fewer = sum(float(w) * wave[j] for w, j in zip(row.weights, points))
+        return [*worst, abs(fewer - (1j * a) ** order * wave[i])]
+
+    coarse, fine = np.array(errors(64)), np.array(errors(128))
+    observed = np.log2(coarse / fine)
+    assert abs(observed[0] - accuracy) < 0.2 and observed[1] > accuracy - 0.2, observed
+    assert abs(observed[2] - (accuracy - 1)) < 0.2, observed
 
 
 def both(f):

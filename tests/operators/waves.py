@@ -244,8 +244,8 @@ def weighed(grid, form, end, side):
         w, rho = lagrange(points - places[:, None], form.order, (kind, at - places) if has else None)
         value = None
         if has and side == "mixed face":
-            of = [j if end == "-" else grid.n - 1 - j for j in range(exact.face_points(form.order, form.accuracy))]
-            of = psi[of] - origin
+            of = range(exact.face_points(form.order, form.accuracy))
+            of = psi[[j if end == "-" else grid.n - 1 - j for j in of]] - origin
             e, slope = lagrange(of[None] - at, 0, (1, np.zeros(1, REAL)))
             value = of, e[0], slope[0]
         groups.append(Rows([row[0] - made[0][0] for row in group], points, places, w, rho if has else None,
