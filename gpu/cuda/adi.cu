@@ -204,7 +204,8 @@ static cudaError_t launch(const struct launch *launch, const struct stage *stage
     const struct plan *plan = launch->plan;
     const struct adi *adi = (const struct adi *)plan_table_rows(plan->table);
     const struct adi_axis *axis = &adi->axis[stage->axis];
-    struct work<T> work = {};
+    struct work<T> work = {
+    };
     work.count = (int64_t)(plan->points * plan->batch);
     work.slot = slot;
     work.kind = stage->kind;
