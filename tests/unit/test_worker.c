@@ -1261,6 +1261,8 @@ static void break_probe_outside(void)
 {
     struct job job = diffusion(32, 32, 1);
     const int64_t probe[AXIS_COUNT + 1] = {0, 32, 0, 0};
+    const uint64_t in = allocate(4096), out = allocate(4096);
+    const uint64_t probes = allocate(2 * job_element_bytes(&job));
     struct channel_message message = {.type = CHANNEL_MORE};
     job.more.probes = 1;
     job.more.block_bytes = sizeof probe;
@@ -1270,10 +1272,11 @@ static void break_probe_outside(void)
     memcpy(message.u.block.bytes, probe, sizeof probe);
     order(&message);
     message = (struct channel_message){.type = CHANNEL_OPERANDS};
-    message.u.operands.array[OPERAND_PROBES] = allocate(2 * job_element_bytes(&job));
+    message.u.operands.array[OPERAND_PROBES] = probes;
     order(&message);
-    run(&job, allocate(4096), allocate(4096), 0, false);
+    run(&job, in, out, 0, false);
 }
+
 static void break_release_in_use(void)
 {
     const struct job job = diffusion(32, 32, UINT64_C(1) << 40);
