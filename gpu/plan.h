@@ -92,18 +92,17 @@ struct plan {
     int32_t radius;
     int32_t shared; /* even: all active axes have the same c[1 … radius]: their pair sums are added
                        first */
-    int32_t identity; /* even: u + … (a diffusion step): 1 is part of every centre */
-    int32_t claims;   /* has any side a claim? */
-    int32_t impose;   /* pass 0 copies the input with values imposed; the steps follow */
-    int32_t dtype;    /* enum dtype */
-    int32_t form;     /* enum plan_form */
-    int32_t inputs;   /* arrays that a pass reads: 1, or one for each axis of space */
-    int32_t outputs;  /* … and writes */
-    int32_t engine;   /* enum plan_engine */
-    int32_t
-        staged; /* scratch arrays of a scheme of several passes a step; 0: passes go to and fro */
-    int32_t scheme;           /* enum scheme; what each pass does of it: gpu/stage.h */
-    int32_t step_passes;      /* of one step */
+    int32_t identity;    /* even: u + … (a diffusion step): 1 is part of every centre */
+    int32_t claims;      /* has any side a claim? */
+    int32_t impose;      /* pass 0 copies the input with values imposed; the steps follow */
+    int32_t dtype;       /* enum dtype */
+    int32_t form;        /* enum plan_form */
+    int32_t inputs;      /* arrays that a pass reads: 1, or one for each axis of space */
+    int32_t outputs;     /* … and writes */
+    int32_t engine;      /* enum plan_engine */
+    int32_t staged;      /* scratch arrays of a scheme of several passes; 0: they go to and fro */
+    int32_t scheme;      /* enum scheme; what each pass does of it: gpu/stage.h */
+    int32_t step_passes; /* of one step */
     struct plan_table *table; /* NULL: there is nothing to be in it */
     uint64_t probes;          /* elements of the field that are kept after every step */
     uint64_t probes_at;       /* where the table has their places, int64_t[probes]: bytes */
@@ -119,8 +118,7 @@ struct plan {
 
 /* All weights are rounded to the job's dtype and stored as double, which holds both exactly.
  * The job must have passed job_check(); block: its job.more.block_bytes bytes, which passed
- * job_check_block(). False: no memory for
- * the table. */
+ * job_check_block(). False: no memory for the table. */
 bool plan_init(struct plan *plan, const struct job *job, const void *block);
 /* The same by the engine that the caller chooses: tests compare them. PLAN_PLAIN: job_is_plain().
  */

@@ -314,18 +314,16 @@ static bool is_shared(const struct making *making, int sets)
     return true;
 }
 
-enum { ORDERS_MOST = TABLE_ROWS };
-
 /* Which rows an axis has, by their use. alone: without_data(). */
 static void rows_of(const struct making *making, int a, int sets, const rows_real *factors,
-                    const struct rows_axis *alone, struct rows_order orders[ORDERS_MOST],
-                    bool has[ORDERS_MOST])
+                    const struct rows_axis *alone, struct rows_order orders[TABLE_ROWS],
+                    bool has[TABLE_ROWS])
 {
     const struct job *job = making->job;
     const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
     const rows_real kappa = diffusion ? (rows_real)job->diffusivity[a] : 1;
     const struct rows_order plain = {.axis = &making->axis[a], .a = a, .order = 2, .factor = 1};
-    for (int use = 0; use < ORDERS_MOST; use++) {
+    for (int use = 0; use < TABLE_ROWS; use++) {
         has[use] = false;
         orders[use] = plain;
     }
@@ -365,8 +363,8 @@ struct plan_table *table_make(const struct job *job, const void *block)
     struct table_header *header = &making.header;
     rows_real factors[TABLE_FACTORS];
     struct rows_axis alone[AXIS_COUNT];
-    struct rows_order orders[AXIS_COUNT][ORDERS_MOST];
-    bool has[AXIS_COUNT][ORDERS_MOST];
+    struct rows_order orders[AXIS_COUNT][TABLE_ROWS];
+    bool has[AXIS_COUNT][TABLE_ROWS];
     const int sets = factors_of(job, factors);
     header_init(&making, block);
     for (int a = 0; a < job->axes; a++) {
@@ -374,7 +372,7 @@ struct plan_table *table_make(const struct job *job, const void *block)
             side_init(&making, a, s);
         alone[a] = without_data(&making.axis[a]);
         rows_of(&making, a, sets, factors, &alone[a], orders[a], has[a]);
-        for (int use = 0; use < ORDERS_MOST; use++)
+        for (int use = 0; use < TABLE_ROWS; use++)
             if (has[a][use])
                 header->rows[use][a] =
                     plan_rows(&making, orders[a][use].axis, a, orders[a][use].order);
@@ -386,7 +384,7 @@ struct plan_table *table_make(const struct job *job, const void *block)
     for (int a = 0; a < job->axes; a++) {
         for (int s = 0; s < SIDE_COUNT; s++)
             put_face(&making, a, s);
-        for (int use = 0; use < ORDERS_MOST; use++)
+        for (int use = 0; use < TABLE_ROWS; use++)
             if (has[a][use])
                 making.centre[use][a] = put_rows(&making, &orders[a][use], &header->rows[use][a]);
         header->inner_centre[a] = rounded(making.centre[TABLE_ROWS_INNER][a], job->dtype);
@@ -414,15 +412,14 @@ struct table_pass table_pass_of(const struct launch *launch, uint64_t number)
         pass.in[c] = launch->in[c];
         pass.out[c] = launch->even[c];
     }
-    pass.in[0] = stage_array(launch, stage.kind == STAGE_RATE ? stage.base : stage.read);
+    pass.in[0] = stage_array(launch, stage.read);
     pass.out[0] = stage_array(launch, stage.write);
     if (stage.kind == STAGE_PART) {
         pass.base = stage_array(launch, stage.base);
         pass.set = stage.part;
     }
-    pass.claimed = stage.kind == STAGE_RATE                                ? TABLE_ZERO
-                   : stage.kind == STAGE_PART && stage.part != STAGE_WHOLE ? TABLE_KEEP
-                                                                           : TABLE_STEP;
+    const bool is_between = stage.kind == STAGE_PART && stage.part != STAGE_WHOLE;
+    pass.claimed = is_between ? TABLE_KEEP : TABLE_STEP;
     for (int i = 0; i < OPERANDS && launch->operands; i++)
         pass.operand[i] = launch->operands->at[i];
     return pass;

@@ -9,8 +9,8 @@
  *
  * where L is the operator with one of the table's sets of factors: for operators there is one, of
  * factor 1; "forward-euler" has one, of factor dt, with the identity folded into it (so that it
- * takes no base: out = in + dt L in); "rk4" four, dt/4, dt/3, dt/2 and dt, and "adi" one, dt: none
- * of these holds the identity. A pass is done by rows_pass() of gpu/host/rows.h, or the one of
+ * takes no base: out = in + dt L in); "rk4" four, dt/4, dt/3, dt/2 and dt, none
+ * of which holds it. A pass is done by rows_pass() of gpu/host/rows.h, or the one of
  * gpu/cuda/rows.cu.
  */
 #ifndef GPU_TABLE_H
@@ -137,8 +137,7 @@ struct table_row_f64 {
 /* What comes out at claimed points. */
 enum table_claimed {
     TABLE_STEP, /* a value; a halo's own old one (of base, where there is one) times its factor */
-    TABLE_KEEP, /* a value; a halo's own old one */
-    TABLE_ZERO  /* 0: an increment */
+    TABLE_KEEP  /* a value; a halo's own old one */
 };
 
 /* One pass over a field, of the whole batch. out is no in; it may be base. Arrays by component; a

@@ -441,8 +441,6 @@ TABLE_FUNCTION REAL TABLE_NAME(claimed)(const struct TABLE_NAME(view) * view, in
 {
     const int a = claim / SIDE_COUNT, s = claim % SIDE_COUNT;
     const struct table_side *side = &view->table->axis_of[a].side[s];
-    if (view->pass->claimed == TABLE_ZERO)
-        return (REAL)0;
     if (side->claim == TABLE_CLAIM_VALUE)
         return TABLE_NAME(number)(view, a, s, 0, view->at);
     const REAL old = (view->base ? view->base : view->field[0])[view->place];

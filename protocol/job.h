@@ -209,14 +209,14 @@ double job_work(const struct job *job);
 /* Steps that are whole after so many of its passes. */
 uint64_t job_steps_done(const struct job *job, uint64_t passes);
 
-/* Arrays as large as an output that it needs beside it: 0 to 2, of more than one output 0 or 1
+/* Arrays as large as an output that it needs beside it: 0 to 3, of more than one output 0 or 1
  * each. Where in_place, it is also an input; where input_is_own, the input is the job's own and may
  * be overwritten (it then serves). */
 int job_scratch(const struct job *job, bool in_place, bool input_is_own);
 
 /* Is the job one that a worker can run? False with the failure set: it names the parameter and,
  * where there is one, the limit. Checks every number and that each axis has the points that its
- * boundaries need. max_work bounds points × steps (TOO_LARGE). Any bytes may be passed in. */
+ * boundaries need. max_work bounds job_work() (TOO_LARGE). Any bytes may be passed in. */
 bool job_check(const struct job *job, double max_work, struct failure *failure);
 
 /* Is it an order of a derivative, or an order of accuracy, that is offered? As asked for on the

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import resource
+import select
 import signal
 import socket
 import tempfile
@@ -542,6 +543,8 @@ def test_a_server_with_few_descriptors():
         while descriptors(daemon.pid) < most:
             others.append(daemon.client())
             others[-1].send("ping")
+            eventually(lambda: descriptors(daemon.pid) == most or select.select([others[-1].socket], [], [], 0)[0],
+                       "it to be accepted")
         error = refused(client, regions[0].send_register(client), "OVER_BUDGET")
         assert "descriptors" in error.message
         for other in others:
