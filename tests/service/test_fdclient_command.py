@@ -336,6 +336,13 @@ def test_info_stats_ping(run, daemon):
 FOREVER = ("--op", "diffusion", "--steps", 10**9, "--cfl", 0.5, "--accuracy", 2)
 
 
+def handles(pid, number):
+    """Has the process a handler for that signal?"""
+    with open(f"/proc/{pid}/status") as status:
+        caught = next(line for line in status if line.startswith("SigCgt:"))
+    return int(caught.split()[1], 16) >> number - 1 & 1
+
+
 def start_forever(daemon, tmp_path, *arguments):
     """Start a submission that does not end; it is running when this returns."""
     wave(64, 64).tofile(tmp_path / "field.bin")
@@ -348,6 +355,7 @@ def start_forever(daemon, tmp_path, *arguments):
 
 def test_ctrl_c_cancels_the_job(daemon, tmp_path):
     process = start_forever(daemon, tmp_path)
+    eventually(lambda: handles(process.pid, signal.SIGINT), "the command to wait")
     cancelled = daemon.stats()["user"]["cancelled"]
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=PATIENCE_S)
