@@ -179,26 +179,37 @@ static long double model_on_line(const struct model *model, int c, int a,
     return model_at(model, c, there);
 }
 
-/* What a side states to the rows, of the line through at[]. */
+/* What a side states to the rows, of the line through at[]; *size: its terms' magnitudes. */
 static long double model_datum(const struct model *model, int c, int a, int s,
-                               const int64_t at[AXIS_COUNT])
+                               const int64_t at[AXIS_COUNT], long double *size)
 {
     const struct job *job = model->job;
     const struct boundary *boundary = &job->boundary[a][s];
     const long double value = model_number(model, a, s, false, at);
+    *size = fabsl(value);
     if (boundary->kind != BOUNDARY_MIXED)
         return value;
     const long double constant = model_number(model, a, s, true, at);
-    if (!boundary->at_face)
-        return constant - value * model_on_line(model, c, a, at, s ? (int64_t)job->n[a] - 1 : 0);
+    if (!boundary->at_face) {
+        const long double edge =
+            value * model_on_line(model, c, a, at, s ? (int64_t)job->n[a] - 1 : 0);
+        *size = fabsl(constant) + fabsl(edge);
+        return constant - edge;
+    }
     const struct rows_axis rows = axis_of(model, a);
     struct rows_row face;
     assert_true(rows_face(&rows, job_face_order(job), job->accuracy, s, &face));
-    long double sum = (long double)face.data[s] * constant;
-    for (int k = 0; k < face.count; k++)
-        sum += (long double)face.w[k] *
-               model_on_line(model, c, a, at, face.first + (int64_t)k * face.step);
-    return constant - value * (sum / (1 + (long double)face.data[s] * value));
+    long double sum = (long double)face.data[s] * constant, terms = fabsl(sum);
+    for (int k = 0; k < face.count; k++) {
+        const long double term =
+            (long double)face.w[k] *
+            model_on_line(model, c, a, at, face.first + (int64_t)k * face.step);
+        sum += term;
+        terms += fabsl(term);
+    }
+    const long double slope = value / (1 + (long double)face.data[s] * value);
+    *size = fabsl(constant) + fabsl(slope) * terms;
+    return constant - slope * sum;
 }
 
 static bool states_number(const struct rows_side *side)
@@ -226,9 +237,9 @@ static long double model_derivative(const struct model *model, int c, int a, int
     }
     for (int s = 0; s < SIDE_COUNT; s++)
         if (row.data[s] != 0) {
-            const long double term = (long double)row.data[s] * model_datum(model, c, a, s, at);
-            sum += term;
-            *size += fabsl(term);
+            long double terms;
+            sum += (long double)row.data[s] * model_datum(model, c, a, s, at, &terms);
+            *size += fabsl((long double)row.data[s]) * terms;
         }
     return sum;
 }
