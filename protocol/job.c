@@ -355,8 +355,7 @@ static struct failure_place axis_place(const char *parameter, int axis)
     return failure_place(parameter, axis_name((enum axis)axis));
 }
 
-/* "boundary x-" */
-static struct failure_place side_place(int axis, int side)
+struct failure_place job_side_place(int axis, int side)
 {
     const char name[] = {axis_name((enum axis)axis)[0], side == SIDE_LOW ? '-' : '+', '\0'};
     return failure_place("boundary", name);
@@ -436,7 +435,7 @@ static bool check_number(double number, int from, bool has, bool may_be_array, c
 static bool check_boundary_kind(const struct job *job, int axis, int side, struct failure *failure)
 {
     const struct boundary *boundary = &job->boundary[axis][side];
-    const struct failure_place place = side_place(axis, side);
+    const struct failure_place place = job_side_place(axis, side);
     const int numbers = numbers_of(boundary->kind);
     if (boundary->kind >= BOUNDARY_KINDS)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
@@ -479,7 +478,7 @@ static bool check_mixed(const struct job *job, int axis, int side, struct failur
     if (boundary->kind != BOUNDARY_MIXED || !boundary->at_face || !(boundary->value < 0))
         return true;
     if (job->more.coordinates >> axis & 1)
-        return failure_set(failure, STATUS_UNSUPPORTED, side_place(axis, side).text,
+        return failure_set(failure, STATUS_UNSUPPORTED, job_side_place(axis, side).text,
                            "mixed at the face of an axis with coordinates must be from 0 up; got "
                            "%.9g",
                            boundary->value);
@@ -489,7 +488,7 @@ static bool check_mixed(const struct job *job, int axis, int side, struct failur
     const double limit = -1 / (double)face.data[side];
     if (boundary->value > limit)
         return true;
-    return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, side_place(axis, side).text,
+    return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, job_side_place(axis, side).text,
                              boundary->value, limit,
                              "mixed at the face must be above %.9g at this spacing and accuracy; "
                              "got %.9g",
@@ -579,7 +578,7 @@ static bool check_boundaries(const struct job *job, int axis, struct failure *fa
     const uint32_t low = boundary[SIDE_LOW].kind, high = boundary[SIDE_HIGH].kind;
     if (low != high && (is_periodic(low) || is_periodic(high)))
         return failure_set(failure, STATUS_INVALID_ARGUMENT,
-                           side_place(axis, is_periodic(low) ? SIDE_HIGH : SIDE_LOW).text,
+                           job_side_place(axis, is_periodic(low) ? SIDE_HIGH : SIDE_LOW).text,
                            "an axis is periodic on both sides or on none; got %s and %s",
                            boundary_name(low), boundary_name(high));
     if (!is_active(job, axis))
@@ -597,7 +596,7 @@ static bool check_boundaries(const struct job *job, int axis, struct failure *fa
             need = job->accuracy;
         }
     if (job->n[axis] < (uint64_t)need)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, side_place(axis, side).text,
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, job_side_place(axis, side).text,
                            "boundary %s at accuracy %d needs %" PRId64
                            " points along %s; got %" PRIu64,
                            boundary_name(boundary[side].kind), job->accuracy, need,

@@ -230,6 +230,9 @@ const char *operator_name(enum operator_id id);
 /* "x", "y", "z". */
 const char *axis_name(enum axis axis);
 
+/* How errors name a side of an axis: "boundary x-". */
+struct failure_place job_side_place(int axis, int side);
+
 #ifdef __cplusplus
 }
 #endif

@@ -23,17 +23,11 @@ double job_stable_interval(const struct job *job)
     }
 }
 
-static struct failure_place side_place(int axis, int side)
-{
-    const char name[] = {axis_name((enum axis)axis)[0], side == SIDE_LOW ? '-' : '+', '\0'};
-    return failure_place("boundary", name);
-}
-
 /* Of the solves of ADI: three diagonals, the same in all lines. */
 static bool check_adi_side(const struct job *job, int axis, int side, struct failure *failure)
 {
     const struct boundary *boundary = &job->boundary[axis][side];
-    const struct failure_place place = side_place(axis, side);
+    const struct failure_place place = job_side_place(axis, side);
     const bool coefficient = job->more.coefficient != 0;
     const char *what = NULL;
     switch (boundary->kind) {

@@ -423,7 +423,7 @@ struct array *request_operand(struct request *request, int i, struct failure_pla
     struct request_side *given = side < 0 ? &request->parameters.boundary.all
                                           : &request->parameters.boundary.side[0][0] + side;
     *place = side < 0 ? failure_place("boundary", NULL)
-                      : request_side_place(side / SIDE_COUNT, side % SIDE_COUNT);
+                      : job_side_place(side / SIDE_COUNT, side % SIDE_COUNT);
     return i % 2 ? &given->constant : &given->value;
 }
 

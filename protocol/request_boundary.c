@@ -163,12 +163,6 @@ static bool read_one_boundary(const msgpack_object *value, const char *label,
     return read_boundary_word(value, label, &side->boundary, failure);
 }
 
-struct failure_place request_side_place(int axis, int side)
-{
-    const char name[] = {axis_name((enum axis)axis)[0], side == SIDE_LOW ? '-' : '+', '\0'};
-    return failure_place("boundary", name);
-}
-
 /* A key of a map by side: "x", "x-", "x+", … or "*". *side is SIDE_COUNT for both. */
 static bool find_side(const msgpack_object *key, enum axis *axis, int *side)
 {

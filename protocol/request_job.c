@@ -218,7 +218,7 @@ static bool resolve_side(const struct request_side *given, const struct array_ty
                          struct job *job, int axis, int side, struct failure *failure)
 {
     struct boundary *boundary = &job->boundary[axis][side];
-    const struct failure_place place = request_side_place(axis, side);
+    const struct failure_place place = job_side_place(axis, side);
     *boundary = given->boundary;
     job->more.constant[axis][side] = given->constant_number;
     return check_dtype(&given->value, job, place.text, failure) &&
@@ -302,7 +302,7 @@ const struct array *request_job_operand(const struct request *request, const str
     const int face = (operand - OPERAND_VALUE) % (AXIS_COUNT * SIDE_COUNT);
     const int axis = face / SIDE_COUNT, side = face % SIDE_COUNT;
     const struct request_side *given = side_of(request, job, axis, side);
-    *place = request_side_place(axis, side);
+    *place = job_side_place(axis, side);
     return operand < OPERAND_CONSTANT ? &given->value : &given->constant;
 }
 

@@ -40,9 +40,6 @@ int request_find_word(const msgpack_object *object, const char *const *words);
 /* "x", "y" or "z". */
 bool request_find_axis(const msgpack_object *object, enum axis *axis);
 
-/* "boundary x-" */
-struct failure_place request_side_place(int axis, int side);
-
 /* An ARRAY: of its own shape where it lies in a region. A list of numbers too where `lists`. */
 bool request_read_operand(const msgpack_object *value, const char *parameter, bool lists,
                           struct array *array, struct failure *failure);
