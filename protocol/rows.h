@@ -131,7 +131,8 @@ struct rows_place rows_map(const struct rows_axis *axis, int64_t i);
  * its two sides; uniform, at most 0.5 % above the larger of it and the periodic one. The larger of
  * Σ|w| of the centred rows and, where a side's own rows are stiffer, Gelfand's ‖A^k‖^(1/k), k =
  * 512, of the 32 points at each edge. Nodes with a VALUE and halos do not move. Infinity where a
- * point has no row. With coordinates it makes every point's row.
+ * point has no row. With coordinates it looks at every point; Σ|w| is then found in double, and
+ * what that may be off is added: about 1e-12 of it.
  *
  * On uniform axes forward Euler is stable for dt ≤ 2/(κ·bound). With coordinates this keeps modes
  * of real rates in range, no more: on abruptly stretched axes some may grow at any step. */

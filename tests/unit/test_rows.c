@@ -853,6 +853,44 @@ static void test_bound(void **state)
         assert_true(rows_bound(&periodic, 2 * p + 2) == symbol[p]);
 }
 
+/* With coordinates the centred rows' part of the bound is found without rows_make(): never below
+ * what its weights sum to, and between index maps, where no closure counts, hardly above it. */
+static void test_bound_sums(void **state)
+{
+    (void)state;
+    srand(5);
+    double x[MANY + 1];
+    for (int accuracy = 2; accuracy <= ROWS_ACCURACY; accuracy += 2)
+        for (int k = 0; k < SIDES; k++)
+            for (int spread = 0; spread < 9; spread++) { /* of neighbouring gaps: to 2^32 */
+                struct rows_axis axis = {.n = MANY, .x = x, .side = {sides[k], sides[k]}};
+                x[0] = spread % 2 ? 0 : 1e-3;
+                for (int i = 0; i < MANY; i++)
+                    x[i + 1] = x[i] + (i + 0.5) * exp2(random_in(-2 * spread, 2 * spread) - 40);
+                if (sides[k].kind == ROWS_REFLECT)
+                    continue;
+                double largest = 0;
+                for (int i = 0; i < MANY; i++) {
+                    struct rows_row row;
+                    double sum = 0;
+                    if (!rows_make(&axis, 2, accuracy, ROWS_AT_NODE, i, &row) ||
+                        row.side != ROWS_CENTRED)
+                        continue;
+                    for (int j = 0; j < row.count; j++)
+                        sum += magnitude(row.w[j]);
+                    largest = fmax(largest, sum);
+                }
+                const double bound = rows_bound(&axis, accuracy);
+                assert_true(largest > 0 && bound >= largest);
+                if (sides[k].kind < ROWS_REFLECT)
+                    assert_true(bound <= largest * (1 + 1e-9));
+            }
+    for (int i = 0; i <= MANY; i++) /* beyond the range in which it is found */
+        x[i] = i < MANY / 2 ? i * 1e-40 : i;
+    const struct rows_axis apart = {.n = MANY, .x = x};
+    assert_true(rows_bound(&apart, 8) == INFINITY);
+}
+
 /* A vector's growth under the matrix, step by step, is no larger than the bound allows. */
 static void test_bound_holds(void **state)
 {
@@ -916,7 +954,8 @@ int main(void)
         cmocka_unit_test(test_scales),        cmocka_unit_test(test_maps),
         cmocka_unit_test(test_reflect),       cmocka_unit_test(test_face),
         cmocka_unit_test(test_points_needed), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_bound),         cmocka_unit_test(test_bound_holds),
+        cmocka_unit_test(test_bound),         cmocka_unit_test(test_bound_sums),
+        cmocka_unit_test(test_bound_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
