@@ -549,13 +549,19 @@ static int64_t points_needed(const struct job *job, int axis, int order, int *na
     return need;
 }
 
-/* More coordinates would keep the server too long. */
-enum { COORDINATES_MOST = 65536, COORDINATES_MOST_DIFFUSION = 2048 };
+/* More coordinates would keep the server too long, or the worker, which makes every row before it
+ * looks at anything else: half a second an axis on one core. A biharmonic has three kinds of rows,
+ * and of as many points as that nothing but its rounding is left. */
+static uint64_t most_coordinates(const struct job *job)
+{
+    return job->operator_id == OPERATOR_DIFFUSION    ? 2048
+           : job->operator_id == OPERATOR_BIHARMONIC ? 8192
+                                                     : 65536;
+}
 
 static bool check_coordinates(const struct job *job, int axis, struct failure *failure)
 {
-    const uint64_t most =
-        job->operator_id == OPERATOR_DIFFUSION ? COORDINATES_MOST_DIFFUSION : COORDINATES_MOST;
+    const uint64_t most = most_coordinates(job);
     if (!(job->more.coordinates >> axis & 1) || job->n[axis] <= most)
         return true;
     return failure_set_limit(

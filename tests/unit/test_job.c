@@ -517,6 +517,29 @@ static void a_block_is_what_its_job_can_have(void **state)
     block_refused(&job, offsets, BLOCK_OFFSETS, 1, 1, "offsets");
 }
 
+static void an_axis_has_only_so_many_coordinates(void **state)
+{
+    (void)state;
+    const struct {
+        enum operator_id id;
+        uint64_t most;
+    } limits[] = {{OPERATOR_DERIVATIVE, 65536},
+                  {OPERATOR_LAPLACIAN, 65536},
+                  {OPERATOR_BIHARMONIC, 8192},
+                  {OPERATOR_DIFFUSION, 2048}};
+    for (size_t k = 0; k < sizeof limits / sizeof *limits; k++) {
+        struct job job = cube(limits[k].id, 8, 16);
+        job.n[AXIS_X] = limits[k].most;
+        job.more.coordinates = 1 << AXIS_X;
+        accepted(&job);
+        job.n[AXIS_X]++;
+        const struct failure many = refused(&job, STATUS_TOO_LARGE, "spacing x");
+        assert_true(many.need == (double)job.n[AXIS_X] && many.limit == (double)limits[k].most);
+        job.more.coordinates = 0;
+        accepted(&job);
+    }
+}
+
 static void a_stencil_has_limits_of_its_own(void **state)
 {
     (void)state;
@@ -580,6 +603,7 @@ int main(void)
         cmocka_unit_test(every_operator_takes_a_plain_cube),
         cmocka_unit_test(a_mixed_face_of_order_0_has_the_points_of_its_row),
         cmocka_unit_test(a_block_is_what_its_job_can_have),
+        cmocka_unit_test(an_axis_has_only_so_many_coordinates),
         cmocka_unit_test(a_stencil_has_limits_of_its_own),
         cmocka_unit_test(a_wrong_number_is_refused_by_its_name),
         cmocka_unit_test(work_over_the_limit_says_how_much),
