@@ -28,26 +28,44 @@ bool admission_open(const struct server *server, const struct user *user, struct
     return true;
 }
 
-/* Bytes of the arrays that the task has come to, each once; `own`: but for resident fields, and
- * with its block. */
+enum { ARRAYS = 3 * AXIS_COUNT + OPERANDS };
+
+/* Arrays, each once. */
+struct held {
+    const struct field *field[CHAIN_LINKS * ARRAYS];
+    size_t count;
+    uint64_t bytes;
+};
+
+static void hold(struct held *held, const struct field *field)
+{
+    for (size_t k = 0; k < held->count; k++)
+        if (held->field[k] == field)
+            return;
+    held->field[held->count++] = field;
+    held->bytes += field->type.bytes;
+}
+
+/* Bytes of the arrays that the task has come to, a link's with those of its whole chain; `own`: but
+ * for resident fields, and with its blocks. */
 static uint64_t held_bytes(const struct task *task, bool own)
 {
-    const struct field *seen[3 * AXIS_COUNT + OPERANDS];
-    size_t count = 0;
-    uint64_t bytes = 0;
-    struct field *const *const all[] = {task->in, task->out, task->scratch};
-    for (size_t i = 0; i < sizeof seen / sizeof *seen; i++) {
-        const struct field *field = i < 3 * AXIS_COUNT ? all[i / AXIS_COUNT][i % AXIS_COUNT]
-                                                       : task->operand[i - 3 * AXIS_COUNT];
-        bool again = !field || (own && field->resident);
-        for (size_t k = 0; k < count && !again; k++)
-            again = seen[k] == field;
-        if (again)
-            continue;
-        seen[count++] = field;
-        bytes += field->type.bytes;
+    const struct chain *chain = task->chain_of ? task->chain_of->chain : NULL;
+    struct held held;
+    held.count = 0;
+    held.bytes = routine_bytes(task->routine);
+    for (uint32_t p = 0; p < (chain ? chain->count : 1); p++) {
+        const struct task *part = chain ? chain->link[p] : task;
+        struct field *const *const arrays[] = {part->in, part->out, part->scratch};
+        for (size_t i = 0; i < ARRAYS; i++) {
+            const struct field *field = i < 3 * AXIS_COUNT ? arrays[i / AXIS_COUNT][i % AXIS_COUNT]
+                                                           : part->operand[i - 3 * AXIS_COUNT];
+            if (field && !(own && field->resident))
+                hold(&held, field);
+        }
+        held.bytes += own ? part->block_bytes : 0;
     }
-    return bytes + routine_bytes(task->routine) + (own ? task->block_bytes : 0);
+    return held.bytes;
 }
 
 struct field *admission_new_array(const struct task *task, const struct array_type *type,
@@ -314,11 +332,10 @@ static bool take_operands(struct task *task, const struct request *request,
     return true;
 }
 
-/* The block waits with its task: it is charged as the arrays of jobs are. */
-static bool charge_block(struct task *task, struct failure *failure)
+bool admission_charge(struct task *task, uint64_t bytes, struct failure *failure)
 {
     const struct config *config = &task->server->config;
-    const uint64_t bytes = task->job.more.block_bytes, need = held_bytes(task, true) + bytes;
+    const uint64_t need = bytes ? held_bytes(task, true) + bytes : 0;
     const struct {
         uint64_t limit, taken;
         const char *whose;
@@ -337,7 +354,7 @@ static bool charge_block(struct task *task, struct failure *failure)
                                      (unsigned long long)bytes, budgets[i].whose,
                                      (unsigned long long)limit);
     }
-    task->block_bytes = bytes;
+    task->block_bytes += bytes;
     task->user->queue_bytes += bytes;
     task->server->queue_bytes += bytes;
     return true;
@@ -359,7 +376,8 @@ static bool take_job(struct task *task, struct request *request, const struct up
     if (!admission_find_types(task->server, task->user, request, failure) ||
         !request_job(request, &task->type, (double)task->server->config.max_work, &task->job,
                      &task->block, failure) ||
-        !charge_block(task, failure) || !take_operands(task, request, upload, failure))
+        !admission_charge(task, task->job.more.block_bytes, failure) ||
+        !take_operands(task, request, upload, failure))
         return false;
     struct routine_needs needs = routine_needs(request, &task->job);
     needs.wanted = needs.wanted || task->chain_of;

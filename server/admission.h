@@ -26,7 +26,11 @@ bool admission_take(struct task *task, struct request *request, const struct upl
 bool admission_take_link(struct task *link, struct request *request, const struct upload *upload,
                          struct failure *failure);
 
-/* Free the task's block, and what it is charged. */
+/* Charge so many bytes of a block to the queue: it waits with its task, as the arrays of jobs do.
+ * False with the failure set: they are over a limit, TOO_LARGE where no waiting helps. */
+bool admission_charge(struct task *task, uint64_t bytes, struct failure *failure);
+
+/* Free the task's block, and all that is charged. */
 void admission_free_block(struct task *task);
 
 /* Fails: the output is a field that is an operand, too. */

@@ -175,6 +175,8 @@ static bool take_block(struct task *task, struct failure *failure)
     const uint64_t bytes = estimate.more.block_bytes;
     if (bytes == task->job.more.block_bytes || bytes == 0)
         return true;
+    if (!admission_charge(task, bytes, failure))
+        return false;
     if (!(task->routine->block = malloc(bytes)))
         return failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
     memcpy(task->routine->block, task->block, bytes);
@@ -258,6 +260,8 @@ void routine_release(struct routine *routine)
         let_go(&routine->finer[i]);
         let_go(&routine->work[i]);
     }
+    free(routine->block); /* charged as the task's is, and with it no longer */
+    routine->block = NULL;
 }
 
 void routine_free(struct routine *routine)
@@ -266,7 +270,6 @@ void routine_free(struct routine *routine)
         return;
     routine_release(routine);
     program_free(&routine->program);
-    free(routine->block);
     free(routine);
 }
 

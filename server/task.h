@@ -62,7 +62,7 @@ struct task {
     bool in_is_own[AXIS_COUNT];      /* it came with the request and goes with it */
     struct field *operand[OPERANDS]; /* referenced; by enum operand */
     uint8_t *block;                  /* the job's, owned; NULL: it has none */
-    uint64_t block_bytes;            /* of it, charged to the queue */
+    uint64_t block_bytes;            /* of it and of its routine's, charged to the queue */
     /* Those that lie in regions. Where the device computes there itself, they have no array. */
     struct region_use in_place[AXIS_COUNT], out_place[AXIS_COUNT];
     struct region_use operand_place[OPERANDS]; /* copied to its array before the job runs */

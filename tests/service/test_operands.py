@@ -273,6 +273,28 @@ def test_numbers_that_wait_are_charged_to_the_queue():
             assert room < error.need <= 2 * large.nbytes + block + 16
 
 
+def test_an_estimate_s_numbers_are_charged_too():
+    """Where there are probes, its jobs have a block of their own."""
+    f, x = wave(2048, dtype="<f8"), numpy.arange(2049.0)
+    params = {"f": f, "spacing": x, "steps": 1, "cfl": 0.1, "accuracy": 2, "report": True}
+    needs = []
+    for probes in ({}, {"probes": [[5]]}):
+        room, code = 1, "TOO_LARGE"
+        while code:
+            with Daemon("--user-queue-bytes", str(int(room))) as daemon, Client(daemon.path) as client:
+                code = None
+                try:
+                    client.call("diffusion", **params, **probes)
+                except FdError as error:
+                    code, need = error.code, error.need
+                    assert code == "TOO_LARGE" and need > room
+                    room = need
+                eventually(lambda: client.call("stats")["user"]["queue_bytes"] == 0, "nothing charged any more")
+        needs.append(room)
+    probed = 32 + 2 * 8  # where they are, and what they saw
+    assert needs[1] == needs[0] + probed + x.nbytes
+
+
 @pytest.mark.parametrize("shape", [(6, 7, 8), (12, 30, 40)], ids=["small", "payload"])
 @pytest.mark.parametrize("scheme", ["forward-euler", "rk4", "adi"])
 def test_a_source_in_every_form(unchanged, client, scheme, shape):
