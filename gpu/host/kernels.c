@@ -46,6 +46,10 @@
 #define WAITING (BLOCK + (int)(PAGE / sizeof(REAL)))
 #define MARGIN 16
 #define ROW (WAITING + 2 * MARGIN)
+/* Terms of a sum: a centre, a row of each axis, data of the sides of two of them, and a source. */
+#define TERMS (3 * TABLE_POINTS + 6)
+/* Vectors whose sums are under way at the same time. */
+#define GROUP 4
 
 /* memcpy past the caches: the lines of `to` are not read first, which saves a third of the traffic.
  */
@@ -93,7 +97,7 @@ static void stream_end(void)
 #define SIMD_SUFFIX ps
 #define REAL_FMA(a, b, c) __builtin_fmaf(a, b, c)
 #define POINT_NAME(name) point_##name##_f32
-#define TABLE_NAME(name) table_##name##_f32
+#define TABLE_NAME(name) table_point_##name##_f32
 #define TABLE_ROW struct table_row_f32
 #define NAME(name) name##_f32
 #define STENCIL_NAME(name) stencil_##name##_f32
@@ -108,6 +112,7 @@ static void stream_end(void)
 #include "gpu/host/lines.h"
 #include "gpu/host/nabla.h"
 #include "gpu/host/tile.h"
+#include "gpu/host/table_reads.h"
 #include "gpu/host/table_lines.h"
 #include "gpu/host/stencil_lines.h"
 #include "gpu/host/adi.h"
@@ -125,7 +130,7 @@ static void stream_end(void)
 #define SIMD_SUFFIX pd
 #define REAL_FMA(a, b, c) __builtin_fma(a, b, c)
 #define POINT_NAME(name) point_##name##_f64
-#define TABLE_NAME(name) table_##name##_f64
+#define TABLE_NAME(name) table_point_##name##_f64
 #define TABLE_ROW struct table_row_f64
 #define NAME(name) name##_f64
 #define STENCIL_NAME(name) stencil_##name##_f64
@@ -140,6 +145,7 @@ static void stream_end(void)
 #include "gpu/host/lines.h"
 #include "gpu/host/nabla.h"
 #include "gpu/host/tile.h"
+#include "gpu/host/table_reads.h"
 #include "gpu/host/table_lines.h"
 #include "gpu/host/stencil_lines.h"
 #include "gpu/host/adi.h"

@@ -1,21 +1,376 @@
-/* Lines of a pass of a plan of the engine PLAN_TABLE, for one element type. */
+/* Lines along x of a pass of a plan of the engine PLAN_TABLE. All points of a line that have the
+ * centred row along x are the same sum of lines, so they are done by vectors. Points next to a side
+ * of x that have rows of their own get what lies along x from gpu/table_point.h, one by one, and
+ * the rest by vectors; points that such a side claims are left to it. */
+
+/* The points of the block whose row along x is the centred one: [*from, *to). All of them where
+ * nothing is derived along x. */
+static void NAME(table_centred)(const struct NAME(table_work) * work, int use, int64_t *from,
+                                int64_t *to)
+{
+    const struct table_header *table = work->view.table;
+    const struct table_rows *rows = &table->rows[use][AXIS_X];
+    const int64_t high = table->axis_of[AXIS_X].n - rows->high;
+    *from = rows->low < work->begin ? work->begin : rows->low < work->end ? rows->low : work->end;
+    *to = high > work->end ? work->end : high > *from ? high : *from;
+}
+
+/* The terms of the data that axis a's row gives to the line at y and z, where the view is. */
+static void NAME(table_put_data)(struct NAME(table_work) * work, struct NAME(terms) * terms,
+                                 int use, int component, int a, int64_t y, int64_t z)
+{
+    const TABLE_ROW *row = TABLE_NAME(row)(&work->view, use, a);
+    for (int s = 0; s < SIDE_COUNT && a != AXIS_X; s++)
+        if (row->data[s] != (REAL)0)
+            NAME(terms_put)
+    (terms, row->data[s], NAME(table_data)(work, component, a, s, y, z), NULL);
+}
+
+/* The terms of the derivative along axis a, as gpu/table_point.h's along(). Of x the centred row's.
+ */
+static void NAME(table_put_along)(struct NAME(table_work) * work, struct NAME(terms) * terms,
+                                  int use, int component, int a, int64_t y, int64_t z)
+{
+    const TABLE_ROW *row = TABLE_NAME(row)(&work->view, use, a);
+    const REAL *x = a == AXIS_X ? NAME(table_neighbours)(work, component, row->count, y, z) : NULL;
+    for (int k = 0; k < row->count; k++) {
+        const REAL *above, *below = NULL;
+        if (row->step == 0)
+            NAME(table_pair)(work, component, a, k + 1, y, z, x, &above, &below);
+        else
+            above =
+                NAME(table_image)(work, component, a, row->first + (int64_t)k * row->step, y, z);
+        NAME(terms_put)(terms, row->w[k], above, below);
+    }
+    NAME(table_put_data)(work, terms, use, component, a, y, z);
+}
+
+/* The terms of the pairs of all active axes, which have the same weights, without data. */
+static void NAME(table_put_pairs)(struct NAME(table_work) * work, struct NAME(terms) * terms,
+                                  int use, int64_t y, int64_t z)
+{
+    const struct table_header *table = work->view.table;
+    int first = 0;
+    while (!(table->active >> first & 1))
+        first++;
+    const TABLE_ROW *row = TABLE_NAME(row)(&work->view, use, first);
+    const REAL *x = first == AXIS_X ? NAME(table_neighbours)(work, 0, row->count, y, z) : NULL;
+    for (int m = 1; m <= row->count; m++)
+        for (int a = first; a < table->axes; a++) {
+            const REAL *above, *below;
+            if (!(table->active >> a & 1))
+                continue;
+            NAME(table_pair)(work, 0, a, m, y, z, x, &above, &below);
+            if (a == first)
+                NAME(terms_put)(terms, row->w[m - 1], above, below);
+            else
+                NAME(terms_join)(terms, above, below);
+        }
+}
+
+/* The derivative along axis a at points [from, to), one by one, as table_derivative(). */
+static void NAME(table_derivative_apart)(struct NAME(table_work) * work, int use, int component,
+                                         int a, REAL centre, int64_t y, int64_t z, int64_t from,
+                                         int64_t to, REAL *out)
+{
+    const bool even = !work->view.table->odd;
+    for (int64_t x = from; x < to; x++) {
+        TABLE_NAME(move)(&work->view, x, y, z);
+        const TABLE_ROW *row = TABLE_NAME(row)(&work->view, use, a);
+        REAL acc = (REAL)0;
+        if (even && row->step == 0)
+            acc = centre * TABLE_NAME(read)(&work->view, component, a, work->view.at[a]);
+        out[x - work->begin] = TABLE_NAME(along)(&work->view, component, a, row, even, acc);
+    }
+}
+
+/* One derivative along axis a of the line at y and z, rounded as it is alone, for the block. Of
+ * even ones with the centre's weight where the row is a centred one. */
+static void NAME(table_derivative)(struct NAME(table_work) * work, int use, int component, int a,
+                                   REAL centre, int64_t y, int64_t z, REAL *out)
+{
+    const bool odd = work->view.table->odd;
+    const int used = work->used;
+    int64_t from = work->begin, to = work->end;
+    if (a == AXIS_X)
+        NAME(table_centred)(work, use, &from, &to);
+    if (from < to) {
+        struct NAME(terms) terms;
+        TABLE_NAME(move)(&work->view, from, y, z);
+        const bool centred = !odd && TABLE_NAME(row)(&work->view, use, a)->step == 0;
+        NAME(terms_begin)(&terms, odd, !odd && !centred);
+        if (centred)
+            NAME(terms_put)(&terms, centre, NAME(table_line)(work, component, y, z), NULL);
+        NAME(table_put_along)(work, &terms, use, component, a, y, z);
+        NAME(terms_sum)(&terms, NULL, out, from - work->begin, to - work->begin);
+    }
+    NAME(table_derivative_apart)(work, use, component, a, centre, y, z, work->begin, from, out);
+    NAME(table_derivative_apart)(work, use, component, a, centre, y, z, to, work->end, out);
+    work->used = used;
+}
+
+/* A component of a result that is a sum of derivatives along one axis each: as gpu/table_point.h's
+ * parts(). */
+static void NAME(table_parts)(struct NAME(table_work) * work, int component, int64_t y, int64_t z,
+                              REAL *out)
+{
+    const struct table_header *table = work->view.table;
+    int of[AXIS_COUNT] = {0}, along[AXIS_COUNT] = {table->axis}, parts = 1;
+    if (table->operator_id == OPERATOR_GRADIENT) {
+        along[0] = component;
+    } else if (table->operator_id == OPERATOR_DIVERGENCE) {
+        for (parts = 0; parts < table->inputs; parts++)
+            of[parts] = along[parts] = parts;
+    } else if (table->operator_id == OPERATOR_CURL) {
+        const int around = table->outputs == 1 ? AXIS_Z : component;
+        along[0] = of[1] = (around + 1) % AXIS_COUNT;
+        along[1] = of[0] = (around + 2) % AXIS_COUNT;
+        parts = 2;
+    }
+    NAME(table_derivative)(work, TABLE_ROWS_OF_FACTORS, of[0], along[0], 0, y, z, out);
+    for (int k = 1; k < parts; k++) {
+        const int used = work->used;
+        REAL *part = NAME(table_scratch)(work);
+        NAME(table_derivative)(work, TABLE_ROWS_OF_FACTORS, of[k], along[k], 0, y, z, part);
+        for (int64_t i = 0; i < work->end - work->begin; i++)
+            out[i] = table->operator_id == OPERATOR_CURL ? out[i] - part[i] : out[i] + part[i];
+        work->used = used;
+    }
+}
+
+/* The terms of y and z, or only their data where the pairs of all axes were `together`; then of the
+ * source. */
+static void NAME(table_put_rest)(struct NAME(table_work) * work, struct NAME(terms) * terms,
+                                 int use, bool together, int64_t y, int64_t z)
+{
+    const struct table_header *table = work->view.table;
+    for (int a = AXIS_Y; a < table->axes; a++) {
+        if (!(table->active >> a & 1))
+            continue;
+        if (together)
+            NAME(table_put_data)(work, terms, use, 0, a, y, z);
+        else
+            NAME(table_put_along)(work, terms, use, 0, a, y, z);
+    }
+    if (table->source == TABLE_SOURCE_NONE || table->operator_id != OPERATOR_DIFFUSION)
+        return;
+    const REAL *source = (const REAL *)work->view.pass->operand[OPERAND_SOURCE];
+    if (table->source == TABLE_SOURCE_NUMBER)
+        source = NAME(table_fill)(work, (REAL)table->source_value);
+    else
+        source += work->view.batch * table->points + (uint64_t)work->view.place -
+                  (uint64_t)(work->view.at[AXIS_X] - work->begin);
+    NAME(terms_put)(terms, (REAL)table->factor[work->view.pass->set], source, NULL);
+}
+
+/* The sum over the active axes of even derivatives, what it is added to, and the source, at points
+ * [from, to) of one kind: all have the centred row along x or, `apart`, rows of their own of which
+ * either all are centred ones or none. */
+static void NAME(table_sum_of)(struct NAME(table_work) * work, bool apart, int64_t y, int64_t z,
+                               int64_t from, int64_t to, REAL *out)
+{
+    struct TABLE_NAME(view) *view = &work->view;
+    const struct table_header *table = view->table;
+    const int set = view->pass->set, use = TABLE_ROWS_OF_FACTORS + set, used = work->used;
+    const int64_t first = from - work->begin, last = to - work->begin;
+    TABLE_NAME(move)(view, from, y, z);
+    const int centred = TABLE_NAME(centred)(view, use);
+    const bool together = table->shared && centred == table->active;
+    const bool has_centre = centred || table->identity;
+    const REAL *base = view->base ? view->base + view->place - first : NULL;
+    struct NAME(terms) terms;
+    NAME(terms_begin)(&terms, false, base || !has_centre);
+    if (has_centre)
+        NAME(terms_put)
+    (&terms, (REAL)table->centre[set][centred], NAME(table_line)(work, 0, y, z), NULL);
+    if (together)
+        NAME(table_put_pairs)(work, &terms, use, y, z);
+    else if (!apart && table->active >> AXIS_X & 1)
+        NAME(table_put_along)(work, &terms, use, 0, AXIS_X, y, z);
+    if (apart) {
+        NAME(terms_sum)(&terms, base, out, first, last);
+        for (int64_t i = first; i < last; i++) {
+            int begun = 1;
+            TABLE_NAME(move)(view, work->begin + i, y, z);
+            const TABLE_ROW *row = TABLE_NAME(row)(view, use, AXIS_X);
+            out[i] = together ? TABLE_NAME(data)(view, 0, AXIS_X, row, &begun, out[i])
+                              : TABLE_NAME(along)(view, 0, AXIS_X, row, 1, out[i]);
+        }
+        NAME(terms_begin)(&terms, false, true);
+        base = out;
+    }
+    NAME(table_put_rest)(work, &terms, use, together, y, z);
+    NAME(terms_sum)(&terms, base, out, first, last);
+    work->used = used;
+}
+
+/* The same at points [from, to) next to a side of x. */
+static void NAME(table_sum_apart)(struct NAME(table_work) * work, int64_t y, int64_t z,
+                                  int64_t from, int64_t to, REAL *out)
+{
+    const int use = TABLE_ROWS_OF_FACTORS + work->view.pass->set;
+    for (int64_t end; from < to; from = end) {
+        int is_centred = 0;
+        for (end = from; end < to; end++) {
+            TABLE_NAME(move)(&work->view, end, y, z);
+            const int step = TABLE_NAME(row)(&work->view, use, AXIS_X)->step;
+            if (end > from && (step == 0) != is_centred)
+                break;
+            is_centred = step == 0;
+        }
+        NAME(table_sum_of)(work, true, y, z, from, end, out);
+    }
+}
+
+static void NAME(table_sum)(struct NAME(table_work) * work, int64_t y, int64_t z, REAL *out)
+{
+    int64_t from = work->begin, to = work->end;
+    if (work->view.table->active >> AXIS_X & 1)
+        NAME(table_centred)(work, TABLE_ROWS_OF_FACTORS + work->view.pass->set, &from, &to);
+    if (from < to)
+        NAME(table_sum_of)(work, false, y, z, from, to, out);
+    NAME(table_sum_apart)(work, y, z, work->begin, from, out);
+    NAME(table_sum_apart)(work, y, z, to, work->end, out);
+}
+
+/* The second derivative along axis a, rounded as it is alone, of the line at y and z whose index
+ * along axis b is j instead. */
+static const REAL *NAME(table_inner)(struct NAME(table_work) * work, int a, int b, int64_t j,
+                                     int64_t y, int64_t z)
+{
+    const struct table_header *table = work->view.table;
+    REAL *line = NAME(table_scratch)(work);
+    int negative = 0;
+    if (j < 0 || j >= table->axis_of[b].n)
+        j = TABLE_NAME(image)(&table->axis_of[b], j, &negative);
+    NAME(table_derivative)
+    (work, TABLE_ROWS_INNER, 0, a, (REAL)table->inner_centre[a], b == AXIS_Y ? j : y,
+     b == AXIS_Z ? j : z, line);
+    for (int64_t i = 0; negative && i < work->end - work->begin; i++)
+        line[i] = -line[i];
+    return line;
+}
+
+/* out + the mixed derivatives of a biharmonic. */
+static void NAME(table_mixed)(struct NAME(table_work) * work, int64_t y, int64_t z, REAL *out)
+{
+    const struct table_header *table = work->view.table;
+    for (int pair = 0; pair < 3; pair++) {
+        const int a = pair < 2 ? AXIS_X : AXIS_Y, b = pair < 1 ? AXIS_Y : AXIS_Z;
+        if (b >= table->axes)
+            continue;
+        const int used = work->used;
+        const int64_t i = b == AXIS_Y ? y : z;
+        struct NAME(terms) terms;
+        NAME(terms_begin)(&terms, false, true);
+        TABLE_NAME(move)(&work->view, work->begin, y, z);
+        const TABLE_ROW *row = TABLE_NAME(row)(&work->view, TABLE_ROWS_OUTER, b);
+        if (row->step == 0)
+            NAME(terms_put)
+        (&terms, (REAL)table->outer_centre[b], NAME(table_inner)(work, a, b, i, y, z), NULL);
+        for (int m = 0; m < row->count; m++) {
+            const int64_t j = row->step == 0 ? i + m + 1 : row->first + (int64_t)m * row->step;
+            const REAL *above = NAME(table_inner)(work, a, b, j, y, z), *below = NULL;
+            if (row->step == 0)
+                below = NAME(table_inner)(work, a, b, i - m - 1, y, z);
+            NAME(terms_put)(&terms, row->w[m], above, below);
+        }
+        NAME(terms_sum)(&terms, out, out, 0, work->end - work->begin);
+        work->used = used;
+    }
+}
+
+/* A line that a side of y or z claims. */
+static void NAME(table_claimed)(struct NAME(table_work) * work, int component, int claim, int64_t y,
+                                int64_t z, REAL *out)
+{
+    const struct table_header *table = work->view.table;
+    const struct table_pass *pass = work->view.pass;
+    const int a = claim / SIDE_COUNT, s = claim % SIDE_COUNT, used = work->used;
+    const struct table_side *side = &table->axis_of[a].side[s];
+    const bool diffusion = table->operator_id == OPERATOR_DIFFUSION;
+    const size_t count = (size_t)(work->end - work->begin);
+    TABLE_NAME(move)(&work->view, work->begin, y, z);
+    const REAL *old = NAME(table_line)(work, table->inputs == 1 ? 0 : component, y, z);
+    if (work->view.base)
+        old = work->view.base + work->view.place;
+    if (side->claim == TABLE_CLAIM_VALUE) {
+        memcpy(out, NAME(table_numbers)(work, a, s, false, y, z), count * sizeof *out);
+    } else if (diffusion && (pass->impose || pass->claimed == TABLE_KEEP)) {
+        memmove(out, old, count * sizeof *out);
+    } else if (table->inputs > table->outputs) {
+        memset(out, 0, count * sizeof *out);
+    } else {
+        struct NAME(terms) terms;
+        NAME(terms_begin)(&terms, false, false);
+        NAME(terms_put)(&terms, (REAL)side->value, old, NULL);
+        NAME(terms_sum)(&terms, NULL, out, 0, (int64_t)count);
+    }
+    work->used = used;
+}
+
+/* A component of the block of the line at y and z. */
+static void NAME(table_block)(struct NAME(table_work) * work, int component, int64_t y, int64_t z,
+                              REAL *out)
+{
+    struct TABLE_NAME(view) *view = &work->view;
+    const struct table_header *table = view->table;
+    const bool diffusion = table->operator_id == OPERATOR_DIFFUSION;
+    int claim = -1;
+    if (diffusion || table->halos)
+        claim = NAME(table_line_claim)(work, diffusion ? TABLE_CLAIM_NONE : TABLE_CLAIM_HALO, y, z);
+    work->used = 0;
+    if (claim >= 0) {
+        NAME(table_claimed)(work, component, claim, y, z, out);
+    } else if (view->pass->impose) {
+        const size_t bytes = (size_t)(work->end - work->begin) * sizeof *out;
+        memcpy(out, NAME(table_line)(work, 0, y, z), bytes);
+    } else if (table->odd) {
+        NAME(table_parts)(work, component, y, z, out);
+    } else if (table->coefficient) {
+        for (int64_t x = work->begin; x < work->end; x++) {
+            TABLE_NAME(move)(view, x, y, z);
+            out[x - work->begin] = TABLE_NAME(evaluate)(view, component);
+        }
+    } else {
+        NAME(table_sum)(work, y, z, out);
+        if (table->operator_id == OPERATOR_BIHARMONIC)
+            NAME(table_mixed)(work, y, z, out);
+    }
+}
+
+/* Points [from, to) of a line, one by one. */
+static void NAME(table_points)(struct TABLE_NAME(view) * view, int component, int64_t y, int64_t z,
+                               int64_t from, int64_t to, REAL *out)
+{
+    for (int64_t x = from; x < to; x++) {
+        TABLE_NAME(move)(view, x, y, z);
+        out[x] =
+            view->pass->impose ? TABLE_NAME(impose)(view) : TABLE_NAME(evaluate)(view, component);
+    }
+}
 
 static void NAME(table_lines)(const struct table_lines *lines)
 {
     const struct table_header *table = lines->table;
-    const struct table_pass *pass = lines->pass;
-    const int64_t n = table->axis_of[AXIS_X].n, ny = table->axis_of[AXIS_Y].n;
-    const int64_t field_lines = ny * table->axis_of[AXIS_Z].n;
+    const struct table_axis *axis = table->axis_of;
+    const int64_t n = axis[AXIS_X].n, ny = axis[AXIS_Y].n, field_lines = ny * axis[AXIS_Z].n;
+    const int64_t low = axis[AXIS_X].side[SIDE_LOW].claimed;
+    const int64_t high = n - axis[AXIS_X].side[SIDE_HIGH].claimed;
+    struct NAME(table_work) work;
+    work.low = low < n ? low : n;
+    work.high = high > work.low ? high : work.low;
     for (int64_t line = lines->from; line < lines->to; line++) {
-        struct TABLE_NAME(view) view =
-            TABLE_NAME(begin)(table, table, pass, (uint64_t)(line / field_lines));
         const int64_t y = line % ny, z = line % field_lines / ny;
+        work.view = TABLE_NAME(begin)(table, table, lines->pass, (uint64_t)(line / field_lines));
         for (int c = 0; c < table->outputs; c++) {
-            REAL *out = (REAL *)pass->out[c] + line * n;
-            for (int64_t x = 0; x < n; x++) {
-                TABLE_NAME(move)(&view, x, y, z);
-                out[x] = pass->impose ? TABLE_NAME(impose)(&view) : TABLE_NAME(evaluate)(&view, c);
+            REAL *out = (REAL *)lines->pass->out[c] + line * n;
+            NAME(table_points)(&work.view, c, y, z, 0, work.low, out);
+            for (work.begin = work.low; work.begin < work.high; work.begin = work.end) {
+                work.end = work.high - work.begin > BLOCK ? work.begin + BLOCK : work.high;
+                NAME(table_block)(&work, c, y, z, out + work.begin);
             }
+            NAME(table_points)(&work.view, c, y, z, work.high, n, out);
         }
     }
 }

@@ -12,7 +12,7 @@ struct NAME(terms) {
     bool odd;   /* pairs are differences, and the first term begins the sum */
     bool begun; /* there is a centre, 0 or its weight × a point, before the first term */
     int count;
-    struct NAME(term) term[PLAN_RADIUS + 2 * PLAN_ROW_POINTS];
+    struct NAME(term) term[TERMS];
 };
 
 static void NAME(terms_begin)(struct NAME(terms) * terms, bool odd, bool begun)
@@ -30,6 +30,14 @@ static void NAME(terms_put)(struct NAME(terms) * terms, REAL weight, const REAL 
     term->pairs = b ? 1 : 0;
     term->a[0] = a;
     term->b[0] = b;
+}
+
+/* One more pair in the last term. */
+static void NAME(terms_join)(struct NAME(terms) * terms, const REAL *a, const REAL *b)
+{
+    struct NAME(term) *term = &terms->term[terms->count - 1];
+    term->a[term->pairs] = a;
+    term->b[term->pairs++] = b;
 }
 
 /* The pairs of one axis: line[m] is m points above. */
@@ -69,6 +77,60 @@ static void NAME(terms_run)(const struct NAME(terms) * terms, REAL centre, const
         NAME(vector) acc = NAME(fill)(0);
         if (f)
             acc = NAME(fill)(centre) * NAME(read)(f + i, lanes);
+        NAME(write)(out + i, NAME(terms_add)(terms, acc, i, lanes), lanes);
+    }
+}
+
+/* The terms, several vectors from point i on, whose sums are under way at the same time. */
+ALWAYS_INLINE void NAME(terms_group)(const struct NAME(terms) * terms, bool odd, const REAL *from,
+                                     REAL *out, int64_t i)
+{
+    NAME(vector) acc[GROUP], sum[GROUP];
+    UNROLL
+    for (int v = 0; v < GROUP; v++)
+        acc[v] = from ? NAME(load)(from + i + v * NAME(LANES)) : NAME(fill)(0);
+    for (int t = 0; t < terms->count; t++) {
+        const struct NAME(term) *term = &terms->term[t];
+        const NAME(vector) weight = NAME(fill)(term->weight);
+        const REAL *a = term->a[0] + i;
+        UNROLL
+        for (int v = 0; v < GROUP; v++)
+            sum[v] = NAME(load)(a + v * NAME(LANES));
+        for (int p = 0; p < term->pairs; p++) {
+            const REAL *b = term->b[p] + i;
+            a = term->a[p] + i;
+            UNROLL
+            for (int v = 0; v < GROUP; v++) {
+                const NAME(vector) above = p == 0 ? sum[v] : NAME(load)(a + v * NAME(LANES));
+                const NAME(vector) below = NAME(load)(b + v * NAME(LANES));
+                const NAME(vector) pair = odd ? above - below : above + below;
+                sum[v] = p == 0 ? pair : sum[v] + pair;
+            }
+        }
+        const bool begins = t == 0 && !terms->begun;
+        UNROLL
+        for (int v = 0; v < GROUP; v++)
+            acc[v] = begins ? weight * sum[v] : NAME(fma)(weight, sum[v], acc[v]);
+    }
+    UNROLL
+    for (int v = 0; v < GROUP; v++)
+        NAME(store)(out + i + v * NAME(LANES), acc[v]);
+}
+
+/* Points [begin, end) of lines that are all given from point 0 on. from: the sum before the first
+ * term; NULL: 0, or none. out may be from. */
+static void NAME(terms_sum)(const struct NAME(terms) * terms, const REAL *from, REAL *out,
+                            int64_t begin, int64_t end)
+{
+    int64_t i = begin;
+    for (; i + GROUP * NAME(LANES) <= end; i += GROUP * NAME(LANES))
+        if (terms->odd)
+            NAME(terms_group)(terms, true, from, out, i);
+        else
+            NAME(terms_group)(terms, false, from, out, i);
+    for (; i < end; i += NAME(LANES)) {
+        const int lanes = end - i < NAME(LANES) ? (int)(end - i) : NAME(LANES);
+        const NAME(vector) acc = from ? NAME(read)(from + i, lanes) : NAME(fill)(0);
         NAME(write)(out + i, NAME(terms_add)(terms, acc, i, lanes), lanes);
     }
 }

@@ -215,6 +215,8 @@ static void random_table_candidate(struct random *random, uint64_t max_points, s
     for (int a = 0; a < job->axes; a++) {
         static const uint8_t most[] = {0, 200, 40, 20};
         job->n[a] = 1 + random_below(random, most[job->axes]);
+        if (a == AXIS_X && !stretched && random_below(random, 8) == 0)
+            job->n[a] = 1 + random_below(random, left); /* some lines that are worked on in parts */
         job->n[a] = job->n[a] > left ? left : job->n[a];
         left /= job->n[a];
         job->spacing[a] = isotropic ? 0.5 : (float)random_between(random, 0.5, 2);

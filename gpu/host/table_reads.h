@@ -1,0 +1,167 @@
+/* What a line along x of a pass of a plan of the engine PLAN_TABLE reads: other lines, the numbers
+ * of sides in the place of values and as data, and images beyond the sides. All of them are given
+ * as lines that lie in memory, from point work->begin on; what does not lie there is put into
+ * scratch lines. The values are those of gpu/table_point.h. */
+
+/* Scratch lines at a time: rows of two axes, or of one and the face's row of a `mixed` side, lines
+ * of a mixed derivative, and a few beside them. */
+#define TABLE_SCRATCH (4 * TABLE_POINTS + 8)
+
+/* A block of a line. */
+struct NAME(table_work) {
+    struct TABLE_NAME(view) view; /* at a point of the line */
+    int64_t low, high;            /* points [low, high) of a line no side of x claims */
+    int64_t begin, end;           /* those of them that are worked on: at most BLOCK */
+    int used;                     /* scratch lines */
+    REAL scratch[TABLE_SCRATCH][MARGIN + BLOCK + MARGIN];
+};
+
+static REAL *NAME(table_scratch)(struct NAME(table_work) * work)
+{
+    return work->scratch[work->used++] + MARGIN;
+}
+
+/* The same value everywhere, beside the block too. */
+static const REAL *NAME(table_fill)(struct NAME(table_work) * work, REAL value)
+{
+    REAL *line = NAME(table_scratch)(work);
+    for (int64_t i = -MARGIN; i < work->end - work->begin + MARGIN; i++)
+        line[i] = value;
+    return line;
+}
+
+/* The numbers of a side of y or z along the line at y and z: its value, or its constant. */
+static const REAL *NAME(table_numbers)(struct NAME(table_work) * work, int a, int s,
+                                       bool is_constant, int64_t y, int64_t z)
+{
+    const struct table_axis *axis = &work->view.table->axis_of[a];
+    const struct table_side *side = &axis->side[s];
+    const int from = is_constant ? side->constant_array : side->value_array;
+    if (from == NUMBER_CONSTANT)
+        return NAME(table_fill)(work, (REAL)(is_constant ? side->constant : side->value));
+    const int operand = (is_constant ? OPERAND_CONSTANT : OPERAND_VALUE) + SIDE_COUNT * a + s;
+    int64_t i = (a == AXIS_Y ? z : y) * work->view.table->axis_of[AXIS_X].n + work->begin;
+    if (from == NUMBER_FACE_BATCH)
+        i += (int64_t)work->view.batch * axis->face_points;
+    return (const REAL *)work->view.pass->operand[operand] + i;
+}
+
+/* The first side of y or z that claims the line at y and z as `claim` says: as
+ * gpu/table_point.h's claimer(). */
+static int NAME(table_line_claim)(const struct NAME(table_work) * work, int claim, int64_t y,
+                                  int64_t z)
+{
+    const int64_t at[AXIS_COUNT] = {work->begin, y, z};
+    return TABLE_NAME(claimer)(work->view.table, claim, at);
+}
+
+/* f along the line at y and z, which is inside. */
+static const REAL *NAME(table_line)(struct NAME(table_work) * work, int component, int64_t y,
+                                    int64_t z)
+{
+    const struct table_header *table = work->view.table;
+    if (table->imposes && component < AXIS_COUNT) {
+        const int claim = NAME(table_line_claim)(work, TABLE_CLAIM_NONE, y, z);
+        const int a = claim / SIDE_COUNT, s = claim % SIDE_COUNT;
+        if (claim >= 0 && table->axis_of[a].side[s].claim == TABLE_CLAIM_VALUE)
+            return NAME(table_numbers)(work, a, s, false, y, z);
+    }
+    return work->view.field[component] + work->begin + y * table->axis_of[AXIS_Y].stride +
+           z * table->axis_of[AXIS_Z].stride;
+}
+
+/* −f along a line. */
+static const REAL *NAME(table_negative)(struct NAME(table_work) * work, const REAL *f)
+{
+    REAL *line = NAME(table_scratch)(work);
+    for (int64_t i = 0; i < work->end - work->begin; i++)
+        line[i] = -f[i];
+    return line;
+}
+
+/* f along the line at y and z, but at any index j along axis a, which is y or z. */
+static const REAL *NAME(table_image)(struct NAME(table_work) * work, int component, int a,
+                                     int64_t j, int64_t y, int64_t z)
+{
+    const struct table_axis *axis = &work->view.table->axis_of[a];
+    int negative = 0;
+    if (j < 0 || j >= axis->n)
+        j = TABLE_NAME(image)(axis, j, &negative);
+    const REAL *line = NAME(table_line)(work, component, a == AXIS_Y ? j : y, a == AXIS_Z ? j : z);
+    return negative && component < AXIS_COUNT ? NAME(table_negative)(work, line) : line;
+}
+
+/* f along the line at y and z with `reach` neighbours to either side of the block. */
+static const REAL *NAME(table_neighbours)(struct NAME(table_work) * work, int component, int reach,
+                                          int64_t y, int64_t z)
+{
+    const REAL *line = NAME(table_line)(work, component, y, z);
+    const int64_t count = work->end - work->begin;
+    if (work->begin - reach >= work->low && work->end + reach <= work->high)
+        return line;
+    REAL *row = NAME(table_scratch)(work);
+    struct TABLE_NAME(view) view = work->view;
+    memcpy(row, line, (size_t)count * sizeof *row);
+    TABLE_NAME(move)(&view, work->begin, y, z);
+    for (int m = 1; m <= reach; m++)
+        row[-m] = TABLE_NAME(fetch)(&view, component, AXIS_X, work->begin - m);
+    TABLE_NAME(move)(&view, work->end - 1, y, z);
+    for (int m = 0; m < reach; m++)
+        row[count + m] = TABLE_NAME(fetch)(&view, component, AXIS_X, work->end + m);
+    return row;
+}
+
+/* The pair of lines m away along axis a from the line at y and z, or from half way to its
+ * neighbour. x: that line with its neighbours. */
+static void NAME(table_pair)(struct NAME(table_work) * work, int component, int a, int m, int64_t y,
+                             int64_t z, const REAL *x, const REAL **above, const REAL **below)
+{
+    const int shift = work->view.table->shift;
+    const int up = m - (shift < 0), down = m - (shift > 0);
+    if (a == AXIS_X) {
+        *above = x + up;
+        *below = x - down;
+    } else {
+        const int64_t i = a == AXIS_Y ? y : z;
+        *above = NAME(table_image)(work, component, a, i + up, y, z);
+        *below = NAME(table_image)(work, component, a, i - down, y, z);
+    }
+}
+
+/* The data that side s of axis a, which is y or z, gives to rows along the line at y and z. */
+static const REAL *NAME(table_data)(struct NAME(table_work) * work, int component, int a, int s,
+                                    int64_t y, int64_t z)
+{
+    const struct table_axis *axis = &work->view.table->axis_of[a];
+    const struct table_side *side = &axis->side[s];
+    const int64_t count = work->end - work->begin;
+    if (side->datum == TABLE_DATUM_NUMBER)
+        return NAME(table_numbers)(work, a, s, false, y, z);
+    REAL *data = NAME(table_scratch)(work);
+    const int used = work->used;
+    const REAL *value = NAME(table_numbers)(work, a, s, false, y, z);
+    const REAL *constant = NAME(table_numbers)(work, a, s, true, y, z);
+    if (side->datum == TABLE_DATUM_MIXED_NODE) {
+        const REAL *edge =
+            NAME(table_image)(work, component, a, s == SIDE_LOW ? 0 : axis->n - 1, y, z);
+        for (int64_t i = 0; i < count; i++)
+            data[i] = REAL_FMA(-value[i], edge[i], constant[i]);
+    } else {
+        const TABLE_ROW *face = (const TABLE_ROW *)(work->view.bytes + side->face);
+        const REAL weight = face->data[s];
+        struct NAME(terms) terms;
+        NAME(terms_begin)(&terms, false, false);
+        for (int k = 0; k < face->count; k++)
+            NAME(terms_put)
+        (&terms, face->w[k],
+         NAME(table_image)(work, component, a, face->first + (int64_t)k * face->step, y, z), NULL);
+        NAME(terms_sum)(&terms, NULL, data, 0, count);
+        for (int64_t i = 0; i < count; i++) {
+            const REAL edge =
+                REAL_FMA(weight, constant[i], data[i]) / REAL_FMA(weight, value[i], (REAL)1);
+            data[i] = REAL_FMA(-value[i], edge, constant[i]);
+        }
+    }
+    work->used = used;
+    return data;
+}
