@@ -66,6 +66,7 @@ static void side_init(struct plan *plan, struct plan_axis *axis, enum side s,
     case BOUNDARY_ENDPOINT:
         side->map = PLAN_MAP_ENDPOINT;
         break;
+    case BOUNDARY_MIRROR:
     case BOUNDARY_DERIVATIVE:
         side->map = PLAN_MAP_REFLECT;
         break;
@@ -203,10 +204,8 @@ static bool engine_init(struct plan *plan, const struct job *job, const void *bl
     plan->engine = engine;
     if (engine == PLAN_PLAIN)
         plain_init(plan, job);
-    if (engine == PLAN_TABLE) {
-        plan->table = table_make(job, block);
-        return plan->table != NULL;
-    }
+    if (engine == PLAN_TABLE)
+        return table_make(plan, job, block);
     if (engine == PLAN_ADI) {
         plan->table = adi_make(job);
         return plan->table != NULL;

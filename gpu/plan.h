@@ -44,6 +44,7 @@ struct plan_side {
      * computed but claimed (diffusion): claim_scales 1: input × claim_value; 0: claim_value. */
     int32_t rows;
     int32_t claim, claim_scales;
+    int32_t apart;      /* PLAN_TABLE: d < apart are not in the box that other kernels compute */
     double claim_value; /* rounded to the dtype */
 };
 
@@ -100,6 +101,8 @@ struct plan {
     int32_t inputs;      /* arrays that a pass reads: 1, or one for each axis of space */
     int32_t outputs;     /* … and writes */
     int32_t engine;      /* enum plan_engine */
+    int32_t inner;       /* PLAN_TABLE: the box is that of a plan of PLAN_PLAIN, whose weights are
+                            here, and whose closures are the table's */
     int32_t staged;      /* scratch arrays of a scheme of several passes; 0: they go to and fro */
     int32_t scheme;      /* enum scheme; what each pass does of it: gpu/stage.h */
     int32_t step_passes; /* of one step */

@@ -185,7 +185,8 @@ static void side_init(struct making *making, int a, int s)
     const struct job *job = making->job;
     const struct boundary *boundary = &job->boundary[a][s];
     const struct rows_side *given = &making->axis[a].side[s];
-    struct table_side *side = &making->header.axis_of[a].side[s];
+    struct table_axis *axis = &making->header.axis_of[a];
+    struct table_side *side = &axis->side[s];
     side->map = given->kind == ROWS_REFLECT && given->at_face ? TABLE_MAP_FACE : maps[given->kind];
     side->value = rounded(boundary->value, job->dtype);
     side->constant = rounded(job->more.constant[a][s], job->dtype);
@@ -218,6 +219,8 @@ static void side_init(struct making *making, int a, int s)
     making->header.imposes |=
         side->claim == TABLE_CLAIM_VALUE && job->operator_id != OPERATOR_DIFFUSION;
     making->header.halos |= side->claim == TABLE_CLAIM_HALO;
+    if (side->claim == TABLE_CLAIM_VALUE && job->operator_id != OPERATOR_DIFFUSION)
+        *(s == SIDE_LOW ? &axis->first : &axis->last) += s == SIDE_LOW ? 1 : -1;
     if (side->datum == TABLE_DATUM_MIXED_FACE)
         side->face = take_rows(making, 1);
 }
@@ -265,6 +268,10 @@ static void header_init(struct making *making, const void *block)
     header->axis = job->axis;
     header->active = alone ? 1 << job->axis : (1 << job->axes) - 1;
     header->odd = order % 2;
+    header->form = header->odd                               ? TABLE_FORM_PARTS
+                   : job->more.coefficient                   ? TABLE_FORM_DIVERGENCE
+                   : job->operator_id == OPERATOR_BIHARMONIC ? TABLE_FORM_BIHARMONIC
+                                                             : TABLE_FORM_SUM;
     header->shift = job->more.stagger == STAGGER_FORWARD    ? 1
                     : job->more.stagger == STAGGER_BACKWARD ? -1
                                                             : 0;
@@ -281,6 +288,7 @@ static void header_init(struct making *making, const void *block)
     for (int a = 0; a < AXIS_COUNT; a++) {
         struct table_axis *axis = &header->axis_of[a];
         axis->n = (int64_t)job->n[a];
+        axis->last = axis->n - 1;
         axis->stride = stride;
         axis->face_points = (int64_t)(header->points / job->n[a]);
         stride *= axis->n;
@@ -357,7 +365,116 @@ static struct rows_axis without_data(const struct rows_axis *axis)
     return alone;
 }
 
-struct plan_table *table_make(const struct job *job, const void *block)
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The centred row of one kind. */
+static struct table_row_f64 middle_row(const struct making *making, const struct table_rows *rows)
+{
+    const char *at =
+        making->table + rows->at + (uint64_t)(rows->low + rows->high) * row_bytes(making);
+    struct table_row_f64 wide;
+    if (making->job->dtype == DTYPE_F64) {
+        memcpy(&wide, at, sizeof wide);
+        return wide;
+    }
+    struct table_row_f32 narrow;
+    memcpy(&narrow, at, sizeof narrow);
+    wide = (struct table_row_f64){.count = narrow.count};
+    for (int k = 0; k < narrow.count; k++)
+        wide.w[k] = narrow.w[k];
+    return wide;
+}
+
+/* The box along axis a, which has rows of these kinds. */
+static void find_box(struct making *making, int a, const bool has[TABLE_ROWS])
+{
+    const struct table_header *header = &making->header;
+    struct table_axis *axis = &making->header.axis_of[a];
+    int64_t before = axis->first, after = axis->n - 1 - axis->last;
+    for (int use = 0; use < TABLE_ROWS; use++) {
+        const struct table_rows *rows = &header->rows[use][a];
+        if (!has[use])
+            continue;
+        const int64_t pairs = middle_row(making, rows).count;
+        const int64_t below = axis->first + pairs - (header->shift > 0);
+        const int64_t above = axis->n - 1 - axis->last + pairs - (header->shift < 0);
+        before = larger(before, larger(rows->low, below));
+        after = larger(after, larger(rows->high, above));
+    }
+    before = larger(before, axis->side[SIDE_LOW].claimed);
+    after = larger(after, axis->side[SIDE_HIGH].claimed);
+    axis->low = before < axis->n ? before : axis->n;
+    axis->high = larger(axis->n - after, axis->low);
+    if (making->axis[a].x && header->active >> a & 1) /* every point has a row of its own */
+        axis->low = axis->high = axis->n;
+}
+
+/* Can a plain plan compute the box? Its kernels read past the edge of a closure's side, so that
+ * there have to be as many points as a plain plan's closures have. */
+static bool is_inner(const struct making *making, const struct plan *plan)
+{
+    const struct job *job = making->job;
+    const struct table_header *header = &making->header;
+    bool inner = job->operator_id <= OPERATOR_CURL && !header->shift && !header->source &&
+                 !header->coefficient && job->more.scheme == SCHEME_EULER && job_order(job) >= 1 &&
+                 job_order(job) <= 2 && job->accuracy <= 2 * PLAN_RADIUS;
+    for (int a = 0; a < job->axes; a++)
+        inner = inner && header->axis_of[a].high > header->axis_of[a].low &&
+                (!plan->axis[a].active || header->axis_of[a].n >= PLAN_ROW_POINTS);
+    return inner;
+}
+
+/* The map of a plain plan that does what the table does at both sides of an axis; NONE: there is
+ * none such. */
+static int inner_map(const struct table_axis *axis, int parity)
+{
+    const int low = axis->side[SIDE_LOW].map, high = axis->side[SIDE_HIGH].map;
+    return low == TABLE_MAP_PERIODIC   ? PLAN_MAP_PERIODIC
+           : low == TABLE_MAP_ENDPOINT ? PLAN_MAP_ENDPOINT
+           : low == TABLE_MAP_NODE && high == TABLE_MAP_NODE && parity == PLAN_EVEN &&
+                   axis->side[SIDE_LOW].datum == TABLE_DATUM_NONE &&
+                   axis->side[SIDE_HIGH].datum == TABLE_DATUM_NONE
+               ? PLAN_MAP_REFLECT
+               : PLAN_MAP_NONE;
+}
+
+/* What the plan says of the box. */
+static void plan_box(const struct making *making, struct plan *plan)
+{
+    const struct table_header *header = &making->header;
+    plan->inner = is_inner(making, plan);
+    for (int a = 0; a < making->job->axes; a++) {
+        const struct table_axis *axis = &header->axis_of[a];
+        struct plan_axis *given = &plan->axis[a];
+        for (int s = 0; s < SIDE_COUNT; s++)
+            given->side[s].apart = (int32_t)(s == SIDE_LOW ? axis->low : axis->n - axis->high);
+    }
+    if (!plan->inner)
+        return;
+    plan->radius = making->job->accuracy / 2;
+    plan->shared = header->shared;
+    plan->identity = header->identity;
+    memcpy(plan->centre, header->centre[0], sizeof plan->centre);
+    for (int a = 0; a < making->job->axes; a++) {
+        struct plan_axis *axis = &plan->axis[a];
+        const int map = inner_map(&header->axis_of[a], plan->parity);
+        if (!axis->active)
+            continue;
+        const struct table_row_f64 row = middle_row(making, &header->rows[0][a]);
+        for (int m = 1; m <= plan->radius; m++)
+            axis->c[m] = row.w[m - 1];
+        for (int s = 0; s < SIDE_COUNT; s++) {
+            axis->side[s].map = map;
+            axis->side[s].rows = map == PLAN_MAP_NONE ? plan->radius : 0;
+            axis->side[s].apart = map == PLAN_MAP_NONE ? axis->side[s].apart : 0;
+        }
+    }
+}
+
+bool table_make(struct plan *plan, const struct job *job, const void *block)
 {
     struct making making = {.job = job, .bytes = (sizeof(struct table_header) + 63) / 64 * 64};
     struct table_header *header = &making.header;
@@ -379,7 +496,7 @@ struct plan_table *table_make(const struct job *job, const void *block)
     }
     struct plan_table *table = plan_table_new(making.bytes);
     if (!table)
-        return NULL;
+        return false;
     making.table = (char *)plan_table_rows(table);
     for (int a = 0; a < job->axes; a++) {
         for (int s = 0; s < SIDE_COUNT; s++)
@@ -389,7 +506,10 @@ struct plan_table *table_make(const struct job *job, const void *block)
                 making.centre[use][a] = put_rows(&making, &orders[a][use], &header->rows[use][a]);
         header->inner_centre[a] = rounded(making.centre[TABLE_ROWS_INNER][a], job->dtype);
         header->outer_centre[a] = rounded(making.centre[TABLE_ROWS_OUTER][a], job->dtype);
+        find_box(&making, a, has[a]);
     }
+    for (int a = job->axes; a < AXIS_COUNT; a++)
+        header->axis_of[a].high = header->axis_of[a].n;
     header->shared = is_shared(&making, sets);
     for (int set = 0; set < sets; set++) {
         header->factor[set] = rounded(factors[set], job->dtype);
@@ -401,7 +521,9 @@ struct plan_table *table_make(const struct job *job, const void *block)
         }
     }
     memcpy(making.table, header, sizeof *header);
-    return table;
+    plan->table = table;
+    plan_box(&making, plan);
+    return true;
 }
 
 struct table_pass table_pass_of(const struct launch *launch, uint64_t number)

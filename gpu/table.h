@@ -24,6 +24,7 @@ extern "C" {
 
 enum {
     TABLE_POINTS = 14, /* in a row: order 4, accuracy 10 */
+    TABLE_PAIRS = TABLE_POINTS / 2,
     TABLE_FACTORS = 4, /* sets of them: rk4 */
     TABLE_ROWS = 8     /* kinds of rows along an axis */
 };
@@ -81,6 +82,10 @@ struct table_side {
 struct table_axis {
     int64_t n, stride; /* points; elements between neighbours */
     int64_t face_points;
+    int64_t first, last; /* between them, both included, no value is imposed on a node */
+    /* The box: from low to high − 1, along all axes, rows are centred, and read nothing that is
+     * mapped, imposed or claimed. */
+    int64_t low, high;
     struct table_side side[SIDE_COUNT];
 };
 
@@ -94,9 +99,18 @@ struct table_rows {
 /* What is added to dt (L u) beside it: dt s. */
 enum table_source { TABLE_SOURCE_NONE, TABLE_SOURCE_NUMBER, TABLE_SOURCE_FIELD };
 
+/* What a point's result is. */
+enum table_form {
+    TABLE_FORM_PARTS, /* derivatives along one axis each, rounded alone, then added */
+    TABLE_FORM_SUM,   /* of even derivatives along the active axes */
+    TABLE_FORM_BIHARMONIC,
+    TABLE_FORM_DIVERGENCE /* of k grad u */
+};
+
 /* The table's first bytes. All weights here are rounded to the dtype and held in double. */
 struct table_header {
     int32_t dtype, operator_id; /* enum dtype, enum operator_id */
+    int32_t form;               /* enum table_form */
     int32_t axes, axis;         /* of space; of a derivative */
     int32_t active;             /* bit a: there is a derivative along axis a */
     int32_t odd;                /* differences first: derivatives of order 1 and 3 */
@@ -158,8 +172,9 @@ struct table_pass {
 struct launch;
 struct table_pass table_pass_of(const struct launch *launch, uint64_t number);
 
-/* Make it for a job that passed job_check(), and its block. One user. NULL: no memory. */
-struct plan_table *table_make(const struct job *job, const void *block);
+/* Make it for a job that passed job_check(), and its block: plan->table, of one user, and what the
+ * plan says of the box. False: no memory. */
+bool table_make(struct plan *plan, const struct job *job, const void *block);
 
 /* … and its first bytes. */
 static inline const struct table_header *table_of(const struct plan *plan)

@@ -6,9 +6,14 @@
  * and TABLE_FUNCTION (such as `static inline`, or `static __device__`) defined.
  *
  *   table_evaluate()   a point of a pass: fill a view, move it with table_move()
+ *   table_inside()     the same of a point of the box (struct table_axis), faster
  *   table_impose()     the same of a pass that only imposes values
  *   table_along()      a derivative along one axis by one kind of rows
- *   table_datum()      the number that a side gives to a row */
+ *   table_datum()      the number that a side gives to a row
+ *
+ * What any index of a line holds is found by table_fetch(). Where nothing that a row reads is
+ * mapped or imposed, table_reads() says so, and it is read where it lies. With TABLE_FETCHES
+ * defined all is fetched: tests compare. */
 
 /* What a point is evaluated from. */
 struct TABLE_NAME(view) {
@@ -21,6 +26,7 @@ struct TABLE_NAME(view) {
     uint64_t batch;
     int64_t at[AXIS_COUNT], place; /* the point: its indices, its element in a field */
     int imposed;                   /* what it reads may have a side's value in its place */
+    int held;                      /* bit a: the point itself has it, from a side of axis a */
 };
 
 TABLE_FUNCTION struct TABLE_NAME(view)
@@ -46,6 +52,7 @@ TABLE_FUNCTION struct TABLE_NAME(view)
         view.base += batch * table->points;
     view.place = 0;
     view.imposed = 0;
+    view.held = 0;
     return view;
 }
 
@@ -57,11 +64,13 @@ TABLE_FUNCTION void TABLE_NAME(move)(struct TABLE_NAME(view) * view, int64_t x, 
     view->at[AXIS_Y] = y;
     view->at[AXIS_Z] = z;
     view->place = x + y * table->axis_of[AXIS_Y].stride + z * table->axis_of[AXIS_Z].stride;
-    view->imposed = 0;
+    view->imposed = view->held = 0;
     if (!table->imposes)
         return;
-    for (int a = 0; a < table->axes; a++) {
+    for (int a = 0; a < AXIS_COUNT; a++) {
         const struct table_axis *axis = &table->axis_of[a];
+        if (view->at[a] < axis->first || view->at[a] > axis->last)
+            view->held |= 1 << a;
         view->imposed |=
             (axis->side[SIDE_LOW].claim == TABLE_CLAIM_VALUE && view->at[a] <= TABLE_POINTS) |
             (axis->side[SIDE_HIGH].claim == TABLE_CLAIM_VALUE &&
@@ -171,6 +180,15 @@ TABLE_FUNCTION const TABLE_ROW *TABLE_NAME(row)(const struct TABLE_NAME(view) * 
     return (const TABLE_ROW *)(view->bytes + rows->at) + row;
 }
 
+/* … and of a point inside: the last one. */
+TABLE_FUNCTION const TABLE_ROW *TABLE_NAME(row_at)(const struct TABLE_NAME(view) * view, int use,
+                                                   int a, int inside)
+{
+    const struct table_rows *rows = &view->table->rows[use][a];
+    return inside ? (const TABLE_ROW *)(view->bytes + rows->at) + rows->low + rows->high
+                  : TABLE_NAME(row)(view, use, a);
+}
+
 /* The number that side s of axis a gives to rows at the point. */
 TABLE_FUNCTION REAL TABLE_NAME(datum)(const struct TABLE_NAME(view) * view, int component, int a,
                                       int s)
@@ -197,6 +215,25 @@ TABLE_FUNCTION REAL TABLE_NAME(datum)(const struct TABLE_NAME(view) * view, int 
     return REAL_FMA(-value, edge, constant);
 }
 
+/* Are points low to high of the line along axis a through the point inside, and none imposed on? */
+TABLE_FUNCTION int TABLE_NAME(reads)(const struct TABLE_NAME(view) * view, int a, int64_t low,
+                                     int64_t high)
+{
+#ifdef TABLE_FETCHES
+    return 0;
+#endif
+    const struct table_axis *axis = &view->table->axis_of[a];
+    return low >= axis->first && high <= axis->last && (view->held & ~(1 << a)) == 0;
+}
+
+/* The same of `count` pairs of points about the point. */
+TABLE_FUNCTION int TABLE_NAME(reads_pairs)(const struct TABLE_NAME(view) * view, int a, int count)
+{
+    const int shift = view->table->shift;
+    return TABLE_NAME(reads)(view, a, view->at[a] - count + (shift > 0),
+                             view->at[a] + count - (shift < 0));
+}
+
 /* The pair of points m away from the point, or from half way to its neighbour. */
 TABLE_FUNCTION REAL TABLE_NAME(pair)(const struct TABLE_NAME(view) * view, int component, int a,
                                      int m)
@@ -205,6 +242,24 @@ TABLE_FUNCTION REAL TABLE_NAME(pair)(const struct TABLE_NAME(view) * view, int c
     const REAL above = TABLE_NAME(fetch)(view, component, a, view->at[a] + m - (shift < 0));
     const REAL below = TABLE_NAME(fetch)(view, component, a, view->at[a] - m + (shift > 0));
     return view->table->odd ? above - below : above + below;
+}
+
+/* acc + pairs of points that can be read where they lie, f[±stride], f[±2 stride], …: of a shift
+ * above and below half a stride from f. */
+TABLE_FUNCTION REAL TABLE_NAME(pairs)(const struct table_header *table, const REAL *f,
+                                      int64_t stride, const TABLE_ROW *row, int begun, REAL acc)
+{
+    const int count = TABLE_LOAD(&row->count);
+    const REAL *above = table->shift < 0 ? f - stride : f;
+    const REAL *below = table->shift > 0 ? f + stride : f;
+    for (int m = 1; m <= TABLE_PAIRS; m++)
+        if (m <= count) {
+            const REAL w = TABLE_LOAD(&row->w[m - 1]);
+            const REAL high = TABLE_LOAD(above + m * stride), low = TABLE_LOAD(below - m * stride);
+            const REAL pair = table->odd ? high - low : high + low;
+            acc = begun || m > 1 ? REAL_FMA(w, pair, acc) : w * pair;
+        }
+    return acc;
 }
 
 /* acc + the data of the row; *begun: is there an acc? */
@@ -229,19 +284,37 @@ TABLE_FUNCTION REAL TABLE_NAME(along)(const struct TABLE_NAME(view) * view, int 
 {
     const int64_t first = TABLE_LOAD(&row->first);
     const int step = TABLE_LOAD(&row->step), count = TABLE_LOAD(&row->count);
-    for (int k = 0; k < count; k++) {
-        const REAL w = TABLE_LOAD(&row->w[k]);
-        const REAL f = step == 0 ? TABLE_NAME(pair)(view, component, a, k + 1)
-                                 : TABLE_NAME(fetch)(view, component, a, first + (int64_t)k * step);
-        acc = begun ? REAL_FMA(w, f, acc) : w * f;
-        begun = 1;
+    if (step == 0 && TABLE_NAME(reads_pairs)(view, a, count)) {
+        acc = TABLE_NAME(pairs)(view->table, view->field[component] + view->place,
+                                view->table->axis_of[a].stride, row, begun, acc);
+        begun |= count > 0;
+    } else if (step != 0 &&
+               TABLE_NAME(reads)(view, a, step > 0 ? first : first + (count - 1) * step,
+                                 step > 0 ? first + (count - 1) * step : first)) {
+        const int64_t stride = view->table->axis_of[a].stride;
+        const REAL *f = view->field[component] + view->place + (first - view->at[a]) * stride;
+        for (int k = 0; k < count; k++) {
+            const REAL w = TABLE_LOAD(&row->w[k]), value = TABLE_LOAD(f + k * (step * stride));
+            acc = begun ? REAL_FMA(w, value, acc) : w * value;
+            begun = 1;
+        }
+    } else {
+        for (int k = 0; k < count; k++) {
+            const REAL w = TABLE_LOAD(&row->w[k]);
+            const REAL f = step == 0
+                               ? TABLE_NAME(pair)(view, component, a, k + 1)
+                               : TABLE_NAME(fetch)(view, component, a, first + (int64_t)k * step);
+            acc = begun ? REAL_FMA(w, f, acc) : w * f;
+            begun = 1;
+        }
     }
     return TABLE_NAME(data)(view, component, a, row, &begun, acc);
 }
 
 /* A component of a result that is a sum of derivatives along one axis each, rounded as they are
  * alone: one, or those of a divergence or a curl. */
-TABLE_FUNCTION REAL TABLE_NAME(parts)(const struct TABLE_NAME(view) * view, int component)
+TABLE_FUNCTION REAL TABLE_NAME(parts)(const struct TABLE_NAME(view) * view, int component,
+                                      int inside)
 {
     const struct table_header *table = view->table;
     /* Of a curl, the axes that follow this component's, round and round; that of a plane is along
@@ -252,8 +325,10 @@ TABLE_FUNCTION REAL TABLE_NAME(parts)(const struct TABLE_NAME(view) * view, int 
                       : table->operator_id == OPERATOR_CURL     ? 2
                                                                 : 1;
     REAL sum = (REAL)0;
-    for (int k = 0; k < parts; k++) {
+    for (int k = 0; k < AXIS_COUNT; k++) {
         int of = 0, along = table->axis;
+        if (k >= parts)
+            continue;
         if (table->operator_id == OPERATOR_GRADIENT) {
             along = component;
         } else if (table->operator_id == OPERATOR_DIVERGENCE) {
@@ -262,67 +337,80 @@ TABLE_FUNCTION REAL TABLE_NAME(parts)(const struct TABLE_NAME(view) * view, int 
             of = k == 0 ? last : next;
             along = k == 0 ? next : last;
         }
-        const TABLE_ROW *row = TABLE_NAME(row)(view, TABLE_ROWS_OF_FACTORS, along);
-        const REAL part = TABLE_NAME(along)(view, of, along, row, 0, (REAL)0);
+        const TABLE_ROW *row = TABLE_NAME(row_at)(view, TABLE_ROWS_OF_FACTORS, along, inside);
+        /* By comparing: an array in registers has no index that varies. */
+        const REAL *field = of == 0 ? view->field[0] : of == 1 ? view->field[1] : view->field[2];
+        const REAL part = inside ? TABLE_NAME(pairs)(table, field + view->place,
+                                                     table->axis_of[along].stride, row, 0, (REAL)0)
+                                 : TABLE_NAME(along)(view, of, along, row, 0, (REAL)0);
         sum = k == 0 ? part : table->operator_id == OPERATOR_CURL ? sum - part : sum + part;
     }
     return sum;
 }
 
-/* The active axes whose row at the point is a centred one with a centre. */
-TABLE_FUNCTION int TABLE_NAME(centred)(const struct TABLE_NAME(view) * view, int use)
-{
-    int centred = 0;
-    for (int a = 0; a < view->table->axes; a++)
-        if (view->table->active >> a & 1 && view->table->shift == 0 &&
-            TABLE_LOAD(&TABLE_NAME(row)(view, use, a)->step) == 0)
-            centred |= 1 << a;
-    return centred;
-}
-
-/* acc + the pairs of points of all active axes, which have the same weights, and then their data.
- */
-TABLE_FUNCTION REAL TABLE_NAME(together)(const struct TABLE_NAME(view) * view, int use, REAL acc)
+/* acc + the pairs of points of all active axes, which have the weights of the first one's row, and
+ * then their data. */
+TABLE_FUNCTION REAL TABLE_NAME(together)(const struct TABLE_NAME(view) * view,
+                                         const TABLE_ROW *const rows[AXIS_COUNT],
+                                         const TABLE_ROW *first, int inside, REAL acc)
 {
     const struct table_header *table = view->table;
-    int first = 0, begun = 1;
-    while (!(table->active >> first & 1))
-        first++;
-    const TABLE_ROW *row = TABLE_NAME(row)(view, use, first);
-    const int count = TABLE_LOAD(&row->count);
-    for (int m = 1; m <= count; m++) {
-        REAL pairs = (REAL)0;
-        for (int a = first; a < table->axes; a++)
-            if (table->active >> a & 1) {
-                const REAL pair = TABLE_NAME(pair)(view, 0, a, m);
-                pairs = a == first ? pair : pairs + pair;
-            }
-        acc = REAL_FMA(TABLE_LOAD(&row->w[m - 1]), pairs, acc);
-    }
-    for (int a = first; a < table->axes; a++)
+    const REAL *f = view->field[0] + view->place;
+    int begun = 1, reads = 1;
+    const int count = TABLE_LOAD(&first->count);
+    for (int a = 0; a < AXIS_COUNT && !inside; a++)
         if (table->active >> a & 1)
-            acc = TABLE_NAME(data)(view, 0, a, TABLE_NAME(row)(view, use, a), &begun, acc);
+            reads &= TABLE_NAME(reads_pairs)(view, a, count);
+    for (int m = 1; m <= TABLE_PAIRS; m++) {
+        REAL pairs = (REAL)0;
+        int any = 0;
+        if (m > count)
+            continue;
+        for (int a = 0; a < AXIS_COUNT; a++)
+            if (table->active >> a & 1) {
+                const int64_t away = m * table->axis_of[a].stride;
+                const REAL pair = reads ? TABLE_LOAD(f + away) + TABLE_LOAD(f - away)
+                                        : TABLE_NAME(pair)(view, 0, a, m);
+                pairs = any ? pairs + pair : pair;
+                any = 1;
+            }
+        acc = REAL_FMA(TABLE_LOAD(&first->w[m - 1]), pairs, acc);
+    }
+    for (int a = 0; a < AXIS_COUNT && !inside; a++)
+        if (table->active >> a & 1)
+            acc = TABLE_NAME(data)(view, 0, a, rows[a], &begun, acc);
     return acc;
 }
 
 /* The sum over the active axes of even derivatives of the only component, and what it is added to.
  */
-TABLE_FUNCTION REAL TABLE_NAME(sum)(const struct TABLE_NAME(view) * view)
+TABLE_FUNCTION REAL TABLE_NAME(sum)(const struct TABLE_NAME(view) * view, int inside)
 {
     const struct table_header *table = view->table;
-    const int set = view->pass->set, use = TABLE_ROWS_OF_FACTORS + set;
-    const int centred = TABLE_NAME(centred)(view, use);
+    const int set = view->pass->set;
+    const TABLE_ROW *rows[AXIS_COUNT] = {0, 0, 0}, *first = 0;
+    int centred = 0; /* the active axes whose row at the point is a centred one with a centre */
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (table->active >> a & 1) {
+            rows[a] = TABLE_NAME(row_at)(view, TABLE_ROWS_OF_FACTORS + set, a, inside);
+            first = first ? first : rows[a];
+            if (table->shift == 0 && TABLE_LOAD(&rows[a]->step) == 0)
+                centred |= 1 << a;
+        }
     REAL acc = view->base ? view->base[view->place] : (REAL)0;
     if (centred || table->identity) {
-        const REAL f = TABLE_NAME(read)(view, 0, AXIS_X, view->at[AXIS_X]);
+        const REAL f = inside ? TABLE_LOAD(view->field[0] + view->place)
+                              : TABLE_NAME(read)(view, 0, AXIS_X, view->at[AXIS_X]);
         const REAL centre = (REAL)table->centre[set][centred];
         acc = view->base ? REAL_FMA(centre, f, acc) : centre * f;
     }
     if (table->shared && centred == table->active)
-        return TABLE_NAME(together)(view, use, acc);
-    for (int a = 0; a < table->axes; a++)
+        return TABLE_NAME(together)(view, rows, first, inside, acc);
+    for (int a = 0; a < AXIS_COUNT; a++)
         if (table->active >> a & 1)
-            acc = TABLE_NAME(along)(view, 0, a, TABLE_NAME(row)(view, use, a), 1, acc);
+            acc = inside ? TABLE_NAME(pairs)(table, view->field[0] + view->place,
+                                             table->axis_of[a].stride, rows[a], 1, acc)
+                         : TABLE_NAME(along)(view, 0, a, rows[a], 1, acc);
     return acc;
 }
 
@@ -415,6 +503,38 @@ TABLE_FUNCTION REAL TABLE_NAME(mixed)(const struct TABLE_NAME(view) * view, REAL
     return acc;
 }
 
+/* Inside: the second derivative along axis a at f, rounded as it is alone. */
+TABLE_FUNCTION REAL TABLE_NAME(inner_at)(const struct table_header *table, const REAL *f, int a,
+                                         const TABLE_ROW *row)
+{
+    const REAL acc = (REAL)table->inner_centre[a] * TABLE_LOAD(f);
+    return TABLE_NAME(pairs)(table, f, table->axis_of[a].stride, row, 1, acc);
+}
+
+/* The mixed derivatives inside. */
+TABLE_FUNCTION REAL TABLE_NAME(mixed_inside)(const struct TABLE_NAME(view) * view, REAL acc)
+{
+    const struct table_header *table = view->table;
+    const REAL *f = view->field[0] + view->place;
+    for (int pair = 0; pair < 3; pair++) {
+        const int a = pair < 2 ? AXIS_X : AXIS_Y, b = pair < 1 ? AXIS_Y : AXIS_Z;
+        if (b >= table->axes)
+            continue;
+        const TABLE_ROW *inner = TABLE_NAME(row_at)(view, TABLE_ROWS_INNER, a, 1);
+        const TABLE_ROW *row = TABLE_NAME(row_at)(view, TABLE_ROWS_OUTER, b, 1);
+        const int count = TABLE_LOAD(&row->count);
+        const REAL centre = (REAL)table->outer_centre[b];
+        acc = REAL_FMA(centre, TABLE_NAME(inner_at)(table, f, a, inner), acc);
+        for (int m = 1; m <= count; m++) {
+            const int64_t away = m * table->axis_of[b].stride;
+            const REAL above = TABLE_NAME(inner_at)(table, f + away, a, inner);
+            const REAL below = TABLE_NAME(inner_at)(table, f - away, a, inner);
+            acc = REAL_FMA(TABLE_LOAD(&row->w[m - 1]), above + below, acc);
+        }
+    }
+    return acc;
+}
+
 /* acc + the part of dt that the pass is × s. */
 TABLE_FUNCTION REAL TABLE_NAME(source)(const struct TABLE_NAME(view) * view, REAL acc)
 {
@@ -430,8 +550,9 @@ TABLE_FUNCTION REAL TABLE_NAME(source)(const struct TABLE_NAME(view) * view, REA
 TABLE_FUNCTION REAL TABLE_NAME(whole)(const struct TABLE_NAME(view) * view)
 {
     const struct table_header *table = view->table;
-    REAL acc = table->coefficient ? TABLE_NAME(divergence)(view) : TABLE_NAME(sum)(view);
-    if (table->operator_id == OPERATOR_BIHARMONIC)
+    REAL acc = table->form == TABLE_FORM_DIVERGENCE ? TABLE_NAME(divergence)(view)
+                                                    : TABLE_NAME(sum)(view, 0);
+    if (table->form == TABLE_FORM_BIHARMONIC)
         acc = TABLE_NAME(mixed)(view, acc);
     return table->source == TABLE_SOURCE_NONE ? acc : TABLE_NAME(source)(view, acc);
 }
@@ -470,7 +591,22 @@ TABLE_FUNCTION REAL TABLE_NAME(evaluate)(const struct TABLE_NAME(view) * view, i
             return diffusion ? TABLE_NAME(claimed)(view, claim)
                              : TABLE_NAME(halo)(view, component, claim);
     }
-    return table->odd ? TABLE_NAME(parts)(view, component) : TABLE_NAME(whole)(view);
+    return table->form == TABLE_FORM_PARTS ? TABLE_NAME(parts)(view, component, 0)
+                                           : TABLE_NAME(whole)(view);
+}
+
+/* The same of a point of the box, of a table of that form (a constant, where this is to be fast).
+ */
+TABLE_FUNCTION REAL TABLE_NAME(inside)(const struct TABLE_NAME(view) * view, int component,
+                                       int form)
+{
+    if (form == TABLE_FORM_PARTS)
+        return TABLE_NAME(parts)(view, component, 1);
+    REAL acc =
+        form == TABLE_FORM_DIVERGENCE ? TABLE_NAME(divergence)(view) : TABLE_NAME(sum)(view, 1);
+    if (form == TABLE_FORM_BIHARMONIC)
+        acc = TABLE_NAME(mixed_inside)(view, acc);
+    return view->table->source == TABLE_SOURCE_NONE ? acc : TABLE_NAME(source)(view, acc);
 }
 
 /* The first input at the point, with the sides' values in their nodes. */

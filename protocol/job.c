@@ -238,6 +238,8 @@ static bool is_plain_boundary(const struct job *job, const struct boundary *boun
     case BOUNDARY_PERIODIC:
     case BOUNDARY_ENDPOINT:
         return true;
+    case BOUNDARY_MIRROR:
+        return job_order(job) == 2;
     case BOUNDARY_ONE_SIDED:
         return job->operator_id != OPERATOR_DIFFUSION;
     case BOUNDARY_VALUE:

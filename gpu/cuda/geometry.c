@@ -9,6 +9,13 @@ static int64_t between(int64_t x, int64_t low, int64_t high)
     return x < low ? low : x > high ? high : x;
 }
 
+/* The points next to the side that are not in the box. */
+static int64_t shell_points(const struct plan_side *side)
+{
+    const int32_t apart = side->rows > side->claim ? side->rows : side->claim;
+    return apart > side->apart ? apart : side->apart;
+}
+
 /* Set begin and end, and the plan of the part. */
 static void choose_part(struct geometry *g, const struct plan *plan, uint64_t from, uint64_t to)
 {
@@ -56,10 +63,8 @@ void geometry_init(struct geometry *g, const struct plan *whole, uint64_t from, 
     for (int a = 0; a < AXIS_COUNT; a++) {
         const struct plan_axis *axis = &plan->axis[a];
         const struct plan_side *low = &axis->side[SIDE_LOW], *high = &axis->side[SIDE_HIGH];
-        const int64_t before = low->rows > low->claim ? low->rows : low->claim;
-        const int64_t after = high->rows > high->claim ? high->rows : high->claim;
-        g->low[a] = between(before, g->begin[a], g->end[a]);
-        g->high[a] = between(axis->n - after, g->low[a], g->end[a]);
+        g->low[a] = between(shell_points(low), g->begin[a], g->end[a]);
+        g->high[a] = between(axis->n - shell_points(high), g->low[a], g->end[a]);
     }
     geometry_shell(g);
 }

@@ -236,26 +236,37 @@ static __device__ __forceinline__ void store_between(T *row, int64_t x0, const p
     }
 }
 
-/* The point of the shell that a thread computes, and where its field of the batch begins; false
- * where there is none left. */
-static __device__ __forceinline__ bool shell_find(const shell_shape &shape, uint64_t thread,
-                                                  int64_t at[AXIS_COUNT], int64_t *begin)
+/* The point of the shell that a thread computes, in numbers as short as will do: divisions are most
+ * of this. */
+template <typename N>
+static __device__ __forceinline__ void shell_place(const shell_shape &shape, N thread,
+                                                   int64_t at[AXIS_COUNT], uint64_t *field)
 {
-    if (thread >= (uint64_t)(shape.points * shape.batch))
-        return false;
-    const uint64_t field = thread / (uint64_t)shape.points;
-    int64_t i = (int64_t)(thread % (uint64_t)shape.points);
+    const N number = thread / (N)shape.points;
+    N i = thread - number * (N)shape.points;
     int box = 0;
-    while (i >= shape.end[box])
+    while (i >= (N)shape.end[box])
         box++;
-    i -= box ? shape.end[box - 1] : 0;
-    const uint64_t size_x = (uint64_t)shape.size[box][AXIS_X];
-    const uint64_t size_y = (uint64_t)shape.size[box][AXIS_Y];
-    const uint64_t line = (uint64_t)i / size_x;
-    at[AXIS_X] = shape.begin[box][AXIS_X] + (int64_t)((uint64_t)i % size_x);
-    at[AXIS_Y] = shape.begin[box][AXIS_Y] + (int64_t)(line % size_y);
-    at[AXIS_Z] = shape.begin[box][AXIS_Z] + (int64_t)(line / size_y);
-    *begin = (int64_t)field * (int64_t)table[shape.slot].plan.points;
+    i -= box ? (N)shape.end[box - 1] : 0;
+    const N size_x = (N)shape.size[box][AXIS_X], size_y = (N)shape.size[box][AXIS_Y];
+    const N line = i / size_x, plane = line / size_y;
+    at[AXIS_X] = shape.begin[box][AXIS_X] + (int64_t)(i - line * size_x);
+    at[AXIS_Y] = shape.begin[box][AXIS_Y] + (int64_t)(line - plane * size_y);
+    at[AXIS_Z] = shape.begin[box][AXIS_Z] + (int64_t)plane;
+    *field = number;
+}
+
+/* … and the number of its field of the batch; false where there is none left. */
+static __device__ __forceinline__ bool shell_find(const shell_shape &shape, uint64_t thread,
+                                                  int64_t at[AXIS_COUNT], uint64_t *field)
+{
+    const uint64_t points = (uint64_t)(shape.points * shape.batch);
+    if (thread >= points)
+        return false;
+    if (points <= UINT32_MAX)
+        shell_place(shape, (uint32_t)thread, at, field);
+    else
+        shell_place(shape, thread, at, field);
     return true;
 }
 

@@ -556,10 +556,12 @@ __global__ void __launch_bounds__(NABLA_THREADS)
     const shell_shape &shape = points.shell;
     const vector<const T> &in = points.in;
     const vector<T> &out = points.out;
-    int64_t at[AXIS_COUNT], begin;
-    if (!shell_find(shape, (uint64_t)blockIdx.x * NABLA_THREADS + threadIdx.x, at, &begin))
+    int64_t at[AXIS_COUNT];
+    uint64_t field;
+    if (!shell_find(shape, (uint64_t)blockIdx.x * NABLA_THREADS + threadIdx.x, at, &field))
         return;
     const struct plan *plan = &table[shape.slot].plan;
+    const int64_t begin = (int64_t)(field * plan->points);
     const T *fields[AXIS_COUNT];
     for (int i = 0; i < AXIS_COUNT; i++)
         fields[i] = i < plan->inputs ? in.at[i] + to_input(jobs, i) + begin : in.at[0];

@@ -3,6 +3,8 @@
  *   box:    the points that are centred on every active axis → a family of the table below
  *   shell:  all others → shell
  *
+ * Of plans of the engine PLAN_TABLE the shell → rows, and so the box, where no family has it.
+ *
  * Families that do several passes at once do the box and the shell. So does nabla for gradients,
  * divergences and curls, which asks gradient first whether it takes the box. */
 #include "gpu/cuda/adi.h"
@@ -254,8 +256,8 @@ static cudaError_t launch_passes(struct geometry *g, const struct launch *const 
     return error;
 }
 
-/* Whole passes of a scheme of several a step. */
-static cudaError_t launch_stages(const struct launch *launch, int slot, cudaStream_t stream)
+/* Whole passes of a plan of the engine PLAN_ADI. */
+static cudaError_t launch_adi(const struct launch *launch, int slot, cudaStream_t stream)
 {
     const uint64_t lines = launch->plan->lines;
     cudaError_t error = cudaSuccess;
@@ -267,15 +269,39 @@ static cudaError_t launch_stages(const struct launch *launch, int slot, cudaStre
     return error;
 }
 
-/* Whole passes of a plan of the engine PLAN_TABLE. */
-static cudaError_t launch_rows(const struct launch *launch, int slot, cudaStream_t stream)
+/* The box of a table whose inner plan is a plain one. Families of all points are wrong in the
+ * shell, which follows. */
+static cudaError_t launch_inner(const struct geometry *g, const struct table_pass *pass)
+{
+    if (g->plan->form != PLAN_SCALAR)
+        return nabla_launch(g, pass->in, pass->out);
+    const struct family *family = find_family(g, false);
+    return family->all_points || g->has_box ? family->launch(g, pass->in[0], pass->out[0])
+                                            : cudaSuccess;
+}
+
+/* One pass of a plan of the engine PLAN_TABLE. */
+static cudaError_t launch_rows(const struct geometry *g, const struct table_pass *pass)
+{
+    cudaError_t error = cudaSuccess;
+    if (pass->impose)
+        error = copy_fields(g, pass->in[0], pass->out[0]);
+    else if (g->plan->inner)
+        error = launch_inner(g, pass);
+    else if (g->has_box)
+        error = rows_box_launch(g, pass);
+    return error == cudaSuccess && g->shell.points > 0 ? rows_launch(g, pass) : error;
+}
+
+/* Whole passes of it. */
+static cudaError_t launch_table(const struct geometry *g, const struct launch *launch)
 {
     const uint64_t lines = launch->plan->lines;
     cudaError_t error = cudaSuccess;
     for (uint64_t number = launch->from / lines;
          number < launch->to / lines && error == cudaSuccess; number++) {
         const struct table_pass pass = table_pass_of(launch, number);
-        error = rows_launch(launch->plan, slot, &pass, stream);
+        error = launch_rows(g, &pass);
     }
     return error;
 }
@@ -288,17 +314,17 @@ static cudaError_t launch_all(const struct launch *const launches[], unsigned jo
     const struct plan *plan = launch->plan;
     if (plan->engine == PLAN_MEASURE)
         return measure_launch(launch, stream);
-    if (plan->engine == PLAN_TABLE)
-        return launch_rows(launch, slot, stream);
     if (plan->engine == PLAN_STENCIL)
         return stencil_launch(launch, slot, units, stream);
-    if (plan->staged)
-        return launch_stages(launch, slot, stream);
+    if (plan->engine == PLAN_ADI)
+        return launch_adi(launch, slot, stream);
     const uint64_t first = launch->from % plan->lines, count = launch->to - launch->from;
     const bool is_part = count < plan->lines;
     struct geometry geometry;
     geometry_init(&geometry, plan, is_part ? first : 0, is_part ? first + count : plan->lines, jobs,
                   slot, units, stream);
+    if (plan->engine == PLAN_TABLE)
+        return launch_table(&geometry, launch);
     if (plan->form != PLAN_SCALAR)
         return launch_vectors(&geometry, launches);
     return is_part ? launch_part(&geometry, launches)

@@ -1,6 +1,9 @@
-/* Passes of plans of the engine PLAN_TABLE: a thread for each point, neighbours along x. The header
- * of the table comes as a parameter, in constant memory; rows are read through the first cache,
- * where all threads of a warp but those at an edge of x read the same one. */
+/* Passes of plans of the engine PLAN_TABLE. The header of the table comes as a parameter, in
+ * constant memory; rows are read through the first cache.
+ *
+ *   box     centred rows, which read what lies about the point and nothing else: a thread a point,
+ *           blocks as cubic as their rows allow, since neighbours are shared through the caches
+ *   shell   all others, a thread a point: ten times an inner one's instructions */
 #include "gpu/cuda/grid.cuh"
 
 #define TABLE_FUNCTION static __device__ __forceinline__
@@ -20,90 +23,170 @@
 #define TABLE_ROW struct table_row_f64
 #include "gpu/table_point.h"
 
-enum { THREADS = 128 };
-
-/* Blocks are boxes of `width` points along x and THREADS / width lines. */
-struct rows_shape {
-    uint64_t lines, columns; /* of the batch; blocks along x */
-    uint32_t width;
-};
-
-static __device__ __forceinline__ bool find_point(const table_header &header,
-                                                  const rows_shape &shape, int64_t at[AXIS_COUNT],
-                                                  uint64_t *batch)
+/* One spelling for both types. */
+static __device__ __forceinline__ table_view_f32 begin(const table_header &header, const void *rows,
+                                                       const table_pass &pass, uint64_t batch,
+                                                       float)
 {
-    const uint64_t n = (uint64_t)header.axis_of[AXIS_X].n, ny = (uint64_t)header.axis_of[AXIS_Y].n;
-    const uint64_t x = blockIdx.x % shape.columns * shape.width + threadIdx.x % shape.width;
-    uint64_t line =
-        blockIdx.x / shape.columns * (THREADS / shape.width) + threadIdx.x / shape.width;
-    if (x >= n || line >= shape.lines)
-        return false;
-    at[AXIS_X] = (int64_t)x;
-    at[AXIS_Y] = (int64_t)(line % ny);
-    line /= ny;
-    at[AXIS_Z] = (int64_t)(line % (uint64_t)header.axis_of[AXIS_Z].n);
-    *batch = line / (uint64_t)header.axis_of[AXIS_Z].n;
-    return true;
+    return table_begin_f32(&header, rows, &pass, batch);
 }
+static __device__ __forceinline__ table_view_f64 begin(const table_header &header, const void *rows,
+                                                       const table_pass &pass, uint64_t batch,
+                                                       double)
+{
+    return table_begin_f64(&header, rows, &pass, batch);
+}
+static __device__ __forceinline__ void move(table_view_f32 *view, const int64_t at[AXIS_COUNT])
+{
+    table_move_f32(view, at[AXIS_X], at[AXIS_Y], at[AXIS_Z]);
+}
+static __device__ __forceinline__ void move(table_view_f64 *view, const int64_t at[AXIS_COUNT])
+{
+    table_move_f64(view, at[AXIS_X], at[AXIS_Y], at[AXIS_Z]);
+}
+static __device__ __forceinline__ float impose(const table_view_f32 *view)
+{
+    return table_impose_f32(view);
+}
+static __device__ __forceinline__ double impose(const table_view_f64 *view)
+{
+    return table_impose_f64(view);
+}
+static __device__ __forceinline__ float evaluate(const table_view_f32 *view, int component)
+{
+    return table_evaluate_f32(view, component);
+}
+static __device__ __forceinline__ double evaluate(const table_view_f64 *view, int component)
+{
+    return table_evaluate_f64(view, component);
+}
+static __device__ __forceinline__ float inside(const table_view_f32 *view, int component, int form)
+{
+    return table_inside_f32(view, component, form);
+}
+static __device__ __forceinline__ double inside(const table_view_f64 *view, int component, int form)
+{
+    return table_inside_f64(view, component, form);
+}
+
+enum { SHELL_THREADS = 128, BOX_THREADS = 512 };
 
 /* IMPOSES: reads may find a side's value in a node's place. */
-template <bool IMPOSES>
-static __global__ void __launch_bounds__(THREADS)
-    rows_kernel_f32(const __grid_constant__ table_header header,
-                    const __grid_constant__ table_pass pass, int slot, rows_shape shape)
+template <typename T, bool IMPOSES>
+static __global__ void __launch_bounds__(SHELL_THREADS)
+    shell_kernel(const __grid_constant__ table_header header,
+                 const __grid_constant__ table_pass pass, const __grid_constant__ shell_shape shape)
 {
     int64_t at[AXIS_COUNT];
-    uint64_t batch;
-    if (!find_point(header, shape, at, &batch))
+    uint64_t field;
+    if (!shell_find(shape, (uint64_t)blockIdx.x * SHELL_THREADS + threadIdx.x, at, &field))
         return;
-    table_view_f32 view = table_begin_f32(&header, table[slot].rows, &pass, batch);
-    table_move_f32(&view, at[AXIS_X], at[AXIS_Y], at[AXIS_Z]);
+    auto view = begin(header, table[shape.slot].rows, pass, field, T());
+    move(&view, at);
     if (!IMPOSES)
-        view.imposed = 0;
-    const uint64_t place = batch * header.points + (uint64_t)view.place;
+        view.imposed = view.held = 0;
+    const uint64_t place = field * header.points + (uint64_t)view.place;
     for (int c = 0; c < header.outputs; c++)
-        ((float *)pass.out[c])[place] =
-            pass.impose ? table_impose_f32(&view) : table_evaluate_f32(&view, c);
+        ((T *)pass.out[c])[place] = pass.impose ? impose(&view) : evaluate(&view, c);
 }
 
-template <bool IMPOSES>
-static __global__ void __launch_bounds__(THREADS)
-    rows_kernel_f64(const __grid_constant__ table_header header,
-                    const __grid_constant__ table_pass pass, int slot, rows_shape shape)
+/* Blocks of the box; along z they are those of all fields. */
+struct box_shape {
+    int64_t low[AXIS_COUNT], high[AXIS_COUNT];
+    uint32_t blocks_y, blocks_z; /* of a field */
+    uint64_t blocks;             /* blocks_z of the batch */
+    int32_t slot;
+};
+
+template <typename T, int FORM>
+static __global__ void __launch_bounds__(BOX_THREADS)
+    box_kernel(const __grid_constant__ table_header header, const __grid_constant__ table_pass pass,
+               const __grid_constant__ box_shape shape)
 {
-    int64_t at[AXIS_COUNT];
-    uint64_t batch;
-    if (!find_point(header, shape, at, &batch))
-        return;
-    table_view_f64 view = table_begin_f64(&header, table[slot].rows, &pass, batch);
-    table_move_f64(&view, at[AXIS_X], at[AXIS_Y], at[AXIS_Z]);
-    if (!IMPOSES)
-        view.imposed = 0;
-    const uint64_t place = batch * header.points + (uint64_t)view.place;
-    for (int c = 0; c < header.outputs; c++)
-        ((double *)pass.out[c])[place] =
-            pass.impose ? table_impose_f64(&view) : table_evaluate_f64(&view, c);
+    const int64_t x = shape.low[AXIS_X] + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    for (uint64_t block = blockIdx.z; block < shape.blocks; block += gridDim.z) {
+        const uint64_t field = block / shape.blocks_z;
+        const int64_t block_z = (int64_t)(block - field * shape.blocks_z);
+        const int64_t z = shape.low[AXIS_Z] + block_z * blockDim.z + threadIdx.z;
+        auto view = begin(header, table[shape.slot].rows, pass, field, T());
+        for (uint32_t block_y = blockIdx.y; block_y < shape.blocks_y; block_y += gridDim.y) {
+            const int64_t y = shape.low[AXIS_Y] + (int64_t)block_y * blockDim.y + threadIdx.y;
+            if (x >= shape.high[AXIS_X] || y >= shape.high[AXIS_Y] || z >= shape.high[AXIS_Z])
+                continue;
+            const int64_t at[AXIS_COUNT] = {x, y, z};
+            move(&view, at);
+            view.imposed = view.held = 0;
+            const uint64_t place = field * header.points + (uint64_t)view.place;
+#pragma unroll
+            for (int c = 0; c < (FORM == TABLE_FORM_PARTS ? AXIS_COUNT : 1); c++)
+                if (c < header.outputs)
+                    ((T *)pass.out[c])[place] = inside(&view, c, FORM);
+        }
+    }
 }
 
-extern "C" cudaError_t rows_launch(const struct plan *plan, int slot, const struct table_pass *pass,
-                                   cudaStream_t stream)
+template <typename T>
+static cudaError_t launch_box(const table_header *header, dim3 blocks, dim3 threads,
+                              void *arguments[], cudaStream_t stream)
 {
-    const table_header *header = table_of(plan);
-    const uint64_t n = (uint64_t)header->axis_of[AXIS_X].n;
-    rows_shape shape = {};
-    shape.lines = plan->lines;
-    shape.width = 1;
-    while (shape.width < n && shape.width < THREADS)
-        shape.width *= 2;
-    shape.columns = (n + shape.width - 1) / shape.width;
-    const uint64_t together = THREADS / shape.width;
-    const uint64_t blocks = (shape.lines + together - 1) / together * shape.columns;
+    static void (*const kernels[])(table_header, table_pass, box_shape) = {
+        box_kernel<T, TABLE_FORM_PARTS>,
+        box_kernel<T, TABLE_FORM_SUM>,
+        box_kernel<T, TABLE_FORM_BIHARMONIC>,
+        box_kernel<T, TABLE_FORM_DIVERGENCE>,
+    };
+    return cudaLaunchKernel(kernels[header->form], blocks, threads, arguments, 0, stream);
+}
+
+extern "C" cudaError_t rows_box_launch(const struct geometry *g, const struct table_pass *pass)
+{
+    const table_header *header = table_of(g->plan);
+    const uint32_t most = 65535; /* blocks along y and z: threads go on from there */
+    int64_t size[AXIS_COUNT];
+    box_shape shape = {};
+    shape.slot = g->slot;
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        shape.low[a] = g->low[a];
+        shape.high[a] = g->high[a];
+        size[a] = g->high[a] - g->low[a];
+    }
+    dim3 threads;
+    threads.z = power_of_two(size[AXIS_Z], 4);
+    threads.y = power_of_two(size[AXIS_Y], threads.z > 1 ? 4 : 16);
+    threads.x = power_of_two(size[AXIS_X], BOX_THREADS / threads.y / threads.z);
+    const int64_t columns = (size[AXIS_X] + threads.x - 1) / threads.x;
+    const int64_t blocks_y = (size[AXIS_Y] + threads.y - 1) / threads.y;
+    const int64_t blocks_z = (size[AXIS_Z] + threads.z - 1) / threads.z;
+    if (columns > INT32_MAX || blocks_y > UINT32_MAX || blocks_z > UINT32_MAX)
+        return cudaErrorInvalidConfiguration;
+    shape.blocks_y = (uint32_t)blocks_y;
+    shape.blocks_z = (uint32_t)blocks_z;
+    shape.blocks = (uint64_t)blocks_z * g->plan->batch;
+    const dim3 blocks((unsigned)columns, shape.blocks_y < most ? shape.blocks_y : most,
+                      shape.blocks < most ? (unsigned)shape.blocks : most);
+    void *arguments[] = {(void *)header, (void *)pass, &shape};
+    return g->plan->dtype == DTYPE_F32
+               ? launch_box<float>(header, blocks, threads, arguments, g->stream)
+               : launch_box<double>(header, blocks, threads, arguments, g->stream);
+}
+
+template <typename T>
+static cudaError_t launch_shell(const table_header *header, dim3 blocks, void *arguments[],
+                                cudaStream_t stream)
+{
+    return cudaLaunchKernel(header->imposes ? shell_kernel<T, true> : shell_kernel<T, false>,
+                            blocks, dim3(SHELL_THREADS), arguments, 0, stream);
+}
+
+extern "C" cudaError_t rows_launch(const struct geometry *g, const struct table_pass *pass)
+{
+    const table_header *header = table_of(g->plan);
+    const int64_t points = g->shell.points * g->shell.batch;
+    const int64_t blocks = (points + SHELL_THREADS - 1) / SHELL_THREADS;
     if (blocks > INT32_MAX)
         return cudaErrorInvalidConfiguration;
-    void *arguments[] = {(void *)header, (void *)pass, &slot, &shape};
-    if (plan->dtype == DTYPE_F32)
-        return cudaLaunchKernel(header->imposes ? rows_kernel_f32<true> : rows_kernel_f32<false>,
-                                dim3((unsigned)blocks), dim3(THREADS), arguments, 0, stream);
-    return cudaLaunchKernel(header->imposes ? rows_kernel_f64<true> : rows_kernel_f64<false>,
-                            dim3((unsigned)blocks), dim3(THREADS), arguments, 0, stream);
+    void *arguments[] = {(void *)header, (void *)pass, (void *)&g->shell};
+    const dim3 grid((unsigned)blocks);
+    return g->plan->dtype == DTYPE_F32 ? launch_shell<float>(header, grid, arguments, g->stream)
+                                       : launch_shell<double>(header, grid, arguments, g->stream);
 }

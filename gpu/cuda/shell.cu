@@ -455,11 +455,13 @@ __global__ void __launch_bounds__(SHELL_THREADS)
     shell_kernel(const shell_shape shape, const T *__restrict__ in, T *__restrict__ out,
                  const __grid_constant__ Jobs jobs)
 {
-    int64_t at[AXIS_COUNT], begin;
-    if (!shell_find(shape, (uint64_t)blockIdx.x * SHELL_THREADS + threadIdx.x, at, &begin))
+    int64_t at[AXIS_COUNT];
+    uint64_t field;
+    if (!shell_find(shape, (uint64_t)blockIdx.x * SHELL_THREADS + threadIdx.x, at, &field))
         return;
     own_arrays(in, out, jobs);
     const struct plan *plan = &table[shape.slot].plan;
+    const int64_t begin = (int64_t)(field * plan->points);
     const int64_t place = at[AXIS_X] + at[AXIS_Y] * plan->axis[AXIS_Y].stride +
                           at[AXIS_Z] * plan->axis[AXIS_Z].stride;
     out[begin + place] = shell_point(plan, in + begin, at, shape.impose, place);

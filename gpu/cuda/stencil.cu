@@ -198,10 +198,12 @@ static __device__ __forceinline__ bool is_interior(const struct stencil_table *t
 template <typename T>
 static __device__ __forceinline__ void edge_block(const stencil_grid &grid, const T *in, T *out)
 {
-    int64_t at[AXIS_COUNT], begin;
-    if (!shell_find(grid.edge, (uint64_t)blockIdx.x * THREADS + threadIdx.x, at, &begin))
+    int64_t at[AXIS_COUNT];
+    uint64_t field;
+    if (!shell_find(grid.edge, (uint64_t)blockIdx.x * THREADS + threadIdx.x, at, &field))
         return;
     const struct plan *plan = &table[grid.edge.slot].plan;
+    const int64_t begin = (int64_t)(field * plan->points);
     const int64_t place = begin + at[AXIS_X] + at[AXIS_Y] * plan->axis[AXIS_Y].stride +
                           at[AXIS_Z] * plan->axis[AXIS_Z].stride;
     if (is_interior(table_of(grid.edge.slot), at)) {

@@ -14,6 +14,7 @@
 #define POINT_FUNCTION static inline
 #define TABLE_FUNCTION static inline __attribute__((unused))
 #define TABLE_LOAD(pointer) (*(pointer))
+#define TABLE_FETCHES
 #define REAL float
 #define REAL_FMA(a, b, c) fmaf(a, b, c)
 #define POINT_NAME(name) reference_##name##_f32
