@@ -346,6 +346,8 @@ static uint8_t kind_of(uint64_t boundary)
         return ROWS_VALUE;
     case BOUNDARY_DERIVATIVE:
         return ROWS_REFLECT;
+    case BOUNDARY_MIRROR:
+        return ROWS_MIRROR;
     default:
         return ROWS_HALO;
     }
