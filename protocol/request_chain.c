@@ -130,7 +130,7 @@ static bool read_link(const msgpack_object *map, const struct request_chain *cha
     const msgpack_object *op = NULL;
     uint64_t own = 0; /* pairs that are read here */
     struct arrays f = {0};
-    bool has_names = false, has_out = false;
+    bool has_names = false, has_out = false, has_f = false;
     for (int a = 0; a < AXIS_COUNT; a++)
         link->source[a] = (struct request_source){-1, -1};
     if (map->type != MSGPACK_OBJECT_MAP || map->via.map.size > PAIRS_MOST)
@@ -143,16 +143,19 @@ static bool read_link(const msgpack_object *map, const struct request_chain *cha
             return failure_set(failure, STATUS_INVALID_ARGUMENT, object_quote(&pair->key).text,
                                "an op of a chain has no parameter \"%s\"",
                                object_quote(&pair->key).text);
-        const bool is_out = object_is(&pair->key, "out");
-        if (is_out && has_out)
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, "out", "out is given twice");
+        const bool is_out = object_is(&pair->key, "out"), is_f = object_is(&pair->key, "f");
+        if ((is_out && has_out) || (is_f && has_f)) { /* one of them may be read elsewhere */
+            const char *name = is_f ? "f" : "out";
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, name, "%s is given twice", name);
+        }
         has_out = has_out || is_out;
+        has_f = has_f || is_f;
         if (object_is(&pair->key, "op") && !op) {
             op = &pair->val;
             is_own = true;
         } else if (is_out && is_text(&pair->val)) {
             is_own = read_out(&pair->val, link, failure);
-        } else if (object_is(&pair->key, "f") && !has_names) {
+        } else if (is_f) {
             is_own = has_names = read_f(&pair->val, chain, link, &f, failure);
         }
         if (failure->code)

@@ -208,6 +208,13 @@ def test_out_is_given_once(unchanged, client):
     assert [entry["field"] for entry in client.call("list")["fields"]] == [field]
 
 
+def test_f_is_given_once(unchanged, client):
+    f = wave(20, 30)
+    for first, second in (("l", f), (f, "l"), ("l", "l"), ({"x": "l", "y": f}, f)):
+        link = {"op": "laplacian", "f": first, b"f": second}  # two keys in Python, one on the wire
+        assert refused(client, op("laplacian", f, "l"), link) == ("INVALID_ARGUMENT", "ops 1 f")
+
+
 def test_the_work_of_all_rounds_is_bounded():
     f = wave(20, 30)
     with Daemon("--max-work", 6000) as daemon, daemon.client() as client:
