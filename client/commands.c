@@ -267,23 +267,26 @@ static bool ticket_wait(struct fdclient *client, uint64_t ticket, const sigset_t
     }
 }
 
-/* The same, where Ctrl-C cancels the job; a second one ends the command as ever. */
+/* The same, where no interrupt is lost. */
 static bool ticket_wait_or_cancel(struct fdclient *client, uint64_t ticket,
                                   struct fdclient_error *error)
 {
-    const struct sigaction cancel = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
-    struct sigaction before;
     sigset_t interrupt, mask;
     sigemptyset(&interrupt);
     sigaddset(&interrupt, SIGINT);
     sigprocmask(SIG_BLOCK, &interrupt, &mask);
-    sigaction(SIGINT, NULL, &before);
-    if (before.sa_handler != SIG_IGN)
-        sigaction(SIGINT, &cancel, NULL);
     const bool done = ticket_wait(client, ticket, &mask, error);
-    sigaction(SIGINT, &before, NULL);
     sigprocmask(SIG_SETMASK, &mask, NULL);
     return done;
+}
+
+/* From here on Ctrl-C is for the job; a second one ends the command as ever. */
+static void interrupts_catch(struct sigaction *before)
+{
+    const struct sigaction cancel = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    sigaction(SIGINT, NULL, before);
+    if (before->sa_handler != SIG_IGN)
+        sigaction(SIGINT, &cancel, NULL);
 }
 
 /* Writes them beside the result, or says which fields they are. */
@@ -333,12 +336,17 @@ static bool job_run(const struct options *o, struct submission *s, struct fdclie
     fdclient_on_snapshot(client, snapshot_write, &snapshots);
     if (o->timeout_s > 0)
         params.timeout_us = (uint64_t)ceil(fmin(o->timeout_s, 1e12) * 1e6);
+    struct sigaction before;
+    if (!params.detach) /* before it is there to be cancelled */
+        interrupts_catch(&before);
     uint64_t ticket;
     const bool done =
         fdclient_submit_vector(client, o->op, s->input_count ? f : NULL,
                                s->input_count ? s->input_count : 1, &params, s->results,
                                s->is_vector ? FDCLIENT_AXES : 1, &ticket, error) &&
         (params.detach ? fdclient_wait : ticket_wait_or_cancel)(client, ticket, error);
+    if (!params.detach)
+        sigaction(SIGINT, &before, NULL);
     s->seconds = now_s() - progress.begin_s;
     progress_clear(&progress);
     fdclient_close(client);

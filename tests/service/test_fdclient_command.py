@@ -355,13 +355,29 @@ def start_forever(daemon, tmp_path, *arguments):
 
 def test_ctrl_c_cancels_the_job(daemon, tmp_path):
     process = start_forever(daemon, tmp_path)
-    eventually(lambda: handles(process.pid, signal.SIGINT), "the command to wait")
     cancelled = daemon.stats()["user"]["cancelled"]
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == INTERRUPTED and said == "fdclient: CANCELLED: cancelled\n"
     assert daemon.stats()["user"]["cancelled"] == cancelled + 1
     assert sorted(os.listdir(tmp_path)) == ["field.bin"]
+
+
+def test_ctrl_c_before_the_job_is_there(tmp_path):
+    """The server is asked for a region first; it answers late."""
+    wave(512, 512).tofile(tmp_path / "field.bin")
+    with Daemon() as daemon:
+        command = [binary("fdclient"), "submit", "field.bin", "--shape", "512,512", *FOREVER]
+        os.kill(daemon.pid, signal.SIGSTOP)
+        process = subprocess.Popen([str(part) for part in command], cwd=tmp_path, text=True, stderr=subprocess.PIPE,
+                                   env=os.environ | {"FDSERVER_SOCKET": f"unix:{daemon.path}",
+                                                     "FDCLIENT_TRANSPORT": "region"})
+        eventually(lambda: handles(process.pid, signal.SIGINT), "the command to submit")
+        process.send_signal(signal.SIGINT)
+        os.kill(daemon.pid, signal.SIGCONT)
+        _, said = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == INTERRUPTED and said == "fdclient: CANCELLED: cancelled\n"
+        assert daemon.stats()["user"]["cancelled"] == 1
 
 
 def test_ctrl_c_leaves_a_detached_job_alone(tmp_path):
