@@ -5,15 +5,22 @@
 
 #include "gpu/plan.h"
 
-enum { PLANS_KEPT = 16 };
+enum {
+    PLANS_KEPT = 16,
+    PLANS_KEPT_BYTES = 64 << 20 /* of the tables and blocks of all; the last one is kept anyway */
+};
 
+struct kept_plan {
+    struct job job; /* equal jobs are equal bytes */
+    void *block;    /* … as are their blocks; owned */
+    struct plan plan;
+};
+
+/* All bytes 0: none yet. */
 struct plans {
-    struct {
-        struct job job; /* equal jobs are equal bytes */
-        void *block;    /* … as are their blocks; owned */
-        struct plan plan;
-    } kept[PLANS_KEPT];
-    uint32_t count, next; /* next: the oldest, once all are in use */
+    struct kept_plan kept[PLANS_KEPT]; /* a ring */
+    uint32_t oldest, count;
+    uint64_t bytes;
 };
 
 /* The job's plan, as plan_init() makes it, which stays until the next call. The job must have

@@ -45,11 +45,42 @@ static void a_plan_that_is_kept_is_not_made_again(void **state)
     assert_ptr_equal(plans_get(&plans, &first, NULL), plan);
 }
 
+/* Of jobs with many coordinates few are kept: as many as their tables and blocks have room. */
+static void plans_are_bounded_in_bytes(void **state)
+{
+    (void)state;
+    static double x[65536];
+    static struct plans many;
+    struct job job = job_of(65536);
+    job.accuracy = 2;
+    job.boundary[AXIS_X][SIDE_LOW].kind = job.boundary[AXIS_X][SIDE_HIGH].kind = BOUNDARY_ONE_SIDED;
+    job.more.coordinates = 1;
+    job.more.block_bytes = sizeof x;
+    for (int i = 0; i < 65536; i++)
+        x[i] = i;
+    for (int i = 0; i < PLANS_KEPT; i++) {
+        x[0] = -i;
+        job_block_key(x, sizeof x, job.more.block_key);
+        const struct plan *plan = plans_get(&many, &job, x);
+        assert_ptr_equal(plans_get(&many, &job, x), plan);
+        uint64_t bytes = 0;
+        for (uint32_t k = 0; k < many.count; k++) {
+            const struct kept_plan *kept = &many.kept[(many.oldest + k) % PLANS_KEPT];
+            bytes += sizeof x + kept->plan.table->bytes;
+        }
+        assert_true(bytes == many.bytes && bytes <= PLANS_KEPT_BYTES);
+    }
+    assert_true(many.count > 1 && many.count < PLANS_KEPT);
+    plans_free(&many);
+    assert_true(many.count == 0 && many.bytes == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_are_those_of_their_jobs),
         cmocka_unit_test(a_plan_that_is_kept_is_not_made_again),
+        cmocka_unit_test(plans_are_bounded_in_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
