@@ -87,6 +87,9 @@ struct group *group_take(bool is_copy)
     else
         group = make_group(is_copy);
     operations_init(&group->operations);
+    group->chain = NULL;
+    group->ends_round = false;
+    group->graph = NULL;
     return group;
 }
 
@@ -94,6 +97,31 @@ void group_give(struct group *group)
 {
     group->next = *spare_groups(group->is_copy);
     *spare_groups(group->is_copy) = group;
+}
+
+struct chain *chains_find(struct chain **chains, uint64_t number)
+{
+    struct chain *chain = *chains;
+    while (chain && chain->number != number)
+        chain = chain->next;
+    if (!chain) {
+        chain = new_item(sizeof *chain);
+        chain->number = number;
+        operations_init(&chain->ordered);
+        chain->next = *chains;
+        *chains = chain;
+    }
+    return chain;
+}
+
+void chains_settle(struct chain **chains, struct chain *chain)
+{
+    if (chain->ordered.first || chain->groups)
+        return;
+    while (*chains != chain)
+        chains = &(*chains)->next;
+    *chains = chain->next;
+    free(chain);
 }
 
 static void free_groups(struct group **groups)

@@ -1,6 +1,7 @@
-/* Copies and launches, each an operation with the token of its completion; and groups of them,
- * which are put on a stream one after another and complete at once. Both are recycled. The worker's
- * main thread; where there is no memory for one, the process ends. */
+/* Copies and launches, each an operation with the token of its completion; groups of them, which
+ * are put on a stream one after another and complete at once; and chains of launches, whose groups
+ * come one after another on one stream. Operations and groups are recycled. The worker's main
+ * thread; where there is no memory for one, the process ends. */
 #ifndef GPU_CUDA_GROUP_H
 #define GPU_CUDA_GROUP_H
 
@@ -29,10 +30,25 @@ struct operation {
     size_t bytes;
 };
 
+struct lane;  /* of the backend */
+struct graph; /* gpu/cuda/graphs.h */
+
+/* Of struct launch: its launches that have not begun, and where those are that have. */
+struct chain {
+    struct chain *next;
+    uint64_t number;
+    struct operations ordered;
+    struct lane *lane; /* that has those under way, … */
+    uint32_t groups;   /* … in so many groups */
+};
+
 struct group {
     struct group *next;
     struct operations operations;
     bool is_copy;
+    struct chain *chain;    /* whose launches it has; NULL: none's */
+    bool ends_round;        /* … and it ends with one that does */
+    struct graph *graph;    /* that they were launched as; NULL: one by one */
     cudaEvent_t begin, end; /* a copy has no begin, and its end tells no time */
 };
 
@@ -48,6 +64,11 @@ void operation_give(struct operation *operation);
 /* A new one without operations; and what is none any more. */
 struct group *group_take(bool is_copy);
 void group_give(struct group *group);
+
+/* The one of that number in a list, else a new one there. */
+struct chain *chains_find(struct chain **chains, uint64_t number);
+/* Take it from the list and free it, if nothing of it is ordered or under way. */
+void chains_settle(struct chain **chains, struct chain *chain);
 
 /* Free what was given back: all that ever was. */
 void groups_close(void);

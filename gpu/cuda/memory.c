@@ -21,6 +21,7 @@ static struct {
     struct kept blocks[KEEP_BLOCKS];
     uint32_t count;
     uint64_t bytes, most_bytes;
+    uint64_t freed; /* blocks */
 } cache;
 
 uint64_t memory_rounded(uint64_t bytes)
@@ -42,7 +43,13 @@ static void drop_oldest(void)
 {
     void *memory = cache.blocks[0].memory;
     forget(0);
+    cache.freed++;
     fault_never(cudaFree(memory), "cudaFree");
+}
+
+uint64_t memory_freed(void)
+{
+    return cache.freed;
 }
 
 void memory_open(uint64_t keep_bytes)

@@ -12,6 +12,7 @@ static struct {
         uint32_t users; /* launches under way */
         uint64_t used;  /* when last, by the clock */
         bool filled;
+        uint64_t load;       /* number of it */
         cudaStream_t loader; /* the stream that loads it; NULL: it is loaded */
         cudaEvent_t loaded;
         uint64_t serial;        /* of the plan's table; 0: it has none */
@@ -20,6 +21,7 @@ static struct {
     } slots[PASSES_SLOTS];
     struct passes_constants *constants; /* pinned mirror of the slots */
     uint64_t clock;                     /* counts the uses */
+    uint64_t loads;
 } cache;
 
 enum { ROOM_BYTES = 1 << 20 }; /* each slot's own: tables of most plans fit */
@@ -145,6 +147,7 @@ int slots_take(const struct plan *plan, cudaStream_t stream)
         fault_never(passes_load(i, &cache.constants[i], stream), "weights");
         fault_never(cudaEventRecord(slot->loaded, stream), "cudaEventRecord");
         slot->filled = true;
+        slot->load = ++cache.loads;
         slot->loader = stream;
     } else if (slot->loader && slot->loader != stream) {
         fault_never(cudaStreamWaitEvent(stream, slot->loaded, 0), "cudaStreamWaitEvent");
@@ -152,6 +155,11 @@ int slots_take(const struct plan *plan, cudaStream_t stream)
     slot->users++;
     slot->used = ++cache.clock;
     return i;
+}
+
+uint64_t slots_load_of(int slot)
+{
+    return cache.slots[slot].load;
 }
 
 void slots_give(int slot)

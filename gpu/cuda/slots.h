@@ -16,6 +16,8 @@ void slots_close(void);
  * or there is no memory for its table before a launch that is under way has ended. A table that is
  * too large to be kept goes with the last launch that uses it. */
 int slots_take(const struct plan *plan, cudaStream_t stream);
+/* Which load of a plan that is, of all: never the same for two. */
+uint64_t slots_load_of(int slot);
 /* A launch that used it has ended. */
 void slots_give(int slot);
 

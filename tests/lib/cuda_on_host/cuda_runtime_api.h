@@ -34,6 +34,8 @@ enum cudaMemcpyKind {
 #ifndef __cplusplus
 #define CUDART_CB
 typedef void *cudaEvent_t;
+typedef void *cudaGraph_t;
+typedef void *cudaGraphExec_t;
 typedef void (*cudaHostFn_t)(void *argument);
 struct cudaDeviceProp {
     char name[256];
@@ -42,6 +44,7 @@ struct cudaDeviceProp {
 enum {
     cudaStreamNonBlocking = 1,
     cudaEventDisableTiming = 2,
+    cudaStreamCaptureModeRelaxed = 2,
     cudaHostAllocDefault = 0,
     cudaHostRegisterDefault = 0,
     cudaHostRegisterMapped = 2,
@@ -76,6 +79,13 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end);
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, int mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t graph,
+                                          unsigned long long flags);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 #endif
 
 #ifdef __cplusplus

@@ -2,7 +2,8 @@
  * a stream is done in its order, some of it late; streams go on beside each other but for events.
  * Device memory is the host's, and kernels are the host backend's. A copy of a client's memory that
  * is not pinned, or reaches from one pinned piece into the next, aborts; so does a kernel whose
- * slot does not hold its plan, and a copy by a kernel that the device could not address. */
+ * slot does not hold its plan, a copy by a kernel that the device could not address, and a graph
+ * that has more than kernels and their copies, or goes while it is under way. */
 #include "gpu/cuda/copy.h"
 #include "gpu/cuda/passes.h"
 #include "gpu/host/pass.h"
@@ -38,10 +39,24 @@ struct order {
     cudaHostFn_t call;
 };
 
+/* What was put on a stream that captures, with all that it was told by value. */
+struct captured {
+    struct captured *next;
+    struct order order;
+    struct plan plan;
+    struct operands operands;
+};
+
+struct graph {
+    struct captured *first, **end;
+    struct event launched;
+};
+
 struct stream {
     pthread_t thread;
     struct order *first, **end; /* the one at work is still among them */
     unsigned seed;
+    struct graph *captures; /* NULL: it does not */
 };
 
 static struct {
@@ -145,9 +160,31 @@ static void *run(void *argument)
     return NULL;
 }
 
+static void add_captured(struct graph *graph, const struct order *order)
+{
+    struct captured *captured = calloc(1, sizeof *captured);
+    if (!captured || (order->kind != KIND_LAUNCH && order->kind != KIND_COPY))
+        abort();
+    captured->order = *order;
+    if (order->kind == KIND_LAUNCH) {
+        plan_copy(&captured->plan, order->launch.plan);
+        captured->order.launch.plan = &captured->plan;
+        if (order->launch.operands) {
+            captured->operands = *order->launch.operands;
+            captured->order.launch.operands = &captured->operands;
+        }
+    }
+    *graph->end = captured;
+    graph->end = &captured->next;
+}
+
 static cudaError_t put(cudaStream_t stream_, const struct order *given)
 {
     struct stream *stream = stream_;
+    if (stream->captures) {
+        add_captured(stream->captures, given);
+        return cudaSuccess;
+    }
     struct order *order = malloc(sizeof *order);
     if (!order)
         abort();
@@ -304,6 +341,69 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin_, cudaEvent_t end_
     *ms = (float)(1e3 * (double)(end->time.tv_sec - begin->time.tv_sec) +
                   1e-6 * (double)(end->time.tv_nsec - begin->time.tv_nsec));
     return cudaSuccess;
+}
+
+/* --- graphs --- */
+
+static struct graph *new_graph(void)
+{
+    struct graph *graph = calloc(1, sizeof *graph);
+    if (!graph)
+        abort();
+    graph->end = &graph->first;
+    return graph;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, int mode)
+{
+    (void)mode;
+    ((struct stream *)stream)->captures = new_graph();
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+    *graph = ((struct stream *)stream)->captures;
+    ((struct stream *)stream)->captures = NULL;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t graph,
+                                          unsigned long long flags)
+{
+    (void)flags;
+    *exec = new_graph();
+    for (const struct captured *c = ((struct graph *)graph)->first; c; c = c->next)
+        add_captured(*exec, &c->order);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
+{
+    struct graph *graph = exec;
+    for (const struct captured *c = graph->first; c; c = c->next)
+        put(stream, &c->order);
+    return cudaEventRecord(&graph->launched, stream);
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph_)
+{
+    struct graph *graph = graph_;
+    if (cudaEventQuery(&graph->launched) != cudaSuccess)
+        abort(); /* what it was told is still read */
+    while (graph->first) {
+        struct captured *captured = graph->first;
+        graph->first = captured->next;
+        plan_release(&captured->plan);
+        free(captured);
+    }
+    free(graph);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+    return cudaGraphDestroy(exec);
 }
 
 /* --- memory, and what the device is --- */

@@ -1,0 +1,192 @@
+#include "gpu/cuda/graphs.h"
+
+#include "gpu/cuda/fault.h"
+#include "gpu/cuda/memory.h"
+#include "gpu/cuda/passes.h"
+#include "gpu/cuda/slots.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { GRAPHS_KEPT = 16, GRAPH_LAUNCHES = PASSES_JOBS };
+
+/* All that decides what a launch's kernels are told. Without padding: equal ones are equal bytes.
+ */
+struct told {
+    uint64_t slot, load, from, to;
+    const void *in[AXIS_COUNT], *even[AXIS_COUNT], *odd, *spare[2], *operands[OPERANDS];
+};
+
+struct graph {
+    uint32_t count;       /* launches; 0: what is told is no longer so */
+    uint32_t users;       /* groups under way */
+    uint64_t used;        /* when last, by the clock */
+    cudaGraphExec_t exec; /* NULL: it was noted alone */
+    struct told told[GRAPH_LAUNCHES];
+};
+
+static struct {
+    struct graph kept[GRAPHS_KEPT];
+    cudaStream_t stream; /* to capture on: nothing is ever done there */
+    uint64_t clock;      /* counts the uses */
+    uint64_t freed;      /* memory_freed() when last looked */
+    bool refused;        /* a capture has failed: there are no more */
+} cache;
+
+cudaError_t graphs_open(void)
+{
+    return cudaStreamCreateWithFlags(&cache.stream, cudaStreamNonBlocking);
+}
+
+static void drop(struct graph *graph)
+{
+    graph->count = 0;
+    if (graph->users || !graph->exec)
+        return;
+    fault_never(cudaGraphExecDestroy(graph->exec), "cudaGraphExecDestroy");
+    graph->exec = NULL;
+}
+
+static void drop_all(void)
+{
+    for (int i = 0; i < GRAPHS_KEPT; i++)
+        drop(&cache.kept[i]);
+}
+
+void graphs_close(void)
+{
+    for (int i = 0; i < GRAPHS_KEPT; i++)
+        cache.kept[i].users = 0;
+    drop_all();
+    cudaStreamDestroy(cache.stream);
+    memset(&cache, 0, sizeof cache);
+}
+
+void graphs_ended(struct graph *graph)
+{
+    graph->users--;
+    if (!graph->count)
+        drop(graph);
+}
+
+/* What the group's launches tell; how many there are. */
+static uint32_t tell(const struct group *group, struct told told[GRAPH_LAUNCHES])
+{
+    uint32_t count = 0;
+    for (const struct operation *o = group->operations.first; o; o = o->next) {
+        const struct launch *launch = &o->launch;
+        struct told *one = &told[count++];
+        *one = (struct told){.slot = (uint64_t)o->slot,
+                             .load = slots_load_of(o->slot),
+                             .from = launch->from,
+                             .to = launch->to,
+                             .odd = launch->odd};
+        for (int i = 0; i < AXIS_COUNT; i++) {
+            one->in[i] = launch->in[i];
+            one->even[i] = launch->even[i];
+        }
+        for (int i = 0; i < 2; i++)
+            one->spare[i] = launch->spare[i];
+        for (int i = 0; i < OPERANDS && launch->operands; i++)
+            one->operands[i] = launch->operands->at[i];
+    }
+    return count;
+}
+
+static struct graph *find(const struct told *told, uint32_t count)
+{
+    for (int i = 0; i < GRAPHS_KEPT; i++)
+        if (cache.kept[i].count == count &&
+            memcmp(cache.kept[i].told, told, count * sizeof *told) == 0)
+            return &cache.kept[i];
+    return NULL;
+}
+
+/* In the place of the one that was used longest ago, of those that are not under way. */
+static void note(const struct told *told, uint32_t count)
+{
+    struct graph *oldest = NULL;
+    for (int i = 0; i < GRAPHS_KEPT; i++) {
+        struct graph *graph = &cache.kept[i];
+        if (!graph->users && (!oldest || graph->used < oldest->used))
+            oldest = graph;
+    }
+    if (!oldest)
+        return;
+    drop(oldest);
+    oldest->count = count;
+    oldest->used = ++cache.clock;
+    memcpy(oldest->told, told, count * sizeof *told);
+}
+
+static cudaError_t put_each(const struct group *group, int units, cudaStream_t stream)
+{
+    cudaError_t error = cudaSuccess;
+    for (const struct operation *o = group->operations.first; o && error == cudaSuccess;
+         o = o->next) {
+        const struct launch *launch = &o->launch;
+        error = passes_launch(&launch, 1, o->slot, units, stream);
+    }
+    return error;
+}
+
+/* Relaxed: what else a launch asks of CUDA, and other threads do, is none of the capture's. False:
+ * there is no graph, and there will be none. */
+static bool capture(struct graph *graph, const struct group *group, int units)
+{
+    cudaGraph_t captured = NULL;
+    bool ok = fault_check(cudaStreamBeginCapture(cache.stream, cudaStreamCaptureModeRelaxed),
+                          "cudaStreamBeginCapture");
+    if (ok) {
+        ok = fault_check(put_each(group, units, cache.stream), "a captured launch");
+        ok = fault_check(cudaStreamEndCapture(cache.stream, &captured), "cudaStreamEndCapture") &&
+             ok;
+    }
+    if (ok)
+        ok = fault_check(cudaGraphInstantiateWithFlags(&graph->exec, captured, 0),
+                         "cudaGraphInstantiate");
+    if (captured)
+        fault_never(cudaGraphDestroy(captured), "cudaGraphDestroy");
+    return ok;
+}
+
+/* False: it has not been, and none will be. */
+static bool launch(struct graph *graph, const struct group *group, int units, cudaStream_t stream)
+{
+    if ((graph->exec || capture(graph, group, units)) &&
+        fault_check(cudaGraphLaunch(graph->exec, stream), "cudaGraphLaunch"))
+        return true;
+    fprintf(stderr, "<4>cuda: no graph could be had: chains go launch by launch from here on\n");
+    cache.refused = true;
+    drop_all();
+    return false;
+}
+
+/* NULL: there is none for the group. */
+static struct graph *graph_of(const struct group *group)
+{
+    struct told told[GRAPH_LAUNCHES];
+    if (cache.refused || !group->ends_round)
+        return NULL;
+    if (cache.freed != memory_freed()) {
+        cache.freed = memory_freed();
+        drop_all();
+    }
+    const uint32_t count = tell(group, told);
+    struct graph *graph = count > 1 ? find(told, count) : NULL;
+    if (!graph && count > 1)
+        note(told, count);
+    return graph;
+}
+
+void graphs_put(struct group *group, int units, cudaStream_t stream)
+{
+    struct graph *graph = graph_of(group);
+    if (!graph || !launch(graph, group, units, stream)) {
+        fault_never(put_each(group, units, stream), "launch");
+        return;
+    }
+    graph->users++;
+    graph->used = ++cache.clock;
+    group->graph = graph;
+}

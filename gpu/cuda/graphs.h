@@ -1,0 +1,25 @@
+/* The launches of a group that keep their order, put on a stream; and where the same ones come
+ * again, as a CUDA graph: noted the first time, captured the second, and one launch from then on.
+ *
+ * The same are those that tell the kernels the same: one load of a slot (slots.h), which is one
+ * plan and one copy of its table, the same lines, and arrays and operands at the same addresses.
+ * All of that is compared. A few are kept, those used lately, until memory goes back to the device.
+ *
+ * The worker's main thread. */
+#ifndef GPU_CUDA_GRAPHS_H
+#define GPU_CUDA_GRAPHS_H
+
+#include "gpu/cuda/group.h"
+
+cudaError_t graphs_open(void);
+/* None is under way. */
+void graphs_close(void);
+
+/* The launches of the group, each with its slot, in their order. Where they end a round, and are
+ * several, they may go as a graph, which is group->graph then. Where there can be none, as after a
+ * failed capture, they go one by one. units: multiprocessors. */
+void graphs_put(struct group *group, int units, cudaStream_t stream);
+/* A group that it was launched with has ended. */
+void graphs_ended(struct graph *graph);
+
+#endif
