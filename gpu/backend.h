@@ -56,6 +56,13 @@ struct launch {
     uint64_t from, to;
     const void *source[AXIS_COUNT];
     void *target[AXIS_COUNT];
+    /* Launches of one chain, a number that is not 0, are carried out one after another in the order
+     * of launch(), each seeing what those before it wrote, and the caller need not wait for any of
+     * them; what else is under way is not waited for. They have no source and no target. 0: it is
+     * in none. */
+    uint64_t chain;
+    /* Those of the chain up to this one are likely to come again, in other launches, just so. */
+    bool ends_round;
     /* No upload to its arrays is under way: it waits for none, whosever they are. */
     bool is_resident;
 };

@@ -46,6 +46,10 @@
  * OK may have written any part of its outputs, arrays and places, once it has begun a pass. A
  * worker whose device_info says `direct` computes in regions themselves: an input or output with
  * a place has no array there (id 0), and an input with a place is no scratch.
+ * RUNs of one chain, a number of the front's, may begin before those before them have ended, since
+ * the device carries out their launches in the order sent; of large ones no more are there at once
+ * than make a piece of a job. All of them are of one owner's arrays. One that does not end OK does
+ * not keep those behind it from running: what they make of its outputs is for the front to discard.
  * An array whose ALLOCATE failed stays known: UPLOAD to it is COPIED without a copy, RUN with it is
  * FINISHED with OUT_OF_MEMORY, RELEASE forgets it.
  * When either end closes, the worker exits (status 0) or the front restarts it.
@@ -126,10 +130,12 @@ struct channel_message {
         } copy; /* UPLOAD, DOWNLOAD; COPIED: tag */
         struct {
             uint64_t id;
-            uint64_t in, out;  /* arrays; may be the same. After COMPONENTS: 0, as scratch is */
-            uint64_t scratch;  /* array, or 0; may be `in` where that may be overwritten and there
-                                  is an `out` */
-            uint64_t progress; /* 1: send PROGRESS, at most ten a second */
+            uint64_t in, out;    /* arrays; may be the same. After COMPONENTS: 0, as scratch is */
+            uint64_t scratch;    /* array, or 0; may be `in` where that may be overwritten and there
+                                    is an `out` */
+            uint64_t chain;      /* 0: it is in none */
+            uint32_t progress;   /* 1: send PROGRESS, at most ten a second */
+            uint32_t ends_round; /* 1: the RUNs of its chain up to it are likely to come again */
             unsigned char job[CHANNEL_JOB_BYTES];
         } run;
         struct job_more more;

@@ -49,9 +49,9 @@ static void finish(struct worker *worker, struct run *run, enum status status)
     free(run);
 }
 
-/* Its result is there. Where it came to lie in the scratch array's memory, the two exchange theirs.
- */
-static void finish_well(struct worker *worker, struct run *run)
+/* Where its result comes to lie in the scratch array's memory, the two exchange theirs: whoever
+ * starts from here on finds it. */
+static void place_result(const struct run *run)
 {
     for (int i = 0; i < run->plan.outputs && !run->plan.staged; i++) {
         struct holding *out = run->out[i], *other = run->scratch[i];
@@ -61,7 +61,6 @@ static void finish_well(struct worker *worker, struct run *run)
         out->block = other->block;
         other->block = block;
     }
-    finish(worker, run, STATUS_OK);
 }
 
 void jobs_settle(struct worker *worker, struct run *run)
@@ -73,10 +72,12 @@ void jobs_settle(struct worker *worker, struct run *run)
         }
         return;
     }
-    if (transfer_is_done(&run->transfer))
-        finish_well(worker, run);
-    else if (run->cancelled && run->transfer.under_way == 0)
+    if (transfer_is_done(&run->transfer)) {
+        place_result(run);
+        finish(worker, run, STATUS_OK);
+    } else if (run->cancelled && run->transfer.under_way == 0) {
         finish(worker, run, STATUS_CANCELLED);
+    }
 }
 
 /* Are all uploads to its arrays complete? */
@@ -107,6 +108,8 @@ static void launch_next(struct worker *worker, struct run *run)
         return;
     launch.operands = has_operands(run) ? &run->operands : NULL;
     launch.is_resident = !run->in_pipeline && is_resident(run);
+    launch.chain = run_is_chained(run) ? run->chain : 0;
+    launch.ends_round = run->ends_round;
     for (int i = 0; i < AXIS_COUNT && run->launches_copy; i++) {
         launch.source[i] = launch.from == 0 ? run->from[i].memory : NULL;
         launch.target[i] = launch.to == run->pieces.total ? run->to[i].memory : NULL;
@@ -115,6 +118,10 @@ static void launch_next(struct worker *worker, struct run *run)
     range_begin("launch", run->id);
     worker->backend->launch(&launch, (uint64_t)(uintptr_t)run | TOKEN_RUN);
     range_end();
+    if (launch.to == run->pieces.total && !run->in_pipeline) {
+        place_result(run);
+        run->launched = run_is_chained(run);
+    }
 }
 
 static void compute_passes(void *worker, struct run *run)
@@ -157,6 +164,7 @@ static void close_measured(struct worker *worker)
 void jobs_open(struct worker *worker)
 {
     pipeline_init(&worker->pipeline, worker->backend, TOKEN_STEP, compute_passes, worker);
+    worker->runs.chain_points = pieces_first_points(worker->backend->splits_passes);
     open_measured(worker);
 }
 
@@ -327,6 +335,26 @@ static void check_arrays(const struct worker *worker, const struct run *run, uin
         worker_broken(worker, "RUN without the scratch array that it needs", run->id);
 }
 
+/* One of its arrays; NULL: it has none. */
+static const struct holding *any_array(const struct run *run)
+{
+    struct holding *const *const all[] = {run->in, run->out, run->scratch};
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < AXIS_COUNT; i++)
+            if (all[k][i])
+                return all[k][i];
+    return NULL;
+}
+
+/* Nobody's launches come behind another's because somebody else says so. */
+static void check_chain(const struct worker *worker, const struct run *run)
+{
+    const struct run *other = run->chain ? runs_last_of_chain(&worker->runs, run->chain) : NULL;
+    const struct holding *array = any_array(run), *of_other = other ? any_array(other) : NULL;
+    if (array && of_other && array->block.owner != of_other->block.owner)
+        worker_broken(worker, "RUN in a chain of another owner's", run->id);
+}
+
 /* Was there memory for all of its arrays? */
 static bool have_memory(const struct run *run)
 {
@@ -389,12 +417,15 @@ void jobs_run(struct worker *worker, const struct channel_message *message)
         worker_out_of_memory(worker);
     run->id = id;
     run->wants_progress = message->u.run.progress != 0;
+    run->chain = message->u.run.chain;
+    run->ends_round = message->u.run.ends_round != 0;
     plan_copy(&run->plan, plan);
     find_places(worker, run, job);
     find_arrays(worker, run, job, message);
     find_operands(worker, run, job);
     forget_before_run(worker);
     check_arrays(worker, run, job_bytes(job));
+    check_chain(worker, run);
     if (!have_memory(run)) {
         answer_finished(worker, id, STATUS_OUT_OF_MEMORY, 0, run->plan.passes, NULL);
         plan_release(&run->plan);
@@ -501,7 +532,7 @@ void jobs_piece_completed(struct worker *worker, struct run *run,
         if (done && run->measures)
             fetch_measured(worker, run);
         else if (done)
-            finish_well(worker, run);
+            finish(worker, run, STATUS_OK);
         else
             finish(worker, run, STATUS_CANCELLED);
     } else {

@@ -53,6 +53,11 @@ bool pieces_possible(const struct plan *plan, const struct buffers *buffers)
     return true;
 }
 
+uint64_t pieces_first_points(bool splits_passes)
+{
+    return splits_passes ? FIRST_POINTS_HOST : FIRST_POINTS_DEVICE;
+}
+
 /* The last pass, passes − 1, writes `even` where the number of passes is odd. Where there is a
  * choice it must write `out`; where there is none (the first pass may not write what it reads), the
  * result lies in the other buffer.
@@ -87,8 +92,7 @@ void pieces_begin(struct pieces *pieces, const struct plan *plan, bool splits_pa
     }
     const uint64_t points = plan->points * plan->batch;
     const uint64_t row = points / plan->lines;
-    const uint64_t first = splits_passes ? FIRST_POINTS_HOST : FIRST_POINTS_DEVICE;
-    pieces->next_size = first / row;
+    pieces->next_size = pieces_first_points(splits_passes) / row;
     if (pieces->next_size / plan->lines > FIRST_PASSES)
         pieces->next_size = FIRST_PASSES * plan->lines;
 }

@@ -38,6 +38,9 @@ void pieces_begin(struct pieces *pieces, const struct plan *plan, bool splits_pa
 /* Where the last pass writes a component: its out, or else its scratch (which may be in). */
 void *pieces_result(const struct pieces *pieces, int component);
 
+/* Points × passes of a first piece: a few milliseconds. */
+uint64_t pieces_first_points(bool splits_passes);
+
 /* The next piece. False where all is done or one is under way. */
 bool pieces_next(struct pieces *pieces, struct launch *launch);
 

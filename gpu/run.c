@@ -72,6 +72,30 @@ static bool is_being_copied(const struct holding *holding, bool write)
     return holding && (holding->region_uploads || (write && holding->downloads));
 }
 
+/* Does it write what the run uses, or use what the run writes? */
+static bool stands_before(const struct run *other, const struct run *run)
+{
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if (writes(other, run->in[i]) || touches(other, run->out[i]) ||
+            touches(other, run->scratch[i]))
+            return true;
+    for (int i = 0; i < OPERANDS; i++)
+        if (i == OPERAND_PROBES ? touches(other, run->operand[i]) : writes(other, run->operand[i]))
+            return true;
+    return false;
+}
+
+/* × passes. */
+static uint64_t points_of(const struct run *run)
+{
+    return run->plan.points * run->plan.batch * run->plan.passes;
+}
+
+bool run_is_chained(const struct run *run)
+{
+    return run->chain && !run->in_pipeline && !run->launches_copy;
+}
+
 bool runs_may_start(const struct runs *runs, const struct run *run)
 {
     if (run->measures && runs->slots == UINT64_MAX)
@@ -85,17 +109,14 @@ bool runs_may_start(const struct runs *runs, const struct run *run)
             return false;
     if (is_alone(run))
         return true;
-    for (const struct run *other = runs->first; other != run; other = other->next) {
-        for (int i = 0; i < AXIS_COUNT; i++)
-            if (writes(other, run->in[i]) || touches(other, run->out[i]) ||
-                touches(other, run->scratch[i]))
-                return false;
-        for (int i = 0; i < OPERANDS; i++)
-            if (i == OPERAND_PROBES ? touches(other, run->operand[i])
-                                    : writes(other, run->operand[i]))
-                return false;
-    }
-    return true;
+    const bool chained = run_is_chained(run);
+    uint64_t points = 0;
+    for (const struct run *other = runs->first; other != run; other = other->next)
+        if (chained && other->launched && other->chain == run->chain)
+            points += points_of(other);
+        else if (stands_before(other, run))
+            return false;
+    return points == 0 || points + points_of(run) <= runs->chain_points;
 }
 
 /* Count the run in or out among those that use its arrays. */
@@ -184,6 +205,14 @@ void runs_start(struct runs *runs, struct run *run)
 struct run *runs_find(const struct runs *runs, uint64_t id)
 {
     return ids_find(&runs->by_id, id);
+}
+
+const struct run *runs_last_of_chain(const struct runs *runs, uint64_t chain)
+{
+    const struct run *run = runs->last;
+    while (run && run->chain != chain)
+        run = run->previous;
+    return run;
 }
 
 void run_copy_begins(struct run *run, enum way way)

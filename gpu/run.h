@@ -32,6 +32,9 @@ struct run {
     struct holding *operand[OPERANDS];                 /* by enum operand; NULL: it has none such */
     struct operands operands;                          /* their memory, once started */
     bool wants_progress, cancelled, started;
+    uint64_t chain; /* the front's number of it; 0: it is in none */
+    bool ends_round;
+    bool launched; /* all of it, in the chain's order: those behind it need not wait for its end */
     bool launches_copy;   /* its launches copy its arrays from and to places */
     uint64_t progress_us; /* when the last PROGRESS was sent */
     struct plan plan;
@@ -56,6 +59,7 @@ struct runs {
     struct ids by_id;
     uint32_t waiting;          /* not started */
     uint32_t copying;          /* of one pass, whose launches copy */
+    uint64_t chain_points;     /* × passes: so much of a chain may be with the backend at once */
     uint64_t slots;            /* bit i: slot i is a MEASURE's that has started */
     struct measured *measured; /* RUNS_MEASURING of them, the worker's; NULL: it measures nothing */
 };
@@ -67,11 +71,15 @@ void runs_remove(struct runs *runs, struct run *run);
 /* Its arrays and places in memory, as pieces_begin() takes them. */
 struct buffers run_buffers(const struct run *run);
 
+/* Do its launches keep the order of its chain? Those that copy its places do not. */
+bool run_is_chained(const struct run *run);
+
 /* It starts. */
 void runs_start(struct runs *runs, struct run *run);
 
 /* Does no run before it, no want of a slot, no download of what it writes, and no upload from a
- * region of what it uses stand in its way? */
+ * region of what it uses stand in its way? What has been launched of its chain does not, as long as
+ * all of that is no more than chain_points. */
 bool runs_may_start(const struct runs *runs, const struct run *run);
 
 /* One of its copies begins; one has ended. */
@@ -82,5 +90,7 @@ void run_computed(struct run *run, uint64_t us);
 
 /* NULL where there is none. */
 struct run *runs_find(const struct runs *runs, uint64_t id);
+/* The last one of a chain; NULL where there is none. */
+const struct run *runs_last_of_chain(const struct runs *runs, uint64_t chain);
 
 #endif

@@ -12,6 +12,9 @@
  *
  *   lane j:     weights, copies by a kernel, passes, copies by a kernel ─ event ─► reap()
  *
+ * Launches of a chain go on one of the lanes i, behind those of it that are under way there, a
+ * round of them in a group: as a graph (graphs.h) where it was there before.
+ *
  * The copy engine does one copy after another, as they came from all lanes: a kernel is not kept
  * waiting by the slabs of large jobs that are in its queue.
  *
@@ -22,6 +25,7 @@
 #include "gpu/backend.h"
 #include "gpu/cuda/copy.h"
 #include "gpu/cuda/fault.h"
+#include "gpu/cuda/graphs.h"
 #include "gpu/cuda/group.h"
 #include "gpu/cuda/memory.h"
 #include "gpu/cuda/passes.h"
@@ -47,6 +51,7 @@ enum {
     SMALL_POINTS = 1 << 18,        /* × passes, of a launch that may be one of a group … */
     GROUP_POINTS = 1 << 21, /* … of so many: the device is done with them in about 10 µs */
     GROUP_MOST = PASSES_JOBS,
+    CHAIN_GROUPS = 2, /* of a chain under way: one more may gather meanwhile what comes */
     /* Until a launch of so many, some 80 µs, has ended, what completed before it on its lane can
      * wait: a host function in between would hold the lane up. */
     SHORT_POINTS = 1 << 24,
@@ -80,6 +85,7 @@ static struct {
         uint32_t last;             /* of them, that of the last launch */
         struct operations ordered; /* launches that have not begun */
     } kinds[KINDS];
+    struct chain *chains;        /* of which something is ordered or under way */
     struct operations completed; /* not yet reaped */
     atomic_bool woken;
     void *arena;
@@ -176,6 +182,8 @@ static bool make_streams(struct failure *failure)
         error = cudaEventCreateWithFlags(&cuda.cleared, cudaEventDisableTiming);
     if (error == cudaSuccess)
         error = slots_open();
+    if (error == cudaSuccess)
+        error = graphs_open();
     return error == cudaSuccess || open_failed(failure, "streams and weights", error);
 }
 
@@ -241,6 +249,7 @@ static void cuda_close(void)
 {
     fault_never(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     groups_close();
+    graphs_close();
     slots_close();
     memory_close();
     cudaEventDestroy(cuda.uploaded);
@@ -449,7 +458,10 @@ static void begin_launches(struct lane *lane, struct group *group)
     fault_never(cudaEventRecord(group->begin, lane->stream), "cudaEventRecord");
     if (copies)
         copy_by_kernel(lane, group, true);
-    put_passes(lane, group);
+    if (group->chain)
+        graphs_put(group, cuda.units, lane->stream);
+    else
+        put_passes(lane, group);
     if (copies)
         copy_by_kernel(lane, group, false);
     for (struct operation *o = group->operations.first; o; o = o->next) {
@@ -489,6 +501,54 @@ static bool begin_group(struct kind *kind)
     return false;
 }
 
+/* How many launches of the chain begin together: those of a round, or one that is not small.
+ * is_whole: what else may come of it does not belong to them. */
+static int together(const struct chain *chain, bool *is_whole)
+{
+    const struct operation *first = chain->ordered.first;
+    int count = 0;
+    *is_whole = true;
+    for (const struct operation *o = first; o; o = o->next) {
+        if (!is_small(o) || o->launch.is_resident != first->launch.is_resident)
+            return count ? count : 1;
+        if (++count == GROUP_MOST || o->launch.ends_round)
+            return count;
+    }
+    *is_whole = false;
+    return count;
+}
+
+/* Where enough of it is under way, what comes meanwhile makes whole rounds. False: nothing begins.
+ */
+static bool begin_round(struct chain *chain)
+{
+    bool is_whole;
+    const int count = together(chain, &is_whole);
+    if (!count || chain->groups == CHAIN_GROUPS || (!is_whole && chain->groups))
+        return false;
+    struct lane *lane = chain->groups ? chain->lane : lane_choose(&cuda.kinds[PLAIN]);
+    struct group *group = group_take(false);
+    wait_for_clears(lane);
+    for (int i = 0; i < count; i++) {
+        struct operation *operation = chain->ordered.first;
+        operation->slot = slots_take(operation->launch.plan, lane->stream);
+        if (operation->slot < 0)
+            break;
+        operations_add(&group->operations, operations_take(&chain->ordered));
+        group->ends_round = operation->launch.ends_round;
+    }
+    if (!group->operations.first) {
+        group_give(group);
+        return false;
+    }
+    group->chain = chain;
+    chain->lane = lane;
+    chain->groups++;
+    begin_launches(lane, group);
+    end_group(lane, group);
+    return true;
+}
+
 static void begin_kind(struct kind *kind)
 {
     while (kind->ordered.first && begin_group(kind))
@@ -499,6 +559,9 @@ static void cuda_begin(void)
 {
     for (int kind = 0; kind < KINDS; kind++)
         begin_kind(&cuda.kinds[kind]);
+    for (struct chain *chain = cuda.chains; chain; chain = chain->next)
+        while (begin_round(chain))
+            ;
 }
 
 /* One that is not small begins at once: it must not wait for uploads that come after it. */
@@ -507,6 +570,13 @@ static const void *cuda_launch(const struct launch *launch, uint64_t token)
     struct kind *kind = &cuda.kinds[copying_of(launch) ? COPYING : PLAIN];
     struct operation *operation = operation_take(token);
     operation->launch = *launch;
+    if (launch->chain) {
+        struct chain *chain = chains_find(&cuda.chains, launch->chain);
+        operations_add(&chain->ordered, operation);
+        while (!is_small(operation) && begin_round(chain))
+            ;
+        return operation;
+    }
     operations_add(&kind->ordered, operation);
     if (!is_small(operation))
         begin_kind(kind);
@@ -522,7 +592,8 @@ static uint64_t us_between(double before, double after, double us_each)
     return (uint64_t)(after * us_each + 0.5) - (uint64_t)(before * us_each + 0.5);
 }
 
-/* The group's time on the device is shared out by work; the plans' slots are free for others. */
+/* The group's time on the device, be it a graph's, is shared out by work; the plans' slots are free
+ * for others. */
 static void end_launches(struct group *group)
 {
     float ms = 0;
@@ -538,6 +609,12 @@ static void end_launches(struct group *group)
         o->completion.copy_us = us_between(computed, after, us_each);
         before = after;
         slots_give(o->slot);
+    }
+    if (group->graph)
+        graphs_ended(group->graph);
+    if (group->chain) {
+        group->chain->groups--;
+        chains_settle(&cuda.chains, group->chain);
     }
 }
 

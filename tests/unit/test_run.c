@@ -80,6 +80,77 @@ static void nobody_writes_what_one_before_reads_or_the_front_downloads(void **st
     assert_false(runs_may_start(&runs, &writer));
 }
 
+static struct run link_of(uint64_t id, uint64_t chain, struct holding *in, struct holding *out)
+{
+    struct run run = run_of(id, in, out, NULL);
+    run.chain = chain;
+    run.plan.points = 10;
+    run.plan.batch = run.plan.passes = 1;
+    return run;
+}
+
+static void launch(struct run *run)
+{
+    runs_start(&runs, run);
+    run->launched = true;
+}
+
+static void a_chain_starts_behind_what_was_launched_of_it(void **state)
+{
+    (void)state;
+    struct run first = link_of(1, 7, &a, &b), second = link_of(2, 7, &b, &c);
+    struct run third = link_of(3, 7, &c, &b), other = link_of(4, 8, &c, &d);
+    struct run copied = link_of(5, 7, &b, &a);
+    copied.launches_copy = true;
+    runs.chain_points = 30;
+    add(&first);
+    add(&second);
+    add(&third);
+    add(&other);
+    add(&copied);
+    runs_start(&runs, &first);
+    assert_false(runs_may_start(&runs, &second)); /* a piece of it is still to come */
+    first.launched = true;
+    assert_true(runs_may_start(&runs, &second));
+    assert_false(runs_may_start(&runs, &third)); /* behind one that is not launched */
+    launch(&second);
+    assert_true(runs_may_start(&runs, &third));
+    launch(&third);
+    assert_false(runs_may_start(&runs, &other)); /* of another chain */
+    assert_false(runs_may_start(&runs, &copied));
+    runs_remove(&runs, &first);
+    runs_remove(&runs, &second);
+    assert_true(runs_may_start(&runs, &other));
+    assert_false(runs_may_start(&runs, &copied));
+    runs_remove(&runs, &third);
+    assert_true(runs_may_start(&runs, &copied));
+    runs_remove(&runs, &other);
+    runs_remove(&runs, &copied);
+}
+
+static void of_a_chain_only_so_much_is_launched(void **state)
+{
+    (void)state;
+    struct run first = link_of(1, 7, &a, &b), second = link_of(2, 7, &b, &a);
+    struct run third = link_of(3, 7, &a, &b), large = link_of(4, 7, &b, &a);
+    large.plan.points = 1000;
+    runs.chain_points = 20;
+    add(&first);
+    add(&second);
+    add(&third);
+    launch(&first);
+    assert_true(runs_may_start(&runs, &second));
+    launch(&second);
+    assert_false(runs_may_start(&runs, &third));
+    runs_remove(&runs, &first);
+    assert_true(runs_may_start(&runs, &third));
+    runs_remove(&runs, &second);
+    runs_remove(&runs, &third);
+    add(&large);
+    assert_true(runs_may_start(&runs, &large)); /* one may, whatever it is */
+    runs_remove(&runs, &large);
+}
+
 static void what_leaves_is_found_no_longer(void **state)
 {
     (void)state;
@@ -105,6 +176,8 @@ int main(void)
         cmocka_unit_test_setup(readers_of_one_array_start_together, clear),
         cmocka_unit_test_setup(nobody_reads_or_writes_what_one_before_writes, clear),
         cmocka_unit_test_setup(nobody_writes_what_one_before_reads_or_the_front_downloads, clear),
+        cmocka_unit_test_setup(a_chain_starts_behind_what_was_launched_of_it, clear),
+        cmocka_unit_test_setup(of_a_chain_only_so_much_is_launched, clear),
         cmocka_unit_test_setup(what_leaves_is_found_no_longer, clear),
     };
     return cmocka_run_group_tests(tests, NULL, clear);

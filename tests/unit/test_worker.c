@@ -26,6 +26,8 @@ static struct {
     uint64_t next_id;
     struct channel_inbox inbox;
     bool direct;
+    uint64_t chain; /* of the RUNs that are ordered, … */
+    bool ends_round;
     bool packs; /* orders go into the packet */
     struct channel_queue packet;
 } front;
@@ -154,14 +156,19 @@ static int teardown(void **state)
     return close_and_wait();
 }
 
-static uint64_t allocate(uint64_t bytes)
+static uint64_t allocate_for(uint64_t owner, uint64_t bytes)
 {
     struct channel_message message = {.type = CHANNEL_ALLOCATE};
     message.u.allocate.array = front.next_id++;
     message.u.allocate.bytes = bytes;
-    message.u.allocate.owner = OWNER;
+    message.u.allocate.owner = owner;
     order(&message);
     return message.u.allocate.array;
+}
+
+static uint64_t allocate(uint64_t bytes)
+{
+    return allocate_for(OWNER, bytes);
 }
 
 static void release(uint64_t array)
@@ -211,6 +218,8 @@ static uint64_t run(const struct job *job, uint64_t in, uint64_t out, uint64_t s
     message.u.run.in = in;
     message.u.run.out = out;
     message.u.run.scratch = scratch;
+    message.u.run.chain = front.chain;
+    message.u.run.ends_round = front.ends_round;
     message.u.run.progress = progress;
     memcpy(message.u.run.job, job, sizeof message.u.run.job);
     order(&message);
@@ -590,6 +599,194 @@ static void test_runs_on_one_field_wait_for_each_other(void **state)
     cancel.u.job.id = first;
     order(&cancel);
     finished(first, STATUS_CANCELLED);
+}
+
+enum { LINKS = 4, CHAIN_ARRAYS = 4 };
+
+/* A chain's links, in which each reads what others have written, and results come to lie in
+ * scratch arrays: its arrays, and what must be in them. */
+struct chain_sample {
+    uint64_t number, bytes, array[CHAIN_ARRAYS];
+    struct job job[LINKS];
+    void *expected[AXIS_COUNT + 1];
+};
+
+/* Of each link: in, out, scratch. */
+static const int chain_links[LINKS][3] = {{0, 1, 3}, {1, 0, 1}, {0, 2, 3}, {0, 0, 3}};
+
+static void chain_make(struct chain_sample *chain, uint64_t nx, uint64_t ny, uint64_t steps)
+{
+    static float values[1100 * 1000];
+    static uint64_t number = UINT64_C(1) << 40;
+    chain->number = number++;
+    for (int k = 0; k < LINKS; k++)
+        chain->job[k] = diffusion(nx, ny, k == 0 ? steps : k == 1 ? 2 : 1);
+    chain->job[2].operator_id = OPERATOR_LAPLACIAN;
+    chain->job[2].dt = chain->job[2].diffusivity[AXIS_X] = chain->job[2].diffusivity[AXIS_Y] = 0;
+    chain->bytes = job_bytes(&chain->job[0]);
+    assert_true(chain->bytes <= sizeof values);
+    struct random random = random_start();
+    random_field(&random, &chain->job[0], values);
+    for (int i = 0; i < CHAIN_ARRAYS; i++) {
+        chain->array[i] = allocate(chain->bytes);
+        chain->expected[i] = calloc(1, chain->bytes);
+    }
+    memcpy(chain->expected[0], values, chain->bytes);
+    memcpy(front.arena, values, chain->bytes);
+    order_copy(CHANNEL_UPLOAD, chain->array[0], 0, 0, chain->bytes, 7);
+    answer_of(CHANNEL_COPIED);
+}
+
+/* One round of it, in the chain's order; and what that makes of its arrays. */
+static void chain_round(struct chain_sample *chain, bool ends)
+{
+    front.chain = chain->number;
+    for (int k = 0; k < LINKS; k++) {
+        const int *link = chain_links[k];
+        struct plan plan;
+        void *result[AXIS_COUNT];
+        front.ends_round = ends && k == LINKS - 1;
+        run(&chain->job[k], chain->array[link[0]], chain->array[link[1]], chain->array[link[2]],
+            false);
+        plan_init(&plan, &chain->job[k], NULL);
+        arrays_make(result, 1, chain->bytes, 0);
+        reference_run(&plan, (void *[AXIS_COUNT]){chain->expected[link[0]]}, result);
+        memcpy(chain->expected[link[1]], result[0], chain->bytes);
+        arrays_free(result);
+    }
+    front.chain = 0;
+    front.ends_round = false;
+}
+
+static void chain_check(const struct chain_sample *chain)
+{
+    for (int i = 0; i < CHAIN_ARRAYS; i += 2) { /* 1 and 3 are scratch */
+        order_copy(CHANNEL_DOWNLOAD, chain->array[i], 0, 0, chain->bytes, 7);
+        answer_of(CHANNEL_COPIED);
+        assert_memory_equal(front.arena, chain->expected[i], chain->bytes);
+    }
+}
+
+static void chain_free(struct chain_sample *chain)
+{
+    for (int i = 0; i < CHAIN_ARRAYS; i++) {
+        release(chain->array[i]);
+        free(chain->expected[i]);
+    }
+}
+
+/* Two chains at once, as often as makes graphs of them, and between their rounds runs of nobody's
+ * chain on one of their arrays: all are as if each had waited. */
+static void test_chains(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t nx, ny, steps;
+        int rounds;
+    } cases[] = {{33, 31, 3, 40}, {200, 300, 2, 12}, {600, 500, 5, 6}, {1100, 900, 2, 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct chain_sample chains[2];
+        for (int c = 0; c < 2; c++)
+            chain_make(&chains[c], cases[i].nx, cases[i].ny, cases[i].steps);
+        const uint64_t out = allocate(chains[0].bytes);
+        int others = 0;
+        for (int round = 0; round < cases[i].rounds; round++) {
+            if (round % 4 == 0)
+                begin_packet();
+            for (int c = 0; c < 2; c++)
+                chain_round(&chains[c], round % 2);
+            if (round % 8 == 7) {
+                run(&chains[0].job[3], chains[0].array[0], out, 0, false);
+                others++;
+            }
+            if (round % 4 == 3 || round == cases[i].rounds - 1)
+                send_packet();
+        }
+        copied_and_finished(0, 2 * LINKS * cases[i].rounds + others);
+        for (int c = 0; c < 2; c++) {
+            chain_check(&chains[c]);
+            chain_free(&chains[c]);
+        }
+        release(out);
+        ping();
+    }
+}
+
+/* A run of a chain that is cancelled; those behind it go on, or are cancelled too. */
+static void test_cancelling_a_chain(void **state)
+{
+    (void)state;
+    static float values[100 * 100];
+    const struct job longest = diffusion(100, 100, UINT64_C(1) << 40);
+    const struct job shortest = diffusion(100, 100, 1);
+    const uint64_t field = field_of(&shortest, values), scratch = allocate(sizeof values);
+    const uint64_t out = allocate(sizeof values);
+    struct channel_message cancel = {.type = CHANNEL_CANCEL};
+    uint64_t ids[4];
+    front.chain = 9;
+    ids[0] = run(&shortest, field, field, scratch, false);
+    ids[1] = run(&longest, field, field, scratch, false);
+    ids[2] = run(&shortest, field, field, scratch, false);
+    ids[3] = run(&shortest, field, out, 0, false);
+    front.chain = 0;
+    finished(ids[0], STATUS_OK);
+    cancel.u.job.id = ids[2];
+    order(&cancel);
+    finished(ids[2], STATUS_CANCELLED);
+    cancel.u.job.id = ids[1];
+    order(&cancel);
+    finished(ids[1], STATUS_CANCELLED);
+    finished(ids[3], STATUS_OK);
+    release(field);
+    release(scratch);
+    release(out);
+    ping();
+}
+
+/* Links that read and write places: they keep to the chain's order, too. */
+static void test_a_chain_from_region_to_region(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 20 };
+    const struct job jobs[] = {diffusion(50, 60, 1), diffusion(1200, 1100, 1)};
+    struct random random = random_start();
+    for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
+        const struct job *job = &jobs[i];
+        const uint64_t bytes = job_bytes(job);
+        const struct client_region region = make_region(2 * bytes, true);
+        random_field(&random, job, region.memory);
+        const uint64_t array = allocate(bytes), scratch = allocate(bytes);
+        const uint64_t in = front.direct ? 0 : allocate(bytes);
+        const uint64_t out = front.direct ? 0 : allocate(bytes);
+        front.chain = 5;
+        for (int round = 0; round < ROUNDS; round++) {
+            order_places((struct place[AXIS_COUNT]){{region.id, 0}}, (struct place[AXIS_COUNT]){0});
+            run(job, in, array, 0, false);
+            run(job, array, array, scratch, false);
+            order_places((struct place[AXIS_COUNT]){{0}},
+                         (struct place[AXIS_COUNT]){{region.id, bytes}});
+            run(job, array, out, 0, false);
+        }
+        front.chain = 0;
+        copied_and_finished(0, 3 * ROUNDS);
+        struct job steps = *job;
+        struct plan plan;
+        void *expected[AXIS_COUNT];
+        steps.steps = 3;
+        plan_init(&plan, &steps, NULL);
+        arrays_make(expected, 1, bytes, 0);
+        reference_run(&plan, (void *[AXIS_COUNT]){region.memory}, expected);
+        assert_memory_equal(region.memory + bytes, expected[0], bytes);
+        arrays_free(expected);
+        end_region(&region);
+        release(array);
+        release(scratch);
+        if (!front.direct) {
+            release(in);
+            release(out);
+        }
+        ping();
+    }
 }
 
 /* More than there are slots for, ordered all at once behind the job whose result they measure. */
@@ -1277,6 +1474,17 @@ static void break_probe_outside(void)
     run(&job, in, out, 0, false);
 }
 
+static void break_chain_of_two_owners(void)
+{
+    const struct job job = diffusion(32, 32, UINT64_C(1) << 40);
+    front.chain = 3;
+    for (uint64_t owner = 1; owner <= 2; owner++) {
+        const uint64_t array = allocate_for(owner, 4096);
+        run(&job, array, array, allocate_for(owner, 4096), false);
+    }
+    front.chain = 0;
+}
+
 static void break_release_in_use(void)
 {
     const struct job job = diffusion(32, 32, UINT64_C(1) << 40);
@@ -1422,6 +1630,7 @@ static void test_a_broken_front(void **state)
                                            break_components_in_place,
                                            break_components_without_a_run,
                                            break_probe_outside,
+                                           break_chain_of_two_owners,
                                            break_release_in_use,
                                            break_upload_in_use,
                                            break_download_of_upload,
@@ -1465,6 +1674,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_inputs_that_come_with_their_jobs, setup, teardown),
         cmocka_unit_test_setup_teardown(test_runs_on_one_field_wait_for_each_other, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(test_chains, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_cancelling_a_chain, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_chain_from_region_to_region, setup, teardown),
         cmocka_unit_test_setup_teardown(test_measures, setup, teardown),
         cmocka_unit_test_setup_teardown(test_results_in_regions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_many_jobs_at_once, setup, teardown),
