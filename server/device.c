@@ -235,7 +235,9 @@ static void run(struct device *device, const struct order *order)
         message.u.run.out = number(order->out[0]);
         message.u.run.scratch = number(order->scratch[0]);
     }
+    message.u.run.chain = order->chain;
     message.u.run.progress = order->progress;
+    message.u.run.ends_round = order->ends_round;
     memcpy(message.u.run.job, job, sizeof message.u.run.job);
     tell(device, &message);
 }

@@ -23,7 +23,9 @@ struct order {
     struct task *task;
     uint64_t id; /* on the channel; 0: it is not with the worker */
     enum order_kind kind;
-    bool progress; /* RUN: the worker is to tell */
+    bool progress;   /* RUN: the worker is to tell */
+    uint64_t chain;  /* RUN: of which it is one (channel.h); 0: of none */
+    bool ends_round; /* … and the last of those that are likely to come again */
     const struct job *job;
     const uint8_t *block;
     struct field *in[AXIS_COUNT], *out[AXIS_COUNT], *scratch[AXIS_COUNT];

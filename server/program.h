@@ -20,7 +20,8 @@ struct step {
     bool waits; /* until every step before it has ended; the others may be under way at once, since
                    a worker keeps orders of one array in their order */
     bool under_way;
-    int role, component; /* the owner's */
+    bool ends_round; /* the owner's, as what follows */
+    int role, component;
     struct order order;
     struct job job; /* the order's */
 };

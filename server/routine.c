@@ -13,7 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS_MOST = 24 };
+enum {
+    STEPS_MOST = 24,
+    /* Of a chain: so many runs are ahead, in some four parts that repeat; each is of so many at
+     * most. */
+    CHAIN_AHEAD = 64,
+    CHAIN_PART = CHAIN_AHEAD / 4
+};
 
 /* What a step's order is for. */
 enum role {
@@ -216,19 +222,42 @@ bool routine_make(struct task *task, const struct request *request, struct failu
     return true;
 }
 
+/* Rounds in one part: a power of two, since in some chains it is every other round that is the same
+ * to the bit, arrays and all. */
+static uint64_t part_rounds(const struct chain *chain)
+{
+    uint64_t rounds = 1;
+    while (2 * rounds * chain->count <= CHAIN_PART && 2 * rounds <= chain->repeat)
+        rounds *= 2;
+    return rounds;
+}
+
+static void add_rounds(struct task *task, uint64_t rounds)
+{
+    const struct chain *chain = task->chain;
+    const uint64_t part = part_rounds(chain);
+    for (uint64_t round = 1; round <= rounds; round++)
+        for (uint32_t i = 0; i < chain->count; i++)
+            add_order(task->routine, ORDER_RUN, false, ROLE_LINK, (int)i)->ends_round =
+                i + 1 == chain->count && (round % part == 0 || round == rounds);
+}
+
 bool routine_make_chain(struct task *task, struct failure *failure)
 {
     const struct chain *chain = task->chain;
+    const uint64_t most = CHAIN_AHEAD / CHAIN_PART * part_rounds(chain);
+    const uint64_t ahead = chain->repeat < most ? chain->repeat : most;
+    const uint64_t steps = (ahead + chain->repeat % ahead + AXIS_COUNT) * chain->count;
     struct routine *routine = calloc(1, sizeof *routine);
-    if (!routine || !program_init(&routine->program, CHAIN_LINKS * (1 + AXIS_COUNT))) {
+    if (!routine || !program_init(&routine->program, (uint32_t)steps)) {
         free(routine);
         return failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
     }
     task->routine = routine;
     list_init(&routine->access.link);
-    for (uint32_t i = 0; i < chain->count; i++)
-        add_order(routine, ORDER_RUN, false, ROLE_LINK, (int)i);
-    program_repeat(&routine->program, 0, chain->repeat);
+    add_rounds(task, ahead);
+    program_repeat(&routine->program, 0, chain->repeat / ahead);
+    add_rounds(task, chain->repeat % ahead);
     for (uint32_t i = 0; i < chain->count; i++)
         for (int c = 0; c < job_outputs(&chain->link[i]->job); c++)
             if (chain->link[i]->out_kind == OUT_REGION)
@@ -366,6 +395,8 @@ static void set_link(struct task *task, struct step *step)
     order_init(order, link);
     order->task = task;
     order->kind = kind;
+    order->chain = task->id;
+    order->ends_round = step->ends_round;
     order->out_place = runs ? NULL : &link->out_place[component];
     if (!runs)
         order->in[0] = link->out[component];
@@ -519,14 +550,6 @@ static void note(const struct task *task, const struct step *step)
     }
 }
 
-static struct step *step_of(struct routine *routine, const struct order *order)
-{
-    struct step *step = routine->program.step;
-    while (&step->order != order)
-        step++;
-    return step;
-}
-
 static void cancel_orders(const struct task *task)
 {
     struct program *program = &task->routine->program;
@@ -539,7 +562,7 @@ static void cancel_orders(const struct task *task)
 void routine_order_ended(struct task *task, struct order *order, enum status status)
 {
     struct routine *routine = task->routine;
-    struct step *step = step_of(routine, order);
+    struct step *step = LIST_ENTRY(order, struct step, order);
     program_ended(&routine->program, step);
     if (status == STATUS_OK && step->role == ROLE_SEGMENT)
         routine->steps_done += routine->every;

@@ -132,6 +132,41 @@ def test_again_and_again(unchanged, client, count):
     assert numpy.array_equal(out["same"], client.out("diffusion", f=f, **step))
 
 
+@pytest.mark.parametrize("length", [1, 2, 3, 5, 16])
+@pytest.mark.parametrize("count", [1, 5, 63, 130])
+def test_many_rounds_are_ahead(unchanged, client, length, count):
+    """Of chains of every length, rounds that do not come out even among them, results in exchanged memory."""
+    f, g = wave(20, 30), wave(20, 30, seed=1)
+    u, v = client.put(f), client.put(g)
+    ops = [op("diffusion", {"field": field}, {"field": field}, steps=1 + i % 3, dt=0.01, accuracy=2)
+           for i, field in zip(range(length), [u, u, v] * length)]
+    chain(client, *ops, repeat=count)
+    for field, given in (u, f), (v, g):
+        steps = count * sum(link["steps"] for link in ops if link["f"] == {"field": field})
+        expected = client.out("diffusion", f=given, steps=steps, dt=0.01, accuracy=2) if steps else given
+        assert numpy.array_equal(client.get(field), expected)
+
+
+@pytest.mark.parametrize("shape, count", [((12, 10, 14), 250), ((70, 80, 90), 20)])
+def test_many_rounds_are_as_many_requests(unchanged, client, shape, count):
+    """Four operators, one of them by tables and with an operand, and a field that goes on from round to round."""
+    f, s = wave(*shape), wave(*shape, seed=1)
+    sides = {"x-": {"derivative": 0.5}, "x+": "symmetric"}
+    u = {"field": client.put(f)}
+    first = {"accuracy": 2, "spacing": 0.5}
+    table = {"steps": 2, "dt": 0.01, "source": s, "boundary": sides, "accuracy": 2}
+    step = {"dt": 1e-3, "accuracy": 4}
+    out = chain(client, op("gradient", u, "g", **first), op("divergence", "g", "l", **first),
+                op("diffusion", "l", "m", **table), op("diffusion", u, u, steps=1, **step),
+                repeat=count, out={"m": "inline"})["m"]
+    for _ in range(count):
+        m = client.out("divergence", f=client.out("gradient", f=f, **first), **first)
+        m = client.out("diffusion", f=m, **table)
+        f = client.out("diffusion", f=f, steps=1, **step)
+    assert numpy.array_equal(client.get(u["field"]), f)
+    assert numpy.array_equal(out, m)
+
+
 def test_lists_and_operands(unchanged, client):
     """Of an op as of an operator, sent with the message and beside it."""
     f, s = wave(100, 100), wave(100, 100, seed=2)
@@ -255,11 +290,13 @@ def running(client):
     return client.call("stats")["queue"]["running"]
 
 
-@pytest.mark.parametrize("repeat", [1, 10**8])
+@pytest.mark.parametrize("repeat", [1, 10**8, 10**9])
 def test_cancel(unchanged, client, repeat):
     ops = [forever(), op("diffusion", "u", "v", steps=10**9, cfl=0.5, accuracy=2), op("laplacian", "v")]
     if repeat > 1:
         ops = [forever(), op("laplacian", "u")]
+    if repeat > 10**8:
+        ops = [op("laplacian", wave(20, 30), "u"), op("laplacian", "u")]  # many rounds ahead
     msgid = client.send("chain", ops=ops, repeat=repeat)
     eventually(lambda: running(client) == 1, "a job that runs")
     assert client.call("cancel", msgid=msgid) == {"state": "cancelled"}
@@ -268,9 +305,11 @@ def test_cancel(unchanged, client, repeat):
     eventually(lambda: client.call("stats")["user"]["bytes"] == 0, "nothing held")
 
 
-def test_a_field_that_was_written_half_way_is_lost(unchanged, client):
+@pytest.mark.parametrize("steps", [1000, 1])
+def test_a_field_that_was_written_half_way_is_lost(unchanged, client, steps):
     u = client.put(wave(64, 64))
-    msgid = client.send("chain", ops=[forever(u)], repeat=10**8)
+    msgid = client.send("chain", ops=[op("diffusion", {"field": u}, {"field": u}, cfl=0.5, accuracy=2, steps=steps)],
+                        repeat=10**8)
     eventually(lambda: running(client) == 1, "a job that runs")
     client.call("cancel", msgid=msgid)
     assert client.outcome(msgid)[0].code == "CANCELLED"
@@ -314,9 +353,11 @@ def test_detach(unchanged, daemon, client):
         assert numpy.array_equal(other.get(u), expected)
 
 
-def test_the_worker_ends():
+@pytest.mark.parametrize("ops", [[forever(), op("laplacian", "u")],
+                                 [op("laplacian", wave(20, 30), "u"), op("laplacian", "u")]])
+def test_the_worker_ends(ops):
     with Daemon() as daemon, daemon.client() as client:
-        msgid = client.send("chain", ops=[forever(), op("laplacian", "u")], repeat=10**8)
+        msgid = client.send("chain", ops=ops, repeat=10**8)
         eventually(lambda: running(client) == 1, "a job that runs")
         for pid in daemon.worker_pids():
             os.kill(pid, signal.SIGKILL)
