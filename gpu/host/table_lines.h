@@ -174,7 +174,10 @@ static void NAME(table_sum_of)(struct NAME(table_work) * work, bool apart, int64
     const int set = view->pass->set, use = TABLE_ROWS_OF_FACTORS + set, used = work->used;
     const int64_t first = from - work->begin, last = to - work->begin;
     TABLE_NAME(move)(view, from, y, z);
-    const int centred = TABLE_NAME(centred)(view, use);
+    int centred = 0; /* the active axes whose row is a centred one with a centre */
+    for (int a = 0; a < table->axes; a++)
+        if (table->active >> a & 1 && table->shift == 0 && TABLE_NAME(row)(view, use, a)->step == 0)
+            centred |= 1 << a;
     const bool together = table->shared && centred == table->active;
     const bool has_centre = centred || table->identity;
     const REAL *base = view->base ? view->base + view->place - first : NULL;
