@@ -66,7 +66,7 @@ for wanted in $steps; do
     peers) step peers "$FDSERVER_PYTHON" bench/peers.py --json "$results/peers.json" ;;
     seeds) step seeds tests/lib/pytest.sh -s tests/operators/test_seeds.py ;;
     service)
-        for story in arrays fields regions pipelining workers trace; do
+        for story in arrays fields regions chain pipelining workers trace; do
             step "service-$story" tests/lib/pytest.sh "tests/service/test_$story.py"
         done
         step service-bench "$FDSERVER_PYTHON" bench/service.py --build "$build" --device cuda:0 --json "$results/service.json"

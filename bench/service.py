@@ -123,16 +123,26 @@ class Front:
         raise LeftOut(f"/proc does not say {key}")
 
     def call(self, method):
+        with self.connection() as call:
+            return call(method)
+
+    @contextlib.contextmanager
+    def connection(self):
+        """call(method, **parameters), one after another."""
         with socket.socket(socket.AF_UNIX) as end:
             end.connect(self.path)
-            end.sendall(msgpack.packb([0, 0, method, []]))
             unpacker = msgpack.Unpacker()
-            while True:
-                unpacker.feed(end.recv(1 << 16))
-                for _, _, error, result in unpacker:
-                    if error:
-                        raise LeftOut(f"{method}: {error['message']}")
-                    return result
+
+            def call(method, **parameters):
+                end.sendall(msgpack.packb([0, 0, method, [parameters] if parameters else []]))
+                while True:
+                    unpacker.feed(end.recv(1 << 16))
+                    for _, _, error, result in unpacker:
+                        if error:
+                            raise LeftOut(f"{method}: {error['message']}")
+                        return result
+
+            yield call
 
     def load_begin(self, mode, n, clients=1, in_flight=1, seconds=None, uid=None, idle=0):
         return subprocess.Popen(
@@ -256,6 +266,48 @@ def peer_row(table, peers, key, name, figure, least):
     else:
         reason = next(reason for peer, reason in peers["missing"].items() if key.startswith(peer))
         table.left_out.append({"name": name, "reason": reason})
+
+
+def chain_rows(table, server, n, rounds):
+    """Four small operators again and again: in one request, in one a round, and in one each."""
+    with table.part(f"chain of 4 at {n}³"), server.connection() as call:
+        array = {b"nd": True, b"type": "<f4", b"shape": [n] * 3, b"data": bytes(4 * n**3)}
+        u, a, b, c = ({"field": call("put", f=array)["field"]} for _ in range(4))
+        ops = [{"op": "derivative", "f": u, "out": a, "axis": "x"},
+               {"op": "derivative", "f": a, "out": b, "axis": "y"}, {"op": "laplacian", "f": b, "out": c},
+               {"op": "diffusion", "f": u, "out": u, "steps": 1, "cfl": 0.5}]
+        singles = [({key: value for key, value in op.items() if key != "op"}, op["op"]) for op in ops]
+
+        def each_us(times, do):
+            do(times // 10 + 1)  # warm
+            begin = time.perf_counter()
+            do(times)
+            return 1e6 * (time.perf_counter() - begin) / (times * len(ops))
+
+        def in_one(times):
+            call("chain", ops=ops, repeat=times)
+
+        def one_a_round(times):
+            for _ in range(times):
+                call("chain", ops=ops)
+
+        def one_each(times):
+            for _ in range(times):
+                for parameters, name in singles:
+                    call(name, **parameters)
+
+        alone = each_us(rounds, one_each)
+        for name, do in ((f"{rounds:,} rounds in one request", in_one), ("a request a round", one_a_round)):
+            table.row(f"chain of 4 at {n}³, {name}: an operator", each_us(rounds, do), "µs", alone,
+                      "a request each, from Python", ratio_least=0)
+        for field in (u, a, b, c):
+            call("free", **field)
+
+
+def all_chain_rows(table, server):
+    """Of 64³ a round that comes again is one graph; operators of 66³ are too large for one: each is a launch."""
+    for n in (64, 66):
+        chain_rows(table, server, n, 100 if server.options.quick else 1000)
 
 
 def inline_rows(table, server, peers, large):
@@ -391,6 +443,7 @@ def main():
     parser.add_argument("--device", default="host")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--seconds", type=float, help="for each load (3; quick: 0.5)")
+    parser.add_argument("--chains", action="store_true", help="the rows of chains alone")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE")
     options = parser.parse_args()
     options.seconds = options.seconds or (0.5 if options.quick else 3)
@@ -403,6 +456,12 @@ def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, max(files, hard)) if os.geteuid() == 0 else (hard, hard))
 
     begin = time.monotonic()
+    if options.chains:
+        table = Table({})
+        with front(options, options.device) as server:
+            all_chain_rows(table, server)
+        table.print(options.device)
+        return
     said, floors = measure_floors(options, (64, large))
     table = Table(floors)
     peers = measure_peers(options, large)
@@ -413,6 +472,7 @@ def main():
         memory_row(table, server, huge, arena_bytes)  # first: its peak is this one's alone
         latency_rows(table, server, peers)
         rate_rows(table, server, peers)
+        all_chain_rows(table, server)
         region_rows(table, server, peers, (medium, large, huge))
         inline_rows(table, server, peers, large)
         for bulk_mode, mode in (("region", "resident"), ("region", "region"), ("inline", "resident")):
