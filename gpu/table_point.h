@@ -382,6 +382,17 @@ TABLE_FUNCTION REAL TABLE_NAME(together)(const struct TABLE_NAME(view) * view,
     return acc;
 }
 
+/* The active axes whose row at the point is a centred one with a centre. */
+TABLE_FUNCTION int TABLE_NAME(centred)(const struct TABLE_NAME(view) * view, int use)
+{
+    int centred = 0;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (view->table->active >> a & 1 && view->table->shift == 0 &&
+            TABLE_LOAD(&TABLE_NAME(row)(view, use, a)->step) == 0)
+            centred |= 1 << a;
+    return centred;
+}
+
 /* The sum over the active axes of even derivatives of the only component, and what it is added to.
  */
 TABLE_FUNCTION REAL TABLE_NAME(sum)(const struct TABLE_NAME(view) * view, int inside)
@@ -389,13 +400,13 @@ TABLE_FUNCTION REAL TABLE_NAME(sum)(const struct TABLE_NAME(view) * view, int in
     const struct table_header *table = view->table;
     const int set = view->pass->set;
     const TABLE_ROW *rows[AXIS_COUNT] = {0, 0, 0}, *first = 0;
-    int centred = 0; /* the active axes whose row at the point is a centred one with a centre */
+    const int centred = !inside             ? TABLE_NAME(centred)(view, TABLE_ROWS_OF_FACTORS + set)
+                        : table->shift == 0 ? table->active
+                                            : 0;
     for (int a = 0; a < AXIS_COUNT; a++)
         if (table->active >> a & 1) {
             rows[a] = TABLE_NAME(row_at)(view, TABLE_ROWS_OF_FACTORS + set, a, inside);
             first = first ? first : rows[a];
-            if (table->shift == 0 && TABLE_LOAD(&rows[a]->step) == 0)
-                centred |= 1 << a;
         }
     REAL acc = view->base ? view->base[view->place] : (REAL)0;
     if (centred || table->identity) {
