@@ -121,6 +121,51 @@ static bool has_datum(const struct rows_side *side)
            (side->kind == ROWS_VALUE && side->at_face);
 }
 
+/* div(k grad u) on centred rows of a uniform axis (docs/NUMERICS.md, "Rows"): c[m − 1][r − m + l] /
+ * under is what k at l counts in the conductance between the point and the one at m; l = m − r … r,
+ * r = accuracy/2. */
+struct conductances {
+    int16_t under, c[TABLE_RADIUS][2 * TABLE_RADIUS];
+};
+static const struct conductances *conductances_of(int accuracy)
+{
+    static const struct conductances all[TABLE_RADIUS] = {
+        {2, {{1, 1}}},
+        {24, {{4, 12, 12, 4}, {-3, 4, -3}}},
+        {360, {{9, 108, 153, 153, 108, 9}, {-18, -63, 108, -63, -18}, {11, -9, -9, 11}}},
+        {10080,
+         {{48, 672, 3744, 3600, 3600, 3744, 672, 48},
+          {-108, -1056, -1860, 4032, -1860, -1056, -108},
+          {144, 560, -576, -576, 560, 144},
+          {-75, 48, 36, 48, -75}}},
+    };
+    return &all[accuracy / 2 - 1];
+}
+
+/* The ratios of table_header.across. */
+static void put_across(const struct job *job, double across[TABLE_ACROSS])
+{
+    const struct conductances *given = conductances_of(job->accuracy);
+    const int r = job->accuracy / 2;
+    for (int m = 1; m <= r; m++) {
+        const int16_t *c = given->c[m - 1] + (r - m);
+        for (int e = 1; 2 * e <= m; e++)
+            *across++ = rounded((rows_real)c[e] / c[0], job->dtype);
+        for (int e = 1; m + e <= r; e++)
+            *across++ = rounded((rows_real)c[-e] / c[0], job->dtype);
+    }
+}
+
+/* Its centred row, which is half the second derivative times `scale` where k is 1. */
+static void put_conducting(const struct job *job, rows_real scale, struct table_row_f64 *row)
+{
+    const struct conductances *given = conductances_of(job->accuracy);
+    const int r = job->accuracy / 2;
+    for (int m = 1; m <= r; m++)
+        row->w[m - 1] =
+            rounded(2 * (rows_real)given->c[m - 1][r - m] / given->under * scale, job->dtype);
+}
+
 /* The row of point i, in the place `r`. Returns the weight of its centre, where it has one. */
 static rows_real put_one(const struct making *making, const struct rows_order *given,
                          const struct rows_axis *axis, const struct table_rows *rows, int64_t i,
@@ -136,6 +181,8 @@ static rows_real put_one(const struct making *making, const struct rows_order *g
     convert(making, given->a, i, &row, &scale, &made, &centre);
     if (given->splits && row.side != ROWS_CENTRED && has_datum(&axis->side[row.side]))
         made = (struct table_row_f64){.step = 1, .count = TABLE_SPLIT};
+    if (given->splits && made.step == 0)
+        put_conducting(making->job, scale.weights, &made);
     put_row(making, rows->at + (uint64_t)r * row_bytes(making), &made);
     return centre;
 }
@@ -281,6 +328,8 @@ static void header_init(struct making *making, const void *block)
                      : job->more.source_value != 0 ? TABLE_SOURCE_NUMBER
                                                    : TABLE_SOURCE_NONE;
     header->source_value = rounded(job->more.source_value, job->dtype);
+    if (job->more.coefficient)
+        put_across(job, header->across);
     header->inputs = job_inputs(job);
     header->outputs = job_outputs(job);
     header->points = job->n[AXIS_X] * job->n[AXIS_Y] * job->n[AXIS_Z];

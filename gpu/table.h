@@ -26,13 +26,16 @@ enum {
     TABLE_POINTS = 14, /* in a row: order 4, accuracy 10 */
     TABLE_PAIRS = TABLE_POINTS / 2,
     TABLE_FACTORS = 4, /* sets of them: rk4 */
-    TABLE_ROWS = 8     /* kinds of rows along an axis */
+    TABLE_ROWS = 8,    /* kinds of rows along an axis */
+    TABLE_RADIUS = 4,  /* of a centred second derivative: accuracy 8 */
+    TABLE_ACROSS = 10  /* of ratios in such a one of div(k grad) */
 };
 
 /* Which derivatives along an axis the rows are of. */
 enum table_use {
-    TABLE_ROWS_OF_FACTORS, /* the operator's, one for each set of factors: + set. Of a coefficient
-                              half the second derivative's */
+    TABLE_ROWS_OF_FACTORS, /* the operator's, one for each set of factors: + set. With a
+                              coefficient half the second derivative's; centred ones are those
+                              of `across` */
     /* With a coefficient, beside a side with a datum: where the row above is TABLE_SPLIT. */
     TABLE_ROWS_SECOND = TABLE_FACTORS, /* of u, by 1 */
     TABLE_ROWS_FIRST,                  /* of u, by 1 */
@@ -130,6 +133,10 @@ struct table_header {
     double inner_centre[AXIS_COUNT], outer_centre[AXIS_COUNT];
     double factor[TABLE_FACTORS];
     double source_value;
+    /* With a coefficient, on centred rows: between points m apart flows w[m − 1] × the difference
+     * of u × (the sum of both k + Σ ratio × the sum of two other k). The ratios by m: m/2 of points
+     * between those two, then radius − m of points beyond them, the nearest first. */
+    double across[TABLE_ACROSS];
 };
 
 /* A row, once for each type. Of points first, first + step, …; or, where step is 0, the centred

@@ -435,19 +435,82 @@ TABLE_FUNCTION REAL TABLE_NAME(flow)(const struct TABLE_NAME(view) * view, int a
     return sum * difference;
 }
 
+/* f at the 2r + 1 points around the point, on the line along axis a. */
+TABLE_FUNCTION void TABLE_NAME(window)(const struct TABLE_NAME(view) * view, int component, int a,
+                                       int r, int inside, REAL *f)
+{
+    const int64_t i = view->at[a], stride = view->table->axis_of[a].stride;
+    if (inside || TABLE_NAME(reads)(view, a, i - r, i + r)) {
+        const REAL *first = view->field[component] + view->place - r * stride;
+        for (int j = 0; j <= 2 * r; j++)
+            f[j] = TABLE_LOAD(first + j * stride);
+        return;
+    }
+    for (int j = 0; j <= 2 * r; j++)
+        f[j] = TABLE_NAME(fetch)(view, component, a, i + j - r);
+}
+
+/* The conductance between a point and the one m away on the side s, by what that is a multiple of.
+ * k: at the point; across: from those of m on. */
+TABLE_FUNCTION REAL TABLE_NAME(between)(const REAL *k, const double *across, int r, int m, int s)
+{
+    REAL acc = k[0] + k[s * m];
+    for (int e = 1; 2 * e <= m; e++) {
+        const REAL inside = 2 * e == m ? k[s * e] : k[s * e] + k[s * (m - e)];
+        acc = REAL_FMA((REAL)*across++, inside, acc);
+    }
+    for (int e = 1; m + e <= r; e++)
+        acc = REAL_FMA((REAL)*across++, k[-s * e] + k[s * (m + e)], acc);
+    return acc;
+}
+
+/* acc + (k u′)′ along axis a by its centred row, of the radius r: a constant where this is called,
+ * so that what is around the point stays in registers. */
+TABLE_FUNCTION REAL TABLE_NAME(flows)(const struct TABLE_NAME(view) * view, int a,
+                                      const TABLE_ROW *row, int r, int inside, REAL acc)
+{
+    const double *across = view->table->across;
+    REAL around[2 * TABLE_RADIUS + 1], k_around[2 * TABLE_RADIUS + 1];
+    TABLE_NAME(window)(view, 0, a, r, inside, around);
+    TABLE_NAME(window)(view, AXIS_COUNT, a, r, inside, k_around);
+    const REAL *u = around + r, *k = k_around + r;
+    for (int m = 1; m <= r; m++) {
+        const REAL above = TABLE_NAME(between)(k, across, r, m, 1) * (u[m] - u[0]);
+        const REAL below = TABLE_NAME(between)(k, across, r, m, -1) * (u[-m] - u[0]);
+        acc = REAL_FMA(TABLE_LOAD(&row->w[m - 1]), above + below, acc);
+        across += m / 2 + r - m;
+    }
+    return acc;
+}
+
 /* div(k grad u), and what it is added to. */
-TABLE_FUNCTION REAL TABLE_NAME(divergence)(const struct TABLE_NAME(view) * view)
+TABLE_FUNCTION REAL TABLE_NAME(divergence)(const struct TABLE_NAME(view) * view, int inside)
 {
     const struct table_header *table = view->table;
     const int set = view->pass->set;
-    const REAL u = TABLE_NAME(read)(view, 0, AXIS_X, view->at[AXIS_X]);
-    const REAL k = TABLE_NAME(read)(view, AXIS_COUNT, AXIS_X, view->at[AXIS_X]);
+    const REAL u = inside ? TABLE_LOAD(view->field[0] + view->place)
+                          : TABLE_NAME(read)(view, 0, AXIS_X, view->at[AXIS_X]);
+    const REAL k = TABLE_LOAD(view->field[AXIS_COUNT] + view->place);
     REAL acc = view->base ? view->base[view->place] : table->identity ? u : (REAL)0;
     for (int a = 0; a < table->axes; a++) {
-        const TABLE_ROW *row = TABLE_NAME(row)(view, TABLE_ROWS_OF_FACTORS + set, a);
-        const int64_t first = TABLE_LOAD(&row->first), i = view->at[a];
-        const int step = TABLE_LOAD(&row->step), count = TABLE_LOAD(&row->count);
-        if (count == TABLE_SPLIT) {
+        const TABLE_ROW *row = TABLE_NAME(row_at)(view, TABLE_ROWS_OF_FACTORS + set, a, inside);
+        const int step = inside ? 0 : TABLE_LOAD(&row->step), count = TABLE_LOAD(&row->count);
+        if (step == 0) {
+            switch (count) {
+            case 1:
+                acc = TABLE_NAME(flows)(view, a, row, 1, inside, acc);
+                break;
+            case 2:
+                acc = TABLE_NAME(flows)(view, a, row, 2, inside, acc);
+                break;
+            case 3:
+                acc = TABLE_NAME(flows)(view, a, row, 3, inside, acc);
+                break;
+            case TABLE_RADIUS:
+                acc = TABLE_NAME(flows)(view, a, row, TABLE_RADIUS, inside, acc);
+                break;
+            }
+        } else if (count == TABLE_SPLIT) {
             REAL part[3]; /* u″, u′, k′ */
             for (int p = 0; p < 3; p++)
                 part[p] =
@@ -455,17 +518,13 @@ TABLE_FUNCTION REAL TABLE_NAME(divergence)(const struct TABLE_NAME(view) * view)
                                       TABLE_NAME(row)(view, TABLE_ROWS_SECOND + p, a), 0, (REAL)0);
             const REAL sum = REAL_FMA(part[2], part[1], k * part[0]);
             acc = REAL_FMA((REAL)table->factor[set], sum, acc);
-            continue;
-        }
-        for (int m = 0; m < count; m++) {
-            const REAL w = TABLE_LOAD(&row->w[m]);
-            const int64_t j = step == 0 ? i + m + 1 : first + (int64_t)m * step;
-            if (j == i)
-                continue;
-            REAL flow = TABLE_NAME(flow)(view, a, j, u, k);
-            if (step == 0)
-                flow = flow + TABLE_NAME(flow)(view, a, i - m - 1, u, k);
-            acc = REAL_FMA(w, flow, acc);
+        } else {
+            const int64_t first = TABLE_LOAD(&row->first);
+            for (int m = 0; m < count; m++) {
+                const int64_t j = first + (int64_t)m * step;
+                if (j != view->at[a])
+                    acc = REAL_FMA(TABLE_LOAD(&row->w[m]), TABLE_NAME(flow)(view, a, j, u, k), acc);
+            }
         }
     }
     return acc;
@@ -561,7 +620,7 @@ TABLE_FUNCTION REAL TABLE_NAME(source)(const struct TABLE_NAME(view) * view, REA
 TABLE_FUNCTION REAL TABLE_NAME(whole)(const struct TABLE_NAME(view) * view)
 {
     const struct table_header *table = view->table;
-    REAL acc = table->form == TABLE_FORM_DIVERGENCE ? TABLE_NAME(divergence)(view)
+    REAL acc = table->form == TABLE_FORM_DIVERGENCE ? TABLE_NAME(divergence)(view, 0)
                                                     : TABLE_NAME(sum)(view, 0);
     if (table->form == TABLE_FORM_BIHARMONIC)
         acc = TABLE_NAME(mixed)(view, acc);
@@ -614,7 +673,7 @@ TABLE_FUNCTION REAL TABLE_NAME(inside)(const struct TABLE_NAME(view) * view, int
     if (form == TABLE_FORM_PARTS)
         return TABLE_NAME(parts)(view, component, 1);
     REAL acc =
-        form == TABLE_FORM_DIVERGENCE ? TABLE_NAME(divergence)(view) : TABLE_NAME(sum)(view, 1);
+        form == TABLE_FORM_DIVERGENCE ? TABLE_NAME(divergence)(view, 1) : TABLE_NAME(sum)(view, 1);
     if (form == TABLE_FORM_BIHARMONIC)
         acc = TABLE_NAME(mixed_inside)(view, acc);
     return view->table->source == TABLE_SOURCE_NONE ? acc : TABLE_NAME(source)(view, acc);

@@ -79,6 +79,32 @@ def row(order, points, at=0, datum=None):
     return Row(list(points), weights, data, datum)
 
 
+@functools.cache
+def conductances(accuracy):
+    """(c, S): (k u′)′ at i is Σ_m Σ_l c[m][l] (k_{i+l} (u_{i+m} − u_i) + k_{i−l} (u_{i−m} − u_i)), r = accuracy/2,
+    m = 1 … r, l = m − r … r.
+
+    Σ u (k u′)′ = −Σ k_i uᵀ M u, u around i, with M = D₁D₁ᵀ + Σ S_st D_s D_tᵀ, s, t = r + 1 … 2r, where D_s are the
+    weights of the s-th derivative on all 2r + 1 points. For every S the form is of the accuracy and symmetric; if S
+    is definite, then no k ≥ 0 has a positive eigenvalue. S is the one that lets no points further apart than r meet."""
+    r = accuracy // 2
+    d = {s: row(s, tuple(range(-r, r + 1))).weights for s in (1, *range(r + 1, accuracy + 1))}
+    pairs = [(s, t) for s in range(r + 1, accuracy + 1) for t in range(s, accuracy + 1, 2)]
+    apart = [(a, b) for a in range(accuracy) for b in range(a + r + 1, accuracy - a + 1)]  # but for reflections
+
+    def met(s, t, a, b):
+        return d[s][a] * d[t][b] + (d[t][a] * d[s][b] if s != t else 0)
+
+    found = dict(zip(pairs, solve([[met(*pair, *at) for pair in pairs] for at in apart],
+                                  [-met(1, 1, *at) for at in apart])))
+
+    def weight(m, l):
+        at = r - l, r - l + m
+        return -met(1, 1, *at) - sum(value * met(*pair, *at) for pair, value in found.items())
+
+    return {m: {l: weight(m, l) for l in range(m - r, r + 1)} for m in range(1, r + 1)}, found
+
+
 IMAGES = ("symmetric", "mirror", "antisymmetric", "reflect", "reflect face")
 ABOUT_FACE = ("symmetric", "antisymmetric", "reflect face")
 DATA = {"value": VALUE, "derivative": DERIVATIVE, "mixed": DERIVATIVE, "curvature": CURVATURE}

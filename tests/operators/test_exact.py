@@ -58,6 +58,36 @@ def test_accuracy_of_rows(order, accuracy):
         assert sum(rows[0].weights) == 0
 
 
+@pytest.mark.parametrize("accuracy, under, table", [
+    (2, 2, "1 1"),
+    (4, 24, "4 12 12 4, -3 4 -3"),
+    (6, 360, "9 108 153 153 108 9, -18 -63 108 -63 -18, 11 -9 -9 11"),
+    (8, 10080, "48 672 3744 3600 3600 3744 672 48, -108 -1056 -1860 4032 -1860 -1056 -108, "
+               "144 560 -576 -576 560 144, -75 48 36 48 -75")])
+def test_conductances(accuracy, under, table):
+    """Those of docs/NUMERICS.md are of the accuracy, the same from both points, those of the second derivative where
+    k is constant, and of a definite S."""
+    c, parts = exact.conductances(accuracy)
+    r = accuracy // 2
+    assert [list(row.values()) for row in c.values()] == [[x / under for x in fractions(row)]
+                                                          for row in table.split(",")]
+    second = exact.centred(2, accuracy)
+    for m, row in c.items():
+        assert all(row[l] == row[m - l] for l in row)
+        assert sum(row.values()) == second.weights[r + m]
+    for a, b in itertools.product(range(accuracy + 2), repeat=2):  # u = x^a, k = x^b at 0
+        made = sum(w * ((-l)**b * (-m)**a + l**b * m**a) for m, row in c.items() for l, w in row.items()
+                   if a > 0)
+        if a + b <= accuracy + 1:
+            assert made == (a if a + b == 2 else 0)
+    for parity in (0, 1):
+        orders = [s for s in range(r + 1, accuracy + 1) if s % 2 == parity]
+        left = {(s, t): parts[min(s, t), max(s, t)] for s in orders for t in orders}
+        for k in orders:  # Cholesky's pivots
+            assert left[k, k] > 0
+            left = {(s, t): x - left[s, k] * left[k, t] / left[k, k] for (s, t), x in left.items()}
+
+
 def test_rounded():
     third = Fraction(1, 3)
     assert exact.rounded(third, "f8") == 1 / 3 and exact.rounded(third, "f4") == np.float32(1 / 3)
@@ -214,3 +244,26 @@ def test_weights_on_coordinates(client, accuracy, order, stagger):
                        spacing={"x": np.array([float(c) for c in x])},
                        **({"stagger": stagger} if stagger else {}))
         assert_rows(made, rows, "<f8", low, high)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+def test_coefficient(client, accuracy, dtype):
+    """∇·(k∇u) is linear in both: of 1 at one point of each, it is a weight."""
+    h, n, r = 0.5, 2 * accuracy + 3, accuracy // 2
+    pairs = list(itertools.product(range(n), repeat=2))
+    k, u = (np.array([np.arange(n) == pair[which] for pair in pairs]).astype(dtype) for which in (0, 1))
+    out = client.out("laplacian", f=u, coefficient=k, batch=1, accuracy=accuracy, spacing=h).astype("f8")
+    c, _ = exact.conductances(accuracy)
+    expected, size = np.zeros((2, n, n, n))
+    for m, row in c.items():
+        for (l, w), i, sign in itertools.product(row.items(), range(n), (1, -1)):
+            at = (i + sign * l) % n
+            for j, value in (((i + sign * m) % n, w), (i, -w)):
+                expected[at, j, i] += value / Fraction(h)**2
+                size[at, j, i] += abs(value) / Fraction(h)**2
+    # Rounded are the weight, a ratio and their product; at the point itself all that goes before as well.
+    error = np.abs(out.reshape(n, n, n) - expected)
+    count = np.where(np.eye(n, dtype=bool)[None], 2 * r, 2)
+    assert (error <= count * np.finfo(dtype).eps * size).all()
+    assert np.abs(expected).max() > 1

@@ -15,6 +15,7 @@ import pytest
 
 import exact
 import sides
+from reference import SYMBOL
 
 ACCURACIES = [2, 4, 6, 8]
 DTYPES = ["<f4", "<f8"]
@@ -281,15 +282,16 @@ def test_mass_with_a_field_of_diffusivity(client, accuracy, boundary, dimensions
     assert np.abs(reply["out"] - u).max() > 0.2 and tolerance < 0.04 * mass(u, boundary)
 
 
+@pytest.mark.parametrize("contrast", [4.0, 1e6])
 @pytest.mark.parametrize("shape", [(24,), (11, 12)])
 @pytest.mark.parametrize("boundary", ["periodic", "symmetric", "antisymmetric"])
 @pytest.mark.parametrize("accuracy", ACCURACIES)
-def test_matrix_of_a_field_of_coefficients(client, accuracy, boundary, shape):
+def test_matrix_of_a_field_of_coefficients(client, accuracy, boundary, shape, contrast):
     """∇·(k∇) is symmetric to the bit away from the diagonal, and takes a constant to 0 but where −f is beyond
-    an edge; its negative has no negative eigenvalue. (A point that is met twice, straight and in an image, adds
-    two products up: to rounding there.)"""
+    an edge; its eigenvalues are between 0 and what the largest k alone would give. (A point that is met twice,
+    straight and in an image, adds two products up: to rounding there.)"""
     n = int(np.prod(shape))
-    k = np.broadcast_to(coefficient(shape, "", "<f8"), (n, *shape))
+    k = np.broadcast_to(contrast ** -np.random.default_rng(9).uniform(0, 1, shape), (n, *shape))
     made = client.out("laplacian", f=np.eye(n).reshape(n, *shape), coefficient=np.ascontiguousarray(k),
                       batch=1, accuracy=accuracy, boundary=boundary).reshape(n, n).T
     off = made - np.diag(np.diag(made))
@@ -300,6 +302,7 @@ def test_matrix_of_a_field_of_coefficients(client, accuracy, boundary, shape):
         assert np.abs(made.sum(1)).max() <= 64 * np.finfo("f8").eps
     eigenvalues = np.linalg.eigvalsh((made + made.T) / 2)
     assert eigenvalues.max() <= 1e-12 and eigenvalues.min() < -1
+    assert eigenvalues.min() >= -len(shape) * SYMBOL[accuracy] * k.max() - 1e-12
 
 
 def sides_of(kind):

@@ -371,9 +371,37 @@ def coefficient(grid):
     return Coefficient(2.0 if apart else 1.0, 0.0)
 
 
+def is_centred(grid, form, low, high):
+    """Has each point the centred row of a uniform grid?"""
+    made = np.full(grid.n, not grid.stretched)
+    r = exact.radius(form.order, form.accuracy)
+    if exact.has_rows(low):
+        made[:r] = False
+    if exact.has_rows(high):
+        made[-r:] = False
+    return made
+
+
+def conducted(grid, form, kappa):
+    """((κ f′)′ of centred rows beyond what it is, the sum of its weights' magnitudes)."""
+    psi = phases(grid)
+    h = psi[1] - psi[0]
+    errors, size = np.zeros(grid.n, np.clongdouble), REAL(0)
+    for (cf, a), (ck, b) in itertools.product(parts(grid), kappa.parts):
+        symbol = a * (a + b)
+        for m, row in exact.conductances(form.accuracy)[0].items():
+            for l, w in row.items():
+                w = REAL(w.numerator) / REAL(w.denominator) / h**2
+                symbol += w * sum(wave(s * l * h, b) * (wave(s * m * h, a) - 1) for s in (1, -1))
+                size += 4 * abs(w)
+        errors += cf * ck * symbol * wave(psi[:grid.n], a + b)
+    return errors, float(size) / (len(parts(grid)) * len(kappa.parts))
+
+
 def product(grid, form, low, high):
-    """((κ f′)′, what the rows make of it beyond that, Σ|w|), where κ is coefficient(): half of κ D f + D(κ f)
-    − f D κ, for every row that takes a constant to 0; beside a datum of f, κ D f + D′κ D′f."""
+    """((κ f′)′, what the rows make of it beyond that, Σ|w|), where κ is coefficient(): on centred rows by
+    their conductances; else half of κ D f + D(κ f) − f D κ, for every row that takes a constant to 0; beside a
+    datum of f, κ D f + D′κ D′f."""
     kappa, psi = coefficient(grid), phases(grid)[:grid.n]
     form = form._replace(diffusion=False)  # whose nodes with a value are rows like others to the others' fields
     first = form._replace(order=1)
@@ -388,7 +416,11 @@ def product(grid, form, low, high):
     slopes = (field(grid, psi, 1), kappa.of(psi, 1))
     split = k * second + (slopes[0] + of_f) * (slopes[1] + of_k) - slopes[0] * slopes[1]
     right = k * field(grid, psi, 2) + slopes[0] * slopes[1]
-    return right, np.where(with_datum(grid, form, low, high), split, flow), 2 * (1 + SWING) * max(size, more)
+    wrong, size = np.where(with_datum(grid, form, low, high), split, flow), 2 * max(size, more)
+    if not grid.stretched:
+        centred, sum_of = conducted(grid, form, kappa)
+        wrong, size = np.where(is_centred(grid, form, low, high), centred, wrong), max(size, sum_of)
+    return right, wrong, (1 + SWING) * size
 
 
 def places(grid, form, low, high):

@@ -251,8 +251,51 @@ static long double coefficient_at(const struct model *model, const int64_t at[AX
                    model->batch * (job_points(job) / job->batch) + place_of(job, at));
 }
 
-/* (k u′)′ along an axis: half the sum of (k + k_j)(u_j − u), or where a side states a number
- * k u″ + k′ u′. */
+/* (k u′)′ of centred rows: out_i = Σ_m g(i, i + m)(u_{i+m} − u_i) + g(i, i − m)(u_{i−m} − u_i),
+ * g(i, i ± m) = Σ_l c[m][l] k_{i±l}, l = m − r … r. By accuracy/2 − 1, over `under`: c[m][m − r], …
+ */
+static const struct conductance {
+    int under, c[4][8];
+} conductances[] = {
+    {2, {{1, 1}}},
+    {24, {{4, 12, 12, 4}, {-3, 4, -3}}},
+    {360, {{9, 108, 153, 153, 108, 9}, {-18, -63, 108, -63, -18}, {11, -9, -9, 11}}},
+    {10080,
+     {{48, 672, 3744, 3600, 3600, 3744, 672, 48},
+      {-108, -1056, -1860, 4032, -1860, -1056, -108},
+      {144, 560, -576, -576, 560, 144},
+      {-75, 48, 36, 48, -75}}},
+};
+
+/* The sum of what flows from the point's neighbours on its side s of an axis. */
+static long double model_flow_centred(const struct model *model, int a, int s,
+                                      const int64_t at[AXIS_COUNT], long double *size)
+{
+    const struct rows_axis rows = axis_of(model, a);
+    const int r = model->job->accuracy / 2;
+    const long double h = model->job->spacing[a], u = model_at(model, 0, at);
+    const struct conductance *of = &conductances[r - 1];
+    int64_t there[AXIS_COUNT] = {at[0], at[1], at[2]};
+    long double sum = 0;
+    for (int m = 1; m <= r; m++) {
+        long double g = 0, terms = 0;
+        for (int l = m - r; l <= r; l++) {
+            there[a] = rows_map(&rows, at[a] + s * l).at;
+            const long double term = of->c[m - 1][l - (m - r)] * coefficient_at(model, there);
+            g += term;
+            terms += fabsl(term);
+        }
+        const struct rows_place place = rows_map(&rows, at[a] + s * m);
+        there[a] = place.at;
+        const long double far = place.sign * model_at(model, 0, there);
+        sum += g / of->under / (h * h) * (far - u);
+        *size += terms / of->under / (h * h) * (fabsl(far) + fabsl(u));
+    }
+    return sum;
+}
+
+/* (k u′)′ along an axis; with rows of its own half the sum of (k + k_j)(u_j − u), or where a side
+ * states a number k u″ + k′ u′. */
 static long double model_flow(const struct model *model, int a, const int64_t at[AXIS_COUNT],
                               long double *size)
 {
@@ -263,6 +306,9 @@ static long double model_flow(const struct model *model, int a, const int64_t at
     assert_true(rows_make(&rows, 2, job->accuracy, ROWS_AT_NODE, at[a], &row));
     const long double k = coefficient_at(model, at), u = model_at(model, 0, at);
     int64_t there[AXIS_COUNT] = {at[0], at[1], at[2]};
+    if (row.side == ROWS_CENTRED && !rows.x)
+        return model_flow_centred(model, a, 1, at, size) +
+               model_flow_centred(model, a, -1, at, size);
     if (row.side == ROWS_CENTRED || !states_number(&rows.side[row.side])) {
         for (int m = 0; m < row.count; m++) {
             const struct rows_place place = rows_map(&rows, row.first + (int64_t)m * row.step);
@@ -513,10 +559,39 @@ static void tables_are_those_of_their_rows(void **state)
     assert_true(coefficients > JOBS / 50 && nested > JOBS / 100);
 }
 
+static int64_t power(int64_t base, int exponent)
+{
+    return exponent == 0 ? 1 : base * power(base, exponent - 1);
+}
+
+/* What makes the form what it is, in integers: consistent to the order, from a point the same as
+ * from the other, and of exact second derivatives where k is constant. */
+static void conductances_are_of_their_accuracy(void **state)
+{
+    (void)state;
+    for (int r = 1; r <= 4; r++) {
+        const struct conductance *of = &conductances[r - 1];
+        for (int m = 1; m <= r; m++)
+            for (int l = m - r; l <= r; l++)
+                assert_int_equal(of->c[m - 1][l - (m - r)], of->c[m - 1][r - l]);
+        /* Of k = x^b and u = x^a at x = 0: (k u′)′ = a (a + b − 1) x^(a + b − 2). */
+        for (int a = 1; a <= 2 * r + 1; a++)
+            for (int b = 0; a + b <= 2 * r + 1; b++) {
+                int64_t sum = 0;
+                for (int s = -1; s <= 1; s += 2)
+                    for (int m = 1; m <= r; m++)
+                        for (int l = m - r; l <= r; l++)
+                            sum += of->c[m - 1][l - (m - r)] * power(s * l, b) * power(s * m, a);
+                assert_int_equal(sum, a + b == 2 ? (int64_t)a * of->under : 0);
+            }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_jobs_have_the_bits_of_the_contract),
+        cmocka_unit_test(conductances_are_of_their_accuracy),
         cmocka_unit_test(tables_are_those_of_their_rows),
     };
     generations = pass_kernels(kernels);
