@@ -1,7 +1,7 @@
 /* Lines along x of a pass of a plan of the engine PLAN_TABLE. All points of a line that have the
- * centred row along x are the same sum of lines, so they are done by vectors. Points next to a side
- * of x that have rows of their own get what lies along x from gpu/table_point.h, one by one, and
- * the rest by vectors; points that such a side claims are left to it. */
+ * centred row along x are the same sum of lines, so they are done by vectors. Points with rows of
+ * their own along x get what lies along it one by one, and the rest by vectors. The bits are those
+ * of gpu/table_point.h. */
 
 /* The points of the block whose row along x is the centred one: [*from, *to). All of them where
  * nothing is derived along x. */
@@ -26,13 +26,13 @@ static void NAME(table_put_data)(struct NAME(table_work) * work, struct NAME(ter
     (terms, row->data[s], NAME(table_data)(work, component, a, s, y, z), NULL);
 }
 
-/* The terms of the derivative along axis a, as gpu/table_point.h's along(). Of x the centred row's.
- */
+/* The terms of the derivative along axis a, as gpu/table_point.h's along(). Of x the centred row's,
+ * x being the line with its neighbours. */
 static void NAME(table_put_along)(struct NAME(table_work) * work, struct NAME(terms) * terms,
-                                  int use, int component, int a, int64_t y, int64_t z)
+                                  int use, int component, int a, int64_t y, int64_t z,
+                                  const REAL *x)
 {
     const TABLE_ROW *row = TABLE_NAME(row)(&work->view, use, a);
-    const REAL *x = a == AXIS_X ? NAME(table_neighbours)(work, component, row->count, y, z) : NULL;
     for (int k = 0; k < row->count; k++) {
         const REAL *above, *below = NULL;
         if (row->step == 0)
@@ -47,14 +47,13 @@ static void NAME(table_put_along)(struct NAME(table_work) * work, struct NAME(te
 
 /* The terms of the pairs of all active axes, which have the same weights, without data. */
 static void NAME(table_put_pairs)(struct NAME(table_work) * work, struct NAME(terms) * terms,
-                                  int use, int64_t y, int64_t z)
+                                  int use, int64_t y, int64_t z, const REAL *x)
 {
     const struct table_header *table = work->view.table;
     int first = 0;
     while (!(table->active >> first & 1))
         first++;
     const TABLE_ROW *row = TABLE_NAME(row)(&work->view, use, first);
-    const REAL *x = first == AXIS_X ? NAME(table_neighbours)(work, 0, row->count, y, z) : NULL;
     for (int m = 1; m <= row->count; m++)
         for (int a = first; a < table->axes; a++) {
             const REAL *above, *below;
@@ -68,20 +67,22 @@ static void NAME(table_put_pairs)(struct NAME(table_work) * work, struct NAME(te
         }
 }
 
-/* The derivative along axis a at points [from, to), one by one, as table_derivative(). */
-static void NAME(table_derivative_apart)(struct NAME(table_work) * work, int use, int component,
-                                         int a, REAL centre, int64_t y, int64_t z, int64_t from,
-                                         int64_t to, REAL *out)
+/* acc + the derivative along x at a point with a row of its own, as gpu/table_point.h's along().
+ * f: the line with its neighbours. */
+static REAL NAME(table_own)(const struct NAME(table_work) * work, int component, int use, int64_t x,
+                            int64_t y, int64_t z, const REAL *f, int begun, REAL acc)
 {
-    const bool even = !work->view.table->odd;
-    for (int64_t x = from; x < to; x++) {
-        TABLE_NAME(move)(&work->view, x, y, z);
-        const TABLE_ROW *row = TABLE_NAME(row)(&work->view, use, a);
-        REAL acc = (REAL)0;
-        if (even && row->step == 0)
-            acc = centre * TABLE_NAME(read)(&work->view, component, a, work->view.at[a]);
-        out[x - work->begin] = TABLE_NAME(along)(&work->view, component, a, row, even, acc);
+    struct TABLE_NAME(view) view = work->view;
+    TABLE_NAME(move)(&view, x, y, z);
+    const TABLE_ROW *row = TABLE_NAME(row)(&view, use, AXIS_X);
+    if (row->step == 0)
+        return TABLE_NAME(along)(&view, component, AXIS_X, row, begun, acc);
+    for (int k = 0; k < row->count; k++) {
+        const REAL value = f[row->first + k * row->step - work->begin];
+        acc = begun ? REAL_FMA(row->w[k], value, acc) : row->w[k] * value;
+        begun = 1;
     }
+    return TABLE_NAME(data)(&view, component, AXIS_X, row, &begun, acc);
 }
 
 /* One derivative along axis a of the line at y and z, rounded as it is alone, for the block. Of
@@ -89,23 +90,34 @@ static void NAME(table_derivative_apart)(struct NAME(table_work) * work, int use
 static void NAME(table_derivative)(struct NAME(table_work) * work, int use, int component, int a,
                                    REAL centre, int64_t y, int64_t z, REAL *out)
 {
-    const bool odd = work->view.table->odd;
+    struct TABLE_NAME(view) *view = &work->view;
+    const bool odd = view->table->odd;
     const int used = work->used;
+    const REAL *line = a == AXIS_X ? NAME(table_neighbours)(work, use, component, y, z)
+                                   : NAME(table_line)(work, component, y, z);
     int64_t from = work->begin, to = work->end;
     if (a == AXIS_X)
         NAME(table_centred)(work, use, &from, &to);
     if (from < to) {
         struct NAME(terms) terms;
-        TABLE_NAME(move)(&work->view, from, y, z);
-        const bool centred = !odd && TABLE_NAME(row)(&work->view, use, a)->step == 0;
+        TABLE_NAME(move)(view, from, y, z);
+        const bool centred = !odd && TABLE_NAME(row)(view, use, a)->step == 0;
         NAME(terms_begin)(&terms, odd, !odd && !centred);
         if (centred)
-            NAME(terms_put)(&terms, centre, NAME(table_line)(work, component, y, z), NULL);
-        NAME(table_put_along)(work, &terms, use, component, a, y, z);
+            NAME(terms_put)(&terms, centre, line, NULL);
+        NAME(table_put_along)(work, &terms, use, component, a, y, z, line);
         NAME(terms_sum)(&terms, NULL, out, from - work->begin, to - work->begin);
     }
-    NAME(table_derivative_apart)(work, use, component, a, centre, y, z, work->begin, from, out);
-    NAME(table_derivative_apart)(work, use, component, a, centre, y, z, to, work->end, out);
+    for (int64_t x = work->begin; x < work->end; x++) {
+        if (x == from)
+            x = to;
+        if (x == work->end)
+            break;
+        TABLE_NAME(move)(view, x, y, z);
+        const bool centred = !odd && TABLE_NAME(row)(view, use, a)->step == 0;
+        const REAL acc = centred ? centre * line[x - work->begin] : (REAL)0;
+        out[x - work->begin] = NAME(table_own)(work, component, use, x, y, z, line, !odd, acc);
+    }
     work->used = used;
 }
 
@@ -150,7 +162,7 @@ static void NAME(table_put_rest)(struct NAME(table_work) * work, struct NAME(ter
         if (together)
             NAME(table_put_data)(work, terms, use, 0, a, y, z);
         else
-            NAME(table_put_along)(work, terms, use, 0, a, y, z);
+            NAME(table_put_along)(work, terms, use, 0, a, y, z, NULL);
     }
     if (table->source == TABLE_SOURCE_NONE || table->operator_id != OPERATOR_DIFFUSION)
         return;
@@ -165,9 +177,9 @@ static void NAME(table_put_rest)(struct NAME(table_work) * work, struct NAME(ter
 
 /* The sum over the active axes of even derivatives, what it is added to, and the source, at points
  * [from, to) of one kind: all have the centred row along x or, `apart`, rows of their own of which
- * either all are centred ones or none. */
+ * either all are centred ones or none. line: with its neighbours. */
 static void NAME(table_sum_of)(struct NAME(table_work) * work, bool apart, int64_t y, int64_t z,
-                               int64_t from, int64_t to, REAL *out)
+                               const REAL *line, int64_t from, int64_t to, REAL *out)
 {
     struct TABLE_NAME(view) *view = &work->view;
     const struct table_header *table = view->table;
@@ -184,20 +196,23 @@ static void NAME(table_sum_of)(struct NAME(table_work) * work, bool apart, int64
     struct NAME(terms) terms;
     NAME(terms_begin)(&terms, false, base || !has_centre);
     if (has_centre)
-        NAME(terms_put)
-    (&terms, (REAL)table->centre[set][centred], NAME(table_line)(work, 0, y, z), NULL);
+        NAME(terms_put)(&terms, (REAL)table->centre[set][centred], line, NULL);
     if (together)
-        NAME(table_put_pairs)(work, &terms, use, y, z);
+        NAME(table_put_pairs)(work, &terms, use, y, z, line);
     else if (!apart && table->active >> AXIS_X & 1)
-        NAME(table_put_along)(work, &terms, use, 0, AXIS_X, y, z);
+        NAME(table_put_along)(work, &terms, use, 0, AXIS_X, y, z, line);
     if (apart) {
         NAME(terms_sum)(&terms, base, out, first, last);
-        for (int64_t i = first; i < last; i++) {
+        for (int64_t x = from; x < to; x++) {
+            REAL *acc = &out[x - work->begin];
             int begun = 1;
-            TABLE_NAME(move)(view, work->begin + i, y, z);
-            const TABLE_ROW *row = TABLE_NAME(row)(view, use, AXIS_X);
-            out[i] = together ? TABLE_NAME(data)(view, 0, AXIS_X, row, &begun, out[i])
-                              : TABLE_NAME(along)(view, 0, AXIS_X, row, 1, out[i]);
+            if (together) {
+                TABLE_NAME(move)(view, x, y, z);
+                const TABLE_ROW *row = TABLE_NAME(row)(view, use, AXIS_X);
+                *acc = TABLE_NAME(data)(view, 0, AXIS_X, row, &begun, *acc);
+            } else {
+                *acc = NAME(table_own)(work, 0, use, x, y, z, line, 1, *acc);
+            }
         }
         NAME(terms_begin)(&terms, false, true);
         base = out;
@@ -207,33 +222,38 @@ static void NAME(table_sum_of)(struct NAME(table_work) * work, bool apart, int64
     work->used = used;
 }
 
-/* The same at points [from, to) next to a side of x. */
+/* The same at points [from, to) with rows of their own. */
 static void NAME(table_sum_apart)(struct NAME(table_work) * work, int64_t y, int64_t z,
-                                  int64_t from, int64_t to, REAL *out)
+                                  const REAL *line, int64_t from, int64_t to, REAL *out)
 {
     const int use = TABLE_ROWS_OF_FACTORS + work->view.pass->set;
     for (int64_t end; from < to; from = end) {
-        int is_centred = 0;
+        bool centred = false;
         for (end = from; end < to; end++) {
             TABLE_NAME(move)(&work->view, end, y, z);
-            const int step = TABLE_NAME(row)(&work->view, use, AXIS_X)->step;
-            if (end > from && (step == 0) != is_centred)
+            const bool is_centred = TABLE_NAME(row)(&work->view, use, AXIS_X)->step == 0;
+            if (end > from && is_centred != centred)
                 break;
-            is_centred = step == 0;
+            centred = is_centred;
         }
-        NAME(table_sum_of)(work, true, y, z, from, end, out);
+        NAME(table_sum_of)(work, true, y, z, line, from, end, out);
     }
 }
 
 static void NAME(table_sum)(struct NAME(table_work) * work, int64_t y, int64_t z, REAL *out)
 {
+    const int use = TABLE_ROWS_OF_FACTORS + work->view.pass->set, used = work->used;
+    const bool along_x = work->view.table->active >> AXIS_X & 1;
+    const REAL *line =
+        along_x ? NAME(table_neighbours)(work, use, 0, y, z) : NAME(table_line)(work, 0, y, z);
     int64_t from = work->begin, to = work->end;
-    if (work->view.table->active >> AXIS_X & 1)
-        NAME(table_centred)(work, TABLE_ROWS_OF_FACTORS + work->view.pass->set, &from, &to);
+    if (along_x)
+        NAME(table_centred)(work, use, &from, &to);
     if (from < to)
-        NAME(table_sum_of)(work, false, y, z, from, to, out);
-    NAME(table_sum_apart)(work, y, z, work->begin, from, out);
-    NAME(table_sum_apart)(work, y, z, to, work->end, out);
+        NAME(table_sum_of)(work, false, y, z, line, from, to, out);
+    NAME(table_sum_apart)(work, y, z, line, work->begin, from, out);
+    NAME(table_sum_apart)(work, y, z, line, to, work->end, out);
+    work->used = used;
 }
 
 /* The second derivative along axis a, rounded as it is alone, of the line at y and z whose index
@@ -283,7 +303,7 @@ static void NAME(table_mixed)(struct NAME(table_work) * work, int64_t y, int64_t
     }
 }
 
-/* A line that a side of y or z claims. */
+/* A block that a side claims. */
 static void NAME(table_claimed)(struct NAME(table_work) * work, int component, int claim, int64_t y,
                                 int64_t z, REAL *out)
 {
@@ -342,17 +362,6 @@ static void NAME(table_block)(struct NAME(table_work) * work, int component, int
     }
 }
 
-/* Points [from, to) of a line, one by one. */
-static void NAME(table_points)(struct TABLE_NAME(view) * view, int component, int64_t y, int64_t z,
-                               int64_t from, int64_t to, REAL *out)
-{
-    for (int64_t x = from; x < to; x++) {
-        TABLE_NAME(move)(view, x, y, z);
-        out[x] =
-            view->pass->impose ? TABLE_NAME(impose)(view) : TABLE_NAME(evaluate)(view, component);
-    }
-}
-
 static void NAME(table_lines)(const struct table_lines *lines)
 {
     const struct table_header *table = lines->table;
@@ -368,12 +377,13 @@ static void NAME(table_lines)(const struct table_lines *lines)
         work.view = TABLE_NAME(begin)(table, table, lines->pass, (uint64_t)(line / field_lines));
         for (int c = 0; c < table->outputs; c++) {
             REAL *out = (REAL *)lines->pass->out[c] + line * n;
-            NAME(table_points)(&work.view, c, y, z, 0, work.low, out);
-            for (work.begin = work.low; work.begin < work.high; work.begin = work.end) {
-                work.end = work.high - work.begin > BLOCK ? work.begin + BLOCK : work.high;
+            for (work.begin = 0; work.begin < n; work.begin = work.end) {
+                const int64_t alike = work.begin < work.low    ? work.low
+                                      : work.begin < work.high ? work.high
+                                                               : n;
+                work.end = alike - work.begin > BLOCK ? work.begin + BLOCK : alike;
                 NAME(table_block)(&work, c, y, z, out + work.begin);
             }
-            NAME(table_points)(&work.view, c, y, z, work.high, n, out);
         }
     }
 }

@@ -10,8 +10,8 @@
 /* A block of a line. */
 struct NAME(table_work) {
     struct TABLE_NAME(view) view; /* at a point of the line */
-    int64_t low, high;            /* points [low, high) of a line no side of x claims */
-    int64_t begin, end;           /* those of them that are worked on: at most BLOCK */
+    int64_t low, high;            /* no side of x claims points [low, high) of a line */
+    int64_t begin, end;           /* the block: at most BLOCK points, all claimed, or none */
     int used;                     /* scratch lines */
     REAL scratch[TABLE_SCRATCH][MARGIN + BLOCK + MARGIN];
 };
@@ -30,23 +30,25 @@ static const REAL *NAME(table_fill)(struct NAME(table_work) * work, REAL value)
     return line;
 }
 
-/* The numbers of a side of y or z along the line at y and z: its value, or its constant. */
+/* The numbers of a side along the line at y and z: its value, or its constant. A side of x has one
+ * for the line, that of a block of one point. */
 static const REAL *NAME(table_numbers)(struct NAME(table_work) * work, int a, int s,
                                        bool is_constant, int64_t y, int64_t z)
 {
-    const struct table_axis *axis = &work->view.table->axis_of[a];
-    const struct table_side *side = &axis->side[s];
+    const struct table_axis *axis = work->view.table->axis_of;
+    const struct table_side *side = &axis[a].side[s];
     const int from = is_constant ? side->constant_array : side->value_array;
     if (from == NUMBER_CONSTANT)
         return NAME(table_fill)(work, (REAL)(is_constant ? side->constant : side->value));
     const int operand = (is_constant ? OPERAND_CONSTANT : OPERAND_VALUE) + SIDE_COUNT * a + s;
-    int64_t i = (a == AXIS_Y ? z : y) * work->view.table->axis_of[AXIS_X].n + work->begin;
+    int64_t i =
+        a == AXIS_X ? z * axis[AXIS_Y].n + y : (a == AXIS_Y ? z : y) * axis[AXIS_X].n + work->begin;
     if (from == NUMBER_FACE_BATCH)
-        i += (int64_t)work->view.batch * axis->face_points;
+        i += (int64_t)work->view.batch * axis[a].face_points;
     return (const REAL *)work->view.pass->operand[operand] + i;
 }
 
-/* The first side of y or z that claims the line at y and z as `claim` says: as
+/* The first side that claims the block of the line at y and z as `claim` says: as
  * gpu/table_point.h's claimer(). */
 static int NAME(table_line_claim)(const struct NAME(table_work) * work, int claim, int64_t y,
                                   int64_t z)
@@ -91,24 +93,36 @@ static const REAL *NAME(table_image)(struct NAME(table_work) * work, int compone
     return negative && component < AXIS_COUNT ? NAME(table_negative)(work, line) : line;
 }
 
-/* f along the line at y and z with `reach` neighbours to either side of the block. */
-static const REAL *NAME(table_neighbours)(struct NAME(table_work) * work, int component, int reach,
+/* f along the line at y and z with all its neighbours beside the block that rows of kind `use`
+ * read. */
+static const REAL *NAME(table_neighbours)(struct NAME(table_work) * work, int use, int component,
                                           int64_t y, int64_t z)
 {
+    const struct table_rows *rows = &work->view.table->rows[use][AXIS_X];
+    const int64_t n = work->view.table->axis_of[AXIS_X].n, begin = work->begin, end = work->end;
     const REAL *line = NAME(table_line)(work, component, y, z);
-    const int64_t count = work->end - work->begin;
-    if (work->begin - reach >= work->low && work->end + reach <= work->high)
+    int64_t from = begin - TABLE_POINTS, to = end + TABLE_POINTS; /* what is wanted */
+    if (from >= work->low && to <= work->high)
         return line;
-    REAL *row = NAME(table_scratch)(work);
+    const TABLE_ROW *row = (const TABLE_ROW *)(work->view.bytes + rows->at);
+    const int outside = rows->low < n ? row[rows->low + rows->high].count : TABLE_POINTS;
+    from = from < -outside ? -outside : from;
+    to = to > n + outside ? n + outside : to;
+    int64_t low = begin, high = end; /* what can be copied */
+    if (begin >= work->low && end <= work->high) {
+        low = from < work->low ? work->low : from;
+        high = to > work->high ? work->high : to;
+    }
+    REAL *copy = NAME(table_scratch)(work);
     struct TABLE_NAME(view) view = work->view;
-    memcpy(row, line, (size_t)count * sizeof *row);
-    TABLE_NAME(move)(&view, work->begin, y, z);
-    for (int m = 1; m <= reach; m++)
-        row[-m] = TABLE_NAME(fetch)(&view, component, AXIS_X, work->begin - m);
-    TABLE_NAME(move)(&view, work->end - 1, y, z);
-    for (int m = 0; m < reach; m++)
-        row[count + m] = TABLE_NAME(fetch)(&view, component, AXIS_X, work->end + m);
-    return row;
+    memcpy(copy + (low - begin), line + (low - begin), (size_t)(high - low) * sizeof *copy);
+    TABLE_NAME(move)(&view, begin, y, z);
+    for (int64_t x = from; x < low; x++)
+        copy[x - begin] = TABLE_NAME(fetch)(&view, component, AXIS_X, x);
+    TABLE_NAME(move)(&view, end - 1, y, z);
+    for (int64_t x = high; x < to; x++)
+        copy[x - begin] = TABLE_NAME(fetch)(&view, component, AXIS_X, x);
+    return copy;
 }
 
 /* The pair of lines m away along axis a from the line at y and z, or from half way to its
