@@ -69,20 +69,20 @@ static void NAME(table_put_pairs)(struct NAME(table_work) * work, struct NAME(te
 
 /* acc + the derivative along x at a point with a row of its own, as gpu/table_point.h's along().
  * f: the line with its neighbours. */
-static REAL NAME(table_own)(const struct NAME(table_work) * work, int component, int use, int64_t x,
+static REAL NAME(table_own)(struct NAME(table_work) * work, int component, int use, int64_t x,
                             int64_t y, int64_t z, const REAL *f, int begun, REAL acc)
 {
-    struct TABLE_NAME(view) view = work->view;
-    TABLE_NAME(move)(&view, x, y, z);
-    const TABLE_ROW *row = TABLE_NAME(row)(&view, use, AXIS_X);
+    struct TABLE_NAME(view) *view = &work->view;
+    TABLE_NAME(move)(view, x, y, z);
+    const TABLE_ROW *row = TABLE_NAME(row)(view, use, AXIS_X);
     if (row->step == 0)
-        return TABLE_NAME(along)(&view, component, AXIS_X, row, begun, acc);
+        return TABLE_NAME(along)(view, component, AXIS_X, row, begun, acc);
     for (int k = 0; k < row->count; k++) {
         const REAL value = f[row->first + k * row->step - work->begin];
         acc = begun ? REAL_FMA(row->w[k], value, acc) : row->w[k] * value;
         begun = 1;
     }
-    return TABLE_NAME(data)(&view, component, AXIS_X, row, &begun, acc);
+    return TABLE_NAME(data)(view, component, AXIS_X, row, &begun, acc);
 }
 
 /* One derivative along axis a of the line at y and z, rounded as it is alone, for the block. Of
@@ -186,10 +186,7 @@ static void NAME(table_sum_of)(struct NAME(table_work) * work, bool apart, int64
     const int set = view->pass->set, use = TABLE_ROWS_OF_FACTORS + set, used = work->used;
     const int64_t first = from - work->begin, last = to - work->begin;
     TABLE_NAME(move)(view, from, y, z);
-    int centred = 0; /* the active axes whose row is a centred one with a centre */
-    for (int a = 0; a < table->axes; a++)
-        if (table->active >> a & 1 && table->shift == 0 && TABLE_NAME(row)(view, use, a)->step == 0)
-            centred |= 1 << a;
+    const int centred = TABLE_NAME(centred)(view, use);
     const bool together = table->shared && centred == table->active;
     const bool has_centre = centred || table->identity;
     const REAL *base = view->base ? view->base + view->place - first : NULL;
