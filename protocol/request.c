@@ -5,57 +5,10 @@
 #include "protocol/rows.h"
 
 #include <math.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { TYPE_REQUEST = 0, TYPE_NOTIFICATION = 2 };
-
-bool request_invalid(struct failure *failure, const char *parameter, const char *text)
-{
-    return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter, "%s", text);
-}
-
-bool request_read_boolean(const msgpack_object *value, const char *parameter, bool *to,
-                          struct failure *failure)
-{
-    return object_boolean(value, to) ||
-           request_invalid(failure, parameter, "must be true or false");
-}
-
-int request_find_word(const msgpack_object *object, const char *const *words)
-{
-    for (int i = 0; words[i]; i++)
-        if (object_is(object, words[i]))
-            return i;
-    return -1;
-}
-
-bool request_is_array(const msgpack_object *value)
-{
-    const msgpack_object *nd = object_find(value, "nd");
-    const bool is_scalar = nd && nd->type == MSGPACK_OBJECT_BOOLEAN && !nd->via.boolean;
-    return (nd && !is_scalar) || object_find(value, "field") || object_find(value, "region");
-}
-
-bool request_read_operand(const msgpack_object *value, const char *parameter, bool lists,
-                          struct array *array, struct failure *failure)
-{
-    if (lists && value->type == MSGPACK_OBJECT_ARRAY)
-        return numbers_read_list(value, parameter, array, failure);
-    if (!array_read(value, parameter, array, failure))
-        return false;
-    return array->kind != ARRAY_REGION || array->type.dimensions > 0 ||
-           request_invalid(failure, parameter, "an input in a region needs its shape and type");
-}
-
-static bool check_regions(const struct arrays *f, struct failure *failure)
-{
-    for (int a = 0; a < AXIS_COUNT; a++)
-        if (f->at[a].kind == ARRAY_REGION && f->at[a].type.dimensions == 0)
-            return request_invalid(failure, arrays_place(f, "f", a).text,
-                                   "an input in a region needs its shape and type");
-    return true;
-}
 
 static bool read_f(const msgpack_object *value, struct request *request, struct failure *failure)
 {
@@ -63,7 +16,7 @@ static bool read_f(const msgpack_object *value, struct request *request, struct 
         return false;
     if (request->method == METHOD_PUT && request->f.is_vector)
         return request_invalid(failure, "f", "put takes one array; put the components one by one");
-    return check_regions(&request->f, failure);
+    return request_check_regions(&request->f, failure);
 }
 
 static bool read_field(const msgpack_object *value, struct request *request,
@@ -427,25 +380,10 @@ struct array *request_operand(struct request *request, int i, struct failure_pla
     return i % 2 ? &given->constant : &given->value;
 }
 
-/* Is the data of all inputs there? */
-static bool check_inputs(const struct arrays *f, struct failure *failure)
-{
-    for (int a = 0; a < AXIS_COUNT; a++)
-        if (f->at[a].kind == ARRAY_DESCRIBED)
-            return request_invalid(failure, arrays_place(f, "f", a).text,
-                                   "the array's data is missing");
-    return true;
-}
-
-bool request_check_f(const struct arrays *f, struct failure *failure)
-{
-    return check_regions(f, failure) && check_inputs(f, failure);
-}
-
-/* … and of operands? */
+/* Is the data of all inputs there, and of operands? */
 static bool check_data(struct request *request, struct failure *failure)
 {
-    if (!check_inputs(&request->f, failure))
+    if (!request_check_inputs(&request->f, failure))
         return false;
     for (int i = 0; i < REQUEST_OPERANDS; i++) {
         struct failure_place place;
@@ -608,4 +546,10 @@ bool request_decode(const msgpack_object *object, struct request *request, bool 
         return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL,
                            "params must be one map of named parameters: [{\"name\": value, …}]");
     return read_parameters(map, 0, request, failure);
+}
+
+void request_free(struct request *request)
+{
+    free(request->chain);
+    request->chain = NULL;
 }

@@ -4,16 +4,6 @@
 
 #include <string.h>
 
-bool request_find_axis(const msgpack_object *object, enum axis *axis)
-{
-    for (int a = 0; a < AXIS_COUNT; a++)
-        if (object_is(object, axis_name((enum axis)a))) {
-            *axis = (enum axis)a;
-            return true;
-        }
-    return false;
-}
-
 bool request_read_axis(const msgpack_object *value, struct request *request,
                        struct failure *failure)
 {

@@ -169,7 +169,7 @@ static bool read_link(const msgpack_object *map, const struct request_chain *cha
     if (!has_names)
         return true;
     link->request.f = f;
-    return request_check_f(&f, failure);
+    return request_check_regions(&f, failure) && request_check_inputs(&f, failure);
 }
 
 static bool read_answer(const msgpack_object *value, enum out_kind *kind)
@@ -255,10 +255,4 @@ bool request_finish_chain(struct request *request, struct failure *failure)
                                "without its connection a job must leave its result in a field: "
                                "give out");
     return true;
-}
-
-void request_free(struct request *request)
-{
-    free(request->chain);
-    request->chain = NULL;
 }

@@ -1,5 +1,5 @@
-/* Readers of parameters' values that request.c's table names, in files of their own. For the files
- * named request*.c alone. */
+/* What the readers of parameters share, and those that request.c's table names in files of their
+ * own. For the files named request*.c alone. */
 #ifndef PROTOCOL_REQUEST_READ_H
 #define PROTOCOL_REQUEST_READ_H
 
@@ -24,11 +24,7 @@ bool request_finish_chain(struct request *request, struct failure *failure);
 bool request_read_operator(const msgpack_object *name, const msgpack_object *map, uint64_t others,
                            struct request *request, struct failure *failure);
 
-/* … and what of an operator's f is looked at when it has been read: of one in a region the type, of
- * an inline one the data. */
-bool request_check_f(const struct arrays *f, struct failure *failure);
-
-/* INVALID_ARGUMENT with that text. */
+/* request_read.c, all that follows. INVALID_ARGUMENT with that text. */
 bool request_invalid(struct failure *failure, const char *parameter, const char *text);
 
 bool request_read_boolean(const msgpack_object *value, const char *parameter, bool *to,
@@ -43,6 +39,10 @@ bool request_find_axis(const msgpack_object *object, enum axis *axis);
 /* An ARRAY: of its own shape where it lies in a region. A list of numbers too where `lists`. */
 bool request_read_operand(const msgpack_object *value, const char *parameter, bool lists,
                           struct array *array, struct failure *failure);
+
+/* Of f: have all in regions a type; is the data of all inline ones there? */
+bool request_check_regions(const struct arrays *f, struct failure *failure);
+bool request_check_inputs(const struct arrays *f, struct failure *failure);
 
 /* Is it an ARRAY (and neither a number nor a map by axis)? */
 bool request_is_array(const msgpack_object *value);

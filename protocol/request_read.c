@@ -1,0 +1,70 @@
+#include "protocol/request_read.h"
+
+#include "protocol/numbers.h"
+#include "protocol/object.h"
+
+bool request_invalid(struct failure *failure, const char *parameter, const char *text)
+{
+    return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter, "%s", text);
+}
+
+bool request_read_boolean(const msgpack_object *value, const char *parameter, bool *to,
+                          struct failure *failure)
+{
+    return object_boolean(value, to) ||
+           request_invalid(failure, parameter, "must be true or false");
+}
+
+int request_find_word(const msgpack_object *object, const char *const *words)
+{
+    for (int i = 0; words[i]; i++)
+        if (object_is(object, words[i]))
+            return i;
+    return -1;
+}
+
+bool request_find_axis(const msgpack_object *object, enum axis *axis)
+{
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (object_is(object, axis_name((enum axis)a))) {
+            *axis = (enum axis)a;
+            return true;
+        }
+    return false;
+}
+
+bool request_is_array(const msgpack_object *value)
+{
+    const msgpack_object *nd = object_find(value, "nd");
+    const bool is_scalar = nd && nd->type == MSGPACK_OBJECT_BOOLEAN && !nd->via.boolean;
+    return (nd && !is_scalar) || object_find(value, "field") || object_find(value, "region");
+}
+
+bool request_read_operand(const msgpack_object *value, const char *parameter, bool lists,
+                          struct array *array, struct failure *failure)
+{
+    if (lists && value->type == MSGPACK_OBJECT_ARRAY)
+        return numbers_read_list(value, parameter, array, failure);
+    if (!array_read(value, parameter, array, failure))
+        return false;
+    return array->kind != ARRAY_REGION || array->type.dimensions > 0 ||
+           request_invalid(failure, parameter, "an input in a region needs its shape and type");
+}
+
+bool request_check_regions(const struct arrays *f, struct failure *failure)
+{
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (f->at[a].kind == ARRAY_REGION && f->at[a].type.dimensions == 0)
+            return request_invalid(failure, arrays_place(f, "f", a).text,
+                                   "an input in a region needs its shape and type");
+    return true;
+}
+
+bool request_check_inputs(const struct arrays *f, struct failure *failure)
+{
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (f->at[a].kind == ARRAY_DESCRIBED)
+            return request_invalid(failure, arrays_place(f, "f", a).text,
+                                   "the array's data is missing");
+    return true;
+}
