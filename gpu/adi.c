@@ -43,8 +43,7 @@ static struct edge edge_of(const struct boundary *boundary, rows_real h)
 /* Is f known there, so that it has no rate? */
 static bool is_claimed(const struct boundary *boundary)
 {
-    return boundary->kind == BOUNDARY_HALO ||
-           (boundary->kind == BOUNDARY_VALUE && !boundary->at_face);
+    return boundary->kind == BOUNDARY_HALO || boundary_is_held(boundary);
 }
 
 /* What the side's number is: of a mixed one c, which alone stands on the right. */
@@ -70,8 +69,7 @@ static void axis_init(struct adi_axis *axis, struct tridiagonal_line *line, cons
     const rows_real weight = kappa * dt / (h * h);
     /* Of a field κ the mean at two points counts, and only the first for what is the node's own. */
     const rows_real between = job->more.coefficient ? weight / 2 : weight;
-    const bool periodic = boundary[SIDE_LOW].kind == BOUNDARY_PERIODIC ||
-                          boundary[SIDE_LOW].kind == BOUNDARY_ENDPOINT;
+    const bool periodic = boundary_is_periodic(&boundary[SIDE_LOW]);
     axis->n = (int64_t)job->n[a];
     axis->active = a < job->axes && !(axis->n == 1 && periodic);
     axis->period = boundary[SIDE_LOW].kind == BOUNDARY_ENDPOINT ? axis->n - 1 : axis->n;
@@ -82,7 +80,7 @@ static void axis_init(struct adi_axis *axis, struct tridiagonal_line *line, cons
         struct adi_side *side = &axis->side[s];
         number_init(side, job, a, s);
         side->kind = is_claimed(&boundary[s]) ? ADI_CLAIMED : ADI_ROW;
-        side->imposes = boundary[s].kind == BOUNDARY_VALUE && !boundary[s].at_face;
+        side->imposes = boundary_is_held(&boundary[s]);
         if (side->kind == ADI_CLAIMED)
             continue;
         const struct edge edge = edge_of(&boundary[s], h);

@@ -107,7 +107,7 @@ static void side_init(struct stencil_table *table, const struct job *job, int a,
     const struct boundary *boundary = &job->boundary[a][s];
     struct stencil_side *side = &table->axis[a].side[s];
     const int radius = job->more.stencil_radius[a];
-    const bool holds = boundary->kind == BOUNDARY_VALUE && !boundary->at_face;
+    const bool holds = boundary_is_held(boundary);
     side->map = map_of(boundary);
     side->datum = datum_of(boundary);
     side->value_array = boundary->value_array;

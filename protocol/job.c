@@ -182,7 +182,7 @@ static bool imposes(const struct job *job)
 {
     for (int a = 0; a < AXIS_COUNT; a++)
         for (int side = 0; side < SIDE_COUNT; side++)
-            if (job->boundary[a][side].kind == BOUNDARY_VALUE && !job->boundary[a][side].at_face)
+            if (boundary_is_held(&job->boundary[a][side]))
                 return job->operator_id == OPERATOR_DIFFUSION;
     return false;
 }
@@ -222,6 +222,31 @@ int job_scratch(const struct job *job, bool in_place, bool input_is_own)
     default: /* passes go to and fro between two arrays, one of which is the output */
         return in_place || (job_passes(job) >= 2 && !input_is_own);
     }
+}
+
+bool boundary_is_held(const struct boundary *boundary)
+{
+    return boundary->kind == BOUNDARY_VALUE && !boundary->at_face;
+}
+
+bool boundary_is_periodic(const struct boundary *boundary)
+{
+    return boundary->kind == BOUNDARY_PERIODIC || boundary->kind == BOUNDARY_ENDPOINT;
+}
+
+bool job_has_axis(const struct job *job)
+{
+    return job->operator_id == OPERATOR_DERIVATIVE || job->operator_id == OPERATOR_INTERPOLATE;
+}
+
+bool job_is_active(const struct job *job, int axis)
+{
+    return axis < job->axes && (!job_has_axis(job) || axis == job->axis);
+}
+
+bool job_has_steps(const struct job *job)
+{
+    return job->operator_id == OPERATOR_DIFFUSION || job->operator_id == OPERATOR_STENCIL;
 }
 
 bool job_has_more(const struct job *job)
@@ -361,14 +386,6 @@ struct failure_place job_side_place(int axis, int side)
 {
     const char name[] = {axis_name((enum axis)axis)[0], side == SIDE_LOW ? '-' : '+', '\0'};
     return failure_place("boundary", name);
-}
-
-/* Is there a derivative along this axis? */
-static bool is_active(const struct job *job, int axis)
-{
-    const bool has_axis =
-        job->operator_id == OPERATOR_DERIVATIVE || job->operator_id == OPERATOR_INTERPOLATE;
-    return axis < job->axes && (!has_axis || axis == job->axis);
 }
 
 static bool check_shape(const struct job *job, struct failure *failure)
@@ -572,11 +589,6 @@ static bool check_coordinates(const struct job *job, int axis, struct failure *f
         most, operator_name((enum operator_id)job->operator_id), job->n[axis]);
 }
 
-static bool is_periodic(uint32_t kind)
-{
-    return kind == BOUNDARY_PERIODIC || kind == BOUNDARY_ENDPOINT;
-}
-
 static bool check_boundaries(const struct job *job, int axis, struct failure *failure)
 {
     const struct boundary *boundary = job->boundary[axis];
@@ -584,12 +596,13 @@ static bool check_boundaries(const struct job *job, int axis, struct failure *fa
         if (!check_boundary_kind(job, axis, side, failure))
             return false;
     const uint32_t low = boundary[SIDE_LOW].kind, high = boundary[SIDE_HIGH].kind;
-    if (low != high && (is_periodic(low) || is_periodic(high)))
+    const bool low_is_periodic = boundary_is_periodic(&boundary[SIDE_LOW]);
+    if (low != high && (low_is_periodic || boundary_is_periodic(&boundary[SIDE_HIGH])))
         return failure_set(failure, STATUS_INVALID_ARGUMENT,
-                           job_side_place(axis, is_periodic(low) ? SIDE_HIGH : SIDE_LOW).text,
+                           job_side_place(axis, low_is_periodic ? SIDE_HIGH : SIDE_LOW).text,
                            "an axis is periodic on both sides or on none; got %s and %s",
                            boundary_name(low), boundary_name(high));
-    if (!is_active(job, axis))
+    if (!job_is_active(job, axis))
         return true;
     int side = SIDE_LOW, other;
     int64_t need = points_needed(job, axis, job_order(job), &side);
@@ -635,8 +648,7 @@ static bool check_axis(const struct job *job, int axis, struct failure *failure)
 
 static bool check_steps(const struct job *job, double max_work, struct failure *failure)
 {
-    const bool stencil = job->operator_id == OPERATOR_STENCIL;
-    const bool has_steps = job->operator_id == OPERATOR_DIFFUSION || stencil;
+    const bool has_steps = job_has_steps(job);
     if (job->steps == 0)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "steps", "steps must be at least 1");
     if (!has_steps && job->steps != 1)
@@ -684,7 +696,7 @@ static struct job_more offered(const struct job *job)
     const enum operator_id id = (enum operator_id)job->operator_id;
     struct job_more more = {0};
     memcpy(more.constant, given->constant, sizeof more.constant);
-    if (id == OPERATOR_DERIVATIVE || id == OPERATOR_INTERPOLATE)
+    if (job_has_axis(job))
         more.stagger = given->stagger;
     if (id == OPERATOR_LAPLACIAN || id == OPERATOR_DIFFUSION)
         more.coefficient = given->coefficient;
@@ -761,9 +773,7 @@ bool job_check(const struct job *job, double max_work, struct failure *failure)
          !(job->order == 0 && job->more.stagger != STAGGER_NONE) &&
          !job_check_order(job->order, failure)))
         return false;
-    const bool has_axis =
-        job->operator_id == OPERATOR_DERIVATIVE || job->operator_id == OPERATOR_INTERPOLATE;
-    if (has_axis && job->axis >= job->axes)
+    if (job_has_axis(job) && job->axis >= job->axes)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "axis",
                            "axis %s is not one of the array's %d", axis_name((enum axis)job->axis),
                            job->axes);

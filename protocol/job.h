@@ -159,6 +159,17 @@ void job_block_key(const void *block, uint64_t bytes, uint64_t key[2]);
 /* Is any byte of job.more set? */
 bool job_has_more(const struct job *job);
 
+/* Does the side's node hold its value, and need no row? */
+bool boundary_is_held(const struct boundary *boundary);
+/* Of both sides or of none. */
+bool boundary_is_periodic(const struct boundary *boundary);
+
+/* Is it along one axis alone; is there a derivative (or an interpolation) along this one? */
+bool job_has_axis(const struct job *job);
+bool job_is_active(const struct job *job, int axis);
+/* Does it go step by step? */
+bool job_has_steps(const struct job *job);
+
 /* Elements of an operand; 0: the job has none such. */
 uint64_t job_operand_points(const struct job *job, int operand);
 

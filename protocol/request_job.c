@@ -9,11 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool takes_axis(const struct job *job)
-{
-    return job->operator_id == OPERATOR_DERIVATIVE || job->operator_id == OPERATOR_INTERPOLATE;
-}
-
 /* How many leading axes are a batch. */
 static bool resolve_batch(const struct request *request, const struct array_type *type,
                           uint32_t *lead, struct failure *failure)
@@ -159,7 +154,7 @@ static bool resolve_spacing(const struct request *request, struct job *job, stru
                                    "comes again"
                                  : "%" PRIu64 " coordinates are given for %" PRIu64 " points",
                 count, job->n[a]);
-        if (!takes_axis(job) || a == job->axis)
+        if (job_is_active(job, a))
             job->more.coordinates |= (uint8_t)(1u << a);
     }
     return true;
@@ -555,7 +550,7 @@ static bool resolve_simple(const struct request *request, const struct array_typ
     for (uint32_t i = 0; i < lead; i++)
         if (__builtin_mul_overflow(job->batch, type->shape[i], &job->batch))
             job->batch = UINT64_MAX; /* job_check() refuses it */
-    return !takes_axis(job) || resolve_axis(request, type, job, failure);
+    return !job_has_axis(job) || resolve_axis(request, type, job, failure);
 }
 
 /* How stiff the axes with coordinates are, for the time step. */
@@ -625,7 +620,7 @@ bool request_job(const struct request *request, const struct array_type *type, d
     if (!ok) {
         free(*block);
         *block = NULL;
-    } else if (takes_axis(job)) {
+    } else if (job_has_axis(job)) {
         normalise_other_axes(job);
     }
     return ok;

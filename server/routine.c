@@ -37,18 +37,13 @@ enum role {
 
 /* --- what it takes --- */
 
-static bool has_steps(const struct job *job)
-{
-    return job->operator_id == OPERATOR_DIFFUSION || job->operator_id == OPERATOR_STENCIL;
-}
-
 /* The job whose result tells the error, by its distance from that of the same job (`finer` false)
  * with the job's own accuracy. Of a diffusion one step, from where it has come to. */
 static void estimate_job(const struct job *job, bool finer, struct job *estimate)
 {
     *estimate = *job;
     estimate->accuracy = (uint8_t)(job->accuracy + 2 * finer);
-    if (!has_steps(job))
+    if (!job_has_steps(job))
         return;
     estimate->steps = 1;
     estimate->allow_unstable = 1; /* one step can't grow into anything */
@@ -99,7 +94,7 @@ struct routine_needs routine_needs(const struct request *request, const struct j
         needs.result_bytes = measure_bytes(job_points(job));
     needs.estimates = report && has_estimate(job);
     if (needs.estimates)
-        needs.arrays = job_outputs(job) + has_steps(job) + estimate_scratch(job);
+        needs.arrays = job_outputs(job) + job_has_steps(job) + estimate_scratch(job);
     if (cut && request->parameters.snapshot == SNAPSHOT_FIELD)
         needs.arrays++;
     return needs;
@@ -140,10 +135,10 @@ static void compose(struct task *task, const struct request *request)
         program_repeat(program, from, (task->job.steps - 1) / routine->every);
     }
     /* Before the result may come to lie in the input's place. */
-    if (routine->estimates && !has_steps(&task->job))
+    if (routine->estimates && !job_has_steps(&task->job))
         add_order(routine, ORDER_RUN, false, ROLE_FINER, 0);
-    add_order(routine, ORDER_RUN, has_steps(&task->job), ROLE_LAST, 0);
-    if (routine->estimates && has_steps(&task->job)) {
+    add_order(routine, ORDER_RUN, job_has_steps(&task->job), ROLE_LAST, 0);
+    if (routine->estimates && job_has_steps(&task->job)) {
         add_order(routine, ORDER_RUN, false, ROLE_SAME, 0);
         add_order(routine, ORDER_RUN, false, ROLE_FINER, 0);
     }
@@ -209,7 +204,7 @@ bool routine_make(struct task *task, const struct request *request, struct failu
         return false;
     if (routine->estimates &&
         (!take_arrays(task, routine->finer, outputs, failure) ||
-         !take_arrays(task, routine->same, has_steps(&task->job), failure) ||
+         !take_arrays(task, routine->same, job_has_steps(&task->job), failure) ||
          !take_arrays(task, routine->work, estimate_scratch(&task->job), failure) ||
          !take_block(task, failure)))
         return false;
@@ -321,7 +316,7 @@ int64_t routine_cost_ns(const struct schedule *schedule, const struct job *job, 
     int64_t ns = 0;
     for (int finer = 0; finer < 2 && estimates; finer++) {
         estimate_job(job, finer, &estimate);
-        if (finer || has_steps(job))
+        if (finer || job_has_steps(job))
             ns += schedule_estimate(schedule, &estimate);
     }
     return ns;
@@ -360,7 +355,7 @@ static void set_estimate(struct task *task, struct step *step)
     memcpy(order->scratch, routine->work, sizeof order->scratch);
     order->progress = false;
     order->operand[OPERAND_PROBES] = NULL;
-    if (has_steps(&task->job))
+    if (job_has_steps(&task->job))
         begin_from(order, task->out[0]);
     if (routine->block) {
         order->block = routine->block;
@@ -375,7 +370,7 @@ static void set_measure(const struct task *task, struct step *step)
     const int i = step->component;
     struct field *of = step->role == ROLE_COEFFICIENT ? task->operand[OPERAND_COEFFICIENT]
                        : step->role == ROLE_VALUES    ? task->out[i]
-                       : has_steps(&task->job)        ? routine->same[0]
+                       : job_has_steps(&task->job)    ? routine->same[0]
                                                       : task->out[i];
     memset(order->in, 0, sizeof order->in);
     memset(order->out, 0, sizeof order->out);
@@ -412,7 +407,7 @@ static void set_order(struct task *task, struct step *step)
     order->job = &step->job;
     order->out_place = NULL; /* the result goes there when all is done */
     step->job = task->job;
-    if (step->role == ROLE_SEGMENT || (step->role == ROLE_LAST && has_steps(&task->job)))
+    if (step->role == ROLE_SEGMENT || (step->role == ROLE_LAST && job_has_steps(&task->job)))
         set_steps(task, step);
     else if (kind == ORDER_RUN && step->role != ROLE_LAST)
         set_estimate(task, step);
@@ -534,7 +529,7 @@ static void note(const struct task *task, const struct step *step)
     const struct measured *measured = &step->order.measured;
     const double numbers = (double)job_points(&task->job) - measured->nan;
     if (step->role == ROLE_VALUES) {
-        const double dt_max = has_steps(&task->job) ? job_dt_max(&task->job) : 0;
+        const double dt_max = job_has_steps(&task->job) ? job_dt_max(&task->job) : 0;
         report->has_values = numbers > 0;
         report->min = measured->min;
         report->max = measured->max;
@@ -543,7 +538,7 @@ static void note(const struct task *task, const struct step *step)
         report->has_stability = dt_max > 0 && isfinite(dt_max);
         report->stability = task->job.dt / dt_max;
     } else if (step->role == ROLE_DISTANCES) {
-        const double times = has_steps(&task->job) ? (double)task->job.steps : 1;
+        const double times = job_has_steps(&task->job) ? (double)task->job.steps : 1;
         report->has_error = numbers > 0;
         report->error_max = times * measured->max;
         report->error_rms = times * sqrt(measured->sum / numbers);

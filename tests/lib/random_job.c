@@ -200,8 +200,7 @@ static void random_table_candidate(struct random *random, uint64_t max_points, s
         job->operator_id = (uint8_t)random_below(random, OPERATOR_COUNT);
     while (job->operator_id == OPERATOR_STENCIL);
     const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
-    const bool along =
-        job->operator_id == OPERATOR_DERIVATIVE || job->operator_id == OPERATOR_INTERPOLATE;
+    const bool along = job_has_axis(job);
     job->dtype = (uint8_t)random_below(random, 2);
     job->axes = (uint8_t)(1 + random_below(random, AXIS_COUNT));
     job->accuracy = (uint8_t)(2 + 2 * random_below(random, 4));
