@@ -14,11 +14,7 @@
 extern "C" {
 #endif
 
-enum {
-    STENCIL_RADIUS = 8,
-    STENCIL_POINTS = 17 * 17 * 17, /* of the largest box */
-    STENCIL_ROW = 8                /* points in the row of a ghost: the accuracy */
-};
+enum { STENCIL_ROW = 8 }; /* points in the row of a ghost: the accuracy */
 
 /* How an index beyond a side is brought back. */
 enum stencil_map {
@@ -51,8 +47,8 @@ struct stencil_side {
     double value, constant; /* rounded to the dtype; where they are no array */
     /* The value at the distance 1 + m outside from the points at 0, 1, … from the edge, and from
      * the datum; `free`: of what is data itself, without one. */
-    double ghost[STENCIL_RADIUS][STENCIL_ROW], data[STENCIL_RADIUS];
-    double free[STENCIL_RADIUS][STENCIL_ROW];
+    double ghost[JOB_STENCIL_RADIUS][STENCIL_ROW], data[JOB_STENCIL_RADIUS];
+    double free[JOB_STENCIL_RADIUS][STENCIL_ROW];
     double face[STENCIL_ROW], face_data;
 };
 

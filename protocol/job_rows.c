@@ -75,8 +75,7 @@ void job_rows(const struct job *job, int axis, const double *x, struct rows_axis
     }
 }
 
-/* No point that is further from an edge is looked at (rows_bound()). */
-enum { BOUND_POINTS = 32, REMEMBERED = 8 };
+enum { REMEMBERED = 8 };
 
 double job_rows_bound(const struct rows_axis *rows, int accuracy)
 {
@@ -90,8 +89,8 @@ double job_rows_bound(const struct rows_axis *rows, int accuracy)
         return rows_bound(rows, accuracy);
     /* All axes of these sides, in units of their spacing. */
     struct rows_axis axis;
-    memset(&axis, 0, sizeof axis); /* compared as bytes */
-    axis.n = rows->n < BOUND_POINTS ? rows->n : BOUND_POINTS;
+    memset(&axis, 0, sizeof axis);                      /* compared as bytes */
+    axis.n = rows->n < ROWS_EDGE ? rows->n : ROWS_EDGE; /* no further one is looked at */
     axis.spacing = 1;
     for (int s = 0; s < SIDE_COUNT; s++) {
         axis.side[s].kind = rows->side[s].kind;

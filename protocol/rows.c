@@ -536,9 +536,9 @@ bool rows_ghost(const struct rows_axis *axis, int accuracy, enum side side, int6
     return true;
 }
 
-enum { BLOCK = 32, SQUARINGS = 9 };
+enum { SQUARINGS = 9 };
 
-typedef double matrix[BLOCK][BLOCK];
+typedef double matrix[ROWS_EDGE][ROWS_EDGE];
 
 /* The largest sum of magnitudes in a row. */
 static double norm(const matrix m, int n)
@@ -573,7 +573,7 @@ static double gelfand(matrix a, int n)
         matrix square = {{0}};
         for (int i = 0; i < n; i++)
             for (int l = 0; l < n; l++)
-                for (int j = 0; j < BLOCK; j++) /* the last columns are 0 where n is less */
+                for (int j = 0; j < ROWS_EDGE; j++) /* the last columns are 0 where n is less */
                     square[i][j] += a[i][l] * a[l][j];
         memcpy(a, square, sizeof square);
     }
@@ -744,7 +744,7 @@ double rows_bound(const struct rows_axis *axis, int accuracy)
     if (!is_valid(axis, 2, accuracy, ROWS_AT_NODE))
         return INFINITY;
     const double centred = centred_bound(axis, accuracy);
-    const int count = axis->n < BLOCK ? (int)axis->n : BLOCK;
+    const int count = axis->n < ROWS_EDGE ? (int)axis->n : ROWS_EDGE;
     double edges = 0;
     if (axis->x) {
         edges = block_bound(axis, accuracy, 0, count);

@@ -22,7 +22,8 @@ typedef long double rows_real; /* 113 bits on most of what is not x86-64 */
 enum {
     ROWS_ORDER = 4,     /* highest derivative */
     ROWS_ACCURACY = 10, /* 2, 4, 6, 8; 10 for the estimate of the error of 8 */
-    ROWS_POINTS = 14    /* points in a row: order + accuracy */
+    ROWS_POINTS = 14,   /* points in a row: order + accuracy */
+    ROWS_EDGE = 32      /* points at each edge that rows_bound() looks at together */
 };
 
 /* What a side gives to the rows next to it. ∂n is the derivative along the outward normal; h the
@@ -130,9 +131,9 @@ struct rows_place rows_map(const struct rows_axis *axis, int64_t i);
 /* An upper bound of the spectral radius, in 1/length², of the second derivative along the axis with
  * its two sides; uniform, at most 0.5 % above the larger of it and the periodic one. The larger of
  * Σ|w| of the centred rows and, where a side's own rows are stiffer, Gelfand's ‖A^k‖^(1/k), k =
- * 512, of the 32 points at each edge. Nodes with a VALUE and halos do not move. Infinity where a
- * point has no row. With coordinates it looks at every point; Σ|w| is then found in double, and
- * what that may be off is added: about 1e-12 of it.
+ * 512, of the ROWS_EDGE points at each edge. Nodes with a VALUE and halos do not move. Infinity
+ * where a point has no row. With coordinates it looks at every point; Σ|w| is then found in double,
+ * and what that may be off is added: about 1e-12 of it.
  *
  * On uniform axes forward Euler is stable for dt ≤ 2/(κ·bound). With coordinates this keeps modes
  * of real rates in range, no more: on abruptly stretched axes some may grow at any step. */

@@ -388,7 +388,8 @@ template <typename T> static bool give(given_packs<T> *given, const struct stenc
     given->group_count = 0;
     for (int k = 0; k < table->points; k++) {
         const int32_t x = offsets[k].at[AXIS_X];
-        const int32_t pack = (x + STENCIL_RADIUS) / P * P - STENCIL_RADIUS; /* rounded down */
+        const int32_t pack =
+            (x + JOB_STENCIL_RADIUS) / P * P - JOB_STENCIL_RADIUS; /* rounded down */
         const int64_t step = taps[k].step - x;
         struct given_packs<T>::group *last = &given->groups[k > 0 ? given->group_count - 1 : 0];
         const bool same_line = k > 0 && step == across;

@@ -9,8 +9,8 @@ enum {
 /* What a box's lines have in common. */
 struct NAME(stencil_sum) {
     int points;
-    int64_t step[STENCIL_POINTS]; /* from a point to what it reads */
-    REAL weight[STENCIL_POINTS];
+    int64_t step[JOB_STENCIL_POINTS]; /* from a point to what it reads */
+    REAL weight[JOB_STENCIL_POINTS];
 };
 
 ALWAYS_INLINE void NAME(stencil_vectors)(const struct NAME(stencil_sum) * sum, const REAL *from,
@@ -112,8 +112,8 @@ struct NAME(stencil_bringer) {
     struct STENCIL_NAME(source) source;
     /* Of the points −1 − k and n + k of a line: where along x they are found, −1 where they are
      * ghosts; and the sign. */
-    int64_t image[SIDE_COUNT][STENCIL_RADIUS];
-    REAL sign[SIDE_COUNT][STENCIL_RADIUS];
+    int64_t image[SIDE_COUNT][JOB_STENCIL_RADIUS];
+    REAL sign[SIDE_COUNT][JOB_STENCIL_RADIUS];
     int64_t low, high; /* points of a line that no side along x holds */
 };
 
@@ -122,7 +122,7 @@ static void NAME(stencil_bringer_init)(struct NAME(stencil_bringer) * b,
 {
     const struct stencil_axis *x = &box->table->axis[AXIS_X];
     b->source = (struct STENCIL_NAME(source)){box->table, box->in, box->operands, box->field};
-    for (int k = 0; k < SIDE_COUNT * STENCIL_RADIUS; k++) {
+    for (int k = 0; k < SIDE_COUNT * JOB_STENCIL_RADIUS; k++) {
         const int side = k % SIDE_COUNT, distance = k / SIDE_COUNT;
         const struct STENCIL_NAME(place) place = STENCIL_NAME(find)(
             box->table, side == SIDE_LOW ? -1 - distance : x->n + distance, 0, 0);

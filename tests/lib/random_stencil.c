@@ -48,13 +48,14 @@ void stencil_job_set(struct stencil_job *stencil, const int32_t (*offsets)[AXIS_
 
 static void random_offsets(struct random *random, struct stencil_job *stencil)
 {
-    static int32_t offsets[STENCIL_POINTS][AXIS_COUNT];
-    static double weights[STENCIL_POINTS];
+    static int32_t offsets[JOB_STENCIL_POINTS][AXIS_COUNT];
+    static double weights[JOB_STENCIL_POINTS];
     int32_t radius[AXIS_COUNT] = {0}, o[AXIS_COUNT];
     const uint64_t shape = random_below(random, 4);
     uint32_t points = 0;
     for (int a = 0; a < stencil->job.axes; a++)
-        radius[a] = (int32_t)random_below(random, random_below(random, 3) ? 3 : STENCIL_RADIUS + 1);
+        radius[a] =
+            (int32_t)random_below(random, random_below(random, 3) ? 3 : JOB_STENCIL_RADIUS + 1);
     for (o[AXIS_Z] = -radius[AXIS_Z]; o[AXIS_Z] <= radius[AXIS_Z]; o[AXIS_Z]++)
         for (o[AXIS_Y] = -radius[AXIS_Y]; o[AXIS_Y] <= radius[AXIS_Y]; o[AXIS_Y]++)
             for (o[AXIS_X] = -radius[AXIS_X]; o[AXIS_X] <= radius[AXIS_X]; o[AXIS_X]++) {
