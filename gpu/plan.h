@@ -123,8 +123,7 @@ struct plan {
  * The job must have passed job_check(); block: its job.more.block_bytes bytes, which passed
  * job_check_block(). False: no memory for the table. */
 bool plan_init(struct plan *plan, const struct job *job, const void *block);
-/* The same by the engine that the caller chooses: tests compare them. PLAN_PLAIN: job_is_plain().
- */
+/* The same by an engine of the caller's choice, for tests; PLAN_PLAIN: job_is_plain(). */
 bool plan_init_by(struct plan *plan, const struct job *job, const void *block,
                   enum plan_engine engine);
 /* Of a measure of so many points, from 1 up, of one array or of two: lines are its blocks, its

@@ -59,13 +59,14 @@ static bool same(double a, double b)
     return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b));
 }
 
-bool measured_equal(const struct measured *a, const struct measured *b)
+bool measure_reference_equal(const struct measured *a, const struct measured *b)
 {
     return same(a->min, b->min) && same(a->max, b->max) && same(a->sum, b->sum) &&
            same(a->nan, b->nan);
 }
 
-void random_values(struct random *random, enum dtype dtype, uint64_t points, void *values)
+void measure_reference_values(struct random *random, enum dtype dtype, uint64_t points,
+                              void *values)
 {
     struct job job;
     job_init(&job);
@@ -78,7 +79,7 @@ void random_values(struct random *random, enum dtype dtype, uint64_t points, voi
         memset(values, 0xff, job_bytes(&job));
 }
 
-uint64_t random_points(struct random *random, uint64_t most)
+uint64_t measure_reference_points(struct random *random, uint64_t most)
 {
     const uint64_t blocks = (uint64_t)BLOCK << random_below(random, 3);
     const uint64_t choices[] = {1 + random_below(random, 70), blocks - 1, blocks, blocks + 1,

@@ -10,12 +10,13 @@
 struct measured measure_reference(enum dtype dtype, uint64_t points, const void *a, const void *b);
 
 /* The same bits; a NaN is a NaN. */
-bool measured_equal(const struct measured *a, const struct measured *b);
+bool measure_reference_equal(const struct measured *a, const struct measured *b);
 
 /* Now and then nothing but NaN, or none at all. */
-void random_values(struct random *random, enum dtype dtype, uint64_t points, void *values);
+void measure_reference_values(struct random *random, enum dtype dtype, uint64_t points,
+                              void *values);
 
 /* A number of points: one, about a block, about a block of blocks, or anything below `most`. */
-uint64_t random_points(struct random *random, uint64_t most);
+uint64_t measure_reference_points(struct random *random, uint64_t most);
 
 #endif

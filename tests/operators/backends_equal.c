@@ -206,17 +206,17 @@ static void measures(uint64_t count, uint64_t most)
     struct group *group = begin("measures");
     for (uint64_t i = 0; i < count; i++) {
         const enum dtype dtype = i % 2 ? DTYPE_F64 : DTYPE_F32;
-        const uint64_t points = i == 0 ? most : random_points(&source, most);
+        const uint64_t points = i == 0 ? most : measure_reference_points(&source, most);
         void *arrays[AXIS_COUNT];
         arrays_make(arrays, 2, points * (dtype == DTYPE_F64 ? 8 : 4), 0);
         for (int k = 0; k < 2; k++)
-            random_values(&source, dtype, points, arrays[k]);
+            measure_reference_values(&source, dtype, points, arrays[k]);
         const void *const other = random_below(&source, 2) ? arrays[1] : NULL;
         struct measured on_cuda, on_host;
         const bool ran = bed_measure(&cuda, dtype, points, arrays[0], other, 0, &on_cuda) &&
                          bed_measure(&host, dtype, points, arrays[0], other, 0, &on_host);
         group->jobs++;
-        if (!ran || !measured_equal(&on_cuda, &on_host)) {
+        if (!ran || !measure_reference_equal(&on_cuda, &on_host)) {
             group->differ++;
             printf("%s: %" PRIu64 " points%s\n", group->name, points,
                    ran ? "" : ": no device memory");

@@ -222,13 +222,13 @@ static bool check_copies(struct random *random, uint64_t most_bytes)
 
 static bool check_measure(struct random *random, enum dtype dtype)
 {
-    const uint64_t points = random_points(random, 40000);
+    const uint64_t points = measure_reference_points(random, 40000);
     const uint64_t bytes = points * (dtype == DTYPE_F64 ? 8 : 4);
     void *arrays[AXIS_COUNT], *result[AXIS_COUNT];
     arrays_make(arrays, 2, bytes, 0);
     arrays_make(result, 1, measure_bytes(points), 0xa5);
     for (int i = 0; i < 2; i++)
-        random_values(random, dtype, points, arrays[i]);
+        measure_reference_values(random, dtype, points, arrays[i]);
     struct plan plan;
     plan_init_measure(&plan, dtype, points, random_below(random, 2));
     struct launch launch = {.plan = &plan, .in = {arrays[0]}, .even = {result[0]}};
@@ -239,8 +239,8 @@ static bool check_measure(struct random *random, enum dtype dtype)
     const struct measured expected = measure_reference(dtype, points, launch.in[0], launch.in[1]);
     const struct measured *got = result[0];
     got += measure_bytes(points) / sizeof *got - 1;
-    const bool ok =
-        passes_launch(launches, 1, 0, 8, NULL) == cudaSuccess && measured_equal(got, &expected);
+    const bool ok = passes_launch(launches, 1, 0, 8, NULL) == cudaSuccess &&
+                    measure_reference_equal(got, &expected);
     if (!ok)
         printf("a measure of %d arrays of %llu points\n", plan.inputs, (unsigned long long)points);
     arrays_free(arrays);

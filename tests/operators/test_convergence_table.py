@@ -22,10 +22,9 @@ import exact
 import fdtest
 import sides
 import waves
+from offered import ACCURACIES, DTYPES
 from waves import Form
 
-ACCURACIES = [2, 4, 6, 8]
-DTYPES = ["<f4", "<f8"]
 TOLERANCE = 0.2
 # Where even the exact rows are further from the order than this on the grids that there are, the result must
 # have the order that they have, within the other.

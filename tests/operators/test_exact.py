@@ -9,11 +9,8 @@ import pytest
 import exact
 import sides
 from exact import CURVATURE, DERIVATIVE, FACE, NODE, VALUE
+from offered import ACCURACIES, DTYPES, ORDERS
 from sides import DIFFUSION_SIDES, OPERATOR_SIDES
-
-ORDERS = [1, 2, 3, 4]
-ACCURACIES = [2, 4, 6, 8]
-DTYPES = ["<f4", "<f8"]
 
 
 def fractions(text):

@@ -15,10 +15,9 @@ import pytest
 
 import exact
 import sides
+from offered import ACCURACIES, DTYPES, epsilon
 from reference import SYMBOL
 
-ACCURACIES = [2, 4, 6, 8]
-DTYPES = ["<f4", "<f8"]
 SHAPES = {1: (47,), 2: (23, 29), 3: (19, 21, 23)}
 SPACING = {"x": 0.75, "y": 1.25, "z": 0.5}
 V = 0.75  # of mixed sides
@@ -33,10 +32,6 @@ BOUNDARIES = {"periodic": {}, "endpoint": {"endpoint": True}} | {
 def random_field(shape, dtype, seed=0):
     """Of mean 1/2, so that a mass is no zero itself."""
     return np.random.default_rng(seed).uniform(-1, 2, shape).astype(dtype)
-
-
-def epsilon(dtype):
-    return float(np.finfo(dtype).eps)
 
 
 def row_points(order, accuracy, boundary=""):

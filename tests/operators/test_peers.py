@@ -14,10 +14,8 @@ import pytest
 from scipy import ndimage
 
 import exact
+from offered import ACCURACIES, DTYPES, ORDERS
 
-ORDERS = [1, 2, 3, 4]
-ACCURACIES = [2, 4, 6, 8]
-DTYPES = ["<f4", "<f8"]
 SHAPES = {1: (31,), 2: (21, 26), 3: (20, 19, 22)}
 SPACING = (0.75, 1.25, 0.5)  # x, y, z
 

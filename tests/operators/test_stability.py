@@ -6,7 +6,8 @@ import itertools
 import numpy as np
 import pytest
 
-ACCURACIES = [2, 4, 6, 8]
+from offered import ACCURACIES
+
 KINDS = {"value": {"value": 0.0}, "derivative": {"derivative": 0}, "halo": {"halo": 1.0},
          "value at the face": {"value": 0.0, "at": "face"},
          "derivative at the face": {"derivative": 0, "at": "face"},

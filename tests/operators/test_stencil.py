@@ -10,6 +10,7 @@ from scipy import ndimage
 
 import exact
 from fdtest import FdError
+from offered import epsilon
 
 RADIUS_MOST = 8
 MODES = {"periodic": "wrap", "mirror": "mirror", "symmetric": "reflect"}
@@ -26,10 +27,6 @@ def star(radii):
 
 def random_weights(rng, count):
     return rng.uniform(-1, 1, count)
-
-
-def epsilon(dtype):
-    return float(np.finfo(dtype).eps)
 
 
 def assert_close(found, expected, size, operations):

@@ -8,9 +8,9 @@ import pytest
 import exact
 import sides
 import waves
+from offered import ACCURACIES
 from waves import Form, Grid
 
-ACCURACIES = [2, 4, 6, 8]
 KINDS = [*sides.WITH_NUMBER, "one-sided", *sides.MAPS]
 N, LENGTH = 61, 4.0
 

@@ -34,17 +34,18 @@ static void test_bits(void **state)
     for (int i = 0; i < ARRAYS; i++) {
         const enum dtype dtype = i % 2 ? DTYPE_F64 : DTYPE_F32;
         /* One of more blocks than a block holds: three levels. */
-        const uint64_t points = i == 0 ? (UINT64_C(1) << 24) + 4097 : random_points(&random, 90000);
+        const uint64_t points =
+            i == 0 ? (UINT64_C(1) << 24) + 4097 : measure_reference_points(&random, 90000);
         const uint64_t bytes = points * (dtype == DTYPE_F64 ? 8 : 4);
         void *a = malloc(bytes), *b = malloc(bytes);
         assert_true(a && b);
-        random_values(&random, dtype, points, a);
-        random_values(&random, dtype, points, b);
+        measure_reference_values(&random, dtype, points, a);
+        measure_reference_values(&random, dtype, points, b);
         const void *const other = random_below(&random, 2) ? b : NULL;
         struct measured got;
         assert_true(bed_measure(&bed, dtype, points, a, other, random_below(&random, 3), &got));
         const struct measured expected = measure_reference(dtype, points, a, other);
-        assert_true(measured_equal(&got, &expected));
+        assert_true(measure_reference_equal(&got, &expected));
         free(a);
         free(b);
     }

@@ -821,7 +821,7 @@ static void test_measures(void **state)
             k++;
         assert_true(k < MEASURES && !seen[k]);
         seen[k] = true;
-        assert_true(measured_equal(&message.u.job.measured, k % 2 ? &of_two : &of_one));
+        assert_true(measure_reference_equal(&message.u.job.measured, k % 2 ? &of_two : &of_one));
         release(results[k]);
     }
 }
