@@ -9,6 +9,7 @@
 #include "gpu/clock.h"
 #include "gpu/host/memory.h"
 #include "gpu/host/pass.h"
+#include "gpu/host/share.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -167,7 +168,7 @@ static bool host_open(int index, void *arena, size_t arena_bytes, struct device_
     snprintf(info->kind, sizeof info->kind, "host");
     read_name(info->name, sizeof info->name);
     memory_measure(&info->memory_bytes, &info->free_bytes);
-    info->units = (uint32_t)pass_threads();
+    info->units = (uint32_t)share_threads();
     info->direct = 1;
     return true;
 }

@@ -1,5 +1,5 @@
 #include "gpu/host/kernels.h"
-#include "gpu/host/schemes.h"
+#include "gpu/host/adi_pass.h"
 
 #include "gpu/host/stencil_pass.h"
 

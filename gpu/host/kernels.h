@@ -43,7 +43,7 @@ struct table_lines {
     int64_t from, to; /* of the whole batch's */
 };
 struct stencil_box; /* gpu/host/stencil_pass.h */
-struct adi_work;    /* gpu/host/schemes.h */
+struct adi_work;    /* gpu/host/adi_pass.h */
 
 struct kernels {
     const char *name;

@@ -1,16 +1,14 @@
 #include "gpu/host/pass.h"
 
+#include "gpu/host/adi_pass.h"
 #include "gpu/host/measure.h"
 #include "gpu/host/rows.h"
+#include "gpu/host/share.h"
 #include "gpu/host/stencil_pass.h"
-#include "gpu/host/schemes.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 enum {
     TILE_ALIGN = 1024, /* points along x that lines are cut at */
@@ -44,24 +42,6 @@ int pass_kernels(const struct kernels *found[PASS_KERNELS])
 #endif
     found[count++] = &kernels_baseline;
     return count;
-}
-
-int pass_threads(void)
-{
-#ifdef _OPENMP
-    return omp_get_max_threads();
-#else
-    return 1;
-#endif
-}
-
-static int thread_number(void)
-{
-#ifdef _OPENMP
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
 }
 
 static int64_t cache_bytes(int name, int64_t otherwise)
@@ -186,7 +166,7 @@ static int64_t ring_rows(const struct plan *plan, int levels)
 static int levels_of(const struct plan *plan, uint64_t passes)
 {
     const struct plan_axis *y = &plan->axis[AXIS_Y], *z = &plan->axis[AXIS_Z];
-    const int64_t slab = larger(z->n * (int64_t)plan->batch / pass_threads(), 1);
+    const int64_t slab = larger(z->n * (int64_t)plan->batch / share_threads(), 1);
     if (plan->form != PLAN_SCALAR || !z->active)
         return 1;
     for (int a = AXIS_Y; a < AXIS_COUNT; a++) /* what is past such an edge is not a copy */
@@ -209,9 +189,9 @@ static char *rings(void)
 {
     static char *memory;
     static int threads;
-    if (threads < pass_threads()) {
+    if (threads < share_threads()) {
         free(memory);
-        threads = pass_threads();
+        threads = share_threads();
         memory = aligned_alloc(4096, (size_t)half_cache() * (size_t)threads);
         threads = memory ? threads : 0;
     }
@@ -254,7 +234,7 @@ static int grid_cut(struct grid *grid, const struct plan *plan, int levels)
         extent[a] = grid->end[a] - grid->begin[a];
         points *= extent[a];
     }
-    const int64_t threads = points > SMALL_POINTS ? pass_threads() : 1;
+    const int64_t threads = points > SMALL_POINTS ? share_threads() : 1;
     const int64_t most = threads > 1 ? threads * tiles_each : 0;
     const int64_t across = grid->fields * pieces_of(extent[AXIS_X], grid->step[AXIS_X]);
     const int64_t fewest = pieces_of(extent[AXIS_Y], grid->step[AXIS_Y]);
@@ -316,7 +296,7 @@ static void queue_run(struct queue *queue, const struct grid *grid, const struct
         struct tile tile = *pass;
         tile_place(&tile, grid, number);
         if (tile.rings)
-            tile.rings = (char *)tile.rings + thread_number() * half_cache();
+            tile.rings = (char *)tile.rings + share_thread() * half_cache();
         run(&tile);
     }
 }
@@ -338,7 +318,7 @@ static void pass_run(const struct kernels *kernels, const struct tile *pass, int
 #pragma omp parallel num_threads(threads) if (threads > 1)
 #endif
         for (int q = 0; q < count; q++)
-            queue_run(&queues[(thread_number() + q) % count], &grid, pass,
+            queue_run(&queues[(share_thread() + q) % count], &grid, pass,
                       kernels->tile[pass->plan->dtype]);
     }
 }
@@ -346,34 +326,17 @@ static void pass_run(const struct kernels *kernels, const struct tile *pass, int
 uint64_t pass_stream_bytes(void)
 {
     const uint64_t cache = (uint64_t)cache_bytes(_SC_LEVEL3_CACHE_SIZE, 32 << 20);
-    const uint64_t share = (uint64_t)pass_threads() * SHARE_BYTES;
+    const uint64_t share = (uint64_t)share_threads() * SHARE_BYTES;
     return cache < share ? cache : share;
 }
 
-/* All of a launch but its probes. */
-static void launch_lines(const struct kernels *kernels, const struct launch *launch,
+static void launch_plain(const struct kernels *kernels, const struct launch *launch,
                          uint64_t stream_bytes)
 {
-    if (launch->plan->engine == PLAN_MEASURE) {
-        measure_pass(launch);
-        return;
-    }
-    if (launch->plan->engine == PLAN_TABLE) {
-        rows_passes(kernels, launch);
-        return;
-    }
-    if (launch->plan->engine == PLAN_STENCIL) {
-        stencil_pass_launch(kernels, launch, stream_bytes);
-        return;
-    }
-    if (launch->plan->staged) {
-        schemes_launch(kernels, launch);
-        return;
-    }
     struct plan plan = *launch->plan;
     const uint64_t bytes = plan_array_bytes(&plan);
     const int64_t lines = fold(&plan);
-    const uint64_t in_cache = (uint64_t)(pass_threads() * half_cache());
+    const uint64_t in_cache = (uint64_t)(share_threads() * half_cache());
     struct tile tile = {.plan = &plan, .stream = bytes > stream_bytes};
     for (uint64_t line = launch->from; line < launch->to;) {
         const uint64_t pass = line / plan.lines, begin = pass * plan.lines;
@@ -397,6 +360,29 @@ static void launch_lines(const struct kernels *kernels, const struct launch *lau
         pass_run(kernels, &tile, lines, (int64_t)(line - begin),
                  (int64_t)(tile.levels > 1 ? plan.lines : end - begin));
         line = end;
+    }
+}
+
+/* All of a launch but its probes. */
+static void launch_lines(const struct kernels *kernels, const struct launch *launch,
+                         uint64_t stream_bytes)
+{
+    switch ((enum plan_engine)launch->plan->engine) {
+    case PLAN_PLAIN:
+        launch_plain(kernels, launch, stream_bytes);
+        break;
+    case PLAN_TABLE:
+        rows_passes(kernels, launch);
+        break;
+    case PLAN_MEASURE:
+        measure_pass(launch);
+        break;
+    case PLAN_ADI:
+        adi_pass_launch(kernels, launch);
+        break;
+    case PLAN_STENCIL:
+        stencil_pass_launch(kernels, launch, stream_bytes);
+        break;
     }
 }
 

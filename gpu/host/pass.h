@@ -11,9 +11,6 @@
 /* The generations of kernels that this processor can run, fastest first; how many. */
 int pass_kernels(const struct kernels *found[PASS_KERNELS]);
 
-/* Threads that a large launch runs on. */
-int pass_threads(void);
-
 /* Output that is larger is better written past the caches. */
 uint64_t pass_stream_bytes(void);
 

@@ -1,29 +1,30 @@
 #include "gpu/host/rows.h"
 
-#include "gpu/host/pass.h"
+#include "gpu/host/share.h"
 
-enum {
-    SMALL_POINTS = 1 << 13, /* waking the other threads costs more */
-    PARTS = 8               /* of a thread's share: one of them may be held up */
+struct work {
+    const struct kernels *kernels;
+    const struct plan *plan;
+    const struct table_pass *pass;
+    int64_t first; /* line */
 };
+
+static void lines(void *context, int64_t from, int64_t to)
+{
+    const struct work *work = context;
+    const struct table_lines some = {.table = table_of(work->plan),
+                                     .pass = work->pass,
+                                     .from = work->first + from,
+                                     .to = work->first + to};
+    work->kernels->lines[work->plan->dtype](&some);
+}
 
 void rows_pass(const struct kernels *kernels, const struct plan *plan,
                const struct table_pass *pass, uint64_t from, uint64_t to)
 {
-    const struct table_header *table = table_of(plan);
-    const int64_t lines = (int64_t)(to - from), n = table->axis_of[AXIS_X].n;
-    const int64_t threads = lines * n > SMALL_POINTS ? pass_threads() : 1;
-    const int64_t parts = lines < threads * PARTS ? lines : threads == 1 ? 1 : threads * PARTS;
-#ifdef _OPENMP
-#pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
-#endif
-    for (int64_t part = 0; part < parts; part++) {
-        const struct table_lines some = {.table = table,
-                                         .pass = pass,
-                                         .from = (int64_t)from + lines * part / parts,
-                                         .to = (int64_t)from + lines * (part + 1) / parts};
-        kernels->lines[plan->dtype](&some);
-    }
+    struct work work = {kernels, plan, pass, (int64_t)from};
+    const int64_t count = (int64_t)(to - from);
+    share_units(count, count * table_of(plan)->axis_of[AXIS_X].n, lines, &work);
 }
 
 void rows_passes(const struct kernels *kernels, const struct launch *launch)

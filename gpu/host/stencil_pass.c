@@ -1,12 +1,9 @@
 #include "gpu/host/stencil_pass.h"
 
-#include "gpu/host/pass.h"
+#include "gpu/host/share.h"
 
 #include <stdlib.h>
 #include <string.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 enum {
     SMALL_WORK = 1 << 17,  /* points: waking the others costs more */
@@ -30,15 +27,6 @@ static int64_t larger(int64_t a, int64_t b)
 static int64_t pieces_of(int64_t n, int64_t size)
 {
     return (n + size - 1) / size;
-}
-
-static int thread_number(void)
-{
-#ifdef _OPENMP
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
 }
 
 /* A box and the tiles that it is cut into. */
@@ -193,7 +181,7 @@ static void pass_run(const struct kernels *kernels, const struct stencil_box *pa
     for (struct work work; from < to;) {
         from += work_of(&work, table, from, to);
         const int64_t cost = work.points * work.fields * taps;
-        const int threads = cost > SMALL_WORK ? pass_threads() : 1;
+        const int threads = cost > SMALL_WORK ? share_threads() : 1;
         work.tiles = 0;
         for (int i = 0; i < work.count; i++) {
             const int64_t tiles = threads > 1 ? pieces_of(threads * TILES_EACH, work.fields) : 1;
@@ -206,7 +194,7 @@ static void pass_run(const struct kernels *kernels, const struct stencil_box *pa
         for (int64_t number = 0; number < work.tiles * work.fields; number++) {
             struct stencil_box box = *pass;
             box_place(&box, &work, plan, number);
-            box.room = rooms ? rooms + (size_t)thread_number() * ROOM_BYTES : NULL;
+            box.room = rooms ? rooms + (size_t)share_thread() * ROOM_BYTES : NULL;
             kernels->stencil[plan->dtype](&box);
         }
     }
@@ -216,7 +204,7 @@ void stencil_pass_launch(const struct kernels *kernels, const struct launch *lau
                          uint64_t stream_bytes)
 {
     const struct plan *plan = launch->plan;
-    char *rooms = aligned_alloc(4096, (size_t)pass_threads() * ROOM_BYTES);
+    char *rooms = aligned_alloc(4096, (size_t)share_threads() * ROOM_BYTES);
     struct stencil_box box = {.table = stencil_table_of(plan->table),
                               .stream = plan_array_bytes(plan) > stream_bytes};
     if (launch->operands)

@@ -1,14 +1,14 @@
-/* Plans of several passes a step on the host (gpu/stage.h): whole passes, each shared by all cores.
+/* Plans of the engine PLAN_ADI on the host: whole passes (gpu/stage.h), each shared by all cores.
  * One caller at a time. */
-#ifndef GPU_HOST_SCHEMES_H
-#define GPU_HOST_SCHEMES_H
+#ifndef GPU_HOST_ADI_PASS_H
+#define GPU_HOST_ADI_PASS_H
 
 #include "gpu/adi.h"
 #include "gpu/backend.h"
 #include "gpu/host/kernels.h"
 #include "gpu/stage.h"
 
-/* A stage of a plan of the engine PLAN_ADI. base may be write. */
+/* A stage. base may be write. */
 struct adi_work {
     const struct adi *adi;
     const struct operands *operands;
@@ -20,7 +20,7 @@ struct adi_work {
 
 enum { ADI_TOGETHER = 8 }; /* lines along x that are solved at once */
 
-/* All of a launch of a plan that is staged. */
-void schemes_launch(const struct kernels *kernels, const struct launch *launch);
+/* All of a launch. */
+void adi_pass_launch(const struct kernels *kernels, const struct launch *launch);
 
 #endif
