@@ -1,0 +1,109 @@
+#include "protocol/request_block.h"
+
+#include "protocol/numbers.h"
+#include "protocol/request_stencil.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+const struct array *request_coordinates(const struct request *request, int axis)
+{
+    const struct array *numbers = request->parameters.numbers;
+    if (numbers[axis].kind != ARRAY_NONE)
+        return &numbers[axis];
+    const bool rest = numbers[NUMBERS_ALL].kind != ARRAY_NONE;
+    return rest && !request->parameters.spacing.has[axis] ? &numbers[NUMBERS_ALL] : NULL;
+}
+
+static bool put_coordinates(const struct array *given, int axis, double *to,
+                            struct failure *failure)
+{
+    const struct failure_place place = failure_place("spacing", axis_name((enum axis)axis));
+    const uint64_t count = numbers_count(given);
+    double least = INFINITY, most = 0; /* of the distances */
+    numbers_reals(given, to);
+    for (uint64_t i = 0; i < count; i++) {
+        if (!isfinite(to[i]))
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
+                               "coordinate %" PRIu64 " is not finite", i);
+        if (i > 0 && !(to[i] > to[i - 1]))
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
+                               "coordinates must increase; number %" PRIu64 " is %.9g after %.9g",
+                               i, to[i], to[i - 1]);
+        least = i > 0 ? fmin(least, to[i] - to[i - 1]) : least;
+        most = i > 0 ? fmax(most, to[i] - to[i - 1]) : most;
+    }
+    /* Beyond, products of them have no place in the range of 113-bit numbers. */
+    if (most > least * 0x1p500)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
+                           "coordinates are between %.9g and %.9g apart: too different", least,
+                           most);
+    return true;
+}
+
+/* Indices in the order of shape, negative ones from the end, to x, y, z and the batch's field. */
+static bool put_probes(const struct array *given, const struct job *job, int64_t *to,
+                       struct failure *failure)
+{
+    const uint64_t count = given->type.shape[0], dimensions = given->type.shape[1];
+    int64_t *indices = malloc(count * dimensions * sizeof *indices);
+    if (!indices)
+        return failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
+    bool ok = numbers_whole(given, "probes", indices, failure);
+    const int64_t extra = (int64_t)dimensions - job->axes; /* an index of the batch before those */
+    for (uint64_t i = 0; ok && i < count * dimensions; i++) {
+        const int64_t d = (int64_t)(i % dimensions);
+        const bool is_batch = d < extra;
+        const int axis = is_batch ? AXIS_COUNT : (int)((int64_t)dimensions - 1 - d);
+        const int64_t n = (int64_t)(is_batch ? job->batch : job->n[axis]);
+        int64_t at = indices[i];
+        if (at < -n || at >= n)
+            ok = failure_set(failure, STATUS_INVALID_ARGUMENT, "probes",
+                             "index %" PRId64 " of probe %" PRIu64 " is out of range for %" PRId64
+                             " points",
+                             at, i / dimensions, n);
+        to[i / dimensions * (AXIS_COUNT + 1) + (uint64_t)axis] = at < 0 ? at + n : at;
+    }
+    free(indices);
+    return ok;
+}
+
+static bool fill_block(const struct request *request, const struct job *job, uint8_t *block,
+                       struct failure *failure)
+{
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (job->more.coordinates >> a & 1 &&
+            !put_coordinates(request_coordinates(request, a), a,
+                             (double *)(void *)(block + job_block_part(job, BLOCK_X + a)), failure))
+            return false;
+    if (job->more.stencil_points && !request_stencil_put(request, job, block, failure))
+        return false;
+    return !job->more.probes ||
+           put_probes(&request->parameters.numbers[NUMBERS_PROBES], job,
+                      (int64_t *)(void *)(block + job_block_part(job, BLOCK_PROBES)), failure);
+}
+
+bool request_block_make(const struct request *request, struct job *job, uint8_t **block,
+                        struct failure *failure)
+{
+    const uint64_t bytes = job_block_part(job, BLOCK_END);
+    if (bytes == 0)
+        return true;
+    if (bytes > LIMIT_BLOCK_BYTES)
+        return failure_set_limit(failure, STATUS_TOO_LARGE, NULL, (double)bytes, LIMIT_BLOCK_BYTES,
+                                 "coordinates, offsets, weights and probes of a job take at most "
+                                 "%d bytes",
+                                 LIMIT_BLOCK_BYTES);
+    uint8_t *made = calloc(1, bytes);
+    if (!made)
+        return failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
+    if (!fill_block(request, job, made, failure)) {
+        free(made);
+        return false;
+    }
+    job->more.block_bytes = bytes;
+    job_block_key(made, bytes, job->more.block_key);
+    *block = made;
+    return true;
+}
