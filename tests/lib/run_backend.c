@@ -354,3 +354,45 @@ bool bed_run_together(struct bed *bed, const struct bed_job *jobs, uint64_t coun
     free(all);
     return ok;
 }
+
+/* From what the first one makes back to its input. */
+static struct launch back(const struct resident *resident)
+{
+    struct launch launch = resident->launch;
+    uint8_t *result = resident_result(resident, 0);
+    uint8_t *in = (uint8_t *)(uintptr_t)launch.in[0];
+    launch.in[0] = result;
+    *(result == launch.even[0] ? &launch.even[0] : &launch.odd) = in;
+    return launch;
+}
+
+bool bed_run_chain(struct bed *bed, const struct bed_job *jobs, uint64_t count, uint64_t rounds)
+{
+    struct resident *all = calloc(count, sizeof *all);
+    if (!all)
+        abort();
+    bool ok = true;
+    for (uint64_t i = 0; i < count; i++) {
+        ok = resident_make(bed, &all[i], &jobs[i].job, NULL, OWNER) && ok;
+        all[i].launch.chain = 1;
+        all[i].launch.is_resident = true;
+        if (ok)
+            upload(bed, (uint8_t *)(uintptr_t)all[i].launch.in[0], jobs[i].in[0], all[i].bytes);
+    }
+    for (uint64_t round = 0; ok && round < rounds; round++)
+        for (uint64_t i = 0; i < count; i++) {
+            struct launch second = back(&all[i]);
+            second.ends_round = i + 1 == count;
+            bed->backend->launch(&all[i].launch, 2);
+            bed->backend->launch(&second, 2);
+        }
+    if (ok)
+        wait_for_all(bed, 2 * count * rounds);
+    for (uint64_t i = 0; i < count; i++) {
+        if (ok)
+            download(bed, jobs[i].out[0], all[i].launch.in[0], all[i].bytes);
+        resident_end(bed, &all[i]);
+    }
+    free(all);
+    return ok;
+}

@@ -45,4 +45,8 @@ struct bed_job {
 };
 bool bed_run_together(struct bed *bed, const struct bed_job *jobs, uint64_t count);
 
+/* The same jobs, of one input and one output each, as one chain: so many rounds in which each is
+ * done twice, what it makes is its input again, and all launches are ordered at once. */
+bool bed_run_chain(struct bed *bed, const struct bed_job *jobs, uint64_t count, uint64_t rounds);
+
 #endif

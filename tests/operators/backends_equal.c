@@ -18,7 +18,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SKIPPED = 77, GROUPS = 13, ARENA_BYTES = 64 << 20 };
+enum { SKIPPED = 77, GROUPS = 14, ARENA_BYTES = 64 << 20 };
 
 struct group {
     const char *name;
@@ -460,6 +460,43 @@ static void many_at_once(uint64_t count, uint64_t points)
     free(jobs);
 }
 
+/* Chains of them, each as often as makes a graph of a round where all are small. */
+static void chains(uint64_t count, uint64_t points)
+{
+    enum { LINKS = 8, ROUNDS = 7 };
+    struct group *group = begin("chains");
+    for (uint64_t i = 0; i < count; i++) {
+        struct bed_job jobs[LINKS], again[LINKS];
+        const uint64_t links = 1 + random_below(&source, LINKS);
+        for (uint64_t k = 0; k < links; k++) {
+            struct job *job = &jobs[k].job;
+            do
+                if (random_below(&source, 2))
+                    random_job(&source, i % 10 ? points : 40 * points, job);
+                else
+                    random_lone_table_job(points, job);
+            while (job_inputs(job) + job_outputs(job) > 2);
+            arrays_make(jobs[k].in, 1, job_bytes(job), 0);
+            arrays_make(jobs[k].out, 1, job_bytes(job), 0x5a);
+            random_field(&source, job, jobs[k].in[0]);
+            again[k] = jobs[k];
+            arrays_make(again[k].out, 1, job_bytes(job), 0xa5);
+        }
+        const bool ran =
+            bed_run_chain(&cuda, jobs, links, ROUNDS) && bed_run_chain(&host, again, links, ROUNDS);
+        for (uint64_t k = 0; k < links; k++) {
+            const struct job *job = &jobs[k].job;
+            uint64_t first = 0, differ = 1;
+            if (ran)
+                differ = differences(job, jobs[k].out[0], again[k].out[0], &first);
+            count_job(group, job, differ, first);
+            arrays_free(jobs[k].in);
+            arrays_free(jobs[k].out);
+            arrays_free(again[k].out);
+        }
+    }
+}
+
 /* Jobs of one kind, small enough to share a launch. */
 static void alike(struct group *group, const struct job *job)
 {
@@ -574,6 +611,7 @@ int main(int argc, char **argv)
         random_jobs("gradients of many fields", 8, 40, random_column_job);
         blocks(jobs < 30 ? jobs : 30, 20000);
         many_at_once(60, 3000);
+        chains(10, 3000);
         measures(20, 20000);
         stencils(40, 1000);
         schemes(60, 2000);
@@ -587,6 +625,7 @@ int main(int argc, char **argv)
         random_jobs("gradients of many fields", jobs / 10, 60, random_column_job);
         blocks(jobs / 6, 300000);
         many_at_once(300, 20000);
+        chains(60, 20000);
         measures(60, (1 << 24) + 4097);
         stencils(jobs / 2, 20000);
         schemes(jobs, 20000);
