@@ -6,7 +6,6 @@
  * and TABLE_FUNCTION (such as `static inline`, or `static __device__`) defined.
  *
  *   table_evaluate()   a point of a pass: fill a view, move it with table_move()
- *   table_inside()     the same of a point of the box (struct table_axis), faster
  *   table_impose()     the same of a pass that only imposes values
  *   table_along()      a derivative along one axis by one kind of rows
  *   table_datum()      the number that a side gives to a row
@@ -114,12 +113,24 @@ TABLE_FUNCTION int TABLE_NAME(claimer)(const struct table_header *table, int cla
     return -1;
 }
 
+/* Are points low to high of the line along axis a through the point inside, and none
+ * imposed on? */
+TABLE_FUNCTION int TABLE_NAME(reads)(const struct TABLE_NAME(view) * view, int a, int64_t low,
+                                     int64_t high)
+{
+#ifdef TABLE_FETCHES
+    return 0;
+#endif
+    const struct table_axis *axis = &view->table->axis_of[a];
+    return low >= axis->first && high <= axis->last && (view->held & ~(1 << a)) == 0;
+}
+
 /* f at index j, which is inside, of the line along axis a through the point. */
 TABLE_FUNCTION REAL TABLE_NAME(read)(const struct TABLE_NAME(view) * view, int component, int a,
                                      int64_t j)
 {
     const struct table_header *table = view->table;
-    if (view->imposed && component < AXIS_COUNT) {
+    if (view->imposed && component < AXIS_COUNT && !TABLE_NAME(reads)(view, a, j, j)) {
         int64_t at[AXIS_COUNT] = {view->at[0], view->at[1], view->at[2]};
         at[a] = j;
         const int claim = TABLE_NAME(claimer)(table, TABLE_CLAIM_NONE, at);
@@ -180,15 +191,6 @@ TABLE_FUNCTION const TABLE_ROW *TABLE_NAME(row)(const struct TABLE_NAME(view) * 
     return (const TABLE_ROW *)(view->bytes + rows->at) + row;
 }
 
-/* … and of a point inside: the last one. */
-TABLE_FUNCTION const TABLE_ROW *TABLE_NAME(row_at)(const struct TABLE_NAME(view) * view, int use,
-                                                   int a, int inside)
-{
-    const struct table_rows *rows = &view->table->rows[use][a];
-    return inside ? (const TABLE_ROW *)(view->bytes + rows->at) + rows->low + rows->high
-                  : TABLE_NAME(row)(view, use, a);
-}
-
 /* The number that side s of axis a gives to rows at the point. */
 TABLE_FUNCTION REAL TABLE_NAME(datum)(const struct TABLE_NAME(view) * view, int component, int a,
                                       int s)
@@ -215,18 +217,7 @@ TABLE_FUNCTION REAL TABLE_NAME(datum)(const struct TABLE_NAME(view) * view, int 
     return REAL_FMA(-value, edge, constant);
 }
 
-/* Are points low to high of the line along axis a through the point inside, and none imposed on? */
-TABLE_FUNCTION int TABLE_NAME(reads)(const struct TABLE_NAME(view) * view, int a, int64_t low,
-                                     int64_t high)
-{
-#ifdef TABLE_FETCHES
-    return 0;
-#endif
-    const struct table_axis *axis = &view->table->axis_of[a];
-    return low >= axis->first && high <= axis->last && (view->held & ~(1 << a)) == 0;
-}
-
-/* The same of `count` pairs of points about the point. */
+/* Are `count` pairs of points about the point? */
 TABLE_FUNCTION int TABLE_NAME(reads_pairs)(const struct TABLE_NAME(view) * view, int a, int count)
 {
     const int shift = view->table->shift;
@@ -313,8 +304,7 @@ TABLE_FUNCTION REAL TABLE_NAME(along)(const struct TABLE_NAME(view) * view, int 
 
 /* A component of a result that is a sum of derivatives along one axis each, rounded as they are
  * alone: one, or those of a divergence or a curl. */
-TABLE_FUNCTION REAL TABLE_NAME(parts)(const struct TABLE_NAME(view) * view, int component,
-                                      int inside)
+TABLE_FUNCTION REAL TABLE_NAME(parts)(const struct TABLE_NAME(view) * view, int component)
 {
     const struct table_header *table = view->table;
     /* Of a curl, the axes that follow this component's, round and round; that of a plane is along
@@ -325,10 +315,8 @@ TABLE_FUNCTION REAL TABLE_NAME(parts)(const struct TABLE_NAME(view) * view, int 
                       : table->operator_id == OPERATOR_CURL     ? 2
                                                                 : 1;
     REAL sum = (REAL)0;
-    for (int k = 0; k < AXIS_COUNT; k++) {
+    for (int k = 0; k < parts; k++) {
         int of = 0, along = table->axis;
-        if (k >= parts)
-            continue;
         if (table->operator_id == OPERATOR_GRADIENT) {
             along = component;
         } else if (table->operator_id == OPERATOR_DIVERGENCE) {
@@ -337,12 +325,8 @@ TABLE_FUNCTION REAL TABLE_NAME(parts)(const struct TABLE_NAME(view) * view, int 
             of = k == 0 ? last : next;
             along = k == 0 ? next : last;
         }
-        const TABLE_ROW *row = TABLE_NAME(row_at)(view, TABLE_ROWS_OF_FACTORS, along, inside);
-        /* By comparing: an array in registers has no index that varies. */
-        const REAL *field = of == 0 ? view->field[0] : of == 1 ? view->field[1] : view->field[2];
-        const REAL part = inside ? TABLE_NAME(pairs)(table, field + view->place,
-                                                     table->axis_of[along].stride, row, 0, (REAL)0)
-                                 : TABLE_NAME(along)(view, of, along, row, 0, (REAL)0);
+        const TABLE_ROW *row = TABLE_NAME(row)(view, TABLE_ROWS_OF_FACTORS, along);
+        const REAL part = TABLE_NAME(along)(view, of, along, row, 0, (REAL)0);
         sum = k == 0 ? part : table->operator_id == OPERATOR_CURL ? sum - part : sum + part;
     }
     return sum;
@@ -352,13 +336,13 @@ TABLE_FUNCTION REAL TABLE_NAME(parts)(const struct TABLE_NAME(view) * view, int 
  * then their data. */
 TABLE_FUNCTION REAL TABLE_NAME(together)(const struct TABLE_NAME(view) * view,
                                          const TABLE_ROW *const rows[AXIS_COUNT],
-                                         const TABLE_ROW *first, int inside, REAL acc)
+                                         const TABLE_ROW *first, REAL acc)
 {
     const struct table_header *table = view->table;
     const REAL *f = view->field[0] + view->place;
     int begun = 1, reads = 1;
     const int count = TABLE_LOAD(&first->count);
-    for (int a = 0; a < AXIS_COUNT && !inside; a++)
+    for (int a = 0; a < AXIS_COUNT; a++)
         if (table->active >> a & 1)
             reads &= TABLE_NAME(reads_pairs)(view, a, count);
     for (int m = 1; m <= TABLE_PAIRS; m++) {
@@ -376,7 +360,7 @@ TABLE_FUNCTION REAL TABLE_NAME(together)(const struct TABLE_NAME(view) * view,
             }
         acc = REAL_FMA(TABLE_LOAD(&first->w[m - 1]), pairs, acc);
     }
-    for (int a = 0; a < AXIS_COUNT && !inside; a++)
+    for (int a = 0; a < AXIS_COUNT; a++)
         if (table->active >> a & 1)
             acc = TABLE_NAME(data)(view, 0, a, rows[a], &begun, acc);
     return acc;
@@ -395,33 +379,28 @@ TABLE_FUNCTION int TABLE_NAME(centred)(const struct TABLE_NAME(view) * view, int
 
 /* The sum over the active axes of even derivatives of the only component, and what it is added to.
  */
-TABLE_FUNCTION REAL TABLE_NAME(sum)(const struct TABLE_NAME(view) * view, int inside)
+TABLE_FUNCTION REAL TABLE_NAME(sum)(const struct TABLE_NAME(view) * view)
 {
     const struct table_header *table = view->table;
     const int set = view->pass->set;
     const TABLE_ROW *rows[AXIS_COUNT] = {0, 0, 0}, *first = 0;
-    const int centred = !inside             ? TABLE_NAME(centred)(view, TABLE_ROWS_OF_FACTORS + set)
-                        : table->shift == 0 ? table->active
-                                            : 0;
+    const int centred = TABLE_NAME(centred)(view, TABLE_ROWS_OF_FACTORS + set);
     for (int a = 0; a < AXIS_COUNT; a++)
         if (table->active >> a & 1) {
-            rows[a] = TABLE_NAME(row_at)(view, TABLE_ROWS_OF_FACTORS + set, a, inside);
+            rows[a] = TABLE_NAME(row)(view, TABLE_ROWS_OF_FACTORS + set, a);
             first = first ? first : rows[a];
         }
     REAL acc = view->base ? view->base[view->place] : (REAL)0;
     if (centred || table->identity) {
-        const REAL f = inside ? TABLE_LOAD(view->field[0] + view->place)
-                              : TABLE_NAME(read)(view, 0, AXIS_X, view->at[AXIS_X]);
+        const REAL f = TABLE_NAME(read)(view, 0, AXIS_X, view->at[AXIS_X]);
         const REAL centre = (REAL)table->centre[set][centred];
         acc = view->base ? REAL_FMA(centre, f, acc) : centre * f;
     }
     if (table->shared && centred == table->active)
-        return TABLE_NAME(together)(view, rows, first, inside, acc);
+        return TABLE_NAME(together)(view, rows, first, acc);
     for (int a = 0; a < AXIS_COUNT; a++)
         if (table->active >> a & 1)
-            acc = inside ? TABLE_NAME(pairs)(table, view->field[0] + view->place,
-                                             table->axis_of[a].stride, rows[a], 1, acc)
-                         : TABLE_NAME(along)(view, 0, a, rows[a], 1, acc);
+            acc = TABLE_NAME(along)(view, 0, a, rows[a], 1, acc);
     return acc;
 }
 
@@ -437,10 +416,10 @@ TABLE_FUNCTION REAL TABLE_NAME(flow)(const struct TABLE_NAME(view) * view, int a
 
 /* f at the 2r + 1 points around the point, on the line along axis a. */
 TABLE_FUNCTION void TABLE_NAME(window)(const struct TABLE_NAME(view) * view, int component, int a,
-                                       int r, int inside, REAL *f)
+                                       int r, REAL *f)
 {
     const int64_t i = view->at[a], stride = view->table->axis_of[a].stride;
-    if (inside || TABLE_NAME(reads)(view, a, i - r, i + r)) {
+    if (TABLE_NAME(reads)(view, a, i - r, i + r)) {
         const REAL *first = view->field[component] + view->place - r * stride;
         for (int j = 0; j <= 2 * r; j++)
             f[j] = TABLE_LOAD(first + j * stride);
@@ -456,8 +435,8 @@ TABLE_FUNCTION REAL TABLE_NAME(between)(const REAL *k, const double *across, int
 {
     REAL acc = k[0] + k[s * m];
     for (int e = 1; 2 * e <= m; e++) {
-        const REAL inside = 2 * e == m ? k[s * e] : k[s * e] + k[s * (m - e)];
-        acc = REAL_FMA((REAL)*across++, inside, acc);
+        const REAL inward = 2 * e == m ? k[s * e] : k[s * e] + k[s * (m - e)];
+        acc = REAL_FMA((REAL)*across++, inward, acc);
     }
     for (int e = 1; m + e <= r; e++)
         acc = REAL_FMA((REAL)*across++, k[-s * e] + k[s * (m + e)], acc);
@@ -467,12 +446,12 @@ TABLE_FUNCTION REAL TABLE_NAME(between)(const REAL *k, const double *across, int
 /* acc + (k u′)′ along axis a by its centred row, of the radius r: a constant where this is called,
  * so that what is around the point stays in registers. */
 TABLE_FUNCTION REAL TABLE_NAME(flows)(const struct TABLE_NAME(view) * view, int a,
-                                      const TABLE_ROW *row, int r, int inside, REAL acc)
+                                      const TABLE_ROW *row, int r, REAL acc)
 {
     const double *across = view->table->across;
     REAL around[2 * TABLE_RADIUS + 1], k_around[2 * TABLE_RADIUS + 1];
-    TABLE_NAME(window)(view, 0, a, r, inside, around);
-    TABLE_NAME(window)(view, AXIS_COUNT, a, r, inside, k_around);
+    TABLE_NAME(window)(view, 0, a, r, around);
+    TABLE_NAME(window)(view, AXIS_COUNT, a, r, k_around);
     const REAL *u = around + r, *k = k_around + r;
     for (int m = 1; m <= r; m++) {
         const REAL above = TABLE_NAME(between)(k, across, r, m, 1) * (u[m] - u[0]);
@@ -484,30 +463,29 @@ TABLE_FUNCTION REAL TABLE_NAME(flows)(const struct TABLE_NAME(view) * view, int 
 }
 
 /* div(k grad u), and what it is added to. */
-TABLE_FUNCTION REAL TABLE_NAME(divergence)(const struct TABLE_NAME(view) * view, int inside)
+TABLE_FUNCTION REAL TABLE_NAME(divergence)(const struct TABLE_NAME(view) * view)
 {
     const struct table_header *table = view->table;
     const int set = view->pass->set;
-    const REAL u = inside ? TABLE_LOAD(view->field[0] + view->place)
-                          : TABLE_NAME(read)(view, 0, AXIS_X, view->at[AXIS_X]);
+    const REAL u = TABLE_NAME(read)(view, 0, AXIS_X, view->at[AXIS_X]);
     const REAL k = TABLE_LOAD(view->field[AXIS_COUNT] + view->place);
     REAL acc = view->base ? view->base[view->place] : table->identity ? u : (REAL)0;
     for (int a = 0; a < table->axes; a++) {
-        const TABLE_ROW *row = TABLE_NAME(row_at)(view, TABLE_ROWS_OF_FACTORS + set, a, inside);
-        const int step = inside ? 0 : TABLE_LOAD(&row->step), count = TABLE_LOAD(&row->count);
+        const TABLE_ROW *row = TABLE_NAME(row)(view, TABLE_ROWS_OF_FACTORS + set, a);
+        const int step = TABLE_LOAD(&row->step), count = TABLE_LOAD(&row->count);
         if (step == 0) {
             switch (count) {
             case 1:
-                acc = TABLE_NAME(flows)(view, a, row, 1, inside, acc);
+                acc = TABLE_NAME(flows)(view, a, row, 1, acc);
                 break;
             case 2:
-                acc = TABLE_NAME(flows)(view, a, row, 2, inside, acc);
+                acc = TABLE_NAME(flows)(view, a, row, 2, acc);
                 break;
             case 3:
-                acc = TABLE_NAME(flows)(view, a, row, 3, inside, acc);
+                acc = TABLE_NAME(flows)(view, a, row, 3, acc);
                 break;
             case TABLE_RADIUS:
-                acc = TABLE_NAME(flows)(view, a, row, TABLE_RADIUS, inside, acc);
+                acc = TABLE_NAME(flows)(view, a, row, TABLE_RADIUS, acc);
                 break;
             }
         } else if (count == TABLE_SPLIT) {
@@ -573,38 +551,6 @@ TABLE_FUNCTION REAL TABLE_NAME(mixed)(const struct TABLE_NAME(view) * view, REAL
     return acc;
 }
 
-/* Inside: the second derivative along axis a at f, rounded as it is alone. */
-TABLE_FUNCTION REAL TABLE_NAME(inner_at)(const struct table_header *table, const REAL *f, int a,
-                                         const TABLE_ROW *row)
-{
-    const REAL acc = (REAL)table->inner_centre[a] * TABLE_LOAD(f);
-    return TABLE_NAME(pairs)(table, f, table->axis_of[a].stride, row, 1, acc);
-}
-
-/* The mixed derivatives inside. */
-TABLE_FUNCTION REAL TABLE_NAME(mixed_inside)(const struct TABLE_NAME(view) * view, REAL acc)
-{
-    const struct table_header *table = view->table;
-    const REAL *f = view->field[0] + view->place;
-    for (int pair = 0; pair < 3; pair++) {
-        const int a = pair < 2 ? AXIS_X : AXIS_Y, b = pair < 1 ? AXIS_Y : AXIS_Z;
-        if (b >= table->axes)
-            continue;
-        const TABLE_ROW *inner = TABLE_NAME(row_at)(view, TABLE_ROWS_INNER, a, 1);
-        const TABLE_ROW *row = TABLE_NAME(row_at)(view, TABLE_ROWS_OUTER, b, 1);
-        const int count = TABLE_LOAD(&row->count);
-        const REAL centre = (REAL)table->outer_centre[b];
-        acc = REAL_FMA(centre, TABLE_NAME(inner_at)(table, f, a, inner), acc);
-        for (int m = 1; m <= count; m++) {
-            const int64_t away = m * table->axis_of[b].stride;
-            const REAL above = TABLE_NAME(inner_at)(table, f + away, a, inner);
-            const REAL below = TABLE_NAME(inner_at)(table, f - away, a, inner);
-            acc = REAL_FMA(TABLE_LOAD(&row->w[m - 1]), above + below, acc);
-        }
-    }
-    return acc;
-}
-
 /* acc + the part of dt that the pass is × s. */
 TABLE_FUNCTION REAL TABLE_NAME(source)(const struct TABLE_NAME(view) * view, REAL acc)
 {
@@ -620,8 +566,8 @@ TABLE_FUNCTION REAL TABLE_NAME(source)(const struct TABLE_NAME(view) * view, REA
 TABLE_FUNCTION REAL TABLE_NAME(whole)(const struct TABLE_NAME(view) * view)
 {
     const struct table_header *table = view->table;
-    REAL acc = table->form == TABLE_FORM_DIVERGENCE ? TABLE_NAME(divergence)(view, 0)
-                                                    : TABLE_NAME(sum)(view, 0);
+    REAL acc =
+        table->form == TABLE_FORM_DIVERGENCE ? TABLE_NAME(divergence)(view) : TABLE_NAME(sum)(view);
     if (table->form == TABLE_FORM_BIHARMONIC)
         acc = TABLE_NAME(mixed)(view, acc);
     return table->source == TABLE_SOURCE_NONE ? acc : TABLE_NAME(source)(view, acc);
@@ -661,22 +607,8 @@ TABLE_FUNCTION REAL TABLE_NAME(evaluate)(const struct TABLE_NAME(view) * view, i
             return diffusion ? TABLE_NAME(claimed)(view, claim)
                              : TABLE_NAME(halo)(view, component, claim);
     }
-    return table->form == TABLE_FORM_PARTS ? TABLE_NAME(parts)(view, component, 0)
+    return table->form == TABLE_FORM_PARTS ? TABLE_NAME(parts)(view, component)
                                            : TABLE_NAME(whole)(view);
-}
-
-/* The same of a point of the box, of a table of that form (a constant, where this is to be fast).
- */
-TABLE_FUNCTION REAL TABLE_NAME(inside)(const struct TABLE_NAME(view) * view, int component,
-                                       int form)
-{
-    if (form == TABLE_FORM_PARTS)
-        return TABLE_NAME(parts)(view, component, 1);
-    REAL acc =
-        form == TABLE_FORM_DIVERGENCE ? TABLE_NAME(divergence)(view, 1) : TABLE_NAME(sum)(view, 1);
-    if (form == TABLE_FORM_BIHARMONIC)
-        acc = TABLE_NAME(mixed_inside)(view, acc);
-    return view->table->source == TABLE_SOURCE_NONE ? acc : TABLE_NAME(source)(view, acc);
 }
 
 /* The first input at the point, with the sides' values in their nodes. */

@@ -47,9 +47,11 @@ bool stairs_pay(const struct geometry *g, uint64_t steps);
 /* 2 … stairs_steps() of them. */
 cudaError_t stairs_launch(const struct geometry *g, const void *in, void *out, uint64_t steps);
 
-/* A pass of a plan of the engine PLAN_TABLE; the slot holds the plan. The box, which there is: */
-cudaError_t rows_box_launch(const struct geometry *g, const struct table_pass *pass);
-/* … and the shell. */
+/* A pass of a plan of the engine PLAN_TABLE. The box, where there is one, of a plan that it takes:
+ */
+bool box_takes(const struct plan *plan);
+cudaError_t box_launch(const struct geometry *g, const struct table_pass *pass);
+/* … and the shell; the slot holds the plan. */
 cudaError_t rows_launch(const struct geometry *g, const struct table_pass *pass);
 
 /* The values at the plan's probes, to that row of `values`; the slot holds the plan. */

@@ -3,7 +3,7 @@
  *   box:    the points that are centred on every active axis → a family of the table below
  *   shell:  all others → shell
  *
- * Of plans of the engine PLAN_TABLE the shell → rows, and so the box, where no family has it.
+ * Of plans of the engine PLAN_TABLE the shell → rows, and the box, where no family has it, → box.
  *
  * Families that do several passes at once do the box and the shell. So does nabla for gradients,
  * divergences and curls, which asks gradient first whether it takes the box. */
@@ -289,15 +289,19 @@ static cudaError_t launch_rows(const struct geometry *g, const struct table_pass
     else if (g->plan->inner)
         error = launch_inner(g, pass);
     else if (g->has_box)
-        error = rows_box_launch(g, pass);
+        error = box_launch(g, pass);
     return error == cudaSuccess && g->shell.points > 0 ? rows_launch(g, pass) : error;
 }
 
 /* Whole passes of it. */
-static cudaError_t launch_table(const struct geometry *g, const struct launch *launch)
+static cudaError_t launch_table(struct geometry *g, const struct launch *launch)
 {
     const uint64_t lines = launch->plan->lines;
     cudaError_t error = cudaSuccess;
+    if (g->has_box && !g->plan->inner && !box_takes(g->plan)) {
+        memcpy(g->high, g->low, sizeof g->high);
+        geometry_shell(g);
+    }
     for (uint64_t number = launch->from / lines;
          number < launch->to / lines && error == cudaSuccess; number++) {
         const struct table_pass pass = table_pass_of(launch, number);
