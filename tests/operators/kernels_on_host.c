@@ -248,6 +248,25 @@ static bool check_measure(struct random *random, enum dtype dtype)
     return ok;
 }
 
+/* All of a launch whose from and to are 0, some passes at a time, on a device of any size. */
+static bool run_in_parts(struct random *random, struct launch *launch)
+{
+    const struct plan *plan = launch->plan;
+    const struct launch *const only = launch;
+    const int slot = (int)random_below(random, PASSES_SLOTS);
+    const int units = (int)random_below(random, random_below(random, 2) ? 300 : 1) + 1;
+    struct passes_constants constants;
+    passes_constants_init(&constants, plan, plan_table_rows(plan->table));
+    bool ok = passes_load(slot, &constants, NULL) == cudaSuccess;
+    while (ok && launch->to < plan->lines * plan->passes) {
+        const uint64_t left = plan->passes - launch->to / plan->lines;
+        launch->from = launch->to;
+        launch->to += plan->lines * (1 + random_below(random, left));
+        ok = passes_launch(&only, 1, slot, units, NULL) == cudaSuccess;
+    }
+    return ok;
+}
+
 /* A stencil of a user's own, in launches of some passes, on devices of any size. */
 static bool check_stencil(struct random *random, uint64_t max_points)
 {
@@ -270,17 +289,7 @@ static bool check_stencil(struct random *random, uint64_t max_points)
                             .even = {even[0]},
                             .odd = odd[0],
                             .operands = &stencil.operands};
-    const int slot = (int)random_below(random, PASSES_SLOTS);
-    const int units = (int)random_below(random, random_below(random, 2) ? 300 : 1) + 1;
-    struct passes_constants constants;
-    passes_constants_init(&constants, &plan, plan_table_rows(plan.table));
-    const struct launch *const only = &launch;
-    bool ok = passes_load(slot, &constants, NULL) == cudaSuccess;
-    for (uint64_t pass = 0; ok && pass < plan.passes; pass = launch.to / plan.lines) {
-        launch.from = pass * plan.lines;
-        launch.to = launch.from + plan.lines * (1 + random_below(random, plan.passes - pass));
-        ok = passes_launch(&only, 1, slot, units, NULL) == cudaSuccess;
-    }
+    bool ok = run_in_parts(random, &launch);
     ok = ok && results_equal(&stencil.job, plan.passes % 2 == 1 ? even[0] : odd[0], expected[0]);
     if (!ok)
         stencil_job_print(&stencil);
@@ -293,67 +302,18 @@ static bool check_stencil(struct random *random, uint64_t max_points)
     return ok;
 }
 
-/* A job of several passes a step, alone: whole passes, some in place. */
-static bool check_scheme(struct random *random)
-{
-    struct job job;
-    struct plan plan;
-    struct operands operands;
-    void *in[AXIS_COUNT], *out[AXIS_COUNT], *expected[AXIS_COUNT], *scratch[AXIS_COUNT];
-    random_scheme_job(random, random_below(random, 30) ? 2000 : 20000, &job);
-    if (!plan_init(&plan, &job, NULL))
-        abort();
-    const bool own = random_below(random, 2); /* in place is for what is staged */
-    arrays_make(in, 1, job_bytes(&job), 0);
-    arrays_make(out, 1, job_bytes(&job), 0x5a);
-    arrays_make(expected, 1, job_bytes(&job), 0);
-    arrays_make(scratch, plan.staged ? plan.staged : 1, job_bytes(&job), 0xa5);
-    random_field(random, &job, in[0]);
-    random_exceptions(random, &job, in[0]);
-    random_operands(random, &job, &operands);
-    reference_scheme(&plan, &operands, in, expected);
-    struct passes_constants constants;
-    const int slot = (int)random_below(random, PASSES_SLOTS);
-    passes_constants_init(&constants, &plan, plan_table_rows(plan.table));
-    bool ok = passes_load(slot, &constants, NULL) == cudaSuccess;
-    struct launch launch = {.plan = &plan,
-                            .in = {in[0]},
-                            .even = {plan.staged && !own ? in[0] : out[0]},
-                            .odd = scratch[0],
-                            .spare = {scratch[1], scratch[2]},
-                            .operands = &operands};
-    const struct launch *launches[] = {&launch};
-    while (ok && launch.to < plan.lines * plan.passes) {
-        launch.from = launch.to;
-        launch.to +=
-            plan.lines * (1 + random_below(random, plan.passes - launch.from / plan.lines));
-        ok = passes_launch(launches, 1, slot, 100, NULL) == cudaSuccess;
-    }
-    const void *result = plan.staged || plan.passes % 2 ? launch.even[0] : launch.odd;
-    ok = ok && results_equal(&job, result, expected[0]);
-    if (!ok)
-        random_job_print(&job);
-    operands_free(&operands);
-    arrays_free(in);
-    arrays_free(out);
-    arrays_free(expected);
-    arrays_free(scratch);
-    plan_release(&plan);
-    return ok;
-}
+typedef void reference(const struct plan *plan, const struct operands *operands,
+                       void *const in[AXIS_COUNT], void *const out[AXIS_COUNT]);
 
-/* A job of rows of a table, alone: whole passes, those of a scheme some in place. */
-static bool check_table(struct random *random, uint64_t most)
+/* A job of several passes a step or of rows of a table, alone; what is staged some in place. */
+static bool check_alone(struct random *random, const struct job *job, const void *block,
+                        reference *reference_of)
 {
-    struct job given;
-    const struct job *job = &given;
     struct plan plan;
-    void *block;
     struct operands operands;
     void *in[AXIS_COUNT], *out[AXIS_COUNT], *expected[AXIS_COUNT], *scratch[AXIS_COUNT];
-    random_table_job(random, most, &given, &block);
-    plan_init(&plan, job, block);
-    free(block);
+    if (!plan_init(&plan, job, block))
+        abort();
     arrays_make(in, plan.inputs, job_bytes(job), 0);
     arrays_make(out, plan.outputs, job_bytes(job), 0x5a);
     arrays_make(expected, plan.outputs, job_bytes(job), 0);
@@ -363,24 +323,14 @@ static bool check_table(struct random *random, uint64_t most)
         random_exceptions(random, job, in[c]);
     }
     random_operands(random, job, &operands);
-    reference_run_with(&plan, &operands, in, expected);
-    struct passes_constants constants;
-    const int slot = (int)random_below(random, PASSES_SLOTS);
-    passes_constants_init(&constants, &plan, plan_table_rows(plan.table));
-    bool ok = passes_load(slot, &constants, NULL) == cudaSuccess;
+    reference_of(&plan, &operands, in, expected);
     struct launch launch = {
         .plan = &plan, .odd = scratch[0], .spare = {scratch[1], scratch[2]}, .operands = &operands};
     memcpy(launch.in, in, sizeof in);
     memcpy(launch.even, out, sizeof out);
     if (plan.staged && random_below(random, 2))
         launch.even[0] = in[0];
-    const struct launch *launches[] = {&launch};
-    while (ok && launch.to < plan.lines * plan.passes) {
-        launch.from = launch.to;
-        launch.to +=
-            plan.lines * (1 + random_below(random, plan.passes - launch.from / plan.lines));
-        ok = passes_launch(launches, 1, slot, 100, NULL) == cudaSuccess;
-    }
+    bool ok = run_in_parts(random, &launch);
     const bool ends_even = plan.staged || plan.passes % 2 == 1;
     for (int c = 0; ok && c < plan.outputs; c++)
         ok = results_equal(job, ends_even ? launch.even[c] : launch.odd, expected[c]);
@@ -392,6 +342,23 @@ static bool check_table(struct random *random, uint64_t most)
     arrays_free(expected);
     arrays_free(scratch);
     plan_release(&plan);
+    return ok;
+}
+
+static bool check_scheme(struct random *random)
+{
+    struct job job;
+    random_scheme_job(random, random_below(random, 30) ? 2000 : 20000, &job);
+    return check_alone(random, &job, NULL, reference_scheme);
+}
+
+static bool check_table(struct random *random, uint64_t most)
+{
+    struct job job;
+    void *block;
+    random_table_job(random, most, &job, &block);
+    const bool ok = check_alone(random, &job, block, reference_run_with);
+    free(block);
     return ok;
 }
 
@@ -430,22 +397,13 @@ static bool check_probes(struct random *random)
     random_exceptions(random, &job, in[0]);
     random_operands(random, &job, &operands);
     reference_probes(&job, block, &operands, in[0], expected[0]);
-    struct passes_constants constants;
-    passes_constants_init(&constants, &plan, plan_table_rows(plan.table));
-    bool ok = last && passes_load(0, &constants, NULL) == cudaSuccess;
     struct launch launch = {.plan = &plan,
                             .in = {in[0]},
                             .even = {arrays[0]},
                             .odd = arrays[1],
                             .spare = {arrays[2], last},
                             .operands = &operands};
-    const struct launch *launches[] = {&launch};
-    while (ok && launch.to < plan.lines * plan.passes) {
-        launch.from = launch.to;
-        launch.to +=
-            plan.lines * (1 + random_below(random, plan.passes - launch.from / plan.lines));
-        ok = passes_launch(launches, 1, 0, 100, NULL) == cudaSuccess;
-    }
+    bool ok = last && run_in_parts(random, &launch);
     ok = ok && probes_equal(&job, operands.at[OPERAND_PROBES], expected[0]);
     if (!ok)
         random_job_print(&job);
@@ -496,8 +454,8 @@ int main(void)
         differ += !check(&random, &job);
     }
     printf("%d copies, measures and jobs, %d differ\n",
-           COPIES + MEASURES + STENCILS + SCHEME_JOBS + PROBED + JOBS + SHORT_JOBS + COLUMN_JOBS +
-               BLOCK_JOBS,
+           COPIES + MEASURES + STENCILS + SCHEME_JOBS + PROBED + COLUMN_JOBS + TABLE_JOBS + JOBS +
+               SHORT_JOBS + BLOCK_JOBS,
            differ);
     return differ > 0;
 }
