@@ -156,6 +156,26 @@ double job_dt_max(const struct job *job)
     return interval / (rate * most);
 }
 
+/* What all of a weight but a number up to 2^20 is at most, and at least its inverse. */
+static double most_of(enum dtype dtype)
+{
+    return dtype == DTYPE_F32 ? 0x1p106 : 0x1p1002;
+}
+
+/* Does every weight hold dt? */
+static bool diffuses_evenly(const struct job *job)
+{
+    return job->operator_id == OPERATOR_DIFFUSION && !job->more.coefficient;
+}
+
+struct job_range job_spacings(const struct job *job)
+{
+    const int order = job_order(job);
+    const double most = most_of(diffuses_evenly(job) ? DTYPE_F64 : (enum dtype)job->dtype);
+    const double high = pow(most, 1.0 / (order > 1 ? order : 1));
+    return (struct job_range){1 / high, high};
+}
+
 static bool has_kind(const struct job *job, enum boundary_kind kind)
 {
     for (int a = 0; a < AXIS_COUNT; a++)
@@ -626,11 +646,29 @@ static bool check_boundaries(const struct job *job, int axis, struct failure *fa
            check_mixed(job, axis, SIDE_HIGH, failure);
 }
 
+static bool check_spacing(const struct job *job, int axis, struct failure *failure)
+{
+    const struct failure_place place = axis_place("spacing", axis);
+    const double h = job->spacing[axis];
+    if (!(h > 0) || !isfinite(h))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
+                           "spacing must be a finite number above 0; got %g", h);
+    if (!job_is_active(job, axis) || (diffuses_evenly(job) && job->diffusivity[axis] == 0))
+        return true;
+    const struct job_range range = job_spacings(job);
+    if (h >= range.low && h <= range.high)
+        return true;
+    return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, place.text, h,
+                             h < range.low ? range.low : range.high,
+                             "weights over a power of the spacing must be numbers of the type: it "
+                             "must be from %.3g to %.3g; got %g",
+                             range.low, range.high, h);
+}
+
 static bool check_axis(const struct job *job, int axis, struct failure *failure)
 {
-    if (!(job->spacing[axis] > 0) || !isfinite(job->spacing[axis]))
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, axis_place("spacing", axis).text,
-                           "spacing must be a finite number above 0; got %g", job->spacing[axis]);
+    if (!check_spacing(job, axis, failure))
+        return false;
     if (!(job->diffusivity[axis] >= 0) || !isfinite(job->diffusivity[axis]))
         return failure_set(failure, STATUS_INVALID_ARGUMENT, axis_place("diffusivity", axis).text,
                            "diffusivity must be a finite number from 0 up; got %g",
@@ -754,6 +792,15 @@ static bool check_time_step(const struct job *job, struct failure *failure)
             "dt is %.9g; the largest stable step is %.9g (allow_unstable takes "
             "it all the same)",
             job->dt, dt_max);
+    for (int a = 0; a < job->axes; a++) {
+        const double h = job->spacing[a], most = most_of((enum dtype)job->dtype);
+        const double weight = fmax(job->dt, job->diffusivity[a] * job->dt / h / h);
+        if (!(weight <= most))
+            return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, "dt", weight, most,
+                                     "dt and diffusivity dt/h² must be at most %.3g; along %s it "
+                                     "is %.6g",
+                                     most, axis_name((enum axis)a), weight);
+    }
     return true;
 }
 

@@ -207,6 +207,16 @@ int job_radius(const struct job *job);
  * of λ/h², which takes milliseconds when it is first asked for. Infinity where every κ is 0. */
 double job_dt_max(const struct job *job);
 
+/* Spacings, and distances between coordinates, from low to high are those whose powers have their
+ * place in the type: 1/h^k is in f32 from 2^-106 to 2^106, in f64 from 2^-1002 to 2^1002, k the
+ * operator's order, at least 1. Weights are that times numbers up to 2^20. Those of a diffusion
+ * hold dt as well, so that of them h² must be a double, whatever the type is, unless κ is a field.
+ */
+struct job_range {
+    double low, high;
+};
+struct job_range job_spacings(const struct job *job);
+
 /* Passes over the field: those of all steps, and one more where values must be imposed before the
  * first. */
 uint64_t job_passes(const struct job *job);

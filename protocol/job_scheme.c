@@ -77,10 +77,11 @@ static bool check_adi(const struct job *job, struct failure *failure)
     if (job->accuracy != 2)
         return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, "accuracy", job->accuracy, 2,
                                  "scheme adi has accuracy 2; got %d", job->accuracy);
-    if (job->more.coordinates)
-        return failure_set(failure, STATUS_UNSUPPORTED, "spacing",
-                           "scheme adi takes no coordinates; forward-euler and rk4 do");
     for (int a = 0; a < job->axes; a++) {
+        if (job->more.coordinates >> a & 1)
+            return failure_set(failure, STATUS_UNSUPPORTED,
+                               failure_place("spacing", axis_name((enum axis)a)).text,
+                               "scheme adi takes no coordinates; forward-euler and rk4 do");
         for (int side = 0; side < SIDE_COUNT; side++)
             if (!check_adi_side(job, a, side, failure))
                 return false;

@@ -16,7 +16,7 @@ const struct array *request_coordinates(const struct request *request, int axis)
     return rest && !request->parameters.spacing.has[axis] ? &numbers[NUMBERS_ALL] : NULL;
 }
 
-static bool put_coordinates(const struct array *given, int axis, double *to,
+static bool put_coordinates(const struct array *given, const struct job *job, int axis, double *to,
                             struct failure *failure)
 {
     const struct failure_place place = failure_place("spacing", axis_name((enum axis)axis));
@@ -39,6 +39,14 @@ static bool put_coordinates(const struct array *given, int axis, double *to,
         return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
                            "coordinates are between %.9g and %.9g apart: too different", least,
                            most);
+    const struct job_range range = job_spacings(job);
+    if (least < range.low || most > range.high)
+        return failure_set_limit(
+            failure, STATUS_INVALID_ARGUMENT, place.text, least < range.low ? least : most,
+            least < range.low ? range.low : range.high,
+            "weights over a power of the distance of coordinates must be numbers of the type: it "
+            "must be from %.3g to %.3g; got %g to %g",
+            range.low, range.high, least, most);
     return true;
 }
 
@@ -74,7 +82,7 @@ static bool fill_block(const struct request *request, const struct job *job, uin
 {
     for (int a = 0; a < AXIS_COUNT; a++)
         if (job->more.coordinates >> a & 1 &&
-            !put_coordinates(request_coordinates(request, a), a,
+            !put_coordinates(request_coordinates(request, a), job, a,
                              (double *)(void *)(block + job_block_part(job, BLOCK_X + a)), failure))
             return false;
     if (job->more.stencil_points && !request_stencil_put(request, job, block, failure))

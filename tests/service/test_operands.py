@@ -74,6 +74,22 @@ def test_both_numbers_of_a_mixed_boundary(unchanged, client):
         form.end()
 
 
+def test_a_mixed_boundary_that_says_nothing_of_the_face(unchanged, client):
+    """Where 1 + e v is 0 the rows that have the number divide by it, and no others."""
+    f, v = wave(9, 30, dtype="<f8"), numpy.ones(9)
+
+    def derivative():
+        side = {"mixed": v, "const": 1.0, "at": "face"}
+        return client.out("derivative", f=f, axis="x", accuracy=2, spacing={"x": 8 / 3}, boundary={"x": side})
+
+    expected = derivative()  # e is 1
+    v[4] = -1
+    result = derivative().copy()
+    assert not numpy.isfinite(result[4, [0, -1]]).any()
+    result[4, [0, -1]] = expected[4, [0, -1]]
+    assert result.tobytes() == expected.tobytes()
+
+
 def test_a_face_for_each_field_of_a_batch(unchanged, client):
     """One face for all fields of a batch, or one for each; in 1D a number for each."""
     f = numpy.stack([wave(14, 16, dtype="<f8", seed=i) for i in range(3)])

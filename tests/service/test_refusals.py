@@ -14,6 +14,7 @@ X = numpy.arange(40.0)
 X41 = numpy.arange(41.0)
 BIG = numpy.zeros(1 << 14)  # more than what stays in a message
 STEP = {"dt": 1e-4}
+ADI = STEP | {"scheme": "adi"}
 
 
 def of(array, **changes):
@@ -111,6 +112,14 @@ TABLE = [
     # spacing and coordinates
     *(invalid("laplacian", PLANE, {"spacing": {"y": h}}, "spacing y", "above 0") for h in (0, -1, numpy.inf, numpy.nan)),
     invalid("laplacian", PLANE, {"spacing": {"z": 1}}, "spacing z", "none is z"),
+    *(invalid(method, f, params | {"spacing": {"x": h}}, "spacing x", "from", (h, limit))
+      for method, f, params, h, limit in (
+          ("laplacian", PLANE, {}, 1e-300, 2.0**-501), ("laplacian", PLANE, {}, 1e200, 2.0**501),
+          ("laplacian", PLANE.astype("<f4"), {}, 1e-17, 2.0**-53), ("biharmonic", PLANE, {}, 1e-80, 2.0**-250.5),
+          ("gradient", PLANE.astype("<f4"), {}, 1e-40, 2.0**-106), ("diffusion", PLANE, STEP, 1e-300, 2.0**-501),
+          ("diffusion", PLANE.astype("<f4"), STEP | {"diffusivity": PLANE.astype("<f4") ** 2}, 1e-17, 2.0**-53))),
+    *(invalid("derivative", LINE, {"order": 2, "spacing": X * h, "boundary": "one-sided"}, "spacing x", "from",
+              (need, limit)) for h, need, limit in ((1e-300, 1e-300, 2.0**-501), (1e200, 1e200, 2.0**501))),
     invalid("laplacian", PLANE, {"spacing": [1, 2, 3]}, "spacing", "3 numbers"),
     invalid("laplacian", PLANE, {"spacing": X41}, "spacing", "by axis"),
     invalid("laplacian", LINE, {"spacing": X}, "spacing x", "one more", (40, 41)),
@@ -146,6 +155,16 @@ TABLE = [
     Refusal("diffusion", LINE, {"cfl": 1.5}, "UNSTABLE", "cfl", "1.5", (1.5, 1)),
     Refusal("diffusion", LINE, {"dt": 1, "accuracy": 2}, "UNSTABLE", "dt", "0.5", (1, 0.5)),
     invalid("diffusion", LINE, STEP | {"scheme": "leapfrog"}, "scheme", "rk4"),
+    invalid("diffusion", LINE.astype("<f4"), {"dt": 1e35, "scheme": "adi"}, "dt", "at most", (1e35, 2.0**106)),
+    Refusal("diffusion", PLANE, ADI | {"accuracy": 4}, "INVALID_ARGUMENT", "accuracy", "accuracy 2", (4, 2)),
+    unsupported("diffusion", PLANE, ADI | {"spacing": {"x": X}, "boundary": "symmetric"}, "spacing x", "rk4 do"),
+    *(unsupported("diffusion", PLANE, ADI | {"boundary": {"y": side}} | more, "boundary y-", says)
+      for side, more, says in (
+          ({"halo": 0.5}, {}, "other than 1"), ({"curvature": 0, "at": "face"}, {}, "curvature at the face"),
+          ({"mixed": -1}, {}, "below 0"), ({"mixed": X, "const": 0}, {"allow_unstable": True}, "of an array"),
+          ({"curvature": 0}, {"diffusivity": PLANE**2}, "is a field"),
+          *(({kind: 1, "at": "face"}, {"diffusivity": PLANE**2}, "is a field")
+            for kind in ("value", "derivative", "mixed")))),
     invalid("diffusion", LINE, STEP | {"source": "sun"}, "source", "number"),
     *(invalid("diffusion", LINE, STEP | {"source": number}, "source", "finite") for number in (numpy.inf, numpy.nan)),
     *(invalid("diffusion", PLANE, STEP | {"diffusivity": {"y": k}}, "diffusivity y", "from 0 up")

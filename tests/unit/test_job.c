@@ -297,7 +297,52 @@ static void a_step_over_the_stability_limit_needs_leave(void **state)
     job.accuracy = 2;
     job.more.scheme = SCHEME_ADI;
     assert_true(isinf(job_dt_max(&job)));
+    refused(&job, STATUS_INVALID_ARGUMENT, "spacing x");
+    job.spacing[AXIS_X] = 1;
     accepted(&job);
+}
+
+/* Weights are numbers of the type, however small or large a spacing is. */
+static void powers_of_the_spacing_have_their_place(void **state)
+{
+    (void)state;
+    for (int dtype = DTYPE_F32; dtype <= DTYPE_F64; dtype++)
+        for (int order = 1; order <= 4; order++)
+            for (int sign = -1; sign <= 1; sign += 2) {
+                struct job job = cube(OPERATOR_DERIVATIVE, 2, 64);
+                job.dtype = (uint8_t)dtype;
+                job.order = (uint8_t)order;
+                const double limit = exp2(sign * (dtype == DTYPE_F32 ? 106.0 : 1002.0) / order);
+                job.spacing[AXIS_X] = limit * exp2(-sign * 1e-6);
+                accepted(&job);
+                job.spacing[AXIS_X] = limit * exp2(sign * 1e-6);
+                const struct failure failure = refused(&job, STATUS_INVALID_ARGUMENT, "spacing x");
+                assert_true(failure.need == job.spacing[AXIS_X]);
+                assert_true(fabs(failure.limit / limit - 1) < 1e-12);
+                job.axis = AXIS_Y; /* nothing is derived along x */
+                accepted(&job);
+            }
+}
+
+/* … and however large a step is. */
+static void steps_have_their_place(void **state)
+{
+    (void)state;
+    struct job job = cube(OPERATOR_DIFFUSION, 2, 64);
+    job.allow_unstable = 1;
+    job.spacing[AXIS_X] = 0x1p-20;
+    job.dt = 0x1p66;
+    accepted(&job);
+    job.dt = 0x1p67;
+    const struct failure failure = refused(&job, STATUS_INVALID_ARGUMENT, "dt");
+    assert_true(failure.need == 0x1p107 && failure.limit == 0x1p106);
+    job.dtype = DTYPE_F64;
+    accepted(&job);
+    job.dtype = DTYPE_F32;
+    job.diffusivity[AXIS_X] = 0;
+    accepted(&job);
+    job.dt = 0x1p107; /* by which a source is multiplied */
+    refused(&job, STATUS_INVALID_ARGUMENT, "dt");
 }
 
 /* Rows that are stiffer than the centred ones lower the limit, as the plan's table says. */
@@ -612,6 +657,8 @@ int main(void)
         cmocka_unit_test(boundaries_fit_their_operator),
         cmocka_unit_test(boundaries_have_the_numbers_of_their_kind),
         cmocka_unit_test(a_step_over_the_stability_limit_needs_leave),
+        cmocka_unit_test(powers_of_the_spacing_have_their_place),
+        cmocka_unit_test(steps_have_their_place),
         cmocka_unit_test(stiff_sides_lower_the_step),
         cmocka_unit_test(passes_and_scratch_follow_from_steps_and_values),
         cmocka_unit_test(schemes_have_limits_of_their_own),
