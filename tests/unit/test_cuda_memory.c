@@ -1,7 +1,6 @@
-/* Device memory that is kept: what is used again, what is cleared, what is given back. The device
- * is a counter. */
-#include "gpu/cuda/fault.h"
+/* Device memory that is kept: what is used again, what is cleared, what is given back. */
 #include "gpu/cuda/memory.h"
+#include "tests/lib/counted_device.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,44 +10,10 @@
 
 enum { MiB = 1 << 20, KEEP_BYTES = 100 * MiB, DEVICE_BYTES = 1000 * MiB, ALICE = 1, BOB };
 
-static struct {
-    uint64_t bytes, made, freed;
-} device;
-
-/* A block is its size in malloc's memory. */
-cudaError_t cudaMalloc(void **memory, size_t bytes)
-{
-    if (bytes > DEVICE_BYTES - device.bytes)
-        return cudaErrorMemoryAllocation;
-    uint64_t *block = malloc(sizeof *block);
-    *block = bytes;
-    *memory = block;
-    device.bytes += bytes;
-    device.made++;
-    return cudaSuccess;
-}
-cudaError_t cudaFree(void *memory)
-{
-    device.bytes -= *(uint64_t *)memory;
-    device.freed++;
-    free(memory);
-    return cudaSuccess;
-}
-bool fault_check(cudaError_t error, const char *what)
-{
-    (void)what;
-    return error == cudaSuccess;
-}
-void fault_never(cudaError_t error, const char *what)
-{
-    (void)what;
-    assert_int_equal(error, cudaSuccess);
-}
-
 static int setup(void **state)
 {
     (void)state;
-    device.bytes = device.made = device.freed = 0;
+    counted_device = (struct counted_device){.has_bytes = DEVICE_BYTES};
     memory_open(KEEP_BYTES);
     return 0;
 }
@@ -56,7 +21,7 @@ static int teardown(void **state)
 {
     (void)state;
     memory_close();
-    return device.bytes != 0;
+    return counted_device.bytes != 0;
 }
 
 static void test_sizes(void **state)
@@ -92,8 +57,8 @@ static void test_a_block_is_used_again_and_cleared_for_another_owner(void **stat
     assert_true(must_clear);
     memory_give(first, 50 * MiB, ALICE);
     memory_give(second, 50 * MiB, ALICE);
-    assert_int_equal(device.made, 2);
-    assert_int_equal(device.freed, 0);
+    assert_int_equal(counted_device.made, 2);
+    assert_int_equal(counted_device.freed, 0);
 }
 
 /* cudaFree waits for the device: nothing is freed until there is time for it, or need. */
@@ -106,14 +71,14 @@ static void test_too_much_is_given_back_when_there_is_time(void **state)
         blocks[i] = memory_take(40 * MiB, ALICE, &must_clear);
     for (int i = 0; i < 9; i++)
         memory_give(blocks[i], 40 * MiB, ALICE);
-    assert_int_equal(device.freed, 0);
+    assert_int_equal(counted_device.freed, 0);
     int turns = 1;
     while (memory_rest())
         turns++;
     assert_int_equal(turns, 7);
-    assert_true(device.bytes <= KEEP_BYTES);
+    assert_true(counted_device.bytes <= KEEP_BYTES);
     assert_false(memory_rest());
-    assert_int_equal(device.freed, 7);
+    assert_int_equal(counted_device.freed, 7);
 }
 
 static void test_what_is_kept_makes_room(void **state)

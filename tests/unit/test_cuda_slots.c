@@ -1,9 +1,9 @@
 /* Tables of plans on the device: which slots hold them, for how long, and what is done where there
- * is no memory for one. The device is a counter. */
-#include "gpu/cuda/fault.h"
+ * is no memory for one. */
 #include "gpu/cuda/memory.h"
 #include "gpu/cuda/passes.h"
 #include "gpu/cuda/slots.h"
+#include "tests/lib/counted_device.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,27 +14,8 @@
 
 enum { MiB = 1 << 20, DEVICE_BYTES = 100 * MiB, LARGE_BYTES = 40 * MiB, SMALL_BYTES = 1000 };
 
-static struct {
-    uint64_t bytes, copies;
-} device;
+static int copies;
 
-/* A block is its size in malloc's memory. */
-cudaError_t cudaMalloc(void **memory, size_t bytes)
-{
-    if (bytes > DEVICE_BYTES - device.bytes)
-        return cudaErrorMemoryAllocation;
-    uint64_t *block = malloc(sizeof *block);
-    *block = bytes;
-    *memory = block;
-    device.bytes += bytes;
-    return cudaSuccess;
-}
-cudaError_t cudaFree(void *memory)
-{
-    device.bytes -= *(uint64_t *)memory;
-    free(memory);
-    return cudaSuccess;
-}
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
 {
     (void)flags;
@@ -50,7 +31,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
                             cudaStream_t stream)
 {
     (void)to, (void)from, (void)bytes, (void)kind, (void)stream;
-    device.copies++;
+    copies++;
     return cudaSuccess;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
@@ -85,21 +66,12 @@ cudaError_t passes_load(int slot, const struct passes_constants *constants, cuda
     (void)slot, (void)constants, (void)stream;
     return cudaSuccess;
 }
-bool fault_check(cudaError_t error, const char *what)
-{
-    (void)what;
-    return error == cudaSuccess;
-}
-void fault_never(cudaError_t error, const char *what)
-{
-    (void)what;
-    assert_int_equal(error, cudaSuccess);
-}
 
 static int setup(void **state)
 {
     (void)state;
-    memset(&device, 0, sizeof device);
+    counted_device = (struct counted_device){.has_bytes = DEVICE_BYTES};
+    copies = 0;
     memory_open(DEVICE_BYTES);
     return slots_open() != cudaSuccess;
 }
@@ -108,7 +80,7 @@ static int teardown(void **state)
     (void)state;
     slots_close();
     memory_close();
-    return device.bytes != 0;
+    return counted_device.bytes != 0;
 }
 
 static struct plan plan_with(uint64_t bytes)
@@ -127,7 +99,7 @@ static void a_table_is_loaded_once(void **state)
     slots_give(slot);
     slots_give(slot);
     assert_int_equal(slots_take(&plan, NULL), slot);
-    assert_int_equal(device.copies, 1);
+    assert_int_equal(copies, 1);
     slots_give(slot);
     plan_release(&plan);
 }

@@ -1,0 +1,13 @@
+/* A device that is a counter, for tests of what gpu/cuda/ holds of one. */
+#ifndef TESTS_COUNTED_DEVICE_H
+#define TESTS_COUNTED_DEVICE_H
+
+#include <stdint.h>
+
+/* All bytes 0 but for what it has, and a test begins. */
+extern struct counted_device {
+    uint64_t has_bytes;
+    uint64_t bytes, made, freed; /* taken now, in all, and given back */
+} counted_device;
+
+#endif
