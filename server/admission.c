@@ -113,38 +113,42 @@ static bool take_small(void **small, const struct array *array, enum dtype dtype
     return true;
 }
 
-/* Where an array that a job reads comes to be held. */
-struct holder {
+/* An array that a task reads, as it was given, and where it comes to be held. */
+struct taking {
+    const struct array *array;
+    const struct array_type *type;
+    const char *parameter;
+    bool in_place; /* one in a region needs no array */
     struct field **field;
     struct region_use *place;
     void **small;
 };
 
-/* An array of `type` that the task reads: an uploaded one, a resident field, a place in a region,
- * or a few bytes of the control message. Where `in_place`, one in a region has no array. */
-static bool take_array(struct task *task, const struct holder *to, const struct array *array,
-                       const struct array_type *type, bool in_place, const char *parameter,
-                       const struct upload *upload, struct failure *failure)
+/* An uploaded one, a resident field, a place in a region, or a few bytes of the control message. */
+static bool take_array(struct task *task, const struct taking *taking, const struct upload *upload,
+                       struct failure *failure)
 {
+    const struct array *array = taking->array;
     struct field *found = NULL;
     if (array->kind == ARRAY_FIELD)
-        found = field_find(task->server, task->user, array->field, parameter, failure);
+        found = field_find(task->server, task->user, array->field, taking->parameter, failure);
     else if (array->kind == ARRAY_INLINE && array->payload_count)
-        found = upload_find(upload, array, parameter, failure);
+        found = upload_find(upload, array, taking->parameter, failure);
     if (found)
-        *to->field = field_reference(found);
+        *taking->field = field_reference(found);
     if (found || failure->code)
         return found != NULL;
     if (array->kind == ARRAY_REGION) {
-        if (!region_use(to->place, task, array, type->bytes, false, parameter, failure))
+        if (!region_use(taking->place, task, array, taking->type->bytes, false, taking->parameter,
+                        failure))
             return false;
-        if (in_place)
+        if (taking->in_place)
             return true;
-    } else if (!take_small(to->small, array, type->dtype, failure)) {
+    } else if (!take_small(taking->small, array, taking->type->dtype, failure)) {
         return false;
     }
-    *to->field = admission_new_array(task, type, failure);
-    return *to->field != NULL;
+    *taking->field = admission_new_array(task, taking->type, failure);
+    return *taking->field != NULL;
 }
 
 /* An input. Its array on the device is the job's own, but for a resident one, and for one in a
@@ -152,10 +156,15 @@ static bool take_array(struct task *task, const struct holder *to, const struct 
 static bool take_input(struct task *task, int component, const struct array *array,
                        const char *parameter, const struct upload *upload, struct failure *failure)
 {
-    const struct holder to = {&task->in[component], &task->in_place[component],
-                              &task->small[component]};
-    const bool in_place = task->device->info.direct && task->kind == TASK_OPERATOR;
-    if (!take_array(task, &to, array, &array->type, in_place, parameter, upload, failure))
+    const struct taking taking = {.array = array,
+                                  .type = &array->type,
+                                  .parameter = parameter,
+                                  .in_place =
+                                      task->device->info.direct && task->kind == TASK_OPERATOR,
+                                  .field = &task->in[component],
+                                  .place = &task->in_place[component],
+                                  .small = &task->small[component]};
+    if (!take_array(task, &taking, upload, failure))
         return false;
     task->in_is_own[component] = array->kind != ARRAY_FIELD && task->in[component];
     return true;
@@ -318,13 +327,17 @@ static bool take_operands(struct task *task, const struct request *request,
         struct failure_place place;
         const struct array *array = request_job_operand(request, &task->job, i, &place);
         const struct array_type type = operand_type(&task->job, i);
-        const struct holder to = {&task->operand[i], &task->operand_place[i],
-                                  &task->small[AXIS_COUNT + i]};
+        const struct taking taking = {.array = array,
+                                      .type = &type,
+                                      .parameter = place.text,
+                                      .field = &task->operand[i],
+                                      .place = &task->operand_place[i],
+                                      .small = &task->small[AXIS_COUNT + i]};
         if (type.bytes == 0)
             continue;
         if (!array)
             task->operand[i] = admission_new_array(task, &type, failure);
-        else if (!take_array(task, &to, array, &type, false, place.text, upload, failure))
+        else if (!take_array(task, &taking, upload, failure))
             return false;
         if (!task->operand[i])
             return false;
