@@ -462,49 +462,53 @@ TABLE_FUNCTION REAL TABLE_NAME(flows)(const struct TABLE_NAME(view) * view, int 
     return acc;
 }
 
+/* acc + (k u′)′ along axis a. u, k: at the point. */
+TABLE_FUNCTION REAL TABLE_NAME(flows_along)(const struct TABLE_NAME(view) * view, int a, REAL u,
+                                            REAL k, REAL acc)
+{
+    const int set = view->pass->set;
+    const TABLE_ROW *row = TABLE_NAME(row)(view, TABLE_ROWS_OF_FACTORS + set, a);
+    const int step = TABLE_LOAD(&row->step), count = TABLE_LOAD(&row->count);
+    if (step == 0) {
+        switch (count) {
+        case 1:
+            return TABLE_NAME(flows)(view, a, row, 1, acc);
+        case 2:
+            return TABLE_NAME(flows)(view, a, row, 2, acc);
+        case 3:
+            return TABLE_NAME(flows)(view, a, row, 3, acc);
+        case TABLE_RADIUS:
+            return TABLE_NAME(flows)(view, a, row, TABLE_RADIUS, acc);
+        }
+        return acc;
+    }
+    if (count == TABLE_SPLIT) {
+        REAL part[3]; /* u″, u′, k′ */
+        for (int p = 0; p < 3; p++)
+            part[p] =
+                TABLE_NAME(along)(view, p < 2 ? 0 : AXIS_COUNT, a,
+                                  TABLE_NAME(row)(view, TABLE_ROWS_SECOND + p, a), 0, (REAL)0);
+        const REAL sum = REAL_FMA(part[2], part[1], k * part[0]);
+        return REAL_FMA((REAL)view->table->factor[set], sum, acc);
+    }
+    const int64_t first = TABLE_LOAD(&row->first);
+    for (int m = 0; m < count; m++) {
+        const int64_t j = first + (int64_t)m * step;
+        if (j != view->at[a])
+            acc = REAL_FMA(TABLE_LOAD(&row->w[m]), TABLE_NAME(flow)(view, a, j, u, k), acc);
+    }
+    return acc;
+}
+
 /* div(k grad u), and what it is added to. */
 TABLE_FUNCTION REAL TABLE_NAME(divergence)(const struct TABLE_NAME(view) * view)
 {
     const struct table_header *table = view->table;
-    const int set = view->pass->set;
     const REAL u = TABLE_NAME(read)(view, 0, AXIS_X, view->at[AXIS_X]);
     const REAL k = TABLE_LOAD(view->field[AXIS_COUNT] + view->place);
     REAL acc = view->base ? view->base[view->place] : table->identity ? u : (REAL)0;
-    for (int a = 0; a < table->axes; a++) {
-        const TABLE_ROW *row = TABLE_NAME(row)(view, TABLE_ROWS_OF_FACTORS + set, a);
-        const int step = TABLE_LOAD(&row->step), count = TABLE_LOAD(&row->count);
-        if (step == 0) {
-            switch (count) {
-            case 1:
-                acc = TABLE_NAME(flows)(view, a, row, 1, acc);
-                break;
-            case 2:
-                acc = TABLE_NAME(flows)(view, a, row, 2, acc);
-                break;
-            case 3:
-                acc = TABLE_NAME(flows)(view, a, row, 3, acc);
-                break;
-            case TABLE_RADIUS:
-                acc = TABLE_NAME(flows)(view, a, row, TABLE_RADIUS, acc);
-                break;
-            }
-        } else if (count == TABLE_SPLIT) {
-            REAL part[3]; /* u″, u′, k′ */
-            for (int p = 0; p < 3; p++)
-                part[p] =
-                    TABLE_NAME(along)(view, p < 2 ? 0 : AXIS_COUNT, a,
-                                      TABLE_NAME(row)(view, TABLE_ROWS_SECOND + p, a), 0, (REAL)0);
-            const REAL sum = REAL_FMA(part[2], part[1], k * part[0]);
-            acc = REAL_FMA((REAL)table->factor[set], sum, acc);
-        } else {
-            const int64_t first = TABLE_LOAD(&row->first);
-            for (int m = 0; m < count; m++) {
-                const int64_t j = first + (int64_t)m * step;
-                if (j != view->at[a])
-                    acc = REAL_FMA(TABLE_LOAD(&row->w[m]), TABLE_NAME(flow)(view, a, j, u, k), acc);
-            }
-        }
-    }
+    for (int a = 0; a < table->axes; a++)
+        acc = TABLE_NAME(flows_along)(view, a, u, k, acc);
     return acc;
 }
 

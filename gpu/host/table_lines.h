@@ -15,6 +15,12 @@ static void NAME(table_centred)(const struct NAME(table_work) * work, int use, i
     *to = high > work->end ? work->end : high > *from ? high : *from;
 }
 
+/* The first point from x on that is not in [from, to). */
+static int64_t NAME(table_apart)(int64_t x, int64_t from, int64_t to)
+{
+    return x >= from && x < to ? to : x;
+}
+
 /* The terms of the data that axis a's row gives to the line at y and z, where the view is. */
 static void NAME(table_put_data)(struct NAME(table_work) * work, struct NAME(terms) * terms,
                                  int use, int component, int a, int64_t y, int64_t z)
@@ -108,11 +114,8 @@ static void NAME(table_derivative)(struct NAME(table_work) * work, int use, int 
         NAME(table_put_along)(work, &terms, use, component, a, y, z, line);
         NAME(terms_sum)(&terms, NULL, out, from - work->begin, to - work->begin);
     }
-    for (int64_t x = work->begin; x < work->end; x++) {
-        if (x == from)
-            x = to;
-        if (x == work->end)
-            break;
+    for (int64_t x = NAME(table_apart)(work->begin, from, to); x < work->end;
+         x = NAME(table_apart)(x + 1, from, to)) {
         TABLE_NAME(move)(view, x, y, z);
         const bool centred = !odd && TABLE_NAME(row)(view, use, a)->step == 0;
         const REAL acc = centred ? centre * line[x - work->begin] : (REAL)0;
@@ -150,10 +153,9 @@ static void NAME(table_parts)(struct NAME(table_work) * work, int component, int
     }
 }
 
-/* The terms of y and z, or only their data where the pairs of all axes were `together`; then of the
- * source. */
-static void NAME(table_put_rest)(struct NAME(table_work) * work, struct NAME(terms) * terms,
-                                 int use, bool together, int64_t y, int64_t z)
+/* The terms of y and z, or only their data where the pairs of all axes were `together`. */
+static void NAME(table_put_across)(struct NAME(table_work) * work, struct NAME(terms) * terms,
+                                   int use, bool together, int64_t y, int64_t z)
 {
     const struct table_header *table = work->view.table;
     for (int a = AXIS_Y; a < table->axes; a++) {
@@ -164,15 +166,23 @@ static void NAME(table_put_rest)(struct NAME(table_work) * work, struct NAME(ter
         else
             NAME(table_put_along)(work, terms, use, 0, a, y, z, NULL);
     }
-    if (table->source == TABLE_SOURCE_NONE || table->operator_id != OPERATOR_DIFFUSION)
+}
+
+/* The term of the source, where there is one. */
+static void NAME(table_put_source)(struct NAME(table_work) * work, struct NAME(terms) * terms,
+                                   int64_t y, int64_t z)
+{
+    const struct table_header *table = work->view.table;
+    const struct table_pass *pass = work->view.pass;
+    if (table->source == TABLE_SOURCE_NONE)
         return;
-    const REAL *source = (const REAL *)work->view.pass->operand[OPERAND_SOURCE];
+    const REAL *source = (const REAL *)pass->operand[OPERAND_SOURCE];
     if (table->source == TABLE_SOURCE_NUMBER)
         source = NAME(table_fill)(work, (REAL)table->source_value);
     else
-        source += work->view.batch * table->points + (uint64_t)work->view.place -
-                  (uint64_t)(work->view.at[AXIS_X] - work->begin);
-    NAME(terms_put)(terms, (REAL)table->factor[work->view.pass->set], source, NULL);
+        source += (int64_t)(work->view.batch * table->points) + work->begin +
+                  y * table->axis_of[AXIS_Y].stride + z * table->axis_of[AXIS_Z].stride;
+    NAME(terms_put)(terms, (REAL)table->factor[pass->set], source, NULL);
 }
 
 /* The sum over the active axes of even derivatives, what it is added to, and the source, at points
@@ -214,7 +224,8 @@ static void NAME(table_sum_of)(struct NAME(table_work) * work, bool apart, int64
         NAME(terms_begin)(&terms, false, true);
         base = out;
     }
-    NAME(table_put_rest)(work, &terms, use, together, y, z);
+    NAME(table_put_across)(work, &terms, use, together, y, z);
+    NAME(table_put_source)(work, &terms, y, z);
     NAME(terms_sum)(&terms, base, out, first, last);
     work->used = used;
 }
@@ -300,6 +311,90 @@ static void NAME(table_mixed)(struct NAME(table_work) * work, int64_t y, int64_t
     }
 }
 
+/* (k u′)′ along axis a, which is y or z, added to out. u, k: the line's own. */
+static void NAME(table_flows_across)(struct NAME(table_work) * work, int a, int64_t y, int64_t z,
+                                     const REAL *u, const REAL *k, REAL *out)
+{
+    const struct TABLE_NAME(view) *view = &work->view;
+    const int set = view->pass->set, used = work->used;
+    const TABLE_ROW *row = TABLE_NAME(row)(view, TABLE_ROWS_OF_FACTORS + set, a);
+    const int64_t i = a == AXIS_Y ? y : z, count = work->end - work->begin;
+    if (row->step == 0) {
+        struct NAME(flows) flows = {row, view->table->across, {u}, {k}};
+        for (int j = -row->count; j <= row->count; j++) {
+            flows.u[TABLE_RADIUS + j] = NAME(table_image)(work, 0, a, i + j, y, z);
+            flows.k[TABLE_RADIUS + j] = NAME(table_image)(work, AXIS_COUNT, a, i + j, y, z);
+        }
+        NAME(flows_run)(&flows, out, 0, count);
+    } else if (row->count == TABLE_SPLIT) {
+        REAL *part[3]; /* u″, u′, k′ */
+        for (int p = 0; p < 3; p++) {
+            struct NAME(terms) terms;
+            NAME(terms_begin)(&terms, false, false);
+            part[p] = NAME(table_scratch)(work);
+            const int kept = work->used;
+            NAME(table_put_along)
+            (work, &terms, TABLE_ROWS_SECOND + p, p < 2 ? 0 : AXIS_COUNT, a, y, z, NULL);
+            NAME(terms_sum)(&terms, NULL, part[p], 0, count);
+            work->used = kept;
+        }
+        for (int64_t x = 0; x < count; x++) {
+            const REAL sum = REAL_FMA(part[2][x], part[1][x], k[x] * part[0][x]);
+            out[x] = REAL_FMA((REAL)view->table->factor[set], sum, out[x]);
+        }
+    } else {
+        for (int m = 0; m < row->count; m++) {
+            const int64_t j = row->first + (int64_t)m * row->step;
+            if (j == i)
+                continue;
+            const REAL *there = NAME(table_image)(work, 0, a, j, y, z);
+            const REAL *k_there = NAME(table_image)(work, AXIS_COUNT, a, j, y, z);
+            for (int64_t x = 0; x < count; x++) {
+                const REAL sum = k[x] + k_there[x], difference = there[x] - u[x];
+                out[x] = REAL_FMA(row->w[m], sum * difference, out[x]);
+            }
+        }
+    }
+    work->used = used;
+}
+
+/* div(k grad u), what it is added to, and the source. */
+static void NAME(table_divergence)(struct NAME(table_work) * work, int64_t y, int64_t z, REAL *out)
+{
+    struct TABLE_NAME(view) *view = &work->view;
+    const struct table_header *table = view->table;
+    const int use = TABLE_ROWS_OF_FACTORS + view->pass->set;
+    const int64_t count = work->end - work->begin;
+    const REAL *u = NAME(table_neighbours)(work, use, 0, y, z);
+    const REAL *k = NAME(table_neighbours)(work, use, AXIS_COUNT, y, z);
+    int64_t from, to;
+    NAME(table_centred)(work, use, &from, &to);
+    TABLE_NAME(move)(view, work->begin, y, z);
+    const REAL *base = view->base ? view->base + view->place : table->identity ? u : NULL;
+    struct NAME(terms) terms;
+    NAME(terms_begin)(&terms, false, true);
+    NAME(terms_sum)(&terms, base, out, 0, count);
+    if (from < to) {
+        TABLE_NAME(move)(view, from, y, z);
+        struct NAME(flows) flows = {TABLE_NAME(row)(view, use, AXIS_X), table->across, {u}, {k}};
+        for (int j = -TABLE_RADIUS; j <= TABLE_RADIUS; j++) {
+            flows.u[TABLE_RADIUS + j] = u + j;
+            flows.k[TABLE_RADIUS + j] = k + j;
+        }
+        NAME(flows_run)(&flows, out, from - work->begin, to - work->begin);
+    }
+    for (int64_t x = NAME(table_apart)(work->begin, from, to); x < work->end;
+         x = NAME(table_apart)(x + 1, from, to)) {
+        const int64_t i = x - work->begin;
+        TABLE_NAME(move)(view, x, y, z);
+        out[i] = TABLE_NAME(flows_along)(view, AXIS_X, u[i], k[i], out[i]);
+    }
+    for (int a = AXIS_Y; a < table->axes; a++)
+        NAME(table_flows_across)(work, a, y, z, u, k, out);
+    NAME(table_put_source)(work, &terms, y, z);
+    NAME(terms_sum)(&terms, out, out, 0, count);
+}
+
 /* A block that a side claims. */
 static void NAME(table_claimed)(struct NAME(table_work) * work, int component, int claim, int64_t y,
                                 int64_t z, REAL *out)
@@ -348,10 +443,7 @@ static void NAME(table_block)(struct NAME(table_work) * work, int component, int
     } else if (table->odd) {
         NAME(table_parts)(work, component, y, z, out);
     } else if (table->coefficient) {
-        for (int64_t x = work->begin; x < work->end; x++) {
-            TABLE_NAME(move)(view, x, y, z);
-            out[x - work->begin] = TABLE_NAME(evaluate)(view, component);
-        }
+        NAME(table_divergence)(work, y, z, out);
     } else {
         NAME(table_sum)(work, y, z, out);
         if (table->operator_id == OPERATOR_BIHARMONIC)
