@@ -183,13 +183,19 @@ void jobs_close(struct worker *worker)
     pipeline_free(&worker->pipeline);
 }
 
+/* Of a chain those behind one that must wait are not looked at: there may be many. */
 void jobs_start_waiting(struct worker *worker)
 {
     struct run *next;
+    uint64_t stuck = 0;
     for (struct run *run = worker->runs.first; run && worker->runs.waiting; run = next) {
         next = run->next;
-        if (!run->started && runs_may_start(&worker->runs, run))
+        if (run->started || (run_is_chained(run) && run->chain == stuck))
+            continue;
+        if (runs_may_start(&worker->runs, run))
             start(worker, run);
+        else if (run_is_chained(run))
+            stuck = run->chain;
     }
 }
 
