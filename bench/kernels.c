@@ -16,6 +16,7 @@
  */
 #include "bench/floors.h"
 #include "bench/runner.h"
+#include "protocol/job_check.h"
 
 #include <float.h>
 #include <fnmatch.h>

@@ -5,6 +5,7 @@
 #include "gpu/range.h"
 #include "gpu/store.h"
 #include "protocol/job_block.h"
+#include "protocol/job_check.h"
 #include "protocol/limits.h"
 
 #include <stdlib.h>

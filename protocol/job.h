@@ -207,16 +207,6 @@ int job_radius(const struct job *job);
  * of λ/h², which takes milliseconds when it is first asked for. Infinity where every κ is 0. */
 double job_dt_max(const struct job *job);
 
-/* Spacings, and distances between coordinates, from low to high are those whose powers have their
- * place in the type: 1/h^k is in f32 from 2^-106 to 2^106, in f64 from 2^-1002 to 2^1002, k the
- * operator's order, at least 1. Weights are that times numbers up to 2^20. Those of a diffusion
- * hold dt as well, so that of them h² must be a double, whatever the type is, unless κ is a field.
- */
-struct job_range {
-    double low, high;
-};
-struct job_range job_spacings(const struct job *job);
-
 /* Passes over the field: those of all steps, and one more where values must be imposed before the
  * first. */
 uint64_t job_passes(const struct job *job);
@@ -234,16 +224,6 @@ uint64_t job_steps_done(const struct job *job, uint64_t passes);
  * each. Where in_place, it is also an input; where input_is_own, the input is the job's own and may
  * be overwritten (it then serves). */
 int job_scratch(const struct job *job, bool in_place, bool input_is_own);
-
-/* Is the job one that a worker can run? False with the failure set: it names the parameter and,
- * where there is one, the limit. Checks every number and that each axis has the points that its
- * boundaries need. max_work bounds job_work() (TOO_LARGE). Any bytes may be passed in. */
-bool job_check(const struct job *job, double max_work, struct failure *failure);
-
-/* Is it an order of a derivative, or an order of accuracy, that is offered? As asked for on the
- * wire, before it is narrowed to the job's type. */
-bool job_check_order(int64_t order, struct failure *failure);
-bool job_check_accuracy(int64_t accuracy, struct failure *failure);
 
 /* "derivative", …; NULL for a number outside the list. */
 const char *operator_name(enum operator_id id);

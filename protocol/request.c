@@ -1,5 +1,6 @@
 #include "protocol/request.h"
 
+#include "protocol/job_check.h"
 #include "protocol/object.h"
 #include "protocol/request_read.h"
 #include "protocol/rows.h"

@@ -1,5 +1,6 @@
 #include "protocol/request_block.h"
 
+#include "protocol/job_check.h"
 #include "protocol/numbers.h"
 #include "protocol/request_stencil.h"
 

@@ -1,5 +1,6 @@
 #include "protocol/request_job.h"
 
+#include "protocol/job_check.h"
 #include "protocol/job_rows.h"
 #include "protocol/request_block.h"
 #include "protocol/request_read.h"

@@ -1,5 +1,6 @@
 #include "server/routine.h"
 
+#include "protocol/job_check.h"
 #include "protocol/request_job.h"
 #include "server/admission.h"
 #include "server/chain.h"

@@ -1,3 +1,4 @@
+#include "protocol/job_check.h"
 #include "tests/lib/random_job.h"
 
 #include "protocol/rows.h"

@@ -2,6 +2,7 @@
  * host's loops give the bits of the points. */
 #include "gpu/adi.h"
 #include "gpu/host/pass.h"
+#include "protocol/job_check.h"
 #include "tests/lib/random_scheme.h"
 
 #include <math.h>

@@ -4,6 +4,7 @@
 #include "gpu/backend.h"
 #include "gpu/host/memory.h"
 #include "gpu/host/pass.h"
+#include "protocol/job_check.h"
 #include "tests/lib/random_job.h"
 
 #include <inttypes.h>

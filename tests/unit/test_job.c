@@ -1,5 +1,6 @@
 #include "protocol/job.h"
 #include "protocol/job_block.h"
+#include "protocol/job_check.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

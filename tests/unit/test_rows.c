@@ -2,6 +2,7 @@
  * the weights that jobs are run with. */
 #include "protocol/rows.h"
 #include "gpu/plan.h"
+#include "protocol/job_check.h"
 
 #include <math.h>
 #include <setjmp.h>
