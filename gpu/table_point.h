@@ -77,6 +77,21 @@ TABLE_FUNCTION void TABLE_NAME(move)(struct TABLE_NAME(view) * view, int64_t x, 
     }
 }
 
+/* at[a], and the field of a component: by comparing, since an array in registers has no index that
+ * varies. */
+TABLE_FUNCTION int64_t TABLE_NAME(pick)(const int64_t at[AXIS_COUNT], int a)
+{
+    return a == AXIS_X ? at[AXIS_X] : a == AXIS_Y ? at[AXIS_Y] : at[AXIS_Z];
+}
+
+TABLE_FUNCTION const REAL *TABLE_NAME(input)(const struct TABLE_NAME(view) * view, int component)
+{
+    return component == 0   ? view->field[0]
+           : component == 1 ? view->field[1]
+           : component == 2 ? view->field[2]
+                            : view->field[AXIS_COUNT];
+}
+
 /* The number of a side where it meets the line or plane of at[]: its value, or its constant. */
 TABLE_FUNCTION REAL TABLE_NAME(number)(const struct TABLE_NAME(view) * view, int a, int s,
                                        int is_constant, const int64_t at[AXIS_COUNT])
@@ -88,7 +103,8 @@ TABLE_FUNCTION REAL TABLE_NAME(number)(const struct TABLE_NAME(view) * view, int
         return (REAL)(is_constant ? side->constant : side->value);
     const int operand = (is_constant ? OPERAND_CONSTANT : OPERAND_VALUE) + SIDE_COUNT * a + s;
     const int inner = a == AXIS_X ? AXIS_Y : AXIS_X, outer = a == AXIS_Z ? AXIS_Y : AXIS_Z;
-    int64_t i = at[outer] * view->table->axis_of[inner].n + at[inner];
+    int64_t i =
+        TABLE_NAME(pick)(at, outer) * view->table->axis_of[inner].n + TABLE_NAME(pick)(at, inner);
     if (from == NUMBER_FACE_BATCH)
         i += (int64_t)view->batch * axis->face_points;
     return TABLE_LOAD((const REAL *)view->pass->operand[operand] + i);
@@ -105,7 +121,7 @@ TABLE_FUNCTION int TABLE_NAME(claims)(const struct table_axis *axis, int s, int6
 TABLE_FUNCTION int TABLE_NAME(claimer)(const struct table_header *table, int claim,
                                        const int64_t at[AXIS_COUNT])
 {
-    for (int a = 0; a < table->axes; a++)
+    for (int a = 0; a < AXIS_COUNT; a++)
         for (int s = 0; s < SIDE_COUNT; s++)
             if (TABLE_NAME(claims)(&table->axis_of[a], s, at[a]) &&
                 (claim == TABLE_CLAIM_NONE || table->axis_of[a].side[s].claim == claim))
@@ -131,14 +147,17 @@ TABLE_FUNCTION REAL TABLE_NAME(read)(const struct TABLE_NAME(view) * view, int c
 {
     const struct table_header *table = view->table;
     if (view->imposed && component < AXIS_COUNT && !TABLE_NAME(reads)(view, a, j, j)) {
-        int64_t at[AXIS_COUNT] = {view->at[0], view->at[1], view->at[2]};
-        at[a] = j;
+        const int64_t at[AXIS_COUNT] = {a == AXIS_X ? j : view->at[AXIS_X],
+                                        a == AXIS_Y ? j : view->at[AXIS_Y],
+                                        a == AXIS_Z ? j : view->at[AXIS_Z]};
         const int claim = TABLE_NAME(claimer)(table, TABLE_CLAIM_NONE, at);
         if (claim >= 0 &&
             table->axis_of[claim / SIDE_COUNT].side[claim % SIDE_COUNT].claim == TABLE_CLAIM_VALUE)
             return TABLE_NAME(number)(view, claim / SIDE_COUNT, claim % SIDE_COUNT, 0, at);
     }
-    return view->field[component][view->place + (j - view->at[a]) * table->axis_of[a].stride];
+    return TABLE_NAME(input)(
+        view,
+        component)[view->place + (j - TABLE_NAME(pick)(view->at, a)) * table->axis_of[a].stride];
 }
 
 /* The index inside whose value stands for that of j; *negative: with its sign changed. */
@@ -149,6 +168,9 @@ TABLE_FUNCTION int64_t TABLE_NAME(image)(const struct table_axis *axis, int64_t 
     *negative = 0;
     if (low == TABLE_MAP_PERIODIC || low == TABLE_MAP_ENDPOINT) {
         const int64_t period = low == TABLE_MAP_ENDPOINT ? n - 1 : n;
+        j += j < 0 ? period : -period;
+        if (j >= 0 && j < period)
+            return j; /* mostly, and divisions are slow */
         j %= period;
         return j < 0 ? j + period : j;
     }
@@ -186,7 +208,7 @@ TABLE_FUNCTION const TABLE_ROW *TABLE_NAME(row)(const struct TABLE_NAME(view) * 
                                                 int a)
 {
     const struct table_rows *rows = &view->table->rows[use][a];
-    const int64_t i = view->at[a], d = view->table->axis_of[a].n - 1 - i;
+    const int64_t i = TABLE_NAME(pick)(view->at, a), d = view->table->axis_of[a].n - 1 - i;
     const int64_t row = i < rows->low ? i : d < rows->high ? rows->low + d : rows->low + rows->high;
     return (const TABLE_ROW *)(view->bytes + rows->at) + row;
 }
@@ -221,8 +243,8 @@ TABLE_FUNCTION REAL TABLE_NAME(datum)(const struct TABLE_NAME(view) * view, int 
 TABLE_FUNCTION int TABLE_NAME(reads_pairs)(const struct TABLE_NAME(view) * view, int a, int count)
 {
     const int shift = view->table->shift;
-    return TABLE_NAME(reads)(view, a, view->at[a] - count + (shift > 0),
-                             view->at[a] + count - (shift < 0));
+    return TABLE_NAME(reads)(view, a, TABLE_NAME(pick)(view->at, a) - count + (shift > 0),
+                             TABLE_NAME(pick)(view->at, a) + count - (shift < 0));
 }
 
 /* The pair of points m away from the point, or from half way to its neighbour. */
@@ -230,8 +252,10 @@ TABLE_FUNCTION REAL TABLE_NAME(pair)(const struct TABLE_NAME(view) * view, int c
                                      int m)
 {
     const int shift = view->table->shift;
-    const REAL above = TABLE_NAME(fetch)(view, component, a, view->at[a] + m - (shift < 0));
-    const REAL below = TABLE_NAME(fetch)(view, component, a, view->at[a] - m + (shift > 0));
+    const REAL above =
+        TABLE_NAME(fetch)(view, component, a, TABLE_NAME(pick)(view->at, a) + m - (shift < 0));
+    const REAL below =
+        TABLE_NAME(fetch)(view, component, a, TABLE_NAME(pick)(view->at, a) - m + (shift > 0));
     return view->table->odd ? above - below : above + below;
 }
 
@@ -276,14 +300,15 @@ TABLE_FUNCTION REAL TABLE_NAME(along)(const struct TABLE_NAME(view) * view, int 
     const int64_t first = TABLE_LOAD(&row->first);
     const int step = TABLE_LOAD(&row->step), count = TABLE_LOAD(&row->count);
     if (step == 0 && TABLE_NAME(reads_pairs)(view, a, count)) {
-        acc = TABLE_NAME(pairs)(view->table, view->field[component] + view->place,
+        acc = TABLE_NAME(pairs)(view->table, TABLE_NAME(input)(view, component) + view->place,
                                 view->table->axis_of[a].stride, row, begun, acc);
         begun |= count > 0;
     } else if (step != 0 &&
                TABLE_NAME(reads)(view, a, step > 0 ? first : first + (count - 1) * step,
                                  step > 0 ? first + (count - 1) * step : first)) {
         const int64_t stride = view->table->axis_of[a].stride;
-        const REAL *f = view->field[component] + view->place + (first - view->at[a]) * stride;
+        const REAL *f = TABLE_NAME(input)(view, component) + view->place +
+                        (first - TABLE_NAME(pick)(view->at, a)) * stride;
         for (int k = 0; k < count; k++) {
             const REAL w = TABLE_LOAD(&row->w[k]), value = TABLE_LOAD(f + k * (step * stride));
             acc = begun ? REAL_FMA(w, value, acc) : w * value;
@@ -418,9 +443,9 @@ TABLE_FUNCTION REAL TABLE_NAME(flow)(const struct TABLE_NAME(view) * view, int a
 TABLE_FUNCTION void TABLE_NAME(window)(const struct TABLE_NAME(view) * view, int component, int a,
                                        int r, REAL *f)
 {
-    const int64_t i = view->at[a], stride = view->table->axis_of[a].stride;
+    const int64_t i = TABLE_NAME(pick)(view->at, a), stride = view->table->axis_of[a].stride;
     if (TABLE_NAME(reads)(view, a, i - r, i + r)) {
-        const REAL *first = view->field[component] + view->place - r * stride;
+        const REAL *first = TABLE_NAME(input)(view, component) + view->place - r * stride;
         for (int j = 0; j <= 2 * r; j++)
             f[j] = TABLE_LOAD(first + j * stride);
         return;
@@ -494,7 +519,7 @@ TABLE_FUNCTION REAL TABLE_NAME(flows_along)(const struct TABLE_NAME(view) * view
     const int64_t first = TABLE_LOAD(&row->first);
     for (int m = 0; m < count; m++) {
         const int64_t j = first + (int64_t)m * step;
-        if (j != view->at[a])
+        if (j != TABLE_NAME(pick)(view->at, a))
             acc = REAL_FMA(TABLE_LOAD(&row->w[m]), TABLE_NAME(flow)(view, a, j, u, k), acc);
     }
     return acc;
@@ -527,7 +552,8 @@ TABLE_FUNCTION REAL TABLE_NAME(inner)(const struct TABLE_NAME(view) * view, int 
     const TABLE_ROW *row = TABLE_NAME(row)(&there, TABLE_ROWS_INNER, a);
     REAL acc = (REAL)0;
     if (TABLE_LOAD(&row->step) == 0)
-        acc = (REAL)table->inner_centre[a] * TABLE_NAME(read)(&there, 0, a, there.at[a]);
+        acc = (REAL)table->inner_centre[a] *
+              TABLE_NAME(read)(&there, 0, a, TABLE_NAME(pick)(there.at, a));
     acc = TABLE_NAME(along)(&there, 0, a, row, 1, acc);
     return negative ? -acc : acc;
 }
@@ -541,7 +567,7 @@ TABLE_FUNCTION REAL TABLE_NAME(mixed)(const struct TABLE_NAME(view) * view, REAL
         if (b >= table->axes)
             continue;
         const TABLE_ROW *row = TABLE_NAME(row)(view, TABLE_ROWS_OUTER, b);
-        const int64_t first = TABLE_LOAD(&row->first), i = view->at[b];
+        const int64_t first = TABLE_LOAD(&row->first), i = TABLE_NAME(pick)(view->at, b);
         const int step = TABLE_LOAD(&row->step), count = TABLE_LOAD(&row->count);
         for (int m = step == 0 ? -1 : 0; m < count; m++) {
             const int64_t j = step == 0 ? i + m + 1 : first + (int64_t)m * step;
@@ -567,12 +593,11 @@ TABLE_FUNCTION REAL TABLE_NAME(source)(const struct TABLE_NAME(view) * view, REA
 }
 
 /* All that is a sum of even derivatives. */
-TABLE_FUNCTION REAL TABLE_NAME(whole)(const struct TABLE_NAME(view) * view)
+TABLE_FUNCTION REAL TABLE_NAME(whole)(const struct TABLE_NAME(view) * view, int form)
 {
     const struct table_header *table = view->table;
-    REAL acc =
-        table->form == TABLE_FORM_DIVERGENCE ? TABLE_NAME(divergence)(view) : TABLE_NAME(sum)(view);
-    if (table->form == TABLE_FORM_BIHARMONIC)
+    REAL acc = form == TABLE_FORM_DIVERGENCE ? TABLE_NAME(divergence)(view) : TABLE_NAME(sum)(view);
+    if (form == TABLE_FORM_BIHARMONIC)
         acc = TABLE_NAME(mixed)(view, acc);
     return table->source == TABLE_SOURCE_NONE ? acc : TABLE_NAME(source)(view, acc);
 }
@@ -599,8 +624,9 @@ TABLE_FUNCTION REAL TABLE_NAME(halo)(const struct TABLE_NAME(view) * view, int c
     return (REAL)side->value * TABLE_NAME(read)(view, from, AXIS_X, view->at[AXIS_X]);
 }
 
-/* A component of the result at the point. */
-TABLE_FUNCTION REAL TABLE_NAME(evaluate)(const struct TABLE_NAME(view) * view, int component)
+/* A component of the result at the point, of a table of that form: a constant, where it can be. */
+TABLE_FUNCTION REAL TABLE_NAME(evaluate_form)(const struct TABLE_NAME(view) * view, int component,
+                                              int form)
 {
     const struct table_header *table = view->table;
     const int diffusion = table->operator_id == OPERATOR_DIFFUSION;
@@ -611,8 +637,13 @@ TABLE_FUNCTION REAL TABLE_NAME(evaluate)(const struct TABLE_NAME(view) * view, i
             return diffusion ? TABLE_NAME(claimed)(view, claim)
                              : TABLE_NAME(halo)(view, component, claim);
     }
-    return table->form == TABLE_FORM_PARTS ? TABLE_NAME(parts)(view, component)
-                                           : TABLE_NAME(whole)(view);
+    return form == TABLE_FORM_PARTS ? TABLE_NAME(parts)(view, component)
+                                    : TABLE_NAME(whole)(view, form);
+}
+
+TABLE_FUNCTION REAL TABLE_NAME(evaluate)(const struct TABLE_NAME(view) * view, int component)
+{
+    return TABLE_NAME(evaluate_form)(view, component, view->table->form);
 }
 
 /* The first input at the point, with the sides' values in their nodes. */

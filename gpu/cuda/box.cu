@@ -10,7 +10,8 @@ enum {
     MOST_PAIRS = TABLE_PAIRS - 1, /* of a row of a box; 7 are left to the shell */
     SUM_PAIRS = 5,                /* along several axes */
     WARP = 32,
-    MOST_THREADS = 512
+    MOST_THREADS = 512,
+    BLOCKS_EACH = 16 /* of a multiprocessor */
 };
 
 /* Centred rows of one kind, by active axis: x, y, z, those that are none left out. */
@@ -211,7 +212,10 @@ static __global__ void __launch_bounds__(MOST_THREADS)
     if (x < shape.low[AXIS_X] || x >= shape.high[AXIS_X])
         return;
     for (uint64_t block = blockIdx.z; block < shape.blocks; block += gridDim.z) {
-        const uint64_t field = block / shape.blocks_z;
+        /* A division costs as much as some forms, a long one more than most. */
+        const uint64_t field = shape.blocks == shape.blocks_z ? 0
+                               : shape.blocks <= UINT32_MAX   ? (uint32_t)block / shape.blocks_z
+                                                              : block / shape.blocks_z;
         const int64_t block_z = (int64_t)(block - field * shape.blocks_z);
         const int64_t z = shape.low[AXIS_Z] + block_z * blockDim.z + threadIdx.z;
         for (uint32_t block_y = blockIdx.y; block_y < shape.blocks_y; block_y += gridDim.y) {
@@ -414,8 +418,11 @@ static cudaError_t launch(const struct geometry *g, const struct table_pass *pas
     shape.blocks_y = (uint32_t)blocks_y;
     shape.blocks_z = (uint32_t)blocks_z;
     shape.blocks = (uint64_t)blocks_z * g->plan->batch;
+    /* Those that are resident at once, some times over; each goes on along z. */
+    const uint64_t planes = (uint64_t)columns * (shape.blocks_y < most ? shape.blocks_y : most);
+    const uint64_t enough = (uint64_t)g->units * BLOCKS_EACH / planes + 1;
     const dim3 blocks((unsigned)columns, shape.blocks_y < most ? shape.blocks_y : most,
-                      shape.blocks < most ? (unsigned)shape.blocks : most);
+                      (unsigned)(shape.blocks < enough ? shape.blocks : enough));
     void *arguments[] = {&shape};
     return cudaLaunchKernel(find_kernel<T>(header->form, pairs_of(header), axes), blocks, threads,
                             arguments, 0, g->stream);

@@ -49,19 +49,20 @@ static __device__ __forceinline__ double impose(const table_view_f64 *view)
 {
     return table_impose_f64(view);
 }
-static __device__ __forceinline__ float evaluate(const table_view_f32 *view, int component)
+static __device__ __forceinline__ float evaluate(const table_view_f32 *view, int component,
+                                                 int form)
 {
-    return table_evaluate_f32(view, component);
+    return table_evaluate_form_f32(view, component, form);
 }
-static __device__ __forceinline__ double evaluate(const table_view_f64 *view, int component)
+static __device__ __forceinline__ double evaluate(const table_view_f64 *view, int component,
+                                                  int form)
 {
-    return table_evaluate_f64(view, component);
+    return table_evaluate_form_f64(view, component, form);
 }
 enum { THREADS = 128 };
 
-/* IMPOSES: reads may find a side's value in a node's place. */
-template <typename T, bool IMPOSES>
-static __global__ void __launch_bounds__(THREADS)
+template <typename T, int FORM>
+static __global__ void __launch_bounds__(THREADS, 4)
     rows_kernel(const __grid_constant__ table_header header,
                 const __grid_constant__ table_pass pass, const __grid_constant__ shell_shape shape)
 {
@@ -71,19 +72,19 @@ static __global__ void __launch_bounds__(THREADS)
         return;
     auto view = begin(header, table[shape.slot].rows, pass, field, T());
     move(&view, at);
-    if (!IMPOSES)
-        view.imposed = view.held = 0;
     const uint64_t place = field * header.points + (uint64_t)view.place;
     for (int c = 0; c < header.outputs; c++)
-        ((T *)pass.out[c])[place] = pass.impose ? impose(&view) : evaluate(&view, c);
+        ((T *)pass.out[c])[place] = pass.impose ? impose(&view) : evaluate(&view, c, FORM);
 }
 
 template <typename T>
-static cudaError_t launch_shell(const table_header *header, dim3 blocks, void *arguments[],
-                                cudaStream_t stream)
+static cudaError_t launch(const table_header *header, dim3 blocks, void *arguments[],
+                          cudaStream_t stream)
 {
-    return cudaLaunchKernel(header->imposes ? rows_kernel<T, true> : rows_kernel<T, false>, blocks,
-                            dim3(THREADS), arguments, 0, stream);
+    static void (*const kernels[])(table_header, table_pass, shell_shape) = {
+        rows_kernel<T, TABLE_FORM_PARTS>, rows_kernel<T, TABLE_FORM_SUM>,
+        rows_kernel<T, TABLE_FORM_BIHARMONIC>, rows_kernel<T, TABLE_FORM_DIVERGENCE>};
+    return cudaLaunchKernel(kernels[header->form], blocks, dim3(THREADS), arguments, 0, stream);
 }
 
 extern "C" cudaError_t rows_launch(const struct geometry *g, const struct table_pass *pass)
@@ -95,6 +96,6 @@ extern "C" cudaError_t rows_launch(const struct geometry *g, const struct table_
         return cudaErrorInvalidConfiguration;
     void *arguments[] = {(void *)header, (void *)pass, (void *)&g->shell};
     const dim3 grid((unsigned)blocks);
-    return g->plan->dtype == DTYPE_F32 ? launch_shell<float>(header, grid, arguments, g->stream)
-                                       : launch_shell<double>(header, grid, arguments, g->stream);
+    return g->plan->dtype == DTYPE_F32 ? launch<float>(header, grid, arguments, g->stream)
+                                       : launch<double>(header, grid, arguments, g->stream);
 }
