@@ -91,6 +91,59 @@ static REAL NAME(table_own)(struct NAME(table_work) * work, int component, int u
     return TABLE_NAME(data)(view, component, AXIS_X, row, &begun, acc);
 }
 
+static bool NAME(table_slides)(const struct NAME(table_slide) * slide, const TABLE_ROW *row,
+                               int64_t x)
+{
+    return row[x].step == 1 && row[x].first - x == slide->offset && row[x].count == slide->count &&
+           row[x].data[SIDE_LOW] == (REAL)0 && row[x].data[SIDE_HIGH] == (REAL)0;
+}
+
+/* What the rows of kind `use` have of such points, put together once for all lines. */
+static const struct NAME(table_slide) * NAME(table_slide)(struct NAME(table_work) * work, int use)
+{
+    const struct table_rows *rows = &work->view.table->rows[use][AXIS_X];
+    const TABLE_ROW *row = (const TABLE_ROW *)(work->view.bytes + rows->at);
+    struct NAME(table_slide) *slide = &work->slide[use == TABLE_ROWS_INNER];
+    if (slide->begin == work->begin)
+        return slide;
+    const int64_t end = rows->low < work->end ? rows->low : work->end;
+    const int64_t middle = (work->begin + end) / 2;
+    slide->begin = work->begin;
+    slide->from = slide->to = work->begin;
+    if (end <= work->begin || row[middle].step != 1)
+        return slide;
+    slide->offset = row[middle].first - middle;
+    slide->count = row[middle].count;
+    for (slide->from = middle; slide->from > work->begin; slide->from--)
+        if (!NAME(table_slides)(slide, row, slide->from - 1))
+            break;
+    for (slide->to = middle; slide->to < end; slide->to++)
+        if (!NAME(table_slides)(slide, row, slide->to))
+            break;
+    for (int64_t x = slide->from; x < slide->to; x++)
+        for (int k = 0; k < slide->count; k++)
+            slide->w[k][x - slide->from] = row[x].w[k];
+    return slide;
+}
+
+/* The derivative along x at points [first, last) of the block, all of the slide's, as table_own().
+ * from: what it is added to; NULL: 0 or, where not `begun`, nothing. */
+static void NAME(table_slide_run)(const struct NAME(table_slide) * slide, const REAL *f, int begun,
+                                  const REAL *from, REAL *out, int64_t first, int64_t last)
+{
+    const int64_t shift = slide->begin - slide->from;
+    for (int64_t i = first; i < last; i += NAME(LANES)) {
+        const int lanes = last - i < NAME(LANES) ? (int)(last - i) : NAME(LANES);
+        NAME(vector) acc = from ? NAME(read)(from + i, lanes) : NAME(fill)(0);
+        for (int k = 0; k < slide->count; k++) {
+            const NAME(vector) w = NAME(read)(slide->w[k] + shift + i, lanes);
+            const NAME(vector) value = NAME(read)(f + slide->offset + k + i, lanes);
+            acc = k == 0 && !begun ? w * value : NAME(fma)(w, value, acc);
+        }
+        NAME(write)(out + i, acc, lanes);
+    }
+}
+
 /* One derivative along axis a of the line at y and z, rounded as it is alone, for the block. Of
  * even ones with the centre's weight where the row is a centred one. */
 static void NAME(table_derivative)(struct NAME(table_work) * work, int use, int component, int a,
@@ -113,6 +166,12 @@ static void NAME(table_derivative)(struct NAME(table_work) * work, int use, int 
             NAME(terms_put)(&terms, centre, line, NULL);
         NAME(table_put_along)(work, &terms, use, component, a, y, z, line);
         NAME(terms_sum)(&terms, NULL, out, from - work->begin, to - work->begin);
+    } else {
+        const struct NAME(table_slide) *slide = NAME(table_slide)(work, use);
+        from = slide->from;
+        to = slide->to;
+        NAME(table_slide_run)
+        (slide, line, !odd, NULL, out, from - work->begin, to - work->begin);
     }
     for (int64_t x = NAME(table_apart)(work->begin, from, to); x < work->end;
          x = NAME(table_apart)(x + 1, from, to)) {
@@ -185,6 +244,31 @@ static void NAME(table_put_source)(struct NAME(table_work) * work, struct NAME(t
     NAME(terms_put)(terms, (REAL)table->factor[pass->set], source, NULL);
 }
 
+/* What lies along x at points [from, to) with rows of their own, added to out; only its data where
+ * the pairs of all axes were `together`. */
+static void NAME(table_own_rows)(struct NAME(table_work) * work, int use, bool together, int64_t y,
+                                 int64_t z, const REAL *line, int64_t from, int64_t to, REAL *out)
+{
+    struct TABLE_NAME(view) *view = &work->view;
+    const struct NAME(table_slide) *slide = NAME(table_slide)(work, use);
+    const int64_t begin = work->begin, low = slide->from > from ? slide->from : from;
+    const int64_t high = slide->to < to ? slide->to : to;
+    if (low < high)
+        NAME(table_slide_run)(slide, line, 1, out, out, low - begin, high - begin);
+    for (int64_t x = NAME(table_apart)(from, low, high); x < to;
+         x = NAME(table_apart)(x + 1, low, high)) {
+        REAL *acc = &out[x - begin];
+        int begun = 1;
+        if (together) {
+            TABLE_NAME(move)(view, x, y, z);
+            const TABLE_ROW *row = TABLE_NAME(row)(view, use, AXIS_X);
+            *acc = TABLE_NAME(data)(view, 0, AXIS_X, row, &begun, *acc);
+        } else {
+            *acc = NAME(table_own)(work, 0, use, x, y, z, line, 1, *acc);
+        }
+    }
+}
+
 /* The sum over the active axes of even derivatives, what it is added to, and the source, at points
  * [from, to) of one kind: all have the centred row along x or, `apart`, rows of their own of which
  * either all are centred ones or none. line: with its neighbours. */
@@ -210,17 +294,7 @@ static void NAME(table_sum_of)(struct NAME(table_work) * work, bool apart, int64
         NAME(table_put_along)(work, &terms, use, 0, AXIS_X, y, z, line);
     if (apart) {
         NAME(terms_sum)(&terms, base, out, first, last);
-        for (int64_t x = from; x < to; x++) {
-            REAL *acc = &out[x - work->begin];
-            int begun = 1;
-            if (together) {
-                TABLE_NAME(move)(view, x, y, z);
-                const TABLE_ROW *row = TABLE_NAME(row)(view, use, AXIS_X);
-                *acc = TABLE_NAME(data)(view, 0, AXIS_X, row, &begun, *acc);
-            } else {
-                *acc = NAME(table_own)(work, 0, use, x, y, z, line, 1, *acc);
-            }
-        }
+        NAME(table_own_rows)(work, use, together, y, z, line, from, to, out);
         NAME(terms_begin)(&terms, false, true);
         base = out;
     }
@@ -461,18 +535,19 @@ static void NAME(table_lines)(const struct table_lines *lines)
     struct NAME(table_work) work;
     work.low = low < n ? low : n;
     work.high = high > work.low ? high : work.low;
-    for (int64_t line = lines->from; line < lines->to; line++) {
-        const int64_t y = line % ny, z = line % field_lines / ny;
-        work.view = TABLE_NAME(begin)(table, table, lines->pass, (uint64_t)(line / field_lines));
-        for (int c = 0; c < table->outputs; c++) {
-            REAL *out = (REAL *)lines->pass->out[c] + line * n;
-            for (work.begin = 0; work.begin < n; work.begin = work.end) {
-                const int64_t alike = work.begin < work.low    ? work.low
-                                      : work.begin < work.high ? work.high
-                                                               : n;
-                work.end = alike - work.begin > BLOCK ? work.begin + BLOCK : alike;
-                NAME(table_block)(&work, c, y, z, out + work.begin);
-            }
+    work.slide[0].begin = work.slide[1].begin = -1;
+    for (work.begin = 0; work.begin < n; work.begin = work.end) {
+        const int64_t alike = work.begin < work.low    ? work.low
+                              : work.begin < work.high ? work.high
+                                                       : n;
+        work.end = alike - work.begin > BLOCK ? work.begin + BLOCK : alike;
+        for (int64_t line = lines->from; line < lines->to; line++) {
+            const int64_t y = line % ny, z = line % field_lines / ny;
+            work.view =
+                TABLE_NAME(begin)(table, table, lines->pass, (uint64_t)(line / field_lines));
+            for (int c = 0; c < table->outputs; c++)
+                NAME(table_block)
+            (&work, c, y, z, (REAL *)lines->pass->out[c] + line * n + work.begin);
         }
     }
 }

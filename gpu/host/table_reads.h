@@ -7,12 +7,22 @@
  * of a mixed derivative, and a few beside them. */
 #define TABLE_SCRATCH (4 * TABLE_POINTS + 8)
 
+/* Points of the block with rows of their own along x, all of as many points that lie alike about
+ * them: from `offset` on. As with coordinates, but next to sides. */
+struct NAME(table_slide) {
+    int64_t begin; /* of the block that this is of; −1: of none */
+    int64_t from, to, offset;
+    int count;
+    REAL w[TABLE_POINTS][BLOCK]; /* by point of a row, from point `from` on */
+};
+
 /* A block of a line. */
 struct NAME(table_work) {
-    struct TABLE_NAME(view) view; /* at a point of the line */
-    int64_t low, high;            /* no side of x claims points [low, high) of a line */
-    int64_t begin, end;           /* the block: at most BLOCK points, all claimed, or none */
-    int used;                     /* scratch lines */
+    struct TABLE_NAME(view) view;      /* at a point of the line */
+    int64_t low, high;                 /* no side of x claims points [low, high) of a line */
+    int64_t begin, end;                /* the block: at most BLOCK points, all claimed, or none */
+    int used;                          /* scratch lines */
+    struct NAME(table_slide) slide[2]; /* the last one a biharmonic's inner rows */
     REAL scratch[TABLE_SCRATCH][MARGIN + BLOCK + MARGIN];
 };
 
