@@ -1,12 +1,9 @@
 #include "gpu/adi.h"
 
+#include "gpu/rounded.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-static double rounded(rows_real value, int dtype)
-{
-    return dtype == DTYPE_F32 ? (double)(float)value : (double)value;
-}
 
 /* dt A u at an edge node in units of dt κ/h², with u as a parabola. mixed: of ∂n f + v f = c, v h.
  */

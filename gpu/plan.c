@@ -2,11 +2,11 @@
 
 #include "gpu/adi.h"
 #include "gpu/measure.h"
+#include "gpu/rounded.h"
 #include "gpu/stencil_plan.h"
 #include "gpu/table.h"
 #include "protocol/rows.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,12 +34,6 @@ static const struct rational second_centre[PLAN_RADIUS] = {{-2, 1}, {-5, 2}, {-4
 static rows_real real(struct rational r)
 {
     return (rows_real)r.over / (rows_real)r.under;
-}
-
-/* The only rounding: from 113 bits straight to the field's type. */
-static double rounded(rows_real value, int dtype)
-{
-    return dtype == DTYPE_F32 ? (double)(float)value : (double)value;
 }
 
 /* The closure of the point at distance `row` from an edge of that kind. */
@@ -231,40 +225,6 @@ bool plan_init(struct plan *plan, const struct job *job, const void *block)
                         : job->more.scheme == SCHEME_ADI     ? PLAN_ADI
                         : job_is_plain(job)                  ? PLAN_PLAIN
                                                              : PLAN_TABLE);
-}
-
-struct plan_table *plan_table_new(uint64_t bytes)
-{
-    static_assert(sizeof(struct plan_table) <= PLAN_TABLE_ALIGN, "before the bytes");
-    static _Atomic uint64_t serial;
-    const uint64_t align = PLAN_TABLE_ALIGN;
-    const uint64_t all = align + (bytes + align - 1) / align * align;
-    struct plan_table *table = aligned_alloc(align, all);
-    if (!table)
-        return NULL;
-    memset(table, 0, all);
-    table->serial = ++serial;
-    table->users = 1;
-    table->bytes = bytes;
-    return table;
-}
-
-bool plan_table_grow(struct plan_table **table, uint64_t bytes)
-{
-    const uint64_t before = *table ? (*table)->bytes : 0;
-    struct plan_table *longer = plan_table_new(before + bytes);
-    if (!longer)
-        return false;
-    if (*table)
-        memcpy(plan_table_rows(longer), plan_table_rows(*table), before);
-    free(*table);
-    *table = longer;
-    return true;
-}
-
-void *plan_table_rows(const struct plan_table *table)
-{
-    return (char *)(uintptr_t)table + PLAN_TABLE_ALIGN;
 }
 
 void plan_init_measure(struct plan *plan, enum dtype dtype, uint64_t points, bool of_two)

@@ -1,15 +1,10 @@
 #include "gpu/stencil_plan.h"
 
+#include "gpu/rounded.h"
 #include "protocol/rows.h"
 
 #include <stdbool.h>
 #include <string.h>
-
-/* The only rounding: from 113 bits straight to the field's type. */
-static double rounded(rows_real value, int dtype)
-{
-    return dtype == DTYPE_F32 ? (double)(float)value : (double)value;
-}
 
 /* A side whose number is 0 everywhere and whose first derivative alone it states is a mirror. */
 static bool is_mirror(const struct boundary *boundary)

@@ -1,18 +1,13 @@
 #include "gpu/table.h"
 
 #include "gpu/backend.h"
+#include "gpu/rounded.h"
 #include "gpu/stage.h"
 #include "protocol/job_rows.h"
 
 #include <string.h>
 
 _Static_assert((int)TABLE_POINTS == (int)ROWS_POINTS, "a row fits");
-
-/* The only rounding: from 113 bits straight to the field's type. */
-static double rounded(rows_real value, int dtype)
-{
-    return dtype == DTYPE_F32 ? (double)(float)value : (double)value;
-}
 
 /* What is made. */
 struct making {
