@@ -1,7 +1,8 @@
 /* The box of a plan of the engine PLAN_TABLE (gpu/table.h): the points that are centred along every
  * axis, and read what lies about them and nothing else. What gpu/table_point.h says, in loops of
  * fixed length and without a look-up: a thread a point, weights and strides as parameters. Blocks
- * are as cubic as warps allow, since neighbours are shared through the caches. */
+ * are as cubic as warps allow, since neighbours are shared through the caches, and march along z.
+ */
 #include "gpu/cuda/grid.cuh"
 
 #include <string.h>
@@ -26,7 +27,7 @@ template <typename T> struct box_shape {
     int64_t begin_x;                           /* where the first block does, in whole warps */
     int64_t stride_y, stride_z, field;         /* elements */
     uint32_t blocks_y, blocks_z;               /* of a field */
-    uint64_t blocks;                           /* blocks_z of the batch */
+    uint64_t blocks, length;                   /* blocks_z of the batch; that one marches along */
     int64_t stride[AXIS_COUNT];                /* along the active axes */
     box_rows<T> rows;
     T centre, source_value, dt;
@@ -211,7 +212,9 @@ static __global__ void __launch_bounds__(MOST_THREADS)
     const int64_t x = shape.begin_x + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (x < shape.low[AXIS_X] || x >= shape.high[AXIS_X])
         return;
-    for (uint64_t block = blockIdx.z; block < shape.blocks; block += gridDim.z) {
+    const uint64_t first = (uint64_t)blockIdx.z * shape.length;
+    const uint64_t last = first + shape.length < shape.blocks ? first + shape.length : shape.blocks;
+    for (uint64_t block = first; block < last; block++) {
         /* A division costs as much as some forms, a long one more than most. */
         const uint64_t field = shape.blocks == shape.blocks_z ? 0
                                : shape.blocks <= UINT32_MAX   ? (uint32_t)block / shape.blocks_z
@@ -396,7 +399,7 @@ template <typename T>
 static cudaError_t launch(const struct geometry *g, const struct table_pass *pass)
 {
     const table_header *header = table_of(g->plan);
-    const uint32_t most = 65535; /* blocks along y and z: threads go on from there */
+    const uint32_t most = 65535; /* blocks along y: threads go on from there */
     int64_t size[AXIS_COUNT];
     box_shape<T> shape;
     memset(&shape, 0, sizeof shape);
@@ -418,11 +421,13 @@ static cudaError_t launch(const struct geometry *g, const struct table_pass *pas
     shape.blocks_y = (uint32_t)blocks_y;
     shape.blocks_z = (uint32_t)blocks_z;
     shape.blocks = (uint64_t)blocks_z * g->plan->batch;
-    /* Those that are resident at once, some times over; each goes on along z. */
+    /* Enough for the device, some times over: what one reads along z it finds in its first cache
+     * again. */
     const uint64_t planes = (uint64_t)columns * (shape.blocks_y < most ? shape.blocks_y : most);
     const uint64_t enough = (uint64_t)g->units * BLOCKS_EACH / planes + 1;
+    shape.length = (shape.blocks + enough - 1) / enough;
     const dim3 blocks((unsigned)columns, shape.blocks_y < most ? shape.blocks_y : most,
-                      (unsigned)(shape.blocks < enough ? shape.blocks : enough));
+                      (unsigned)((shape.blocks + shape.length - 1) / shape.length));
     void *arguments[] = {&shape};
     return cudaLaunchKernel(find_kernel<T>(header->form, pairs_of(header), axes), blocks, threads,
                             arguments, 0, g->stream);
