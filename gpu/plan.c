@@ -125,7 +125,7 @@ static void plan_begin(struct plan *plan, const struct job *job)
         axis->n = (int64_t)job->n[a];
         axis->stride = stride;
         stride *= axis->n;
-        axis->active = job->operator_id == OPERATOR_DERIVATIVE ? a == job->axis : a < job->axes;
+        axis->active = job_is_active(job, a);
     }
 }
 

@@ -110,12 +110,6 @@ struct rows_order {
     bool splits; /* rows with a datum are TABLE_SPLIT */
 };
 
-static bool has_datum(const struct rows_side *side)
-{
-    return side->kind == ROWS_DERIVATIVE || side->kind == ROWS_CURVATURE ||
-           (side->kind == ROWS_VALUE && side->at_face);
-}
-
 /* div(k grad u) on centred rows of a uniform axis (docs/NUMERICS.md, "Rows"): c[m − 1][r − m + l] /
  * under is what k at l counts in the conductance between the point and the one at m; l = m − r … r,
  * r = accuracy/2. */
@@ -174,7 +168,7 @@ static rows_real put_one(const struct making *making, const struct rows_order *g
     if (!rows_make(axis, given->order, making->job->accuracy, stagger, i, &row))
         return 0; /* of a halo, or no point */
     convert(making, given->a, i, &row, &scale, &made, &centre);
-    if (given->splits && row.side != ROWS_CENTRED && has_datum(&axis->side[row.side]))
+    if (given->splits && row.side != ROWS_CENTRED && rows_has_datum(&axis->side[row.side]))
         made = (struct table_row_f64){.step = 1, .count = TABLE_SPLIT};
     if (given->splits && made.step == 0)
         put_conducting(making->job, scale.weights, &made);
@@ -302,13 +296,11 @@ static void header_init(struct making *making, const void *block)
     struct table_header *header = &making->header;
     const int order = job_order(job);
     const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
-    const bool alone =
-        job->operator_id == OPERATOR_DERIVATIVE || job->operator_id == OPERATOR_INTERPOLATE;
     header->dtype = job->dtype;
     header->operator_id = job->operator_id;
     header->axes = job->axes;
     header->axis = job->axis;
-    header->active = alone ? 1 << job->axis : (1 << job->axes) - 1;
+    header->active = job_has_axis(job) ? 1 << job->axis : (1 << job->axes) - 1;
     header->odd = order % 2;
     header->form = header->odd                               ? TABLE_FORM_PARTS
                    : job->more.coefficient                   ? TABLE_FORM_DIVERGENCE
@@ -404,7 +396,7 @@ static struct rows_axis without_data(const struct rows_axis *axis)
 {
     struct rows_axis alone = *axis;
     for (int s = 0; s < SIDE_COUNT; s++)
-        if (has_datum(&alone.side[s]))
+        if (rows_has_datum(&alone.side[s]))
             alone.side[s] = (struct rows_side){.kind = ROWS_VALUE};
     return alone;
 }

@@ -19,8 +19,7 @@ static bool has_rows(const struct rows_side *side)
     return side->kind >= ROWS_ONE_SIDED && side->kind <= ROWS_CURVATURE;
 }
 
-/* Does it state a number that is no point's own? */
-static bool has_datum(const struct rows_side *side)
+bool rows_has_datum(const struct rows_side *side)
 {
     return side->kind == ROWS_DERIVATIVE || side->kind == ROWS_CURVATURE ||
            (side->kind == ROWS_VALUE && side->at_face);
@@ -52,7 +51,7 @@ static bool is_valid(const struct rows_axis *axis, int order, int accuracy,
     for (int s = 0; s < SIDE_COUNT; s++) {
         const struct rows_side *side = &axis->side[s];
         const struct rows_side *other = &axis->side[!s];
-        const bool may_be_at_face = has_datum(side) || side->kind == ROWS_REFLECT;
+        const bool may_be_at_face = rows_has_datum(side) || side->kind == ROWS_REFLECT;
         if (side->kind >= ROWS_KINDS || side->at_face > may_be_at_face ||
             (is_periodic(side) && other->kind != side->kind) ||
             (side->kind == ROWS_REFLECT && axis->x))
@@ -268,7 +267,7 @@ static int64_t closure_start(const struct rows_side *side, enum rows_stagger sta
 
 static int closure_points(const struct rows_side *side, int order, int accuracy)
 {
-    const int points = order + accuracy - has_datum(side);
+    const int points = order + accuracy - rows_has_datum(side);
     return points < datum_order(side) ? datum_order(side) : points; /* one point has no curvature */
 }
 
@@ -314,7 +313,7 @@ static bool uniform_row(const struct rows_axis *axis, int order, int accuracy, i
         a[j] = 2 * (start + j) - at;
     const struct datum datum = {.at = -(int)side->at_face - at, .order = datum_order(side)};
     rows_real data = 0;
-    if (!weigh(a, count, order, has_datum(side) ? &datum : NULL, row->w, &data))
+    if (!weigh(a, count, order, rows_has_datum(side) ? &datum : NULL, row->w, &data))
         return false;
     row->first = s == SIDE_LOW ? start : axis->n - 1 - start;
     row->step = s == SIDE_LOW ? 1 : -1;
@@ -433,7 +432,7 @@ static bool coordinate_weights(const struct rows_axis *axis, int order, rows_rea
         a[j] *= per_unit;
     struct datum datum = {0};
     const struct rows_side *side = row->side == ROWS_CENTRED ? NULL : &axis->side[row->side];
-    if (side && has_datum(side)) {
+    if (side && rows_has_datum(side)) {
         datum.at = (edge_position(axis, row->side, side->at_face) - at) / unit;
         datum.order = datum_order(side);
     } else {

@@ -54,6 +54,9 @@ struct rows_side {
     double mixed;    /* DERIVATIVE: v of ∂n f + v f = c; else 0. Only rows_bound() reads it */
 };
 
+/* Does it state a number that is no point's own? */
+bool rows_has_datum(const struct rows_side *side);
+
 /* One axis of a grid. The caller owns the coordinates. */
 struct rows_axis {
     int64_t n;       /* points */
