@@ -91,11 +91,19 @@ static REAL NAME(table_own)(struct NAME(table_work) * work, int component, int u
     return TABLE_NAME(data)(view, component, AXIS_X, row, &begun, acc);
 }
 
-static bool NAME(table_slides)(const struct NAME(table_slide) * slide, const TABLE_ROW *row,
-                               int64_t x)
+/* Is point x one of the slide's? Its offset is lowered where it has to be. */
+static bool NAME(table_slides)(struct NAME(table_slide) * slide, const TABLE_ROW *row, int64_t x,
+                               int64_t *highest)
 {
-    return row[x].step == 1 && row[x].first - x == slide->offset && row[x].count == slide->count &&
-           row[x].data[SIDE_LOW] == (REAL)0 && row[x].data[SIDE_HIGH] == (REAL)0;
+    const int64_t offset = row[x].first - x;
+    const int64_t low = offset < slide->offset ? offset : slide->offset;
+    const int64_t high = offset > *highest ? offset : *highest;
+    if (row[x].step != 1 || row[x].count != slide->count || high - low > 1 ||
+        row[x].data[SIDE_LOW] != (REAL)0 || row[x].data[SIDE_HIGH] != (REAL)0)
+        return false;
+    slide->offset = low;
+    *highest = high;
+    return true;
 }
 
 /* What the rows of kind `use` have of such points, put together once for all lines. */
@@ -112,17 +120,19 @@ static const struct NAME(table_slide) * NAME(table_slide)(struct NAME(table_work
     slide->from = slide->to = work->begin;
     if (end <= work->begin || row[middle].step != 1)
         return slide;
-    slide->offset = row[middle].first - middle;
+    int64_t highest = slide->offset = row[middle].first - middle;
     slide->count = row[middle].count;
     for (slide->from = middle; slide->from > work->begin; slide->from--)
-        if (!NAME(table_slides)(slide, row, slide->from - 1))
+        if (!NAME(table_slides)(slide, row, slide->from - 1, &highest))
             break;
     for (slide->to = middle; slide->to < end; slide->to++)
-        if (!NAME(table_slides)(slide, row, slide->to))
+        if (!NAME(table_slides)(slide, row, slide->to, &highest))
             break;
-    for (int64_t x = slide->from; x < slide->to; x++)
+    for (int64_t x = slide->from; x < slide->to; x++) {
+        slide->later[x - slide->from] = (REAL)(row[x].first - x - slide->offset);
         for (int k = 0; k < slide->count; k++)
             slide->w[k][x - slide->from] = row[x].w[k];
+    }
     return slide;
 }
 
@@ -135,9 +145,12 @@ static void NAME(table_slide_run)(const struct NAME(table_slide) * slide, const 
     for (int64_t i = first; i < last; i += NAME(LANES)) {
         const int lanes = last - i < NAME(LANES) ? (int)(last - i) : NAME(LANES);
         NAME(vector) acc = from ? NAME(read)(from + i, lanes) : NAME(fill)(0);
+        const NAME(vector) later = NAME(read)(slide->later + shift + i, lanes);
+        NAME(vector) next = NAME(read)(f + slide->offset + i, lanes);
         for (int k = 0; k < slide->count; k++) {
-            const NAME(vector) w = NAME(read)(slide->w[k] + shift + i, lanes);
-            const NAME(vector) value = NAME(read)(f + slide->offset + k + i, lanes);
+            const NAME(vector) w = NAME(read)(slide->w[k] + shift + i, lanes), here = next;
+            next = NAME(read)(f + slide->offset + k + 1 + i, lanes);
+            const NAME(vector) value = NAME(select)(later, next, here);
             acc = k == 0 && !begun ? w * value : NAME(fma)(w, value, acc);
         }
         NAME(write)(out + i, acc, lanes);

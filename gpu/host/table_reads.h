@@ -8,12 +8,13 @@
 #define TABLE_SCRATCH (4 * TABLE_POINTS + 8)
 
 /* Points of the block with rows of their own along x, all of as many points that lie alike about
- * them: from `offset` on. As with coordinates, but next to sides. */
+ * them, from `offset` on or from the one after it: as with coordinates, but next to sides. */
 struct NAME(table_slide) {
     int64_t begin; /* of the block that this is of; −1: of none */
     int64_t from, to, offset;
     int count;
-    REAL w[TABLE_POINTS][BLOCK]; /* by point of a row, from point `from` on */
+    REAL later[BLOCK];           /* 1: from offset + 1 on; by point, from `from` on */
+    REAL w[TABLE_POINTS][BLOCK]; /* by point of a row */
 };
 
 /* A block of a line. */

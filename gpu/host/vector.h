@@ -51,6 +51,13 @@ ALWAYS_INLINE NAME(vector) NAME(fma)(NAME(vector) a, NAME(vector) b, NAME(vector
 #endif
 }
 
+/* a where `which` is not 0, else b. */
+ALWAYS_INLINE NAME(vector) NAME(select)(NAME(vector) which, NAME(vector) a, NAME(vector) b)
+{
+    const __typeof__(a != b) bits = which != NAME(fill)(0);
+    return (NAME(vector))((bits & (__typeof__(bits))a) | (~bits & (__typeof__(bits))b));
+}
+
 /* The first `count` lanes and nothing beyond them: loaded as 0, or left alone. */
 #if VECTOR_BYTES == 64
 ALWAYS_INLINE NAME(vector) NAME(load_some)(const REAL *from, int count)

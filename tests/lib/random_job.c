@@ -216,7 +216,7 @@ static void random_table_candidate(struct random *random, uint64_t max_points, s
     for (int a = 0; a < job->axes; a++) {
         static const uint8_t most[] = {0, 200, 40, 20};
         job->n[a] = 1 + random_below(random, most[job->axes]);
-        if (a == AXIS_X && !stretched && random_below(random, 8) == 0)
+        if (a == AXIS_X && random_below(random, 8) == 0)
             job->n[a] = 1 + random_below(random, left); /* some lines that are worked on in parts */
         job->n[a] = job->n[a] > left ? left : job->n[a];
         left /= job->n[a];
