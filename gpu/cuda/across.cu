@@ -295,6 +295,9 @@ static int window_points(const struct geometry *g)
 extern "C" bool across_takes(const struct plan *plan)
 {
     const int a = find_axis(plan);
+    for (int s = 0; s < SIDE_COUNT && a >= 0; s++)
+        if (plan->axis[a].side[s].map == PLAN_MAP_REFLECT)
+            return false; /* windows have closures at their ends, or wrap around */
     return a >= 0 && plan->axis[a].n >= least_window(plan, &plan->axis[a]) &&
            plan->points * plan->batch / (uint64_t)plan->axis[a].n <= INT32_MAX;
 }

@@ -35,7 +35,7 @@ enum row_tile {
 template <typename T, int R> struct row_shape {
     int64_t total;  /* points of all rows */
     int64_t n;      /* … of a row */
-    int64_t period; /* 0: the edges have closures */
+    int64_t period; /* 0: the edges have closures, or are no business of this kernel */
     double per_row; /* 1 / n */
     int32_t points; /* of a tile */
     int32_t rows;   /* of a tile; 0: it is a part of one or two */
@@ -194,10 +194,10 @@ template <typename T, int R> static void choose_tile(row_shape<T, R> *shape, int
 static bool takes_edges(const struct plan *plan)
 {
     const struct plan_axis *axis = &plan->axis[AXIS_X];
-    return axis->side[SIDE_LOW].map == PLAN_MAP_PERIODIC ||
-                   axis->side[SIDE_LOW].map == PLAN_MAP_ENDPOINT
+    const int low = axis->side[SIDE_LOW].map, high = axis->side[SIDE_HIGH].map;
+    return low == PLAN_MAP_PERIODIC || low == PLAN_MAP_ENDPOINT
                ? axis->n > plan->radius + 1
-               : !plan->identity;
+               : !plan->identity && low == PLAN_MAP_NONE && high == PLAN_MAP_NONE;
 }
 
 template <typename T, int R, enum row_tile TILE>
@@ -253,7 +253,8 @@ static cudaError_t launch_typed(const struct geometry *g, const void *in, void *
     }
 }
 
-/* The edges of diffusion in 1D, and of rows so short that a stencil goes around them twice. */
+/* The edges of diffusion in 1D, of mirrors, and of rows so short that a stencil goes around them
+ * twice. */
 static cudaError_t launch_edges(const struct geometry *g, const void *in, void *out)
 {
     const int64_t n = g->plan->axis[AXIS_X].n, radius = g->plan->radius;

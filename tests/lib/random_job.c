@@ -86,6 +86,8 @@ static void random_boundaries(struct random *random, struct job *job, int axis)
     for (int side = 0; side < SIDE_COUNT; side++) {
         if (kind <= BOUNDARY_ENDPOINT)
             boundary[side].kind = kind;
+        else if (job_order(job) == 2 && random_below(random, 4) == 0)
+            boundary[side].kind = BOUNDARY_MIRROR;
         else if (!diffusion)
             boundary[side].kind = BOUNDARY_ONE_SIDED;
         else
