@@ -443,7 +443,7 @@ def main():
     parser.add_argument("--device", default="host")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--seconds", type=float, help="for each load (3; quick: 0.5)")
-    parser.add_argument("--chains", action="store_true", help="the rows of chains alone")
+    parser.add_argument("--chains", action="store_true", help="the rows of chains alone, printed and not written")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE")
     options = parser.parse_args()
     options.seconds = options.seconds or (0.5 if options.quick else 3)

@@ -114,7 +114,7 @@ struct rows_order {
  * under is what k at l counts in the conductance between the point and the one at m; l = m − r … r,
  * r = accuracy/2. */
 struct conductances {
-    int16_t under, c[TABLE_RADIUS][2 * TABLE_RADIUS];
+    int32_t under, c[TABLE_RADIUS][2 * TABLE_RADIUS];
 };
 static const struct conductances *conductances_of(int accuracy)
 {
@@ -127,6 +127,12 @@ static const struct conductances *conductances_of(int accuracy)
           {-108, -1056, -1860, 4032, -1860, -1056, -108},
           {144, 560, -576, -576, 560, 144},
           {-75, 48, 36, 48, -75}}},
+        {151200,
+         {{150, 2750, 15500, 61500, 46100, 46100, 61500, 15500, 2750, 150},
+          {-400, -4500, -22000, -27100, 72000, -27100, -22000, -4500, -400},
+          {600, 5250, 10650, -13500, -13500, 10650, 5250, 600},
+          {-600, -2525, 2000, 1500, 2000, -2525, -600},
+          {274, -150, -100, -100, -150, 274}}},
     };
     return &all[accuracy / 2 - 1];
 }
@@ -137,7 +143,7 @@ static void put_across(const struct job *job, double across[TABLE_ACROSS])
     const struct conductances *given = conductances_of(job->accuracy);
     const int r = job->accuracy / 2;
     for (int m = 1; m <= r; m++) {
-        const int16_t *c = given->c[m - 1] + (r - m);
+        const int32_t *c = given->c[m - 1] + (r - m);
         for (int e = 1; 2 * e <= m; e++)
             *across++ = rounded((rows_real)c[e] / c[0], job->dtype);
         for (int e = 1; m + e <= r; e++)
@@ -544,8 +550,6 @@ bool table_make(struct plan *plan, const struct job *job, const void *block)
         header->outer_centre[a] = rounded(making.centre[TABLE_ROWS_OUTER][a], job->dtype);
         find_box(&making, a, has[a]);
     }
-    for (int a = job->axes; a < AXIS_COUNT; a++)
-        header->axis_of[a].high = header->axis_of[a].n;
     header->shared = is_shared(&making, sets);
     for (int set = 0; set < sets; set++) {
         header->factor[set] = rounded(factors[set], job->dtype);

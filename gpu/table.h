@@ -10,8 +10,8 @@
  * where L is the operator with one of the table's sets of factors: for operators there is one, of
  * factor 1; "forward-euler" has one, of factor dt, with the identity folded into it (so that it
  * takes no base: out = in + dt L in); "rk4" four, dt/4, dt/3, dt/2 and dt, none
- * of which holds it. A pass is done by rows_pass() of gpu/host/rows.h, or the one of
- * gpu/cuda/rows.cu.
+ * of which holds it. A pass is done by rows_passes() of gpu/host/rows.h, or
+ * by gpu/cuda/passes.c: the box by box.cu or by a plain plan's kernels, the rest by rows.cu.
  */
 #ifndef GPU_TABLE_H
 #define GPU_TABLE_H
@@ -27,8 +27,8 @@ enum {
     TABLE_PAIRS = TABLE_POINTS / 2,
     TABLE_FACTORS = 4, /* sets of them: rk4 */
     TABLE_ROWS = 8,    /* kinds of rows along an axis */
-    TABLE_RADIUS = 4,  /* of a centred second derivative: accuracy 8 */
-    TABLE_ACROSS = 10  /* of ratios in such a one of div(k grad) */
+    TABLE_RADIUS = 5,  /* of a centred second derivative: accuracy 10 */
+    TABLE_ACROSS = 16  /* of ratios in such a one of div(k grad) */
 };
 
 /* Which derivatives along an axis the rows are of. */
@@ -171,7 +171,6 @@ struct table_pass {
     int32_t set;                   /* of factors */
     int32_t claimed;               /* enum table_claimed */
     int32_t impose; /* no evaluation: out = in, with the sides' values in their nodes */
-    int32_t reserved;
 };
 
 /* What pass `number` of a launch is, whose stage (gpu/stage.h) is IMPOSE, STEP, PART or RATE:

@@ -6,6 +6,7 @@
  * and TABLE_FUNCTION (such as `static inline`, or `static __device__`) defined.
  *
  *   table_evaluate()   a point of a pass: fill a view, move it with table_move()
+ *   table_evaluate_form()  the same, of a form that the caller knows
  *   table_impose()     the same of a pass that only imposes values
  *   table_along()      a derivative along one axis by one kind of rows
  *   table_datum()      the number that a side gives to a row
@@ -502,6 +503,8 @@ TABLE_FUNCTION REAL TABLE_NAME(flows_along)(const struct TABLE_NAME(view) * view
             return TABLE_NAME(flows)(view, a, row, 2, acc);
         case 3:
             return TABLE_NAME(flows)(view, a, row, 3, acc);
+        case 4:
+            return TABLE_NAME(flows)(view, a, row, 4, acc);
         case TABLE_RADIUS:
             return TABLE_NAME(flows)(view, a, row, TABLE_RADIUS, acc);
         }

@@ -325,8 +325,8 @@ static bool check_spacing(const struct job *job, int axis, struct failure *failu
         return true;
     return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, place.text, h,
                              h < range.low ? range.low : range.high,
-                             "weights over a power of the spacing must be numbers of the type: it "
-                             "must be from %.3g to %.3g; got %g",
+                             "spacing must be from %.3g to %.3g, so that weights over its powers "
+                             "are numbers of the type; got %g",
                              range.low, range.high, h);
 }
 

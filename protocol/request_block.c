@@ -1,6 +1,7 @@
 #include "protocol/request_block.h"
 
 #include "protocol/job_check.h"
+#include "protocol/limits.h"
 #include "protocol/numbers.h"
 #include "protocol/request_stencil.h"
 
@@ -37,16 +38,18 @@ static bool put_coordinates(const struct array *given, const struct job *job, in
     }
     /* Beyond, products of them have no place in the range of 113-bit numbers. */
     if (most > least * 0x1p500)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
-                           "coordinates are between %.9g and %.9g apart: too different", least,
-                           most);
+        return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, place.text, most / least,
+                                 0x1p500,
+                                 "distances between coordinates may differ by factors of at most "
+                                 "2^500; got %.9g to %.9g",
+                                 least, most);
     const struct job_range range = job_spacings(job);
     if (least < range.low || most > range.high)
         return failure_set_limit(
             failure, STATUS_INVALID_ARGUMENT, place.text, least < range.low ? least : most,
             least < range.low ? range.low : range.high,
-            "weights over a power of the distance of coordinates must be numbers of the type: it "
-            "must be from %.3g to %.3g; got %g to %g",
+            "distances between coordinates must be from %.3g to %.3g, so that weights over their "
+            "powers are numbers of the type; got %g to %g",
             range.low, range.high, least, most);
     return true;
 }

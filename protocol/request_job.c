@@ -3,7 +3,6 @@
 #include "protocol/job_check.h"
 #include "protocol/job_rows.h"
 #include "protocol/request_block.h"
-#include "protocol/request_read.h"
 #include "protocol/request_stencil.h"
 
 #include <inttypes.h>

@@ -16,10 +16,13 @@
 
 enum {
     STEPS_MOST = 24,
-    /* Of a chain: so many runs are ahead, in some four parts that repeat; each is of so many at
-     * most. */
+    /* Of a chain: at most so many runs are ahead, in up to four equal parts, each of at most so
+     * many; a round longer than that is a part. */
     CHAIN_AHEAD = 64,
-    CHAIN_PART = CHAIN_AHEAD / 4
+    CHAIN_PART = CHAIN_AHEAD / 4,
+    /* One round alone where its runs bring more than this with them each time: they would be made
+     * into tables many deep. */
+    CHAIN_BLOCK_BYTES = 64 << 10
 };
 
 /* What a step's order is for. */
@@ -238,10 +241,19 @@ static void add_rounds(struct task *task, uint64_t rounds)
                 i + 1 == chain->count && (round % part == 0 || round == rounds);
 }
 
+static uint64_t rounds_ahead(const struct chain *chain)
+{
+    uint64_t block_bytes = 0;
+    for (uint32_t i = 0; i < chain->count; i++)
+        block_bytes += chain->link[i]->job.more.block_bytes;
+    const uint64_t parts = CHAIN_AHEAD / CHAIN_PART;
+    return block_bytes > CHAIN_BLOCK_BYTES ? 1 : parts * part_rounds(chain);
+}
+
 bool routine_make_chain(struct task *task, struct failure *failure)
 {
     const struct chain *chain = task->chain;
-    const uint64_t most = CHAIN_AHEAD / CHAIN_PART * part_rounds(chain);
+    const uint64_t most = rounds_ahead(chain);
     const uint64_t ahead = chain->repeat < most ? chain->repeat : most;
     const uint64_t steps = (ahead + chain->repeat % ahead + AXIS_COUNT) * chain->count;
     struct routine *routine = calloc(1, sizeof *routine);

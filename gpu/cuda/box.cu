@@ -1,8 +1,8 @@
 /* The box of a plan of the engine PLAN_TABLE (gpu/table.h): the points that are centred along every
  * axis, and read what lies about them and nothing else. What gpu/table_point.h says, in loops of
- * fixed length and without a look-up: a thread a point, weights and strides as parameters. Blocks
- * are as cubic as warps allow, since neighbours are shared through the caches, and march along z.
- */
+ * fixed length and without a look-up: a thread does one point after another, weights and strides
+ * are parameters. Blocks are as cubic as warps allow, since neighbours are shared through the
+ * caches, and march along z. */
 #include "gpu/cuda/grid.cuh"
 
 #include <string.h>
@@ -367,9 +367,10 @@ template <typename T> static box_function<T> find_kernel(int form, int pairs, in
         return sums[pairs - 1][axes - 1];
     case TABLE_FORM_BIHARMONIC:
         return pairs >= 2 && pairs <= SUM_PAIRS ? biharmonics[pairs - 2][axes - 1] : NULL;
-    default:
-        return pairs <= TABLE_RADIUS ? divergences[pairs - 1][axes - 1] : NULL;
+    case TABLE_FORM_DIVERGENCE: /* that of an error estimate is left to the shell */
+        return pairs < TABLE_RADIUS ? divergences[pairs - 1][axes - 1] : NULL;
     }
+    return NULL;
 }
 
 /* Pairs of the rows of the first active axis: all have as many. */

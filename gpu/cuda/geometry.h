@@ -51,7 +51,7 @@ struct geometry {
 void geometry_init(struct geometry *geometry, const struct plan *plan, uint64_t from, uint64_t to,
                    unsigned jobs, int slot, int units, cudaStream_t stream);
 
-/* Of a box that was changed: the shell is what it leaves. */
+/* Of a box that was changed: sets has_box, and the shell to what the box leaves. */
 void geometry_shell(struct geometry *geometry);
 
 #ifdef __cplusplus

@@ -293,7 +293,7 @@ static cudaError_t launch_rows(const struct geometry *g, const struct table_pass
     return error == cudaSuccess && g->shell.points > 0 ? rows_launch(g, pass) : error;
 }
 
-/* Whole passes of it. */
+/* Whole passes of it. A box that no kernel takes is left to the shell. */
 static cudaError_t launch_table(struct geometry *g, const struct launch *launch)
 {
     const uint64_t lines = launch->plan->lines;

@@ -1,4 +1,5 @@
-/* Passes of plans of the engine PLAN_TABLE: what of them is not in the box, a thread a point, as
+/* Passes of plans of the engine PLAN_TABLE: what of them is not in the box, or all where no
+ * kernel takes that, a thread a point, as
  * gpu/table_point.h has it. The header of the table comes as a parameter, in constant memory; rows
  * are read through the first cache. */
 #include "gpu/cuda/grid.cuh"

@@ -1,6 +1,6 @@
 #include "gpu/host/kernels.h"
-#include "gpu/host/adi_pass.h"
 
+#include "gpu/host/adi_pass.h"
 #include "gpu/host/stencil_pass.h"
 
 #include <stdbool.h>

@@ -17,19 +17,10 @@ struct stencil_box {
     const void *const *operands; /* by enum operand */
     int64_t field;               /* its number in the batch */
     int64_t begin[AXIS_COUNT], end[AXIS_COUNT];
-    void *room; /* what stencil_room() says; NULL: there is none, points are evaluated one by one */
+    void *room;  /* a thread's own, for any tile; NULL: there is none, points are evaluated one by
+                    one */
     bool stream; /* write past the caches */
 };
-
-/* Elements that the box needs of `room`. */
-static inline int64_t stencil_room(const struct stencil_table *table, int64_t size_x,
-                                   int64_t size_y)
-{
-    const struct stencil_axis *axis = table->axis;
-    return (size_x + axis[AXIS_X].below + axis[AXIS_X].above) *
-           (size_y + axis[AXIS_Y].below + axis[AXIS_Y].above) *
-           (axis[AXIS_Z].below + axis[AXIS_Z].above + 1);
-}
 
 /* As pass_launch(), of a plan whose engine is PLAN_STENCIL. */
 void stencil_pass_launch(const struct kernels *kernels, const struct launch *launch,

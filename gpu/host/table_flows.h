@@ -62,6 +62,9 @@ static void NAME(flows_run)(const struct NAME(flows) * flows, REAL *out, int64_t
     case 3:
         NAME(flows_of)(flows, 3, out, begin, end);
         break;
+    case 4:
+        NAME(flows_of)(flows, 4, out, begin, end);
+        break;
     case TABLE_RADIUS:
         NAME(flows_of)(flows, TABLE_RADIUS, out, begin, end);
         break;

@@ -1,5 +1,5 @@
-/* A line's points as a sum of terms in their order, whatever they are: closures, pairs, and lines
- * too short for the loops of stencil.h. */
+/* A line's points as a sum of terms in their order, whatever they are: closures, pairs, rows of
+ * tables, and lines too short for the loops of stencil.h. */
 
 /* weight × a[0], or weight × (a[0] ± b[0] + a[1] ± b[1] …) of as many pairs. */
 struct NAME(term) {

@@ -1,6 +1,6 @@
-#include "protocol/job_check.h"
 #include "tests/lib/random_job.h"
 
+#include "protocol/job_check.h"
 #include "protocol/rows.h"
 
 #include <math.h>
@@ -206,7 +206,8 @@ static void random_table_candidate(struct random *random, uint64_t max_points, s
     const bool along = job_has_axis(job);
     job->dtype = (uint8_t)random_below(random, 2);
     job->axes = (uint8_t)(1 + random_below(random, AXIS_COUNT));
-    job->accuracy = (uint8_t)(2 + 2 * random_below(random, 4));
+    /* 10 is that of an error estimate. */
+    job->accuracy = (uint8_t)(2 + 2 * random_below(random, 5));
     if (along)
         job->axis = (uint8_t)random_below(random, job->axes);
     if (job->operator_id == OPERATOR_DERIVATIVE)

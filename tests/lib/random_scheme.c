@@ -1,8 +1,8 @@
-#include "protocol/job_check.h"
 #include "tests/lib/random_scheme.h"
 
 #include "gpu/adi.h"
 #include "gpu/stage.h"
+#include "protocol/job_check.h"
 
 #include <math.h>
 #include <stdlib.h>

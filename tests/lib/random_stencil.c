@@ -1,7 +1,7 @@
-#include "protocol/job_check.h"
 #include "tests/lib/random_stencil.h"
 
 #include "gpu/stencil_plan.h"
+#include "protocol/job_check.h"
 
 #include <inttypes.h>
 #include <math.h>

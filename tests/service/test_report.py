@@ -77,6 +77,24 @@ def test_beyond_what_is_offered(unchanged, client):
     assert (error.value.code, error.value.parameter) == ("INVALID_ARGUMENT", "accuracy")
 
 
+def test_div_k_grad_beyond_what_is_offered(unchanged, client):
+    f, k = smooth(60), numpy.exp(numpy.sin(2 * smooth(60)))
+    table = ((150, 2750, 15500, 61500, 46100, 46100, 61500, 15500, 2750, 150),
+             (-400, -4500, -22000, -27100, 72000, -27100, -22000, -4500, -400),
+             (600, 5250, 10650, -13500, -13500, 10650, 5250, 600),
+             (-600, -2525, 2000, 1500, 2000, -2525, -600), (274, -150, -100, -100, -150, 274))
+    better = sum(
+        c / 151200 * (numpy.roll(k, -s * l) * (numpy.roll(f, -s * m) - f))
+        for m, row in enumerate(table, 1) for l, c in enumerate(row, m - 5) for s in (1, -1))
+    report, out = reported(client, "laplacian", f, coefficient=k)
+    assert report["error"]["max"] == pytest.approx(numpy.abs(out - better).max(), rel=1e-3)
+    report, _ = reported(client, "diffusion", f, diffusivity=k, steps=3, cfl=0.5)
+    assert 0 < report["error"]["max"] < 1e-2
+    with pytest.raises(FdError) as error:
+        client.call("laplacian", f=f, coefficient=k, accuracy=10)
+    assert (error.value.code, error.value.parameter) == ("INVALID_ARGUMENT", "accuracy")
+
+
 def test_with_probes(unchanged, client):
     f = wave(30, 40)
     params = {"steps": 4, "cfl": 0.5, "accuracy": 2}

@@ -255,7 +255,7 @@ static long double coefficient_at(const struct model *model, const int64_t at[AX
  * g(i, i ± m) = Σ_l c[m][l] k_{i±l}, l = m − r … r. By accuracy/2 − 1, over `under`: c[m][m − r], …
  */
 static const struct conductance {
-    int under, c[4][8];
+    int under, c[5][10];
 } conductances[] = {
     {2, {{1, 1}}},
     {24, {{4, 12, 12, 4}, {-3, 4, -3}}},
@@ -265,6 +265,12 @@ static const struct conductance {
       {-108, -1056, -1860, 4032, -1860, -1056, -108},
       {144, 560, -576, -576, 560, 144},
       {-75, 48, 36, 48, -75}}},
+    {151200,
+     {{150, 2750, 15500, 61500, 46100, 46100, 61500, 15500, 2750, 150},
+      {-400, -4500, -22000, -27100, 72000, -27100, -22000, -4500, -400},
+      {600, 5250, 10650, -13500, -13500, 10650, 5250, 600},
+      {-600, -2525, 2000, 1500, 2000, -2525, -600},
+      {274, -150, -100, -100, -150, 274}}},
 };
 
 /* The sum of what flows from the point's neighbours on its side s of an axis. */
@@ -569,7 +575,7 @@ static int64_t power(int64_t base, int exponent)
 static void conductances_are_of_their_accuracy(void **state)
 {
     (void)state;
-    for (int r = 1; r <= 4; r++) {
+    for (int r = 1; r <= 5; r++) {
         const struct conductance *of = &conductances[r - 1];
         for (int m = 1; m <= r; m++)
             for (int l = m - r; l <= r; l++)
