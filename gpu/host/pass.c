@@ -5,6 +5,7 @@
 #include "gpu/host/rows.h"
 #include "gpu/host/share.h"
 #include "gpu/host/stencil_pass.h"
+#include "gpu/host/tsan.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -406,6 +407,7 @@ void pass_launch(const struct kernels *kernels, const struct launch *launch, uin
 {
     const struct plan *plan = launch->plan;
     struct launch part = *launch;
+    tsan_launch(launch);
     if (plan->probes == 0) {
         launch_lines(kernels, launch, stream_bytes);
         return;
