@@ -218,13 +218,13 @@ static void as_much_is_handed_over_as_keeps_the_device_busy(void **state)
 static void those_who_always_have_work_share_evenly(void **state)
 {
     (void)state;
-    for (int round = 0; round < 30; round++) {
+    for (int round = 0; round < 15; round++) {
         begin(NULL);
         seed = (uint32_t)round * 7919 + 1;
         const int users = (int)random_between(2, USERS);
         int64_t most_ns[USERS], longest_ns = 0;
         for (int u = 0; u < users; u++) {
-            most_ns[u] = US << random_between(1, 14); /* 2 µs to 16 ms */
+            most_ns[u] = US << random_between(3, 14); /* 8 µs to 16 ms */
             if (most_ns[u] > longest_ns)
                 longest_ns = most_ns[u];
         }
