@@ -455,8 +455,10 @@ static bool chain(const struct options *o, struct fdclient_error *error)
     run.params.ops = o->arguments[0];
     run.params.axis = NULL; /* each op says its own */
     s.is_vector = true;
-    const bool done = (!o->output || output_check(o->output, error)) && job_run(&run, &s, error) &&
-                      chain_name(o, &s, error) && results_deliver(o, &s, error);
+    const bool done =
+        (!o->output || output_check(o->output, error)) && job_run(&run, &s, error) &&
+        (o->params.dry_run ? print_answer(o, s.results[0].json, error)
+                           : chain_name(o, &s, error) && results_deliver(o, &s, error));
     submission_free(&s);
     return done;
 }

@@ -98,7 +98,7 @@ static const struct option table[] = {
      "Say what is in the result, and how far it may be from the truth."},
     {"repeat", NULL, "N", KIND_UINT64, AT(params.repeat), ON(COMMAND_CHAIN),
      "chain: do all of it so many times (default 1)."},
-    {"dry-run", NULL, NULL, KIND_FLAG, AT(params.dry_run), SUBMIT,
+    {"dry-run", NULL, NULL, KIND_FLAG, AT(params.dry_run), SUBMIT | ON(COMMAND_CHAIN),
      "Do not run the job: say how many bytes of the device and seconds it would take and, for "
      "diffusion, the largest stable time step. Nothing of the file but its shape is sent."},
     {"priority", NULL, "N", KIND_SIGNED, AT(params.priority), SUBMIT | ON(COMMAND_CHAIN),
@@ -309,7 +309,7 @@ static bool options_check(const struct options *o, uint64_t used, struct fdclien
     if (o->argument_count < least || o->argument_count > most)
         return error_set(error, "USAGE", "", "usage: fdclient %s %s", commands[o->command].name,
                          commands[o->command].arguments);
-    if (o->command == COMMAND_CHAIN && !o->output && !o->keep)
+    if (o->command == COMMAND_CHAIN && !o->output && !o->keep && !o->params.dry_run)
         return error_set(error, "USAGE", "--output", "chain needs a place for its result: -o FILE");
     if (o->command == COMMAND_GET && !o->output)
         return error_set(error, "USAGE", "--output", "get needs a place for the field: -o FILE");

@@ -322,7 +322,7 @@ static const struct parameter {
     {"writable", TAKES(METHOD_REGISTER), 0, read_writable},
     {"out", TAKES_OPERATORS | TAKES(METHOD_GET) | TAKES(METHOD_CHAIN), 0, read_out},
     {"progress", TAKES_OPERATORS, 0, read_progress},
-    {"dry_run", TAKES_OPERATORS, 0, read_dry_run},
+    {"dry_run", TAKES_OPERATORS | TAKES(METHOD_CHAIN), 0, read_dry_run},
     {"priority", TAKES_JOBS | TAKES(METHOD_CHAIN), 0, read_priority},
     {"timeout", TAKES_JOBS | TAKES(METHOD_CHAIN), 0, read_timeout},
     {"detach", TAKES_OPERATORS | TAKES(METHOD_PUT) | TAKES(METHOD_CHAIN), 0, read_detach},
@@ -381,19 +381,6 @@ struct array *request_operand(struct request *request, int i, struct failure_pla
     return i % 2 ? &given->constant : &given->value;
 }
 
-/* Is the data of all inputs there, and of operands? */
-static bool check_data(struct request *request, struct failure *failure)
-{
-    if (!request_check_inputs(&request->f, failure))
-        return false;
-    for (int i = 0; i < REQUEST_OPERANDS; i++) {
-        struct failure_place place;
-        if (request_operand(request, i, &place)->kind == ARRAY_DESCRIBED)
-            return request_invalid(failure, place.text, "the array's data is missing");
-    }
-    return true;
-}
-
 /* Those of the map's pairs whose bit is set in `others` are another's to read. */
 static bool read_parameters(const msgpack_object *map, uint64_t others, struct request *request,
                             struct failure *failure)
@@ -428,8 +415,6 @@ static bool read_parameters(const msgpack_object *map, uint64_t others, struct r
                                parameters[p].name);
     if (request->method == METHOD_CHAIN)
         return request_finish_chain(request, failure);
-    if (!request->dry_run && !check_data(request, failure))
-        return false;
     if (request->parameters.snapshot != SNAPSHOT_NONE && !request->parameters.every)
         return request_invalid(failure, "snapshot",
                                "a snapshot is taken every so many steps: give every");
@@ -546,7 +531,8 @@ bool request_decode(const msgpack_object *object, struct request *request, bool 
     if (given > 1 || (map && map->type != MSGPACK_OBJECT_MAP))
         return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL,
                            "params must be one map of named parameters: [{\"name\": value, …}]");
-    return read_parameters(map, 0, request, failure);
+    return read_parameters(map, 0, request, failure) &&
+           (request->dry_run || request_check_data(request, failure));
 }
 
 void request_free(struct request *request)

@@ -17,6 +17,27 @@ void request_chain_place(struct failure *failure, uint32_t link)
              parameter[0] ? " " : "", parameter);
 }
 
+bool request_chain_bind(struct request_link *link, int i, const struct job *from,
+                        const struct array_type *type, int *first, int *count,
+                        struct failure *failure)
+{
+    struct arrays *f = &link->request.f;
+    const int component = link->source[i].component, outputs = job_outputs(from);
+    const bool is_vector = job_gives_vector(from);
+    const bool is_whole = i == 0 && !f->is_vector && component < 0;
+    if (component >= (is_vector ? outputs : 0) || (!is_whole && is_vector && component < 0))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "f",
+                           is_vector ? "it names a vector field of %d components"
+                                     : "it names a component of what is no vector field (%d)",
+                           outputs);
+    f->is_vector = f->is_vector || (is_whole && is_vector);
+    *first = component < 0 ? 0 : component;
+    *count = is_whole && is_vector ? outputs : 1;
+    for (int c = i; c < i + *count; c++)
+        f->at[c] = (struct array){.kind = ARRAY_FIELD, .type = *type};
+    return true;
+}
+
 /* A name as a link binds it: letters, digits and _. */
 static bool read_name(const char *bytes, uint32_t length, char name[CHAIN_NAME_BYTES + 1])
 {
@@ -169,7 +190,7 @@ static bool read_link(const msgpack_object *map, const struct request_chain *cha
     if (!has_names)
         return true;
     link->request.f = f;
-    return request_check_regions(&f, failure) && request_check_inputs(&f, failure);
+    return request_check_regions(&f, failure);
 }
 
 static bool read_answer(const msgpack_object *value, enum out_kind *kind)
@@ -245,6 +266,11 @@ bool request_read_ops(const msgpack_object *value, struct request *request, stru
 bool request_finish_chain(struct request *request, struct failure *failure)
 {
     struct request_chain *chain = request->chain;
+    for (uint32_t i = 0; i < chain->count && !request->dry_run; i++)
+        if (!request_check_data(&chain->link[i].request, failure)) {
+            request_chain_place(failure, i);
+            return false;
+        }
     if (!read_answers(request->chain_out, chain, failure))
         return false;
     if (request->repeat)

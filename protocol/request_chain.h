@@ -3,6 +3,7 @@
 #ifndef PROTOCOL_REQUEST_CHAIN_H
 #define PROTOCOL_REQUEST_CHAIN_H
 
+#include "protocol/job.h"
 #include "protocol/request.h"
 
 enum { CHAIN_LINKS = 16, CHAIN_NAME_BYTES = 31 };
@@ -31,6 +32,13 @@ struct request_chain {
     uint32_t count;
     struct request_link link[]; /* count of them */
 };
+
+/* Component i of a link's f is what the job `from` gives, whose arrays have `type`: writes to the
+ * request what it is then, a vector field where f is the name of one. *first, *count: of the result
+ * of `from`, which components f takes from i on. */
+bool request_chain_bind(struct request_link *link, int i, const struct job *from,
+                        const struct array_type *type, int *first, int *count,
+                        struct failure *failure);
 
 /* How an error names a parameter of a link: "ops 2 accuracy", counted from 0. */
 void request_chain_place(struct failure *failure, uint32_t link);

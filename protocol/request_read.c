@@ -60,11 +60,17 @@ bool request_check_regions(const struct arrays *f, struct failure *failure)
     return true;
 }
 
-bool request_check_inputs(const struct arrays *f, struct failure *failure)
+bool request_check_data(struct request *request, struct failure *failure)
 {
+    const struct arrays *f = &request->f;
     for (int a = 0; a < AXIS_COUNT; a++)
         if (f->at[a].kind == ARRAY_DESCRIBED)
             return request_invalid(failure, arrays_place(f, "f", a).text,
                                    "the array's data is missing");
+    for (int i = 0; i < REQUEST_OPERANDS; i++) {
+        struct failure_place place;
+        if (request_operand(request, i, &place)->kind == ARRAY_DESCRIBED)
+            return request_invalid(failure, place.text, "the array's data is missing");
+    }
     return true;
 }

@@ -40,9 +40,10 @@ bool request_find_axis(const msgpack_object *object, enum axis *axis);
 bool request_read_operand(const msgpack_object *value, const char *parameter, bool lists,
                           struct array *array, struct failure *failure);
 
-/* Of f: have all in regions a type; is the data of all inline ones there? */
+/* Of f: have all in regions a type? */
 bool request_check_regions(const struct arrays *f, struct failure *failure);
-bool request_check_inputs(const struct arrays *f, struct failure *failure);
+/* Of a request that is to be run: is the data of its inputs and operands there? */
+bool request_check_data(struct request *request, struct failure *failure);
 
 /* Is it an ARRAY (and neither a number nor a map by axis)? */
 bool request_is_array(const msgpack_object *value);

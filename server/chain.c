@@ -8,36 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the link takes from those before it; its request's f says the same then. */
+/* What the link takes from those before it. */
 static bool bind_sources(struct chain *chain, struct task *link, struct request_link *given,
                          struct failure *failure)
 {
-    struct arrays *f = &given->request.f;
     for (int i = 0; i < AXIS_COUNT; i++) {
-        const struct request_source *source = &given->source[i];
-        if (source->link < 0)
+        if (given->source[i].link < 0)
             continue;
-        const struct task *from = chain->link[source->link];
-        const int outputs = job_outputs(&from->job);
-        const bool is_vector = job_gives_vector(&from->job);
-        const bool is_whole = i == 0 && !f->is_vector && source->component < 0;
-        if (source->component >= (is_vector ? outputs : 0) ||
-            (!is_whole && is_vector && source->component < 0))
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, "f",
-                               is_vector ? "it names a vector field of %d components"
-                                         : "it names a component of what is no vector field (%d)",
-                               outputs);
-        if (is_whole && is_vector)
-            f->is_vector = true;
-        for (int c = 0; c < (is_whole && is_vector ? outputs : 1); c++) {
-            struct field *field = from->out[is_whole                ? c
-                                            : source->component < 0 ? 0
-                                                                    : source->component];
-            f->at[i + c] = (struct array){.kind = ARRAY_FIELD, .type = field->type};
-            link->in[i + c] = field_reference(field);
-        }
-        if (is_whole)
-            return true;
+        const struct task *from = chain->link[given->source[i].link];
+        int first, count;
+        if (!request_chain_bind(given, i, &from->job, &from->type, &first, &count, failure))
+            return false;
+        for (int c = 0; c < count; c++)
+            link->in[i + c] = field_reference(from->out[first + c]);
     }
     return true;
 }
@@ -65,12 +48,9 @@ static bool make_link(struct task *task, struct request_link *given, const struc
         return failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
     const uint32_t number = chain->count;
     chain->link[chain->count++] = link;
-    const bool made = bind_sources(chain, link, given, failure) &&
-                      admission_take_link(link, &given->request, upload, failure);
-    if (made && job_measures(&link->job))
-        failure_set(failure, STATUS_UNSUPPORTED, "diffusivity",
-                    "a diffusivity that is a field is not offered in a chain");
-    if (!failure->code)
+    if (bind_sources(chain, link, given, failure) &&
+        admission_take_link(link, &given->request, upload, failure) &&
+        chain_check_link(&link->job, failure))
         return true;
     request_chain_place(failure, number);
     return false;
@@ -117,19 +97,32 @@ static bool ask_accesses(struct task *task, struct failure *failure)
     return true;
 }
 
-/* All rounds together are one job, and bounded as one. */
-static bool check_work(const struct chain *chain, double max_work, struct failure *failure)
+bool chain_check_link(const struct job *job, struct failure *failure)
+{
+    return !job_measures(job) ||
+           failure_set(failure, STATUS_UNSUPPORTED, "diffusivity",
+                       "a diffusivity that is a field is not offered in a chain");
+}
+
+bool chain_check(const struct request_chain *given, const struct job *const job[CHAIN_LINKS],
+                 double max_work, struct failure *failure)
 {
     double work = 0;
-    for (uint32_t i = 0; i < chain->count; i++)
-        work += job_work(&chain->link[i]->job);
-    work *= (double)chain->repeat;
-    return work <= max_work ||
-           failure_set_limit(failure, STATUS_TOO_LARGE, chain->repeat > 1 ? "repeat" : "ops", work,
-                             max_work,
-                             "the ops' points times steps, times repeat, is %.6g; at most %.6g are "
-                             "taken in one job",
-                             work, max_work);
+    for (uint32_t i = 0; i < given->count; i++)
+        work += job_work(job[i]);
+    work *= (double)given->repeat;
+    if (work > max_work)
+        return failure_set_limit(failure, STATUS_TOO_LARGE, given->repeat > 1 ? "repeat" : "ops",
+                                 work, max_work,
+                                 "the ops' points times steps, times repeat, is %.6g; at most %.6g "
+                                 "are taken in one job",
+                                 work, max_work);
+    int arrays = 0;
+    for (uint32_t i = 0; i < given->answers; i++)
+        arrays += job_outputs(job[given->answer[i].link]);
+    return arrays <= ANSWER_PARTS ||
+           failure_set_limit(failure, STATUS_INVALID_ARGUMENT, "out", arrays, ANSWER_PARTS,
+                             "an answer has at most %d arrays", ANSWER_PARTS);
 }
 
 bool chain_make(struct task *task, struct request *request, const struct upload *upload,
@@ -142,21 +135,19 @@ bool chain_make(struct task *task, struct request *request, const struct upload 
     chain->repeat = given->repeat;
     chain->is_named = given->is_named;
     chain->answers = given->answers;
-    for (uint32_t i = 0; i < given->count; i++)
+    const struct job *job[CHAIN_LINKS];
+    for (uint32_t i = 0; i < given->count; i++) {
         if (!make_link(task, &given->link[i], upload, failure))
             return false;
-    if (!check_work(chain, (double)task->server->config.max_work, failure))
-        return false;
-    uint32_t arrays = 0;
-    for (uint32_t i = 0; i < chain->answers; i++) {
-        const uint32_t link = given->answer[i].link;
-        chain->answer[i].of = given->answer[i];
-        memcpy(chain->answer[i].name, given->link[link].name, sizeof chain->answer[i].name);
-        arrays += (uint32_t)job_outputs(&chain->link[link]->job);
+        job[i] = &chain->link[i]->job;
     }
-    if (arrays > ANSWER_PARTS)
-        return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, "out", arrays, ANSWER_PARTS,
-                                 "an answer has at most %d arrays", ANSWER_PARTS);
+    if (!chain_check(given, job, (double)task->server->config.max_work, failure))
+        return false;
+    for (uint32_t i = 0; i < chain->answers; i++) {
+        chain->answer[i].of = given->answer[i];
+        memcpy(chain->answer[i].name, given->link[given->answer[i].link].name,
+               sizeof chain->answer[i].name);
+    }
     const struct task *last = chain->link[chain->count - 1];
     task->job = last->job;
     task->type = last->type;

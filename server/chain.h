@@ -25,6 +25,12 @@ struct chain {
     uint32_t accesses;
 };
 
+/* What a chain does not take: of a link; and of all of them, whose jobs these are: so much work,
+ * which all rounds together count as one job's, and so many arrays in the answer. */
+bool chain_check_link(const struct job *job, struct failure *failure);
+bool chain_check(const struct request_chain *given, const struct job *const job[CHAIN_LINKS],
+                 double max_work, struct failure *failure);
+
 /* Take the links' inputs, make their jobs and outputs, and queue for the resident fields among
  * them, for the task, whose job becomes the last one's. False with the failure set. */
 bool chain_make(struct task *task, struct request *request, const struct upload *upload,

@@ -3,6 +3,7 @@
 #include "protocol/reply.h"
 #include "protocol/request_job.h"
 #include "server/admission.h"
+#include "server/chain.h"
 #include "server/device.h"
 #include "server/field.h"
 #include "server/region.h"
@@ -13,18 +14,22 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* An operator: the request's own, or a link of its chain. */
 struct dry_run {
     struct server *server;
     struct user *user;
-    const struct request *request;
+    struct request *request;
     const struct device *device;
-    struct array_type type; /* of every array */
+    bool is_link;
+    bool is_bound[AXIS_COUNT]; /* a link's inputs that links before it give */
+    struct array_type type;    /* of every array */
     struct job job;
     uint8_t *block;         /* its, owned; NULL: none */
     bool estimates;         /* the job is run again for a report */
     uint64_t result_bytes;  /* that measures work in */
     uint64_t arrays;        /* of `type`, that the job needs on the device for itself */
-    uint64_t copied;        /* of them those that come from a client's memory or go there */
+    uint64_t copied;        /* of them those that come from a client's memory or go there, … */
+    uint64_t copied_again;  /* … and of these those that come each time that a link runs */
     uint64_t operand_bytes; /* of its operands, but for resident ones */
 };
 
@@ -57,7 +62,8 @@ static bool take_inputs(struct dry_run *run, struct failure *failure)
         if (array->kind == ARRAY_NONE)
             continue;
         const struct failure_place place = arrays_place(f, "f", i);
-        const struct array_type *type = type_of(run, array, place.text, failure);
+        const struct array_type *type =
+            run->is_bound[i] ? &array->type : type_of(run, array, place.text, failure);
         if (!type)
             return false;
         if (!run->type.dimensions)
@@ -68,6 +74,7 @@ static bool take_inputs(struct dry_run *run, struct failure *failure)
         const bool is_own = array->kind != ARRAY_FIELD && !computes_in_place(run, array);
         run->arrays += is_own;
         run->copied += is_own;
+        run->copied_again += is_own && array->kind == ARRAY_REGION;
     }
     return true;
 }
@@ -135,7 +142,8 @@ static bool take_outputs(struct dry_run *run, struct failure *failure)
 {
     const struct request *request = run->request;
     const bool has_places = request->out == OUT_FIELD || request->out == OUT_REGION;
-    const struct routine_needs needs = routine_needs(request, &run->job);
+    struct routine_needs needs = routine_needs(request, &run->job);
+    needs.wanted = needs.wanted || run->is_link;
     run->estimates = needs.estimates;
     run->arrays += (uint64_t)needs.arrays;
     run->result_bytes = needs.result_bytes;
@@ -152,7 +160,8 @@ static bool take_outputs(struct dry_run *run, struct failure *failure)
         const bool in_is_own =
             in->kind != ARRAY_NONE && in->kind != ARRAY_FIELD && !computes_in_place(run, in);
         run->arrays += has_array && !is_field;
-        run->copied += has_array && (request->out == OUT_REGION || request->out == OUT_INLINE);
+        run->copied += has_array && (request->out == OUT_REGION ||
+                                     (request->out == OUT_INLINE && !run->is_link));
         const bool in_place = needs.in_place || (is_field && is_input(request, out->field));
         run->arrays += job_scratch(&run->job, in_place, has_array && in_is_own && !needs.wanted);
     }
@@ -174,26 +183,54 @@ static bool take_operands(struct dry_run *run, struct failure *failure)
     return true;
 }
 
-static void answer(const struct dry_run *run, msgpack_packer *packer)
+/* Make the job, and add up what it takes; *run is to be ended all the same. */
+static bool work_out(struct dry_run *run, struct failure *failure)
 {
-    const struct job *job = &run->job;
-    const bool has_dt = job->operator_id == OPERATOR_DIFFUSION;
-    const int64_t ns = schedule_estimate(&run->device->schedule, job) +
-                       routine_cost_ns(&run->device->schedule, job, run->estimates) +
-                       schedule_copy(run->copied * run->type.bytes + run->operand_bytes);
-    msgpack_pack_map(packer, has_dt ? 5 : 3);
-    reply_write_str(packer, "bytes");
-    msgpack_pack_uint64(packer,
-                        run->arrays * run->type.bytes + run->operand_bytes + run->result_bytes);
+    return take_inputs(run, failure) &&
+           admission_find_types(run->server, run->user, run->request, failure) &&
+           request_job(run->request, &run->type, (double)run->server->config.max_work, &run->job,
+                       &run->block, failure) &&
+           take_operands(run, failure) && take_outputs(run, failure) &&
+           routine_check(run->request, &run->job, failure);
+}
+
+static uint64_t bytes_of(const struct dry_run *run)
+{
+    return run->arrays * run->type.bytes + run->operand_bytes + run->result_bytes;
+}
+
+/* What the job takes each time that it runs. */
+static double run_ns(const struct dry_run *run)
+{
+    const struct schedule *schedule = &run->device->schedule;
+    return (double)schedule_estimate(schedule, &run->job) +
+           (double)routine_cost_ns(schedule, &run->job, run->estimates);
+}
+
+static double copy_ns(uint64_t bytes)
+{
+    return (double)schedule_copy(bytes);
+}
+
+static void write_seconds(msgpack_packer *packer, double ns)
+{
     reply_write_str(packer, "seconds");
-    msgpack_pack_double(packer, 1e-9 * (double)ns);
-    reply_write_str(packer, "device");
-    reply_write_str(packer, run->device->name);
-    if (!has_dt)
+    msgpack_pack_double(packer, 1e-9 * ns);
+}
+
+/* Of a diffusion: two pairs; else none. */
+static uint32_t dt_pairs(const struct dry_run *run)
+{
+    return run->job.operator_id == OPERATOR_DIFFUSION ? 2 : 0;
+}
+
+static void write_dt(msgpack_packer *packer, const struct dry_run *run)
+{
+    if (!dt_pairs(run))
         return;
-    const double dt_max = job_dt_max(job);
+    const double dt_max = job_dt_max(&run->job);
     reply_write_str(packer, "dt");
-    msgpack_pack_double(packer, job->dt);
+    msgpack_pack_double(packer, run->job.dt);
     reply_write_str(packer, "dt_max");
     if (isfinite(dt_max))
         msgpack_pack_double(packer, dt_max);
@@ -201,20 +238,108 @@ static void answer(const struct dry_run *run, msgpack_packer *packer)
         msgpack_pack_nil(packer);
 }
 
+static void write_whole(msgpack_packer *packer, uint64_t bytes, double ns,
+                        const struct device *device)
+{
+    reply_write_str(packer, "bytes");
+    msgpack_pack_uint64(packer, bytes);
+    write_seconds(packer, ns);
+    reply_write_str(packer, "device");
+    reply_write_str(packer, device->name);
+}
+
+static bool dry_run_operator(struct dry_run *run, msgpack_packer *packer, struct failure *failure)
+{
+    const bool done = work_out(run, failure);
+    if (done) {
+        msgpack_pack_map(packer, 3 + dt_pairs(run));
+        write_whole(packer, bytes_of(run),
+                    run_ns(run) + copy_ns(run->copied * run->type.bytes + run->operand_bytes),
+                    run->device);
+        write_dt(packer, run);
+    }
+    free(run->block);
+    return done;
+}
+
+/* What the link takes from those before it, then all as of an operator. */
+static bool work_out_link(struct dry_run *links, struct request_chain *chain, uint32_t number,
+                          struct failure *failure)
+{
+    struct request_link *given = &chain->link[number];
+    struct dry_run *run = &links[number];
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        if (given->source[i].link < 0)
+            continue;
+        const struct dry_run *from = &links[given->source[i].link];
+        int first, count;
+        if (!request_chain_bind(given, i, &from->job, &from->type, &first, &count, failure))
+            return false;
+        for (int c = 0; c < count; c++)
+            run->is_bound[i + c] = true;
+    }
+    return work_out(run, failure) && chain_check_link(&run->job, failure);
+}
+
+/* All links' arrays are there at once; what they take is of each round, for each of them. */
+static void answer_chain(const struct dry_run *links, const struct request_chain *chain,
+                         msgpack_packer *packer)
+{
+    uint64_t bytes = 0;
+    double ns = 0, repeat = (double)chain->repeat;
+    for (uint32_t i = 0; i < chain->count; i++) {
+        const struct dry_run *run = &links[i];
+        bytes += bytes_of(run);
+        ns += repeat * (run_ns(run) + copy_ns(run->copied_again * run->type.bytes)) +
+              copy_ns((run->copied - run->copied_again) * run->type.bytes + run->operand_bytes);
+    }
+    for (uint32_t i = 0; i < chain->answers; i++) {
+        const struct dry_run *run = &links[chain->answer[i].link];
+        if (chain->answer[i].kind == OUT_INLINE)
+            ns += copy_ns((uint64_t)job_outputs(&run->job) * run->type.bytes);
+    }
+    msgpack_pack_map(packer, 4);
+    write_whole(packer, bytes, ns, links->device);
+    reply_write_str(packer, "ops");
+    msgpack_pack_array(packer, chain->count);
+    for (uint32_t i = 0; i < chain->count; i++) {
+        msgpack_pack_map(packer, 1 + dt_pairs(&links[i]));
+        write_seconds(packer, run_ns(&links[i]));
+        write_dt(packer, &links[i]);
+    }
+}
+
+static bool dry_run_chain(const struct dry_run *whole, msgpack_packer *packer,
+                          struct failure *failure)
+{
+    struct request_chain *chain = whole->request->chain;
+    struct dry_run *links = calloc(chain->count, sizeof *links);
+    const struct job *job[CHAIN_LINKS];
+    bool done =
+        links != NULL || failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
+    for (uint32_t i = 0; i < chain->count && done; i++) {
+        links[i] = *whole;
+        links[i].request = &chain->link[i].request;
+        links[i].is_link = true;
+        job[i] = &links[i].job;
+        done = work_out_link(links, chain, i, failure);
+        if (!done)
+            request_chain_place(failure, i);
+    }
+    done = done && chain_check(chain, job, (double)whole->server->config.max_work, failure);
+    if (done)
+        answer_chain(links, chain, packer);
+    for (uint32_t i = 0; links && i < chain->count; i++)
+        free(links[i].block);
+    free(links);
+    return done;
+}
+
 bool dry_run(struct server *server, struct user *user, struct request *request,
              msgpack_packer *packer, struct failure *failure)
 {
-    struct dry_run run = {.server = server, .user = user, .request = request};
-    run.device = user_device(server, user);
-    if (!take_inputs(&run, failure) || !admission_find_types(server, user, request, failure) ||
-        !request_job(request, &run.type, (double)server->config.max_work, &run.job, &run.block,
-                     failure) ||
-        !take_operands(&run, failure) || !take_outputs(&run, failure) ||
-        !routine_check(request, &run.job, failure)) {
-        free(run.block);
-        return false;
-    }
-    answer(&run, packer);
-    free(run.block);
-    return true;
+    struct dry_run run = {
+        .server = server, .user = user, .request = request, .device = user_device(server, user)};
+    return request->chain ? dry_run_chain(&run, packer, failure)
+                          : dry_run_operator(&run, packer, failure);
 }

@@ -291,8 +291,11 @@ class Client:
         by name of "inline" and "field".
 
             client.chain(fdclient.op("gradient", f, out="g"), fdclient.op("divergence", "g"))
+
+        With dry_run=True what it would take, as dry_run() has it, and of each of its "ops".
         """
-        parameters["ops"] = [_each_array(each, self._operand) for each in ops]
+        call = self._described if parameters.get("dry_run") else self._operand
+        parameters["ops"] = [_each_array(each, call) for each in ops]
         if out is not None:
             parameters["out"] = out
         return self._send("chain", parameters).result()

@@ -24,8 +24,12 @@ def chain(client, *ops, **params):
 
 
 def refused(client, *ops, **params):
+    """Code and parameter; asked beforehand it is refused with the same."""
     with pytest.raises(FdError) as error:
         chain(client, *ops, **params)
+    with pytest.raises(FdError) as beforehand:
+        client.call("chain", ops=list(ops), dry_run=True, **params)
+    assert (beforehand.value.code, beforehand.value.parameter) == (error.value.code, error.value.parameter)
     return error.value.code, error.value.parameter
 
 
@@ -227,9 +231,13 @@ def test_an_f_of_names_and_arrays_has_all_of_each(mapped_once, unchanged, client
     region = Region(MiB)
     region.register(client)
     for axis, other in (("x", "y"), ("y", "x")):
-        for array in (described, region.place()):
-            ops = [op("gradient", f, "g"), op("divergence", {axis: array, other: "g.y"})]
-            assert refused(client, *ops) == ("INVALID_ARGUMENT", f"ops 1 f {axis}")
+        def ops(array):
+            return [op("gradient", f, "g"), op("divergence", {axis: array, other: "g.y"})]
+        assert refused(client, *ops(region.place())) == ("INVALID_ARGUMENT", f"ops 1 f {axis}")
+        with pytest.raises(FdError) as error:
+            chain(client, *ops(described))
+        assert (error.value.code, error.value.parameter) == ("INVALID_ARGUMENT", f"ops 1 f {axis}")
+        assert client.call("chain", ops=ops(described), dry_run=True)["bytes"] == 5 * f.nbytes
     client.call("unregister", region=region.id)
 
 
@@ -277,7 +285,9 @@ def test_no_room():
     with Daemon("--user-bytes", 4 * f.nbytes) as daemon, daemon.client() as client:
         assert chain(client, *ops).shape == f.shape
     with Daemon("--user-bytes", 4 * f.nbytes - 1) as daemon, daemon.client() as client:
-        assert refused(client, *ops) == ("TOO_LARGE", "ops 1")  # never any room for all of it
+        with pytest.raises(FdError) as error:
+            chain(client, *ops)
+        assert (error.value.code, error.value.parameter) == ("TOO_LARGE", "ops 1")  # never any room for all of it
         eventually(lambda: client.call("stats")["user"]["bytes"] == 0, "nothing held")
 
 

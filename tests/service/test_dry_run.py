@@ -63,11 +63,55 @@ def test_the_time_follows_what_jobs_have_taken(unchanged, client):
     assert ten["seconds"] == pytest.approx(10 * one["seconds"], rel=0.2)
 
 
+def test_a_chain(unchanged, client):
+    """All arrays of its ops at once, each of them once; the time of all rounds, and what each op takes of
+    one and, where it is a diffusion, with which step."""
+    array = 64**3 * 4
+    step = {"accuracy": 2, "steps": 9}
+    ops = [{"op": "gradient", "f": described(64, 64, 64), "out": "g"},
+           {"op": "divergence", "f": "g", "out": "l"},
+           {"op": "diffusion", "f": "l", "cfl": 0.5} | step]
+    answer = client.call("chain", ops=ops, dry_run=True)
+    assert sorted(answer) == ["bytes", "device", "ops", "seconds"]
+    assert answer["bytes"] == (1 + 3) * array + array + 2 * array  # steps go to and fro
+    assert [sorted(op) for op in answer["ops"]] == [["seconds"], ["seconds"], ["dt", "dt_max", "seconds"]]
+    assert answer["ops"][2]["dt"] == answer["ops"][2]["dt_max"] / 2 == pytest.approx(1 / 12)
+    thousand = client.call("chain", ops=ops, dry_run=True, repeat=1000)
+    each = sum(op["seconds"] for op in answer["ops"])
+    assert thousand["bytes"] == answer["bytes"] and 0 < each < answer["seconds"]
+    assert thousand["seconds"] - answer["seconds"] == pytest.approx(999 * each)
+    field = client.call("put", f=wave(64, 64, 64))["field"]
+    resident = {"field": field}
+    try:
+        ops = [{"op": "laplacian", "f": resident, "out": "l"}, {"op": "diffusion", "f": "l", "dt": 0.1, "out": resident} | step]
+        assert client.call("chain", ops=ops, dry_run=True)["bytes"] == 2 * array
+    finally:
+        client.free(field)
+
+
+def test_a_chain_has_room_in_what_it_would_hold():
+    f = wave(64, 64, 64)
+    ops = [{"op": "curl", "f": {"x": f, "y": f, "z": f}, "out": "c"},
+           {"op": "diffusion", "f": "c.y", "dt": 0.1, "steps": 2, "accuracy": 2, "source": f, "boundary": {"value": 2.0}}]
+    with Daemon() as daemon, daemon.client() as client:
+        need = client.call("chain", ops=ops, dry_run=True)["bytes"]
+    with Daemon("--user-bytes", need) as daemon, daemon.client() as client:
+        assert client.call("chain", ops=ops)["out"].shape == f.shape
+    with Daemon("--user-bytes", need - 1) as daemon, daemon.client() as client:
+        with pytest.raises(FdError) as error:
+            client.call("chain", ops=ops)
+        assert error.value.code == "TOO_LARGE"
+
+
 def test_nothing_is_run_or_held():
     with Daemon("--device-memory", 16 * MiB) as daemon, daemon.client() as client:
         before = client.call("stats")["totals"]
         assert dry_run(client, "laplacian", described(1024, 1024, 1024))["bytes"] == 2 * 4 * 1024**3
         assert dry_run(client, "laplacian", wave(64, 64))["bytes"] == 2 * 4 * 64 * 64
+        ops = [{"op": "laplacian", "f": described(1024, 1024, 1024), "out": "l"}, {"op": "gradient", "f": "l"}]
+        assert client.call("chain", ops=ops, dry_run=True)["bytes"] == 5 * 4 * 1024**3
+        ops[0]["f"] = wave(64, 64)
+        assert client.call("chain", ops=ops, dry_run=True, out="field")["bytes"] == 4 * 4 * 64 * 64
         after = client.call("stats")["totals"]
         assert after["done"] == before["done"]
         eventually(lambda: bytes_on_device(client) == 0, "nothing on the device")

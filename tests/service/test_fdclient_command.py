@@ -539,6 +539,8 @@ def test_a_chain(run, tmp_path):
     assert numpy.array_equal(numpy.load(tmp_path / "three.npy"), numpy.load(tmp_path / "u.npy"))
     assert "ops 1 f" in run("chain", json.dumps([gradient, {"op": "divergence", "f": "h"}]), "--keep",
                             status=REFUSED).stderr
+    answer = json.loads(run("chain", json.dumps([gradient, step]), "--dry-run", "--json").stdout)
+    assert answer["bytes"] > 0 and answer["ops"][1]["dt_max"] == pytest.approx(0.25)
     run("chain", "[]", status=USAGE)
     for line in run("list").stdout.splitlines():
         if line.split()[0].isdigit():

@@ -180,6 +180,9 @@ def test_a_dry_run(unchanged, daemon, numpy_client):
     assert numpy_client.dry_run("curl", {"x": f, "y": f, "z": f})["bytes"] == 6 * f.nbytes
     assert numpy_client.dry_run("laplacian", f, out=numpy.empty_like(f))["bytes"] == 2 * f.nbytes
     assert numpy_client.dry_run("laplacian", f, out=fdclient.empty(f.shape, f.dtype))["bytes"] > 0
+    ops = fdclient.op("gradient", f, out="g"), fdclient.op("divergence", "g", out=field)
+    answer = numpy_client.chain(*ops, dry_run=True)
+    assert answer["bytes"] == 4 * f.nbytes and len(answer["ops"]) == 2
     field.free()
 
 

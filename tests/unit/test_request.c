@@ -838,7 +838,12 @@ static void a_dry_run_needs_no_data(void **state)
         {"[0, 1, \"put\", [{\"f\": " DESCRIBED ", \"dry_run\": true}]]", "dry_run"},
         {"[0, 1, \"laplacian\", [{\"dry_run\": false, \"f\": " DESCRIBED "}]]", "f"},
         {"[0, 1, \"curl\", [{\"f\": {\"x\": {\"field\": 1}, \"y\": " DESCRIBED "}}]]", "f y"},
-        {"[0, 1, \"laplacian\", [{\"dry_run\": 1, \"f\": {\"field\": 1}}]]", "dry_run"}};
+        {"[0, 1, \"laplacian\", [{\"dry_run\": 1, \"f\": {\"field\": 1}}]]", "dry_run"},
+        {"[0, 1, \"chain\", [{\"ops\": [{\"op\": \"laplacian\", \"f\": " DESCRIBED "}]}]]",
+         "ops 0 f"},
+        {"[0, 1, \"chain\", [{\"ops\": [{\"op\": \"laplacian\", \"f\": {\"field\": 1}, "
+         "\"dry_run\": true}]}]]",
+         "ops 0 dry_run"}};
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         assert_false(decode(refusals[i].text, &cube, &request, &job, &failure));
         assert_int_equal(failure.code, STATUS_INVALID_ARGUMENT);
