@@ -455,10 +455,11 @@ static bool chain(const struct options *o, struct fdclient_error *error)
     run.params.ops = o->arguments[0];
     run.params.axis = NULL; /* each op says its own */
     s.is_vector = true;
-    const bool done =
-        (!o->output || output_check(o->output, error)) && job_run(&run, &s, error) &&
-        (o->params.dry_run ? print_answer(o, s.results[0].json, error)
-                           : chain_name(o, &s, error) && results_deliver(o, &s, error));
+    const bool runs = !o->params.dry_run;
+    const bool done = (!runs || !o->output || output_check(o->output, error)) &&
+                      job_run(&run, &s, error) &&
+                      (runs ? chain_name(o, &s, error) && results_deliver(o, &s, error)
+                            : print_answer(o, s.results[0].json, error));
     submission_free(&s);
     return done;
 }

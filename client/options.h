@@ -12,7 +12,7 @@
 /* X(enumerator, name, arguments, text) */
 #define COMMAND_TABLE(X)                                                                           \
     X(COMMAND_SUBMIT, "submit", "FILE... | --field ID", "Apply an operator to a field.")           \
-    X(COMMAND_CHAIN, "chain", "OPS -o FILE | --keep | --dry-run",                                  \
+    X(COMMAND_CHAIN, "chain", "OPS (-o FILE | --keep | --dry-run)",                                \
       "Apply operators to resident fields.")                                                       \
     X(COMMAND_PUT, "put", "FILE", "Make a field resident; prints its id.")                         \
     X(COMMAND_GET, "get", "ID -o FILE", "Fetch a resident field.")                                 \

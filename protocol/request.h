@@ -64,7 +64,7 @@ struct request {
     enum out_kind out;       /* operators; get: inline or a region */
     struct arrays out_place; /* OUT_FIELD: resident ones; OUT_REGION: places in regions */
     bool progress;           /* operators: notify */
-    bool dry_run;            /* operators: say what it would take, and do not run it */
+    bool dry_run;            /* operators, chain: say what it would take, and do not run it */
     uint64_t cancel;         /* cancel: the msgid of a request before it */
 
     struct request_chain *chain;     /* chain: owned (protocol/request_chain.h); else NULL */

@@ -18,23 +18,27 @@ void request_chain_place(struct failure *failure, uint32_t link)
 }
 
 bool request_chain_bind(struct request_link *link, int i, const struct job *from,
-                        const struct array_type *type, int *first, int *count,
-                        struct failure *failure)
+                        const struct array_type *type, struct failure *failure)
 {
     struct arrays *f = &link->request.f;
-    const int component = link->source[i].component, outputs = job_outputs(from);
+    struct request_source *source = &link->source[i];
+    const int outputs = job_outputs(from);
     const bool is_vector = job_gives_vector(from);
-    const bool is_whole = i == 0 && !f->is_vector && component < 0;
-    if (component >= (is_vector ? outputs : 0) || (!is_whole && is_vector && component < 0))
+    const bool is_whole = i == 0 && !f->is_vector && source->component < 0;
+    if (source->component >= (is_vector ? outputs : 0) ||
+        (!is_whole && is_vector && source->component < 0))
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "f",
                            is_vector ? "it names a vector field of %d components"
                                      : "it names a component of what is no vector field (%d)",
                            outputs);
-    f->is_vector = f->is_vector || (is_whole && is_vector);
-    *first = component < 0 ? 0 : component;
-    *count = is_whole && is_vector ? outputs : 1;
-    for (int c = i; c < i + *count; c++)
-        f->at[c] = (struct array){.kind = ARRAY_FIELD, .type = *type};
+    if (is_whole && is_vector) {
+        f->is_vector = true;
+        for (int c = 1; c < outputs; c++)
+            link->source[c] = (struct request_source){source->link, c};
+    }
+    if (source->component < 0)
+        source->component = 0;
+    f->at[i] = (struct array){.kind = ARRAY_FIELD, .type = *type};
     return true;
 }
 
@@ -263,14 +267,38 @@ bool request_read_ops(const msgpack_object *value, struct request *request, stru
     return true;
 }
 
+/* Does an op write the field that is the diffusivity of this one? Its numbers are looked at before
+ * any of them runs. */
+static bool check_diffusivity(const struct request_chain *chain, const struct request *request,
+                              struct failure *failure)
+{
+    const struct array *k = &request->parameters.coefficient;
+    if (request->parameters.operator_id != OPERATOR_DIFFUSION || k->kind != ARRAY_FIELD)
+        return true;
+    for (uint32_t i = 0; i < chain->count; i++) {
+        const struct request *writer = &chain->link[i].request;
+        for (int a = 0; a < AXIS_COUNT && writer->out == OUT_FIELD; a++)
+            if (writer->out_place.at[a].kind == ARRAY_FIELD &&
+                writer->out_place.at[a].field == k->field)
+                return failure_set(failure, STATUS_INVALID_ARGUMENT, "diffusivity",
+                                   "op %u writes field %llu, whose numbers are looked at before "
+                                   "any op runs",
+                                   i, (unsigned long long)k->field);
+    }
+    return true;
+}
+
 bool request_finish_chain(struct request *request, struct failure *failure)
 {
     struct request_chain *chain = request->chain;
-    for (uint32_t i = 0; i < chain->count && !request->dry_run; i++)
-        if (!request_check_data(&chain->link[i].request, failure)) {
-            request_chain_place(failure, i);
-            return false;
-        }
+    for (uint32_t i = 0; i < chain->count; i++) {
+        struct request *link = &chain->link[i].request;
+        if ((request->dry_run || request_check_data(link, failure)) &&
+            check_diffusivity(chain, link, failure))
+            continue;
+        request_chain_place(failure, i);
+        return false;
+    }
     if (!read_answers(request->chain_out, chain, failure))
         return false;
     if (request->repeat)

@@ -15,7 +15,8 @@ struct request_source {
 };
 
 struct request_link {
-    struct request request; /* METHOD_OPERATOR; where a source is a link's, f there says nothing */
+    struct request request; /* METHOD_OPERATOR; where a source is a link's, f there says nothing
+                               before request_chain_bind() */
     struct request_source source[AXIS_COUNT];
     char name[CHAIN_NAME_BYTES + 1]; /* of what it gives; "": none */
 };
@@ -33,12 +34,12 @@ struct request_chain {
     struct request_link link[]; /* count of them */
 };
 
-/* Component i of a link's f is what the job `from` gives, whose arrays have `type`: writes to the
- * request what it is then, a vector field where f is the name of one. *first, *count: of the result
- * of `from`, which components f takes from i on. */
+/* Component i of a link's f is what the job `from` gives, whose arrays have `type`: source[i] comes
+ * to say which component, and request.f what it is. Where f is the name of a vector field, sources
+ * after i come to say the others, to be bound in turn. Once for each. False with the failure set.
+ */
 bool request_chain_bind(struct request_link *link, int i, const struct job *from,
-                        const struct array_type *type, int *first, int *count,
-                        struct failure *failure);
+                        const struct array_type *type, struct failure *failure);
 
 /* How an error names a parameter of a link: "ops 2 accuracy", counted from 0. */
 void request_chain_place(struct failure *failure, uint32_t link);

@@ -53,7 +53,7 @@ static uint64_t held_bytes(const struct task *task, bool own)
     const struct chain *chain = task->chain_of ? task->chain_of->chain : NULL;
     struct held held;
     held.count = 0;
-    held.bytes = routine_bytes(task->routine);
+    held.bytes = 0;
     for (uint32_t p = 0; p < (chain ? chain->count : 1); p++) {
         const struct task *part = chain ? chain->link[p] : task;
         struct field *const *const arrays[] = {part->in, part->out, part->scratch};
@@ -63,7 +63,7 @@ static uint64_t held_bytes(const struct task *task, bool own)
             if (field && !(own && field->resident))
                 hold(&held, field);
         }
-        held.bytes += own ? part->block_bytes : 0;
+        held.bytes += routine_bytes(part->routine) + (own ? part->block_bytes : 0);
     }
     return held.bytes;
 }
@@ -397,7 +397,9 @@ static bool take_job(struct task *task, struct request *request, const struct up
     for (int i = 0; i < job_outputs(&task->job); i++)
         if (!take_output(task, i, &request->out_place, &needs, failure))
             return false;
-    return !needs.wanted || task->chain_of || routine_make(task, request, failure);
+    if (task->chain_of)
+        return routine_make_link(task, request, failure);
+    return !needs.wanted || routine_make(task, request, failure);
 }
 
 static bool any_lost(const struct task *task)

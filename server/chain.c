@@ -3,24 +3,45 @@
 #include "protocol/request_job.h"
 #include "server/admission.h"
 #include "server/device.h"
+#include "server/routine.h"
 #include "server/server.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+bool chain_check(const struct request_chain *given, const struct job *const job[CHAIN_LINKS],
+                 double max_work, struct failure *failure)
+{
+    double work = 0;
+    for (uint32_t i = 0; i < given->count; i++)
+        work += job_work(job[i]);
+    work *= (double)given->repeat;
+    if (work > max_work)
+        return failure_set_limit(failure, STATUS_TOO_LARGE, given->repeat > 1 ? "repeat" : "ops",
+                                 work, max_work,
+                                 "the ops' points times steps, times repeat, is %.6g; at most %.6g "
+                                 "are taken in one job",
+                                 work, max_work);
+    int arrays = 0;
+    for (uint32_t i = 0; i < given->answers; i++)
+        arrays += job_outputs(job[given->answer[i].link]);
+    return arrays <= ANSWER_PARTS ||
+           failure_set_limit(failure, STATUS_INVALID_ARGUMENT, "out", arrays, ANSWER_PARTS,
+                             "an answer has at most %d arrays", ANSWER_PARTS);
+}
 
 /* What the link takes from those before it. */
 static bool bind_sources(struct chain *chain, struct task *link, struct request_link *given,
                          struct failure *failure)
 {
     for (int i = 0; i < AXIS_COUNT; i++) {
-        if (given->source[i].link < 0)
+        const struct request_source *source = &given->source[i];
+        if (source->link < 0)
             continue;
-        const struct task *from = chain->link[given->source[i].link];
-        int first, count;
-        if (!request_chain_bind(given, i, &from->job, &from->type, &first, &count, failure))
+        const struct task *from = chain->link[source->link];
+        if (!request_chain_bind(given, i, &from->job, &from->type, failure))
             return false;
-        for (int c = 0; c < count; c++)
-            link->in[i + c] = field_reference(from->out[first + c]);
+        link->in[i] = field_reference(from->out[source->component]);
     }
     return true;
 }
@@ -49,8 +70,7 @@ static bool make_link(struct task *task, struct request_link *given, const struc
     const uint32_t number = chain->count;
     chain->link[chain->count++] = link;
     if (bind_sources(chain, link, given, failure) &&
-        admission_take_link(link, &given->request, upload, failure) &&
-        chain_check_link(&link->job, failure))
+        admission_take_link(link, &given->request, upload, failure))
         return true;
     request_chain_place(failure, number);
     return false;
@@ -95,34 +115,6 @@ static bool ask_accesses(struct task *task, struct failure *failure)
         task->ungranted += !field_access(field, access, task, access->writes);
     }
     return true;
-}
-
-bool chain_check_link(const struct job *job, struct failure *failure)
-{
-    return !job_measures(job) ||
-           failure_set(failure, STATUS_UNSUPPORTED, "diffusivity",
-                       "a diffusivity that is a field is not offered in a chain");
-}
-
-bool chain_check(const struct request_chain *given, const struct job *const job[CHAIN_LINKS],
-                 double max_work, struct failure *failure)
-{
-    double work = 0;
-    for (uint32_t i = 0; i < given->count; i++)
-        work += job_work(job[i]);
-    work *= (double)given->repeat;
-    if (work > max_work)
-        return failure_set_limit(failure, STATUS_TOO_LARGE, given->repeat > 1 ? "repeat" : "ops",
-                                 work, max_work,
-                                 "the ops' points times steps, times repeat, is %.6g; at most %.6g "
-                                 "are taken in one job",
-                                 work, max_work);
-    int arrays = 0;
-    for (uint32_t i = 0; i < given->answers; i++)
-        arrays += job_outputs(job[given->answer[i].link]);
-    return arrays <= ANSWER_PARTS ||
-           failure_set_limit(failure, STATUS_INVALID_ARGUMENT, "out", arrays, ANSWER_PARTS,
-                             "an answer has at most %d arrays", ANSWER_PARTS);
 }
 
 bool chain_make(struct task *task, struct request *request, const struct upload *upload,
@@ -173,8 +165,10 @@ void chain_free(struct chain *chain)
     if (!chain)
         return;
     chain_release(chain);
-    for (uint32_t i = 0; i < chain->count; i++)
+    for (uint32_t i = 0; i < chain->count; i++) {
+        routine_free(chain->link[i]->routine);
         free(chain->link[i]);
+    }
     free(chain->access);
     free(chain);
 }

@@ -25,9 +25,8 @@ struct chain {
     uint32_t accesses;
 };
 
-/* What a chain does not take: of a link; and of all of them, whose jobs these are: so much work,
- * which all rounds together count as one job's, and so many arrays in the answer. */
-bool chain_check_link(const struct job *job, struct failure *failure);
+/* Do the links, whose jobs these are, keep to the work of one job, which all rounds together are,
+ * and to the arrays of one answer? False with the failure set. */
 bool chain_check(const struct request_chain *given, const struct job *const job[CHAIN_LINKS],
                  double max_work, struct failure *failure);
 

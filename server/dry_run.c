@@ -21,15 +21,14 @@ struct dry_run {
     struct request *request;
     const struct device *device;
     bool is_link;
-    bool is_bound[AXIS_COUNT]; /* a link's inputs that links before it give */
-    struct array_type type;    /* of every array */
+    struct array_type type; /* of every array */
     struct job job;
     uint8_t *block;         /* its, owned; NULL: none */
     bool estimates;         /* the job is run again for a report */
     uint64_t result_bytes;  /* that measures work in */
     uint64_t arrays;        /* of `type`, that the job needs on the device for itself */
-    uint64_t copied;        /* of them those that come from a client's memory or go there, … */
-    uint64_t copied_again;  /* … and of these those that come each time that a link runs */
+    uint64_t copied;        /* of them those that come from a client's memory or go there */
+    uint64_t copied_again;  /* … that come once in every round of a chain */
     uint64_t operand_bytes; /* of its operands, but for resident ones */
 };
 
@@ -43,7 +42,7 @@ static bool computes_in_place(const struct dry_run *run, const struct array *arr
 static const struct array_type *type_of(const struct dry_run *run, const struct array *array,
                                         const char *place, struct failure *failure)
 {
-    if (array->kind == ARRAY_FIELD) {
+    if (array->kind == ARRAY_FIELD && !array->type.dimensions) { /* else a link before gives it */
         const struct field *field =
             field_find(run->server, run->user, array->field, place, failure);
         return field ? &field->type : NULL;
@@ -62,8 +61,7 @@ static bool take_inputs(struct dry_run *run, struct failure *failure)
         if (array->kind == ARRAY_NONE)
             continue;
         const struct failure_place place = arrays_place(f, "f", i);
-        const struct array_type *type =
-            run->is_bound[i] ? &array->type : type_of(run, array, place.text, failure);
+        const struct array_type *type = type_of(run, array, place.text, failure);
         if (!type)
             return false;
         if (!run->type.dimensions)
@@ -183,7 +181,7 @@ static bool take_operands(struct dry_run *run, struct failure *failure)
     return true;
 }
 
-/* Make the job, and add up what it takes; *run is to be ended all the same. */
+/* Make the job, and add up what it takes; run->block is to be freed all the same. */
 static bool work_out(struct dry_run *run, struct failure *failure)
 {
     return take_inputs(run, failure) &&
@@ -267,21 +265,17 @@ static bool work_out_link(struct dry_run *links, struct request_chain *chain, ui
                           struct failure *failure)
 {
     struct request_link *given = &chain->link[number];
-    struct dry_run *run = &links[number];
     for (int i = 0; i < AXIS_COUNT; i++) {
-        if (given->source[i].link < 0)
-            continue;
-        const struct dry_run *from = &links[given->source[i].link];
-        int first, count;
-        if (!request_chain_bind(given, i, &from->job, &from->type, &first, &count, failure))
+        const int link = given->source[i].link;
+        if (link >= 0 &&
+            !request_chain_bind(given, i, &links[link].job, &links[link].type, failure))
             return false;
-        for (int c = 0; c < count; c++)
-            run->is_bound[i + c] = true;
     }
-    return work_out(run, failure) && chain_check_link(&run->job, failure);
+    return work_out(&links[number], failure);
 }
 
-/* All links' arrays are there at once; what they take is of each round, for each of them. */
+/* All links' arrays are there at once. Every round runs the links and copies regions in; the rest
+ * is copied once. */
 static void answer_chain(const struct dry_run *links, const struct request_chain *chain,
                          msgpack_packer *packer)
 {
@@ -313,25 +307,24 @@ static bool dry_run_chain(const struct dry_run *whole, msgpack_packer *packer,
                           struct failure *failure)
 {
     struct request_chain *chain = whole->request->chain;
-    struct dry_run *links = calloc(chain->count, sizeof *links);
-    const struct job *job[CHAIN_LINKS];
-    bool done =
-        links != NULL || failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
-    for (uint32_t i = 0; i < chain->count && done; i++) {
-        links[i] = *whole;
-        links[i].request = &chain->link[i].request;
-        links[i].is_link = true;
-        job[i] = &links[i].job;
-        done = work_out_link(links, chain, i, failure);
+    struct dry_run links[CHAIN_LINKS];
+    const struct job *job[CHAIN_LINKS] = {0};
+    uint32_t count = 0;
+    bool done = true;
+    for (; count < chain->count && done; count++) {
+        links[count] = *whole;
+        links[count].request = &chain->link[count].request;
+        links[count].is_link = true;
+        job[count] = &links[count].job;
+        done = work_out_link(links, chain, count, failure);
         if (!done)
-            request_chain_place(failure, i);
+            request_chain_place(failure, count);
     }
     done = done && chain_check(chain, job, (double)whole->server->config.max_work, failure);
     if (done)
         answer_chain(links, chain, packer);
-    for (uint32_t i = 0; links && i < chain->count; i++)
-        free(links[i].block);
-    free(links);
+    while (count-- > 0)
+        free(links[count].block);
     return done;
 }
 

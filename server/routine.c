@@ -1,6 +1,7 @@
 #include "server/routine.h"
 
 #include "protocol/job_check.h"
+#include "protocol/request_chain.h"
 #include "protocol/request_job.h"
 #include "server/admission.h"
 #include "server/chain.h"
@@ -27,7 +28,7 @@ enum {
 
 /* What a step's order is for. */
 enum role {
-    ROLE_COEFFICIENT, /* measures κ */
+    ROLE_COEFFICIENT, /* measures κ; of a chain a link's */
     ROLE_SEGMENT,     /* some of the steps */
     ROLE_LAST,        /* the rest of them, or the job as it is */
     ROLE_SAME,        /* one more step from the result, … */
@@ -188,17 +189,26 @@ static bool take_block(struct task *task, struct failure *failure)
     return true;
 }
 
+/* A routine of the task with room for so many steps; NULL with the failure set. */
+static struct routine *new_routine(struct task *task, uint32_t steps, struct failure *failure)
+{
+    struct routine *routine = calloc(1, sizeof *routine);
+    if (!routine || !program_init(&routine->program, steps)) {
+        free(routine);
+        failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
+        return NULL;
+    }
+    list_init(&routine->access.link);
+    return task->routine = routine;
+}
+
 bool routine_make(struct task *task, const struct request *request, struct failure *failure)
 {
     const struct routine_needs needs = routine_needs(request, &task->job);
     const int outputs = job_outputs(&task->job);
-    struct routine *routine = calloc(1, sizeof *routine);
-    if (!routine || !program_init(&routine->program, STEPS_MOST)) {
-        free(routine);
-        return failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
-    }
-    task->routine = routine;
-    list_init(&routine->access.link);
+    struct routine *routine = new_routine(task, STEPS_MOST, failure);
+    if (!routine)
+        return false;
     routine->cfl = request->parameters.has_cfl ? request->parameters.cfl : 0;
     routine->every = request->parameters.every;
     routine->snapshot = request->parameters.snapshot;
@@ -219,6 +229,16 @@ bool routine_make(struct task *task, const struct request *request, struct failu
         return false;
     compose(task, request);
     return true;
+}
+
+bool routine_make_link(struct task *link, const struct request *request, struct failure *failure)
+{
+    if (!job_measures(&link->job))
+        return true;
+    if (!new_routine(link, 0, failure))
+        return false;
+    link->routine->cfl = request->parameters.has_cfl ? request->parameters.cfl : 0;
+    return take_result(link, failure);
 }
 
 /* Rounds in one part: a power of two, since in some chains it is every other round that is the same
@@ -255,16 +275,18 @@ bool routine_make_chain(struct task *task, struct failure *failure)
     const struct chain *chain = task->chain;
     const uint64_t most = rounds_ahead(chain);
     const uint64_t ahead = chain->repeat < most ? chain->repeat : most;
-    const uint64_t steps = (ahead + chain->repeat % ahead + AXIS_COUNT) * chain->count;
-    struct routine *routine = calloc(1, sizeof *routine);
-    if (!routine || !program_init(&routine->program, (uint32_t)steps)) {
-        free(routine);
-        return failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
-    }
-    task->routine = routine;
-    list_init(&routine->access.link);
+    const uint64_t steps = (ahead + chain->repeat % ahead + AXIS_COUNT + 1) * chain->count + 1;
+    struct routine *routine = new_routine(task, (uint32_t)steps, failure);
+    if (!routine)
+        return false;
+    for (uint32_t i = 0; i < chain->count; i++)
+        if (job_measures(&chain->link[i]->job))
+            add_order(routine, ORDER_MEASURE, false, ROLE_COEFFICIENT, (int)i);
+    if (routine->program.count > 0)
+        program_add(&routine->program, STEP_JUDGE, true);
+    const uint32_t first = routine->program.count;
     add_rounds(task, ahead);
-    program_repeat(&routine->program, 0, chain->repeat / ahead);
+    program_repeat(&routine->program, first, chain->repeat / ahead);
     add_rounds(task, chain->repeat % ahead);
     for (uint32_t i = 0; i < chain->count; i++)
         for (int c = 0; c < job_outputs(&chain->link[i]->job); c++)
@@ -392,12 +414,12 @@ static void set_measure(const struct task *task, struct step *step)
     order->out[0] = routine->result;
 }
 
-/* Of a link of a chain: its run, or a copy of what it gave. */
+/* Of a link of a chain: a measure of its κ, its run, or a copy of what it gave. */
 static void set_link(struct task *task, struct step *step)
 {
-    const bool runs = step->role == ROLE_LINK;
-    const int component = runs ? 0 : step->component % AXIS_COUNT;
-    struct task *link = task->chain->link[runs ? step->component : step->component / AXIS_COUNT];
+    const bool writes = step->role == ROLE_LINK_WRITE;
+    const int component = writes ? step->component % AXIS_COUNT : 0;
+    struct task *link = task->chain->link[writes ? step->component / AXIS_COUNT : step->component];
     struct order *order = &step->order;
     const enum order_kind kind = order->kind;
     order_init(order, link);
@@ -405,9 +427,11 @@ static void set_link(struct task *task, struct step *step)
     order->kind = kind;
     order->chain = task->id;
     order->ends_round = step->ends_round;
-    order->out_place = runs ? NULL : &link->out_place[component];
-    if (!runs)
+    order->out_place = writes ? &link->out_place[component] : NULL;
+    if (writes)
         order->in[0] = link->out[component];
+    if (step->role == ROLE_COEFFICIENT)
+        set_measure(link, step);
 }
 
 /* Of a task of one operator. */
@@ -442,12 +466,21 @@ static void give_order(struct task *task, struct step *step)
     device_order(task->device, &step->order);
 }
 
+/* The time steps of the jobs whose κ the program begins with measuring. */
 static bool judge(struct task *task)
 {
-    struct routine *routine = task->routine;
-    const struct measured *k = &routine->program.step[0].order.measured;
-    return request_job_measured(&task->job, routine->cfl, k->nan > 0 ? NAN : k->min, k->max,
-                                (double)task->server->config.max_work, &routine->failure);
+    struct failure *failure = &task->routine->failure;
+    for (const struct step *step = task->routine->program.step; step->kind == STEP_ORDER; step++) {
+        struct task *of = task->chain ? task->chain->link[step->component] : task;
+        const struct measured *k = &step->order.measured;
+        if (request_job_measured(&of->job, of->routine->cfl, k->nan > 0 ? NAN : k->min, k->max,
+                                 (double)task->server->config.max_work, failure))
+            continue;
+        if (task->chain)
+            request_chain_place(failure, (uint32_t)step->component);
+        return false;
+    }
+    return true;
 }
 
 /* The snapshot's array becomes a field, and another one takes its place. */

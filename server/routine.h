@@ -50,7 +50,9 @@ bool routine_check(const struct request *request, const struct job *job, struct 
 /* Of a task whose own arrays are there. False with the failure set: they have no room, or the
  * request asks for what does not go together; routine_free() all the same. */
 bool routine_make(struct task *task, const struct request *request, struct failure *failure);
-/* The same of a chain. */
+/* The same of a chain, whose links' routines have been made: what the κ of a link is measured with,
+ * without a program; NULL where it has none. */
+bool routine_make_link(struct task *link, const struct request *request, struct failure *failure);
 bool routine_make_chain(struct task *task, struct failure *failure);
 /* Give up its arrays; and all of it. NULL is let pass. */
 void routine_release(struct routine *routine);

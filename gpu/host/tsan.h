@@ -1,6 +1,7 @@
-/* What ThreadSanitizer hears of the kernels. They are compiled without it, since it looks at every
- * vector that they load and store, and tests would take minutes of what takes it nothing to hear
- * once: the lines that each pass of a launch computes are read where it reads, and written. */
+/* What ThreadSanitizer hears of the kernels. It would look at every vector that they load and
+ * store, which takes tests minutes: they are compiled without it, and it is told once for each pass
+ * of a launch that the lines which the pass computes are read, and written. Not told: the lines
+ * around them, and operands. */
 #ifndef GPU_HOST_TSAN_H
 #define GPU_HOST_TSAN_H
 
@@ -8,6 +9,7 @@
 
 #ifdef __SANITIZE_THREAD__
 
+/* With the types of the compiler's builtins. */
 void __tsan_read_range(void *memory, long bytes);
 void __tsan_write_range(void *memory, long bytes);
 
@@ -15,17 +17,20 @@ static inline void tsan_pass(const struct launch *launch, const struct stage *st
                              uint64_t to)
 {
     const struct plan *plan = launch->plan;
-    const uint64_t line_bytes = plan_array_bytes(plan) / plan->lines;
-    for (int c = 0; c < plan->inputs || c < plan->outputs; c++) {
-        char *const read = stage->read == STAGE_IN ? (char *)(uintptr_t)launch->in[c]
-                                                   : stage_array(launch, stage->read);
-        char *const write =
-            stage->write == STAGE_EVEN ? launch->even[c] : stage_array(launch, stage->write);
-        if (c < plan->inputs)
-            __tsan_read_range(read + from * line_bytes, (long)((to - from) * line_bytes));
-        if (c < plan->outputs)
-            __tsan_write_range(write + from * line_bytes, (long)((to - from) * line_bytes));
+    const uint64_t line_bytes = plan_array_bytes(plan) / plan->lines, at = from * line_bytes;
+    const long bytes = (long)((to - from) * line_bytes);
+    for (int c = 0; c < plan->inputs; c++) {
+        char *read = stage->read == STAGE_IN ? (char *)(uintptr_t)launch->in[c]
+                                             : stage_array(launch, stage->read);
+        __tsan_read_range(read + at, bytes);
     }
+    for (int c = 0; c < plan->outputs; c++) {
+        char *write =
+            stage->write == STAGE_EVEN ? launch->even[c] : stage_array(launch, stage->write);
+        __tsan_write_range(write + at, bytes);
+    }
+    if (stage->base != stage->read)
+        __tsan_read_range((char *)stage_array(launch, stage->base) + at, bytes);
 }
 
 /* A measure's loops are no kernels. */

@@ -190,6 +190,48 @@ def test_large_ones(unchanged, client):
     assert numpy.array_equal(out["l"], client.out("laplacian", f=f, accuracy=2))
 
 
+@pytest.mark.parametrize("scheme", ["forward-euler", "rk4", "adi"])
+def test_a_diffusivity_that_is_a_field(unchanged, client, scheme):
+    """Two of them, measured before the first round: the bits of the steps one by one."""
+    f, k = wave(40, 30), 1 + wave(40, 30)**2
+    resident = {"field": client.put(k)}
+    u = client.put(f)
+    accuracy = {"accuracy": 2, "scheme": scheme}
+    step = {"dt": 2.0} if scheme == "adi" else {"cfl": 0.5}
+    for _ in range(7):
+        f = client.out("diffusion", f=f, diffusivity=k, **accuracy, **step)
+        f = client.out("laplacian", f=f, accuracy=2)
+        f = client.out("diffusion", f=f, diffusivity=2 * k, steps=3, **accuracy, **step)
+    out = chain(client, op("diffusion", {"field": u}, "a", diffusivity=resident, **accuracy, **step),
+                op("laplacian", "a", "b", accuracy=2),
+                op("diffusion", "b", {"field": u}, diffusivity=2 * k, steps=3, **accuracy, **step), repeat=7)
+    assert numpy.array_equal(client.get(u), f)
+    assert out["field"] == u
+
+
+def test_a_diffusivity_that_will_not_do(unchanged, client):
+    """It is known when it has been measured; nothing has run then, and fields are as they were."""
+    f, k = wave(20, 30), numpy.full((20, 30), 2, "f4")
+    u, written = client.put(f), client.put(k)
+    first = op("diffusion", {"field": u}, {"field": u}, dt=0.1, accuracy=2)
+
+    def answer(k, **step):
+        with pytest.raises(FdError) as error:
+            chain(client, first, op("diffusion", {"field": u}, diffusivity=k, accuracy=2, **step), repeat=3)
+        return error.value.code, error.value.parameter
+
+    assert answer(k, dt=0.2) == ("UNSTABLE", "ops 1 dt")
+    assert answer(k - 3, dt=0.1) == ("INVALID_ARGUMENT", "ops 1 diffusivity")
+    k[7, 7] = numpy.nan
+    assert answer(k, cfl=0.5) == ("INVALID_ARGUMENT", "ops 1 diffusivity")
+    assert numpy.array_equal(client.get(u), f)
+    for ops in ([op("diffusion", f, "a", diffusivity={"field": written}, cfl=0.5), op("laplacian", "a", {"field": written})],
+                [op("diffusion", f, {"field": written}, diffusivity={"field": written}, cfl=0.5)]):
+        assert refused(client, *ops) == ("INVALID_ARGUMENT", "ops 0 diffusivity")
+    out = chain(client, op("laplacian", {"field": u}, {"field": written}), op("laplacian", {"field": u}, coefficient={"field": written}))
+    assert numpy.array_equal(out, client.out("laplacian", f=f, coefficient=client.out("laplacian", f=f)))
+
+
 def test_refusals_name_the_op(unchanged, client):
     f = wave(20, 30)
     good = op("laplacian", f, "l")

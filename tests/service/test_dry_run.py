@@ -92,7 +92,8 @@ def test_a_chain(unchanged, client):
 def test_a_chain_has_room_in_what_it_would_hold():
     f = wave(64, 64, 64)
     ops = [{"op": "curl", "f": {"x": f, "y": f, "z": f}, "out": "c"},
-           {"op": "diffusion", "f": "c.y", "dt": 0.1, "steps": 2, "accuracy": 2, "source": f, "boundary": {"value": 2.0}}]
+           {"op": "diffusion", "f": "c.y", "cfl": 0.5, "steps": 2, "accuracy": 2, "source": f, "boundary": {"value": 2.0},
+            "diffusivity": f * f}]
     with Daemon() as daemon, daemon.client() as client:
         need = client.call("chain", ops=ops, dry_run=True)["bytes"]
     with Daemon("--user-bytes", need) as daemon, daemon.client() as client:
