@@ -415,7 +415,7 @@ void options_help(FILE *out)
     for (int i = 0; i < COMMAND_COUNT; i++) {
         char call[64];
         snprintf(call, sizeof call, "%s %s", commands[i].name, commands[i].arguments);
-        fprintf(out, "  %-29s%s\n", call, commands[i].text);
+        fprintf(out, "  %-42s%s\n", call, commands[i].text);
     }
     fputs("\nOptions:\n", out);
     for (const struct option *row = table; row < table + ROWS; row++) {

@@ -98,7 +98,7 @@ bool failure_set_limit(struct failure *failure, enum status code, const char *pa
 }
 
 /* Append what fits. */
-static char *append(char *to, const char *end, const char *text)
+static char *append(char *to, char *end, const char *text)
 {
     while (*text && to < end)
         *to++ = *text++;
@@ -110,7 +110,7 @@ static char *append(char *to, const char *end, const char *text)
 struct failure_place failure_place(const char *parameter, const char *part)
 {
     struct failure_place place;
-    const char *end = place.text + sizeof place.text - 1;
+    char *end = place.text + sizeof place.text - 1;
     char *to = append(place.text, end, parameter);
     if (part) {
         to = append(to, end, " ");

@@ -166,6 +166,19 @@ static bool take_outputs(struct dry_run *run, struct failure *failure)
     return true;
 }
 
+/* One array of several sides is sent, and held, once. */
+static bool is_sent_before(const struct dry_run *run, const struct array *array, int operand)
+{
+    const bool is_payload =
+        (array->kind == ARRAY_INLINE && array->payload_count) ||
+        (array->kind == ARRAY_DESCRIBED && array->type.bytes >= LIMIT_DIVERT_BYTES);
+    struct failure_place unused;
+    for (int i = 0; i < operand && is_payload; i++)
+        if (request_job_operand(run->request, &run->job, i, &unused) == array)
+            return true;
+    return false;
+}
+
 static bool take_operands(struct dry_run *run, struct failure *failure)
 {
     for (int i = 0; i < OPERANDS; i++) {
@@ -175,7 +188,7 @@ static bool take_operands(struct dry_run *run, struct failure *failure)
         if (array && array->kind == ARRAY_REGION &&
             !region_check(run->user, array, bytes, false, place.text, failure))
             return false;
-        if (!array || array->kind != ARRAY_FIELD)
+        if (!array || (array->kind != ARRAY_FIELD && !is_sent_before(run, array, i)))
             run->operand_bytes += bytes;
     }
     return true;
@@ -216,7 +229,15 @@ static void write_seconds(msgpack_packer *packer, double ns)
     msgpack_pack_double(packer, 1e-9 * ns);
 }
 
-/* Of a diffusion: two pairs; else none. */
+static void write_real(msgpack_packer *packer, double value, bool is_known)
+{
+    if (is_known)
+        msgpack_pack_double(packer, value);
+    else
+        msgpack_pack_nil(packer);
+}
+
+/* Of a diffusion: two pairs; else none. A field κ is not measured. */
 static uint32_t dt_pairs(const struct dry_run *run)
 {
     return run->job.operator_id == OPERATOR_DIFFUSION ? 2 : 0;
@@ -226,14 +247,11 @@ static void write_dt(msgpack_packer *packer, const struct dry_run *run)
 {
     if (!dt_pairs(run))
         return;
-    const double dt_max = job_dt_max(&run->job);
     reply_write_str(packer, "dt");
-    msgpack_pack_double(packer, run->job.dt);
+    write_real(packer, run->job.dt, run->job.dt > 0);
     reply_write_str(packer, "dt_max");
-    if (isfinite(dt_max))
-        msgpack_pack_double(packer, dt_max);
-    else
-        msgpack_pack_nil(packer);
+    const double dt_max = job_dt_max(&run->job);
+    write_real(packer, dt_max, isfinite(dt_max));
 }
 
 static void write_whole(msgpack_packer *packer, uint64_t bytes, double ns,

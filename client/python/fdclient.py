@@ -294,8 +294,9 @@ class Client:
 
         With dry_run=True what it would take, as dry_run() has it, and of each of its "ops".
         """
-        call = self._described if parameters.get("dry_run") else self._operand
-        parameters["ops"] = [_each_array(each, call) for each in ops]
+        read = self._described if parameters.get("dry_run") else self._operand
+        parameters["ops"] = [{name: _each_array(value, read if name in ("f", *_OPERANDS) else self._operand)
+                              for name, value in each.items()} for each in ops]
         if out is not None:
             parameters["out"] = out
         return self._send("chain", parameters).result()

@@ -49,6 +49,22 @@ def test_the_largest_stable_step(unchanged, client, accuracy):
     assert answer["dt"] == pytest.approx(limit / 2, rel=1e-14)
     assert dry_run(client, "diffusion", described(40), dt=1, diffusivity=0)["dt_max"] is None
     assert "dt" not in dry_run(client, "laplacian", described(40))
+    for step in {"dt": 0.25}, {"cfl": 0.5}:  # nobody has looked at κ
+        answer = dry_run(client, "diffusion", described(40, 50), accuracy=accuracy, diffusivity=described(40, 50), **step)
+        assert (answer["dt"], answer["dt_max"]) == (step.get("dt"), None)
+
+
+@pytest.mark.parametrize("n", [16, 64])
+def test_one_face_array_for_all_sides(n):
+    f, face = wave(n, n, n), wave(n, n)
+    for spell in (lambda array: array), (lambda array: described(*array.shape)):
+        with Daemon() as daemon, daemon.client() as client:
+            need = dry_run(client, "laplacian", spell(f), boundary={"value": spell(face)})["bytes"]
+        with Daemon("--user-bytes", need) as daemon, daemon.client() as client:
+            client.call("laplacian", f=f, boundary={"value": face})
+        with Daemon("--user-bytes", need - 1) as daemon, daemon.client() as client:
+            with pytest.raises(FdError):
+                client.call("laplacian", f=f, boundary={"value": face})
 
 
 def test_the_time_follows_what_jobs_have_taken(unchanged, client):

@@ -85,10 +85,3 @@ def test_its_arrays_are_charged():
             client.call("diffusion", f=f, diffusivity=k, **STEP)
         assert error.value.code in ("TOO_LARGE", "OVER_BUDGET")
         eventually(lambda: client.call("stats")["user"]["bytes"] == 0, "nothing held")
-
-
-def test_not_in_a_chain(unchanged, client):
-    f, k = wave(*SHAPE, dtype="<f8"), positive(*SHAPE)
-    with pytest.raises(FdError) as error:
-        client.call("chain", ops=[{"op": "diffusion", "f": f, "diffusivity": k, **STEP}])
-    assert (error.value.code, error.value.parameter) == ("UNSUPPORTED", "ops 0 diffusivity")

@@ -183,6 +183,10 @@ def test_a_dry_run(unchanged, daemon, numpy_client):
     ops = fdclient.op("gradient", f, out="g"), fdclient.op("divergence", "g", out=field)
     answer = numpy_client.chain(*ops, dry_run=True)
     assert answer["bytes"] == 4 * f.nbytes and len(answer["ops"]) == 2
+    numbers = fdclient.op("stencil", f, offsets=numpy.array([[0, 0, 1], [1, 0, 0]]), weights=numpy.array([1.0, -1.0]),
+                          boundary={"value": numpy.empty((32, 32), "f4")})
+    assert numpy_client.chain(numbers, dry_run=True)["bytes"] == 2 * f.nbytes + 32 * 32 * 4
+    assert numpy_client.chain(fdclient.op("laplacian", f, out=fdclient.empty(f.shape, f.dtype)), dry_run=True)["bytes"] > 0
     field.free()
 
 
