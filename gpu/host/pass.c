@@ -1,6 +1,7 @@
 #include "gpu/host/pass.h"
 
 #include "gpu/host/adi_pass.h"
+#include "gpu/host/cut.h"
 #include "gpu/host/measure.h"
 #include "gpu/host/rows.h"
 #include "gpu/host/share.h"
@@ -49,21 +50,6 @@ static int64_t cache_bytes(int name, int64_t otherwise)
 {
     const long bytes = sysconf(name);
     return bytes > 0 ? bytes : otherwise;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t pieces_of(int64_t n, int64_t size)
-{
-    return (n + size - 1) / size;
 }
 
 /* What may be counted on of the second cache, in whole pages. */

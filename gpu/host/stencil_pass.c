@@ -1,5 +1,6 @@
 #include "gpu/host/stencil_pass.h"
 
+#include "gpu/host/cut.h"
 #include "gpu/host/share.h"
 
 #include <stdlib.h>
@@ -13,21 +14,6 @@ enum {
     TILES_EACH = 4,        /* one thread of a tile may be held up */
     BOXES = 1 + 2 * AXIS_COUNT
 };
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t pieces_of(int64_t n, int64_t size)
-{
-    return (n + size - 1) / size;
-}
 
 /* A box and the tiles that it is cut into. */
 struct part {
