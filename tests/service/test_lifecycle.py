@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from fdtest import (DEVICE, Client, Daemon, SANITIZER, assert_serves, binary, eventually,
+from fdtest import (DEVICE, Client, Daemon, MiB, SANITIZER, assert_serves, binary, eventually,
                     jobs_under_way, wave)
 
 FOREVER = {"steps": 10**9, "cfl": 0.5, "accuracy": 2}
@@ -134,6 +134,17 @@ def test_sigterm_with_idle_connections_and_sigint():
             client.call("ping")
             daemon.process.send_signal(number)
             assert client.closed_by_server() == []
+            assert daemon.wait() == 0
+
+
+def test_told_to_end_again_and_again():
+    """It ends as it would have, however long its workers take to."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with Daemon("--staging-bytes", 64 * MiB) as daemon:
+            with daemon.client() as client:
+                client.put(wave(64, 512, 512))
+            while daemon.process.poll() is None:
+                daemon.process.send_signal(number)
             assert daemon.wait() == 0
 
 
