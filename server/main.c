@@ -45,24 +45,9 @@ static void server_stop(struct server *server, int status)
     deadlines_close(&server->deadlines);
     close_handle(&server->tick);
     close_handle(&server->watchdog);
+    /* These stay, and the loop: with no handler a second signal would kill what is ending. */
     uv_unref((uv_handle_t *)&server->terminate);
     uv_unref((uv_handle_t *)&server->interrupt);
-}
-
-/* Whoever is told to end again while workers end, or after, ends as it would have: without a
- * handler the signal would end it. */
-static void close_signals(struct server *server)
-{
-    sigset_t ends;
-    sigemptyset(&ends);
-    sigaddset(&ends, SIGTERM);
-    sigaddset(&ends, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &ends, NULL);
-    close_handle(&server->terminate);
-    close_handle(&server->interrupt);
-    signal(SIGTERM, SIG_IGN); /* of what other threads there are */
-    signal(SIGINT, SIG_IGN);
-    uv_run(&server->loop, UV_RUN_DEFAULT);
 }
 
 static void drain(struct server *server)
@@ -292,9 +277,7 @@ int main(int argc, char **argv)
         !arena_open(&server.arena, server.config.staging_bytes) || !open_devices(&server))
         server_stop(&server, EXIT_START);
     uv_run(&server.loop, UV_RUN_DEFAULT);
-    close_signals(&server);
     trace_close(server.trace);
-    uv_loop_close(&server.loop);
     user_free_all(&server);
     arena_close(&server.arena);
     msgpack_zone_destroy(&server.message);

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from fdtest import (DEVICE, Client, Daemon, MiB, SANITIZER, assert_serves, binary, eventually,
+from fdtest import (DEVICE, Client, Daemon, MiB, Region, SANITIZER, assert_serves, binary, eventually,
                     jobs_under_way, wave)
 
 FOREVER = {"steps": 10**9, "cfl": 0.5, "accuracy": 2}
@@ -141,7 +141,9 @@ def test_told_to_end_again_and_again():
     """It ends as it would have, however long its workers take to."""
     for number in (signal.SIGTERM, signal.SIGINT):
         with Daemon("--staging-bytes", 64 * MiB) as daemon:
+            region = Region(MiB)
             with daemon.client() as client:
+                region.register(client)  # there are threads, then
                 client.put(wave(64, 512, 512))
             while daemon.process.poll() is None:
                 daemon.process.send_signal(number)
