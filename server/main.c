@@ -45,7 +45,8 @@ static void server_stop(struct server *server, int status)
     deadlines_close(&server->deadlines);
     close_handle(&server->tick);
     close_handle(&server->watchdog);
-    /* These stay, and the loop: with no handler a second signal would kill what is ending. */
+    /* These stay, and the loop: libuv leaves no handler, and a second signal would kill what is
+     * ending. */
     uv_unref((uv_handle_t *)&server->terminate);
     uv_unref((uv_handle_t *)&server->interrupt);
 }
@@ -108,6 +109,10 @@ static void on_signal(uv_signal_t *handle, int number)
 {
     struct server *server = handle->data;
     log_info("signal %d", number);
+    /* Over libuv's handlers: once is enough, and so many that its pipe is full would keep it from
+     * hearing that a worker has ended. */
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGINT, SIG_IGN);
     if (server->stopped)
         return;
     drain(server);
