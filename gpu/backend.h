@@ -104,8 +104,8 @@ struct backend {
 
     /* Order a launch. It may wait for the next begin(), one of a chain for the one after
      * earlier ones of it have been reaped: small ones that were ordered together are
-     * begun together, and those of one plan may run at once. Returns a name for it, never NULL,
-     * until its completion has been reaped. */
+     * begun together, and those of one plan may run at once. Returns a name for it, never NULL
+     * and no other launch's, until its completion has been reaped. */
     const void *(*launch)(const struct launch *launch, uint64_t token);
     void (*begin)(void);
 

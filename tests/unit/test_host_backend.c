@@ -289,11 +289,15 @@ static void test_launches(void **state)
         }
         struct launch launch = launch_of(&plan, &device);
         const uint64_t lines = plan.lines * plan.passes, piece = 1 + random_below(&random, lines);
+        const void *name = NULL;
         uint64_t sent = 0;
         for (uint64_t line = 0; line < lines; line = launch.to, sent++) {
             launch.from = line;
             launch.to = line + piece < lines ? line + piece : lines;
-            backend->launch(&launch, sent);
+            const void *const before = name;
+            name = backend->launch(&launch, sent);
+            assert_non_null(name);
+            assert_ptr_not_equal(name, before); /* both are under way: none has been reaped */
         }
         for (uint64_t token = 0; token < sent; token++)
             assert_int_equal(next_completion(backend).token, token);
