@@ -1,6 +1,7 @@
 #include "gpu/jobs.h"
 
 #include "gpu/clock.h"
+#include "gpu/log.h"
 #include "gpu/measure.h"
 #include "gpu/range.h"
 #include "gpu/store.h"
@@ -149,10 +150,10 @@ static void open_measured(struct worker *worker)
     _Static_assert(RUNS_MEASURING * sizeof(struct measured) <= 4096, "they fit a page");
     worker->runs.measured = aligned_alloc(bytes, bytes);
     if (!worker->runs.measured)
-        worker_out_of_memory(worker);
+        worker_out_of_memory();
     if (worker->backend->pin &&
         worker->backend->pin(worker->runs.measured, bytes, true, &addressable) != STATUS_OK)
-        worker_log(worker, 4, "the page that measures come to could not be pinned");
+        log_warning("the page that measures come to could not be pinned");
 }
 
 static void close_measured(struct worker *worker)
@@ -212,9 +213,9 @@ static void take_block(struct worker *worker, const struct channel_message *mess
     struct before_run *before = &worker->before;
     const uint64_t total = before->more.u.more.block_bytes;
     if (!before->more.type || before->block_bytes >= total)
-        worker_broken(worker, "a BLOCK that no MORE has announced", before->block_bytes);
+        worker_broken("a BLOCK that no MORE has announced", before->block_bytes);
     if (!before->block && !(before->block = malloc(total)))
-        worker_out_of_memory(worker);
+        worker_out_of_memory();
     uint64_t bytes = total - before->block_bytes;
     if (bytes > CHANNEL_BLOCK_BYTES)
         bytes = CHANNEL_BLOCK_BYTES;
@@ -234,7 +235,7 @@ void jobs_before_run(struct worker *worker, const struct channel_message *messag
         return;
     }
     if (kept->type)
-        worker_broken(worker, "a part of a RUN twice", message->type);
+        worker_broken("a part of a RUN twice", message->type);
     *kept = *message;
 }
 
@@ -261,7 +262,7 @@ static void find_job(const struct worker *worker, const struct channel_message *
     if (before->more.type)
         job->more = before->more.u.more;
     if (before->block_bytes != job->more.block_bytes)
-        worker_broken(worker, "RUN whose BLOCKs are not whole", message->u.run.id);
+        worker_broken("RUN whose BLOCKs are not whole", message->u.run.id);
 }
 
 /* The run's places from the PLACES before it, if any. */
@@ -271,7 +272,7 @@ static void find_places(const struct worker *worker, struct run *run, const stru
     const struct place *in = places->u.places.in, *out = places->u.places.out;
     for (int i = 0; i < AXIS_COUNT; i++) {
         if ((in[i].region && i >= job_inputs(job)) || (out[i].region && i >= job_outputs(job)))
-            worker_broken(worker, "RUN with more places than its job has arrays", run->id);
+            worker_broken("RUN with more places than its job has arrays", run->id);
         if (in[i].region)
             run->from[i].memory =
                 store_find_place(worker, &in[i], job_bytes(job), false, &run->from[i].region);
@@ -288,7 +289,7 @@ static void find_arrays(struct worker *worker, struct run *run, const struct job
     struct channel_message *given = &worker->before.components;
     const int scratches = run->plan.staged ? run->plan.staged : job_outputs(job);
     if (given->type && (message->u.run.in || message->u.run.out || message->u.run.scratch))
-        worker_broken(worker, "RUN with arrays of its own after COMPONENTS", run->id);
+        worker_broken("RUN with arrays of its own after COMPONENTS", run->id);
     if (!given->type) {
         given->u.components.in[0] = message->u.run.in;
         given->u.components.out[0] = message->u.run.out;
@@ -300,7 +301,7 @@ static void find_arrays(struct worker *worker, struct run *run, const struct job
         const bool has_in = i < job_inputs(job) && !(worker->direct && run->from[i].region);
         const bool has_out = i < job_outputs(job) && !(worker->direct && run->to[i].region);
         if (!in == has_in || !out == has_out || (scratch && i >= scratches))
-            worker_broken(worker, "RUN with another number of arrays than its job has", run->id);
+            worker_broken("RUN with another number of arrays than its job has", run->id);
         run->in[i] = in ? store_find(worker, in) : NULL;
         run->out[i] = out ? store_find(worker, out) : NULL;
         run->scratch[i] = scratch ? store_find(worker, scratch) : NULL;
@@ -314,32 +315,31 @@ static void find_operands(const struct worker *worker, struct run *run, const st
         const uint64_t id = worker->before.operands.u.operands.array[i];
         const uint64_t points = job_operand_points(job, i);
         if (!id != !points)
-            worker_broken(worker, "RUN with other operands than its job has", run->id);
+            worker_broken("RUN with other operands than its job has", run->id);
         run->operand[i] = id ? store_find(worker, id) : NULL;
         if (id && run->operand[i]->block.bytes != points * job_element_bytes(job))
-            worker_broken(worker, "RUN with an operand of another size than its job's", run->id);
+            worker_broken("RUN with an operand of another size than its job's", run->id);
     }
 }
 
 /* They are of so many bytes each, and none is written that must not be. */
-static void check_arrays(const struct worker *worker, const struct run *run, uint64_t bytes)
+static void check_arrays(const struct run *run, uint64_t bytes)
 {
     struct buffers ids; /* an array without memory is known by its holding alone */
     for (int i = 0; i < AXIS_COUNT; i++) {
         struct holding *const holdings[] = {run->in[i], run->out[i], run->scratch[i]};
         for (int k = 0; k < 3; k++)
             if (holdings[k] && holdings[k]->block.bytes != bytes)
-                worker_broken(worker, "RUN with an array of another size than its job's", run->id);
+                worker_broken("RUN with an array of another size than its job's", run->id);
         ids.in[i] = run->in[i] ? (void *)run->in[i] : run->from[i].memory;
         ids.out[i] = run->out[i] ? (void *)run->out[i] : run->to[i].memory;
         ids.scratch[i] = run->scratch[i];
     }
     if (run->scratch[0] && run->scratch[0] == run->in[0] && !run->out[0])
-        worker_broken(worker,
-                      "RUN whose result would come to lie in its input's array, not in its place",
+        worker_broken("RUN whose result would come to lie in its input's array, not in its place",
                       run->id);
     if (!pieces_possible(&run->plan, &ids))
-        worker_broken(worker, "RUN without the scratch array that it needs", run->id);
+        worker_broken("RUN without the scratch array that it needs", run->id);
 }
 
 /* One of its arrays; NULL: it has none. */
@@ -359,7 +359,7 @@ static void check_chain(const struct worker *worker, const struct run *run)
     const struct run *other = run->chain ? runs_last_of_chain(&worker->runs, run->chain) : NULL;
     const struct holding *array = any_array(run), *of_other = other ? any_array(other) : NULL;
     if (array && of_other && array->block.owner != of_other->block.owner)
-        worker_broken(worker, "RUN in a chain of another owner's", run->id);
+        worker_broken("RUN in a chain of another owner's", run->id);
 }
 
 /* Was there memory for all of its arrays? */
@@ -401,15 +401,15 @@ void jobs_run(struct worker *worker, const struct channel_message *message)
     struct job given;
     const struct job *job = &given;
     if (id == 0 || runs_find(&worker->runs, id))
-        worker_broken(worker, "RUN of a job that is there already", id);
+        worker_broken("RUN of a job that is there already", id);
     find_job(worker, message, &given);
     const struct plan *plan = NULL;
     if (!job_check(job, MOST_WORK, &failure)) {
-        worker_log(worker, 3, "job %llu: %s", (unsigned long long)id, failure.message);
+        log_error("job %llu: %s", (unsigned long long)id, failure.message);
     } else if (job_block_part(job, BLOCK_END) != job->more.block_bytes) {
-        worker_broken(worker, "RUN with a block of another size than its job's", id);
+        worker_broken("RUN with a block of another size than its job's", id);
     } else if (!job_check_block(job, worker->before.block, &failure)) {
-        worker_broken(worker, "RUN with a block that its job cannot have", id);
+        worker_broken("RUN with a block that its job cannot have", id);
     } else {
         plan = plans_get(&worker->plans, job, worker->before.block);
         failure.code = STATUS_OUT_OF_MEMORY;
@@ -421,7 +421,7 @@ void jobs_run(struct worker *worker, const struct channel_message *message)
     }
     struct run *run = calloc(1, sizeof *run);
     if (!run)
-        worker_out_of_memory(worker);
+        worker_out_of_memory();
     run->id = id;
     run->wants_progress = message->u.run.progress != 0;
     run->chain = message->u.run.chain;
@@ -431,7 +431,7 @@ void jobs_run(struct worker *worker, const struct channel_message *message)
     find_arrays(worker, run, job, message);
     find_operands(worker, run, job);
     forget_before_run(worker);
-    check_arrays(worker, run, job_bytes(job));
+    check_arrays(run, job_bytes(job));
     check_chain(worker, run);
     if (!have_memory(run)) {
         answer_finished(worker, id, STATUS_OUT_OF_MEMORY, 0, run->plan.passes, NULL);
@@ -442,7 +442,7 @@ void jobs_run(struct worker *worker, const struct channel_message *message)
     choose_way(worker, run, job_bytes(job));
     run->progress_us = clock_us();
     if (!runs_add(&worker->runs, run))
-        worker_out_of_memory(worker);
+        worker_out_of_memory();
     if (runs_may_start(&worker->runs, run))
         start(worker, run);
 }
@@ -452,12 +452,12 @@ void jobs_measure(struct worker *worker, const struct channel_message *message)
     const uint64_t id = message->u.measure.id, points = message->u.measure.points;
     const uint64_t element = message->u.measure.dtype == DTYPE_F64 ? 8 : 4;
     if (id == 0 || runs_find(&worker->runs, id))
-        worker_broken(worker, "MEASURE of a job that is there already", id);
+        worker_broken("MEASURE of a job that is there already", id);
     if (message->u.measure.dtype > DTYPE_F64 || points == 0 || points > LIMIT_POINTS)
-        worker_broken(worker, "MEASURE of what is no array", id);
+        worker_broken("MEASURE of what is no array", id);
     struct run *run = calloc(1, sizeof *run);
     if (!run)
-        worker_out_of_memory(worker);
+        worker_out_of_memory();
     run->id = id;
     run->measures = true;
     run->in[0] = store_find(worker, message->u.measure.array);
@@ -467,9 +467,9 @@ void jobs_measure(struct worker *worker, const struct channel_message *message)
     for (int i = 0; i < 2; i++)
         if (run->in[i] &&
             (run->in[i]->block.bytes != points * element || run->in[i] == run->out[0]))
-            worker_broken(worker, "MEASURE of an array of another size, or of its result", id);
+            worker_broken("MEASURE of an array of another size, or of its result", id);
     if (run->out[0]->block.bytes != measure_bytes(points))
-        worker_broken(worker, "MEASURE with a result of another size", id);
+        worker_broken("MEASURE with a result of another size", id);
     plan_init_measure(&run->plan, (enum dtype)message->u.measure.dtype, points, run->in[1] != NULL);
     if (!have_memory(run)) {
         answer_finished(worker, id, STATUS_OUT_OF_MEMORY, 0, run->plan.passes, NULL);
@@ -477,7 +477,7 @@ void jobs_measure(struct worker *worker, const struct channel_message *message)
         return;
     }
     if (!runs_add(&worker->runs, run))
-        worker_out_of_memory(worker);
+        worker_out_of_memory();
     if (runs_may_start(&worker->runs, run))
         start(worker, run);
 }

@@ -10,6 +10,7 @@
  * device failed. */
 #include "gpu/clock.h"
 #include "gpu/jobs.h"
+#include "gpu/log.h"
 #include "gpu/store.h"
 #include "gpu/worker.h"
 #include "protocol/cores.h"
@@ -51,6 +52,7 @@ static _Noreturn void refuse(const struct failure *failure)
     snprintf(message.u.refused.text, sizeof message.u.refused.text, "%.*s",
              (int)sizeof message.u.refused.text - 1, failure->message);
     channel_send(CHANNEL_DESCRIPTOR, &message, -1);
+    log_flush();
     _exit(EXIT_NO_DEVICE);
 }
 
@@ -59,12 +61,12 @@ static void take_arena(uint64_t bytes, int memfd)
     struct failure failure = {0};
     struct stat stat;
     if (worker.open)
-        worker_broken(&worker, "a second ARENA", bytes);
+        worker_broken("a second ARENA", bytes);
     /* Sealed against shrinking, so that no access to it can fault later. */
     const int seals = memfd < 0 ? -1 : fcntl(memfd, F_GET_SEALS);
     if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(memfd, &stat) < 0 || bytes == 0 ||
         (uint64_t)stat.st_size != bytes)
-        worker_broken(&worker, "an ARENA without a sealed memfd of its size", bytes);
+        worker_broken("an ARENA without a sealed memfd of its size", bytes);
     void *arena = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
     if (arena == MAP_FAILED) {
         failure_set(&failure, STATUS_INTERNAL, NULL, "the arena cannot be mapped: %s",
@@ -87,7 +89,7 @@ static void take_arena(uint64_t bytes, int memfd)
     loop.looks = worker.backend->is_looked_at && cores_to_spare();
     message.u.ready.pid = (uint32_t)getpid();
     worker_answer(&worker, &message);
-    worker_log(&worker, 6, "%s is ready", message.u.ready.info.name);
+    log_info("%s is ready", message.u.ready.info.name);
 }
 
 /* Does the backend owe a completion? */
@@ -99,6 +101,7 @@ static bool is_busy(void)
 static _Noreturn void end(void)
 {
     /* With work under way the device may still write to memory that closing would take away. */
+    log_flush();
     if (is_busy())
         _exit(0);
     if (worker.open) {
@@ -119,17 +122,17 @@ static void take_order(const struct channel_message *message, int descriptor)
         return;
     }
     if (descriptor >= 0 && message->type != CHANNEL_REGION)
-        worker_broken(&worker, "a descriptor that nobody asked for", message->type);
+        worker_broken("a descriptor that nobody asked for", message->type);
     if (message->type == CHANNEL_PING) {
         const struct channel_message pong = {.type = CHANNEL_PONG};
         worker_answer(&worker, &pong);
         return;
     }
     if (!worker.open)
-        worker_broken(&worker, "an order before the ARENA", message->type);
+        worker_broken("an order before the ARENA", message->type);
     if (jobs_run_follows(&worker) && message->type != CHANNEL_RUN &&
         !jobs_is_before_run(message->type))
-        worker_broken(&worker, "parts of a RUN without it", message->type);
+        worker_broken("parts of a RUN without it", message->type);
     switch (message->type) {
     case CHANNEL_ALLOCATE:
         store_allocate(&worker, message->u.allocate.array, message->u.allocate.bytes,
@@ -166,7 +169,7 @@ static void take_order(const struct channel_message *message, int descriptor)
         store_release(&worker, message->u.job.id);
         break;
     default:
-        worker_broken(&worker, "an order of an unknown type", message->type);
+        worker_broken("an order of an unknown type", message->type);
     }
 }
 
@@ -234,10 +237,8 @@ static bool wait(int timeout_ms)
     else if (timeout_ms && worker.open && worker.backend->rest())
         timeout_ms = 0;
     const int ready = poll(polls, 3, timeout_ms);
-    if (ready < 0 && errno != EINTR && errno != EAGAIN) {
-        worker_log(&worker, 2, "poll: %s", strerror(errno));
-        _exit(BACKEND_FAULT_EXIT);
-    }
+    if (ready < 0 && errno != EINTR && errno != EAGAIN)
+        log_fatal(BACKEND_FAULT_EXIT, "poll: %s", strerror(errno));
     if (ready < 0)
         return false;
     bool some = false;
@@ -279,7 +280,6 @@ static _Noreturn void serve(void)
 
 static bool choose_device(const char *name)
 {
-    worker.name = name;
     if (strcmp(name, "host") == 0) {
         worker.backend = backend_host();
         return true;
@@ -295,6 +295,16 @@ static bool choose_device(const char *name)
     worker.backend = backend_cuda();
 #endif
     return true;
+}
+
+/* The front says in the environment which lines it wants. */
+static void open_log(const char *device)
+{
+    static char name[32];
+    const char *level = getenv("FDSERVER_LOG_LEVEL");
+    snprintf(name, sizeof name, "fdworker %s", device);
+    if (!log_open(name, level ? (enum log_level)atoi(level) : LOG_LEVEL_INFO))
+        log_fatal(EXIT_USAGE, "no thread for the log");
 }
 
 int main(int argc, char **argv)
@@ -325,5 +335,6 @@ int main(int argc, char **argv)
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
+    open_log(argv[1]);
     serve();
 }

@@ -1,10 +1,9 @@
 #include "gpu/pipeline.h"
 
+#include "gpu/log.h"
 #include "gpu/range.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 void pipeline_init(struct pipeline *pipeline, const struct backend *backend, uint64_t tokens,
                    void (*compute_passes)(void *context, struct run *run), void *context)
@@ -94,10 +93,8 @@ static struct step *take_step(struct pipeline *pipeline, struct run *run, enum s
         pipeline->free_steps = step->next;
     else
         step = malloc(sizeof *step);
-    if (!step) {
-        fprintf(stderr, "<2>pipeline: no memory for a step\n");
-        _exit(BACKEND_FAULT_EXIT);
-    }
+    if (!step)
+        log_fatal(BACKEND_FAULT_EXIT, "no memory for a step of the pipeline");
     *step = (struct step){.run = run, .kind = kind};
     pipeline->under_way++;
     return step;

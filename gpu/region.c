@@ -1,9 +1,10 @@
 #include "gpu/region.h"
 
+#include "gpu/log.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -13,8 +14,7 @@
 
 static _Noreturn void out_of_memory(const char *what)
 {
-    fprintf(stderr, "<2>regions: no %s\n", what);
-    _exit(BACKEND_FAULT_EXIT);
+    log_fatal(BACKEND_FAULT_EXIT, "regions: no %s", what);
 }
 
 /* --- the mapper's --- */
@@ -63,8 +63,8 @@ static void map(const struct regions *regions, struct region *region)
     region->memfd = -1;
     if (memory == MAP_FAILED) {
         region->status = errno == ENOMEM ? STATUS_OUT_OF_MEMORY : STATUS_INTERNAL;
-        fprintf(stderr, "<4>regions: mmap of %llu bytes: %s\n", (unsigned long long)region->bytes,
-                strerror(errno));
+        log_warning("regions: mmap of %llu bytes: %s", (unsigned long long)region->bytes,
+                    strerror(errno));
         return;
     }
     region->status = STATUS_OK;

@@ -42,14 +42,14 @@ void store_map(struct worker *worker, const struct channel_message *message, int
     const char *rule = regions_map(&worker->regions, message->u.region.region,
                                    message->u.region.bytes, message->u.region.writable, memfd);
     if (rule)
-        worker_broken(worker, rule, message->u.region.region);
+        worker_broken(rule, message->u.region.region);
 }
 
 void store_unmap(struct worker *worker, uint64_t id)
 {
     const char *rule = regions_unmap(&worker->regions, id);
     if (rule)
-        worker_broken(worker, rule, id);
+        worker_broken(rule, id);
 }
 
 void store_answer_mapped(struct worker *worker)
@@ -67,7 +67,7 @@ uint8_t *store_find_place(const struct worker *worker, const struct place *place
 {
     const char *rule = regions_find(&worker->regions, place, bytes, write, region);
     if (rule)
-        worker_broken(worker, rule, place->region);
+        worker_broken(rule, place->region);
     return (*region)->memory + place->offset;
 }
 
@@ -77,17 +77,17 @@ struct holding *store_find(const struct worker *worker, uint64_t id)
 {
     struct holding *holding = holdings_find(&worker->holdings, id);
     if (!holding)
-        worker_broken(worker, "an order names an array that was never allocated", id);
+        worker_broken("an order names an array that was never allocated", id);
     return holding;
 }
 
 void store_allocate(struct worker *worker, uint64_t id, uint64_t bytes, uint64_t owner)
 {
     if (bytes == 0 || id == 0 || holdings_find(&worker->holdings, id))
-        worker_broken(worker, "ALLOCATE of no bytes, or of an array that is there already", id);
+        worker_broken("ALLOCATE of no bytes, or of an array that is there already", id);
     struct holding *holding = holdings_add(&worker->holdings, id);
     if (!holding)
-        worker_out_of_memory(worker);
+        worker_out_of_memory();
     holding->block = (struct block){worker->backend->allocate(bytes, owner), bytes, owner};
     if (!holding->block.memory) {
         struct channel_message message = {.type = CHANNEL_FAILED, .status = STATUS_OUT_OF_MEMORY};
@@ -100,7 +100,7 @@ void store_release(struct worker *worker, uint64_t id)
 {
     struct holding *holding = store_find(worker, id);
     if (holding->uploads || holding->downloads || holding->readers || holding->writers)
-        worker_broken(worker, "RELEASE of an array that is in use", id);
+        worker_broken("RELEASE of an array that is in use", id);
     if (holding->block.memory)
         worker->backend->release(holding->block.memory, holding->block.bytes, holding->block.owner);
     holdings_remove(&worker->holdings, holding);
@@ -121,7 +121,7 @@ static void copy_in_slabs(struct worker *worker, struct copy *copy, void *memory
 {
     struct run *run = calloc(1, sizeof *run);
     if (!run)
-        worker_out_of_memory(worker);
+        worker_out_of_memory();
     run->id = copy->tag;
     run->copy = copy;
     run->from[0].memory = run->to[0].memory = outside;
@@ -130,16 +130,16 @@ static void copy_in_slabs(struct worker *worker, struct copy *copy, void *memory
 }
 
 /* May the array be copied to, or from, now? */
-static void check_unused(const struct worker *worker, const struct holding *holding, bool is_upload)
+static void check_unused(const struct holding *holding, bool is_upload)
 {
     if (holding->writers || (is_upload && holding->readers))
-        worker_broken(worker, "a copy of an array that a job uses", holding->id);
+        worker_broken("a copy of an array that a job uses", holding->id);
     if (is_upload && holding->downloads)
-        worker_broken(worker, "UPLOAD to an array that is being downloaded", holding->id);
+        worker_broken("UPLOAD to an array that is being downloaded", holding->id);
     if (!is_upload && holding->uploads)
-        worker_broken(worker, "DOWNLOAD of an array that is being uploaded", holding->id);
+        worker_broken("DOWNLOAD of an array that is being uploaded", holding->id);
     if (holding->region_uploads)
-        worker_broken(worker, "a copy of an array that comes from a region", holding->id);
+        worker_broken("a copy of an array that comes from a region", holding->id);
 }
 
 static struct copy *new_copy(struct worker *worker)
@@ -150,7 +150,7 @@ static struct copy *new_copy(struct worker *worker)
     else
         copy = malloc(sizeof *copy);
     if (!copy)
-        worker_out_of_memory(worker);
+        worker_out_of_memory();
     return copy;
 }
 
@@ -163,13 +163,13 @@ void store_copy(struct worker *worker, const struct channel_message *message)
     struct holding *holding = store_find(worker, message->u.copy.array);
     struct region *region = NULL;
     if (bytes > holding->block.bytes || offset > holding->block.bytes - bytes)
-        worker_broken(worker, "a copy reaches past its array", holding->id);
+        worker_broken("a copy reaches past its array", holding->id);
     if (!place.region &&
         (bytes > worker->arena_bytes || arena_offset > worker->arena_bytes - bytes))
-        worker_broken(worker, "a copy reaches past the arena", holding->id);
+        worker_broken("a copy reaches past the arena", holding->id);
     uint8_t *outside = place.region ? store_find_place(worker, &place, bytes, !is_upload, &region)
                                     : worker->arena + arena_offset;
-    check_unused(worker, holding, is_upload);
+    check_unused(holding, is_upload);
     if (!holding->block.memory) {
         if (!is_upload) /* nobody else's bytes may go out in place of its own */
             memset(outside, 0, bytes);

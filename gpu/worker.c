@@ -1,34 +1,20 @@
 #include "gpu/worker.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <unistd.h>
+#include "gpu/log.h"
 
-void worker_log(const struct worker *worker, int priority, const char *format, ...)
+_Noreturn void worker_broken(const char *rule, uint64_t id)
 {
-    char text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    fprintf(stderr, "<%d>fdworker %s: %s\n", priority, worker->name, text);
+    log_fatal(WORKER_BROKEN_FRONT_EXIT, "the front broke the channel's rules: %s (%llu)", rule,
+              (unsigned long long)id);
 }
 
-_Noreturn void worker_broken(const struct worker *worker, const char *rule, uint64_t id)
+_Noreturn void worker_out_of_memory(void)
 {
-    worker_log(worker, 2, "the front broke the channel's rules: %s (%llu)", rule,
-               (unsigned long long)id);
-    _exit(WORKER_BROKEN_FRONT_EXIT);
-}
-
-_Noreturn void worker_out_of_memory(const struct worker *worker)
-{
-    worker_log(worker, 2, "no memory for the worker's own tables");
-    _exit(BACKEND_FAULT_EXIT);
+    log_fatal(BACKEND_FAULT_EXIT, "no memory for the worker's own tables");
 }
 
 void worker_answer(struct worker *worker, const struct channel_message *message)
 {
     if (!channel_queue_push(&worker->answers, message, -1))
-        worker_out_of_memory(worker);
+        worker_out_of_memory();
 }

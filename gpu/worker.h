@@ -34,7 +34,6 @@ enum token {
 };
 
 struct worker {
-    const char *name; /* of its device, as the front calls it: "host", "cuda:0" */
     const struct backend *backend;
     int device;
     bool open; /* the ARENA has come */
@@ -58,15 +57,11 @@ struct worker {
     } before;
 };
 
-/* A line on stderr, with the priority that journald knows it by. */
-void worker_log(const struct worker *worker, int priority, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
 /* The front broke a rule of channel.h: nothing that it says can be trusted any more. */
-_Noreturn void worker_broken(const struct worker *worker, const char *rule, uint64_t id);
+_Noreturn void worker_broken(const char *rule, uint64_t id);
 
 /* There is no memory for the worker's own tables. */
-_Noreturn void worker_out_of_memory(const struct worker *worker);
+_Noreturn void worker_out_of_memory(void);
 
 /* Say it to the front, at the end of the turn. */
 void worker_answer(struct worker *worker, const struct channel_message *message);

@@ -1,6 +1,6 @@
 #include "server/arena.h"
 
-#include "server/log.h"
+#include "gpu/log.h"
 #include "server/user.h"
 
 #include <errno.h>

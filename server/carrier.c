@@ -1,6 +1,6 @@
 #include "server/carrier.h"
 
-#include "server/log.h"
+#include "gpu/log.h"
 
 #include <errno.h>
 #include <stdlib.h>

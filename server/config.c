@@ -79,7 +79,8 @@ static const struct option options[] = {
      "busy meanwhile. 0: never. Default: 150 where a GPU serves and there are 4 cores or more, "
      "else 0."},
     {"log-level", "N", OPTION_NUMBER, AT(log_level), "6", 3, 6,
-     "Lines to stderr up to this priority: 3 errors, 4 warnings, 6 information."},
+     "Lines to stderr, the workers' too, up to this priority: 3 errors, 4 warnings, 6 "
+     "information."},
     {"trace", "FILE", OPTION_TEXT, AT(trace), NULL, 0, 0,
      "Write there where the time of each job went, in Chrome's trace event format (Perfetto and "
      "chrome://tracing show it). An old file is overwritten."},

@@ -7,7 +7,7 @@
 
 #include "protocol/reply.h"
 #include "protocol/request_chain.h"
-#include "server/log.h"
+#include "gpu/log.h"
 #include "server/method.h"
 #include "server/region.h"
 #include "server/server.h"

@@ -4,7 +4,7 @@
  * callback). All of them end in worker_gone(), once the process has been reaped. */
 #include "server/device.h"
 
-#include "server/log.h"
+#include "gpu/log.h"
 #include "server/region.h"
 #include "server/server.h"
 #include "server/task.h"

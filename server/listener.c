@@ -4,7 +4,7 @@
 #include "server/listener.h"
 
 #include "server/connection.h"
-#include "server/log.h"
+#include "gpu/log.h"
 #include "server/notify.h"
 #include "server/server.h"
 
@@ -88,9 +88,11 @@ static bool answers(const struct sockaddr_un *address)
 static bool clear_path(const char *path, const struct sockaddr_un *address)
 {
     struct stat status;
-    if (lstat(path, &status) != 0)
-        return errno == ENOENT || (log_error("%s: %s", path, strerror(errno)), false);
-    if (!S_ISSOCK(status.st_mode))
+    if (lstat(path, &status) != 0) {
+        if (errno == ENOENT)
+            return true;
+        log_error("%s: %s", path, strerror(errno));
+    } else if (!S_ISSOCK(status.st_mode))
         log_error("%s: exists and is no socket; not touched", path);
     else if (status.st_uid != geteuid())
         log_error("%s: belongs to another user; not touched", path);

@@ -3,7 +3,7 @@
 #include "server/connection.h"
 #include "server/device.h"
 #include "server/listener.h"
-#include "server/log.h"
+#include "gpu/log.h"
 #include "server/notify.h"
 #include "server/server.h"
 #include "server/task.h"
@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -263,6 +264,16 @@ static void init(struct server *server)
         uv_timer_start(&server->watchdog, on_watchdog, watchdog_ms, watchdog_ms);
 }
 
+/* Workers read their level from the environment. */
+static void open_log(const struct config *config)
+{
+    char level[24];
+    snprintf(level, sizeof level, "%llu", (unsigned long long)config->log_level);
+    setenv("FDSERVER_LOG_LEVEL", level, 1);
+    if (!log_open("fdserver", (enum log_level)config->log_level))
+        log_fatal(EXIT_START, "no thread for the log");
+}
+
 int main(int argc, char **argv)
 {
     static struct server server; /* large: not on the stack */
@@ -274,7 +285,7 @@ int main(int argc, char **argv)
     case CONFIG_RUN:
         break;
     }
-    log_set_level((enum log_level)server.config.log_level);
+    open_log(&server.config);
     notify_init();
     init(&server);
     if (!msgpack_zone_init(&server.message, MSGPACK_ZONE_CHUNK_SIZE) || !find_worker(&server) ||
@@ -287,5 +298,6 @@ int main(int argc, char **argv)
     arena_close(&server.arena);
     msgpack_zone_destroy(&server.message);
     log_info("ended (%d)", server.exit_status);
+    log_flush();
     return server.exit_status;
 }

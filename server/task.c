@@ -9,7 +9,7 @@
 #include "server/chain.h"
 #include "server/connection.h"
 #include "server/device.h"
-#include "server/log.h"
+#include "gpu/log.h"
 #include "server/outbox.h"
 #include "server/routine.h"
 #include "server/server.h"

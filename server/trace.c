@@ -1,6 +1,6 @@
 #include "server/trace.h"
 
-#include "server/log.h"
+#include "gpu/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,7 @@
 #include "gpu/cuda/fault.h"
 
 #include "gpu/backend.h"
-
-#include <stdio.h>
-#include <unistd.h>
+#include "gpu/log.h"
 
 /* "The process must be terminated and relaunched", in the words of the manual; and three that leave
  * the context in doubt (an uncorrectable memory error, an NVLink error, an unknown one). */
@@ -34,9 +32,8 @@ static bool is_sticky(cudaError_t error)
 
 static _Noreturn void end(cudaError_t error, const char *what)
 {
-    fprintf(stderr, "<2>cuda: %s: %s (%d): this worker ends\n", what, cudaGetErrorString(error),
-            (int)error);
-    _exit(BACKEND_FAULT_EXIT);
+    log_fatal(BACKEND_FAULT_EXIT, "cuda: %s: %s (%d): this worker ends", what,
+              cudaGetErrorString(error), (int)error);
 }
 
 bool fault_check(cudaError_t error, const char *what)

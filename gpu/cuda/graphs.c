@@ -4,8 +4,8 @@
 #include "gpu/cuda/memory.h"
 #include "gpu/cuda/passes.h"
 #include "gpu/cuda/slots.h"
+#include "gpu/log.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { GRAPHS_KEPT = 16, GRAPH_LAUNCHES = PASSES_JOBS };
@@ -156,7 +156,7 @@ static bool launch(struct graph *graph, const struct group *group, int units, cu
     if ((graph->exec || capture(graph, group, units)) &&
         fault_check(cudaGraphLaunch(graph->exec, stream), "cudaGraphLaunch"))
         return true;
-    fprintf(stderr, "<4>cuda: no graph could be had: chains go launch by launch from here on\n");
+    log_warning("cuda: no graph could be had: chains go launch by launch from here on");
     cache.refused = true;
     drop_all();
     return false;

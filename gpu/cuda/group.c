@@ -1,10 +1,9 @@
 #include "gpu/cuda/group.h"
 
 #include "gpu/cuda/fault.h"
+#include "gpu/log.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 static struct {
     struct operation *operations;
@@ -36,10 +35,8 @@ struct operation *operations_take(struct operations *operations)
 static void *new_item(size_t bytes)
 {
     void *item = calloc(1, bytes);
-    if (!item) {
-        fprintf(stderr, "<2>cuda: no memory for an operation\n");
-        _exit(BACKEND_FAULT_EXIT);
-    }
+    if (!item)
+        log_fatal(BACKEND_FAULT_EXIT, "cuda: no memory for an operation");
     return item;
 }
 

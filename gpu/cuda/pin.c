@@ -1,9 +1,9 @@
 #include "gpu/cuda/pin.h"
 
 #include "gpu/cuda/fault.h"
+#include "gpu/log.h"
 
 #include <sched.h>
-#include <stdio.h>
 
 size_t pin_piece(const void *memory, size_t bytes)
 {
@@ -26,8 +26,8 @@ enum status pin_memory(void *memory, size_t bytes, bool writable, bool *pinned)
         piece = pin_piece(at, bytes - done);
         const cudaError_t error = cudaHostRegister(at, piece, flags);
         if (!fault_check(error, "cudaHostRegister")) {
-            fprintf(stderr, "<4>cuda: %zu bytes of a client's memory cannot be pinned: %s\n", bytes,
-                    cudaGetErrorString(error));
+            log_warning("cuda: %zu bytes of a client's memory cannot be pinned: %s", bytes,
+                        cudaGetErrorString(error));
             unpin_memory(memory, done);
             if (error == cudaErrorMemoryAllocation)
                 return STATUS_OUT_OF_MEMORY;

@@ -10,6 +10,7 @@
 #include "gpu/host/memory.h"
 #include "gpu/host/pass.h"
 #include "gpu/host/share.h"
+#include "gpu/log.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -57,10 +58,8 @@ static void ring_push(struct ring *ring, const void *item)
     if (ring->count == ring->capacity) {
         const size_t capacity = ring->capacity ? 2 * ring->capacity : 64;
         char *items = malloc(capacity * ring->item_bytes);
-        if (!items) { /* an order that is lost would never be answered */
-            fprintf(stderr, "<2>host: no memory for %zu orders\n", capacity);
-            _exit(BACKEND_FAULT_EXIT);
-        }
+        if (!items) /* an order that is lost would never be answered */
+            log_fatal(BACKEND_FAULT_EXIT, "host: no memory for %zu orders", capacity);
         const size_t tail = ring->capacity - ring->first;
         if (ring->items) {
             memcpy(items, (char *)ring->items + ring->first * ring->item_bytes,

@@ -252,9 +252,9 @@ def upload_begin(msgid, method, shape, dtype="<f4", **params):
 
 
 class Daemon:
-    """fdserver on a socket of its own, and its log."""
+    """fdserver on a socket of its own, and its log: a file, or what `stderr` is."""
 
-    def __init__(self, *options, device=DEVICE, env=None, listen=True, wait=True, **popen):
+    def __init__(self, *options, device=DEVICE, env=None, listen=True, wait=True, stderr=None, **popen):
         self.folder = tempfile.mkdtemp(prefix="fdserver-")
         atexit.register(shutil.rmtree, self.folder, ignore_errors=True)  # for those that are never stopped
         os.chmod(self.folder, 0o755)
@@ -270,8 +270,8 @@ class Daemon:
         environment.update(env or {})
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(command + [str(option) for option in options],
-                                            stdin=subprocess.DEVNULL, stderr=log, env=environment,
-                                            **popen)
+                                            stdin=subprocess.DEVNULL, env=environment,
+                                            stderr=log if stderr is None else stderr, **popen)
         if wait:
             try:
                 eventually(self.answers, "an answer to ping")

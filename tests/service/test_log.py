@@ -1,0 +1,82 @@
+"""The log: what is in it, and that nobody waits for whoever reads it."""
+
+import contextlib
+import fcntl
+import os
+import socket
+
+from fdtest import PATIENCE_S, Client, Daemon, assert_serves, eventually
+
+
+def test_lines_over_the_level_are_not_written():
+    """Neither the front's nor the worker's."""
+    with Daemon("--log-level", 4) as daemon:
+        with Client(daemon.path) as client:
+            assert_serves(client)
+        assert daemon.log() == ""
+    with Daemon() as daemon:
+        assert "<6>fdserver: " in daemon.log() and "<6>fdworker " in daemon.log()
+
+
+@contextlib.contextmanager
+def full_pipe():
+    """Both ends of a pipe that takes no byte more."""
+    out, into = os.pipe()
+    fcntl.fcntl(into, fcntl.F_SETFL, os.O_NONBLOCK)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(into, b"." * 4096)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(into, b".")
+    fcntl.fcntl(into, fcntl.F_SETFL, 0)
+    yield out, into
+    for end in out, into:
+        with contextlib.suppress(OSError):
+            os.close(end)
+
+
+def refused(path):
+    """A connection that the server closes at once."""
+    with socket.socket(socket.AF_UNIX) as one:
+        one.connect(path)
+        one.settimeout(PATIENCE_S)
+        with contextlib.suppress(ConnectionResetError):
+            assert one.recv(1) == b""
+
+
+def test_a_log_that_nobody_reads_stops_nobody():
+    with full_pipe() as (out, into):
+        with Daemon("--max-connections", 4, stderr=into) as daemon:
+            os.close(into)
+            clients = [daemon.client()]
+            eventually(lambda: clients[0].call("stats")["connections"] == 1, "no other connection")
+            for _ in range(3):
+                clients.append(daemon.client())
+                clients[-1].call("ping")
+            for _ in range(500):
+                refused(daemon.path)
+            for client in clients:
+                assert client.call("ping") == {}
+            assert_serves(clients[0])
+            worker = clients[0].call("info")["devices"][0]["pid"]
+            os.kill(worker, 9)
+            eventually(lambda: clients[0].call("info")["devices"][0]["state"] == "ready", "the next worker")
+            assert_serves(clients[0])
+            read = bytearray()
+            os.set_blocking(out, False)
+
+            def dropped():
+                with contextlib.suppress(BlockingIOError):
+                    read.extend(os.read(out, 1 << 20))
+                return b" lines dropped like the last one of: a connection over the limit" in read
+            eventually(dropped, "how many lines were dropped")
+            text = bytes(read).lstrip(b".").decode()
+            assert "worker" in text and 0 < text.count("a connection over the limit") < 100
+
+
+def test_a_log_that_is_never_read_delays_no_end():
+    with full_pipe() as (_, into):
+        with Daemon(stderr=into) as daemon:
+            with Client(daemon.path) as client:
+                assert_serves(client)
