@@ -49,7 +49,7 @@ build() {
     echo "== $preset: build"
     cmake --preset "$preset" --log-level=STATUS "$@" >"build/$preset.log" 2>&1 ||
         { cat "build/$preset.log"; return 1; }
-    grep -E 'nvcc' "build/$preset.log" || true
+    grep -E 'nvcc|scdoc' "build/$preset.log" || true
     cmake --build --preset "$preset" -j "$jobs"
 }
 
@@ -80,7 +80,7 @@ if [ "$fuzz_seconds" -gt 0 ]; then
     done
 fi
 
-# demo.sh may have configured it without them.
+# It may have been configured without them.
 build release -DFDSERVER_TESTS=ON -DFDSERVER_BENCH=ON
 echo "== release: test"
 ctest --preset release -j "$jobs"

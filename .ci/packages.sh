@@ -1,7 +1,7 @@
 # Debian packages for the set-up scripts, installed where they are missing. Source it; needs root or sudo
 # only when there is something to install.
 
-product_packages="gcc g++ cmake ninja-build pkg-config libuv1-dev libmsgpack-dev"
+product_packages="gcc g++ cmake ninja-build pkg-config libuv1-dev libmsgpack-dev scdoc"
 # The demo makes and checks its fields with the standard library alone.
 demo_packages="python3"
 test_packages="libcmocka-dev clang-14 libclang-rt-14-dev clang-format-14 python3-venv systemd"

@@ -1,4 +1,5 @@
-# libuv, msgpack-c and, where there is an nvcc, the CUDA runtime: all that the product needs.
+# libuv, msgpack-c and, where there is an nvcc, the CUDA runtime: all that the product needs. scdoc makes the
+# manual pages.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 pkg_check_modules(LIBUV REQUIRED IMPORTED_TARGET libuv)
@@ -26,6 +27,9 @@ endif()
 set(HAVE_CUDA OFF)
 if(FDSERVER_CUDA)
   include(CheckLanguage)
+  if(NOT CMAKE_CUDA_COMPILER) # check_language() would not look again for an nvcc that has come since
+    unset(CMAKE_CUDA_COMPILER CACHE)
+  endif()
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
     enable_language(CUDA)
@@ -41,4 +45,9 @@ if(FDSERVER_CUDA)
   else()
     message(STATUS "No nvcc found: building the host worker only")
   endif()
+endif()
+
+find_program(SCDOC scdoc)
+if(NOT SCDOC)
+  message(STATUS "No scdoc found: the manual pages fdserver(8) and fdclient(1) are not built")
 endif()

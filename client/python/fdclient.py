@@ -41,6 +41,8 @@ import weakref
 import msgpack
 import numpy
 
+__version__ = "0.1.0"  # of the whole project: CMakeLists.txt
+
 _BIN_BYTES = 1 << 31  # of each bin of a large array; one ends at 2^32 - 1
 _PLACE_BYTES = 16     # where the server takes an array in a region
 _POOL_ARRAY_BYTES = 64 << 10  # results from here up go through the pool: a copy costs less than the socket
