@@ -138,6 +138,23 @@ static void region_take(struct ticket *ticket, uint32_t component, const struct 
     result_describe(&ticket->results[component], &array->type);
 }
 
+/* A result that stayed resident. Its description is of no memory here: it must not stand beside
+ * any. */
+static void field_take(struct ticket *ticket, uint32_t component, uint64_t field,
+                       const msgpack_object *object)
+{
+    struct array_type type;
+    if (!ticket->takes_fields) {
+        bad_reply(ticket, "a field that was not asked for");
+    } else if (ticket->parts[component].has_type) {
+        bad_reply(ticket, "data beside its array");
+    } else if (has_place(ticket, component)) {
+        ticket->results[component].field = field;
+        if (answer_field_type(object, &type))
+            result_describe(&ticket->results[component], &type);
+    }
+}
+
 static void array_take(struct ticket *ticket, uint32_t component, const struct array *array,
                        const msgpack_object *object)
 {
@@ -147,12 +164,7 @@ static void array_take(struct ticket *ticket, uint32_t component, const struct a
         return;
     }
     if (array->kind == ARRAY_FIELD) {
-        if (has_place(ticket, component)) {
-            ticket->results[component].field = array->field;
-            struct array_type type;
-            if (answer_field_type(object, &type))
-                result_describe(&ticket->results[component], &type);
-        }
+        field_take(ticket, component, array->field, object);
         return;
     }
     if (array->payload_count > 0) {

@@ -124,6 +124,7 @@ bool fdclient_submit_vector(struct fdclient *client, const char *method,
                         pool_route(client, &ticket->route, &job, error);
     ticket->id = client->last_id + 1; /* the pool may have had some */
     ticket->answer = answer;
+    ticket->takes_fields = is_chain(method) || (params && params->out_is_field);
     ticket->results = results;
     ticket->result_count = job.result_count;
     if (!routed || !outgoing_init(&ticket->out, ticket->id, method, f, f_count, params,

@@ -14,6 +14,7 @@ struct ticket {
     struct ticket *next;
     uint64_t id; /* its msgid */
     enum answer answer;
+    bool takes_fields;               /* ANSWER_ARRAY: in the place of arrays */
     struct fdclient_result *results; /* borrowed; NULL where the answer holds nothing */
     uint32_t result_count;
     struct outgoing out;

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -294,6 +295,32 @@ static void test_a_list_of_bins(void **state)
     outgoing_free(&out);
 }
 
+/* There is room for every piece, and each byte is in one of them. */
+static void test_room_for_the_bins_of_large_arrays(void **state)
+{
+    (void)state;
+    static const uint64_t edges[] = {UINT64_C(1) << 30, UINT64_C(1) << 31, UINT64_C(1) << 32,
+                                     UINT64_C(3) << 30};
+    for (size_t e = 0; e < sizeof edges / sizeof *edges; e++)
+        for (uint64_t points = edges[e] - 1; points <= edges[e] + 1; points++)
+            for (uint32_t components = 1; components <= 3; components += 2) {
+                const char *data = (const char *)&by_id;
+                struct fdclient_array f[3];
+                for (uint32_t i = 0; i < components; i++)
+                    f[i] =
+                        (struct fdclient_array){.dimensions = 1, .shape = {points}, .data = data};
+                struct outgoing out;
+                uint64_t payload = 0;
+                assert_true(outgoing_init(&out, 1, components > 1 ? "divergence" : "put", f,
+                                          components, NULL, &inline_all, NULL));
+                assert_in_range(out.count * sizeof *out.pieces, 1, malloc_usable_size(out.pieces));
+                for (size_t i = 0; i < out.count; i++)
+                    payload += i % 2 ? out.pieces[i].iov_len : 0;
+                assert_true(payload == components * 4 * points);
+                outgoing_free(&out);
+            }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +334,7 @@ int main(void)
         cmocka_unit_test(test_one_bin),
         cmocka_unit_test(test_a_vector_inline),
         cmocka_unit_test(test_a_list_of_bins),
+        cmocka_unit_test(test_room_for_the_bins_of_large_arrays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,10 @@
-/* libfdclient against a server that is a thread here and says exactly what a test wants. */
+/* libfdclient against a server that says exactly what a test wants. */
 #include "client/fdclient.h"
 
 #include "protocol/array.h"
 #include "protocol/object.h"
 #include "protocol/reply.h"
+#include "tests/lib/scripted.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,150 +22,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* --- the other side -------------------------------------------------------------------------- */
-
-struct server {
-    char folder[32], address[128];
-    int listener, peer;
-    pthread_t thread;
-    void (*script)(struct server *);
-    size_t piece; /* bytes of one write; 0: all at once */
-    msgpack_unpacker unpacker;
-    bool leaves; /* the script's end is the connection's, else the client closes first */
-    bool failed; /* the script could not read or write what it wanted: checked in the main thread */
-};
-
-static void say(struct server *s, const void *bytes, size_t length)
-{
-    for (size_t done = 0; done < length && !s->failed;) {
-        size_t count = length - done;
-        if (s->piece > 0 && count > s->piece)
-            count = s->piece;
-        const ssize_t sent = send(s->peer, (const char *)bytes + done, count, MSG_NOSIGNAL);
-        s->failed = sent <= 0;
-        done += sent > 0 ? (size_t)sent : 0;
-    }
-}
-
-/* Read one request; the caller destroys it. */
-static bool hear(struct server *s, msgpack_unpacked *request)
-{
-    msgpack_unpacked_init(request);
-    for (;;) {
-        const msgpack_unpack_return got = msgpack_unpacker_next(&s->unpacker, request);
-        if (got == MSGPACK_UNPACK_SUCCESS)
-            return true;
-        msgpack_unpacker_reserve_buffer(&s->unpacker, 1 << 16);
-        const ssize_t count = got == MSGPACK_UNPACK_CONTINUE
-                                  ? recv(s->peer, msgpack_unpacker_buffer(&s->unpacker), 1 << 16, 0)
-                                  : -1;
-        if (count <= 0) {
-            s->failed = true;
-            return false;
-        }
-        msgpack_unpacker_buffer_consumed(&s->unpacker, (size_t)count);
-    }
-}
-
-/* Read n requests and forget them: their ids are 1 … n. */
-static void skip_requests(struct server *s, int n)
-{
-    for (int i = 0; i < n; i++) {
-        msgpack_unpacked request;
-        hear(s, &request);
-        msgpack_unpacked_destroy(&request);
-    }
-}
-
-static void *serve(void *context)
-{
-    struct server *s = context;
-    s->peer = accept(s->listener, NULL, NULL);
-    if (s->peer < 0)
-        return NULL; /* a test that does not connect */
-    msgpack_unpacker_init(&s->unpacker, 1 << 16);
-    s->script(s);
-    char byte;
-    if (!s->leaves)
-        recv(s->peer, &byte, 1, 0);
-    msgpack_unpacker_destroy(&s->unpacker);
-    close(s->peer);
-    return NULL;
-}
-
-static struct fdclient *begin(struct server *s, void (*script)(struct server *), size_t piece)
-{
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
-    *s = (struct server){.folder = "/tmp/fdclient-XXXXXX", .script = script, .piece = piece};
-    assert_non_null(mkdtemp(s->folder));
-    snprintf(at.sun_path, sizeof at.sun_path, "%s/socket", s->folder);
-    snprintf(s->address, sizeof s->address, "unix:%s", at.sun_path);
-    s->listener = socket(AF_UNIX, SOCK_STREAM, 0);
-    assert_int_equal(bind(s->listener, (struct sockaddr *)&at, sizeof at), 0);
-    assert_int_equal(listen(s->listener, 1), 0);
-    assert_int_equal(pthread_create(&s->thread, NULL, serve, s), 0);
-    struct fdclient_error error;
-    struct fdclient *client = fdclient_open(s->address, &error);
-    assert_non_null(client);
-    return client;
-}
-
-static void end(struct server *s, struct fdclient *client)
-{
-    fdclient_close(client);
-    pthread_join(s->thread, NULL);
-    close(s->listener);
-    unlink(s->address + 5);
-    rmdir(s->folder);
-    assert_false(s->failed);
-}
-
-/* [1, id, nil, {"out": an array of that type up to its data. */
-static void out_begin(msgpack_sbuffer *buffer, msgpack_packer *packer, uint64_t id,
-                      const struct array_type *type)
-{
-    msgpack_sbuffer_init(buffer);
-    msgpack_packer_init(packer, buffer, msgpack_sbuffer_write);
-    reply_write_begin(packer, id);
-    msgpack_pack_map(packer, 1);
-    reply_write_str(packer, "out");
-    array_write_header(packer, type);
-}
-
-static uint8_t byte_at(uint64_t id, size_t i)
-{
-    return (uint8_t)(i * 7 + i / 251 + id);
-}
-
-/* A whole reply: an array of n float32 whose bytes depend on the id. */
-static void say_array(struct server *s, uint64_t id, uint64_t n)
-{
-    const struct array_type type = {
-        .dtype = DTYPE_F32, .dimensions = 1, .shape = {n}, .bytes = 4 * n};
-    msgpack_sbuffer buffer;
-    msgpack_packer packer;
-    out_begin(&buffer, &packer, id, &type);
-    uint8_t *data = malloc(type.bytes);
-    for (size_t i = 0; i < type.bytes; i++)
-        data[i] = byte_at(id, i);
-    msgpack_sbuffer_write(&buffer, (char *)data, type.bytes);
-    say(s, buffer.data, buffer.size);
-    free(data);
-    msgpack_sbuffer_destroy(&buffer);
-}
-
-static void check_array(const struct fdclient_result *result, uint64_t id, uint64_t n)
-{
-    assert_int_equal(result->dtype, FDCLIENT_F32);
-    assert_int_equal(result->dimensions, 1);
-    assert_int_equal(result->shape[0], n);
-    assert_int_equal(result->bytes, 4 * n);
-    const uint8_t *bytes = result->data;
-    for (size_t i = 0; i < 4 * n; i++)
-        if (bytes[i] != byte_at(id, i))
-            fail_msg("byte %zu is wrong", i);
-}
-
 static const struct fdclient_array by_id = {.field = 5};
 
 /* --- replies in every cut -------------------------------------------------------------------- */
@@ -172,11 +29,11 @@ static const struct fdclient_array by_id = {.field = 5};
 static const uint64_t sizes[] = {1, 30, 1023, 1024, 1025, 3000, 20000, 70001};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
-static void script_sizes(struct server *s)
+static void script_sizes(struct scripted *s)
 {
     for (uint64_t id = 1; id <= SIZES; id++) {
-        skip_requests(s, 1);
-        say_array(s, id, sizes[id - 1]);
+        scripted_skip(s, 1);
+        scripted_say_array(s, id, sizes[id - 1]);
     }
 }
 
@@ -186,33 +43,33 @@ static void test_replies_in_pieces(void **state)
     static const size_t pieces[] = {1, 2, 3, 7, 61, 1000, 65536, 0};
     for (size_t p = 0; p < sizeof pieces / sizeof *pieces; p++)
         for (int own = 0; own < 2; own++) { /* into memory of the caller's, or the client's */
-            struct server server;
-            struct fdclient *client = begin(&server, script_sizes, pieces[p]);
+            struct scripted server;
+            struct fdclient *client = scripted_begin(&server, script_sizes, pieces[p]);
             for (uint64_t id = 1; id <= SIZES; id++) {
                 const size_t room = 4 * sizes[id - 1];
                 struct fdclient_result result = {.data = own ? malloc(room) : NULL,
                                                  .capacity = own ? room : 0};
                 assert_true(fdclient_get(client, 5, &result, NULL));
                 assert_int_equal(result.allocated, !own);
-                check_array(&result, id, sizes[id - 1]);
+                scripted_check_array(&result, id, sizes[id - 1]);
                 free(result.data);
             }
-            end(&server, client);
+            scripted_end(&server, client);
         }
 }
 
-static void script_reversed(struct server *s)
+static void script_reversed(struct scripted *s)
 {
-    skip_requests(s, 20);
+    scripted_skip(s, 20);
     for (uint64_t id = 20; id >= 1; id--)
-        say_array(s, id, 500 * id);
+        scripted_say_array(s, id, 500 * id);
 }
 
 static void test_replies_in_any_order(void **state)
 {
     (void)state;
-    struct server server;
-    struct fdclient *client = begin(&server, script_reversed, 4097);
+    struct scripted server;
+    struct fdclient *client = scripted_begin(&server, script_reversed, 4097);
     struct fdclient_result results[20] = {0};
     struct fdclient_error error;
     uint64_t ticket;
@@ -230,33 +87,32 @@ static void test_replies_in_any_order(void **state)
             assert_int_equal(ticket, wanted);
     }
     for (uint64_t id = 1; id <= 20; id++) {
-        check_array(&results[id - 1], id, 500 * id);
+        scripted_check_array(&results[id - 1], id, 500 * id);
         free(results[id - 1].data);
     }
-    end(&server, client);
+    scripted_end(&server, client);
 }
 
-static void script_list_of_bins(struct server *s)
+static void script_list_of_bins(struct scripted *s)
 {
     static const size_t bins[] = {0, 1, 5000, 3, 6988, 8, 0};
     for (uint64_t id = 1; id <= 2; id++) {
-        skip_requests(s, 1);
+        scripted_skip(s, 1);
         const struct array_type type = {
             .dtype = DTYPE_F32, .dimensions = 1, .shape = {3000}, .bytes = 12000};
         msgpack_sbuffer buffer;
         msgpack_packer packer;
-        out_begin(&buffer, &packer, id, &type);
+        scripted_out_begin(&buffer, &packer, id, &type);
         buffer.size -= 3; /* the header of its one bin (c5 and 2 bytes): a list takes its place */
         msgpack_pack_array(&packer, 7);
         for (size_t b = 0, at = 0; b < 7; b++) {
             msgpack_pack_bin(&packer, bins[b]);
             for (size_t end_at = at + bins[b]; at < end_at; at++) {
-                const char byte = (char)byte_at(id, at);
+                const char byte = (char)scripted_byte(id, at);
                 msgpack_sbuffer_write(&buffer, &byte, 1);
             }
         }
-        say(s, buffer.data, buffer.size);
-        msgpack_sbuffer_destroy(&buffer);
+        scripted_say_buffer(s, &buffer);
     }
 }
 
@@ -264,20 +120,20 @@ static void test_a_list_of_bins(void **state)
 {
     (void)state;
     for (size_t piece = 0; piece < 4; piece++) {
-        struct server server;
-        struct fdclient *client = begin(&server, script_list_of_bins, piece);
+        struct scripted server;
+        struct fdclient *client = scripted_begin(&server, script_list_of_bins, piece);
         for (uint64_t id = 1; id <= 2; id++) {
             struct fdclient_result result = {0};
             assert_true(fdclient_get(client, 5, &result, NULL));
-            check_array(&result, id, 3000);
+            scripted_check_array(&result, id, 3000);
             free(result.data);
         }
-        end(&server, client);
+        scripted_end(&server, client);
     }
 }
 
 /* Vector fields of every size, z before x: components are told apart by their keys. */
-static void script_vectors(struct server *s)
+static void script_vectors(struct scripted *s)
 {
     for (uint64_t id = 1; id <= SIZES; id++) {
         static const char order[] = "zxy";
@@ -288,7 +144,7 @@ static void script_vectors(struct server *s)
         msgpack_packer packer;
         msgpack_sbuffer_init(&buffer);
         msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
-        skip_requests(s, 1);
+        scripted_skip(s, 1);
         reply_write_begin(&packer, id);
         msgpack_pack_map(&packer, 1);
         reply_write_str(&packer, "out");
@@ -298,12 +154,11 @@ static void script_vectors(struct server *s)
             reply_write_str(&packer, axis);
             array_write_header(&packer, &type);
             for (size_t i = 0; i < type.bytes; i++) {
-                const char byte = (char)byte_at(id + (uint64_t)axis[0], i);
+                const char byte = (char)scripted_byte(id + (uint64_t)axis[0], i);
                 msgpack_sbuffer_write(&buffer, &byte, 1);
             }
         }
-        say(s, buffer.data, buffer.size);
-        msgpack_sbuffer_destroy(&buffer);
+        scripted_say_buffer(s, &buffer);
     }
 }
 
@@ -312,8 +167,8 @@ static void test_vectors_in_pieces(void **state)
     (void)state;
     static const size_t pieces[] = {1, 3, 61, 1000, 65536, 0};
     for (size_t p = 0; p < sizeof pieces / sizeof *pieces; p++) {
-        struct server server;
-        struct fdclient *client = begin(&server, script_vectors, pieces[p]);
+        struct scripted server;
+        struct fdclient *client = scripted_begin(&server, script_vectors, pieces[p]);
         struct fdclient_error error;
         for (uint64_t id = 1; id <= SIZES; id++) {
             struct fdclient_result results[FDCLIENT_AXES] = {{0}};
@@ -327,30 +182,30 @@ static void test_vectors_in_pieces(void **state)
             assert_true(
                 fdclient_run_vector(client, "gradient", &by_id, 1, NULL, results, 3, &error));
             for (uint64_t c = 0; c < FDCLIENT_AXES; c++) {
-                check_array(&results[c], id + 'x' + c, sizes[id - 1]);
+                scripted_check_array(&results[c], id + 'x' + c, sizes[id - 1]);
                 free(results[c].data);
             }
         }
-        end(&server, client);
+        scripted_end(&server, client);
     }
 }
 
-static void script_vector_fields(struct server *s)
+static void script_vector_fields(struct scripted *s)
 {
-    skip_requests(s, 1);
+    scripted_skip(s, 1);
     static const char reply[] = "\x94\x01\x01\xc0\x81\xa3out\x82"
                                 "\xa1x\x83\xa5"
                                 "field\x07\xa5shape\x92\x02\x03\xa4type\xa3<f8"
                                 "\xa1y\x83\xa5"
                                 "field\x08\xa5shape\x92\x02\x03\xa4type\xa3<f8";
-    say(s, reply, sizeof reply - 1);
+    scripted_say(s, reply, sizeof reply - 1);
 }
 
 static void test_resident_vectors(void **state)
 {
     (void)state;
-    struct server server;
-    struct fdclient *client = begin(&server, script_vector_fields, 5);
+    struct scripted server;
+    struct fdclient *client = scripted_begin(&server, script_vector_fields, 5);
     struct fdclient_params params = FDCLIENT_PARAMS;
     struct fdclient_result results[FDCLIENT_AXES] = {{0}};
     params.out_is_field = true;
@@ -360,12 +215,12 @@ static void test_resident_vectors(void **state)
     assert_int_equal(results[1].bytes, 48);
     assert_int_equal(results[2].field, 0);
     assert_int_equal(results[2].bytes, 0);
-    end(&server, client);
+    scripted_end(&server, client);
 }
 
 /* --- errors ---------------------------------------------------------------------------------- */
 
-static void script_failure(struct server *s)
+static void script_failure(struct scripted *s)
 {
     const struct failure failure = {.code = STATUS_OVER_BUDGET,
                                     .has_need = true,
@@ -377,22 +232,21 @@ static void script_failure(struct server *s)
     msgpack_packer packer;
     msgpack_sbuffer_init(&buffer);
     msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
-    skip_requests(s, 1);
+    scripted_skip(s, 1);
     reply_write_failure(&packer, 1, &failure);
-    say(s, buffer.data, buffer.size);
-    msgpack_sbuffer_destroy(&buffer);
-    skip_requests(s, 1);
+    scripted_say_buffer(s, &buffer);
+    scripted_skip(s, 1);
     static const char bare[] = "\x94\x01\x02\xa4oops\xc0"; /* an error that is no map */
-    say(s, bare, sizeof bare - 1);
-    skip_requests(s, 1);
-    say_array(s, 3, 10);
+    scripted_say(s, bare, sizeof bare - 1);
+    scripted_skip(s, 1);
+    scripted_say_array(s, 3, 10);
 }
 
 static void test_errors_from_the_server(void **state)
 {
     (void)state;
-    struct server server;
-    struct fdclient *client = begin(&server, script_failure, 5);
+    struct scripted server;
+    struct fdclient *client = scripted_begin(&server, script_failure, 5);
     struct fdclient_error error;
     struct fdclient_result result = {0};
     assert_false(fdclient_get(client, 5, &result, &error));
@@ -405,17 +259,17 @@ static void test_errors_from_the_server(void **state)
     assert_string_equal(error.message, "oops");
     assert_false(error.retryable);
     assert_true(fdclient_get(client, 5, &result, &error));
-    check_array(&result, 3, 10);
+    scripted_check_array(&result, 3, 10);
     free(result.data);
-    end(&server, client);
+    scripted_end(&server, client);
 }
 
 /* A job, a request to cancel it and another job; the first is cancelled when that has come. */
-static void script_cancel(struct server *s)
+static void script_cancel(struct scripted *s)
 {
     msgpack_unpacked request;
-    skip_requests(s, 1);
-    if (!hear(s, &request))
+    scripted_skip(s, 1);
+    if (!scripted_hear(s, &request))
         return;
     const msgpack_object *items = request.data.via.array.ptr;
     uint64_t id = 0;
@@ -423,7 +277,7 @@ static void script_cancel(struct server *s)
     s->failed = s->failed || !object_is(&items[2], "cancel") || items[1].via.u64 != 2 || !msgid ||
                 !object_unsigned(msgid, &id) || id != 1;
     msgpack_unpacked_destroy(&request);
-    skip_requests(s, 1);
+    scripted_skip(s, 1);
     msgpack_sbuffer buffer;
     msgpack_packer packer;
     msgpack_sbuffer_init(&buffer);
@@ -435,16 +289,15 @@ static void script_cancel(struct server *s)
     reply_write_str(&packer, "state");
     reply_write_str(&packer, "cancelled");
     reply_write_failure(&packer, 1, &failure);
-    say(s, buffer.data, buffer.size);
-    msgpack_sbuffer_destroy(&buffer);
-    say_array(s, 3, 10);
+    scripted_say_buffer(s, &buffer);
+    scripted_say_array(s, 3, 10);
 }
 
 static void test_cancel(void **state)
 {
     (void)state;
-    struct server server;
-    struct fdclient *client = begin(&server, script_cancel, 7);
+    struct scripted server;
+    struct fdclient *client = scripted_begin(&server, script_cancel, 7);
     struct fdclient_error error;
     struct fdclient_result results[2] = {{0}, {0}};
     uint64_t first, second, ticket;
@@ -452,7 +305,7 @@ static void test_cancel(void **state)
     assert_true(fdclient_cancel(client, first, &error));
     assert_true(fdclient_submit(client, "get", &by_id, NULL, &results[1], &second, &error));
     assert_true(fdclient_wait(client, second, &error));
-    check_array(&results[1], 3, 10);
+    scripted_check_array(&results[1], 3, 10);
     free(results[1].data);
     assert_true(fdclient_cancel(client, first, &error)); /* over, and not taken yet */
     assert_int_equal(fdclient_next(client, &ticket, &error), -1);
@@ -461,17 +314,17 @@ static void test_cancel(void **state)
     assert_int_equal(fdclient_next(client, &ticket, &error), 0); /* nothing of the cancel's own */
     assert_false(fdclient_cancel(client, first, &error));
     assert_string_equal(error.parameter, "ticket");
-    end(&server, client);
+    scripted_end(&server, client);
 }
 
-static void script_two_sizes(struct server *s)
+static void script_two_sizes(struct scripted *s)
 {
-    skip_requests(s, 1);
-    say_array(s, 1, 20000);
-    skip_requests(s, 1);
-    say_array(s, 2, 600);
-    skip_requests(s, 1);
-    say_array(s, 3, 500);
+    scripted_skip(s, 1);
+    scripted_say_array(s, 1, 20000);
+    scripted_skip(s, 1);
+    scripted_say_array(s, 2, 600);
+    scripted_skip(s, 1);
+    scripted_say_array(s, 3, 500);
 }
 
 static void test_a_result_too_large_is_dropped_and_the_next_arrives(void **state)
@@ -479,8 +332,8 @@ static void test_a_result_too_large_is_dropped_and_the_next_arrives(void **state
     (void)state;
     static const size_t pieces[] = {0, 1, 4096};
     for (int p = 0; p < 3; p++) {
-        struct server server;
-        struct fdclient *client = begin(&server, script_two_sizes, pieces[p]);
+        struct scripted server;
+        struct fdclient *client = scripted_begin(&server, script_two_sizes, pieces[p]);
         struct fdclient_error error;
         for (int i = 0; i < 2; i++) { /* one whose data is payload, one that is small */
             struct fdclient_result result = {.data = malloc(2000), .capacity = 2000};
@@ -491,54 +344,54 @@ static void test_a_result_too_large_is_dropped_and_the_next_arrives(void **state
         }
         struct fdclient_result result = {.data = malloc(2000), .capacity = 2000};
         assert_true(fdclient_get(client, 5, &result, &error));
-        check_array(&result, 3, 500);
+        scripted_check_array(&result, 3, 500);
         free(result.data);
-        end(&server, client);
+        scripted_end(&server, client);
     }
 }
 
 /* The shape says n, the data is of another length. */
-static void say_lie(struct server *s, uint64_t id, uint64_t n, uint32_t data_bytes)
+static void say_lie(struct scripted *s, uint64_t id, uint64_t n, uint32_t data_bytes)
 {
     const struct array_type type = {
         .dtype = DTYPE_F32, .dimensions = 1, .shape = {n}, .bytes = 100000};
     msgpack_sbuffer buffer;
     msgpack_packer packer;
-    out_begin(&buffer, &packer, id, &type);
+    scripted_out_begin(&buffer, &packer, id, &type);
     buffer.size -= 5; /* bin32 */
     msgpack_pack_bin(&packer, data_bytes);
     char *data = calloc(1, data_bytes);
     msgpack_sbuffer_write(&buffer, data, data_bytes);
-    say(s, buffer.data, buffer.size);
+    scripted_say(s, buffer.data, buffer.size);
     free(data);
     msgpack_sbuffer_destroy(&buffer);
 }
 
-static void script_lies(struct server *s)
+static void script_lies(struct scripted *s)
 {
-    skip_requests(s, 1);
+    scripted_skip(s, 1);
     say_lie(s, 1, 2000, 8004);
-    skip_requests(s, 1);
+    scripted_skip(s, 1);
     say_lie(s, 2, 2000, 7996);
-    skip_requests(s, 1);
+    scripted_skip(s, 1);
     say_lie(s, 3, 10, 44);
-    skip_requests(s, 1);
+    scripted_skip(s, 1);
     say_lie(s, 4, UINT64_C(1) << 62, 8000);
-    skip_requests(s, 1);
+    scripted_skip(s, 1);
     static const char no_out[] = "\x94\x01\x05\xc0\x80", no_map[] = "\x94\x01\x06\xc0\x07";
-    say(s, no_out, sizeof no_out - 1);
-    skip_requests(s, 1);
-    say(s, no_map, sizeof no_map - 1);
-    skip_requests(s, 1);
-    say_array(s, 99, 5000); /* nobody asked for it */
-    say_array(s, 7, 5000);
+    scripted_say(s, no_out, sizeof no_out - 1);
+    scripted_skip(s, 1);
+    scripted_say(s, no_map, sizeof no_map - 1);
+    scripted_skip(s, 1);
+    scripted_say_array(s, 99, 5000); /* nobody asked for it */
+    scripted_say_array(s, 7, 5000);
 }
 
 static void test_replies_that_make_no_sense(void **state)
 {
     (void)state;
-    struct server server;
-    struct fdclient *client = begin(&server, script_lies, 999);
+    struct scripted server;
+    struct fdclient *client = scripted_begin(&server, script_lies, 999);
     struct fdclient_error error;
     for (int i = 0; i < 6; i++) {
         struct fdclient_result result = {0};
@@ -548,59 +401,58 @@ static void test_replies_that_make_no_sense(void **state)
     }
     struct fdclient_result result = {0};
     assert_true(fdclient_get(client, 5, &result, &error));
-    check_array(&result, 7, 5000);
+    scripted_check_array(&result, 7, 5000);
     free(result.data);
-    end(&server, client);
+    scripted_end(&server, client);
 }
 
-static void script_garbage(struct server *s)
+static void script_garbage(struct scripted *s)
 {
-    skip_requests(s, 1);
-    say(s, "\xc1", 1);
+    scripted_skip(s, 1);
+    scripted_say(s, "\xc1", 1);
 }
 
-static void script_not_rpc(struct server *s)
+static void script_not_rpc(struct scripted *s)
 {
-    skip_requests(s, 1);
-    say(s, "\x93\x05\x06\x07", 4);
+    scripted_skip(s, 1);
+    scripted_say(s, "\x93\x05\x06\x07", 4);
 }
 
-static void script_silence(struct server *s)
-{
-    s->leaves = true;
-    skip_requests(s, 1);
-}
-
-static void script_half_a_header(struct server *s)
+static void script_silence(struct scripted *s)
 {
     s->leaves = true;
-    skip_requests(s, 1);
-    say(s, "\x94\x01\x01\xc0\x81\xa3ou", 8);
+    scripted_skip(s, 1);
 }
 
-static void script_half_a_payload(struct server *s)
+static void script_half_a_header(struct scripted *s)
+{
+    s->leaves = true;
+    scripted_skip(s, 1);
+    scripted_say(s, "\x94\x01\x01\xc0\x81\xa3ou", 8);
+}
+
+static void script_half_a_payload(struct scripted *s)
 {
     s->leaves = true;
     const struct array_type type = {
         .dtype = DTYPE_F64, .dimensions = 1, .shape = {100000}, .bytes = 800000};
     msgpack_sbuffer buffer;
     msgpack_packer packer;
-    skip_requests(s, 1);
-    out_begin(&buffer, &packer, 1, &type);
+    scripted_skip(s, 1);
+    scripted_out_begin(&buffer, &packer, 1, &type);
     static const char half[400000];
     msgpack_sbuffer_write(&buffer, half, sizeof half);
-    say(s, buffer.data, buffer.size);
-    msgpack_sbuffer_destroy(&buffer);
+    scripted_say_buffer(s, &buffer);
 }
 
 static void test_the_server_goes_away(void **state)
 {
     (void)state;
-    void (*const scripts[])(struct server *) = {script_garbage, script_not_rpc, script_silence,
-                                                script_half_a_header, script_half_a_payload};
+    void (*const scripts[])(struct scripted *) = {script_garbage, script_not_rpc, script_silence,
+                                                  script_half_a_header, script_half_a_payload};
     for (int i = 0; i < 5; i++) {
-        struct server server;
-        struct fdclient *client = begin(&server, scripts[i], 0);
+        struct scripted server;
+        struct fdclient *client = scripted_begin(&server, scripts[i], 0);
         struct fdclient_result results[3] = {0};
         struct fdclient_error error;
         uint64_t ticket;
@@ -621,11 +473,11 @@ static void test_the_server_goes_away(void **state)
         assert_false(fdclient_submit(client, "ping", NULL, NULL, &results[0], &ticket, &error));
         assert_string_equal(error.code, "CONNECTION");
         assert_int_equal(fdclient_events(client), 0);
-        end(&server, client);
+        scripted_end(&server, client);
     }
 }
 
-static void script_leaves_in_an_upload(struct server *s)
+static void script_leaves_in_an_upload(struct scripted *s)
 {
     char some[1000];
     s->leaves = true;
@@ -635,30 +487,30 @@ static void script_leaves_in_an_upload(struct server *s)
 static void test_the_server_goes_away_during_an_upload(void **state)
 {
     (void)state;
-    struct server server;
-    struct fdclient *client = begin(&server, script_leaves_in_an_upload, 0);
+    struct scripted server;
+    struct fdclient *client = scripted_begin(&server, script_leaves_in_an_upload, 0);
     struct fdclient_error error;
     float *data = calloc(1 << 22, sizeof *data);
     const struct fdclient_array f = {.dimensions = 1, .shape = {1 << 22}, .data = data};
     uint64_t field;
     assert_false(fdclient_put(client, &f, &field, &error));
     assert_string_equal(error.code, "CONNECTION");
-    end(&server, client);
+    scripted_end(&server, client);
     free(data);
 }
 
-static void script_leaves_at_register(struct server *s)
+static void script_leaves_at_register(struct scripted *s)
 {
-    skip_requests(s, 1);
+    scripted_skip(s, 1);
     s->leaves = true;
 }
 
 static void test_the_server_goes_away_instead_of_taking_a_region(void **state)
 {
     (void)state;
-    struct server server;
+    struct scripted server;
     setenv("FDCLIENT_TRANSPORT", "region", 1);
-    struct fdclient *client = begin(&server, script_leaves_at_register, 0);
+    struct fdclient *client = scripted_begin(&server, script_leaves_at_register, 0);
     struct fdclient_error error;
     static float data[1 << 10];
     const struct fdclient_array f = {.dimensions = 1, .shape = {1 << 10}, .data = data};
@@ -668,35 +520,35 @@ static void test_the_server_goes_away_instead_of_taking_a_region(void **state)
         assert_string_equal(error.code, "CONNECTION");
     }
     setenv("FDCLIENT_TRANSPORT", "socket", 1);
-    end(&server, client);
+    scripted_end(&server, client);
 }
 
 /* `register` is answered while it still waits behind an upload: the region is none before its
  * descriptor has gone out. */
-static void script_registers_early(struct server *s)
+static void script_registers_early(struct scripted *s)
 {
     static const char registered[] = "\x94\x01\x02\xc0\x81\xa6region\x05";
     char some[4096];
     msgpack_unpacked request;
     s->failed = recv(s->peer, some, sizeof some, MSG_PEEK | MSG_WAITALL) != sizeof some;
-    say(s, registered, sizeof registered - 1);
-    skip_requests(s, 2);
+    scripted_say(s, registered, sizeof registered - 1);
+    scripted_skip(s, 2);
     static const char put[] = "\x94\x01\x01\xc0\x81\xa5"
                               "field\x07";
-    if (!hear(s, &request))
+    if (!scripted_hear(s, &request))
         return;
     const msgpack_object *items = request.data.via.array.ptr;
     s->failed = s->failed || !object_is(&items[2], "unregister");
     msgpack_unpacked_destroy(&request);
-    say(s, put, sizeof put - 1);
+    scripted_say(s, put, sizeof put - 1);
 }
 
 static void test_a_region_that_is_answered_before_it_is_sent(void **state)
 {
     (void)state;
-    struct server server;
+    struct scripted server;
     setenv("FDCLIENT_TRANSPORT", "", 1);
-    struct fdclient *client = begin(&server, script_registers_early, 0);
+    struct fdclient *client = scripted_begin(&server, script_registers_early, 0);
     float *data = calloc(1 << 22, sizeof *data);
     const struct fdclient_array f = {.dimensions = 1, .shape = {1 << 22}, .data = data};
     struct fdclient_result result = {0};
@@ -706,17 +558,17 @@ static void test_a_region_that_is_answered_before_it_is_sent(void **state)
     assert_true(fdclient_wait(client, ticket, NULL));
     assert_int_equal(result.field, 7);
     setenv("FDCLIENT_TRANSPORT", "socket", 1);
-    end(&server, client);
+    scripted_end(&server, client);
     free(data);
 }
 
 /* Takes a few regions, does no job, and leaves when one is given up. */
-static void script_takes_regions(struct server *s)
+static void script_takes_regions(struct scripted *s)
 {
     bool gives_up = false;
     for (uint64_t id = 1; !gives_up; id++) {
         msgpack_unpacked request;
-        if (!hear(s, &request))
+        if (!scripted_hear(s, &request))
             break; /* the client has left */
         const msgpack_object *method = &request.data.via.array.ptr[2];
         gives_up = object_is(method, "unregister");
@@ -734,8 +586,7 @@ static void script_takes_regions(struct server *s)
             reply_write_failure(&packer, id, &failure);
         }
         msgpack_unpacked_destroy(&request);
-        say(s, buffer.data, buffer.size);
-        msgpack_sbuffer_destroy(&buffer);
+        scripted_say_buffer(s, &buffer);
     }
     s->leaves = true;
     s->failed = gives_up;
@@ -746,9 +597,9 @@ static void script_takes_regions(struct server *s)
 static void test_results_that_the_pool_has_no_room_for(void **state)
 {
     (void)state;
-    struct server server;
+    struct scripted server;
     setenv("FDCLIENT_TRANSPORT", "region", 1);
-    struct fdclient *client = begin(&server, script_takes_regions, 0);
+    struct fdclient *client = scripted_begin(&server, script_takes_regions, 0);
     const struct fdclient_array f = {.dimensions = 3, .shape = {1, 1, 1}, .field = 7};
     struct fdclient_result results[3];
     struct fdclient_error error;
@@ -763,14 +614,14 @@ static void test_results_that_the_pool_has_no_room_for(void **state)
         fdclient_submit_vector(client, "gradient", &f, 1, NULL, results, 3, &ticket, &error));
     assert_string_equal(error.code, "OVER_BUDGET");
     setenv("FDCLIENT_TRANSPORT", "socket", 1);
-    end(&server, client);
+    scripted_end(&server, client);
 }
 
 static void test_closing_with_jobs_under_way(void **state)
 {
     (void)state;
-    struct server server;
-    struct fdclient *client = begin(&server, script_half_a_payload, 0);
+    struct scripted server;
+    struct fdclient *client = scripted_begin(&server, script_half_a_payload, 0);
     struct fdclient_result result = {0};
     uint64_t ticket;
     assert_true(fdclient_submit(client, "get", &by_id, NULL, &result, &ticket, NULL));
@@ -790,11 +641,11 @@ enum { JOBS = 48 };
 #define JOB_POINTS (UINT64_C(1) << 19)
 
 /* Answers each request before it reads the next: two sides that only wrote would stop for ever. */
-static void script_echo(struct server *s)
+static void script_echo(struct scripted *s)
 {
     for (uint64_t id = 1; id <= JOBS && !s->failed; id++) {
         msgpack_unpacked request;
-        if (!hear(s, &request))
+        if (!scripted_hear(s, &request))
             return;
         const msgpack_object *params = request.data.via.array.ptr[3].via.array.ptr;
         const msgpack_object *data = object_find(object_find(params, "f"), "data");
@@ -802,11 +653,11 @@ static void script_echo(struct server *s)
             .dtype = DTYPE_F32, .dimensions = 1, .shape = {JOB_POINTS}, .bytes = 4 * JOB_POINTS};
         msgpack_sbuffer buffer;
         msgpack_packer packer;
-        out_begin(&buffer, &packer, id, &type);
-        say(s, buffer.data, buffer.size);
+        scripted_out_begin(&buffer, &packer, id, &type);
+        scripted_say(s, buffer.data, buffer.size);
         s->failed = s->failed || data->via.bin.size != type.bytes;
         if (!s->failed)
-            say(s, data->via.bin.ptr, type.bytes);
+            scripted_say(s, data->via.bin.ptr, type.bytes);
         msgpack_sbuffer_destroy(&buffer);
         msgpack_unpacked_destroy(&request);
     }
@@ -815,13 +666,13 @@ static void script_echo(struct server *s)
 static void test_many_large_jobs_before_the_first_reply_is_read(void **state)
 {
     (void)state;
-    struct server server;
-    struct fdclient *client = begin(&server, script_echo, 0);
+    struct scripted server;
+    struct fdclient *client = scripted_begin(&server, script_echo, 0);
     struct fdclient_result results[JOBS] = {0};
     struct fdclient_error error;
     uint8_t *data = malloc(4 * JOB_POINTS);
     for (size_t i = 0; i < 4 * JOB_POINTS; i++)
-        data[i] = byte_at(0, i);
+        data[i] = scripted_byte(0, i);
     const struct fdclient_array f = {.dimensions = 1, .shape = {JOB_POINTS}, .data = data};
     uint64_t ticket;
     for (int i = 0; i < JOBS; i++)
@@ -835,18 +686,18 @@ static void test_many_large_jobs_before_the_first_reply_is_read(void **state)
     }
     assert_false(fdclient_wait(client, 1, &error)); /* taken already */
     assert_string_equal(error.parameter, "ticket");
-    end(&server, client);
+    scripted_end(&server, client);
     free(data);
 }
 
 /* The answer comes before the upload has ended: the ticket waits for the array's last byte. */
-static void script_early_refusal(struct server *s)
+static void script_early_refusal(struct scripted *s)
 {
     char some[4096];
     s->failed = recv(s->peer, some, sizeof some, MSG_WAITALL) != sizeof some;
     static const char refusal[] = "\x94\x01\x01\x81\xa4"
                                   "code\xaaQUEUE_FULL\xc0";
-    say(s, refusal, sizeof refusal - 1);
+    scripted_say(s, refusal, sizeof refusal - 1);
     size_t rest = 0;
     while (rest < 4 << 22) {
         char more[65536];
@@ -864,8 +715,8 @@ static void script_early_refusal(struct server *s)
 static void test_a_refusal_before_the_upload_has_ended(void **state)
 {
     (void)state;
-    struct server server;
-    struct fdclient *client = begin(&server, script_early_refusal, 0);
+    struct scripted server;
+    struct fdclient *client = scripted_begin(&server, script_early_refusal, 0);
     struct fdclient_error error;
     float *data = calloc(1 << 22, sizeof *data);
     const struct fdclient_array f = {.dimensions = 1, .shape = {1 << 22}, .data = data};
@@ -874,12 +725,12 @@ static void test_a_refusal_before_the_upload_has_ended(void **state)
     free(data); /* borrowed no longer */
     assert_string_equal(error.code, "QUEUE_FULL");
     assert_true(error.retryable);
-    end(&server, client);
+    scripted_end(&server, client);
 }
 
 /* --- the other methods ----------------------------------------------------------------------- */
 
-static void script_methods(struct server *s)
+static void script_methods(struct scripted *s)
 {
     static const char put[] = "\x94\x01\x01\xc0\x81\xa5"
                               "field\xcf\xff\xff\xff\xff\xff\xff\xff\xfe",
@@ -888,21 +739,21 @@ static void script_methods(struct server *s)
                                "a\x93\x01\xcb\x3f\xe0\0\0\0\0\0\0\xc0\xa1\"\xa1\n",
                       out[] = "\x94\x01\x04\xc0\x81\xa3out\x83\xa5"
                               "field\x07\xa5shape\x92\x02\x03\xa4type\xa3<f8";
-    skip_requests(s, 1);
-    say(s, put, sizeof put - 1);
-    skip_requests(s, 1);
-    say(s, freed, sizeof freed - 1);
-    skip_requests(s, 1);
-    say(s, info, sizeof info - 1);
-    skip_requests(s, 1);
-    say(s, out, sizeof out - 1);
+    scripted_skip(s, 1);
+    scripted_say(s, put, sizeof put - 1);
+    scripted_skip(s, 1);
+    scripted_say(s, freed, sizeof freed - 1);
+    scripted_skip(s, 1);
+    scripted_say(s, info, sizeof info - 1);
+    scripted_skip(s, 1);
+    scripted_say(s, out, sizeof out - 1);
 }
 
 static void test_put_free_call_and_fields(void **state)
 {
     (void)state;
-    struct server server;
-    struct fdclient *client = begin(&server, script_methods, 1);
+    struct scripted server;
+    struct fdclient *client = scripted_begin(&server, script_methods, 1);
     struct fdclient_error error;
     const float data[3] = {1, 2, 3};
     const struct fdclient_array f = {.dimensions = 1, .shape = {3}, .data = data};
@@ -923,16 +774,16 @@ static void test_put_free_call_and_fields(void **state)
     assert_int_equal(result.dimensions, 2);
     assert_int_equal(result.bytes, 48);
     assert_null(result.data);
-    end(&server, client);
+    scripted_end(&server, client);
 }
 
-static void script_long_list(struct server *s)
+static void script_long_list(struct scripted *s)
 {
     msgpack_sbuffer buffer;
     msgpack_packer packer;
     msgpack_sbuffer_init(&buffer);
     msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
-    skip_requests(s, 1);
+    scripted_skip(s, 1);
     reply_write_begin(&packer, 1);
     msgpack_pack_map(&packer, 1);
     reply_write_str(&packer, "fields");
@@ -942,36 +793,34 @@ static void script_long_list(struct server *s)
         reply_write_str(&packer, "field");
         msgpack_pack_uint64(&packer, i);
     }
-    say(s, buffer.data, buffer.size);
-    msgpack_sbuffer_destroy(&buffer);
+    scripted_say_buffer(s, &buffer);
 }
 
 static void test_a_list_of_all_the_fields_a_user_may_have(void **state)
 {
     (void)state;
-    struct server server;
-    struct fdclient *client = begin(&server, script_long_list, 0);
+    struct scripted server;
+    struct fdclient *client = scripted_begin(&server, script_long_list, 0);
     char *json;
     assert_true(fdclient_call(client, "list", &json, NULL));
     assert_non_null(strstr(json, "{\"field\": 65535}]}"));
     free(json);
-    end(&server, client);
+    scripted_end(&server, client);
 }
 
-static void script_progress(struct server *s)
+static void script_progress(struct scripted *s)
 {
     msgpack_sbuffer buffer;
     msgpack_packer packer;
     msgpack_sbuffer_init(&buffer);
     msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
-    skip_requests(s, 1);
+    scripted_skip(s, 1);
     reply_write_progress(&packer, 1, 10, 30);
     reply_write_progress(&packer, 77, 1, 2);                  /* of no job here */
     msgpack_sbuffer_write(&buffer, "\x93\x02\xa3new\x90", 7); /* of a later server */
     reply_write_progress(&packer, 1, 20, 30);
-    say(s, buffer.data, buffer.size);
-    msgpack_sbuffer_destroy(&buffer);
-    say_array(s, 1, 3);
+    scripted_say_buffer(s, &buffer);
+    scripted_say_array(s, 1, 3);
 }
 
 static void note_progress(void *context, uint64_t ticket, uint64_t done, uint64_t total)
@@ -983,30 +832,30 @@ static void note_progress(void *context, uint64_t ticket, uint64_t done, uint64_
 static void test_progress(void **state)
 {
     (void)state;
-    struct server server;
-    struct fdclient *client = begin(&server, script_progress, 3);
+    struct scripted server;
+    struct fdclient *client = scripted_begin(&server, script_progress, 3);
     char text[256] = "";
     struct fdclient_result result = {0};
     fdclient_on_progress(client, note_progress, text);
     assert_true(fdclient_run(client, "diffusion", &by_id, NULL, &result, NULL));
     assert_string_equal(text, "1: 10 of 30; 1: 20 of 30; ");
     free(result.data);
-    end(&server, client);
+    scripted_end(&server, client);
 }
 
 /* --- wrong use ------------------------------------------------------------------------------- */
 
-static void script_one(struct server *s)
+static void script_one(struct scripted *s)
 {
-    skip_requests(s, 1);
-    say_array(s, 1, 3);
+    scripted_skip(s, 1);
+    scripted_say_array(s, 1, 3);
 }
 
 static void test_a_refused_submit_leaves_the_connection_as_it_was(void **state)
 {
     (void)state;
-    struct server server;
-    struct fdclient *client = begin(&server, script_one, 0);
+    struct scripted server;
+    struct fdclient *client = scripted_begin(&server, script_one, 0);
     struct fdclient_error error;
     struct fdclient_result result = {0};
     const struct fdclient_array wrong = {.dimensions = 0, .data = client};
@@ -1016,9 +865,9 @@ static void test_a_refused_submit_leaves_the_connection_as_it_was(void **state)
     assert_false(fdclient_submit(client, "laplacian", &by_id, NULL, NULL, &ticket, &error));
     assert_string_equal(error.parameter, "result");
     assert_true(fdclient_get(client, 5, &result, &error));
-    check_array(&result, 1, 3);
+    scripted_check_array(&result, 1, 3);
     free(result.data);
-    end(&server, client);
+    scripted_end(&server, client);
 }
 
 static void test_addresses(void **state)
