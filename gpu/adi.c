@@ -61,7 +61,8 @@ static void axis_init(struct adi_axis *axis, struct tridiagonal_line *line, cons
                       int a)
 {
     const struct boundary *boundary = job->boundary[a];
-    const rows_real h = job->spacing[a], dt = job->dt;
+    const bool twice = job_is_symmetric_split(job) && a != AXIS_Z; /* in a step, each half of it */
+    const rows_real h = job->spacing[a], dt = twice ? (rows_real)job->dt / 2 : (rows_real)job->dt;
     const rows_real kappa = job->more.coefficient ? 1 : (rows_real)job->diffusivity[a];
     const rows_real weight = kappa * dt / (h * h);
     /* Of a field κ the mean at two points counts, and only the first for what is the node's own. */

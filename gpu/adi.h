@@ -5,7 +5,12 @@
  *   (1 − dt/2 A_x) (1 − dt/2 A_y) (1 − dt/2 A_z) δ = dt (A u + s),   u + δ
  *
  * A is the second derivative of accuracy 2, the same on both sides; data of boundaries and s stand
- * on the right alone. gpu/adi_point.h evaluates it, for the host and devices; docs/NUMERICS.md is
+ * on the right alone. In space with a field κ, where the factors do not commute and this form
+ * grows, a step is symmetric: a Crank–Nicolson step along x alone over dt/2, along y, along z over
+ * dt with s, along y, along x (Strang, SIAM J. Numer. Anal. 5 (1968) 506). Each is a contraction in
+ * the one norm in which all A_a are symmetric, so that no dt and no κ ≥ 0 makes it grow.
+ *
+ * gpu/adi_point.h evaluates it, for the host and devices; docs/NUMERICS.md is
  * the contract. */
 #ifndef GPU_ADI_H
 #define GPU_ADI_H
@@ -37,7 +42,9 @@ struct adi_axis {
     int64_t face_points;
     int32_t active; /* 0: one point, which has no neighbour */
     int32_t reserved;
-    double weight; /* κ dt/h². With a field κ: dt/(2 h²), half of it for each of the two points */
+    /* κ τ/h². With a field κ: τ/(2 h²), half of it for each of the two points. τ is the time that a
+     * factor of the axis goes on: dt, where the step is symmetric dt/2 along x and y. */
+    double weight;
     struct adi_side side[SIDE_COUNT];
     struct tridiagonal lines; /* where κ is a number, with a table */
 };

@@ -82,9 +82,11 @@ POINT_FUNCTION REAL POINT_NAME(adi_term)(const struct adi_axis *axis, int64_t i,
     return REAL_FMA((REAL)axis->weight, (k[below] + *k) * down + (k[above] + *k) * up, acc);
 }
 
-/* dt (A u + s) at a point. */
+/* dt (A u + s) at a point. along: AXIS_COUNT, or the one axis whose part of it is asked for, s
+ * being z's. */
 POINT_FUNCTION REAL POINT_NAME(adi_rate)(const struct adi *adi, const struct operands *operands,
-                                         const REAL *u, int64_t field, const int64_t at[3])
+                                         int along, const REAL *u, int64_t field,
+                                         const int64_t at[3])
 {
     int64_t place = 0;
     for (int a = 0; a < AXIS_COUNT; a++)
@@ -97,7 +99,7 @@ POINT_FUNCTION REAL POINT_NAME(adi_rate)(const struct adi *adi, const struct ope
     REAL acc = (REAL)0;
     for (int a = 0; a < AXIS_COUNT; a++) {
         const struct adi_axis *axis = &adi->axis[a];
-        if (!axis->active)
+        if (!axis->active || (along != a && along != AXIS_COUNT))
             continue;
         REAL g = (REAL)0;
         for (int s = 0; s < SIDE_COUNT; s++)
@@ -105,6 +107,8 @@ POINT_FUNCTION REAL POINT_NAME(adi_rate)(const struct adi *adi, const struct ope
                 g = POINT_NAME(adi_number)(adi, operands, a, s, field, at);
         acc = POINT_NAME(adi_term)(axis, at[a], u + place, k, g, acc);
     }
+    if (along < AXIS_Z)
+        return acc;
     const REAL s =
         adi->source ? ((const REAL *)operands->at[OPERAND_SOURCE])[begin] : (REAL)adi->source_value;
     return REAL_FMA((REAL)adi->dt, s, acc);

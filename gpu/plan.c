@@ -118,6 +118,7 @@ static void plan_begin(struct plan *plan, const struct job *job)
     plan->scheme = job->more.scheme;
     plan->staged = plan->scheme == SCHEME_EULER ? 0 : job_scratch(job, false, false);
     plan->step_passes = (int32_t)job_step_passes(job);
+    plan->symmetric = job_is_symmetric_split(job);
     plan->impose = plan->passes > job->steps * job_step_passes(job);
     int64_t stride = 1;
     for (int a = 0; a < AXIS_COUNT; a++) {

@@ -89,6 +89,7 @@ struct plan {
     int32_t staged;      /* scratch arrays of a scheme of several passes; 0: they go to and fro */
     int32_t scheme;      /* enum scheme; what each pass does of it: gpu/stage.h */
     int32_t step_passes; /* of one step */
+    int32_t symmetric;   /* job_is_symmetric_split() */
     struct plan_table *table; /* NULL: there is nothing to be in it */
     uint64_t probes;          /* elements of the field that are kept after every step */
     uint64_t probes_at;       /* where the table has their places, int64_t[probes]: bytes */

@@ -15,7 +15,7 @@ enum stage_kind {
     STAGE_IMPOSE, /* write = read, with the boundary values in their nodes */
     STAGE_STEP,   /* all that an operator does, or a step of forward Euler */
     STAGE_PART,   /* write = base + part · dt · (L(read) + s) */
-    STAGE_RATE,   /* write = dt · (L(base) + s) */
+    STAGE_RATE,   /* write = dt · (L(base) + s); along one `axis` its part of that */
     STAGE_SOLVE,  /* write: (1 − dt/2 · L along `axis`) of what comes = what was there */
     STAGE_ADD     /* write = base + read */
 };
@@ -35,7 +35,7 @@ enum stage_part { STAGE_QUARTER, STAGE_THIRD, STAGE_HALF, STAGE_WHOLE, STAGE_PAR
 struct stage {
     int kind;  /* enum stage_kind */
     int part;  /* enum stage_part; STAGE_PART alone, else 0 */
-    int axis;  /* enum axis; STAGE_SOLVE alone, else 0 */
+    int axis;  /* enum axis, of STAGE_RATE also AXIS_COUNT, all of them at once; of others 0 */
     int read;  /* enum stage_array: looked at around each point */
     int base;  /* … at the point alone, so that it may be the one that is written; else `read` */
     int write; /* … never read, unless all that is read lies at the point itself or its line */

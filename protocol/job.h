@@ -210,8 +210,12 @@ double job_dt_max(const struct job *job);
 /* Passes over the field: those of all steps, and one more where values must be imposed before the
  * first. */
 uint64_t job_passes(const struct job *job);
-/* … of one step: 1, of RK4 4, of ADI 2 and one for each axis. */
+/* … of one step: 1, of RK4 4, of ADI 2 and one for each axis, of its symmetric form 15. */
 uint64_t job_step_passes(const struct job *job);
+
+/* Is a step of ADI the symmetric form, one axis after another and back? In space with a field κ,
+ * where the factors of different axes do not commute. */
+bool job_is_symmetric_split(const struct job *job);
 
 /* The work of a point in a pass: 1; of a stencil of many points a JOB_STENCIL_UNIT-th of them. */
 double job_point_work(const struct job *job);

@@ -238,12 +238,14 @@ static int64_t points_needed(const struct job *job, int axis, int order, int *na
     static const double coordinates[1]; /* that there are some is all that matters */
     if (job->operator_id == OPERATOR_STENCIL)
         return (int64_t)stencil_points_needed(job, axis, named);
+    *named = SIDE_HIGH;
+    if (job->more.scheme == SCHEME_ADI) /* whose rows are its own: job_check_scheme() */
+        return job->boundary[axis][SIDE_HIGH].kind == BOUNDARY_ENDPOINT ? 2 : 1;
     struct rows_axis rows;
     job_rows(job, axis, job->more.coordinates >> axis & 1 ? coordinates : NULL, &rows);
     const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
     const enum rows_stagger stagger = job_stagger(job, axis);
     const int64_t need = rows_points_needed(&rows, order, job->accuracy, stagger, diffusion);
-    *named = SIDE_HIGH;
     for (int side = SIDE_COUNT - 1; side >= 0; side--) {
         struct rows_axis alone = rows;
         alone.side[!side] = alone.side[side];
@@ -357,7 +359,7 @@ static bool check_steps(const struct job *job, double max_work, struct failure *
     if (!has_steps && job->steps != 1)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "steps", "%s has no steps",
                            operator_name((enum operator_id)job->operator_id));
-    /* In double: exact enough for a limit, and nothing can overflow. 2^60 keeps the passes, 5 a
+    /* In double: exact enough for a limit, and nothing can overflow. 2^60 keeps the passes, 15 a
      * step and one at most, in their type whatever max_work is. */
     const uint64_t passes = job_step_passes(job);
     const double each = job_point_work(job), work = job_work(job);

@@ -38,16 +38,17 @@ static __device__ __forceinline__ double impose(const struct adi *adi,
     return adi_impose_f64(adi, operands, f, field, at);
 }
 static __device__ __forceinline__ float rate(const struct adi *adi, const struct operands *operands,
-                                             const float *u, int64_t field,
+                                             int along, const float *u, int64_t field,
                                              const int64_t at[AXIS_COUNT])
 {
-    return adi_rate_f32(adi, operands, u, field, at);
+    return adi_rate_f32(adi, operands, along, u, field, at);
 }
 static __device__ __forceinline__ double rate(const struct adi *adi,
-                                              const struct operands *operands, const double *u,
-                                              int64_t field, const int64_t at[AXIS_COUNT])
+                                              const struct operands *operands, int along,
+                                              const double *u, int64_t field,
+                                              const int64_t at[AXIS_COUNT])
 {
-    return adi_rate_f64(adi, operands, u, field, at);
+    return adi_rate_f64(adi, operands, along, u, field, at);
 }
 static __device__ __forceinline__ void solve(const struct adi_axis *axis, const float *k, float *x,
                                              float *q, float *z)
@@ -103,7 +104,7 @@ static __global__ void __launch_bounds__(THREADS)
     if (work.kind == STAGE_IMPOSE)
         work.write[i] = impose(adi, &work.operands, work.base[i], field, at);
     else
-        work.write[i] = rate(adi, &work.operands, work.base + field * points, field, at);
+        work.write[i] = rate(adi, &work.operands, work.axis, work.base + field * points, field, at);
 }
 
 template <typename T> static __device__ const T *factors_of(const struct adi *adi, int axis)
@@ -203,7 +204,6 @@ static cudaError_t launch(const struct launch *launch, const struct stage *stage
 {
     const struct plan *plan = launch->plan;
     const struct adi *adi = (const struct adi *)plan_table_rows(plan->table);
-    const struct adi_axis *axis = &adi->axis[stage->axis];
     struct work<T> work = {
     };
     work.count = (int64_t)(plan->points * plan->batch);
@@ -220,10 +220,10 @@ static cudaError_t launch(const struct launch *launch, const struct stage *stage
     void *arguments[] = {&work};
     const bool solves = stage->kind == STAGE_SOLVE;
     const bool tiles = solves && stage->axis == AXIS_X && !adi->coefficient;
-    if (solves && !axis->active)
+    if (solves && !adi->axis[stage->axis].active)
         return cudaSuccess;
     if (solves)
-        work.count /= axis->n;
+        work.count /= adi->axis[stage->axis].n;
     const int64_t each = tiles ? TILE : THREADS, blocks = (work.count + each - 1) / each;
     if (blocks > INT32_MAX)
         return cudaErrorInvalidConfiguration;

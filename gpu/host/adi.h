@@ -109,10 +109,10 @@ static void NAME(adi_rate)(const struct adi_work *work, int64_t line)
     if (claimed)
         return;
     for (int a = 0; a < AXIS_COUNT; a++)
-        if (adi->axis[a].active)
+        if (adi->axis[a].active && (work->axis == a || work->axis == AXIS_COUNT))
             NAME(adi_terms)(work, a, u, k, field, at, out);
     const REAL *s = adi->source ? (const REAL *)work->operands->at[OPERAND_SOURCE] + begin : NULL;
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; work->axis >= AXIS_Z && i < n; i++) /* the source is z's */
         out[i] = REAL_FMA((REAL)adi->dt, s ? s[i] : (REAL)adi->source_value, out[i]);
     if (adi->axis[AXIS_X].side[SIDE_LOW].kind == ADI_CLAIMED)
         out[0] = 0;
@@ -227,9 +227,9 @@ static void NAME(adi_solve)(const struct adi_work *work, int64_t unit)
 
 static int64_t NAME(adi_units)(const struct adi_work *work)
 {
-    const struct adi_axis *axis = &work->adi->axis[work->axis];
     if (work->kind != STAGE_SOLVE)
         return work->lines;
+    const struct adi_axis *axis = &work->adi->axis[work->axis];
     if (!axis->active)
         return 0;
     const int64_t all = work->lines * work->adi->axis[AXIS_X].n / axis->n;

@@ -97,7 +97,7 @@ void random_adi_job(struct random *random, uint64_t max_points, struct job *job)
         const T *read = arrays[stage->read], *base = arrays[stage->base];                          \
         const int64_t nx = adi->axis[AXIS_X].n, ny = adi->axis[AXIS_Y].n;                          \
         const int64_t points = (int64_t)adi->points;                                               \
-        const struct adi_axis *axis = &adi->axis[stage->axis];                                     \
+        const struct adi_axis *axis = &adi->axis[stage->axis % AXIS_COUNT];                        \
         T *write = arrays[stage->write];                                                           \
         for (int64_t i = 0; i < count; i++) {                                                      \
             const int64_t field = i / points, place = i % points;                                  \
@@ -105,7 +105,8 @@ void random_adi_job(struct random *random, uint64_t max_points, struct job *job)
             if (stage->kind == STAGE_IMPOSE)                                                       \
                 write[i] = adi_impose_##suffix(adi, operands, base[i], field, at);                 \
             else if (stage->kind == STAGE_RATE)                                                    \
-                write[i] = adi_rate_##suffix(adi, operands, base + field * points, field, at);     \
+                write[i] = adi_rate_##suffix(adi, operands, stage->axis, base + field * points,    \
+                                             field, at);                                           \
             else if (stage->kind == STAGE_ADD)                                                     \
                 write[i] = base[i] + read[i];                                                      \
             else if (axis->active && at[stage->axis] == 0 && adi->coefficient)                     \

@@ -70,8 +70,9 @@ PAIRS = [("periodic", "periodic"), *itertools.product(EDGES, EDGES)]
 
 
 @pytest.mark.parametrize("factor", [0.3, 5.0, 1000.0])
-def test_adi_is_crank_nicolson_in_1d(client, factor):
-    n, steps, dt = 23, 3, factor * H**2 / KAPPA
+@pytest.mark.parametrize("n", [2, 3, 23])
+def test_adi_is_crank_nicolson_in_1d(client, factor, n):
+    steps, dt = 3, factor * H**2 / KAPPA
     u = np.random.default_rng(1).standard_normal(n)
     for low, high in PAIRS:
         a, b = rate_of(n, low, high)
@@ -84,7 +85,27 @@ def test_adi_is_crank_nicolson_in_1d(client, factor):
         assert worst <= 1e-12 * max(1, np.abs(expected).max()) * (1 + factor / 50), (low, high, worst)
 
 
-@pytest.mark.parametrize("shape", [(13, 12), (7, 6, 5)])
+@pytest.mark.parametrize("kind", EDGES)
+def test_adi_needs_two_points_along_an_axis(client, kind):
+    for other, scheme in itertools.product(EDGES, ("number", "field")):
+        if scheme == "field" and {"curvature", "value at the face", "mixed at the face",
+                                  "derivative at the face"} & {kind, other}:
+            continue
+        params = {"boundary": {"x": "periodic", "y-": EDGES[kind][0], "y+": EDGES[other][0]}, "dt": 0.5,
+                  "scheme": "adi"}
+        if scheme == "field":
+            params |= {"diffusivity": np.ones((2, 4)), "source": np.ones((2, 4))}
+        assert np.isfinite(client.out("diffusion", f=np.ones((2, 4)), **params)).all()
+        if kind == other == "halo":
+            continue
+        with pytest.raises(FdError) as error:
+            one = {key: value[:1] if isinstance(value, np.ndarray) else value for key, value in params.items()}
+            client.out("diffusion", f=np.ones((1, 4)), **one)
+        assert "needs 2 points along y; got 1" in error.value.message
+        assert error.value.parameter in ("boundary y-", "boundary y+")
+
+
+@pytest.mark.parametrize("shape", [(13, 12), (7, 6, 5), (3, 2), (2, 3, 2)])
 def test_adi_is_stable_at_any_step(client, shape):
     """100 times what forward Euler takes: no eigenvalue outside the unit circle."""
     for name in ["periodic", *EDGES]:
@@ -343,12 +364,160 @@ def test_adi_with_a_field_of_diffusivity(client, kind, factor):
 
 def test_adi_with_a_field_of_one_number(client):
     """κ as a field that is one number everywhere differs by rounding alone."""
-    u = np.random.default_rng(10).standard_normal((2, 9, 10, 11))
+    u = np.random.default_rng(10).standard_normal((2, 9, 10))
     params = {"f": u, "batch": 1, "dt": 7.0, "steps": 2, "scheme": "adi",
-              "boundary": {"x": "periodic", "y": {"derivative": 0.0}, "z": {"type": "antisymmetric"}}}
+              "boundary": {"x": {"derivative": 0.0}, "y": {"type": "antisymmetric"}}}
     number = client.out("diffusion", diffusivity=0.7, **params)
     field = client.out("diffusion", diffusivity=np.full(u.shape, 0.7), **params)
     assert np.abs(number - field).max() < 1e-13
+
+
+# --- ADI with a field κ in space: a symmetric product of Crank–Nicolson steps along one axis ---
+
+MOLD = (6, 5, 4)
+ROUGH = {"of two values": lambda random, shape: random.choice([1e-3, 1.0], shape),
+         "of three decades": lambda random, shape: np.exp(1.5 * random.standard_normal(shape)),
+         "mostly none": lambda random, shape: random.choice([0.0, 1.0], shape, p=[0.7, 0.3])}
+
+
+def inclusion(shape):
+    k = np.ones(shape)
+    k[tuple(slice(n // 3, 2 * n // 3) for n in shape)] = 10
+    return k
+
+
+def held_by(shape, *kinds):
+    """The points at which an axis holds what they have; a kind for each axis, or one for all."""
+    held = np.zeros(shape, bool)
+    for axis, kind in enumerate(kinds * len(shape) if len(kinds) == 1 else kinds):
+        if kind in ("value", "halo"):
+            np.moveaxis(held, axis, 0)[[0, -1]] = True
+    return held.ravel()
+
+
+def rate_along(k, axis, kind):
+    """The dense matrix of one axis's part of ∇·(k∇u); other axes hold nothing in it."""
+    points = np.arange(k.size).reshape(k.shape)
+    a = np.zeros((k.size, k.size))
+    for line in np.moveaxis(points, axis, -1).reshape(-1, k.shape[axis]):
+        a[np.ix_(line, line)] = flux_matrix(k.ravel()[line], kind)
+    return a
+
+
+def cayley(a, dt):
+    eye = np.eye(len(a))
+    return np.linalg.solve(eye - dt / 2 * a, eye + dt / 2 * a)
+
+
+def split_step(k, kind, dt):
+    held = held_by(k.shape, kind)
+    free = np.where(held, 0.0, 1.0)[:, None]
+    z, y, x = (cayley(free * rate_along(k, axis, kind), dt / parts) for axis, parts in ((0, 1), (1, 2), (2, 2)))
+    imposed = np.where(held & (kind == "value"), 0.0, 1.0)
+    return x @ y @ z @ y @ x * imposed
+
+
+def step_of(client, k, kind, **params):
+    points = k.size
+    return eye(client, k.shape, diffusivity=np.tile(k, (points, 1, 1, 1)), spacing=H, steps=1, scheme="adi",
+               boundary=FLUX[kind], **params)
+
+
+def lengths(n, kind):
+    """How much a point counts in a sum along an axis; those that are held do not."""
+    inner = np.ones(n)
+    inner[[0, -1]] = {"mirror": 0.5, "derivative": 0.5, "value": 0, "halo": 0}.get(kind, 1)
+    return inner
+
+
+def growth(matrix, shape, kind):
+    """Of a field's mean square in a step, at most."""
+    h = np.ones(1)
+    for n in shape:
+        h = np.kron(h, lengths(n, kind))
+    inside, root = h > 0, np.sqrt(h[h > 0])
+    return np.linalg.norm(matrix[np.ix_(inside, inside)] * root[:, None] / root, 2) - 1
+
+
+@pytest.mark.parametrize("dt", [2.0, 1000.0])
+@pytest.mark.parametrize("kind", FLUX)
+def test_adi_in_space_grows_at_no_step(client, kind, dt):
+    """κ rough by orders of magnitude, or none, in steps to 10⁵ times what forward Euler takes."""
+    random = np.random.default_rng(11)
+    for k in [*(rough(random, MOLD) for rough in ROUGH.values()), inclusion(MOLD)]:
+        matrix = step_of(client, k, kind, dt=dt)
+        assert np.abs(matrix - split_step(k, kind, dt)).max() < 1e-12 * (1 + dt / H**2 * k.max() / 10)
+        assert growth(matrix, MOLD, kind) < 1e-12 * (1 + dt / H**2 * k.max())
+
+
+@pytest.mark.parametrize("boundary", ["periodic", {"derivative": 0.0}, {"value": 0.0}])
+def test_adi_stays_in_range_beside_rough_diffusivity(client, boundary):
+    """What multiplied by 6e21 in 300 steps where δ was solved for along all axes at once."""
+    random = np.random.default_rng(12)
+    u = random.standard_normal((16, 16, 16))
+    for k, dt in ((np.exp(random.standard_normal(u.shape)), 2.0), (inclusion(u.shape), 10.0)):
+        out = client.out("diffusion", f=u, diffusivity=k, dt=dt, steps=300, scheme="adi", boundary=boundary)
+        assert np.sqrt((out**2).mean()) < 1.5 * np.sqrt((u**2).mean())
+
+
+def problem_in_space(along_z):
+    """What all axes, data and a source are part of: the rate's matrix and what is added to it."""
+    shape, kinds = (7, 6, 5), (along_z, "mirror", "derivative")
+    random = np.random.default_rng(13)
+    z, y, x = np.meshgrid(*(np.linspace(0, 1, n) for n in shape), indexing="ij")
+    k = np.exp(np.sin(3 * x + 2 * y) + np.cos(2 * z - x))
+    source = np.cos(2 * x - y) * np.sin(3 * z + x)
+    rate = sum(rate_along(k, axis, kind) for axis, kind in enumerate(kinds))
+    constant = source.copy()
+    for edge, slope in ((0, 0.8), (-1, -0.4)):
+        constant[..., edge] += k[..., edge] * 2 / H * slope
+    constant = constant.ravel()
+    held = held_by(shape, *kinds)
+    rate[held], constant[held] = 0, 0
+    params = {"diffusivity": k, "source": source, "spacing": H, "scheme": "adi",
+              "boundary": {"x-": {"derivative": 0.8}, "x+": {"derivative": -0.4}, "y": FLUX["mirror"],
+                           "z": FLUX[along_z]}}
+    return random.standard_normal(shape), rate, constant, params
+
+
+def test_adi_in_space_is_of_order_2(client):
+    """Against expm of the rate, with data, a source and a κ that varies along all axes."""
+    u, rate, constant, params = problem_in_space("periodic")
+    whole = np.zeros((u.size + 1,) * 2)
+    whole[:-1, :-1], whole[:-1, -1] = rate, constant
+    time = 0.2
+    u = (scipy.linalg.expm(whole * time) @ np.append(u, 1))[:-1].reshape(u.shape)  # smooth
+    expected = (scipy.linalg.expm(whole * time) @ np.append(u, 1))[:-1].reshape(u.shape)
+    errors = [np.abs(client.out("diffusion", f=u, dt=time / steps, steps=steps, **params) - expected).max()
+              for steps in (32, 64, 128)]
+    assert np.abs(orders(errors) - 2).max() < 0.1, errors
+
+
+def test_steady_state_of_adi_in_space_is_good_to_order_2(client):
+    """Not exact at any step, as it is where all axes share one right side: four times nearer at half the
+    step."""
+    u, rate, constant, params = problem_in_space("value")
+    free = ~held_by(u.shape, "value", "", "")
+    steady = np.zeros(u.size)
+    steady[free] = np.linalg.solve(rate[np.ix_(free, free)], -constant[free])
+    away = [np.abs(client.out("diffusion", f=u, dt=0.005 / parts, steps=1000 * parts,
+                                **params).ravel() - steady).max() for parts in (1, 2, 4)]
+    assert away[-1] > 1e-6 and np.abs(orders(away) - 2).max() < 0.1, away
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_adi_in_space_can_be_stopped_and_gone_on_with(client, dtype):
+    u, _, _, params = problem_in_space("value")
+    u = u.astype(dtype)
+    params |= {key: params[key].astype(dtype) for key in ("diffusivity", "source")}
+    for boundary in (params["boundary"], {"value": 0.3}, "periodic"):
+        params["boundary"] = boundary
+        whole = client.out("diffusion", f=u, dt=0.7, steps=7, **params)
+        field = client.call("put", f=u)["field"]
+        for steps in (3, 1, 2, 1):
+            client.call("diffusion", f={"field": field}, out={"field": field}, dt=0.7, steps=steps, **params)
+        assert client.call("get", field=field)["out"].tobytes() == whole.tobytes()
+        client.free(field)
 
 
 @pytest.mark.parametrize("bad", [-0.5, np.nan])

@@ -49,7 +49,7 @@ static void made(struct plan *plan, const struct job *job)
 static double rate(const struct plan *plan, const double *u, int64_t i)
 {
     const int64_t at[3] = {i, 0, 0};
-    return adi_rate_f64(plan_table_rows(plan->table), NULL, u, 0, at);
+    return adi_rate_f64(plan_table_rows(plan->table), NULL, AXIS_COUNT, u, 0, at);
 }
 
 /* Of u = 1 + 2 x + 3 x², x from the middle, the datum that the side states. */
