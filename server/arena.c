@@ -16,7 +16,8 @@ bool arena_open(struct arena *arena, uint64_t bytes)
 {
     memset(arena, 0, sizeof *arena);
     list_init(&arena->free);
-    list_init(&arena->waiters);
+    for (int share = 0; share < SHARE_COUNT; share++)
+        list_init(&arena->queues[share]);
     /* Large slabs make large copies; at least 256 of them keep many users moving. */
     arena->slab_bytes = 1 << 16;
     while (arena->slab_bytes < SLAB_BYTES_MOST && bytes / (arena->slab_bytes * 2) >= SLABS_LEAST)
@@ -72,9 +73,10 @@ bool arena_take(struct arena *arena, struct user *user, enum share share, uint32
     for (uint32_t i = 0; i < count; i++) {
         struct slab *slab = LIST_ENTRY(list_first(&arena->free), struct slab, link);
         list_remove(&slab->link);
-        if (slab->used && slab->last_uid != user->uid)
-            memset(arena_memory(arena, slab), 0, arena->slab_bytes);
-        slab->used = true;
+        if (slab->last_uid != user->uid) {
+            memset(arena_memory(arena, slab), 0, slab->used_bytes);
+            slab->used_bytes = 0;
+        }
         slab->last_uid = user->uid;
         slab->user = user;
         slab->share = share;
@@ -85,23 +87,58 @@ bool arena_take(struct arena *arena, struct user *user, enum share share, uint32
     return true;
 }
 
-/* Wake those who can go on. A waiter may take, release and wait again from inside, so the scan
- * begins anew after each; it ends because each one that was woken has left the list or taken a
- * slab. */
+/* The first to come of those of the queue's waiters that can go on; NULL: none can. */
+static struct slab_waiter *first_ready(const struct arena *arena, struct slab_queue *queue,
+                                       enum share share)
+{
+    struct slab_waiter *first = NULL;
+    for (uint32_t i = 0; i < SLABS_AT_ONCE && may_take(arena, queue->user, share, i + 1); i++) {
+        struct list *link = list_first(&queue->waiting[i]);
+        struct slab_waiter *waiter = link ? LIST_ENTRY(link, struct slab_waiter, link) : NULL;
+        if (waiter && (!first || waiter->arrival < first->arrival))
+            first = waiter;
+    }
+    return first;
+}
+
+static bool is_empty(const struct slab_queue *queue)
+{
+    for (int i = 0; i < SLABS_AT_ONCE; i++)
+        if (!list_empty(&queue->waiting[i]))
+            return false;
+    return true;
+}
+
+/* Who goes on now: users take turns. NULL: nobody can. */
+static struct slab_waiter *next_waiter(struct arena *arena)
+{
+    for (int share = 0; share < SHARE_COUNT; share++) {
+        struct list *const queues = &arena->queues[share];
+        for (struct list *link = queues->next, *next; link != queues; link = next) {
+            struct slab_queue *queue = LIST_ENTRY(link, struct slab_queue, link);
+            struct slab_waiter *waiter = first_ready(arena, queue, (enum share)share);
+            next = link->next;
+            if (waiter || is_empty(queue))
+                list_remove(link);
+            if (waiter) {
+                list_push(queues, link);
+                return waiter;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* Wake those who can go on. A waiter may take, release and wait again from inside; it ends because
+ * each one that was woken has left its queue or taken a slab. */
 static void serve(struct arena *arena)
 {
     if (arena->serving)
         return;
     arena->serving = true;
-    struct list *link = arena->waiters.next;
-    while (link != &arena->waiters) {
-        struct slab_waiter *waiter = LIST_ENTRY(link, struct slab_waiter, link);
-        link = link->next;
-        if (!may_take(arena, waiter->user, waiter->share, waiter->count))
-            continue;
+    for (struct slab_waiter *waiter; (waiter = next_waiter(arena));) {
         list_remove(&waiter->link);
         waiter->ready(waiter);
-        link = arena->waiters.next;
     }
     arena->serving = false;
 }
@@ -115,10 +152,25 @@ void arena_release(struct arena *arena, struct slab *slab)
     serve(arena);
 }
 
+void arena_init_queues(struct slab_queue queues[SHARE_COUNT], struct user *user)
+{
+    for (int share = 0; share < SHARE_COUNT; share++) {
+        queues[share].user = user;
+        list_init(&queues[share].link);
+        for (int i = 0; i < SLABS_AT_ONCE; i++)
+            list_init(&queues[share].waiting[i]);
+    }
+}
+
 void arena_wait(struct arena *arena, struct slab_waiter *waiter)
 {
-    if (list_empty(&waiter->link))
-        list_push(&arena->waiters, &waiter->link);
+    struct slab_queue *queue = &waiter->user->slab_queues[waiter->share];
+    if (!list_empty(&waiter->link))
+        return;
+    waiter->arrival = ++arena->arrivals;
+    list_push(&queue->waiting[waiter->count - 1], &waiter->link);
+    if (list_empty(&queue->link))
+        list_push(&arena->queues[waiter->share], &queue->link);
 }
 
 void arena_forget(struct slab_waiter *waiter)
@@ -129,6 +181,13 @@ void arena_forget(struct slab_waiter *waiter)
 uint8_t *arena_memory(const struct arena *arena, const struct slab *slab)
 {
     return arena->memory + arena_offset(arena, slab);
+}
+
+uint8_t *arena_memory_to_write(const struct arena *arena, struct slab *slab, uint64_t bytes)
+{
+    if (bytes > slab->used_bytes)
+        slab->used_bytes = (uint32_t)bytes;
+    return arena_memory(arena, slab);
 }
 
 uint64_t arena_offset(const struct arena *arena, const struct slab *slab)

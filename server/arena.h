@@ -26,21 +26,33 @@ struct slab {
     enum share share;
     struct user *user;   /* who holds it; NULL: free */
     uid_t last_uid;      /* whose bytes it has held */
-    bool used;           /* has it held any? */
+    uint32_t used_bytes; /* how far they reach, from its begin */
     bool copying;        /* a worker reads or writes it */
     struct field *field; /* the array it is copied to or from; referenced */
     void (*copied)(struct slab *slab, void *context, bool ok);
     void *context;
 };
 
+/* Slabs that a waiter may ask for at once. */
+enum { SLABS_AT_ONCE = 8 };
+
 /* Somebody who waits for slabs. ready() is called when `count` can be had, after the waiter was
- * taken off the list; it is expected to take them. */
+ * taken off its queue; it is expected to take them. */
 struct slab_waiter {
     struct list link;
     struct user *user;
     enum share share;
-    uint32_t count;
+    uint32_t count;   /* 1 to SLABS_AT_ONCE */
+    uint64_t arrival; /* a number that rises */
     void (*ready)(struct slab_waiter *waiter);
+};
+
+/* A user's waiters for slabs of one share, by `count` − 1. Only the first of each is looked at when
+ * a slab is released: those behind it need as much. */
+struct slab_queue {
+    struct list link; /* in the arena, where there may be waiters */
+    struct user *user;
+    struct list waiting[SLABS_AT_ONCE]; /* struct slab_waiter, first come first */
 };
 
 struct arena {
@@ -52,7 +64,8 @@ struct arena {
     struct slab *slabs;
     struct list free; /* last in, first out: an idle arena's pages stay untouched */
     uint32_t total[SHARE_COUNT], taken[SHARE_COUNT];
-    struct list waiters;
+    struct list queues[SHARE_COUNT]; /* struct slab_queue, who was served last comes last */
+    uint64_t arrivals;
     bool serving;
 };
 
@@ -64,12 +77,18 @@ bool arena_take(struct arena *arena, struct user *user, enum share share, uint32
                 struct slab **slabs);
 void arena_release(struct arena *arena, struct slab *slab);
 
+/* Make a new user's queues. */
+void arena_init_queues(struct slab_queue queues[SHARE_COUNT], struct user *user);
+
 /* Wait; a waiter that waits already stays where it is. arena_forget() is harmless on one that does
  * not. */
 void arena_wait(struct arena *arena, struct slab_waiter *waiter);
 void arena_forget(struct slab_waiter *waiter);
 
 uint8_t *arena_memory(const struct arena *arena, const struct slab *slab);
+/* The same for whoever is going to write it, no further than `bytes` from its begin: so much is
+ * cleared before another user has the slab. */
+uint8_t *arena_memory_to_write(const struct arena *arena, struct slab *slab, uint64_t bytes);
 uint64_t arena_offset(const struct arena *arena, const struct slab *slab);
 
 #endif

@@ -108,6 +108,7 @@ void device_upload(struct field *field, uint64_t offset, struct slab *slab, uint
 void device_download(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes,
                      void (*copied)(struct slab *, void *, bool), void *context)
 {
+    arena_memory_to_write(&field->server->arena, slab, bytes);
     copy(CHANNEL_DOWNLOAD, field, offset, slab, bytes, copied, context);
 }
 

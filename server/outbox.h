@@ -30,7 +30,7 @@ struct reply;
 struct server;
 struct user;
 
-enum { REPLY_WINDOW = 8 };
+enum { REPLY_WINDOW = SLABS_AT_ONCE };
 
 struct outbox {
     struct arena *arena;

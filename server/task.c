@@ -334,7 +334,7 @@ static bool small_upload_part(struct task *task)
             return false;
         struct field *field = read_field(task, i);
         const uint64_t bytes = field->type.bytes;
-        memcpy(arena_memory(arena, slab), task->small[i], bytes);
+        memcpy(arena_memory_to_write(arena, slab, bytes), task->small[i], bytes);
         free(task->small[i]);
         task->small[i] = NULL;
         device_upload(field, 0, slab, bytes, small_copied, arena);

@@ -270,7 +270,8 @@ void *upload_place(struct upload *upload, uint64_t due, size_t *room)
     }
     const uint64_t space = arena->slab_bytes - upload->slab_fill;
     *room = (size_t)(due < space ? due : space);
-    return arena_memory(arena, upload->slab) + upload->slab_fill;
+    return arena_memory_to_write(arena, upload->slab, upload->slab_fill + *room) +
+           upload->slab_fill;
 }
 
 void upload_placed(struct upload *upload, size_t bytes)

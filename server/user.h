@@ -34,6 +34,7 @@ struct user {
     uint32_t mapped_regions; /* … that have a place on the device */
     struct list region_list; /* struct region */
     uint32_t slabs[SHARE_COUNT];
+    struct slab_queue slab_queues[SHARE_COUNT];
     struct device *device; /* where all the user's work goes while there is any */
     struct flow flow;      /* of that device's time */
     struct counters counters;

@@ -7,19 +7,25 @@
 #include <stddef.h>
 #include <cmocka.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { ARENA_BYTES = 16 << 20, SLABS = 256, MOST = SLABS / 4 /* half of a share */ };
 
 static struct arena arena;
 static struct user first, second;
 
+static int turns; /* waiters that were woken */
+
 static int open_arena(void **state)
 {
     (void)state;
+    turns = 0;
     memset(&first, 0, sizeof first);
     memset(&second, 0, sizeof second);
     first.uid = 1000;
     second.uid = 1001;
+    arena_init_queues(first.slab_queues, &first);
+    arena_init_queues(second.slab_queues, &second);
     return arena_open(&arena, ARENA_BYTES) ? 0 : -1;
 }
 
@@ -96,7 +102,11 @@ static void another_users_bytes_are_cleared(void **state)
     (void)state;
     struct slab *slab, *again;
     assert_true(arena_take(&arena, &first, SHARE_UPLOAD, 1, &slab));
-    memset(arena_memory(&arena, slab), 's', arena.slab_bytes);
+    memset(arena_memory_to_write(&arena, slab, arena.slab_bytes), 's', arena.slab_bytes);
+    arena_release(&arena, slab);
+    assert_true(arena_take(&arena, &first, SHARE_UPLOAD, 1, &again));
+    assert_ptr_equal(slab, again);
+    memset(arena_memory_to_write(&arena, slab, 10), 't', 10);
     arena_release(&arena, slab);
     assert_true(arena_take(&arena, &second, SHARE_REPLY, 1, &again));
     assert_ptr_equal(slab, again);
@@ -104,17 +114,34 @@ static void another_users_bytes_are_cleared(void **state)
         assert_int_equal(arena_memory(&arena, again)[i], 0);
 }
 
+/* What clearing costs is what was written, not what a slab could hold. */
+static void only_what_was_written_is_cleared(void **state)
+{
+    (void)state;
+    struct slab *slab;
+    for (int turn = 0; turn < 4; turn++) {
+        struct user *user = turn % 2 ? &second : &first;
+        assert_true(arena_take(&arena, user, SHARE_UPLOAD, 1, &slab));
+        assert_int_equal(arena_memory(&arena, slab)[99], 0);
+        assert_int_equal(arena_memory(&arena, slab)[100], turn ? 'x' : 0);
+        memset(arena_memory_to_write(&arena, slab, 100), 's', 100);
+        arena_memory(&arena, slab)[100] = 'x'; /* nobody does: it shows that nobody looks there */
+        arena_release(&arena, slab);
+    }
+}
+
 struct waiting {
     struct slab_waiter waiter;
     struct slab *slabs[SLABS];
-    int calls;
-    bool releases; /* takes, and gives back at once */
+    int calls, turn; /* among all that were woken */
+    bool releases;   /* takes, and gives back at once */
 };
 
 static void on_ready(struct slab_waiter *waiter)
 {
     struct waiting *waiting = LIST_ENTRY(waiter, struct waiting, waiter);
     waiting->calls++;
+    waiting->turn = turns++;
     assert_true(arena_take(&arena, waiter->user, waiter->share, waiter->count, waiting->slabs));
     for (uint32_t i = 0; waiting->releases && i < waiter->count; i++)
         arena_release(&arena, waiting->slabs[i]);
@@ -165,6 +192,44 @@ static void waiters_may_release_from_inside(void **state)
     assert_int_equal(arena.taken[SHARE_UPLOAD], count - 1);
 }
 
+/* What a release costs does not depend on how many wait: those behind the first of a user are not
+ * so much as read. */
+static void a_release_looks_at_no_waiter_but_the_first(void **state)
+{
+    (void)state;
+    enum { PAGE = 1 << 16, WAITING = 64 };
+    struct slab *mine[SLABS], *theirs;
+    take_all(&first, SHARE_UPLOAD, mine);
+    assert_true(arena_take(&arena, &second, SHARE_UPLOAD, 1, &theirs));
+    char *memory = mmap(NULL, WAITING * PAGE, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    for (int i = 0; i < WAITING; i++)
+        wait_for((struct waiting *)(memory + i * PAGE), &first, 1);
+    assert_int_equal(mprotect(memory + PAGE, (WAITING - 1) * PAGE, PROT_NONE), 0);
+    arena_release(&arena, theirs); /* no room for the first user, who holds half */
+    assert_int_equal(mprotect(memory + PAGE, (WAITING - 1) * PAGE, PROT_READ | PROT_WRITE), 0);
+    for (int i = 0; i < WAITING; i++) {
+        assert_int_equal(((struct waiting *)(memory + i * PAGE))->calls, 0);
+        arena_forget(&((struct waiting *)(memory + i * PAGE))->waiter);
+    }
+    munmap(memory, WAITING * PAGE);
+}
+
+static void users_take_turns(void **state)
+{
+    (void)state;
+    struct slab *slab;
+    struct waiting waiting[6] = {0};
+    assert_true(arena_take(&arena, &first, SHARE_UPLOAD, 1, &slab));
+    for (int i = 0; i < 6; i++)
+        wait_for(&waiting[i], i < 4 ? &first : &second, 1);
+    arena_release(&arena, slab); /* there is room for all of them, one after another */
+    const int order[] = {0, 4, 1, 5, 2, 3};
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(waiting[order[i]].turn, i);
+}
+
 int main(void)
 {
 #define IN_ARENA(test) cmocka_unit_test_setup_teardown(test, open_arena, close_arena)
@@ -175,8 +240,11 @@ int main(void)
         IN_ARENA(all_or_none),
         IN_ARENA(the_last_released_is_the_next_taken),
         IN_ARENA(another_users_bytes_are_cleared),
+        IN_ARENA(only_what_was_written_is_cleared),
         IN_ARENA(waiters_are_served_when_there_is_room_for_them),
         IN_ARENA(waiters_may_release_from_inside),
+        IN_ARENA(a_release_looks_at_no_waiter_but_the_first),
+        IN_ARENA(users_take_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
