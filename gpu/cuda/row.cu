@@ -96,13 +96,12 @@ __global__ void __launch_bounds__(ROW_THREADS, sizeof(T) == 4 ? 12 : 10)
     }
     __pipeline_commit();
 
-    /* CUT: points of the first row before the tile. For its packs a row need be no longer than a
-     * tile can tell. */
+    /* CUT: points of the first row before the tile, 0 or n where it begins with the row: below 2^52
+     * points the quotient is rounded down from a whole number at most, and n stands for 0 below.
+     * For its packs a row need be no longer than a tile can tell. */
     int64_t before = 0;
-    if (TILE == CUT) {
+    if (TILE == CUT)
         before = begin - (int64_t)((double)begin * shape.per_row) * shape.n;
-        before += before < 0 ? shape.n : before >= shape.n ? -shape.n : 0;
-    }
     const int n = TILE == CUT ? (int)(min(before, FAR) + min(shape.n - before, FAR)) : (int)shape.n;
     __pipeline_wait_prior(0);
     __syncthreads();

@@ -5,6 +5,7 @@
  * contract's, too. */
 #include "gpu/cuda/copy.h"
 #include "gpu/cuda/passes.h"
+#include "protocol/job_check.h"
 #include "tests/lib/measure_reference.h"
 #include "tests/lib/random_stencil.h"
 #include "tests/lib/random_scheme.h"
@@ -12,19 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum {
-    JOBS = 3000,
-    TABLE_JOBS = 400,
-    SHORT_JOBS = 100,
-    COLUMN_JOBS = 150,
-    BLOCK_JOBS = 150,
-    COPIES = 40,
-    MEASURES = 60,
-    STENCILS = 600,
-    SCHEME_JOBS = 600,
-    PROBED = 200
-};
 
 /* In shown[], the lines of the inputs that the part [from, to) of a pass may depend on; the rest
  * are NaN. */
@@ -188,6 +176,24 @@ static void random_short_job(struct random *random, struct job *job)
         random_job(random, 4000, job);
     while (job->operator_id != OPERATOR_DERIVATIVE || job->order != 2 || job->batch == 1 ||
            job->n[job->axis] > 8);
+}
+
+/* A first derivative of one float32 array along an axis, any boundary. */
+static void random_derivative(struct random *random, int axis, uint64_t nx, uint64_t ny,
+                              struct job *job)
+{
+    struct failure failure;
+    do {
+        do
+            random_job(random, 4000, job);
+        while (job->operator_id != OPERATOR_DERIVATIVE || job->axes < 2 || job->axis != axis ||
+               job->dtype != DTYPE_F32);
+        job->n[AXIS_X] = nx;
+        job->n[AXIS_Y] = ny;
+        job->n[AXIS_Z] = 1;
+        job->axes = 2;
+        job->batch = 1;
+    } while (!job_check(job, INFINITY, &failure));
 }
 
 /* Several copies at once, to arrays that are longer by as much as is copied past the end. */
@@ -417,45 +423,123 @@ static bool check_probes(struct random *random)
     return ok;
 }
 
-int main(void)
+static bool check_any_stencil(struct random *random, int i)
+{
+    return check_stencil(random, i % 5 ? 600 : 40000);
+}
+
+static bool check_any_copies(struct random *random, int i)
+{
+    return check_copies(random, i % 10 ? 30000 : 3 << 20);
+}
+
+static bool check_any_measure(struct random *random, int i)
+{
+    return check_measure(random, i % 2 ? DTYPE_F64 : DTYPE_F32);
+}
+
+static bool check_any_scheme(struct random *random, int i)
+{
+    (void)i;
+    return check_scheme(random);
+}
+
+static bool check_any_probes(struct random *random, int i)
+{
+    (void)i;
+    return check_probes(random);
+}
+
+static bool check_any_table(struct random *random, int i)
+{
+    return check_table(random, i % 10 ? 1000 : 8000);
+}
+
+static bool check_column(struct random *random, int i)
+{
+    (void)i;
+    struct job job;
+    random_column_job(random, 2, &job);
+    return check(random, &job);
+}
+
+/* Every third is a diffusion at least, which has the most kernels. */
+static bool check_plain(struct random *random, int i)
+{
+    struct job job;
+    do
+        random_job(random, i % 10 ? 4000 : 60000, &job);
+    while (i % 3 == 0 && job.operator_id != OPERATOR_DIFFUSION);
+    return check(random, &job);
+}
+
+static bool check_short(struct random *random, int i)
+{
+    (void)i;
+    struct job job;
+    random_short_job(random, &job);
+    return check(random, &job);
+}
+
+/* Along y in rows of odd length, whose ends share sectors with other blocks' columns. */
+static bool check_odd_rows(struct random *random, int i)
+{
+    (void)i;
+    struct job job;
+    random_derivative(random, AXIS_Y, 97 + 2 * random_below(random, 400),
+                      60 + random_below(random, 100), &job);
+    return check(random, &job);
+}
+
+/* Rows much longer than a block's part of them, of lengths of which a quotient in binary64 is
+ * rounded to the wrong side (49 · (1/49) < 1), and more windows along y than a grid has blocks. */
+static bool check_long_axis(struct random *random, int i)
+{
+    struct job job;
+    if (i % 4)
+        random_derivative(random, AXIS_X, 49 * 1024 * (1 + random_below(random, 3)), 4, &job);
+    else
+        random_derivative(random, AXIS_Y, 1, 16 * 65536 + 1 + random_below(random, 1000), &job);
+    return check(random, &job);
+}
+
+/* The kernel of several steps a pass, which blocks as small as these would not be given. */
+static bool check_block(struct random *random, int i)
+{
+    struct job job;
+    random_block_job(random, i % 10 ? 20000 : 120000, &job);
+    setenv("FDSERVER_KERNELS", "stairs", 1);
+    const bool ok = check(random, &job);
+    unsetenv("FDSERVER_KERNELS");
+    return ok;
+}
+
+static const struct family {
+    const char *name;
+    int count;
+    bool (*check)(struct random *random, int i);
+} families[] = {
+    {"stencil", 600, check_any_stencil}, {"copies", 40, check_any_copies},
+    {"measure", 60, check_any_measure},  {"scheme", 600, check_any_scheme},
+    {"probes", 200, check_any_probes},   {"table", 400, check_any_table},
+    {"column", 150, check_column},       {"plain", 3000, check_plain},
+    {"short", 100, check_short},         {"odd_rows", 60, check_odd_rows},
+    {"long_axis", 8, check_long_axis},   {"block", 150, check_block},
+};
+
+/* kernels_on_host [FAMILY…]: all families without one. */
+int main(int argc, char **argv)
 {
     struct random random = random_start();
-    int differ = 0;
-    for (int i = 0; i < STENCILS; i++)
-        differ += !check_stencil(&random, i % 5 ? 600 : 40000);
-    for (int i = 0; i < COPIES; i++)
-        differ += !check_copies(&random, i % 10 ? 30000 : 3 << 20);
-    for (int i = 0; i < MEASURES; i++)
-        differ += !check_measure(&random, i % 2 ? DTYPE_F64 : DTYPE_F32);
-    for (int i = 0; i < SCHEME_JOBS; i++)
-        differ += !check_scheme(&random);
-    for (int i = 0; i < PROBED; i++)
-        differ += !check_probes(&random);
-    for (int i = 0; i < COLUMN_JOBS; i++) {
-        struct job job;
-        random_column_job(&random, 2, &job);
-        differ += !check(&random, &job);
+    int jobs = 0, differ = 0, known = 0;
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
+        bool wanted = argc == 1;
+        for (int i = 1; i < argc; i++)
+            if (strcmp(argv[i], families[f].name) == 0)
+                wanted = true, known++;
+        for (int i = 0; wanted && i < families[f].count; i++, jobs++)
+            differ += !families[f].check(&random, i);
     }
-    for (int i = 0; i < TABLE_JOBS; i++) {
-        differ += !check_table(&random, i % 10 ? 1000 : 8000);
-    }
-    for (int i = 0; i < JOBS + SHORT_JOBS + BLOCK_JOBS; i++) {
-        struct job job;
-        if (i >= JOBS + SHORT_JOBS)
-            random_block_job(&random, i % 10 ? 20000 : 120000, &job);
-        else if (i >= JOBS)
-            random_short_job(&random, &job);
-        else
-            do /* every third a diffusion at least: it has the most kernels */
-                random_job(&random, i % 10 ? 4000 : 60000, &job);
-            while (i % 3 == 0 && job.operator_id != OPERATOR_DIFFUSION);
-        if (i == JOBS + SHORT_JOBS) /* in blocks as small as these nothing else would choose it */
-            setenv("FDSERVER_KERNELS", "stairs", 1);
-        differ += !check(&random, &job);
-    }
-    printf("%d copies, measures and jobs, %d differ\n",
-           COPIES + MEASURES + STENCILS + SCHEME_JOBS + PROBED + COLUMN_JOBS + TABLE_JOBS + JOBS +
-               SHORT_JOBS + BLOCK_JOBS,
-           differ);
-    return differ > 0;
+    printf("%d copies, measures and jobs, %d differ\n", jobs, differ);
+    return differ > 0 || known != argc - 1;
 }

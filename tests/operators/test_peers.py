@@ -46,6 +46,10 @@ def exactly(rows, f, scale):
 # findiff: one-sided windows like ours, or periodic. It solves for its weights in doubles.
 
 BOUNDARIES = {"periodic": {}, "one-sided": {"boundary": "one-sided"}}
+# The relative error of findiff's weights: it depends on the kernels that OpenBLAS picks for the processor
+# (1.3e-6 with those for Haswell and Zen, at accuracy 8 and order 4). Weights of another stencil or of
+# another order of accuracy would be off by a percent and more.
+FINDIFF_SOLVES_TO = 1e-4
 
 
 def findiff_derivative(axis, h, order, accuracy, boundary):
@@ -72,10 +76,12 @@ def test_findiff_derivative(client, accuracy, order, boundary, dimensions):
         theirs = findiff_derivative(k, h, order, accuracy, boundary)(f)
         magnitude = np.abs(exact.matrix(exact.axis(n, order, accuracy, boundary))) / h**order
         off = findiff_weights_off(n, h, order, accuracy, boundary)
-        # They are weights of the same stencils.
-        assert (off.sum(1) <= 1e-6 * magnitude.sum(1)).all()
+        assert (off.sum(1) <= FINDIFF_SOLVES_TO * magnitude.sum(1)).all()
         tolerance = applied(off + rounding(order + accuracy + 1) * magnitude, np.abs(f), k)
         assert (np.abs(ours - theirs) <= tolerance).all()
+        right = applied(exact.matrix(exact.axis(n, order, accuracy, boundary)) / h**order, f, k)
+        tolerance = applied(rounding(order + accuracy + 1) * magnitude, np.abs(f), k)
+        assert (np.abs(ours - right) <= tolerance).all()
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -124,7 +130,7 @@ def test_findiff_on_coordinates(client, accuracy, order):
     magnitude = np.abs(exact.matrix(rows)) @ np.abs(f)
     assert (np.abs(ours - right) <= rounding(order + accuracy) * magnitude).all()
     off = np.abs(weights - exact.matrix(rows))[same]
-    assert (off.sum(1) <= 1e-6 * np.abs(exact.matrix(rows))[same].sum(1)).all()
+    assert (off.sum(1) <= FINDIFF_SOLVES_TO * np.abs(exact.matrix(rows))[same].sum(1)).all()
     difference = np.abs(ours - theirs(f))[same]
     assert (difference <= off @ np.abs(f) + rounding(2 * order + accuracy) * magnitude[same]).all()
     points = (np.abs(weights) > 0).sum(1)

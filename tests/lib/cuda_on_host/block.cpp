@@ -53,6 +53,8 @@ static struct {
     void *argument;
 } block;
 
+static uint64_t launches; /* so far */
+
 static void die(const char *why)
 {
     fprintf(stderr, "block (%u): %s\n", blockIdx.x, why);
@@ -293,6 +295,20 @@ static void run_block()
         die("a block ended before its copies came");
 }
 
+/* A device runs blocks in any order, so that one that writes another's points is found whichever of
+ * them comes last: launches take turns at first to last, last to first, and halves alternating. */
+static uint64_t in_order(uint64_t i, uint64_t blocks)
+{
+    switch (launches % 3) {
+    case 0:
+        return i;
+    case 1:
+        return blocks - 1 - i;
+    default:
+        return i % 2 ? (blocks + 1) / 2 + i / 2 : i / 2;
+    }
+}
+
 cudaError_t run_blocks(dim3 grid, dim3 size, size_t shared_bytes, void (*thread)(void *),
                        void *argument)
 {
@@ -311,17 +327,19 @@ cudaError_t run_blocks(dim3 grid, dim3 size, size_t shared_bytes, void (*thread)
     block.thread = thread;
     block.argument = argument;
     const uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z;
-    for (uint64_t b = 0; b < blocks; b++) {
+    for (uint64_t i = 0; i < blocks; i++) {
+        const uint64_t b = in_order(i, blocks);
         blockIdx = dim3((unsigned)(b % grid.x), (unsigned)(b / grid.x % grid.y),
                         (unsigned)(b / grid.x / grid.y));
         memset(shared_memory, 0xff, shared_bytes); /* NaN */
-        for (unsigned i = 0; i < block.count; i++) {
-            fiber *fiber = &block.fibers[i];
-            fiber->index = dim3(i % size.x, i / size.x % size.y, i / size.x / size.y);
+        for (unsigned t = 0; t < block.count; t++) {
+            fiber *fiber = &block.fibers[t];
+            fiber->index = dim3(t % size.x, t / size.x % size.y, t / size.x / size.y);
             fiber->copies.clear();
             fiber->commits = 0;
         }
         run_block();
     }
+    launches++;
     return cudaSuccess;
 }
