@@ -280,7 +280,7 @@ static _Noreturn void serve(void)
 
 static bool choose_device(const char *name)
 {
-    if (strcmp(name, "host") == 0) {
+    if (strcmp(name, "host") == 0 || strncmp(name, "host:", 5) == 0) {
         worker.backend = backend_host();
         return true;
     }
@@ -315,7 +315,7 @@ int main(int argc, char **argv)
     }
     if (argc != 2 || !choose_device(argv[1])) {
         fprintf(stderr,
-                "usage: fdworker host | cuda:N\n"
+                "usage: fdworker host[:N] | cuda:N\n"
                 "Started by fdserver, with its channel on descriptor %d.\n",
                 CHANNEL_DESCRIPTOR);
         return EXIT_USAGE;

@@ -37,7 +37,9 @@ static const struct option options[] = {
     {"group", "NAME", OPTION_TEXT, AT(group), NULL, 0, 0, "Group that owns the sockets."},
     {"mode", "OCTAL", OPTION_OCTAL, AT(mode), "0660", 0, 0777, "Access mode of the sockets."},
     {"device", "LIST", OPTION_DEVICES, AT(device), "auto", 0, 0,
-     "Where jobs run: auto (every GPU, else the host), or a list of host and cuda:N with commas."},
+     "Where jobs run: auto (every GPU, else the host), or a list of host and cuda:N with commas. "
+     "host may stand there more than once (host:1 is the "
+     "second): workers that share the cores."},
     {"staging-bytes", "BYTES", OPTION_BYTES, AT(staging_bytes), "256M", 16 << 20, UINT64_C(1) << 40,
      "Staging arena, shared by all payload on its way in and out; the front's memory is bounded by "
      "it."},
@@ -171,7 +173,8 @@ static bool devices_check(struct given given)
         if (!is_device(name, length))
             return complain(given, "must be auto, or a list of host and cuda:N");
         for (const char *before = list; before < name; before += strcspn(before, ",") + 1)
-            if (strcspn(before, ",") == length && strncmp(before, name, length) == 0)
+            if (*name != 'h' && strcspn(before, ",") == length &&
+                strncmp(before, name, length) == 0)
                 return complain(given, "names a device twice");
         name += length;
         if (!*name)

@@ -349,8 +349,9 @@ static void take_ready(struct device *device, const struct channel_message *mess
     device->info.name[sizeof device->info.name - 1] = 0;
     /* On the host the page cache and everybody else live in the same memory. */
     const uint64_t free_bytes = device->info.free_bytes;
-    const uint64_t own =
-        strcmp(device->info.kind, "host") == 0 ? free_bytes / 2 : free_bytes / 10 * 9;
+    const uint64_t own = strcmp(device->info.kind, "host") == 0
+                             ? free_bytes / 2 / device->server->hosts
+                             : free_bytes / 10 * 9;
     device->memory_bytes = config->device_memory ? config->device_memory : own;
     if (strcmp(device->info.kind, "host") != 0)
         turn_gpu_serves(device->server);
@@ -688,6 +689,7 @@ bool device_open(struct server *server, const char *name,
     device->socket = -1;
     device->generation = 1;
     snprintf(device->name, sizeof device->name, "%s", name);
+    server->hosts += *name == 'h';
     list_init(&device->arrays);
     list_init(&device->regions);
     list_init(&device->copies);

@@ -182,10 +182,14 @@ static bool open_devices(struct server *server)
         server->auto_device = true;
         return device_open(server, "cuda:0", on_device_settled);
     }
+    unsigned hosts = 0;
     for (const char *name = server->config.device; *name;) {
         const int length = (int)strcspn(name, ",");
         char one[24];
-        snprintf(one, sizeof one, "%.*s", length, name);
+        if (*name == 'h' && hosts++ > 0)
+            snprintf(one, sizeof one, "host:%u", hosts - 1);
+        else
+            snprintf(one, sizeof one, "%.*s", length, name);
         if (!device_open(server, one, on_device_settled))
             return false;
         name += length + (name[length] == ',');

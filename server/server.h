@@ -36,6 +36,7 @@ struct server {
     struct carriers carriers;
     struct field_table fields;
     struct list devices;     /* struct device */
+    unsigned hosts;          /* of them on the host, which share its memory */
     struct list users;       /* struct user */
     struct list connections; /* struct connection */
     struct list listeners;   /* struct listener */

@@ -58,7 +58,7 @@ def test_wrong_options(arguments):
     assert len(ended.stderr.splitlines()) == 1 and arguments[0].split("=")[0] in ended.stderr
 
 
-@pytest.mark.parametrize("device", ["gpu", "cuda", "cuda:", "cuda:x", "cuda:-1", "host,host", "host,", "auto,host"])
+@pytest.mark.parametrize("device", ["gpu", "cuda", "cuda:", "cuda:x", "cuda:-1", "cuda:1,cuda:1", "host,", "auto,host"])
 def test_wrong_devices(device, tmp_path):
     ended = run("--device", device, "--listen", f"unix:{tmp_path}/s")
     assert ended.returncode == 2 and device in ended.stderr

@@ -1,0 +1,83 @@
+"""A server of two devices: a user is served by one of them, and which one is by how many users each has."""
+
+import os
+
+import numpy
+import pytest
+
+from fdtest import Client, Daemon, as_user, derivative, wave
+
+
+@pytest.fixture(scope="module")
+def daemon():
+    with Daemon("--mode", "0666", device="host,host") as running:
+        os.chmod(running.folder, 0o755)
+        yield running
+
+
+def device_of(client, field):
+    return next(f["device"] for f in client.call("list")["fields"] if f["field"] == field)
+
+
+def test_both_serve(daemon):
+    info = daemon.info()["devices"]
+    assert [d["name"] for d in info] == ["host", "host:1"]
+    assert len({d["pid"] for d in info}) == 2 and all(d["state"] == "ready" for d in info)
+    # They share the machine's memory.
+    assert sum(d["memory_bytes"] for d in info) <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a second uid")
+def test_users_are_spread_and_make_room_when_they_have_gone(daemon):
+    """Users who come and go one after another find the device where nobody is, each time."""
+    with Client(daemon.path) as client:
+        mine = client.put(wave(1024))
+        assert client.put(wave(8)) and {f["device"] for f in client.call("list")["fields"]} == {"host"}
+
+        def visit():
+            with Client(daemon.path) as other:
+                field = other.put(wave(64))
+                slope = other.out("derivative", f={"field": field}, axis="x")
+                where = device_of(other, field)
+                other.free(field)
+                return where, slope
+        for uid in range(60001, 60006):
+            where, slope = as_user(uid, visit)
+            assert where == "host:1"
+            numpy.testing.assert_allclose(slope, derivative(wave(64)), atol=1e-5)
+        assert client.get(mine).tobytes() == wave(1024).tobytes()
+        client.free(*(f["field"] for f in client.call("list")["fields"]))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a second uid")
+def test_of_as_many_users_the_emptier_device_is_taken(daemon):
+    """One user on each device: the third is given the one with fewer bytes."""
+    def keep(points):
+        def put():
+            with Client(daemon.path) as other:
+                field = other.put(wave(points))
+                return field, device_of(other, field)
+        return put
+
+    def drop(field):
+        def free():
+            with Client(daemon.path) as other:
+                other.free(field)
+        return free
+    large, first = as_user(60001, keep(1 << 16))
+    small, second = as_user(60002, keep(16))
+    third, where = as_user(60003, keep(16))
+    assert {first, second} == {"host", "host:1"} and where == second
+    for uid, field in ((60001, large), (60002, small), (60003, third)):
+        as_user(uid, drop(field))
+
+
+def test_a_worker_that_ends_takes_its_own_fields_alone(daemon):
+    with Client(daemon.path) as client:
+        field = client.put(wave(32))
+        devices = {d["name"]: d for d in daemon.info()["devices"]}
+        here = device_of(client, field)
+        other = next(name for name in devices if name != here)
+        os.kill(devices[other]["pid"], 9)
+        assert client.get(field).tobytes() == wave(32).tobytes()
+        client.free(field)
