@@ -17,11 +17,12 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 enum {
-    CONTROL_BUDGET_READS = 4,     /* of what may be many messages: a turn for one connection */
+    CONTROL_BUDGET_READS = 4,     /* of what may be many messages: at once for one connection */
     CONTROL_UNSENT_MOST = 1 << 20 /* a client that owes us this much reading is not read itself */
 };
 /* An upload that stood still this long gives its slab back. */
@@ -146,9 +147,10 @@ static void on_event(enum splitter_event event, struct connection *connection, b
         if (!splitter_payload_due(&connection->splitter)) /* an empty bin in a list */
             event = splitter_payload_done(&connection->splitter, 0);
     }
-    if (event == SPLITTER_MESSAGE)
+    if (event == SPLITTER_MESSAGE) {
         take_message(connection, is_last);
-    else if (event == SPLITTER_ERROR)
+        connection->rests = fair_is_over(connection->server);
+    } else if (event == SPLITTER_ERROR)
         protocol_failure(connection, STATUS_PROTOCOL, connection->splitter.error);
 }
 
@@ -157,7 +159,7 @@ static size_t consume(struct connection *connection, const uint8_t *bytes, size_
 {
     struct splitter *splitter = &connection->splitter;
     size_t used = 0;
-    while (used < length && may_read(connection)) {
+    while (used < length && may_read(connection) && !connection->rests) {
         const uint64_t due = splitter_payload_due(splitter);
         size_t count = 0;
         if (splitter_idle(splitter))
@@ -259,7 +261,7 @@ static void read_some(struct connection *connection)
     int control_reads = CONTROL_BUDGET_READS;
     if (!consume_leftover(connection))
         return;
-    while (budget && control_reads && may_read(connection)) {
+    while (budget && control_reads && may_read(connection) && !connection->rests) {
         const uint64_t due = splitter_payload_due(&connection->splitter);
         size_t room = sizeof server->read_buffer;
         void *place = due ? upload_place(&connection->upload, due, &room) : server->read_buffer;
@@ -284,8 +286,6 @@ static void read_some(struct connection *connection)
     }
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events);
-
 /* Nothing can be sent any more, or nothing will come and nothing is owed. */
 static bool is_over(const struct connection *connection)
 {
@@ -301,19 +301,11 @@ static void watch(struct connection *connection)
 {
     if (connection->closing)
         return;
-    int events = 0;
-    if (may_read(connection))
-        events |= UV_READABLE;
-    if (outbox_wants_write(&connection->outbox) || is_over(connection) ||
-        (connection->leftover_bytes && may_read(connection)))
-        events |= UV_WRITABLE; /* or a reason to come back at once */
-    if (events == connection->events)
-        return;
-    connection->events = events;
-    if (events)
-        uv_poll_start(&connection->poll, events, on_poll);
-    else
-        uv_poll_stop(&connection->poll);
+    const uint32_t reading = may_read(connection) ? EPOLLIN : 0;
+    if (!fair_watch(connection, reading | (outbox_wants_write(&connection->outbox) ? EPOLLOUT : 0)))
+        connection_close(connection);
+    else if (reading && connection->leftover_bytes)
+        fair_again(connection);
 }
 
 /* Close it or watch it. Called from the loop alone: a task or an upload of it may be at work
@@ -331,18 +323,21 @@ static void update(struct connection *connection)
         watch(connection);
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events)
+void connection_serve(struct connection *connection, uint32_t events)
 {
-    struct connection *connection = poll->data;
-    turn_heard(connection->server);
-    if (status < 0) {
+    if (connection->closing)
+        return;
+    if (events & EPOLLERR) {
         connection_close(connection);
         return;
     }
+    if (events & EPOLLHUP)
+        events |= connection->events; /* the call that it waits for tells */
     carriers_meet(&connection->server->carriers, connection);
-    if (events & UV_WRITABLE && !connection->closing)
+    connection->rests = false;
+    if (events & EPOLLOUT)
         outbox_write(&connection->outbox);
-    if ((events & UV_READABLE || connection->leftover_bytes) && may_read(connection))
+    if ((events & EPOLLIN || connection->leftover_bytes) && may_read(connection))
         read_some(connection);
     update(connection);
 }
@@ -353,7 +348,7 @@ void connection_tick(struct connection *connection, uint64_t now_ns)
         return;
     outbox_check_stall(&connection->outbox, now_ns);
     const uint64_t still_ns = now_ns - connection->read_ns;
-    const bool reading = connection->events & UV_READABLE;
+    const bool reading = connection->events & EPOLLIN;
     if (!reading)
         connection->read_ns = now_ns; /* it is we who wait: its clock stands */
     if (reading && still_ns > FLUSH_NS)
@@ -392,9 +387,8 @@ static void on_resume(struct upload *upload)
     settle_later(LIST_ENTRY(upload, struct connection, upload));
 }
 
-static void on_closed(uv_handle_t *handle)
+void connection_free(struct connection *connection)
 {
-    struct connection *connection = handle->data;
     passed_forget(&connection->passed);
     passed_drain(connection->socket);
     close(connection->socket);
@@ -419,7 +413,7 @@ static void close_now(struct connection *connection)
     outbox_close(&connection->outbox);
     while ((link = list_first(&connection->tasks)))
         task_hang_up(LIST_ENTRY(link, struct task, connection_link));
-    uv_close((uv_handle_t *)&connection->poll, on_closed);
+    list_push(&connection->server->closed, &connection->changed_link);
 }
 
 static bool is_carried(const struct connection *connection)
@@ -432,7 +426,7 @@ void connection_close(struct connection *connection)
     if (connection->closed)
         return;
     connection->closing = true;
-    uv_poll_stop(&connection->poll);
+    fair_watch(connection, 0);
     if (!is_carried(connection)) /* else connection_settle() calls again */
         close_now(connection);
 }
@@ -452,13 +446,16 @@ bool connection_has_answered(const struct connection *connection, uint64_t msgid
 
 void connection_open(struct server *server, int descriptor)
 {
+    const uint64_t begun_ns = uv_hrtime();
     struct ucred peer;
     socklen_t length = sizeof peer;
     struct connection *connection = calloc(1, sizeof *connection);
     if (!connection || getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
         !(connection->user = user_find(server, peer.uid)) ||
-        !splitter_init(&connection->splitter)) {
+        !splitter_init(&connection->splitter) || !fair_open(server, connection->user)) {
         log_warning("a connection could not be taken: %s", strerror(errno));
+        if (connection)
+            splitter_free(&connection->splitter);
         free(connection);
         close(descriptor);
         return;
@@ -481,13 +478,13 @@ void connection_open(struct server *server, int descriptor)
     setsockopt(descriptor, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
     list_init(&connection->tasks);
     list_init(&connection->changed_link);
+    list_init(&connection->again_link);
     list_init(&connection->regions);
     upload_init(&connection->upload, server, connection->user, on_resume);
     outbox_init(&connection->outbox, server, connection->user, descriptor, on_changed);
     list_push(&server->connections, &connection->link);
     server->connection_count++;
     connection->user->connections++;
-    uv_poll_init(&server->loop, &connection->poll, descriptor);
-    connection->poll.data = connection;
     watch(connection);
+    fair_charge(server, connection->user, begun_ns);
 }

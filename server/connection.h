@@ -14,20 +14,19 @@
 #include "server/passed.h"
 #include "server/upload.h"
 
-#include <uv.h>
-
 struct server;
 
 enum { CONNECTION_ANSWERED = 32 };
 
 struct connection {
     struct list link;
-    struct list changed_link; /* in server->changed */
+    struct list changed_link; /* in server->changed; closed, in server->closed */
+    struct list again_link;   /* in its user's fair.again */
     struct server *server;
     struct user *user;
-    uv_poll_t poll;
     int socket;
-    int events;           /* that the poll watches */
+    uint32_t events;      /* that are watched (fair.h) */
+    bool rests;           /* its user's slice is over */
     bool end_of_input;    /* half-closed */
     bool receiving;       /* a carrier does, into the upload's slab */
     bool closing;         /* as soon as no carrier has a load of it */
@@ -52,9 +51,16 @@ struct connection {
 /* Take over an accepted socket. */
 void connection_open(struct server *server, int socket);
 
+/* Do what it can do, while its user's slice lasts: `events` are those of epoll that have come, and
+ * there may be input at hand. */
+void connection_serve(struct connection *connection, uint32_t events);
+
 /* Close it: its uploads are dropped and its work is cancelled, now or, where a carrier has a load
  * of it, at the end of the turn in which that comes back. */
 void connection_close(struct connection *connection);
+
+/* Give a closed one's memory back. Called at the end of a turn, when nobody is at work with it. */
+void connection_free(struct connection *connection);
 
 /* Send what waits and watch for what can come next. Called at the end of a turn of the loop in
  * which something changed. */

@@ -17,14 +17,15 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { BACKLOG = 1024, ACCEPTS_A_TURN = 64 };
+enum { BACKLOG = 1024 };
 
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     (void)events;
     struct listener *listener = poll->data;
     struct server *server = listener->server;
-    for (int i = 0; status == 0 && i < ACCEPTS_A_TURN; i++) {
+    const uint64_t begun_ns = uv_hrtime();
+    for (int i = 0; status == 0 && (i == 0 || fair_accepts(server, begun_ns)); i++) {
         const int descriptor = accept4(listener->socket, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (descriptor < 0) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {

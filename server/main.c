@@ -100,6 +100,7 @@ static void on_tick(uv_timer_t *timer)
     }
     for (link = server->listeners.next; link != &server->listeners; link = link->next)
         listener_tick(LIST_ENTRY(link, struct listener, link));
+    fair_tick(server);
     if (server->trace)
         trace_flush(server->trace);
     if (server->draining)
@@ -297,6 +298,7 @@ int main(int argc, char **argv)
         !arena_open(&server.arena, server.config.staging_bytes) || !open_devices(&server))
         server_stop(&server, EXIT_START);
     uv_run(&server.loop, UV_RUN_DEFAULT);
+    turn_free_closed(&server);
     trace_close(server.trace);
     user_free_all(&server);
     arena_close(&server.arena);

@@ -17,6 +17,7 @@
 #include "server/carrier.h"
 #include "server/config.h"
 #include "server/deadline.h"
+#include "server/fair.h"
 #include "server/field.h"
 #include "server/list.h"
 #include "server/trace.h"
@@ -41,8 +42,10 @@ struct server {
     struct list connections; /* struct connection */
     struct list listeners;   /* struct listener */
     struct list changed;     /* struct connection: to be settled at the end of the turn */
-    struct list granted;     /* struct task: has the last of its fields, and is to go on */
-    bool granting;           /* they are at it */
+    struct list closed;      /* struct connection: to be freed then */
+    struct fair fair;
+    struct list granted; /* struct task: has the last of its fields, and is to go on */
+    bool granting;       /* they are at it */
     uint64_t connection_count;
     uint64_t last_array, last_task, last_region;
     uint64_t regions, region_bytes; /* of all users; charged */

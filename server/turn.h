@@ -1,5 +1,6 @@
-/* The end of a turn of the loop. What the turn had to say goes out here: the replies of each
- * connection in one write, the orders of each worker in one packet or few. Then the loop sleeps
+/* The end of a turn of the loop. Users who have sent something are served here (fair.h), and what
+ * the turn had to say goes out: the replies of each connection in one write, the orders of each
+ * worker in one packet or few. Then the loop sleeps
  * until something comes, or looks for it for a while first: a process that sleeps is woken in about
  * the time that a small job takes. */
 #ifndef SERVER_TURN_H
@@ -20,6 +21,8 @@ struct turn {
 
 void turn_open(struct server *server);
 void turn_close(struct server *server);
+/* Connections that were closed give back what they hold; after the last turn, too. */
+void turn_free_closed(struct server *server);
 /* A connection or a worker has said something. */
 void turn_heard(struct server *server);
 /* A GPU serves. The host's own backend needs every core, and one that looks is in its way. */

@@ -19,6 +19,7 @@ struct user *user_find(struct server *server, uid_t uid)
     list_init(&user->region_list);
     arena_init_queues(user->slab_queues, user);
     flow_init(&user->flow);
+    fair_user_init(&user->fair);
     list_push(&server->users, &user->link);
     return user;
 }

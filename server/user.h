@@ -3,6 +3,7 @@
 #define SERVER_USER_H
 
 #include "server/arena.h"
+#include "server/fair.h"
 #include "server/latency.h"
 #include "server/list.h"
 #include "server/schedule.h"
@@ -37,6 +38,7 @@ struct user {
     struct slab_queue slab_queues[SHARE_COUNT];
     struct device *device; /* where all the user's work goes while there is any */
     struct flow flow;      /* of that device's time */
+    struct fair_user fair; /* of the loop's */
     struct counters counters;
 };
 
