@@ -1,6 +1,7 @@
 #!/bin/bash
-# Installs what is missing, builds, and shows the service at work: a private fdserver (on the GPU where
-# there is one), a derivative of a field from disk, a diffusion, each against its exact solution.
+# Installs what is missing, builds for this machine in build/demo, and shows the service at work: a private
+# fdserver (on the GPU where there is one), a derivative of a field from disk, a diffusion, each against its
+# exact solution.
 set -euo pipefail
 cd "$(dirname "$0")"
 . .ci/packages.sh
@@ -9,24 +10,41 @@ install_packages $product_packages $demo_packages
 
 echo "== build"
 mkdir -p build
-# A first build leaves the tests, and what they need, to test.sh.
-parts=""
-[ -f build/release/CMakeCache.txt ] || parts="-DFDSERVER_TESTS=OFF -DFDSERVER_BENCH=OFF"
-# shellcheck disable=SC2086
-cmake --preset release $parts >build/release.log 2>&1 || { cat build/release.log; exit 1; }
-grep -E 'nvcc' build/release.log || true
-cmake --build --preset release -j "$(nproc)" --target fdserver fdworker fdclient
+# Code for other machines' GPUs takes many minutes, so this build, in a folder of its own, has none.
+# gpu_architectures: of the GPUs that are seen here, as "90-real" or "80-real;90-real"; nothing without one.
+gpu_architectures() {
+    { nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null || true; } |
+        sed -nE 's/^([89]|[1-9][0-9])\.([0-9])$/\1\2-real/p' | sort -u | paste -sd ';'
+}
+architectures=$(gpu_architectures)
+if ! command -v nvcc >/dev/null; then
+    echo "No nvcc is found, so this build has the host worker alone. For a GPU: install the CUDA toolkit," \
+        "then ./demo.sh again."
+    cuda="-DFDSERVER_CUDA=OFF"
+elif [ -z "$architectures" ]; then
+    echo "nvidia-smi shows no GPU (of compute capability 8.0 or newer), so this build has the host worker" \
+        "alone. To build the CUDA worker for every such GPU, in build/release (many minutes):" \
+        "cmake --preset release && cmake --build --preset release"
+    cuda="-DFDSERVER_CUDA=OFF"
+else
+    echo "The CUDA worker is built for the GPUs that nvidia-smi shows (CUDA architectures $architectures)."
+    cuda="-DFDSERVER_CUDA=ON"
+fi
+cmake --preset demo "$cuda" "-DCMAKE_CUDA_ARCHITECTURES=${architectures:-90-real}" >build/demo.log 2>&1 ||
+    { cat build/demo.log; exit 1; }
+grep scdoc build/demo.log || true
+cmake --build --preset demo -j "$(nproc)"
 
-work=build/demo
+work=build/demo/fields
 mkdir -p "$work"
 export FDSERVER_SOCKET="$PWD/$work/fdserver.sock"
 # A socket's path has at most 107 bytes.
 [ ${#FDSERVER_SOCKET} -lt 108 ] || FDSERVER_SOCKET="$(mktemp -d)/fdserver.sock"
 export FDSERVER_SOCKET="unix:$FDSERVER_SOCKET"
-PATH="$PWD/build/release/client:$PATH"
+PATH="$PWD/build/demo/client:$PATH"
 
 echo "== start fdserver"
-build/release/server/fdserver --listen "$FDSERVER_SOCKET" &
+build/demo/server/fdserver --listen "$FDSERVER_SOCKET" &
 server=$!
 trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true' EXIT
 for _ in $(seq 300); do

@@ -88,6 +88,13 @@ def test_no_prefix_is_left_but_that_of_the_system(elsewhere):
     assert list(elsewhere.glob("lib/python3*/site-packages/fdclient.py"))
 
 
+def test_a_folder_below_the_prefix_comes_first():
+    where = subprocess.run([sys.executable, ROOT / "client/python/where.py", sys.prefix], capture_output=True,
+                           text=True, check=True)
+    assert where.stdout.startswith(sys.prefix + "/") and where.stdout.rstrip("\n") in sys.path
+    assert where.stderr == ""
+
+
 def test_pip_installs_the_module(tmp_path):
     if importlib.util.find_spec("pip") is None:
         pytest.skip("no pip")
