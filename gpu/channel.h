@@ -31,8 +31,8 @@
  *     as many BLOCKs as its block needs, from its begin to its end, and its OPERANDS; in any order
  *     otherwise, and nothing else between;
  *   - ids of regions are the front's too. A region's memfd is sealed against shrinking and growing
- *     and has its size; orders that name it come after its MAPPED with OK; UNREGION comes after
- *     its MAPPED, whatever its status, and after every FINISHED and COPIED of those orders;
+ *     and has its size; orders that name it, and its UNREGION, come after its MAPPED with OK, which
+ *     tells that it is known; UNREGION after every FINISHED and COPIED of those orders;
  *   - a place lies inside its region, at a multiple of PLACE_ALIGNMENT; an output's in one that is
  *     writable, and not over another place of that RUN;
  *   - a DOWNLOAD of an array comes after the COPIED of every UPLOAD to it, an UPLOAD after that of

@@ -78,12 +78,12 @@ static void take_arena(uint64_t bytes, int memfd)
     if (!worker.backend)
         failure_set(&failure, STATUS_INTERNAL, NULL, "this fdworker was built without CUDA");
     if (!worker.backend ||
-        !worker.backend->open(worker.device, arena, bytes, &message.u.ready.info, &failure))
+        !worker.backend->open(worker.device, arena, bytes, &message.u.ready.info, &failure) ||
+        !store_open(&worker, &failure))
         refuse(&failure);
     worker.arena = arena;
     worker.arena_bytes = bytes;
     worker.direct = message.u.ready.info.direct != 0;
-    store_open(&worker);
     jobs_open(&worker);
     worker.open = true;
     loop.looks = worker.backend->is_looked_at && cores_to_spare();

@@ -12,11 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static _Noreturn void out_of_memory(const char *what)
-{
-    log_fatal(BACKEND_FAULT_EXIT, "regions: no %s", what);
-}
-
 /* --- the mapper's --- */
 
 /* Have its pages in the page table before a job is kept waiting for each of them. In pieces: the
@@ -123,28 +118,23 @@ static void *mapper(void *argument)
 
 /* --- the worker's --- */
 
-void regions_init(struct regions *regions, const struct backend *backend)
+bool regions_init(struct regions *regions, const struct backend *backend, struct failure *failure)
 {
+    sigset_t all, before; /* signals are for the worker's own thread */
     *regions = (struct regions){.backend = backend,
                                 .mutex = PTHREAD_MUTEX_INITIALIZER,
                                 .ordered = PTHREAD_COND_INITIALIZER,
-                                .wake = -1};
+                                .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     regions->orders_end = &regions->orders;
     regions->mapped_end = &regions->mapped;
-}
-
-static void start(struct regions *regions)
-{
-    sigset_t all, before; /* signals are for the worker's own thread */
-    regions->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (regions->wake < 0)
-        out_of_memory("descriptor");
+        return failure_set(failure, STATUS_INTERNAL, NULL, "eventfd: %s", strerror(errno));
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (pthread_create(&regions->mapper, NULL, mapper, regions))
-        out_of_memory("thread");
+    const int error = pthread_create(&regions->mapper, NULL, mapper, regions);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    regions->started = true;
+    return error == 0 || failure_set(failure, STATUS_INTERNAL, NULL, "no thread to map regions: %s",
+                                     strerror(error));
 }
 
 static void order(struct regions *regions, struct region *region)
@@ -159,23 +149,21 @@ static void order(struct regions *regions, struct region *region)
 
 void regions_free(struct regions *regions)
 {
-    if (regions->started) {
-        pthread_mutex_lock(&regions->mutex);
-        regions->ending = true;
-        pthread_cond_signal(&regions->ordered);
-        pthread_mutex_unlock(&regions->mutex);
-        pthread_join(regions->mapper, NULL);
-        close(regions->wake);
-    }
+    pthread_mutex_lock(&regions->mutex);
+    regions->ending = true;
+    pthread_cond_signal(&regions->ordered);
+    pthread_mutex_unlock(&regions->mutex);
+    pthread_join(regions->mapper, NULL);
+    close(regions->wake);
     for (size_t i = 0; i < regions->ids.capacity; i++)
         if (regions->ids.slots[i].item)
             unmap(regions, regions->ids.slots[i].item);
     ids_free(&regions->ids);
-    regions_init(regions, regions->backend);
+    *regions = (struct regions){.wake = -1};
 }
 
 const char *regions_map(struct regions *regions, uint64_t id, uint64_t bytes, bool writable,
-                        int memfd)
+                        int memfd, bool *refused)
 {
     enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
     struct stat stat;
@@ -187,14 +175,16 @@ const char *regions_map(struct regions *regions, uint64_t id, uint64_t bytes, bo
     if (id == 0 || ids_find(&regions->ids, id))
         return "a REGION that is there already";
     struct region *region = calloc(1, sizeof *region);
-    if (!region || !ids_add(&regions->ids, id, region))
-        out_of_memory("memory for a region");
+    *refused = !region || !ids_add(&regions->ids, id, region);
+    if (*refused) {
+        free(region);
+        close(memfd);
+        return NULL;
+    }
     region->id = id;
     region->bytes = bytes;
     region->writable = writable;
     region->memfd = memfd;
-    if (!regions->started)
-        start(regions);
     order(regions, region);
     return NULL;
 }
@@ -212,31 +202,37 @@ const char *regions_unmap(struct regions *regions, uint64_t id)
     return NULL;
 }
 
-struct region *regions_mapped(struct regions *regions)
+bool regions_mapped(struct regions *regions, uint64_t *id, enum status *status)
 {
     uint64_t count;
-    if (!regions->started)
-        return NULL;
     pthread_mutex_lock(&regions->mutex);
     struct region *region = regions->mapped;
     if (region) {
         regions->mapped = region->next;
         if (!region->next)
             regions->mapped_end = &regions->mapped;
-        region->answered = true;
     } else {
         while (read(regions->wake, &count, sizeof count) < 0 && errno == EINTR)
             ;
     }
     pthread_mutex_unlock(&regions->mutex);
-    return region;
+    if (!region)
+        return false;
+    *id = region->id;
+    *status = region->status;
+    region->answered = true;
+    if (region->status != STATUS_OK) {
+        ids_remove(&regions->ids, region->id);
+        free(region);
+    }
+    return true;
 }
 
 const char *regions_find(const struct regions *regions, const struct place *place, uint64_t bytes,
                          bool write, struct region **region)
 {
     struct region *found = ids_find(&regions->ids, place->region);
-    if (!found || !found->answered || !found->memory)
+    if (!found || !found->answered)
         return "an order names a region that is not mapped";
     if (bytes > found->bytes || place->offset > found->bytes - bytes ||
         place->offset % PLACE_ALIGNMENT)

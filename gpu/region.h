@@ -37,28 +37,28 @@ struct regions {
     const struct backend *backend;
     struct ids ids;
     pthread_t mapper;
-    bool started, ending;
+    bool ending;
     pthread_mutex_t mutex; /* guards what follows, and the regions in the queues */
     pthread_cond_t ordered;
     struct region *orders, **orders_end;
     struct region *mapped, **mapped_end;
-    int wake; /* eventfd: readable when regions_mapped() has something; −1: not started */
+    int wake; /* eventfd: readable when regions_mapped() has something */
 };
 
-/* The backend is open. The thread starts with the first region. */
-void regions_init(struct regions *regions, const struct backend *backend);
+/* The backend is open. False with the failure set: there is no thread, or no descriptor. */
+bool regions_init(struct regions *regions, const struct backend *backend, struct failure *failure);
 /* No region has a user. Waits for the mapper. */
 void regions_free(struct regions *regions);
 
-/* REGION: begin to map one; takes the descriptor. Ends the process where there is no memory for the
- * table, as the worker does for its own. */
+/* REGION: begin to map one; takes the descriptor. *refused: it is not, for want of memory, and is
+ * forgotten. */
 const char *regions_map(struct regions *regions, uint64_t id, uint64_t bytes, bool writable,
-                        int memfd);
+                        int memfd, bool *refused);
 /* UNREGION. */
 const char *regions_unmap(struct regions *regions, uint64_t id);
-/* The next region that is mapped, or could not be (its status says which), to be answered; NULL:
- * there is none. */
-struct region *regions_mapped(struct regions *regions);
+/* The next region that is mapped, or could not be, to be answered: *id and *status. One that could
+ * not be is forgotten. False: there is none. */
+bool regions_mapped(struct regions *regions, uint64_t *id, enum status *status);
 
 /* The region that holds so many bytes at the place, to be written to or only read. */
 const char *regions_find(const struct regions *regions, const struct place *place, uint64_t bytes,

@@ -13,9 +13,9 @@ struct copy {
     bool is_upload;
 };
 
-void store_open(struct worker *worker)
+bool store_open(struct worker *worker, struct failure *failure)
 {
-    regions_init(&worker->regions, worker->backend);
+    return regions_init(&worker->regions, worker->backend, failure);
 }
 
 void store_close(struct worker *worker)
@@ -37,12 +37,23 @@ void store_close(struct worker *worker)
 
 /* --- regions --- */
 
+static void answer_mapped(struct worker *worker, uint64_t id, enum status status)
+{
+    struct channel_message message = {.type = CHANNEL_MAPPED, .status = status};
+    message.u.region.region = id;
+    worker_answer(worker, &message);
+}
+
 void store_map(struct worker *worker, const struct channel_message *message, int memfd)
 {
-    const char *rule = regions_map(&worker->regions, message->u.region.region,
-                                   message->u.region.bytes, message->u.region.writable, memfd);
+    const uint64_t id = message->u.region.region;
+    bool refused = false;
+    const char *rule = regions_map(&worker->regions, id, message->u.region.bytes,
+                                   message->u.region.writable, memfd, &refused);
     if (rule)
-        worker_broken(rule, message->u.region.region);
+        worker_broken(rule, id);
+    if (refused)
+        answer_mapped(worker, id, STATUS_OUT_OF_MEMORY);
 }
 
 void store_unmap(struct worker *worker, uint64_t id)
@@ -54,12 +65,10 @@ void store_unmap(struct worker *worker, uint64_t id)
 
 void store_answer_mapped(struct worker *worker)
 {
-    struct region *region;
-    while ((region = regions_mapped(&worker->regions))) {
-        struct channel_message message = {.type = CHANNEL_MAPPED, .status = region->status};
-        message.u.region.region = region->id;
-        worker_answer(worker, &message);
-    }
+    uint64_t id;
+    enum status status;
+    while (regions_mapped(&worker->regions, &id, &status))
+        answer_mapped(worker, id, status);
 }
 
 uint8_t *store_find_place(const struct worker *worker, const struct place *place, uint64_t bytes,

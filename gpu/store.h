@@ -7,8 +7,8 @@
 #include "gpu/holding.h"
 #include "gpu/worker.h"
 
-/* The backend is open. */
-void store_open(struct worker *worker);
+/* The backend is open. False with the failure set: there is no thread, or no descriptor. */
+bool store_open(struct worker *worker, struct failure *failure);
 /* Release all of it. Nothing is under way. */
 void store_close(struct worker *worker);
 

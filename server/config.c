@@ -68,7 +68,8 @@ static const struct option options[] = {
     {"max-fields", "COUNT", OPTION_NUMBER, AT(max_fields), "65536", 1, 1 << 24,
      "Resident fields of one user."},
     {"max-connections", "COUNT", OPTION_NUMBER, AT(max_connections), "4096", 1, 1 << 20,
-     "Connections at once; the last eighth is kept for users who have none."},
+     "Connections at once, or as many as the process may have descriptors (ulimit -n); the last "
+     "eighth is kept for users who have none."},
     {"max-work", "POINTS", OPTION_NUMBER, AT(max_work), "1000000000000000", 1, UINT64_C(1) << 62,
      "Points times steps of one job."},
     {"upload-timeout-s", "SECONDS", OPTION_NUMBER, AT(upload_timeout_s), "30", 1, 1 << 20,

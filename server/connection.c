@@ -8,6 +8,7 @@
 #include "protocol/reply.h"
 #include "protocol/request_chain.h"
 #include "gpu/log.h"
+#include "server/descriptors.h"
 #include "server/method.h"
 #include "server/region.h"
 #include "server/server.h"
@@ -222,6 +223,11 @@ static bool has_come(struct connection *connection, ssize_t n, int error)
         connection->read_ns = uv_hrtime();
     } else if (n == 0 || (error != EAGAIN && error != EWOULDBLOCK)) {
         connection->end_of_input = true;
+        if (n < 0 && error == EUSERS)
+            log_warning(
+                "user %u passes descriptors faster than they can be closed; a connection of "
+                "theirs was closed",
+                connection->user->uid);
         if (n < 0 || hung_up(connection))
             connection->outbox.broken = true;
     }
@@ -390,8 +396,7 @@ static void on_resume(struct upload *upload)
 void connection_free(struct connection *connection)
 {
     passed_forget(&connection->passed);
-    passed_drain(connection->socket);
-    close(connection->socket);
+    passed_close_socket(connection->socket, &connection->user->passed);
     list_remove(&connection->link);
     connection->server->connection_count--;
     connection->user->connections--;
@@ -444,6 +449,32 @@ bool connection_has_answered(const struct connection *connection, uint64_t msgid
     return false;
 }
 
+/* Of a connection that cannot be: whose it would have been decides where it is closed. */
+static void refuse(struct connection *connection, int descriptor)
+{
+    static struct passed_account strangers;
+    const bool is_known = connection && connection->user;
+    passed_close_socket(descriptor, is_known ? &connection->user->passed : &strangers);
+    if (connection)
+        splitter_free(&connection->splitter);
+    free(connection);
+}
+
+/* Is there room for one more of the user? The last eighth is for users who have none. */
+static bool has_room(const struct server *server, const struct user *user, int descriptor)
+{
+    const uint64_t most = server->config.max_connections, count = server->connection_count;
+    if (count >= most)
+        log_warning("a connection over the limit of %llu was closed", (unsigned long long)most);
+    else if (user->connections && count >= most - most / 8)
+        log_warning("few connections are left; one more of user %u was closed", user->uid);
+    else if (!descriptors_allow(server, descriptor, user->connections || user->regions))
+        log_warning("few descriptors are left; a connection of user %u was closed", user->uid);
+    else
+        return true;
+    return false;
+}
+
 void connection_open(struct server *server, int descriptor)
 {
     const uint64_t begun_ns = uv_hrtime();
@@ -452,26 +483,23 @@ void connection_open(struct server *server, int descriptor)
     struct connection *connection = calloc(1, sizeof *connection);
     if (!connection || getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
         !(connection->user = user_find(server, peer.uid)) ||
-        !splitter_init(&connection->splitter) || !fair_open(server, connection->user)) {
+        !splitter_init(&connection->splitter)) {
         log_warning("a connection could not be taken: %s", strerror(errno));
-        if (connection)
-            splitter_free(&connection->splitter);
-        free(connection);
-        close(descriptor);
+        refuse(connection, descriptor);
         return;
     }
-    /* The last eighth is for users who have none. */
-    const uint64_t most = server->config.max_connections;
-    if (connection->user->connections && server->connection_count >= most - most / 8) {
-        log_warning("few connections are left; one more of user %u was closed", peer.uid);
-        splitter_free(&connection->splitter);
-        free(connection);
-        close(descriptor);
+    if (!has_room(server, connection->user, descriptor)) {
+        refuse(connection, descriptor);
+        return;
+    }
+    if (!fair_open(server, connection->user)) {
+        log_warning("a connection cannot be watched: %s", strerror(errno));
+        refuse(connection, descriptor);
         return;
     }
     connection->server = server;
     connection->socket = descriptor;
-    connection->passed.descriptor = -1;
+    connection->passed = (struct passed){.account = &connection->user->passed, .descriptor = -1};
     connection->read_ns = uv_hrtime();
     /* As much as the system allows: fewer turns of the loop for a large result. */
     const int buffer_bytes = 4 << 20;

@@ -5,6 +5,7 @@
 #include "server/device.h"
 
 #include "gpu/log.h"
+#include "server/descriptors.h"
 #include "server/region.h"
 #include "server/server.h"
 #include "server/task.h"
@@ -119,7 +120,11 @@ bool device_map(struct device *device, const struct region *region)
     message.u.region.bytes = region->bytes;
     message.u.region.writable = region->writable;
     const int descriptor = fcntl(region->descriptor, F_DUPFD_CLOEXEC, 0);
-    return descriptor >= 0 && channel_queue_push(&device->queue, &message, descriptor);
+    if (descriptor >= 0 && !descriptors_are_few(device->server, descriptor))
+        return channel_queue_push(&device->queue, &message, descriptor);
+    if (descriptor >= 0)
+        close(descriptor);
+    return false;
 }
 
 void device_unmap(struct device *device, const struct region *region)
@@ -668,7 +673,11 @@ static void worker_start(struct device *device)
     /* ARENA goes first, past what waits for this worker. */
     struct channel_message message = {.type = CHANNEL_ARENA};
     message.u.arena.bytes = server->arena.bytes;
-    uv_poll_init(&server->loop, &device->poll, device->socket);
+    const int unwatched = uv_poll_init(&server->loop, &device->poll, device->socket);
+    if (unwatched) {
+        worker_kill(device, uv_strerror(unwatched));
+        return;
+    }
     device->poll.data = device;
     device->poll_open = true;
     device->poll_writes = device->queue.count > 0;

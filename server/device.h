@@ -88,7 +88,7 @@ void device_download(struct field *field, uint64_t offset, struct slab *slab, ui
                      void (*copied)(struct slab *, void *, bool), void *context);
 
 /* Let the worker map a region; region_mapped() follows. False: not now, there is no descriptor for
- * it. And let it go again, mapped or refused. */
+ * it. And let it go again, once it is mapped. */
 bool device_map(struct device *device, const struct region *region);
 void device_unmap(struct device *device, const struct region *region);
 

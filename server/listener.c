@@ -35,12 +35,6 @@ static void on_poll(uv_poll_t *poll, int status, int events)
             }
             return;
         }
-        if (server->connection_count >= server->config.max_connections) {
-            log_warning("a connection over the limit of %llu was closed",
-                        (unsigned long long)server->config.max_connections);
-            close(descriptor);
-            continue;
-        }
         connection_open(server, descriptor);
     }
 }
@@ -67,7 +61,12 @@ static bool listener_start(struct server *server, int descriptor, char *path)
         listener->inode = status.st_ino;
     }
     fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK);
-    uv_poll_init(&server->loop, &listener->poll, descriptor);
+    const int error = uv_poll_init(&server->loop, &listener->poll, descriptor);
+    if (error) {
+        log_error("a listening socket cannot be watched: %s", uv_strerror(error));
+        free(listener);
+        return false;
+    }
     listener->poll.data = listener;
     uv_poll_start(&listener->poll, UV_READABLE, on_poll);
     list_push(&server->listeners, &listener->link);

@@ -1,10 +1,12 @@
 /* fdserver: start the workers, listen, serve until SIGTERM or SIGINT, drain, leave. */
 #include "server/config.h"
 #include "server/connection.h"
+#include "server/descriptors.h"
 #include "server/device.h"
 #include "server/listener.h"
 #include "gpu/log.h"
 #include "server/notify.h"
+#include "server/region.h"
 #include "server/server.h"
 #include "server/task.h"
 #include "server/turn.h"
@@ -14,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 enum { EXIT_START = 1, EXIT_OPTIONS = 2 };
@@ -247,11 +248,6 @@ static void init(struct server *server)
     list_init(&server->granted);
     server->started_ns = uv_hrtime();
     server->arena.descriptor = -1;
-    struct rlimit files;
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-        files.rlim_cur = files.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &files);
-    }
     signal(SIGPIPE, SIG_IGN);
     uv_loop_init(&server->loop);
     turn_open(server);
@@ -294,6 +290,7 @@ int main(int argc, char **argv)
     notify_init();
     init(&server);
     if (!msgpack_zone_init(&server.message, MSGPACK_ZONE_CHUNK_SIZE) || !find_worker(&server) ||
+        !descriptors_open(&server) || !passed_open(server.descriptors) || !regions_open(&server) ||
         !open_trace(&server) || !open_carriers(&server) ||
         !arena_open(&server.arena, server.config.staging_bytes) || !open_devices(&server))
         server_stop(&server, EXIT_START);

@@ -12,14 +12,17 @@
 
 enum { DESCRIPTORS_MOST = 253 }; /* the kernel's SCM_MAX_FD: in one message */
 
-/* Closes in a thread that the first descriptor starts. Who blocks it blocks what other peers passed
- * of the same sort. */
+struct closing {
+    int descriptor;
+    struct passed_account *account;
+};
+
+/* Closes in a thread of its own. Who blocks it blocks what other peers passed of the same sort. */
 struct closer {
     pthread_mutex_t mutex;
     pthread_cond_t more;
-    int *descriptors;
-    size_t count, capacity;
-    bool started;
+    struct closing *waiting; /* a ring, with room for as many as there can be */
+    size_t first, count;
 };
 
 /* Regions are memfds, which take their time to close but wait for nobody: they do not stand behind
@@ -29,6 +32,9 @@ static struct closer closers[SORTS] = {
     [ANYTHING] = {.mutex = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER},
     [MEMORY] = {.mutex = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER}};
 
+static size_t descriptors_most;
+static struct passed_account all; /* of all users */
+
 static void *run(void *context)
 {
     struct closer *closer = context;
@@ -36,51 +42,58 @@ static void *run(void *context)
         pthread_mutex_lock(&closer->mutex);
         while (!closer->count)
             pthread_cond_wait(&closer->more, &closer->mutex);
-        const int descriptor = closer->descriptors[0];
-        memmove(closer->descriptors, closer->descriptors + 1,
-                --closer->count * sizeof *closer->descriptors);
+        const struct closing closing = closer->waiting[closer->first];
+        closer->first = (closer->first + 1) % descriptors_most;
+        closer->count--;
         pthread_mutex_unlock(&closer->mutex);
         /* Here, since somebody else may keep the socket locked. Of what is no socket, nothing. */
-        setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &(struct linger){0}, sizeof(struct linger));
-        close(descriptor);
+        setsockopt(closing.descriptor, SOL_SOCKET, SO_LINGER, &(struct linger){0},
+                   sizeof(struct linger));
+        close(closing.descriptor);
+        if (closer == &closers[ANYTHING]) {
+            closing.account->awaiting--;
+            all.awaiting--;
+        }
     }
     return NULL;
 }
 
-static bool start(struct closer *closer)
+bool passed_open(uint64_t descriptors)
 {
-    pthread_t thread;
-    if (closer->started)
-        return true;
-    const int error = pthread_create(&thread, NULL, run, closer);
-    if (error)
-        log_warning("no thread to close what peers pass: %s", strerror(error));
-    else
+    descriptors_most = descriptors;
+    for (int i = 0; i < SORTS; i++) {
+        pthread_t thread;
+        closers[i].waiting = calloc(descriptors, sizeof *closers[i].waiting);
+        if (!closers[i].waiting || pthread_create(&thread, NULL, run, &closers[i]) != 0) {
+            log_error("no memory or no thread to close what peers pass");
+            return false;
+        }
         pthread_detach(thread);
-    return closer->started = !error;
+    }
+    return true;
 }
 
-void passed_close(int descriptor)
+/* Do so many of the user's wait to be closed that no more are to come? `share`: of what there can
+ * be, in eighths. */
+static bool too_many_wait(const struct passed_account *account, uint32_t share)
+{
+    return account->awaiting > share * descriptors_most / 8 ||
+           all.awaiting > 2 * share * descriptors_most / 8;
+}
+
+void passed_close(int descriptor, struct passed_account *account)
 {
     const bool is_memory = fcntl(descriptor, F_GET_SEALS) >= 0; /* asks no file's system */
     struct closer *closer = &closers[is_memory ? MEMORY : ANYTHING];
+    if (!is_memory) {
+        account->awaiting++;
+        all.awaiting++;
+    }
     pthread_mutex_lock(&closer->mutex);
-    if (closer->count == closer->capacity) {
-        const size_t capacity = closer->capacity ? 2 * closer->capacity : DESCRIPTORS_MOST;
-        int *grown = realloc(closer->descriptors, capacity * sizeof *grown);
-        if (grown) {
-            closer->descriptors = grown;
-            closer->capacity = capacity;
-        }
-    }
-    if (closer->count < closer->capacity && start(closer)) {
-        closer->descriptors[closer->count++] = descriptor;
-        descriptor = -1;
-        pthread_cond_signal(&closer->more);
-    }
+    closer->waiting[(closer->first + closer->count++) % descriptors_most] =
+        (struct closing){descriptor, account};
+    pthread_cond_signal(&closer->more);
     pthread_mutex_unlock(&closer->mutex);
-    if (descriptor >= 0)
-        close(descriptor); /* sooner wait than run out of them */
 }
 
 static void add(struct passed *passed, int descriptor)
@@ -89,11 +102,27 @@ static void add(struct passed *passed, int descriptor)
         passed->descriptor = descriptor;
         return;
     }
-    passed_close(descriptor);
+    passed_close(descriptor, passed->account);
     if (passed->descriptor >= 0)
-        passed_close(passed->descriptor);
+        passed_close(passed->descriptor, passed->account);
     passed->descriptor = -1;
     passed->many = true;
+}
+
+/* How much can be read without a descriptor; −1 with EUSERS: one would come along. To look at it,
+ * without room for it, leaves it where it is. */
+static ssize_t bytes_alone(int socket, void *bytes, size_t length)
+{
+    struct iovec piece = {bytes, length};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+    ssize_t n;
+    do
+        n = recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n < 0 || !(message.msg_flags & MSG_CTRUNC))
+        return n;
+    errno = EUSERS;
+    return -1;
 }
 
 ssize_t passed_receive(int socket, void *bytes, size_t length, struct passed *passed)
@@ -108,6 +137,12 @@ ssize_t passed_receive(int socket, void *bytes, size_t length, struct passed *pa
                              .msg_control = control.bytes,
                              .msg_controllen = sizeof control.bytes};
     ssize_t n;
+    if (too_many_wait(passed->account, 1)) {
+        n = bytes_alone(socket, bytes, length);
+        if (n <= 0)
+            return n;
+        piece.iov_len = (size_t)n;
+    }
     do
         n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     while (n < 0 && errno == EINTR);
@@ -134,16 +169,23 @@ ssize_t passed_receive(int socket, void *bytes, size_t length, struct passed *pa
 void passed_forget(struct passed *passed)
 {
     if (passed->descriptor >= 0)
-        passed_close(passed->descriptor);
-    *passed = (struct passed){.descriptor = -1};
+        passed_close(passed->descriptor, passed->account);
+    *passed = (struct passed){.account = passed->account, .descriptor = -1};
 }
 
-void passed_drain(int socket)
+void passed_close_socket(int socket, struct passed_account *account)
 {
     static char bytes[64 << 10];
-    struct passed passed = {.descriptor = -1};
-    shutdown(socket, SHUT_RD);
-    while (passed_receive(socket, bytes, sizeof bytes, &passed) > 0)
+    struct passed passed = {.account = account, .descriptor = -1};
+    shutdown(socket, SHUT_RDWR);
+    ssize_t n;
+    while ((n = passed_receive(socket, bytes, sizeof bytes, &passed)) > 0)
         ;
+    const bool holds_some = n < 0 && errno == EUSERS;
     passed_forget(&passed);
+    /* What is in it is closed with it: elsewhere, unless too many wait already. */
+    if (holds_some && !too_many_wait(account, 2))
+        passed_close(socket, account);
+    else
+        close(socket);
 }

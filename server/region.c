@@ -6,8 +6,10 @@
  * any of these points. Each ends in settle(). */
 #include "server/region.h"
 
+#include "gpu/log.h"
 #include "protocol/reply.h"
 #include "server/connection.h"
+#include "server/descriptors.h"
 #include "server/device.h"
 #include "server/server.h"
 #include "server/task.h"
@@ -15,10 +17,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -84,18 +86,16 @@ static void uncharge(struct region *region)
     region->server->region_bytes -= region->charged_bytes;
 }
 
-/* Half of what the process may have: the rest is for connections. */
-static uint64_t descriptors_most(void)
+static bool check_budget(const struct region *region, struct failure *failure)
 {
-    struct rlimit files;
-    return getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur / 2 : 0;
-}
-
-static bool check_budget(const struct server *server, const struct user *user, uint64_t need,
-                         struct failure *failure)
-{
+    const struct server *server = region->server;
+    const struct user *user = region->user;
+    const uint64_t need = region->bytes;
     const uint64_t quota = server->config.region_bytes, all = server->config.region_memory;
-    const uint64_t descriptors = descriptors_most();
+    const uint64_t descriptors = server->descriptors / 2; /* the rest is for connections */
+    if (!descriptors_allow(server, region->descriptor, user->connections > 1 || user->regions))
+        return failure_set(failure, STATUS_OVER_BUDGET, NULL,
+                           "few descriptors are left: they are for users who hold none");
     if (server->regions >= descriptors)
         return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, (double)server->regions + 1,
                                  (double)descriptors,
@@ -169,7 +169,7 @@ static void settle(struct region *region)
     list_remove(&region->connection_link);
     list_remove(&region->device_link);
     uncharge(region);
-    passed_close(region->descriptor);
+    passed_close(region->descriptor, &user->passed);
     const bool placed = region->device != NULL;
     free(region);
     if (placed) {
@@ -276,8 +276,6 @@ bool region_mapped(struct device *device, uint64_t number, enum status status)
         return false;
     region->state = status == STATUS_OK ? REGION_MAPPED : REGION_LOST;
     region->loss = status;
-    if (status != STATUS_OK)
-        device_unmap(device, region);
     if (region->registering && status == STATUS_OK) {
         answer_registered(region);
     } else if (region->registering) {
@@ -298,6 +296,41 @@ bool region_mapped(struct device *device, uint64_t number, enum status status)
 }
 
 /* ---- register ---- */
+
+static void *wait_for_others(void *mutex)
+{
+    pthread_mutex_lock(mutex);
+    pthread_mutex_unlock(mutex);
+    return NULL;
+}
+
+static void do_nothing(uv_work_t *work)
+{
+    (void)work;
+}
+
+/* libuv makes its pool of threads for the first work, and ends the process where it cannot. So it
+ * is given work when there is nothing to lose, once there have been as many threads at a time. */
+bool regions_open(struct server *server)
+{
+    enum { POOL = 4 };
+    static uv_work_t work;
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t threads[POOL];
+    int count = 0, error = 0;
+    pthread_mutex_lock(&mutex);
+    while (count < POOL &&
+           !(error = pthread_create(&threads[count], NULL, wait_for_others, &mutex)))
+        count++;
+    pthread_mutex_unlock(&mutex);
+    while (count > 0)
+        pthread_join(threads[--count], NULL);
+    if (error) {
+        log_error("no threads to allocate regions: %s", strerror(error));
+        return false;
+    }
+    return uv_queue_work(&server->loop, &work, do_nothing, NULL) == 0;
+}
 
 /* On a thread of the loop's pool. Where the descriptor cannot be written, nothing can be allocated
  * by it: its owner has to have done that. */
@@ -401,7 +434,7 @@ bool region_register(struct connection *connection, const struct request *reques
     struct server *server = connection->server;
     struct region *region = server->draining ? NULL : calloc(1, sizeof *region);
     if (!region) {
-        passed_close(descriptor);
+        passed_close(descriptor, &connection->user->passed);
         return server->draining
                    ? failure_set(failure, STATUS_SHUTTING_DOWN, NULL, "the server is draining")
                    : failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
@@ -411,9 +444,9 @@ bool region_register(struct connection *connection, const struct request *reques
     region->user = connection->user;
     region->descriptor = descriptor;
     region->number = ++server->last_region;
-    if (!check_memory(region, request, failure) ||
-        !check_budget(server, region->user, region->bytes, failure) || !make_id(region, failure)) {
-        passed_close(descriptor);
+    if (!check_memory(region, request, failure) || !check_budget(region, failure) ||
+        !make_id(region, failure)) {
+        passed_close(descriptor, &region->user->passed);
         free(region);
         return false;
     }

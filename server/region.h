@@ -69,6 +69,9 @@ struct region_use {
     bool waits;      /* for the region to be mapped */
 };
 
+/* Make the threads that allocate. False: a line of the log says why. */
+bool regions_open(struct server *server);
+
 /* Register the memory of a descriptor, which is taken over in every case, as the request says; the
  * answer follows later. False with the failure set: it was refused at once. */
 bool region_register(struct connection *connection, const struct request *request, int descriptor,

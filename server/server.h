@@ -47,6 +47,7 @@ struct server {
     struct list granted; /* struct task: has the last of its fields, and is to go on */
     bool granting;       /* they are at it */
     uint64_t connection_count;
+    uint64_t descriptors; /* that the process may have */
     uint64_t last_array, last_task, last_region;
     uint64_t regions, region_bytes; /* of all users; charged */
     uint64_t started_ns;            /* uv_hrtime() */

@@ -6,6 +6,7 @@
 #include "server/fair.h"
 #include "server/latency.h"
 #include "server/list.h"
+#include "server/passed.h"
 #include "server/schedule.h"
 #include "server/task_state.h"
 
@@ -36,9 +37,10 @@ struct user {
     struct list region_list; /* struct region */
     uint32_t slabs[SHARE_COUNT];
     struct slab_queue slab_queues[SHARE_COUNT];
-    struct device *device; /* where all the user's work goes while there is any */
-    struct flow flow;      /* of that device's time */
-    struct fair_user fair; /* of the loop's */
+    struct passed_account passed; /* descriptors of theirs that wait to be closed */
+    struct device *device;        /* where all the user's work goes while there is any */
+    struct flow flow;             /* of that device's time */
+    struct fair_user fair;        /* of the loop's */
     struct counters counters;
 };
 

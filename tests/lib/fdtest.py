@@ -380,19 +380,19 @@ def unchanged(daemon):
     eventually(lambda: settled(daemon) == before, f"as before: {before}; now {settled(daemon)}")
 
 
-@pytest.fixture(scope="module")
-def mapped_once(daemon):
-    """A worker makes what regions need when the first one comes, and keeps it: `unchanged` counts it."""
-    before = settled(daemon)[3][0]
-    with Client(daemon.path) as client:
-        Region(1).register(client)
-    eventually(lambda: settled(daemon)[3][0] == before, "the front's descriptors as before")
-
-
 def assert_serves(client):
     """One small derivative, checked."""
     f = wave(64)
     numpy.testing.assert_allclose(client.out("derivative", f=f, axis="x"), derivative(f), atol=1e-5)
+
+
+def restart_worker(client):
+    """Kill it; the next one must come."""
+    [device] = client.call("info")["devices"]
+    os.kill(device["pid"], signal.SIGKILL)
+    eventually(lambda: [(d["state"], d["generation"]) for d in client.call("info")["devices"]] ==
+               [("ready", device["generation"] + 1)], "the next worker")
+    assert_serves(client)
 
 
 def settled(daemon):

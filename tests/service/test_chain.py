@@ -108,7 +108,7 @@ def test_fields(unchanged, client):
     assert numpy.array_equal(client.get(a), client.out("laplacian", f=second))
 
 
-def test_regions(mapped_once, unchanged, client):
+def test_regions(unchanged, client):
     f = wave(20, 30)
     region = Region(MiB)
     region.register(client)
@@ -266,7 +266,7 @@ def test_refusals_name_the_op(unchanged, client):
     assert refused(client, good, progress=True) == ("INVALID_ARGUMENT", "progress")
 
 
-def test_an_f_of_names_and_arrays_has_all_of_each(mapped_once, unchanged, client):
+def test_an_f_of_names_and_arrays_has_all_of_each(unchanged, client):
     """What stands beside a name is looked at as it is anywhere else."""
     f = wave(20, 30)
     described = {"nd": True, "type": "<f4", "shape": [20, 30]}

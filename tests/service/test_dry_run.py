@@ -134,7 +134,7 @@ def test_nothing_is_run_or_held():
         eventually(lambda: bytes_on_device(client) == 0, "nothing on the device")
 
 
-def test_it_is_refused_for_what_the_job_would_be(mapped_once, unchanged, client):
+def test_it_is_refused_for_what_the_job_would_be(unchanged, client):
     def refused(method, f, **params):
         with pytest.raises(FdError) as error:
             dry_run(client, method, f, **params)

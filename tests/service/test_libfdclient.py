@@ -14,8 +14,6 @@ if sanitized():
     pytest.skip("Python does not load a sanitizer's library", allow_module_level=True)
 
 OPTIONS = ("--region-bytes", "512M")
-pytestmark = pytest.mark.usefixtures("mapped_once")
-
 
 class Error(ctypes.Structure):
     _fields_ = [("code", ctypes.c_char * 24), ("parameter", ctypes.c_char * 48),

@@ -5,7 +5,7 @@ import fcntl
 import os
 import socket
 
-from fdtest import PATIENCE_S, Client, Daemon, assert_serves, eventually
+from fdtest import PATIENCE_S, Client, Daemon, assert_serves, eventually, restart_worker
 
 
 def test_lines_over_the_level_are_not_written():
@@ -59,10 +59,7 @@ def test_a_log_that_nobody_reads_stops_nobody():
             for client in clients:
                 assert client.call("ping") == {}
             assert_serves(clients[0])
-            worker = clients[0].call("info")["devices"][0]["pid"]
-            os.kill(worker, 9)
-            eventually(lambda: clients[0].call("info")["devices"][0]["state"] == "ready", "the next worker")
-            assert_serves(clients[0])
+            restart_worker(clients[0])
             read = bytearray()
             os.set_blocking(out, False)
 

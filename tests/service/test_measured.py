@@ -22,7 +22,7 @@ def refused(client, **params):
 
 @pytest.mark.parametrize("shape", [(5, 6), SHAPE])
 @pytest.mark.parametrize("dtype", ["<f4", "<f8"])
-def test_every_way_in(mapped_once, unchanged, client, shape, dtype):
+def test_every_way_in(unchanged, client, shape, dtype):
     f, k = wave(*shape, dtype=dtype), positive(*shape, dtype=dtype)
     expected = client.call("diffusion", f=f, diffusivity=k, **STEP)
     assert expected["dt"] == 3

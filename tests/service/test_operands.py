@@ -11,8 +11,6 @@ from fdtest import Client, Daemon, FdError, Region, eventually, wave
 
 OPTIONS = ("--user-queue-bytes", "256M")
 
-pytestmark = pytest.mark.usefixtures("mapped_once")
-
 
 def refused(client, method, **params):
     with pytest.raises(FdError) as caught:

@@ -16,7 +16,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "client/python"))
 import fdclient  # noqa: E402
 
 OPTIONS = ("--region-bytes", "256M")
-pytestmark = pytest.mark.usefixtures("mapped_once")
 SHAPE = (32, 48, 64)
 
 

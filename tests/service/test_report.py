@@ -166,7 +166,7 @@ def test_no_room_for_the_next_accuracy(unchanged, client):
     assert report["error"] is None
 
 
-def test_every_way_out(mapped_once, unchanged, client):
+def test_every_way_out(unchanged, client):
     f = wave(30, 40)
     expected, plain = reported(client, "laplacian", f, accuracy=4)
     region = Region(2 * MiB)

@@ -77,7 +77,7 @@ def test_in_place_and_from_a_field(unchanged, client):
     assert numpy.array_equal(client.get(field), f)
 
 
-def test_in_regions(mapped_once, unchanged, client):
+def test_in_regions(unchanged, client):
     f = wave(30, 40)
     expected = client.out("diffusion", f=f, steps=9, **STEADY)
     region = Region(MiB)

@@ -24,6 +24,7 @@ static const int somebody, somebody_else;
 struct pair {
     int near, far; /* near: the carriers' */
     uint8_t sent[2 * LEAST], received[2 * LEAST];
+    struct passed_account account;
     struct passed passed;
     ssize_t moved;
     int error, calls;
@@ -43,7 +44,7 @@ static int open_carriers(void **state)
     for (int i = 0; i < PAIRS; i++) {
         struct pair *pair = &pairs[i];
         memset(pair, 0, sizeof *pair);
-        pair->passed.descriptor = -1;
+        pair->passed = (struct passed){.account = &pair->account, .descriptor = -1};
         for (size_t j = 0; j < sizeof pair->sent; j++)
             pair->sent[j] = (uint8_t)(j * 7 + j / 251 + (size_t)i);
         int ends[2];
@@ -277,5 +278,7 @@ int main(void)
         WITH_CARRIERS(many_at_once),
         WITH_CARRIERS(closing_hands_back_what_is_under_way),
     };
+    if (!passed_open(1024))
+        return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,13 +59,18 @@ static void map(struct regions *regions, uint64_t id, int value)
     static char bytes[BYTES];
     memset(bytes, value, sizeof bytes);
     assert_int_equal(pwrite(file, bytes, sizeof bytes, 0), BYTES);
-    assert_null(regions_map(regions, id, BYTES, false, file));
+    bool refused;
+    assert_null(regions_map(regions, id, BYTES, false, file, &refused));
+    assert_false(refused);
     struct pollfd mapped = {.fd = regions->wake, .events = POLLIN};
     assert_int_equal(poll(&mapped, 1, PATIENCE_MS), 1);
-    struct region *region = regions_mapped(regions);
-    assert_non_null(region);
-    assert_null(regions_mapped(regions));
-    assert_int_equal(region->status, STATUS_OK);
+    uint64_t answered;
+    enum status status;
+    assert_true(regions_mapped(regions, &answered, &status));
+    assert_int_equal(answered, id);
+    assert_int_equal(status, STATUS_OK);
+    assert_false(regions_mapped(regions, &answered, &status));
+    const struct region *region = ids_find(&regions->ids, id);
     assert_int_equal((uintptr_t)region->memory % BACKEND_PIN_BYTES, 0);
     assert_memory_equal(region->memory, bytes, BYTES);
 }
@@ -75,7 +80,8 @@ static void test_other_threads_keep_their_memory(void **state)
     (void)state;
     static const struct backend backend = {.kind = "none"};
     struct regions regions;
-    regions_init(&regions, &backend);
+    struct failure failure = {0};
+    assert_true(regions_init(&regions, &backend, &failure));
     for (int i = 0; i < 2; i++) {
         other.takes = i == 0;
         other.takes_after = i == 1;

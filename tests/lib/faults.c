@@ -1,0 +1,144 @@
+/* To be preloaded into the front or a worker: calls that fail, or wait, when a test says so
+ * (tests/lib/faults.py).
+ *
+ * FAULTS_PROCESS names the program, and FAULTS_CONTROL a file of 64-bit numbers that the test
+ * writes while it runs: see enum control. FAULTS_HANG names a file whose descriptors are not closed
+ * before that file's path with ".go" at its end exists. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum control {
+    FAIL_AT,     /* which allocation from here on is to fail, from 1; 0: none */
+    ALLOCATIONS, /* so many there have been since it was set */
+    FAILED,      /* so many have failed */
+    NO_THREADS,  /* 1: no thread can be made */
+    NO_WATCHES,  /* 1: epoll takes no further descriptor */
+    CONTROL_COUNT
+};
+
+extern void *__libc_malloc(size_t bytes);
+extern void *__libc_calloc(size_t count, size_t bytes);
+extern void *__libc_realloc(void *memory, size_t bytes);
+extern void *__libc_memalign(size_t alignment, size_t bytes);
+
+static _Atomic uint64_t *control; /* NULL: nothing fails here */
+static uintptr_t spared_begin, spared_end;
+
+/* libgomp ends the process where it finds no memory. */
+static int find_spared(struct dl_phdr_info *info, size_t size, void *unused)
+{
+    (void)size;
+    (void)unused;
+    if (!strstr(info->dlpi_name, "libgomp"))
+        return 0;
+    spared_begin = spared_end = info->dlpi_addr;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const uintptr_t end =
+            info->dlpi_addr + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz;
+        if (info->dlpi_phdr[i].p_type == PT_LOAD && end > spared_end)
+            spared_end = end;
+    }
+    return 1;
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    const char *program = getenv("FAULTS_PROCESS"), *path = getenv("FAULTS_CONTROL");
+    if (!program || !path || strcmp(program, program_invocation_short_name) != 0)
+        return;
+    dl_iterate_phdr(find_spared, NULL);
+    const int file = open(path, O_RDWR | O_CLOEXEC);
+    void *memory =
+        mmap(NULL, CONTROL_COUNT * sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    syscall(SYS_close, file);
+    if (memory != MAP_FAILED)
+        control = memory;
+}
+
+static bool fails(const void *caller)
+{
+    const uintptr_t at = (uintptr_t)caller;
+    if (!control || !control[FAIL_AT] || (at >= spared_begin && at < spared_end) ||
+        ++control[ALLOCATIONS] != control[FAIL_AT])
+        return false;
+    control[FAILED]++;
+    errno = ENOMEM;
+    return true;
+}
+
+#define CALLER __builtin_return_address(0)
+
+void *malloc(size_t bytes)
+{
+    return fails(CALLER) ? NULL : __libc_malloc(bytes);
+}
+
+void *calloc(size_t count, size_t bytes)
+{
+    return fails(CALLER) ? NULL : __libc_calloc(count, bytes);
+}
+
+void *realloc(void *memory, size_t bytes)
+{
+    return fails(CALLER) ? NULL : __libc_realloc(memory, bytes);
+}
+
+void *aligned_alloc(size_t alignment, size_t bytes)
+{
+    return fails(CALLER) ? NULL : __libc_memalign(alignment, bytes);
+}
+
+int posix_memalign(void **memory, size_t alignment, size_t bytes)
+{
+    void *const made = fails(CALLER) ? NULL : __libc_memalign(alignment, bytes);
+    if (made)
+        *memory = made;
+    return made ? 0 : ENOMEM;
+}
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                   void *argument)
+{
+    static int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "pthread_create");
+    return control && control[NO_THREADS] ? EAGAIN : real(thread, attributes, run, argument);
+}
+
+int epoll_ctl(int epoll, int operation, int descriptor, struct epoll_event *event)
+{
+    if (control && control[NO_WATCHES] && operation == EPOLL_CTL_ADD) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return (int)syscall(SYS_epoll_ctl, epoll, operation, descriptor, event);
+}
+
+int close(int descriptor)
+{
+    static char hanging[4096], go[4096];
+    char own[64], path[4096] = "";
+    if (!hanging[0]) {
+        const char *name = getenv("FAULTS_HANG");
+        snprintf(hanging, sizeof hanging, "%s", name ? name : "none");
+        snprintf(go, sizeof go, "%.4000s.go", hanging);
+    }
+    snprintf(own, sizeof own, "/proc/self/fd/%d", descriptor);
+    if (readlink(own, path, sizeof path - 1) > 0 && strcmp(path, hanging) == 0)
+        while (access(go, F_OK) != 0)
+            usleep(10000);
+    return (int)syscall(SYS_close, descriptor);
+}

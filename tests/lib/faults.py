@@ -1,0 +1,38 @@
+"""Calls of the front or of a worker that fail when a test says so: tests/lib/faults.c, preloaded."""
+
+import mmap
+import os
+import pathlib
+import struct
+import tempfile
+
+from fdtest import BUILD
+
+FAIL_AT, ALLOCATIONS, FAILED, NO_THREADS, NO_WATCHES = range(5)
+
+
+class Faults:
+    """What fails in the processes of a program ("fdserver", "fdworker") that have its `env`."""
+
+    def __init__(self, program, hang=None):
+        self.file = tempfile.NamedTemporaryFile(prefix="faults-")
+        self.file.write(bytes(4096))
+        self.file.flush()
+        os.chmod(self.file.name, 0o666)
+        self.memory = mmap.mmap(self.file.fileno(), 4096)
+        self.env = {"LD_PRELOAD": str(pathlib.Path(BUILD) / "tests" / "service" / "libfaults.so"),
+                    "FAULTS_PROCESS": program, "FAULTS_CONTROL": self.file.name}
+        if hang:
+            self.env["FAULTS_HANG"] = str(hang)
+
+    def __getitem__(self, which):
+        return struct.unpack_from("=Q", self.memory, 8 * which)[0]
+
+    def __setitem__(self, which, value):
+        struct.pack_into("=Q", self.memory, 8 * which, value)
+
+    def fail_allocation(self, number):
+        """The number-th from here on fails, counted from 1; 0: none does."""
+        self[FAIL_AT] = 0
+        self[ALLOCATIONS] = self[FAILED] = 0
+        self[FAIL_AT] = number

@@ -1,0 +1,146 @@
+"""Descriptors: who may have how many, and what happens where there are no more."""
+
+import contextlib
+import os
+import resource
+import signal
+import socket
+
+import pytest
+
+from faults import NO_THREADS, NO_WATCHES, Faults
+from fdtest import (Client, Daemon, Region, as_user, assert_serves, descriptors, eventually, request_bytes,
+                    restart_worker, sanitized)
+
+MOST = 128
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a second uid")
+needs_preload = pytest.mark.skipif(bool(sanitized()), reason="a sanitizer has the allocator")
+
+
+def limited():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (MOST, MOST))
+
+
+def connect_all(path):
+    """Connections, as many as are taken."""
+    clients = []
+    with contextlib.suppress(OSError, EOFError):
+        while True:
+            client = Client(path)
+            client.call("ping")
+            clients.append(client)
+    return clients
+
+
+def test_no_more_connections_than_descriptors():
+    with Daemon(preexec_fn=limited) as daemon:
+        assert daemon.info()["limits"]["max_connections"] < MOST
+    with Daemon("--max-connections", 10, preexec_fn=limited) as daemon:
+        assert daemon.info()["limits"]["max_connections"] == 10
+
+
+def test_a_worker_comes_back_where_one_user_has_all_there_are():
+    with Daemon(preexec_fn=limited) as daemon:
+        os.chmod(daemon.path, 0o666)
+        first = daemon.client()
+        for _ in range(MOST // 3):
+            Region(1).register(first)
+        clients = connect_all(daemon.path)
+        assert len(clients) > 4
+        restart_worker(first)
+        for client in clients:
+            client.close()
+
+
+@needs_root
+def test_a_user_who_holds_none_gets_in():
+    with Daemon(preexec_fn=limited) as daemon:
+        os.chmod(daemon.path, 0o666)
+        first = daemon.client()
+        for _ in range(MOST // 3):
+            Region(1).register(first)
+        clients = connect_all(daemon.path)
+
+        def another():
+            with Client(daemon.path) as client:
+                Region(1).register(client)
+                assert_serves(client)
+                return True
+        assert as_user(65534, another)
+        for client in clients:
+            client.close()
+
+
+@needs_preload
+def test_descriptors_that_are_never_closed(tmp_path):
+    """Whoever passes more is disconnected; others are served, and a worker comes back."""
+    hang = tmp_path / "hang"
+    hang.touch()
+    faults = Faults("fdserver", hang=hang)
+    with Daemon(env=faults.env, preexec_fn=limited) as daemon:
+        other = daemon.client()
+        other.call("ping")
+        before = descriptors(daemon.pid)
+        with open(hang, "rb") as file:
+            for _ in range(20):
+                with contextlib.suppress(OSError, EOFError), Client(daemon.path) as stranger:
+                    for _ in range(20):
+                        socket.send_fds(stranger.socket, [request_bytes(0, "ping", {})],
+                                        [file.fileno()] * 10)
+                        stranger.receive_message()
+        assert descriptors(daemon.pid) > before, "none of them waits"
+        assert_serves(other)
+        restart_worker(other)
+        (tmp_path / "hang.go").touch()
+        eventually(lambda: descriptors(daemon.pid) <= before, "all of them closed")
+        with Client(daemon.path) as client:
+            assert_serves(client)
+
+
+@needs_preload
+def test_where_epoll_takes_no_more():
+    """A connection that cannot be watched is closed; so is a worker, and the next one is tried."""
+    faults = Faults("fdserver")
+    with Daemon(env=faults.env) as daemon:
+        client = daemon.client()
+        assert_serves(client)
+        faults[NO_WATCHES] = 1
+        with Client(daemon.path) as refused:
+            assert refused.closed_by_server() == []
+        [device] = client.call("info")["devices"]
+        os.kill(device["pid"], signal.SIGKILL)
+        eventually(lambda: client.call("info")["devices"][0]["generation"] > device["generation"] + 1,
+                   "a worker that could not be watched")
+        faults[NO_WATCHES] = 0
+        eventually(lambda: client.call("info")["devices"][0]["state"] == "ready", "a worker")
+        assert_serves(client)
+
+
+@needs_preload
+@pytest.mark.parametrize("program", ["fdserver", "fdworker"])
+def test_threads_are_made_at_start(program):
+    """Where none can be made later, a first region and the descriptors of strangers need none."""
+    faults = Faults(program)
+    with Daemon(env=faults.env) as daemon:
+        client = daemon.client()
+        pid = client.call("info")["devices"][0]["pid"]
+        faults[NO_THREADS] = 1
+        region = Region(1 << 20)
+        region.register(client)
+        client.call("unregister", region=region.id)
+        with open("/dev/null", "rb") as null, Client(daemon.path) as stranger:
+            socket.send_fds(stranger.socket, [request_bytes(0, "ping", {})], [null.fileno()])
+            assert stranger.outcome(0)[0].code == "PROTOCOL"
+        assert_serves(client)
+        assert client.call("info")["devices"][0]["pid"] == pid
+
+
+@needs_preload
+def test_a_server_without_threads_says_so():
+    faults = Faults("fdserver")
+    faults[NO_THREADS] = 1
+    with Daemon(env=faults.env, wait=False) as daemon:
+        assert daemon.wait() == 1
+        assert "thread" in daemon.log()
+        daemon.process.returncode = 0  # as it was to be
