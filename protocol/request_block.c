@@ -18,6 +18,14 @@ const struct array *request_coordinates(const struct request *request, int axis)
     return rest && !request->parameters.spacing.has[axis] ? &numbers[NUMBERS_ALL] : NULL;
 }
 
+static bool decrease(const double *coordinates, uint64_t count)
+{
+    for (uint64_t i = 1; i < count; i++)
+        if (!(coordinates[i] < coordinates[i - 1]))
+            return false;
+    return true;
+}
+
 static bool put_coordinates(const struct array *given, const struct job *job, int axis, double *to,
                             struct failure *failure)
 {
@@ -29,6 +37,11 @@ static bool put_coordinates(const struct array *given, const struct job *job, in
         if (!isfinite(to[i]))
             return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
                                "coordinate %" PRIu64 " is not finite", i);
+        if (i == 1 && decrease(to, count))
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
+                               "coordinates must increase, and these decrease: turn them and that "
+                               "axis of every array round, in NumPy c[::-1] and f[..., ::-1%s]",
+                               &", :, :"[3 * (AXIS_Z - axis)]); /* the axes behind it */
         if (i > 0 && !(to[i] > to[i - 1]))
             return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
                                "coordinates must increase; number %" PRIu64 " is %.9g after %.9g",

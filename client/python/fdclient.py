@@ -24,18 +24,23 @@ Arrays and Fields stand inside parameters, too, where the wire takes them:
 
 Neither write to an input nor read an output while its job is under way.
 
-A client is used by one thread at a time; different clients are independent.
+Every call takes timeout=, in seconds (on the wire: microseconds, and of jobs alone), and raises an Error
+with the code "TIMEOUT" after it; a job is stopped then. Ctrl-C while a result is awaited cancels its job.
+Threads may share a client.
 """
 
 import array
 import collections
+import contextlib
 import errno
 import fcntl
+import math
 import mmap
 import os
 import select
 import socket
 import threading
+import time
 import weakref
 
 import msgpack
@@ -47,6 +52,9 @@ _BIN_BYTES = 1 << 31  # of each bin of a large array; one ends at 2^32 - 1
 _PLACE_BYTES = 16     # where the server takes an array in a region
 _POOL_ARRAY_BYTES = 64 << 10  # results from here up go through the pool: a copy costs less than the socket
 _POOL_BYTES = 1 << 30         # of a client's pool; it stays in RAM
+_TIMEOUT_S = 1e6  # the most
+_GRACE_S = 1   # for the server to say itself that a job's time is over
+_YIELD_S = 0.01  # until a thread that sends looks again whether it should read, too
 _OPERANDS = ("boundary", "coefficient", "diffusivity", "source")  # parameters that hold arrays as f does
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _memories = weakref.WeakSet()
@@ -54,12 +62,37 @@ _memories_lock = threading.Lock()
 
 
 class Error(Exception):
-    """What the server answered; code "CONNECTION" where it is away."""
+    """What the server answered, and what is refused here: code, message, parameter (or None), retryable, and
+    need and limit (or None). The code is "CONNECTION" where the server is away."""
 
     def __init__(self, code, message, parameter=None, retryable=False, need=None, limit=None):
-        super().__init__(f"{code}: {message}")
+        super().__init__(code, message, parameter, retryable, need, limit)
         self.code, self.message, self.parameter = code, message, parameter
         self.retryable, self.need, self.limit = retryable, need, limit
+
+    def __str__(self):
+        place = f"{self.parameter}: " if self.parameter else ""
+        numbers = [f"{number:.15g}" if isinstance(number, float) else number for number in (self.need, self.limit)]
+        limit = "" if self.need is None else f" (need {numbers[0]}, limit {numbers[1]})"
+        return f"{self.code}: {place}{self.message}{limit}"
+
+
+def _error_of(reply):
+    """The Error that a reply holds; keys of a later server are let pass."""
+    if not isinstance(reply, dict):
+        return Error("INTERNAL", str(reply))
+    keys = ("parameter", "retryable", "need", "limit")
+    return Error(reply.get("code", "INTERNAL"), reply.get("message", ""), *(reply.get(key) for key in keys))
+
+
+def _in_answer(answer, key):
+    if not isinstance(answer, dict) or key not in answer:
+        raise Error("CONNECTION", f"the server's reply makes no sense: it has no {key}")
+    return answer[key]
+
+
+def _invalid(message, parameter):
+    return Error("INVALID_ARGUMENT", message, parameter, False)
 
 
 class _Memory(mmap.mmap):
@@ -84,12 +117,9 @@ class _Memory(mmap.mmap):
 
 def empty(shape, dtype="f4"):
     """A new array, zeroed, in memory that servers can be shown. It stays in RAM once one was."""
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    shape = tuple(shape) if numpy.iterable(shape) else (shape,)
     dtype = numpy.dtype(dtype)
-    size = dtype.itemsize
-    for n in shape:
-        size *= n
-    return numpy.ndarray(shape, dtype, _Memory(max(size, 1)))
+    return numpy.ndarray(shape, dtype, _Memory(max(dtype.itemsize * math.prod(map(int, shape)), 1)))
 
 
 def _memory_of(array):
@@ -114,7 +144,7 @@ class _PoolMemory(_Memory):
     def region(self):
         """Its id; None: it has none, or not yet."""
         done = self.registering._done and not self.registering._error
-        return self.registering._result["region"] if done else None
+        return _in_answer(self.registering._result, "region") if done else None
 
 
 class _Pool:
@@ -140,7 +170,7 @@ class _Pool:
 
     def _drop(self, memory):
         self._memories.remove(memory)
-        self._client._send("unregister", {"region": memory.region()})
+        self._client._tell("unregister", {"region": memory.region()})
 
     def _make_room(self, size):
         """Give up what is idle and of another size; False: that is too little, and all of it stays."""
@@ -164,22 +194,52 @@ class _Pool:
                 memory = _PoolMemory(size)
             except OSError:
                 return  # no memory or descriptor for it
-            memory.registering = self._client._send("register", {"bytes": size}, descriptor=memory.descriptor)
-            memory.registering._client = None  # nobody waits for it, and a client must not keep itself
+            memory.registering = self._client._tell("register", {"bytes": size}, memory.descriptor)
             self._memories.append(memory)
 
 
 class Field:
-    """An array that stays on the device; an input, or `out`, of other jobs."""
+    """An array that stays on the device; an input, or `out`, of other jobs. numpy.asarray(field) fetches it.
 
-    def __init__(self, client, field, shape, dtype):
+    One that a job has made is freed with this object, or before: by free(), at the end of a `with`, when its
+    client is closed and when Python ends. keep() leaves it on the server."""
+
+    def __init__(self, client, field, shape, dtype, owned=False):
         self.client, self.id, self.shape, self.dtype = client, field, tuple(shape), numpy.dtype(dtype)
+        self._freed = False
+        # An object is collected in any thread, at any time: what is to be said is noted, and sent later.
+        self._release = weakref.finalize(self, client._gone.append, ("free", {"field": field})) if owned else None
 
-    def get(self, out=None):
-        return self.client.run("get", field=self.id, out=out)
+    def __repr__(self):
+        return f"<fdclient.Field {self.id}: {self.dtype} {self.shape}{', freed' if self._freed else ''}>"
 
-    def free(self):
-        self.client.call("free", field=self.id)
+    def get(self, out=None, **parameters):
+        return self.client.run("get", field=self.id, out=out, **parameters)
+
+    def __array__(self, dtype=None, copy=None):
+        if copy is False:
+            raise ValueError("a Field is on the device: an array of it is always a copy")
+        array = self.get()
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def free(self, timeout=None):
+        if not self._freed:
+            self.client.call("free", field=self.id, timeout=timeout)
+            self._freed = True
+            self.keep()
+
+    def keep(self):
+        """Leave it on the server; its id."""
+        if self._release:
+            self._release.detach()
+        return self.id
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        with contextlib.suppress(*([Error] if kind else [])):  # an error before is the cause
+            self.free()
 
 
 def op(name, f, out=None, **parameters):
@@ -192,22 +252,21 @@ class Job:
     report=True; of a vector field a map by axis), `dt` the time step of a diffusion, and `probes` the
     values at its probes, [steps + 1, probes]."""
 
-    def __init__(self, client, msgid, out, progress):
+    def __init__(self, client, msgid, out, progress, deadline=None, written=()):
         self._client, self._msgid, self._out, self._progress = client, msgid, out, progress
+        self._deadline, self._written = deadline, written  # ids of fields that it names as `out`
         self._error, self._result, self._done = None, None, False
         self._snapshots = collections.deque()
         self.report = self.dt = self.probes = None
 
     def done(self):
         """Has it been answered? Does not wait."""
-        if not self._done:
-            self._client._receive(wait=False)
-        return self._done
+        return self._client._until(lambda: self._done, 0)
 
-    def result(self):
-        """Wait for it: an array, a Field, a map of them by axis, or what else the method gives."""
-        while not self._done:
-            self._client._receive()
+    def result(self, timeout=None):
+        """Wait for it: an array, a Field, a map of them by axis, or what else the method gives. With a
+        timeout no longer than that; the job goes on then, and may be waited for again."""
+        self._wait(lambda: self._done, self._deadline if timeout is None else time.monotonic() + timeout)
         if self._error:
             raise self._error
         return self._result
@@ -220,34 +279,92 @@ class Job:
                 yield self._snapshots.popleft()
             if self._done:
                 return
-            self._client._receive()
+            self._wait(lambda: self._snapshots or self._done, self._deadline)
 
     def cancel(self):
         """"cancelled", "already_done" or "not_found"; a cancelled job's result() raises."""
-        return self._client.call("cancel", msgid=self._msgid)["state"]
+        return _in_answer(self._client.call("cancel", msgid=self._msgid), "state")
+
+    def _wait(self, done, deadline):
+        try:
+            if not self._client._until(done, deadline):
+                raise Error("TIMEOUT", "the server has not answered in time")
+        except KeyboardInterrupt:
+            if not self._done:
+                with contextlib.suppress(Error):
+                    self._client._tell("cancel", {"msgid": self._msgid})
+            raise
+
+
+class _Sender:
+    def __init__(self, client, timeout):
+        self._client, self._timeout = client, timeout
+
+    def __enter__(self):
+        client, timeout = self._client, self._timeout
+        deadline = None if timeout is None else time.monotonic() + timeout
+        if not client._sending.acquire(timeout=-1 if timeout is None else timeout):
+            raise Error("TIMEOUT", "another thread's request is still being sent", None, True)
+        self._before, client._deadline = client._deadline, deadline
+        try:
+            while client._gone:
+                client._tell(*client._gone.popleft())
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *_):
+        self._client._deadline = self._before
+        self._client._sending.release()
 
 
 class Client:
-    def __init__(self, address=None):
+    """A connection. timeout, in seconds, is that of each call that is given none, and of connecting."""
+
+    def __init__(self, address=None, timeout=None):
         path = address or os.environ.get("FDSERVER_SOCKET") or _default_path()
+        self._timeout = timeout
+        self._gone = collections.deque()               # requests about what was collected
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)  # or what the system allows
+        self._socket.settimeout(timeout)
         try:
             self._socket.connect(path.removeprefix("unix:"))
         except OSError as error:
             self._socket.close()
-            raise Error("CONNECTION", f"cannot connect to {path}: {error.strerror}") from None
+            raise Error("CONNECTION", f"cannot connect to {path}: {error.strerror or error}", None, True) from None
         self._socket.setblocking(False)
+        self._packer = msgpack.Packer()
         self._unpacker = msgpack.Unpacker(max_buffer_size=0, strict_map_key=False)
+        self._broken = None                            # why nothing more will come
+        self._sending = threading.RLock()              # held while a request is prepared and sent
+        self._deadline = None                          # of who holds it
+        self._lock = threading.Lock()                  # of the three that follow:
+        self._reading = False                          # one thread reads, for all that wait
+        self._turn, self._waiting = threading.Condition(self._lock), 0
+        self._calls = collections.deque()              # progress to be told, by whoever waits
         self._jobs = {}                                # by msgid
         self._last = 0
+        self._fields = weakref.WeakValueDictionary()   # by id
         self._regions = weakref.WeakKeyDictionary()    # memory: its id, or None where it was refused
-        self._gone = []                                # ids of regions whose memory is gone
         self._pool = _Pool(self)
+        weakref.finalize(self, _say_last, self._socket, self._gone, os.getpid())
 
     def close(self):
-        self._socket.close()
-        self._break("the connection was closed")
+        """Free its Fields, and break off its jobs."""
+        for field in list(self._fields.values()):
+            if field._release:
+                field._release()
+        if self._gone and not self._broken:
+            with contextlib.suppress(Error):
+                self.call("ping", timeout=_GRACE_S)
+        self._break("the client is closed")
+        self._broken = "the client is closed"
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)    # it wakes those who wait
+        with self._sending:
+            self._await_turn(lambda: False, None)
+            self._socket.close()
 
     def __enter__(self):
         return self
@@ -255,39 +372,45 @@ class Client:
     def __exit__(self, *_):
         self.close()
 
-    def submit(self, method, f=None, out=None, progress=None, **parameters):
+    def submit(self, method, f=None, out=None, progress=None, timeout=None, **parameters):
         """Begin a job. `f` and `out` are arrays, Fields or maps of them by axis; `out` may also be
         "field": a new one. progress(done, total) is called while somebody waits."""
-        while self._gone:
-            self._send("unregister", {"region": self._gone.pop()})
-        if f is not None:
-            parameters["f"] = _each(f, self._operand)
-        self._name_operands(parameters, self._operand)
-        self._name_out(out, parameters)
-        if out is None and f is not None:
-            out = self._pooled(method, f, parameters)
-            if out is not None:
-                parameters["out"] = _each(out, lambda memory: {"region": memory.region()})
-        if progress:
-            parameters["progress"] = True
-        job = self._send(method, parameters, out, progress)
-        for memory in _pool_memories(out):
-            memory.busy = not job._done
-        return job
+        with self._sender(timeout, parameters if method not in _QUICK_METHODS else None):
+            if f is not None:
+                parameters["f"] = _each(f, self._operand)
+            self._name_operands(parameters, self._operand)
+            self._name_out(out, parameters)
+            if out is None and f is not None:
+                out = self._pooled(method, f, parameters)
+                if out is not None:
+                    parameters["out"] = _each(out, lambda memory: {"region": memory.region()})
+            if progress:
+                parameters["progress"] = True
+            memories = _pool_memories(out)
+            for memory in memories:
+                memory.busy = True
+            try:
+                return self._send(method, parameters, out, progress)
+            except Error:
+                for memory in memories:
+                    memory.busy = False
+                raise
 
-    def run(self, method, f=None, out=None, progress=None, **parameters):
+    def run(self, method, f=None, out=None, progress=None, timeout=None, **parameters):
         """The same, and wait for its result."""
-        return self.submit(method, f, out, progress, **parameters).result()
+        return self.submit(method, f, out, progress, timeout, **parameters).result()
 
-    def dry_run(self, method, f, out=None, **parameters):
+    def dry_run(self, method, f, out=None, timeout=None, **parameters):
         """What the job would take, without running it: a map with "bytes" and "seconds" of "device", and
         diffusion's "dt" and "dt_max". Of arrays the shape and type alone are looked at."""
-        parameters |= {"f": _each(f, self._described), "dry_run": True}
-        self._name_operands(parameters, self._described)
-        self._name_out(out, parameters)
-        return self._send(method, parameters).result()
+        with self._sender(timeout, parameters):
+            parameters |= {"f": _each(f, self._described), "dry_run": True}
+            self._name_operands(parameters, self._described)
+            self._name_out(out, parameters)
+            job = self._send(method, parameters)
+        return job.result()
 
-    def chain(self, *ops, out=None, **parameters):
+    def chain(self, *ops, out=None, timeout=None, **parameters):
         """Several operators in one request, and its result; op() makes each. What one gives is called by
         its `out`, a name or a Field, and by that name it is another's `f`. `out` here is "field", or a map
         by name of "inline" and "field".
@@ -296,21 +419,32 @@ class Client:
 
         With dry_run=True what it would take, as dry_run() has it, and of each of its "ops".
         """
-        read = self._described if parameters.get("dry_run") else self._operand
-        parameters["ops"] = [{name: _each_array(value, read if name in ("f", *_OPERANDS) else self._operand)
-                              for name, value in each.items()} for each in ops]
-        if out is not None:
-            parameters["out"] = out
-        return self._send("chain", parameters).result()
+        if len(ops) == 1 and isinstance(ops[0], (list, tuple)):
+            ops = ops[0]
+        for each in ops:
+            if not isinstance(each, dict):
+                raise _invalid(f"its operators are what op() makes; got {_kind(each)}", "ops")
+        with self._sender(timeout, parameters):
+            read = self._described if parameters.get("dry_run") else self._operand
+            parameters["ops"] = [{name: _each_array(value, read if name in ("f", *_OPERANDS) else self._operand, name)
+                                  for name, value in each.items()} for each in ops]
+            if out is not None:
+                parameters["out"] = out
+            job = self._send("chain", parameters)
+        return job.result()
 
-    def call(self, method, **parameters):
+    def call(self, method, timeout=None, **parameters):
         """A method without arrays, such as info, stats and list: its result."""
-        return self._send(method, parameters).result()
+        with self._sender(timeout, parameters if method not in _QUICK_METHODS else None):
+            job = self._send(method, parameters)
+        return job.result()
 
-    def put(self, f):
+    def put(self, f, **parameters):
         """Keep an array on the device."""
-        f = numpy.asarray(f)
-        return Field(self, self.run("put", f)["field"], f.shape, f.dtype)
+        f = _array(f)
+        field = _in_answer(self.run("put", f, **parameters), "field")
+        self._fields[field] = made = Field(self, field, f.shape, f.dtype, True)
+        return made
 
     # --- arrays
 
@@ -319,14 +453,14 @@ class Client:
         if memory not in self._regions:
             self._regions[memory] = None
             try:
-                region = self._send("register", {"bytes": len(memory)},
-                                    descriptor=memory.descriptor).result()["region"]
+                job = self._send("register", {"bytes": len(memory)}, descriptor=memory.descriptor)
+                region = _in_answer(job.result(), "region")
             except Error as error:
-                if error.code == "CONNECTION":
+                if error.code in ("CONNECTION", "TIMEOUT"):
                     raise
                 return None
             self._regions[memory] = region
-            weakref.finalize(memory, self._gone.append, region)
+            weakref.finalize(memory, self._gone.append, ("unregister", {"region": region}))
         return self._regions[memory]
 
     def _named(self, array):
@@ -334,10 +468,10 @@ class Client:
         region = found and self._region(found[0])
         return {"region": region, "offset": found[1]} if region else None
 
-    def _operand(self, f):
-        if isinstance(f, Field):
-            return {"field": f.id}
-        f = numpy.asarray(f)
+    def _operand(self, f, name="f"):
+        if _is_field(f):
+            return {"field": _field_id(f)}
+        f = _array(f, name)
         place = self._named(f)
         return place | {"shape": f.shape, "type": f.dtype.str} if place else numpy.ascontiguousarray(f)
 
@@ -346,19 +480,25 @@ class Client:
         """call() on each array in parameters that are read beside f."""
         for name in _OPERANDS:
             if name in parameters:
-                parameters[name] = _each_array(parameters[name], call)
+                parameters[name] = _each_array(parameters[name], call, name)
 
     @staticmethod
-    def _described(f):
-        if isinstance(f, Field):
-            return {"field": f.id}
-        f = numpy.asarray(f)
+    def _described(f, name="f"):
+        if _is_field(f):
+            return {"field": _field_id(f)}
+        f = _array(f, name)
         return {"nd": True, "type": f.dtype.str, "shape": f.shape}
 
     def _place(self, out):
         """Where the server is to write; None: it is to send, and the array is filled here."""
-        if isinstance(out, Field):
-            return {"field": out.id}
+        if _is_field(out):
+            return {"field": _field_id(out)}
+        if not isinstance(out, numpy.ndarray):
+            raise _invalid(f'must be an array, a Field, "field", or a map of them by axis; got {_kind(out)}', "out")
+        if not out.flags.writeable or isinstance(out, numpy.ma.MaskedArray) or \
+                out.dtype.kind != "f" or out.dtype.itemsize not in (4, 8):
+            raise _invalid("must be an array of float32 or float64 that can be written and has no mask; got "
+                           f"{_kind(out)}: leave out= away, or give it fdclient.empty(shape, dtype)", "out")
         place = self._named(out)
         return place | {"shape": out.shape, "type": out.dtype.str} if place else None
 
@@ -379,14 +519,44 @@ class Client:
 
     # --- messages
 
+    def _sender(self, timeout, parameters=None):
+        """with it one thread at a time prepares a request and sends it. `parameters` of a job tell the server
+        of the timeout, too, which then has a little longer to say that it is over."""
+        timeout = self._timeout if timeout is None else timeout
+        if timeout is None:
+            return _Sender(self, None)
+        if not (isinstance(timeout, (int, float)) and 0 < timeout <= _TIMEOUT_S):
+            raise _invalid(f"timeout is a number of seconds above 0, up to {_TIMEOUT_S:g}; got {timeout!r}", "timeout")
+        if parameters is not None:
+            parameters["timeout"] = math.ceil(timeout * 1e6)
+            timeout += _GRACE_S
+        return _Sender(self, timeout)
+
     def _send(self, method, parameters, out=None, progress=None, descriptor=None):
-        self._last += 1
-        job = self._jobs[self._last] = Job(self, self._last, out, progress)
-        pieces = [bytearray()]
-        _pack([0, self._last, method, [parameters]], pieces)
-        for piece in pieces:
-            self._write(memoryview(piece), descriptor)
-            descriptor = None
+        with self._sending:
+            if self._broken:
+                raise Error("CONNECTION", self._broken, None, True)
+            self._last += 1
+            pieces = [bytearray()]
+            try:
+                _pack([0, self._last, method, [parameters]], pieces, self._packer)
+            except (TypeError, ValueError, OverflowError) as error:  # of a set, an object, an integer of 65 bits
+                raise _invalid(f"a parameter cannot be sent: {error}", None) from None
+            job = Job(self, self._last, out, progress, self._deadline, _written(parameters))
+            self._jobs[self._last] = job
+            try:
+                for piece in pieces:
+                    self._write(memoryview(piece), descriptor)
+                    descriptor = None
+            except BaseException as failure:  # the rest of a message cannot follow later
+                self._break(str(failure) or "a request was interrupted while it was sent")
+                raise
+            return job
+
+    def _tell(self, method, parameters, descriptor=None):
+        """The same, and nobody waits for the answer."""
+        job = self._send(method, parameters, descriptor=descriptor)
+        job._client = None  # a client must not keep itself
         return job
 
     def _write(self, data, descriptor):
@@ -398,48 +568,98 @@ class Client:
                 sent = self._socket.sendmsg([data], rights, socket.MSG_NOSIGNAL)
                 data, descriptor = data[sent:], None
             except BlockingIOError:
-                if self._wait(select.POLLIN | select.POLLOUT) & ~select.POLLOUT:
-                    self._receive(wait=False)
+                ready = self._read(select.POLLIN | select.POLLOUT, self._deadline)
+                if ready is None:  # another thread reads, for as long as it waits itself
+                    self._poll(select.POLLOUT, time.monotonic() + _YIELD_S)
+                if ready == 0 or self._deadline is not None and time.monotonic() > self._deadline:
+                    raise Error("TIMEOUT", "the server takes no more of a request", None, True) from None
             except OSError as error:
                 if rights and error.errno in (errno.EPERM, errno.ETOOMANYREFS):
                     descriptor = None  # none goes through: the server refuses the region
                     continue
-                self._break(error.strerror)
-                raise Error("CONNECTION", error.strerror) from None
+                raise Error("CONNECTION", error.strerror, None, True) from None
 
-    def _wait(self, events):
-        """Until there is one of them; which there are."""
+    def _poll(self, events, deadline):
+        """Until there is one of them; which there are, 0: the time is over."""
         poll = select.poll()
         poll.register(self._socket, events)
-        return poll.poll()[0][1]
+        left_ms = None if deadline is None else max(0, math.ceil((deadline - time.monotonic()) * 1e3))
+        ready = poll.poll(left_ms)
+        return ready[0][1] if ready else 0
 
-    def _receive(self, wait=True):
-        """Take what has come; where `wait`, something."""
+    def _read(self, events, deadline):
+        """Wait for one of the events, and take what has come. None: another thread is at it."""
+        mine = False
         try:
-            if wait:
-                self._wait(select.POLLIN)
+            with self._lock:
+                if self._reading:
+                    return None
+                self._reading = mine = True
+            ready = self._poll(events, deadline)
+            if ready & ~select.POLLOUT:
+                self._receive()
+            return ready
+        finally:
+            if mine:
+                self._wake(stop_reading=True)
+
+    def _wake(self, stop_reading=False):
+        with self._lock:
+            self._reading = self._reading and not stop_reading
+            if self._waiting:
+                self._turn.notify_all()
+
+    def _await_turn(self, done, deadline):
+        """Until no thread reads, or done()."""
+        with self._lock:
+            self._waiting += 1
+            try:
+                left = None if deadline is None else deadline - time.monotonic()
+                self._turn.wait_for(lambda: done() or not self._reading, left)
+            finally:
+                self._waiting -= 1
+
+    def _until(self, done, deadline):
+        """Take what comes until done(); False: the deadline came first."""
+        while not done():
+            ready = self._read(select.POLLIN, deadline)
+            if ready is None:
+                self._await_turn(done, deadline)
+                ready = deadline is None or time.monotonic() < deadline
+            while self._calls:
+                with contextlib.suppress(IndexError):  # another thread took it
+                    call = self._calls.popleft()
+                    call[0](*call[1:])
+            if not ready:
+                return bool(done())
+        return True
+
+    def _receive(self):
+        """Take what has come."""
+        try:
             received = self._socket.recv(1 << 20)
+            if not received:
+                self._break("the server closed the connection")
+            self._unpacker.feed(received)
+            for message in self._unpacker:
+                if message[0] == 2:
+                    self._notify(message[1], message[2][0])
+                else:
+                    self._answer(*message[1:])
         except BlockingIOError:
-            return
-        except (OSError, ValueError) as error:
-            received = b""
-            reason = str(error)
-        else:
-            reason = "the server closed the connection"
-        if not received:
-            self._break(reason)
-            return
-        self._unpacker.feed(received)
-        for message in self._unpacker:
-            if message[0] == 2:
-                self._notify(message[1], message[2][0])
-            else:
-                self._answer(*message[1:])
+            pass
+        except OSError as error:
+            self._break(error.strerror)
+        except Exception as error:
+            self._break(f"the server's bytes cannot be followed: {error!r}")
+        except BaseException:
+            self._break("it was interrupted while a message was read")
+            raise
 
     def _notify(self, what, about):
         job = self._jobs.get(about.get("msgid"))
         if what == "progress" and job and job._progress:
-            job._progress(about["done"], about["total"])
+            self._calls.append((job._progress, about["done"], about["total"]))
         elif what == "snapshot" and job:
             job._snapshots.append((about["step"], about["time"], self._output(about["out"], None)))
 
@@ -449,49 +669,69 @@ class Client:
             return  # it goes to none of ours: the server has lost track of what we send, and will close
         try:
             if error:
-                raise Error(**error)
+                raise _error_of(error)
             job.report, job.dt = result.get("report"), result.get("dt")
             if "probes" in result:
                 job.probes = self._output(result["probes"], None)
             if "out" in result:
-                result = self._outputs(result["out"], job._out)
+                result = self._outputs(result["out"], job._out, job._written)
             job._result = result
-        except Exception as failure:
+        except Error as failure:
             job._error = failure
+        except Exception as failure:
+            job._error = Error("CONNECTION", f"the server's reply makes no sense: {failure!r}")
         for memory in _pool_memories(job._out):
             memory.busy = False
             memory.spent = getattr(job._error, "code", None) in ("INTERNAL", "OUT_OF_MEMORY")
         job._out, job._done = None, True
 
-    def _outputs(self, reply, out):
+    def _outputs(self, reply, out, written=()):
         """The same of an array, or of a map of them by axis or name."""
-        if not all(isinstance(item, dict) for item in reply.values()):
-            return self._output(reply, out)
-        return {key: self._outputs(item, out.get(key) if isinstance(out, dict) else out)
+        if not reply or not all(isinstance(item, dict) for item in reply.values()):
+            return self._output(reply, out, written)
+        return {key: self._outputs(item, out.get(key) if isinstance(out, dict) else out, written)
                 for key, item in reply.items()}
 
-    def _output(self, reply, out):
+    def _output(self, reply, out, written=()):
         """What came in the place of `out`."""
         if "region" in reply:
             if not isinstance(out, _PoolMemory):
                 return out
-            return numpy.ndarray(reply["shape"], reply["type"], out).copy()
+            if (reply["region"], reply["offset"]) != (out.region(), 0):
+                raise ValueError("a place in a region that was not asked for")
+            return numpy.ndarray(reply["shape"], _dtype(reply["type"]), out).copy()
         if "field" in reply:
-            return out if isinstance(out, Field) else Field(self, reply["field"], reply["shape"], reply["type"])
+            field = out if isinstance(out, Field) else self._fields.get(reply["field"])
+            if not field:
+                owned = reply["field"] not in written
+                field = Field(self, reply["field"], reply["shape"], reply["type"], owned)
+                self._fields[field.id] = field
+            return field
         data = reply[b"data"]
         data = b"".join(data) if isinstance(data, list) else data
-        result = numpy.frombuffer(data, reply[b"type"]).reshape(reply[b"shape"])
+        result = numpy.frombuffer(data, _dtype(reply[b"type"])).reshape(reply[b"shape"])
         if not isinstance(out, numpy.ndarray):
             return result.copy()
         if out.shape != result.shape:
-            raise Error("INVALID_ARGUMENT", f"the result has the shape {result.shape}", "out")
+            raise _invalid(f"the result has the shape {result.shape}, and out has {out.shape}", "out")
         out[...] = result
         return out
 
     def _break(self, reason):
-        for job in self._jobs.values():
-            job._error, job._done = Error("CONNECTION", reason), True
-        self._jobs = {}
+        """Nothing more will come. The first reason holds."""
+        self._broken = self._broken or reason
+        for job in list(self._jobs.values()):
+            job._error, job._done = Error("CONNECTION", self._broken, None, True), True
+        self._jobs.clear()
+        self._wake()
+
+
+def _say_last(connection, gone, process):
+    """A client goes without close(): free what went before it. Not in a child that has forked."""
+    with contextlib.suppress(OSError):
+        if process == os.getpid():
+            requests = [msgpack.packb([0, 0, method, [parameters]]) for method, parameters in gone]
+            connection.send(b"".join(requests), socket.MSG_NOSIGNAL)
 
 
 def _default_path():
@@ -504,6 +744,7 @@ def _is_vector(value):
     return isinstance(value, dict) and any(axis in value for axis in "xyz")
 
 
+_QUICK_METHODS = ("cancel", "free", "info", "list", "ping", "register", "stats", "unregister")  # no jobs
 _ARRAY_METHODS = ("derivative", "laplacian", "divergence", "curl", "diffusion", "biharmonic", "interpolate", "stencil")
 
 
@@ -534,41 +775,80 @@ def _each(value, call, *beside):
             for axis, component in value.items()}
 
 
-def _each_array(value, call):
-    """call(value) of an array or a Field, wherever it stands in maps."""
+def _each_array(value, call, name):
+    """call(value, name) of an array or a Field, wherever it stands in maps."""
     if isinstance(value, dict):
-        return {key: _each_array(item, call) for key, item in value.items()}
+        return {key: _each_array(item, call, name) for key, item in value.items()}
     if isinstance(value, numpy.ndarray) and value.ndim == 0:
         return value.item()
-    return call(value) if isinstance(value, (numpy.ndarray, Field)) else value
+    return call(value, name) if isinstance(value, (numpy.ndarray, Field)) else value
 
 
-def _pack(value, pieces):
+def _kind(value):
+    """What it is, for errors."""
+    kind = type(value).__name__
+    return f"{kind} of {value.dtype}" if isinstance(value, numpy.ndarray) else kind
+
+
+def _array(value, name="f"):
+    """As an array to be sent. Refused: what has no numbers, or would lose some."""
+    if type(value) is numpy.ndarray and value.dtype.kind == "f":
+        return value
+    if isinstance(value, numpy.ma.MaskedArray):
+        raise _invalid("a masked array would lose its mask: fill it first, as f.filled(numpy.nan)", name)
+    with contextlib.suppress(ValueError):  # of lists of different lengths
+        array = numpy.asarray(value)
+        if array.dtype.kind in "fiubc":
+            return array
+    raise _invalid(f"must be an array of numbers, a Field, or a map of them by axis; got {_kind(value)}", name)
+
+
+def _is_field(value):
+    return isinstance(value, Field) or isinstance(value, dict) and "field" in value
+
+
+def _field_id(value):
+    return value.id if isinstance(value, Field) else value["field"]
+
+
+def _written(parameters):
+    """Ids of the fields that a request names as `out`: what answers with them has not made them."""
+    if not isinstance(parameters.get("out"), dict) and "ops" not in parameters:
+        return ()
+    places = [parameters.get("out"), *(each.get("out") for each in parameters.get("ops", ()))]
+    return [_field_id(place) for out in places for place in _values(out) if _is_field(place)]
+
+
+def _dtype(name):
+    if name not in ("<f4", "<f8"):
+        raise ValueError(f"an array of type {name!r}")
+    return numpy.dtype(name)
+
+
+def _pack(value, pieces, packer):
     """Pack behind the last piece; an array's bytes are pieces of their own and not copied."""
-    packer = msgpack.Packer()
     if isinstance(value, dict):
         pieces[-1] += packer.pack_map_header(len(value))
         for key, item in value.items():
             pieces[-1] += packer.pack(key)
-            _pack(item, pieces)
+            _pack(item, pieces, packer)
     elif isinstance(value, (list, tuple)):
         pieces[-1] += packer.pack_array_header(len(value))
         for item in value:
-            _pack(item, pieces)
+            _pack(item, pieces, packer)
     elif isinstance(value, numpy.ndarray):
-        _pack_array(value, pieces)
+        _pack_array(value, pieces, packer)
     elif isinstance(value, Field):
-        _pack({"field": value.id}, pieces)
+        _pack({"field": value.id}, pieces, packer)
     else:
         pieces[-1] += packer.pack(value.item() if isinstance(value, numpy.generic) else value)
 
 
-def _pack_array(value, pieces):
-    packer = msgpack.Packer()
+def _pack_array(value, pieces, packer):
     pieces[-1] += packer.pack_map_header(5)
     for item in (b"nd", True, b"type", value.dtype.str, b"kind", b"", b"shape", list(value.shape), b"data"):
         pieces[-1] += packer.pack(item)
-    data = memoryview(value.reshape(-1)).cast("B")
+    data = memoryview(numpy.ascontiguousarray(value).reshape(-1)).cast("B")
     bins = [data]
     if len(data) >= 1 << 32:
         bins = [data[at:at + _BIN_BYTES] for at in range(0, len(data), _BIN_BYTES)]

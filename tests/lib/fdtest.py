@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import functools
 import mmap
+import operator
 import os
 import pathlib
 import pickle
@@ -375,9 +376,13 @@ def client(daemon):
 def unchanged(daemon):
     """The test must leave no job, field, byte or descriptor behind."""
     before = settled(daemon)
+
+    def is_left():
+        now = settled(daemon)  # fewer descriptors: some of an earlier test were still being closed
+        return now[:3] != before[:3] or any(map(operator.gt, now[3], before[3]))
     yield
     daemon.close_clients()
-    eventually(lambda: settled(daemon) == before, f"as before: {before}; now {settled(daemon)}")
+    eventually(lambda: not is_left(), f"as before: {before}; now {settled(daemon)}")
 
 
 def assert_serves(client):

@@ -6,11 +6,12 @@ import pathlib
 import resource
 import signal
 import sys
+import threading
 
 import numpy
 import pytest
 
-from fdtest import Daemon, MiB, descriptors, eventually, wave
+from fdtest import Daemon, MiB, PATIENCE_S, derivative, descriptors, eventually, wave
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "client/python"))
 import fdclient  # noqa: E402
@@ -365,3 +366,93 @@ def test_a_chain(unchanged, numpy_client):
     assert out.id == field.id
     assert numpy.array_equal(field.get(), numpy_client.run("diffusion", expected, steps=3, source=f, **step))
     field.free()
+
+
+def test_threads_share_a_client(unchanged, daemon, numpy_client):
+    """Small, pooled and large jobs, fields and memory that comes and goes: everyone gets their own."""
+    failures = []
+    large = numpy.arange(1 << 20, dtype="f8")
+
+    def work(number):
+        try:
+            f = wave(40, 64, seed=number)
+            expected = derivative(f)
+            for i in range(12):
+                jobs = [numpy_client.submit("derivative", f, axis="x") for _ in range(3)]
+                there = shared(wave(64, 128, 16, seed=number + i))
+                assert (numpy_client.run("laplacian", there) == numpy_client.run("laplacian", numpy.array(there))).all()
+                with numpy_client.put(f + i) as field:
+                    assert (field.get() == f + i).all()
+                if i % 4 == number % 4:
+                    assert (numpy_client.put(large + number).get() == large + number).all()
+                for job in jobs:
+                    assert abs(job.result(PATIENCE_S) - expected).max() < 1e-5
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert not failures and not any(thread.is_alive() for thread in threads)
+    numpy_client.call("ping")  # and with it what was collected since
+    assert numpy_client.call("list")["fields"] == []
+
+
+def test_strided_parameters(numpy_client):
+    f = wave(6, 40, dtype="f8")
+    x = numpy.cumsum(numpy.linspace(1, 2, 41))
+    pairs = numpy.stack([x, x], axis=1)
+    expected = numpy_client.run("derivative", f, axis="x", spacing={"x": x})
+    assert (numpy_client.run("derivative", f, axis="x", spacing={"x": pairs[:, 0]}) == expected).all()
+    assert (numpy_client.run("derivative", f, axis="x", spacing={"x": x[::-1][::-1]}) == expected).all()
+    falling = -x[::-1]
+    assert numpy_client.run("derivative", f, axis="x", spacing={"x": -falling[::-1]}).tobytes() == expected.tobytes()
+    with pytest.raises(fdclient.Error, match=r"decrease.*\[\.\.\., ::-1\]") as caught:
+        numpy_client.run("derivative", f, axis="x", spacing={"x": x[::-1]})
+    assert caught.value.parameter == "spacing x"
+
+
+def test_what_would_lose_something_is_refused(unchanged, numpy_client):
+    f = wave(8, 8)
+    masked = numpy.ma.masked_greater(f, 0.5)
+    readonly = numpy.empty_like(f)
+    readonly.flags.writeable = False
+    for call, parameter, says in (
+            (lambda: numpy_client.run("laplacian", masked), "f", "filled"),
+            (lambda: numpy_client.put(masked), "f", "filled"),
+            (lambda: numpy_client.run("diffusion", f, source=masked, cfl=0.5), "source", "filled"),
+            (lambda: numpy_client.run("laplacian", f, boundary={"x": {"value": masked[:, 0]}}), "boundary", "filled"),
+            (lambda: numpy_client.run("laplacian", f, out=numpy.empty((8, 8), int)), "out", "ndarray of int64"),
+            (lambda: numpy_client.run("laplacian", f, out=numpy.ma.zeros((8, 8), "f4")), "out", "MaskedArray"),
+            (lambda: numpy_client.run("laplacian", f, out=readonly), "out", "written"),
+            (lambda: numpy_client.run("laplacian", f, out=[f]), "out", "got list"),
+            (lambda: numpy_client.run("laplacian", "field.bin"), "f", "got str"),
+            (lambda: numpy_client.run("laplacian", {"a": f}), "f", "got dict"),
+            (lambda: numpy_client.run("laplacian", [[1.0], [2.0, 3.0]]), "f", "got list"),
+            (lambda: numpy_client.run("laplacian", numpy.array(["a"])), "f", "ndarray of <U1"),
+            (lambda: numpy_client.dry_run("laplacian", object()), "f", "got object"),
+            (lambda: numpy_client.chain("gradient"), "ops", "got str"),
+            (lambda: numpy_client.call("ping", what={1}), None, "cannot be sent.*set"),
+            (lambda: numpy_client.run("laplacian", f, out=numpy.empty((8, 9), "f4")), "out", r"\(8, 8\).*\(8, 9\)")):
+        with pytest.raises(fdclient.Error, match=says) as caught:
+            call()
+        assert (caught.value.code, caught.value.parameter) == ("INVALID_ARGUMENT", parameter)
+
+
+def test_fields_by_their_ids_and_operators_in_a_list(unchanged, numpy_client):
+    f = wave(*SHAPE)
+    with numpy_client.put(f) as field:
+        entry, = numpy_client.call("list")["fields"]
+        expected = numpy_client.run("laplacian", f)
+        assert (numpy_client.run("laplacian", {"field": field.id}) == expected).all()
+        assert (numpy_client.run("laplacian", entry) == expected).all()
+        ops = [fdclient.op("gradient", field, out="g"), fdclient.op("divergence", "g")]
+        assert (numpy_client.chain(ops) == numpy_client.chain(*ops)).all()
+        assert (numpy.asarray(field) == f).all() and numpy.array(field, "f8").dtype == "f8"
+        assert (numpy.add(field, f) == 2 * f).all()
+        same = numpy_client.chain(fdclient.op("diffusion", field, out=field, cfl=0.5))
+        assert same is field
+        numpy_client.run("laplacian", field, out={"field": field.id})
+    assert numpy_client.call("list")["fields"] == []

@@ -110,6 +110,9 @@ TABLE = [
     invalid(*boundary({"x": {"value": of(BIG, shape=[1])}}), "boundary x", "131072 bytes"),
     unsupported(*boundary("one-sided", method="diffusion", **STEP), "boundary x-", "unstable"),
     # spacing and coordinates
+    *(invalid("laplacian", CUBE, {"spacing": {axis: numpy.arange(n + 1.0)[::-1].tolist()}}, f"spacing {axis}",
+              f"c[::-1] and f[..., ::-1{rest}]") for axis, n, rest in (("x", 40, ""), ("y", 30, ", :"), ("z", 20, ", :, :"))),
+    invalid("laplacian", LINE, {"spacing": [3.0, 1.0, 2.0] + [1.0] * 38}, "spacing x", "number 1 is 1 after 3"),
     *(invalid("laplacian", PLANE, {"spacing": {"y": h}}, "spacing y", "above 0") for h in (0, -1, numpy.inf, numpy.nan)),
     invalid("laplacian", PLANE, {"spacing": {"z": 1}}, "spacing z", "none is z"),
     *(invalid(method, f, params | {"spacing": {"x": h}}, "spacing x", "from", (h, limit))

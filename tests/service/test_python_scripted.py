@@ -1,0 +1,324 @@
+"""client/python/fdclient.py against a server that is a thread here and says exactly what a test wants."""
+
+import contextlib
+import gc
+import os
+import pathlib
+import pickle
+import signal
+import socket
+import sys
+import tempfile
+import threading
+
+import msgpack
+import numpy
+import pytest
+
+from fdtest import PATIENCE_S, eventually, wave
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "client/python"))
+import fdclient  # noqa: E402
+
+LARGE = 4 << 20  # float32; more than a socket takes
+
+
+class Server:
+    """Runs script(server) for the one client that connects; what fails in it fails the test."""
+
+    def __init__(self, script):
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = os.path.join(self.folder.name, "socket")
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(self.path)
+        self.listener.listen()
+        self.script, self.failure, self.over = script, None, threading.Event()
+        self.thread = threading.Thread(target=self.serve)
+
+    def serve(self):
+        try:
+            self.peer, _ = self.listener.accept()
+            with self.peer:
+                self.peer.settimeout(PATIENCE_S)
+                self.unpacker = msgpack.Unpacker(max_buffer_size=0, strict_map_key=False)
+                self.script(self)
+                self.over.wait(PATIENCE_S)
+        except BaseException as failure:
+            self.failure = failure
+
+    def hear(self):
+        """The next request's msgid, method and parameters."""
+        while True:
+            for kind, msgid, method, (params,) in self.unpacker:
+                assert kind == 0
+                return msgid, method, params
+            received = self.peer.recv(1 << 20)
+            assert received, "the client has closed the connection"
+            self.unpacker.feed(received)
+
+    def say(self, msgid, result=None, error=None):
+        self.peer.sendall(msgpack.packb([1, msgid, error, result]))
+
+    def answer(self, result=None, error=None):
+        """Answer the next request, and say which it was."""
+        msgid, method, params = self.hear()
+        self.say(msgid, result, error)
+        return method, params
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, kind, *_):
+        self.over.set()
+        self.thread.join(PATIENCE_S)
+        self.listener.close()
+        self.folder.cleanup()
+        assert self.failure is None or kind, repr(self.failure)
+
+
+@contextlib.contextmanager
+def connected(script, **options):
+    with Server(script) as server, fdclient.Client(server.path, **options) as client:
+        yield client
+
+
+def inline(array, **changes):
+    keys = {b"nd": True, b"type": array.dtype.str, b"kind": b"", b"shape": list(array.shape), b"data": array.tobytes()}
+    return keys | {name.encode(): value for name, value in changes.items()}
+
+
+def field(number, shape=(3,)):
+    return {"field": number, "shape": list(shape), "type": "<f4"}
+
+
+def test_what_comes_is_taken_while_something_is_sent():
+    """Two sides that only wrote would stop for ever."""
+    large = numpy.arange(LARGE, dtype="f4")
+
+    def script(server):
+        msgid, _, _ = server.hear()
+        server.say(msgid, {"out": inline(large)})  # all of it goes before any of the next request is read
+        server.answer({"field": 7})
+    with connected(script) as client:
+        job = client.submit("get", field=1)
+        client.put(large).keep()
+        assert (job.result() == large).all()
+
+
+def test_who_sends_reads_where_another_thread_has_stopped():
+    large = numpy.arange(LARGE, dtype="f4")
+
+    def script(server):
+        first, second = server.hear()[0], server.hear()[0]
+        eventually(lambda: client._reading, "the thread that waits")
+        begin.set()
+        server.peer.recv(1, socket.MSG_PEEK)
+        server.say(first, {"out": inline(large)})
+        waiting.join()
+        server.say(second, {"out": inline(large)})
+        server.answer({"field": 7})
+    begin = threading.Event()
+    with connected(script) as client:
+        jobs = [client.submit("get", field=1) for _ in range(2)]
+        waiting = threading.Thread(target=jobs[0].result)
+        waiting.start()
+        begin.wait(PATIENCE_S)
+        client.put(large).keep()
+        assert (jobs[0].result() == large).all() and (jobs[1].result() == large).all()
+
+
+def test_errors():
+    full = {"code": "TOO_LARGE", "message": "too many", "parameter": "f y", "retryable": False, "need": 5.0, "limit": 0.1}
+
+    def script(server):
+        server.answer(error=full | {"since": "a later version", "self": 1})
+        server.answer(error={"code": "QUEUE_FULL", "retryable": True})
+        server.answer(error="oops")
+    with connected(script) as client:
+        errors = []
+        for _ in range(3):
+            with pytest.raises(fdclient.Error) as caught:
+                client.call("ping")
+            errors.append(caught.value)
+    assert str(errors[0]) == "TOO_LARGE: f y: too many (need 5, limit 0.1)"
+    assert (errors[1].code, errors[1].retryable, errors[1].parameter) == ("QUEUE_FULL", True, None)
+    assert str(errors[2]) == "INTERNAL: oops"
+    again = pickle.loads(pickle.dumps(errors[0]))
+    assert str(again) == str(errors[0]) and again.need == 5
+
+
+F = wave(4, 8)
+
+
+@pytest.mark.parametrize("result", [
+    7, [], {"out": 7}, {"out": {}}, {"out": []}, {"out": {"field": 1}}, {"out": inline(F, shape=[4, 9])},
+    {"out": inline(F, type="O")}, {"out": inline(F, type="<i4")},
+    {"out": inline(F, type=7)}, {"out": inline(F, data=[b"", 5])}, {"out": inline(F, data=None)},
+    {"out": inline(F), "probes": 3}])
+def test_replies_that_make_no_sense(result):
+    def script(server):
+        server.answer(result)
+        server.answer({})
+    with connected(script) as client:
+        with pytest.raises(fdclient.Error, match="CONNECTION: the server's reply makes no sense"):
+            client.run("laplacian", F)
+        assert client.call("ping") == {}
+
+
+@pytest.mark.parametrize("lie", [{"region": 2}, {"offset": 16}, {"shape": [1 << 20]}, {"type": "O"}])
+def test_a_place_in_the_pool_that_was_not_asked_for(lie):
+    f = wave(128, 256)
+
+    def script(server):
+        for answer in ({"out": inline(f)}, {"region": 1}, {"out": inline(f)}):  # the second asks for memory, too
+            server.answer(answer)
+        for reply in ({}, lie):
+            msgid, _, params = server.hear()
+            place = params["out"] | {"offset": 0, "shape": [128, 256], "type": "<f4"} | reply
+            server.say(msgid, {"out": place})
+    with connected(script) as client:
+        for _ in range(3):
+            client.submit("laplacian", f).result()
+        with pytest.raises(fdclient.Error, match="makes no sense"):
+            client.run("laplacian", f)
+
+
+@pytest.mark.parametrize("bytes_", [b"\xc1", b"\x07", b"\x90", b"\x93\x02\x01\x90", b"\x92\x01\x01"])
+def test_bytes_that_cannot_be_followed(bytes_):
+    def script(server):
+        server.hear()
+        server.peer.sendall(bytes_)
+    with connected(script) as client:
+        for says in ("cannot be followed", "cannot be followed"):  # from then on, too
+            with pytest.raises(fdclient.Error, match="CONNECTION.*" + says):
+                client.call("ping")
+
+
+def test_an_interrupt_cancels_the_job():
+    heard = []
+
+    def script(server):
+        msgid, _, _ = server.hear()
+        eventually(lambda: client._reading, "a client that waits")
+        os.kill(os.getpid(), signal.SIGINT)
+        heard.append((msgid, server.answer({"state": "cancelled"})))
+        server.say(msgid, error={"code": "CANCELLED"})
+        server.answer({})
+    with connected(script) as client:
+        with pytest.raises(KeyboardInterrupt):
+            client.run("diffusion", F, steps=10**9, cfl=1)
+        assert client.call("ping") == {}
+    (msgid, cancel), = heard
+    assert cancel == ("cancel", {"msgid": msgid})
+
+
+def test_an_interrupt_while_sending():
+    """Half a request cannot be followed by another one."""
+    def script(server):
+        server.peer.recv(1)
+        os.kill(os.getpid(), signal.SIGINT)
+    with connected(script) as client:
+        with pytest.raises(KeyboardInterrupt):
+            client.put(numpy.zeros(LARGE))
+        with pytest.raises(fdclient.Error, match="interrupted while it was sent"):
+            client.call("ping")
+
+
+def test_timeouts():
+    heard = []
+
+    def script(server):
+        for _ in range(4):
+            heard.append(server.hear())
+        server.say(heard[-1][0], {})
+    with connected(script) as client:
+        for call in (lambda: client.call("ping", timeout=0.01), lambda: client.run("laplacian", F, timeout=0.01),
+                     lambda: client.submit("laplacian", F).result(timeout=0.01)):
+            with pytest.raises(fdclient.Error, match="TIMEOUT: the server has not answered"):
+                call()
+        assert client.call("ping", timeout=PATIENCE_S) == {}  # the answers of the others may come when they like
+        for timeout in (0, -1, "1", numpy.nan):
+            with pytest.raises(fdclient.Error, match="seconds above 0") as caught:
+                client.call("ping", timeout=timeout)
+            assert caught.value.parameter == "timeout"
+    assert [params.get("timeout") for _, _, params in heard] == [None, 10000, None, None]
+
+
+def test_a_timeout_for_all_calls_and_one_while_sending():
+    def script(server):
+        server.hear()
+    with connected(script, timeout=0.01) as client:
+        with pytest.raises(fdclient.Error, match="TIMEOUT"):
+            client.call("ping")
+        with pytest.raises(fdclient.Error, match="TIMEOUT: the server takes no more"):
+            client.put(numpy.zeros(4 * LARGE))
+        with pytest.raises(fdclient.Error, match="CONNECTION: TIMEOUT: the server takes no more"):
+            client.call("ping")
+
+
+def test_a_client_that_is_closed():
+    with Server(lambda server: server.hear()) as server:
+        client = fdclient.Client(server.path)
+        job = client.submit("laplacian", F)
+        waiting = threading.Thread(target=lambda: pytest.raises(fdclient.Error, job.result))
+        waiting.start()
+        client.close()
+        waiting.join(PATIENCE_S)
+        assert not waiting.is_alive()
+        client.close()
+        for call in (job.result, lambda: client.call("ping"), lambda: client.run("laplacian", F), job.cancel):
+            with pytest.raises(fdclient.Error, match="CONNECTION: the client is closed"):
+                call()
+        assert job.done()
+
+
+def test_addresses():
+    for path, says in (("/" + "x" * 200, "too long"), ("/nowhere", "No such file")):
+        with pytest.raises(fdclient.Error, match=f"cannot connect to {path}: .*{says}"):
+            fdclient.Client(path)
+
+
+def test_fields_free_themselves():
+    heard = []
+
+    def script(server):
+        for answer in ({"field": 1}, {"field": 2}, {"field": 3}, {"field": 4}, {"out": field(5)}, {"out": field(6)},
+                       {"out": field(7)}):
+            server.answer(answer)
+        with contextlib.suppress(AssertionError):
+            while True:
+                heard.append(server.answer({}))
+    with Server(script) as server:
+        with fdclient.Client(server.path) as client:
+            kept, with_block, collected, alive = (client.put(F) for _ in range(4))
+            made = client.run("laplacian", F, out="field")
+            theirs = client.run("laplacian", F, out={"field": 6})
+            assert client.run("laplacian", F, out={"field": 7, "type": "<f4"}).id == 7
+            assert kept.keep() == 1 and "<fdclient.Field 5: float32 (3,)>" == repr(made) and theirs.id == 6
+            with with_block:
+                pass
+            assert heard == [("free", {"field": 2})] and "freed" in repr(with_block)
+            with_block.free()  # nothing more to do
+            thread = threading.Thread(target=lambda doomed: doomed.clear(), args=([collected],))
+            del kept, collected, theirs
+            thread.start()
+            thread.join()
+            del thread
+            gc.collect()
+            client.call("ping")
+            assert heard[1:] == [("free", {"field": 3}), ("ping", {})]
+        assert sorted(params["field"] for method, params in heard[3:] if method == "free") == [4, 5]
+        assert heard[-1][0] == "ping" and alive.id == 4
+
+
+def test_fields_of_a_client_that_nobody_has():
+    heard = []
+
+    def script(server):
+        server.answer({"field": 1})
+        heard.append(server.hear()[1:])  # nobody waits for an answer
+    with Server(script) as server:
+        fdclient.Client(server.path).put(F)
+        gc.collect()
+    assert heard == [("free", {"field": 1})]
