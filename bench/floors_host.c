@@ -1,4 +1,5 @@
 #include "bench/floors.h"
+#include "gpu/pool.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -33,6 +34,21 @@ double floors_median(double *samples, int n)
     return n % 2 ? samples[n / 2] : (samples[n / 2 - 1] + samples[n / 2]) / 2;
 }
 
+enum { PAGE = 4096, PAGES_TOGETHER = 512 };
+
+struct touching {
+    char *memory;
+    size_t pages;
+};
+
+static void touch(void *context, int64_t part)
+{
+    const struct touching *touching = context;
+    const size_t begin = (size_t)part * PAGES_TOGETHER;
+    for (size_t p = begin; p < begin + PAGES_TOGETHER && p < touching->pages; p++)
+        touching->memory[p * PAGE] = (char)p;
+}
+
 static char *touched(size_t bytes)
 {
     char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -41,11 +57,9 @@ static char *touched(size_t bytes)
         exit(1);
     }
     madvise(memory, bytes, MADV_HUGEPAGE);
-    enum { PAGE = 4096 };
-    const size_t pages = (bytes + PAGE - 1) / PAGE;
-#pragma omp parallel for schedule(static)
-    for (size_t p = 0; p < pages; p++)
-        memory[p * PAGE] = (char)p;
+    struct touching touching = {memory, (bytes + PAGE - 1) / PAGE};
+    pool_for(pool_threads(), (int64_t)((touching.pages + PAGES_TOGETHER - 1) / PAGES_TOGETHER),
+             touch, &touching);
     return memory;
 }
 
@@ -63,6 +77,23 @@ static void stream(char *to, const char *from, size_t bytes)
 #endif
 }
 
+struct copy {
+    char *to;
+    const char *from;
+    size_t bytes, piece;
+    bool streaming;
+};
+
+static void copy_piece(void *context, int64_t p)
+{
+    const struct copy *copy = context;
+    const size_t at = (size_t)p * copy->piece, left = copy->bytes - at;
+    const size_t bytes = left < copy->piece ? left : copy->piece;
+    const size_t whole = copy->streaming ? bytes / 64 * 64 : 0;
+    stream(copy->to + at, copy->from + at, whole);
+    memcpy(copy->to + at + whole, copy->from + at + whole, bytes - whole);
+}
+
 /* The median time of a copy shared by all threads. Short ones are timed together. */
 static double shared_copy_us(char *to, const char *from, size_t bytes, bool streaming)
 {
@@ -70,18 +101,12 @@ static double shared_copy_us(char *to, const char *from, size_t bytes, bool stre
     size_t piece = bytes / 4 / 64 * 64;
     piece = piece < LEAST ? LEAST : piece > MOST ? MOST : piece;
     const size_t pieces = (bytes + piece - 1) / piece, times = 1 + (256 << 20) / bytes;
+    struct copy copy = {to, from, bytes, piece, streaming};
     double samples[SAMPLES];
     for (int i = -1; i < SAMPLES; i++) {
         const uint64_t start = floors_now_ns();
-        for (size_t k = 0; k < times; k++) {
-#pragma omp parallel for schedule(static)
-            for (size_t p = 0; p < pieces; p++) {
-                const size_t at = p * piece, left = bytes - at < piece ? bytes - at : piece;
-                const size_t whole = streaming ? left / 64 * 64 : 0;
-                stream(to + at, from + at, whole);
-                memcpy(to + at + whole, from + at + whole, left - whole);
-            }
-        }
+        for (size_t k = 0; k < times; k++)
+            pool_for(pool_threads(), (int64_t)pieces, copy_piece, &copy);
         if (i >= 0)
             samples[i] = (double)(floors_now_ns() - start) / 1000 / (double)times;
     }

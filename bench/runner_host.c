@@ -1,6 +1,7 @@
 #include "bench/floors.h"
 #include "bench/runner.h"
 #include "gpu/host/pass.h"
+#include "gpu/pool.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -25,7 +26,8 @@ static void open_host(int index)
     const struct kernels *found[PASS_KERNELS];
     pass_kernels(found);
     kernels = found[0];
-    if (arena != MAP_FAILED && backend_host()->open(index, arena, ARENA_BYTES, &info, &failure))
+    if (arena != MAP_FAILED && pool_open(0, &failure) &&
+        backend_host()->open(index, arena, ARENA_BYTES, &info, &failure))
         return;
     fprintf(stderr, "the host backend does not open: %s\n", failure.message);
     exit(1);
@@ -77,9 +79,7 @@ static const char *classic(int which, const struct job *job)
     return NULL;
 }
 
-/* What the backend's thread does, on this one, so that the copies and the operators are one team's
- * work: of two teams that together have more threads than there are cores, OpenMP sends the idle
- * ones to sleep at once, and waking sixteen took longer than a pass. The service has one team. */
+/* What the backend's threads do, led by this one. */
 static void run(int which, const struct launch *launch)
 {
     (void)which;

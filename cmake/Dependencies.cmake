@@ -20,10 +20,6 @@ else()
   target_link_libraries(fdserver_msgpack INTERFACE PkgConfig::MSGPACK)
 endif()
 
-if(FDSERVER_OPENMP)
-  find_package(OpenMP COMPONENTS C)
-endif()
-
 set(HAVE_CUDA OFF)
 if(FDSERVER_CUDA)
   include(CheckLanguage)

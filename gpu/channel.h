@@ -118,6 +118,7 @@ struct channel_message {
     union {
         struct {
             uint64_t bytes;
+            uint32_t threads; /* that the worker computes with; 0: one for each of its cores */
         } arena;
         struct {
             uint64_t array, bytes, owner; /* owner: the uid; memory is cleared between owners */

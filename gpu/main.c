@@ -11,6 +11,7 @@
 #include "gpu/clock.h"
 #include "gpu/jobs.h"
 #include "gpu/log.h"
+#include "gpu/pool.h"
 #include "gpu/store.h"
 #include "gpu/worker.h"
 #include "protocol/cores.h"
@@ -56,7 +57,7 @@ static _Noreturn void refuse(const struct failure *failure)
     _exit(EXIT_NO_DEVICE);
 }
 
-static void take_arena(uint64_t bytes, int memfd)
+static void take_arena(uint64_t bytes, uint32_t threads, int memfd)
 {
     struct failure failure = {0};
     struct stat stat;
@@ -77,7 +78,7 @@ static void take_arena(uint64_t bytes, int memfd)
     struct channel_message message = {.type = CHANNEL_READY};
     if (!worker.backend)
         failure_set(&failure, STATUS_INTERNAL, NULL, "this fdworker was built without CUDA");
-    if (!worker.backend ||
+    if (!worker.backend || !pool_open((int)threads, &failure) ||
         !worker.backend->open(worker.device, arena, bytes, &message.u.ready.info, &failure) ||
         !store_open(&worker, &failure))
         refuse(&failure);
@@ -108,6 +109,7 @@ static _Noreturn void end(void)
         jobs_close(&worker);
         store_close(&worker);
         worker.backend->close();
+        pool_close();
     }
     channel_queue_free(&worker.answers);
     exit(0);
@@ -118,7 +120,7 @@ static _Noreturn void end(void)
 static void take_order(const struct channel_message *message, int descriptor)
 {
     if (message->type == CHANNEL_ARENA) {
-        take_arena(message->u.arena.bytes, descriptor);
+        take_arena(message->u.arena.bytes, message->u.arena.threads, descriptor);
         return;
     }
     if (descriptor >= 0 && message->type != CHANNEL_REGION)

@@ -1,6 +1,7 @@
 #include "gpu/table.h"
 
 #include "gpu/backend.h"
+#include "gpu/pool.h"
 #include "gpu/rounded.h"
 #include "gpu/stage.h"
 #include "protocol/job_rows.h"
@@ -182,17 +183,32 @@ static rows_real put_one(const struct making *making, const struct rows_order *g
     return centre;
 }
 
+enum { SMALL_AXIS = 256 }; /* rows that are made on one thread */
+
+struct apart {
+    const struct making *making;
+    const struct rows_order *given;
+    const struct table_rows *rows;
+};
+
+/* Row r of those that are not the shared one. */
+static void put_apart(void *context, int64_t r)
+{
+    const struct apart *part = context;
+    const struct rows_axis *axis = part->given->axis;
+    const struct table_rows *rows = part->rows;
+    put_one(part->making, part->given, axis, rows,
+            r < rows->low ? r : axis->n - 1 - (r - rows->low), r);
+}
+
 /* All of them. Returns the weight of the centre of the shared one, 0 where it has none. */
 static rows_real put_rows(const struct making *making, const struct rows_order *given,
                           const struct table_rows *rows)
 {
     const struct rows_axis *axis = given->axis;
     const int64_t apart = (int64_t)rows->low + rows->high;
-#ifdef _OPENMP
-#pragma omp parallel for if (axis->x && axis->n > 256)
-#endif
-    for (int64_t r = 0; r < apart; r++)
-        put_one(making, given, axis, rows, r < rows->low ? r : axis->n - 1 - (r - rows->low), r);
+    struct apart part = {making, given, rows};
+    pool_for(axis->x && axis->n > SMALL_AXIS ? pool_threads() : 1, apart, put_apart, &part);
     const struct rows_axis endless = {.n = 1, .spacing = 1};
     return axis->x ? 0 : put_one(making, given, &endless, rows, 0, apart);
 }

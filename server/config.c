@@ -40,6 +40,8 @@ static const struct option options[] = {
      "Where jobs run: auto (every GPU, else the host), or a list of host and cuda:N with commas. "
      "host may stand there more than once (host:1 is the "
      "second): workers that share the cores."},
+    {"threads", "COUNT", OPTION_NUMBER, AT(threads), "0", 0, 1024,
+     "Threads that each host worker computes with; 0: one for each core that it may run on."},
     {"staging-bytes", "BYTES", OPTION_BYTES, AT(staging_bytes), "256M", 16 << 20, UINT64_C(1) << 40,
      "Staging arena, shared by all payload on its way in and out; the front's memory is bounded by "
      "it."},

@@ -15,6 +15,7 @@ struct config {
     const char *group;      /* of the sockets; NULL: the process's own */
     uint64_t mode;          /* of the sockets */
     const char *device;     /* "auto" or a list of "host" and "cuda:N" */
+    uint64_t threads;       /* that each worker computes with; 0: one for each core */
     uint64_t staging_bytes; /* of the arena */
     uint64_t user_bytes;    /* of one user on the device; 0: no limit of its own */
     uint64_t device_memory; /* bytes that arrays may take; 0: what the device has free */

@@ -673,6 +673,7 @@ static void worker_start(struct device *device)
     /* ARENA goes first, past what waits for this worker. */
     struct channel_message message = {.type = CHANNEL_ARENA};
     message.u.arena.bytes = server->arena.bytes;
+    message.u.arena.threads = (uint32_t)server->config.threads;
     const int unwatched = uv_poll_init(&server->loop, &device->poll, device->socket);
     if (unwatched) {
         worker_kill(device, uv_strerror(unwatched));

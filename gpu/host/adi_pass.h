@@ -1,5 +1,5 @@
-/* Plans of the engine PLAN_ADI on the host: whole passes (gpu/stage.h), each shared by all cores.
- * One caller at a time. */
+/* Plans of the engine PLAN_ADI on the host: whole passes (gpu/stage.h), each shared by the
+ * pool's threads. Any thread. */
 #ifndef GPU_HOST_ADI_PASS_H
 #define GPU_HOST_ADI_PASS_H
 

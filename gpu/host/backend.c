@@ -1,125 +1,122 @@
-/* The host's cores as a device. Copies are done at once by the caller; launches run in their order
- * on one thread, which shares each of them with all cores; copies after a launch are done there.
+/* The host's cores as a device. Copies are done at once by the caller, but for those that are to
+ * come after a launch that is under way; launches are tasks of the pool (gpu/pool.h), several at a
+ * time.
  *
- *   worker's thread                     runner
- *   launch() → orders ───────────────►  pass_launch()
- *   reap()   ◄── completions, eventfd ◄─┘
+ *   worker's thread                     pool's threads
+ *   launch() → operation ────────────►  pass_launch() ─► those that follow it
+ *   reap()   ◄── completed, eventfd ◄───┘
  */
 #include "gpu/backend.h"
 #include "gpu/clock.h"
 #include "gpu/host/memory.h"
 #include "gpu/host/pass.h"
-#include "gpu/host/share.h"
 #include "gpu/log.h"
+#include "gpu/pool.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* A queue that grows. */
-struct ring {
-    void *items;
-    size_t item_bytes, first, count, capacity;
-};
-
-/* A launch or, where `bytes`, a copy after one. */
-struct order {
-    struct launch launch;
+/* A launch or a copy. Recycled. */
+struct operation {
+    struct pool_task task; /* its next: in whichever list it is */
+    struct launch launch;  /* plan NULL: it is a copy */
     void *to;
     const void *from;
     size_t bytes;
-    uint64_t token;
+    uint64_t token, device_us;
+    struct pool_task *followers; /* what begins when it has completed */
+    bool completed;
+    struct operation *next_tail;
 };
 
 static struct {
     const struct kernels *kernels;
     uint64_t stream_bytes;
-    pthread_t runner;
-    pthread_mutex_t mutex; /* guards the rest */
-    pthread_cond_t ordered;
-    struct ring orders;      /* struct order */
-    struct ring completions; /* struct completion */
-    uintptr_t launches;      /* so far: the name of the last one. The worker's thread's alone */
-    bool closing;
-    int wake; /* eventfd */
-} host = {.mutex = PTHREAD_MUTEX_INITIALIZER,
-          .ordered = PTHREAD_COND_INITIALIZER,
-          .orders = {.item_bytes = sizeof(struct order)},
-          .completions = {.item_bytes = sizeof(struct completion)},
-          .wake = -1};
+    struct pool_task *unused; /* operations; the worker's thread's alone */
+    pthread_mutex_t mutex;    /* guards the rest, and of operations: followers, completed */
+    struct pool_task *completed, **completed_end;
+    struct operation *tails; /* the last one of each chain that is under way */
+    int wake;                /* eventfd */
+} host = {.mutex = PTHREAD_MUTEX_INITIALIZER, .wake = -1};
 
-static void ring_push(struct ring *ring, const void *item)
+static struct pool_task *carry_out(struct pool_task *task);
+
+/* An operation that is lost would never be answered. */
+static struct operation *operation_take(uint64_t token)
 {
-    if (ring->count == ring->capacity) {
-        const size_t capacity = ring->capacity ? 2 * ring->capacity : 64;
-        char *items = malloc(capacity * ring->item_bytes);
-        if (!items) /* an order that is lost would never be answered */
-            log_fatal(BACKEND_FAULT_EXIT, "host: no memory for %zu orders", capacity);
-        const size_t tail = ring->capacity - ring->first;
-        if (ring->items) {
-            memcpy(items, (char *)ring->items + ring->first * ring->item_bytes,
-                   tail * ring->item_bytes);
-            memcpy(items + tail * ring->item_bytes, ring->items, ring->first * ring->item_bytes);
-        }
-        free(ring->items);
-        ring->items = items;
-        ring->first = 0;
-        ring->capacity = capacity;
+    struct pool_task *task = host.unused;
+    struct operation *operation = (struct operation *)task;
+    if (task)
+        host.unused = task->next;
+    else
+        operation = malloc(sizeof *operation);
+    if (!operation)
+        log_fatal(BACKEND_FAULT_EXIT, "host: no memory for an operation");
+    *operation = (struct operation){.task.run = carry_out, .token = token};
+    return operation;
+}
+
+static void free_all(struct pool_task *task)
+{
+    for (struct pool_task *next; task; task = next) {
+        next = task->next;
+        free(task);
     }
-    const size_t place = (ring->first + ring->count++) % ring->capacity;
-    memcpy((char *)ring->items + place * ring->item_bytes, item, ring->item_bytes);
 }
 
-static void ring_pop(struct ring *ring, void *item)
+/* Its chain, if it has one, ends with it no longer. The mutex is held. */
+static void tail_remove(const struct operation *operation)
 {
-    memcpy(item, (char *)ring->items + ring->first * ring->item_bytes, ring->item_bytes);
-    ring->first = (ring->first + 1) % ring->capacity;
-    ring->count--;
+    for (struct operation **at = &host.tails; *at; at = &(*at)->next_tail)
+        if (*at == operation) {
+            *at = operation->next_tail;
+            return;
+        }
 }
 
-static void ring_free(struct ring *ring)
+/* Returns what may begin now. */
+static struct pool_task *complete(struct operation *operation)
 {
-    free(ring->items);
-    *ring = (struct ring){.item_bytes = ring->item_bytes};
-}
-
-static void complete(uint64_t token, uint64_t device_us)
-{
-    const struct completion completion = {.token = token, .device_us = device_us};
     const uint64_t one = 1;
     pthread_mutex_lock(&host.mutex);
-    ring_push(&host.completions, &completion);
+    struct pool_task *followers = operation->followers;
+    operation->completed = true;
+    if (operation->launch.chain)
+        tail_remove(operation);
+    operation->task.next = NULL;
+    *host.completed_end = &operation->task;
+    host.completed_end = &operation->task.next;
     pthread_mutex_unlock(&host.mutex);
     while (write(host.wake, &one, sizeof one) < 0 && errno == EINTR)
         ;
+    return followers;
 }
 
-static void *runner(void *unused)
+static struct pool_task *carry_out(struct pool_task *task)
 {
-    (void)unused;
-    for (;;) {
-        struct order order;
-        pthread_mutex_lock(&host.mutex);
-        while (host.orders.count == 0 && !host.closing)
-            pthread_cond_wait(&host.ordered, &host.mutex);
-        if (host.closing) {
-            pthread_mutex_unlock(&host.mutex);
-            return NULL;
-        }
-        ring_pop(&host.orders, &order);
-        pthread_mutex_unlock(&host.mutex);
+    struct operation *operation = (struct operation *)task;
+    if (!operation->launch.plan) {
+        memcpy(operation->to, operation->from, operation->bytes);
+    } else {
         const uint64_t begin = clock_us();
-        if (order.bytes)
-            memcpy(order.to, order.from, order.bytes);
-        else
-            pass_launch(host.kernels, &order.launch, host.stream_bytes);
-        complete(order.token, clock_us() - begin);
+        pass_launch(host.kernels, &operation->launch, host.stream_bytes);
+        operation->device_us = clock_us() - begin;
     }
+    return complete(operation);
+}
+
+/* A job that is done in one piece is a short one: gpu/piece.c sizes the first. */
+static enum pool_length length_of(const struct launch *launch)
+{
+    const struct plan *plan = launch->plan;
+    if (launch->from == 0 && launch->to == plan->lines * plan->passes)
+        return POOL_SHORT;
+    return pass_is_wide(plan) ? POOL_WIDE : POOL_LONG;
 }
 
 static void read_name(char *name, size_t size)
@@ -150,71 +147,83 @@ static bool host_open(int index, void *arena, size_t arena_bytes, struct device_
     pass_kernels(kernels);
     host.kernels = kernels[0];
     host.stream_bytes = pass_stream_bytes();
-    host.closing = false;
     host.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (host.wake < 0)
         return failure_set(failure, STATUS_INTERNAL, NULL, "eventfd: %s", strerror(errno));
-    sigset_t all, before; /* signals are for the worker's own thread */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&host.runner, NULL, runner, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error) {
-        close(host.wake);
-        host.wake = -1;
-        return failure_set(failure, STATUS_INTERNAL, NULL, "no thread: %s", strerror(error));
-    }
+    host.completed_end = &host.completed;
     memset(info, 0, sizeof *info);
     snprintf(info->kind, sizeof info->kind, "host");
     read_name(info->name, sizeof info->name);
     memory_measure(&info->memory_bytes, &info->free_bytes);
-    info->units = (uint32_t)share_threads();
+    info->units = (uint32_t)pool_threads();
     info->direct = 1;
     return true;
 }
 
 static void host_close(void)
 {
-    pthread_mutex_lock(&host.mutex);
-    host.closing = true;
-    pthread_cond_signal(&host.ordered);
-    pthread_mutex_unlock(&host.mutex);
-    pthread_join(host.runner, NULL);
-    ring_free(&host.orders);
-    ring_free(&host.completions);
+    free_all(host.unused);
+    free_all(host.completed);
+    host.unused = host.completed = NULL;
     close(host.wake);
     host.wake = -1;
     memory_trim();
 }
 
-static void host_copy(void *to, const void *from, size_t bytes, uint64_t token)
+/* Begin it when the other has completed, which it may have: false. The mutex is held. */
+static bool follow(struct operation *operation, struct operation *other)
 {
-    memcpy(to, from, bytes);
-    complete(token, 0);
-}
-
-static void give(const struct order *order)
-{
-    pthread_mutex_lock(&host.mutex);
-    ring_push(&host.orders, order);
-    pthread_cond_signal(&host.ordered);
-    pthread_mutex_unlock(&host.mutex);
+    if (!other || other->completed)
+        return false;
+    struct pool_task **end = &other->followers;
+    while (*end)
+        end = &(*end)->next;
+    *end = &operation->task;
+    return true;
 }
 
 static void host_download(void *to, const void *from, size_t bytes, const void *after,
                           uint64_t token)
 {
-    if (after && bytes)
-        give(&(struct order){.to = to, .from = from, .bytes = bytes, .token = token});
-    else
-        host_copy(to, from, bytes, token);
+    struct operation *launch = (struct operation *)(uintptr_t)after;
+    struct operation *copy = operation_take(token);
+    copy->to = to;
+    copy->from = from;
+    copy->bytes = bytes;
+    pthread_mutex_lock(&host.mutex);
+    const bool waits = follow(copy, launch);
+    pthread_mutex_unlock(&host.mutex);
+    if (!waits)
+        carry_out(&copy->task);
 }
 
+static void host_upload(void *to, const void *from, size_t bytes, uint64_t token)
+{
+    host_download(to, from, bytes, NULL, token);
+}
+
+/* The last of a chain that is under way gives its place to the next. */
 static const void *host_launch(const struct launch *launch, uint64_t token)
 {
-    give(&(struct order){.launch = *launch, .token = token});
-    /* A name of its own: the caller forgets a launch by its name when it has completed. */
-    return (const void *)++host.launches;
+    struct operation *operation = operation_take(token);
+    bool waits = false;
+    operation->launch = *launch;
+    operation->task.length = length_of(launch);
+    if (launch->chain) {
+        pthread_mutex_lock(&host.mutex);
+        struct operation *tail = host.tails;
+        while (tail && tail->launch.chain != launch->chain)
+            tail = tail->next_tail;
+        waits = follow(operation, tail);
+        if (tail)
+            tail_remove(tail);
+        operation->next_tail = host.tails;
+        host.tails = operation;
+        pthread_mutex_unlock(&host.mutex);
+    }
+    if (!waits)
+        pool_give(&operation->task);
+    return operation;
 }
 
 /* launch() has begun it, and its completion wakes whoever sleeps. */
@@ -237,12 +246,21 @@ static int host_reap(struct completion *completions, int max)
     uint64_t count;
     int taken = 0;
     pthread_mutex_lock(&host.mutex);
-    while (taken < max && host.completions.count > 0)
-        ring_pop(&host.completions, &completions[taken++]);
+    while (taken < max && host.completed) {
+        struct pool_task *task = host.completed;
+        const struct operation *operation = (const struct operation *)task;
+        completions[taken++] =
+            (struct completion){.token = operation->token, .device_us = operation->device_us};
+        host.completed = task->next;
+        task->next = host.unused;
+        host.unused = task;
+    }
     /* Under the mutex: a completion that comes now will be written to the descriptor after this. */
-    if (host.completions.count == 0)
+    if (!host.completed) {
+        host.completed_end = &host.completed;
         while (read(host.wake, &count, sizeof count) < 0 && errno == EINTR)
             ;
+    }
     pthread_mutex_unlock(&host.mutex);
     return taken;
 }
@@ -256,7 +274,7 @@ const struct backend *backend_host(void)
         .close = host_close,
         .allocate = memory_allocate,
         .release = memory_release,
-        .upload = host_copy,
+        .upload = host_upload,
         .download = host_download,
         .launch = host_launch,
         .begin = host_nothing,

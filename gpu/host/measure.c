@@ -1,5 +1,6 @@
 #include "gpu/host/measure.h"
 
+#include "gpu/host/share.h"
 #include "gpu/measure.h"
 
 /* The lanes of a block side by side, so that a vector's can be theirs. */
@@ -62,18 +63,32 @@ MEASURE(results, struct measured, measured_join(&all, &a[i]))
 
 typedef struct measured block_measure(const void *a, const void *b, uint64_t from, uint64_t to);
 
+struct blocks {
+    block_measure *measure;
+    const void *a, *b;
+    uint64_t count, first; /* elements in all; the first block */
+    struct measured *to;
+};
+
+static void measure_blocks_from(void *context, int64_t from, int64_t to)
+{
+    const struct blocks *blocks = context;
+    for (uint64_t block = blocks->first + (uint64_t)from; block < blocks->first + (uint64_t)to;
+         block++) {
+        const uint64_t begin = block * MEASURE_BLOCK;
+        const uint64_t left = blocks->count - begin;
+        blocks->to[block] = blocks->measure(blocks->a, blocks->b, begin,
+                                            begin + (left < MEASURE_BLOCK ? left : MEASURE_BLOCK));
+    }
+}
+
 /* Blocks [first, end) of `count` elements. */
 static void measure_blocks_of(block_measure *measure, const void *a, const void *b, uint64_t count,
                               uint64_t first, uint64_t end, struct measured *to)
 {
-#ifdef _OPENMP
-#pragma omp parallel for schedule(static) if (end - first > 1)
-#endif
-    for (uint64_t block = first; block < end; block++) {
-        const uint64_t from = block * MEASURE_BLOCK;
-        const uint64_t left = count - from;
-        to[block] = measure(a, b, from, from + (left < MEASURE_BLOCK ? left : MEASURE_BLOCK));
-    }
+    struct blocks blocks = {measure, a, b, count, first, to};
+    const int64_t number = (int64_t)(end - first);
+    share_units(number, number * MEASURE_BLOCK, measure_blocks_from, &blocks);
 }
 
 void measure_pass(const struct launch *launch)

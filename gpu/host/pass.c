@@ -7,15 +7,15 @@
 #include "gpu/host/share.h"
 #include "gpu/host/stencil_pass.h"
 #include "gpu/host/tsan.h"
+#include "gpu/pool.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 enum {
     TILE_ALIGN = 1024, /* points along x that lines are cut at */
     SMALL_POINTS =
-        1 << 17, /* waking the others costs more, above all where the cores have other work */
+        1 << 18, /* waking the others costs more, above all where the cores have other work */
     SHARE_BYTES = 3 << 20, /* of the last cache that a thread can count on; virtual machines are
                                shown the whole of a cache that they share with others */
     /* At most, of a thread: of one level, where a tile finds what it shares with the one before
@@ -153,7 +153,7 @@ static int64_t ring_rows(const struct plan *plan, int levels)
 static int levels_of(const struct plan *plan, uint64_t passes)
 {
     const struct plan_axis *y = &plan->axis[AXIS_Y], *z = &plan->axis[AXIS_Z];
-    const int64_t slab = larger(z->n * (int64_t)plan->batch / share_threads(), 1);
+    const int64_t slab = larger(z->n * (int64_t)plan->batch / pool_threads(), 1);
     if (plan->form != PLAN_SCALAR || !z->active)
         return 1;
     for (int a = AXIS_Y; a < AXIS_COUNT; a++) /* what is past such an edge is not a copy */
@@ -171,18 +171,10 @@ static int levels_of(const struct plan *plan, uint64_t passes)
     return 1;
 }
 
-/* Memory for the rings of all threads, which is kept; NULL where there is none. */
-static char *rings(void)
+/* This thread's memory for rings; NULL where there is none. */
+static void *rings(void)
 {
-    static char *memory;
-    static int threads;
-    if (threads < share_threads()) {
-        free(memory);
-        threads = share_threads();
-        memory = aligned_alloc(4096, (size_t)half_cache() * (size_t)threads);
-        threads = memory ? threads : 0;
-    }
-    return memory;
+    return pool_scratch((size_t)half_cache());
 }
 
 /* What is read around a line along y and z should stay in the second cache until the last line that
@@ -221,7 +213,7 @@ static int grid_cut(struct grid *grid, const struct plan *plan, int levels)
         extent[a] = grid->end[a] - grid->begin[a];
         points *= extent[a];
     }
-    const int64_t threads = points > SMALL_POINTS ? share_threads() : 1;
+    const int64_t threads = points > SMALL_POINTS ? pool_threads() : 1;
     const int64_t most = threads > 1 ? threads * tiles_each : 0;
     const int64_t across = grid->fields * pieces_of(extent[AXIS_X], grid->step[AXIS_X]);
     const int64_t fewest = pieces_of(extent[AXIS_Y], grid->step[AXIS_Y]);
@@ -270,22 +262,40 @@ static void tile_place(struct tile *tile, const struct grid *grid, int64_t numbe
 }
 
 /* Neighbouring tiles, which one thread takes one after another: what two of them read is then still
- * in its second cache. Whoever has none left takes others'. */
+ * in its second cache. A thread whose queue is empty takes tiles from the others. */
 struct queue {
     _Alignas(64) _Atomic int64_t next;
     int64_t end;
 };
 
-static void queue_run(struct queue *queue, const struct grid *grid, const struct tile *pass,
-                      void (*run)(const struct tile *))
+/* A grid that threads share. */
+struct tiles {
+    const struct grid *grid;
+    const struct tile *pass;
+    void (*run)(const struct tile *tile);
+    int count; /* queues */
+    struct queue queues[QUEUES];
+};
+
+static void queue_run(struct queue *queue, const struct tiles *tiles, void *rings)
 {
-    for (int64_t number; (number = queue->next++) < queue->end;) {
-        struct tile tile = *pass;
-        tile_place(&tile, grid, number);
-        if (tile.rings)
-            tile.rings = (char *)tile.rings + share_thread() * half_cache();
-        run(&tile);
+    for (int64_t number; pool_stays() && (number = queue->next++) < queue->end;) {
+        struct tile tile = *tiles->pass;
+        tile_place(&tile, tiles->grid, number);
+        tile.rings = rings;
+        tiles->run(&tile);
     }
+}
+
+/* A thread without memory for its rings leaves all tiles to the others. */
+static void tiles_run(void *context, int slot)
+{
+    struct tiles *tiles = context;
+    void *const own = tiles->pass->levels > 1 ? rings() : NULL;
+    if (tiles->pass->levels > 1 && !own)
+        return;
+    for (int q = 0; q < tiles->count; q++)
+        queue_run(&tiles->queues[(slot + q) % tiles->count], tiles, own);
 }
 
 /* Lines [from, to) of the pass; `lines` of them are a plane. */
@@ -295,25 +305,25 @@ static void pass_run(const struct kernels *kernels, const struct tile *pass, int
     for (struct grid grid; from < to;) {
         from += grid_box(&grid, pass->plan, lines, from, to);
         const int threads = grid_cut(&grid, pass->plan, pass->levels);
-        struct queue queues[QUEUES];
-        const int count = threads < QUEUES ? threads : QUEUES;
-        for (int q = 0; q < count; q++) {
-            queues[q].next = grid.count * q / count;
-            queues[q].end = grid.count * (q + 1) / count;
+        struct tiles tiles = {.grid = &grid, .pass = pass, .run = kernels->tile[pass->plan->dtype]};
+        tiles.count = threads < QUEUES ? threads : QUEUES;
+        for (int q = 0; q < tiles.count; q++) {
+            tiles.queues[q].next = grid.count * q / tiles.count;
+            tiles.queues[q].end = grid.count * (q + 1) / tiles.count;
         }
-#ifdef _OPENMP
-#pragma omp parallel num_threads(threads) if (threads > 1)
-#endif
-        for (int q = 0; q < count; q++)
-            queue_run(&queues[(share_thread() + q) % count], &grid, pass,
-                      kernels->tile[pass->plan->dtype]);
+        pool_share(threads, tiles_run, &tiles);
     }
+}
+
+bool pass_is_wide(const struct plan *plan)
+{
+    return plan->points * plan->batch > SMALL_POINTS;
 }
 
 uint64_t pass_stream_bytes(void)
 {
     const uint64_t cache = (uint64_t)cache_bytes(_SC_LEVEL3_CACHE_SIZE, 32 << 20);
-    const uint64_t share = (uint64_t)share_threads() * SHARE_BYTES;
+    const uint64_t share = (uint64_t)pool_threads() * SHARE_BYTES;
     return cache < share ? cache : share;
 }
 
@@ -323,7 +333,7 @@ static void launch_plain(const struct kernels *kernels, const struct launch *lau
     struct plan plan = *launch->plan;
     const uint64_t bytes = plan_array_bytes(&plan);
     const int64_t lines = fold(&plan);
-    const uint64_t in_cache = (uint64_t)(share_threads() * half_cache());
+    const uint64_t in_cache = (uint64_t)(pool_threads() * half_cache());
     struct tile tile = {.plan = &plan, .stream = bytes > stream_bytes};
     for (uint64_t line = launch->from; line < launch->to;) {
         const uint64_t pass = line / plan.lines, begin = pass * plan.lines;
@@ -339,8 +349,7 @@ static void launch_plain(const struct kernels *kernels, const struct launch *lau
         tile.impose = plan.impose && pass == 0;
         tile.levels =
             tile.impose || (bytes <= in_cache && !tile.stream) ? 1 : levels_of(&plan, left);
-        tile.rings = tile.levels > 1 ? rings() : NULL;
-        if (!tile.rings)
+        if (tile.levels > 1 && !rings())
             tile.levels = 1;
         const uint64_t last = begin + (uint64_t)tile.levels * plan.lines;
         const uint64_t end = last < launch->to ? last : launch->to;

@@ -1,5 +1,6 @@
-/* Runs the passes of a job, or pieces of them, on all cores: cuts a pass into boxes that fit the
- * caches, and gives them to the threads. One caller at a time. */
+/* Runs the passes of a job, or pieces of them: cuts a pass into boxes that fit the caches, which
+ * the caller shares with the free threads of the pool (gpu/pool.h) where there are enough of them.
+ * Any thread; what is computed at the same time is not the caller's concern. */
 #ifndef GPU_HOST_PASS_H
 #define GPU_HOST_PASS_H
 
@@ -13,6 +14,9 @@ int pass_kernels(const struct kernels *found[PASS_KERNELS]);
 
 /* Output that is larger is better written past the caches. */
 uint64_t pass_stream_bytes(void);
+
+/* Are its passes large enough to be shared? */
+bool pass_is_wide(const struct plan *plan);
 
 /* Do all of a launch and return. An array of more than stream_bytes is written past the
  * caches where its lines are long (any that is not empty where stream_bytes is 0). */

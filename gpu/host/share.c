@@ -1,39 +1,29 @@
 #include "gpu/host/share.h"
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
+#include "gpu/pool.h"
 
 enum {
-    SMALL_POINTS = 1 << 13, /* waking the other threads costs more */
+    SMALL_POINTS = 1 << 15, /* waking the other threads costs more */
     PARTS = 8               /* of a thread's share: one of them may be held up */
 };
 
-int share_threads(void)
-{
-#ifdef _OPENMP
-    return omp_get_max_threads();
-#else
-    return 1;
-#endif
-}
+struct shared {
+    share_part *part;
+    void *work;
+    int64_t units, parts;
+};
 
-int share_thread(void)
+static void do_part(void *context, int64_t i)
 {
-#ifdef _OPENMP
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
+    const struct shared *shared = context;
+    shared->part(shared->work, shared->units * i / shared->parts,
+                 shared->units * (i + 1) / shared->parts);
 }
 
 void share_units(int64_t units, int64_t points, share_part *part, void *work)
 {
-    const int64_t threads = points > SMALL_POINTS ? share_threads() : 1;
-    const int64_t parts = units < threads * PARTS ? units : threads == 1 ? 1 : threads * PARTS;
-#ifdef _OPENMP
-#pragma omp parallel for schedule(dynamic, 1) num_threads((int)threads) if (threads > 1)
-#endif
-    for (int64_t i = 0; i < parts; i++)
-        part(work, units * i / parts, units * (i + 1) / parts);
+    const int64_t threads = points > SMALL_POINTS ? pool_threads() : 1;
+    struct shared shared = {.part = part, .work = work, .units = units};
+    shared.parts = units < threads * PARTS ? units : threads == 1 ? 1 : threads * PARTS;
+    pool_for((int)threads, shared.parts, do_part, &shared);
 }

@@ -1,9 +1,8 @@
 #include "gpu/host/stencil_pass.h"
 
 #include "gpu/host/cut.h"
-#include "gpu/host/share.h"
+#include "gpu/pool.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -28,6 +27,10 @@ struct work {
     int count;
     int64_t first_field, fields;
     int64_t tiles, points; /* of one field */
+    /* What its tiles are of. */
+    const struct kernels *kernels;
+    const struct plan *plan;
+    const struct stencil_box *pass;
 };
 
 /* Tiles of a part: the sums of a tile read (below + above + 1) planes of it, which should stay in
@@ -158,31 +161,33 @@ static void box_place(struct stencil_box *box, const struct work *work, const st
     box->out = (char *)box->out + offset;
 }
 
+static void run_tile(void *context, int64_t number)
+{
+    const struct work *work = context;
+    struct stencil_box box = *work->pass;
+    box_place(&box, work, work->plan, number);
+    box.room = pool_scratch(ROOM_BYTES);
+    work->kernels->stencil[work->plan->dtype](&box);
+}
+
 /* Lines [from, to) of a pass. */
 static void pass_run(const struct kernels *kernels, const struct stencil_box *pass,
-                     const struct plan *plan, char *rooms, int64_t from, int64_t to)
+                     const struct plan *plan, int64_t from, int64_t to)
 {
     const struct stencil_table *table = pass->table;
     const int64_t taps = 1 + table->points / TAPS_OF_POINT;
-    for (struct work work; from < to;) {
+    struct work work = {.kernels = kernels, .plan = plan, .pass = pass};
+    while (from < to) {
         from += work_of(&work, table, from, to);
         const int64_t cost = work.points * work.fields * taps;
-        const int threads = cost > SMALL_WORK ? share_threads() : 1;
+        const int threads = cost > SMALL_WORK ? pool_threads() : 1;
         work.tiles = 0;
         for (int i = 0; i < work.count; i++) {
             const int64_t tiles = threads > 1 ? pieces_of(threads * TILES_EACH, work.fields) : 1;
             part_cut(&work.parts[i], plan, table, tiles);
             work.tiles += work.parts[i].count;
         }
-#ifdef _OPENMP
-#pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
-#endif
-        for (int64_t number = 0; number < work.tiles * work.fields; number++) {
-            struct stencil_box box = *pass;
-            box_place(&box, &work, plan, number);
-            box.room = rooms ? rooms + (size_t)share_thread() * ROOM_BYTES : NULL;
-            kernels->stencil[plan->dtype](&box);
-        }
+        pool_for(threads, work.tiles * work.fields, run_tile, &work);
     }
 }
 
@@ -190,7 +195,6 @@ void stencil_pass_launch(const struct kernels *kernels, const struct launch *lau
                          uint64_t stream_bytes)
 {
     const struct plan *plan = launch->plan;
-    char *rooms = aligned_alloc(4096, (size_t)share_threads() * ROOM_BYTES);
     struct stencil_box box = {.table = stencil_table_of(plan->table),
                               .stream = plan_array_bytes(plan) > stream_bytes};
     if (launch->operands)
@@ -200,8 +204,7 @@ void stencil_pass_launch(const struct kernels *kernels, const struct launch *lau
         const uint64_t end = smaller((int64_t)(begin + plan->lines), (int64_t)launch->to);
         box.in = pass == 0 ? launch->in[0] : pass % 2 == 1 ? launch->even[0] : launch->odd;
         box.out = pass % 2 == 1 ? launch->odd : launch->even[0];
-        pass_run(kernels, &box, plan, rooms, (int64_t)(line - begin), (int64_t)(end - begin));
+        pass_run(kernels, &box, plan, (int64_t)(line - begin), (int64_t)(end - begin));
         line = end;
     }
-    free(rooms);
 }

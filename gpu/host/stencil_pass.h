@@ -1,4 +1,5 @@
-/* Stencils of the user's own on the host: a launch is cut into boxes, which all cores share. */
+/* Stencils of the user's own on the host: a launch is cut into boxes, which the
+ * pool's threads share. */
 #ifndef GPU_HOST_STENCIL_PASS_H
 #define GPU_HOST_STENCIL_PASS_H
 

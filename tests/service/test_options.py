@@ -8,7 +8,7 @@ import pytest
 
 from fdtest import Client, Daemon, FdError, MiB, assert_serves, binary, eventually, wave
 
-NAMES = ["listen", "group", "mode", "device", "staging-bytes", "user-bytes", "device-memory",
+NAMES = ["listen", "group", "mode", "device", "threads", "staging-bytes", "user-bytes", "device-memory",
          "region-bytes", "region-memory", "max-regions",
          "user-queue-jobs", "user-queue-bytes", "max-queue-jobs", "max-queue-bytes", "max-jobs",
          "max-fields", "max-connections", "max-work", "upload-timeout-s", "drain-timeout-s", "look-us", "log-level", "trace",
@@ -44,13 +44,28 @@ def test_the_manual_comes_from_the_same_table():
         assert f"--{name}" in ended.stdout
 
 
+def test_threads():
+    """So many compute, whether the option or the variable says it; and results have the same bits."""
+    running, results = {}, {}
+    for count, options, env in ((1, ["--threads", 1], {}), (4, [], {"FDSERVER_THREADS": "4"})):
+        with Daemon(*options, device="host", env=env) as daemon:
+            client = daemon.client()
+            device = client.call("info")["devices"][0]
+            assert device["units"] == count
+            with open(f"/proc/{device['pid']}/status") as status:
+                running[count] = int(re.search(r"Threads:\t(\d+)", status.read())[1])
+            results[count] = client.out("diffusion", f=wave(96, 97, 98), steps=5, cfl=0.5)
+    assert running[4] - running[1] == 3
+    assert results[4].tobytes() == results[1].tobytes()
+
+
 @pytest.mark.parametrize("arguments", [
     ["--nonsense"], ["nonsense"], ["--max-jobs"], ["--max-jobs", "many"], ["--max-jobs", "-1"],
     ["--max-jobs", "0"], ["--max-jobs", "1.5"], ["--max-jobs", "99999999999999999999999"],
     ["--staging-bytes", "1"], ["--staging-bytes", "16Q"], ["--staging-bytes", "99999999999T"],
     ["--mode", "999"], ["--mode", "rw"], ["--mode", "7777"], ["--log-level", "99"], ["--device", ""],
     ["--listen", "tcp:127.0.0.1:80"], ["--listen", "unix:"], ["--listen", "fdserver.sock"], ["--group", ""],
-    ["--upload-timeout-s", "0"], ["--max-jobs="],
+    ["--upload-timeout-s", "0"], ["--threads", "-1"], ["--threads", "1025"], ["--max-jobs="],
 ])
 def test_wrong_options(arguments):
     ended = run(*arguments)

@@ -4,12 +4,14 @@
 #include "gpu/backend.h"
 #include "gpu/host/memory.h"
 #include "gpu/host/pass.h"
+#include "gpu/pool.h"
 #include "protocol/job_check.h"
 #include "tests/lib/random_job.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <poll.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -133,6 +135,21 @@ static void test_kernels(void **state)
     }
 }
 
+/* The bits are the same however many threads there are, more than cores too. */
+static void check_threads(const struct job *job, const struct kernels *kernels,
+                          const struct launch *launch, struct arrays *arrays)
+{
+    static const int threads[] = {1, 2, 3, 8};
+    for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
+        struct failure failure;
+        assert_true(pool_open(threads[t], &failure));
+        poison(launch->plan, arrays);
+        pass_launch(kernels, launch, 0);
+        check_result(job, launch->plan, arrays, kernels->name);
+        pool_close();
+    }
+}
+
 /* Every line and every tile of an array that is cut along x, y and z. */
 static void test_large(void **state)
 {
@@ -173,8 +190,7 @@ static void test_large(void **state)
         struct arrays arrays = arrays_for(&random, &job, &plan);
         struct launch launch = launch_of(&plan, &arrays);
         launch.to = plan.lines * plan.passes;
-        pass_launch(kernels[0], &launch, 0);
-        check_result(&job, &plan, &arrays, kernels[0]->name);
+        check_threads(&job, kernels[0], &launch, &arrays);
         arrays_end(&arrays);
     }
 }
@@ -214,8 +230,7 @@ static void test_levels(void **state)
         struct arrays arrays = arrays_for(&random, &job, &plan);
         struct launch launch = launch_of(&plan, &arrays);
         launch.to = plan.lines * plan.passes;
-        pass_launch(kernels[0], &launch, 0);
-        check_result(&job, &plan, &arrays, kernels[0]->name);
+        check_threads(&job, kernels[0], &launch, &arrays);
         arrays_end(&arrays);
     }
 }
@@ -230,14 +245,20 @@ static struct completion next_completion(const struct backend *backend)
     return completion;
 }
 
-static const struct backend *opened(struct device_info *info)
+static const struct backend *opened(int threads, struct device_info *info)
 {
     static char arena[4096];
     struct failure failure = {.code = STATUS_OK};
     const struct backend *backend = backend_host();
-    if (!backend->open(0, arena, sizeof arena, info, &failure))
+    if (!pool_open(threads, &failure) || !backend->open(0, arena, sizeof arena, info, &failure))
         fail_msg("%s", failure.message);
     return backend;
+}
+
+static void closed(const struct backend *backend)
+{
+    backend->close();
+    pool_close();
 }
 
 static void test_open(void **state)
@@ -249,25 +270,26 @@ static void test_open(void **state)
     assert_false(backend->open(1, NULL, 0, &info, &failure));
     assert_int_equal(failure.code, STATUS_INTERNAL);
     for (int twice = 0; twice < 2; twice++) {
-        assert_ptr_equal(opened(&info), backend);
+        assert_ptr_equal(opened(3, &info), backend);
         assert_string_equal(info.kind, "host");
         assert_true(strlen(info.name) > 0);
-        assert_true(info.units >= 1);
+        assert_int_equal(info.units, 3);
         assert_true(info.free_bytes > 0 && info.free_bytes <= info.memory_bytes);
         assert_true(backend->wake_descriptor() >= 0);
         struct completion completion;
         assert_int_equal(backend->reap(&completion, 1), 0);
-        backend->close();
+        closed(backend);
     }
 }
 
-/* Launches of one job run in their order, one after another; every token comes back once. */
+/* Launches of a chain run in their order, one after another; a copy comes after its launch; every
+ * token comes back once. */
 static void test_launches(void **state)
 {
     (void)state;
     struct random random = random_start();
     struct device_info info;
-    const struct backend *backend = opened(&info);
+    const struct backend *backend = opened(3, &info);
     for (int k = 0; k < 100; k++) {
         struct job job;
         struct plan plan;
@@ -288,6 +310,7 @@ static void test_launches(void **state)
             assert_non_null(device.even[i]);
         }
         struct launch launch = launch_of(&plan, &device);
+        launch.chain = (uint64_t)k + 1;
         const uint64_t lines = plan.lines * plan.passes, piece = 1 + random_below(&random, lines);
         const void *name = NULL;
         uint64_t sent = 0;
@@ -299,14 +322,15 @@ static void test_launches(void **state)
             assert_non_null(name);
             assert_ptr_not_equal(name, before); /* both are under way: none has been reaped */
         }
+        backend->download(arrays.odd[0], device.odd[0], arrays.bytes, name, 2000);
+        for (int i = 0; i < plan.outputs; i++)
+            backend->download(arrays.even[i], device.even[i], arrays.bytes, name, 2001);
         for (uint64_t token = 0; token < sent; token++)
             assert_int_equal(next_completion(backend).token, token);
-        backend->download(arrays.odd[0], device.odd[0], arrays.bytes, NULL, 2000);
-        assert_int_equal(next_completion(backend).token, 2000);
-        for (int i = 0; i < plan.outputs; i++) {
-            backend->download(arrays.even[i], device.even[i], arrays.bytes, NULL, 2001);
-            assert_int_equal(next_completion(backend).token, 2001);
-        }
+        uint64_t sum = 0;
+        for (int i = 0; i < 1 + plan.outputs; i++)
+            sum += next_completion(backend).token;
+        assert_int_equal(sum, 2000 + 2001 * plan.outputs);
         check_result(&job, &plan, &arrays, "backend");
         for (int i = 0; i < plan.inputs; i++)
             backend->release(device.in[i], arrays.bytes, 7);
@@ -315,7 +339,68 @@ static void test_launches(void **state)
         backend->release(device.odd[0], arrays.bytes, 7);
         arrays_end(&arrays);
     }
-    backend->close();
+    closed(backend);
+}
+
+static struct {
+    struct pool_task task;
+    sem_t begun, may_end;
+} held;
+
+static struct pool_task *hold(struct pool_task *unused)
+{
+    (void)unused;
+    sem_post(&held.begun);
+    sem_wait(&held.may_end);
+    return NULL;
+}
+
+/* Whatever pieces of others' long jobs were launched before it, narrow and wide ones. */
+static void test_a_short_job_passes_pieces(void **state)
+{
+    (void)state;
+    enum { PIECES = 12, SHORT_TOKEN = 100, MOST_PIECES = 1 };
+    struct random random = random_start();
+    struct device_info info;
+    struct job jobs[2];
+    struct plan plans[2];
+    struct arrays arrays[2];
+    struct launch launches[2];
+    const struct backend *backend = opened(1, &info);
+    for (int i = 0; i < 2; i++) {
+        job_init(&jobs[i]);
+        jobs[i].operator_id = OPERATOR_DIFFUSION;
+        jobs[i].order = (uint8_t)job_order(&jobs[i]);
+        jobs[i].axes = 2;
+        jobs[i].n[AXIS_X] = jobs[i].n[AXIS_Y] = i == 0 ? 64 : 512;
+        jobs[i].steps = 3;
+        jobs[i].dt = 0.05;
+        jobs[i].diffusivity[AXIS_X] = jobs[i].diffusivity[AXIS_Y] = 1;
+        plan_init(&plans[i], &jobs[i], NULL);
+        arrays[i] = arrays_for(&random, &jobs[i], &plans[i]);
+        launches[i] = launch_of(&plans[i], &arrays[i]);
+    }
+    held.task = (struct pool_task){.length = POOL_LONG, .run = hold};
+    sem_init(&held.begun, 0, 0);
+    sem_init(&held.may_end, 0, 0);
+    pool_give(&held.task); /* the piece under way */
+    sem_wait(&held.begun);
+    for (uint64_t token = 0; token < PIECES; token++) { /* the same one again and again */
+        launches[token % 2].to = plans[token % 2].lines;
+        backend->launch(&launches[token % 2], token);
+    }
+    launches[0].to = plans[0].lines * plans[0].passes;
+    backend->launch(&launches[0], SHORT_TOKEN);
+    sem_post(&held.may_end);
+    int before = 0;
+    while (next_completion(backend).token != SHORT_TOKEN)
+        before++;
+    assert_true(before <= MOST_PIECES);
+    for (int i = before; i < PIECES; i++)
+        next_completion(backend);
+    closed(backend);
+    for (int i = 0; i < 2; i++)
+        arrays_end(&arrays[i]);
 }
 
 static bool is_zero(const unsigned char *memory, uint64_t bytes)
@@ -364,9 +449,13 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kernels),  cmocka_unit_test(test_large),
-        cmocka_unit_test(test_levels),   cmocka_unit_test(test_open),
-        cmocka_unit_test(test_launches), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_kernels),
+        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_open),
+        cmocka_unit_test(test_launches),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_a_short_job_passes_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

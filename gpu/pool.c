@@ -1,0 +1,319 @@
+#include "gpu/pool.h"
+
+#include "gpu/clock.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct queue {
+    struct pool_task *first, *last;
+};
+
+/* What one thread shares with others; on its stack. */
+struct loop {
+    struct loop *next;
+    pool_work *work;
+    void *context;
+    int most, inside; /* helpers: that may be at it at once, and are */
+    int joined;       /* so often */
+    bool exhausted;   /* no part is left to take */
+};
+
+static struct {
+    pthread_mutex_t mutex; /* guards the rest, but for shorts */
+    pthread_cond_t more;   /* a task, or a loop to join */
+    pthread_cond_t left;   /* the last helper has left a loop that is exhausted */
+    pthread_t threads[POOL_THREADS_MOST];
+    int count, sleeping;
+    bool closing;
+    struct queue waiting[POOL_LENGTHS];
+    atomic_int shorts;  /* that wait */
+    uint64_t shorts_us; /* that short ones have had while pieces waited */
+    bool wide_under_way;
+    enum pool_length last;     /* of the pieces that went last: POOL_LONG or POOL_WIDE */
+    struct loop *loops, **end; /* oldest first */
+} pool = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+          .more = PTHREAD_COND_INITIALIZER,
+          .left = PTHREAD_COND_INITIALIZER,
+          .end = &pool.loops};
+
+/* This thread helps with a loop; it has left it before the end. */
+static _Thread_local bool helps, has_left;
+
+/* --- what is next --- */
+
+static void wake(int threads)
+{
+    for (int i = 0; i < threads && i < pool.sleeping; i++)
+        pthread_cond_signal(&pool.more);
+}
+
+static void push(struct pool_task *task)
+{
+    struct queue *queue = &pool.waiting[task->length];
+    task->next = NULL;
+    *(queue->first ? &queue->last->next : &queue->first) = task;
+    queue->last = task;
+    if (task->length == POOL_SHORT)
+        atomic_fetch_add(&pool.shorts, 1);
+}
+
+static struct pool_task *take(enum pool_length length)
+{
+    struct pool_task *task = pool.waiting[length].first;
+    pool.waiting[length].first = task->next;
+    if (length == POOL_SHORT) {
+        atomic_fetch_sub(&pool.shorts, 1);
+        return task;
+    }
+    pool.last = length;
+    pool.shorts_us = 0;
+    pool.wide_under_way |= length == POOL_WIDE;
+    return task;
+}
+
+static bool pieces_wait(void)
+{
+    return pool.waiting[POOL_LONG].first || (pool.waiting[POOL_WIDE].first && !pool.wide_under_way);
+}
+
+/* NULL: none may begin. */
+static struct pool_task *next_task(void)
+{
+    if (pool.waiting[POOL_SHORT].first && !(pieces_wait() && pool.shorts_us >= POOL_TURN_US))
+        return take(POOL_SHORT);
+    if (!pieces_wait())
+        return NULL;
+    const bool may_be_wide = pool.waiting[POOL_WIDE].first && !pool.wide_under_way;
+    const bool is_wide = may_be_wide && (pool.last == POOL_LONG || !pool.waiting[POOL_LONG].first);
+    return take(is_wide ? POOL_WIDE : POOL_LONG);
+}
+
+static struct loop *next_loop(void)
+{
+    for (struct loop *loop = pool.loops; loop; loop = loop->next)
+        if (!loop->exhausted && loop->inside < loop->most)
+            return loop;
+    return NULL;
+}
+
+/* --- threads --- */
+
+/* The mutex is held, but for the task's own time. The thread takes one of those that follow it. */
+static void run(struct pool_task *task)
+{
+    const enum pool_length length = task->length;
+    pthread_mutex_unlock(&pool.mutex);
+    const uint64_t begin = clock_us();
+    struct pool_task *next = task->run(task);
+    const uint64_t us = clock_us() - begin;
+    pthread_mutex_lock(&pool.mutex);
+    if (length == POOL_SHORT && pieces_wait())
+        pool.shorts_us += us;
+    int begins = 0;
+    if (length == POOL_WIDE) {
+        pool.wide_under_way = false;
+        begins += pool.waiting[POOL_WIDE].first != NULL;
+    }
+    for (struct pool_task *one; (one = next); begins++) {
+        next = one->next;
+        push(one);
+    }
+    wake(begins - 1);
+}
+
+/* As run(). */
+static void help(struct loop *loop)
+{
+    const int slot = ++loop->joined;
+    loop->inside++;
+    pthread_mutex_unlock(&pool.mutex);
+    helps = true;
+    loop->work(loop->context, slot);
+    helps = false;
+    pthread_mutex_lock(&pool.mutex);
+    loop->exhausted |= !has_left;
+    has_left = false;
+    if (--loop->inside == 0 && loop->exhausted)
+        pthread_cond_broadcast(&pool.left);
+}
+
+static void *thread(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&pool.mutex);
+    while (!pool.closing) {
+        struct pool_task *task = next_task();
+        struct loop *loop = task ? NULL : next_loop();
+        if (task) {
+            run(task);
+        } else if (loop) {
+            help(loop);
+        } else {
+            pool.sleeping++;
+            pthread_cond_wait(&pool.more, &pool.mutex);
+            pool.sleeping--;
+        }
+    }
+    pthread_mutex_unlock(&pool.mutex);
+    return NULL;
+}
+
+static int cores(void)
+{
+    cpu_set_t set;
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    const int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)online;
+    return count < 1 ? 1 : count > POOL_THREADS_MOST ? POOL_THREADS_MOST : count;
+}
+
+bool pool_open(int threads, struct failure *failure)
+{
+    sigset_t all, before;
+    int error = 0;
+    if (threads <= 0)
+        threads = cores();
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (!error && pool.count < threads && pool.count < POOL_THREADS_MOST) {
+        error = pthread_create(&pool.threads[pool.count], NULL, thread, NULL);
+        pool.count += !error;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return pool.count > 0 || failure_set(failure, STATUS_INTERNAL, NULL,
+                                         "no thread can be made: %s", strerror(error));
+}
+
+void pool_close(void)
+{
+    pthread_mutex_lock(&pool.mutex);
+    pool.closing = true;
+    pthread_cond_broadcast(&pool.more);
+    pthread_mutex_unlock(&pool.mutex);
+    while (pool.count > 0)
+        pthread_join(pool.threads[--pool.count], NULL);
+    pool.closing = false;
+}
+
+int pool_threads(void)
+{
+    return pool.count ? pool.count : 1;
+}
+
+void pool_give(struct pool_task *task)
+{
+    pthread_mutex_lock(&pool.mutex);
+    push(task);
+    wake(1);
+    pthread_mutex_unlock(&pool.mutex);
+}
+
+/* --- loops --- */
+
+bool pool_stays(void)
+{
+    if (helps && atomic_load_explicit(&pool.shorts, memory_order_relaxed) > 0)
+        has_left = true;
+    return !has_left;
+}
+
+void pool_share(int most, pool_work *work, void *context)
+{
+    const int threads = pool_threads();
+    struct loop loop = {.work = work, .context = context};
+    loop.most = (most < threads ? most : threads) - 1;
+    if (loop.most <= 0) {
+        work(context, 0);
+        return;
+    }
+    pthread_mutex_lock(&pool.mutex);
+    *pool.end = &loop;
+    pool.end = &loop.next;
+    wake(loop.most);
+    pthread_mutex_unlock(&pool.mutex);
+    work(context, 0);
+    pthread_mutex_lock(&pool.mutex);
+    loop.exhausted = true;
+    struct loop **before = &pool.loops;
+    while (*before != &loop)
+        before = &(*before)->next;
+    *before = loop.next;
+    if (pool.end == &loop.next)
+        pool.end = before;
+    while (loop.inside > 0)
+        pthread_cond_wait(&pool.left, &pool.mutex);
+    pthread_mutex_unlock(&pool.mutex);
+}
+
+struct parts {
+    pool_part *part;
+    void *context;
+    int64_t count;
+    _Atomic int64_t next;
+};
+
+static void take_parts(void *context, int slot)
+{
+    struct parts *parts = context;
+    (void)slot;
+    for (int64_t part; pool_stays() && (part = parts->next++) < parts->count;)
+        parts->part(parts->context, part);
+}
+
+void pool_for(int most, int64_t count, pool_part *part, void *context)
+{
+    struct parts parts = {.part = part, .context = context, .count = count};
+    pool_share(count < most ? (int)count : most, take_parts, &parts);
+}
+
+/* --- memory --- */
+
+struct scratch {
+    size_t bytes;
+    void *memory;
+};
+
+static pthread_key_t scratch_key;
+static pthread_once_t scratch_once = PTHREAD_ONCE_INIT;
+static bool scratch_kept;
+
+static void scratch_free(void *scratch)
+{
+    free(((struct scratch *)scratch)->memory);
+    free(scratch);
+}
+
+static void scratch_begin(void)
+{
+    scratch_kept = pthread_key_create(&scratch_key, scratch_free) == 0;
+}
+
+void *pool_scratch(size_t bytes)
+{
+    const size_t page = 4096;
+    pthread_once(&scratch_once, scratch_begin);
+    if (!scratch_kept)
+        return NULL;
+    struct scratch *scratch = pthread_getspecific(scratch_key);
+    if (!scratch) {
+        scratch = calloc(1, sizeof *scratch);
+        if (!scratch || pthread_setspecific(scratch_key, scratch) != 0) {
+            free(scratch);
+            return NULL;
+        }
+    }
+    if (scratch->bytes < bytes) {
+        free(scratch->memory);
+        scratch->bytes = (bytes + page - 1) / page * page;
+        scratch->memory = aligned_alloc(page, scratch->bytes);
+        if (!scratch->memory)
+            scratch->bytes = 0;
+    }
+    return scratch->memory;
+}
