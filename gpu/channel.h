@@ -18,7 +18,7 @@
  *   CANCEL job                             FINISHED with CANCELLED, or as it ended
  *   DOWNLOAD arena or region ← array, tag  COPIED tag
  *   RELEASE array                          –
- *   PING                                   PONG
+ *   PING                                   PONG: what the device has been given, and has done
  *
  * Orders are taken in the order sent. The front keeps to these rules, and the worker ends itself
  * (a broken front is no client's fault) where one is broken:
@@ -101,6 +101,8 @@ enum {
     CHANNEL_BLOCK_BYTES = 240 /* of a block, in one message; the last has less */
 };
 
+enum { CHANNEL_ALL_WORK, CHANNEL_JOBS_WORK, CHANNEL_WORKS };
+
 /* Where an array lies in a client's memory. region 0: it does not. */
 struct place {
     uint64_t region, offset; /* bytes */
@@ -180,6 +182,11 @@ struct channel_message {
         struct {
             char text[200];
         } refused;
+        /* PONG: of all that the device has been given, and of what belongs to jobs (not the copies
+         * between arena and arrays), how many are under way, and how many have ended. */
+        struct channel_work {
+            uint64_t under_way, ended;
+        } work[CHANNEL_WORKS];
     } u;
 };
 

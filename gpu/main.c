@@ -117,6 +117,15 @@ static _Noreturn void end(void)
 
 /* --- what comes --- */
 
+static void answer_ping(void)
+{
+    struct channel_message pong = {.type = CHANNEL_PONG};
+    const uint64_t under_way = worker.under_way + worker.pipeline.under_way;
+    pong.u.work[CHANNEL_ALL_WORK] = (struct channel_work){under_way, worker.ended + worker.copied};
+    pong.u.work[CHANNEL_JOBS_WORK] = (struct channel_work){under_way - worker.copies, worker.ended};
+    worker_answer(&worker, &pong);
+}
+
 static void take_order(const struct channel_message *message, int descriptor)
 {
     if (message->type == CHANNEL_ARENA) {
@@ -126,8 +135,7 @@ static void take_order(const struct channel_message *message, int descriptor)
     if (descriptor >= 0 && message->type != CHANNEL_REGION)
         worker_broken("a descriptor that nobody asked for", message->type);
     if (message->type == CHANNEL_PING) {
-        const struct channel_message pong = {.type = CHANNEL_PONG};
-        worker_answer(&worker, &pong);
+        answer_ping();
         return;
     }
     if (!worker.open)
@@ -189,15 +197,20 @@ static bool take_completions(void)
             const uintptr_t address = (uintptr_t)completions[i].token & ~(uintptr_t)TOKEN_KIND;
             const unsigned kind = completions[i].token & TOKEN_KIND;
             if (kind == TOKEN_STEP) {
+                worker.ended++;
                 jobs_settle(&worker, pipeline_complete(&worker.pipeline, (struct step *)address,
                                                        completions[i].device_us));
                 continue;
             }
             worker.under_way--;
-            if (kind == TOKEN_COPY)
+            if (kind == TOKEN_COPY) {
+                worker.copies--;
+                worker.copied++;
                 store_copied(&worker, (struct copy *)address);
-            else
-                jobs_piece_completed(&worker, (struct run *)address, &completions[i]);
+                continue;
+            }
+            worker.ended++;
+            jobs_piece_completed(&worker, (struct run *)address, &completions[i]);
         }
     } while (count == AT_ONCE);
     if (some)

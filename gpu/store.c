@@ -199,6 +199,7 @@ void store_copy(struct worker *worker, const struct channel_message *message)
         return;
     }
     worker->under_way++;
+    worker->copies++;
     const uint64_t token = (uint64_t)(uintptr_t)copy | TOKEN_COPY;
     range_begin(is_upload ? "upload" : "download", holding->id);
     if (is_upload)

@@ -41,6 +41,8 @@ struct worker {
     uint64_t arena_bytes;
     bool direct;                  /* the backend computes in regions themselves */
     uint32_t under_way;           /* completions that the backend owes, beside the pipeline's */
+    uint32_t copies;              /* of these, between the arena and arrays */
+    uint64_t copied, ended;       /* such copies, and all else, that have completed */
     struct channel_queue answers; /* sent at the end of a turn of the loop */
     /* The store's. */
     struct ids holdings;

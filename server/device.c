@@ -19,13 +19,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum {
-    BACKOFF_FIRST_MS = 5,
-    BACKOFF_MOST_MS = 100,
-    HEARTBEAT_MS = 5000,
-    PINGS_MOST = 12,
-    ANSWERS_AT_ONCE = 64
-};
+enum { BACKOFF_FIRST_MS = 5, BACKOFF_MOST_MS = 100, ANSWERS_AT_ONCE = 64 };
+
+/* A worker that has served for so long was no failure. */
+#define LIFE_NS UINT64_C(10000000000)
+/* What a piece, and a point of a pass, may take on the host's cores where others need them, too: a
+ * piece of many passes meets its threads again and again. */
+#define HOST_PIECE_NS 3e9
+#define HOST_POINT_NS 10.0
 
 /* A copy's tag is its slab's number or, with this, its order's. */
 #define TAG_ORDER (UINT64_C(1) << 63)
@@ -361,7 +362,7 @@ static void take_ready(struct device *device, const struct channel_message *mess
     if (strcmp(device->info.kind, "host") != 0)
         turn_gpu_serves(device->server);
     device->state = DEVICE_READY;
-    device->failed_starts = 0;
+    device->ready_ns = uv_hrtime();
     log_info("%s: %s, %llu bytes for arrays (worker %d, generation %llu)", device->name,
              device->info.name, (unsigned long long)device->memory_bytes, device->process.pid,
              (unsigned long long)device->generation);
@@ -405,6 +406,35 @@ static void take_failed(struct device *device, uint64_t array)
     }
 }
 
+/* The longest that a piece of the jobs with the worker should take: one pass. (Those of many points
+ * are cut into less, and of few points into more, of some milliseconds.) */
+static double longest_piece_ns(const struct device *device)
+{
+    const bool host = strcmp(device->info.kind, "host") == 0;
+    double longest_ns = host ? HOST_PIECE_NS : 0;
+    for (size_t i = 0; i < DEVICE_BUCKETS; i++)
+        for (const struct order *order = device->running[i]; order; order = order->next_running) {
+            if (order->kind != ORDER_RUN)
+                continue;
+            const double passes = (double)job_passes(order->job);
+            const double estimate = (double)schedule_estimate(&device->schedule, order->job);
+            const double least = host ? HOST_POINT_NS * (double)job_points(order->job) : 0;
+            const double ns = estimate / passes > least ? estimate / passes : least;
+            longest_ns = ns > longest_ns ? ns : longest_ns;
+        }
+    return longest_ns;
+}
+
+/* Why the worker, or its device, is not to be waited for any longer; NULL: it is. */
+static const char *hangs(const struct device *device)
+{
+    if (heartbeat_is_lost(&device->heartbeat, device->state == DEVICE_STARTING))
+        return "its worker does not answer";
+    if (heartbeat_is_stuck(&device->heartbeat, longest_piece_ns(device)))
+        return "its device ends nothing of what it was given";
+    return NULL;
+}
+
 /* False: the worker does not keep to the channel's rules. */
 static bool take(struct device *device, const struct channel_message *message)
 {
@@ -442,7 +472,7 @@ static bool take(struct device *device, const struct channel_message *message)
                       message->u.job.device_us);
         return true;
     case CHANNEL_PONG:
-        device->pings = 0;
+        heartbeat_pong(&device->heartbeat, message->u.work);
         return true;
     default:
         return false;
@@ -489,6 +519,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
             channel_closed(device);
             return;
         }
+        heartbeat_heard(&device->heartbeat);
         if (!take(device, &message)) {
             uv_poll_stop(poll);
             worker_kill(device, "its worker broke the channel's rules");
@@ -524,10 +555,13 @@ static void on_timer(uv_timer_t *timer)
     poll_update(device);
     region_worker_ready(device); /* those that there was no descriptor for */
     static const struct channel_message ping = {.type = CHANNEL_PING};
-    if (++device->pings > PINGS_MOST)
-        worker_kill(device, "its worker does not answer");
-    else
+    if (heartbeat_beat(&device->heartbeat))
         tell(device, &ping);
+    const char *why = hangs(device);
+    if (why) {
+        worker_kill(device, why);
+        uv_timer_stop(timer); /* its exit starts it again */
+    }
 }
 
 static void on_timer_closed(uv_handle_t *handle)
@@ -547,12 +581,13 @@ static void restart_or_end(struct device *device)
         return;
     }
     uint64_t delay_ms = 0;
-    if (device->failed_starts) {
+    if (device->short_lives) {
         delay_ms = BACKOFF_FIRST_MS;
-        for (uint64_t i = 1; i < device->failed_starts && delay_ms < BACKOFF_MOST_MS; i++)
+        for (uint64_t i = 1; i < device->short_lives && delay_ms < BACKOFF_MOST_MS; i++)
             delay_ms *= 2;
         if (delay_ms > BACKOFF_MOST_MS)
             delay_ms = BACKOFF_MOST_MS;
+        log_info("%s: the next worker in %llu ms", device->name, (unsigned long long)delay_ms);
     }
     uv_timer_start(&device->timer, on_timer, delay_ms, 0);
 }
@@ -576,10 +611,10 @@ static void worker_gone(struct device *device)
 {
     const bool closing = device->state == DEVICE_CLOSED;
     const bool refused = device->state == DEVICE_STARTING;
+    const bool served = !refused && uv_hrtime() - device->ready_ns >= LIFE_NS;
     if (!closing)
         device->state = DEVICE_DOWN;
-    if (refused)
-        device->failed_starts++;
+    device->short_lives = served ? 0 : device->short_lives + 1;
     device->generation++; /* what is made from here on is the next worker's */
     uv_timer_stop(&device->timer);
     if (device->poll_open) {
@@ -637,7 +672,7 @@ static void worker_start(struct device *device)
     struct server *server = device->server;
     int ends[2];
     device->state = DEVICE_STARTING;
-    device->pings = 0;
+    device->heartbeat = (struct heartbeat){0};
     device->refusal[0] = 0;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
         log_error("%s: socketpair: %s", device->name, strerror(errno));
@@ -738,5 +773,7 @@ void device_close_all(struct server *server)
 const char *device_state_name(const struct device *device)
 {
     static const char *const names[] = {"starting", "ready", "down", "closed"};
+    if (device->state == DEVICE_READY && heartbeat_is_stalled(&device->heartbeat))
+        return "stalled";
     return names[device->state];
 }

@@ -3,11 +3,15 @@
  * The worker is watched and, when it ends, started again (at once, then with a back-off of at most
  * 100 ms; the front never gives up). Until it has been reaped, its slabs are not touched: its DMA
  * may still run. Orders given while there is no worker wait for the next one.
+ *
+ * It hangs where it says nothing for 5 s (while it starts: 65 s), or where its device ends nothing
+ * of what it was given (heartbeat.h); then it is killed.
  */
 #ifndef SERVER_DEVICE_H
 #define SERVER_DEVICE_H
 
 #include "gpu/channel.h"
+#include "server/heartbeat.h"
 #include "server/list.h"
 #include "server/schedule.h"
 
@@ -36,9 +40,10 @@ struct device {
     struct server *server;
     char name[24]; /* "host", "cuda:0" */
     enum device_state state;
-    uint64_t generation;    /* of the worker: 1, 2, … */
-    uint64_t failed_starts; /* in a row */
-    bool alive;             /* the process has not been reaped */
+    uint64_t generation;  /* of the worker: 1, 2, … */
+    uint64_t short_lives; /* workers in a row that ended before they had served for long */
+    uint64_t ready_ns;    /* when this one was */
+    bool alive;           /* the process has not been reaped */
     bool once_ready;
     bool losing; /* what was on a lost worker is being failed: nothing is dispatched */
     struct device_info info;
@@ -53,7 +58,7 @@ struct device {
     int socket;                 /* −1: no channel */
     struct channel_queue queue; /* orders of this turn of the loop */
     struct channel_inbox inbox;
-    uint64_t pings;                        /* unanswered */
+    struct heartbeat heartbeat;
     struct list arrays;                    /* struct field */
     struct list regions;                   /* struct region */
     struct list copies;                    /* struct slab: a worker reads or writes it */
@@ -100,6 +105,7 @@ void device_copy_operands(struct device *device, const struct task *task);
 void device_order(struct device *device, struct order *order);
 void device_cancel(struct device *device, const struct order *order);
 
+/* "starting", "ready", "down", "closed"; "stalled": ready, and silent for a second. */
 const char *device_state_name(const struct device *device);
 
 #endif

@@ -150,6 +150,13 @@ bool outbox_withdraw(struct reply *reply)
     return true;
 }
 
+bool outbox_is_held_up(struct reply *reply)
+{
+    const bool is_here =
+        reply->whole ? !reply->loading : reply->pieces > 0 && piece_at(reply, 0)->ready;
+    return reply->parts && !reply_started(reply) && !is_here && !reply->outbox->blocked;
+}
+
 /* Put an error in the place of the answer. */
 static void replace(struct reply *reply)
 {

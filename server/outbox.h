@@ -73,6 +73,10 @@ void outbox_push(struct outbox *outbox, msgpack_sbuffer *message, struct task *t
  * caller's again. False: it is too late, or the answer holds no array. */
 bool outbox_withdraw(struct reply *reply);
 
+/* Has not a byte of an array's answer gone out, for another reason than that its client does not
+ * read? */
+bool outbox_is_held_up(struct reply *reply);
+
 /* The worker that holds the reply's arrays is gone; where it is a snapshot, its task waits for it
  * no longer. */
 void outbox_lost(struct reply *reply);

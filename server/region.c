@@ -259,6 +259,20 @@ static struct region_use *first_waiting(struct region *region)
     return NULL;
 }
 
+/* The jobs that wait for the region go on, or fail where it is lost. settle() is to follow. */
+static void end_waits(struct region *region)
+{
+    region->busy = true;
+    for (struct region_use *use; (use = first_waiting(region));) {
+        use->waits = false;
+        if (region->state == REGION_MAPPED)
+            task_granted(use->task);
+        else
+            task_region_lost(use->task, region->loss);
+    }
+    region->busy = false;
+}
+
 static struct region *by_number(struct device *device, uint64_t number)
 {
     for (struct list *link = device->regions.next; link != &device->regions; link = link->next) {
@@ -282,15 +296,7 @@ bool region_mapped(struct device *device, uint64_t number, enum status status)
         refuse(region, status, "the device could not map the region");
         return true;
     }
-    region->busy = true;
-    for (struct region_use *use; (use = first_waiting(region));) {
-        use->waits = false;
-        if (status == STATUS_OK)
-            task_granted(use->task);
-        else
-            task_region_lost(use->task, status);
-    }
-    region->busy = false;
+    end_waits(region);
     settle(region);
     return true;
 }
@@ -523,7 +529,7 @@ bool region_use(struct region_use *use, struct task *task, const struct array *a
     use->region = region;
     use->task = task;
     use->offset = array->offset;
-    use->waits = region->state != REGION_MAPPED;
+    use->waits = region->state != REGION_MAPPED || region->held;
     task->ungranted += use->waits;
     list_push(&region->uses, &use->link);
     return true;
@@ -542,7 +548,19 @@ void region_use_end(struct region_use *use)
         return;
     use->region = NULL;
     list_remove(&use->link);
+    region->held -= use->holds;
+    if (use->holds && !region->held && region->state == REGION_MAPPED && !region->busy)
+        end_waits(region);
+    use->holds = false;
     settle(region);
+}
+
+void region_use_hold(struct region_use *use)
+{
+    if (!use->region || use->holds)
+        return;
+    use->holds = true;
+    use->region->held++;
 }
 
 bool region_overlap(const struct region_use *a, const struct region_use *b, uint64_t bytes)

@@ -54,6 +54,7 @@ struct region {
     bool registering, unregistering; /* an answer is due to: */
     uint64_t register_msgid, unregister_msgid;
     struct list uses; /* struct region_use */
+    uint32_t held;    /* of them, by jobs that were answered and may still write here */
     bool working;     /* ALLOCATING: a thread is at it; else another of the user's goes first */
     uv_work_t work;
     uint64_t allocated_bytes;
@@ -66,7 +67,8 @@ struct region_use {
     struct region *region; /* NULL: nowhere in a region */
     struct task *task;
     uint64_t offset; /* bytes */
-    bool waits;      /* for the region to be mapped */
+    bool waits;      /* for the region to be mapped, and to be held no longer */
+    bool holds;
 };
 
 /* Make the threads that allocate. False: a line of the log says why. */
@@ -93,6 +95,9 @@ bool region_use(struct region_use *use, struct task *task, const struct array *a
 bool region_check(const struct user *user, const struct array *array, uint64_t bytes, bool writes,
                   const char *parameter, struct failure *failure);
 void region_use_end(struct region_use *use);
+/* Its task is answered, and may write there until the use ends: jobs that come now wait for that.
+ */
+void region_use_hold(struct region_use *use);
 /* A second use of the same bytes, of a region that is mapped. */
 void region_use_share(struct region_use *use, const struct region_use *with);
 

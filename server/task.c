@@ -19,6 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* How long the answer to a stopped job waits for the worker to let it go: some pieces. */
+#define LET_GO_NS UINT64_C(100000000)
+
 /* What the event does to the state. One that may not come is our own fault: it is told. */
 static void step(struct task *task, enum task_event event)
 {
@@ -48,7 +51,6 @@ static void step_to_answer(struct task *task)
         schedule_remove(schedule, &task->entry);
     if (with_worker(task))
         schedule_done(schedule, &task->entry, task->device_ns);
-    deadline_forget(&task->deadline);
     step(task, TASK_ANSWER);
 }
 
@@ -153,6 +155,7 @@ static void task_end(struct task *task)
     struct device *device = task->device;
     task_trace_end(task);
     step(task, TASK_END);
+    deadline_forget(&task->deadline);
     count(task);
     if (task->connection)
         connection_answered(task->connection, task->msgid);
@@ -179,18 +182,24 @@ static void push_failure(struct task *task, const struct failure *failure)
         task_end(task);
 }
 
+static void set_failed(struct task *task, enum status status)
+{
+    task->status = status;
+    task->outcome = status == STATUS_CANCELLED ? TASK_CANCELLED
+                    : status == STATUS_TIMEOUT ? TASK_TIMED_OUT
+                                               : TASK_FAILED;
+}
+
 /* Answer with an error and be done. Not for tasks with the worker while it lives. */
 static void fail_with(struct task *task, const struct failure *failure)
 {
     step_to_answer(task);
+    deadline_forget(&task->deadline);
     if (task->routine)
         routine_tear(task);
     release_all_but(task, NULL);
     list_remove(&task->device_link);
-    task->status = failure->code;
-    task->outcome = failure->code == STATUS_CANCELLED ? TASK_CANCELLED
-                    : failure->code == STATUS_TIMEOUT ? TASK_TIMED_OUT
-                                                      : TASK_FAILED;
+    set_failed(task, failure->code);
     push_failure(task, failure);
 }
 
@@ -201,8 +210,8 @@ static void fail(struct task *task, enum status status, const char *text)
     fail_with(task, &failure);
 }
 
-/* Answer as the stop says. */
-static void fail_stopped(struct task *task)
+/* The answer that the stop says. */
+static void set_stopped(const struct task *task, struct failure *failure)
 {
     static const struct {
         enum status status;
@@ -210,10 +219,18 @@ static void fail_stopped(struct task *task)
     } answers[] = {[STOP_CANCELLED] = {STATUS_CANCELLED, "cancelled"},
                    [STOP_TIMED_OUT] = {STATUS_TIMEOUT, "not done within its timeout"},
                    [STOP_DRAINED] = {STATUS_TIMEOUT, "not done when the time to drain was over"}};
-    fail(task, answers[task->stop].status, answers[task->stop].text);
+    failure_set(failure, answers[task->stop].status, NULL, "%s", answers[task->stop].text);
 }
 
-/* Not for tasks that are replying. */
+static void fail_stopped(struct task *task)
+{
+    struct failure failure = {0};
+    set_stopped(task, &failure);
+    fail_with(task, &failure);
+}
+
+/* Not for tasks that are replying. The worker lets a stopped job go after the piece at work, and
+ * the answer waits for that, but not for long: the worker may hang. */
 static void stop(struct task *task, enum task_stop why)
 {
     const bool runs = task->state == TASK_RUNNING;
@@ -221,8 +238,39 @@ static void stop(struct task *task, enum task_stop why)
     task->stop = why;
     if (runs && !task->routine)
         device_cancel(task->device, &task->order);
-    else if (!with_worker(task) || (runs && !routine_stop(task)))
+    else if (!with_worker(task) || (runs && !routine_stop(task))) {
         fail_stopped(task);
+        return;
+    }
+    if (!runs)
+        return;
+    deadline_forget(&task->deadline);
+    deadline_set(&task->server->deadlines, &task->deadline, uv_hrtime() + LET_GO_NS);
+}
+
+static void record_latency(struct task *task)
+{
+    const uint64_t us = (uv_hrtime() - task->received_ns) / 1000;
+    latency_record(&task->user->counters.latency, us);
+    latency_record(&task->server->totals.latency, us);
+}
+
+/* A stopped job that the worker has not let go: its client is told, and no more of it. The task
+ * holds what it has until the worker has finished or ended, as that of a client who has gone. */
+static void answer_early(struct task *task)
+{
+    struct failure failure = {0};
+    if (!task->connection || task->snapshot) /* it is sent to its end first */
+        return;
+    set_stopped(task, &failure);
+    for (uint32_t p = 0; p < parts_of(task); p++)
+        for (int i = 0; i < AXIS_COUNT; i++)
+            region_use_hold(&part_of(task, p)->out_place[i]);
+    outbox_push_failure(&task->connection->outbox, task->msgid, NULL, &failure);
+    record_latency(task);
+    connection_answered(task->connection, task->msgid);
+    list_remove(&task->connection_link);
+    task->connection = NULL;
 }
 
 void task_withdraw(struct field *const fields[AXIS_COUNT])
@@ -537,6 +585,10 @@ void task_device_lost(struct task *task)
     }
     if (task->snapshot)
         outbox_lost(task->snapshot);
+    if (task->stop) {
+        fail_stopped(task);
+        return;
+    }
     char text[96];
     snprintf(text, sizeof text, "the worker of %s ended while it held this job",
              task->device->name);
@@ -545,11 +597,8 @@ void task_device_lost(struct task *task)
 
 void task_replied(struct task *task, bool sent, uint64_t bytes_out)
 {
-    if (sent) {
-        const uint64_t us = (uv_hrtime() - task->received_ns) / 1000;
-        latency_record(&task->user->counters.latency, us);
-        latency_record(&task->server->totals.latency, us);
-    }
+    if (sent)
+        record_latency(task);
     task->user->counters.bytes_out += bytes_out;
     task->server->totals.bytes_out += bytes_out;
     task->reply = NULL;
@@ -581,6 +630,25 @@ void task_hang_up(struct task *task)
     }
 }
 
+/* Answer a task that is replying with an error. False: its answer has begun to go out, or what it
+ * leaves is there already, whatever comes beside it. */
+static bool withdraw(struct task *task, enum task_stop why)
+{
+    const bool stays = task->chain ? chain_leaves(task->chain) : task->out_kind != OUT_INLINE;
+    struct failure failure = {0};
+    if (!task->reply || stays || !outbox_withdraw(task->reply))
+        return false;
+    step(task, TASK_STOP);
+    task->stop = why;
+    set_stopped(task, &failure);
+    deadline_forget(&task->deadline);
+    release_all_but(task, NULL);
+    list_remove(&task->device_link);
+    set_failed(task, failure.code);
+    push_failure(task, &failure);
+    return true;
+}
+
 const char *task_cancel(struct connection *connection, uint64_t msgid)
 {
     struct list *link = connection->tasks.next;
@@ -594,26 +662,18 @@ const char *task_cancel(struct connection *connection, uint64_t msgid)
         stop(task, STOP_CANCELLED);
         return "cancelled";
     }
-    /* A result that stays is there, whatever comes beside it. */
-    const bool stays = task->chain ? chain_leaves(task->chain) : task->out_kind != OUT_INLINE;
-    if (!task->reply || stays || !outbox_withdraw(task->reply))
-        return "already_done";
-    step(task, TASK_STOP);
-    release_all_but(task, NULL);
-    list_remove(&task->device_link);
-    task->outcome = TASK_CANCELLED;
-    task->status = STATUS_CANCELLED;
-    struct failure failure = {0};
-    failure_set(&failure, STATUS_CANCELLED, NULL, "cancelled before its result was sent");
-    push_failure(task, &failure);
-    return "cancelled";
+    return withdraw(task, STOP_CANCELLED) ? "cancelled" : "already_done";
 }
 
 static void out_of_time(struct deadline *deadline)
 {
     struct task *task = LIST_ENTRY(deadline, struct task, deadline);
-    if (task->state != TASK_STOPPING)
+    if (task->state == TASK_STOPPING)
+        answer_early(task);
+    else if (task->state != TASK_REPLYING)
         stop(task, STOP_TIMED_OUT);
+    else if (task->reply && outbox_is_held_up(task->reply))
+        withdraw(task, STOP_TIMED_OUT);
 }
 
 static void set_deadline(struct task *task, uint64_t timeout_us)

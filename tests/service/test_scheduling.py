@@ -134,7 +134,7 @@ def test_a_job_that_runs_out_of_time(client):
         error = refused(client, "diffusion", f=wave(64, 64), timeout=200_000, **FOREVER)
         assert (error.code, error.retryable) == ("TIMEOUT", False)
     assert counted(client, story) == {"timed_out": 1}
-    assert queue(client)["running"] == 0
+    eventually(lambda: queue(client)["running"] == 0, "the worker has let it go")
 
 
 def test_a_job_whose_time_is_up_before_its_turn(client):
@@ -317,6 +317,7 @@ def test_bytes_of_jobs(option):
         assert (error.code, error.retryable, error.need, error.limit) == ("TOO_LARGE", False, 8 * MiB, 4 * MiB)
         client.call("cancel", msgid=job)
         assert client.outcome(job)[0].code == "CANCELLED"
+        eventually(lambda: client.call("stats")["queue"]["running"] == 0, "the worker has let it go")
         client.out("derivative", f=large, axis="x")
         eventually(lambda: client.call("stats")["queue"]["bytes"] == 0, "nothing is held")
 

@@ -1,6 +1,7 @@
 """A worker may die at any time; long jobs report, and end when nobody waits for them."""
 
 import os
+import re
 import signal
 import threading
 import time
@@ -8,8 +9,8 @@ import time
 import numpy
 import pytest
 
-from fdtest import (Client, Daemon, FdError, assert_serves, derivative, diffusion, eventually,
-                    jobs_under_way, laplacian, request_bytes, sanitized, settled, upload_begin, wave)
+from fdtest import (Client, Daemon, FdError, Region, assert_serves, derivative, diffusion, eventually,
+                    jobs_under_way, laplacian, request_bytes, settled, upload_begin, wave)
 
 FOREVER = {"steps": 10**9, "cfl": 0.5, "accuracy": 2}  # hours, unless it is ended
 
@@ -218,16 +219,129 @@ def test_a_staged_reply_outlives_its_worker_or_says_so(daemon):
         assert daemon.info()["devices"][0]["generation"] == device["generation"] + 1
 
 
-@pytest.mark.skipif(bool(sanitized()), reason="takes a minute; nothing of it depends on the build")
 def test_a_worker_that_hangs_is_replaced(daemon):
     """Stopped, it answers no ping; what it held is lost as if it had ended."""
+    with Client(daemon.path) as client, Client(daemon.path) as other:
+        field = client.put(wave(64))
+        device = stop_worker(daemon)
+        job = client.send("derivative", f=wave(64), axis="x")
+        eventually(lambda: other.call("info")["devices"][0]["state"] == "stalled", "stalled")
+        error, _ = client.outcome(job)
+        assert error.code == "DEVICE_LOST" and error.retryable
+        eventually(lambda: recovered(daemon, device["generation"]), "the next worker")
+        assert client.outcome(client.send("get", field=field))[0].code == "FIELD_LOST"
+        assert_serves(client)
+        assert_serves(other)
+        assert daemon.info()["devices"][0]["generation"] == device["generation"] + 1
+
+
+def test_a_worker_that_goes_on_in_time_loses_nothing(daemon):
+    with Client(daemon.path) as client, Client(daemon.path) as other:
+        field = client.put(wave(64))
+        device = stop_worker(daemon)
+        job = client.send("derivative", f={"field": field}, axis="x")
+        eventually(lambda: other.call("info")["devices"][0]["state"] == "stalled", "stalled")
+        os.kill(device["pid"], signal.SIGCONT)
+        numpy.testing.assert_allclose(client.recv(job)["out"], derivative(wave(64)), atol=1e-5)
+        eventually(lambda: other.call("info")["devices"][0]["state"] == "ready", "ready again")
+        assert client.get(field).tobytes() == wave(64).tobytes()
+        assert daemon.info()["devices"][0]["generation"] == device["generation"]
+
+
+def test_a_front_that_was_stopped_holds_nothing_against_its_worker(daemon):
     with Client(daemon.path) as client:
-        device = client.call("info")["devices"][0]
-        os.kill(device["pid"], signal.SIGSTOP)
-        error, _ = client.outcome(client.send("derivative", f=wave(64), axis="x"))
-        assert error is None or error.code == "DEVICE_LOST"
+        field = client.put(wave(64))
+        device = daemon.info()["devices"][0]
+        os.kill(daemon.pid, signal.SIGSTOP)
+        time.sleep(7)  # longer than a worker may be silent
+        os.kill(daemon.pid, signal.SIGCONT)
+        for _ in range(3):  # and some beats after it
+            time.sleep(0.5)
+            assert_serves(client)
+        assert client.get(field).tobytes() == wave(64).tobytes()
+        assert daemon.info()["devices"][0]["generation"] == device["generation"]
+
+
+def is_stopped(device):
+    with open(f"/proc/{device['pid']}/stat") as stat:
+        return stat.read().rsplit(")", 1)[1].split()[0] == "T"
+
+
+def given_up(client, how, method, **params):
+    """The error of a job that is given up while its worker is stopped."""
+    job = client.send(method, **params, **({"timeout": 100_000} if how == "timeout" else {}))
+    if how == "cancel":
+        assert client.call("cancel", msgid=job) == {"state": "cancelled"}
+    return client.outcome(job)[0].code
+
+
+@pytest.mark.parametrize("how, code", [("timeout", "TIMEOUT"), ("cancel", "CANCELLED")])
+def test_a_job_is_given_up_at_its_time_though_its_worker_hangs(daemon, how, code):
+    """It is answered; the field that it was to write is free when the worker has let it go."""
+    with Client(daemon.path) as client, Client(daemon.path) as other:
+        before = client.call("stats")["user"]
+        read, written = client.put(wave(64, 64)), client.put(wave(64, 64))
+        device = stop_worker(daemon)
+        for method, params in (("laplacian", {"f": wave(64, 64)}), ("get", {"field": read}),
+                               ("laplacian", {"f": {"field": read}, "out": {"field": written}}),
+                               ("chain", {"ops": [{"op": "laplacian", "f": {"field": read}, "out": "g"},
+                                                  {"op": "laplacian", "f": "g"}]})):
+            assert given_up(client, how, method, **params) == code
+        waits = client.send("get", field=written)
+        eventually(lambda: other.call("stats")["queue"]["waiting"] == 1, "one that waits for the field")
+        assert is_stopped(device)
+        os.kill(device["pid"], signal.SIGCONT)
+        error, result = client.outcome(waits)
+        assert error.code == "FIELD_LOST" if error else result["out"].shape == (64, 64)
+        client.free(read, written)
+        eventually(lambda: jobs_under_way(other.call("stats")) == 0, "all have been let go")
+        assert daemon.info()["devices"][0]["generation"] == device["generation"]
+        after = client.call("stats")["user"]
+        key = {"timeout": "timed_out", "cancel": "cancelled"}[how]
+        assert after[key] - before[key] == 4
+        assert after["failed"] - before["failed"] == bool(error)
+        assert after["latency_us"]["count"] - before["latency_us"]["count"] == 7
+    eventually(lambda: settled(daemon)[1] == 0, "no bytes")
+
+
+def test_a_job_is_given_up_while_it_runs_though_its_worker_hangs_for_good(daemon):
+    with Client(daemon.path) as client:
+        job = running_job(daemon, client, wave(64, 64))
+        device = stop_worker(daemon)
+        assert client.call("cancel", msgid=job) == {"state": "cancelled"}
+        assert client.outcome(job)[0].code == "CANCELLED"
+        assert is_stopped(device)
         eventually(lambda: recovered(daemon, device["generation"]), "the next worker")
         assert_serves(client)
+        eventually(lambda: jobs_under_way(daemon.stats()) == 0, "no job")
+        assert client.call("stats")["user"]["cancelled"] == 1
+        assert client.call("stats")["user"]["failed"] == 0
+
+
+def test_a_region_that_a_job_given_up_may_write_is_held(daemon):
+    f = wave(64, 64)
+    with Client(daemon.path) as client, Client(daemon.path) as other:
+        region = Region(f.nbytes)
+        region.register(client)
+        device = stop_worker(daemon)
+        assert given_up(client, "timeout", "laplacian", f=f, out=region.place()) == "TIMEOUT"
+        waits = client.send("laplacian", f=f, out=region.place())
+        leaves = client.send("unregister", region=region.id)
+        eventually(lambda: other.call("stats")["queue"]["waiting"] == 1, "one that waits for the region")
+        assert is_stopped(device)
+        os.kill(device["pid"], signal.SIGCONT)
+        client.recv(waits)
+        numpy.testing.assert_allclose(region.array("<f4", (64, 64)), laplacian(f), atol=1e-4)
+        assert client.recv(leaves) == {}
+
+
+def test_workers_that_die_at_once_are_not_started_at_once(daemon):
+    for _ in range(4):
+        generation = kill_worker(daemon)
+        eventually(lambda: recovered(daemon, generation), "the next worker")
+    waits = [int(ms) for ms in re.findall(r"next worker in (\d+) ms", daemon.log())]
+    assert waits == sorted(waits) and len(waits) == 4, waits
+    assert waits[-1] == 8 * waits[0]
 
 
 def test_a_hang_up_cancels_a_long_job(daemon):

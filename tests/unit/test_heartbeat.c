@@ -1,0 +1,113 @@
+/* When a worker, or its device, is given up: counted in beats, whatever a clock says. */
+#include "server/heartbeat.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+enum { SECOND = 1000 / HEARTBEAT_MS };
+
+static void beats(struct heartbeat *heartbeat, int count)
+{
+    while (count-- > 0)
+        heartbeat_beat(heartbeat);
+}
+
+static void answer(struct heartbeat *heartbeat, uint64_t under_way, uint64_t copied, uint64_t ended)
+{
+    const struct channel_work work[CHANNEL_WORKS] = {
+        [CHANNEL_ALL_WORK] = {under_way, copied + ended}, [CHANNEL_JOBS_WORK] = {under_way, ended}};
+    heartbeat_beat(heartbeat);
+    heartbeat_heard(heartbeat);
+    heartbeat_pong(heartbeat, work);
+}
+
+static void one_ping_at_a_time(void **state)
+{
+    (void)state;
+    struct heartbeat heartbeat = {0};
+    const struct channel_work nothing[CHANNEL_WORKS] = {{0}};
+    assert_true(heartbeat_beat(&heartbeat));
+    assert_false(heartbeat_beat(&heartbeat));
+    heartbeat_pong(&heartbeat, nothing);
+    assert_true(heartbeat_beat(&heartbeat));
+}
+
+static void silence_counts_from_the_first_ping(void **state)
+{
+    (void)state;
+    struct heartbeat heartbeat = {0};
+    beats(&heartbeat, SECOND);
+    assert_false(heartbeat_is_stalled(&heartbeat));
+    beats(&heartbeat, 1);
+    assert_true(heartbeat_is_stalled(&heartbeat));
+    beats(&heartbeat, 4 * SECOND - 1);
+    assert_false(heartbeat_is_lost(&heartbeat, false));
+    beats(&heartbeat, 1);
+    assert_true(heartbeat_is_lost(&heartbeat, false));
+    assert_false(heartbeat_is_lost(&heartbeat, true));
+    beats(&heartbeat, 60 * SECOND);
+    assert_true(heartbeat_is_lost(&heartbeat, true));
+}
+
+static void whatever_it_says_is_a_sign_of_life(void **state)
+{
+    (void)state;
+    struct heartbeat heartbeat = {0};
+    beats(&heartbeat, 5 * SECOND);
+    heartbeat_heard(&heartbeat);
+    assert_false(heartbeat_is_stalled(&heartbeat));
+    beats(&heartbeat, 5 * SECOND);
+    assert_false(heartbeat_is_lost(&heartbeat, false));
+}
+
+static void a_device_that_ends_nothing_is_stuck(void **state)
+{
+    (void)state;
+    struct heartbeat heartbeat = {0};
+    for (int i = 0; i < 5 * SECOND; i++) {
+        answer(&heartbeat, 3, 10, 20);
+        assert_false(heartbeat_is_stuck(&heartbeat, 0));
+    }
+    answer(&heartbeat, 3, 10, 20);
+    assert_true(heartbeat_is_stuck(&heartbeat, 0));
+    assert_true(heartbeat_is_stuck(&heartbeat, 0.25e9));
+    assert_false(heartbeat_is_stuck(&heartbeat, 0.26e9)); /* it may take 5.2 s */
+    answer(&heartbeat, 3, 10, 21);
+    assert_false(heartbeat_is_stuck(&heartbeat, 0));
+}
+
+static void copies_of_others_do_not_hide_a_launch_that_hangs(void **state)
+{
+    (void)state;
+    struct heartbeat heartbeat = {0};
+    for (int i = 0; i <= 5 * SECOND; i++)
+        answer(&heartbeat, 3, (uint64_t)i, 20);
+    assert_true(heartbeat_is_stuck(&heartbeat, 0));
+}
+
+static void an_idle_device_is_not_stuck(void **state)
+{
+    (void)state;
+    struct heartbeat heartbeat = {0};
+    for (int i = 0; i <= 10 * SECOND; i++) {
+        answer(&heartbeat, 0, 10, 20);
+        assert_false(heartbeat_is_stuck(&heartbeat, 0));
+    }
+    answer(&heartbeat, 1, 10, 20); /* it has only just been given something */
+    assert_int_equal(heartbeat.stuck, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_ping_at_a_time),
+        cmocka_unit_test(silence_counts_from_the_first_ping),
+        cmocka_unit_test(whatever_it_says_is_a_sign_of_life),
+        cmocka_unit_test(a_device_that_ends_nothing_is_stuck),
+        cmocka_unit_test(copies_of_others_do_not_hide_a_launch_that_hangs),
+        cmocka_unit_test(an_idle_device_is_not_stuck),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
