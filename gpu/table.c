@@ -4,11 +4,13 @@
 #include "gpu/pool.h"
 #include "gpu/rounded.h"
 #include "gpu/stage.h"
+#include "protocol/conductances.h"
 #include "protocol/job_rows.h"
 
 #include <string.h>
 
 _Static_assert((int)TABLE_POINTS == (int)ROWS_POINTS, "a row fits");
+_Static_assert((int)TABLE_RADIUS == (int)CONDUCTANCES_RADIUS, "as do their ratios");
 
 /* What is made. */
 struct making {
@@ -109,34 +111,8 @@ struct rows_order {
     int a, order;
     rows_real factor;
     bool splits; /* rows with a datum are TABLE_SPLIT */
+    bool inflow; /* TABLE_ROWS_INFLOW, none of the above */
 };
-
-/* div(k grad u) on centred rows of a uniform axis (docs/NUMERICS.md, "Rows"): c[m − 1][r − m + l] /
- * under is what k at l counts in the conductance between the point and the one at m; l = m − r … r,
- * r = accuracy/2. */
-struct conductances {
-    int32_t under, c[TABLE_RADIUS][2 * TABLE_RADIUS];
-};
-static const struct conductances *conductances_of(int accuracy)
-{
-    static const struct conductances all[TABLE_RADIUS] = {
-        {2, {{1, 1}}},
-        {24, {{4, 12, 12, 4}, {-3, 4, -3}}},
-        {360, {{9, 108, 153, 153, 108, 9}, {-18, -63, 108, -63, -18}, {11, -9, -9, 11}}},
-        {10080,
-         {{48, 672, 3744, 3600, 3600, 3744, 672, 48},
-          {-108, -1056, -1860, 4032, -1860, -1056, -108},
-          {144, 560, -576, -576, 560, 144},
-          {-75, 48, 36, 48, -75}}},
-        {151200,
-         {{150, 2750, 15500, 61500, 46100, 46100, 61500, 15500, 2750, 150},
-          {-400, -4500, -22000, -27100, 72000, -27100, -22000, -4500, -400},
-          {600, 5250, 10650, -13500, -13500, 10650, 5250, 600},
-          {-600, -2525, 2000, 1500, 2000, -2525, -600},
-          {274, -150, -100, -100, -150, 274}}},
-    };
-    return &all[accuracy / 2 - 1];
-}
 
 /* The ratios of table_header.across. */
 static void put_across(const struct job *job, double across[TABLE_ACROSS])
@@ -160,6 +136,22 @@ static void put_conducting(const struct job *job, rows_real scale, struct table_
     for (int m = 1; m <= r; m++)
         row->w[m - 1] =
             rounded(2 * (rows_real)given->c[m - 1][r - m] / given->under * scale, job->dtype);
+}
+
+/* The row of TABLE_ROWS_INFLOW of point i. */
+static void put_inflow(const struct making *making, const struct rows_order *given, int64_t i,
+                       uint64_t at)
+{
+    const struct job *job = making->job;
+    const int s = i < job->accuracy / 2 ? SIDE_LOW : SIDE_HIGH;
+    const int64_t last = given->axis->n - 1, d = s == SIDE_LOW ? i : last - i;
+    struct table_row_f64 made = {
+        .first = s == SIDE_LOW ? 0 : last, .step = s == SIDE_LOW ? 1 : -1, .count = job->accuracy};
+    rows_real w[ROWS_ACCURACY];
+    conductances_inflow(job->accuracy, given->axis->side[s].at_face, (int)d, w);
+    for (int j = 0; j < made.count; j++)
+        made.w[j] = rounded(w[j] / (rows_real)job->spacing[given->a], job->dtype);
+    put_row(making, at, &made);
 }
 
 /* The row of point i, in the place `r`. Returns the weight of its centre, where it has one. */
@@ -197,8 +189,11 @@ static void put_apart(void *context, int64_t r)
     const struct apart *part = context;
     const struct rows_axis *axis = part->given->axis;
     const struct table_rows *rows = part->rows;
-    put_one(part->making, part->given, axis, rows,
-            r < rows->low ? r : axis->n - 1 - (r - rows->low), r);
+    const int64_t i = r < rows->low ? r : axis->n - 1 - (r - rows->low);
+    if (part->given->inflow)
+        put_inflow(part->making, part->given, i, rows->at + (uint64_t)r * row_bytes(part->making));
+    else
+        put_one(part->making, part->given, axis, rows, i, r);
 }
 
 /* All of them. Returns the weight of the centre of the shared one, 0 where it has none. */
@@ -210,17 +205,20 @@ static rows_real put_rows(const struct making *making, const struct rows_order *
     struct apart part = {making, given, rows};
     pool_for(axis->x && axis->n > SMALL_AXIS ? pool_threads() : 1, apart, put_apart, &part);
     const struct rows_axis endless = {.n = 1, .spacing = 1};
-    return axis->x ? 0 : put_one(making, given, &endless, rows, 0, apart);
+    return axis->x || given->inflow ? 0 : put_one(making, given, &endless, rows, 0, apart);
 }
 
 /* Room for them. */
-static struct table_rows plan_rows(struct making *making, const struct rows_axis *axis, int a,
-                                   int order)
+static struct table_rows plan_rows(struct making *making, const struct rows_order *given)
 {
-    const int accuracy = making->job->accuracy;
-    const enum rows_stagger stagger = job_stagger(making->job, a);
+    const struct rows_axis *axis = given->axis;
+    const int accuracy = making->job->accuracy, order = given->order;
+    const enum rows_stagger stagger = job_stagger(making->job, given->a);
     struct table_rows rows = {0};
-    if (axis->x) {
+    if (given->inflow) {
+        rows.low = axis->side[SIDE_LOW].kind == ROWS_EVEN ? accuracy / 2 : 0;
+        rows.high = axis->side[SIDE_HIGH].kind == ROWS_EVEN ? accuracy / 2 : 0;
+    } else if (axis->x) {
         rows.low = (int32_t)axis->n;
     } else {
         rows.low = rows_apart(axis, order, accuracy, stagger, SIDE_LOW);
@@ -239,13 +237,19 @@ static void side_init(struct making *making, int a, int s)
         [ROWS_MIRROR] = TABLE_MAP_NODE,
         [ROWS_ANTISYMMETRIC] = TABLE_MAP_ANTISYMMETRIC,
         [ROWS_REFLECT] = TABLE_MAP_NODE,
+        [ROWS_EVEN] = TABLE_MAP_NODE,
+        [ROWS_ODD] = TABLE_MAP_ODD_NODE,
     };
     const struct job *job = making->job;
     const struct boundary *boundary = &job->boundary[a][s];
     const struct rows_side *given = &making->axis[a].side[s];
     struct table_axis *axis = &making->header.axis_of[a];
     struct table_side *side = &axis->side[s];
-    side->map = given->kind == ROWS_REFLECT && given->at_face ? TABLE_MAP_FACE : maps[given->kind];
+    side->map = maps[given->kind];
+    if (given->at_face)
+        side->map = side->map == TABLE_MAP_NODE       ? TABLE_MAP_FACE
+                    : side->map == TABLE_MAP_ODD_NODE ? TABLE_MAP_ODD_FACE
+                                                      : TABLE_MAP_NONE;
     side->value = rounded(boundary->value, job->dtype);
     side->constant = rounded(job->more.constant[a][s], job->dtype);
     side->value_array = boundary->value_array;
@@ -350,6 +354,7 @@ static void header_init(struct making *making, const void *block)
         axis->stride = stride;
         axis->face_points = (int64_t)(header->points / job->n[a]);
         stride *= axis->n;
+        header->conducts |= job_conducts(job, a) << a;
         job_rows(job, a, job_coordinates(job, block, a), &making->axis[a]);
         if (!making->axis[a].x)
             making->axis[a].spacing = 1; /* scale_of() */
@@ -401,7 +406,9 @@ static void rows_of(const struct making *making, int a, int sets, const rows_rea
         orders[set].factor = kappa * factors[set] / (job->more.coefficient ? 2 : 1);
         orders[set].splits = job->more.coefficient;
     }
-    if (job->more.coefficient) {
+    if (job_conducts(job, a)) {
+        has[TABLE_ROWS_INFLOW] = orders[TABLE_ROWS_INFLOW].inflow = true;
+    } else if (job->more.coefficient) {
         has[TABLE_ROWS_SECOND] = has[TABLE_ROWS_FIRST] = has[TABLE_ROWS_OF_K] = true;
         orders[TABLE_ROWS_FIRST].order = orders[TABLE_ROWS_OF_K].order = 1;
         orders[TABLE_ROWS_OF_K].axis = alone;
@@ -549,8 +556,7 @@ bool table_make(struct plan *plan, const struct job *job, const void *block)
         rows_of(&making, a, sets, factors, &alone[a], orders[a], has[a]);
         for (int use = 0; use < TABLE_ROWS; use++)
             if (has[a][use])
-                header->rows[use][a] =
-                    plan_rows(&making, orders[a][use].axis, a, orders[a][use].order);
+                header->rows[use][a] = plan_rows(&making, &orders[a][use]);
     }
     struct plan_table *table = plan_table_new(making.bytes);
     if (!table)

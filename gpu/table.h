@@ -40,6 +40,9 @@ enum table_use {
     TABLE_ROWS_SECOND = TABLE_FACTORS, /* of u, by 1 */
     TABLE_ROWS_FIRST,                  /* of u, by 1 */
     TABLE_ROWS_OF_K,                   /* of k: the first derivative, one-sided there */
+    /* With a coefficient, next to sides whose map is even and whose datum flows in: of k, what the
+     * datum counts, by 1. As many rows as points that have them; the last one is empty. */
+    TABLE_ROWS_INFLOW = TABLE_FACTORS,
     /* Biharmonic: second derivatives along one axis, of which those along another one are taken. */
     TABLE_ROWS_INNER = TABLE_FACTORS,
     TABLE_ROWS_OUTER /* twice; one-sided where the side has a datum */
@@ -52,9 +55,12 @@ enum table_map {
     TABLE_MAP_NONE, /* never asked for */
     TABLE_MAP_PERIODIC,
     TABLE_MAP_ENDPOINT,
-    TABLE_MAP_FACE,         /* about half a cell outside */
-    TABLE_MAP_NODE,         /* about the edge node */
-    TABLE_MAP_ANTISYMMETRIC /* − the image about half a cell outside */
+    TABLE_MAP_FACE,          /* about half a cell outside */
+    TABLE_MAP_NODE,          /* about the edge node */
+    TABLE_MAP_ANTISYMMETRIC, /* − the image about half a cell outside */
+    /* Twice the side's value − the image; images of k are its own. */
+    TABLE_MAP_ODD_FACE,
+    TABLE_MAP_ODD_NODE
 };
 
 /* What is known of the points next to a side without any row. */
@@ -121,6 +127,7 @@ struct table_header {
     int32_t shared; /* all active axes have the same centred weights: their pairs are added first */
     int32_t identity;    /* out = in + L in */
     int32_t coefficient; /* div(k grad): with the field OPERAND_COEFFICIENT */
+    int32_t conducts;    /* bit a: with one, axis a has TABLE_ROWS_INFLOW */
     int32_t imposes;     /* operators: nodes read as the value that they state */
     int32_t halos;       /* has any side a halo? */
     int32_t inputs, outputs;

@@ -183,12 +183,19 @@ TABLE_FUNCTION int64_t TABLE_NAME(image)(const struct table_axis *axis, int64_t 
         if (map == TABLE_MAP_NONE)
             return s == SIDE_LOW ? 0 : n - 1;
         j = (s == SIDE_LOW ? 0 : 2 * (n - 1)) - j;
-        if (map != TABLE_MAP_NODE)
+        if (map != TABLE_MAP_NODE && map != TABLE_MAP_ODD_NODE)
             j += s == SIDE_LOW ? -1 : 1;
-        if (map == TABLE_MAP_ANTISYMMETRIC)
+        if (map >= TABLE_MAP_ANTISYMMETRIC)
             *negative = !*negative;
     }
     return j;
+}
+
+/* The side of axis a whose value counts twice at index j, of which there is an image; −1: none. */
+TABLE_FUNCTION int TABLE_NAME(lifts)(const struct table_axis *axis, int64_t j)
+{
+    const int s = j < 0 ? SIDE_LOW : SIDE_HIGH;
+    return (j < 0 || j >= axis->n) && axis->side[s].map >= TABLE_MAP_ODD_FACE ? s : -1;
 }
 
 /* f at any index. */
@@ -201,6 +208,9 @@ TABLE_FUNCTION REAL TABLE_NAME(fetch)(const struct TABLE_NAME(view) * view, int 
     int negative;
     const int64_t image = TABLE_NAME(image)(axis, j, &negative);
     const REAL value = TABLE_NAME(read)(view, component, a, image);
+    const int s = component < AXIS_COUNT ? TABLE_NAME(lifts)(axis, j) : -1;
+    if (s >= 0)
+        return REAL_FMA((REAL)2, TABLE_NAME(number)(view, a, s, 0, view->at), -value);
     return negative && component < AXIS_COUNT ? -value : value;
 }
 
@@ -488,6 +498,30 @@ TABLE_FUNCTION REAL TABLE_NAME(flows)(const struct TABLE_NAME(view) * view, int 
     return acc;
 }
 
+/* acc + what flows in at the side of axis a that the point is next to, where one's datum does. */
+TABLE_FUNCTION REAL TABLE_NAME(inflow)(const struct TABLE_NAME(view) * view, int a, REAL acc)
+{
+    const struct table_rows *rows = &view->table->rows[TABLE_ROWS_INFLOW][a];
+    const struct table_axis *axis = &view->table->axis_of[a];
+    const int64_t i = TABLE_NAME(pick)(view->at, a);
+    if (i >= rows->low && axis->n - 1 - i >= rows->high)
+        return acc;
+    const int s = i < rows->low ? SIDE_LOW : SIDE_HIGH;
+    const TABLE_ROW *row = TABLE_NAME(row)(view, TABLE_ROWS_INFLOW, a);
+    const int64_t first = TABLE_LOAD(&row->first), step = TABLE_LOAD(&row->step);
+    const int count = TABLE_LOAD(&row->count);
+    const REAL edge = TABLE_NAME(read)(view, AXIS_COUNT, a, first);
+    REAL k = TABLE_LOAD(&row->w[0]) * edge;
+    for (int m = 1; m < count; m++) {
+        REAL next = TABLE_NAME(read)(view, AXIS_COUNT, a, first + m * step);
+        if (axis->side[s].datum == TABLE_DATUM_MIXED_FACE && next > edge + edge)
+            next = edge + edge; /* so that k at the face is half of it at least */
+        k = REAL_FMA(TABLE_LOAD(&row->w[m]), next, k);
+    }
+    const REAL flow = k * TABLE_NAME(datum)(view, 0, a, s);
+    return REAL_FMA((REAL)view->table->factor[view->pass->set], flow, acc);
+}
+
 /* acc + (k u′)′ along axis a. u, k: at the point. */
 TABLE_FUNCTION REAL TABLE_NAME(flows_along)(const struct TABLE_NAME(view) * view, int a, REAL u,
                                             REAL k, REAL acc)
@@ -498,17 +532,22 @@ TABLE_FUNCTION REAL TABLE_NAME(flows_along)(const struct TABLE_NAME(view) * view
     if (step == 0) {
         switch (count) {
         case 1:
-            return TABLE_NAME(flows)(view, a, row, 1, acc);
+            acc = TABLE_NAME(flows)(view, a, row, 1, acc);
+            break;
         case 2:
-            return TABLE_NAME(flows)(view, a, row, 2, acc);
+            acc = TABLE_NAME(flows)(view, a, row, 2, acc);
+            break;
         case 3:
-            return TABLE_NAME(flows)(view, a, row, 3, acc);
+            acc = TABLE_NAME(flows)(view, a, row, 3, acc);
+            break;
         case 4:
-            return TABLE_NAME(flows)(view, a, row, 4, acc);
+            acc = TABLE_NAME(flows)(view, a, row, 4, acc);
+            break;
         case TABLE_RADIUS:
-            return TABLE_NAME(flows)(view, a, row, TABLE_RADIUS, acc);
+            acc = TABLE_NAME(flows)(view, a, row, TABLE_RADIUS, acc);
+            break;
         }
-        return acc;
+        return view->table->conducts >> a & 1 ? TABLE_NAME(inflow)(view, a, acc) : acc;
     }
     if (count == TABLE_SPLIT) {
         REAL part[3]; /* u″, u′, k′ */

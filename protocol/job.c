@@ -99,15 +99,6 @@ int job_radius(const struct job *job)
     return job->accuracy / 2;
 }
 
-/* Does a side have rows that are stiffer than the centred ones? */
-static bool is_stiff(const struct job *job, int axis, int side)
-{
-    const struct boundary *boundary = &job->boundary[axis][side];
-    return (boundary->kind == BOUNDARY_VALUE && boundary->at_face) ||
-           boundary->kind == BOUNDARY_MIXED ||
-           (boundary->kind == BOUNDARY_DERIVATIVE && !job_reflects(job, axis, side));
-}
-
 double job_dt_max(const struct job *job)
 {
     static const double symbol[] = {4.0, 16.0 / 3.0, 272.0 / 45.0, 2048.0 / 315.0, 512.0 / 75.0};
@@ -118,12 +109,11 @@ double job_dt_max(const struct job *job)
         if (job->diffusivity[a] == 0) /* over an h² that underflows it is no NaN but no flow */
             continue;
         double axis_rate = job->diffusivity[a] / job->spacing[a] / job->spacing[a] * lambda;
+        struct rows_axis rows;
+        job_rows(job, a, NULL, &rows);
         if (!(job->more.coordinates >> a & 1) && /* job_rows_spacing() knows of its sides */
-            (is_stiff(job, a, SIDE_LOW) || is_stiff(job, a, SIDE_HIGH))) {
-            struct rows_axis rows;
-            job_rows(job, a, NULL, &rows);
+            (rows_is_stiff(&rows.side[SIDE_LOW]) || rows_is_stiff(&rows.side[SIDE_HIGH])))
             axis_rate = fmax(axis_rate, job->diffusivity[a] * job_rows_bound(&rows, job->accuracy));
-        }
         rate += axis_rate;
     }
     const double most = job->more.coefficient ? job->more.coefficient_max : 1;

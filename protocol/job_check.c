@@ -162,6 +162,17 @@ static bool check_boundary_kind(const struct job *job, int axis, int side, struc
                            "the halo of a %s has no one input to come from: its factor must be 0; "
                            "got %g",
                            operator_name((enum operator_id)job->operator_id), boundary->value);
+    if (job->operator_id == OPERATOR_DIFFUSION && job->more.coefficient &&
+        boundary->kind == BOUNDARY_CURVATURE)
+        return failure_set(failure, STATUS_UNSUPPORTED, place.text,
+                           "curvature is offered where the diffusivity is a number; where it is a "
+                           "field modes beside it may grow at any step: value, derivative and, at "
+                           "accuracy 2, mixed are offered");
+    if (boundary->kind == BOUNDARY_MIXED && job_conducts(job, axis) && job->accuracy != 2)
+        return failure_set_limit(failure, STATUS_UNSUPPORTED, place.text, job->accuracy, 2,
+                                 "mixed where the diffusivity is a field is offered at accuracy 2; "
+                                 "got %d",
+                                 job->accuracy);
     if (job->operator_id == OPERATOR_DIFFUSION && boundary->kind == BOUNDARY_MIXED &&
         boundary->value_array && !job->allow_unstable)
         return failure_set(failure, STATUS_UNSUPPORTED, place.text,

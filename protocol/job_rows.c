@@ -4,14 +4,24 @@
 #include <stddef.h>
 #include <string.h>
 
-bool job_reflects(const struct job *job, int axis, int side)
+bool job_conducts(const struct job *job, int axis)
 {
-    const struct boundary *boundary = &job->boundary[axis][side];
-    if (job->operator_id != OPERATOR_DIFFUSION || boundary->kind != BOUNDARY_DERIVATIVE ||
-        boundary->value_array || job->more.source || job->more.coordinates >> axis & 1)
-        return false;
-    /* With κ(x) the mirror is of second order where nothing flows. */
-    return !job->more.coefficient || (job->accuracy == 2 && boundary->value == 0);
+    return job->operator_id == OPERATOR_DIFFUSION && job->more.coefficient &&
+           !(job->more.coordinates >> axis & 1);
+}
+
+/* Is ∂n f = g at the side of a diffusion taken as the mirror image? It keeps the sum, and the order
+ * only where all odd derivatives from the third on are 0 there, as they are where g is one number
+ * and so are κ and the source; on uniform axes. */
+static bool reflects(const struct job *job, int axis, int side)
+{
+    return job->operator_id == OPERATOR_DIFFUSION && !job->boundary[axis][side].value_array &&
+           !job->more.source && !job->more.coefficient && !(job->more.coordinates >> axis & 1);
+}
+
+static bool states_none(const struct boundary *boundary)
+{
+    return boundary->value == 0 && !boundary->value_array;
 }
 
 enum rows_stagger job_stagger(const struct job *job, int axis)
@@ -38,17 +48,17 @@ static uint8_t kind_of(const struct job *job, int axis, int side)
     case BOUNDARY_ONE_SIDED:
         return ROWS_ONE_SIDED;
     case BOUNDARY_VALUE:
-        return ROWS_VALUE;
+        return job_conducts(job, axis) ? ROWS_ODD : ROWS_VALUE;
     case BOUNDARY_DERIVATIVE:
-        if (!job_reflects(job, axis, side))
+        if (!reflects(job, axis, side) && !job_conducts(job, axis))
             return ROWS_DERIVATIVE;
-        if (boundary->value != 0)
-            return ROWS_REFLECT;
+        if (!states_none(boundary))
+            return job_conducts(job, axis) ? ROWS_EVEN : ROWS_REFLECT;
         return boundary->at_face ? ROWS_SYMMETRIC : ROWS_MIRROR;
     case BOUNDARY_HALO:
         return ROWS_HALO;
     case BOUNDARY_MIXED:
-        return ROWS_DERIVATIVE;
+        return job_conducts(job, axis) ? ROWS_EVEN : ROWS_DERIVATIVE;
     case BOUNDARY_CURVATURE:
         return ROWS_CURVATURE;
     case BOUNDARY_SYMMETRIC:

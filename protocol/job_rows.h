@@ -14,10 +14,9 @@ const double *job_coordinates(const struct job *job, const void *block, int axis
 /* Where the results of a derivative or an interpolation along the axis lie. */
 enum rows_stagger job_stagger(const struct job *job, int axis);
 
-/* Is ∂n f = g at the side of a diffusion taken as the mirror image? It keeps the sum, and the order
- * only where all odd derivatives from the third on are 0 there, as they are where g is one number
- * and so are κ and the source; on uniform axes. */
-bool job_reflects(const struct job *job, int axis, int side);
+/* Is the diffusivity κ a field, and the axis uniform? Then its matrix has no positive eigenvalue,
+ * whatever κ ≥ 0 is, beside any side that is offered (`mixed` from 0 up). */
+bool job_conducts(const struct job *job, int axis);
 
 /* Of derivatives of which order are the rows whose polynomial says what f is at a face? The
  * operator's own, the first for an interpolation. */

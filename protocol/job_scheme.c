@@ -57,8 +57,6 @@ static bool check_adi_side(const struct job *job, int axis, int side, struct fai
     case BOUNDARY_CURVATURE:
         if (boundary->at_face)
             what = "curvature at the face";
-        else if (coefficient)
-            what = "curvature where the diffusivity is a field";
         break;
     default:
         break;

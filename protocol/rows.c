@@ -11,7 +11,7 @@ struct datum {
 
 static bool is_map(const struct rows_side *side)
 {
-    return side->kind <= ROWS_REFLECT;
+    return side->kind <= ROWS_EVEN;
 }
 
 static bool has_rows(const struct rows_side *side)
@@ -35,10 +35,16 @@ static bool is_periodic(const struct rows_side *side)
     return side->kind == ROWS_PERIODIC || side->kind == ROWS_ENDPOINT;
 }
 
+/* An image about the place where a number is stated. */
+static bool is_stated_map(const struct rows_side *side)
+{
+    return side->kind >= ROWS_REFLECT && side->kind <= ROWS_EVEN;
+}
+
 /* Of the sides that take an image: about the edge node, not the face? */
 static bool is_about_node(const struct rows_side *side)
 {
-    return side->kind == ROWS_MIRROR || (side->kind == ROWS_REFLECT && !side->at_face);
+    return side->kind == ROWS_MIRROR || (is_stated_map(side) && !side->at_face);
 }
 
 static bool is_valid(const struct rows_axis *axis, int order, int accuracy,
@@ -51,10 +57,9 @@ static bool is_valid(const struct rows_axis *axis, int order, int accuracy,
     for (int s = 0; s < SIDE_COUNT; s++) {
         const struct rows_side *side = &axis->side[s];
         const struct rows_side *other = &axis->side[!s];
-        const bool may_be_at_face = rows_has_datum(side) || side->kind == ROWS_REFLECT;
+        const bool may_be_at_face = rows_has_datum(side) || is_stated_map(side);
         if (side->kind >= ROWS_KINDS || side->at_face > may_be_at_face ||
-            (is_periodic(side) && other->kind != side->kind) ||
-            (side->kind == ROWS_REFLECT && axis->x))
+            (is_periodic(side) && other->kind != side->kind) || (is_stated_map(side) && axis->x))
             return false;
     }
     if (!axis->x)
@@ -168,7 +173,7 @@ struct rows_place rows_map(const struct rows_axis *axis, int64_t i)
         const int64_t twice = 2 * outside - !is_about_node(side); /* the distance to its centre */
         if (side->kind == ROWS_REFLECT)
             place.lift[s] += place.sign * twice;
-        if (side->kind == ROWS_ANTISYMMETRIC)
+        if (side->kind == ROWS_ANTISYMMETRIC || side->kind == ROWS_ODD)
             place.sign = -place.sign;
         place.at += s == SIDE_LOW ? twice : -twice;
     }
@@ -294,6 +299,8 @@ int64_t rows_points_needed(const struct rows_axis *axis, int order, int accuracy
                 axis->side[!s].kind == ROWS_HALO)
                 points = 3 * accuracy + 1;
         }
+        if (diffusion && (side->kind == ROWS_ODD || side->kind == ROWS_EVEN))
+            points = accuracy + 2; /* so that no image has another one */
         need = points > need ? points : need;
     }
     return need;
@@ -501,10 +508,17 @@ bool rows_face(const struct rows_axis *axis, int order, int accuracy, enum side 
 {
     const enum rows_stagger outwards = side == SIDE_LOW ? ROWS_BACKWARD : ROWS_FORWARD;
     if ((unsigned)side >= SIDE_COUNT || !is_valid(axis, order, accuracy, outwards) ||
-        axis->side[side].kind != ROWS_DERIVATIVE || !axis->side[side].at_face)
+        !axis->side[side].at_face)
+        return false;
+    const int64_t edge = side == SIDE_LOW ? 0 : axis->n - 1;
+    if (axis->side[side].kind == ROWS_EVEN) {
+        *row = (struct rows_row){.first = edge, .step = 1, .count = 1, .side = side, .w = {1}};
+        row->data[side] = (rows_real)axis->spacing / 2;
+        return true;
+    }
+    if (axis->side[side].kind != ROWS_DERIVATIVE)
         return false;
     /* A value of order + accuracy takes the points that the derivative takes. */
-    const int64_t edge = side == SIDE_LOW ? 0 : axis->n - 1;
     struct rows_row made = {0};
     if (axis->x) {
         made.side = side;
@@ -584,7 +598,7 @@ static bool is_held(const struct rows_axis *axis, int accuracy, int64_t i)
     for (int s = 0; s < SIDE_COUNT; s++) {
         const struct rows_side *side = &axis->side[s];
         const int64_t d = s == SIDE_LOW ? i : axis->n - 1 - i;
-        if ((side->kind == ROWS_VALUE && !side->at_face && d == 0) ||
+        if (((side->kind == ROWS_VALUE || side->kind == ROWS_ODD) && !side->at_face && d == 0) ||
             (side->kind == ROWS_HALO && d < rows_radius(axis, 2, accuracy, ROWS_AT_NODE)))
             return true;
     }
@@ -616,6 +630,12 @@ static bool matrix_row(const struct rows_axis *axis, int accuracy, int64_t i,
         const struct rows_place place = rows_map(axis, row.first + (int64_t)j * row.step);
         add(columns, place.at, place.sign * (double)row.w[j]);
     }
+    for (int s = 0; s < SIDE_COUNT; s++) { /* of EVEN, at accuracy 2, where k is 1 */
+        const struct rows_side *side = &axis->side[s];
+        const double v = side->mixed, h = axis->spacing;
+        if (side->kind == ROWS_EVEN && i == (s == SIDE_LOW ? 0 : axis->n - 1))
+            add(columns, i, side->at_face ? -v / (h + v * h * h / 2) : -2 * v / h);
+    }
     if (row.side == ROWS_CENTRED || axis->side[row.side].mixed == 0)
         return true;
     const struct rows_side *side = &axis->side[row.side];
@@ -643,11 +663,11 @@ static double block_bound(const struct rows_axis *axis, int accuracy, int64_t be
     return gelfand(a, count);
 }
 
-/* Do the side's rows reach further than the centred ones? */
-static bool is_stiff(const struct rows_side *side)
+bool rows_is_stiff(const struct rows_side *side)
 {
     return side->kind == ROWS_ONE_SIDED || side->kind == ROWS_DERIVATIVE ||
-           (side->kind == ROWS_VALUE && side->at_face);
+           (side->kind == ROWS_VALUE && side->at_face) ||
+           (side->kind == ROWS_EVEN && side->mixed != 0);
 }
 
 /* The distance between points i and i + 1, one of which may be an image. */
@@ -749,7 +769,7 @@ double rows_bound(const struct rows_axis *axis, int accuracy)
         edges = block_bound(axis, accuracy, 0, count);
         if (axis->n > count)
             edges = fmax(edges, block_bound(axis, accuracy, axis->n - count, count));
-    } else if (is_stiff(&axis->side[SIDE_LOW]) || is_stiff(&axis->side[SIDE_HIGH])) {
+    } else if (rows_is_stiff(&axis->side[SIDE_LOW]) || rows_is_stiff(&axis->side[SIDE_HIGH])) {
         struct rows_axis block = *axis;
         block.n = count;
         edges = block_bound(&block, accuracy, 0, count);

@@ -37,6 +37,11 @@ enum rows_kind {
     ROWS_ANTISYMMETRIC, /* −f about the face half a cell outside */
     ROWS_REFLECT, /* ∂n f = g, and all further odd derivatives 0: the mirror image about the node
                      (or the face), and twice the distance to it × g. Uniform axes only */
+    /* Of (k f′)′, k a field that is continued evenly (protocol/conductances.h). Uniform axes only.
+     */
+    ROWS_ODD,  /* f = g: 2g − the image about the node (or the face) */
+    ROWS_EVEN, /* ∂n f = g: the image about the node (or the face); what g adds is
+                  conductances_inflow(). A mixed boundary at accuracy 2 */
     /* Rows of their own, whose points are all inside. */
     ROWS_ONE_SIDED, /* order + accuracy points from the point itself inwards */
     ROWS_VALUE, /* f = g. At the node it is the node's own: order + accuracy points at the edge */
@@ -49,13 +54,16 @@ enum rows_kind {
 
 struct rows_side {
     uint8_t kind;    /* enum rows_kind */
-    uint8_t at_face; /* REFLECT, VALUE, DERIVATIVE, CURVATURE: g is half a cell outside, not at the
-                        edge node; with coordinates (x₁ − x₀)/2 outside. Else 0 */
-    double mixed;    /* DERIVATIVE: v of ∂n f + v f = c; else 0. Only rows_bound() reads it */
+    uint8_t at_face; /* REFLECT, ODD, EVEN, VALUE, DERIVATIVE, CURVATURE: g is half a cell outside,
+                        not at the edge node; with coordinates (x₁ − x₀)/2 outside. Else 0 */
+    double mixed; /* DERIVATIVE, EVEN: v of ∂n f + v f = c; else 0. Only rows_bound() reads it */
 };
 
-/* Does it state a number that is no point's own? */
+/* Do its rows have a weight for a number that is no point's own? */
 bool rows_has_datum(const struct rows_side *side);
+
+/* May rows next to it make a larger step unstable than the centred ones do? */
+bool rows_is_stiff(const struct rows_side *side);
 
 /* One axis of a grid. The caller owns the coordinates. */
 struct rows_axis {
@@ -95,7 +103,8 @@ bool rows_make(const struct rows_axis *axis, int order, int accuracy, enum rows_
 /* f at the face of a side whose kind is DERIVATIVE at_face, by the polynomial of that side's rows
  * of `order` and `accuracy`: E·f + e·g, e > 0. A mixed boundary ∂n f + v f = c then has the datum
  * g = c − v f_b with f_b = (E·f + e·c)/(1 + e·v), to the same order. (Stated at the node, f_b is
- * the node's value.) Order 0: by the polynomial of rows_ghost(). As rows_make() otherwise. */
+ * the node's value.) Order 0: by the polynomial of rows_ghost(). Of a side whose kind is EVEN the
+ * same to second order, f_b = f at the edge's point + h/2 g. As rows_make() otherwise. */
 bool rows_face(const struct rows_axis *axis, int order, int accuracy, enum side side,
                struct rows_row *row);
 
@@ -120,7 +129,7 @@ int64_t rows_points_needed(const struct rows_axis *axis, int order, int accuracy
                            enum rows_stagger stagger, bool diffusion);
 
 /* Where the value at index i, which may be outside, is found:
- * f(i) = sign · f(at) + Σ_side lift[side] · h · g(side). */
+ * f(i) = sign · f(at) + Σ_side lift[side] · h · g(side); beyond ODD 2 g beside it. */
 struct rows_place {
     int64_t at;
     int32_t sign;             /* 1, or −1 */
@@ -132,11 +141,14 @@ struct rows_place {
 struct rows_place rows_map(const struct rows_axis *axis, int64_t i);
 
 /* An upper bound of the spectral radius, in 1/length², of the second derivative along the axis with
- * its two sides; uniform, at most 0.5 % above the larger of it and the periodic one. The larger of
- * Σ|w| of the centred rows and, where a side's own rows are stiffer, Gelfand's ‖A^k‖^(1/k), k =
- * 512, of the ROWS_EDGE points at each edge. Nodes with a VALUE and halos do not move. Infinity
- * where a point has no row. With coordinates it looks at every point; Σ|w| is then found in double,
- * and what that may be off is added: about 1e-12 of it.
+ * its two sides; uniform, at most 0.5 % above the larger of it and the periodic one. Of (k f′)′
+ * between sides of ODD, EVEN and maps, times the largest k: its rows are a sum of k_j ≥ 0 times
+ * matrices without a positive eigenvalue, so that no other k has a larger radius than that all
+ * points have (with `mixed` from 0 up). The larger of Σ|w| of the centred rows and, where a side's
+ * own rows are stiffer, Gelfand's ‖A^k‖^(1/k), k = 512, of the ROWS_EDGE points at each edge. Nodes
+ * with a VALUE and halos do not move. Infinity where a point has no row. With coordinates it looks
+ * at every point; Σ|w| is then found in double, and what that may be off is added: about 1e-12 of
+ * it.
  *
  * On uniform axes forward Euler is stable for dt ≤ 2/(κ·bound). With coordinates this keeps modes
  * of real rates in range, no more: on abruptly stretched axes some may grow at any step. */

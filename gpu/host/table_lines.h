@@ -398,6 +398,41 @@ static void NAME(table_mixed)(struct NAME(table_work) * work, int64_t y, int64_t
     }
 }
 
+/* What flows in at a side of axis a, which is y or z, added to out, as gpu/table_point.h's
+ * inflow().
+ */
+static void NAME(table_inflow)(struct NAME(table_work) * work, int a, int64_t y, int64_t z,
+                               REAL *out)
+{
+    const struct TABLE_NAME(view) *view = &work->view;
+    const struct table_rows *rows = &view->table->rows[TABLE_ROWS_INFLOW][a];
+    const struct table_axis *axis = &view->table->axis_of[a];
+    const int64_t i = a == AXIS_Y ? y : z, count = work->end - work->begin;
+    if (i >= rows->low && axis->n - 1 - i >= rows->high)
+        return;
+    const int s = i < rows->low ? SIDE_LOW : SIDE_HIGH;
+    const TABLE_ROW *row = TABLE_NAME(row)(view, TABLE_ROWS_INFLOW, a);
+    const REAL *edge = NAME(table_image)(work, AXIS_COUNT, a, row->first, y, z);
+    const REAL factor = (REAL)view->table->factor[view->pass->set];
+    const bool limited = axis->side[s].datum == TABLE_DATUM_MIXED_FACE;
+    REAL *k = NAME(table_scratch)(work);
+    for (int64_t x = 0; x < count; x++)
+        k[x] = row->w[0] * edge[x];
+    for (int m = 1; m < row->count; m++) {
+        const int64_t j = row->first + (int64_t)m * row->step;
+        const REAL *next = NAME(table_image)(work, AXIS_COUNT, a, j, y, z);
+        for (int64_t x = 0; x < count; x++) {
+            const REAL twice = edge[x] + edge[x];
+            k[x] = REAL_FMA(row->w[m], limited && next[x] > twice ? twice : next[x], k[x]);
+        }
+    }
+    const REAL *datum = NAME(table_data)(work, 0, a, s, y, z);
+    for (int64_t x = 0; x < count; x++) {
+        const REAL flow = k[x] * datum[x];
+        out[x] = REAL_FMA(factor, flow, out[x]);
+    }
+}
+
 /* (k u′)′ along axis a, which is y or z, added to out. u, k: the line's own. */
 static void NAME(table_flows_across)(struct NAME(table_work) * work, int a, int64_t y, int64_t z,
                                      const REAL *u, const REAL *k, REAL *out)
@@ -413,6 +448,8 @@ static void NAME(table_flows_across)(struct NAME(table_work) * work, int a, int6
             flows.k[TABLE_RADIUS + j] = NAME(table_image)(work, AXIS_COUNT, a, i + j, y, z);
         }
         NAME(flows_run)(&flows, out, 0, count);
+        if (view->table->conducts >> a & 1)
+            NAME(table_inflow)(work, a, y, z, out);
     } else if (row->count == TABLE_SPLIT) {
         REAL *part[3]; /* u″, u′, k′ */
         for (int p = 0; p < 3; p++) {
@@ -475,6 +512,14 @@ static void NAME(table_divergence)(struct NAME(table_work) * work, int64_t y, in
         const int64_t i = x - work->begin;
         TABLE_NAME(move)(view, x, y, z);
         out[i] = TABLE_NAME(flows_along)(view, AXIS_X, u[i], k[i], out[i]);
+    }
+    const struct table_rows *inflow = &table->rows[TABLE_ROWS_INFLOW][AXIS_X];
+    const int64_t last = table->axis_of[AXIS_X].n - inflow->high;
+    for (int64_t x = NAME(table_apart)(work->begin, inflow->low, last);
+         table->conducts & 1 && x < work->end; x = NAME(table_apart)(x + 1, inflow->low, last)) {
+        const int64_t i = x - work->begin;
+        TABLE_NAME(move)(view, x, y, z);
+        out[i] = TABLE_NAME(inflow)(view, AXIS_X, out[i]);
     }
     for (int a = AXIS_Y; a < table->axes; a++)
         NAME(table_flows_across)(work, a, y, z, u, k, out);

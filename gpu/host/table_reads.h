@@ -92,15 +92,31 @@ static const REAL *NAME(table_negative)(struct NAME(table_work) * work, const RE
     return line;
 }
 
+/* Twice the value of side s of axis a, which is y or z, − f along a line. */
+static const REAL *NAME(table_odd)(struct NAME(table_work) * work, int a, int s, int64_t y,
+                                   int64_t z, const REAL *f)
+{
+    REAL *line = NAME(table_scratch)(work);
+    const int used = work->used;
+    const REAL *value = NAME(table_numbers)(work, a, s, false, y, z);
+    for (int64_t i = 0; i < work->end - work->begin; i++)
+        line[i] = REAL_FMA((REAL)2, value[i], -f[i]);
+    work->used = used;
+    return line;
+}
+
 /* f along the line at y and z, but at any index j along axis a, which is y or z. */
 static const REAL *NAME(table_image)(struct NAME(table_work) * work, int component, int a,
                                      int64_t j, int64_t y, int64_t z)
 {
     const struct table_axis *axis = &work->view.table->axis_of[a];
+    const int lifts = component < AXIS_COUNT ? TABLE_NAME(lifts)(axis, j) : -1;
     int negative = 0;
     if (j < 0 || j >= axis->n)
         j = TABLE_NAME(image)(axis, j, &negative);
     const REAL *line = NAME(table_line)(work, component, a == AXIS_Y ? j : y, a == AXIS_Z ? j : z);
+    if (lifts >= 0)
+        return NAME(table_odd)(work, a, lifts, y, z, line);
     return negative && component < AXIS_COUNT ? NAME(table_negative)(work, line) : line;
 }
 

@@ -242,8 +242,16 @@ static void random_table_candidate(struct random *random, uint64_t max_points, s
     }
     if (diffusion || job->operator_id == OPERATOR_LAPLACIAN)
         job->more.coefficient = random_below(random, 3) == 0;
-    for (int a = 0; a < job->axes && job->more.coefficient && diffusion; a++)
+    if (!job->more.coefficient || !diffusion)
+        return;
+    if (random_below(random, 2))
+        job->accuracy = 2; /* the only one that takes mixed */
+    for (int a = 0; a < job->axes; a++) {
         job->diffusivity[a] = 1;
+        for (int s = 0; s < SIDE_COUNT; s++)
+            if (job->boundary[a][s].kind == BOUNDARY_CURVATURE) /* which it does not take */
+                job->boundary[a][s].kind = BOUNDARY_DERIVATIVE;
+    }
 }
 
 /* Coordinates whose distances are about the job's spacing. */

@@ -77,60 +77,6 @@ def test_two_dimensions(client, accuracy, boundary, scheme):
     assert_stable(matrix)
 
 
-ROUGH = {"random": lambda random, shape: 10.0 ** random.uniform(-6, 0, shape),
-         "of two values": lambda random, shape: random.choice([1e-3, 1.0], shape),
-         "mostly none": lambda random, shape: random.choice([0.0, 1.0], shape, p=[0.8, 0.2])}
-MAPS = [("periodic",) * 2, ("endpoint",) * 2,
-        *itertools.product(["symmetric", "mirror", "antisymmetric", "halo"], repeat=2)]
-
-
-def lengths(n, low, high, accuracy):
-    """How much each point counts in a sum along an axis; those of halos, which are data, do not."""
-    h = np.ones(n)
-    for side, edge, frame in ((low, 0, slice(accuracy // 2)), (high, -1, slice(n - accuracy // 2, n))):
-        h[edge] = 0.5 if side == "mirror" else 1.0
-        h[frame] = 0.0 if side == "halo" else h[frame]
-    return h
-
-
-def growth(matrix, h):
-    """Of a field's mean square in a step, at most."""
-    root = np.sqrt(h[h > 0])
-    return np.linalg.norm(matrix[np.ix_(h > 0, h > 0)] * root[:, None] / root, 2) - 1
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("pattern", ROUGH)
-@pytest.mark.parametrize("accuracy", ACCURACIES)
-def test_rough_diffusivity(client, accuracy, pattern, scheme):
-    """Between maps and halos the limit holds of every κ ≥ 0: steps are symmetric, and nothing grows."""
-    random = np.random.default_rng(accuracy)
-    for (low, high), n in itertools.product(MAPS, (12, 31)):
-        k = ROUGH[pattern](random, n)
-        k[n // 2] = 1.0
-        k[-1] = k[0] if low == "endpoint" else k[-1]
-        matrix = step_matrix(client, (n,), accuracy=accuracy, scheme=scheme, diffusivity=np.tile(k, (n, 1)),
-                             **sides_of(low, high))
-        h = lengths(n, low, high, accuracy)
-        if low == "endpoint":  # the last point is the first one
-            matrix = matrix + np.outer(matrix[:, -1], np.arange(n) == 0)
-            h = np.r_[np.ones(n - 1), 0]
-        assert growth(matrix, h) <= ROUNDING, (low, high, n)
-
-
-@pytest.mark.parametrize("pattern", ROUGH)
-@pytest.mark.parametrize("kind", ["periodic", "symmetric", "mirror", "antisymmetric", "halo"])
-@pytest.mark.parametrize("accuracy", ACCURACIES)
-def test_rough_diffusivity_in_two_dimensions(client, accuracy, kind, pattern):
-    shape = (13, 11)
-    points = np.prod(shape)
-    k = ROUGH[pattern](np.random.default_rng(accuracy), shape)
-    k[6, 5] = 1.0
-    matrix = step_matrix(client, shape, accuracy=accuracy, diffusivity=np.tile(k, (points, 1, 1)),
-                         spacing=[0.75, 1.0], boundary=KINDS.get(kind, kind))
-    assert growth(matrix, np.kron(*(lengths(n, kind, kind, accuracy) for n in shape))) <= ROUNDING
-
-
 @pytest.mark.parametrize("accuracy", ACCURACIES)
 def test_limit_is_sharp(client, accuracy):
     """Just over the limit, the highest frequency of a periodic grid grows."""

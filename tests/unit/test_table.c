@@ -273,7 +273,16 @@ static const struct conductance {
       {274, -150, -100, -100, -150, 274}}},
 };
 
-/* The sum of what flows from the point's neighbours on its side s of an axis. */
+/* The side of ODD or EVEN that index j is beyond; −1: none. */
+static int beyond(const struct rows_axis *rows, int64_t j)
+{
+    const int s = j < 0 ? SIDE_LOW : SIDE_HIGH;
+    const bool stated = rows->side[s].kind == ROWS_ODD || rows->side[s].kind == ROWS_EVEN;
+    return (j < 0 || j >= rows->n) && stated ? s : -1;
+}
+
+/* The sum of what flows from the point's neighbours on its side s of an axis. Of what ∂n u = g
+ * states it is that of u − L, L being g times the distance outwards. */
 static long double model_flow_centred(const struct model *model, int a, int s,
                                       const int64_t at[AXIS_COUNT], long double *size)
 {
@@ -293,11 +302,67 @@ static long double model_flow_centred(const struct model *model, int a, int s,
         }
         const struct rows_place place = rows_map(&rows, at[a] + s * m);
         there[a] = place.at;
-        const long double far = place.sign * model_at(model, 0, there);
+        long double far = place.sign * model_at(model, 0, there);
+        const int side = beyond(&rows, at[a] + s * m);
+        if (side >= 0 && place.sign < 0)
+            far += 2 * model_number(model, a, side, false, at);
         sum += g / of->under / (h * h) * (far - u);
         *size += terms / of->under / (h * h) * (fabsl(far) + fabsl(u));
     }
     return sum;
+}
+
+/* k at a point of the line along axis a, counted from its side s; beyond it the image. */
+static long double coefficient_from(const struct model *model, int a, int s,
+                                    const int64_t at[AXIS_COUNT], int64_t j)
+{
+    const struct rows_axis rows = axis_of(model, a);
+    int64_t there[AXIS_COUNT] = {at[0], at[1], at[2]};
+    there[a] = rows_map(&rows, s == SIDE_LOW ? j : rows.n - 1 - j).at;
+    return coefficient_at(model, there);
+}
+
+/* What ∂n u = g at the side s counts at a point d from it: (k L′)′ less the flow of L's images,
+ * where L = −j h at the point j. */
+static long double model_inflow(const struct model *model, int a, int s,
+                                const int64_t at[AXIS_COUNT], int d, long double *size)
+{
+    const struct job *job = model->job;
+    const struct boundary *boundary = &job->boundary[a][s];
+    const int r = job->accuracy / 2;
+    const long double h = job->spacing[a];
+    const struct conductance *of = &conductances[r - 1];
+    long double sum = 0, terms = 0;
+    if (boundary->kind == BOUNDARY_MIXED && boundary->at_face) {
+        const long double edge = coefficient_from(model, a, s, at, 0);
+        const long double next = fminl(coefficient_from(model, a, s, at, 1), 2 * edge);
+        sum = (3 * edge - next) / 2 / h;
+        terms = 4 * edge / h;
+    } else {
+        /* The slope of the parabola, cubic, … through k at 0 … r. */
+        for (int j = 0; j <= r; j++)
+            for (int i = 0; i <= r; i++) {
+                long double w = i == j ? 0 : -coefficient_from(model, a, s, at, j) / (j - i) / h;
+                for (int l = 0; l <= r; l++)
+                    w *= l == j || l == i ? 1 : (long double)(d - l) / (j - l);
+                sum += w;
+                terms += fabsl(w);
+            }
+        for (int m = -r; m <= r; m++) {
+            const int j = d + m < 0 ? -(d + m) - boundary->at_face : d + m, way = m < 0 ? -1 : 1;
+            const int most = way * m;
+            for (int l = most - r; l <= r && m != 0; l++) {
+                const long double w = coefficient_from(model, a, s, at, d + way * l) *
+                                      of->c[most - 1][l - (most - r)] / of->under / h * (j - d);
+                sum += w;
+                terms += fabsl(w);
+            }
+        }
+    }
+    long double datum_size;
+    const long double datum = model_datum(model, 0, a, s, at, &datum_size);
+    *size += terms * datum_size;
+    return sum * datum;
 }
 
 /* (k u′)′ along an axis; with rows of its own half the sum of (k + k_j)(u_j − u), or where a side
@@ -312,9 +377,16 @@ static long double model_flow(const struct model *model, int a, const int64_t at
     assert_true(rows_make(&rows, 2, job->accuracy, ROWS_AT_NODE, at[a], &row));
     const long double k = coefficient_at(model, at), u = model_at(model, 0, at);
     int64_t there[AXIS_COUNT] = {at[0], at[1], at[2]};
-    if (row.side == ROWS_CENTRED && !rows.x)
-        return model_flow_centred(model, a, 1, at, size) +
-               model_flow_centred(model, a, -1, at, size);
+    if (row.side == ROWS_CENTRED && !rows.x) {
+        sum =
+            model_flow_centred(model, a, 1, at, size) + model_flow_centred(model, a, -1, at, size);
+        for (int s = 0; s < SIDE_COUNT; s++) {
+            const int64_t d = s == SIDE_LOW ? at[a] : rows.n - 1 - at[a];
+            if (rows.side[s].kind == ROWS_EVEN && d < job->accuracy / 2)
+                sum += model_inflow(model, a, s, at, (int)d, size);
+        }
+        return sum;
+    }
     if (row.side == ROWS_CENTRED || !states_number(&rows.side[row.side])) {
         for (int m = 0; m < row.count; m++) {
             const struct rows_place place = rows_map(&rows, row.first + (int64_t)m * row.step);

@@ -1,0 +1,296 @@
+"""Diffusion with a field κ is stable for every κ ≥ 0 beside every side that it takes: its matrix is symmetric in
+a sum over the points (halved at a mirror's node) and has no positive eigenvalue, and the largest stable step is a
+bound of it. The rows beside sides that state a number are those of docs/NUMERICS.md; their order is measured."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import exact
+import fdtest
+from offered import ACCURACIES
+
+SCHEMES = ["forward-euler", "rk4"]
+STATED = {"value": {"value": 0.0}, "value face": {"value": 0.0, "at": "face"},
+          "derivative": {"derivative": 0}, "derivative face": {"derivative": 0, "at": "face"},
+          "slope": {"derivative": 0.5}, "slope face": {"derivative": 0.5, "at": "face"},
+          "mixed": {"mixed": 1.0}, "mixed face": {"mixed": 1.0, "at": "face"},
+          "stiffly mixed": {"mixed": 9.0}, "stiffly mixed face": {"mixed": 9.0, "at": "face"}}
+MAPS = ["symmetric", "mirror", "antisymmetric", "halo"]
+V = {"mixed": 1.0, "stiffly mixed": 9.0}
+ROUNDING = 1e-10
+LAMBDA = {2: 4, 4: 16 / 3, 6: 272 / 45, 8: 2048 / 315}
+
+PATTERNS = {"random": lambda random, shape: 10.0 ** random.uniform(-6, 0, shape),
+            "of two values": lambda random, shape: random.choice([1e-3, 1.0], shape),
+            "mostly none": lambda random, shape: random.choice([0.0, 1.0], shape, p=[0.8, 0.2]),
+            "a tenth off": lambda random, shape: random.uniform(0.9, 1.0, shape),
+            "in layers": lambda random, shape: np.where(np.indices(shape)[-1] // 3 % 2, 0.01, 1.0),
+            "smooth": lambda random, shape: 0.7 + 0.3 * np.cos(np.indices(shape).sum(0) * 2 / max(shape) + 0.5)}
+
+
+def diffusivity(random, pattern, shape):
+    """Its largest number is 1."""
+    k = PATTERNS[pattern](random, shape)
+    return k / k.max() if k.max() > 0 else np.ones(shape)
+
+
+def offered(accuracy, sides):
+    """All but what test_refusals() is about."""
+    return [side for side in sides if accuracy == 2 or "mixed" not in side]
+
+
+def cases(sides):
+    return [(accuracy, side) for accuracy in ACCURACIES for side in offered(accuracy, sides)]
+
+
+def word(side):
+    if side in STATED:
+        return STATED[side]
+    return {"halo": 1.0} if side == "halo" else {"type": side}
+
+
+def is_at_node(side):
+    return side in ("value", "derivative", "slope", "mixed", "stiffly mixed", "mirror")
+
+
+def lengths(n, low, high, accuracy):
+    """How much each point counts in a sum along an axis; 0: it is held, or data."""
+    h = np.ones(n)
+    for side, edge, frame in ((low, 0, slice(accuracy // 2)), (high, -1, slice(n - accuracy // 2, n))):
+        h[edge] = 0.0 if side == "value" else 0.5 if is_at_node(side) else 1.0
+        h[frame] = 0.0 if side == "halo" else h[frame]
+    return h
+
+
+def step_matrices(client, ks, **params):
+    """One step at the limit (cfl 1) on every unit vector, less what it makes of 0, for each κ: its largest
+    number is 1, so that the step is the same for all."""
+    shape, points = ks[0].shape, ks[0].size
+    f = np.concatenate([np.zeros((1, *shape)), np.eye(points).reshape(points, *shape)])
+    k = np.repeat(np.stack(ks), points + 1, 0)
+    out = client.out("diffusion", f=np.tile(f, (len(ks),) + (1,) * len(shape)), batch=1, steps=1, cfl=1.0,
+                     diffusivity=k, **params)
+    rows = out.reshape(len(ks), points + 1, points)
+    return [(one[1:] - one[0]).T for one in rows]
+
+
+def spectrum(matrix, h):
+    """Eigenvalues of a step's matrix, which has to be symmetric where points count as h says."""
+    root = np.sqrt(h[h > 0])
+    inner = matrix[np.ix_(h > 0, h > 0)] * root[:, None] / root
+    assert np.abs(inner - inner.T).max() <= ROUNDING
+    return np.linalg.eigvalsh((inner + inner.T) / 2)
+
+
+def assert_stable(matrix, h, scheme, *where):
+    """Returns the step over the largest stable one of this very κ."""
+    found = spectrum(matrix, h)
+    low = 0.0 if scheme == "rk4" else -1.0
+    assert low - ROUNDING <= found.min() and found.max() <= 1 + ROUNDING, (*where, found.min(), found.max())
+    return (1 - found.min()) / 2
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("accuracy, low", cases([*STATED, *MAPS]))
+def test_one_dimension(client, accuracy, low, scheme):
+    """Every pair of sides, on short axes, whose points are all near an edge, and on longer ones."""
+    random = np.random.default_rng(accuracy)
+    for high, n in itertools.product(offered(accuracy, [*STATED, *MAPS]), (max(12, accuracy + 2), 25)):
+        ks = [diffusivity(random, pattern, (n,)) for pattern in PATTERNS] + [np.ones(n)]
+        made = step_matrices(client, ks, accuracy=accuracy, scheme=scheme,
+                             boundary={"x-": word(low), "x+": word(high)})
+        h = lengths(n, low, high, accuracy)
+        ratios = [assert_stable(matrix, h, scheme, high, n, name)
+                  for matrix, name in zip(made, [*PATTERNS, "one"])]
+        if scheme == "forward-euler" and n == 25 and "halo" not in (low, high):  # κ 1: the bound is sharp
+            assert ratios[-1] >= 0.97, (high, ratios)
+
+
+@pytest.mark.parametrize("kind", ["periodic", "endpoint"])
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+def test_around(client, accuracy, kind):
+    random, n = np.random.default_rng(accuracy), 25
+    ks = [diffusivity(random, pattern, (n,)) for pattern in PATTERNS]
+    for k in ks:
+        k[-1] = k[0] if kind == "endpoint" else k[-1]
+        k[n // 2] = 1.0
+    h = np.r_[np.ones(n - 1), float(kind == "periodic")]
+    for matrix in step_matrices(client, ks, accuracy=accuracy, boundary="periodic", endpoint=kind == "endpoint"):
+        if kind == "endpoint":  # the last point is the first one
+            matrix = matrix + np.outer(matrix[:, -1], np.arange(n) == 0)
+        assert_stable(matrix, h, "forward-euler")
+
+
+@pytest.mark.parametrize("accuracy, kind", cases([*STATED, *MAPS]))
+def test_two_dimensions(client, accuracy, kind):
+    shape, random = (11, 10), np.random.default_rng(accuracy)
+    ks = [diffusivity(random, pattern, shape) for pattern in ("random", "of two values", "a tenth off", "smooth")]
+    h = np.kron(*(lengths(n, kind, kind, accuracy) for n in shape))
+    for matrix in step_matrices(client, ks, accuracy=accuracy, spacing=[0.75, 1.0], boundary=word(kind)):
+        assert_stable(matrix, h, "forward-euler")
+
+
+# Long runs: what grew before.
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_face_that_grew(client, scheme):
+    k = np.array([2.0, 1, 1, 1, 1, 1, 1, 1])
+    out = client.out("diffusion", f=np.random.default_rng(1).standard_normal(8), diffusivity=k, steps=3000, cfl=1.0,
+                     accuracy=2, scheme=scheme, boundary={"value": 0.0, "at": "face"})
+    assert np.abs(out).max() <= 4
+
+
+@pytest.mark.parametrize("boundary", ["value", "value face", "derivative", "derivative face"])
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+def test_long_runs(client, accuracy, boundary):
+    random = np.random.default_rng(7)
+    k, u = np.exp(0.1 * random.standard_normal((48, 48))), random.standard_normal((48, 48))
+    out = client.out("diffusion", f=u, diffusivity=k, steps=4000, cfl=1.0 if accuracy == 2 else 0.5,
+                     accuracy=accuracy, boundary=STATED[boundary])
+    assert np.abs(out).max() <= 5
+
+
+# The rows themselves, from their definition alone.
+
+def image(j, n, low, high):
+    """(point, sign, end whose value counts twice)."""
+    if 0 <= j < n:
+        return j, 1, None
+    side, at = (low, -j) if j < 0 else (high, 2 * (n - 1) - j)
+    at += 0 if is_at_node(side) else -1 if j < 0 else 1
+    odd = side.startswith("value") or side == "antisymmetric"
+    return at, -1 if odd else 1, None if side == "antisymmetric" or not odd else "-" if j < 0 else "+"
+
+
+def inflow(k, accuracy, side, d, c):
+    """What ∂n u = 1 counts at the point d from the edge, h = 1: (k L′)′ less the flow of L's images, L = −j at
+    the point j."""
+    r, shift = accuracy // 2, 0 if is_at_node(side) else -1
+
+    def of(j):
+        return j if j >= 0 else -j + shift
+
+    if "mixed" in side and shift:
+        return (3 * k[0] - min(k[1], 2 * k[0])) / 2
+    slope = sum(float(w) * k[j] for j, w in enumerate(exact.row(1, tuple(range(r + 1)), d).weights))
+    flow = sum(float(w) * k[of(d + way * l)] * (d - of(d + way * m))
+               for m, row in c.items() for l, w in row.items() for way in (1, -1))
+    return -slope - flow
+
+
+def rows_of(k, accuracy, low, high):
+    """(the matrix, {end: what its number counts}) of (k u′)′, h = 1; numbers of `mixed` are c."""
+    n, (c, _) = len(k), exact.conductances(accuracy)
+    matrix, data = np.zeros((n, n)), {"-": np.zeros(n), "+": np.zeros(n)}
+    for i in range(n):
+        for m, row in c.items():
+            for way in (1, -1):
+                g = sum(float(w) * k[image(i + way * l, n, low, high)[0]] for l, w in row.items())
+                at, sign, end = image(i + way * m, n, low, high)
+                matrix[i, at] += sign * g
+                matrix[i, i] -= g
+                if end:
+                    data[end][i] += 2 * g
+    for end, side in (("-", low), ("+", high)):
+        v, edge = V.get(side.removesuffix(" face"), 0.0), 0 if end == "-" else n - 1
+        for d in range(accuracy // 2) if "slope" in side or "mixed" in side else ():
+            at = d if end == "-" else n - 1 - d
+            part = inflow(k if end == "-" else k[::-1], accuracy, side, d, c)
+            part /= 1 if is_at_node(side) else 1 + v / 2
+            data[end][at] += part
+            matrix[at, edge] -= v * part
+        if side == "value":
+            matrix[edge] = 0
+            for of in data.values():
+                of[edge] = 0
+    return matrix, data
+
+
+def stated(side, number):
+    given = dict(word(side))
+    name = "const" if "mixed" in side else next(iter(given.keys() & {"value", "derivative"}), None)
+    return given | {name: number} if name else given
+
+
+@pytest.mark.parametrize("accuracy, low", cases(STATED))
+def test_rows(client, accuracy, low):
+    n, random = 13, np.random.default_rng(3)
+    for pattern, high in itertools.product(PATTERNS, offered(accuracy, [*STATED, *MAPS[:3]])):
+        k, u = diffusivity(random, pattern, (n,)), random.standard_normal(n)
+        numbers = [0.0 if side.startswith("derivative") else 0.75 for side in (low, high)]
+        for end, side, number in ((0, low, numbers[0]), (-1, high, numbers[1])):
+            u[end] = number if side == "value" else u[end]
+        out = client.out("diffusion", f=u, diffusivity=k, steps=1, dt=1.0, allow_unstable=True, accuracy=accuracy,
+                         boundary={"x-": stated(low, numbers[0]), "x+": stated(high, numbers[1])})
+        matrix, data = rows_of(k, accuracy, low, high)
+        rate = matrix @ u + data["-"] * numbers[0] + data["+"] * numbers[1]
+        assert np.abs(out - u - rate).max() <= 1e-11, (pattern, high)
+
+
+@pytest.mark.parametrize("accuracy, side", cases(["derivative", "derivative face", "slope", "slope face", "mixed",
+                                                  "mixed face"]))
+def test_what_flows_in_stays(client, accuracy, side):
+    """The sum over the points grows by what flows in at the edges; at accuracy 2 that is κ there times ∂n u."""
+    n, dt, random = 24, 0.05, np.random.default_rng(5)
+    h = lengths(n, side, side, accuracy)
+    k, u = diffusivity(random, "random", (n,)), random.standard_normal(n)
+    number = 0.0 if side.startswith("derivative") else 0.5
+    out = client.out("diffusion", f=u, diffusivity=k, steps=1, dt=dt, accuracy=accuracy,
+                     boundary=stated(side, number))
+    came = (h @ out - h @ u) / dt
+    if side.startswith("derivative"):
+        assert abs(came) <= 1e-12
+    elif accuracy == 2:
+        face = not is_at_node(side)
+        right = 0.0
+        for end, inner in ((0, 1), (-1, -2)):
+            at_edge = (3 * k[end] - (min(k[inner], 2 * k[end]) if "mixed" in side else k[inner])) / 2 if face else k[end]
+            v = V.get(side.removesuffix(" face"), 0.0)
+            right += at_edge * (number - v * u[end]) / (1 + v / 2 if face else 1)
+        assert abs(came - right) <= 1e-12
+
+
+# The order where κ′ is not 0 at the edge: of the steady state, the solution of the server's own rows.
+
+def steady_error(client, accuracy, side, n):
+    other = "value" if is_at_node(side) else "value face"
+    h = 1 / (n - 1) if is_at_node(side) else 1 / n
+    x = h * np.arange(n) if is_at_node(side) else h * (np.arange(n) + 0.5)
+
+    def u_of(x, order=0):
+        return 0.7**order * np.exp(0.7 * x) + 2**order * np.sin(2 * x + order * np.pi / 2)
+
+    k, slope = 1 + 0.5 * np.sin(3 * x + 0.4), 1.5 * np.cos(3 * x + 0.4)
+    u = u_of(x)
+    v = V.get(side.removesuffix(" face"), 0.0)
+    number = u_of(0) if side.startswith("value") else v * u_of(0) - u_of(0, 1)
+    common = dict(accuracy=accuracy, steps=1, dt=h * h, allow_unstable=True, spacing=h, batch=1)
+    source = -(k * u_of(x, 2) + slope * u_of(x, 1))
+    f = np.concatenate([np.zeros((1, n)), np.eye(n)])
+    out = client.out("diffusion", f=f, diffusivity=np.tile(k, (n + 1, 1)), source=np.tile(source, (n + 1, 1)),
+                     boundary={"x-": stated(side, number), "x+": stated(other, u_of(1.0))}, **common)
+    step, added = (out[1:] - out[0]).T, out[0].copy()
+    for edge, one in ((0, side), (-1, other)):
+        if one == "value":
+            step[edge], added[edge] = 0, u[edge]
+    return np.abs(np.linalg.solve(np.eye(n) - step, added) - u).max()
+
+
+@pytest.mark.parametrize("accuracy, side", cases(["value", "value face", "slope", "slope face", "mixed", "mixed face"]))
+def test_order_at_the_edge(client, accuracy, side):
+    errors = [steady_error(client, accuracy, side, n) for n in (81, 161)]
+    order = np.log2(errors[0] / errors[1])
+    print(f"{accuracy} {side}: {errors[0]:.2e} {errors[1]:.2e} {order:.2f}")
+    assert 1.85 <= order <= 2.15
+
+
+def test_refusals(client):
+    for accuracy, boundary in [(2, {"curvature": 0.0}), (8, {"curvature": 0.0, "at": "face"}), (4, {"mixed": 1.0}),
+                               (8, {"mixed": 1.0, "at": "face"})]:
+        with pytest.raises(fdtest.FdError) as error:
+            client.out("diffusion", f=np.ones(20), diffusivity=np.ones(20), dt=0.01, accuracy=accuracy,
+                       boundary=boundary)
+        assert (error.value.code, error.value.parameter) == ("UNSUPPORTED", "boundary x-")
+        assert "accuracy 2" in str(error.value)
