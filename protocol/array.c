@@ -184,13 +184,15 @@ static bool type_peek(const struct splitter_payload *payload, const char *parame
     msgpack_unpacked object;
     msgpack_sbuffer_init(&bytes);
     msgpack_packer_init(&packer, &bytes, msgpack_sbuffer_write);
-    msgpack_pack_map(&packer, payload->map_pairs);
-    msgpack_sbuffer_write(&bytes, (const char *)payload->map, payload->map_bytes);
     msgpack_unpacked_init(&object);
-    const bool ok =
-        msgpack_unpack_next(&object, bytes.data, bytes.size, NULL) == MSGPACK_UNPACK_SUCCESS
-            ? type_read(&object.data, parameter, integers, type, failure)
-            : failure_set(failure, STATUS_INTERNAL, parameter, "no memory for the array's header");
+    /* The splitter has seen that it is well-formed. */
+    const bool unpacked =
+        msgpack_pack_map(&packer, payload->map_pairs) == 0 &&
+        msgpack_sbuffer_write(&bytes, (const char *)payload->map, payload->map_bytes) == 0 &&
+        msgpack_unpack_next(&object, bytes.data, bytes.size, NULL) == MSGPACK_UNPACK_SUCCESS;
+    const bool ok = unpacked ? type_read(&object.data, parameter, integers, type, failure)
+                             : failure_set(failure, STATUS_OUT_OF_MEMORY, parameter,
+                                           "no memory for the array's header");
     msgpack_unpacked_destroy(&object);
     msgpack_sbuffer_destroy(&bytes);
     return ok;

@@ -9,13 +9,25 @@
 
 enum message_type { MESSAGE_REQUEST, MESSAGE_RESPONSE, MESSAGE_NOTIFICATION };
 
+/* msgpack_sbuffer_write(), but all or nothing: what was packed in part is given up, and capacity
+ * without memory tells those that come later. */
+static int write_all(void *data, const char *bytes, size_t length)
+{
+    msgpack_sbuffer *buffer = data;
+    if ((buffer->data || !buffer->alloc) && msgpack_sbuffer_write(buffer, bytes, length) == 0)
+        return 0;
+    free(buffer->data);
+    *buffer = (msgpack_sbuffer){.alloc = 1};
+    return -1;
+}
+
 void reply_buffer_init(msgpack_sbuffer *buffer, msgpack_packer *packer)
 {
     enum { BYTES = 256 };
     msgpack_sbuffer_init(buffer);
     buffer->data = malloc(BYTES);
     buffer->alloc = buffer->data ? BYTES : 0;
-    msgpack_packer_init(packer, buffer, msgpack_sbuffer_write);
+    msgpack_packer_init(packer, buffer, write_all);
 }
 
 void reply_write_str(msgpack_packer *packer, const char *text)

@@ -9,7 +9,8 @@
 #include <msgpack.h>
 
 /* Memory to pack a reply in, as much as most need (msgpack-c's own first step is 8 KiB), and the
- * packer that does. */
+ * packer that does. Where there is no memory for all of it the buffer is empty in the end: nobody
+ * needs to look before. */
 void reply_buffer_init(msgpack_sbuffer *buffer, msgpack_packer *packer);
 
 /* [1, msgid, error, nil] */

@@ -74,7 +74,7 @@ static bool put_probes(const struct array *given, const struct job *job, int64_t
     const uint64_t count = given->type.shape[0], dimensions = given->type.shape[1];
     int64_t *indices = malloc(count * dimensions * sizeof *indices);
     if (!indices)
-        return failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
+        return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
     bool ok = numbers_whole(given, "probes", indices, failure);
     const int64_t extra = (int64_t)dimensions - job->axes; /* an index of the batch before those */
     for (uint64_t i = 0; ok && i < count * dimensions; i++) {
@@ -122,7 +122,7 @@ bool request_block_make(const struct request *request, struct job *job, uint8_t 
                                  LIMIT_BLOCK_BYTES);
     uint8_t *made = calloc(1, bytes);
     if (!made)
-        return failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
+        return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
     if (!fill_block(request, job, made, failure)) {
         free(made);
         return false;

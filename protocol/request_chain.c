@@ -255,7 +255,7 @@ bool request_read_ops(const msgpack_object *value, struct request *request, stru
     const uint32_t count = value->via.array.size;
     struct request_chain *chain = calloc(1, sizeof *chain + count * sizeof *chain->link);
     if (!chain)
-        return failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
+        return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
     request->chain = chain;
     chain->repeat = 1;
     for (; chain->count < count; chain->count++)

@@ -86,7 +86,7 @@ static int64_t *read_offsets(const struct request *request, struct failure *fail
     const struct array *given = offsets_of(request);
     int64_t *offsets = malloc(numbers_count(given) * sizeof *offsets);
     if (!offsets) {
-        failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
+        failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
     } else if (!numbers_whole(given, "offsets", offsets, failure)) {
         free(offsets);
         offsets = NULL;

@@ -28,7 +28,7 @@ extern "C" {
     X(STATUS_DEVICE_LOST, "DEVICE_LOST", true, "the device's worker ended while it held this job") \
     X(STATUS_OVER_BUDGET, "OVER_BUDGET", true, "memory is taken; free fields or wait")             \
     X(STATUS_QUEUE_FULL, "QUEUE_FULL", true, "too many jobs wait already")                         \
-    X(STATUS_OUT_OF_MEMORY, "OUT_OF_MEMORY", true, "the device could not allocate")                \
+    X(STATUS_OUT_OF_MEMORY, "OUT_OF_MEMORY", true, "there is no memory for it now")                \
     X(STATUS_SHUTTING_DOWN, "SHUTTING_DOWN", true, "the server is draining")
 
 #define STATUS_ENUMERATOR(enumerator, name, retryable, text) enumerator,

@@ -105,7 +105,7 @@ static bool take_small(void **small, const struct array *array, enum dtype dtype
 {
     *small = malloc(array->kind == ARRAY_LIST ? 8 * numbers_count(array) : array->type.bytes);
     if (!*small)
-        return failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
+        return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
     if (array->kind == ARRAY_LIST)
         write_list(array, dtype, *small);
     else

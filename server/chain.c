@@ -66,7 +66,7 @@ static bool make_link(struct task *task, struct request_link *given, const struc
     struct chain *chain = task->chain;
     struct task *link = new_link(task);
     if (!link)
-        return failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
+        return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
     const uint32_t number = chain->count;
     chain->link[chain->count++] = link;
     if (bind_sources(chain, link, given, failure) &&
@@ -98,7 +98,7 @@ static bool ask_accesses(struct task *task, struct failure *failure)
     chain->access =
         calloc((size_t)chain->count * (2 * AXIS_COUNT + OPERANDS), sizeof *chain->access);
     if (!chain->access)
-        return failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
+        return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
     for (uint32_t k = 0; k < chain->count; k++) {
         const struct task *link = chain->link[k];
         for (int i = 0; i < AXIS_COUNT; i++) {
@@ -123,7 +123,7 @@ bool chain_make(struct task *task, struct request *request, const struct upload 
     struct request_chain *given = request->chain;
     struct chain *chain = task->chain = calloc(1, sizeof *chain);
     if (!chain)
-        return failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
+        return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
     chain->repeat = given->repeat;
     chain->is_named = given->is_named;
     chain->answers = given->answers;
@@ -233,6 +233,13 @@ void chain_tear(const struct chain *chain)
                 chain->link[k]->out[i]->torn = true;
 }
 
+void chain_withdraw(const struct chain *chain)
+{
+    for (uint32_t i = 0; i < chain->answers; i++)
+        if (chain->answer[i].of.kind == OUT_NEW_FIELD)
+            task_withdraw(chain->link[chain->answer[i].of.link]->out);
+}
+
 bool chain_publish(const struct chain *chain, struct failure *failure)
 {
     for (uint32_t i = 0; i < chain->answers; i++) {
@@ -240,9 +247,7 @@ bool chain_publish(const struct chain *chain, struct failure *failure)
         if (answer->of.kind != OUT_NEW_FIELD ||
             task_publish(chain->link[answer->of.link]->out, failure))
             continue;
-        while (i-- > 0)
-            if (chain->answer[i].of.kind == OUT_NEW_FIELD)
-                task_withdraw(chain->link[chain->answer[i].of.link]->out);
+        chain_withdraw(chain);
         return false;
     }
     return true;

@@ -52,6 +52,8 @@ void chain_tear(const struct chain *chain);
 
 /* Give ids to what is to be a field; all get one, or none. */
 bool chain_publish(const struct chain *chain, struct failure *failure);
+/* Take them away again: nobody has been told. */
+void chain_withdraw(const struct chain *chain);
 /* Does it leave a result that stays, in a field or a region? */
 bool chain_leaves(const struct chain *chain);
 void chain_answer(const struct chain *chain, struct answer *answer, const struct task *task);

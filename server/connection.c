@@ -100,12 +100,18 @@ static void take_message(struct connection *connection, bool is_last)
     request.method = METHOD_COUNT;
     request.chain = NULL;
     upload_flush(&connection->upload);
-    const bool unpacked = msgpack_unpack((const char *)connection->splitter.control,
-                                         connection->splitter.control_bytes, NULL, zone,
-                                         &object) == MSGPACK_UNPACK_SUCCESS;
+    const msgpack_unpack_return result =
+        msgpack_unpack((const char *)connection->splitter.control,
+                       connection->splitter.control_bytes, NULL, zone, &object);
+    const bool unpacked = result == MSGPACK_UNPACK_SUCCESS;
     bool ok = unpacked && request_decode(&object, &request, &has_msgid, &failure);
-    if (!unpacked)
+    if (result == MSGPACK_UNPACK_NOMEM_ERROR) {
+        has_msgid = splitter_peek_msgid(&connection->splitter, SPLITTER_REQUEST, &request.msgid);
+        request.is_notification = !has_msgid;
+        failure_set(&failure, STATUS_OUT_OF_MEMORY, NULL, "the server has no memory to read it");
+    } else if (!unpacked) {
         failure_set(&failure, STATUS_PROTOCOL, NULL, "the message is no valid MessagePack");
+    }
     if (connection->upload.failure.code) {
         failure = connection->upload.failure; /* why its array was dropped goes first */
         ok = false;
@@ -118,7 +124,8 @@ static void take_message(struct connection *connection, bool is_last)
         method_call(connection, &request);
     else if (!ok && has_msgid && !request.is_notification)
         outbox_push_failure(&connection->outbox, request.msgid, NULL, &failure);
-    else if (!ok && !has_msgid && !(unpacked && request.is_notification)) {
+    else if (!ok && !has_msgid &&
+             (result == MSGPACK_UNPACK_PARSE_ERROR || !request.is_notification)) {
         /* Whoever sent this does not speak the protocol. */
         connection->close_when_sent = true;
         outbox_push_failure(&connection->outbox, 0, NULL, &failure);
@@ -186,18 +193,16 @@ static size_t consume(struct connection *connection, const uint8_t *bytes, size_
 /* Keep what could not be handed on; it is at most a read buffer long. */
 static void keep(struct connection *connection, const uint8_t *bytes, size_t length)
 {
-    uint8_t *copy = NULL;
-    if (length) {
-        copy = malloc(length);
-        if (!copy) {
-            connection->outbox.broken = true;
-            length = 0;
-        } else {
-            memcpy(copy, bytes, length);
-        }
+    if (!connection->leftover && length && !(connection->leftover = malloc(length))) {
+        protocol_failure(connection, STATUS_OUT_OF_MEMORY, "the server has no memory to read on");
+        return;
     }
-    free(connection->leftover);
-    connection->leftover = copy;
+    if (length) {
+        memmove(connection->leftover, bytes, length); /* they may be a part of it */
+    } else {
+        free(connection->leftover);
+        connection->leftover = NULL;
+    }
     connection->leftover_bytes = (uint32_t)length;
 }
 

@@ -49,6 +49,10 @@ static void tell(struct device *device, const struct channel_message *message)
 {
     if (device->state == DEVICE_CLOSED)
         return;
+    if (channel_queue_push(&device->queue, message, -1))
+        return;
+    /* No memory for a longer queue: there is room in this one when some of it is sent. */
+    device_flush(device);
     if (!channel_queue_push(&device->queue, message, -1))
         worker_kill(device, "no memory for its orders");
 }

@@ -66,7 +66,7 @@ struct field *field_new(struct server *server, struct user *user, const struct a
             return NULL;
     struct field *field = calloc(1, sizeof *field);
     if (!field) {
-        failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
+        failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
         return NULL;
     }
     field->server = server;

@@ -122,7 +122,7 @@ void method_call(struct connection *connection, struct request *request)
     struct call call = {.connection = connection, .request = request, .result = &packer};
     const enum outcome outcome = handle(&call);
     if (outcome == OUTCOME_RESULT) {
-        outbox_push(&connection->outbox, &message, NULL);
+        outbox_push(&connection->outbox, request->msgid, &message, NULL);
         return;
     }
     msgpack_sbuffer_destroy(&message);

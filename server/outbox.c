@@ -25,13 +25,33 @@ void outbox_init(struct outbox *outbox, struct server *server, struct user *user
     list_init(&outbox->waiter.link);
 }
 
+enum { SPARE_TEXT_BYTES = 512 };
+
+/* Kept for when there is no memory: an answer that says so. */
+static struct {
+    void *reply, *text;
+} spare;
+
+/* Zeroed memory, or else the spare's, which is made anew when next there is memory. */
+static void *memory_or_spare(size_t bytes, void **kept, size_t kept_bytes)
+{
+    if (!*kept)
+        *kept = calloc(1, kept_bytes);
+    void *memory = calloc(1, bytes);
+    if (memory || bytes > kept_bytes)
+        return memory;
+    memory = *kept;
+    *kept = NULL;
+    return memory;
+}
+
 static struct reply *reply_new(struct outbox *outbox, uint32_t window)
 {
-    struct reply *reply = calloc(1, sizeof *reply + window * sizeof *reply->piece);
-    if (!reply) {
-        outbox->broken = true; /* it cannot be told anything any more */
+    const size_t bytes = sizeof(struct reply) + window * sizeof(struct piece);
+    struct reply *reply = memory_or_spare(
+        bytes, &spare.reply, sizeof(struct reply) + REPLY_WINDOW * sizeof(struct piece));
+    if (!reply)
         return NULL;
-    }
     list_init(&reply->link);
     reply->outbox = outbox;
     reply->arena = outbox->arena;
@@ -47,14 +67,32 @@ static void reply_enter(struct reply *reply, struct list *list)
     list_push(list, &reply->link);
 }
 
+/* An error in the place of a message that there was no memory to pack. */
+static msgpack_sbuffer pack_out_of_memory(uint64_t msgid)
+{
+    msgpack_sbuffer text;
+    msgpack_packer packer;
+    struct failure failure = {0};
+    msgpack_sbuffer_init(&text);
+    text.data = memory_or_spare(SPARE_TEXT_BYTES, &spare.text, SPARE_TEXT_BYTES);
+    text.alloc = text.data ? SPARE_TEXT_BYTES : 0;
+    msgpack_packer_init(&packer, &text, msgpack_sbuffer_write);
+    failure_set(&failure, STATUS_OUT_OF_MEMORY, NULL, "the server has no memory for the answer");
+    if (text.data)
+        reply_write_failure(&packer, msgid, &failure);
+    return text;
+}
+
 /* A message and its arrays, if it has any: it is taken over. NULL: no memory, and the outbox is
  * broken. staging_go_on() is to follow. */
 static struct reply *push(struct outbox *outbox, const struct answer *answer)
 {
     struct reply *reply = reply_new(outbox, answer->parts ? REPLY_WINDOW : 0);
     msgpack_sbuffer text = answer->text;
-    if (!reply) {
+    if (!reply || !text.size) {
+        outbox->broken = true; /* it cannot be told anything any more */
         msgpack_sbuffer_destroy(&text);
+        free(reply);
         return NULL;
     }
     const uint32_t parts = reply->parts = answer->parts;
@@ -64,8 +102,6 @@ static struct reply *push(struct outbox *outbox, const struct answer *answer)
     }
     reply->text = text;
     reply->head_bytes = parts ? answer->part[0].text_end : text.size;
-    if (!text.size || (parts && text.size != answer->part[parts - 1].text_end))
-        outbox->broken = true; /* no memory to pack it in */
     reply_enter(reply, parts ? &outbox->staging : &outbox->ready);
     outbox->changed(outbox);
     return reply;
@@ -93,9 +129,9 @@ void outbox_push_snapshot(struct outbox *outbox, const struct answer *answer, st
     staging_go_on(outbox);
 }
 
-void outbox_push(struct outbox *outbox, msgpack_sbuffer *message, struct task *task)
+void outbox_push(struct outbox *outbox, uint64_t msgid, msgpack_sbuffer *message, struct task *task)
 {
-    const struct answer answer = {.text = *message};
+    const struct answer answer = {.text = message->size ? *message : pack_out_of_memory(msgid)};
     outbox_push_answer(outbox, &answer, task);
 }
 
@@ -106,7 +142,7 @@ void outbox_push_failure(struct outbox *outbox, uint64_t msgid, struct task *tas
     msgpack_packer packer;
     reply_buffer_init(&message, &packer);
     reply_write_failure(&packer, msgid, failure);
-    outbox_push(outbox, &message, task);
+    outbox_push(outbox, msgid, &message, task);
 }
 
 void outbox_push_progress(struct outbox *outbox, uint64_t msgid, uint64_t done, uint64_t total)
@@ -117,7 +153,8 @@ void outbox_push_progress(struct outbox *outbox, uint64_t msgid, uint64_t done, 
     msgpack_packer packer;
     reply_buffer_init(&message, &packer);
     reply_write_progress(&packer, msgid, done, total);
-    outbox_push(outbox, &message, NULL);
+    if (message.size)
+        outbox_push(outbox, msgid, &message, NULL);
 }
 
 /* Nothing of it has gone out: nothing will. */

@@ -61,13 +61,15 @@ void outbox_close(struct outbox *outbox);
 /* Each takes the task over (it may be NULL) until task_replied(). */
 void outbox_push_failure(struct outbox *outbox, uint64_t msgid, struct task *task,
                          const struct failure *failure);
-/* An answer; its text is taken over, and its fields are referenced. */
+/* An answer that is not empty; its text is taken over, and its fields are referenced. */
 void outbox_push_answer(struct outbox *outbox, const struct answer *answer, struct task *task);
 /* A notification that the task goes on after: task_snapshot_sent() follows, once. */
 void outbox_push_snapshot(struct outbox *outbox, const struct answer *answer, struct task *task);
 void outbox_push_progress(struct outbox *outbox, uint64_t msgid, uint64_t done, uint64_t total);
-/* A packed message of any kind; its memory is taken over. */
-void outbox_push(struct outbox *outbox, msgpack_sbuffer *message, struct task *task);
+/* A packed answer to the request; its memory is taken over. Where it is empty, since there was none
+ * to pack it in, the answer is OUT_OF_MEMORY. */
+void outbox_push(struct outbox *outbox, uint64_t msgid, msgpack_sbuffer *message,
+                 struct task *task);
 
 /* Take an array's answer, or a snapshot, back of which not a byte has gone out; its task is the
  * caller's again. False: it is too late, or the answer holds no array. */

@@ -138,7 +138,7 @@ static void answer_registered(struct region *region)
         msgpack_pack_false(&packer);
     region->registering = false;
     connection->answers_due--;
-    outbox_push(&connection->outbox, &message, NULL);
+    outbox_push(&connection->outbox, region->register_msgid, &message, NULL);
 }
 
 static void answer_unregistered(struct connection *connection, uint64_t msgid)
@@ -149,7 +149,7 @@ static void answer_unregistered(struct connection *connection, uint64_t msgid)
     reply_write_begin(&packer, msgid);
     msgpack_pack_map(&packer, 0);
     connection->answers_due--;
-    outbox_push(&connection->outbox, &message, NULL);
+    outbox_push(&connection->outbox, msgid, &message, NULL);
 }
 
 /* ---- its end ---- */
@@ -443,7 +443,8 @@ bool region_register(struct connection *connection, const struct request *reques
         passed_close(descriptor, &connection->user->passed);
         return server->draining
                    ? failure_set(failure, STATUS_SHUTTING_DOWN, NULL, "the server is draining")
-                   : failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
+                   : failure_set(failure, STATUS_OUT_OF_MEMORY, NULL,
+                                 "the server is out of memory");
     }
     region->server = server;
     region->connection = connection;

@@ -184,7 +184,7 @@ static bool take_block(struct task *task, struct failure *failure)
     if (!admission_charge(task, bytes, failure))
         return false;
     if (!(task->routine->block = malloc(bytes)))
-        return failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
+        return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
     memcpy(task->routine->block, task->block, bytes);
     return true;
 }
@@ -195,7 +195,7 @@ static struct routine *new_routine(struct task *task, uint32_t steps, struct fai
     struct routine *routine = calloc(1, sizeof *routine);
     if (!routine || !program_init(&routine->program, steps)) {
         free(routine);
-        failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
+        failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
         return NULL;
     }
     list_init(&routine->access.link);
@@ -503,8 +503,8 @@ static bool publish(struct task *task)
     return routine->taken == field;
 }
 
-/* [2, "snapshot", [{"msgid", "step", "time", "out"}]] */
-static void tell(struct task *task, struct field *field)
+/* [2, "snapshot", [{"msgid", "step", "time", "out"}]]. False: there is no memory for it. */
+static bool tell(struct task *task, struct field *field)
 {
     const struct routine *routine = task->routine;
     struct answer answer;
@@ -515,8 +515,19 @@ static void tell(struct task *task, struct field *field)
         reply_write_field(&answer.packer, field->id, &field->type);
     else
         answer_array(&answer, field);
+    if (!answer.text.size)
+        return failure_set(&task->routine->failure, STATUS_OUT_OF_MEMORY, "snapshot",
+                           "the server has no memory for the snapshot's message");
     outbox_push_snapshot(&task->connection->outbox, &answer, task);
     schedule_rest(&task->entry, true);
+    return true;
+}
+
+/* Nobody was told of the snapshot's field. */
+static void withdraw_taken(const struct routine *routine)
+{
+    if (routine->taken && routine->taken->id)
+        field_withdraw(routine->taken);
 }
 
 /* False: it could not be taken. */
@@ -526,10 +537,13 @@ static bool take_snapshot(struct task *task, struct step *step)
     routine->reached = task->out[0];
     if (routine->snapshot == SNAPSHOT_FIELD && !publish(task))
         return false;
-    if (task->connection)
-        tell(task, routine->reached);
-    else
-        program_ended(&routine->program, step); /* nobody is there to be told */
+    if (task->connection) {
+        const bool told = tell(task, routine->reached);
+        if (!told)
+            withdraw_taken(routine);
+        return told;
+    }
+    program_ended(&routine->program, step); /* nobody is there to be told */
     return true;
 }
 
@@ -624,14 +638,12 @@ void routine_snapshot_ended(struct task *task)
             program_ended(program, &program->step[i]);
 }
 
-/* The snapshot does not go out; nobody was told of its field. */
+/* The snapshot does not go out. */
 static bool withdraw_snapshot(struct task *task)
 {
-    struct field *taken = task->routine->taken;
     if (!outbox_withdraw(task->snapshot))
         return false;
-    if (taken && taken->id)
-        field_withdraw(taken);
+    withdraw_taken(task->routine);
     return true;
 }
 

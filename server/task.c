@@ -290,6 +290,19 @@ bool task_publish(struct field *const fields[AXIS_COUNT], struct failure *failur
     return true;
 }
 
+/* False: there is no memory for it. */
+static bool pack_answer(const struct task *task, struct answer *answer)
+{
+    answer_init(answer);
+    if (task->chain)
+        chain_answer(task->chain, answer, task);
+    else if (task->kind == TASK_PUT)
+        answer_id(answer, task, task->in[0]->id);
+    else
+        answer_results(answer, task);
+    return answer->text.size > 0;
+}
+
 /* The result is on the device (or needs none): say so. */
 static void succeed(struct task *task)
 {
@@ -304,20 +317,21 @@ static void succeed(struct task *task)
         fail_with(task, &failure);
         return;
     }
+    struct answer answer;
+    if (task->connection && !pack_answer(task, &answer)) {
+        if (task->chain)
+            chain_withdraw(task->chain);
+        else if (fresh)
+            task_withdraw(results);
+        fail(task, STATUS_OUT_OF_MEMORY, "the server has no memory for the answer");
+        return;
+    }
     step_to_answer(task);
     task->outcome = TASK_DONE;
     if (!task->connection) { /* detached: `list` shows what it leaves */
         task_end(task);
         return;
     }
-    struct answer answer;
-    answer_init(&answer);
-    if (task->chain)
-        chain_answer(task->chain, &answer, task);
-    else if (task->kind == TASK_PUT)
-        answer_id(&answer, task, results[0]->id);
-    else
-        answer_results(&answer, task);
     if (!answer.parts)
         list_remove(&task->device_link);
     outbox_push_answer(&task->connection->outbox, &answer, task);
@@ -712,7 +726,7 @@ bool task_accept(struct connection *connection, struct request *request, struct 
     }
     struct task *task = calloc(1, sizeof *task);
     if (!task)
-        return failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
+        return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
     task->server = server;
     task->connection = connection;
     task->user = user;

@@ -154,7 +154,7 @@ static void begin_numbers(struct upload *upload, struct arrival *arrival)
                           "the numbers of a message's parameters take at most %d bytes",
                           LIMIT_BLOCK_BYTES);
     else if (!(arrival->numbers = malloc(arrival->expected)))
-        failure_set(failure, STATUS_INTERNAL, NULL, "the server is out of memory");
+        failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
 }
 
 /* A new array: reserve its memory before the first byte of it is taken. */
@@ -195,7 +195,8 @@ static bool add_arrival(struct upload *upload, const struct splitter_payload *pa
     struct arrival *arrivals =
         realloc(upload->arrivals, (upload->count + 1) * sizeof *upload->arrivals);
     if (!arrivals)
-        return failure_set(&upload->failure, STATUS_INTERNAL, NULL, "the server is out of memory");
+        return failure_set(&upload->failure, STATUS_OUT_OF_MEMORY, NULL,
+                           "the server is out of memory");
     upload->arrivals = arrivals;
     arrivals[upload->count++] = (struct arrival){
         .name = name_of(payload),

@@ -1,0 +1,159 @@
+"""Each allocation of the front, or of a worker, fails in turn: one request is answered with an error
+that says to try again, and nobody else notices. FDSERVER_TEST_EVERY_ALLOCATION=1 tries all of them,
+else one in STRIDE."""
+
+import contextlib
+import os
+
+import numpy
+import pytest
+
+from faults import FAILED, Faults
+from fdtest import (Client, Daemon, FdError, Region, derivative, eventually, jobs_under_way, laplacian,
+                    request_bytes, sanitized, wave)
+
+STRIDE = 1 if os.environ.get("FDSERVER_TEST_EVERY_ALLOCATION") else 5
+
+pytestmark = pytest.mark.skipif(bool(sanitized()), reason="a sanitizer has the allocator")
+
+F = wave(40, 50)
+LINE = wave(2000)
+COORDINATES = numpy.linspace(0, 1, 2001) ** 2  # 16,008 bytes of numbers
+WEIGHTS = [0.25, 0.5, 0.25]
+
+
+def connected(path):
+    """A connection; where there is no memory for it the server closes it, and says nothing."""
+    for _ in range(2):
+        client = Client(path)
+        with contextlib.suppress(EOFError, ConnectionError):
+            client.call("ping")
+            return client
+        client.close()
+    pytest.fail("connections are closed although one allocation alone failed")
+
+
+class Story:
+    """Requests, each of which comes out right or may be tried again. The user has one field more, `other`."""
+
+    def __init__(self, client, other):
+        self.client = client
+        self.other = other
+        self.fields = []
+
+    def tried(self, method, **params):
+        """Its result, or None: the server had no memory."""
+        try:
+            return self.client.call(method, **params)
+        except FdError as error:
+            assert error.code == "OUT_OF_MEMORY" and error.retryable, (method, str(error))
+            return None
+
+    def out(self, expected, method, **params):
+        result = self.tried(method, **params)
+        if result:
+            numpy.testing.assert_allclose(result["out"], expected, atol=2e-3, rtol=1e-3)
+
+    def held(self, result):
+        if result:
+            self.fields.append(result["field"])
+            return result["field"]
+        return None
+
+    def run(self):
+        info = self.tried("info")
+        assert info is None or info["devices"][0]["state"] == "ready"
+        stats = self.tried("stats")
+        assert stats is None or stats["user"]["uid"] == os.geteuid()
+        self.out(derivative(F), "derivative", f=F, axis="x")
+        self.out(laplacian(F), "laplacian", f=F, report=True)
+        self.tried("derivative", f=LINE, axis="x", spacing={"x": COORDINATES})
+        self.tried("stencil", f=LINE, offsets=[[-1], [0], [1]], weights=WEIGHTS)
+        self.tried("diffusion", f=F, steps=4, cfl=0.5, every=2)
+        self.tried("diffusion", f=F, steps=2, cfl=0.5, probes=[[i % 40, i % 50] for i in range(700)])
+        self.snapshots()
+        self.several_at_once()
+        field = self.held(self.tried("put", f=F))
+        if field:
+            self.out(F, "get", field=field)
+            made = self.tried("derivative", f={"field": field}, axis="y", out="field")
+            if made:
+                self.fields.append(made["out"]["field"])
+            made = self.tried("chain", ops=[{"op": "gradient", "f": {"field": field}, "out": "g"},
+                                            {"op": "divergence", "f": "g", "out": "d"}], out={"d": "field"})
+            if made:
+                self.fields.append(made["out"]["d"]["field"])
+        region = Region(F.nbytes)
+        if self.try_register(region):
+            region.array("<f4", F.shape)[:] = F
+            self.out(derivative(F), "derivative", f=region.place(like=F), axis="x")
+            self.tried("unregister", region=region.id)
+        self.check_list()
+        self.free_all()
+
+    def snapshots(self):
+        """In fields of the client's own: of those that it was told of."""
+        self.client.notifications.clear()
+        self.tried("diffusion", f=F, steps=4, cfl=0.5, every=2, snapshot="field")
+        self.fields += [told["out"]["field"] for name, told in self.client.notifications if name == "snapshot"]
+
+    def several_at_once(self):
+        """More in one packet than is taken in one turn."""
+        msgids = range(1000, 1060)
+        self.client.send_bytes(b"".join(request_bytes(i, "derivative", {"f": F[:4], "axis": "x"}) for i in msgids))
+        for msgid in msgids:
+            error, result = self.client.outcome(msgid)
+            if error:
+                assert error.code == "OUT_OF_MEMORY", str(error)
+            else:
+                numpy.testing.assert_allclose(result["out"], derivative(F[:4]), atol=2e-3)
+
+    def try_register(self, region):
+        try:
+            return region.register(self.client)
+        except FdError as error:
+            assert error.code == "OUT_OF_MEMORY" and error.retryable, str(error)
+            return None
+
+    def check_list(self):
+        """What was answered is there, and nothing else."""
+        listed = self.tried("list")
+        if listed:
+            assert sorted(field["field"] for field in listed["fields"] if field["field"] != self.other) == \
+                sorted(self.fields)
+
+    def free_all(self):
+        """A lost answer to free is not told from a free that was not done."""
+        for field in self.fields:
+            try:
+                self.tried("free", field=field)
+                self.client.call("free", field=field)
+            except FdError as error:
+                assert error.code == "NOT_FOUND", str(error)
+
+
+@pytest.mark.parametrize("program", ["fdserver"])
+def test_each_allocation_in_turn(program):
+    faults = Faults(program)
+    with Daemon(env=faults.env) as daemon:
+        other = daemon.client()
+        kept = other.put(F)
+        Story(daemon.client(), kept).run()
+        generation = daemon.info()["devices"][0]["generation"]
+        number, failed = 1, 1
+        while failed:
+            faults.fail_allocation(number)
+            client = connected(daemon.path)
+            Story(client, kept).run()
+            failed = faults[FAILED]
+            faults.fail_allocation(0)
+            client.close()
+            assert daemon.process.poll() is None
+            numpy.testing.assert_array_equal(other.get(kept), F)
+            assert daemon.info()["devices"][0]["generation"] == generation, f"worker ended at {number}"
+            number += STRIDE
+
+        def is_clean():
+            stats = other.call("stats")
+            return not jobs_under_way(stats) and stats["user"]["regions"] == 0 and stats["user"]["fields"] == 1
+        eventually(is_clean, "nothing left of the stories")
