@@ -5,7 +5,7 @@
  *   front → worker                         worker → front
  *   ARENA (with the memfd)                 READY or REFUSED
  *   ALLOCATE array, bytes, owner           – (FAILED where there is no memory)
- *   UPLOAD array ← arena or region, tag    COPIED tag
+ *   UPLOAD array ← arena or region, tag    COPIED tag (after FAILED where there is no memory)
  *   REGION region, bytes (with the memfd)  MAPPED region, once it is mapped and pinned
  *   UNREGION region                        –
  *   MORE parameters                        – (of the RUN that follows)
@@ -50,8 +50,9 @@
  * the device carries out their launches in the order sent; of large ones no more are there at once
  * than make a piece of a job. All of them are of one owner's arrays. One that does not end OK does
  * not keep those behind it from running: what they make of its outputs is for the front to discard.
- * An array whose ALLOCATE failed stays known: UPLOAD to it is COPIED without a copy, RUN with it is
- * FINISHED with OUT_OF_MEMORY, RELEASE forgets it.
+ * An array that FAILED, in its ALLOCATE or for want of memory to carry out an UPLOAD to it, stays
+ * known: UPLOAD to it is COPIED without a copy, RUN with it is FINISHED with OUT_OF_MEMORY, RELEASE
+ * forgets it.
  * When either end closes, the worker exits (status 0) or the front restarts it.
  */
 #ifndef GPU_CHANNEL_H
@@ -116,7 +117,8 @@ struct channel_span {
 
 struct channel_message {
     uint32_t type;   /* enum channel_type */
-    uint32_t status; /* FINISHED; MAPPED: OK, OUT_OF_MEMORY or INTERNAL. enum status */
+    uint32_t status; /* FINISHED; MAPPED: OK, OUT_OF_MEMORY or INTERNAL; COPIED: OK or, of a
+                        DOWNLOAD to a region, OUT_OF_MEMORY. enum status */
     union {
         struct {
             uint64_t bytes;

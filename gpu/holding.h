@@ -4,6 +4,7 @@
 
 #include "gpu/ids.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Device memory. Two arrays of one size may exchange theirs. */
@@ -16,6 +17,7 @@ struct block {
 struct holding {
     uint64_t id;
     struct block block;
+    bool failed;      /* there was no memory to carry out an upload to it */
     uint32_t uploads; /* begun and not completed */
     uint32_t downloads;
     uint32_t region_uploads; /* of uploads those that are begun slab by slab */

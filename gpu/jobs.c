@@ -214,12 +214,13 @@ static void take_block(struct worker *worker, const struct channel_message *mess
     const uint64_t total = before->more.u.more.block_bytes;
     if (!before->more.type || before->block_bytes >= total)
         worker_broken("a BLOCK that no MORE has announced", before->block_bytes);
-    if (!before->block && !(before->block = malloc(total)))
-        worker_out_of_memory();
+    if (before->block_bytes == 0)
+        before->has_no_block = !(before->block = malloc(total));
     uint64_t bytes = total - before->block_bytes;
     if (bytes > CHANNEL_BLOCK_BYTES)
         bytes = CHANNEL_BLOCK_BYTES;
-    memcpy(before->block + before->block_bytes, message->u.block.bytes, bytes);
+    if (before->block)
+        memcpy(before->block + before->block_bytes, message->u.block.bytes, bytes);
     before->block_bytes += bytes;
 }
 
@@ -317,7 +318,8 @@ static void find_operands(const struct worker *worker, struct run *run, const st
         if (!id != !points)
             worker_broken("RUN with other operands than its job has", run->id);
         run->operand[i] = id ? store_find(worker, id) : NULL;
-        if (id && run->operand[i]->block.bytes != points * job_element_bytes(job))
+        if (id && store_has_memory(run->operand[i]) &&
+            run->operand[i]->block.bytes != points * job_element_bytes(job))
             worker_broken("RUN with an operand of another size than its job's", run->id);
     }
 }
@@ -366,12 +368,12 @@ static void check_chain(const struct worker *worker, const struct run *run)
 static bool have_memory(const struct run *run)
 {
     for (int i = 0; i < AXIS_COUNT; i++)
-        if ((run->in[i] && !run->in[i]->block.memory) ||
-            (run->out[i] && !run->out[i]->block.memory) ||
-            (run->scratch[i] && !run->scratch[i]->block.memory))
+        if ((run->in[i] && !store_has_memory(run->in[i])) ||
+            (run->out[i] && !store_has_memory(run->out[i])) ||
+            (run->scratch[i] && !store_has_memory(run->scratch[i])))
             return false;
     for (int i = 0; i < OPERANDS; i++)
-        if (run->operand[i] && !run->operand[i]->block.memory)
+        if (run->operand[i] && !store_has_memory(run->operand[i]))
             return false;
     return true;
 }
@@ -394,6 +396,24 @@ static void choose_way(const struct worker *worker, struct run *run, uint64_t by
     run->in_pipeline = !run->launches_copy;
 }
 
+/* There is no memory for it, or for its arrays. */
+static void refuse(struct worker *worker, struct run *run)
+{
+    answer_finished(worker, run->id, STATUS_OUT_OF_MEMORY, 0, run->plan.passes, NULL);
+    plan_release(&run->plan);
+    free(run);
+}
+
+/* It waits for its turn, or starts. */
+static void add(struct worker *worker, struct run *run)
+{
+    run->progress_us = clock_us();
+    if (!runs_add(&worker->runs, run))
+        refuse(worker, run);
+    else if (runs_may_start(&worker->runs, run))
+        start(worker, run);
+}
+
 void jobs_run(struct worker *worker, const struct channel_message *message)
 {
     const uint64_t id = message->u.run.id;
@@ -408,20 +428,20 @@ void jobs_run(struct worker *worker, const struct channel_message *message)
         log_error("job %llu: %s", (unsigned long long)id, failure.message);
     } else if (job_block_part(job, BLOCK_END) != job->more.block_bytes) {
         worker_broken("RUN with a block of another size than its job's", id);
+    } else if (worker->before.has_no_block) {
+        failure.code = STATUS_OUT_OF_MEMORY;
     } else if (!job_check_block(job, worker->before.block, &failure)) {
         worker_broken("RUN with a block that its job cannot have", id);
     } else {
         plan = plans_get(&worker->plans, job, worker->before.block);
         failure.code = STATUS_OUT_OF_MEMORY;
     }
-    if (!plan) {
+    struct run *run = plan ? calloc(1, sizeof *run) : NULL;
+    if (!run) {
         forget_before_run(worker);
-        answer_finished(worker, id, failure.code, 0, 0, NULL);
+        answer_finished(worker, id, failure.code, 0, plan ? plan->passes : 0, NULL);
         return;
     }
-    struct run *run = calloc(1, sizeof *run);
-    if (!run)
-        worker_out_of_memory();
     run->id = id;
     run->wants_progress = message->u.run.progress != 0;
     run->chain = message->u.run.chain;
@@ -431,20 +451,14 @@ void jobs_run(struct worker *worker, const struct channel_message *message)
     find_arrays(worker, run, job, message);
     find_operands(worker, run, job);
     forget_before_run(worker);
-    check_arrays(run, job_bytes(job));
-    check_chain(worker, run);
     if (!have_memory(run)) {
-        answer_finished(worker, id, STATUS_OUT_OF_MEMORY, 0, run->plan.passes, NULL);
-        plan_release(&run->plan);
-        free(run);
+        refuse(worker, run);
         return;
     }
+    check_arrays(run, job_bytes(job));
+    check_chain(worker, run);
     choose_way(worker, run, job_bytes(job));
-    run->progress_us = clock_us();
-    if (!runs_add(&worker->runs, run))
-        worker_out_of_memory();
-    if (runs_may_start(&worker->runs, run))
-        start(worker, run);
+    add(worker, run);
 }
 
 void jobs_measure(struct worker *worker, const struct channel_message *message)
@@ -456,30 +470,28 @@ void jobs_measure(struct worker *worker, const struct channel_message *message)
     if (message->u.measure.dtype > DTYPE_F64 || points == 0 || points > LIMIT_POINTS)
         worker_broken("MEASURE of what is no array", id);
     struct run *run = calloc(1, sizeof *run);
-    if (!run)
-        worker_out_of_memory();
+    if (!run) {
+        answer_finished(worker, id, STATUS_OUT_OF_MEMORY, 0, 0, NULL);
+        return;
+    }
     run->id = id;
     run->measures = true;
     run->in[0] = store_find(worker, message->u.measure.array);
     if (message->u.measure.other)
         run->in[1] = store_find(worker, message->u.measure.other);
     run->out[0] = store_find(worker, message->u.measure.result);
+    plan_init_measure(&run->plan, (enum dtype)message->u.measure.dtype, points, run->in[1] != NULL);
+    if (!have_memory(run)) {
+        refuse(worker, run);
+        return;
+    }
     for (int i = 0; i < 2; i++)
         if (run->in[i] &&
             (run->in[i]->block.bytes != points * element || run->in[i] == run->out[0]))
             worker_broken("MEASURE of an array of another size, or of its result", id);
     if (run->out[0]->block.bytes != measure_bytes(points))
         worker_broken("MEASURE with a result of another size", id);
-    plan_init_measure(&run->plan, (enum dtype)message->u.measure.dtype, points, run->in[1] != NULL);
-    if (!have_memory(run)) {
-        answer_finished(worker, id, STATUS_OUT_OF_MEMORY, 0, run->plan.passes, NULL);
-        free(run);
-        return;
-    }
-    if (!runs_add(&worker->runs, run))
-        worker_out_of_memory();
-    if (runs_may_start(&worker->runs, run))
-        start(worker, run);
+    add(worker, run);
 }
 
 /* The blocks are measured: bring over what they came to. */

@@ -5,6 +5,9 @@
 
 #include <stdlib.h>
 
+/* So many may be under way without a call for memory. */
+enum { STEPS_KEPT = 256 };
+
 void pipeline_init(struct pipeline *pipeline, const struct backend *backend, uint64_t tokens,
                    void (*compute_passes)(void *context, struct run *run), void *context)
 {
@@ -12,6 +15,13 @@ void pipeline_init(struct pipeline *pipeline, const struct backend *backend, uin
         .backend = backend, .tokens = tokens, .compute_passes = compute_passes, .context = context};
     for (int way = 0; way < WAYS; way++)
         pipeline->last_size[way] = PIPELINE_LARGE; /* a small one is the first */
+    for (int i = 0; i < STEPS_KEPT; i++) {
+        struct step *step = malloc(sizeof *step);
+        if (!step)
+            break;
+        step->next = pipeline->free_steps;
+        pipeline->free_steps = step;
+    }
 }
 
 void pipeline_free(struct pipeline *pipeline)

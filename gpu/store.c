@@ -13,8 +13,18 @@ struct copy {
     bool is_upload;
 };
 
+/* So many may be under way without a call for memory. */
+enum { COPIES_KEPT = 256 };
+
 bool store_open(struct worker *worker, struct failure *failure)
 {
+    for (int i = 0; i < COPIES_KEPT; i++) {
+        struct copy *copy = malloc(sizeof *copy);
+        if (!copy)
+            return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "no memory for copies");
+        copy->next = worker->free_copies;
+        worker->free_copies = copy;
+    }
     return regions_init(&worker->regions, worker->backend, failure);
 }
 
@@ -82,9 +92,26 @@ uint8_t *store_find_place(const struct worker *worker, const struct place *place
 
 /* --- arrays --- */
 
+/* In the place of arrays that there was no memory to note. */
+static struct holding unknown;
+
+bool store_has_memory(const struct holding *holding)
+{
+    return holding->block.memory && !holding->failed;
+}
+
+static void answer_failed(struct worker *worker, uint64_t id)
+{
+    struct channel_message message = {.type = CHANNEL_FAILED, .status = STATUS_OUT_OF_MEMORY};
+    message.u.allocate.array = id;
+    worker_answer(worker, &message);
+}
+
 struct holding *store_find(const struct worker *worker, uint64_t id)
 {
     struct holding *holding = holdings_find(&worker->holdings, id);
+    if (!holding && worker->unknown)
+        return &unknown;
     if (!holding)
         worker_broken("an order names an array that was never allocated", id);
     return holding;
@@ -95,19 +122,21 @@ void store_allocate(struct worker *worker, uint64_t id, uint64_t bytes, uint64_t
     if (bytes == 0 || id == 0 || holdings_find(&worker->holdings, id))
         worker_broken("ALLOCATE of no bytes, or of an array that is there already", id);
     struct holding *holding = holdings_add(&worker->holdings, id);
-    if (!holding)
-        worker_out_of_memory();
-    holding->block = (struct block){worker->backend->allocate(bytes, owner), bytes, owner};
-    if (!holding->block.memory) {
-        struct channel_message message = {.type = CHANNEL_FAILED, .status = STATUS_OUT_OF_MEMORY};
-        message.u.allocate.array = id;
-        worker_answer(worker, &message);
-    }
+    if (holding)
+        holding->block = (struct block){worker->backend->allocate(bytes, owner), bytes, owner};
+    else
+        worker->unknown++;
+    if (!holding || !holding->block.memory)
+        answer_failed(worker, id);
 }
 
 void store_release(struct worker *worker, uint64_t id)
 {
     struct holding *holding = store_find(worker, id);
+    if (holding == &unknown) {
+        worker->unknown--;
+        return;
+    }
     if (holding->uploads || holding->downloads || holding->readers || holding->writers)
         worker_broken("RELEASE of an array that is in use", id);
     if (holding->block.memory)
@@ -117,20 +146,17 @@ void store_release(struct worker *worker, uint64_t id)
 
 /* --- copies --- */
 
-static void answer_copied(struct worker *worker, uint64_t tag)
+static void answer_copied(struct worker *worker, uint64_t tag, enum status status)
 {
-    struct channel_message message = {.type = CHANNEL_COPIED};
+    struct channel_message message = {.type = CHANNEL_COPIED, .status = status};
     message.u.copy.tag = tag;
     worker_answer(worker, &message);
 }
 
 /* Between a region and an array: beside the copies of jobs, since it may be as long. */
-static void copy_in_slabs(struct worker *worker, struct copy *copy, void *memory, uint8_t *outside,
-                          uint64_t bytes)
+static void copy_in_slabs(struct worker *worker, struct run *run, struct copy *copy, void *memory,
+                          uint8_t *outside, uint64_t bytes)
 {
-    struct run *run = calloc(1, sizeof *run);
-    if (!run)
-        worker_out_of_memory();
     run->id = copy->tag;
     run->copy = copy;
     run->from[0].memory = run->to[0].memory = outside;
@@ -151,6 +177,7 @@ static void check_unused(const struct holding *holding, bool is_upload)
         worker_broken("a copy of an array that comes from a region", holding->id);
 }
 
+/* NULL: no memory. */
 static struct copy *new_copy(struct worker *worker)
 {
     struct copy *copy = worker->free_copies;
@@ -158,9 +185,29 @@ static struct copy *new_copy(struct worker *worker)
         worker->free_copies = copy->next;
     else
         copy = malloc(sizeof *copy);
-    if (!copy)
-        worker_out_of_memory();
     return copy;
+}
+
+static void recycle(struct worker *worker, struct copy *copy)
+{
+    if (!copy)
+        return;
+    copy->next = worker->free_copies;
+    worker->free_copies = copy;
+}
+
+/* There is no memory to carry it out. */
+static void refuse_copy(struct worker *worker, struct holding *holding,
+                        const struct channel_message *message)
+{
+    if (message->type == CHANNEL_UPLOAD) {
+        holding->failed = true;
+        answer_failed(worker, holding->id);
+    } else if (!message->u.copy.region) {
+        worker_out_of_memory(); /* the front waits for its slab, and for nothing else */
+    }
+    answer_copied(worker, message->u.copy.tag,
+                  message->type == CHANNEL_UPLOAD ? STATUS_OK : STATUS_OUT_OF_MEMORY);
 }
 
 void store_copy(struct worker *worker, const struct channel_message *message)
@@ -171,7 +218,8 @@ void store_copy(struct worker *worker, const struct channel_message *message)
     const struct place place = {message->u.copy.region, arena_offset};
     struct holding *holding = store_find(worker, message->u.copy.array);
     struct region *region = NULL;
-    if (bytes > holding->block.bytes || offset > holding->block.bytes - bytes)
+    if (holding != &unknown &&
+        (bytes > holding->block.bytes || offset > holding->block.bytes - bytes))
         worker_broken("a copy reaches past its array", holding->id);
     if (!place.region &&
         (bytes > worker->arena_bytes || arena_offset > worker->arena_bytes - bytes))
@@ -179,13 +227,19 @@ void store_copy(struct worker *worker, const struct channel_message *message)
     uint8_t *outside = place.region ? store_find_place(worker, &place, bytes, !is_upload, &region)
                                     : worker->arena + arena_offset;
     check_unused(holding, is_upload);
-    if (!holding->block.memory) {
+    if (!store_has_memory(holding)) {
         if (!is_upload) /* nobody else's bytes may go out in place of its own */
             memset(outside, 0, bytes);
-        answer_copied(worker, message->u.copy.tag);
+        answer_copied(worker, message->u.copy.tag, STATUS_OK);
         return;
     }
     struct copy *copy = new_copy(worker);
+    struct run *run = copy && region && bytes ? calloc(1, sizeof *run) : NULL;
+    if (!copy || (region && bytes && !run)) {
+        refuse_copy(worker, holding, message);
+        recycle(worker, copy);
+        return;
+    }
     *copy = (struct copy){
         .holding = holding, .region = region, .tag = message->u.copy.tag, .is_upload = is_upload};
     *(is_upload ? &holding->uploads : &holding->downloads) += 1;
@@ -195,7 +249,7 @@ void store_copy(struct worker *worker, const struct channel_message *message)
     }
     uint8_t *memory = (uint8_t *)holding->block.memory + offset;
     if (region && bytes) {
-        copy_in_slabs(worker, copy, memory, outside, bytes);
+        copy_in_slabs(worker, run, copy, memory, outside, bytes);
         return;
     }
     worker->under_way++;
@@ -219,7 +273,6 @@ void store_copied(struct worker *worker, struct copy *copy)
         copy->region->users--;
         copy->holding->region_uploads -= copy->is_upload;
     }
-    answer_copied(worker, copy->tag);
-    copy->next = worker->free_copies;
-    worker->free_copies = copy;
+    answer_copied(worker, copy->tag, STATUS_OK);
+    recycle(worker, copy);
 }

@@ -26,7 +26,10 @@ void store_release(struct worker *worker, uint64_t id);
 void store_copy(struct worker *worker, const struct channel_message *message);
 void store_copied(struct worker *worker, struct copy *copy);
 
-/* The array of that id, which is there. */
+/* Is there memory behind the array, and what was copied to it? */
+bool store_has_memory(const struct holding *holding);
+/* The array of that id, which is there; or one of no bytes, where it may be one that there was no
+ * memory to note. */
 struct holding *store_find(const struct worker *worker, uint64_t id);
 /* So many bytes at a place, and the region that holds them. */
 uint8_t *store_find_place(const struct worker *worker, const struct place *place, uint64_t bytes,

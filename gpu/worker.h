@@ -46,6 +46,7 @@ struct worker {
     struct channel_queue answers; /* sent at the end of a turn of the loop */
     /* The store's. */
     struct ids holdings;
+    uint64_t unknown; /* arrays that there was no memory to note */
     struct regions regions;
     struct copy *free_copies;
     /* The jobs'. */
@@ -54,7 +55,8 @@ struct worker {
     struct plans plans;
     struct before_run { /* what has come for the next RUN */
         struct channel_message components, places, more, operands; /* or of type 0 */
-        uint8_t *block; /* its capacity is what `more` says */
+        uint8_t *block;    /* its capacity is what `more` says; NULL: none, or no memory for it */
+        bool has_no_block; /* there was none */
         uint64_t block_bytes;
     } before;
 };
@@ -62,10 +64,12 @@ struct worker {
 /* The front broke a rule of channel.h: nothing that it says can be trusted any more. */
 _Noreturn void worker_broken(const char *rule, uint64_t id);
 
-/* There is no memory for the worker's own tables. */
+/* There is no memory for what the worker cannot do without. Where an order can be refused alone it
+ * is. */
 _Noreturn void worker_out_of_memory(void);
 
-/* Say it to the front, at the end of the turn. */
+/* Say it to the front, at the end of the turn; sooner, waiting for the front to listen, where there
+ * is no memory to keep it in. */
 void worker_answer(struct worker *worker, const struct channel_message *message);
 
 #endif

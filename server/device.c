@@ -378,13 +378,13 @@ static void take_ready(struct device *device, const struct channel_message *mess
 }
 
 /* False, as of take(): it is no copy that is under way. */
-static bool take_copied(struct device *device, uint64_t tag)
+static bool take_copied(struct device *device, uint64_t tag, enum status status)
 {
     const struct arena *arena = &device->server->arena;
     if (tag & TAG_ORDER) {
         struct order *order = take_back(device, tag & ~TAG_ORDER);
         if (order)
-            task_finished(order, STATUS_OK, true, 0);
+            task_finished(order, status, true, 0);
         return order != NULL;
     }
     if (tag & TAG_FIELD) {
@@ -454,7 +454,8 @@ static bool take(struct device *device, const struct channel_message *message)
         device->refusal[sizeof device->refusal - 1] = 0;
         return true;
     case CHANNEL_COPIED:
-        return take_copied(device, message->u.copy.tag);
+        return message->status < STATUS_COUNT &&
+               take_copied(device, message->u.copy.tag, (enum status)message->status);
     case CHANNEL_FAILED:
         take_failed(device, message->u.allocate.array);
         return true;

@@ -119,6 +119,9 @@ static enum pool_length length_of(const struct launch *launch)
     return pass_is_wide(plan) ? POOL_WIDE : POOL_LONG;
 }
 
+/* So many may be under way without a call for memory. */
+enum { OPERATIONS_KEPT = 256 };
+
 static void read_name(char *name, size_t size)
 {
     char line[256];
@@ -147,6 +150,13 @@ static bool host_open(int index, void *arena, size_t arena_bytes, struct device_
     pass_kernels(kernels);
     host.kernels = kernels[0];
     host.stream_bytes = pass_stream_bytes();
+    for (int i = 0; i < OPERATIONS_KEPT; i++) {
+        struct operation *operation = malloc(sizeof *operation);
+        if (!operation)
+            return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "no memory for operations");
+        operation->task.next = host.unused;
+        host.unused = &operation->task;
+    }
     host.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (host.wake < 0)
         return failure_set(failure, STATUS_INTERNAL, NULL, "eventfd: %s", strerror(errno));

@@ -87,6 +87,9 @@ class Story:
         if self.try_register(region):
             region.array("<f4", F.shape)[:] = F
             self.out(derivative(F), "derivative", f=region.place(like=F), axis="x")
+            field = self.held(self.tried("put", f=region.place(like=F)))
+            if field and self.tried("get", field=field, out=region.place()):
+                numpy.testing.assert_array_equal(region.array("<f4", F.shape), F)
             self.tried("unregister", region=region.id)
         self.check_list()
         self.free_all()
@@ -132,7 +135,7 @@ class Story:
                 assert error.code == "NOT_FOUND", str(error)
 
 
-@pytest.mark.parametrize("program", ["fdserver"])
+@pytest.mark.parametrize("program", ["fdserver", "fdworker"])
 def test_each_allocation_in_turn(program):
     faults = Faults(program)
     with Daemon(env=faults.env) as daemon:
