@@ -8,6 +8,8 @@ add_compile_definitions(_GNU_SOURCE FDSERVER_VERSION="${PROJECT_VERSION}")
 include_directories(${PROJECT_SOURCE_DIR})
 
 # Bits are part of the contract (docs/NUMERICS.md): no contraction, no reassociation, in any target.
+# Asserts say what must not go on; there are few, and none of them in a loop.
+add_compile_options($<$<COMPILE_LANGUAGE:C>:-UNDEBUG>)
 add_compile_options($<$<COMPILE_LANGUAGE:C>:-Wall> $<$<COMPILE_LANGUAGE:C>:-Wextra>
                     $<$<COMPILE_LANGUAGE:C>:-Werror> $<$<COMPILE_LANGUAGE:C>:-Wvla>
                     $<$<COMPILE_LANGUAGE:C>:-ffp-contract=off> $<$<COMPILE_LANGUAGE:C>:-fno-fast-math>)

@@ -349,6 +349,7 @@ int main(int argc, char **argv)
     /* What a terminal or an operator sends to the whole group is for the front to decide. */
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
     open_log(argv[1]);
     serve();

@@ -249,6 +249,7 @@ static void init(struct server *server)
     server->started_ns = uv_hrtime();
     server->arena.descriptor = -1;
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN); /* until there is something to reload */
     uv_loop_init(&server->loop);
     turn_open(server);
     deadlines_open(&server->deadlines, &server->loop);

@@ -205,6 +205,11 @@ def test_the_unit_waits_longer_than_the_drain(units):
     assert int(re.search(r"^TimeoutStopSec=(\d+)s$", service, re.M).group(1)) > 30 + 2
 
 
+def test_the_unit_is_started_again_however_often_it_ends(units):
+    unit = (units / "fdserver.service").read_text().split("[Service]")[0]
+    assert re.search(r"^StartLimitIntervalSec=0$", unit, re.M)
+
+
 def test_users_and_folders(installed):
     _, prefix = installed
     for tool, folder in (("systemd-sysusers", "sysusers.d"), ("systemd-tmpfiles", "tmpfiles.d")):

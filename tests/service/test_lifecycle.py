@@ -137,6 +137,17 @@ def test_sigterm_with_idle_connections_and_sigint():
             assert daemon.wait() == 0
 
 
+def test_a_hang_up_of_the_terminal_ends_nothing():
+    with Daemon() as daemon, daemon.client() as client:
+        field = client.put(wave(64))
+        os.kill(daemon.pid, signal.SIGHUP)
+        for pid in daemon.worker_pids():
+            os.kill(pid, signal.SIGHUP)
+        assert client.get(field).tobytes() == wave(64).tobytes()
+        assert daemon.info()["devices"][0]["generation"] == 1
+        client.free(field)
+
+
 def test_told_to_end_again_and_again():
     """It ends as it would have, however long its workers take to."""
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -7,6 +7,11 @@
 #include <stddef.h>
 #include <string.h>
 #include <cmocka.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { STEPS = 8 };
 
@@ -171,6 +176,27 @@ static void test_any_order_of_ends(void **state)
     }
 }
 
+/* In every build. */
+static void test_an_end_that_nobody_began(void **state)
+{
+    (void)state;
+    struct program program = made("o");
+    int status;
+    const pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit no_core = {0};
+        setrlimit(RLIMIT_CORE, &no_core);
+        signal(SIGABRT, SIG_DFL);
+        if (!freopen("/dev/null", "w", stderr))
+            _exit(1);
+        program_ended(&program, &program.step[0]);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    program_free(&program);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +207,7 @@ int main(void)
         cmocka_unit_test(test_rounds_run_ahead),
         cmocka_unit_test(test_broken),
         cmocka_unit_test(test_any_order_of_ends),
+        cmocka_unit_test(test_an_end_that_nobody_began),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
