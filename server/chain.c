@@ -200,7 +200,7 @@ int64_t chain_cost_ns(const struct chain *chain)
     double ns = 0;
     for (uint32_t i = 0; i < chain->count; i++) {
         const struct task *link = chain->link[i];
-        ns += (double)schedule_estimate(&link->device->schedule, &link->job);
+        ns += (double)schedule_estimate(&link->user->flow, &link->job);
     }
     ns *= (double)chain->repeat;
     return ns < 0x1p50 ? (int64_t)ns : INT64_C(1) << 50;

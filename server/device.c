@@ -421,7 +421,7 @@ static double longest_piece_ns(const struct device *device)
             if (order->kind != ORDER_RUN)
                 continue;
             const double passes = (double)job_passes(order->job);
-            const double estimate = (double)schedule_estimate(&device->schedule, order->job);
+            const double estimate = (double)schedule_estimate(&order->task->user->flow, order->job);
             const double least = host ? HOST_POINT_NS * (double)job_points(order->job) : 0;
             const double ns = estimate / passes > least ? estimate / passes : least;
             longest_ns = ns > longest_ns ? ns : longest_ns;

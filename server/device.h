@@ -49,6 +49,7 @@ struct device {
     struct device_info info;
     uint64_t memory_bytes; /* that arrays may take */
     uint64_t bytes;        /* that they take */
+    uint64_t coarse_bytes; /* the same in report_coarse */
     char refusal[200];     /* why the worker would not start, where it said so */
     void (*settled)(struct device *device, bool ready);
     uv_process_t process;

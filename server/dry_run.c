@@ -213,9 +213,9 @@ static uint64_t bytes_of(const struct dry_run *run)
 /* What the job takes each time that it runs. */
 static double run_ns(const struct dry_run *run)
 {
-    const struct schedule *schedule = &run->device->schedule;
-    return (double)schedule_estimate(schedule, &run->job) +
-           (double)routine_cost_ns(schedule, &run->job, run->estimates);
+    const struct flow *flow = &run->user->flow;
+    return (double)schedule_estimate(flow, &run->job) +
+           (double)routine_cost_ns(flow, &run->job, run->estimates);
 }
 
 static double copy_ns(uint64_t bytes)

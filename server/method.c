@@ -85,7 +85,7 @@ static enum outcome call_ping(struct call *call)
 
 static enum outcome call_info(struct call *call)
 {
-    report_info(call->result, call->connection->server);
+    report_info(call->result, call->connection->server, call->connection->user);
     return OUTCOME_RESULT;
 }
 

@@ -3,12 +3,44 @@
 #define SERVER_REPORT_H
 
 #include <msgpack.h>
+#include <stdint.h>
 
 struct server;
 struct user;
 
-void report_info(msgpack_packer *packer, const struct server *server);
-void report_stats(msgpack_packer *packer, const struct server *server, const struct user *user);
+/* What all users come to. */
+enum report_total {
+    REPORT_CONNECTIONS,
+    REPORT_JOBS,
+    REPORT_FIELDS,
+    REPORT_DONE,
+    REPORT_FAILED,
+    REPORT_CANCELLED,
+    REPORT_TIMED_OUT,
+    REPORT_REFUSED,
+    REPORT_WAITING,
+    REPORT_QUEUED,
+    REPORT_RUNNING,
+    REPORT_REPLYING,
+    REPORT_COUNTS, /* from here on bytes */
+    REPORT_BYTES = REPORT_COUNTS,
+    REPORT_REGION_BYTES,
+    REPORT_BYTES_IN,
+    REPORT_BYTES_OUT,
+    REPORT_QUEUE_BYTES,
+    REPORT_UPLOAD_BYTES,
+    REPORT_REPLY_BYTES,
+    REPORT_TOTALS
+};
+
+/* The same as users are told who may not know of each other's jobs: coarse, and now and then. */
+struct report_coarse {
+    uint64_t at_ns; /* uv_hrtime(); 0: never yet */
+    uint64_t totals[REPORT_TOTALS];
+};
+
+void report_info(msgpack_packer *packer, struct server *server, const struct user *user);
+void report_stats(msgpack_packer *packer, struct server *server, const struct user *user);
 void report_fields(msgpack_packer *packer, const struct server *server, const struct user *user);
 
 #endif

@@ -345,14 +345,14 @@ uint64_t routine_bytes(const struct routine *routine)
     return bytes;
 }
 
-int64_t routine_cost_ns(const struct schedule *schedule, const struct job *job, bool estimates)
+int64_t routine_cost_ns(const struct flow *flow, const struct job *job, bool estimates)
 {
     struct job estimate;
     int64_t ns = 0;
     for (int finer = 0; finer < 2 && estimates; finer++) {
         estimate_job(job, finer, &estimate);
         if (finer || job_has_steps(job))
-            ns += schedule_estimate(schedule, &estimate);
+            ns += schedule_estimate(flow, &estimate);
     }
     return ns;
 }

@@ -62,7 +62,7 @@ void routine_free(struct routine *routine);
 uint64_t routine_bytes(const struct routine *routine);
 
 /* The time that its orders will take, beyond that of the job itself. */
-int64_t routine_cost_ns(const struct schedule *schedule, const struct job *job, bool estimates);
+int64_t routine_cost_ns(const struct flow *flow, const struct job *job, bool estimates);
 
 enum routine_state { ROUTINE_GOES_ON, ROUTINE_DONE, ROUTINE_FAILED /* with its failure */ };
 

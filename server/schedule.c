@@ -1,6 +1,7 @@
 #include "server/schedule.h"
 
 #include <stddef.h>
+#include <string.h>
 
 /* A first guess, on the long side: one core of a host is about that fast. It is set right by the
  * first job that ends. */
@@ -72,9 +73,9 @@ static int64_t bounded(double ns)
     return ns < LEAST_NS ? LEAST_NS : ns > (double)MOST_NS ? MOST_NS : (int64_t)ns;
 }
 
-int64_t schedule_estimate(const struct schedule *schedule, const struct job *job)
+int64_t schedule_estimate(const struct flow *flow, const struct job *job)
 {
-    return bounded(work_of(job) * rate_near(schedule->rate[kind_of(job)], size_of(job)));
+    return bounded(work_of(job) * rate_near(flow->rate[kind_of(job)], size_of(job)));
 }
 
 int64_t schedule_time(uint64_t device_us)
@@ -87,9 +88,9 @@ int64_t schedule_copy(uint64_t bytes)
     return (int64_t)(bytes / COPIED_A_NS);
 }
 
-void schedule_learn(struct schedule *schedule, const struct job *job, uint64_t device_us)
+void schedule_learn(struct flow *flow, const struct job *job, uint64_t device_us)
 {
-    double *rate = &schedule->rate[kind_of(job)][size_of(job)];
+    double *rate = &flow->rate[kind_of(job)][size_of(job)];
     const double seen = (double)schedule_time(device_us) / work_of(job);
     *rate += *rate > 0 ? (seen - *rate) / MEMORY : seen;
 }
@@ -165,6 +166,8 @@ static void flows_changed(struct schedule *schedule)
 void schedule_add(struct schedule *schedule, struct flow *flow, struct entry *entry)
 {
     if (flow->schedule != schedule) {
+        if (flow->schedule) /* another device's */
+            memset(flow->rate, 0, sizeof flow->rate);
         flow->schedule = schedule;
         flow->start_ns = schedule->now_ns;
     }

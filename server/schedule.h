@@ -39,8 +39,6 @@ struct schedule {
     int64_t now_ns;          /* virtual time */
     int64_t latest_ns;       /* where the work of those ends who have none left */
     uint64_t jobs;           /* waiting */
-    /* Nanoseconds a point and pass; 0: not known yet. */
-    double rate[SCHEDULE_KINDS][SCHEDULE_SIZES];
 };
 
 enum length { SHORT, LONG, LASTING, LENGTHS };
@@ -58,6 +56,9 @@ struct flow {
      * of that no other flow was there. */
     uint64_t since_ns[LENGTHS];
     int64_t alone_ns[LENGTHS];
+    /* Of the user's own jobs, so that no estimate tells of others': nanoseconds a point and pass;
+     * 0: not known yet. */
+    double rate[SCHEDULE_KINDS][SCHEDULE_SIZES];
 };
 
 /* A job's. */
@@ -74,10 +75,11 @@ void schedule_init(struct schedule *schedule, uint64_t (*clock)(void));
 void flow_init(struct flow *flow);
 void entry_init(struct entry *entry);
 
-/* What a job will compute on the device; a guess where nothing like it was ever seen. */
-int64_t schedule_estimate(const struct schedule *schedule, const struct job *job);
+/* What a job of the user's will compute on the device; a guess where the user has had nothing like
+ * it. */
+int64_t schedule_estimate(const struct flow *flow, const struct job *job);
 /* What one has computed. */
-void schedule_learn(struct schedule *schedule, const struct job *job, uint64_t device_us);
+void schedule_learn(struct flow *flow, const struct job *job, uint64_t device_us);
 
 /* The same in nanoseconds, and no less than anything takes. */
 int64_t schedule_time(uint64_t device_us);

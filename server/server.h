@@ -20,6 +20,7 @@
 #include "server/fair.h"
 #include "server/field.h"
 #include "server/list.h"
+#include "server/report.h"
 #include "server/trace.h"
 #include "server/turn.h"
 #include "server/user.h"
@@ -52,6 +53,7 @@ struct server {
     uint64_t regions, region_bytes; /* of all users; charged */
     uint64_t started_ns;            /* uv_hrtime() */
     struct counters totals;
+    struct report_coarse coarse;
     struct trace *trace;              /* NULL: off */
     uint64_t jobs;                    /* of all users, accepted and not yet answered */
     uint64_t tasks[TASK_STATE_COUNT]; /* of those */

@@ -362,12 +362,12 @@ static void make_ready(struct task *task)
     task->entry.arrival = task->id;
     task->entry.cost_ns = copy_ns(task);
     if (task->kind == TASK_OPERATOR)
-        task->entry.cost_ns += schedule_estimate(&task->device->schedule, &task->job);
+        task->entry.cost_ns += schedule_estimate(&task->user->flow, &task->job);
     if (task->chain)
         task->entry.cost_ns = chain_cost_ns(task->chain);
     else if (task->routine)
         task->entry.cost_ns +=
-            routine_cost_ns(&task->device->schedule, &task->job, task->routine->estimates);
+            routine_cost_ns(&task->user->flow, &task->job, task->routine->estimates);
     schedule_add(&task->device->schedule, &task->user->flow, &task->entry);
     task_dispatch(task->device);
 }
@@ -573,7 +573,7 @@ void task_finished(struct order *order, enum status status, bool begun, uint64_t
             task->device_ns += copy_ns(task);
     }
     if (status == STATUS_OK && order->kind == ORDER_RUN)
-        schedule_learn(&task->device->schedule, order->job, device_us);
+        schedule_learn(&task->user->flow, order->job, device_us);
     if (task->routine) {
         routine_order_ended(task, order, status);
         part_ended(task);

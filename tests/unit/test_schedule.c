@@ -479,42 +479,50 @@ static void estimates_follow_what_jobs_have_taken(void **state)
 {
     (void)state;
     const struct job small = cube_job(64), large = cube_job(512);
+    struct flow flow, other;
+    flow_init(&flow);
+    flow_init(&other);
+    const int64_t guess_ns = schedule_estimate(&other, &large);
     struct job steps = cube_job(512);
     steps.operator_id = OPERATOR_DIFFUSION;
-    assert_true(schedule_estimate(&schedule, &large) > 10 * MS); /* a guess, on the long side */
+    assert_true(schedule_estimate(&flow, &large) > 10 * MS); /* a guess, on the long side */
     for (int i = 0; i < 50; i++)
-        schedule_learn(&schedule, &large, 300);
-    assert_in_range(schedule_estimate(&schedule, &large), 299 * US, 301 * US);
+        schedule_learn(&flow, &large, 300);
+    assert_in_range(schedule_estimate(&flow, &large), 299 * US, 301 * US);
     /* What is not known is taken to be as its nearest, and no job takes no time. */
-    assert_true(schedule_estimate(&schedule, &small) >= US);
+    assert_true(schedule_estimate(&flow, &small) >= US);
     for (int i = 0; i < 50; i++)
-        schedule_learn(&schedule, &small, 3);
-    assert_in_range(schedule_estimate(&schedule, &small), 3 * US - 1, 3 * US + 1);
-    assert_in_range(schedule_estimate(&schedule, &large), 299 * US, 301 * US);
+        schedule_learn(&flow, &small, 3);
+    assert_in_range(schedule_estimate(&flow, &small), 3 * US - 1, 3 * US + 1);
+    assert_in_range(schedule_estimate(&flow, &large), 299 * US, 301 * US);
     /* Steps count. */
     steps.steps = 10;
-    schedule_learn(&schedule, &steps, 1000);
+    schedule_learn(&flow, &steps, 1000);
     steps.steps = 1000;
-    assert_in_range(schedule_estimate(&schedule, &steps), 99 * MS, 101 * MS);
+    assert_in_range(schedule_estimate(&flow, &steps), 99 * MS, 101 * MS);
     /* A change of pace is followed, one odd figure is not. */
-    schedule_learn(&schedule, &large, 3000);
-    assert_true(schedule_estimate(&schedule, &large) < 700 * US);
+    schedule_learn(&flow, &large, 3000);
+    assert_true(schedule_estimate(&flow, &large) < 700 * US);
     for (int i = 0; i < 50; i++)
-        schedule_learn(&schedule, &large, 600);
-    assert_in_range(schedule_estimate(&schedule, &large), 590 * US, 610 * US);
+        schedule_learn(&flow, &large, 600);
+    assert_in_range(schedule_estimate(&flow, &large), 590 * US, 610 * US);
+    /* Another user hears nothing of it. */
+    assert_int_equal(schedule_estimate(&other, &large), guess_ns);
 }
 
 static void no_figure_is_too_large(void **state)
 {
     (void)state;
+    struct flow flow;
+    flow_init(&flow);
     struct job job = cube_job(1 << 16);
     job.operator_id = OPERATOR_DIFFUSION;
     job.steps = UINT64_C(1) << 40;
-    const int64_t most_ns = schedule_estimate(&schedule, &job);
+    const int64_t most_ns = schedule_estimate(&flow, &job);
     assert_true(most_ns > 0);
-    schedule_learn(&schedule, &job, UINT64_MAX);
-    assert_int_equal(schedule_estimate(&schedule, &job), most_ns);
-    schedule_learn(&schedule, &job, 0);
+    schedule_learn(&flow, &job, UINT64_MAX);
+    assert_int_equal(schedule_estimate(&flow, &job), most_ns);
+    schedule_learn(&flow, &job, 0);
     for (int u = 0; u < USERS; u++)
         add(u, 0, most_ns, MS);
     hand_over();
