@@ -49,11 +49,12 @@ static const struct option options[] = {
      "Device memory that one user's arrays may take; 0: no limit of its own."},
     {"device-memory", "BYTES", OPTION_BYTES, AT(device_memory), "0", 0, ANY,
      "Memory of each device that arrays may take; 0: nine tenths of what is free when its worker "
-     "starts (half on the host)."},
+     "starts (half on the host). The last eighth is kept for users who hold little."},
     {"region-bytes", "BYTES", OPTION_BYTES, AT(region_bytes), "0", 0, ANY,
      "Memory of their own that one user may register (it stays in RAM); 0: no limit of its own."},
     {"region-memory", "BYTES", OPTION_BYTES, AT(region_memory), "0", 0, ANY,
-     "The same of all users; 0: half of the machine's."},
+     "The same of all users, the last eighth kept for those who have little; 0: half of the "
+     "machine's."},
     {"max-regions", "COUNT", OPTION_NUMBER, AT(max_regions), "1024", 1, 1 << 20,
      "Regions of one user; each holds a descriptor."},
     {"user-queue-jobs", "COUNT", OPTION_NUMBER, AT(user_queue_jobs), "1024", 1, 1 << 20,

@@ -1,6 +1,7 @@
 #include "server/field.h"
 
 #include "server/device.h"
+#include "server/reserve.h"
 #include "server/server.h"
 #include "server/task.h"
 #include "server/user.h"
@@ -31,16 +32,30 @@ struct budget {
     uint64_t limit, taken;
 };
 
-static bool has_room(const struct budget *budget, uint64_t need, struct failure *failure)
+static bool full(const struct budget *budget, uint64_t need, struct failure *failure)
 {
-    if (need <= budget->limit && budget->taken <= budget->limit - need)
-        return true;
     const bool never = need > budget->limit;
     return failure_set_limit(
         failure, never ? STATUS_TOO_LARGE : budget->when_full, NULL, (double)need,
         (double)budget->limit, "%llu bytes more are over the limit of %s, %llu%s",
         (unsigned long long)need, budget->whose, (unsigned long long)budget->limit,
         never ? "" : ", of which some are taken");
+}
+
+static bool has_room(const struct budget *budget, uint64_t need, struct failure *failure)
+{
+    if (need <= budget->limit && budget->taken <= budget->limit - need)
+        return true;
+    return full(budget, need, failure);
+}
+
+static bool device_has_room(const struct device *device, const struct user *user, uint64_t need,
+                            struct failure *failure)
+{
+    const struct budget most = {STATUS_OVER_BUDGET, device->name,
+                                reserve_most(device->memory_bytes), device->bytes};
+    return reserve_allows(device->memory_bytes, device->bytes, user->bytes, need) ||
+           full(&most, need, failure);
 }
 
 /* An option that sets no limit where it is 0. */
@@ -56,7 +71,6 @@ struct field *field_new(struct server *server, struct user *user, const struct a
     const struct config *config = &server->config;
     const struct budget budgets[] = {
         {STATUS_OVER_BUDGET, "your arrays", limit_of(config->user_bytes), user->bytes},
-        {STATUS_OVER_BUDGET, device->name, device->memory_bytes, device->bytes},
         {STATUS_QUEUE_FULL, "your jobs' arrays", limit_of(config->user_queue_bytes),
          user->queue_bytes},
         {STATUS_QUEUE_FULL, "all jobs' arrays", limit_of(config->max_queue_bytes),
@@ -64,6 +78,8 @@ struct field *field_new(struct server *server, struct user *user, const struct a
     for (size_t i = 0; i < sizeof budgets / sizeof *budgets; i++)
         if (!has_room(&budgets[i], type->bytes, failure))
             return NULL;
+    if (!device_has_room(device, user, type->bytes, failure))
+        return NULL;
     struct field *field = calloc(1, sizeof *field);
     if (!field) {
         failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");

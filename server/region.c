@@ -11,6 +11,7 @@
 #include "server/connection.h"
 #include "server/descriptors.h"
 #include "server/device.h"
+#include "server/reserve.h"
 #include "server/server.h"
 #include "server/task.h"
 
@@ -112,9 +113,11 @@ static bool check_budget(const struct region *region, struct failure *failure)
                                  "hold %llu)",
                                  (unsigned long long)need, (unsigned long long)quota,
                                  (unsigned long long)user->region_bytes);
-    if (need > all || server->region_bytes > all - need)
-        return failure_set_limit(failure, STATUS_OVER_BUDGET, "bytes", (double)need, (double)all,
-                                 "no room for %llu bytes more: all regions may take %llu",
+    if (!reserve_allows(all, server->region_bytes, user->region_bytes, need))
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, "bytes", (double)need,
+                                 (double)reserve_most(all),
+                                 "no room for %llu bytes more: all regions may take %llu, the last "
+                                 "eighth of which is for users who have few",
                                  (unsigned long long)need, (unsigned long long)all);
     return true;
 }

@@ -443,7 +443,7 @@ def test_quotas(unchanged, daemon, client):
             with Client(daemon.path) as stranger:
                 return refused(stranger, Region(200 * MiB).send_register(stranger), "OVER_BUDGET", "bytes").limit
         os.chmod(daemon.path, 0o666)
-        assert as_user(4321, other) == 384 * MiB
+        assert as_user(4321, other) == 336 * MiB
 
 
 def test_a_killed_worker_costs_no_region(unchanged, daemon, client):

@@ -328,11 +328,11 @@ def test_what_can_never_fit_is_not_to_be_retried():
     with Daemon("--device-memory", 8 * MiB) as daemon, daemon.client() as client:
         field = client.put(f)
         error = refused(client, "diffusion", f={"field": field}, cfl=0.5, steps=2)  # it, result, scratch
-        assert (error.code, error.retryable, error.need, error.limit) == ("TOO_LARGE", False, 9 * MiB, 8 * MiB)
+        assert (error.code, error.retryable, error.need, error.limit) == ("TOO_LARGE", False, 9 * MiB, 7 * MiB)
         client.out("laplacian", f={"field": field})
         other = client.put(f)
         error = refused(client, "laplacian", f={"field": field})
-        assert (error.code, error.retryable, error.limit) == ("OVER_BUDGET", True, 8 * MiB)
+        assert (error.code, error.retryable, error.limit) == ("OVER_BUDGET", True, 7 * MiB)
         client.free(other)
         client.out("laplacian", f={"field": field})
 

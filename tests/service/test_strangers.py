@@ -1,0 +1,100 @@
+"""Users beside each other: nobody is kept out, and nobody learns what another does."""
+
+import os
+
+import pytest
+
+from fdtest import Client, Daemon, FdError, MiB, Region, as_user, eventually, jobs_under_way, wave
+
+A_STRANGER = 65534
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a second uid")
+
+
+@pytest.fixture
+def daemon():
+    with Daemon("--mode", "0666", "--device-memory", 16 * MiB, "--region-memory", 16 * MiB) as running:
+        yield running
+
+
+def refused(call):
+    with pytest.raises(FdError) as error:
+        call()
+    return error.value
+
+
+def fill(call):
+    """Do it until there is no room; what it gave, and the last error."""
+    given = []
+    while True:
+        try:
+            given.append(call())
+        except FdError as error:
+            return given, error
+
+
+def test_the_last_of_a_devices_memory_is_for_a_new_user(daemon):
+    with Client(daemon.path) as client:
+        fields, error = fill(lambda: client.put(wave(MiB // 4)))
+        assert len(fields) == 14
+        assert (error.code, error.retryable, error.limit) == ("OVER_BUDGET", True, 14 * MiB)
+        assert refused(lambda: client.put(wave(15 * MiB // 4))).code == "TOO_LARGE"
+
+        def stranger():
+            with Client(daemon.path) as other:
+                other.call("laplacian", f=wave(64, 64))
+                mine, refusal = fill(lambda: other.put(wave(MiB // 16)))
+                other.free(*mine)
+                return len(mine), refusal.code
+        # As much as is left, of two MiB.
+        assert as_user(A_STRANGER, stranger) == (4, "OVER_BUDGET")
+        client.free(*fields)
+
+
+def test_the_last_of_region_memory_is_for_a_new_user(daemon):
+    with Client(daemon.path) as client:
+        regions, error = fill(lambda: Region(MiB).register(client))
+        assert len(regions) == 14 and error.code == "OVER_BUDGET" and error.limit == 14 * MiB
+
+        def stranger():
+            with Client(daemon.path) as other:
+                mine, refusal = fill(lambda: Region(MiB // 4).register(other))
+                return len(mine), refusal.code
+        assert as_user(A_STRANGER, stranger) == (4, "OVER_BUDGET")
+
+
+def test_a_stranger_sees_no_job_of_others(daemon):
+    def stranger():
+        with Client(daemon.path) as other:
+            stats = other.call("stats")
+            return stats, [device["fields_bytes"] for device in other.call("info")["devices"]]
+    with Client(daemon.path) as client:
+        field = client.put(wave(512, 512))
+        job = client.send("diffusion", f={"field": field}, steps=10**9, cfl=0.5, accuracy=2)
+        eventually(lambda: client.call("stats")["queue"]["running"] == 1, "it runs")
+        mine = client.call("stats")
+        assert mine["totals"]["latency_us"]["count"] > 0 and mine["totals"]["bytes_in"] >= MiB
+        stats, bytes_on_devices = as_user(A_STRANGER, stranger)
+        assert bytes_on_devices == [0]
+        assert "latency_us" not in stats["totals"] and stats["user"]["latency_us"]["count"] == 0
+        assert set(stats["totals"]) == set(mine["totals"]) - {"latency_us"}
+        for part in ("totals", "queue"):
+            assert set(stats[part].values()) == {0}, part
+        assert stats["connections"] == stats["staging"]["upload_bytes"] == stats["staging"]["reply_bytes"] == 0
+        client.call("cancel", msgid=job)
+        assert client.outcome(job)[0].code == "CANCELLED"
+        client.free(field)
+
+
+def test_what_others_ran_does_not_show_in_an_estimate(daemon):
+    def stranger():
+        with Client(daemon.path) as other:
+            return other.call("laplacian", f=wave(64, 64), dry_run=True)["seconds"]
+    before = as_user(A_STRANGER, stranger)
+    with Client(daemon.path) as client:
+        guess = client.call("laplacian", f=wave(64, 64), dry_run=True)["seconds"]
+        for _ in range(5):
+            client.call("laplacian", f=wave(64, 64))
+        eventually(lambda: jobs_under_way(client.call("stats")) == 0, "idle")
+        assert client.call("laplacian", f=wave(64, 64), dry_run=True)["seconds"] != guess
+    assert as_user(A_STRANGER, stranger) == before == guess
