@@ -5,8 +5,14 @@
 
     waiters   8 users with 1,016 jobs each under way, all of which need a slab for their input
     unread    a user who asks for 20 results of 64 MiB and reads none of them
+    busy      as many processes as there are CPUs that compute all the time
+    chain     the same
+    long      8 users with a diffusion each that lasts, on small fields and on large ones
 
-The user has one job at a time. Alone and beside neighbours are measured in turn, in each round.
+What is measured: jobs a second of a user who has one small inline job at a time (waiters, unread);
+the median time of a resident 64³ derivative, one at a time (busy, long); the time of 1,500
+derivatives at 128² with coordinates, each of the result of the one before (chain). Alone and beside
+neighbours are measured in turn, in each round; the last line of a row has the medians.
 Needs root, for the neighbours' uids, and msgpack.
 """
 
@@ -17,7 +23,9 @@ import os
 import pathlib
 import shutil
 import socket
+import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -51,14 +59,38 @@ def start_load(path, load, uid, in_flight, seconds, *arguments):
                              "--seconds", str(seconds), *arguments], user=uid, stdout=subprocess.PIPE)
 
 
-def jobs_per_second(path, load, options):
-    process = start_load(path, load, FIRST_UID, 1, options.seconds, "--mode", "inline", "--shape", "1,1,64")
+def load_one(path, load, options, *arguments):
+    """What a load of one job at a time says; {}: it does not end."""
+    process = start_load(path, load, FIRST_UID, 1, options.seconds, *arguments)
     try:
-        return json.loads(process.communicate(timeout=60 + options.seconds)[0])["jobs_per_s"]
+        return json.loads(process.communicate(timeout=60 + options.seconds)[0])
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-        return 0.0
+        return {}
+
+
+def jobs_per_second(path, load, options):
+    return load_one(path, load, options, "--mode", "inline", "--shape", "1,1,64").get("jobs_per_s", 0.0)
+
+
+def resident_us(path, load, options):
+    return load_one(path, load, options, "--mode", "resident", "--shape", "64,64,64").get("p50_us", float("inf"))
+
+
+def chain_s(path, load, options, jobs=1500, together=500):
+    """From field to field and back, some of them under way at once."""
+    with connection(path, FIRST_UID) as (call, send, answer):
+        fields = [call("put", f=array(128, 128))["field"] for _ in range(2)]
+        spacing = {"x": [i + i % 3 / 8 for i in range(128)]}
+        begin = time.monotonic()
+        for i in range(jobs + together):
+            if i < jobs:
+                send("derivative", f={"field": fields[i % 2]}, out={"field": fields[1 - i % 2]}, axis="x",
+                     spacing=spacing, boundary="one-sided")
+            if i >= together:
+                answer()
+        return time.monotonic() - begin
 
 
 @contextlib.contextmanager
@@ -77,6 +109,47 @@ def waiters(path, load, options):
 
 def request(msgid, method, **params):
     return msgpack.packb([0, msgid, method, [params]])
+
+
+def array(*shape):
+    points = 1
+    for n in shape:
+        points *= n
+    return {b"nd": True, b"type": "<f4", b"kind": b"", b"shape": list(shape), b"data": bytes(4 * points)}
+
+
+@contextlib.contextmanager
+def connection(path, uid):
+    """Of that user: call() and its result; or send(), and answer() for the next result there is."""
+    own = os.geteuid()
+    os.seteuid(uid)
+    try:
+        plug = socket.socket(socket.AF_UNIX)
+        plug.connect(path)
+    finally:
+        os.seteuid(own)
+    unpacker = msgpack.Unpacker()
+
+    def send(method, **params):
+        plug.sendall(request(1, method, **params))
+
+    def answer():
+        while True:
+            for message in unpacker:
+                if message[2]:
+                    raise SystemExit(f"{message[2]}")
+                return message[3]
+            data = plug.recv(1 << 16)
+            if not data:
+                raise SystemExit("the connection is closed")
+            unpacker.feed(data)
+
+    def call(method, **params):
+        send(method, **params)
+        return answer()
+
+    with plug:
+        yield call, send, answer
 
 
 @contextlib.contextmanager
@@ -105,8 +178,31 @@ def unread(path, load, options):
             each.close()
 
 
+@contextlib.contextmanager
+def busy(path, load, options):
+    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count())]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+@contextlib.contextmanager
+def long(path, load, options):
+    with contextlib.ExitStack() as stack:
+        for i in range(8):
+            call, send, _ = stack.enter_context(connection(path, FIRST_UID + 1 + i))
+            field = call("put", f=array(128, 128) if i % 2 else array(128, 128, 128))["field"]
+            send("diffusion", f={"field": field}, out={"field": field}, steps=10**7, cfl=0.5)
+        time.sleep(1)
+        yield
+
+
 def main():
-    rows = {"waiters": waiters, "unread": unread}
+    rows = {"waiters": (jobs_per_second, "jobs/s", waiters), "unread": (jobs_per_second, "jobs/s", unread),
+            "busy": (resident_us, "µs", busy), "chain": (chain_s, "s", busy), "long": (resident_us, "µs", long)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default="build/release")
     parser.add_argument("--device", default="host")
@@ -114,14 +210,21 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3)
     options = parser.parse_args()
-    print(f"{'neighbours':12}{'alone':>12}{'beside':>12}{'share':>9}   (jobs/s; {os.cpu_count()} CPUs)")
+    print(f"{'neighbours':12}{'alone':>12}{'beside':>12}{'ratio':>9}   ({os.cpu_count()} CPUs)")
+
+    def line(name, alone, beside, unit):
+        print(f"{name:12}{alone:12,.4g}{beside:12,.4g}{beside / alone:9.3f}   {unit}", flush=True)
+
     for name in options.only or rows:
+        measure, unit, neighbours = rows[name]
+        seen = []
         for _ in range(options.rounds):
             with front(options) as (path, load):
-                alone = jobs_per_second(path, load, options)
-                with rows[name](path, load, options):
-                    beside = jobs_per_second(path, load, options)
-            print(f"{name:12}{alone:12,.1f}{beside:12,.1f}{beside / alone:9.3f}", flush=True)
+                alone = measure(path, load, options)
+                with neighbours(path, load, options):
+                    seen.append((alone, measure(path, load, options)))
+            line(name, *seen[-1], unit)
+        line("  median", *(statistics.median(column) for column in zip(*seen)), unit)
 
 
 if __name__ == "__main__":

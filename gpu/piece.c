@@ -1,5 +1,7 @@
 #include "gpu/piece.h"
 
+#include "gpu/stencil_plan.h"
+
 enum {
     PIECE_US = 10000,
     PIECE_GROWTH = 16,  /* a first, cold measurement may be far off */
@@ -58,6 +60,14 @@ uint64_t pieces_first_points(bool splits_passes)
     return splits_passes ? FIRST_POINTS_HOST : FIRST_POINTS_DEVICE;
 }
 
+/* Of a stencil of many points some are the work of one point in other jobs. */
+static uint64_t point_work(const struct plan *plan)
+{
+    const uint64_t points =
+        plan->engine == PLAN_STENCIL ? (uint64_t)stencil_table_of(plan->table)->points : 0;
+    return points <= JOB_STENCIL_UNIT ? 1 : (points + JOB_STENCIL_UNIT - 1) / JOB_STENCIL_UNIT;
+}
+
 /* The last pass, passes − 1, writes `even` where the number of passes is odd. Where there is a
  * choice it must write `out`; where there is none (the first pass may not write what it reads), the
  * result lies in the other buffer.
@@ -92,7 +102,7 @@ void pieces_begin(struct pieces *pieces, const struct plan *plan, bool splits_pa
     }
     const uint64_t points = plan->points * plan->batch;
     const uint64_t row = points / plan->lines;
-    pieces->next_size = pieces_first_points(splits_passes) / row;
+    pieces->next_size = pieces_first_points(splits_passes) / row / point_work(plan);
     if (pieces->next_size / plan->lines > FIRST_PASSES)
         pieces->next_size = FIRST_PASSES * plan->lines;
 }

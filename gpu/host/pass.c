@@ -15,7 +15,7 @@
 enum {
     TILE_ALIGN = 1024, /* points along x that lines are cut at */
     SMALL_POINTS =
-        1 << 18, /* waking the others costs more, above all where the cores have other work */
+        1 << 17, /* waking the others costs more, above all where the cores have other work */
     SHARE_BYTES = 3 << 20, /* of the last cache that a thread can count on; virtual machines are
                                shown the whole of a cache that they share with others */
     /* At most, of a thread: of one level, where a tile finds what it shares with the one before

@@ -2,6 +2,7 @@
  * host's loops give the bits of the points. */
 #include "gpu/adi.h"
 #include "gpu/host/pass.h"
+#include "gpu/pool.h"
 #include "protocol/job_check.h"
 #include "tests/lib/random_scheme.h"
 
@@ -252,5 +253,8 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_parabola),
                                        cmocka_unit_test(test_images), cmocka_unit_test(test_solve),
                                        cmocka_unit_test(test_bits)};
+    struct failure failure;
+    if (!pool_open(3, &failure))
+        return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

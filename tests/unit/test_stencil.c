@@ -3,6 +3,8 @@
  * axis, would show. */
 #include "gpu/host/pass.h"
 #include "gpu/host/stencil_pass.h"
+#include "gpu/pool.h"
+#include "gpu/piece.h"
 #include "tests/lib/random_stencil.h"
 
 #include <math.h>
@@ -13,7 +15,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { JOBS = 1500, STREAMED = 200 };
+enum { JOBS = 1500, STREAMED = 200, THREADS = 3 };
 
 /* All passes in launches of so many lines. */
 static void run(const struct kernels *kernels, const struct plan *plan,
@@ -70,11 +72,51 @@ static void loops_give_the_bits_of_the_point(void **state)
         check_loops(random, i % 20 ? 600 : 6000);
 }
 
+/* The first piece of a job, whose speed nobody knows yet, is of a few milliseconds at most: of a
+ * stencil of many points it has as many points fewer. */
+static void a_first_piece_is_as_short_as_others(void **state)
+{
+    (void)state;
+    enum { SIDE = 8, POINTS = SIDE * SIDE * SIDE };
+    int32_t offsets[POINTS][AXIS_COUNT];
+    double weights[POINTS];
+    for (int i = 0; i < POINTS; i++) {
+        weights[i] = 1;
+        for (int a = 0, rest = i; a < AXIS_COUNT; a++, rest /= SIDE)
+            offsets[i][a] = rest % SIDE;
+    }
+    for (uint32_t points = 1; points <= POINTS; points *= 8) {
+        struct stencil_job stencil = {.block = NULL};
+        struct plan plan;
+        struct pieces pieces;
+        struct launch launch;
+        char in, out;
+        job_init(&stencil.job);
+        stencil.job.operator_id = OPERATOR_STENCIL;
+        stencil.job.axes = AXIS_COUNT;
+        for (int a = 0; a < AXIS_COUNT; a++)
+            stencil.job.n[a] = 256;
+        stencil_job_set(&stencil, offsets, weights, points);
+        assert_true(plan_init(&plan, &stencil.job, stencil.block));
+        pieces_begin(&pieces, &plan, true, &(struct buffers){.in = {&in}, .out = {&out}});
+        assert_true(pieces_next(&pieces, &launch));
+        const double work = (double)(launch.to * 256) * job_point_work(&stencil.job);
+        assert_true(work <= (double)pieces_first_points(true));
+        assert_true(2 * work >= (double)pieces_first_points(true));
+        plan_release(&plan);
+        free(stencil.block);
+    }
+}
+
 int main(void)
 {
     struct random random = random_start();
+    struct failure failure;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(loops_give_the_bits_of_the_point, &random),
+        cmocka_unit_test(a_first_piece_is_as_short_as_others),
     };
+    if (!pool_open(THREADS, &failure))
+        return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

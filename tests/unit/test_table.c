@@ -1,6 +1,7 @@
 /* The engine of tables against two others: gpu/point.h, to the bit, wherever that can do the job;
  * and an evaluation in long double straight from protocol/rows.h, which shares no code with it. */
 #include "gpu/host/pass.h"
+#include "gpu/pool.h"
 #include "gpu/table.h"
 #include "protocol/job_rows.h"
 #include "tests/lib/random_job.h"
@@ -14,7 +15,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { JOBS = 600, MOST_POINTS = 3000 };
+enum { JOBS = 600, MOST_POINTS = 3000, SHARED_POINTS = 100000 };
 
 static const struct kernels *kernels[PASS_KERNELS];
 static int generations;
@@ -53,7 +54,7 @@ static void plain_jobs_have_the_bits_of_the_contract(void **state)
         struct plan plain, table;
         void *in[AXIS_COUNT], *out[AXIS_COUNT], *expected[AXIS_COUNT];
         do
-            random_job(&random, MOST_POINTS, &job);
+            random_job(&random, k % 100 ? MOST_POINTS : SHARED_POINTS, &job);
         while (!job_is_plain(&job));
         assert_true(plan_init(&plain, &job, NULL));
         assert_true(plan_init_by(&table, &job, NULL, PLAN_TABLE));
@@ -672,6 +673,9 @@ int main(void)
         cmocka_unit_test(conductances_are_of_their_accuracy),
         cmocka_unit_test(tables_are_those_of_their_rows),
     };
+    struct failure failure;
     generations = pass_kernels(kernels);
+    if (!pool_open(3, &failure))
+        return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
