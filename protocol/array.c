@@ -61,6 +61,23 @@ static bool find_element(const msgpack_object *object, struct array_element *ele
     return false;
 }
 
+/* Of types that have no numbers. */
+static const char *what_is(char letter)
+{
+    switch (letter) {
+    case 'O':
+        return ", an array of Python objects";
+    case 'U':
+    case 'S':
+        return ", an array of strings";
+    case 'M':
+    case 'm':
+        return ", an array of times";
+    default:
+        return "";
+    }
+}
+
 /* `integers`: they are taken, too. */
 static bool read_element(const msgpack_object *object, const char *parameter, bool integers,
                          struct array_element *element, struct failure *failure)
@@ -81,7 +98,9 @@ static bool read_element(const msgpack_object *object, const char *parameter, bo
         return failure_set(failure, STATUS_UNSUPPORTED, parameter,
                            "the byte order of %s is not taken; convert to little-endian (<%s)",
                            name.text, name.text + 1);
-    const char letter = length >= 3 && (bytes[0] == '<' || bytes[0] == '|') ? bytes[1] : '\0';
+    const char letter = length >= 3 && (bytes[0] == '<' || bytes[0] == '|') ? bytes[1]
+                        : object_is(object, "|O")                           ? 'O'
+                                                                            : '\0';
     if (letter == 'b' || (!integers && (letter == 'i' || letter == 'u')))
         return failure_set(failure, STATUS_UNSUPPORTED, parameter,
                            "%s type %s is not taken; convert to float32 or float64",
@@ -91,8 +110,8 @@ static bool read_element(const msgpack_object *object, const char *parameter, bo
                            "complex type %s is not taken; send the real and imaginary parts",
                            name.text);
     return failure_set(failure, letter == 'f' ? STATUS_UNSUPPORTED : STATUS_INVALID_ARGUMENT,
-                       parameter, "type must be <f4 or <f8%s; got %s",
-                       integers ? ", or of integers" : "", name.text);
+                       parameter, "type must be <f4 or <f8%s; got %s%s",
+                       integers ? ", or of integers" : "", name.text, what_is(letter));
 }
 
 static bool read_shape(const msgpack_object *object, const char *parameter, uint64_t element_bytes,
@@ -384,6 +403,35 @@ bool array_is_alike(const struct array_type *a, const struct array_type *b)
            memcmp(a->shape, b->shape, a->dimensions * sizeof a->shape[0]) == 0;
 }
 
+struct array_shape_text array_shape_text(const uint64_t *shape, uint32_t dimensions)
+{
+    struct array_shape_text text = {"["};
+    size_t used = 1;
+    for (uint32_t i = 0; i < dimensions && used < sizeof text.text; i++)
+        used += (size_t)snprintf(text.text + used, sizeof text.text - used, "%s%" PRIu64,
+                                 i ? ", " : "", shape[i]);
+    snprintf(text.text + (used < sizeof text.text - 5 ? used : sizeof text.text - 5), 5, "%s",
+             used < sizeof text.text - 5 ? "]" : "...]");
+    return text;
+}
+
+const char *array_dtype_text(enum dtype dtype)
+{
+    return dtype == DTYPE_F64 ? "<f8" : "<f4";
+}
+
+bool array_check_alike(const struct array_type *given, const struct array_type *wanted,
+                       const char *place, const char *whose, struct failure *failure)
+{
+    return array_is_alike(given, wanted) ||
+           failure_set(failure, STATUS_INVALID_ARGUMENT, place,
+                       "its type and shape are %s %s, and those of %s %s %s",
+                       array_dtype_text(given->dtype),
+                       array_shape_text(given->shape, given->dimensions).text, whose,
+                       array_dtype_text(wanted->dtype),
+                       array_shape_text(wanted->shape, wanted->dimensions).text);
+}
+
 bool array_is_list(uint64_t bytes)
 {
     return bytes > BIN_MAX_BYTES;
@@ -401,7 +449,7 @@ static void write_type(msgpack_packer *packer, const struct array_type *type, ui
     write_key(packer, "nd");
     msgpack_pack_true(packer);
     write_key(packer, "type");
-    const char *dtype = type->dtype == DTYPE_F64 ? "<f8" : "<f4";
+    const char *dtype = array_dtype_text(type->dtype);
     msgpack_pack_str(packer, strlen(dtype));
     msgpack_pack_str_body(packer, dtype, strlen(dtype));
     write_key(packer, "kind");

@@ -67,6 +67,19 @@ struct failure_place arrays_place(const struct arrays *arrays, const char *param
 /* Are type and shape the same? */
 bool array_is_alike(const struct array_type *a, const struct array_type *b);
 
+/* The same, where the parameter `place` must be like `whose` array is: an error says both. */
+bool array_check_alike(const struct array_type *given, const struct array_type *wanted,
+                       const char *place, const char *whose, struct failure *failure);
+
+/* "[64, 64]", cut where it is long. */
+struct array_shape_text {
+    char text[56];
+};
+struct array_shape_text array_shape_text(const uint64_t *shape, uint32_t dimensions);
+
+/* "<f4" */
+const char *array_dtype_text(enum dtype dtype);
+
 /* Read the type and shape from an array map's object; the `data` key may be absent yet. Fails with
  * INVALID_ARGUMENT, UNSUPPORTED or TOO_LARGE naming `parameter`. */
 bool array_type_read(const msgpack_object *object, const char *parameter, struct array_type *type,

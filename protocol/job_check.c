@@ -3,6 +3,7 @@
 #include "protocol/job_rows.h"
 #include "protocol/job_scheme.h"
 #include "protocol/limits.h"
+#include "protocol/near.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -55,7 +56,7 @@ bool job_check_order(int64_t order, struct failure *failure)
         return true;
     return failure_set(failure, STATUS_INVALID_ARGUMENT, "order",
                        "order (of the derivative) must be 1, 2, 3 or 4; got %" PRId64 "%s", order,
-                       order == 6 || order == 8 ? "; did you mean accuracy?"
+                       order == 6 || order == 8 ? near_mean("accuracy").text
                        : order == 0             ? "; 0 goes with stagger"
                                                 : "");
 }

@@ -1,6 +1,7 @@
 #include "protocol/request.h"
 
 #include "protocol/job_check.h"
+#include "protocol/near.h"
 #include "protocol/object.h"
 #include "protocol/request_read.h"
 #include "protocol/rows.h"
@@ -381,6 +382,17 @@ struct array *request_operand(struct request *request, int i, struct failure_pla
     return i % 2 ? &given->constant : &given->value;
 }
 
+/* Parameters of that method with a name like this. */
+static struct near_text near_parameter(const char *name, uint64_t method)
+{
+    struct near near;
+    near_begin(&near, name);
+    for (size_t p = 0; p < PARAMETER_COUNT; p++)
+        if (parameters[p].methods & method)
+            near_try(&near, parameters[p].name);
+    return near_text(&near);
+}
+
 /* Those of the map's pairs whose bit is set in `others` are another's to read. */
 static bool read_parameters(const msgpack_object *map, uint64_t others, struct request *request,
                             struct failure *failure)
@@ -400,13 +412,16 @@ static bool read_parameters(const msgpack_object *map, uint64_t others, struct r
         const struct quoted key = object_quote(&pair->key);
         if (p == PARAMETER_COUNT || !(parameters[p].methods & bit))
             return failure_set(failure, STATUS_INVALID_ARGUMENT, key.text,
-                               "%s has no parameter \"%s\"", request->method_name, key.text);
+                               "%s has no parameter \"%s\"%s", request->method_name, key.text,
+                               near_parameter(key.text, bit).text);
         if (seen & BIT(p))
             return failure_set(failure, STATUS_INVALID_ARGUMENT, key.text, "%s is given twice",
                                key.text);
         seen |= BIT(p);
-        if (!parameters[p].read(&pair->val, request, failure))
+        if (!parameters[p].read(&pair->val, request, failure)) {
+            request_say_given(&pair->val, failure);
             return false;
+        }
     }
     for (size_t p = 0; p < PARAMETER_COUNT; p++)
         if ((parameters[p].required & bit) && !(seen & BIT(p)))
@@ -452,8 +467,15 @@ static bool find_method(const msgpack_object *name, struct request *request,
             request->parameters.operator_id = (enum operator_id)i;
             return true;
         }
-    return failure_set(failure, STATUS_UNKNOWN_METHOD, NULL, "no method is called \"%s\"",
-                       object_quote(name).text);
+    const struct quoted quoted = object_quote(name);
+    struct near near;
+    near_begin(&near, quoted.text);
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        near_try(&near, methods[i].name);
+    for (int i = 0; i < OPERATOR_COUNT; i++)
+        near_try(&near, operator_name((enum operator_id)i));
+    return failure_set(failure, STATUS_UNKNOWN_METHOD, NULL, "no method is called \"%s\"%s",
+                       quoted.text, near.count ? near_text(&near).text : "; info lists them");
 }
 
 static void set_defaults(struct request *request)

@@ -166,7 +166,8 @@ static bool read_link(const msgpack_object *map, const struct request_chain *cha
         bool is_own = false;
         if (is_of_chain(&pair->key))
             return failure_set(failure, STATUS_INVALID_ARGUMENT, object_quote(&pair->key).text,
-                               "an op of a chain has no parameter \"%s\"",
+                               "an op of a chain has no parameter \"%s\": the chain or a job of "
+                               "its own may have it",
                                object_quote(&pair->key).text);
         const bool is_out = object_is(&pair->key, "out"), is_f = object_is(&pair->key, "f");
         if ((is_out && has_out) || (is_f && has_f)) { /* one of them may be read elsewhere */
@@ -214,8 +215,9 @@ static bool read_answers(const msgpack_object *value, struct request_chain *chai
         return true;
     if (is_text(value)) {
         if (last->request.out != OUT_INLINE)
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, "out",
-                               "the last op says itself where its result goes");
+            return failure_set(
+                failure, STATUS_INVALID_ARGUMENT, "out",
+                "out of the chain must be left away: its last op has an out already");
         return read_answer(value, &chain->answer[0].kind) ||
                failure_set(failure, STATUS_INVALID_ARGUMENT, "out",
                            "out must be \"inline\", \"field\" or a map of them by name");

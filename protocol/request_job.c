@@ -162,6 +162,24 @@ static const struct request_side *side_of(const struct request *request, const s
                : NULL;
 }
 
+/* Says the array's shape and the face's. */
+static bool refuse_face(const struct array *array, const struct array_type *type, uint32_t lead,
+                        int axis, const char *place, struct failure *failure)
+{
+    uint64_t face[LIMIT_DIMENSIONS] = {0};
+    uint32_t dimensions = 0;
+    for (uint32_t i = 0; i < type->dimensions; i++)
+        if (i != type->dimensions - 1 - (uint32_t)axis)
+            face[dimensions++] = type->shape[i];
+    const bool has_face = dimensions > lead; /* else it is a point of each field of the batch */
+    return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
+                       "its shape is %s, and that of the face %s%s%s",
+                       array_shape_text(array->type.shape, array->type.dimensions).text,
+                       has_face ? array_shape_text(face + lead, dimensions - lead).text : "",
+                       has_face && lead ? " or, with the batch, " : "",
+                       lead ? array_shape_text(face, dimensions).text : "");
+}
+
 /* Is the array one over the face: of the axes of space without that one, in the order of shape, and
  * maybe with the batch's axes before? A list has no type of its own. */
 static bool resolve_face(const struct array *array, const struct array_type *type,
@@ -182,10 +200,7 @@ static bool resolve_face(const struct array *array, const struct array_type *typ
         if (i != type->dimensions - 1 - (uint32_t)axis)
             fits = array->type.shape[d++] == type->shape[i];
     if (!fits)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
-                           "its shape is not that of the face: that of f without axis %s, with the "
-                           "batch's axes or without",
-                           axis_name((enum axis)axis));
+        return refuse_face(array, type, lead, axis, place, failure);
     *number = dimensions == face ? NUMBER_FACE : NUMBER_FACE_BATCH;
     return true;
 }
@@ -196,8 +211,9 @@ static bool check_dtype(const struct array *array, const struct job *job, const 
     return array->kind == ARRAY_NONE || array->kind == ARRAY_LIST ||
            array->type.dtype == job->dtype ||
            failure_set(failure, STATUS_INVALID_ARGUMENT, place,
-                       "its type is not that of f, %s; convert it",
-                       job->dtype == DTYPE_F64 ? "<f8" : "<f4");
+                       "its type is %s, and that of f %s; convert it",
+                       array_dtype_text(array->type.dtype),
+                       array_dtype_text((enum dtype)job->dtype));
 }
 
 static bool resolve_side(const struct request_side *given, const struct array_type *type,
@@ -252,8 +268,7 @@ static bool resolve_field(const struct array *array, const struct array_type *ty
     *has = array->kind != ARRAY_NONE;
     if (!*has || !check_dtype(array, job, parameter, failure))
         return *has == 0;
-    return array_is_alike(&array->type, type) ||
-           failure_set(failure, STATUS_INVALID_ARGUMENT, parameter, "its shape is not that of f");
+    return array_check_alike(&array->type, type, parameter, "f", failure);
 }
 
 static bool resolve_operands(const struct request *request, const struct array_type *type,

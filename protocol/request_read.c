@@ -3,9 +3,42 @@
 #include "protocol/numbers.h"
 #include "protocol/object.h"
 
+#include <stdio.h>
+#include <string.h>
+
 bool request_invalid(struct failure *failure, const char *parameter, const char *text)
 {
     return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter, "%s", text);
+}
+
+/* As MessagePack has it; false: it is a container, or an array. */
+static bool describe(const msgpack_object *value, char *text, size_t room)
+{
+    const char *bytes;
+    uint32_t length;
+    double number;
+    bool boolean;
+    if (object_bytes(value, &bytes, &length))
+        snprintf(text, room, "\"%s\"", object_quote(value).text);
+    else if (object_real(value, &number))
+        snprintf(text, room, "%.9g", number);
+    else if (object_boolean(value, &boolean))
+        snprintf(text, room, "%s", boolean ? "true" : "false");
+    else if (value->type == MSGPACK_OBJECT_NIL)
+        snprintf(text, room, "nil");
+    else
+        return false;
+    return true;
+}
+
+void request_say_given(const msgpack_object *value, struct failure *failure)
+{
+    char given[64];
+    const size_t used = strlen(failure->message);
+    if (failure->code == STATUS_INVALID_ARGUMENT && !strstr(failure->message, "got ") &&
+        describe(value, given, sizeof given) && !strstr(failure->message, given) &&
+        used + strlen(given) + 6 < sizeof failure->message)
+        snprintf(failure->message + used, sizeof failure->message - used, "; got %s", given);
 }
 
 bool request_read_boolean(const msgpack_object *value, const char *parameter, bool *to,

@@ -27,6 +27,10 @@ bool request_read_operator(const msgpack_object *name, const msgpack_object *map
 /* request_read.c, all that follows. INVALID_ARGUMENT with that text. */
 bool request_invalid(struct failure *failure, const char *parameter, const char *text);
 
+/* Add to an INVALID_ARGUMENT about that value what it is, where the error does not say so yet:
+ * text, a number, a boolean or nil. */
+void request_say_given(const msgpack_object *value, struct failure *failure);
+
 bool request_read_boolean(const msgpack_object *value, const char *parameter, bool *to,
                           struct failure *failure);
 

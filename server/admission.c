@@ -195,9 +195,8 @@ static bool take_inputs(struct task *task, const struct request *request,
         const struct array_type *type = task->in[i] ? &task->in[i]->type : &f->at[i].type;
         if (!task->type.dimensions)
             task->type = *type;
-        if (!array_is_alike(&task->type, type))
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
-                               "its shape or type is not that of the component before it");
+        if (!array_check_alike(type, &task->type, place.text, "the component before", failure))
+            return false;
     }
     return true;
 }
@@ -227,9 +226,9 @@ static bool take_out_place(struct task *task, int component, const struct arrays
 {
     const struct failure_place place = arrays_place(given, "out", component);
     const struct array *array = &given->at[component];
-    if (array->type.dimensions && !array_is_alike(&task->type, &array->type))
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
-                           "its shape or type is not that of the result (both may be left out)");
+    if (array->type.dimensions &&
+        !array_check_alike(&array->type, &task->type, place.text, "the result", failure))
+        return false;
     if (!region_use(&task->out_place[component], task, array, task->type.bytes, true, place.text,
                     failure))
         return false;
@@ -257,10 +256,8 @@ static bool take_output(struct task *task, int component, const struct arrays *g
         struct field *field = field_find(server, task->user, id, place.text, failure);
         if (!field)
             return false;
-        if (!array_is_alike(type, &field->type))
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
-                               "field %llu has another shape or type than the result",
-                               (unsigned long long)id);
+        if (!array_check_alike(&field->type, type, place.text, "the result", failure))
+            return false;
         for (int i = 0; i < OPERANDS; i++)
             if (task->operand[i] == field)
                 return admission_refuse_operand(id, place.text, failure);

@@ -66,9 +66,8 @@ static bool take_inputs(struct dry_run *run, struct failure *failure)
             return false;
         if (!run->type.dimensions)
             run->type = *type;
-        if (!array_is_alike(&run->type, type))
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
-                               "its shape or type is not that of the component before it");
+        if (!array_check_alike(type, &run->type, place.text, "the component before", failure))
+            return false;
         const bool is_own = array->kind != ARRAY_FIELD && !computes_in_place(run, array);
         run->arrays += is_own;
         run->copied += is_own;
@@ -98,9 +97,7 @@ static bool check_output(const struct dry_run *run, const struct array *out, con
     } else if (!region_check(run->user, out, run->type.bytes, true, place, failure)) {
         return false;
     }
-    return !type->dimensions || array_is_alike(type, &run->type) ||
-           failure_set(failure, STATUS_INVALID_ARGUMENT, place,
-                       "its shape or type is not that of the result");
+    return !type->dimensions || array_check_alike(type, &run->type, place, "the result", failure);
 }
 
 /* Is the output no field that is read beside f at every step? */

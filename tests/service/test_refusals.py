@@ -109,6 +109,26 @@ TABLE = [
     unsupported(*boundary({"x": {"value": X[:30].astype("<c16")}}), "boundary x", "complex type"),
     invalid(*boundary({"x": {"value": of(BIG, shape=[1])}}), "boundary x", "131072 bytes"),
     unsupported(*boundary("one-sided", method="diffusion", **STEP), "boundary x-", "unstable"),
+    # what is near, what was given, and both shapes
+    Refusal("derivativ", LINE, {}, "UNKNOWN_METHOD", None, "; did you mean derivative?"),
+    Refusal("diff", LINE, {}, "UNKNOWN_METHOD", None, "; did you mean diffusion?"),
+    Refusal("transmogrify", LINE, {}, "UNKNOWN_METHOD", None, "info lists them"),
+    invalid("laplacian", LINE, {"acuracy": 4}, "acuracy", "; did you mean accuracy?"),
+    invalid("laplacian", LINE, {"stagger": "forward"}, "stagger", 'no parameter "stagger"'),
+    invalid("diffusion", LINE, {"diff": 4}, "diff", "; did you mean diffusivity?"),
+    *(invalid("diffusion", LINE, {name: given}, name, says) for name, given, says in (
+        ("accuracy", "high", 'got "high"'), ("accuracy", True, "got true"), ("steps", 2.5, "got 2.5"), ("dt", "1", 'got "1"'),
+        ("steps", None, "got nil"), ("scheme", "euler", 'got "euler"'), ("report", 2, "got 2"), ("axis", "x", "no parameter"))),
+    invalid("laplacian", PLANE, {"coefficient": PLANE[1:]}, "coefficient", "<f8 [29, 40], and those of f <f8 [30, 40]"),
+    invalid("laplacian", PLANE, {"coefficient": PLANE.astype("f4")}, "coefficient", "<f4, and that of f <f8"),
+    invalid("divergence", {"x": PLANE, "y": LINE}, {}, "f y", "<f8 [40], and those of the component before <f8 [30, 40]"),
+    invalid(*boundary({"y": {"value": X[:30]}}), "boundary y-", "[30], and that of the face [40]"),
+    invalid(*boundary({"x-": {"value": LINE}, "x+": "mirror"}, f=CUBE), "boundary x-", "[40], and that of the face [20, 30]"),
+    invalid(*boundary({"value": X[:3]}, f=PAIRS, batch=1), "boundary x-", "[3], and that of the face [2]"),
+    invalid(*boundary({"x": {"value": X[:3]}}, f=CUBE, batch=1), "boundary x-",
+            "[3], and that of the face [30] or, with the batch, [20, 30]"),
+    *(invalid("laplacian", of(LINE, type=kind), {}, "f", says) for kind, says in (
+        ("|O", "Python objects"), ("<U9", "strings"), ("|S3", "strings"), ("<M8[s]", "times"))),
     # spacing and coordinates
     *(invalid("laplacian", CUBE, {"spacing": {axis: numpy.arange(n + 1.0)[::-1].tolist()}}, f"spacing {axis}",
               f"c[::-1] and f[..., ::-1{rest}]") for axis, n, rest in (("x", 40, ""), ("y", 30, ", :"), ("z", 20, ", :, :"))),
