@@ -250,9 +250,9 @@ static void on_interrupt(int number)
 }
 
 /* Wait until it is complete, cancelling it where there was an interrupt. SIGINT is blocked but for
- * the time in which `unblocked` holds. */
-static bool ticket_wait(struct fdclient *client, uint64_t ticket, const sigset_t *unblocked,
-                        struct fdclient_error *error)
+ * the time in which `unblocked` (NULL: it never is) holds. */
+static bool ticket_wait(struct fdclient *client, uint64_t ticket, double deadline_s,
+                        const sigset_t *unblocked, struct fdclient_error *error)
 {
     for (bool cancelled = false;;) {
         uint64_t done;
@@ -263,19 +263,39 @@ static bool ticket_wait(struct fdclient *client, uint64_t ticket, const sigset_t
         if (interrupted && !cancelled)
             cancelled = fdclient_cancel(client, ticket, NULL);
         struct pollfd wait = {fdclient_descriptor(client), fdclient_events(client), 0};
-        ppoll(&wait, 1, NULL, unblocked);
+        const double left_s = fmin(deadline_s - now_s(), 1e6);
+        const struct timespec left = {(time_t)left_s, (long)(fmod(left_s, 1) * 1e9)};
+        if (left_s <= 0)
+            return error_set(error, "TIMEOUT", "--timeout", "the server has not answered in time");
+        ppoll(&wait, 1, &left, unblocked);
     }
 }
 
+/* When the client stops to wait for an answer; of a job somewhat later than the server stops it. */
+static double deadline_of(const struct options *o, bool is_job)
+{
+    return o->timeout_s > 0 ? now_s() + o->timeout_s + is_job : INFINITY;
+}
+
+/* A request that is no operator's, start to end. */
+static bool request(const struct options *o, struct fdclient *client, const char *method,
+                    const struct fdclient_array *f, struct fdclient_result *result,
+                    struct fdclient_error *error)
+{
+    uint64_t ticket;
+    return fdclient_submit(client, method, f, NULL, result, &ticket, error) &&
+           ticket_wait(client, ticket, deadline_of(o, false), NULL, error);
+}
+
 /* The same, where no interrupt is lost. */
-static bool ticket_wait_or_cancel(struct fdclient *client, uint64_t ticket,
+static bool ticket_wait_or_cancel(struct fdclient *client, uint64_t ticket, double deadline_s,
                                   struct fdclient_error *error)
 {
     sigset_t interrupt, mask;
     sigemptyset(&interrupt);
     sigaddset(&interrupt, SIGINT);
     sigprocmask(SIG_BLOCK, &interrupt, &mask);
-    const bool done = ticket_wait(client, ticket, &mask, error);
+    const bool done = ticket_wait(client, ticket, deadline_s, &mask, error);
     sigprocmask(SIG_SETMASK, &mask, NULL);
     return done;
 }
@@ -344,7 +364,8 @@ static bool job_run(const struct options *o, struct submission *s, struct fdclie
         fdclient_submit_vector(client, o->op, s->input_count ? f : NULL,
                                s->input_count ? s->input_count : 1, &params, s->results,
                                s->is_vector ? FDCLIENT_AXES : 1, &ticket, error) &&
-        (params.detach ? fdclient_wait : ticket_wait_or_cancel)(client, ticket, error);
+        (params.detach ? ticket_wait(client, ticket, deadline_of(o, true), NULL, error)
+                       : ticket_wait_or_cancel(client, ticket, deadline_of(o, true), error));
     if (!params.detach)
         sigaction(SIGINT, &before, NULL);
     s->seconds = now_s() - progress.begin_s;
@@ -472,8 +493,10 @@ static bool put(const struct options *o, struct fdclient_error *error)
     struct fdclient *client = fdclient_open(o->connect, error);
     const double begin_s = now_s();
     struct place place = {.array = input.array};
-    const bool done = client && fdclient_put(client, &input.array, &place.array.field, error);
+    struct fdclient_result result = {0};
+    const bool done = client && request(o, client, "put", &input.array, &result, error);
     if (done) {
+        place.array.field = result.field;
         place.bytes = shape_bytes(&input.array);
         place.array.data = NULL; /* what was sent is known: no extent */
         say(o, &place, 1, false, now_s() - begin_s);
@@ -503,7 +526,8 @@ static bool get(const struct options *o, struct fdclient_error *error)
         return false;
     struct fdclient *client = fdclient_open(o->connect, error);
     const double begin_s = now_s();
-    const bool done = client && fdclient_get(client, field.id[0], &result, error) &&
+    const struct fdclient_array f = {.field = field.id[0]};
+    const bool done = client && request(o, client, "get", &f, &result, error) &&
                       result_write(&result, o->output, npy_is_name(o->output), &place, error);
     if (done)
         say(o, &place, 1, false, now_s() - begin_s);
@@ -525,8 +549,10 @@ static bool free_fields(const struct options *o, struct fdclient_error *error)
     bool done = true;
     for (int i = 0; i < o->argument_count && done; i++) {
         options_ids(o->arguments[i], &fields);
-        for (uint32_t k = 0; k < fields.count && done; k++)
-            done = fdclient_free(client, fields.id[k], error);
+        for (uint32_t k = 0; k < fields.count && done; k++) {
+            const struct fdclient_array f = {.field = fields.id[k]};
+            done = request(o, client, "free", &f, NULL, error);
+        }
     }
     fdclient_close(client);
     return done;
@@ -535,9 +561,9 @@ static bool free_fields(const struct options *o, struct fdclient_error *error)
 static bool ask(const struct options *o, const char *method, struct fdclient_error *error)
 {
     struct fdclient *client = fdclient_open(o->connect, error);
-    char *json = NULL;
+    struct fdclient_result result = {0};
     const double begin_s = now_s();
-    bool done = client && fdclient_call(client, method, &json, error);
+    bool done = client && request(o, client, method, NULL, &result, error);
     const double seconds = now_s() - begin_s;
     fdclient_close(client);
     if (done && o->command == COMMAND_PING) {
@@ -549,9 +575,9 @@ static bool ask(const struct options *o, const char *method, struct fdclient_err
             printf("fdserver answered in %.3g ms\n", seconds * 1e3);
         }
     } else if (done) {
-        done = print_answer(o, json, error);
+        done = print_answer(o, result.json, error);
     }
-    free(json);
+    free(result.json);
     return done;
 }
 

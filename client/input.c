@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -26,8 +27,38 @@ static bool about(struct fdclient_error *error, const char *path)
     return error_set(error, inner.code, inner.parameter, "%.120s: %.130s", path, inner.message);
 }
 
+static bool is_standard_input(const char *path)
+{
+    return strcmp(path, "-") == 0;
+}
+
+/* All of standard input: read once and kept, since a job may be tried again. */
+static bool read_standard_input(struct input *input, struct fdclient_error *error)
+{
+    static char *data;
+    static size_t bytes;
+    size_t room = 0;
+    ssize_t count = data ? 0 : 1;
+    while (count != 0) {
+        char *grown = bytes < room ? data : realloc(data, room = room ? 2 * room : 1 << 20);
+        data = grown ? grown : data;
+        count = grown ? read(STDIN_FILENO, data + bytes, room - bytes) : -1;
+        if (count < 0 && (!grown || errno != EINTR))
+            return complain(error, "standard input", strerror(errno));
+        bytes += count > 0 ? (size_t)count : 0;
+    }
+    if (bytes == 0)
+        return complain(error, "standard input", "it is empty");
+    input->mapping = data;
+    input->mapping_bytes = bytes;
+    input->is_kept = true;
+    return true;
+}
+
 static bool map_file(struct input *input, const char *path, struct fdclient_error *error)
 {
+    if (is_standard_input(path))
+        return read_standard_input(input, error);
     const int descriptor =
         open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang us */
     struct stat status;
@@ -146,7 +177,8 @@ static bool type_find(struct input *input, const char *path, const char *shape, 
     }
     bool found = shape != NULL;
     input->array = given;
-    if (!found && !sidecar_read(path, &input->array, dtype != NULL, &found, error))
+    if (!found && !is_standard_input(path) &&
+        !sidecar_read(path, &input->array, dtype != NULL, &found, error))
         return false;
     if (!found && !cube_guess(path, input->mapping_bytes, &input->array, error))
         return false;
@@ -171,7 +203,7 @@ bool input_open(struct input *input, const char *path, const char *shape, const 
 
 void input_close(struct input *input)
 {
-    if (input->mapping)
+    if (input->mapping && !input->is_kept)
         munmap(input->mapping, input->mapping_bytes);
     memset(input, 0, sizeof *input);
 }

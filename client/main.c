@@ -17,11 +17,13 @@ static int exit_status_of(const struct fdclient_error *error)
     return error->retryable ? EXIT_RETRY : EXIT_REFUSED;
 }
 
-static int complain(const struct fdclient_error *error)
+static int complain(const struct options *options, struct fdclient_error *error)
 {
+    const int status = exit_status_of(error);
+    options_speak(options, error);
     fprintf(stderr, "fdclient: %s: %s%s%s\n", error->code, error->parameter,
             error->parameter[0] ? ": " : "", error->message);
-    return exit_status_of(error);
+    return status;
 }
 
 /* 0.1 s, then twice as long each time, up to 5 s. */
@@ -37,7 +39,7 @@ int main(int argc, char **argv)
     struct options options;
     struct fdclient_error error;
     if (!options_read(&options, argc, argv, &error))
-        return complain(&error);
+        return complain(&options, &error);
     if (options.help) {
         options_help(stdout);
         return EXIT_DONE;
@@ -48,7 +50,7 @@ int main(int argc, char **argv)
     }
     for (uint64_t attempt = 0; !commands_run(&options, &error); attempt++) {
         if (!error.retryable || attempt == options.retry)
-            return complain(&error);
+            return complain(&options, &error);
         back_off(attempt);
     }
     return EXIT_DONE;

@@ -103,8 +103,8 @@ static const struct option table[] = {
      "diffusion, the largest stable time step. Nothing of the file but its shape is sent."},
     {"priority", NULL, "N", KIND_SIGNED, AT(params.priority), SUBMIT | ON(COMMAND_CHAIN),
      "Among your own jobs that wait, the highest goes first: -100 to 100, 0 (default)."},
-    {"timeout", NULL, "SECONDS", KIND_REAL, AT(timeout_s), SUBMIT | ON(COMMAND_CHAIN),
-     "Give up where the job is not done by then."},
+    {"timeout", NULL, "SECONDS", KIND_REAL, AT(timeout_s), ANY,
+     "Give up where the job is not done, or the server has not answered, by then."},
     {"detach", NULL, NULL, KIND_FLAG, AT(params.detach), SUBMIT,
      "With --keep: the job goes on where this command is ended; list shows its result."},
     {"shape", NULL, "N,N,N", KIND_TEXT, AT(shape), SUBMIT | ON(COMMAND_PUT),
@@ -112,9 +112,9 @@ static const struct option table[] = {
     {"dtype", NULL, "TYPE", KIND_TEXT, AT(dtype), SUBMIT | ON(COMMAND_PUT),
      "Of a file without one: float32 (default) or float64."},
     {"output", "o", "FILE", KIND_TEXT, AT(output), SUBMIT | ON(COMMAND_GET) | ON(COMMAND_CHAIN),
-     "Where the result goes; .npy makes it NumPy's format, - is standard output. Default: "
-     "field.derivative.bin for field.bin and derivative; field.gradient.x.bin and so on for "
-     "components."},
+     "Where the result goes; .npy makes it NumPy's format, - is standard output (as it is for the "
+     "file -, standard input). Default: field.derivative.bin for field.bin and derivative; "
+     "field.gradient.x.bin and so on for components."},
     {"retry", NULL, "N", KIND_UINT64, AT(retry), ANY,
      "Try again up to N times where the server is away or says that it may work later."},
     {"connect", NULL, "unix:PATH", KIND_TEXT, AT(connect), ANY,
@@ -195,6 +195,34 @@ bool options_give_vector(const struct options *options)
     const uint32_t inputs =
         options->field.count ? options->field.count : (uint32_t)options->argument_count;
     return op_is(options, "gradient") || (op_is(options, "curl") && inputs == FDCLIENT_AXES);
+}
+
+void options_speak(const struct options *options, struct fdclient_error *error)
+{
+    /* Of the words of an error those that are no plain English, too. */
+    static const char *const words[] = {"allow_unstable", "dt", "cfl"};
+    char option[sizeof error->parameter], text[sizeof error->message];
+    size_t length = strcspn(error->parameter, " "), used = 0;
+    for (const struct option *row = table; row < table + ROWS; row++)
+        if (row->commands & ON(options->command) && strlen(row->name) == length &&
+            strncmp(row->name, error->parameter, length) == 0 && length < sizeof option - 2) {
+            snprintf(option, sizeof option, "--%.45s", error->parameter);
+            memcpy(error->parameter, option, sizeof option);
+            break;
+        }
+    for (const char *at = error->message; *at && used + 1 < sizeof text;) {
+        const size_t word = strspn(at, "abcdefghijklmnopqrstuvwxyz_");
+        size_t i = 0;
+        while (i < 3 && (strlen(words[i]) != word || strncmp(at, words[i], word) != 0))
+            i++;
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%.*s", i < 3 ? "--" : "",
+                                 (int)(word ? word : 1), at);
+        at += word ? word : 1;
+    }
+    for (char *at = text; used > 0 && (at = strstr(at, "--allow_unstable"));)
+        at[7] = '-';
+    if (used > 0 && used < sizeof text)
+        memcpy(error->message, text, used + 1);
 }
 
 static bool snapshots_are_kept(const struct options *options)
@@ -316,6 +344,12 @@ static bool options_check(const struct options *o, uint64_t used, struct fdclien
     enum command other;
     if (command_find(o->op, &other))
         return error_set(error, "USAGE", "--op", "%s is a command, no operator", o->op);
+    if (is_submit && is_vector && o->argument_count > 1)
+        for (int i = 0; i < o->argument_count; i++)
+            if (strcmp(o->arguments[i], "-") == 0)
+                return error_set(error, "USAGE", "FILE",
+                                 "standard input is one array, and %s takes one for each axis",
+                                 o->op);
     if (o->keep && o->output)
         return error_set(error, "USAGE", "--keep", "the result is kept or written (-o), not both");
     if (o->params.every && !snapshots_are_kept(o) &&
@@ -382,6 +416,9 @@ bool options_read(struct options *options, int argc, char **argv, struct fdclien
         return error_set(error, "USAGE", "", "no command (see fdclient --help)");
     if (!options->op)
         options->op = "derivative";
+    if (options->command == COMMAND_SUBMIT && options->argument_count > 0 && !options->output &&
+        !options->keep && !options->params.dry_run && strcmp(options->arguments[0], "-") == 0)
+        options->output = "-"; /* from standard input to standard output */
     if (!options->params.axis && (op_is(options, "derivative") || op_is(options, "interpolate")))
         options->params.axis = "x";
     return options_check(options, used, error);

@@ -63,6 +63,9 @@ void options_help(FILE *out);
 /* Ids of fields, as `put` and `submit --keep` print them: ID or ID,ID,ID. */
 bool options_ids(const char *text, struct ids *ids);
 
+/* Put an error of the server in the command's words: "--dt" for dt. */
+void options_speak(const struct options *options, struct fdclient_error *error);
+
 /* Does it take a vector field, so that there is a FILE for each component? Does it give one? */
 bool options_take_vector(const struct options *options);
 bool options_give_vector(const struct options *options);

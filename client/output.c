@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -64,11 +65,29 @@ static bool is_device(const char *path)
     return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
 }
 
+/* Does its name promise what is not written here? */
+static bool is_other_format(const char *path)
+{
+    static const char *const names[] = {".png", ".jpg",  ".jpeg", ".gif", ".tif", ".tiff", ".bmp",
+                                        ".svg", ".pdf",  ".eps",  ".csv", ".txt", ".json", ".h5",
+                                        ".nc",  ".hdf5", ".npz",  ".mat", ".vtk", ".vti",  ".xlsx"};
+    const char *ending = path + stem_of(path);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcasecmp(ending, names[i]) == 0)
+            return true;
+    return false;
+}
+
 bool output_check(const char *path, struct fdclient_error *error)
 {
     struct stat status;
     if (strcmp(path, "-") == 0)
         return true;
+    if (is_other_format(path))
+        return error_set(error, "USAGE", "--output",
+                         "what can be written is .npy, plain numbers (.bin, or any ending that is "
+                         "no other format's) and - for standard output; got '%.100s'",
+                         path);
     if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
         return complain(error, path, EISDIR);
     if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))

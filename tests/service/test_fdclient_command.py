@@ -149,15 +149,15 @@ def test_diffusion(run, tmp_path):
 
 def test_errors_of_the_server_name_the_parameter(run, tmp_path):
     wave(8, 8, 8).tofile(tmp_path / "field.bin")
-    for arguments, said in [(["--accuracy", 5], "INVALID_ARGUMENT: accuracy: "),
-                            (["--axis", "w"], "INVALID_ARGUMENT: axis: "),
-                            (["--spacing", "0"], "INVALID_ARGUMENT: spacing"),
-                            (["--spacing", "wide"], "INVALID_ARGUMENT: spacing"),
+    for arguments, said in [(["--accuracy", 5], "INVALID_ARGUMENT: --accuracy: "),
+                            (["--axis", "w"], "INVALID_ARGUMENT: --axis: "),
+                            (["--spacing", "0"], "INVALID_ARGUMENT: --spacing"),
+                            (["--spacing", "wide"], "INVALID_ARGUMENT: --spacing"),
                             (["--boundary", "nice"], "boundary"),
                             (["--op", "diffusion"], "dt"),
-                            (["--op", "diffusion", "--dt", 10], "UNSTABLE: dt"),
+                            (["--op", "diffusion", "--dt", 10], "UNSTABLE: --dt"),
                             (["--op", "curl"], "INVALID_ARGUMENT: f y: "),
-                            (["--op", "stencil"], "INVALID_ARGUMENT: offsets: "),
+                            (["--op", "stencil"], "INVALID_ARGUMENT: --offsets: "),
                             (["--op", "frobnicate"], "UNKNOWN_METHOD: "),
                             (["--field", 1], "NOT_FOUND: ")]:
         file = [] if "--field" in arguments else ["field.bin", "--shape", "8,8,8"]
@@ -545,3 +545,70 @@ def test_a_chain(run, tmp_path):
     for line in run("list").stdout.splitlines():
         if line.split()[0].isdigit():
             run("free", line.split()[0])
+
+
+def test_standard_input(run, daemon, tmp_path):
+    f = wave(6, 40, dtype="<f8")
+    numpy.save(tmp_path / "field.npy", f)
+    run("submit", "field.npy", "-o", "reference.npy")
+    whole, reference = (tmp_path / "field.npy").read_bytes(), (tmp_path / "reference.npy").read_bytes()
+    assert run("submit", "-", text=False, input=whole).stdout == reference  # to standard output, as NumPy's format
+    assert run("submit", "-", "--shape", "6,40", "--dtype", "float64", text=False, input=f.tobytes()).stdout \
+        == numpy.load(tmp_path / "reference.npy").tobytes()
+    run("submit", "-", "-o", "out.npy", text=False, input=whole)
+    assert (tmp_path / "out.npy").read_bytes() == reference
+    run("submit", "-", "--op", "gradient", "-o", "slope.npy", text=False, input=whole)
+    assert (numpy.load(tmp_path / "slope.x.npy") == numpy.load(tmp_path / "reference.npy")).all()
+    assert "one for each axis" in run("submit", "-", "--op", "gradient", status=USAGE).stderr
+    assert "one for each axis" in run("submit", "-", "-", "--op", "curl", status=USAGE).stderr
+    assert "empty" in run("submit", "-", status=FILE, input="").stderr
+    large = wave(300, 1000, dtype="<f8")  # more than it begins with
+    field = run("put", "-", "--shape", "300,1000", "--dtype", "float64", text=False, input=large.tobytes()).stdout.decode().strip()
+    run("get", field, "-o", "large.bin")
+    assert (tmp_path / "large.bin").read_bytes() == large.tobytes()
+    run("free", field)
+    assert os.listdir(tmp_path) == [name for name in os.listdir(tmp_path) if not name.startswith("-")]
+    # What was read is there when the job is tried again.
+    with Daemon("--user-queue-jobs", 1) as own, Client(own.path) as client:
+        client.send("diffusion", f=wave(64, 64), steps=10**9, cfl=0.5)
+        trying = subprocess.Popen([binary("fdclient"), "submit", "-", "--retry", "1000", "--connect", f"unix:{own.path}"],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        trying.stdin.write(whole)
+        trying.stdin.close()
+        trying.stdin = None
+        eventually(lambda: own.stats()["user"]["refused"] > 0, "a refusal")
+        client.close()
+        assert trying.communicate(timeout=PATIENCE_S)[0] == reference
+
+
+def test_files_that_promise_another_format(run, tmp_path):
+    wave(4, 4, 4).tofile(tmp_path / "field.bin")
+    for name in ("out.png", "OUT.PNG", "deep.er.h5", "a.csv"):
+        said = run("submit", "field.bin", "-o", name, status=USAGE).stderr
+        assert "--output: " in said and ".npy" in said and name in said
+    for name in ("out", "out.f32", "out.png.bin"):
+        run("submit", "field.bin", "-o", name)
+
+
+def test_errors_speak_of_options(run, tmp_path):
+    numpy.save(tmp_path / "field.npy", wave(8, 8))
+    for arguments, said in ((["--op", "diffusion", "--cfl", 2], "UNSTABLE: --cfl: --cfl is 2; .*--allow-unstable"),
+                            (["--op", "diffusion"], "--dt: diffusion needs exactly one of --dt and --cfl"),
+                            (["--boundary", "y-=mirror"], "--boundary y-: "),
+                            (["--op", "diffusio", "--dt", 1], "UNKNOWN_METHOD: .*did you mean diffusion")):
+        assert re.search(said, run("submit", "field.npy", *arguments, status=REFUSED).stderr)
+
+
+def test_a_server_that_stands_still(tmp_path):
+    numpy.save(tmp_path / "field.npy", wave(8, 8))
+    with Daemon() as daemon:
+        os.kill(daemon.pid, signal.SIGSTOP)
+        try:
+            for arguments in (["ping"], ["info"], ["list"], ["put", "field.npy"], ["get", "1", "-o", "x"], ["free", "1"],
+                              ["submit", "field.npy"], ["submit", "--field", "1", "--detach", "--keep"]):
+                ended = subprocess.run([binary("fdclient"), *arguments, "--timeout", "0.01"], cwd=tmp_path, text=True,
+                                       env=os.environ | {"FDSERVER_SOCKET": f"unix:{daemon.path}"}, capture_output=True,
+                                       timeout=PATIENCE_S)
+                assert ended.returncode == REFUSED and "TIMEOUT: --timeout: the server has not answered" in ended.stderr
+        finally:
+            os.kill(daemon.pid, signal.SIGCONT)
