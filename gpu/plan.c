@@ -44,7 +44,6 @@ static void closure_init(struct plan_axis *axis, int row, enum rows_kind kind, i
         .n = 4 * ROWS_POINTS, .spacing = 1, .side = {{.kind = kind}, {.kind = kind}}};
     struct rows_row made;
     rows_make(&edge, order, accuracy, ROWS_AT_NODE, row, &made);
-    axis->start[row] = (int32_t)made.first;
     for (int k = 0; k < axis->row_points; k++)
         axis->row[row][k] = rounded(made.w[k] * scale, dtype);
 }

@@ -56,9 +56,8 @@ struct plan_axis {
     int32_t row_points; /* in each closure */
     struct plan_side side[SIDE_COUNT];
     double c[PLAN_RADIUS + 1]; /* c[1 … radius]; c[0] is in plan.centre */
-    int32_t start[PLAN_ROWS];  /* distance of a row's first point from the edge */
-    /* Seen from the low edge; from the high edge the points are counted from there, and odd
-     * weights change their sign. */
+    /* Of the first row_points points, seen from the low edge; from the high edge they are counted
+     * from there, and odd weights change their sign. */
     double row[PLAN_ROWS][PLAN_ROW_POINTS];
 };
 

@@ -56,8 +56,7 @@ POINT_FUNCTION REAL POINT_NAME(closure)(const struct plan_axis *axis, int side, 
                                         const REAL *f, int odd, int begin, REAL acc)
 {
     for (int k = 0; k < axis->row_points; k++) {
-        const int64_t distance = axis->start[row] + k;
-        const int64_t j = side == SIDE_LOW ? distance : axis->n - 1 - distance;
+        const int64_t j = side == SIDE_LOW ? k : axis->n - 1 - k;
         REAL w = (REAL)axis->row[row][k];
         if (odd && side == SIDE_HIGH)
             w = -w;

@@ -8,12 +8,7 @@ enum {
 /* The furthest that a point looks along the axis, by its stencil or a closure. */
 static uint64_t reach_of(const struct plan *plan, const struct plan_axis *axis)
 {
-    int reach = plan->radius;
-    for (int side = 0; side < SIDE_COUNT; side++)
-        for (int row = 0; row < axis->side[side].rows; row++)
-            if (axis->start[row] + axis->row_points > reach)
-                reach = axis->start[row] + axis->row_points;
-    return (uint64_t)reach;
+    return (uint64_t)(axis->row_points > plan->radius ? axis->row_points : plan->radius);
 }
 
 struct split split_of(const struct plan *plan)

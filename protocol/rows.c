@@ -261,15 +261,6 @@ static enum rows_stagger seen_from(int s, enum rows_stagger stagger)
     return stagger == ROWS_FORWARD ? ROWS_BACKWARD : ROWS_FORWARD;
 }
 
-/* The closure of the point at distance d from a uniform axis's edge: its first point. Fixed where
- * the side holds a number; else sliding with the point. */
-static int64_t closure_start(const struct rows_side *side, enum rows_stagger stagger, int64_t d)
-{
-    if (side->kind != ROWS_ONE_SIDED)
-        return 0;
-    return stagger == ROWS_BACKWARD && d > 0 ? d - 1 : d; /* the last point that is not above it */
-}
-
 static int closure_points(const struct rows_side *side, int order, int accuracy)
 {
     const int points = order + accuracy - rows_has_datum(side);
@@ -291,7 +282,6 @@ int64_t rows_points_needed(const struct rows_axis *axis, int order, int accuracy
                      is_about_node(side);
         if (has_rows(side) && (axis->x || below > 0)) {
             points = closure_points(side, order, accuracy);
-            points += axis->x ? 0 : closure_start(side, seen, below - 1);
             if (diffusion && points < accuracy + 2)
                 points = accuracy + 2;
             /* Shorter axes of this pair grow, by 1e-3 a step at accuracy + 2 points. */
@@ -307,22 +297,22 @@ int64_t rows_points_needed(const struct rows_axis *axis, int order, int accuracy
 }
 
 /* A row of a uniform axis as seen from its side's edge, in units of half the spacing: for the
- * position `at`, from the points at the distance `start` on. */
-static bool uniform_row(const struct rows_axis *axis, int order, int accuracy, int s, int64_t start,
-                        int64_t at, struct rows_row *row)
+ * position `at`, from the first points. */
+static bool uniform_row(const struct rows_axis *axis, int order, int accuracy, int s, int64_t at,
+                        struct rows_row *row)
 {
     const struct rows_side *side = &axis->side[s];
     const int count = closure_points(side, order, accuracy);
-    if (start + count > axis->n)
+    if (count > axis->n)
         return false;
     rows_real a[ROWS_POINTS];
     for (int j = 0; j < count; j++)
-        a[j] = 2 * (start + j) - at;
+        a[j] = 2 * j - at;
     const struct datum datum = {.at = -(int)side->at_face - at, .order = datum_order(side)};
     rows_real data = 0;
     if (!weigh(a, count, order, rows_has_datum(side) ? &datum : NULL, row->w, &data))
         return false;
-    row->first = s == SIDE_LOW ? start : axis->n - 1 - start;
+    row->first = s == SIDE_LOW ? 0 : axis->n - 1;
     row->step = s == SIDE_LOW ? 1 : -1;
     row->count = count;
     row->side = s;
@@ -337,8 +327,7 @@ static bool uniform_closure(const struct rows_axis *axis, int order, int accurac
     const int64_t d = s == SIDE_LOW ? i : axis->n - 1 - i;
     stagger = seen_from(s, stagger);
     const int64_t at = 2 * d + (stagger == ROWS_FORWARD) - (stagger == ROWS_BACKWARD);
-    return uniform_row(axis, order, accuracy, s, closure_start(&axis->side[s], stagger, d), at,
-                       row);
+    return uniform_row(axis, order, accuracy, s, at, row);
 }
 
 static void uniform_centred(int order, int below, int above, enum rows_stagger stagger, int64_t i,
@@ -542,7 +531,7 @@ bool rows_ghost(const struct rows_axis *axis, int accuracy, enum side side, int6
     struct rows_row made = {0};
     if ((unsigned)side >= SIDE_COUNT || axis->x || m < 1 || m > INT32_MAX ||
         !is_valid(axis, 0, accuracy, ROWS_FORWARD) || !has_rows(&axis->side[side]) ||
-        !uniform_row(axis, 0, accuracy, side, 0, -2 * m, &made))
+        !uniform_row(axis, 0, accuracy, side, -2 * m, &made))
         return false;
     uniform_scale(axis, 0, &made);
     *row = made;

@@ -43,8 +43,8 @@ enum rows_kind {
     ROWS_EVEN, /* ∂n f = g: the image about the node (or the face); what g adds is
                   conductances_inflow(). A mixed boundary at accuracy 2 */
     /* Rows of their own, whose points are all inside. */
-    ROWS_ONE_SIDED, /* order + accuracy points from the point itself inwards */
-    ROWS_VALUE, /* f = g. At the node it is the node's own: order + accuracy points at the edge */
+    ROWS_ONE_SIDED,  /* nothing: order + accuracy points at the edge */
+    ROWS_VALUE,      /* f = g. At the node it is the node's own: the same points */
     ROWS_DERIVATIVE, /* ∂n f = g. A mixed boundary too: see rows_face() */
     ROWS_CURVATURE,  /* ∂n² f = g */
     /* No rows: the outermost rows_radius() points are data. */

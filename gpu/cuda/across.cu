@@ -22,7 +22,8 @@ enum {
     SIDE_BYTES = 64 << 10,
     SIDE_SHORT_BYTES = 256 << 10,
     SHORT_BYTES = 1 << 20,
-    GRID_MOST = 65535 /* blocks along y and z */
+    GRID_MOST = 65535, /* blocks along y and z */
+    LEAST_WINDOW = 8   /* points, which with R more on one side hold those of a closure */
 };
 
 template <typename T, int R> struct across_shape {
@@ -73,10 +74,10 @@ static __device__ __forceinline__ uint32_t quotient(uint32_t x, uint32_t by, uin
     return x - q * by < by ? q : q + 1;
 }
 
-/* The closure of the point at f[own], `distance` from the edge that is towards −STEP. */
+/* The closure of the point at a distance from the edge, which is f[edge], towards −STEP. */
 template <int STEP, typename T, int R, int V, int COUNT>
 static __device__ __forceinline__ pack<T, V>
-derive_closed(const across_shape<T, R> &shape, const pack<T, V> (&f)[COUNT], int own, int distance)
+derive_closed(const across_shape<T, R> &shape, const pack<T, V> (&f)[COUNT], int edge, int distance)
 {
     pack<T, V> acc;
 #pragma unroll
@@ -84,15 +85,14 @@ derive_closed(const across_shape<T, R> &shape, const pack<T, V> (&f)[COUNT], int
         acc.v[v] = shape.odd ? -T(0) : T(0); /* −0 + a product is the product */
 #pragma unroll
     for (int k = 0; k < 2 * R + 2; k++) {
-        const int j = own + k * STEP;
-        if (j < 0 || j >= COUNT || (k == 2 * R + 1 && shape.odd))
+        if (k == 2 * R + 1 && shape.odd)
             continue;
         T w = shape.closure[distance][k];
         if (STEP < 0 && shape.odd)
             w = -w;
 #pragma unroll
         for (int v = 0; v < V; v++)
-            acc.v[v] = fused(w, f[j].v[v], acc.v[v]);
+            acc.v[v] = fused(w, f[edge + k * STEP].v[v], acc.v[v]);
     }
     return acc;
 }
@@ -103,6 +103,7 @@ static __device__ __forceinline__ void derive(const across_shape<T, R> &shape,
                                               const pack<T, V> (&f)[S + 2 * R],
                                               const window<T, R, S> &at, const Store &store)
 {
+    static_assert(S >= LEAST_WINDOW && S + R >= 2 * R + 2, "a window holds its closures' points");
     constexpr unsigned LOW = (1u << R) - 1, HIGH = LOW << (S - R);
     const unsigned centred = at.stored & ~(at.low ? LOW : 0u) & ~(at.high ? HIGH : 0u);
     if (shape.odd) {
@@ -137,12 +138,12 @@ static __device__ __forceinline__ void derive(const across_shape<T, R> &shape,
     if (at.low) {
 #pragma unroll
         for (int d = 0; d < R; d++)
-            store(d, derive_closed<1>(shape, f, R + d, d));
+            store(d, derive_closed<1>(shape, f, R, d));
     }
     if (at.high) {
 #pragma unroll
         for (int d = 0; d < R; d++)
-            store(S - 1 - d, derive_closed<-1>(shape, f, R + S - 1 - d, d));
+            store(S - 1 - d, derive_closed<-1>(shape, f, R + S - 1, d));
     }
 }
 
@@ -275,13 +276,6 @@ static int find_axis(const struct plan *plan)
     return plan->axis[AXIS_X].active || y == z ? -1 : y ? AXIS_Y : AXIS_Z;
 }
 
-/* The points of the shortest window: 8, where they hold the closures. */
-static int least_window(const struct plan *plan, const struct plan_axis *axis)
-{
-    const bool closed = axis->side[SIDE_LOW].map == PLAN_MAP_NONE;
-    return closed && plan->radius - 1 + axis->row_points > 8 + plan->radius ? 16 : 8;
-}
-
 /* Of 8 points, which make more threads, where those of 16 would not fill the device. */
 static int window_points(const struct geometry *g)
 {
@@ -289,7 +283,7 @@ static int window_points(const struct geometry *g)
     const struct plan_axis *axis = &plan->axis[find_axis(plan)];
     const uint64_t points = 16 * (plan->dtype == DTYPE_F32 ? 2 : 1);
     const bool few = g->points / points < (uint64_t)g->units * 1024;
-    return axis->n < 16 || (few && least_window(plan, axis) == 8) ? 8 : 16;
+    return axis->n < 16 || few ? 8 : 16;
 }
 
 extern "C" bool across_takes(const struct plan *plan)
@@ -298,7 +292,7 @@ extern "C" bool across_takes(const struct plan *plan)
     for (int s = 0; s < SIDE_COUNT && a >= 0; s++)
         if (plan->axis[a].side[s].map == PLAN_MAP_REFLECT)
             return false; /* windows have closures at their ends, or wrap around */
-    return a >= 0 && plan->axis[a].n >= least_window(plan, &plan->axis[a]) &&
+    return a >= 0 && plan->axis[a].n >= LEAST_WINDOW &&
            plan->points * plan->batch / (uint64_t)plan->axis[a].n <= INT32_MAX;
 }
 

@@ -131,7 +131,7 @@ static __device__ __forceinline__ T frame_along(const struct plan_axis *axis, co
     }
     const bool low = i < axis->side[SIDE_LOW].rows;
     const int row = low ? i : a.size - 1 - i, step = low ? stride : -stride;
-    f += (axis->start[row] - row) * step;
+    f -= row * step;
 #pragma unroll
     for (int k = 0; k < 2 * R + 2; k++)
         acc = fused((T)axis->row[row][k], f[k * step], acc);

@@ -56,7 +56,7 @@ static __device__ __forceinline__ T row_edge(const row_shape<T, R> &shape, const
     if (period == 0) {
         const bool high = i >= R;
         const int distance = (int)(high ? n - 1 - i : i), step = high ? -1 : 1;
-        const T *f = row + i;
+        const T *f = high ? row + n - 1 : row;
         for (int k = 0; k < shape.closure_points; k++, f += step) {
             const T w = shape.closure[distance][k];
             acc = fused(high && shape.odd ? -w : w, *f, acc);

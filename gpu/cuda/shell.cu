@@ -87,15 +87,13 @@ static __device__ __forceinline__ void add_along(pack<T, V> &acc, const T *row, 
             acc.v[v] = fused(weight(slot, AXIS_X, m, T()), xs[R + v + m] + xs[R + v - m], acc.v[v]);
 }
 
-/* acc + the closure of the point at distance d from the edge, where line[] has the points from the
- * edge on. Rows slide along with their points, or all begin at the edge. */
-template <bool SLIDES, int R, int LINE, typename T>
-static __device__ __forceinline__ T closed(const T (&row)[2 * R + 2], int d, const T (&line)[LINE],
-                                           T acc)
+/* acc + a closure, where line[] has the points from the edge on. */
+template <int R, int LINE, typename T>
+static __device__ __forceinline__ T closed(const T (&row)[2 * R + 2], const T (&line)[LINE], T acc)
 {
 #pragma unroll
     for (int k = 0; k < 2 * R + 2; k++)
-        acc = fused(row[k], line[SLIDES ? d + k : k], acc);
+        acc = fused(row[k], line[k], acc);
     return acc;
 }
 
@@ -119,12 +117,11 @@ static __device__ __forceinline__ T claimed(const struct plan_side *side, int d,
 }
 
 /* The R points at one end of a row. */
-template <bool SLIDES, typename T, int R, int V>
+template <typename T, int R, int V>
 static __device__ __forceinline__ void face_of_x(const shell_weights<T, R> &weights, int slot,
                                                  int side, const T *f, T *target)
 {
-    constexpr int LINE = SLIDES ? 3 * R + 1 : 2 * R + 2, P = (R + V - 1) / V,
-                  PACKS = (LINE + V - 1) / V;
+    constexpr int P = (R + V - 1) / V, PACKS = (2 * R + 2 + V - 1) / V;
     const struct plan *plan = &table[slot].plan;
     const struct plan_axis *axis = &plan->axis[AXIS_X];
     const bool high = side == SIDE_HIGH;
@@ -147,8 +144,7 @@ static __device__ __forceinline__ void face_of_x(const shell_weights<T, R> &weig
         const int from_low = d, from_high = P * V - 1 - d;
         T sum = T();
         if (d < R)
-            sum =
-                closed<SLIDES, R>(weights.row[AXIS_X][d], d, line, begins ? centre * line[d] : T());
+            sum = closed<R>(weights.row[AXIS_X][d], line, begins ? centre * line[d] : T());
         if (high)
             acc[from_high / V].v[from_high % V] = sum;
         else
@@ -165,11 +161,11 @@ static __device__ __forceinline__ void face_of_x(const shell_weights<T, R> &weig
 }
 
 /* The R rows next to a face of y or z, a pack of each. */
-template <bool SLIDES, int AXIS, typename T, int R, int V>
+template <int AXIS, typename T, int R, int V>
 static __device__ __forceinline__ void face_across(const shell_weights<T, R> &weights, int slot,
                                                    int side, int x0, const T *f, T *target)
 {
-    constexpr int LINE = SLIDES ? 3 * R + 1 : 2 * R + 2;
+    constexpr int LINE = 2 * R + 2;
     const struct plan *plan = &table[slot].plan;
     const struct plan_axis *axis = &plan->axis[AXIS];
     const int stride = side == SIDE_HIGH ? -(int)axis->stride : (int)axis->stride;
@@ -197,7 +193,7 @@ static __device__ __forceinline__ void face_across(const shell_weights<T, R> &we
 #pragma unroll
             for (int k = 0; k < LINE; k++)
                 points[k] = line[k].v[v];
-            acc[0].v[v] = closed<SLIDES, R>(weights.row[AXIS][d], d, points, acc[0].v[v]);
+            acc[0].v[v] = closed<R>(weights.row[AXIS][d], points, acc[0].v[v]);
         }
         if (AXIS == AXIS_Y)
             add_across<R, 1, V>(acc, row + x0, AXIS_Z, slot);
@@ -246,8 +242,7 @@ static __device__ __forceinline__ void rim_point(const shell_weights<T, R> &weig
         if (!axis->active)
             continue;
         if (row[a] >= 0) {
-            const int start = axis->start[row[a]];
-            const T *p = f + ((high[a] ? (int)axis->n - 1 - start : start) - at[a]) * stride[a];
+            const T *p = f + ((high[a] ? (int)axis->n - 1 : 0) - at[a]) * stride[a];
             const int step = high[a] ? -stride[a] : stride[a];
 #pragma unroll
             for (int k = 0; k < 2 * R + 2; k++)
@@ -266,7 +261,7 @@ static __device__ __forceinline__ void rim_point(const shell_weights<T, R> &weig
     *target = acc;
 }
 
-template <bool SLIDES, typename T, int R, int V>
+template <typename T, int R, int V>
 static __device__ __forceinline__ void face_part(const shell_weights<T, R> &weights, int slot,
                                                  const struct shell_face &face, uint32_t i,
                                                  const T *field, T *target)
@@ -276,13 +271,13 @@ static __device__ __forceinline__ void face_part(const shell_weights<T, R> &weig
     find_in(i, face.begin, face.size, at);
     const int y = at[AXIS_Y] * (int)axis[AXIS_Y].stride, z = at[AXIS_Z] * (int)axis[AXIS_Z].stride;
     if (face.axis == AXIS_X)
-        face_of_x<SLIDES, T, R, V>(weights, slot, face.side, field + y + z, target + y + z);
+        face_of_x<T, R, V>(weights, slot, face.side, field + y + z, target + y + z);
     else if (face.axis == AXIS_Y)
-        face_across<SLIDES, AXIS_Y, T, R, V>(weights, slot, face.side, at[AXIS_X] * V, field + z,
-                                             target + z);
+        face_across<AXIS_Y, T, R, V>(weights, slot, face.side, at[AXIS_X] * V, field + z,
+                                     target + z);
     else
-        face_across<SLIDES, AXIS_Z, T, R, V>(weights, slot, face.side, at[AXIS_X] * V, field + y,
-                                             target + y);
+        face_across<AXIS_Z, T, R, V>(weights, slot, face.side, at[AXIS_X] * V, field + y,
+                                     target + y);
 }
 
 template <typename T, int R, int V, class Jobs>
@@ -317,11 +312,7 @@ __global__ void __launch_bounds__(SHELL_THREADS, FACE_BLOCKS)
         find_in(i, shape.rim_begin[part], shape.rim_size[part], at);
         rim_point<T, R>(weights, shape.slot, at, in + field, out + field);
     } else {
-        const struct shell_face &face = shape.face[part];
-        if (plan->axis[face.axis].start[R - 1] > 0)
-            face_part<true, T, R, V>(weights, shape.slot, face, i, in + field, out + field);
-        else
-            face_part<false, T, R, V>(weights, shape.slot, face, i, in + field, out + field);
+        face_part<T, R, V>(weights, shape.slot, shape.face[part], i, in + field, out + field);
     }
 }
 

@@ -4,7 +4,6 @@
 /* Closures along x, with their rows as lanes: weight k of the points next to a side. */
 struct NAME(edge) {
     int rows;
-    bool slides; /* do the points that are read move with the row, or are they the edge's? */
     REAL weight[PLAN_ROW_POINTS][PLAN_ROWS];
 };
 
@@ -58,7 +57,6 @@ static void NAME(work_init)(struct NAME(work) * work, const struct tile *tile)
     for (int side = 0; side < SIDE_COUNT; side++) {
         struct NAME(edge) *edge = &work->edge[side];
         edge->rows = x->active ? x->side[side].rows : 0;
-        edge->slides = edge->rows > 0 && x->start[edge->rows - 1] > 0;
         for (int row = 0; row < edge->rows; row++)
             for (int k = 0; k < x->row_points; k++) {
                 const REAL weight = (REAL)x->row[row][k];
@@ -121,18 +119,15 @@ static int64_t NAME(row_length)(int64_t points)
     return (points + 2 * MARGIN - 1) / MARGIN * MARGIN;
 }
 
-/* acc and the closures of points i … i + lanes − 1 of the line f, which are the rows from `row` on
- * as lanes. */
+/* acc and the closures of `lanes` points of the line f, which are the rows from `row` on as lanes:
+ * all of the same points. */
 static NAME(vector) NAME(edge_add)(const struct NAME(work) * work, int side, int row, const REAL *f,
-                                   int64_t i, int lanes, NAME(vector) acc)
+                                   int lanes, NAME(vector) acc)
 {
     const struct plan_axis *x = &work->plan->axis[AXIS_X];
     const struct NAME(edge) *edge = &work->edge[side];
     for (int k = 0; k < x->row_points; k++) {
-        const int64_t j = side == SIDE_LOW ? k : -k;
-        const int64_t first = edge->slides ? i + j : side == SIDE_LOW ? j : x->n - 1 + j;
-        const NAME(vector) value =
-            edge->slides ? NAME(load_some)(f + first, lanes) : NAME(fill)(f[first]);
+        const NAME(vector) value = NAME(fill)(f[side == SIDE_LOW ? k : x->n - 1 - k]);
         const NAME(vector) weight = NAME(load_some)(&edge->weight[k][row], lanes);
         acc = work->plan->parity == PLAN_ODD && k == 0 ? weight * value
                                                        : NAME(fma)(weight, value, acc);
@@ -158,9 +153,8 @@ static int NAME(terms_across)(struct NAME(terms) * terms, const struct NAME(work
             continue;
         const int row = POINT_NAME(row)(axis, POINT_NAME(index)(axis, at[a]), &side);
         for (int k = 0; row >= 0 && k < axis->row_points; k++) {
-            const int64_t distance = axis->start[row] + k;
             const REAL weight = (REAL)axis->row[row][k];
-            to[a] = side == SIDE_LOW ? distance : axis->n - 1 - distance;
+            to[a] = side == SIDE_LOW ? k : axis->n - 1 - k;
             NAME(terms_put)
             (terms, plan->parity == PLAN_ODD && side == SIDE_HIGH ? -weight : weight,
              NAME(source_line)(source, plan, to[AXIS_Y], to[AXIS_Z]) + begin, NULL);
@@ -198,7 +192,7 @@ static void NAME(run_edge)(const struct NAME(work) * work, const struct NAME(run
             NAME(vector) acc = NAME(fill)(0);
             if (centred || plan->identity)
                 acc = NAME(fill)((REAL)plan->centre[centred]) * NAME(load_some)(line + i, lanes);
-            acc = NAME(edge_add)(work, side, (int)(i - first), line, i, lanes, acc);
+            acc = NAME(edge_add)(work, side, (int)(i - first), line, lanes, acc);
             acc = NAME(terms_add)(&terms, acc, row * in_row + i, lanes);
             NAME(store_some)(out + (i - begin), acc, lanes);
         }

@@ -19,7 +19,7 @@ static void NAME(nabla_derivative)(struct NAME(work) * work, const struct NAME(s
             lanes = low < end ? low - begin : end - begin;
             lanes = lanes < NAME(LANES) ? lanes : NAME(LANES);
             NAME(store_some)
-            (out, NAME(edge_add)(work, SIDE_LOW, (int)begin, f, begin, (int)lanes, NAME(fill)(0)),
+            (out, NAME(edge_add)(work, SIDE_LOW, (int)begin, f, (int)lanes, NAME(fill)(0)),
              (int)lanes);
         }
         while (begin < end && end > high) {
@@ -27,7 +27,7 @@ static void NAME(nabla_derivative)(struct NAME(work) * work, const struct NAME(s
             const int64_t i = first > begin ? first : begin;
             NAME(store_some)
             (out + (i - begin),
-             NAME(edge_add)(work, SIDE_HIGH, (int)(i - high), f, i, (int)(end - i), NAME(fill)(0)),
+             NAME(edge_add)(work, SIDE_HIGH, (int)(i - high), f, (int)(end - i), NAME(fill)(0)),
              (int)(end - i));
             end = i;
         }
@@ -42,8 +42,7 @@ static void NAME(nabla_derivative)(struct NAME(work) * work, const struct NAME(s
         const int row = POINT_NAME(row)(axis, at, &side);
         f += begin;
         for (int k = 0; row >= 0 && k < axis->row_points; k++) {
-            const int64_t distance = axis->start[row] + k;
-            const int64_t j = side == SIDE_LOW ? distance : axis->n - 1 - distance;
+            const int64_t j = side == SIDE_LOW ? k : axis->n - 1 - k;
             const REAL weight = (REAL)axis->row[row][k];
             NAME(terms_put)
             (&terms, side == SIDE_HIGH ? -weight : weight, f + (j - at) * axis->stride, NULL);

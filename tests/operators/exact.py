@@ -140,7 +140,7 @@ def centred(order, accuracy, stagger=Fraction(0)):
 
 
 def one_sided(order, accuracy, distance, stagger=Fraction(0)):
-    """At a distance from the edge: a window that slides with the point, or the last one below it."""
+    """At a distance from the edge: by the points at the edge alone."""
     return row(order, closure_points("one-sided", order, accuracy, distance, stagger)[0], distance + stagger)
 
 
@@ -151,13 +151,12 @@ def with_datum(order, accuracy, distance, kind, place, stagger=Fraction(0)):
 
 
 def closure_points(side, order, accuracy, distance, stagger=Fraction(0)):
-    """(points, datum) of the row at a distance from an edge that has rows. The node that holds a value is
-    one of the points of a fixed window."""
+    """(points, datum) of the row at a distance from an edge that has rows: the first points, of which the
+    node that holds a value is one."""
     datum = datum_of(side)
     if datum is not None:
         return range(max(order + accuracy - 1, datum[0])), datum
-    first = max(0, (distance + stagger).__floor__()) if side == "one-sided" else 0
-    return range(first, first + order + accuracy), None
+    return range(order + accuracy), None
 
 
 def closure(side, order, accuracy, distance, stagger=Fraction(0)):

@@ -342,3 +342,27 @@ def test_limits_of_the_maximum_principle(client, accuracy, dimensions):
     out = client.out("diffusion", f=u, steps=1, dt=dt, allow_unstable=beyond, accuracy=accuracy)
     assert out.min() < -1e-3
     assert step["out"].min() >= 0 or not beyond
+
+
+UNIFORM = [("derivative", {"order": order} | stagger) for order in (1, 2, 3, 4)
+           for stagger in ({}, {"stagger": "forward"}, {"stagger": "backward"})] + [
+    ("interpolate", {"stagger": "forward"}), ("interpolate", {"stagger": "backward"}), ("laplacian", {}),
+    ("biharmonic", {}), ("gradient", {}), ("divergence", {}), ("curl", {})]
+
+
+@pytest.mark.parametrize("boundary", ["one-sided", "value face", "derivative", "mixed", "curvature face"])
+@pytest.mark.parametrize("method, more", UNIFORM, ids=lambda value: str(value))
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+def test_a_uniform_axis_is_its_coordinates(client, accuracy, method, more, boundary):
+    """The same polynomials through the same points, up to the edge; in steps of a power of two, so that the
+    weights are the same numbers, and only the order of the sums differs."""
+    shape = (19, 17) if method in ("gradient", "divergence", "curl", "biharmonic", "laplacian") else (19,)
+    f = random_field(shape, "f8")
+    f = dict(zip("xy", (f, f[::-1].copy()))) if method in ("divergence", "curl") else f
+    steps = dict(zip("xy", (0.5, 0.25)))
+    coordinates = {a: h * np.arange(n) for (a, h), n in zip(steps.items(), reversed(shape))}
+    even, uneven = (client.out(method, f=f, accuracy=accuracy, boundary=sides.word(boundary, 0.0, V),
+                               spacing={a: spacing[a] for a in "xy"[:len(shape)]}, **more)
+                    for spacing in (steps, coordinates))
+    for one, other in zip(*(out.values() if isinstance(out, dict) else [out] for out in (even, uneven))):
+        assert np.abs(one - other).max() <= 1e-12 * np.abs(one).max()

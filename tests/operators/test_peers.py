@@ -43,7 +43,8 @@ def exactly(rows, f, scale):
     return [scale * sum(w * f[j] for j, w in row.items()) for row in rows]
 
 
-# findiff: one-sided windows like ours, or periodic. It solves for its weights in doubles.
+# findiff: periodic, or one-sided. On a uniform axis its windows slide with their points; of coordinates it has
+# windows at the edge like ours, and further inside one point more than ours. It solves for its weights in doubles.
 
 BOUNDARIES = {"periodic": {}, "one-sided": {"boundary": "one-sided"}}
 # The relative error of findiff's weights: it depends on the kernels that OpenBLAS picks for the processor
@@ -57,9 +58,19 @@ def findiff_derivative(axis, h, order, accuracy, boundary):
     return first if order == 1 else first**order
 
 
+def findiff_weights(n, h, order, accuracy, boundary):
+    """Its matrix along a uniform axis, with its rows of coordinates at the edges."""
+    weights = findiff_derivative(0, h, order, accuracy, boundary).matrix((n,)).toarray()
+    if boundary == "one-sided":
+        at_edges = findiff_derivative(0, h * np.arange(n), order, accuracy, boundary).matrix((n,)).toarray()
+        r = exact.radius(order, accuracy)
+        weights[:r], weights[-r:] = at_edges[:r], at_edges[-r:]
+    return weights
+
+
 def findiff_weights_off(n, h, order, accuracy, boundary):
     """By how much findiff's weights are off at most, as a matrix along the axis."""
-    weights = findiff_derivative(0, h, order, accuracy, boundary).matrix((n,)).toarray()
+    weights = findiff_weights(n, h, order, accuracy, boundary)
     return np.abs(weights - exact.matrix(exact.axis(n, order, accuracy, boundary)) / h**order)
 
 
@@ -73,7 +84,7 @@ def test_findiff_derivative(client, accuracy, order, boundary, dimensions):
         n, h = f.shape[k], spacing(dimensions)[axis]
         ours = client.out("derivative", f=f, axis=axis, order=order, accuracy=accuracy,
                           spacing={axis: h}, **BOUNDARIES[boundary])
-        theirs = findiff_derivative(k, h, order, accuracy, boundary)(f)
+        theirs = applied(findiff_weights(n, h, order, accuracy, boundary), f, k)
         magnitude = np.abs(exact.matrix(exact.axis(n, order, accuracy, boundary))) / h**order
         off = findiff_weights_off(n, h, order, accuracy, boundary)
         assert (off.sum(1) <= FINDIFF_SOLVES_TO * magnitude.sum(1)).all()
@@ -94,7 +105,7 @@ def test_findiff_weights(client, accuracy, order):
     right = exactly(rows, f, 1 / Fraction(h) ** order)
     magnitude = np.abs(exact.matrix(rows)) @ np.abs(f) / h**order
     ours = client.out("derivative", f=f, order=order, accuracy=accuracy, spacing=h, boundary="one-sided")
-    theirs = findiff_derivative(0, h, order, accuracy, "one-sided")(f)
+    theirs = findiff_weights(len(f), h, order, accuracy, "one-sided") @ f
 
     def error(out):
         return np.array([abs(float(Fraction(float(x)) - r)) for x, r in zip(out, right)]) / magnitude
@@ -193,7 +204,7 @@ def both(f):
 @pytest.mark.parametrize("operator", ["laplacian", "gradient", "divergence", "curl"])
 @pytest.mark.parametrize("accuracy", ACCURACIES)
 def test_findiff_vectors(client, accuracy, operator, dimensions):
-    """With one-sided ends."""
+    """With one-sided ends, but for the points that have closures: the two have different ones."""
     axes = "xyz"[:dimensions]
     h = spacing(dimensions)
     order = 2 if operator == "laplacian" else 1
@@ -215,7 +226,8 @@ def test_findiff_vectors(client, accuracy, operator, dimensions):
     if not isinstance(ours, dict):
         ours, theirs = {"": ours}, [theirs]
     for mine, their in zip(ours.values(), theirs, strict=True):
-        assert (np.abs(mine - their.T) <= tolerance).all()
+        inside = (slice(accuracy // 2, -(accuracy // 2)),) * dimensions
+        assert (np.abs(mine - their.T) <= tolerance)[inside].all()
 
 
 # py-pde: accuracy 2; its points are the centres of cells.

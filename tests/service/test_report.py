@@ -161,7 +161,7 @@ def test_diffusion_with_every_boundary(unchanged, client, boundary):
 
 def test_no_room_for_the_next_accuracy(unchanged, client):
     """One-sided rows of the next accuracy need more points than there are: there is no estimate."""
-    report, out = reported(client, "derivative", wave(8), accuracy=4, boundary="one-sided")
+    report, out = reported(client, "derivative", wave(6), accuracy=4, boundary="one-sided")
     assert_about(report, out)
     assert report["error"] is None
 

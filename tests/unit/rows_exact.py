@@ -28,14 +28,11 @@ def centred(order, accuracy, stagger):
 
 
 def closure(kind, at_face, order, accuracy, stagger, distance):
-    """The row at this distance from the low edge. The point itself, or the last one below it, begins
-    a one-sided window; the others are the first points, one fewer where a datum is not a point."""
+    """The row at this distance from the low edge: of the first points, one fewer where a datum is not one
+    of them."""
     at = distance + STAGGER[stagger]
     count = order + accuracy
-    if kind == "ONE_SIDED":
-        first = max(0, at.__floor__())
-        return exact.row(order, range(first, first + count), at)
-    if kind == "VALUE" and not at_face:
+    if kind == "ONE_SIDED" or (kind == "VALUE" and not at_face):
         return exact.row(order, range(count), at)
     datum = DATA[kind], exact.FACE if at_face else exact.NODE
     return exact.row(order, range(max(count - 1, datum[0])), at, datum)  # one point has no curvature

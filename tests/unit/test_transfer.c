@@ -81,11 +81,8 @@ static void assert_inputs_are_in(const struct model *model, uint64_t line)
     if (split->reach == 0)
         return;
     const int row = point_row(axis, at, &side);
-    for (int k = 0; row >= 0 && k < axis->row_points; k++) {
-        const int64_t distance = axis->start[row] + k;
-        assert_unit_is_in(model, field,
-                          (uint64_t)(side == SIDE_LOW ? distance : axis->n - 1 - distance));
-    }
+    for (int k = 0; row >= 0 && k < axis->row_points; k++)
+        assert_unit_is_in(model, field, (uint64_t)(side == SIDE_LOW ? k : axis->n - 1 - k));
     if (row >= 0 || at < axis->side[SIDE_LOW].claim ||
         axis->n - 1 - at < axis->side[SIDE_HIGH].claim)
         return;
