@@ -366,3 +366,62 @@ def test_a_uniform_axis_is_its_coordinates(client, accuracy, method, more, bound
                     for spacing in (steps, coordinates))
     for one, other in zip(*(out.values() if isinstance(out, dict) else [out] for out in (even, uneven))):
         assert np.abs(one - other).max() <= 1e-12 * np.abs(one).max()
+
+
+def test_gradient_beside_held_nodes(client):
+    """Every component reads a node that holds a value as that value; a derivative alone does not know it. Where
+    no other axis's side has such nodes, or a halo, the two have the same bits."""
+    f = random_field((19, 21, 23), "f8")
+    for accuracy in ACCURACIES:
+        alone = {a: client.out("derivative", f=f, axis=a, accuracy=accuracy) for a in "xyz"}
+        free = client.out("gradient", f=f, accuracy=accuracy)
+        held = client.out("gradient", f=f, accuracy=accuracy, boundary={"y": {"value": 0.5}})
+        read = f.copy()
+        read[:, [0, -1]] = 0.5
+        for a in "xyz":
+            assert free[a].tobytes() == alone[a].tobytes()
+        for a in "xz":
+            again = client.out("derivative", f=read, axis=a, accuracy=accuracy)
+            assert held[a].tobytes() == again.tobytes() != alone[a].tobytes()
+
+
+@pytest.mark.parametrize("method", ["laplacian", "biharmonic", "diffusion"])
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+def test_an_axis_of_one_point_is_an_axis(client, accuracy, method):
+    """Periodic: odd derivatives along it are 0, even ones 0 but for rounding, and it counts in dt_max."""
+    f = random_field((1, 23), "f8")
+    same = dict(accuracy=accuracy, **({"dt": 0.1} if method == "diffusion" else {}))
+    plane, line = client.out(method, f=f, **same), client.out(method, f=f[0], **same)
+    assert 0 < np.abs(plane[0] - line).max() < 1e-13
+    for order in (1, 3):
+        assert not client.out("derivative", f=f, axis="y", order=order, accuracy=accuracy).any()
+    assert not client.out("gradient", f=f, accuracy=accuracy)["y"].any()
+    if method == "diffusion":
+        largest = [client.call(method, f=u, accuracy=accuracy, cfl=1.0, dry_run=True)["dt_max"] for u in (f, f[0])]
+        assert largest[1] == 2 * largest[0]
+        adi = [client.out(method, f=u, dt=3.0, steps=2, scheme="adi") for u in (f, f[0])]
+        assert adi[0].tobytes() == adi[1].tobytes()
+
+
+@pytest.mark.parametrize("boundary", ["mixed", "mixed face", "derivative face", "value face", "one-sided", "mirror"])
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+def test_biharmonic_is_a_sum(client, accuracy, boundary):
+    """∂⁴x f + ∂⁴y f + 2 ∂²y(∂²x f), sides along x alone. What stands at a mixed face is found once, by the
+    polynomial of the fourth derivative's rows, for ∂²x too: not as in a second derivative alone."""
+    f, c = random_field((23, 29), "f8"), 0.3
+    word = {"x": sides.word(boundary, 0.0 if boundary in ("one-sided", "mirror") else c, V)}
+    whole = client.out("biharmonic", f=f, accuracy=accuracy, boundary=word)
+    inner = dict(word)
+    if boundary == "mixed face":
+        row = exact.at_face(4, accuracy)
+        weights, e = np.array([float(w) for w in row.weights]), float(row.data)
+        for side, line in (("-", f), ("+", f[:, ::-1])):
+            at_face = (line[:, :len(weights)] @ weights + e * c) / (1 + e * V)
+            inner["x" + side] = {"derivative": (c - V * at_face).tolist(), "at": "face"}
+        del inner["x"]
+    along = {a: client.out("derivative", f=f, axis=a, order=4, accuracy=accuracy, boundary=word if a == "x" else
+                           "periodic") for a in "xy"}
+    second = client.out("derivative", f=f, axis="x", order=2, accuracy=accuracy, boundary=inner)
+    across = client.out("derivative", f=second, axis="y", order=2, accuracy=accuracy)
+    size = np.abs(along["x"]) + np.abs(along["y"]) + np.abs(2 * across)
+    assert np.abs(whole - (along["x"] + along["y"] + 2 * across)).max() < 1e-12 * size.max()

@@ -51,6 +51,16 @@ def test_nothing_but_nan(unchanged, client):
     assert report == {"min": None, "max": None, "mean": None, "nan": 20, "stability": None, "error": None}
 
 
+def test_the_error_is_one_of_space(unchanged, client):
+    """What forward Euler's steps add to it is not in it: two runs of other steps tell that."""
+    u = smooth(64)
+    params = {"accuracy": 8, "spacing": spacing(64)}
+    report, coarse = reported(client, "diffusion", u, dt=1e-3, steps=100, **params)
+    fine = client.out("diffusion", f=u, dt=5e-4, steps=200, **params)
+    in_time = 2 * numpy.abs(coarse - fine).max()
+    assert 0 < report["error"]["max"] < in_time / 100
+
+
 @pytest.mark.parametrize("method", ["derivative", "laplacian"])
 @pytest.mark.parametrize("accuracy", [2, 4, 6])
 def test_the_error_is_that_of_the_next_accuracy(unchanged, client, method, accuracy):
