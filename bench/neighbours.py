@@ -4,7 +4,7 @@
     bench/neighbours.py --build build/release --device host [--only waiters] [--rounds 3]
 
     waiters   8 users with 1,016 jobs each under way, all of which need a slab for their input
-    unread    a user who asks for 20 results of 64 MiB and reads none of them
+    unread    20 users with a result of 64 MiB each, computed, of which they read nothing
     busy      as many processes as there are CPUs that compute all the time
     chain     the same
     long      8 users with a diffusion each that lasts, on small fields and on large ones
@@ -154,28 +154,14 @@ def connection(path, uid):
 
 @contextlib.contextmanager
 def unread(path, load, options):
-    """All on connections of their own, since results of one come one after another."""
-    uid, sockets = os.geteuid(), []
-    os.seteuid(FIRST_UID + 1)
-    try:
-        first = socket.socket(socket.AF_UNIX)
-        first.connect(path)
-        sockets.append(first)
-        array = {b"nd": True, b"type": "<f4", b"kind": b"", b"shape": [256, 256, 256], b"data": bytes(64 * MIB)}
-        first.sendall(request(1, "put", f=array))
-        field = msgpack.unpackb(first.recv(4096))[3]["field"]
-        for _ in range(20):
-            sockets.append(socket.socket(socket.AF_UNIX))
-            sockets[-1].connect(path)
-            sockets[-1].sendall(request(1, "get", field=field))
-    finally:
-        os.seteuid(uid)
-    time.sleep(2)
-    try:
+    with contextlib.ExitStack() as stack:
+        for i in range(20):
+            _, send, _ = stack.enter_context(connection(path, FIRST_UID + 1 + i))
+            send("laplacian", f=array(256, 256, 256))
+        call, _, _ = stack.enter_context(connection(path, os.geteuid()))
+        while call("stats")["queue"]["replying"] < 20:  # until all are computed
+            time.sleep(0.01)
         yield
-    finally:
-        for each in sockets:
-            each.close()
 
 
 @contextlib.contextmanager

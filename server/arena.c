@@ -62,6 +62,8 @@ static bool may_take(const struct arena *arena, const struct user *user, enum sh
                      uint32_t count)
 {
     const uint32_t left = arena->total[share] - arena->taken[share];
+    if (count == 1 && left && !user->slabs[share])
+        return true; /* also the last one */
     return count <= left && user->slabs[share] + count <= left - count;
 }
 

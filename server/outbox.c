@@ -17,6 +17,7 @@ void outbox_init(struct outbox *outbox, struct server *server, struct user *user
     outbox->user = user;
     outbox->socket = socket;
     outbox->changed = changed;
+    outbox->window = REPLY_WINDOW_LEAST;
     list_init(&outbox->staging);
     list_init(&outbox->loading);
     list_init(&outbox->ready);

@@ -12,7 +12,7 @@
  * streamed.
  *
  * A client that stops reading has its slabs taken back after a second (the result is still on the
- * device), so it costs its own quota and nothing else.
+ * device), and gets none before its socket has room: so it costs its own quota and nothing else.
  *
  * No function here closes the socket, nor does changed(): that it is broken shows in
  * outbox_broken(). So whoever pushes need not fear for the connection or its other tasks.
@@ -30,7 +30,8 @@ struct reply;
 struct server;
 struct user;
 
-enum { REPLY_WINDOW = SLABS_AT_ONCE };
+/* Slabs of a reply at once; of one that is streamed fewer until its client shows that it reads. */
+enum { REPLY_WINDOW = SLABS_AT_ONCE, REPLY_WINDOW_LEAST = 2 };
 
 struct outbox {
     struct arena *arena;
@@ -44,6 +45,7 @@ struct outbox {
     uint64_t carried_bytes; /* of what is ready first, that a carrier was given to send */
     uint64_t sent_ns;       /* when the socket last took something */
     uint32_t slabs;         /* held by whole replies */
+    uint32_t window;        /* for the reply that is streamed */
     bool blocked;           /* the socket is full */
     bool stalled;           /* so long that slabs were taken back */
     bool broken;

@@ -6,6 +6,7 @@
 #include "server/task_trace.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <uv.h>
@@ -102,6 +103,7 @@ static size_t advance(struct reply *reply, size_t bytes)
         reply->first = (reply->first + 1) % REPLY_WINDOW;
         reply->pieces--;
         outbox->slabs -= reply->whole;
+        outbox->window += outbox->window < REPLY_WINDOW;
         arena_release(reply->arena, slab);
     }
     return bytes;
@@ -183,8 +185,16 @@ static bool hand_over(struct outbox *outbox)
     return true;
 }
 
+static bool has_room(int socket)
+{
+    struct pollfd descriptor = {.fd = socket, .events = POLLOUT};
+    return poll(&descriptor, 1, 0) == 1;
+}
+
 void outbox_write(struct outbox *outbox)
 {
+    if (outbox->stalled && !has_room(outbox->socket))
+        return; /* whatever else there is to say */
     size_t budget = carriers_turn_bytes(outbox->carriers);
     if (outbox->carried_bytes)
         return; /* on_sent() follows */

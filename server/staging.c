@@ -47,7 +47,9 @@ static void piece_begin(struct reply *reply, struct slab *slab)
     const struct answer_part *part = reply_part(reply, reply->asked, &offset);
     const uint64_t left = part->field->type.bytes - offset;
     *piece = (struct piece){.slab = slab, .offset = reply->asked};
-    piece->bytes = left < slab_bytes ? (uint32_t)left : slab_bytes;
+    /* To the end of a slab's part: one that was taken back half sent goes on inside of it. */
+    const uint32_t room = slab_bytes - (uint32_t)(offset % slab_bytes);
+    piece->bytes = left < room ? (uint32_t)left : room;
     if (!set_header(reply, piece, part, offset))
         reply->outbox->broken = true;
     reply->asked += piece->bytes;
@@ -59,7 +61,7 @@ static void piece_begin(struct reply *reply, struct slab *slab)
 void staging_stream(struct reply *reply)
 {
     struct outbox *outbox = reply->outbox;
-    while (!reply->lost && !reply->part[0].field->lost && reply->pieces < REPLY_WINDOW &&
+    while (!reply->lost && !reply->part[0].field->lost && reply->pieces < outbox->window &&
            reply->asked < reply->bytes) {
         struct slab *slab;
         if (!arena_take(outbox->arena, outbox->user, SHARE_REPLY, 1, &slab)) {
@@ -152,40 +154,44 @@ static void piece_copied(struct slab *slab, void *context, bool ok)
     outbox->changed(outbox);
 }
 
-/* Take the staged slabs of a whole reply back. */
+/* Take the slabs of a reply back, from its last on. What of the first was not sent yet is brought
+ * over again later; only where a header went out alone, the first stays. */
 static void unstage(struct reply *reply)
 {
-    struct outbox *outbox = reply->outbox;
-    outbox->slabs -= reply->pieces;
-    reply_drop_pieces(reply);
-    reply->asked = 0;
-    reply->whole = false;
+    while (reply->pieces) {
+        struct piece *last = piece_at(reply, reply->pieces - 1);
+        struct slab *slab = last->slab;
+        if (last->header_sent && !last->sent)
+            break;
+        reply->asked = last->offset + last->sent;
+        last->slab = NULL;
+        reply->pieces--;
+        reply->outbox->slabs -= reply->whole;
+        arena_release(reply->arena, slab);
+    }
 }
 
 void outbox_check_stall(struct outbox *outbox, uint64_t now_ns)
 {
-    if (!outbox->blocked || now_ns - outbox->sent_ns < STALL_NS)
+    if (!outbox->blocked || outbox->carried_bytes || now_ns - outbox->sent_ns < STALL_NS)
         return;
     outbox->stalled = true;
+    outbox->window = REPLY_WINDOW_LEAST;
     arena_forget(&outbox->waiter);
     struct list *link = outbox->ready.next;
     while (link != &outbox->ready) {
         struct reply *reply = LIST_ENTRY(link, struct reply, link);
         link = link->next;
-        if (!reply->parts || reply->loading || reply->lost)
+        if (!reply->parts || reply->loading || reply->lost || reply->part[0].field->lost)
             continue;
-        if (reply->whole && !reply_started(reply)) {
-            unstage(reply);
+        const bool goes_back = reply->whole && !reply_started(reply);
+        unstage(reply);
+        if (reply->whole)
+            outbox->slabs -= reply->pieces;
+        reply->whole = false; /* the rest of it is streamed */
+        if (goes_back) {
             list_remove(&reply->link);
             list_push(&outbox->staging, &reply->link);
-        } else if (!reply->whole && reply->pieces > 1) {
-            /* The first may be half sent; the rest is brought over again later. */
-            while (reply->pieces > 1) {
-                struct piece *last = piece_at(reply, --reply->pieces);
-                reply->asked = last->offset;
-                arena_release(reply->arena, last->slab);
-                last->slab = NULL;
-            }
         }
     }
 }

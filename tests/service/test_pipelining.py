@@ -49,6 +49,28 @@ def test_replies_find_their_requests(client):
     assert not jobs
 
 
+def test_results_that_nobody_reads_hold_no_memory(daemon, client):
+    """Small ones, whole in the front's memory, and large ones, all half sent: what is not read is taken back."""
+    small, large = wave(128, 1024), wave(*LARGE)
+    fields = client.put(small), client.put(large)
+    silent = [daemon.client() for _ in range(40)]
+    jobs = [(one, one.send("get", field=fields[which]), (small, large)[which])
+            for i, one in enumerate(silent) for which in ((1, 0) if i % 2 else 20 * (0,))]
+
+    def taken_back():
+        stats = client.call("stats")
+        waiting = stats["queue"]["waiting"] + stats["queue"]["queued"] + stats["queue"]["running"]
+        return not waiting and stats["queue"]["replying"] > 100 and stats["staging"]["reply_bytes"] == 0
+    eventually(taken_back, "no staged bytes")
+    for one in silent[:10]:
+        one.send("ping")  # one word more to say, which it cannot be told, takes none again
+    assert client.get(fields[0]).tobytes() == small.tobytes()
+    assert client.call("stats")["staging"]["reply_bytes"] == 0
+    for one, job, expected in jobs:
+        assert one.recv(job)["out"].tobytes() == expected.tobytes()
+    client.free(*fields)
+
+
 def test_a_short_job_overtakes_a_long_one(client):
     field = client.put(wave(512, 512))
     long = client.send("diffusion", f={"field": field}, steps=100_000_000, cfl=0.5, accuracy=2, out="field")

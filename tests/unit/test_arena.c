@@ -62,6 +62,19 @@ static void a_user_alone_gets_half_and_a_newcomer_some(void **state)
     assert_true(take_all(&second, SHARE_UPLOAD, theirs) >= SLABS / 8);
 }
 
+static void however_many_take_all_they_can_the_next_finds_some(void **state)
+{
+    (void)state;
+    enum { USERS = 8 };
+    struct user users[USERS] = {0};
+    struct slab *slabs[SLABS];
+    for (int i = 0; i < USERS; i++) {
+        users[i].uid = (uid_t)(2000 + i);
+        assert_true(take_all(&users[i], SHARE_REPLY, slabs) > 0);
+    }
+    assert_int_equal(arena.taken[SHARE_REPLY], SLABS / 2);
+}
+
 static void uploads_leave_the_replies_share_alone(void **state)
 {
     (void)state;
@@ -236,6 +249,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_ARENA(it_is_cut_into_slabs),
         IN_ARENA(a_user_alone_gets_half_and_a_newcomer_some),
+        IN_ARENA(however_many_take_all_they_can_the_next_finds_some),
         IN_ARENA(uploads_leave_the_replies_share_alone),
         IN_ARENA(all_or_none),
         IN_ARENA(the_last_released_is_the_next_taken),
