@@ -23,11 +23,11 @@ enum { REPLY_CONTROL_BYTES = 16 << 20, REPLY_ELEMENTS = 1 << 20 };
 struct fdclient *fdclient_open(const char *address, struct fdclient_error *error)
 {
     struct fdclient *client = calloc(1, sizeof *client);
-    if (!client || !splitter_init_limits(&client->splitter, REPLY_CONTROL_BYTES, REPLY_ELEMENTS)) {
-        free(client);
+    if (!client) {
         error_set(error, "OUT_OF_MEMORY", "", "no memory for a connection");
         return NULL;
     }
+    splitter_init_limits(&client->splitter, REPLY_CONTROL_BYTES, REPLY_ELEMENTS);
     tickets_init(&client->pending);
     tickets_init(&client->done);
     client->socket = -1;

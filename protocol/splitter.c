@@ -51,18 +51,25 @@ static uint64_t big_endian(const uint8_t *bytes, uint32_t count)
     return value;
 }
 
-bool splitter_init(struct splitter *s)
+void splitter_init(struct splitter *s)
 {
-    return splitter_init_limits(s, LIMIT_CONTROL_BYTES, LIMIT_ELEMENTS);
+    splitter_init_limits(s, LIMIT_CONTROL_BYTES, LIMIT_ELEMENTS);
 }
 
-bool splitter_init_limits(struct splitter *s, uint32_t control_bytes, uint32_t elements)
+void splitter_init_limits(struct splitter *s, uint32_t control_bytes, uint32_t elements)
 {
     memset(s, 0, sizeof *s);
     s->control_limit = control_bytes;
     s->element_limit = elements;
-    s->control = malloc(control_bytes);
-    return s->control != NULL;
+}
+
+void splitter_shrink(struct splitter *s)
+{
+    if (s->control_bytes || s->control_room <= SPLITTER_ROOM_BYTES)
+        return;
+    free(s->control);
+    s->control = NULL;
+    s->control_room = 0;
 }
 
 void splitter_free(struct splitter *s)
@@ -82,9 +89,26 @@ static bool is_complete(const struct splitter *s)
     return s->depth == 0 && s->control_bytes > 0;
 }
 
-static bool has_room(const struct splitter *s, uint64_t bytes)
+/* Make room for so many more control bytes. NULL: there is; else why not. */
+static const char *make_room(struct splitter *s, uint64_t bytes)
 {
-    return bytes <= s->control_limit - s->control_bytes;
+    enum { STEP = 8 };
+    if (bytes > s->control_limit - s->control_bytes)
+        return "a message is too large beside its payloads (64 KiB from a client)";
+    const uint64_t need = s->control_bytes + bytes;
+    uint64_t room = s->control_room;
+    while (room < need)
+        room = room ? STEP * room : SPLITTER_ROOM_BYTES;
+    if (room > s->control_limit)
+        room = s->control_limit;
+    if (room <= s->control_room)
+        return NULL;
+    uint8_t *control = realloc(s->control, room);
+    if (!control)
+        return "out of memory for a message";
+    s->control = control;
+    s->control_room = (uint32_t)room;
+    return NULL;
 }
 
 static void append(struct splitter *s, const uint8_t *bytes, size_t count)
@@ -179,8 +203,9 @@ static enum splitter_event begin_payload(struct splitter *s, uint64_t bytes)
     const struct splitter_level *map = level->is_map ? level : level - 1;
     if (s->payloads == LIMIT_PAYLOADS)
         return fail(s, "a message has more than 256 payloads");
-    if (!has_room(s, EXT_BYTES))
-        return fail(s, "a message is too large beside its payloads (64 KiB from a client)");
+    const char *const why = make_room(s, EXT_BYTES);
+    if (why)
+        return fail(s, why);
     s->payload = (struct splitter_payload){
         .number = s->payloads++,
         .list_index = level->is_map ? 0 : level->count - (uint32_t)level->left,
@@ -188,6 +213,7 @@ static enum splitter_event begin_payload(struct splitter *s, uint64_t bytes)
         .bytes = bytes,
         .map = s->control + map->begin,
         .map_bytes = map->pairs_end - map->begin,
+        .map_at = map->begin,
         .map_pairs = map->pairs,
     };
     if (map > s->level && map[-1].is_map) {
@@ -212,8 +238,9 @@ static enum splitter_event begin_bytes(struct splitter *s, uint64_t length)
             (!level->is_map && level->key_is_data))
             return begin_payload(s, length);
     }
-    if (!has_room(s, s->header_bytes + length))
-        return fail(s, "a message is too large beside its payloads (64 KiB from a client)");
+    const char *const why = make_room(s, s->header_bytes + length);
+    if (why)
+        return fail(s, why);
     append(s, s->header, s->header_bytes);
     s->copy_left = length;
     if (length == 0)
@@ -225,8 +252,9 @@ static enum splitter_event begin_bytes(struct splitter *s, uint64_t length)
 static enum splitter_event begin_object(struct splitter *s, const struct header *header)
 {
     s->elements++; /* within the limit: all but the first were announced, and judged there */
-    if (!has_room(s, s->header_bytes))
-        return fail(s, "a message is too large beside its payloads (64 KiB from a client)");
+    const char *const why = make_room(s, s->header_bytes);
+    if (why)
+        return fail(s, why);
     const uint64_t count =
         header->bytes == 1 ? header->fixed : big_endian(s->header + 1, header->bytes - 1);
     if (header->kind == KIND_BYTES)

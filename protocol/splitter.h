@@ -1,8 +1,8 @@
 /* Cuts a byte stream into MessagePack messages without ever holding a payload: it walks headers,
  * keeps the control bytes in a small buffer, and hands each large bin to its owner as "the next N
  * bytes are payload". msgpack-c is given only what has passed here, since it trusts every count
- * that it reads (five bytes make it ask for 96 GiB). Touches no socket and allocates only in
- * splitter_init().
+ * that it reads (five bytes make it ask for 96 GiB). Touches no socket; its one buffer
+ * grows with the control bytes of a message, up to their limit.
  *
  *   while bytes are to be had:
  *     if splitter_payload_due(s): read up to that many bytes straight to where they belong,
@@ -40,6 +40,8 @@ struct splitter_payload {
      * without the map's own header. They are `pairs` many and lie in the control buffer. */
     const uint8_t *map;
     size_t map_bytes;
+    uint32_t
+        map_at; /* where the map begins in the control bytes: no other map of the message does */
     uint32_t map_pairs;
     /* The key, in the map around it, that this map is the value of, and the key that that map is
      * the value of in turn; NULL where there is none. */
@@ -60,8 +62,8 @@ struct splitter_level {
 };
 
 struct splitter {
-    uint8_t *control; /* control_limit bytes, owned */
-    uint32_t control_limit, element_limit;
+    uint8_t *control; /* control_room bytes, owned */
+    uint32_t control_room, control_limit, element_limit;
     uint32_t control_bytes; /* so far */
     uint32_t elements;      /* objects seen in this message */
     uint32_t depth;
@@ -76,12 +78,13 @@ struct splitter {
     const char *error; /* SPLITTER_ERROR: a sentence, static */
 };
 
-/* False where memory is short. */
-bool splitter_init(struct splitter *s);
+enum { SPLITTER_ROOM_BYTES = 1 << 10 }; /* that most messages need no more than */
+
+void splitter_init(struct splitter *s);
 
 /* The same for the client's side, which takes larger messages from the server it chose: a list of
  * many fields. */
-bool splitter_init_limits(struct splitter *s, uint32_t control_bytes, uint32_t elements);
+void splitter_init_limits(struct splitter *s, uint32_t control_bytes, uint32_t elements);
 
 void splitter_free(struct splitter *s);
 
@@ -100,6 +103,9 @@ enum splitter_event splitter_payload_done(struct splitter *s, uint64_t count);
 
 /* Forget the message that was just delivered and begin the next. */
 void splitter_next(struct splitter *s);
+
+/* Between two messages: give back the memory that a large one took. */
+void splitter_shrink(struct splitter *s);
 
 /* Is the stream between two messages (an end here is clean)? */
 bool splitter_idle(const struct splitter *s);

@@ -3,6 +3,7 @@
 #include "protocol/request_job.h"
 #include "server/chain.h"
 #include "server/device.h"
+#include "server/memory.h"
 #include "server/routine.h"
 #include "server/server.h"
 #include "server/upload.h"
@@ -100,10 +101,13 @@ static void write_list(const struct array *list, enum dtype dtype, void *to)
 }
 
 /* A few bytes of the control message, kept until there is a slab; room for float64 of each. */
-static bool take_small(void **small, const struct array *array, enum dtype dtype,
+static bool take_small(struct task *task, void **small, const struct array *array, enum dtype dtype,
                        struct failure *failure)
 {
-    *small = malloc(array->kind == ARRAY_LIST ? 8 * numbers_count(array) : array->type.bytes);
+    const uint64_t bytes = array->kind == ARRAY_LIST ? 8 * numbers_count(array) : array->type.bytes;
+    if (!task_charge(task, bytes, failure))
+        return false;
+    *small = malloc(bytes);
     if (!*small)
         return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
     if (array->kind == ARRAY_LIST)
@@ -144,7 +148,7 @@ static bool take_array(struct task *task, const struct taking *taking, const str
             return false;
         if (taking->in_place)
             return true;
-    } else if (!take_small(taking->small, array, taking->type->dtype, failure)) {
+    } else if (!take_small(task, taking->small, array, taking->type->dtype, failure)) {
         return false;
     }
     *taking->field = admission_new_array(task, taking->type, failure);
@@ -364,6 +368,8 @@ bool admission_charge(struct task *task, uint64_t bytes, struct failure *failure
                                      (unsigned long long)bytes, budgets[i].whose,
                                      (unsigned long long)limit);
     }
+    if (!memory_take(task->server, task->user, bytes, NULL, failure))
+        return false;
     task->block_bytes += bytes;
     task->user->queue_bytes += bytes;
     task->server->queue_bytes += bytes;
@@ -374,6 +380,7 @@ void admission_free_block(struct task *task)
 {
     task->user->queue_bytes -= task->block_bytes;
     task->server->queue_bytes -= task->block_bytes;
+    memory_release(task->server, task->user, task->block_bytes);
     task->block_bytes = 0;
     free(task->block);
     task->block = NULL;

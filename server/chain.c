@@ -64,6 +64,8 @@ static bool make_link(struct task *task, struct request_link *given, const struc
                       struct failure *failure)
 {
     struct chain *chain = task->chain;
+    if (!task_charge(task, sizeof *task, failure))
+        return false;
     struct task *link = new_link(task);
     if (!link)
         return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");

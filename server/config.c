@@ -43,8 +43,12 @@ static const struct option options[] = {
     {"threads", "COUNT", OPTION_NUMBER, AT(threads), "0", 0, 1024,
      "Threads that each host worker computes with; 0: one for each core that it may run on."},
     {"staging-bytes", "BYTES", OPTION_BYTES, AT(staging_bytes), "256M", 16 << 20, UINT64_C(1) << 40,
-     "Staging arena, shared by all payload on its way in and out; the front's memory is bounded by "
-     "it."},
+     "Staging arena, shared by all payload on its way in and out."},
+    {"front-bytes", "BYTES", OPTION_BYTES, AT(front_bytes), "256M", 64 << 20, UINT64_C(1) << 40,
+     "What all users may make this process hold beside the arena: unread replies, numbers of "
+     "parameters, messages that have come half, jobs, fields, connections. One user may hold as "
+     "much as is left, so alone half of it. The process takes this, the arena, 16 KiB for each "
+     "connection at most, and some 10 MB."},
     {"user-bytes", "BYTES", OPTION_BYTES, AT(user_bytes), "0", 0, ANY,
      "Device memory that one user's arrays may take; 0: no limit of its own."},
     {"device-memory", "BYTES", OPTION_BYTES, AT(device_memory), "0", 0, ANY,

@@ -17,6 +17,7 @@ struct config {
     const char *device;     /* "auto" or a list of "host" and "cuda:N" */
     uint64_t threads;       /* that each worker computes with; 0: one for each core */
     uint64_t staging_bytes; /* of the arena */
+    uint64_t front_bytes;   /* of the front's own memory, for all users */
     uint64_t user_bytes;    /* of one user on the device; 0: no limit of its own */
     uint64_t device_memory; /* bytes that arrays may take; 0: what the device has free */
     uint64_t region_bytes;  /* of one user's registered memory; 0: no limit of its own */

@@ -9,6 +9,7 @@
 #include "protocol/request_chain.h"
 #include "gpu/log.h"
 #include "server/descriptors.h"
+#include "server/memory.h"
 #include "server/method.h"
 #include "server/region.h"
 #include "server/server.h"
@@ -23,8 +24,12 @@
 #include <unistd.h>
 
 enum {
-    CONTROL_BUDGET_READS = 4,     /* of what may be many messages: at once for one connection */
-    CONTROL_UNSENT_MOST = 1 << 20 /* a client that owes us this much reading is not read itself */
+    CONTROL_BUDGET_READS = 4, /* of what may be many messages: at once for one connection */
+    /* A client that owes us this much reading is not read itself; one whose user holds more than
+     * is left, this much. */
+    CONTROL_UNSENT_MOST = 1 << 20,
+    CONTROL_UNSENT_OVER = 4 << 10,
+    CONTROL_OVER = 8 << 10 /* and no larger messages are taken, but for their payload */
 };
 /* An upload that stood still this long gives its slab back. */
 #define FLUSH_NS UINT64_C(500000000)
@@ -136,16 +141,23 @@ static void take_message(struct connection *connection, bool is_last)
         passed_forget(&connection->passed);
     msgpack_zone_clear(zone);
     splitter_next(&connection->splitter);
+    splitter_shrink(&connection->splitter);
 }
 
 /* ---- reading ---- */
+
+static bool is_over_budget(const struct connection *connection)
+{
+    return memory_is_over(connection->server, connection->user);
+}
 
 static bool may_read(const struct connection *connection)
 {
     return !connection->closing && !connection->receiving && !connection->end_of_input &&
            !connection->close_when_sent && !upload_waits(&connection->upload) &&
            !outbox_broken(&connection->outbox) &&
-           connection->outbox.control_bytes < CONTROL_UNSENT_MOST;
+           connection->outbox.control_bytes <
+               (is_over_budget(connection) ? CONTROL_UNSENT_OVER : CONTROL_UNSENT_MOST);
 }
 
 static void on_event(enum splitter_event event, struct connection *connection, bool is_last)
@@ -181,9 +193,15 @@ static size_t consume(struct connection *connection, const uint8_t *bytes, size_
             upload_placed(&connection->upload, count);
             on_event(splitter_payload_done(splitter, count), connection, used + count == length);
         } else {
+            const uint32_t room = splitter->control_room;
             const enum splitter_event event =
                 splitter_feed(splitter, bytes + used, length - used, &count);
-            on_event(event, connection, used + count == length);
+            if (splitter->control_room > room && splitter->control_room > CONTROL_OVER &&
+                is_over_budget(connection))
+                protocol_failure(connection, STATUS_OVER_BUDGET,
+                                 "no room for so large a message beside what you hold already");
+            else
+                on_event(event, connection, used + count == length);
         }
         used += count;
     }
@@ -325,6 +343,9 @@ static void update(struct connection *connection)
 {
     if (connection->closing)
         return;
+    memory_recount(connection->server, connection->user, &connection->counted_bytes,
+                   sizeof *connection + connection->splitter.control_room +
+                       connection->leftover_bytes);
     /* A half-closed peer in the middle of a message will never finish it. */
     if (connection->end_of_input && !connection->leftover_bytes)
         upload_drop(&connection->upload);
@@ -368,6 +389,11 @@ void connection_tick(struct connection *connection, uint64_t now_ns)
         still_ns > connection->server->config.upload_timeout_s * UINT64_C(1000000000))
         protocol_failure(connection, STATUS_TIMEOUT,
                          "the message stood still half-way for too long");
+    /* The last resort: it reads nothing, and what waits for it is in its user's way. */
+    if (outbox_wants_write(&connection->outbox) && is_over_budget(connection) &&
+        now_ns - connection->outbox.sent_ns >
+            connection->server->config.upload_timeout_s * UINT64_C(1000000000))
+        connection->outbox.broken = true;
     /* Without an event to wait for, a hang-up shows only here. */
     if (!reading && !connection->receiving && hung_up(connection)) {
         connection_close(connection);
@@ -405,6 +431,7 @@ void connection_free(struct connection *connection)
     list_remove(&connection->link);
     connection->server->connection_count--;
     connection->user->connections--;
+    memory_release(connection->server, connection->user, connection->counted_bytes);
     splitter_free(&connection->splitter);
     free(connection->leftover);
     free(connection);
@@ -460,8 +487,6 @@ static void refuse(struct connection *connection, int descriptor)
     static struct passed_account strangers;
     const bool is_known = connection && connection->user;
     passed_close_socket(descriptor, is_known ? &connection->user->passed : &strangers);
-    if (connection)
-        splitter_free(&connection->splitter);
     free(connection);
 }
 
@@ -487,8 +512,7 @@ void connection_open(struct server *server, int descriptor)
     socklen_t length = sizeof peer;
     struct connection *connection = calloc(1, sizeof *connection);
     if (!connection || getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
-        !(connection->user = user_find(server, peer.uid)) ||
-        !splitter_init(&connection->splitter)) {
+        !(connection->user = user_find(server, peer.uid))) {
         log_warning("a connection could not be taken: %s", strerror(errno));
         refuse(connection, descriptor);
         return;
@@ -505,6 +529,7 @@ void connection_open(struct server *server, int descriptor)
     connection->server = server;
     connection->socket = descriptor;
     connection->passed = (struct passed){.account = &connection->user->passed, .descriptor = -1};
+    splitter_init(&connection->splitter);
     connection->read_ns = uv_hrtime();
     /* As much as the system allows: fewer turns of the loop for a large result. */
     const int buffer_bytes = 4 << 20;

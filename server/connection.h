@@ -37,7 +37,8 @@ struct connection {
     struct splitter splitter;
     uint8_t *leftover; /* bytes that were read and must wait; owned */
     uint32_t leftover_bytes;
-    struct passed passed; /* with the bytes of the message under way, or with those left over */
+    uint64_t counted_bytes; /* of its own memory (memory.h) */
+    struct passed passed;   /* with the bytes of the message under way, or with those left over */
 
     struct upload upload;
     struct outbox outbox;

@@ -1,6 +1,7 @@
 #include "server/field.h"
 
 #include "server/device.h"
+#include "server/memory.h"
 #include "server/reserve.h"
 #include "server/server.h"
 #include "server/task.h"
@@ -80,8 +81,11 @@ struct field *field_new(struct server *server, struct user *user, const struct a
             return NULL;
     if (!device_has_room(device, user, type->bytes, failure))
         return NULL;
+    if (!memory_take(server, user, sizeof(struct field), NULL, failure))
+        return NULL;
     struct field *field = calloc(1, sizeof *field);
     if (!field) {
+        memory_release(server, user, sizeof *field);
         failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
         return NULL;
     }
@@ -116,6 +120,7 @@ void field_release(struct field *field)
     }
     field->user->arrays--;
     user_settle(field->user);
+    memory_release(field->server, field->user, sizeof *field);
     free(field);
 }
 

@@ -12,6 +12,7 @@ void outbox_init(struct outbox *outbox, struct server *server, struct user *user
                  void (*changed)(struct outbox *outbox))
 {
     memset(outbox, 0, sizeof *outbox);
+    outbox->server = server;
     outbox->arena = &server->arena;
     outbox->carriers = &server->carriers;
     outbox->user = user;
@@ -56,12 +57,16 @@ static struct reply *reply_new(struct outbox *outbox, uint32_t window)
     list_init(&reply->link);
     reply->outbox = outbox;
     reply->arena = outbox->arena;
+    reply->server = outbox->server;
+    reply->user = outbox->user;
+    reply->own_bytes = sizeof *reply + window * sizeof *reply->piece;
     return reply;
 }
 
 static void reply_enter(struct reply *reply, struct list *list)
 {
     struct outbox *outbox = reply->outbox;
+    reply_count(reply);
     outbox->control_bytes += reply->head_bytes;
     if (list_empty(&outbox->ready) && !outbox->blocked)
         outbox->sent_ns = uv_hrtime();
@@ -130,8 +135,30 @@ void outbox_push_snapshot(struct outbox *outbox, const struct answer *answer, st
     staging_go_on(outbox);
 }
 
+/* Text behind text that waits already, so that many small replies take no more than their bytes.
+ * False: there is none that it may stand behind. */
+static bool append(struct outbox *outbox, const msgpack_sbuffer *message)
+{
+    enum { APPENDED_MOST = 4 << 10 };
+    struct reply *last =
+        list_empty(&outbox->ready) ? NULL : LIST_ENTRY(outbox->ready.prev, struct reply, link);
+    if (!last || last->parts || last->task || outbox->carried_bytes || !message->size ||
+        last->text.size + message->size > APPENDED_MOST ||
+        msgpack_sbuffer_write(&last->text, message->data, message->size) != 0)
+        return false;
+    last->head_bytes += message->size;
+    outbox->control_bytes += message->size;
+    reply_count(last);
+    return true;
+}
+
 void outbox_push(struct outbox *outbox, uint64_t msgid, msgpack_sbuffer *message, struct task *task)
 {
+    if (!task && append(outbox, message)) {
+        msgpack_sbuffer_destroy(message);
+        outbox->changed(outbox);
+        return;
+    }
     const struct answer answer = {.text = message->size ? *message : pack_out_of_memory(msgid)};
     outbox_push_answer(outbox, &answer, task);
 }

@@ -34,6 +34,7 @@ struct user;
 enum { REPLY_WINDOW = SLABS_AT_ONCE, REPLY_WINDOW_LEAST = 2 };
 
 struct outbox {
+    struct server *server;
     struct arena *arena;
     struct carriers *carriers;
     struct user *user;

@@ -11,6 +11,7 @@
 #include "server/connection.h"
 #include "server/descriptors.h"
 #include "server/device.h"
+#include "server/memory.h"
 #include "server/reserve.h"
 #include "server/server.h"
 #include "server/task.h"
@@ -77,6 +78,7 @@ static void charge(struct region *region)
     region->server->regions++;
     region->user->region_bytes += region->charged_bytes;
     region->server->region_bytes += region->charged_bytes;
+    memory_hold(region->server, region->user, sizeof *region);
 }
 
 static void uncharge(struct region *region)
@@ -85,6 +87,7 @@ static void uncharge(struct region *region)
     region->server->regions--;
     region->user->region_bytes -= region->charged_bytes;
     region->server->region_bytes -= region->charged_bytes;
+    memory_release(region->server, region->user, sizeof *region);
 }
 
 static bool check_budget(const struct region *region, struct failure *failure)

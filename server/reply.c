@@ -2,6 +2,7 @@
 
 #include "server/device.h"
 #include "server/field.h"
+#include "server/memory.h"
 
 #include <stdlib.h>
 
@@ -41,6 +42,12 @@ void reply_drop_pieces(struct reply *reply)
     reply->first = 0;
 }
 
+void reply_count(struct reply *reply)
+{
+    memory_recount(reply->server, reply->user, &reply->counted_bytes,
+                   reply->own_bytes + reply->text.alloc);
+}
+
 void reply_release_fields(struct reply *reply)
 {
     for (uint32_t i = 0; i < reply->parts; i++)
@@ -51,6 +58,7 @@ void reply_release_fields(struct reply *reply)
 void reply_free(struct reply *reply)
 {
     reply_release_fields(reply);
+    memory_release(reply->server, reply->user, reply->counted_bytes);
     msgpack_sbuffer_destroy(&reply->text);
     free(reply);
 }

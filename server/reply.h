@@ -24,7 +24,10 @@ struct reply {
     struct list link;
     struct outbox *outbox; /* NULL: gone; the reply lives on until its copies have ended */
     struct arena *arena;
-    struct task *task; /* NULL: nobody waits for its end */
+    struct server *server;
+    struct user *user;
+    uint64_t own_bytes, counted_bytes; /* of its memory without the text; of all of it (memory.h) */
+    struct task *task;                 /* NULL: nobody waits for its end */
     uint64_t msgid;
     bool is_snapshot; /* of its task; else its answer */
     msgpack_sbuffer text;
@@ -56,6 +59,8 @@ bool reply_started(const struct reply *reply);
 
 /* Its slabs that no worker touches go back. */
 void reply_drop_pieces(struct reply *reply);
+/* Its text has another size than it had: count it. */
+void reply_count(struct reply *reply);
 /* Its fields are referenced no longer. */
 void reply_release_fields(struct reply *reply);
 void reply_free(struct reply *reply);

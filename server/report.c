@@ -65,6 +65,7 @@ static void add_up(const struct server *server, uint64_t totals[REPORT_TOTALS])
         [REPORT_REPLYING] = server->tasks[TASK_REPLYING],
         [REPORT_BYTES] = bytes,
         [REPORT_REGION_BYTES] = server->region_bytes,
+        [REPORT_FRONT_BYTES] = server->front_bytes,
         [REPORT_BYTES_IN] = counters->bytes_in,
         [REPORT_BYTES_OUT] = counters->bytes_out,
         [REPORT_QUEUE_BYTES] = server->queue_bytes,
@@ -138,8 +139,9 @@ void report_info(msgpack_packer *packer, struct server *server, const struct use
         reply_write_str(packer, methods[i]);
     const struct config *config = &server->config;
     reply_write_str(packer, "limits");
-    msgpack_pack_map(packer, 19);
+    msgpack_pack_map(packer, 20);
     put_number(packer, "staging_bytes", server->arena.bytes);
+    put_number(packer, "front_bytes", config->front_bytes);
     put_number(packer, "user_bytes", config->user_bytes);
     put_number(packer, "region_bytes", config->region_bytes);
     put_number(packer, "region_memory", config->region_memory);
@@ -173,7 +175,7 @@ static void put_latency(msgpack_packer *packer, const struct latency *latency)
 static void put_user(msgpack_packer *packer, const struct server *server, const struct user *user)
 {
     const struct counters *counters = &user->counters;
-    msgpack_pack_map(packer, 17);
+    msgpack_pack_map(packer, 18);
     put_number(packer, "uid", user->uid);
     put_number(packer, "connections", user->connections);
     put_number(packer, "jobs", user->jobs);
@@ -183,6 +185,7 @@ static void put_user(msgpack_packer *packer, const struct server *server, const 
     put_number(packer, "quota_bytes", server->config.user_bytes);
     put_number(packer, "regions", user->regions);
     put_number(packer, "region_bytes", user->region_bytes);
+    put_number(packer, "front_bytes", user->front_bytes);
     put_number(packer, "done", counters->jobs[TASK_DONE]);
     put_number(packer, "failed", counters->jobs[TASK_FAILED]);
     put_number(packer, "cancelled", counters->jobs[TASK_CANCELLED]);
@@ -211,6 +214,7 @@ static void put_totals(msgpack_packer *packer, const uint64_t totals[REPORT_TOTA
                                                      [REPORT_REPLYING] = "replying",
                                                      [REPORT_BYTES] = "bytes",
                                                      [REPORT_REGION_BYTES] = "region_bytes",
+                                                     [REPORT_FRONT_BYTES] = "front_bytes",
                                                      [REPORT_BYTES_IN] = "bytes_in",
                                                      [REPORT_BYTES_OUT] = "bytes_out",
                                                      [REPORT_QUEUE_BYTES] = "bytes",
@@ -223,9 +227,9 @@ static void put_totals(msgpack_packer *packer, const uint64_t totals[REPORT_TOTA
 void report_stats(msgpack_packer *packer, struct server *server, const struct user *user)
 {
     static const enum report_total of_all[] = {
-        REPORT_JOBS,    REPORT_FIELDS,   REPORT_BYTES,     REPORT_REGION_BYTES,
-        REPORT_DONE,    REPORT_FAILED,   REPORT_CANCELLED, REPORT_TIMED_OUT,
-        REPORT_REFUSED, REPORT_BYTES_IN, REPORT_BYTES_OUT};
+        REPORT_JOBS,        REPORT_FIELDS,  REPORT_BYTES,    REPORT_REGION_BYTES,
+        REPORT_FRONT_BYTES, REPORT_DONE,    REPORT_FAILED,   REPORT_CANCELLED,
+        REPORT_TIMED_OUT,   REPORT_REFUSED, REPORT_BYTES_IN, REPORT_BYTES_OUT};
     static const enum report_total queue[] = {REPORT_WAITING, REPORT_QUEUED, REPORT_RUNNING,
                                               REPORT_REPLYING, REPORT_QUEUE_BYTES};
     enum { OF_ALL = sizeof of_all / sizeof *of_all, QUEUE = sizeof queue / sizeof *queue };

@@ -25,6 +25,7 @@ enum report_total {
     REPORT_COUNTS, /* from here on bytes */
     REPORT_BYTES = REPORT_COUNTS,
     REPORT_REGION_BYTES,
+    REPORT_FRONT_BYTES,
     REPORT_BYTES_IN,
     REPORT_BYTES_OUT,
     REPORT_QUEUE_BYTES,

@@ -192,6 +192,8 @@ static bool take_block(struct task *task, struct failure *failure)
 /* A routine of the task with room for so many steps; NULL with the failure set. */
 static struct routine *new_routine(struct task *task, uint32_t steps, struct failure *failure)
 {
+    if (!task_charge(task, sizeof(struct routine) + steps * sizeof(struct step), failure))
+        return NULL;
     struct routine *routine = calloc(1, sizeof *routine);
     if (!routine || !program_init(&routine->program, steps)) {
         free(routine);

@@ -51,6 +51,7 @@ struct server {
     uint64_t descriptors; /* that the process may have */
     uint64_t last_array, last_task, last_region;
     uint64_t regions, region_bytes; /* of all users; charged */
+    uint64_t front_bytes;           /* of its own memory, of all users (memory.h) */
     uint64_t started_ns;            /* uv_hrtime() */
     struct counters totals;
     struct report_coarse coarse;

@@ -9,6 +9,7 @@
 #include "server/chain.h"
 #include "server/connection.h"
 #include "server/device.h"
+#include "server/memory.h"
 #include "gpu/log.h"
 #include "server/outbox.h"
 #include "server/routine.h"
@@ -52,6 +53,16 @@ static void step_to_answer(struct task *task)
     if (with_worker(task))
         schedule_done(schedule, &task->entry, task->device_ns);
     step(task, TASK_ANSWER);
+}
+
+bool task_charge(struct task *task, uint64_t bytes, struct failure *failure)
+{
+    if (task->chain_of)
+        task = task->chain_of;
+    if (!memory_take(task->server, task->user, bytes, NULL, failure))
+        return false;
+    task->front_bytes += bytes;
+    return true;
 }
 
 void task_init_lists(struct task *task)
@@ -168,6 +179,7 @@ static void task_end(struct task *task)
     user->jobs--;
     routine_free(task->routine);
     chain_free(task->chain);
+    memory_release(task->server, user, task->front_bytes);
     free(task);
     user_settle(user);
     task_dispatch(device);
@@ -724,12 +736,19 @@ bool task_accept(struct connection *connection, struct request *request, struct 
         user_count_refused(server, user);
         return false;
     }
+    if (!memory_take(server, user, sizeof(struct task), NULL, failure)) {
+        user_count_refused(server, user);
+        return false;
+    }
     struct task *task = calloc(1, sizeof *task);
-    if (!task)
+    if (!task) {
+        memory_release(server, user, sizeof *task);
         return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
+    }
     task->server = server;
     task->connection = connection;
     task->user = user;
+    task->front_bytes = sizeof *task;
     task->device = user_device(server, user);
     task->kind = request->method == METHOD_PUT   ? TASK_PUT
                  : request->method == METHOD_GET ? TASK_GET

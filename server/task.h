@@ -80,12 +80,17 @@ struct task {
     enum status status;            /* it is answered with */
     uint64_t bytes;                /* of one of its arrays; for the trace */
     struct span spans[SPAN_COUNT]; /* where there is a trace */
+    uint64_t front_bytes;          /* of the front's memory, counted for it and its parts */
     struct list connection_link, device_link, granted_link;
 };
 
 /* Accept a request, whose payloads are in the connection's upload; fills in the types of resident
  * operands. False with the failure set: nothing is held any more. */
 bool task_accept(struct connection *connection, struct request *request, struct failure *failure);
+
+/* Count the front's memory that it, or the chain that it is a link of, is about to take, until it
+ * ends. False with OVER_BUDGET. */
+bool task_charge(struct task *task, uint64_t bytes, struct failure *failure);
 
 /* Its lists are empty ones. */
 void task_init_lists(struct task *task);

@@ -2,6 +2,7 @@
 
 #include "server/admission.h"
 #include "server/device.h"
+#include "server/memory.h"
 #include "server/server.h"
 
 #include <stdlib.h>
@@ -17,9 +18,11 @@ static struct arrival *latest(struct upload *upload)
     return upload->count ? &upload->arrivals[upload->count - 1] : NULL;
 }
 
-static void make_void(struct arrival *arrival)
+static void make_void(struct upload *upload, struct arrival *arrival)
 {
     field_release(arrival->field);
+    if (arrival->numbers)
+        memory_release(upload->server, upload->user, arrival->expected);
     free(arrival->numbers);
     arrival->field = NULL;
     arrival->numbers = NULL;
@@ -85,7 +88,8 @@ void upload_drop(struct upload *upload)
     release_slab(upload);
     arena_forget(&upload->waiter);
     for (uint32_t i = 0; i < upload->count; i++)
-        make_void(&upload->arrivals[i]);
+        make_void(upload, &upload->arrivals[i]);
+    memory_release(upload->server, upload->user, upload->count * sizeof *upload->arrivals);
     free(upload->arrivals);
     upload->arrivals = NULL;
     upload->count = 0;
@@ -153,8 +157,12 @@ static void begin_numbers(struct upload *upload, struct arrival *arrival)
                           (double)taken + (double)arrival->expected, LIMIT_BLOCK_BYTES,
                           "the numbers of a message's parameters take at most %d bytes",
                           LIMIT_BLOCK_BYTES);
-    else if (!(arrival->numbers = malloc(arrival->expected)))
+    else if (memory_take(upload->server, upload->user, arrival->expected, arrival->name.text,
+                         failure) &&
+             !(arrival->numbers = malloc(arrival->expected))) {
+        memory_release(upload->server, upload->user, arrival->expected);
         failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
+    }
 }
 
 /* A new array: reserve its memory before the first byte of it is taken. */
@@ -198,10 +206,11 @@ static bool add_arrival(struct upload *upload, const struct splitter_payload *pa
         return failure_set(&upload->failure, STATUS_OUT_OF_MEMORY, NULL,
                            "the server is out of memory");
     upload->arrivals = arrivals;
+    memory_hold(upload->server, upload->user, sizeof *arrivals);
     arrivals[upload->count++] = (struct arrival){
         .name = name_of(payload),
         .payload = payload->number,
-        .map = payload->map,
+        .map_at = payload->map_at,
         .map_pairs = payload->map_pairs,
     };
     return true;
@@ -211,7 +220,7 @@ static bool add_arrival(struct upload *upload, const struct splitter_payload *pa
  * bin. */
 static bool goes_on(const struct arrival *arrival, const struct splitter_payload *payload)
 {
-    return arrival && payload->list_index > 0 && payload->map == arrival->map &&
+    return arrival && payload->list_index > 0 && payload->map_at == arrival->map_at &&
            payload->map_pairs == arrival->map_pairs;
 }
 
@@ -222,7 +231,7 @@ void upload_begin(struct upload *upload, const struct splitter_payload *payload)
         upload_flush(upload); /* what the array before it left unfinished is not this one's */
         if (!add_arrival(upload, payload)) {
             if (arrival)
-                make_void(arrival); /* the new one's bytes are dropped with it */
+                make_void(upload, arrival); /* the new one's bytes are dropped with it */
             return;
         }
         arrival = latest(upload);
@@ -232,7 +241,7 @@ void upload_begin(struct upload *upload, const struct splitter_payload *payload)
                     "its list of data has more than the %llu bytes that its shape and type make",
                     (unsigned long long)arrival->expected);
         upload_flush(upload);
-        make_void(arrival);
+        make_void(upload, arrival);
     }
     arrival->received += payload->bytes;
 }
@@ -246,7 +255,7 @@ static bool dropping(struct upload *upload)
     if (arrival->field && arrival->field->lost) {
         failure_set(&upload->failure, STATUS_DEVICE_LOST, NULL,
                     "the device's worker ended while the array arrived");
-        make_void(arrival);
+        make_void(upload, arrival);
     }
     if (!arrival->field)
         release_slab(upload);

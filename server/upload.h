@@ -23,7 +23,7 @@ struct arrival {
     unsigned char *numbers;    /* … of a parameter, owned; both NULL: void */
     struct failure_place name; /* for errors: "f", "f y", "boundary x-" */
     uint32_t payload;          /* number of its first diverted bin */
-    const uint8_t *map; /* where its map stands in the control bytes, and how far it had come: */
+    uint32_t map_at;    /* where its map stands in the control bytes, and how far it had come: */
     uint32_t map_pairs; /* with both, the list that its bins are elements of */
     uint64_t expected, received; /* bytes; received counts those announced by the bins so far */
     uint64_t placed;             /* bytes read into slabs or dropped */

@@ -32,6 +32,7 @@ struct user {
     uint64_t bytes;          /* of those arrays */
     uint64_t queue_bytes;    /* of those that are a job's */
     uint64_t region_bytes;   /* charged */
+    uint64_t front_bytes;    /* of the front's own memory (memory.h) */
     uint32_t regions;        /* registered or being registered, and those of them … */
     uint32_t mapped_regions; /* … that have a place on the device */
     struct list region_list; /* struct region */

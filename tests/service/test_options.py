@@ -8,7 +8,7 @@ import pytest
 
 from fdtest import Client, Daemon, FdError, MiB, assert_serves, binary, eventually, wave
 
-NAMES = ["listen", "group", "mode", "device", "threads", "staging-bytes", "user-bytes", "device-memory",
+NAMES = ["listen", "group", "mode", "device", "threads", "staging-bytes", "front-bytes", "user-bytes", "device-memory",
          "region-bytes", "region-memory", "max-regions",
          "user-queue-jobs", "user-queue-bytes", "max-queue-jobs", "max-queue-bytes", "max-jobs",
          "max-fields", "max-connections", "max-work", "upload-timeout-s", "drain-timeout-s", "look-us", "log-level", "trace",

@@ -306,7 +306,7 @@ static void diverted_data_is_found_by_its_number(void **state)
     msgpack_sbuffer buffer = notation("[{\"a\": {\"data\": #4096}, \"f\": " HEAD
                                       "\"shape\": [1024], \"data\": [#4090, #6]}}]");
     struct splitter s;
-    assert_true(splitter_init(&s));
+    splitter_init(&s);
     size_t at = 0, used;
     enum splitter_event event = SPLITTER_MORE;
     while (event != SPLITTER_MESSAGE) {

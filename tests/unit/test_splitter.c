@@ -87,7 +87,7 @@ static struct outcome *split(const void *stream, size_t length, size_t cut, size
 {
     struct outcome *outcome = calloc(1, sizeof *outcome);
     struct splitter s;
-    assert_true(splitter_init(&s));
+    splitter_init(&s);
     /* Exact allocations, so that a sanitizer sees a byte read past the piece. */
     const uint8_t *at = stream, *end = at + length;
     size_t piece = cut < length ? cut : length;
@@ -258,7 +258,7 @@ static void a_bin_of_nothing_that_ends_a_message_ends_it_without_another_byte(vo
 {
     (void)state;
     struct splitter s;
-    assert_true(splitter_init(&s));
+    splitter_init(&s);
     msgpack_sbuffer buffer = notation("[{\"data\": [#0]}]");
     size_t used;
     assert_int_equal(splitter_feed(&s, (uint8_t *)buffer.data, buffer.size, &used),
@@ -357,7 +357,7 @@ static void an_error_is_final(void **state)
     (void)state;
     struct splitter s;
     size_t used;
-    assert_true(splitter_init(&s));
+    splitter_init(&s);
     assert_int_equal(splitter_feed(&s, (const uint8_t *)"\x91\xc1", 2, &used), SPLITTER_ERROR);
     assert_int_equal(splitter_feed(&s, (const uint8_t *)"\x90", 1, &used), SPLITTER_ERROR);
     assert_int_equal(used, 0);
@@ -371,7 +371,7 @@ static void a_partial_request_tells_its_msgid(void **state)
     struct splitter s;
     size_t used;
     uint64_t msgid = 0;
-    assert_true(splitter_init(&s));
+    splitter_init(&s);
     assert_false(splitter_peek_msgid(&s, SPLITTER_REQUEST, &msgid));
     for (size_t i = 0; i < 11; i++) {
         assert_false(splitter_peek_msgid(&s, SPLITTER_REQUEST, &msgid));
@@ -388,7 +388,7 @@ static void a_partial_request_tells_its_msgid(void **state)
                                   "[0, -70000, \"put\", 1]", "[0, 5]", "[1, 5, nil, 1]"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         buffer = notation(others[i]);
-        assert_true(splitter_init(&s));
+        splitter_init(&s);
         assert_int_equal(splitter_feed(&s, (uint8_t *)buffer.data, buffer.size, &used),
                          SPLITTER_MESSAGE);
         assert_false(splitter_peek_msgid(&s, SPLITTER_REQUEST, &msgid));

@@ -1,0 +1,136 @@
+"""What clients can make the front itself hold, and where they see it."""
+
+import msgpack
+import numpy
+import pytest
+
+from fdtest import (Client, Daemon, FdError, MiB, array_header, assert_serves, bin_header, eventually, memory_bytes,
+                    request_bytes, sanitized, wave)
+
+WEIGHTS = MiB  # numbers of one message: 8 MiB
+
+pytestmark = pytest.mark.skipif(bool(sanitized()), reason="a sanitizer's memory is not the server's")
+
+
+def weights_begin(msgid):
+    """A stencil's message up to the numbers of its weights."""
+    packer = msgpack.Packer()
+    return b"".join([packer.pack_array_header(4), packer.pack(0), packer.pack(msgid), packer.pack("stencil"),
+                     packer.pack_array_header(1), packer.pack_map_header(3), packer.pack("f"),
+                     msgpack.packb({"field": 1}), packer.pack("offsets"), msgpack.packb([0]), packer.pack("weights"),
+                     array_header("<f8", [WEIGHTS], bin_header(8 * WEIGHTS))])
+
+
+def held(client):
+    return client.call("stats")["user"]["front_bytes"]
+
+
+def held_idle(client):
+    """What a connection takes that has nothing under way."""
+    held(client)  # it is counted as it is served
+    return held(client)
+
+
+def fill(client, clients, block):
+    """Send to all until none of them takes more, though the server has had its turns."""
+    idle, last = 0, 0
+    at = [0] * len(clients)
+    while idle < 50:
+        idle += 1
+        for i, one in enumerate(clients):
+            try:
+                at[i] += one.socket.send(block[at[i] % len(block):])
+                idle = 0
+            except BlockingIOError:
+                pass
+        now = held(client)
+        if now != last:
+            idle, last = 0, now
+
+
+def test_replies_that_nobody_reads():
+    with Daemon() as daemon, Client(daemon.path) as client:
+        before, rss = held_idle(client), memory_bytes(daemon.pid, "VmRSS")
+        one = daemon.client()
+        one.socket.setblocking(False)
+        fill(client, [one], request_bytes(1, "ping", {}) * 4096)
+        # A MiB of replies, and what the allocator leaves between them.
+        assert MiB // 2 < held(client) - before < 2 * MiB
+        assert memory_bytes(daemon.pid, "VmRSS") - rss < 8 * MiB
+        assert client.call("stats")["totals"]["front_bytes"] >= held(client)
+        assert_serves(client)
+        daemon.close_clients()
+        eventually(lambda: held(client) <= before, "all of it given back")
+
+
+def test_numbers_of_messages_that_do_not_end():
+    with Daemon("--front-bytes", 64 * MiB) as daemon, Client(daemon.path) as client:
+        assert client.call("info")["limits"]["front_bytes"] == 64 * MiB
+        before, rss = held_idle(client), memory_bytes(daemon.pid, "VmRSS")
+        clients = [daemon.client() for _ in range(30)]
+        for msgid, one in enumerate(clients):
+            one.send_bytes(weights_begin(msgid) + bytes(8 * WEIGHTS - 1))
+        assert 16 * MiB <= held(client) - before <= 32 * MiB
+        assert memory_bytes(daemon.pid, "VmRSS") - rss < 48 * MiB
+        codes = set()
+        for msgid, one in enumerate(clients):
+            one.send_bytes(bytes(1))
+            error, _ = one.outcome(msgid)
+            codes.add(error.code)
+            if error.code == "OVER_BUDGET":
+                assert error.parameter == "weights" and error.need > error.limit and error.retryable
+        assert codes == {"OVER_BUDGET", "NOT_FOUND"}, "some had room, and fail for the field that is not there"
+        eventually(lambda: held(client) < before + MiB, "all of it given back")
+        # There is room again, and those connections go on.
+        assert_serves(clients[0])
+        assert_serves(clients[-1])
+
+
+def test_messages_that_have_come_half():
+    with Daemon() as daemon, Client(daemon.path) as client:
+        before = held_idle(client)
+        name = request_bytes(1, "ping", {"name": "x" * 4000})
+        parts = msgpack.packb({str(i): "y" * 4000 for i in range(15)})[1:-1]
+        clients = [daemon.client() for _ in range(20)]
+        for one in clients:
+            one.send_bytes(b"\x94\x00\x01\xa4ping\x91\x8f" + parts)
+        eventually(lambda: held(client) - before > 20 * 60 * 1000, "every byte counted")
+        for one in clients:
+            one.send_bytes(b"y")
+            assert one.outcome(1)[0].code == "INVALID_ARGUMENT"
+        # Idle connections keep little of it.
+        eventually(lambda: held(client) - before < 20 * 4096, "what large messages took given back")
+        assert len(name) > 4000
+
+
+def test_fields_and_jobs_are_counted():
+    with Daemon() as daemon, Client(daemon.path) as client:
+        before = held_idle(client)
+        fields = [client.put(wave(8)) for _ in range(100)]
+        assert held(client) - before > 100 * 100
+        client.free(*fields)
+        eventually(lambda: held(client) <= before, "all of it given back")
+
+
+def test_one_who_holds_too_much_may_still_let_go():
+    """Who is over the budget is refused what takes more, and is still read."""
+    with Daemon("--front-bytes", 64 * MiB) as daemon, Client(daemon.path) as client:
+        field = client.put(wave(8))
+        clients = [daemon.client() for _ in range(40)]
+        for one in clients:
+            one.socket.setblocking(False)
+        fill(client, clients, request_bytes(1, "info", {}) * 256)
+        assert 24 * MiB < held(client) < 40 * MiB
+        with pytest.raises(FdError) as refused:
+            while True:
+                clients.append(one := daemon.client())
+                one.send_bytes(weights_begin(1) + bytes(8 * WEIGHTS))
+                error, _ = one.outcome(1)
+                if error.code != "NOT_FOUND":
+                    raise error
+        assert refused.value.code == "OVER_BUDGET"
+        client.free(field)
+        assert numpy.isfinite(client.call("stats")["uptime_s"])
+        daemon.close_clients()
+        eventually(lambda: held(client) < MiB, "all of it given back")
+        assert_serves(client)
