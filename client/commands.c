@@ -10,6 +10,8 @@
 #include "client/shape.h"
 #include "client/table.h"
 #include "protocol/job.h"
+#include "protocol/limits.h"
+#include "protocol/object.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -405,7 +407,72 @@ static bool results_deliver(const struct options *o, struct submission *s,
     return true;
 }
 
-/* info, stats: JSON, laid out for reading unless asked for in one line. list: a table. */
+/* A page of the fields: as JSON, and its objects in the zone. */
+static bool read_page(struct fdclient *client, uint64_t after, msgpack_zone *zone,
+                      msgpack_object *page, struct fdclient_error *error)
+{
+    struct fdclient_params params = FDCLIENT_PARAMS;
+    struct fdclient_result result = {0};
+    const char *reason = "no fields";
+    params.after = after;
+    params.limit = LIMIT_LISTED;
+    if (!fdclient_run(client, "list", NULL, &params, &result, error))
+        return false;
+    const bool read = json_read(result.json, strlen(result.json), zone, page, &reason);
+    const msgpack_object *fields = read ? object_find(page, "fields") : NULL;
+    free(result.json);
+    if (!fields || fields->type != MSGPACK_OBJECT_ARRAY)
+        return error_set(error, "INTERNAL", "", "the answer cannot be read: %s", reason);
+    *page = *fields;
+    return true;
+}
+
+/* All fields, page by page: they are printed as one answer. */
+static bool list_fields(const struct options *o, struct fdclient_error *error)
+{
+    msgpack_zone zone;
+    msgpack_object all = {.type = MSGPACK_OBJECT_ARRAY}, page;
+    uint64_t after = 0;
+    struct fdclient *client = fdclient_open(o->connect, error);
+    if (!client || !msgpack_zone_init(&zone, MSGPACK_ZONE_CHUNK_SIZE)) {
+        fdclient_close(client);
+        return client ? error_set(error, "OUT_OF_MEMORY", "", "no memory for the answer") : false;
+    }
+    bool done = true;
+    do {
+        done = read_page(client, after, &zone, &page, error);
+        const uint32_t count = done ? page.via.array.size : 0;
+        msgpack_object *fields =
+            realloc(all.via.array.ptr, (all.via.array.size + count + 1) * sizeof *fields);
+        if (!fields) {
+            done = error_set(error, "OUT_OF_MEMORY", "", "no memory for the answer");
+            break;
+        }
+        all.via.array.ptr = fields;
+        if (count)
+            memcpy(fields + all.via.array.size, page.via.array.ptr, count * sizeof *fields);
+        all.via.array.size += count;
+        const msgpack_object *id =
+            count ? object_find(&fields[all.via.array.size - 1], "field") : NULL;
+        if (!id || !object_unsigned(id, &after) || count < LIMIT_LISTED)
+            break;
+    } while (done);
+    fdclient_close(client);
+    msgpack_object_kv pair = {
+        .key = {.type = MSGPACK_OBJECT_STR, .via.str = {.ptr = "fields", .size = 6}}, .val = all};
+    const msgpack_object answer = {.type = MSGPACK_OBJECT_MAP, .via.map = {1, &pair}};
+    if (done && o->json) {
+        json_write(stdout, &answer, 0);
+        putchar('\n');
+    } else if (done) {
+        table_print(stdout, &answer);
+    }
+    free(all.via.array.ptr);
+    msgpack_zone_destroy(&zone);
+    return done;
+}
+
+/* info, stats: JSON, laid out for reading unless asked for in one line. */
 static bool print_answer(const struct options *o, const char *json, struct fdclient_error *error)
 {
     msgpack_zone zone;
@@ -420,8 +487,6 @@ static bool print_answer(const struct options *o, const char *json, struct fdcli
     const bool read = json_read(json, strlen(json), &zone, &object, &reason);
     if (!read) {
         error_set(error, "INTERNAL", "", "the answer cannot be read: %s", reason);
-    } else if (o->command == COMMAND_LIST) {
-        table_print(stdout, &object);
     } else {
         json_write(stdout, &object, 2);
         putchar('\n');
@@ -595,7 +660,7 @@ static bool command_run(const struct options *o, struct fdclient_error *error)
     case COMMAND_FREE:
         return free_fields(o, error);
     case COMMAND_LIST:
-        return ask(o, "list", error);
+        return list_fields(o, error);
     case COMMAND_PING:
         return ask(o, "ping", error);
     case COMMAND_INFO:

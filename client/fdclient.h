@@ -96,6 +96,7 @@ struct fdclient_params {
     bool out_is_field;    /* keep the result resident: result.field */
     uint64_t out_field[FDCLIENT_AXES]; /* overwrite this field, or those of a vector's components
                                           (out_is_field set too) */
+    uint64_t after, limit;             /* list: fields of ids above that one; so many at most */
 };
 #define FDCLIENT_PARAMS                                                                            \
     {                                                                                              \
@@ -138,7 +139,8 @@ bool fdclient_get(struct fdclient *client, uint64_t field, struct fdclient_resul
                   struct fdclient_error *error);
 bool fdclient_free(struct fdclient *client, uint64_t field, struct fdclient_error *error);
 /* A method without parameters ("ping", "info", "stats", "list"): its result as JSON, which you
- * free(*json). */
+ * free(*json). Of more than 4,096 fields `list` is "TOO_LARGE": fdclient_run() with params.limit
+ * and, from the second answer on, the last id of the one before as params.after. */
 bool fdclient_call(struct fdclient *client, const char *method, char **json,
                    struct fdclient_error *error);
 

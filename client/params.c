@@ -263,10 +263,9 @@ bool params_write(msgpack_packer *packer, const char *method, const struct fdcli
     const struct {
         const char *name;
         uint64_t value;
-    } counts[] = {{"steps", params->steps},
-                  {"every", params->every},
-                  {"timeout", params->timeout_us},
-                  {"repeat", params->repeat}};
+    } counts[] = {{"steps", params->steps},        {"every", params->every},
+                  {"timeout", params->timeout_us}, {"repeat", params->repeat},
+                  {"after", params->after},        {"limit", params->limit}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (counts[i].value != 0) {
             reply_write_str(packer, counts[i].name);

@@ -14,6 +14,8 @@ enum {
     LIMIT_METHOD_BYTES = 32, /* of a method's name, so that an error can quote it */
 };
 
+enum { LIMIT_LISTED = 4096 }; /* fields in one answer of list: some 400 KB */
+
 /* Of a parameter of many numbers, and of all of a job together (struct job's block). */
 enum { LIMIT_BLOCK_BYTES = 8 << 20 };
 

@@ -28,6 +28,24 @@ static bool read_field(const msgpack_object *value, struct request *request,
            request_invalid(failure, "field", "a field's id is an unsigned integer");
 }
 
+static bool read_after(const msgpack_object *value, struct request *request,
+                       struct failure *failure)
+{
+    request->list.pages = true;
+    return object_unsigned(value, &request->list.after) ||
+           request_invalid(failure, "after", "after is a field's id, an unsigned integer, or 0");
+}
+
+static bool read_limit(const msgpack_object *value, struct request *request,
+                       struct failure *failure)
+{
+    uint64_t *const limit = &request->list.limit;
+    request->list.pages = true;
+    return (object_unsigned(value, limit) && *limit >= 1 && *limit <= LIMIT_LISTED) ||
+           failure_set(failure, STATUS_INVALID_ARGUMENT, "limit",
+                       "limit must be a whole number from 1 to %d", LIMIT_LISTED);
+}
+
 static bool read_region(const msgpack_object *value, struct request *request,
                         struct failure *failure)
 {
@@ -318,6 +336,8 @@ static const struct parameter {
     {"repeat", TAKES(METHOD_CHAIN), 0, read_repeat},
     {"field", TAKES(METHOD_GET) | TAKES(METHOD_FREE), TAKES(METHOD_GET) | TAKES(METHOD_FREE),
      read_field},
+    {"after", TAKES(METHOD_LIST_FIELDS), 0, read_after},
+    {"limit", TAKES(METHOD_LIST_FIELDS), 0, read_limit},
     {"region", TAKES(METHOD_UNREGISTER), TAKES(METHOD_UNREGISTER), read_region},
     {"bytes", TAKES(METHOD_REGISTER), TAKES(METHOD_REGISTER), read_bytes},
     {"writable", TAKES(METHOD_REGISTER), 0, read_writable},
@@ -484,6 +504,7 @@ static void set_defaults(struct request *request)
     request->method = METHOD_COUNT;
     request->out = OUT_INLINE;
     request->writable = true;
+    request->list.limit = LIMIT_LISTED;
     request->parameters.order = 1;
     request->parameters.steps = 1;
 }

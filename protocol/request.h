@@ -66,6 +66,11 @@ struct request {
     bool progress;           /* operators: notify */
     bool dry_run;            /* operators, chain: say what it would take, and do not run it */
     uint64_t cancel;         /* cancel: the msgid of a request before it */
+    struct {
+        bool pages;     /* after or limit was given */
+        uint64_t after; /* an id, or 0 */
+        uint64_t limit; /* 1 to LIMIT_LISTED */
+    } list;
 
     struct request_chain *chain;     /* chain: owned (protocol/request_chain.h); else NULL */
     uint64_t repeat;                 /* … 0: not given */

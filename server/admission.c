@@ -135,7 +135,7 @@ static bool take_array(struct task *task, const struct taking *taking, const str
     const struct array *array = taking->array;
     struct field *found = NULL;
     if (array->kind == ARRAY_FIELD)
-        found = field_find(task->server, task->user, array->field, taking->parameter, failure);
+        found = field_find(task->user, array->field, taking->parameter, failure);
     else if (array->kind == ARRAY_INLINE && array->payload_count)
         found = upload_find(upload, array, taking->parameter, failure);
     if (found)
@@ -251,13 +251,12 @@ bool admission_refuse_operand(uint64_t field, const char *place, struct failure 
 static bool take_output(struct task *task, int component, const struct arrays *given,
                         const struct routine_needs *needs, struct failure *failure)
 {
-    struct server *server = task->server;
     const struct array_type *type = &task->type;
     struct field **out = &task->out[component];
     if (task->out_kind == OUT_FIELD) {
         const struct failure_place place = arrays_place(given, "out", component);
         const uint64_t id = given->at[component].field;
-        struct field *field = field_find(server, task->user, id, place.text, failure);
+        struct field *field = field_find(task->user, id, place.text, failure);
         if (!field)
             return false;
         if (!array_check_alike(&field->type, type, place.text, "the result", failure))
@@ -288,15 +287,14 @@ static bool take_output(struct task *task, int component, const struct arrays *g
     return true;
 }
 
-bool admission_find_types(struct server *server, const struct user *user, struct request *request,
-                          struct failure *failure)
+bool admission_find_types(const struct user *user, struct request *request, struct failure *failure)
 {
     for (int i = 0; i < REQUEST_OPERANDS; i++) {
         struct failure_place place;
         struct array *array = request_operand(request, i, &place);
         if (array->kind != ARRAY_FIELD)
             continue;
-        const struct field *field = field_find(server, user, array->field, place.text, failure);
+        const struct field *field = field_find(user, array->field, place.text, failure);
         if (!field)
             return false;
         array->type = field->type;
@@ -390,7 +388,7 @@ void admission_free_block(struct task *task)
 static bool take_job(struct task *task, struct request *request, const struct upload *upload,
                      struct failure *failure)
 {
-    if (!admission_find_types(task->server, task->user, request, failure) ||
+    if (!admission_find_types(task->user, request, failure) ||
         !request_job(request, &task->type, (double)task->server->config.max_work, &task->job,
                      &task->block, failure) ||
         !admission_charge(task, task->job.more.block_bytes, failure) ||

@@ -12,7 +12,7 @@ bool admission_open(const struct server *server, const struct user *user, struct
 
 /* Fill in the types of the resident fields among the request's operands. False with the failure
  * set: there is no such field. */
-bool admission_find_types(struct server *server, const struct user *user, struct request *request,
+bool admission_find_types(const struct user *user, struct request *request,
                           struct failure *failure);
 
 /* Take the request's inputs, make its job, its operands and its outputs, and queue for the resident

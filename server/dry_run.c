@@ -43,8 +43,7 @@ static const struct array_type *type_of(const struct dry_run *run, const struct 
                                         const char *place, struct failure *failure)
 {
     if (array->kind == ARRAY_FIELD && !array->type.dimensions) { /* else a link before gives it */
-        const struct field *field =
-            field_find(run->server, run->user, array->field, place, failure);
+        const struct field *field = field_find(run->user, array->field, place, failure);
         return field ? &field->type : NULL;
     }
     if (array->kind == ARRAY_REGION &&
@@ -90,7 +89,7 @@ static bool check_output(const struct dry_run *run, const struct array *out, con
 {
     const struct array_type *type = &out->type;
     if (out->kind == ARRAY_FIELD) {
-        const struct field *field = field_find(run->server, run->user, out->field, place, failure);
+        const struct field *field = field_find(run->user, out->field, place, failure);
         if (!field)
             return false;
         type = &field->type;
@@ -194,8 +193,7 @@ static bool take_operands(struct dry_run *run, struct failure *failure)
 /* Make the job, and add up what it takes; run->block is to be freed all the same. */
 static bool work_out(struct dry_run *run, struct failure *failure)
 {
-    return take_inputs(run, failure) &&
-           admission_find_types(run->server, run->user, run->request, failure) &&
+    return take_inputs(run, failure) && admission_find_types(run->user, run->request, failure) &&
            request_job(run->request, &run->type, (double)run->server->config.max_work, &run->job,
                        &run->block, failure) &&
            take_operands(run, failure) && take_outputs(run, failure) &&

@@ -124,9 +124,17 @@ void field_release(struct field *field)
     free(field);
 }
 
-static struct field **bucket_of(struct server *server, uint64_t id)
+static int compare(const struct field *a, const struct field *b)
 {
-    return &server->fields.bucket[id % FIELD_BUCKETS];
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+RB_GENERATE_STATIC(field_tree, field, by_id, compare)
+
+/* libuv's macros change nothing here, but do not say so. */
+static struct field_tree *tree_of(const struct user *user)
+{
+    return (struct field_tree *)(uintptr_t)&user->field_tree;
 }
 
 bool field_publish(struct field *field, struct failure *failure)
@@ -140,15 +148,8 @@ bool field_publish(struct field *field, struct failure *failure)
         if (getrandom(&field->id, sizeof field->id, 0) != (ssize_t)sizeof field->id)
             return failure_set(failure, STATUS_INTERNAL, NULL, "no randomness for an id");
         field->id >>= 1; /* some languages have no unsigned integers */
-        struct field *other = *bucket_of(server, field->id);
-        while (other && other->id != field->id)
-            other = other->next;
-        if (other)
-            field->id = 0;
-    } while (!field->id);
-    struct field **bucket = bucket_of(server, field->id);
-    field->next = *bucket;
-    *bucket = field_reference(field);
+    } while (!field->id || RB_INSERT(field_tree, tree_of(field->user), field));
+    field_reference(field);
     field->user->fields++;
     if (!field->resident && !field->lost)
         charge_queue(field, -1);
@@ -158,10 +159,7 @@ bool field_publish(struct field *field, struct failure *failure)
 
 void field_withdraw(struct field *field)
 {
-    struct field **place = bucket_of(field->server, field->id);
-    while (*place != field)
-        place = &(*place)->next;
-    *place = field->next;
+    RB_REMOVE(field_tree, tree_of(field->user), field);
     field->id = 0;
     field->user->fields--;
     user_settle(field->user);
@@ -170,18 +168,25 @@ void field_withdraw(struct field *field)
 
 void field_withdraw_all(struct server *server)
 {
-    for (size_t i = 0; i < FIELD_BUCKETS; i++)
-        while (server->fields.bucket[i])
-            field_withdraw(server->fields.bucket[i]);
+    for (struct list *link = server->users.next; link != &server->users; link = link->next) {
+        const struct user *user = LIST_ENTRY(link, struct user, link);
+        for (struct field *field; (field = field_after(user, 0));)
+            field_withdraw(field);
+    }
 }
 
-struct field *field_find_any(struct server *server, const struct user *user, uint64_t id,
-                             const char *parameter, struct failure *failure)
+struct field *field_after(const struct user *user, uint64_t after)
 {
-    struct field *field = id ? *bucket_of(server, id) : NULL;
-    while (field && field->id != id)
-        field = field->next;
-    if (!field || field->user != user) {
+    struct field key = {.id = after + 1};
+    return after < UINT64_MAX ? RB_NFIND(field_tree, tree_of(user), &key) : NULL;
+}
+
+struct field *field_find_any(const struct user *user, uint64_t id, const char *parameter,
+                             struct failure *failure)
+{
+    struct field key = {.id = id};
+    struct field *field = RB_FIND(field_tree, tree_of(user), &key);
+    if (!field) {
         failure_set(failure, STATUS_NOT_FOUND, parameter, "there is no field %llu",
                     (unsigned long long)id);
         return NULL;
@@ -189,10 +194,10 @@ struct field *field_find_any(struct server *server, const struct user *user, uin
     return field;
 }
 
-struct field *field_find(struct server *server, const struct user *user, uint64_t id,
-                         const char *parameter, struct failure *failure)
+struct field *field_find(const struct user *user, uint64_t id, const char *parameter,
+                         struct failure *failure)
 {
-    struct field *field = field_find_any(server, user, id, parameter, failure);
+    struct field *field = field_find_any(user, id, parameter, failure);
     if (field && field->lost) {
         failure_set(failure, STATUS_FIELD_LOST, parameter,
                     "field %llu was lost when the worker of %s ended; put it again",

@@ -1,7 +1,7 @@
 /* Arrays on devices: resident fields with an id, and the arrays of jobs, which have none.
  *
- * Counted references: the table of ids holds one, each task, reply, upload and copy one more. The
- * last one gone releases the memory on the device and the charge.
+ * Counted references: its user's tree of ids holds one, each task, reply, upload and copy one more.
+ * The last one gone releases the memory on the device and the charge.
  *
  * Accesses keep the order in which requests came: readers of a field run together, a writer alone,
  * and nobody passes somebody who came before. All accesses of a task are queued at once, so the
@@ -15,14 +15,16 @@
 #include "server/region.h"
 #include "server/trace.h"
 
+#include <uv/tree.h>
+
 struct server;
 struct user;
 struct device;
 struct task;
 
 struct field {
-    uint64_t id;             /* on the wire; 0: not (any longer) in the table */
-    struct field *next;      /* in its bucket of the table */
+    uint64_t id;             /* on the wire; 0: not (any longer) in its user's tree */
+    RB_ENTRY(field) by_id;   /* there */
     struct list device_link; /* in its device's list of arrays */
     struct server *server;
     struct user *user;
@@ -50,12 +52,6 @@ struct access {
     bool granted;
 };
 
-enum { FIELD_BUCKETS = 4096 };
-
-struct field_table {
-    struct field *bucket[FIELD_BUCKETS];
-};
-
 /* A new array of `type` for the user, with one reference: charged to the user, the device and the
  * queue, and ordered from the worker. NULL, before anything is allocated, where one of them has no
  * room: OVER_BUDGET, of the queue QUEUE_FULL, or TOO_LARGE where it never will have; with need and
@@ -66,8 +62,8 @@ struct field *field_new(struct server *server, struct user *user, const struct a
 struct field *field_reference(struct field *field);
 void field_release(struct field *field);
 
-/* Enter the array into the table under a fresh, unguessable id. False with the failure set where
- * the user has too many fields. */
+/* Enter the array into its user's tree under a fresh, unguessable id. False with the failure set
+ * where the user has too many fields. */
 bool field_publish(struct field *field, struct failure *failure);
 /* Take it out: the id is void at once, the memory goes when the last user of it has finished. */
 void field_withdraw(struct field *field);
@@ -75,12 +71,15 @@ void field_withdraw_all(struct server *server);
 
 /* The user's field with that id; NULL with NOT_FOUND, alike for foreign and absent ones, or
  * FIELD_LOST. A torn one is found: a job may make it whole by writing it. */
-struct field *field_find(struct server *server, const struct user *user, uint64_t id,
-                         const char *parameter, struct failure *failure);
+struct field *field_find(const struct user *user, uint64_t id, const char *parameter,
+                         struct failure *failure);
 
-/* The same, lost or not: for `free`. */
-struct field *field_find_any(struct server *server, const struct user *user, uint64_t id,
-                             const char *parameter, struct failure *failure);
+/* The user's field of the least id above `after`; NULL: there is none. */
+struct field *field_after(const struct user *user, uint64_t after);
+
+/* The same as field_find(), lost or not: for `free`. */
+struct field *field_find_any(const struct user *user, uint64_t id, const char *parameter,
+                             struct failure *failure);
 
 /* The device's worker is gone and its memory with it: no charge remains, its id answers
  * FIELD_LOST. */

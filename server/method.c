@@ -36,10 +36,8 @@ static enum outcome call_dry_run(struct call *call)
 
 static enum outcome call_free(struct call *call)
 {
-    struct server *server = call->connection->server;
     struct user *user = call->connection->user;
-    struct field *field =
-        field_find_any(server, user, call->request->field, "field", &call->failure);
+    struct field *field = field_find_any(user, call->request->field, "field", &call->failure);
     if (!field)
         return OUTCOME_FAILURE;
     field_withdraw(field);
@@ -73,8 +71,10 @@ static enum outcome call_cancel(struct call *call)
 
 static enum outcome call_list(struct call *call)
 {
-    report_fields(call->result, call->connection->server, call->connection->user);
-    return OUTCOME_RESULT;
+    return report_fields(call->result, call->connection->server, call->connection->user,
+                         call->request, &call->failure)
+               ? OUTCOME_RESULT
+               : OUTCOME_FAILURE;
 }
 
 static enum outcome call_ping(struct call *call)

@@ -3,6 +3,7 @@
 #include "protocol/reply.h"
 #include "protocol/request.h"
 #include "server/device.h"
+#include "server/memory.h"
 #include "server/server.h"
 
 #include <string.h>
@@ -259,21 +260,43 @@ void report_stats(msgpack_packer *packer, struct server *server, const struct us
     put_totals(packer, totals, staging, 2);
 }
 
-void report_fields(msgpack_packer *packer, const struct server *server, const struct user *user)
+static void put_field(msgpack_packer *packer, const struct field *field)
 {
+    msgpack_pack_map(packer, 6);
+    put_number(packer, "field", field->id);
+    reply_write_type(packer, &field->type);
+    put_number(packer, "bytes", field->type.bytes);
+    put_text(packer, "device", field->device->name);
+    put_text(packer, "state", field->lost || field->torn ? "lost" : "resident");
+}
+
+bool report_fields(msgpack_packer *packer, struct server *server, struct user *user,
+                   const struct request *request, struct failure *failure)
+{
+    enum { ENTRY_BYTES = 160 }; /* at most, but for shapes of many axes */
+    const uint64_t limit = request->list.limit;
+    const uint64_t most = user->fields < limit ? user->fields : limit;
+    if (!request->list.pages && user->fields > limit)
+        return failure_set_limit(failure, STATUS_TOO_LARGE, NULL, (double)user->fields,
+                                 (double)limit,
+                                 "you have %llu fields, and one answer holds %llu: ask for them "
+                                 "with after and limit",
+                                 (unsigned long long)user->fields, (unsigned long long)limit);
+    /* The answer is counted when it is there; whoever has no room for it is not answered so. */
+    if (!memory_take(server, user, most * ENTRY_BYTES, NULL, failure))
+        return false;
+    memory_release(server, user, most * ENTRY_BYTES);
+    uint64_t count = 0;
+    for (const struct field *field = field_after(user, request->list.after); field && count < limit;
+         field = field_after(user, field->id))
+        count++;
     msgpack_pack_map(packer, 1);
     reply_write_str(packer, "fields");
-    msgpack_pack_array(packer, user->fields);
-    for (size_t i = 0; i < FIELD_BUCKETS; i++) {
-        for (const struct field *field = server->fields.bucket[i]; field; field = field->next) {
-            if (field->user != user)
-                continue;
-            msgpack_pack_map(packer, 6);
-            put_number(packer, "field", field->id);
-            reply_write_type(packer, &field->type);
-            put_number(packer, "bytes", field->type.bytes);
-            put_text(packer, "device", field->device->name);
-            put_text(packer, "state", field->lost || field->torn ? "lost" : "resident");
-        }
+    msgpack_pack_array(packer, count);
+    for (uint64_t after = request->list.after; count; count--) {
+        const struct field *field = field_after(user, after);
+        put_field(packer, field);
+        after = field->id;
     }
+    return true;
 }

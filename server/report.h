@@ -3,8 +3,11 @@
 #define SERVER_REPORT_H
 
 #include <msgpack.h>
+#include <stdbool.h>
 #include <stdint.h>
 
+struct failure;
+struct request;
 struct server;
 struct user;
 
@@ -42,6 +45,9 @@ struct report_coarse {
 
 void report_info(msgpack_packer *packer, struct server *server, const struct user *user);
 void report_stats(msgpack_packer *packer, struct server *server, const struct user *user);
-void report_fields(msgpack_packer *packer, const struct server *server, const struct user *user);
+/* The user's fields, in the order of their ids: all, or as many as the request says. False with the
+ * failure set: they are too many for one answer, or there is no room for it. */
+bool report_fields(msgpack_packer *packer, struct server *server, struct user *user,
+                   const struct request *request, struct failure *failure);
 
 #endif

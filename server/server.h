@@ -36,7 +36,6 @@ struct server {
     char worker_path[4096]; /* fdworker, beside this program */
     struct arena arena;
     struct carriers carriers;
-    struct field_table fields;
     struct list devices;     /* struct device */
     unsigned hosts;          /* of them on the host, which share its memory */
     struct list users;       /* struct user */

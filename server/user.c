@@ -17,6 +17,7 @@ struct user *user_find(struct server *server, uid_t uid)
         return NULL;
     user->uid = uid;
     list_init(&user->region_list);
+    RB_INIT(&user->field_tree);
     arena_init_queues(user->slab_queues, user);
     flow_init(&user->flow);
     fair_user_init(&user->fair);

@@ -12,8 +12,10 @@
 
 #include <stdint.h>
 #include <sys/types.h>
+#include <uv/tree.h>
 
 struct device;
+struct field;
 
 /* Counts since a user was first seen, or since the server started. */
 struct counters {
@@ -22,12 +24,16 @@ struct counters {
     struct latency latency;            /* request read to reply handed to the socket, of jobs */
 };
 
+/* Fields that have an id, in its order. */
+RB_HEAD(field_tree, field);
+
 struct user {
     struct list link;
     uid_t uid;
     uint32_t connections;
-    uint64_t jobs;           /* accepted, not yet answered */
-    uint64_t fields;         /* resident, with an id */
+    uint64_t jobs;   /* accepted, not yet answered */
+    uint64_t fields; /* resident, with an id: in … */
+    struct field_tree field_tree;
     uint64_t arrays;         /* on the device, resident or of a job */
     uint64_t bytes;          /* of those arrays */
     uint64_t queue_bytes;    /* of those that are a job's */

@@ -439,6 +439,14 @@ class Client:
             job = self._send(method, parameters)
         return job.result()
 
+    def fields(self):
+        """Your resident fields: maps as `list` answers them, however many there are."""
+        fields, page = [], [None]
+        while page:
+            page = self.call("list", after=fields[-1]["field"] if fields else 0, limit=4096)["fields"]
+            fields += page
+        return fields
+
     def put(self, f, **parameters):
         """Keep an array on the device."""
         f = _array(f)

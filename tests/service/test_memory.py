@@ -1,11 +1,19 @@
 """What clients can make the front itself hold, and where they see it."""
 
+import json
+import pathlib
+import subprocess
+import sys
+
 import msgpack
 import numpy
 import pytest
 
-from fdtest import (Client, Daemon, FdError, MiB, array_header, assert_serves, bin_header, eventually, memory_bytes,
+from fdtest import (Client, Daemon, FdError, MiB, array_header, assert_serves, bin_header, binary, eventually, memory_bytes,
                     request_bytes, sanitized, wave)
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client/python"))
+import fdclient  # noqa: E402
 
 WEIGHTS = MiB  # numbers of one message: 8 MiB
 
@@ -134,3 +142,36 @@ def test_one_who_holds_too_much_may_still_let_go():
         daemon.close_clients()
         eventually(lambda: held(client) < MiB, "all of it given back")
         assert_serves(client)
+
+
+def test_more_fields_than_one_answer_holds():
+    """4,097 fields: `list` without a page is refused, and pages have each of them once, in order."""
+    with Daemon() as daemon, Client(daemon.path) as client:
+        message = [request_bytes(i, "put", {"f": wave(4)}) for i in range(4097)]
+        fields = set()
+        for begin in range(0, 4097, 500):  # at most --user-queue-jobs at once
+            client.send_bytes(b"".join(message[begin:begin + 500]))
+            fields |= {client.recv(i)["field"] for i in range(begin, min(begin + 500, 4097))}
+        with pytest.raises(FdError) as refused:
+            client.call("list")
+        assert (refused.value.code, refused.value.need, refused.value.limit) == ("TOO_LARGE", 4097, 4096)
+        listed, after = [], 0
+        while page := client.call("list", after=after, limit=1000)["fields"]:
+            assert len(page) <= 1000
+            listed += [entry["field"] for entry in page]
+            after = listed[-1]
+        assert listed == sorted(fields)
+        assert len(client.call("list", after=0)["fields"]) == 4096
+        assert [entry["field"] for entry in client.call("list", after=listed[4094])["fields"]] == listed[4095:]
+        for params in ({"limit": 0}, {"limit": 4097}, {"limit": -1}, {"after": -1}, {"after": "1"}):
+            with pytest.raises(FdError) as refused:
+                client.call("list", **params)
+            assert (refused.value.code, refused.value.parameter) == ("INVALID_ARGUMENT", next(iter(params)))
+        shown = subprocess.run([binary("fdclient"), "list", "--connect", f"unix:{daemon.path}", "--json"],
+                               capture_output=True, text=True, check=True)
+        assert [entry["field"] for entry in json.loads(shown.stdout)["fields"]] == listed
+        with fdclient.Client(daemon.path) as python:
+            assert [entry["field"] for entry in python.fields()] == listed
+        client.free(listed.pop())
+        assert [entry["field"] for entry in client.call("list")["fields"]] == listed
+        assert client.call("list", after=listed[-1]) == {"fields": []}
