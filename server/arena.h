@@ -1,6 +1,6 @@
 /* The staging arena: a sealed memfd cut into slabs, through which all payload passes between
- * sockets and workers. It is the only place in the front where payload lies, so it bounds the
- * front's memory.
+ * sockets and workers. It is the only place in the front where payload lies; what else the front
+ * holds is counted in memory.h.
  *
  * Uploads and replies have half each, so that neither can starve the other. A user may hold as many
  * slabs of a share as it leaves free (dynamic thresholds: Choudhury and Hahne, IEEE/ACM ToN 6(2),

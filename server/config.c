@@ -1,5 +1,7 @@
 #include "server/config.h"
 
+#include "server/cgroup.h"
+
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -58,7 +60,7 @@ static const struct option options[] = {
      "Memory of their own that one user may register (it stays in RAM); 0: no limit of its own."},
     {"region-memory", "BYTES", OPTION_BYTES, AT(region_memory), "0", 0, ANY,
      "The same of all users, the last eighth kept for those who have little; 0: half of the "
-     "machine's."},
+     "machine's, or of what the process's control group may have where that is less."},
     {"max-regions", "COUNT", OPTION_NUMBER, AT(max_regions), "1024", 1, 1 << 20,
      "Regions of one user; each holds a descriptor."},
     {"user-queue-jobs", "COUNT", OPTION_NUMBER, AT(user_queue_jobs), "1024", 1, 1 << 20,
@@ -362,7 +364,9 @@ static enum config_result arguments_read(struct config *config, int argc, char *
 
 static uint64_t machine_bytes(void)
 {
-    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    const uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    const uint64_t group = cgroup_memory_bytes("");
+    return group < machine ? group : machine;
 }
 
 enum config_result config_read(struct config *config, int argc, char **argv)

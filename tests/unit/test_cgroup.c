@@ -1,0 +1,96 @@
+/* The memory that control groups leave, over made-up trees of /proc and /sys. */
+#include "server/cgroup.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+static char root[] = "/tmp/test_cgroup.XXXXXX";
+
+static void write_file(const char *name, const char *text)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s%s", root, name);
+    for (char *slash = strchr(path + strlen(root) + 1, '/'); slash;
+         slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        mkdir(path, 0755);
+        *slash = '/';
+    }
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    strcpy(root + strlen(root) - 6, "XXXXXX");
+    return mkdtemp(root) ? 0 : -1;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", root);
+    return system(command);
+}
+
+static void none_is_no_limit(void **state)
+{
+    (void)state;
+    assert_true(cgroup_memory_bytes(root) == UINT64_MAX);
+    write_file("/proc/self/cgroup", "0::/a/b\n");
+    assert_true(cgroup_memory_bytes(root) == UINT64_MAX);
+    write_file("/sys/fs/cgroup/a/b/memory.max", "max\n");
+    assert_true(cgroup_memory_bytes(root) == UINT64_MAX);
+}
+
+static void the_least_of_those_around_it(void **state)
+{
+    (void)state;
+    write_file("/proc/self/cgroup", "0::/system.slice/fdserver.service\n");
+    write_file("/sys/fs/cgroup/system.slice/fdserver.service/memory.max", "max\n");
+    write_file("/sys/fs/cgroup/system.slice/memory.max", "8589934592\n");
+    assert_int_equal(cgroup_memory_bytes(root), UINT64_C(8) << 30);
+    write_file("/sys/fs/cgroup/system.slice/fdserver.service/memory.max", "1073741824\n");
+    assert_int_equal(cgroup_memory_bytes(root), UINT64_C(1) << 30);
+}
+
+static void in_a_container_the_root_counts(void **state)
+{
+    (void)state;
+    write_file("/proc/self/cgroup", "0::/\n");
+    write_file("/sys/fs/cgroup/memory.max", "2147483648\n");
+    assert_int_equal(cgroup_memory_bytes(root), UINT64_C(2) << 30);
+    write_file("/proc/self/cgroup", "0::/not/seen/here\n");
+    assert_int_equal(cgroup_memory_bytes(root), UINT64_C(2) << 30);
+}
+
+static void version_1(void **state)
+{
+    (void)state;
+    write_file("/proc/self/cgroup",
+               "9:name=systemd:/x\n5:cpu,memory,io:/docker/1f\n3:memoryless:/y\n0::/z\n");
+    write_file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+    assert_true(cgroup_memory_bytes(root) > UINT64_C(1) << 62);
+    write_file("/sys/fs/cgroup/memory/docker/1f/memory.limit_in_bytes", "536870912\n");
+    assert_int_equal(cgroup_memory_bytes(root), 512 << 20);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+    const struct CMUnitTest tests[] = {TEST(none_is_no_limit), TEST(the_least_of_those_around_it),
+                                       TEST(in_a_container_the_root_counts), TEST(version_1)};
+#undef TEST
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
