@@ -195,6 +195,30 @@ static void shapes_are_checked_before_they_are_believed(void **state)
     refused(HEAD "\"shape\": [2, 3], \"data\": #28}", STATUS_INVALID_ARGUMENT, "24 bytes");
 }
 
+static void the_largest_shapes_are_taken(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint32_t dimensions;
+        uint64_t points;
+    } cases[] = {
+        {HEAD "\"shape\": [1,2,1,1,1,1,1,3], \"data\": #24}", LIMIT_DIMENSIONS, 6},
+        {"{\"region\": 1, \"type\": \"<f4\", \"shape\": [1125899906842624]}", 1, LIMIT_POINTS},
+        {"{\"region\": 1, \"type\": \"<f4\", \"shape\": [33554432, 1, 33554432]}", 3,
+         LIMIT_POINTS}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        msgpack_unpacked unpacked = notation_object(cases[i].text);
+        struct array array;
+        struct failure failure = {0};
+        if (!array_read(&unpacked.data, "f", &array, &failure))
+            fail_msg("%s: %s", cases[i].text, failure.message);
+        assert_int_equal(array.type.dimensions, cases[i].dimensions);
+        assert_int_equal(array.type.bytes, 4 * cases[i].points);
+        msgpack_unpacked_destroy(&unpacked);
+    }
+}
+
 static void maps_that_are_no_array_say_so(void **state)
 {
     (void)state;
@@ -374,6 +398,7 @@ int main(void)
         cmocka_unit_test(types_that_are_not_taken_are_named),
         cmocka_unit_test(pickles_and_structures_are_refused),
         cmocka_unit_test(shapes_are_checked_before_they_are_believed),
+        cmocka_unit_test(the_largest_shapes_are_taken),
         cmocka_unit_test(maps_that_are_no_array_say_so),
         cmocka_unit_test(a_fields_map_from_a_reply_may_come_back),
         cmocka_unit_test(one_without_data_is_described),

@@ -84,6 +84,35 @@ static void test_another_size_ends_the_trust(void **state)
     assert_int_equal(channel_receive(ends[1], &inbox, &received, &descriptor), CHANNEL_CLOSED);
 }
 
+/* A packet that is not taken takes its descriptor with it: a pipe's other end sees it closed. */
+static void test_a_descriptor_of_another_size_is_closed(void **state)
+{
+    (void)state;
+    struct channel_message received;
+    uint8_t bytes[sizeof received - 1] = {0};
+    struct iovec part = {.iov_base = bytes, .iov_len = sizeof bytes};
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {{0}};
+    struct msghdr header = {.msg_iov = &part,
+                            .msg_iovlen = 1,
+                            .msg_control = &control,
+                            .msg_controllen = sizeof control};
+    int pipes[2], descriptor;
+    assert_int_equal(pipe(pipes), 0);
+    *CMSG_FIRSTHDR(&header) = (struct cmsghdr){
+        .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    memcpy(CMSG_DATA(CMSG_FIRSTHDR(&header)), &pipes[1], sizeof(int));
+    assert_int_equal(sendmsg(ends[0], &header, 0), sizeof bytes);
+    close(pipes[1]);
+    assert_int_equal(channel_receive(ends[1], &inbox, &received, &descriptor), CHANNEL_CLOSED);
+    assert_int_equal(descriptor, -1);
+    assert_int_equal(fcntl(pipes[0], F_SETFL, O_NONBLOCK), 0);
+    assert_int_equal(read(pipes[0], bytes, 1), 0); /* nobody can write any more */
+    close(pipes[0]);
+}
+
 static void test_closed(void **state)
 {
     (void)state;
@@ -194,6 +223,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_message_arrives_whole, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_descriptor_arrives, setup, teardown),
         cmocka_unit_test_setup_teardown(test_another_size_ends_the_trust, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_descriptor_of_another_size_is_closed, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_closed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_full_socket_keeps_the_order, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_flush_sends_few_packets, setup, teardown),

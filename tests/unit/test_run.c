@@ -80,6 +80,78 @@ static void nobody_writes_what_one_before_reads_or_the_front_downloads(void **st
     assert_false(runs_may_start(&runs, &writer));
 }
 
+/* Beside their inputs and outputs, jobs read arrays (κ, a source) and write one, their probes. */
+static void operands_are_in_order_too(void **state)
+{
+    (void)state;
+    struct run first = run_of(1, &a, &b, NULL), second = run_of(2, &c, &d, NULL);
+    static const struct {
+        int place_of_first, place_of_second;
+        bool together;
+    } cases[] = {{OPERAND_COEFFICIENT, OPERAND_SOURCE, true},
+                 {OPERAND_PROBES, OPERAND_COEFFICIENT, false},
+                 {OPERAND_SOURCE, OPERAND_PROBES, false},
+                 {OPERAND_PROBES, OPERAND_PROBES, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct holding shared = {0};
+        first.operand[cases[i].place_of_first] = &shared;
+        second.operand[cases[i].place_of_second] = &shared;
+        add(&first);
+        add(&second);
+        assert_true(runs_may_start(&runs, &first));
+        assert_int_equal(runs_may_start(&runs, &second), cases[i].together);
+        runs_remove(&runs, &first);
+        assert_true(runs_may_start(&runs, &second));
+        runs_remove(&runs, &second);
+        assert_int_equal(shared.readers + shared.writers, 0);
+        first.operand[cases[i].place_of_first] = second.operand[cases[i].place_of_second] = NULL;
+    }
+}
+
+static void an_operand_waits_for_its_copies(void **state)
+{
+    (void)state;
+    struct run run = run_of(1, &a, &b, NULL);
+    struct holding read = {.downloads = 1}, written = {0};
+    run.operand[OPERAND_COEFFICIENT] = &read;
+    run.operand[OPERAND_PROBES] = &written;
+    add(&run);
+    assert_true(runs_may_start(&runs, &run)); /* both only read it */
+    read.region_uploads = 1;
+    assert_false(runs_may_start(&runs, &run));
+    read.region_uploads = 0;
+    written.downloads = 1;
+    assert_false(runs_may_start(&runs, &run));
+    written.downloads = 0;
+    assert_true(runs_may_start(&runs, &run));
+    runs_remove(&runs, &run);
+}
+
+/* One job's operand is another's input or output. */
+static void operands_and_fields_are_in_order(void **state)
+{
+    (void)state;
+    struct run reader = run_of(1, &a, &b, NULL), writer = run_of(2, &c, &d, NULL);
+    struct run prober = run_of(3, &a, &b, NULL), other = run_of(4, &c, &c, NULL);
+    reader.operand[OPERAND_SOURCE] = &d;
+    add(&reader);
+    add(&writer);
+    assert_false(runs_may_start(&runs, &writer));
+    runs_remove(&runs, &reader);
+    add(&reader);
+    assert_true(runs_may_start(&runs, &writer));
+    assert_false(runs_may_start(&runs, &reader));
+    runs_remove(&runs, &reader);
+    runs_remove(&runs, &writer);
+    prober.operand[OPERAND_PROBES] = &c;
+    add(&prober);
+    add(&other);
+    assert_false(runs_may_start(&runs, &other));
+    runs_remove(&runs, &prober);
+    assert_true(runs_may_start(&runs, &other));
+    runs_remove(&runs, &other);
+}
+
 static struct run link_of(uint64_t id, uint64_t chain, struct holding *in, struct holding *out)
 {
     struct run run = run_of(id, in, out, NULL);
@@ -176,6 +248,9 @@ int main(void)
         cmocka_unit_test_setup(readers_of_one_array_start_together, clear),
         cmocka_unit_test_setup(nobody_reads_or_writes_what_one_before_writes, clear),
         cmocka_unit_test_setup(nobody_writes_what_one_before_reads_or_the_front_downloads, clear),
+        cmocka_unit_test_setup(operands_are_in_order_too, clear),
+        cmocka_unit_test_setup(an_operand_waits_for_its_copies, clear),
+        cmocka_unit_test_setup(operands_and_fields_are_in_order, clear),
         cmocka_unit_test_setup(a_chain_starts_behind_what_was_launched_of_it, clear),
         cmocka_unit_test_setup(of_a_chain_only_so_much_is_launched, clear),
         cmocka_unit_test_setup(what_leaves_is_found_no_longer, clear),

@@ -16,7 +16,7 @@ struct outcome {
     enum splitter_event last;
     const char *error;
     int messages;
-    uint8_t control[32768];
+    uint8_t control[LIMIT_CONTROL_BYTES];
     size_t control_bytes;
     uint8_t payload[65536];
     size_t payload_bytes;
@@ -352,6 +352,68 @@ static void counts_are_limited_in_all(void **state)
     free(outcome);
 }
 
+/* 64 KiB beside its payloads are a message, and one byte more is none: strings of 4,095 bytes with
+ * headers of 3, and one that fills it up. */
+static void a_message_may_have_64_kib_of_control(void **state)
+{
+    (void)state;
+    enum { FULL = 3 + 4095, STRINGS = 16, LAST = LIMIT_CONTROL_BYTES - 3 - 15 * FULL - 3 };
+    static uint8_t message[LIMIT_CONTROL_BYTES + 1];
+    for (uint32_t more = 0; more < 2; more++) {
+        uint8_t *at = message;
+        memcpy(at, (uint8_t[]){0xdc, 0, STRINGS}, 3);
+        at += 3;
+        for (int i = 0; i < STRINGS; i++) {
+            const uint32_t count = i < STRINGS - 1 ? 4095 : LAST + more;
+            memcpy(at, (uint8_t[]){0xda, (uint8_t)(count >> 8), (uint8_t)count}, 3);
+            at += 3 + count;
+        }
+        assert_int_equal(at - message, LIMIT_CONTROL_BYTES + more);
+        if (more) {
+            refused(message, LIMIT_CONTROL_BYTES + more, "64 KiB");
+        } else {
+            struct outcome *outcome = split(message, LIMIT_CONTROL_BYTES, LIMIT_CONTROL_BYTES, 1);
+            assert_int_equal(outcome->messages, 1);
+            assert_int_equal(outcome->control_bytes, LIMIT_CONTROL_BYTES);
+            assert_true(outcome->idle);
+            free(outcome);
+        }
+    }
+}
+
+/* Every object counts, containers too, wherever they stand. */
+static void a_message_may_have_4096_elements(void **state)
+{
+    (void)state;
+    static const struct {
+        uint8_t head[8];
+        size_t head_bytes;
+        int objects; /* in the innermost container, so that there are 4,096 */
+    } cases[] = {
+        {{0xdc, 0x0f, 0xff}, 3, 4095},                   /* [nil …] */
+        {{0x91, 0xdc, 0x0f, 0xfe}, 4, 4094},             /* [[nil …]] */
+        {{0x91, 0xde, 0x07, 0xff}, 4, 4094},             /* [{nil: nil, …}] */
+        {{0x93, 0xc0, 0xc0, 0xdc, 0x0f, 0xfc}, 6, 4092}, /* [nil, nil, [nil …]] */
+        {{0x92, 0xdc, 0x0f, 0xfd}, 4, 4093 + 1},         /* [[nil …], nil] */
+        {{0x92, 0x91, 0xc0, 0xdc, 0x0f, 0xfc}, 6, 4092}, /* [[nil], [nil …]] */
+    };
+    static uint8_t message[LIMIT_ELEMENTS + 16];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const size_t at = cases[i].head_bytes, length = at + (size_t)cases[i].objects;
+        memset(message, 0xc0, sizeof message);
+        memcpy(message, cases[i].head, at);
+        struct outcome *outcome = split(message, length, length, 1);
+        assert_int_equal(outcome->messages, 1);
+        assert_true(outcome->idle);
+        free(outcome);
+        if (i == 0)
+            memcpy(message + 1, "\x10", 2);
+        else
+            message[0]++; /* one more in the outer array */
+        refused(message, at, "elements");
+    }
+}
+
 static void an_error_is_final(void **state)
 {
     (void)state;
@@ -425,6 +487,8 @@ int main(void)
         cmocka_unit_test(only_the_splitter_itself_writes_extensions),
         cmocka_unit_test(a_message_is_an_array_of_known_types),
         cmocka_unit_test(counts_are_limited_in_all),
+        cmocka_unit_test(a_message_may_have_64_kib_of_control),
+        cmocka_unit_test(a_message_may_have_4096_elements),
         cmocka_unit_test(an_error_is_final),
         cmocka_unit_test(a_partial_request_tells_its_msgid),
         cmocka_unit_test(a_stream_that_ends_inside_a_message_is_not_idle),

@@ -1131,13 +1131,15 @@ static void test_cancelling_a_job_in_regions(void **state)
         const uint64_t in = front.direct ? 0 : allocate(bytes);
         const uint64_t out = front.direct ? 0 : allocate(bytes);
         const uint64_t scratch = i ? allocate(bytes) : 0;
+        begin_packet();
         order_places((struct place[AXIS_COUNT]){{region.id, 0}},
                      (struct place[AXIS_COUNT]){{region.id, bytes}});
         cancel.u.job.id = run(&jobs[i], in, out, scratch, false);
         order(&cancel);
+        send_packet();
         const struct channel_message message = answer_of(CHANNEL_FINISHED);
         assert_int_equal(message.u.job.id, cancel.u.job.id);
-        assert_true(message.status == STATUS_CANCELLED || (i == 0 && message.status == STATUS_OK));
+        assert_int_equal(message.status, STATUS_CANCELLED);
         end_region(&region);
         if (in) {
             release(in);
@@ -1269,6 +1271,12 @@ static void test_no_memory(void **state)
     assert_int_equal(failed.u.allocate.array, large);
     order_copy(CHANNEL_UPLOAD, large, UINT64_C(1) << 59, 0, 4096, 9);
     assert_int_equal(answer_of(CHANNEL_COPIED).u.copy.tag, 9);
+    /* The slab may still hold what another user sent. */
+    memset(front.arena, 0x77, 3 * 4096);
+    order_copy(CHANNEL_DOWNLOAD, large, 0, 4096, 4096, 10);
+    assert_int_equal(answer_of(CHANNEL_COPIED).u.copy.tag, 10);
+    for (int i = 0; i < 3 * 4096; i++)
+        assert_int_equal(front.arena[i], i / 4096 == 1 ? 0 : 0x77);
     struct job job;
     job_init(&job);
     job.n[AXIS_X] = UINT64_C(1) << 48;
@@ -1396,6 +1404,34 @@ static void break_run_size(void)
     const struct job job = diffusion(32, 32, 1);
     run(&job, allocate(4096), allocate(4095), 0, false);
 }
+static void break_run_input_size(void)
+{
+    const struct job job = diffusion(32, 32, 1);
+    run(&job, allocate(4097), allocate(4096), 0, false);
+}
+static void break_run_scratch_size(void)
+{
+    const struct job job = diffusion(32, 32, 2);
+    run(&job, allocate(4096), allocate(4096), allocate(4095), false);
+}
+static void break_run_twice(void)
+{
+    const struct job job = diffusion(32, 32, UINT64_C(1) << 40);
+    const uint64_t in = allocate(4096), out = allocate(4096), scratch = allocate(4096);
+    run(&job, in, out, scratch, false);
+    front.next_id--;
+    run(&job, in, out, scratch, false);
+}
+static void break_run_without_input(void)
+{
+    const struct job job = diffusion(32, 32, 1);
+    run(&job, 0, allocate(4096), 0, false);
+}
+static void break_run_without_output(void)
+{
+    const struct job job = diffusion(32, 32, 1);
+    run(&job, allocate(4096), 0, 0, false);
+}
 static void break_run_without_scratch(void)
 {
     const struct job job = diffusion(32, 32, 2);
@@ -1419,6 +1455,29 @@ static void break_components_missing(void)
 {
     const struct job job = vector_job(OPERATOR_GRADIENT);
     run(&job, allocate(4096), allocate(4096), 0, false);
+}
+static void break_components_too_many_scratches(void)
+{
+    const struct job job = diffusion(32, 32, 2);
+    const uint64_t in = allocate(4096), out = allocate(4096);
+    run_components(&job, (uint64_t[AXIS_COUNT]){in}, (uint64_t[AXIS_COUNT]){out},
+                   (uint64_t[AXIS_COUNT]){allocate(4096), allocate(4096)});
+}
+static void break_components_and_arrays(void)
+{
+    const struct job job = diffusion(32, 32, 1);
+    const uint64_t in = allocate(4096), out = allocate(4096);
+    struct channel_message message = {.type = CHANNEL_COMPONENTS};
+    message.u.components.in[0] = in;
+    message.u.components.out[0] = out;
+    order(&message);
+    run(&job, in, 0, 0, false);
+}
+static void break_components_twice(void)
+{
+    const struct channel_message message = {.type = CHANNEL_COMPONENTS};
+    order(&message);
+    order(&message);
 }
 static void break_components_too_few(void)
 {
@@ -1453,6 +1512,53 @@ static void break_components_without_a_run(void)
     const struct channel_message message = {.type = CHANNEL_COMPONENTS};
     order(&message);
     allocate(16);
+}
+/* A job of 32² points with a source, and what is given for it. */
+static void run_with_source(uint64_t source)
+{
+    struct job job = diffusion(32, 32, 1);
+    const uint64_t in = allocate(4096), out = allocate(4096);
+    struct channel_message message = {.type = CHANNEL_MORE};
+    job.more.source = 1;
+    message.u.more = job.more;
+    order(&message);
+    message = (struct channel_message){.type = CHANNEL_OPERANDS};
+    message.u.operands.array[OPERAND_SOURCE] = source;
+    order(&message);
+    run(&job, in, out, 0, false);
+}
+static void break_operand_missing(void)
+{
+    run_with_source(0);
+}
+static void break_operand_size(void)
+{
+    run_with_source(allocate(4092));
+}
+static void break_operand_too_many(void)
+{
+    const struct job job = diffusion(32, 32, 1);
+    const uint64_t in = allocate(4096), out = allocate(4096);
+    struct channel_message message = {.type = CHANNEL_OPERANDS};
+    message.u.operands.array[OPERAND_SOURCE] = allocate(4096);
+    order(&message);
+    run(&job, in, out, 0, false);
+}
+static void break_block_without_more(void)
+{
+    const struct channel_message message = {.type = CHANNEL_BLOCK};
+    order(&message);
+}
+static void break_block_missing(void)
+{
+    struct job job = diffusion(32, 32, 1);
+    const uint64_t in = allocate(4096), out = allocate(4096);
+    struct channel_message message = {.type = CHANNEL_MORE};
+    job.more.probes = 1;
+    job.more.block_bytes = sizeof(int64_t[AXIS_COUNT + 1]);
+    message.u.more = job.more;
+    order(&message);
+    run(&job, in, out, 0, false);
 }
 static void break_probe_outside(void)
 {
@@ -1500,7 +1606,34 @@ static void break_upload_in_use(void)
     order_copy(CHANNEL_UPLOAD, array, 0, 0, 4096, 1);
 }
 
-/* Both in one packet, so that the upload has not been told of in between. */
+static void break_download_in_use(void)
+{
+    const struct job job = diffusion(32, 32, UINT64_C(1) << 40);
+    const uint64_t array = allocate(4096);
+    run(&job, array, array, allocate(4096), false);
+    order_copy(CHANNEL_DOWNLOAD, array, 0, 0, 4096, 1);
+}
+static void break_upload_of_an_input(void)
+{
+    const struct job job = diffusion(32, 32, UINT64_C(1) << 40);
+    const uint64_t array = allocate(4096);
+    run(&job, array, allocate(4096), allocate(4096), false);
+    order_copy(CHANNEL_UPLOAD, array, 0, 0, 4096, 1);
+}
+
+/* These two in one packet each, so that the first copy has not been told of in between. */
+static void break_upload_beside_one_from_a_region(void)
+{
+    const struct client_region region = make_region(4096, false);
+    struct channel_message message = {.type = CHANNEL_UPLOAD};
+    message.u.copy.array = allocate(4096);
+    message.u.copy.region = region.id;
+    message.u.copy.bytes = 4096;
+    begin_packet();
+    order(&message);
+    order_copy(CHANNEL_UPLOAD, message.u.copy.array, 0, 0, 4096, 1);
+    send_packet();
+}
 static void break_download_of_upload(void)
 {
     struct channel_message messages[] = {{.type = CHANNEL_UPLOAD}, {.type = CHANNEL_DOWNLOAD}};
@@ -1621,18 +1754,34 @@ static void test_a_broken_front(void **state)
                                            break_arena_end,
                                            break_arena_wrap,
                                            break_run_size,
+                                           break_run_input_size,
+                                           break_run_scratch_size,
+                                           break_run_twice,
+                                           break_run_without_input,
+                                           break_run_without_output,
                                            break_run_without_scratch,
                                            break_run_in_place_without_scratch,
+                                           break_components_too_many_scratches,
+                                           break_components_and_arrays,
+                                           break_components_twice,
                                            break_components_missing,
                                            break_components_too_few,
                                            break_components_too_many,
                                            break_components_of_one_output,
                                            break_components_in_place,
                                            break_components_without_a_run,
+                                           break_operand_missing,
+                                           break_operand_size,
+                                           break_operand_too_many,
+                                           break_block_without_more,
+                                           break_block_missing,
                                            break_probe_outside,
                                            break_chain_of_two_owners,
                                            break_release_in_use,
                                            break_upload_in_use,
+                                           break_download_in_use,
+                                           break_upload_of_an_input,
+                                           break_upload_beside_one_from_a_region,
                                            break_download_of_upload,
                                            break_region_without_memfd,
                                            break_region_size,
