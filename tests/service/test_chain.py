@@ -357,17 +357,41 @@ def test_cancel(unchanged, client, repeat):
     eventually(lambda: client.call("stats")["user"]["bytes"] == 0, "nothing held")
 
 
-@pytest.mark.parametrize("steps", [1000, 1])
-def test_a_field_that_was_written_half_way_is_lost(unchanged, client, steps):
-    u = client.put(wave(64, 64))
+def left_half_written(client, u, steps=1):
+    """A chain that was to overwrite the field and was cancelled while it did."""
     msgid = client.send("chain", ops=[op("diffusion", {"field": u}, {"field": u}, cfl=0.5, accuracy=2, steps=steps)],
                         repeat=10**8)
     eventually(lambda: running(client) == 1, "a job that runs")
     client.call("cancel", msgid=msgid)
     assert client.outcome(msgid)[0].code == "CANCELLED"
+
+
+@pytest.mark.parametrize("steps", [1000, 1])
+def test_a_field_that_was_written_half_way_is_lost(unchanged, client, steps):
+    u = client.put(wave(64, 64))
+    left_half_written(client, u, steps)
     with pytest.raises(FdError) as error:
         client.out("laplacian", f={"field": u})
     assert error.value.code == "FIELD_LOST"
+
+
+def test_a_field_left_half_written_may_be_written_and_read_in_a_chain(unchanged, client):
+    f = wave(64, 64)
+    u, w = client.put(f), client.put(f)
+    left_half_written(client, u)
+    out = chain(client, op("derivative", f, {"field": u}, axis="x"), op("laplacian", {"field": u}))
+    assert (out == client.out("laplacian", f=client.out("derivative", f=f, axis="x"))).all()
+    left_half_written(client, u)
+    for first in (op("laplacian", {"field": u}, "v"),  # read before it is written
+                  op("diffusion", f, "v", cfl=0.5, source={"field": u}),
+                  op("divergence", {"x": f, "y": {"field": u}}, "v")):
+        with pytest.raises(FdError) as error:
+            chain(client, first, op("derivative", f, {"field": u}, axis="x"), op("laplacian", {"field": w}))
+        assert error.value.code == "FIELD_LOST"
+    with pytest.raises(FdError) as error:
+        client.get(u)
+    assert error.value.code == "FIELD_LOST"
+    client.free(u, w)
 
 
 def test_an_answer_that_tells_of_a_field_is_not_withdrawn(unchanged, daemon, client):

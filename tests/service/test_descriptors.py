@@ -6,6 +6,7 @@ import resource
 import signal
 import socket
 
+import numpy
 import pytest
 
 from faults import NO_THREADS, NO_WATCHES, Faults
@@ -38,6 +39,23 @@ def test_no_more_connections_than_descriptors():
         assert daemon.info()["limits"]["max_connections"] < MOST
     with Daemon("--max-connections", 10, preexec_fn=limited) as daemon:
         assert daemon.info()["limits"]["max_connections"] == 10
+
+
+def test_a_connection_counts_while_it_lasts():
+    """Who comes and goes, politely or not, may come again, and the last places are still for others."""
+    with Daemon("--max-connections", 16) as daemon:
+        with Client(daemon.path) as first:
+            for how in ("close", "reset", "wrong"):
+                for _ in range(20):
+                    with Client(daemon.path) as client:
+                        assert client.call("ping") == {}
+                        if how == "reset":
+                            client.send("put", f=numpy.zeros(1 << 20))
+                        elif how == "wrong":
+                            client.send_bytes(b"GET / HTTP/1.1\r\n")
+                            client.closed_by_server()
+                eventually(lambda: first.call("stats")["connections"] == 1, "all the others are closed")
+                assert first.call("stats")["user"]["connections"] == 1
 
 
 def test_a_worker_comes_back_where_one_user_has_all_there_are():

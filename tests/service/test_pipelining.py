@@ -157,6 +157,17 @@ def test_an_upload_that_stalls_does_not_hold_others_and_times_out(daemon):
         assert messages[0][2]["code"] == "TIMEOUT"
 
 
+def test_an_upload_that_stalls_gives_its_staging_back_and_may_go_on():
+    """Long before it times out; what had come of it is on the device."""
+    f = wave(*LARGE)
+    request = request_bytes(7, "derivative", {"f": f, "axis": "x"})
+    with Daemon() as daemon, Client(daemon.path) as client, Client(daemon.path) as other:
+        for part in (request[:3 * MiB + 5], request[3 * MiB + 5:5 * MiB], request[5 * MiB:]):
+            client.send_bytes(part)
+            eventually(lambda: other.call("stats")["staging"]["upload_bytes"] == 0, "nothing staged")
+        assert client.recv(7)["out"].tobytes() == other.out("derivative", f=f, axis="x").tobytes()
+
+
 def test_a_slow_upload_that_keeps_moving_does_not_time_out(daemon):
     """Slower in all than the limit, which is for standing still."""
     import time

@@ -242,6 +242,10 @@ def test_memory_that_is_no_region(unchanged, client):
                             (shared, "INVALID_ARGUMENT")):
             msgid = good.send_register(client, descriptors=[other.fileno()])
             assert client.outcome(msgid)[0].code == code
+    write_only = os.open(f"/proc/self/fd/{good.descriptor}", os.O_WRONLY)
+    assert "cannot be read" in refused(client, good.send_register(client, descriptors=[write_only]),
+                                       "INVALID_ARGUMENT").message
+    os.close(write_only)
     folder = os.open("/", os.O_RDONLY)
     path = os.open("/", os.O_PATH)
     for other in (folder, path):

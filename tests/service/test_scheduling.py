@@ -322,6 +322,32 @@ def test_bytes_of_jobs(option):
         eventually(lambda: client.call("stats")["queue"]["bytes"] == 0, "nothing is held")
 
 
+@pytest.mark.parametrize("option", ["--user-queue-bytes", "--max-queue-bytes"])
+def test_numbers_of_jobs_count_while_they_last(option):
+    """Coordinates of 256 KiB for an array of 128 KiB, in more jobs than there is room for at once: answered ones,
+    refused ones, and ones that are cancelled while they wait for a field."""
+    f, x = wave(32 * 1024), numpy.linspace(0, 1, 32 * 1024)
+    params = {"axis": "x", "spacing": {"x": x}, "boundary": "one-sided"}
+    with Daemon(option, 2 * MiB) as daemon, daemon.client() as client:
+        field = client.put(f)
+        for _ in range(20):
+            client.out("derivative", f=f, **params)
+            error = refused(client, "derivative", f=f, out={"field": field + 1}, **params)  # its last check
+            assert error.code == "NOT_FOUND"
+        writer = endless(client, field)
+        before = client.call("stats")["queue"]["bytes"]
+        for _ in range(20):
+            waiting = client.send("derivative", f={"field": field}, **params)
+            eventually(lambda: queue(client)["waiting"] == 1, "one that waits for the field")
+            assert client.call("stats")["queue"]["bytes"] >= before + x.nbytes
+            client.call("cancel", msgid=waiting)
+            assert client.outcome(waiting)[0].code == "CANCELLED"
+            assert client.call("stats")["queue"]["bytes"] == before
+        client.call("cancel", msgid=writer)
+        assert client.outcome(writer)[0].code == "CANCELLED"
+        eventually(lambda: client.call("stats")["queue"]["bytes"] == 0, "nothing is held")
+
+
 def test_what_can_never_fit_is_not_to_be_retried():
     """Each array has room alone; all that the job needs at once has not."""
     f = wave(3 * MiB // 4)
