@@ -379,7 +379,8 @@ uint64_t random_part(struct random *random, const struct plan *plan, uint64_t fr
     if (begin == 0 && random_below(random, 4) == 0)
         return from + field * (1 + random_below(random, (plan->lines - from) / field));
     const uint64_t grain = split.grain * split.unit_lines;
-    const uint64_t end = begin + grain * (1 + random_below(random, 4));
+    const uint64_t share = field / grain / 64, most = share > 4 ? share : 4;
+    const uint64_t end = begin + grain * (1 + random_below(random, most));
     return from - begin + (end + split.reach * split.unit_lines <= field ? end : field);
 }
 
