@@ -20,12 +20,16 @@ static void region_asked(struct fdclient *client, struct ticket *ticket)
     }
 }
 
-/* A worker that was started anew may have been unable to map a region again: jobs that name it fail
- * so ever after. */
+/* Memory of the pool goes after errors with which it may be of no more use: a worker that was
+ * started anew may have been unable to map it again, and then jobs that name it fail ever after; a
+ * job that was stopped may be answered while a worker that hangs can still write to it. */
 static void pool_doubt(const struct ticket *ticket)
 {
-    if (!ticket->failed || (strcmp(ticket->error.code, "INTERNAL") != 0 &&
-                            strcmp(ticket->error.code, "OUT_OF_MEMORY") != 0))
+    static const char *const codes[] = {"INTERNAL", "OUT_OF_MEMORY", "CANCELLED", "TIMEOUT"};
+    bool doubtful = false;
+    for (size_t i = 0; ticket->failed && i < sizeof codes / sizeof *codes; i++)
+        doubtful |= strcmp(ticket->error.code, codes[i]) == 0;
+    if (!doubtful)
         return;
     for (int i = 0; i < FDCLIENT_AXES; i++) {
         if (ticket->route.in[i].pooled)

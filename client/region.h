@@ -12,7 +12,8 @@ enum region_state {
     REGION_ASKED, /* `register` is under way, or was never sent */
     REGION_READY,
     REGION_REFUSED, /* plain memory: the server did not take it */
-    REGION_SPENT    /* of the pool: the server may be unable to go on with it; to be dropped */
+    REGION_SPENT    /* of the pool: no longer safe to go on with (connection.c says when); to be
+                       dropped */
 };
 
 struct region {

@@ -51,6 +51,8 @@ __version__ = "0.1.0"  # of the whole project: CMakeLists.txt
 _BIN_BYTES = 1 << 31  # of each bin of a large array; one ends at 2^32 - 1
 _PLACE_BYTES = 16     # where the server takes an array in a region
 _POOL_ARRAY_BYTES = 64 << 10  # results from here up go through the pool: a copy costs less than the socket
+# Errors after which memory of the pool goes: the server cannot go on with it, or the device may still write to it.
+_SPENT = ("INTERNAL", "OUT_OF_MEMORY", "CANCELLED", "TIMEOUT")
 _POOL_BYTES = 1 << 30         # of a client's pool; it stays in RAM
 _TIMEOUT_S = 1e6  # the most
 _GRACE_S = 1   # for the server to say itself that a job's time is over
@@ -690,7 +692,7 @@ class Client:
             job._error = Error("CONNECTION", f"the server's reply makes no sense: {failure!r}")
         for memory in _pool_memories(job._out):
             memory.busy = False
-            memory.spent = getattr(job._error, "code", None) in ("INTERNAL", "OUT_OF_MEMORY")
+            memory.spent = getattr(job._error, "code", None) in _SPENT
         job._out, job._done = None, True
 
     def _outputs(self, reply, out, written=()):

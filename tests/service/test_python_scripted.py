@@ -184,6 +184,33 @@ def test_a_place_in_the_pool_that_was_not_asked_for(lie):
             client.run("laplacian", f)
 
 
+@pytest.mark.parametrize("code, given_up", [("TIMEOUT", True), ("CANCELLED", True), ("NOT_FOUND", False)])
+def test_memory_of_a_job_that_was_stopped(code, given_up):
+    """It may be answered while a worker that hangs can still write its result: no other job is given the memory."""
+    f = wave(128, 256)
+    named = []
+
+    def script(server):
+        regions = 0
+        while len(named) < 4:
+            msgid, method, params = server.hear()
+            if method == "register":
+                regions += 1
+                server.say(msgid, {"region": regions})
+            elif method == "unregister":
+                server.say(msgid, {})
+            elif isinstance(params.get("out"), dict):
+                named.append(params["out"]["region"])
+                server.say(msgid, error={"code": code, "message": "", "retryable": False})
+            else:
+                server.say(msgid, {"out": inline(f)})
+    with connected(script) as client:
+        while len(named) < 4:
+            with contextlib.suppress(fdclient.Error):
+                client.run("laplacian", f)
+    assert len(set(named)) == (4 if given_up else 1)
+
+
 @pytest.mark.parametrize("bytes_", [b"\xc1", b"\x07", b"\x90", b"\x93\x02\x01\x90", b"\x92\x01\x01"])
 def test_bytes_that_cannot_be_followed(bytes_):
     def script(server):

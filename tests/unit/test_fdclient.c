@@ -562,8 +562,8 @@ static void test_a_region_that_is_answered_before_it_is_sent(void **state)
     free(data);
 }
 
-/* Takes a few regions, does no job, and leaves when one is given up. */
-static void script_takes_regions(struct scripted *s)
+/* Takes regions, answers every job with that status, and leaves when one is given up: was one? */
+static bool sees_a_region_given_up(struct scripted *s, enum status status)
 {
     bool gives_up = false;
     for (uint64_t id = 1; !gives_up; id++) {
@@ -582,14 +582,43 @@ static void script_takes_regions(struct scripted *s)
             msgpack_pack_uint64(&packer, id);
         } else {
             struct failure failure = {0};
-            failure_set(&failure, STATUS_NOT_FOUND, NULL, "no job is done here");
+            failure_set(&failure, status, NULL, "no job is done here");
             reply_write_failure(&packer, id, &failure);
         }
         msgpack_unpacked_destroy(&request);
         scripted_say_buffer(s, &buffer);
     }
     s->leaves = true;
-    s->failed = gives_up;
+    return gives_up;
+}
+
+static void script_takes_regions(struct scripted *s)
+{
+    s->failed = sees_a_region_given_up(s, STATUS_NOT_FOUND);
+}
+
+static void script_stops_jobs(struct scripted *s)
+{
+    s->failed = !sees_a_region_given_up(s, STATUS_TIMEOUT);
+}
+
+/* A job that was stopped may be answered while a worker that hangs can still write its result: the
+ * memory of the pool that it named is no other job's. */
+static void test_memory_of_a_stopped_job_is_given_up(void **state)
+{
+    (void)state;
+    struct scripted server;
+    setenv("FDCLIENT_TRANSPORT", "region", 1);
+    struct fdclient *client = scripted_begin(&server, script_stops_jobs, 0);
+    float data[16] = {0}, out[16];
+    const struct fdclient_array f = {.dimensions = 1, .shape = {16}, .data = data};
+    struct fdclient_result result = {.data = out, .capacity = sizeof out};
+    struct fdclient_error error;
+    assert_false(fdclient_run(client, "derivative", &f, NULL, &result, &error));
+    assert_string_equal(error.code, "TIMEOUT");
+    assert_false(fdclient_run(client, "derivative", &f, NULL, &result, &error));
+    setenv("FDCLIENT_TRANSPORT", "socket", 1);
+    scripted_end(&server, client);
 }
 
 /* The pool has room for two of three results: it gives up neither these for the third, nor anything
@@ -914,6 +943,7 @@ int main(void)
         cmocka_unit_test(test_the_server_goes_away_instead_of_taking_a_region),
         cmocka_unit_test(test_a_region_that_is_answered_before_it_is_sent),
         cmocka_unit_test(test_results_that_the_pool_has_no_room_for),
+        cmocka_unit_test(test_memory_of_a_stopped_job_is_given_up),
         cmocka_unit_test(test_closing_with_jobs_under_way),
         cmocka_unit_test(test_many_large_jobs_before_the_first_reply_is_read),
         cmocka_unit_test(test_a_refusal_before_the_upload_has_ended),
