@@ -58,6 +58,18 @@ def test_a_connection_counts_while_it_lasts():
                 assert first.call("stats")["user"]["connections"] == 1
 
 
+def test_a_region_counts_while_it_lasts():
+    """Its bytes and its descriptor, until it is unregistered or its connection ends."""
+    with Daemon("--region-memory", 4 << 20, preexec_fn=limited) as daemon, Client(daemon.path) as first:
+        for i in range(MOST):
+            with Client(daemon.path) as client:
+                region = Region(1 << 20)
+                region.register(client)
+                if i % 2:
+                    client.call("unregister", region=region.id)
+            eventually(lambda: first.call("stats")["user"]["region_bytes"] == 0, "nothing registered")
+
+
 def test_a_worker_comes_back_where_one_user_has_all_there_are():
     with Daemon(preexec_fn=limited) as daemon:
         os.chmod(daemon.path, 0o666)

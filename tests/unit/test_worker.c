@@ -9,9 +9,11 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -1291,6 +1293,65 @@ static void test_no_memory(void **state)
     ping();
 }
 
+/* So many bytes are all that the worker's address space may grow by. */
+static void let_grow(uint64_t bytes)
+{
+    char path[64];
+    unsigned long long pages;
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)front.pid);
+    FILE *statm = fopen(path, "r");
+    assert_non_null(statm);
+    assert_int_equal(fscanf(statm, "%llu", &pages), 1);
+    fclose(statm);
+    const struct rlimit limit = {
+        bytes == RLIM_INFINITY ? bytes : pages * (uint64_t)sysconf(_SC_PAGESIZE) + bytes,
+        RLIM_INFINITY};
+    assert_int_equal(prlimit(front.pid, RLIMIT_AS, &limit, NULL), 0);
+}
+
+/* An array for which there was no memory; 0: there was some all the same. */
+static uint64_t allocate_without_memory(uint64_t bytes)
+{
+    const struct channel_message is_there = {.type = CHANNEL_PING};
+    let_grow(bytes / 2);
+    const uint64_t array = allocate(bytes);
+    order(&is_there);
+    const bool failed = answer().type == CHANNEL_FAILED;
+    let_grow(RLIM_INFINITY);
+    if (failed)
+        answer_of(CHANNEL_PONG);
+    else
+        release(array);
+    return failed ? array : 0;
+}
+
+/* Its input and its output were there before memory was short, and one array beside them is not. */
+static void test_no_memory_for_one_array_of_a_job(void **state)
+{
+    (void)state;
+    struct job job = diffusion(4096, 4096, 2);
+    const uint64_t bytes = job_bytes(&job);
+    const uint64_t in = allocate(bytes), out = allocate(bytes), scratch = allocate(bytes);
+    ping();
+    const uint64_t none = allocate_without_memory(bytes);
+    if (!none)
+        skip();
+    finished(run(&job, in, out, none, false), STATUS_OUT_OF_MEMORY);
+    struct channel_message message = {.type = CHANNEL_MORE};
+    job.more.source = 1;
+    message.u.more = job.more;
+    order(&message);
+    message = (struct channel_message){.type = CHANNEL_OPERANDS};
+    message.u.operands.array[OPERAND_SOURCE] = none;
+    order(&message);
+    finished(run(&job, in, out, scratch, false), STATUS_OUT_OF_MEMORY);
+    release(none);
+    release(in);
+    release(out);
+    release(scratch);
+    ping();
+}
+
 static void test_signals_are_for_the_front(void **state)
 {
     (void)state;
@@ -1598,6 +1659,22 @@ static void break_release_in_use(void)
     run(&job, array, array, allocate(4096), false);
     release(array);
 }
+static void break_release_in_upload(void)
+{
+    const uint64_t array = allocate(4096);
+    begin_packet();
+    order_copy(CHANNEL_UPLOAD, array, 0, 0, 4096, 1);
+    release(array);
+    send_packet();
+}
+static void break_release_in_download(void)
+{
+    const uint64_t array = allocate(4096);
+    begin_packet();
+    order_copy(CHANNEL_DOWNLOAD, array, 0, 0, 4096, 1);
+    release(array);
+    send_packet();
+}
 static void break_upload_in_use(void)
 {
     const struct job job = diffusion(32, 32, UINT64_C(1) << 40);
@@ -1778,6 +1855,8 @@ static void test_a_broken_front(void **state)
                                            break_probe_outside,
                                            break_chain_of_two_owners,
                                            break_release_in_use,
+                                           break_release_in_upload,
+                                           break_release_in_download,
                                            break_upload_in_use,
                                            break_download_in_use,
                                            break_upload_of_an_input,
@@ -1838,6 +1917,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_many_regions_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_job_that_is_none_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_memory_for_one_array_of_a_job, setup, teardown),
         cmocka_unit_test_setup_teardown(test_signals_are_for_the_front, setup, teardown),
         cmocka_unit_test(test_closing_ends_it),
         cmocka_unit_test(test_no_such_device),
