@@ -10,8 +10,7 @@
  * dt with s, along y, along x (Strang, SIAM J. Numer. Anal. 5 (1968) 506). Each is a contraction in
  * the one norm in which all A_a are symmetric, so that no dt and no κ ≥ 0 makes it grow.
  *
- * gpu/adi_point.h evaluates it, for the host and devices; docs/NUMERICS.md is
- * the contract. */
+ * gpu/adi_point.h evaluates it, for the host and devices; docs/NUMERICS.md is the contract. */
 #ifndef GPU_ADI_H
 #define GPU_ADI_H
 

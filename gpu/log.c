@@ -1,14 +1,14 @@
 #include "gpu/log.h"
 
+#include "gpu/clock.h"
+#include "gpu/thread.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -36,16 +36,9 @@ static struct {
          .more = PTHREAD_COND_INITIALIZER,
          .written = PTHREAD_COND_INITIALIZER};
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
-
 static struct timespec after_ms(uint64_t ms)
 {
-    const uint64_t at_ns = now_ns() + ms * UINT64_C(1000000);
+    const uint64_t at_ns = clock_ns() + ms * UINT64_C(1000000);
     return (struct timespec){.tv_sec = (time_t)(at_ns / UINT64_C(1000000000)),
                              .tv_nsec = (long)(at_ns % UINT64_C(1000000000))};
 }
@@ -98,7 +91,7 @@ static bool is_over(const struct log_cause *cause, uint64_t now)
 static void report_dropped(void)
 {
     char text[LINE_BYTES];
-    const uint64_t now = now_ns();
+    const uint64_t now = clock_ns();
     if (out.lost) {
         snprintf(text, sizeof text, "%llu lines dropped: nobody read them",
                  (unsigned long long)out.lost);
@@ -156,7 +149,6 @@ bool log_open(const char *name, enum log_level level)
 {
     pthread_t thread;
     pthread_condattr_t monotonic;
-    sigset_t all, before; /* signals are for the process's own thread */
     out.name = name;
     out.level = level;
     pthread_condattr_init(&monotonic);
@@ -164,10 +156,7 @@ bool log_open(const char *name, enum log_level level)
     pthread_cond_init(&out.more, &monotonic);
     pthread_cond_init(&out.written, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    out.open = pthread_create(&thread, NULL, run, NULL) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    out.open = thread_start(&thread, run, NULL) == 0;
     if (out.open)
         pthread_detach(thread);
     return out.open;
@@ -189,7 +178,7 @@ void log_flush(void)
 /* May the cause say one more now? */
 static bool take(struct log_cause *cause)
 {
-    const uint64_t now = now_ns();
+    const uint64_t now = clock_ns();
     if (!cause->dropped && is_over(cause, now)) {
         cause->window_ns = now;
         cause->lines = 0;

@@ -1,11 +1,10 @@
 #include "gpu/pool.h"
 
 #include "gpu/clock.h"
+#include "gpu/thread.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,17 +174,13 @@ static int cores(void)
 
 bool pool_open(int threads, struct failure *failure)
 {
-    sigset_t all, before;
     int error = 0;
     if (threads <= 0)
         threads = cores();
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     while (!error && pool.count < threads && pool.count < POOL_THREADS_MOST) {
-        error = pthread_create(&pool.threads[pool.count], NULL, thread, NULL);
+        error = thread_start(&pool.threads[pool.count], thread, NULL);
         pool.count += !error;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return pool.count > 0 || failure_set(failure, STATUS_INTERNAL, NULL,
                                          "no thread can be made: %s", strerror(error));
 }

@@ -1,10 +1,10 @@
 #include "gpu/region.h"
 
 #include "gpu/log.h"
+#include "gpu/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -120,7 +120,6 @@ static void *mapper(void *argument)
 
 bool regions_init(struct regions *regions, const struct backend *backend, struct failure *failure)
 {
-    sigset_t all, before; /* signals are for the worker's own thread */
     *regions = (struct regions){.backend = backend,
                                 .mutex = PTHREAD_MUTEX_INITIALIZER,
                                 .ordered = PTHREAD_COND_INITIALIZER,
@@ -129,10 +128,7 @@ bool regions_init(struct regions *regions, const struct backend *backend, struct
     regions->mapped_end = &regions->mapped;
     if (regions->wake < 0)
         return failure_set(failure, STATUS_INTERNAL, NULL, "eventfd: %s", strerror(errno));
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&regions->mapper, NULL, mapper, regions);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const int error = thread_start(&regions->mapper, mapper, regions);
     return error == 0 || failure_set(failure, STATUS_INTERNAL, NULL, "no thread to map regions: %s",
                                      strerror(error));
 }

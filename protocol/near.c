@@ -70,14 +70,12 @@ void near_try(struct near *near, const char *name)
 struct near_text near_text(const struct near *near)
 {
     struct near_text text = {""};
-    const char *const *between = (const char *const[]){"", ", ", " or "};
     int used = 0;
     for (uint32_t i = 0; i < near->count; i++)
-        used += snprintf(text.text + used, sizeof text.text - (size_t)used, "%s%s%s",
-                         i ? "" : "; did you mean ",
-                         between[i == 0                 ? 0
-                                 : i + 1 == near->count ? 2
-                                                        : 1],
+        used += snprintf(text.text + used, sizeof text.text - (size_t)used, "%s%s",
+                         i == 0                 ? "; did you mean "
+                         : i + 1 == near->count ? " or "
+                                                : ", ",
                          near->best[i].name);
     if (used > 0)
         snprintf(text.text + used, sizeof text.text - (size_t)used, "?");

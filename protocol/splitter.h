@@ -1,8 +1,8 @@
 /* Cuts a byte stream into MessagePack messages without ever holding a payload: it walks headers,
  * keeps the control bytes in a small buffer, and hands each large bin to its owner as "the next N
  * bytes are payload". msgpack-c is given only what has passed here, since it trusts every count
- * that it reads (five bytes make it ask for 96 GiB). Touches no socket; its one buffer
- * grows with the control bytes of a message, up to their limit.
+ * that it reads (five bytes make it ask for 96 GiB). Touches no socket; its one buffer grows with
+ * the control bytes of a message, up to their limit.
  *
  *   while bytes are to be had:
  *     if splitter_payload_due(s): read up to that many bytes straight to where they belong,
@@ -40,8 +40,7 @@ struct splitter_payload {
      * without the map's own header. They are `pairs` many and lie in the control buffer. */
     const uint8_t *map;
     size_t map_bytes;
-    uint32_t
-        map_at; /* where the map begins in the control bytes: no other map of the message does */
+    uint32_t map_at; /* where in the control bytes it begins, as no other map of the message does */
     uint32_t map_pairs;
     /* The key, in the map around it, that this map is the value of, and the key that that map is
      * the value of in turn; NULL where there is none. */

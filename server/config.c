@@ -40,8 +40,7 @@ static const struct option options[] = {
     {"mode", "OCTAL", OPTION_OCTAL, AT(mode), "0660", 0, 0777, "Access mode of the sockets."},
     {"device", "LIST", OPTION_DEVICES, AT(device), "auto", 0, 0,
      "Where jobs run: auto (every GPU, else the host), or a list of host and cuda:N with commas. "
-     "host may stand there more than once (host:1 is the "
-     "second): workers that share the cores."},
+     "host may stand there more than once (host:1 is the second): workers that share the cores."},
     {"threads", "COUNT", OPTION_NUMBER, AT(threads), "0", 0, 1024,
      "Threads that each host worker computes with; 0: one for each core that it may run on."},
     {"staging-bytes", "BYTES", OPTION_BYTES, AT(staging_bytes), "256M", 16 << 20, UINT64_C(1) << 40,
@@ -55,7 +54,8 @@ static const struct option options[] = {
      "Device memory that one user's arrays may take; 0: no limit of its own."},
     {"device-memory", "BYTES", OPTION_BYTES, AT(device_memory), "0", 0, ANY,
      "Memory of each device that arrays may take; 0: nine tenths of what is free when its worker "
-     "starts (half on the host). The last eighth is kept for users who hold little."},
+     "starts (on the host half, divided among its workers). The last eighth is kept for users who "
+     "hold little."},
     {"region-bytes", "BYTES", OPTION_BYTES, AT(region_bytes), "0", 0, ANY,
      "Memory of their own that one user may register (it stays in RAM); 0: no limit of its own."},
     {"region-memory", "BYTES", OPTION_BYTES, AT(region_memory), "0", 0, ANY,

@@ -12,6 +12,7 @@
 #include "server/memory.h"
 #include "server/method.h"
 #include "server/region.h"
+#include "server/reserve.h"
 #include "server/server.h"
 #include "server/task.h"
 
@@ -496,7 +497,7 @@ static bool has_room(const struct server *server, const struct user *user, int d
     const uint64_t most = server->config.max_connections, count = server->connection_count;
     if (count >= most)
         log_warning("a connection over the limit of %llu was closed", (unsigned long long)most);
-    else if (user->connections && count >= most - most / 8)
+    else if (user->connections && count >= reserve_most(most))
         log_warning("few connections are left; one more of user %u was closed", user->uid);
     else if (!descriptors_allow(server, descriptor, user->connections || user->regions))
         log_warning("few descriptors are left; a connection of user %u was closed", user->uid);

@@ -1,6 +1,7 @@
 #include "server/descriptors.h"
 
 #include "gpu/log.h"
+#include "server/reserve.h"
 #include "server/server.h"
 
 #include <errno.h>
@@ -75,5 +76,5 @@ bool descriptors_are_few(const struct server *server, int descriptor)
 bool descriptors_allow(const struct server *server, int descriptor, bool holds_others)
 {
     const uint64_t most = server->descriptors - RESERVE;
-    return (uint64_t)descriptor < (holds_others ? most - most / 8 : most);
+    return (uint64_t)descriptor < (holds_others ? reserve_most(most) : most);
 }

@@ -351,6 +351,11 @@ static void copy_ended(struct slab *slab, bool ok)
     field_release(field);
 }
 
+static bool is_host(const struct device *device)
+{
+    return strcmp(device->info.kind, "host") == 0;
+}
+
 static void take_ready(struct device *device, const struct channel_message *message)
 {
     const struct config *config = &device->server->config;
@@ -359,11 +364,10 @@ static void take_ready(struct device *device, const struct channel_message *mess
     device->info.name[sizeof device->info.name - 1] = 0;
     /* On the host the page cache and everybody else live in the same memory. */
     const uint64_t free_bytes = device->info.free_bytes;
-    const uint64_t own = strcmp(device->info.kind, "host") == 0
-                             ? free_bytes / 2 / device->server->hosts
-                             : free_bytes / 10 * 9;
+    const uint64_t own =
+        is_host(device) ? free_bytes / 2 / device->server->hosts : free_bytes / 10 * 9;
     device->memory_bytes = config->device_memory ? config->device_memory : own;
-    if (strcmp(device->info.kind, "host") != 0)
+    if (!is_host(device))
         turn_gpu_serves(device->server);
     device->state = DEVICE_READY;
     device->ready_ns = uv_hrtime();
@@ -414,7 +418,7 @@ static void take_failed(struct device *device, uint64_t array)
  * are cut into less, and of few points into more, of some milliseconds.) */
 static double longest_piece_ns(const struct device *device)
 {
-    const bool host = strcmp(device->info.kind, "host") == 0;
+    const bool host = is_host(device);
     double longest_ns = host ? HOST_PIECE_NS : 0;
     for (size_t i = 0; i < DEVICE_BUCKETS; i++)
         for (const struct order *order = device->running[i]; order; order = order->next_running) {

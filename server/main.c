@@ -184,12 +184,11 @@ static bool open_devices(struct server *server)
         server->auto_device = true;
         return device_open(server, "cuda:0", on_device_settled);
     }
-    unsigned hosts = 0;
     for (const char *name = server->config.device; *name;) {
         const int length = (int)strcspn(name, ",");
         char one[24];
-        if (*name == 'h' && hosts++ > 0)
-            snprintf(one, sizeof one, "host:%u", hosts - 1);
+        if (*name == 'h' && server->hosts > 0)
+            snprintf(one, sizeof one, "host:%u", server->hosts);
         else
             snprintf(one, sizeof one, "%.*s", length, name);
         if (!device_open(server, one, on_device_settled))

@@ -35,8 +35,8 @@ static inline bool passed_any(const struct passed *passed)
 bool passed_open(uint64_t descriptors);
 
 /* recv() without waiting; what comes along is added to `passed`. A read never goes past the bytes
- * that a descriptor came with (unix(7) joins no others to them). EUSERS: another
- * one comes, and too many of the user's wait to be closed. */
+ * that a descriptor came with (unix(7) joins no others to them). EUSERS:
+ * another one comes, and too many of the user's wait to be closed. */
 ssize_t passed_receive(int socket, void *bytes, size_t length, struct passed *passed);
 
 /* Close what was not taken. */

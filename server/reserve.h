@@ -8,7 +8,7 @@
 
 enum { RESERVE_PART = 8 };
 
-/* The most that one user gets. */
+/* All but the last eighth: the most that one user gets. */
 static inline uint64_t reserve_most(uint64_t limit)
 {
     return limit - limit / RESERVE_PART;

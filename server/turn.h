@@ -1,8 +1,7 @@
 /* The end of a turn of the loop. Users who have sent something are served here (fair.h), and what
  * the turn had to say goes out: the replies of each connection in one write, the orders of each
- * worker in one packet or few. Then the loop sleeps
- * until something comes, or looks for it for a while first: a process that sleeps is woken in about
- * the time that a small job takes. */
+ * worker in one packet or few. Then the loop sleeps until something comes, or polls for it for a
+ * while first: to wake a process that sleeps takes about as long as a small job. */
 #ifndef SERVER_TURN_H
 #define SERVER_TURN_H
 

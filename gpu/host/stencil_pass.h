@@ -1,5 +1,5 @@
-/* Stencils of the user's own on the host: a launch is cut into boxes, which the
- * pool's threads share. */
+/* Stencils of the user's own on the host: a launch is cut into boxes, which the pool's threads
+ * share. */
 #ifndef GPU_HOST_STENCIL_PASS_H
 #define GPU_HOST_STENCIL_PASS_H
 

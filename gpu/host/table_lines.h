@@ -398,9 +398,8 @@ static void NAME(table_mixed)(struct NAME(table_work) * work, int64_t y, int64_t
     }
 }
 
-/* What flows in at a side of axis a, which is y or z, added to out, as gpu/table_point.h's
- * inflow().
- */
+/* What flows in at a side of axis a, which is y or z, added to out: inflow() of
+ * gpu/table_point.h. */
 static void NAME(table_inflow)(struct NAME(table_work) * work, int a, int64_t y, int64_t z,
                                REAL *out)
 {
