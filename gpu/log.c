@@ -190,6 +190,7 @@ static bool take(struct log_cause *cause)
     if (!cause->dropped++) {
         cause->next = out.dropped;
         out.dropped = cause;
+        pthread_cond_signal(&out.more); /* whoever writes is to look at it in time */
     }
     return false;
 }

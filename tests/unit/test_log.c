@@ -100,6 +100,36 @@ static void a_cause_has_so_many_lines(void **state)
     assert_int_equal(count(lines, "another cause\n"), 2);
 }
 
+/* Nothing else is written meanwhile; the process's time is up where the number never comes. */
+static void say_too_often_alone(void)
+{
+    int ends[2];
+    const int before = dup(STDERR_FILENO);
+    if (before < 0 || pipe(ends) != 0 || dup2(ends[1], STDERR_FILENO) < 0)
+        _exit(1);
+    static struct log_cause cause;
+    for (int i = 0; i < LOG_WINDOW_LINES; i++)
+        log_line(&cause, LOG_LEVEL_WARNING, "alone");
+    log_flush();
+    log_line(&cause, LOG_LEVEL_WARNING, "alone");
+    char read_so_far[8192] = "";
+    size_t bytes = 0;
+    while (!strstr(read_so_far, "1 lines dropped")) {
+        const ssize_t n = read(ends[0], read_so_far + bytes, sizeof read_so_far - 1 - bytes);
+        if (n <= 0)
+            _exit(1);
+        bytes += (size_t)n;
+    }
+    dup2(before, STDERR_FILENO);
+    log_line(&cause, LOG_LEVEL_WARNING, "alone again");
+}
+
+static void a_cause_is_reported_although_no_other_line_comes(void **state)
+{
+    (void)state;
+    assert_string_equal(lines_of(say_too_often_alone, false), "<4>test: alone again\n");
+}
+
 enum { CAUSES = 1000 };
 
 static void say_much(void)
@@ -149,6 +179,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_have_priority_and_level),
         cmocka_unit_test(a_cause_has_so_many_lines),
+        cmocka_unit_test(a_cause_is_reported_although_no_other_line_comes),
         cmocka_unit_test(nobody_is_waited_for),
         cmocka_unit_test(lines_without_room_are_counted),
         cmocka_unit_test(the_last_line_is_written),
