@@ -36,11 +36,17 @@ static void worker_start(struct device *device);
 static void worker_gone(struct device *device);
 static void poll_update(struct device *device);
 
+/* Not one that was reaped, or was never there: to kill 0 would be to kill our own process group. */
+static void end_process(const struct device *device)
+{
+    if (device->process.pid > 0)
+        uv_kill(device->process.pid, SIGKILL);
+}
+
 static void worker_kill(struct device *device, const char *why)
 {
     log_error("%s: %s; ending its worker", device->name, why);
-    if (device->alive && !uv_is_closing((uv_handle_t *)&device->process))
-        uv_process_kill(&device->process, SIGKILL);
+    end_process(device);
 }
 
 /* It goes out with what else this turn of the loop has to say. Without a socket it waits for the
@@ -504,6 +510,10 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct device *device = poll->data;
     turn_heard(device->server);
+    if (device->state == DEVICE_CLOSED) { /* whatever it still says */
+        uv_poll_stop(poll);
+        return;
+    }
     if (status < 0) { /* the other end is gone */
         uv_poll_stop(poll);
         channel_closed(device);
@@ -586,7 +596,8 @@ static void restart_or_end(struct device *device)
     if (device->alive || device->poll_open)
         return;
     if (device->state == DEVICE_CLOSED) {
-        uv_close((uv_handle_t *)&device->timer, on_timer_closed);
+        if (!uv_is_closing((uv_handle_t *)&device->timer))
+            uv_close((uv_handle_t *)&device->timer, on_timer_closed);
         return;
     }
     uint64_t delay_ms = 0;
@@ -621,6 +632,7 @@ static void worker_gone(struct device *device)
     const bool closing = device->state == DEVICE_CLOSED;
     const bool refused = device->state == DEVICE_STARTING;
     const bool served = !refused && uv_hrtime() - device->ready_ns >= LIFE_NS;
+    device->process.pid = 0;
     if (!closing)
         device->state = DEVICE_DOWN;
     device->short_lives = served ? 0 : device->short_lives + 1;
@@ -735,7 +747,7 @@ static void worker_start(struct device *device)
 bool device_open(struct server *server, const char *name,
                  void (*settled)(struct device *device, bool ready))
 {
-    struct device *device = calloc(1, sizeof *device);
+    struct device *device = server->stopped ? NULL : calloc(1, sizeof *device);
     if (!device)
         return false;
     device->server = server;
@@ -770,12 +782,9 @@ void device_close_all(struct server *server)
             continue;
         device->state = DEVICE_CLOSED;
         uv_timer_stop(&device->timer);
-        if (device->alive && !uv_is_closing((uv_handle_t *)&device->process)) {
-            /* The worker exits when its channel closes; a hung one must not keep us. */
-            uv_process_kill(&device->process, SIGKILL);
-        } else {
-            restart_or_end(device);
-        }
+        end_process(
+            device); /* it would exit when its channel closes; a hung one must not keep us */
+        restart_or_end(device);
     }
 }
 

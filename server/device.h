@@ -70,7 +70,8 @@ struct device {
 };
 
 /* Start `name` ("host" or "cuda:N"). settled() is called once: when its worker was ready for the
- * first time, or (not ready) when the first one ended before it was. False: no memory. */
+ * first time, or (not ready) when the first one ended before it was. False: no memory, or the
+ * server is leaving. */
 bool device_open(struct server *server, const char *name,
                  void (*settled)(struct device *device, bool ready));
 /* Stop all workers for good; `server->devices` empties once they are reaped. */

@@ -1,11 +1,13 @@
 """A server of two devices: a user is served by one of them, and which one is by how many users each has."""
 
 import os
+import shutil
+import subprocess
 
 import numpy
 import pytest
 
-from fdtest import Client, Daemon, as_user, derivative, wave
+from fdtest import PATIENCE_S, Client, Daemon, as_user, binary, derivative, wave
 
 
 @pytest.fixture(scope="module")
@@ -81,3 +83,21 @@ def test_a_worker_that_ends_takes_its_own_fields_alone(daemon):
         os.kill(devices[other]["pid"], 9)
         assert client.get(field).tobytes() == wave(32).tobytes()
         client.free(field)
+
+
+@pytest.mark.parametrize("devices", ["auto", "host", "host,host"])
+def test_a_worker_that_cannot_be_started(tmp_path, devices):
+    """It says so, ends, and takes nobody of its process group along."""
+    shutil.copy(binary("fdserver"), tmp_path / "fdserver")
+    (tmp_path / "fdworker").write_text("#!/nonexistent/interpreter\n")
+    (tmp_path / "fdworker").chmod(0o755)
+    command = f'"$1/fdserver" --listen "unix:$1/s" --device {devices}; echo "ended with $?"'
+    with subprocess.Popen(["sh", "-c", command, "sh", tmp_path], start_new_session=True, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as group:
+        try:
+            out, log = group.communicate(timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(group.pid, 9)
+            raise
+    assert group.returncode == 0 and out == "ended with 1\n"
+    assert "host cannot be used" in log
