@@ -297,7 +297,6 @@ int main(int argc, char **argv)
     uv_run(&server.loop, UV_RUN_DEFAULT);
     turn_free_closed(&server);
     trace_close(server.trace);
-    user_free_all(&server);
     arena_close(&server.arena);
     msgpack_zone_destroy(&server.message);
     log_info("ended (%d)", server.exit_status);

@@ -25,15 +25,6 @@ struct user *user_find(struct server *server, uid_t uid)
     return user;
 }
 
-void user_free_all(struct server *server)
-{
-    struct list *link;
-    while ((link = list_first(&server->users))) {
-        list_remove(link);
-        free(LIST_ENTRY(link, struct user, link));
-    }
-}
-
 struct device *user_device(struct server *server, struct user *user)
 {
     if (user->device)

@@ -53,9 +53,9 @@ struct user {
 
 struct server;
 
-/* The user with that uid, made at first sight. Users are few and kept. NULL: no memory. */
+/* The user with that uid, made at first sight. Users are few, and kept as long as the process
+ * lives: threads that close what a user passed count it in `passed`. NULL: no memory. */
 struct user *user_find(struct server *server, uid_t uid);
-void user_free_all(struct server *server);
 
 /* The device for the user's next array: the one where the user's other things are, else the one
  * with the most room. */
