@@ -281,11 +281,11 @@ static double deadline_of(const struct options *o, bool is_job)
 
 /* A request that is no operator's, start to end. */
 static bool request(const struct options *o, struct fdclient *client, const char *method,
-                    const struct fdclient_array *f, struct fdclient_result *result,
-                    struct fdclient_error *error)
+                    const struct fdclient_array *f, const struct fdclient_params *params,
+                    struct fdclient_result *result, struct fdclient_error *error)
 {
     uint64_t ticket;
-    return fdclient_submit(client, method, f, NULL, result, &ticket, error) &&
+    return fdclient_submit(client, method, f, params, result, &ticket, error) &&
            ticket_wait(client, ticket, deadline_of(o, false), NULL, error);
 }
 
@@ -407,20 +407,21 @@ static bool results_deliver(const struct options *o, struct submission *s,
     return true;
 }
 
-/* A page of the fields: as JSON, and its objects in the zone. */
-static bool read_page(struct fdclient *client, uint64_t after, msgpack_zone *zone,
-                      msgpack_object *page, struct fdclient_error *error)
+/* A page of the fields: its objects in the zone. *result is the client's until it is closed. */
+static bool read_page(const struct options *o, struct fdclient *client, uint64_t after,
+                      struct fdclient_result *result, msgpack_zone *zone, msgpack_object *page,
+                      struct fdclient_error *error)
 {
     struct fdclient_params params = FDCLIENT_PARAMS;
-    struct fdclient_result result = {0};
     const char *reason = "no fields";
     params.after = after;
     params.limit = LIMIT_LISTED;
-    if (!fdclient_run(client, "list", NULL, &params, &result, error))
+    if (!request(o, client, "list", NULL, &params, result, error))
         return false;
-    const bool read = json_read(result.json, strlen(result.json), zone, page, &reason);
+    const bool read = json_read(result->json, strlen(result->json), zone, page, &reason);
     const msgpack_object *fields = read ? object_find(page, "fields") : NULL;
-    free(result.json);
+    free(result->json);
+    result->json = NULL;
     if (!fields || fields->type != MSGPACK_OBJECT_ARRAY)
         return error_set(error, "INTERNAL", "", "the answer cannot be read: %s", reason);
     *page = *fields;
@@ -432,7 +433,8 @@ static bool list_fields(const struct options *o, struct fdclient_error *error)
 {
     msgpack_zone zone;
     msgpack_object all = {.type = MSGPACK_OBJECT_ARRAY}, page;
-    uint64_t after = 0;
+    struct fdclient_result result = {0};
+    uint64_t after = 0, last = 0;
     struct fdclient *client = fdclient_open(o->connect, error);
     if (!client || !msgpack_zone_init(&zone, MSGPACK_ZONE_CHUNK_SIZE)) {
         fdclient_close(client);
@@ -440,10 +442,11 @@ static bool list_fields(const struct options *o, struct fdclient_error *error)
     }
     bool done = true;
     do {
-        done = read_page(client, after, &zone, &page, error);
+        after = last;
+        done = read_page(o, client, after, &result, &zone, &page, error);
         const uint32_t count = done ? page.via.array.size : 0;
         msgpack_object *fields =
-            realloc(all.via.array.ptr, (all.via.array.size + count + 1) * sizeof *fields);
+            realloc(all.via.array.ptr, ((size_t)all.via.array.size + count + 1) * sizeof *fields);
         if (!fields) {
             done = error_set(error, "OUT_OF_MEMORY", "", "no memory for the answer");
             break;
@@ -454,8 +457,8 @@ static bool list_fields(const struct options *o, struct fdclient_error *error)
         all.via.array.size += count;
         const msgpack_object *id =
             count ? object_find(&fields[all.via.array.size - 1], "field") : NULL;
-        if (!id || !object_unsigned(id, &after) || count < LIMIT_LISTED)
-            break;
+        if (!id || !object_unsigned(id, &last) || last <= after || count < LIMIT_LISTED)
+            break; /* nor may a page be the same again */
     } while (done);
     fdclient_close(client);
     msgpack_object_kv pair = {
@@ -559,7 +562,7 @@ static bool put(const struct options *o, struct fdclient_error *error)
     const double begin_s = now_s();
     struct place place = {.array = input.array};
     struct fdclient_result result = {0};
-    const bool done = client && request(o, client, "put", &input.array, &result, error);
+    const bool done = client && request(o, client, "put", &input.array, NULL, &result, error);
     if (done) {
         place.array.field = result.field;
         place.bytes = shape_bytes(&input.array);
@@ -592,7 +595,7 @@ static bool get(const struct options *o, struct fdclient_error *error)
     struct fdclient *client = fdclient_open(o->connect, error);
     const double begin_s = now_s();
     const struct fdclient_array f = {.field = field.id[0]};
-    const bool done = client && request(o, client, "get", &f, &result, error) &&
+    const bool done = client && request(o, client, "get", &f, NULL, &result, error) &&
                       result_write(&result, o->output, npy_is_name(o->output), &place, error);
     if (done)
         say(o, &place, 1, false, now_s() - begin_s);
@@ -616,7 +619,7 @@ static bool free_fields(const struct options *o, struct fdclient_error *error)
         options_ids(o->arguments[i], &fields);
         for (uint32_t k = 0; k < fields.count && done; k++) {
             const struct fdclient_array f = {.field = fields.id[k]};
-            done = request(o, client, "free", &f, NULL, error);
+            done = request(o, client, "free", &f, NULL, NULL, error);
         }
     }
     fdclient_close(client);
@@ -628,7 +631,7 @@ static bool ask(const struct options *o, const char *method, struct fdclient_err
     struct fdclient *client = fdclient_open(o->connect, error);
     struct fdclient_result result = {0};
     const double begin_s = now_s();
-    bool done = client && request(o, client, method, NULL, &result, error);
+    bool done = client && request(o, client, method, NULL, NULL, &result, error);
     const double seconds = now_s() - begin_s;
     fdclient_close(client);
     if (done && o->command == COMMAND_PING) {
