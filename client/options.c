@@ -197,30 +197,39 @@ bool options_give_vector(const struct options *options)
     return op_is(options, "gradient") || (op_is(options, "curl") && inputs == FDCLIENT_AXES);
 }
 
-void options_speak(const struct options *options, struct fdclient_error *error)
+/* Put "--" before a parameter that is an option of the command. */
+static void speak_of_parameter(const struct options *options, struct fdclient_error *error)
 {
-    /* Of the words of an error those that are no plain English, too. */
-    static const char *const words[] = {"allow_unstable", "dt", "cfl"};
-    char option[sizeof error->parameter], text[sizeof error->message];
-    size_t length = strcspn(error->parameter, " "), used = 0;
+    char option[sizeof error->parameter];
+    const size_t length = strcspn(error->parameter, " ");
     for (const struct option *row = table; row < table + ROWS; row++)
         if (row->commands & ON(options->command) && strlen(row->name) == length &&
             strncmp(row->name, error->parameter, length) == 0 && length < sizeof option - 2) {
             snprintf(option, sizeof option, "--%.45s", error->parameter);
             memcpy(error->parameter, option, sizeof option);
-            break;
+            return;
         }
-    for (const char *at = error->message; *at && used + 1 < sizeof text;) {
-        const size_t word = strspn(at, "abcdefghijklmnopqrstuvwxyz_");
-        size_t i = 0;
-        while (i < 3 && (strlen(words[i]) != word || strncmp(at, words[i], word) != 0))
-            i++;
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%.*s", i < 3 ? "--" : "",
-                                 (int)(word ? word : 1), at);
-        at += word ? word : 1;
+}
+
+void options_speak(const struct options *options, struct fdclient_error *error)
+{
+    /* Parameters in the text of an error that are no plain English, too. */
+    static const struct {
+        const char *parameter, *option;
+    } words[] = {{"allow_unstable", "--allow-unstable"}, {"dt", "--dt"}, {"cfl", "--cfl"}};
+    char text[sizeof error->message];
+    size_t used = 0;
+    speak_of_parameter(options, error);
+    for (const char *at = error->message; *at && used < sizeof text;) {
+        const size_t word = strspn(at, "abcdefghijklmnopqrstuvwxyz_"), length = word ? word : 1;
+        const char *option = NULL;
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+            if (strlen(words[i].parameter) == word && strncmp(at, words[i].parameter, word) == 0)
+                option = words[i].option;
+        used += (size_t)snprintf(text + used, sizeof text - used, "%.*s",
+                                 option ? (int)strlen(option) : (int)length, option ? option : at);
+        at += length;
     }
-    for (char *at = text; used > 0 && (at = strstr(at, "--allow_unstable"));)
-        at[7] = '-';
     if (used > 0 && used < sizeof text)
         memcpy(error->message, text, used + 1);
 }
