@@ -7,7 +7,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -35,31 +34,12 @@ extern void *__libc_realloc(void *memory, size_t bytes);
 extern void *__libc_memalign(size_t alignment, size_t bytes);
 
 static _Atomic uint64_t *control; /* NULL: nothing fails here */
-static uintptr_t spared_begin, spared_end;
-
-/* libgomp ends the process where it finds no memory. */
-static int find_spared(struct dl_phdr_info *info, size_t size, void *unused)
-{
-    (void)size;
-    (void)unused;
-    if (!strstr(info->dlpi_name, "libgomp"))
-        return 0;
-    spared_begin = spared_end = info->dlpi_addr;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const uintptr_t end =
-            info->dlpi_addr + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz;
-        if (info->dlpi_phdr[i].p_type == PT_LOAD && end > spared_end)
-            spared_end = end;
-    }
-    return 1;
-}
 
 __attribute__((constructor)) static void begin(void)
 {
     const char *program = getenv("FAULTS_PROCESS"), *path = getenv("FAULTS_CONTROL");
     if (!program || !path || strcmp(program, program_invocation_short_name) != 0)
         return;
-    dl_iterate_phdr(find_spared, NULL);
     const int file = open(path, O_RDWR | O_CLOEXEC);
     void *memory =
         mmap(NULL, CONTROL_COUNT * sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -68,42 +48,38 @@ __attribute__((constructor)) static void begin(void)
         control = memory;
 }
 
-static bool fails(const void *caller)
+static bool fails(void)
 {
-    const uintptr_t at = (uintptr_t)caller;
-    if (!control || !control[FAIL_AT] || (at >= spared_begin && at < spared_end) ||
-        ++control[ALLOCATIONS] != control[FAIL_AT])
+    if (!control || !control[FAIL_AT] || ++control[ALLOCATIONS] != control[FAIL_AT])
         return false;
     control[FAILED]++;
     errno = ENOMEM;
     return true;
 }
 
-#define CALLER __builtin_return_address(0)
-
 void *malloc(size_t bytes)
 {
-    return fails(CALLER) ? NULL : __libc_malloc(bytes);
+    return fails() ? NULL : __libc_malloc(bytes);
 }
 
 void *calloc(size_t count, size_t bytes)
 {
-    return fails(CALLER) ? NULL : __libc_calloc(count, bytes);
+    return fails() ? NULL : __libc_calloc(count, bytes);
 }
 
 void *realloc(void *memory, size_t bytes)
 {
-    return fails(CALLER) ? NULL : __libc_realloc(memory, bytes);
+    return fails() ? NULL : __libc_realloc(memory, bytes);
 }
 
 void *aligned_alloc(size_t alignment, size_t bytes)
 {
-    return fails(CALLER) ? NULL : __libc_memalign(alignment, bytes);
+    return fails() ? NULL : __libc_memalign(alignment, bytes);
 }
 
 int posix_memalign(void **memory, size_t alignment, size_t bytes)
 {
-    void *const made = fails(CALLER) ? NULL : __libc_memalign(alignment, bytes);
+    void *const made = fails() ? NULL : __libc_memalign(alignment, bytes);
     if (made)
         *memory = made;
     return made ? 0 : ENOMEM;

@@ -6,9 +6,13 @@ import pathlib
 import struct
 import tempfile
 
-from fdtest import BUILD
+import pytest
+
+from fdtest import BUILD, sanitized
 
 FAIL_AT, ALLOCATIONS, FAILED, NO_THREADS, NO_WATCHES = range(5)
+
+needs_preload = pytest.mark.skipif(bool(sanitized()), reason="a sanitizer has the allocator")
 
 
 class Faults:

@@ -53,6 +53,10 @@ def sanitized():
     return re.search(r"^FDSERVER_SANITIZE:\w+=(.*)$", cache, re.M).group(1)
 
 
+# Of tests that act as another user, too (tests/lib/pytest.sh).
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a second uid")
+
+
 def eventually(condition, what):
     """Wait until condition() is true; what it must be, for the failure's message."""
     deadline = time.monotonic() + PATIENCE_S

@@ -9,14 +9,12 @@ import socket
 import numpy
 import pytest
 
-from faults import NO_THREADS, NO_WATCHES, Faults
-from fdtest import (Client, Daemon, Region, as_user, assert_serves, descriptors, eventually, request_bytes,
-                    restart_worker, sanitized)
+from faults import NO_THREADS, NO_WATCHES, Faults, needs_preload
+from fdtest import (Client, Daemon, Region, as_user, assert_serves, descriptors, eventually, needs_root,
+                    request_bytes, restart_worker)
 
 MOST = 128
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a second uid")
-needs_preload = pytest.mark.skipif(bool(sanitized()), reason="a sanitizer has the allocator")
 
 
 def limited():

@@ -7,7 +7,7 @@ import subprocess
 import numpy
 import pytest
 
-from fdtest import PATIENCE_S, Client, Daemon, as_user, binary, derivative, wave
+from fdtest import PATIENCE_S, Client, Daemon, as_user, binary, derivative, needs_root, wave
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def test_both_serve(daemon):
     assert sum(d["memory_bytes"] for d in info) <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a second uid")
+@needs_root
 def test_users_are_spread_and_make_room_when_they_have_gone(daemon):
     """Users who come and go one after another find the device where nobody is, each time."""
     with Client(daemon.path) as client:
@@ -51,7 +51,7 @@ def test_users_are_spread_and_make_room_when_they_have_gone(daemon):
         client.free(*(f["field"] for f in client.call("list")["fields"]))
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a second uid")
+@needs_root
 def test_of_as_many_users_the_emptier_device_is_taken(daemon):
     """One user on each device: the third is given the one with fewer bytes."""
     def keep(points):

@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 from fdtest import (Client, Daemon, FdError, MiB, as_user, derivative, diffusion, eventually, laplacian,
-                    settled, wave)
+                    needs_root, settled, wave)
 
 pytestmark = pytest.mark.usefixtures("unchanged")
 
@@ -171,7 +171,7 @@ def test_an_array_that_never_fits_is_refused_at_its_header():
         assert client.call("ping") == {}
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a second uid")
+@needs_root
 def test_users_do_not_see_each_other():
     with Daemon("--mode", "0666", "--user-bytes", 4 * MiB) as daemon, Client(daemon.path) as client:
         mine = client.put(wave(3 * MiB // 4))
@@ -204,7 +204,7 @@ def test_users_do_not_see_each_other():
         assert client.get(mine).tobytes() == wave(3 * MiB // 4).tobytes()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to act as another user")
+@needs_root
 def test_one_user_leaves_connections_for_the_others():
     with Daemon("--max-connections", "16", "--mode", "0666") as daemon:
         os.chmod(os.path.dirname(daemon.path), 0o755)

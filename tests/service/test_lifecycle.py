@@ -14,7 +14,7 @@ import time
 import pytest
 
 from fdtest import (DEVICE, Client, Daemon, MiB, Region, SANITIZER, assert_serves, binary, eventually,
-                    jobs_under_way, wave)
+                    jobs_under_way, needs_root, wave)
 
 FOREVER = {"steps": 10**9, "cfl": 0.5, "accuracy": 2}
 
@@ -193,7 +193,7 @@ def test_a_live_servers_socket():
             assert_serves(client)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a second uid")
+@needs_root
 def test_a_socket_of_somebody_else(tmp_path):
     path = tmp_path / "fdserver.sock"
     with socket.socket(socket.AF_UNIX) as foreign:

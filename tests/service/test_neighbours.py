@@ -10,9 +10,9 @@ import tempfile
 import msgpack
 import pytest
 
-from fdtest import PATIENCE_S, Client, Daemon, assert_serves, request_bytes
+from fdtest import PATIENCE_S, Client, Daemon, assert_serves, needs_root, request_bytes
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a second uid")
+pytestmark = needs_root
 
 CONNECTIONS = 500
 NEIGHBOUR = 65534

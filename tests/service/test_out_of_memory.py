@@ -8,13 +8,13 @@ import os
 import numpy
 import pytest
 
-from faults import FAILED, Faults
+from faults import FAILED, Faults, needs_preload
 from fdtest import (Client, Daemon, FdError, Region, derivative, eventually, jobs_under_way, laplacian,
-                    request_bytes, sanitized, wave)
+                    request_bytes, wave)
 
 STRIDE = 1 if os.environ.get("FDSERVER_TEST_EVERY_ALLOCATION") else 5
 
-pytestmark = pytest.mark.skipif(bool(sanitized()), reason="a sanitizer has the allocator")
+pytestmark = needs_preload
 
 F = wave(40, 50)
 LINE = wave(2000)

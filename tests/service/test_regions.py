@@ -12,8 +12,8 @@ import msgpack
 import numpy
 import pytest
 
-from fdtest import (Client, Daemon, FdError, MiB, Region, as_user, descriptors, eventually, lingering_socket,
-                    request_bytes, settled, wave)
+from fdtest import (Client, Daemon, FdError, MiB, Region, as_user, descriptors, eventually,
+                    lingering_socket, needs_root, request_bytes, settled, wave)
 
 OPTIONS = ("--region-bytes", "256M", "--region-memory", "384M", "--max-regions", "20")
 
@@ -415,7 +415,7 @@ def test_regions_are_their_users_and_unregistered_where_they_were_registered(unc
         refused_call(sibling, "unregister", "NOT_FOUND", "region", region=region.id)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a second uid")
+@needs_root
 def test_a_foreign_region_and_an_absent_one_answer_alike(unchanged, daemon, client):
     f = wave(*SHAPE)
     region = Region(SIZE)
@@ -447,7 +447,7 @@ def test_quotas(unchanged, daemon, client):
     assert client.call("stats")["user"]["region_bytes"] == MiB
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a second uid")
+@needs_root
 def test_the_quota_of_all_users(unchanged, daemon, client):
     almost = Region(250 * MiB)
     almost.register(client)

@@ -1,11 +1,10 @@
 """Whose job goes first, and how one ends before its time: priority, timeout, cancel, detach, limits."""
 
-import os
 
 import numpy
 import pytest
 
-from fdtest import Client, Daemon, FdError, MiB, as_user, derivative, eventually, wave
+from fdtest import Client, Daemon, FdError, MiB, as_user, derivative, eventually, needs_root, wave
 
 OPTIONS = ("--staging-bytes", 16 * MiB, "--mode", "0666")
 
@@ -86,7 +85,7 @@ def test_a_short_job_does_not_wait_for_a_long_one_of_the_same_user(client):
     assert {client.recv_any()[1].code for _ in range(2)} == {"CANCELLED"}
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a second uid")
+@needs_root
 def test_a_bulk_user_is_not_before_an_interactive_one(daemon, client):
     jobs = [client.send("diffusion", f=wave(256, 256), **FOREVER) for _ in range(20)]
     eventually(lambda: queue(client)["queued"] == 19, "a deep queue")
@@ -102,7 +101,7 @@ def test_a_bulk_user_is_not_before_an_interactive_one(daemon, client):
         assert client.outcome(job)[0].code == "CANCELLED"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a second uid")
+@needs_root
 def test_who_asks_for_more_does_not_get_more(daemon, client):
     """300 jobs of one user wait when another comes with 60 of the same: neither waits for all of the other's."""
     job = {"f": wave(128, 128), "steps": 400, "cfl": 0.5, "accuracy": 2, "out": "field"}

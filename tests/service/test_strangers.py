@@ -1,14 +1,13 @@
 """Users beside each other: nobody is kept out, and nobody learns what another does."""
 
-import os
 
 import pytest
 
-from fdtest import Client, Daemon, FdError, MiB, Region, as_user, eventually, jobs_under_way, wave
+from fdtest import Client, Daemon, FdError, MiB, Region, as_user, eventually, jobs_under_way, needs_root, wave
 
 A_STRANGER = 65534
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a second uid")
+pytestmark = needs_root
 
 
 @pytest.fixture
