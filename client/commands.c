@@ -428,38 +428,43 @@ static bool read_page(const struct options *o, struct fdclient *client, uint64_t
     return true;
 }
 
-/* All fields, page by page: they are printed as one answer. */
+/* All of them, page by page; *result as of read_page(), fields->ptr is to be freed. */
+static bool read_fields(const struct options *o, struct fdclient *client,
+                        struct fdclient_result *result, msgpack_zone *zone,
+                        msgpack_object_array *fields, struct fdclient_error *error)
+{
+    for (uint64_t after = 0, last = 0;; after = last) {
+        msgpack_object page;
+        if (!read_page(o, client, after, result, zone, &page, error))
+            return false;
+        const uint32_t count = page.via.array.size;
+        if (count == 0)
+            return true;
+        msgpack_object *grown =
+            realloc(fields->ptr, ((size_t)fields->size + count) * sizeof *grown);
+        if (!grown)
+            return error_set(error, "OUT_OF_MEMORY", "", "no memory for the answer");
+        memcpy(grown + fields->size, page.via.array.ptr, count * sizeof *grown);
+        fields->ptr = grown;
+        fields->size += count;
+        const msgpack_object *id = object_find(&grown[fields->size - 1], "field");
+        if (!id || !object_unsigned(id, &last) || last <= after || count < LIMIT_LISTED)
+            return true; /* nor may a page be the same again */
+    }
+}
+
+/* All fields, printed as one answer. */
 static bool list_fields(const struct options *o, struct fdclient_error *error)
 {
     msgpack_zone zone;
-    msgpack_object all = {.type = MSGPACK_OBJECT_ARRAY}, page;
+    msgpack_object all = {.type = MSGPACK_OBJECT_ARRAY};
     struct fdclient_result result = {0};
-    uint64_t after = 0, last = 0;
     struct fdclient *client = fdclient_open(o->connect, error);
     if (!client || !msgpack_zone_init(&zone, MSGPACK_ZONE_CHUNK_SIZE)) {
         fdclient_close(client);
         return client ? error_set(error, "OUT_OF_MEMORY", "", "no memory for the answer") : false;
     }
-    bool done = true;
-    do {
-        after = last;
-        done = read_page(o, client, after, &result, &zone, &page, error);
-        const uint32_t count = done ? page.via.array.size : 0;
-        msgpack_object *fields =
-            realloc(all.via.array.ptr, ((size_t)all.via.array.size + count + 1) * sizeof *fields);
-        if (!fields) {
-            done = error_set(error, "OUT_OF_MEMORY", "", "no memory for the answer");
-            break;
-        }
-        all.via.array.ptr = fields;
-        if (count)
-            memcpy(fields + all.via.array.size, page.via.array.ptr, count * sizeof *fields);
-        all.via.array.size += count;
-        const msgpack_object *id =
-            count ? object_find(&fields[all.via.array.size - 1], "field") : NULL;
-        if (!id || !object_unsigned(id, &last) || last <= after || count < LIMIT_LISTED)
-            break; /* nor may a page be the same again */
-    } while (done);
+    const bool done = read_fields(o, client, &result, &zone, &all.via.array, error);
     fdclient_close(client);
     msgpack_object_kv pair = {
         .key = {.type = MSGPACK_OBJECT_STR, .via.str = {.ptr = "fields", .size = 6}}, .val = all};
