@@ -341,6 +341,7 @@ class Client:
         self._broken = None                            # why nothing more will come
         self._sending = threading.RLock()              # held while a request is prepared and sent
         self._deadline = None                          # of who holds it
+        self._writing = False                          # a part of a request is sent
         self._lock = threading.Lock()                  # of the three that follow:
         self._reading = False                          # one thread reads, for all that wait
         self._turn, self._waiting = threading.Condition(self._lock), 0
@@ -354,8 +355,9 @@ class Client:
 
     def close(self):
         """Free its Fields, and break off its jobs."""
-        for field in list(self._fields.values()):
-            if field._release:
+        for reference in self._fields.valuerefs():     # at once: other threads may add some
+            field = reference()
+            if field and field._release:
                 field._release()
         if self._gone and not self._broken:
             with contextlib.suppress(Error):
@@ -544,8 +546,9 @@ class Client:
 
     def _send(self, method, parameters, out=None, progress=None, descriptor=None):
         with self._sending:
-            if self._broken:
-                raise Error("CONNECTION", self._broken, None, True)
+            self._look_whether_broken()
+            if self._writing:  # this thread's own request: nothing may come between its parts
+                raise _invalid("a signal handler or __del__ cannot begin a request while one is sent", None)
             self._last += 1
             pieces = [bytearray()]
             try:
@@ -555,13 +558,21 @@ class Client:
             job = Job(self, self._last, out, progress, self._deadline, _written(parameters))
             self._jobs[self._last] = job
             try:
+                self._writing = True
                 for piece in pieces:
                     self._write(memoryview(piece), descriptor)
                     descriptor = None
+                self._look_whether_broken()
             except BaseException as failure:  # the rest of a message cannot follow later
                 self._break(str(failure) or "a request was interrupted while it was sent")
                 raise
+            finally:
+                self._writing = False
             return job
+
+    def _look_whether_broken(self):
+        if self._broken:
+            raise Error("CONNECTION", self._broken, None, True)
 
     def _tell(self, method, parameters, descriptor=None):
         """The same, and nobody waits for the answer."""
@@ -572,6 +583,7 @@ class Client:
     def _write(self, data, descriptor):
         """Send all of it; what comes meanwhile is taken, so that neither waits for the other."""
         while len(data):
+            self._look_whether_broken()
             rights = [] if descriptor is None else [
                 (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
             try:
@@ -604,6 +616,8 @@ class Client:
             with self._lock:
                 if self._reading:
                     return None
+                if self._broken:  # and the socket may be closed; all jobs have ended
+                    return events
                 self._reading = mine = True
             ready = self._poll(events, deadline)
             if ready & ~select.POLLOUT:
@@ -637,9 +651,11 @@ class Client:
                 self._await_turn(done, deadline)
                 ready = deadline is None or time.monotonic() < deadline
             while self._calls:
-                with contextlib.suppress(IndexError):  # another thread took it
-                    call = self._calls.popleft()
-                    call[0](*call[1:])
+                try:
+                    call, *numbers = self._calls.popleft()
+                except IndexError:  # another thread took it
+                    break
+                call(*numbers)
             if not ready:
                 return bool(done())
         return True

@@ -252,6 +252,50 @@ def test_an_interrupt_while_sending():
             client.call("ping")
 
 
+def test_a_connection_that_breaks_while_a_request_is_sent():
+    """Nobody reads the rest, and nobody would answer it."""
+    def script(server):
+        server.peer.recv(1)
+        server.peer.sendall(b"\xc1")
+    with connected(script) as client:
+        with pytest.raises(fdclient.Error, match="CONNECTION.*cannot be followed"):
+            client.put(numpy.zeros(LARGE))
+
+
+def test_a_request_in_the_middle_of_another():
+    refused = []
+
+    def ping(*_):
+        with pytest.raises(fdclient.Error, match="while one is sent") as raised:
+            client.call("ping")
+        refused.append(raised.value)
+
+    def script(server):
+        server.peer.recv(1, socket.MSG_PEEK)
+        eventually(lambda: client._reading, "a client that waits for room")
+        os.kill(os.getpid(), signal.SIGUSR1)
+        eventually(lambda: refused, "the handler")
+        server.answer({"field": 7})
+        server.answer({})
+    before = signal.signal(signal.SIGUSR1, ping)
+    try:
+        with connected(script) as client:
+            client.put(numpy.zeros(LARGE)).keep()
+            assert client.call("ping") == {}
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_what_progress_raises():
+    def script(server):
+        msgid, _, _ = server.hear()
+        server.peer.sendall(msgpack.packb([2, "progress", [{"msgid": msgid, "done": 1, "total": 2}]]))
+        server.say(msgid, {})
+    with connected(script) as client:
+        with pytest.raises(IndexError):
+            client.run("diffusion", F, steps=2, cfl=1, progress=lambda done, total: [][done])
+
+
 def test_timeouts():
     heard = []
 
