@@ -104,8 +104,10 @@ static const char *make_room(struct splitter *s, uint64_t bytes)
     if (room <= s->control_room)
         return NULL;
     uint8_t *control = realloc(s->control, room);
-    if (!control)
+    if (!control) {
+        s->no_memory = true;
         return "out of memory for a message";
+    }
     s->control = control;
     s->control_room = (uint32_t)room;
     return NULL;

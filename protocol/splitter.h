@@ -75,6 +75,7 @@ struct splitter {
     bool payload_open;     /* a payload has begun and splitter_payload_done() has not ended it */
     struct splitter_payload payload;
     const char *error; /* SPLITTER_ERROR: a sentence, static */
+    bool no_memory;    /* … of want of memory here, not of what the bytes are */
 };
 
 enum { SPLITTER_ROOM_BYTES = 1 << 10 }; /* that most messages need no more than */

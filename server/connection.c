@@ -172,7 +172,9 @@ static void on_event(enum splitter_event event, struct connection *connection, b
         take_message(connection, is_last);
         connection->rests = fair_is_over(connection->server);
     } else if (event == SPLITTER_ERROR)
-        protocol_failure(connection, STATUS_PROTOCOL, connection->splitter.error);
+        protocol_failure(connection,
+                         connection->splitter.no_memory ? STATUS_OUT_OF_MEMORY : STATUS_PROTOCOL,
+                         connection->splitter.error);
 }
 
 /* Bytes that were read already: hand them on as far as they may go. Returns how many were used. */

@@ -143,8 +143,10 @@ class Client:
         """(error or None, result) of one request."""
         while msgid not in self.replies:
             pending, self.replies = self.replies, {}
-            reply = self.recv_any()
-            self.replies = pending
+            try:
+                reply = self.recv_any()
+            finally:
+                self.replies = pending
             assert reply[0] not in self.replies, "two replies to one request"
             self.replies[reply[0]] = reply
         return self.replies.pop(msgid)[1:]
