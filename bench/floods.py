@@ -12,8 +12,6 @@ import argparse
 import json
 import os
 import pathlib
-import select
-import signal
 import socket
 import statistics
 import subprocess
@@ -28,19 +26,14 @@ import msgpack
 import msgpack_numpy
 import numpy
 
-FLOOD_UID = 65534
+from flooding import ask_without_end, connect, neighbour, send_without_end
+
 POINTS = 64
 
 
 def job_bytes():
     f = numpy.sin(numpy.arange(POINTS, dtype="<f4"))
     return msgpack.packb([0, 1, "derivative", [{"f": f, "axis": "x"}]], default=msgpack_numpy.encode)
-
-
-def connect(path):
-    connection = socket.socket(socket.AF_UNIX)
-    connection.connect(path)
-    return connection
 
 
 class Watchdog:
@@ -74,65 +67,12 @@ def rate(path, seconds, request):
         return count / (time.monotonic() - begun)
 
 
-def flood_jobs(path, connections, reconnects):
-    """Each connection one job at a time; or each job on a connection of its own."""
-    request, poll, open_ones = job_bytes(), select.epoll(), {}
-
-    def begin():
-        one = connect(path)
-        one.sendall(request)
-        open_ones[one.fileno()] = one
-        poll.register(one, select.EPOLLIN)
-
-    for _ in range(connections):
-        begin()
-    while True:
-        for descriptor, _ in poll.poll():
-            one = open_ones[descriptor]
-            if one.recv(1 << 16) and not reconnects:
-                one.sendall(request)
-                continue
-            del open_ones[descriptor]
-            one.close()
-            begin()
-
-
-def flood_notifications(path, connections):
-    """Messages of five bytes that nothing answers."""
-    block = msgpack.packb([2, "", []]) * 8192
-    poll, open_ones = select.epoll(), {}
-    for _ in range(connections):
-        one = connect(path)
-        one.setblocking(False)
-        open_ones[one.fileno()] = one
-        poll.register(one, select.EPOLLOUT)
-    at = dict.fromkeys(open_ones, 0)
-    while True:
-        for descriptor, _ in poll.poll():
-            try:
-                at[descriptor] += open_ones[descriptor].send(block[at[descriptor] % len(block):])
-            except BlockingIOError:
-                pass
-
-
+NOTIFICATION = msgpack.packb([2, "", []])  # which nothing answers
 FLOODS = {
-    "1000 connections of jobs": lambda path: flood_jobs(path, 1000, False),
-    "1000 connections, a job each": lambda path: flood_jobs(path, 1000, True),
-    "2000 connections of notifications": lambda path: flood_notifications(path, 2000),
+    "1000 connections of jobs": lambda path: ask_without_end(path, job_bytes(), 1000, reconnects=False),
+    "1000 connections, a job each": lambda path: ask_without_end(path, job_bytes(), 1000, reconnects=True),
+    "2000 connections of notifications": lambda path: send_without_end(path, NOTIFICATION, 2000),
 }
-
-
-def start_flood(flood, path):
-    child = os.fork()
-    if child == 0:
-        try:
-            os.setgroups([])
-            os.setgid(FLOOD_UID)
-            os.setuid(FLOOD_UID)
-            flood(path)
-        finally:
-            os._exit(1)
-    return child
 
 
 def main():
@@ -156,7 +96,6 @@ def main():
         daemon = subprocess.Popen(
             [program, "--listen", f"unix:{path}", "--mode", "0666", "--device", options.device, "--log-level", "3"],
             env=os.environ | {"NOTIFY_SOCKET": f"{folder}/notify", "WATCHDOG_USEC": "1000000"})
-        flood = None
         try:
             while not os.path.exists(path):
                 time.sleep(0.05)
@@ -167,15 +106,12 @@ def main():
                 for _ in range(options.rounds):
                     for kind, request in requests.items():
                         alone[kind].append(rate(path, options.seconds, request))
-                    flood = start_flood(FLOODS[name], path)
-                    time.sleep(1)
-                    since = time.monotonic()
-                    for kind, request in requests.items():
-                        beside[kind].append(rate(path, options.seconds, request))
-                    gap = max(gap, watchdog.gap(since))
-                    os.kill(flood, signal.SIGKILL)
-                    os.waitpid(flood, 0)
-                    flood = None
+                    with neighbour(FLOODS[name](path)):
+                        time.sleep(1)
+                        since = time.monotonic()
+                        for kind, request in requests.items():
+                            beside[kind].append(rate(path, options.seconds, request))
+                        gap = max(gap, watchdog.gap(since))
                     time.sleep(0.5)
                 for kind in requests:
                     row = {"flood": name, "of": kind, "alone_per_s": statistics.median(alone[kind]),
@@ -185,8 +121,6 @@ def main():
                     print(f"{name:36} {kind:5} alone {row['alone_per_s']:8.0f}/s  beside {row['beside_per_s']:8.0f}/s  "
                           f"ratio {row['ratio']:.3f}  longest watchdog gap {gap:.2f} s", flush=True)
         finally:
-            if flood:
-                os.kill(flood, signal.SIGKILL)
             daemon.kill()
             daemon.wait()
     if options.json:

@@ -1,9 +1,6 @@
 """What one user keeps of the front while another takes all that it gives."""
 
 import contextlib
-import os
-import select
-import signal
 import socket
 import tempfile
 
@@ -11,85 +8,11 @@ import msgpack
 import pytest
 
 from fdtest import PATIENCE_S, Client, Daemon, assert_serves, needs_root, request_bytes
+from flooding import ask_without_end, neighbour, send_without_end
 
 pytestmark = needs_root
 
 CONNECTIONS = 500
-NEIGHBOUR = 65534
-
-
-@contextlib.contextmanager
-def neighbour(act):
-    """Another uid's process, which does act() while the block lasts: it says with a byte that it has begun."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.setgroups([])
-            os.setgid(NEIGHBOUR)
-            os.setuid(NEIGHBOUR)
-            act(lambda: os.write(writer, b"!"))
-        finally:
-            os._exit(1)
-    os.close(writer)
-    try:
-        assert os.read(reader, 1) == b"!", "the neighbour could not begin"
-        yield
-        assert os.waitpid(child, os.WNOHANG) == (0, 0), "the neighbour gave up"
-    finally:
-        os.close(reader)
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-
-
-def connect(path):
-    one = socket.socket(socket.AF_UNIX)
-    one.connect(path)
-    return one
-
-
-def send_without_end(path, message):
-    """Messages that nothing answers, on many connections, as fast as they are taken."""
-    def act(begun):
-        block = message * 8192
-        poll, at, ones = select.epoll(), {}, {}
-        for _ in range(CONNECTIONS):
-            one = connect(path)
-            one.setblocking(False)
-            ones[one.fileno()], at[one.fileno()] = one, 0
-            poll.register(one, select.EPOLLOUT)
-        told = False
-        while True:
-            for descriptor, _ in poll.poll():
-                try:
-                    at[descriptor] += ones[descriptor].send(block[at[descriptor] % len(block):])
-                except BlockingIOError:
-                    continue
-            if not told:
-                begun()
-            told = True
-    return act
-
-
-def reconnect_without_end(path, message):
-    """Many connections, each for one request."""
-    def act(begun):
-        poll, ones = select.epoll(), {}
-
-        def begin():
-            one = connect(path)
-            one.sendall(message)
-            ones[one.fileno()] = one
-            poll.register(one, select.EPOLLIN)
-
-        for _ in range(CONNECTIONS):
-            begin()
-        begun()
-        while True:
-            for descriptor, _ in poll.poll():
-                ones.pop(descriptor).close()
-                begin()
-    return act
 
 
 @pytest.fixture
@@ -104,8 +27,8 @@ def watched():
 
 
 @pytest.mark.parametrize("flood", [
-    lambda path: send_without_end(path, msgpack.packb([2, "", []])),
-    lambda path: reconnect_without_end(path, request_bytes(1, "ping", {})),
+    lambda path: send_without_end(path, msgpack.packb([2, "", []]), CONNECTIONS),
+    lambda path: ask_without_end(path, request_bytes(1, "ping", {}), CONNECTIONS, reconnects=True),
 ], ids=["notifications", "reconnecting"])
 def test_a_flood_holds_neither_the_watchdog_nor_another_user(watched, flood):
     daemon, manager = watched
