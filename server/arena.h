@@ -9,6 +9,7 @@
 #ifndef SERVER_ARENA_H
 #define SERVER_ARENA_H
 
+#include "server/lane.h"
 #include "server/list.h"
 
 #include <stdbool.h>
@@ -24,11 +25,14 @@ struct slab {
     struct list link; /* free, or in its device's list of copies */
     uint32_t number;
     enum share share;
-    struct user *user;   /* who holds it; NULL: free */
-    uid_t last_uid;      /* whose bytes it has held */
-    uint32_t used_bytes; /* how far they reach, from its begin */
-    bool copying;        /* a worker reads or writes it */
-    struct field *field; /* the array it is copied to or from; referenced */
+    struct user *user;      /* who holds it; NULL: free */
+    uid_t last_uid;         /* whose bytes it has held */
+    uint32_t used_bytes;    /* how far they reach, from its begin */
+    bool copying;           /* a worker reads or writes it, or is about to */
+    bool goes_up;           /* to the array; else from it */
+    struct field *field;    /* that array; referenced */
+    uint64_t offset, bytes; /* in it */
+    struct record record;   /* in the user's lane to the worker */
     void (*copied)(struct slab *slab, void *context, bool ok);
     void *context;
 };

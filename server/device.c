@@ -88,7 +88,41 @@ void device_release(struct device *device, const struct field *field)
     tell(device, &message);
 }
 
-static void copy(enum channel_type type, struct field *field, uint64_t offset, struct slab *slab,
+static void send_copy(struct device *device, const struct slab *slab)
+{
+    const struct field *field = slab->field;
+    struct channel_message message = {.type = slab->goes_up ? CHANNEL_UPLOAD : CHANNEL_DOWNLOAD};
+    message.u.copy.array = field->array;
+    message.u.copy.offset = slab->offset;
+    message.u.copy.arena_offset = arena_offset(&field->server->arena, slab);
+    message.u.copy.bytes = slab->bytes;
+    message.u.copy.tag = slab->number;
+    tell(device, &message);
+    if (slab->bytes == field->server->arena.slab_bytes)
+        device_flush(device); /* much is under way: it need not wait for what else there is */
+}
+
+static void send_order(struct device *device, const struct order *order);
+
+/* Send what the user's lane lets go. */
+static void send_some(struct device *device, struct user *user)
+{
+    const uint64_t now_ns = uv_hrtime();
+    for (struct record *record; (record = lane_next(&user->lane, &device->company, now_ns));)
+        if (record->is_order)
+            send_order(device, LIST_ENTRY(record, struct order, record));
+        else
+            send_copy(device, LIST_ENTRY(record, struct slab, record));
+}
+
+/* The worker has answered it. */
+static void answered(struct device *device, struct user *user, const struct record *record)
+{
+    lane_answered(&user->lane, record);
+    send_some(device, user);
+}
+
+static void copy(bool goes_up, struct field *field, uint64_t offset, struct slab *slab,
                  uint64_t bytes, void (*copied)(struct slab *, void *, bool), void *context)
 {
     struct device *device = field->device;
@@ -96,17 +130,14 @@ static void copy(enum channel_type type, struct field *field, uint64_t offset, s
     slab->copied = copied;
     slab->context = context;
     slab->copying = true;
+    slab->goes_up = goes_up;
+    slab->offset = offset;
+    slab->bytes = bytes;
+    slab->record = (struct record){.cost_ns = LANE_RECORD_NS + schedule_copy(bytes)};
     list_push(&device->copies, &slab->link);
     field->copies++;
-    struct channel_message message = {.type = type};
-    message.u.copy.array = field->array;
-    message.u.copy.offset = offset;
-    message.u.copy.arena_offset = arena_offset(&field->server->arena, slab);
-    message.u.copy.bytes = bytes;
-    message.u.copy.tag = slab->number;
-    tell(device, &message);
-    if (bytes == field->server->arena.slab_bytes)
-        device_flush(device); /* much is under way: it need not wait for what else there is */
+    lane_add(&field->user->lane, &device->company, &slab->record, uv_hrtime());
+    send_some(device, field->user);
 }
 
 void device_upload(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes,
@@ -114,14 +145,14 @@ void device_upload(struct field *field, uint64_t offset, struct slab *slab, uint
 {
     if (field->server->trace && !field->copied.begin_ns)
         field->copied.begin_ns = uv_hrtime();
-    copy(CHANNEL_UPLOAD, field, offset, slab, bytes, copied, context);
+    copy(true, field, offset, slab, bytes, copied, context);
 }
 
 void device_download(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes,
                      void (*copied)(struct slab *, void *, bool), void *context)
 {
     arena_memory_to_write(&field->server->arena, slab, bytes);
-    copy(CHANNEL_DOWNLOAD, field, offset, slab, bytes, copied, context);
+    copy(false, field, offset, slab, bytes, copied, context);
 }
 
 bool device_map(struct device *device, const struct region *region)
@@ -164,10 +195,11 @@ static struct order *take_back(struct device *device, uint64_t id)
 {
     struct order **place = bucket_place(device, id);
     struct order *order = *place;
-    if (!order)
+    if (!order || !list_empty(&order->record.link))
         return NULL;
     *place = order->next_running;
     order->id = 0;
+    answered(device, order->task->user, &order->record);
     return order;
 }
 
@@ -322,24 +354,44 @@ static struct field *find_copied(struct device *device, uint64_t array)
     return NULL;
 }
 
-void device_order(struct device *device, struct order *order)
+/* A copy takes its course. */
+static void send_cancel(struct device *device, const struct order *order)
 {
-    order->next_running = NULL;
-    *bucket_place(device, order->id) = order;
+    struct channel_message message = {.type = CHANNEL_CANCEL};
+    message.u.job.id = order->id;
+    tell(device, &message);
+}
+
+static void send_order(struct device *device, const struct order *order)
+{
     if (order->kind == ORDER_RUN)
         run(device, order);
     else if (order->kind == ORDER_MEASURE)
         measure(device, order);
     else
         copy_region(device, order);
+    if (order->stopped)
+        send_cancel(device, order);
 }
 
-/* A copy takes its course. */
-void device_cancel(struct device *device, const struct order *order)
+void device_order(struct device *device, struct order *order)
 {
-    struct channel_message message = {.type = CHANNEL_CANCEL};
-    message.u.job.id = order->id;
-    tell(device, &message);
+    struct user *user = order->task->user;
+    /* One that is not goes alone, and must not hold up its user's others meanwhile. */
+    const bool short_one = schedule_is_short(&order->task->entry);
+    order->next_running = NULL;
+    order->stopped = false;
+    *bucket_place(device, order->id) = order;
+    order->record = (struct record){.is_order = true, .cost_ns = short_one ? LANE_RECORD_NS : 0};
+    lane_add(&user->lane, &device->company, &order->record, uv_hrtime());
+    send_some(device, user);
+}
+
+void device_cancel(struct device *device, struct order *order)
+{
+    order->stopped = true;
+    if (list_empty(&order->record.link))
+        send_cancel(device, order);
 }
 
 static void copy_ended(struct slab *slab, bool ok)
@@ -404,8 +456,9 @@ static bool take_copied(struct device *device, uint64_t tag, enum status status)
         return field != NULL;
     }
     struct slab *slab = tag < arena->slab_count ? &arena->slabs[tag] : NULL;
-    if (!slab || !slab->copying || slab->field->device != device)
+    if (!slab || !slab->copying || slab->field->device != device || !list_empty(&slab->record.link))
         return false;
+    answered(device, slab->field->user, &slab->record);
     copy_ended(slab, true);
     return true;
 }
@@ -648,6 +701,10 @@ static void worker_gone(struct device *device)
     channel_queue_free(&device->queue);
     memset(&device->inbox, 0, sizeof device->inbox);
     memset(device->running, 0, sizeof device->running);
+    struct list *const users = &device->server->users;
+    for (struct list *one = users->next; one != users; one = one->next)
+        if (LIST_ENTRY(one, struct user, link)->device == device)
+            lane_clear(&LIST_ENTRY(one, struct user, link)->lane);
 
     /* A task that fails makes room for the next, whose arrays are lost too. */
     device->losing = true;

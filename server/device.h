@@ -12,6 +12,7 @@
 
 #include "gpu/channel.h"
 #include "server/heartbeat.h"
+#include "server/lane.h"
 #include "server/list.h"
 #include "server/schedule.h"
 
@@ -66,7 +67,8 @@ struct device {
     struct order *running[DEVICE_BUCKETS]; /* with the worker, by id */
     struct list tasks; /* struct task, all of the device's that are not finished */
     struct schedule schedule;
-    uint32_t users; /* placed here */
+    struct company company; /* of the users' lanes */
+    uint32_t users;         /* placed here */
 };
 
 /* Start `name` ("host" or "cuda:N"). settled() is called once: when its worker was ready for the
@@ -105,7 +107,7 @@ void device_copy_operands(struct device *device, const struct task *task);
 
 /* Hand an order over, which has an id; task_finished() follows, once. */
 void device_order(struct device *device, struct order *order);
-void device_cancel(struct device *device, const struct order *order);
+void device_cancel(struct device *device, struct order *order);
 
 /* "starting", "ready", "down", "closed"; "stalled": ready, and silent for a second. */
 const char *device_state_name(const struct device *device);

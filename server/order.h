@@ -5,6 +5,7 @@
 
 #include "gpu/measure.h"
 #include "protocol/job.h"
+#include "server/lane.h"
 
 struct field;
 struct region_use;
@@ -21,7 +22,9 @@ enum order_kind {
 struct order {
     struct order *next_running; /* in its bucket of the device */
     struct task *task;
-    uint64_t id; /* on the channel; 0: it is not with the worker */
+    struct record record; /* in its user's lane to the worker */
+    bool stopped;         /* while it waited there */
+    uint64_t id;          /* on the channel; 0: it is not with the worker */
     enum order_kind kind;
     bool progress;   /* RUN: the worker is to tell */
     uint64_t chain;  /* RUN: of which it is one (channel.h); 0: of none */

@@ -104,6 +104,11 @@ static enum length length_of(const struct entry *entry)
                                                   : LASTING;
 }
 
+bool schedule_is_short(const struct entry *entry)
+{
+    return length_of(entry) == SHORT;
+}
+
 /* What its user is charged when it goes. Of a long job the rest follows when it is done: its end is
  * far, and what it has not had yet must not count for it as if it had. */
 static int64_t charge_of(const struct entry *entry)

@@ -86,6 +86,9 @@ int64_t schedule_time(uint64_t device_us);
 /* What so many bytes take between a client's region and the device. */
 int64_t schedule_copy(uint64_t bytes);
 
+/* Several short ones of a user may be with the worker. */
+bool schedule_is_short(const struct entry *entry);
+
 /* A job waits for its turn: priority, arrival and cost_ns are set. */
 void schedule_add(struct schedule *schedule, struct flow *flow, struct entry *entry);
 /* It waits no longer, and was not handed over. */

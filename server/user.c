@@ -20,6 +20,7 @@ struct user *user_find(struct server *server, uid_t uid)
     RB_INIT(&user->field_tree);
     arena_init_queues(user->slab_queues, user);
     flow_init(&user->flow);
+    lane_init(&user->lane);
     fair_user_init(&user->fair);
     list_push(&server->users, &user->link);
     return user;

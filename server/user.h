@@ -4,6 +4,7 @@
 
 #include "server/arena.h"
 #include "server/fair.h"
+#include "server/lane.h"
 #include "server/latency.h"
 #include "server/list.h"
 #include "server/passed.h"
@@ -47,6 +48,7 @@ struct user {
     struct passed_account passed; /* descriptors of theirs that wait to be closed */
     struct device *device;        /* where all the user's work goes while there is any */
     struct flow flow;             /* of that device's time */
+    struct lane lane;             /* to its worker */
     struct fair_user fair;        /* of the loop's */
     struct counters counters;
 };

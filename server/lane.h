@@ -1,0 +1,55 @@
+/* What a user has with a worker at once: copies and orders that the worker answers. Pure
+ * bookkeeping: no device, no memory.
+ *
+ * The worker takes them in the order sent, whoever they are of, and answers each. So what a user
+ * sends beyond what keeps the worker busy, everybody who comes after waits for: twice a job, on the
+ * way in and on the way out. A user who has company on the device has no more there than takes the
+ * worker about LANE_NS; the rest waits here, in its order, for the worker's answers. A user alone
+ * waits for nothing. The time that jobs compute is shared out elsewhere (schedule.h). */
+#ifndef SERVER_LANE_H
+#define SERVER_LANE_H
+
+#include "server/list.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    LANE_NS = 64 * 1000,       /* four slabs of 1 MiB over PCIe, or eight small ones */
+    LANE_RECORD_NS = 8 * 1000, /* what the worker and the front take for one, beside its bytes */
+    LANE_ALONE_NS = 100 * 1000 * 1000 /* a user is alone when nobody else came for so long */
+};
+
+/* One that the worker answers. */
+struct record {
+    struct list link;
+    int64_t cost_ns;
+    bool is_order; /* a struct order's; else a struct slab's */
+};
+
+/* A user's; of one device at a time. */
+struct lane {
+    struct list waiting; /* struct record */
+    int64_t there_ns;    /* what those with the worker cost */
+};
+
+/* A device's: who came last. */
+struct company {
+    const struct lane *latest;
+    uint64_t met_ns; /* when that was another one than before; 0: never */
+};
+
+void lane_init(struct lane *lane);
+
+/* A record waits for its turn; its cost_ns is set: 0 for one that holds up nobody's. It stays where
+ * it is until it was answered or the lane was cleared. */
+void lane_add(struct lane *lane, struct company *company, struct record *record, uint64_t now_ns);
+/* The record to send now, which is with the worker from here on; NULL: none. Call it until then,
+ * whenever one was added or answered. */
+struct record *lane_next(struct lane *lane, const struct company *company, uint64_t now_ns);
+void lane_answered(struct lane *lane, const struct record *record);
+
+/* The worker is gone, and all of them with it. */
+void lane_clear(struct lane *lane);
+
+#endif

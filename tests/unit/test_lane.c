@@ -1,0 +1,186 @@
+/* What users have with a worker that takes records in the order sent: counted, not timed. */
+#include "server/lane.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#define LATER_NS ((uint64_t)LANE_ALONE_NS)
+
+enum { JOBS = 1000, MOST = LANE_NS / LANE_RECORD_NS, USERS = 3 };
+
+static struct company company;
+static struct lane lanes[USERS];
+static struct record records[USERS][JOBS];
+static uint64_t now_ns;
+
+/* The worker's records, first come first served. */
+static struct {
+    int user;
+    const struct record *record;
+} sent[USERS * JOBS];
+static int sent_count, served;
+
+static int begin(void **state)
+{
+    (void)state;
+    company = (struct company){0};
+    for (int u = 0; u < USERS; u++)
+        lane_init(&lanes[u]);
+    now_ns = 10 * LATER_NS;
+    sent_count = served = 0;
+    return 0;
+}
+
+static void send(int user)
+{
+    for (struct record *one; (one = lane_next(&lanes[user], &company, now_ns));) {
+        sent[sent_count].user = user;
+        sent[sent_count++].record = one;
+    }
+}
+
+static void add(int user, int number, int64_t cost_ns)
+{
+    records[user][number] = (struct record){.cost_ns = cost_ns};
+    lane_add(&lanes[user], &company, &records[user][number], now_ns);
+    send(user);
+}
+
+static int there(int user)
+{
+    int count = 0;
+    for (int i = served; i < sent_count; i++)
+        count += sent[i].user == user;
+    return count;
+}
+
+static void serve_one(void)
+{
+    assert_true(served < sent_count);
+    const int user = sent[served].user;
+    lane_answered(&lanes[user], sent[served++].record);
+    send(user);
+}
+
+static void a_user_alone_waits_for_nothing(void **state)
+{
+    (void)state;
+    for (int i = 0; i < JOBS; i++)
+        add(0, i, LANE_RECORD_NS);
+    assert_int_equal(there(0), JOBS);
+}
+
+/* As it is with one job at a time, again and again, beside a thousand. */
+static void a_newcomer_is_behind_few(void **state)
+{
+    (void)state;
+    add(1, 0, LANE_RECORD_NS);
+    serve_one();
+    for (int i = 0; i < JOBS; i++)
+        add(0, i, LANE_RECORD_NS);
+    for (int i = 1; i < 100; i++) {
+        assert_int_equal(there(0), MOST);
+        add(1, i, LANE_RECORD_NS);
+        assert_int_equal(there(1), 1); /* it waits for none of them here … */
+        int before = 0;
+        for (; there(1); before++)
+            serve_one();
+        assert_int_equal(before, MOST + 1); /* … and for so many there */
+    }
+}
+
+static void users_beside_each_other_have_as_much(void **state)
+{
+    (void)state;
+    for (int i = 0; i < JOBS; i++)
+        for (int u = 0; u < USERS; u++)
+            add(u, i, LANE_RECORD_NS);
+    int ended[USERS] = {0};
+    for (int i = 0; i < USERS * JOBS / 2; i++) {
+        ended[sent[served].user]++;
+        serve_one();
+    }
+    for (int u = 0; u < USERS; u++)
+        assert_in_range(ended[u], JOBS / 2 - MOST, JOBS / 2 + MOST);
+}
+
+static void a_users_records_keep_their_order(void **state)
+{
+    (void)state;
+    add(1, 0, LANE_RECORD_NS);
+    serve_one();
+    for (int i = 0; i < JOBS; i++)
+        add(0, i, i % 7 ? LANE_RECORD_NS : 0);
+    for (int i = 0; i < JOBS; i++) {
+        assert_ptr_equal(sent[served].record, &records[0][i]);
+        serve_one();
+    }
+}
+
+static void who_was_alone_for_long_waits_no_more(void **state)
+{
+    (void)state;
+    add(1, 0, LANE_RECORD_NS);
+    serve_one();
+    for (int i = 0; i < JOBS; i++)
+        add(0, i, LANE_RECORD_NS);
+    now_ns += LATER_NS - 1;
+    serve_one();
+    assert_int_equal(there(0), MOST);
+    now_ns += 1;
+    serve_one();
+    assert_int_equal(there(0), JOBS - 2);
+}
+
+/* Orders that last: one of them is no reason to keep others back. */
+static void what_costs_nothing_holds_nothing_up(void **state)
+{
+    (void)state;
+    add(1, 0, 0);
+    add(0, 0, 0);
+    for (int i = 1; i < JOBS; i++)
+        add(0, i, LANE_RECORD_NS);
+    assert_int_equal(there(0), 1 + MOST);
+}
+
+static void large_copies_count_by_their_time(void **state)
+{
+    (void)state;
+    add(1, 0, LANE_RECORD_NS);
+    for (int i = 0; i < JOBS; i++)
+        add(0, i, LANE_NS);
+    assert_int_equal(there(0), 1); /* and one always goes */
+}
+
+static void the_next_worker_has_none_of_the_last(void **state)
+{
+    (void)state;
+    add(1, 0, LANE_RECORD_NS);
+    for (int i = 0; i < JOBS; i++)
+        add(0, i, LANE_RECORD_NS);
+    const int before = sent_count;
+    lane_clear(&lanes[0]);
+    send(0);
+    assert_int_equal(sent_count, before);
+    for (int i = 0; i < JOBS; i++)
+        add(0, i, LANE_RECORD_NS);
+    assert_int_equal(sent_count, before + MOST);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_user_alone_waits_for_nothing, begin),
+        cmocka_unit_test_setup(a_newcomer_is_behind_few, begin),
+        cmocka_unit_test_setup(users_beside_each_other_have_as_much, begin),
+        cmocka_unit_test_setup(a_users_records_keep_their_order, begin),
+        cmocka_unit_test_setup(who_was_alone_for_long_waits_no_more, begin),
+        cmocka_unit_test_setup(what_costs_nothing_holds_nothing_up, begin),
+        cmocka_unit_test_setup(large_copies_count_by_their_time, begin),
+        cmocka_unit_test_setup(the_next_worker_has_none_of_the_last, begin),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
