@@ -106,10 +106,10 @@ static _Noreturn void end(void)
     if (is_busy())
         _exit(0);
     if (worker.open) {
+        pool_close(); /* its threads may still be telling of what has been taken from them */
         jobs_close(&worker);
         store_close(&worker);
         worker.backend->close();
-        pool_close();
     }
     channel_queue_free(&worker.answers);
     exit(0);
