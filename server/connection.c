@@ -269,11 +269,13 @@ static void take_payload(struct connection *connection, size_t bytes)
 static void on_received(void *context, ssize_t n, int error)
 {
     struct connection *connection = context;
+    const uint64_t begun_ns = uv_hrtime();
     connection->receiving = false;
     turn_heard(connection->server);
     if (!connection->closing && has_come(connection, n, error))
         take_payload(connection, (size_t)n);
     settle_later(connection);
+    fair_charge(connection->server, connection->user, begun_ns);
 }
 
 /* Payload that goes into a slab, or nowhere. */
@@ -485,12 +487,15 @@ bool connection_has_answered(const struct connection *connection, uint64_t msgid
 }
 
 /* Of a connection that cannot be: whose it would have been decides where it is closed. */
-static void refuse(struct connection *connection, int descriptor)
+static void refuse(struct server *server, struct connection *connection, int descriptor,
+                   uint64_t begun_ns)
 {
     static struct passed_account strangers;
-    const bool is_known = connection && connection->user;
-    passed_close_socket(descriptor, is_known ? &connection->user->passed : &strangers);
+    struct user *user = connection ? connection->user : NULL;
+    passed_close_socket(descriptor, user ? &user->passed : &strangers);
     free(connection);
+    if (user)
+        fair_charge(server, user, begun_ns);
 }
 
 /* Is there room for one more of the user? The last eighth is for users who have none. */
@@ -517,16 +522,16 @@ void connection_open(struct server *server, int descriptor)
     if (!connection || getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
         !(connection->user = user_find(server, peer.uid))) {
         log_warning("a connection could not be taken: %s", strerror(errno));
-        refuse(connection, descriptor);
+        refuse(server, connection, descriptor, begun_ns);
         return;
     }
     if (!has_room(server, connection->user, descriptor)) {
-        refuse(connection, descriptor);
+        refuse(server, connection, descriptor, begun_ns);
         return;
     }
     if (!fair_open(server, connection->user)) {
         log_warning("a connection cannot be watched: %s", strerror(errno));
-        refuse(connection, descriptor);
+        refuse(server, connection, descriptor, begun_ns);
         return;
     }
     connection->server = server;

@@ -2,6 +2,7 @@
 #include "server/carrier.h"
 #include "server/field.h"
 #include "server/reply.h"
+#include "server/server.h"
 #include "server/task.h"
 #include "server/task_trace.h"
 
@@ -157,10 +158,12 @@ static bool has_gone(struct outbox *outbox, ssize_t n, int error)
 static void on_sent(void *context, ssize_t n, int error)
 {
     struct outbox *outbox = context;
+    const uint64_t begun_ns = uv_hrtime();
     outbox->blocked = n >= 0 && (uint64_t)n < outbox->carried_bytes;
     outbox->carried_bytes = 0;
     has_gone(outbox, n, error);
     outbox->changed(outbox); /* it goes on at the end of the turn */
+    fair_charge(outbox->server, outbox->user, begun_ns);
 }
 
 /* Give a carrier what can be sent of the first reply, but for its last byte: before the client has

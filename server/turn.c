@@ -52,8 +52,12 @@ static void on_end(uv_prepare_t *handle)
 void turn_free_closed(struct server *server)
 {
     for (struct list *link; (link = list_first(&server->closed));) {
+        struct connection *connection = LIST_ENTRY(link, struct connection, changed_link);
+        struct user *user = connection->user;
+        const uint64_t begun_ns = uv_hrtime();
         list_remove(link);
-        connection_free(LIST_ENTRY(link, struct connection, changed_link));
+        connection_free(connection);
+        fair_charge(server, user, begun_ns);
     }
 }
 
