@@ -12,6 +12,7 @@
 #include "server/turn.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -265,6 +266,18 @@ static void init(struct server *server)
         uv_timer_start(&server->watchdog, on_watchdog, watchdog_ms, watchdog_ms);
 }
 
+/* A standard descriptor that was closed would be the next socket's, or libuv's own, and get the
+ * lines of the log. */
+static void open_standard(void)
+{
+    int descriptor;
+    do
+        descriptor = open("/dev/null", O_RDWR);
+    while (descriptor >= 0 && descriptor <= STDERR_FILENO);
+    if (descriptor > STDERR_FILENO)
+        close(descriptor);
+}
+
 /* Workers read their level from the environment. */
 static void open_log(const struct config *config)
 {
@@ -278,6 +291,7 @@ static void open_log(const struct config *config)
 int main(int argc, char **argv)
 {
     static struct server server; /* large: not on the stack */
+    open_standard();
     switch (config_read(&server.config, argc, argv)) {
     case CONFIG_EXIT:
         return 0;

@@ -148,6 +148,16 @@ def test_a_hang_up_of_the_terminal_ends_nothing():
         client.free(field)
 
 
+@pytest.mark.parametrize("closed", [[0, 1, 2], [2]])
+def test_without_standard_descriptors(closed):
+    """What is not open is nobody else's, and no line of the log goes anywhere but to stderr."""
+    with Daemon(preexec_fn=lambda: [os.close(descriptor) for descriptor in closed]) as daemon:
+        for descriptor in closed:
+            assert os.readlink(f"/proc/{daemon.pid}/fd/{descriptor}") == "/dev/null"
+        with Client(daemon.path) as client:
+            assert_serves(client)
+
+
 def test_told_to_end_again_and_again():
     """It ends as it would have, however long its workers take to."""
     for number in (signal.SIGTERM, signal.SIGINT):
