@@ -1,4 +1,5 @@
 #include "bench/floors.h"
+#include "gpu/host/share.h"
 #include "gpu/pool.h"
 
 #include <pthread.h>
@@ -34,19 +35,12 @@ double floors_median(double *samples, int n)
     return n % 2 ? samples[n / 2] : (samples[n / 2 - 1] + samples[n / 2]) / 2;
 }
 
-enum { PAGE = 4096, PAGES_TOGETHER = 512 };
+enum { PAGE = 4096 };
 
-struct touching {
-    char *memory;
-    size_t pages;
-};
-
-static void touch(void *context, int64_t part)
+static void touch(void *memory, int64_t from, int64_t to)
 {
-    const struct touching *touching = context;
-    const size_t begin = (size_t)part * PAGES_TOGETHER;
-    for (size_t p = begin; p < begin + PAGES_TOGETHER && p < touching->pages; p++)
-        touching->memory[p * PAGE] = (char)p;
+    for (int64_t p = from; p < to; p++)
+        ((char *)memory)[p * PAGE] = (char)p;
 }
 
 static char *touched(size_t bytes)
@@ -57,9 +51,7 @@ static char *touched(size_t bytes)
         exit(1);
     }
     madvise(memory, bytes, MADV_HUGEPAGE);
-    struct touching touching = {memory, (bytes + PAGE - 1) / PAGE};
-    pool_for(pool_threads(), (int64_t)((touching.pages + PAGES_TOGETHER - 1) / PAGES_TOGETHER),
-             touch, &touching);
+    share_units((int64_t)((bytes + PAGE - 1) / PAGE), (int64_t)bytes, touch, memory);
     return memory;
 }
 

@@ -16,8 +16,8 @@
  */
 #include "bench/floors.h"
 #include "bench/runner.h"
-#include "gpu/pool.h"
 #include "protocol/job_check.h"
+#include "tests/lib/fill.h"
 
 #include <float.h>
 #include <fnmatch.h>
@@ -92,37 +92,10 @@ static double copy_us(uint64_t bytes)
 
 /* --- one row --- */
 
-struct filling {
-    enum dtype dtype;
-    uint64_t points, key;
-    void *in;
-};
-
-enum { FILLED_TOGETHER = 1 << 16 };
-
-static void fill_part(void *context, int64_t part)
-{
-    const struct filling *filling = context;
-    const uint64_t begin = (uint64_t)part * FILLED_TOGETHER, left = filling->points - begin;
-    const uint64_t end = begin + (left < FILLED_TOGETHER ? left : FILLED_TOGETHER);
-    for (uint64_t i = begin; i < end; i++) {
-        uint64_t h = (i + (filling->key << 40)) * UINT64_C(0x9e3779b97f4a7c15);
-        h ^= h >> 29;
-        h *= UINT64_C(0xbf58476d1ce4e5b9);
-        const double value = (double)(h >> 11) * 0x1p-52 - 1;
-        if (filling->dtype == DTYPE_F32)
-            ((float *)filling->in)[i] = (float)value;
-        else
-            ((double *)filling->in)[i] = value;
-    }
-}
-
 /* Different at every point, in [−1, 1). */
 static void fill(const struct job *job, void *in)
 {
-    struct filling filling = {(enum dtype)job->dtype, job_points(job), ++bench.key, in};
-    const uint64_t parts = (filling.points + FILLED_TOGETHER - 1) / FILLED_TOGETHER;
-    pool_for(pool_threads(), (int64_t)parts, fill_part, &filling);
+    fill_array((enum dtype)job->dtype, job_points(job), ++bench.key << 40, in);
 }
 
 /* Pages that are there already. */

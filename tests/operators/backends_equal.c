@@ -6,8 +6,8 @@
  * --quick: small jobs only, as many as a memory checker has patience for. --huge: also arrays of
  * more than 2^31 points. --out: a result file (JSON). Exit status: 0 equal, 1 not, 77 no GPU here.
  */
-#include "gpu/pool.h"
 #include "protocol/job_check.h"
+#include "tests/lib/fill.h"
 #include "tests/lib/measure_reference.h"
 #include "tests/lib/random_scheme.h"
 #include "tests/lib/random_stencil.h"
@@ -258,37 +258,9 @@ static void set_boundary(struct job *job, int axis, enum boundary_kind low, doub
     job->boundary[axis][SIDE_HIGH] = (struct boundary){.kind = high, .value = high_value};
 }
 
-struct filling {
-    enum dtype dtype;
-    uint64_t points, key;
-    void *in;
-};
-
-enum { FILLED_TOGETHER = 1 << 16 };
-
-static void fill_part(void *context, int64_t part)
-{
-    const struct filling *filling = context;
-    const uint64_t begin = (uint64_t)part * FILLED_TOGETHER, left = filling->points - begin;
-    const uint64_t end = begin + (left < FILLED_TOGETHER ? left : FILLED_TOGETHER);
-    for (uint64_t i = begin; i < end; i++) {
-        uint64_t h = (i + filling->key) * UINT64_C(0x9e3779b97f4a7c15);
-        h ^= h >> 29;
-        h *= UINT64_C(0xbf58476d1ce4e5b9);
-        const double value = (double)(h >> 11) * 0x1p-52 - 1;
-        if (filling->dtype == DTYPE_F32)
-            ((float *)filling->in)[i] = (float)value;
-        else
-            ((double *)filling->in)[i] = value;
-    }
-}
-
-/* Fast, and different at every point: random_field() takes too long for gigabytes. */
 static void fill(struct random *random, const struct job *job, void *in)
 {
-    struct filling filling = {(enum dtype)job->dtype, job_points(job), random_next(random), in};
-    const uint64_t parts = (filling.points + FILLED_TOGETHER - 1) / FILLED_TOGETHER;
-    pool_for(pool_threads(), (int64_t)parts, fill_part, &filling);
+    fill_array((enum dtype)job->dtype, job_points(job), random_next(random), in);
 }
 
 static void compare_filled(struct group *group, const struct job *job, uint64_t at_once)
