@@ -3,10 +3,11 @@
  *
  *   log_info() … ── a bounded buffer ──► a thread ── write() ──► stderr
  *
- * Nobody waits for whoever reads stderr: where the buffer is full lines are dropped, and their
- * number is written when there is room again. A cause is a place in the source that logs; it gets
- * LOG_WINDOW_LINES lines in LOG_WINDOW_S, since a stranger may decide how often it has something to
- * say, and the number of those beyond is written at the end of that time. Any thread may log. */
+ * To log never waits for the reader of stderr: where the buffer is full lines are dropped, and
+ * their number is written when there is room again. A cause is a place in the source that logs; it
+ * gets LOG_WINDOW_LINES lines in LOG_WINDOW_S, since a stranger may decide how often it has
+ * something to say, and the number of those beyond is written at the end of that time. Any thread
+ * may log. */
 #ifndef GPU_LOG_H
 #define GPU_LOG_H
 
@@ -40,7 +41,7 @@ struct log_cause {
 __attribute__((format(printf, 3, 4))) void log_line(struct log_cause *cause, enum log_level level,
                                                     const char *format, ...);
 
-/* Say why, and end the process with that status once it is written, or nobody reads it. */
+/* Say why, and end the process with that status after log_flush(). */
 __attribute__((format(printf, 2, 3))) _Noreturn void log_fatal(int status, const char *format, ...);
 
 #define LOG_AT(level, ...)                                                                         \

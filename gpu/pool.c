@@ -20,7 +20,7 @@ struct loop {
     pool_work *work;
     void *context;
     int most, inside; /* helpers: that may be at it at once, and are */
-    int joined;       /* so often */
+    int joined;       /* helpers, so far */
     bool exhausted;   /* no part is left to take */
 };
 
@@ -42,7 +42,7 @@ static struct {
           .left = PTHREAD_COND_INITIALIZER,
           .end = &pool.loops};
 
-/* This thread helps with a loop; it has left it before the end. */
+/* This thread helps with a loop; it has left it, before its end, for a short task. */
 static _Thread_local bool helps, has_left;
 
 /* --- what is next --- */

@@ -12,8 +12,8 @@
  * ones one is under way at a time: it has all threads that find no task, which leave it between two
  * parts when a short task comes.
  *
- * Whoever shares a loop waits for parts that others have begun, never for a thread to come: on a
- * machine that is busy with other things it goes on alone. */
+ * A thread that shares its loop waits for parts that helpers have begun, never for a helper to
+ * come: on a machine that is busy with other things it goes on alone. */
 #ifndef GPU_POOL_H
 #define GPU_POOL_H
 

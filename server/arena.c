@@ -111,7 +111,7 @@ static bool is_empty(const struct slab_queue *queue)
     return true;
 }
 
-/* Who goes on now: users take turns. NULL: nobody can. */
+/* The waiter to wake next, of users in turn. NULL: none can go on. */
 static struct slab_waiter *next_waiter(struct arena *arena)
 {
     for (int share = 0; share < SHARE_COUNT; share++) {

@@ -68,7 +68,7 @@ struct arena {
     struct slab *slabs;
     struct list free; /* last in, first out: an idle arena's pages stay untouched */
     uint32_t total[SHARE_COUNT], taken[SHARE_COUNT];
-    struct list queues[SHARE_COUNT]; /* struct slab_queue, who was served last comes last */
+    struct list queues[SHARE_COUNT]; /* struct slab_queue, least recently served first */
     uint64_t arrivals;
     bool serving;
 };

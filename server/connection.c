@@ -26,11 +26,12 @@
 
 enum {
     CONTROL_BUDGET_READS = 4, /* of what may be many messages: at once for one connection */
-    /* A client that owes us this much reading is not read itself; one whose user holds more than
-     * is left, this much. */
+    /* With so many bytes of small replies unread a connection is not read itself. */
     CONTROL_UNSENT_MOST = 1 << 20,
+    /* The same where its user is over the budget of memory.h; and the most that a message may then
+     * have beside its payload. */
     CONTROL_UNSENT_OVER = 4 << 10,
-    CONTROL_OVER = 8 << 10 /* and no larger messages are taken, but for their payload */
+    CONTROL_OVER = 8 << 10
 };
 /* An upload that stood still this long gives its slab back. */
 #define FLUSH_NS UINT64_C(500000000)
@@ -486,7 +487,7 @@ bool connection_has_answered(const struct connection *connection, uint64_t msgid
     return false;
 }
 
-/* Of a connection that cannot be: whose it would have been decides where it is closed. */
+/* Close a socket that no connection is made of, on the account of its user where that is known. */
 static void refuse(struct server *server, struct connection *connection, int descriptor,
                    uint64_t begun_ns)
 {

@@ -3,7 +3,7 @@
  *
  *   0 … what users hold … │ the last eighth: for users who hold none │ the reserve │ limit
  *
- * The reserve is for what nobody is to be refused for: to accept a connection and look whose it is,
+ * The reserve makes two things possible at any time: to accept a connection and see whose it is,
  * and to start a worker anew. */
 #ifndef SERVER_DESCRIPTORS_H
 #define SERVER_DESCRIPTORS_H

@@ -12,7 +12,7 @@
 #define SLICE_ALONE_NS INT64_C(1000000)
 /* A user is alone when the loop was at work for no other for so long. */
 #define ALONE_NS UINT64_C(100000000)
-/* With very many users: who has not had a slice by then goes first in the next turn. */
+/* The most for all slices of a turn; users who have had none by then go first in the next. */
 #define TURN_NS UINT64_C(5000000)
 
 struct fair_watch {
@@ -46,8 +46,8 @@ void fair_user_init(struct fair_user *fair)
     list_init(&fair->again);
 }
 
-/* Who comes new goes first, but for debtors: an answer that somebody waits for is not kept back by
- * those who have more to do than there is time. */
+/* A user who was idle goes first, unless in debt: the answers that such a user waits for do not
+ * stand behind the backlog of others. */
 static void make_ready(struct server *server, struct user *user)
 {
     if (!list_empty(&user->fair.link))
@@ -201,7 +201,7 @@ void fair_serve(struct server *server)
         if (!serve_slice(server, user, &now_ns))
             list_remove(link);
     }
-    /* Behind those who had none. */
+    /* Those who have more input stand behind those who had no slice in this turn. */
     for (struct list *link; (link = list_first(&served));) {
         list_remove(link);
         list_push(&fair->ready, link);

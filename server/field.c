@@ -131,7 +131,7 @@ static int compare(const struct field *a, const struct field *b)
 
 RB_GENERATE_STATIC(field_tree, field, by_id, compare)
 
-/* libuv's macros change nothing here, but do not say so. */
+/* The tree's macros change nothing here, but take no const. */
 static struct field_tree *tree_of(const struct user *user)
 {
     return (struct field_tree *)(uintptr_t)&user->field_tree;

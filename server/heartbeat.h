@@ -14,7 +14,8 @@ enum { HEARTBEAT_MS = 500 };
 struct heartbeat {
     bool pinged;     /* an answer is due */
     uint64_t silent; /* beats since it last said anything */
-    /* As it said last, and in how many answers in a row none of something had ended. */
+    /* Of its last answer; and how many answers in a row had work of some kind under way of which
+     * none had ended since the answer before. */
     struct channel_work work[CHANNEL_WORKS];
     uint64_t stuck;
 };

@@ -17,7 +17,7 @@ struct closing {
     struct passed_account *account;
 };
 
-/* Closes in a thread of its own. Who blocks it blocks what other peers passed of the same sort. */
+/* Closes in a thread of its own. A close that blocks delays all descriptors of the same sort. */
 struct closer {
     pthread_mutex_t mutex;
     pthread_cond_t more;
@@ -73,8 +73,8 @@ bool passed_open(uint64_t descriptors)
     return true;
 }
 
-/* Do so many of the user's wait to be closed that no more are to come? `share`: of what there can
- * be, in eighths. */
+/* Is the user, or are all users together, over their share of descriptors that wait to be closed?
+ * `share`: the user's, in eighths of all descriptors; that of all users is twice as large. */
 static bool too_many_wait(const struct passed_account *account, uint32_t share)
 {
     return account->awaiting > share * descriptors_most / 8 ||

@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* A user's that wait to be closed, and may be long in it: all but memory. Lives as long as the
- * process. */
+/* How many of a user's descriptors wait to be closed, but for memory, whose close waits for nobody.
+ * Lives as long as the process. */
 struct passed_account {
     _Atomic uint32_t awaiting;
 };
@@ -31,7 +31,7 @@ static inline bool passed_any(const struct passed *passed)
 }
 
 /* Make the threads that close, for a process of at most so many descriptors: of these an eighth
- * may wait to be closed of a user, and a quarter in all. False: a line of the log says why. */
+ * may wait to be closed for one user, and a quarter for all. False: a line of the log says why. */
 bool passed_open(uint64_t descriptors);
 
 /* recv() without waiting; what comes along is added to `passed`. A read never goes past the bytes

@@ -322,7 +322,7 @@ static void do_nothing(uv_work_t *work)
 }
 
 /* libuv makes its pool of threads for the first work, and ends the process where it cannot. So it
- * is given work when there is nothing to lose, once there have been as many threads at a time. */
+ * is given work at the start, after a trial that as many threads can be had at once. */
 bool regions_open(struct server *server)
 {
     enum { POOL = 4 };

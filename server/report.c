@@ -35,7 +35,7 @@ static size_t length_of(const struct list *list)
 #define COARSE_LEAST_COUNT 64
 #define COARSE_LEAST_BYTES (UINT64_C(64) << 20)
 
-/* The whole truth is for root, and for whoever runs the server. */
+/* Exact totals are for root and for the user who runs the server. */
 static bool is_operator(const struct user *user)
 {
     return user->uid == 0 || user->uid == geteuid();
@@ -197,7 +197,7 @@ static void put_user(msgpack_packer *packer, const struct server *server, const 
     put_latency(packer, &counters->latency);
 }
 
-/* Some of the totals, from one to another, by name. */
+/* Those of the totals that `which` lists, by name. */
 static void put_totals(msgpack_packer *packer, const uint64_t totals[REPORT_TOTALS],
                        const enum report_total *which, uint32_t count)
 {
@@ -282,7 +282,7 @@ bool report_fields(msgpack_packer *packer, struct server *server, struct user *u
                                  "you have %llu fields, and one answer holds %llu: ask for them "
                                  "with after and limit",
                                  (unsigned long long)user->fields, (unsigned long long)limit);
-    /* The answer is counted when it is there; whoever has no room for it is not answered so. */
+    /* Is there room for the answer? It is counted itself once it is packed. */
     if (!memory_take(server, user, most * ENTRY_BYTES, NULL, failure))
         return false;
     memory_release(server, user, most * ENTRY_BYTES);

@@ -37,7 +37,8 @@ enum report_total {
     REPORT_TOTALS
 };
 
-/* The same as users are told who may not know of each other's jobs: coarse, and now and then. */
+/* The same as other users than the operator see it: rounded down and refreshed seldom, so that no
+ * single job of others shows. */
 struct report_coarse {
     uint64_t at_ns; /* uv_hrtime(); 0: never yet */
     uint64_t totals[REPORT_TOTALS];

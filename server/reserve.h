@@ -14,8 +14,8 @@ static inline uint64_t reserve_most(uint64_t limit)
     return limit - limit / RESERVE_PART;
 }
 
-/* May a user who holds `own` have `need` more of `limit`, of which users hold `taken`? In the last
- * eighth who then holds no more than is left. */
+/* May a user who holds `own` have `need` more of `limit`, of which all users hold `taken`? Where
+ * that reaches into the last eighth, only if the user then holds no more than is left. */
 static inline bool reserve_allows(uint64_t limit, uint64_t taken, uint64_t own, uint64_t need)
 {
     if (need > limit || taken > limit - need)

@@ -267,8 +267,8 @@ static void record_latency(struct task *task)
     latency_record(&task->server->totals.latency, us);
 }
 
-/* A stopped job that the worker has not let go: its client is told, and no more of it. The task
- * holds what it has until the worker has finished or ended, as that of a client who has gone. */
+/* Answer a stopped job that the worker has not let go. From here on the task has no connection, as
+ * after a hang-up, and holds what it has until the worker has finished with it or ended. */
 static void answer_early(struct task *task)
 {
     struct failure failure = {0};
