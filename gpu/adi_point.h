@@ -82,8 +82,8 @@ POINT_FUNCTION REAL POINT_NAME(adi_term)(const struct adi_axis *axis, int64_t i,
     return REAL_FMA((REAL)axis->weight, (k[below] + *k) * down + (k[above] + *k) * up, acc);
 }
 
-/* dt (A u + s) at a point. along: AXIS_COUNT, or an axis whose part of it is
- * asked for; s is in that of z. */
+/* dt (A u + s) at a point. along: AXIS_COUNT, or an axis whose part of it is asked for; s is in
+ * that of z. */
 POINT_FUNCTION REAL POINT_NAME(adi_rate)(const struct adi *adi, const struct operands *operands,
                                          int along, const REAL *u, int64_t field,
                                          const int64_t at[3])

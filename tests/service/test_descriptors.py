@@ -68,7 +68,9 @@ def test_a_region_counts_while_it_lasts():
             eventually(lambda: first.call("stats")["user"]["region_bytes"] == 0, "nothing registered")
 
 
-def test_a_worker_comes_back_where_one_user_has_all_there_are():
+@contextlib.contextmanager
+def all_taken():
+    """A daemon of whose descriptors one user has all that there are to have, and that user's first connection."""
     with Daemon(preexec_fn=limited) as daemon:
         os.chmod(daemon.path, 0o666)
         first = daemon.client()
@@ -76,28 +78,25 @@ def test_a_worker_comes_back_where_one_user_has_all_there_are():
             Region(1).register(first)
         clients = connect_all(daemon.path)
         assert len(clients) > 4
-        restart_worker(first)
+        yield daemon, first
         for client in clients:
             client.close()
 
 
+def test_a_worker_comes_back_where_one_user_has_all_there_are():
+    with all_taken() as (_, first):
+        restart_worker(first)
+
+
 @needs_root
 def test_a_user_who_holds_none_gets_in():
-    with Daemon(preexec_fn=limited) as daemon:
-        os.chmod(daemon.path, 0o666)
-        first = daemon.client()
-        for _ in range(MOST // 3):
-            Region(1).register(first)
-        clients = connect_all(daemon.path)
-
+    with all_taken() as (daemon, _):
         def another():
             with Client(daemon.path) as client:
                 Region(1).register(client)
                 assert_serves(client)
                 return True
         assert as_user(65534, another)
-        for client in clients:
-            client.close()
 
 
 @needs_preload
