@@ -10,8 +10,6 @@
 
 #define SLICE_NS INT64_C(40000)
 #define SLICE_ALONE_NS INT64_C(1000000)
-/* A user is alone when the loop was at work for no other for so long. */
-#define ALONE_NS UINT64_C(100000000)
 /* The most for all slices of a turn; users who have had none by then go first in the next. */
 #define TURN_NS UINT64_C(5000000)
 
@@ -22,17 +20,10 @@ struct fair_watch {
     struct server *server;
 };
 
-static bool is_alone(const struct fair *fair, uint64_t now_ns)
+/* How long a slice is now. */
+static int64_t slice_of(const struct fair *fair, uint64_t now_ns)
 {
-    return now_ns - fair->met_ns > ALONE_NS;
-}
-
-static void meet(struct fair *fair, const struct user *user, uint64_t now_ns)
-{
-    if (fair->latest == user)
-        return;
-    fair->latest = user;
-    fair->met_ns = now_ns;
+    return company_is_alone(&fair->company, now_ns) ? SLICE_ALONE_NS : SLICE_NS;
 }
 
 void fair_init(struct server *server)
@@ -141,14 +132,14 @@ bool fair_is_over(const struct server *server)
 bool fair_accepts(const struct server *server, uint64_t begun_ns)
 {
     const uint64_t now_ns = uv_hrtime();
-    const int64_t slice_ns = is_alone(&server->fair, now_ns) ? SLICE_ALONE_NS : SLICE_NS;
+    const int64_t slice_ns = slice_of(&server->fair, now_ns);
     return now_ns - begun_ns < (uint64_t)slice_ns;
 }
 
 void fair_charge(struct server *server, struct user *user, uint64_t since_ns)
 {
     const uint64_t now_ns = uv_hrtime();
-    meet(&server->fair, user, now_ns);
+    company_meet(&server->fair.company, user, now_ns);
     user->fair.credit_ns -= (int64_t)(now_ns - since_ns);
 }
 
@@ -173,7 +164,7 @@ static bool serve_slice(struct server *server, struct user *user, uint64_t *now_
 {
     struct fair *fair = &server->fair;
     int64_t *const credit_ns = &user->fair.credit_ns;
-    const int64_t slice_ns = is_alone(fair, *now_ns) ? SLICE_ALONE_NS : SLICE_NS;
+    const int64_t slice_ns = slice_of(fair, *now_ns);
     *credit_ns = *credit_ns < 0 ? *credit_ns + slice_ns : slice_ns;
     bool more = true;
     while (*credit_ns > 0 && more) {
@@ -197,7 +188,7 @@ void fair_serve(struct server *server)
         struct user *user = LIST_ENTRY(link, struct user, fair.link);
         list_remove(link);
         list_push(&served, link);
-        meet(fair, user, now_ns);
+        company_meet(&fair->company, user, now_ns);
         if (!serve_slice(server, user, &now_ns))
             list_remove(link);
     }

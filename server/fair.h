@@ -14,6 +14,7 @@
 #ifndef SERVER_FAIR_H
 #define SERVER_FAIR_H
 
+#include "server/company.h"
 #include "server/list.h"
 
 #include <stdbool.h>
@@ -24,10 +25,9 @@ struct server;
 struct user;
 
 struct fair {
-    struct list ready;         /* struct user: with input, in the order of their turns */
-    const struct user *latest; /* whom the loop was last at work for */
-    uint64_t met_ns;           /* when that was another one than before */
-    uint64_t until_ns;         /* the end of the slice that is being served */
+    struct list ready;      /* struct user: with input, in the order of their turns */
+    struct company company; /* the users whom the loop is at work for */
+    uint64_t until_ns;      /* the end of the slice that is being served */
 };
 
 /* A user's part in it. */

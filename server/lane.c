@@ -9,15 +9,13 @@ void lane_init(struct lane *lane)
 void lane_add(struct lane *lane, struct company *company, struct record *record, uint64_t now_ns)
 {
     list_push(&lane->waiting, &record->link);
-    if (company->latest && company->latest != lane)
-        company->met_ns = now_ns;
-    company->latest = lane;
+    company_meet(company, lane, now_ns);
 }
 
 struct record *lane_next(struct lane *lane, const struct company *company, uint64_t now_ns)
 {
     struct list *link = list_first(&lane->waiting);
-    if (!link || (lane->there_ns >= LANE_NS && now_ns - company->met_ns < LANE_ALONE_NS))
+    if (!link || (lane->there_ns >= LANE_NS && !company_is_alone(company, now_ns)))
         return NULL;
     struct record *record = LIST_ENTRY(link, struct record, link);
     list_remove(link);

@@ -9,15 +9,15 @@
 #ifndef SERVER_LANE_H
 #define SERVER_LANE_H
 
+#include "server/company.h"
 #include "server/list.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 enum {
-    LANE_NS = 64 * 1000,       /* four slabs of 1 MiB over PCIe, or eight small ones */
-    LANE_RECORD_NS = 8 * 1000, /* what the worker and the front take for one, beside its bytes */
-    LANE_ALONE_NS = 100 * 1000 * 1000 /* a user is alone when nobody else came for so long */
+    LANE_NS = 64 * 1000,      /* four slabs of 1 MiB over PCIe, or eight small ones */
+    LANE_RECORD_NS = 8 * 1000 /* what the worker and the front take for one, beside its bytes */
 };
 
 /* One that the worker answers. */
@@ -33,16 +33,11 @@ struct lane {
     int64_t there_ns;    /* what those with the worker cost */
 };
 
-/* A device's: who came last. */
-struct company {
-    const struct lane *latest;
-    uint64_t met_ns; /* when that was another one than before; 0: never */
-};
-
 void lane_init(struct lane *lane);
 
-/* A record waits for its turn; its cost_ns is set: 0 for one that holds up nobody's. It stays where
- * it is until it was answered or the lane was cleared. */
+/* A record waits for its turn, among the lanes of the device, whose company they are; its cost_ns
+ * is set: 0 for one that holds up nobody's. It stays where it is until it was answered or the lane
+ * was cleared. */
 void lane_add(struct lane *lane, struct company *company, struct record *record, uint64_t now_ns);
 /* The record to send now, which is with the worker from here on; NULL: none. Call it until then,
  * whenever one was added or answered. */

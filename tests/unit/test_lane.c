@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#define LATER_NS ((uint64_t)LANE_ALONE_NS)
+#define LATER_NS ((uint64_t)COMPANY_NS)
 
 enum { JOBS = 1000, MOST = LANE_NS / LANE_RECORD_NS, USERS = 3 };
 
