@@ -7,12 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum {
-    ALONE_MS = 100, /* a connection is alone when no other was met for so long */
-    DROP_BYTES = 64 << 10,
-    TURN_BYTES = 128 << 10,
-    TURN_BYTES_ALONE = 1 << 20
-};
+enum { DROP_BYTES = 64 << 10, TURN_BYTES = 128 << 10, TURN_BYTES_ALONE = 1 << 20 };
 
 struct load {
     struct list link;
@@ -142,17 +137,20 @@ void carriers_close(struct carriers *carriers)
     uv_close((uv_handle_t *)&carriers->back, NULL);
 }
 
+static uint64_t turn_ns(const struct carriers *carriers)
+{
+    return uv_now(carriers->loop) * UINT64_C(1000000);
+}
+
 void carriers_meet(struct carriers *carriers, const void *connection)
 {
-    if (carriers->latest == connection || !carriers->loop)
-        return;
-    carriers->latest = connection;
-    carriers->met_ms = uv_now(carriers->loop);
+    if (carriers->loop)
+        company_meet(&carriers->company, connection, turn_ns(carriers));
 }
 
 static bool is_alone(const struct carriers *carriers)
 {
-    return !carriers->loop || uv_now(carriers->loop) - carriers->met_ms > ALONE_MS;
+    return !carriers->loop || company_is_alone(&carriers->company, turn_ns(carriers));
 }
 
 bool carriers_wanted(const struct carriers *carriers)

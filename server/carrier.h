@@ -11,6 +11,7 @@
 #ifndef SERVER_CARRIER_H
 #define SERVER_CARRIER_H
 
+#include "server/company.h"
 #include "server/list.h"
 #include "server/passed.h"
 
@@ -36,9 +37,8 @@ struct carriers {
     pthread_cond_t more;
     struct list waiting, carried; /* struct load; under the mutex, as is: */
     bool leaving;
-    struct list spare;  /* struct load, for the next ones */
-    const void *latest; /* the connection that the loop was last at work for */
-    uint64_t met_ms;    /* when that was another one than before; loop time */
+    struct list spare;      /* struct load, for the next ones */
+    struct company company; /* the connections that the loop is at work for; loop time */
 };
 
 /* Start `count` threads (CARRIERS_MOST at most; 0: none); the system may give fewer. False: the

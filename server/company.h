@@ -1,4 +1,4 @@
-/* Has one of those who take turns, users as a rule, had company lately? Pure bookkeeping. */
+/* Is one alone, or have others (users, connections) come lately? Pure bookkeeping. */
 #ifndef SERVER_COMPANY_H
 #define SERVER_COMPANY_H
 
