@@ -4,6 +4,7 @@
 #include "server/listener.h"
 
 #include "server/connection.h"
+#include "server/descriptors.h"
 #include "gpu/log.h"
 #include "server/notify.h"
 #include "server/server.h"
@@ -19,6 +20,13 @@
 
 enum { BACKLOG = 1024 };
 
+/* Until listener_tick() finds more descriptors. */
+static void pause_listener(struct listener *listener)
+{
+    listener->paused = true;
+    uv_poll_stop(&listener->poll);
+}
+
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     (void)events;
@@ -30,18 +38,32 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         if (descriptor < 0) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
                 log_warning("cannot accept: %s", strerror(errno));
-                listener->paused = true;
-                uv_poll_stop(poll);
+                pause_listener(listener);
             }
             return;
         }
         connection_open(server, descriptor);
+        if (descriptors_are_few(server, descriptor)) {
+            log_warning("few descriptors are left: nobody can connect until there are more");
+            pause_listener(listener);
+            return;
+        }
     }
+}
+
+/* Is the next descriptor one of the reserve, or is there none? */
+static bool has_few(const struct listener *listener)
+{
+    const int next = fcntl(listener->socket, F_DUPFD_CLOEXEC, 0);
+    const bool few = next < 0 || descriptors_are_few(listener->server, next);
+    if (next >= 0)
+        close(next);
+    return few;
 }
 
 void listener_tick(struct listener *listener)
 {
-    if (!listener->paused)
+    if (!listener->paused || has_few(listener))
         return;
     listener->paused = false;
     uv_poll_start(&listener->poll, UV_READABLE, on_poll);

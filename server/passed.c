@@ -74,11 +74,10 @@ bool passed_open(uint64_t descriptors)
 }
 
 /* Is the user, or are all users together, over their share of descriptors that wait to be closed?
- * `share`: the user's, in eighths of all descriptors; that of all users is twice as large. */
-static bool too_many_wait(const struct passed_account *account, uint32_t share)
+ */
+static bool too_many_wait(const struct passed_account *account)
 {
-    return account->awaiting > share * descriptors_most / 8 ||
-           all.awaiting > 2 * share * descriptors_most / 8;
+    return account->awaiting > descriptors_most / 8 || all.awaiting > descriptors_most / 4;
 }
 
 void passed_close(int descriptor, struct passed_account *account)
@@ -137,7 +136,7 @@ ssize_t passed_receive(int socket, void *bytes, size_t length, struct passed *pa
                              .msg_control = control.bytes,
                              .msg_controllen = sizeof control.bytes};
     ssize_t n;
-    if (too_many_wait(passed->account, 1)) {
+    if (too_many_wait(passed->account)) {
         n = bytes_alone(socket, bytes, length);
         if (n <= 0)
             return n;
@@ -183,8 +182,8 @@ void passed_close_socket(int socket, struct passed_account *account)
         ;
     const bool holds_some = n < 0 && errno == EUSERS;
     passed_forget(&passed);
-    /* What is in it is closed with it: elsewhere, unless too many wait already. */
-    if (holds_some && !too_many_wait(account, 2))
+    /* What is in it is closed with it, and that may wait for as long as its user likes. */
+    if (holds_some)
         passed_close(socket, account);
     else
         close(socket);

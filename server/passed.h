@@ -1,7 +1,8 @@
 /* Descriptors that peers pass to us. `register` takes one; all others are closed, off the loop: the
  * last close of a socket that lingers, of a file whose system a user serves, or of much memory
  * waits for as long as that user likes. So a user may have some that wait to be closed, and no
- * more: whoever passes one then is disconnected. */
+ * more: whoever passes one then is disconnected. That connection's socket waits with the one in it,
+ * however many do: sooner nobody else can connect (listener.c) than that the loop waits. */
 #ifndef SERVER_PASSED_H
 #define SERVER_PASSED_H
 

@@ -10,8 +10,8 @@ import numpy
 import pytest
 
 from faults import NO_THREADS, NO_WATCHES, Faults, needs_preload
-from fdtest import (Client, Daemon, Region, as_user, assert_serves, descriptors, eventually, needs_root,
-                    request_bytes, restart_worker)
+from fdtest import (Client, Daemon, Region, as_user, assert_serves, descriptors, eventually,
+                    lingering_socket, needs_root, request_bytes, restart_worker)
 
 MOST = 128
 
@@ -123,6 +123,42 @@ def test_descriptors_that_are_never_closed(tmp_path):
         eventually(lambda: descriptors(daemon.pid) <= before, "all of them closed")
         with Client(daemon.path) as client:
             assert_serves(client)
+
+
+def pass_unread(path, descriptor):
+    """A stranger who is disconnected with the descriptor still in the connection."""
+    with contextlib.suppress(OSError, EOFError), Client(path) as stranger:
+        socket.send_fds(stranger.socket, [request_bytes(0, "ping", {})], [descriptor])
+        stranger.closed_by_server()
+
+
+@needs_preload
+def test_the_loop_never_closes_what_waits(tmp_path):
+    """However many descriptors wait already: sooner nobody new can connect, and a worker still comes back."""
+    hang = tmp_path / "hang"
+    hang.touch()
+    faults = Faults("fdserver", hang=hang)
+    with Daemon(env=faults.env, preexec_fn=limited) as daemon, lingering_socket(1000) as lingering:
+        other = daemon.client()
+        other.call("ping")
+        before = descriptors(daemon.pid)
+        with open(hang, "rb") as file, Client(daemon.path) as stranger:
+            with contextlib.suppress(OSError, EOFError):
+                for _ in range(20):
+                    socket.send_fds(stranger.socket, [request_bytes(0, "ping", {})], [file.fileno()] * 10)
+                    stranger.receive_message()
+            for _ in range(MOST // 3):
+                pass_unread(daemon.path, file.fileno())
+        assert descriptors(daemon.pid) > before + MOST // 4
+        os.kill(daemon.pid, signal.SIGSTOP)  # so that the last to have it is not us
+        last = Client(daemon.path)
+        socket.send_fds(last.socket, [request_bytes(0, "ping", {})], [lingering.fileno()])
+        lingering.close()
+        os.kill(daemon.pid, signal.SIGCONT)
+        assert last.closed_by_server() == []
+        assert_serves(other)
+        restart_worker(other)
+        (tmp_path / "hang.go").touch()
 
 
 @needs_preload
