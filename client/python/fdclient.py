@@ -305,6 +305,7 @@ class _Sender:
     def __enter__(self):
         client, timeout = self._client, self._timeout
         deadline = None if timeout is None else time.monotonic() + timeout
+        client._look_whether_within()
         if not client._sending.acquire(timeout=-1 if timeout is None else timeout):
             raise Error("TIMEOUT", "another thread's request is still being sent", None, True)
         self._before, client._deadline = client._deadline, deadline
@@ -341,9 +342,9 @@ class Client:
         self._broken = None                            # why nothing more will come
         self._sending = threading.RLock()              # held while a request is prepared and sent
         self._deadline = None                          # of who holds it
-        self._writing = False                          # a part of a request is sent
-        self._lock = threading.Lock()                  # of the three that follow:
-        self._reading = False                          # one thread reads, for all that wait
+        self._writing = None                           # the thread that sends a part of a request
+        self._lock = threading.RLock()                 # of the three that follow:
+        self._reading = None                           # one thread reads, for all that wait
         self._turn, self._waiting = threading.Condition(self._lock), 0
         self._calls = collections.deque()              # progress to be told, by whoever waits
         self._jobs = {}                                # by msgid
@@ -547,8 +548,7 @@ class Client:
     def _send(self, method, parameters, out=None, progress=None, descriptor=None):
         with self._sending:
             self._look_whether_broken()
-            if self._writing:  # this thread's own request: nothing may come between its parts
-                raise _invalid("a signal handler or __del__ cannot begin a request while one is sent", None)
+            self._look_whether_within()
             self._last += 1
             pieces = [bytearray()]
             try:
@@ -558,7 +558,7 @@ class Client:
             job = Job(self, self._last, out, progress, self._deadline, _written(parameters))
             self._jobs[self._last] = job
             try:
-                self._writing = True
+                self._writing = threading.get_ident()
                 for piece in pieces:
                     self._write(memoryview(piece), descriptor)
                     descriptor = None
@@ -567,8 +567,13 @@ class Client:
                 self._break(str(failure) or "a request was interrupted while it was sent")
                 raise
             finally:
-                self._writing = False
+                self._writing = None
             return job
+
+    def _look_whether_within(self):
+        """Is it a signal handler or __del__, which its own thread would wait for, and it for its thread?"""
+        if threading.get_ident() in (self._writing, self._reading):
+            raise _invalid("a signal handler or __del__ cannot ask while its thread sends or waits", None)
 
     def _look_whether_broken(self):
         if self._broken:
@@ -611,14 +616,14 @@ class Client:
 
     def _read(self, events, deadline):
         """Wait for one of the events, and take what has come. None: another thread is at it."""
-        mine = False
+        mine, own = False, threading.get_ident()
         try:
             with self._lock:
                 if self._reading:
                     return None
                 if self._broken:  # and the socket may be closed; all jobs have ended
                     return events
-                self._reading = mine = True
+                self._reading, mine = own, True
             ready = self._poll(events, deadline)
             if ready & ~select.POLLOUT:
                 self._receive()
@@ -629,7 +634,7 @@ class Client:
 
     def _wake(self, stop_reading=False):
         with self._lock:
-            self._reading = self._reading and not stop_reading
+            self._reading = None if stop_reading else self._reading
             if self._waiting:
                 self._turn.notify_all()
 
@@ -646,6 +651,8 @@ class Client:
     def _until(self, done, deadline):
         """Take what comes until done(); False: the deadline came first."""
         while not done():
+            if deadline != 0:
+                self._look_whether_within()
             ready = self._read(select.POLLIN, deadline)
             if ready is None:
                 self._await_turn(done, deadline)

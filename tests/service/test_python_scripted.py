@@ -266,7 +266,7 @@ def test_a_request_in_the_middle_of_another():
     refused = []
 
     def ping(*_):
-        with pytest.raises(fdclient.Error, match="while one is sent") as raised:
+        with pytest.raises(fdclient.Error, match="while its thread sends") as raised:
             client.call("ping")
         refused.append(raised.value)
 
@@ -284,6 +284,48 @@ def test_a_request_in_the_middle_of_another():
             assert client.call("ping") == {}
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_signal_handler_while_its_thread_waits():
+    """Each would wait for the other."""
+    refused = []
+
+    def cancel(*_):
+        with pytest.raises(fdclient.Error, match="sends or waits") as raised:
+            job.cancel()
+        refused.append(raised.value)
+
+    def script(server):
+        msgid, _, _ = server.hear()
+        eventually(lambda: client._reading, "a client that waits")
+        os.kill(os.getpid(), signal.SIGUSR1)
+        eventually(lambda: refused, "the handler")
+        server.say(msgid, {"out": inline(F)})
+    before = signal.signal(signal.SIGUSR1, cancel)
+    try:
+        with connected(script) as client:
+            job = client.submit("laplacian", F)
+            assert (job.result() == F).all()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_what_is_collected_while_a_message_is_taken(monkeypatch):
+    """__del__ runs in any thread, at any time: it is refused where it would wait for its own thread."""
+    refused = []
+
+    def collect(_, what, about):
+        with pytest.raises(fdclient.Error, match="sends or waits") as raised:
+            client.call("ping")
+        refused.append(raised.value)
+
+    def script(server):
+        msgid, _, _ = server.hear()
+        server.peer.sendall(msgpack.packb([2, "progress", [{"msgid": msgid, "done": 1, "total": 2}]]))
+        server.say(msgid, {})
+    monkeypatch.setattr(fdclient.Client, "_notify", collect)
+    with connected(script) as client:
+        assert client.run("diffusion", F, steps=2, cfl=1) == {} and refused
 
 
 def test_what_progress_raises():
