@@ -5,9 +5,9 @@
  * peer half-closes (it still gets its replies) or hangs up (its work is cancelled). */
 #include "server/connection.h"
 
+#include "gpu/log.h"
 #include "protocol/reply.h"
 #include "protocol/request_chain.h"
-#include "gpu/log.h"
 #include "server/descriptors.h"
 #include "server/memory.h"
 #include "server/method.h"

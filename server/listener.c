@@ -3,9 +3,9 @@
  */
 #include "server/listener.h"
 
+#include "gpu/log.h"
 #include "server/connection.h"
 #include "server/descriptors.h"
-#include "gpu/log.h"
 #include "server/notify.h"
 #include "server/server.h"
 

@@ -1,10 +1,10 @@
 /* fdserver: start the workers, listen, serve until SIGTERM or SIGINT, drain, leave. */
+#include "gpu/log.h"
 #include "server/config.h"
 #include "server/connection.h"
 #include "server/descriptors.h"
 #include "server/device.h"
 #include "server/listener.h"
-#include "gpu/log.h"
 #include "server/notify.h"
 #include "server/region.h"
 #include "server/server.h"

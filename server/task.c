@@ -5,12 +5,12 @@
  * Each ends in fail_with() or task_end(), once. */
 #include "server/task.h"
 
+#include "gpu/log.h"
 #include "server/admission.h"
 #include "server/chain.h"
 #include "server/connection.h"
 #include "server/device.h"
 #include "server/memory.h"
-#include "gpu/log.h"
 #include "server/outbox.h"
 #include "server/routine.h"
 #include "server/server.h"
