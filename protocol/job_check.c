@@ -272,7 +272,7 @@ static int64_t points_needed(const struct job *job, int axis, int order, int *na
  * and of as many points as that nothing but its rounding is left. */
 static uint64_t most_coordinates(const struct job *job)
 {
-    return job->operator_id == OPERATOR_DIFFUSION    ? 2048
+    return job->operator_id == OPERATOR_DIFFUSION    ? LIMIT_STABLE_COORDINATES
            : job->operator_id == OPERATOR_BIHARMONIC ? 8192
                                                      : 65536;
 }

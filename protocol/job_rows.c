@@ -85,7 +85,7 @@ void job_rows(const struct job *job, int axis, const double *x, struct rows_axis
     }
 }
 
-enum { REMEMBERED = 8 };
+enum { REMEMBERED = 64 }; /* a chain has 48 axes, and its dt_max is asked for twice */
 
 double job_rows_bound(const struct rows_axis *rows, int accuracy)
 {
@@ -125,12 +125,9 @@ int job_face_order(const struct job *job)
     return job_order(job) > 0 ? job_order(job) : 1;
 }
 
-double job_rows_spacing(const struct job *job, const void *block, int axis)
+double job_rows_spacing(double bound, int accuracy)
 {
     const struct rows_axis endless = {.n = 1, .spacing = 1};
-    struct rows_axis rows;
-    job_rows(job, axis, job_coordinates(job, block, axis), &rows);
-    const double bound = job_rows_bound(&rows, job->accuracy);
-    const double spacing = sqrt(job_rows_bound(&endless, job->accuracy) / bound);
+    const double spacing = sqrt(job_rows_bound(&endless, accuracy) / bound);
     return isfinite(spacing) ? spacing : 0;
 }

@@ -14,6 +14,10 @@ enum {
     LIMIT_METHOD_BYTES = 32, /* of a method's name, so that an error can quote it */
 };
 
+/* Of an axis of a diffusion: more would keep the server too long, which looks at all of them for
+ * the largest stable step, or the worker. */
+enum { LIMIT_STABLE_COORDINATES = 2048 };
+
 enum { LIMIT_LISTED = 4096 }; /* fields in one answer of list: some 400 KB */
 
 /* Of a parameter of many numbers, and of all of a job together (struct job's block). */

@@ -104,7 +104,12 @@ static bool put_bytes(const struct array *array, struct sink *to)
 {
     const unsigned char *at = array->small;
     const struct array_element element = array->element;
-    for (uint64_t i = 0; i < numbers_count(array); i++, at += element.bytes) {
+    const uint64_t count = numbers_count(array);
+    if (to->reals && element.letter == 'f' && element.bytes == sizeof *to->reals) {
+        memcpy(to->reals, at, count * sizeof *to->reals);
+        return true;
+    }
+    for (uint64_t i = 0; i < count; i++, at += element.bytes) {
         if (to->reals ? !object_element_real(element.letter, element.bytes, at, to->reals++)
                       : !object_element_signed(element.letter, element.bytes, at, to->whole++))
             return false;

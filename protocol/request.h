@@ -48,6 +48,7 @@ struct request_side {
 enum snapshot { SNAPSHOT_NONE, SNAPSHOT_NOTIFY, SNAPSHOT_FIELD };
 
 struct request_chain;
+struct request_bounds;
 
 struct request {
     bool is_notification; /* [2, method, …]: method is METHOD_COUNT, since none is known yet: ignore
@@ -105,6 +106,7 @@ struct request {
         struct array numbers[REQUEST_NUMBERS];
         struct array coefficient, source; /* ARRAY_NONE: none; or diffusivity's in coefficient */
         double source_number;
+        const struct request_bounds *bounds; /* not owned; NULL: none is known before */
         bool report;
         uint64_t every; /* steps; 0: not given */
         enum snapshot snapshot;

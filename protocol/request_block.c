@@ -46,8 +46,9 @@ static bool put_coordinates(const struct array *given, const struct job *job, in
             return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
                                "coordinates must increase; number %" PRIu64 " is %.9g after %.9g",
                                i, to[i], to[i - 1]);
-        least = i > 0 ? fmin(least, to[i] - to[i - 1]) : least;
-        most = i > 0 ? fmax(most, to[i] - to[i - 1]) : most;
+        const double distance = i > 0 ? to[i] - to[i - 1] : 0;
+        least = i > 0 && distance < least ? distance : least;
+        most = distance > most ? distance : most;
     }
     /* Beyond, products of them have no place in the range of 113-bit numbers. */
     if (most > least * 0x1p500)

@@ -3,6 +3,7 @@
 #include "protocol/job_check.h"
 #include "protocol/job_rows.h"
 #include "protocol/request_block.h"
+#include "protocol/request_bounds.h"
 #include "protocol/request_stencil.h"
 
 #include <inttypes.h>
@@ -151,14 +152,32 @@ static bool resolve_spacing(const struct request *request, struct job *job, stru
     return true;
 }
 
-/* What was said of a side; NULL: nothing. */
-static const struct request_side *side_of(const struct request *request, const struct job *job,
-                                          int axis, int side)
+int request_job_accuracy(const struct request *request)
+{
+    const int accuracy = request->parameters.accuracy;
+    return accuracy ? accuracy : request->parameters.scheme == SCHEME_ADI ? 2 : 8;
+}
+
+const struct request_side *request_job_side(const struct request *request, int axis, int side)
 {
     if (request->parameters.boundary.has[axis][side])
         return &request->parameters.boundary.side[axis][side];
-    return request->parameters.boundary.has_all && axis < job->axes
-               ? &request->parameters.boundary.all
+    return request->parameters.boundary.has_all ? &request->parameters.boundary.all : NULL;
+}
+
+bool request_job_endpoint(const struct request *request, int axis)
+{
+    return request->parameters.endpoint.has[axis]
+               ? request->parameters.endpoint.value[axis]
+               : request->parameters.endpoint.has_all && request->parameters.endpoint.all;
+}
+
+/* What was said of a side of an axis; NULL: nothing. */
+static const struct request_side *side_of(const struct request *request, const struct job *job,
+                                          int axis, int side)
+{
+    return axis < job->axes || request->parameters.boundary.has[axis][side]
+               ? request_job_side(request, axis, side)
                : NULL;
 }
 
@@ -244,10 +263,7 @@ static bool resolve_boundaries(const struct request *request, const struct array
         const bool has = request->parameters.endpoint.has[a];
         if (has && !check_axis_exists(job, "endpoint", a, failure))
             return false;
-        const bool endpoint =
-            has ? request->parameters.endpoint.value[a]
-                : request->parameters.endpoint.has_all && request->parameters.endpoint.all;
-        if (!endpoint || a >= job->axes)
+        if (!request_job_endpoint(request, a) || a >= job->axes)
             continue;
         struct boundary *sides = job->boundary[a];
         if (sides[SIDE_LOW].kind != BOUNDARY_PERIODIC || sides[SIDE_HIGH].kind != BOUNDARY_PERIODIC)
@@ -444,7 +460,6 @@ static bool resolve_simple(const struct request *request, const struct array_typ
         return false;
     const enum operator_id operator_id = request->parameters.operator_id;
     const bool diffusion = operator_id == OPERATOR_DIFFUSION;
-    const int accuracy = request->parameters.accuracy;
     job->operator_id = (uint8_t)operator_id;
     job->dtype = (uint8_t)type->dtype;
     job->axes = (uint8_t)(type->dimensions - lead);
@@ -452,7 +467,7 @@ static bool resolve_simple(const struct request *request, const struct array_typ
     job->more.stagger = (uint8_t)request->parameters.stagger;
     if (operator_id == OPERATOR_INTERPOLATE && job->more.stagger == STAGGER_NONE)
         job->more.stagger = STAGGER_FORWARD;
-    job->accuracy = (uint8_t)(accuracy ? accuracy : job->more.scheme == SCHEME_ADI ? 2 : 8);
+    job->accuracy = (uint8_t)request_job_accuracy(request);
     job->order = operator_id == OPERATOR_DERIVATIVE ? (uint8_t)request->parameters.order
                                                     : (uint8_t)job_order(job);
     job->allow_unstable = diffusion && request->parameters.allow_unstable;
@@ -466,12 +481,17 @@ static bool resolve_simple(const struct request *request, const struct array_typ
 }
 
 /* How stiff the axes with coordinates are, for the time step. */
-static bool resolve_stiffness(struct job *job, const uint8_t *block, struct failure *failure)
+static bool resolve_stiffness(struct job *job, const uint8_t *block,
+                              const struct request_bounds *known, struct failure *failure)
 {
     for (int a = 0; a < job->axes; a++) {
         if (!(job->more.coordinates >> a & 1))
             continue;
-        job->spacing[a] = job_rows_spacing(job, block, a);
+        struct rows_axis rows;
+        job_rows(job, a, job_coordinates(job, block, a), &rows);
+        const double *const found = request_bounds_look_up(known, &rows, job->accuracy);
+        const double bound = found ? *found : job_rows_bound(&rows, job->accuracy);
+        job->spacing[a] = job_rows_spacing(bound, job->accuracy);
         if (job->spacing[a] == 0)
             return failure_set(failure, STATUS_INVALID_ARGUMENT,
                                failure_place("spacing", axis_name((enum axis)a)).text,
@@ -485,7 +505,8 @@ static bool resolve_diffusion(const struct request *request, struct job *job, co
 {
     if (job->more.coordinates) {
         /* What it takes to find that is bounded by job_check(). */
-        if (!check_unmeasured(job, INFINITY, failure) || !resolve_stiffness(job, block, failure))
+        if (!check_unmeasured(job, INFINITY, failure) ||
+            !resolve_stiffness(job, block, request->parameters.bounds, failure))
             return false;
     }
     if (!resolve_per_axis(&request->parameters.diffusivity, "diffusivity", job, 1, job->diffusivity,

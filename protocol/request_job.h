@@ -19,6 +19,13 @@ bool request_job(const struct request *request, const struct array_type *type, d
 const struct array *request_job_operand(const struct request *request, const struct job *job,
                                         int operand, struct failure_place *place);
 
+/* The accuracy that was given, or the standard one. */
+int request_job_accuracy(const struct request *request);
+/* What was said of a side of an axis, which the array may not have; NULL: nothing. */
+const struct request_side *request_job_side(const struct request *request, int axis, int side);
+/* … and whether the axis's last point repeats its first. */
+bool request_job_endpoint(const struct request *request, int axis);
+
 /* Is there a limit of the job that the numbers of its field κ alone tell? */
 bool job_measures(const struct job *job);
 

@@ -30,6 +30,16 @@ bool chain_check(const struct request_chain *given, const struct job *const job[
                              "an answer has at most %d arrays", ANSWER_PARTS);
 }
 
+bool chain_check_block(uint64_t *bytes, const struct job *job, struct failure *failure)
+{
+    *bytes += job->more.block_bytes;
+    return *bytes <= LIMIT_BLOCK_BYTES ||
+           failure_set_limit(failure, STATUS_TOO_LARGE, NULL, (double)*bytes, LIMIT_BLOCK_BYTES,
+                             "coordinates, offsets, weights and probes of a chain's ops take at "
+                             "most %d bytes together",
+                             LIMIT_BLOCK_BYTES);
+}
+
 /* What the link takes from those before it. */
 static bool bind_sources(struct chain *chain, struct task *link, struct request_link *given,
                          struct failure *failure)
@@ -61,7 +71,7 @@ static struct task *new_link(struct task *task)
 }
 
 static bool make_link(struct task *task, struct request_link *given, const struct upload *upload,
-                      struct failure *failure)
+                      uint64_t *block_bytes, struct failure *failure)
 {
     struct chain *chain = task->chain;
     if (!task_charge(task, sizeof *task, failure))
@@ -72,7 +82,8 @@ static bool make_link(struct task *task, struct request_link *given, const struc
     const uint32_t number = chain->count;
     chain->link[chain->count++] = link;
     if (bind_sources(chain, link, given, failure) &&
-        admission_take_link(link, &given->request, upload, failure))
+        admission_take_link(link, &given->request, upload, failure) &&
+        chain_check_block(block_bytes, &link->job, failure))
         return true;
     request_chain_place(failure, number);
     return false;
@@ -130,8 +141,9 @@ bool chain_make(struct task *task, struct request *request, const struct upload 
     chain->is_named = given->is_named;
     chain->answers = given->answers;
     const struct job *job[CHAIN_LINKS];
+    uint64_t block_bytes = 0;
     for (uint32_t i = 0; i < given->count; i++) {
-        if (!make_link(task, &given->link[i], upload, failure))
+        if (!make_link(task, &given->link[i], upload, &block_bytes, failure))
             return false;
         job[i] = &chain->link[i]->job;
     }

@@ -25,6 +25,10 @@ struct chain {
     uint32_t accesses;
 };
 
+/* Count the block of the next link, whose job this is: do the numbers of all links' parameters keep
+ * to what one job may have? False with the failure set. */
+bool chain_check_block(uint64_t *bytes, const struct job *job, struct failure *failure);
+
 /* Do the links, whose jobs these are, keep to the work of one job, which all rounds together are,
  * and to the arrays of one answer? False with the failure set. */
 bool chain_check(const struct request_chain *given, const struct job *const job[CHAIN_LINKS],

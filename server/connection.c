@@ -1,8 +1,9 @@
 /* Happy path: readable → control bytes → splitter → (payload → slab → device)* → message → method.
  * What can go wrong: the bytes are no messages (an error, then we close); an array cannot be taken
  * (its bytes are read and dropped, the error answers the message); no slab is free (we stop reading
- * until one is); the upload stands still (its slab is flushed, later the connection is closed); the
- * peer half-closes (it still gets its replies) or hangs up (its work is cancelled). */
+ * until one is); what the message needs takes long to find (we stop reading, and take the same
+ * message again: bounds.h); the upload stands still (its slab is flushed, later the connection is
+ * closed); the peer half-closes (it still gets its replies) or hangs up (its work is cancelled). */
 #include "server/connection.h"
 
 #include "gpu/log.h"
@@ -96,9 +97,10 @@ static bool find_numbers(const struct connection *connection, struct request *re
     return true;
 }
 
-/* `is_last`: nothing follows in what was read at once. */
-static void take_message(struct connection *connection, bool is_last)
+/* Act upon the complete message; or leave it where it is, to be taken again when bounds_due(). */
+static void take_message(struct connection *connection)
 {
+    const bool is_last = connection->is_last;
     msgpack_zone *const zone = &connection->server->message;
     msgpack_object object;
     struct request request;
@@ -125,6 +127,14 @@ static void take_message(struct connection *connection, bool is_last)
     }
     ok = ok && check_passed(connection, &request, is_last, &failure);
     ok = ok && find_numbers(connection, &request, &failure);
+    const enum bounds_answer bounds =
+        ok ? bounds_prepare(connection, &request, &failure) : BOUNDS_GO_ON;
+    if (bounds == BOUNDS_LATER) {
+        request_free(&request);
+        msgpack_zone_clear(zone);
+        return;
+    }
+    ok = ok && bounds == BOUNDS_GO_ON;
     if (!ok && request_is_job(&request))
         user_count_refused(connection->server, connection->user);
     if (ok && !request.is_notification)
@@ -139,6 +149,7 @@ static void take_message(struct connection *connection, bool is_last)
     }
     upload_drop(&connection->upload);
     request_free(&request);
+    bounds_release(connection);
     if (is_last)
         passed_forget(&connection->passed);
     msgpack_zone_clear(zone);
@@ -157,7 +168,7 @@ static bool may_read(const struct connection *connection)
 {
     return !connection->closing && !connection->receiving && !connection->end_of_input &&
            !connection->close_when_sent && !upload_waits(&connection->upload) &&
-           !outbox_broken(&connection->outbox) &&
+           !bounds_hold(connection) && !outbox_broken(&connection->outbox) &&
            connection->outbox.control_bytes <
                (is_over_budget(connection) ? CONTROL_UNSENT_OVER : CONTROL_UNSENT_MOST);
 }
@@ -170,7 +181,8 @@ static void on_event(enum splitter_event event, struct connection *connection, b
             event = splitter_payload_done(&connection->splitter, 0);
     }
     if (event == SPLITTER_MESSAGE) {
-        take_message(connection, is_last);
+        connection->is_last = is_last;
+        take_message(connection);
         connection->rests = fair_is_over(connection->server);
     } else if (event == SPLITTER_ERROR)
         protocol_failure(connection,
@@ -325,7 +337,7 @@ static void read_some(struct connection *connection)
 static bool is_over(const struct connection *connection)
 {
     const bool owed = !outbox_empty(&connection->outbox) || !list_empty(&connection->tasks) ||
-                      connection->answers_due;
+                      connection->answers_due || bounds_hold(connection);
     const bool input_over =
         connection->close_when_sent || (connection->end_of_input && !connection->leftover_bytes);
     return outbox_broken(&connection->outbox) || (input_over && !owed);
@@ -339,7 +351,7 @@ static void watch(struct connection *connection)
     const uint32_t reading = may_read(connection) ? EPOLLIN : 0;
     if (!fair_watch(connection, reading | (outbox_wants_write(&connection->outbox) ? EPOLLOUT : 0)))
         connection_close(connection);
-    else if (reading && connection->leftover_bytes)
+    else if ((reading && connection->leftover_bytes) || bounds_due(connection))
         fair_again(connection);
 }
 
@@ -353,7 +365,7 @@ static void update(struct connection *connection)
                    sizeof *connection + connection->splitter.control_room +
                        connection->leftover_bytes);
     /* A half-closed peer in the middle of a message will never finish it. */
-    if (connection->end_of_input && !connection->leftover_bytes)
+    if (connection->end_of_input && !connection->leftover_bytes && !bounds_hold(connection))
         upload_drop(&connection->upload);
     if (is_over(connection))
         connection_close(connection);
@@ -375,6 +387,10 @@ void connection_serve(struct connection *connection, uint32_t events)
     connection->rests = false;
     if (events & EPOLLOUT)
         outbox_write(&connection->outbox);
+    if (bounds_due(connection)) {
+        take_message(connection);
+        connection->rests = fair_is_over(connection->server);
+    }
     if ((events & EPOLLIN || connection->leftover_bytes) && may_read(connection))
         read_some(connection);
     update(connection);
@@ -451,6 +467,7 @@ static void close_now(struct connection *connection)
     struct list *link;
     for (link = connection->tasks.next; link != &connection->tasks; link = link->next)
         LIST_ENTRY(link, struct task, connection_link)->connection = NULL;
+    bounds_release(connection);
     region_hang_up(connection); /* first: a task that ends may be what an unregister waits for */
     upload_drop(&connection->upload);
     outbox_close(&connection->outbox);
@@ -547,6 +564,7 @@ void connection_open(struct server *server, int descriptor)
     list_init(&connection->changed_link);
     list_init(&connection->again_link);
     list_init(&connection->regions);
+    bounds_init(&connection->bounds);
     upload_init(&connection->upload, server, connection->user, on_resume);
     outbox_init(&connection->outbox, server, connection->user, descriptor, on_changed);
     list_push(&server->connections, &connection->link);

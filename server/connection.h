@@ -2,7 +2,8 @@
  * them, and what it is owed.
  *
  * It is read unless (a) its next byte is payload and it has no slab, (b) it does not take its
- * replies and they are many, or (c) it has half-closed. Half-closed, it gets the replies it is owed
+ * replies and they are many, (c) what its message needs is being found (bounds.h), or (d) it has
+ * half-closed. Half-closed, it gets the replies it is owed
  * and is closed then; closed by its peer, its work is cancelled.
  */
 #ifndef SERVER_CONNECTION_H
@@ -10,6 +11,7 @@
 
 #include "protocol/request.h"
 #include "protocol/splitter.h"
+#include "server/bounds.h"
 #include "server/outbox.h"
 #include "server/passed.h"
 #include "server/upload.h"
@@ -38,6 +40,8 @@ struct connection {
     uint8_t *leftover; /* bytes that were read and must wait; owned */
     uint32_t leftover_bytes;
     uint64_t counted_bytes; /* of its own memory (memory.h) */
+    struct bounds bounds;   /* that the message which is complete waits for */
+    bool is_last;           /* … nothing follows it in what was read at once */
     struct passed passed;   /* with the bytes of the message under way, or with those left over */
 
     struct upload upload;

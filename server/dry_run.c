@@ -323,13 +323,15 @@ static bool dry_run_chain(const struct dry_run *whole, msgpack_packer *packer,
     struct dry_run links[CHAIN_LINKS];
     const struct job *job[CHAIN_LINKS] = {0};
     uint32_t count = 0;
+    uint64_t block_bytes = 0;
     bool done = true;
     for (; count < chain->count && done; count++) {
         links[count] = *whole;
         links[count].request = &chain->link[count].request;
         links[count].is_link = true;
         job[count] = &links[count].job;
-        done = work_out_link(links, chain, count, failure);
+        done = work_out_link(links, chain, count, failure) &&
+               chain_check_block(&block_bytes, &links[count].job, failure);
         if (!done)
             request_chain_place(failure, count);
     }

@@ -143,6 +143,11 @@ void fair_charge(struct server *server, struct user *user, uint64_t since_ns)
     user->fair.credit_ns -= (int64_t)(now_ns - since_ns);
 }
 
+void fair_charge_ns(struct user *user, uint64_t ns)
+{
+    user->fair.credit_ns -= (int64_t)ns;
+}
+
 /* One of those with input at hand, and one that the kernel has an event of. False: there is none
  * of either. */
 static bool serve_some(struct user *user)

@@ -62,6 +62,9 @@ bool fair_accepts(const struct server *server, uint64_t begun_ns);
 /* The user has cost the loop the time since then, outside of connection_serve(). */
 void fair_charge(struct server *server, struct user *user, uint64_t since_ns);
 
+/* … and elsewhere: a thread was at work for them for so long. */
+void fair_charge_ns(struct user *user, uint64_t ns);
+
 /* The turn's slices. */
 void fair_serve(struct server *server);
 /* Has somebody more to do, so that the loop must not sleep? */

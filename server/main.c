@@ -73,8 +73,10 @@ static void drain_tick(struct server *server, uint64_t now_ns)
 {
     bool unsent = false;
     for (struct list *link = server->connections.next; link != &server->connections;
-         link = link->next)
-        unsent |= !outbox_empty(&LIST_ENTRY(link, struct connection, link)->outbox);
+         link = link->next) {
+        const struct connection *connection = LIST_ENTRY(link, struct connection, link);
+        unsent |= !outbox_empty(&connection->outbox) || bounds_hold(connection);
+    }
     if (!server->jobs && !unsent) {
         server_stop(server, 0);
         return;

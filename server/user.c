@@ -22,6 +22,7 @@ struct user *user_find(struct server *server, uid_t uid)
     flow_init(&user->flow);
     lane_init(&user->lane);
     fair_user_init(&user->fair);
+    bounds_user_init(&user->bounds);
     list_push(&server->users, &user->link);
     return user;
 }

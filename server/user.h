@@ -3,6 +3,7 @@
 #define SERVER_USER_H
 
 #include "server/arena.h"
+#include "server/bounds.h"
 #include "server/fair.h"
 #include "server/lane.h"
 #include "server/latency.h"
@@ -50,6 +51,7 @@ struct user {
     struct flow flow;             /* of that device's time */
     struct lane lane;             /* to its worker */
     struct fair_user fair;        /* of the loop's */
+    struct bounds_user bounds;
     struct counters counters;
 };
 

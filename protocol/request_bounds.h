@@ -1,0 +1,44 @@
+/* Bounds of the axes with coordinates of a request's diffusions (rows_bound()), found before its
+ * jobs are made: each takes up to some milliseconds, and a chain has many axes. Without them, and
+ * for an axis that is not among them, request_job() finds the bound itself.
+ *
+ *   bytes = request_bounds_bytes(&request)               0: there is too little to find
+ *   request_bounds_list(&request, bounds)                copies what they are found from
+ *   request_bounds_find(bounds)                          on any thread, without the request
+ *   request_bounds_give(&request, bounds)                before request_job(), of the same message
+ */
+#ifndef PROTOCOL_REQUEST_BOUNDS_H
+#define PROTOCOL_REQUEST_BOUNDS_H
+
+#include "protocol/request.h"
+#include "protocol/request_chain.h"
+#include "protocol/rows.h"
+
+struct request_bounds {
+    uint32_t count;
+    struct request_bound {
+        struct rows_axis axis; /* its coordinates are below */
+        int accuracy;
+        double bound;
+    } at[CHAIN_LINKS * AXIS_COUNT];
+    double coordinates[];
+};
+
+/* What the bounds take, at most 1 MiB; 0: request_job() finds them within 5 ms or so. The numbers
+ * of its parameters are there (array.small). */
+uint64_t request_bounds_bytes(const struct request *request);
+
+/* Write so many bytes: each different axis once. */
+void request_bounds_list(const struct request *request, struct request_bounds *bounds);
+
+void request_bounds_find(struct request_bounds *bounds);
+
+/* The request and those of its chain's links come to know them; the caller keeps them. */
+void request_bounds_give(struct request *request, const struct request_bounds *bounds);
+
+/* The bound of an axis with just these coordinates and sides; NULL: it is not known, or `bounds` is
+ * NULL. */
+const double *request_bounds_look_up(const struct request_bounds *bounds,
+                                     const struct rows_axis *axis, int accuracy);
+
+#endif
