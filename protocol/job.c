@@ -336,8 +336,10 @@ uint64_t job_operand_points(const struct job *job, int operand)
                                          : face_points(job, face / SIDE_COUNT);
 }
 
-struct failure_place job_side_place(int axis, int side)
+const char *job_side_place(int axis, int side)
 {
-    const char name[] = {axis_name((enum axis)axis)[0], side == SIDE_LOW ? '-' : '+', '\0'};
-    return failure_place("boundary", name);
+    static const char *const places[AXIS_COUNT][SIDE_COUNT] = {{"boundary x-", "boundary x+"},
+                                                               {"boundary y-", "boundary y+"},
+                                                               {"boundary z-", "boundary z+"}};
+    return places[axis][side];
 }

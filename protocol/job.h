@@ -236,7 +236,7 @@ const char *operator_name(enum operator_id id);
 const char *axis_name(enum axis axis);
 
 /* How errors name a side of an axis: "boundary x-". */
-struct failure_place job_side_place(int axis, int side);
+const char *job_side_place(int axis, int side);
 
 #ifdef __cplusplus
 }

@@ -140,49 +140,49 @@ static bool check_number(double number, int from, bool has, bool may_be_array, c
 static bool check_boundary_kind(const struct job *job, int axis, int side, struct failure *failure)
 {
     const struct boundary *boundary = &job->boundary[axis][side];
-    const struct failure_place place = job_side_place(axis, side);
+    const char *const place = job_side_place(axis, side);
     const int numbers = numbers_of(boundary->kind);
     if (boundary->kind >= BOUNDARY_KINDS)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
                            "no boundary has the number %" PRIu32, boundary->kind);
     if (boundary->kind == BOUNDARY_ONE_SIDED && job->operator_id == OPERATOR_DIFFUSION)
-        return failure_set(failure, STATUS_UNSUPPORTED, place.text,
+        return failure_set(failure, STATUS_UNSUPPORTED, place,
                            "one-sided closures are unstable in diffusion; it takes every other "
                            "boundary");
     if (boundary->at_face > 1 || boundary->reserved)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
                            "a reserved byte of a boundary is set");
     if (boundary->at_face && !(numbers & HAS_PLACE))
         return failure_set(
-            failure, STATUS_INVALID_ARGUMENT, place.text,
+            failure, STATUS_INVALID_ARGUMENT, place,
             "boundary %s is at no face: value, derivative, mixed and curvature may be",
             boundary_name(boundary->kind));
     if (boundary->kind == BOUNDARY_HALO && boundary->value != 0 &&
         job_inputs(job) > job_outputs(job))
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
                            "the halo of a %s has no one input to come from: its factor must be 0; "
                            "got %g",
                            operator_name((enum operator_id)job->operator_id), boundary->value);
     if (job->operator_id == OPERATOR_DIFFUSION && job->more.coefficient &&
         boundary->kind == BOUNDARY_CURVATURE)
-        return failure_set(failure, STATUS_UNSUPPORTED, place.text,
+        return failure_set(failure, STATUS_UNSUPPORTED, place,
                            "curvature is offered where the diffusivity is a number; where it is a "
                            "field modes beside it may grow at any step: value, derivative and, at "
                            "accuracy 2, mixed are offered");
     if (boundary->kind == BOUNDARY_MIXED && job_conducts(job, axis) && job->accuracy != 2)
-        return failure_set_limit(failure, STATUS_UNSUPPORTED, place.text, job->accuracy, 2,
+        return failure_set_limit(failure, STATUS_UNSUPPORTED, place, job->accuracy, 2,
                                  "mixed where the diffusivity is a field is offered at accuracy 2; "
                                  "got %d",
                                  job->accuracy);
     if (job->operator_id == OPERATOR_DIFFUSION && boundary->kind == BOUNDARY_MIXED &&
         boundary->value_array && !job->allow_unstable)
-        return failure_set(failure, STATUS_UNSUPPORTED, place.text,
+        return failure_set(failure, STATUS_UNSUPPORTED, place,
                            "how large a step is stable follows from a mixed boundary's number: an "
                            "array in its place needs allow_unstable (const may be one)");
     return check_number(boundary->value, boundary->value_array, numbers & HAS_VALUE,
-                        numbers & HAS_PLACE, place.text, failure) &&
+                        numbers & HAS_PLACE, place, failure) &&
            check_number(job->more.constant[axis][side], boundary->constant_array,
-                        numbers & HAS_CONSTANT, numbers & HAS_PLACE, place.text, failure);
+                        numbers & HAS_CONSTANT, numbers & HAS_PLACE, place, failure);
 }
 
 /* Does a mixed boundary at the face, of one number, say what f is there? */
@@ -194,7 +194,7 @@ static bool check_mixed(const struct job *job, int axis, int side, struct failur
     if (boundary->kind != BOUNDARY_MIXED || !boundary->at_face || !(boundary->value < 0))
         return true;
     if (job->more.coordinates >> axis & 1)
-        return failure_set(failure, STATUS_UNSUPPORTED, job_side_place(axis, side).text,
+        return failure_set(failure, STATUS_UNSUPPORTED, job_side_place(axis, side),
                            "mixed at the face of an axis with coordinates must be from 0 up; got "
                            "%.9g",
                            boundary->value);
@@ -204,7 +204,7 @@ static bool check_mixed(const struct job *job, int axis, int side, struct failur
     const double limit = -1 / (double)face.data[side];
     if (boundary->value > limit)
         return true;
-    return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, job_side_place(axis, side).text,
+    return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, job_side_place(axis, side),
                              boundary->value, limit,
                              "mixed at the face must be above %.9g at this spacing and accuracy; "
                              "got %.9g",
@@ -298,7 +298,7 @@ static bool check_boundaries(const struct job *job, int axis, struct failure *fa
     const bool low_is_periodic = boundary_is_periodic(&boundary[SIDE_LOW]);
     if (low != high && (low_is_periodic || boundary_is_periodic(&boundary[SIDE_HIGH])))
         return failure_set(failure, STATUS_INVALID_ARGUMENT,
-                           job_side_place(axis, low_is_periodic ? SIDE_HIGH : SIDE_LOW).text,
+                           job_side_place(axis, low_is_periodic ? SIDE_HIGH : SIDE_LOW),
                            "an axis is periodic on both sides or on none; got %s and %s",
                            boundary_name(low), boundary_name(high));
     if (!job_is_active(job, axis))
@@ -316,7 +316,7 @@ static bool check_boundaries(const struct job *job, int axis, struct failure *fa
             need = job->accuracy;
         }
     if (job->n[axis] < (uint64_t)need)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, job_side_place(axis, side).text,
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, job_side_place(axis, side),
                            "boundary %s at accuracy %d needs %" PRId64
                            " points along %s; got %" PRIu64,
                            boundary_name(boundary[side].kind), job->accuracy, need,
@@ -327,17 +327,16 @@ static bool check_boundaries(const struct job *job, int axis, struct failure *fa
 
 static bool check_spacing(const struct job *job, int axis, struct failure *failure)
 {
-    const struct failure_place place = axis_place("spacing", axis);
     const double h = job->spacing[axis];
     if (!(h > 0) || !isfinite(h))
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, axis_place("spacing", axis).text,
                            "spacing must be a finite number above 0; got %g", h);
     if (!job_is_active(job, axis) || (diffuses_evenly(job) && job->diffusivity[axis] == 0))
         return true;
     const struct job_range range = job_spacings(job);
     if (h >= range.low && h <= range.high)
         return true;
-    return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, place.text, h,
+    return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, axis_place("spacing", axis).text, h,
                              h < range.low ? range.low : range.high,
                              "spacing must be from %.3g to %.3g, so that weights over its powers "
                              "are numbers of the type; got %g",

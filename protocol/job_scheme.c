@@ -27,7 +27,7 @@ double job_stable_interval(const struct job *job)
 static bool check_adi_side(const struct job *job, int axis, int side, struct failure *failure)
 {
     const struct boundary *boundary = &job->boundary[axis][side];
-    const struct failure_place place = job_side_place(axis, side);
+    const char *const place = job_side_place(axis, side);
     const bool coefficient = job->more.coefficient != 0;
     const char *what = NULL;
     switch (boundary->kind) {
@@ -62,10 +62,10 @@ static bool check_adi_side(const struct job *job, int axis, int side, struct fai
         break;
     }
     if (what)
-        return failure_set(failure, STATUS_UNSUPPORTED, place.text,
+        return failure_set(failure, STATUS_UNSUPPORTED, place,
                            "scheme adi does not take %s; forward-euler and rk4 do", what);
     if (boundary->kind != BOUNDARY_HALO && job->n[axis] < 2)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
                            "scheme adi needs 2 points along %s; got 1", axis_name((enum axis)axis));
     return true;
 }

@@ -383,23 +383,33 @@ static uint64_t method_bit(const struct request *request)
                                               : TAKES(request->method);
 }
 
-struct array *request_operand(struct request *request, int i, struct failure_place *place)
+/* The side whose number operand i is; below 0: all sides'. */
+static int operand_side(int i)
 {
-    if (i == 0) {
-        const bool diffusion = request->parameters.operator_id == OPERATOR_DIFFUSION;
-        *place = failure_place(diffusion ? "diffusivity" : "coefficient", NULL);
+    return (i - 2) / 2 - 1;
+}
+
+struct array *request_operand(struct request *request, int i)
+{
+    if (i == 0)
         return &request->parameters.coefficient;
-    }
-    if (i == 1) {
-        *place = failure_place("source", NULL);
+    if (i == 1)
         return &request->parameters.source;
-    }
-    const int side = (i - 2) / 2 - 1;
+    const int side = operand_side(i);
     struct request_side *given = side < 0 ? &request->parameters.boundary.all
                                           : &request->parameters.boundary.side[0][0] + side;
-    *place = side < 0 ? failure_place("boundary", NULL)
-                      : job_side_place(side / SIDE_COUNT, side % SIDE_COUNT);
     return i % 2 ? &given->constant : &given->value;
+}
+
+const char *request_operand_place(const struct request *request, int i)
+{
+    const int side = operand_side(i);
+    if (i == 0)
+        return request->parameters.operator_id == OPERATOR_DIFFUSION ? "diffusivity"
+                                                                     : "coefficient";
+    return i == 1     ? "source"
+           : side < 0 ? "boundary"
+                      : job_side_place(side / SIDE_COUNT, side % SIDE_COUNT);
 }
 
 /* Parameters of that method with a name like this. */
@@ -429,14 +439,15 @@ static bool read_parameters(const msgpack_object *map, uint64_t others, struct r
             seen |= p < PARAMETER_COUNT ? BIT(p) : 0;
             continue;
         }
-        const struct quoted key = object_quote(&pair->key);
-        if (p == PARAMETER_COUNT || !(parameters[p].methods & bit))
+        if (p == PARAMETER_COUNT || !(parameters[p].methods & bit)) {
+            const struct quoted key = object_quote(&pair->key);
             return failure_set(failure, STATUS_INVALID_ARGUMENT, key.text,
                                "%s has no parameter \"%s\"%s", request->method_name, key.text,
                                near_parameter(key.text, bit).text);
+        }
         if (seen & BIT(p))
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, key.text, "%s is given twice",
-                               key.text);
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, parameters[p].name,
+                               "%s is given twice", parameters[p].name);
         seen |= BIT(p);
         if (!parameters[p].read(&pair->val, request, failure)) {
             request_say_given(&pair->val, failure);

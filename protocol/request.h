@@ -136,9 +136,10 @@ bool request_decode(const msgpack_object *object, struct request *request, bool 
 void request_free(struct request *request);
 
 /* The arrays in the place of a number, whether given (kind) or not, one by one: a resident field's
- * `type` is nobody's to know here, and is to be filled in before request_job(). *place: how an
- * error names it. */
+ * `type` is nobody's to know here, and is to be filled in before request_job(). */
 enum { REQUEST_OPERANDS = 2 + 2 * (1 + AXIS_COUNT * SIDE_COUNT) };
-struct array *request_operand(struct request *request, int i, struct failure_place *place);
+struct array *request_operand(struct request *request, int i);
+/* How an error names it. */
+const char *request_operand_place(const struct request *request, int i);
 
 #endif

@@ -239,14 +239,13 @@ static bool resolve_side(const struct request_side *given, const struct array_ty
                          struct job *job, int axis, int side, struct failure *failure)
 {
     struct boundary *boundary = &job->boundary[axis][side];
-    const struct failure_place place = job_side_place(axis, side);
+    const char *const place = job_side_place(axis, side);
     *boundary = given->boundary;
     job->more.constant[axis][side] = given->constant_number;
-    return check_dtype(&given->value, job, place.text, failure) &&
-           check_dtype(&given->constant, job, place.text, failure) &&
-           resolve_face(&given->value, type, job, axis, place.text, &boundary->value_array,
-                        failure) &&
-           resolve_face(&given->constant, type, job, axis, place.text, &boundary->constant_array,
+    return check_dtype(&given->value, job, place, failure) &&
+           check_dtype(&given->constant, job, place, failure) &&
+           resolve_face(&given->value, type, job, axis, place, &boundary->value_array, failure) &&
+           resolve_face(&given->constant, type, job, axis, place, &boundary->constant_array,
                         failure);
 }
 
@@ -300,18 +299,18 @@ static bool resolve_operands(const struct request *request, const struct array_t
 }
 
 const struct array *request_job_operand(const struct request *request, const struct job *job,
-                                        int operand, struct failure_place *place)
+                                        int operand, const char **place)
 {
-    *place = failure_place("f", NULL);
+    *place = "f";
     if (!job_operand_points(job, operand))
         return NULL;
     if (operand == OPERAND_COEFFICIENT) {
         const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
-        *place = failure_place(diffusion ? "diffusivity" : "coefficient", NULL);
+        *place = diffusion ? "diffusivity" : "coefficient";
         return &request->parameters.coefficient;
     }
     if (operand == OPERAND_SOURCE) {
-        *place = failure_place("source", NULL);
+        *place = "source";
         return &request->parameters.source;
     }
     if (operand < OPERAND_VALUE)

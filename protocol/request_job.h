@@ -17,7 +17,7 @@ bool request_job(const struct request *request, const struct array_type *type, d
 /* The array that was given for an operand of the request's job (enum operand); NULL: it has none.
  * *place: how an error names it. */
 const struct array *request_job_operand(const struct request *request, const struct job *job,
-                                        int operand, struct failure_place *place);
+                                        int operand, const char **place);
 
 /* The accuracy that was given, or the standard one. */
 int request_job_accuracy(const struct request *request);

@@ -100,10 +100,9 @@ bool request_check_data(struct request *request, struct failure *failure)
         if (f->at[a].kind == ARRAY_DESCRIBED)
             return request_invalid(failure, arrays_place(f, "f", a).text,
                                    "the array's data is missing");
-    for (int i = 0; i < REQUEST_OPERANDS; i++) {
-        struct failure_place place;
-        if (request_operand(request, i, &place)->kind == ARRAY_DESCRIBED)
-            return request_invalid(failure, place.text, "the array's data is missing");
-    }
+    for (int i = 0; i < REQUEST_OPERANDS; i++)
+        if (request_operand(request, i)->kind == ARRAY_DESCRIBED)
+            return request_invalid(failure, request_operand_place(request, i),
+                                   "the array's data is missing");
     return true;
 }

@@ -290,11 +290,11 @@ static bool take_output(struct task *task, int component, const struct arrays *g
 bool admission_find_types(const struct user *user, struct request *request, struct failure *failure)
 {
     for (int i = 0; i < REQUEST_OPERANDS; i++) {
-        struct failure_place place;
-        struct array *array = request_operand(request, i, &place);
+        struct array *array = request_operand(request, i);
         if (array->kind != ARRAY_FIELD)
             continue;
-        const struct field *field = field_find(user, array->field, place.text, failure);
+        const struct field *field =
+            field_find(user, array->field, request_operand_place(request, i), failure);
         if (!field)
             return false;
         array->type = field->type;
@@ -323,12 +323,12 @@ static bool take_operands(struct task *task, const struct request *request,
                           const struct upload *upload, struct failure *failure)
 {
     for (int i = 0; i < OPERANDS; i++) {
-        struct failure_place place;
+        const char *place;
         const struct array *array = request_job_operand(request, &task->job, i, &place);
         const struct array_type type = operand_type(&task->job, i);
         const struct taking taking = {.array = array,
                                       .type = &type,
-                                      .parameter = place.text,
+                                      .parameter = place,
                                       .field = &task->operand[i],
                                       .place = &task->operand_place[i],
                                       .small = &task->small[AXIS_COUNT + i]};

@@ -28,6 +28,7 @@ struct connection {
     struct user *user;
     int socket;
     uint32_t events;      /* that are watched (fair.h) */
+    uint32_t seen;        /* … and have come, while it waits in fair.again */
     bool rests;           /* its user's slice is over */
     bool end_of_input;    /* half-closed */
     bool receiving;       /* a carrier does, into the upload's slab */

@@ -104,7 +104,7 @@ static bool check_operands(const struct dry_run *run, const struct array *out, c
                            struct failure *failure)
 {
     for (int i = 0; i < OPERANDS && out->kind == ARRAY_FIELD; i++) {
-        struct failure_place unused;
+        const char *unused;
         const struct array *read = request_job_operand(run->request, &run->job, i, &unused);
         if (read && read->kind == ARRAY_FIELD && read->field == out->field)
             return admission_refuse_operand(out->field, place, failure);
@@ -168,7 +168,7 @@ static bool is_sent_before(const struct dry_run *run, const struct array *array,
     const bool is_payload =
         (array->kind == ARRAY_INLINE && array->payload_count) ||
         (array->kind == ARRAY_DESCRIBED && array->type.bytes >= LIMIT_DIVERT_BYTES);
-    struct failure_place unused;
+    const char *unused;
     for (int i = 0; i < operand && is_payload; i++)
         if (request_job_operand(run->request, &run->job, i, &unused) == array)
             return true;
@@ -178,11 +178,11 @@ static bool is_sent_before(const struct dry_run *run, const struct array *array,
 static bool take_operands(struct dry_run *run, struct failure *failure)
 {
     for (int i = 0; i < OPERANDS; i++) {
-        struct failure_place place;
+        const char *place;
         const uint64_t bytes = job_operand_points(&run->job, i) * job_element_bytes(&run->job);
         const struct array *array = request_job_operand(run->request, &run->job, i, &place);
         if (array && array->kind == ARRAY_REGION &&
-            !region_check(run->user, array, bytes, false, place.text, failure))
+            !region_check(run->user, array, bytes, false, place, failure))
             return false;
         if (!array || (array->kind != ARRAY_FIELD && !is_sent_before(run, array, i)))
             run->operand_bytes += bytes;

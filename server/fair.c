@@ -12,6 +12,7 @@
 #define SLICE_ALONE_NS INT64_C(1000000)
 /* The most for all slices of a turn; users who have had none by then go first in the next. */
 #define TURN_NS UINT64_C(5000000)
+enum { LOOK_EVENTS = 32 }; /* that the kernel is asked for at once */
 
 struct fair_watch {
     uv_poll_t poll;
@@ -106,8 +107,10 @@ bool fair_watch(struct connection *connection, uint32_t events)
     const int operation = !events              ? EPOLL_CTL_DEL
                           : connection->events ? EPOLL_CTL_MOD
                                                : EPOLL_CTL_ADD;
-    if (!events)
+    if (!events) {
         list_remove(&connection->again_link);
+        connection->seen = 0;
+    }
     if (events == connection->events)
         return true;
     if (epoll_ctl(connection->user->fair.watch->epoll, operation, connection->socket, &event) != 0)
@@ -148,38 +151,47 @@ void fair_charge_ns(struct user *user, uint64_t ns)
     user->fair.credit_ns -= (int64_t)ns;
 }
 
-/* One of those with input at hand, and one that the kernel has an event of. False: there is none
- * of either. */
-static bool serve_some(struct user *user)
+/* Connections that the kernel has events of stand behind those with input at hand. False: there
+ * are no more than these. */
+static bool look(struct user *user)
 {
-    struct list *link = list_first(&user->fair.again);
-    struct epoll_event event;
-    if (link) {
-        list_remove(link);
-        connection_serve(LIST_ENTRY(link, struct connection, again_link), 0);
+    struct epoll_event events[LOOK_EVENTS];
+    const int count = epoll_wait(user->fair.watch->epoll, events, LOOK_EVENTS, 0);
+    for (int i = 0; i < count; i++) {
+        struct connection *connection = events[i].data.ptr;
+        connection->seen |= events[i].events;
+        if (list_empty(&connection->again_link))
+            list_push(&user->fair.again, &connection->again_link);
     }
-    if (epoll_wait(user->fair.watch->epoll, &event, 1, 0) != 1)
-        return link != NULL;
-    connection_serve(event.data.ptr, event.events);
-    return true;
+    return count == LOOK_EVENTS;
 }
 
-/* False: the user has nothing more to do. */
+/* False: the user has nothing more to do, but for what came meanwhile, of which the loop tells. */
 static bool serve_slice(struct server *server, struct user *user, uint64_t *now_ns)
 {
     struct fair *fair = &server->fair;
+    struct list *const again = &user->fair.again;
     int64_t *const credit_ns = &user->fair.credit_ns;
     const int64_t slice_ns = slice_of(fair, *now_ns);
     *credit_ns = *credit_ns < 0 ? *credit_ns + slice_ns : slice_ns;
     bool more = true;
-    while (*credit_ns > 0 && more) {
+    for (unsigned served = 0; *credit_ns > 0; served++) {
+        if (served % LOOK_EVENTS == 0 || (more && list_empty(again)))
+            more = look(user);
+        if (list_empty(again))
+            return false;
+        struct connection *connection =
+            LIST_ENTRY(list_first(again), struct connection, again_link);
+        const uint32_t events = connection->seen;
+        list_remove(&connection->again_link);
+        connection->seen = 0;
         const uint64_t begun_ns = *now_ns;
         fair->until_ns = begun_ns + (uint64_t)*credit_ns;
-        more = serve_some(user);
+        connection_serve(connection, events);
         *now_ns = uv_hrtime();
         *credit_ns -= (int64_t)(*now_ns - begun_ns);
     }
-    return more;
+    return true;
 }
 
 void fair_serve(struct server *server)

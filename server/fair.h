@@ -33,7 +33,7 @@ struct fair {
 /* A user's part in it. */
 struct fair_user {
     struct list link;         /* in fair->ready */
-    struct list again;        /* struct connection: has input at hand, and needs no event */
+    struct list again;        /* struct connection: has input at hand, or events that have come */
     struct fair_watch *watch; /* the epoll instance; NULL: no connection of late */
     int64_t credit_ns;        /* negative: a debt, kept when the last connection has gone */
 };

@@ -296,13 +296,13 @@ static void numbers_of_a_face_may_be_arrays(void **state)
     assert_int_equal(sides[SIDE_HIGH].constant.kind, ARRAY_INLINE);
     int found = 0;
     for (int i = 0; i < REQUEST_OPERANDS; i++) {
-        struct failure_place place;
         struct request copy = request;
-        const struct array *array = request_operand(&copy, i, &place);
+        const struct array *array = request_operand(&copy, i);
         if (array->kind == ARRAY_NONE)
             continue;
         found++;
-        assert_string_equal(place.text, array->kind == ARRAY_LIST ? "boundary x-" : "boundary x+");
+        assert_string_equal(request_operand_place(&request, i),
+                            array->kind == ARRAY_LIST ? "boundary x-" : "boundary x+");
     }
     assert_int_equal(found, 3);
     msgpack_unpacked_destroy(&unpacked);
