@@ -67,6 +67,16 @@ def rate(path, seconds, request):
         return count / (time.monotonic() - begun)
 
 
+def await_hang_ups(path):
+    """Until the server has seen that a flood's connections are gone: the next one's would be too many beside them."""
+    with connect(path) as connection:
+        while True:
+            connection.sendall(msgpack.packb([0, 1, "stats", []]))
+            if msgpack.unpackb(connection.recv(1 << 16))[3]["connections"] == 1:
+                return
+            time.sleep(0.1)
+
+
 NOTIFICATION = msgpack.packb([2, "", []])  # which nothing answers
 FLOODS = {
     "1000 connections of jobs": lambda path: ask_without_end(path, job_bytes(), 1000, reconnects=False),
@@ -112,7 +122,7 @@ def main():
                         for kind, request in requests.items():
                             beside[kind].append(rate(path, options.seconds, request))
                         gap = max(gap, watchdog.gap(since))
-                    time.sleep(0.5)
+                    await_hang_ups(path)
                 for kind in requests:
                     row = {"flood": name, "of": kind, "alone_per_s": statistics.median(alone[kind]),
                            "beside_per_s": statistics.median(beside[kind]), "watchdog_gap_s": gap}
