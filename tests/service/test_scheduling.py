@@ -334,14 +334,15 @@ def test_numbers_of_jobs_count_while_they_last(option):
             error = refused(client, "derivative", f=f, out={"field": field + 1}, **params)  # its last check
             assert error.code == "NOT_FOUND"
         writer = endless(client, field)
-        before = client.call("stats")["queue"]["bytes"]
+        before = f.nbytes  # the writer's second array
+        eventually(lambda: queue(client)["bytes"] == before, "the arrays of the jobs before let go")
         for _ in range(20):
             waiting = client.send("derivative", f={"field": field}, **params)
             eventually(lambda: queue(client)["waiting"] == 1, "one that waits for the field")
             assert client.call("stats")["queue"]["bytes"] >= before + x.nbytes
             client.call("cancel", msgid=waiting)
             assert client.outcome(waiting)[0].code == "CANCELLED"
-            assert client.call("stats")["queue"]["bytes"] == before
+            eventually(lambda: queue(client)["bytes"] == before, "as before it")
         client.call("cancel", msgid=writer)
         assert client.outcome(writer)[0].code == "CANCELLED"
         eventually(lambda: client.call("stats")["queue"]["bytes"] == 0, "nothing is held")
