@@ -63,8 +63,10 @@ uint64_t request_bounds_bytes(const struct request *request)
     const struct request *one;
     for (uint32_t i = 0; (one = part(request, i)); i++) {
         struct job job;
+        if (!is_diffusion(one))
+            continue;
         find_job(one, &job);
-        for (int a = 0; is_diffusion(one) && a < AXIS_COUNT; a++) {
+        for (int a = 0; a < AXIS_COUNT; a++) {
             if (!find_axis(one, a, &job))
                 continue;
             const uint64_t count = numbers_count(request_coordinates(one, a));
@@ -90,8 +92,10 @@ void request_bounds_list(const struct request *request, struct request_bounds *b
     bounds->count = 0;
     for (uint32_t i = 0; (one = part(request, i)); i++) {
         struct job job;
+        if (!is_diffusion(one))
+            continue;
         find_job(one, &job);
-        for (int a = 0; is_diffusion(one) && a < AXIS_COUNT; a++) {
+        for (int a = 0; a < AXIS_COUNT; a++) {
             if (!find_axis(one, a, &job))
                 continue;
             const struct array *given = request_coordinates(one, a);
