@@ -65,10 +65,10 @@ static void tell(struct device *device, const struct channel_message *message)
 
 void device_flush(struct device *device)
 {
-    if (device->socket < 0 || !device->queue.count || device->state == DEVICE_CLOSED)
+    if (device->socket < 0 || device->state == DEVICE_CLOSED)
         return;
-    /* One that is closed shows in its poll. */
-    channel_queue_flush(&device->queue, device->socket);
+    if (device->queue.count) /* a channel that is closed shows in its poll */
+        channel_queue_flush(&device->queue, device->socket);
     poll_update(device);
 }
 
@@ -133,7 +133,8 @@ static void copy(bool goes_up, struct field *field, uint64_t offset, struct slab
     slab->goes_up = goes_up;
     slab->offset = offset;
     slab->bytes = bytes;
-    slab->record = (struct record){.cost_ns = LANE_RECORD_NS + schedule_copy(bytes)};
+    const int64_t copy_ns = schedule_copy(bytes);
+    slab->record = (struct record){.cost_ns = copy_ns > LANE_RECORD_NS ? copy_ns : LANE_RECORD_NS};
     list_push(&device->copies, &slab->link);
     field->copies++;
     lane_add(&field->user->lane, &device->company, &slab->record, uv_hrtime());
@@ -600,10 +601,10 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         if (device->state == DEVICE_CLOSED)
             return;
     }
-    poll_update(device);
 }
 
-/* Watch for room in the channel only while something waits for it. */
+/* Watch for room in the channel only while something waits for it: asked once a turn, after what
+ * the turn had to say, so that the watch is not changed to and fro. */
 static void poll_update(struct device *device)
 {
     if (device->socket < 0 || !device->poll_open || device->state == DEVICE_CLOSED)

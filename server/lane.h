@@ -16,10 +16,10 @@
 #include <stdint.h>
 
 enum {
-    LANE_NS = 64 * 1000, /* three slabs of 1 MiB over PCIe, or four small ones */
-    /* What the worker and the front take for one, beside its bytes: seen in a flood of small jobs
-     * on two cores. */
-    LANE_RECORD_NS = 16 * 1000
+    LANE_NS = 64 * 1000, /* two slabs of 4 MiB over PCIe, or two records of less */
+    /* The least that one counts for: with two of a flood's small records there, another user's job
+     * keeps 0.6 of its rate alone on two cores, with four of them 0.4. */
+    LANE_RECORD_NS = 32 * 1000
 };
 
 /* One that the worker answers. */
