@@ -118,6 +118,10 @@ struct backend {
     bool (*rest)(void);
     /* Does it pay to call reap() again and again for a while, rather than to sleep? */
     bool is_looked_at;
+    /* For how long the slowest part of what is under way has not gone on, microseconds that do not
+     * count where the machine is only slow; counted from one call to the next. NULL: it shows in
+     * what completes. */
+    uint64_t (*still_us)(void);
     /* Take up to max completions; also looks for faults. */
     int (*reap)(struct completion *completions, int max);
 };

@@ -184,11 +184,15 @@ struct channel_message {
         struct {
             char text[200];
         } refused;
-        /* PONG: of all that the device has been given, and of what belongs to jobs (not the copies
-         * between arena and arrays), how many are under way, and how many have ended. */
-        struct channel_work {
-            uint64_t under_way, ended;
-        } work[CHANNEL_WORKS];
+        struct channel_pong {
+            /* Of all that the device has been given, and of what belongs to jobs (not the copies
+             * between arena and arrays), how many are under way, and how many have ended. 0 where
+             * the worker sees for itself how they go on: */
+            struct channel_work {
+                uint64_t under_way, ended;
+            } work[CHANNEL_WORKS];
+            uint64_t still_us; /* for how long the slowest has not (gpu/backend.h); else 0 */
+        } pong;
     } u;
 };
 

@@ -120,9 +120,15 @@ static _Noreturn void end(void)
 static void answer_ping(void)
 {
     struct channel_message pong = {.type = CHANNEL_PONG};
+    struct channel_pong *of = &pong.u.pong;
     const uint64_t under_way = worker.under_way + worker.pipeline.under_way;
-    pong.u.work[CHANNEL_ALL_WORK] = (struct channel_work){under_way, worker.ended + worker.copied};
-    pong.u.work[CHANNEL_JOBS_WORK] = (struct channel_work){under_way - worker.copies, worker.ended};
+    if (worker.backend && worker.backend->still_us) {
+        of->still_us = worker.backend->still_us();
+    } else {
+        of->work[CHANNEL_ALL_WORK] = (struct channel_work){under_way, worker.ended + worker.copied};
+        of->work[CHANNEL_JOBS_WORK] =
+            (struct channel_work){under_way - worker.copies, worker.ended};
+    }
     worker_answer(&worker, &pong);
 }
 

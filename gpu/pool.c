@@ -6,9 +6,12 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { STILL_MOST_US = 1000 * 1000 };
 
 struct queue {
     struct pool_task *first, *last;
@@ -24,11 +27,21 @@ struct loop {
     bool exhausted;   /* no part is left to take */
 };
 
+/* One of the pool's, and what pool_still_us() knows of it. */
+struct member {
+    _Alignas(64) pthread_t thread;
+    _Atomic pid_t id;
+    _Atomic uint64_t part; /* that it is at, counted from 1; 0: it is at none */
+    uint64_t begun;        /* parts, so far; its own */
+    /* At the last call: the part, the CPU time, and for how long it had been at that part. */
+    uint64_t seen_part, seen_cpu_us, still_us;
+};
+
 static struct {
-    pthread_mutex_t mutex; /* guards the rest, but for shorts */
+    pthread_mutex_t mutex; /* guards the rest, but for shorts and members */
     pthread_cond_t more;   /* a task, or a loop to join */
     pthread_cond_t left;   /* the last helper has left a loop that is exhausted */
-    pthread_t threads[POOL_THREADS_MOST];
+    struct member members[POOL_THREADS_MOST];
     int count, sleeping;
     bool closing;
     struct queue waiting[POOL_LENGTHS];
@@ -44,6 +57,19 @@ static struct {
 
 /* This thread helps with a loop; it has left it, before its end, for a short task. */
 static _Thread_local bool helps, has_left;
+static _Thread_local struct member *self; /* NULL: not the pool's */
+
+static void begin_part(void)
+{
+    if (self)
+        atomic_store_explicit(&self->part, ++self->begun, memory_order_relaxed);
+}
+
+static void end_parts(void)
+{
+    if (self)
+        atomic_store_explicit(&self->part, 0, memory_order_relaxed);
+}
 
 /* --- what is next --- */
 
@@ -109,9 +135,11 @@ static void run(struct pool_task *task)
 {
     const enum pool_length length = task->length;
     pthread_mutex_unlock(&pool.mutex);
+    begin_part();
     const uint64_t begin = clock_us();
     struct pool_task *next = task->run(task);
     const uint64_t us = clock_us() - begin;
+    end_parts();
     pthread_mutex_lock(&pool.mutex);
     if (length == POOL_SHORT && pieces_wait())
         pool.shorts_us += us;
@@ -134,7 +162,9 @@ static void help(struct loop *loop)
     loop->inside++;
     pthread_mutex_unlock(&pool.mutex);
     helps = true;
+    begin_part();
     loop->work(loop->context, slot);
+    end_parts();
     helps = false;
     pthread_mutex_lock(&pool.mutex);
     loop->exhausted |= !has_left;
@@ -143,9 +173,10 @@ static void help(struct loop *loop)
         pthread_cond_broadcast(&pool.left);
 }
 
-static void *thread(void *unused)
+static void *thread(void *member)
 {
-    (void)unused;
+    self = member;
+    self->id = gettid();
     pthread_mutex_lock(&pool.mutex);
     while (!pool.closing) {
         struct pool_task *task = next_task();
@@ -178,7 +209,9 @@ bool pool_open(int threads, struct failure *failure)
     if (threads <= 0)
         threads = cores();
     while (!error && pool.count < threads && pool.count < POOL_THREADS_MOST) {
-        error = thread_start(&pool.threads[pool.count], thread, NULL);
+        struct member *member = &pool.members[pool.count];
+        *member = (struct member){.begun = 0};
+        error = thread_start(&member->thread, thread, member);
         pool.count += !error;
     }
     return pool.count > 0 || failure_set(failure, STATUS_INTERNAL, NULL,
@@ -192,7 +225,7 @@ void pool_close(void)
     pthread_cond_broadcast(&pool.more);
     pthread_mutex_unlock(&pool.mutex);
     while (pool.count > 0)
-        pthread_join(pool.threads[--pool.count], NULL);
+        pthread_join(pool.members[--pool.count].thread, NULL);
     pool.closing = false;
 }
 
@@ -215,6 +248,8 @@ bool pool_stays(void)
 {
     if (helps && atomic_load_explicit(&pool.shorts, memory_order_relaxed) > 0)
         has_left = true;
+    if (!has_left)
+        begin_part();
     return !has_left;
 }
 
@@ -233,6 +268,7 @@ void pool_share(int most, pool_work *work, void *context)
     wake(loop.most);
     pthread_mutex_unlock(&pool.mutex);
     work(context, 0);
+    end_parts(); /* whoever is waited for has one */
     pthread_mutex_lock(&pool.mutex);
     loop.exhausted = true;
     struct loop **before = &pool.loops;
@@ -244,6 +280,7 @@ void pool_share(int most, pool_work *work, void *context)
     while (loop.inside > 0)
         pthread_cond_wait(&pool.left, &pool.mutex);
     pthread_mutex_unlock(&pool.mutex);
+    begin_part(); /* what the task does after it */
 }
 
 struct parts {
@@ -265,6 +302,55 @@ void pool_for(int most, int64_t count, pool_part *part, void *context)
 {
     struct parts parts = {.part = part, .context = context, .count = count};
     pool_share(count < most ? (int)count : most, take_parts, &parts);
+}
+
+/* --- threads that hang --- */
+
+static uint64_t cpu_us(const struct member *member)
+{
+    clockid_t clock;
+    struct timespec time;
+    if (pthread_getcpuclockid(member->thread, &clock) != 0 || clock_gettime(clock, &time) != 0)
+        return 0;
+    return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_nsec / 1000;
+}
+
+/* Does it wait for something else than a CPU or a page? Parts never do. */
+static bool is_asleep(const struct member *member)
+{
+    char path[64], state = 0;
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)member->id);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+        state = 0;
+    fclose(file);
+    return state == 'S';
+}
+
+uint64_t pool_still_us(void)
+{
+    static uint64_t called_us;
+    const uint64_t now_us = clock_us();
+    const uint64_t passed_us =
+        now_us - called_us < STILL_MOST_US ? now_us - called_us : STILL_MOST_US;
+    uint64_t most_us = 0;
+    called_us = now_us;
+    for (int i = 0; i < pool.count; i++) {
+        struct member *member = &pool.members[i];
+        const uint64_t part = atomic_load_explicit(&member->part, memory_order_relaxed);
+        const uint64_t spent_us = part ? cpu_us(member) : 0;
+        const uint64_t ran_us = spent_us > member->seen_cpu_us ? spent_us - member->seen_cpu_us : 0;
+        if (part && part == member->seen_part)
+            member->still_us += is_asleep(member) ? passed_us : ran_us;
+        else
+            member->still_us = 0;
+        member->seen_part = part;
+        member->seen_cpu_us = spent_us;
+        most_us = member->still_us > most_us ? member->still_us : most_us;
+    }
+    return most_us;
 }
 
 /* --- memory --- */

@@ -13,7 +13,9 @@
  * parts when a short task comes.
  *
  * A thread that shares its loop waits for parts that helpers have begun, never for a helper to
- * come: on a machine that is busy with other things it goes on alone. */
+ * come: on a machine that is busy with other things it goes on alone.
+ *
+ * A thread that hangs shows in pool_still_us(): it begins no other part. */
 #ifndef GPU_POOL_H
 #define GPU_POOL_H
 
@@ -62,6 +64,13 @@ bool pool_stays(void);
 /* Do the work on this thread, and on others as they are free: `most` in all. Returns when all parts
  * are done. From any thread; not from within such work. */
 void pool_share(int most, pool_work *work, void *context);
+
+/* For how long the slowest thread has been at the part, or the task, that it is at: microseconds in
+ * which it ran or slept, not those in which it waited for a CPU or a page. So a thread that hangs,
+ * in a loop or asleep, is told from one that a busy machine is slow to run. Counted from one call
+ * to the next, and of a longer pause between two (the process was stopped) one second; one caller.
+ */
+uint64_t pool_still_us(void);
 
 /* The same of parts [0, count), in any order and one at a time. */
 typedef void pool_part(void *context, int64_t part);

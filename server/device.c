@@ -23,9 +23,7 @@ enum { BACKOFF_FIRST_MS = 5, BACKOFF_MOST_MS = 100, ANSWERS_AT_ONCE = 64 };
 
 /* A worker that has served for so long was no failure. */
 #define LIFE_NS UINT64_C(10000000000)
-/* What a piece, and a point of a pass, may take on the host's cores where others need them, too: a
- * piece of many passes meets its threads again and again. */
-#define HOST_PIECE_NS 3e9
+/* What a point of a pass may take one of the host's cores. */
 #define HOST_POINT_NS 10.0
 
 /* A copy's tag is its slab's number or, with this, its order's. */
@@ -474,20 +472,25 @@ static void take_failed(struct device *device, uint64_t array)
     }
 }
 
-/* The longest that a piece of the jobs with the worker should take: one pass. (Those of many points
- * are cut into less, and of few points into more, of some milliseconds.) */
+/* The longest that the device should be at one thing of the order's. On a GPU a pass: those of many
+ * points are cut into less, and of few points into more, of some milliseconds. On the host, where
+ * several threads are at a pass, what one of them does alone: a row along x at least, and as much
+ * as all of it where each line is solved from end to end. */
+static double piece_ns(const struct device *device, const struct order *order)
+{
+    const struct job *job = order->job;
+    if (!is_host(device))
+        return (double)schedule_estimate(&order->task->user->flow, job) / (double)job_passes(job);
+    const bool solves = job->operator_id == OPERATOR_DIFFUSION && job->more.scheme == SCHEME_ADI;
+    return HOST_POINT_NS * (double)(solves ? job_points(job) : job->n[AXIS_X]);
+}
+
 static double longest_piece_ns(const struct device *device)
 {
-    const bool host = is_host(device);
-    double longest_ns = host ? HOST_PIECE_NS : 0;
+    double longest_ns = 0;
     for (size_t i = 0; i < DEVICE_BUCKETS; i++)
         for (const struct order *order = device->running[i]; order; order = order->next_running) {
-            if (order->kind != ORDER_RUN)
-                continue;
-            const double passes = (double)job_passes(order->job);
-            const double estimate = (double)schedule_estimate(&order->task->user->flow, order->job);
-            const double least = host ? HOST_POINT_NS * (double)job_points(order->job) : 0;
-            const double ns = estimate / passes > least ? estimate / passes : least;
+            const double ns = order->kind == ORDER_RUN ? piece_ns(device, order) : 0;
             longest_ns = ns > longest_ns ? ns : longest_ns;
         }
     return longest_ns;
@@ -541,7 +544,7 @@ static bool take(struct device *device, const struct channel_message *message)
                       message->u.job.device_us);
         return true;
     case CHANNEL_PONG:
-        heartbeat_pong(&device->heartbeat, message->u.work);
+        heartbeat_pong(&device->heartbeat, &message->u.pong);
         return true;
     default:
         return false;

@@ -16,7 +16,7 @@ struct heartbeat {
     uint64_t silent; /* beats since it last said anything */
     /* Of its last answer; and how many answers in a row had work of some kind under way of which
      * none had ended since the answer before. */
-    struct channel_work work[CHANNEL_WORKS];
+    struct channel_pong pong;
     uint64_t stuck;
 };
 
@@ -24,14 +24,14 @@ struct heartbeat {
 bool heartbeat_beat(struct heartbeat *heartbeat);
 /* The worker has said something; and what, where it was PONG. */
 void heartbeat_heard(struct heartbeat *heartbeat);
-void heartbeat_pong(struct heartbeat *heartbeat, const struct channel_work work[CHANNEL_WORKS]);
+void heartbeat_pong(struct heartbeat *heartbeat, const struct channel_pong *pong);
 
 /* It has not answered for a second. */
 bool heartbeat_is_stalled(const struct heartbeat *heartbeat);
 /* Not for 5 seconds; while it starts, 65. */
 bool heartbeat_is_lost(const struct heartbeat *heartbeat, bool starts);
 /* For 5 seconds, and 20 times what the longest piece of its jobs should take, its device has ended
- * nothing of what it was given. */
+ * nothing of what it was given; or, by what the worker says, has not gone on with a part of it. */
 bool heartbeat_is_stuck(const struct heartbeat *heartbeat, double longest_piece_ns);
 
 #endif

@@ -292,6 +292,7 @@ const struct backend *backend_host(void)
         .rest = host_rest,
         .is_looked_at = false, /* its launches need the CPUs */
         .wake_descriptor = host_wake_descriptor,
+        .still_us = pool_still_us,
         .reap = host_reap,
     };
     return &backend;

@@ -28,6 +28,8 @@ enum control {
     NO_WATCHES,  /* 1: epoll takes no further descriptor */
     HOLD,        /* 1: a thread of the front's that is to work for a user does not begin … */
     HELD,        /* … and so many wait */
+    HANG, /* so many threads of a worker's hang before they compute what comes next: asleep */
+    SPIN, /* … in a loop */
     CONTROL_COUNT
 };
 
@@ -106,9 +108,27 @@ int epoll_ctl(int epoll, int operation, int descriptor, struct epoll_event *even
     return (int)syscall(SYS_epoll_ctl, epoll, operation, descriptor, event);
 }
 
-/* Whoever charges a user with a thread's time asks for it first. */
+/* Does this one do it? One less does then. */
+static bool is_next(enum control which)
+{
+    for (uint64_t left = control[which]; left;)
+        if (atomic_compare_exchange_weak(&control[which], &left, left - 1))
+            return true;
+    return false;
+}
+
+/* Whoever charges a user with a thread's time asks for it first; so does a worker's thread that
+ * computes, to know what its work took. */
 int clock_gettime(clockid_t clock, struct timespec *time)
 {
+    if (control && clock == CLOCK_MONOTONIC && gettid() != getpid()) {
+        if (control[SPIN] && is_next(SPIN))
+            for (volatile int forever = 1; forever;)
+                ;
+        if (control[HANG] && is_next(HANG))
+            for (;;)
+                pause();
+    }
     if (control && control[HOLD] && clock == CLOCK_THREAD_CPUTIME_ID) {
         control[HELD]++;
         while (control[HOLD])

@@ -16,21 +16,21 @@ static void beats(struct heartbeat *heartbeat, int count)
 
 static void answer(struct heartbeat *heartbeat, uint64_t under_way, uint64_t copied, uint64_t ended)
 {
-    const struct channel_work work[CHANNEL_WORKS] = {
-        [CHANNEL_ALL_WORK] = {under_way, copied + ended}, [CHANNEL_JOBS_WORK] = {under_way, ended}};
+    const struct channel_pong pong = {.work = {[CHANNEL_ALL_WORK] = {under_way, copied + ended},
+                                               [CHANNEL_JOBS_WORK] = {under_way, ended}}};
     heartbeat_beat(heartbeat);
     heartbeat_heard(heartbeat);
-    heartbeat_pong(heartbeat, work);
+    heartbeat_pong(heartbeat, &pong);
 }
 
 static void one_ping_at_a_time(void **state)
 {
     (void)state;
     struct heartbeat heartbeat = {0};
-    const struct channel_work nothing[CHANNEL_WORKS] = {{0}};
+    const struct channel_pong nothing = {.still_us = 0};
     assert_true(heartbeat_beat(&heartbeat));
     assert_false(heartbeat_beat(&heartbeat));
-    heartbeat_pong(&heartbeat, nothing);
+    heartbeat_pong(&heartbeat, &nothing);
     assert_true(heartbeat_beat(&heartbeat));
 }
 
@@ -87,6 +87,22 @@ static void copies_of_others_do_not_hide_a_launch_that_hangs(void **state)
     assert_true(heartbeat_is_stuck(&heartbeat, 0));
 }
 
+static void a_part_that_a_worker_says_does_not_go_on_is_stuck(void **state)
+{
+    (void)state;
+    struct heartbeat heartbeat = {0};
+    struct channel_pong pong = {.still_us = 4999999};
+    heartbeat_pong(&heartbeat, &pong);
+    assert_false(heartbeat_is_stuck(&heartbeat, 0));
+    pong.still_us = 5000000;
+    heartbeat_pong(&heartbeat, &pong);
+    assert_true(heartbeat_is_stuck(&heartbeat, 0.25e9));
+    assert_false(heartbeat_is_stuck(&heartbeat, 0.26e9));
+    pong.still_us = 0; /* it has gone on */
+    heartbeat_pong(&heartbeat, &pong);
+    assert_false(heartbeat_is_stuck(&heartbeat, 0));
+}
+
 static void an_idle_device_is_not_stuck(void **state)
 {
     (void)state;
@@ -107,6 +123,7 @@ int main(void)
         cmocka_unit_test(whatever_it_says_is_a_sign_of_life),
         cmocka_unit_test(a_device_that_ends_nothing_is_stuck),
         cmocka_unit_test(copies_of_others_do_not_hide_a_launch_that_hangs),
+        cmocka_unit_test(a_part_that_a_worker_says_does_not_go_on_is_stuck),
         cmocka_unit_test(an_idle_device_is_not_stuck),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

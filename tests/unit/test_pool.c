@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 enum { TASKS_MOST = 64, LOOPS = 200, PARTS = 1000 };
@@ -265,6 +266,55 @@ static void nobody_waits_for_a_helper_to_come(void **state)
     close_pool(2);
 }
 
+static atomic_bool part_ends;
+
+static void spin(void *unused, int64_t part)
+{
+    (void)unused;
+    while (part == 1 && !part_ends)
+        ;
+}
+
+static struct pool_task *run_spinning(struct pool_task *task)
+{
+    pool_for(1, 3, spin, NULL);
+    return run(task);
+}
+
+/* Until the slowest thread has been at its part for so long: else this does not end. */
+static void await_still(uint64_t us)
+{
+    while (pool_still_us() < us)
+        usleep(1000);
+}
+
+static void a_thread_that_hangs_shows(void **state)
+{
+    (void)state;
+    struct task asleep, spinning;
+    open_pool(2);
+    assert_int_equal(pool_still_us(), 0);
+    task_init(&asleep, 'l');
+    asleep.holds = true;
+    pool_give(&asleep.task);
+    sem_wait(&asleep.begun);
+    await_still(50000);
+    sem_post(&asleep.may_end);
+    part_ends = false;
+    task_init(&spinning, 'l');
+    spinning.task.run = run_spinning;
+    spinning.holds = true;
+    pool_give(&spinning.task);
+    await_still(50000);
+    part_ends = true; /* it goes on, and then sleeps: another part */
+    sem_wait(&spinning.begun);
+    while (pool_still_us() > 50000)
+        usleep(1000);
+    sem_post(&spinning.may_end);
+    close_pool(2);
+    assert_int_equal(pool_still_us(), 0);
+}
+
 static void scratch_is_kept_and_grows(void **state)
 {
     (void)state;
@@ -289,6 +339,7 @@ int main(void)
         cmocka_unit_test(every_part_is_done_once),
         cmocka_unit_test(a_helper_leaves_for_a_short_task),
         cmocka_unit_test(nobody_waits_for_a_helper_to_come),
+        cmocka_unit_test(a_thread_that_hangs_shows),
         cmocka_unit_test(scratch_is_kept_and_grows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

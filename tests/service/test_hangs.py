@@ -1,0 +1,79 @@
+"""A host worker's thread that hangs at a piece, while its process answers every ping; and one that is only slow."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from faults import HANG, SPIN, Faults, needs_preload
+from fdtest import Client, Daemon, assert_serves, eventually, wave
+
+
+def device_of(client):
+    [device] = client.call("info")["devices"]
+    return device
+
+
+@needs_preload
+@pytest.mark.parametrize("how", [HANG, SPIN], ids=["asleep", "in a loop"])
+def test_a_thread_that_hangs_at_a_piece(how):
+    """It is found though the other thread goes on for others, and its worker is replaced."""
+    faults = Faults("fdworker")
+    with Daemon("--threads", 2, env=faults.env) as daemon:
+        client, other = daemon.client(), daemon.client()
+        field = other.put(wave(64))
+        assert_serves(client)
+        generation = device_of(other)["generation"]
+        faults[how] = 1
+        begun = time.monotonic()
+        job = client.send("derivative", f=wave(64), axis="x")
+        eventually(lambda: faults[how] == 0, "a thread that hangs")
+
+        def is_lost():  # and until then it serves others, so it is not for silence that it is given up
+            error, result = other.outcome(other.send("derivative", f={"field": field}, axis="x"))
+            return error and error.code in ("DEVICE_LOST", "FIELD_LOST")
+        eventually(is_lost, "the worker is given up")
+        print(f"replaced after {time.monotonic() - begun:.1f} s")
+        error, _ = client.outcome(job)
+        assert error.code == "DEVICE_LOST" and error.retryable
+        assert "ends nothing" in daemon.log()
+        assert_serves(client)
+        assert device_of(client)["generation"] == generation + 1
+
+
+@contextlib.contextmanager
+def starved(pid, core, hogs):
+    """The threads of a worker but its first have next to nothing of the core that they share with others."""
+    for thread in map(int, os.listdir(f"/proc/{pid}/task")):
+        if thread != pid:
+            os.sched_setaffinity(thread, {core})
+            os.sched_setscheduler(thread, os.SCHED_IDLE, os.sched_param(0))
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"],
+                             preexec_fn=lambda: os.sched_setaffinity(0, {core})) for _ in range(hogs)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+def test_a_thread_that_a_busy_machine_does_not_run_is_waited_for():
+    """A pass over one row is one part: some hundredths of a second of its own, here far longer than a hang may last."""
+    with Daemon("--threads", 1) as daemon, Client(daemon.path) as client:
+        field = client.put(wave(1 << 24))
+        before = device_of(client)
+        job = client.send("diffusion", f={"field": field}, out={"field": field}, steps=10**6, cfl=0.5, accuracy=2,
+                          progress=True)
+        eventually(lambda: client.call("ping") == {} and client.notifications, "progress")
+        with starved(before["pid"], min(os.sched_getaffinity(0)), 8):
+            time.sleep(9)  # longer than a thread may hang
+            assert client.call("stats")["queue"]["running"] == 1
+        assert client.call("cancel", msgid=job) == {"state": "cancelled"}
+        assert client.outcome(job)[0].code == "CANCELLED"
+        after = device_of(client)
+        assert (after["pid"], after["generation"]) == (before["pid"], before["generation"])
+        assert_serves(client)
