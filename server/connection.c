@@ -524,7 +524,8 @@ static bool has_room(const struct server *server, const struct user *user, int d
         log_warning("a connection over the limit of %llu was closed", (unsigned long long)most);
     else if (user->connections && count >= reserve_most(most))
         log_warning("few connections are left; one more of user %u was closed", user->uid);
-    else if (!descriptors_allow(server, descriptor, user->connections || user->regions))
+    else if (!descriptors_allow(server, descriptor,
+                                user->connections || user->regions || user->passed.awaiting))
         log_warning("few descriptors are left; a connection of user %u was closed", user->uid);
     else
         return true;

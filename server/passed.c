@@ -1,6 +1,7 @@
 #include "server/passed.h"
 
 #include "gpu/log.h"
+#include "server/disposal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -70,14 +71,15 @@ bool passed_open(uint64_t descriptors)
         }
         pthread_detach(thread);
     }
-    return true;
+    return disposal_open();
 }
 
-/* Is the user, or are all users together, over their share of descriptors that wait to be closed?
- */
+/* Has the user more descriptors that wait to be closed than are left of a quarter of all there may
+ * be? One user alone gets half of that, and whoever has none may always have some. */
 static bool too_many_wait(const struct passed_account *account)
 {
-    return account->awaiting > descriptors_most / 8 || all.awaiting > descriptors_most / 4;
+    const int64_t left = (int64_t)(descriptors_most / 4) - all.awaiting;
+    return account->awaiting && account->awaiting > left;
 }
 
 void passed_close(int descriptor, struct passed_account *account)
@@ -183,8 +185,8 @@ void passed_close_socket(int socket, struct passed_account *account)
     const bool holds_some = n < 0 && errno == EUSERS;
     passed_forget(&passed);
     /* What is in it is closed with it, and that may wait for as long as its user likes. */
-    if (holds_some)
-        passed_close(socket, account);
-    else
+    if (!holds_some)
         close(socket);
+    else if (!disposal_take(socket))
+        passed_close(socket, account);
 }

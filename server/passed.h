@@ -1,8 +1,8 @@
 /* Descriptors that peers pass to us. `register` takes one; all others are closed, off the loop: the
  * last close of a socket that lingers, of a file whose system a user serves, or of much memory
  * waits for as long as that user likes. So a user may have some that wait to be closed, and no
- * more: whoever passes one then is disconnected. That connection's socket waits with the one in it,
- * however many do: sooner nobody else can connect (listener.c) than that the loop waits. */
+ * more: whoever passes one then is disconnected, and the socket goes with the one in it where it
+ * takes no place of ours (disposal.h). */
 #ifndef SERVER_PASSED_H
 #define SERVER_PASSED_H
 
@@ -31,8 +31,9 @@ static inline bool passed_any(const struct passed *passed)
     return passed->descriptor >= 0 || passed->many || passed->no_room;
 }
 
-/* Make the threads that close, for a process of at most so many descriptors: of these an eighth
- * may wait to be closed for one user, and a quarter for all. False: a line of the log says why. */
+/* Make the threads that close, for a process of at most so many descriptors: a quarter of these may
+ * wait to be closed, of a user as many as are left of it, so at most an eighth of all. False: a
+ * line of the log says why. */
 bool passed_open(uint64_t descriptors);
 
 /* recv() without waiting; what comes along is added to `passed`. A read never goes past the bytes

@@ -97,7 +97,8 @@ static bool check_budget(const struct region *region, struct failure *failure)
     const uint64_t need = region->bytes;
     const uint64_t quota = server->config.region_bytes, all = server->config.region_memory;
     const uint64_t descriptors = server->descriptors / 2; /* the rest is for connections */
-    if (!descriptors_allow(server, region->descriptor, user->connections > 1 || user->regions))
+    if (!descriptors_allow(server, region->descriptor,
+                           user->connections > 1 || user->regions || user->passed.awaiting))
         return failure_set(failure, STATUS_OVER_BUDGET, NULL,
                            "few descriptors are left: they are for users who hold none");
     if (server->regions >= descriptors)

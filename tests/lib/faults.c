@@ -147,7 +147,7 @@ int close(int descriptor)
         snprintf(hanging, sizeof hanging, "%s", name ? name : "none");
         snprintf(go, sizeof go, "%.4000s.go", hanging);
     }
-    snprintf(own, sizeof own, "/proc/self/fd/%d", descriptor);
+    snprintf(own, sizeof own, "/proc/thread-self/fd/%d", descriptor);
     if (readlink(own, path, sizeof path - 1) > 0 && strcmp(path, hanging) == 0)
         while (access(go, F_OK) != 0)
             usleep(10000);
