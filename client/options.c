@@ -83,7 +83,8 @@ static const struct option table[] = {
      "printed, "
      "a line before the first step and one after each."},
     {"allow-unstable", NULL, NULL, KIND_FLAG, AT(params.allow_unstable), SUBMIT,
-     "diffusion: take a time step over the limit."},
+     "diffusion: take a time step over the limit, and coordinates beside a field κ at an accuracy "
+     "above 2, where it may grow at any step."},
     {"field", NULL, "ID", KIND_IDS, AT(field), SUBMIT,
      "Use a resident field instead of a file; ID,ID,ID for a vector field."},
     {"keep", NULL, NULL, KIND_FLAG, AT(keep), SUBMIT | ON(COMMAND_CHAIN),

@@ -148,9 +148,11 @@ static void put_inflow(const struct making *making, const struct rows_order *giv
     struct table_row_f64 made = {
         .first = s == SIDE_LOW ? 0 : last, .step = s == SIDE_LOW ? 1 : -1, .count = job->accuracy};
     rows_real w[ROWS_ACCURACY];
+    const double h = given->axis->x ? rows_gap(given->axis, s == SIDE_LOW ? 0 : last - 1)
+                                    : job->spacing[given->a];
     conductances_inflow(job->accuracy, given->axis->side[s].at_face, (int)d, w);
     for (int j = 0; j < made.count; j++)
-        made.w[j] = rounded(w[j] / (rows_real)job->spacing[given->a], job->dtype);
+        made.w[j] = rounded(w[j] / (rows_real)h, job->dtype);
     put_row(making, at, &made);
 }
 

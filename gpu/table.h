@@ -34,8 +34,8 @@ enum {
 /* Which derivatives along an axis the rows are of. */
 enum table_use {
     TABLE_ROWS_OF_FACTORS, /* the operator's, one for each set of factors: + set. With a
-                              coefficient half the second derivative's; centred ones are those
-                              of `across` */
+                              coefficient half the second derivative's; centred ones of a uniform
+                              axis are those of `across` */
     /* With a coefficient, beside a side with a datum: where the row above is TABLE_SPLIT. */
     TABLE_ROWS_SECOND = TABLE_FACTORS, /* of u, by 1 */
     TABLE_ROWS_FIRST,                  /* of u, by 1 */

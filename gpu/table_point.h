@@ -522,7 +522,7 @@ TABLE_FUNCTION REAL TABLE_NAME(inflow)(const struct TABLE_NAME(view) * view, int
     return REAL_FMA((REAL)view->table->factor[view->pass->set], flow, acc);
 }
 
-/* acc + (k u′)′ along axis a. u, k: at the point. */
+/* acc + (k u′)′ along axis a by the point's row. u, k: at the point. */
 TABLE_FUNCTION REAL TABLE_NAME(flows_along)(const struct TABLE_NAME(view) * view, int a, REAL u,
                                             REAL k, REAL acc)
 {
@@ -547,7 +547,7 @@ TABLE_FUNCTION REAL TABLE_NAME(flows_along)(const struct TABLE_NAME(view) * view
             acc = TABLE_NAME(flows)(view, a, row, TABLE_RADIUS, acc);
             break;
         }
-        return view->table->conducts >> a & 1 ? TABLE_NAME(inflow)(view, a, acc) : acc;
+        return acc;
     }
     if (count == TABLE_SPLIT) {
         REAL part[3]; /* u″, u′, k′ */
@@ -574,8 +574,10 @@ TABLE_FUNCTION REAL TABLE_NAME(divergence)(const struct TABLE_NAME(view) * view)
     const REAL u = TABLE_NAME(read)(view, 0, AXIS_X, view->at[AXIS_X]);
     const REAL k = TABLE_LOAD(view->field[AXIS_COUNT] + view->place);
     REAL acc = view->base ? view->base[view->place] : table->identity ? u : (REAL)0;
-    for (int a = 0; a < table->axes; a++)
+    for (int a = 0; a < table->axes; a++) {
         acc = TABLE_NAME(flows_along)(view, a, u, k, acc);
+        acc = table->conducts >> a & 1 ? TABLE_NAME(inflow)(view, a, acc) : acc;
+    }
     return acc;
 }
 

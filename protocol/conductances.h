@@ -1,7 +1,8 @@
 /* The weights of (k u′)′ on centred rows of a uniform axis, where k is a field: what flows between
  * two points of an axis is a conductance, a sum of k around them, times the difference of their u.
  * As a matrix that is symmetric, and for no k ≥ 0 has it a positive eigenvalue; docs/NUMERICS.md,
- * "div(k grad u)". Pure arithmetic, safe on any thread. */
+ * "div(k grad u)". With coordinates that holds of rows of three points (rows_axis.conducts), in the
+ * sum over the points times the lengths that are theirs. Pure arithmetic, safe on any thread. */
 #ifndef PROTOCOL_CONDUCTANCES_H
 #define PROTOCOL_CONDUCTANCES_H
 
@@ -23,7 +24,14 @@ const struct conductances *conductances_of(int accuracy);
  * is what mirrored rows miss of a function L of the slope g: (k L′)′, with k′ by the polynomial
  * through the accuracy/2 + 1 points at the edge, less what they make of L. At accuracy 2 all of it
  * goes to the edge's point: what flows in is g times k at the node, 2k₀ over h, or k at the face,
- * (3k₀ − k₁)/2 over h. */
+ * (3k₀ − k₁)/2 over h. With coordinates h is the
+ * distance of the two points at the edge. */
 void conductances_inflow(int accuracy, bool at_face, int d, rows_real w[ROWS_ACCURACY]);
+
+/* A bound of the rates of an axis that conducts, over the largest k, whatever all others are: so
+ * that forward Euler is stable for dt ≤ 2/(k·bound). Where all k are one it is at most a hundredth
+ * over the largest rate. Infinity where numbers are out of range, or there are more points than
+ * LIMIT_STABLE_COORDINATES. */
+double conductances_bound(const struct rows_axis *axis);
 
 #endif

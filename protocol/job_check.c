@@ -451,6 +451,14 @@ static bool check_more(const struct job *job, struct failure *failure)
         if (more->coordinates >> a & 1 && a >= job->axes)
             return failure_set(failure, STATUS_INVALID_ARGUMENT, "spacing",
                                "coordinates are given for an axis that is not there");
+    if (job->operator_id == OPERATOR_DIFFUSION && more->coefficient && more->coordinates &&
+        job->accuracy != 2 && !job->allow_unstable)
+        return failure_set_limit(
+            failure, STATUS_UNSUPPORTED, "accuracy", job->accuracy, 2,
+            "coordinates with a field diffusivity are offered at accuracy 2; got %d, whose modes "
+            "may grow at any step where the diffusivity is rough (allow_unstable takes it all the "
+            "same)",
+            job->accuracy);
     const struct job_more taken = offered(job);
     if (memcmp(&taken, more, sizeof taken) != 0)
         return failure_set(failure, STATUS_UNSUPPORTED, NULL, "%s like this is not offered",

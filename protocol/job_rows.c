@@ -7,7 +7,7 @@
 bool job_conducts(const struct job *job, int axis)
 {
     return job->operator_id == OPERATOR_DIFFUSION && job->more.coefficient &&
-           !(job->more.coordinates >> axis & 1);
+           (!(job->more.coordinates >> axis & 1) || job->accuracy == 2);
 }
 
 /* Is ∂n f = g at the side of a diffusion taken as the mirror image? It keeps the sum, and the order
@@ -74,8 +74,10 @@ static uint8_t kind_of(const struct job *job, int axis, int side)
 
 void job_rows(const struct job *job, int axis, const double *x, struct rows_axis *rows)
 {
-    *rows = (struct rows_axis){
-        .n = (int64_t)job->n[axis], .spacing = x ? 0 : job->spacing[axis], .x = x};
+    *rows = (struct rows_axis){.n = (int64_t)job->n[axis],
+                               .spacing = x ? 0 : job->spacing[axis],
+                               .x = x,
+                               .conducts = x && job_conducts(job, axis)};
     for (int s = 0; s < SIDE_COUNT; s++) {
         const struct boundary *boundary = &job->boundary[axis][s];
         struct rows_side *side = &rows->side[s];

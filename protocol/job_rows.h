@@ -14,8 +14,9 @@ const double *job_coordinates(const struct job *job, const void *block, int axis
 /* Where the results of a derivative or an interpolation along the axis lie. */
 enum rows_stagger job_stagger(const struct job *job, int axis);
 
-/* Is the diffusivity κ a field, and the axis uniform? Then its matrix has no positive eigenvalue,
- * whatever κ ≥ 0 is, beside any side that is offered (`mixed` from 0 up). */
+/* Is the diffusivity κ a field, and the axis uniform or, with coordinates, the accuracy 2? Then its
+ * matrix has no positive eigenvalue, whatever κ ≥ 0 is, beside any side that is offered (`mixed`
+ * from 0 up). */
 bool job_conducts(const struct job *job, int axis);
 
 /* Of derivatives of which order are the rows whose polynomial says what f is at a face? The

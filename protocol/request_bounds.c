@@ -41,6 +41,7 @@ static void find_job(const struct request *request, struct job *job)
     job->operator_id = OPERATOR_DIFFUSION;
     job->axes = AXIS_COUNT;
     job->accuracy = (uint8_t)request_job_accuracy(request);
+    job->more.coefficient = request->parameters.coefficient.kind != ARRAY_NONE;
 }
 
 static bool is_diffusion(const struct request *request)
@@ -137,6 +138,7 @@ const double *request_bounds_look_up(const struct request_bounds *bounds,
     for (uint32_t i = 0; bounds && axis->x && i < bounds->count; i++) {
         const struct request_bound *known = &bounds->at[i];
         if (known->accuracy == accuracy && known->axis.n == axis->n &&
+            known->axis.conducts == axis->conducts &&
             is_same_side(&known->axis.side[SIDE_LOW], &axis->side[SIDE_LOW]) &&
             is_same_side(&known->axis.side[SIDE_HIGH], &axis->side[SIDE_HIGH]) &&
             memcmp(known->axis.x, axis->x, (size_t)(axis->n + repeats) * sizeof *axis->x) == 0)

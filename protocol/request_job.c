@@ -369,13 +369,14 @@ bool job_measures(const struct job *job)
     return job->operator_id == OPERATOR_DIFFUSION && job->more.coefficient;
 }
 
-/* All but the time step of a job that is to be measured. */
+/* All but the time step of a job that is to be measured: where the largest κ is 0, any is stable.
+ */
 static bool check_unmeasured(const struct job *job, double max_work, struct failure *failure)
 {
     struct job any = *job;
     if (job->dt == 0)
         any.dt = 1;
-    any.allow_unstable = 1;
+    any.more.coefficient_max = 0;
     return job_check(&any, max_work, failure);
 }
 

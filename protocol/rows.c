@@ -1,5 +1,7 @@
 #include "protocol/rows.h"
 
+#include "protocol/conductances.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -59,9 +61,13 @@ static bool is_valid(const struct rows_axis *axis, int order, int accuracy,
         const struct rows_side *other = &axis->side[!s];
         const bool may_be_at_face = rows_has_datum(side) || is_stated_map(side);
         if (side->kind >= ROWS_KINDS || side->at_face > may_be_at_face ||
-            (is_periodic(side) && other->kind != side->kind) || (is_stated_map(side) && axis->x))
+            (is_periodic(side) && other->kind != side->kind) ||
+            (is_stated_map(side) && axis->x && !(axis->conducts && side->kind != ROWS_REFLECT)) ||
+            (axis->conducts && has_rows(side)))
             return false;
     }
+    if (axis->conducts && !(axis->x && accuracy == 2))
+        return false;
     if (!axis->x)
         return axis->spacing > 0 && axis->spacing < INFINITY &&
                (axis->n > 1 || axis->side[SIDE_LOW].kind != ROWS_ENDPOINT);
@@ -204,6 +210,15 @@ static rows_real position(const struct rows_axis *axis, int64_t i)
     return at + sign * x[i];
 }
 
+double rows_gap(const struct rows_axis *axis, int64_t i)
+{
+    if (!axis->x)
+        return axis->spacing;
+    if (i >= 0 && i + 1 < axis->n)
+        return axis->x[i + 1] - axis->x[i];
+    return (double)(position(axis, i + 1) - position(axis, i));
+}
+
 /* The coordinate of a side's datum. */
 static rows_real edge_position(const struct rows_axis *axis, int s, bool at_face)
 {
@@ -237,7 +252,7 @@ static void centred_reach(int order, int accuracy, enum rows_stagger stagger, in
 
 int rows_radius(const struct rows_axis *axis, int order, int accuracy, enum rows_stagger stagger)
 {
-    if (axis->x)
+    if (axis->x && !axis->conducts)
         return (order + accuracy + (stagger != ROWS_AT_NODE)) / 2;
     int below, above;
     centred_reach(order, accuracy, stagger, &below, &above);
@@ -372,13 +387,14 @@ static void uniform_scale(const struct rows_axis *axis, int order, struct rows_r
 }
 
 /* The points of a row with coordinates: as many as the order needs everywhere, around the point;
- * where one more is on one side, it is the nearer of the two that could be (then the lower). */
+ * where one more is on one side, it is the nearer of the two that could be (then the lower). Three
+ * where the axis conducts. */
 static void choose_points(const struct rows_axis *axis, int order, int accuracy,
                           enum rows_stagger stagger, int64_t i, struct rows_row *row)
 {
     const struct rows_side *side = axis->side;
     const int64_t n = axis->n;
-    const int count = order + accuracy;
+    const int count = axis->conducts ? 3 : order + accuracy;
     const bool halfway = stagger != ROWS_AT_NODE;
     const int64_t base = i - (stagger == ROWS_BACKWARD);
     int64_t first = base - (count - halfway) / 2;
@@ -502,7 +518,7 @@ bool rows_face(const struct rows_axis *axis, int order, int accuracy, enum side 
     const int64_t edge = side == SIDE_LOW ? 0 : axis->n - 1;
     if (axis->side[side].kind == ROWS_EVEN) {
         *row = (struct rows_row){.first = edge, .step = 1, .count = 1, .side = side, .w = {1}};
-        row->data[side] = (rows_real)axis->spacing / 2;
+        row->data[side] = (rows_real)rows_gap(axis, side == SIDE_LOW ? -1 : edge) / 2;
         return true;
     }
     if (axis->side[side].kind != ROWS_DERIVATIVE)
@@ -659,14 +675,6 @@ bool rows_is_stiff(const struct rows_side *side)
            (side->kind == ROWS_EVEN && side->mixed != 0);
 }
 
-/* The distance between points i and i + 1, one of which may be an image. */
-static double gap_above(const struct rows_axis *axis, int64_t i)
-{
-    if (i >= 0 && i + 1 < axis->n)
-        return axis->x[i + 1] - axis->x[i];
-    return (double)(position(axis, i + 1) - position(axis, i));
-}
-
 /* Distances that differ more than that make no bound: products of them must stay in range. */
 static const double FINEST = 0x1p-64;
 
@@ -685,7 +693,7 @@ static double centred_sum(const struct rows_axis *axis, int64_t i, const struct 
     const int count = row->count, self = (int)(i - row->first);
     double gap[MOST] = {0}, distance[MOST] = {0}, product[MOST], span = 0;
     for (int j = 0; j < count; j++) {
-        gap[j] = j ? gap_above(axis, row->first + j - 1) : 0; /* below it */
+        gap[j] = j ? rows_gap(axis, row->first + j - 1) : 0; /* below it */
         span += gap[j];
         product[j] = 1;
     }
@@ -751,6 +759,8 @@ double rows_bound(const struct rows_axis *axis, int accuracy)
 {
     if (!is_valid(axis, 2, accuracy, ROWS_AT_NODE))
         return INFINITY;
+    if (axis->conducts)
+        return conductances_bound(axis);
     const double centred = centred_bound(axis, accuracy);
     const int count = axis->n < ROWS_EDGE ? (int)axis->n : ROWS_EDGE;
     double edges = 0;

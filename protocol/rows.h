@@ -37,8 +37,8 @@ enum rows_kind {
     ROWS_ANTISYMMETRIC, /* −f about the face half a cell outside */
     ROWS_REFLECT, /* ∂n f = g, and all further odd derivatives 0: the mirror image about the node
                      (or the face), and twice the distance to it × g. Uniform axes only */
-    /* Of (k f′)′, k a field that is continued evenly (protocol/conductances.h). Uniform axes only.
-     */
+    /* Of (k f′)′, k a field that is continued evenly (protocol/conductances.h). With coordinates
+     * only where the axis conducts. */
     ROWS_ODD,  /* f = g: 2g − the image about the node (or the face) */
     ROWS_EVEN, /* ∂n f = g: the image about the node (or the face); what g adds is
                   conductances_inflow(). A mixed boundary at accuracy 2 */
@@ -72,6 +72,10 @@ struct rows_axis {
     const double *x; /* n coordinates, finite and strictly increasing; where periodic n + 1, the
                         last one where the first comes again. NULL: uniform */
     struct rows_side side[SIDE_COUNT];
+    /* With coordinates, of (k f′)′ at accuracy 2, k a field: rows have three points, so that k
+     * times a difference flows between neighbours and nothing is lost on the way. Sides are maps or
+     * halos. */
+    bool conducts;
 };
 
 enum rows_stagger { ROWS_AT_NODE, ROWS_FORWARD, ROWS_BACKWARD }; /* result i is at i, i ± ½ */
@@ -140,6 +144,9 @@ struct rows_place {
  * 2), |i| < 2^62. Takes |i|/n turns where it is reflected. */
 struct rows_place rows_map(const struct rows_axis *axis, int64_t i);
 
+/* The distance between points i and i + 1, one of which may be an image. */
+double rows_gap(const struct rows_axis *axis, int64_t i);
+
 /* An upper bound of the spectral radius, in 1/length², of the second derivative along the axis with
  * its two sides; uniform, at most 0.5 % above the larger of it and the periodic one. Of (k f′)′
  * between sides of ODD, EVEN and maps, times the largest k: its rows are a sum of k_j ≥ 0 times
@@ -151,7 +158,8 @@ struct rows_place rows_map(const struct rows_axis *axis, int64_t i);
  * it.
  *
  * On uniform axes forward Euler is stable for dt ≤ 2/(κ·bound). With coordinates this keeps modes
- * of real rates in range, no more: on abruptly stretched axes some may grow at any step. */
+ * of real rates in range, no more: on abruptly stretched axes some may grow at any step. An axis
+ * that conducts has the bound of conductances_bound(). */
 double rows_bound(const struct rows_axis *axis, int accuracy);
 
 #endif

@@ -447,8 +447,6 @@ static void NAME(table_flows_across)(struct NAME(table_work) * work, int a, int6
             flows.k[TABLE_RADIUS + j] = NAME(table_image)(work, AXIS_COUNT, a, i + j, y, z);
         }
         NAME(flows_run)(&flows, out, 0, count);
-        if (view->table->conducts >> a & 1)
-            NAME(table_inflow)(work, a, y, z, out);
     } else if (row->count == TABLE_SPLIT) {
         REAL *part[3]; /* u″, u′, k′ */
         for (int p = 0; p < 3; p++) {
@@ -478,6 +476,8 @@ static void NAME(table_flows_across)(struct NAME(table_work) * work, int a, int6
             }
         }
     }
+    if (view->table->conducts >> a & 1)
+        NAME(table_inflow)(work, a, y, z, out);
     work->used = used;
 }
 

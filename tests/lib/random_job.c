@@ -285,6 +285,17 @@ void random_table_job(struct random *random, uint64_t max_points, struct job *jo
     *block = random_coordinates(random, job);
 }
 
+void random_conducting_job(struct random *random, uint64_t max_points, struct job *job,
+                           void **block)
+{
+    random_table_job(random, max_points, job, block);
+    while (job->operator_id != OPERATOR_DIFFUSION || !job->more.coefficient ||
+           !job->more.coordinates || job->accuracy != 2) {
+        free(*block);
+        random_table_job(random, max_points, job, block);
+    }
+}
+
 void random_operands(struct random *random, const struct job *job, struct operands *operands)
 {
     for (int i = 0; i < OPERANDS; i++) {

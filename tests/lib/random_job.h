@@ -34,6 +34,10 @@ void random_column_job(struct random *random, uint64_t max_batch, struct job *jo
  * coordinates, coefficients and sources, steps of forward Euler and rk4. *block: for the caller to
  * free(). */
 void random_table_job(struct random *random, uint64_t max_points, struct job *job, void **block);
+/* A diffusion of a field κ along axes with coordinates, at accuracy 2: seldom among the others, and
+ * with rows of its own. */
+void random_conducting_job(struct random *random, uint64_t max_points, struct job *job,
+                           void **block);
 
 /* The arrays that a job reads beside its inputs, of ordinary numbers. */
 void random_operands(struct random *random, const struct job *job, struct operands *operands);

@@ -358,11 +358,11 @@ static bool check_scheme(struct random *random)
     return check_alone(random, &job, NULL, reference_scheme);
 }
 
-static bool check_table(struct random *random, uint64_t most)
+static bool check_table(struct random *random, uint64_t most, bool conducts)
 {
     struct job job;
     void *block;
-    random_table_job(random, most, &job, &block);
+    (conducts ? random_conducting_job : random_table_job)(random, most, &job, &block);
     const bool ok = check_alone(random, &job, block, reference_run_with);
     free(block);
     return ok;
@@ -452,7 +452,7 @@ static bool check_any_probes(struct random *random, int i)
 
 static bool check_any_table(struct random *random, int i)
 {
-    return check_table(random, i % 10 ? 1000 : 8000);
+    return check_table(random, i % 10 ? 1000 : 8000, i % 8 == 0);
 }
 
 static bool check_column(struct random *random, int i)

@@ -10,30 +10,8 @@ import pytest
 import exact
 import fdtest
 from offered import ACCURACIES
-
-SCHEMES = ["forward-euler", "rk4"]
-STATED = {"value": {"value": 0.0}, "value face": {"value": 0.0, "at": "face"},
-          "derivative": {"derivative": 0}, "derivative face": {"derivative": 0, "at": "face"},
-          "slope": {"derivative": 0.5}, "slope face": {"derivative": 0.5, "at": "face"},
-          "mixed": {"mixed": 1.0}, "mixed face": {"mixed": 1.0, "at": "face"},
-          "stiffly mixed": {"mixed": 9.0}, "stiffly mixed face": {"mixed": 9.0, "at": "face"}}
-MAPS = ["symmetric", "mirror", "antisymmetric", "halo"]
-V = {"mixed": 1.0, "stiffly mixed": 9.0}
-ROUNDING = 1e-10
-LAMBDA = {2: 4, 4: 16 / 3, 6: 272 / 45, 8: 2048 / 315}
-
-PATTERNS = {"random": lambda random, shape: 10.0 ** random.uniform(-6, 0, shape),
-            "of two values": lambda random, shape: random.choice([1e-3, 1.0], shape),
-            "mostly none": lambda random, shape: random.choice([0.0, 1.0], shape, p=[0.8, 0.2]),
-            "a tenth off": lambda random, shape: random.uniform(0.9, 1.0, shape),
-            "in layers": lambda random, shape: np.where(np.indices(shape)[-1] // 3 % 2, 0.01, 1.0),
-            "smooth": lambda random, shape: 0.7 + 0.3 * np.cos(np.indices(shape).sum(0) * 2 / max(shape) + 0.5)}
-
-
-def diffusivity(random, pattern, shape):
-    """Its largest number is 1."""
-    k = PATTERNS[pattern](random, shape)
-    return k / k.max() if k.max() > 0 else np.ones(shape)
+from rough import (MAPS, PATTERNS, SCHEMES, STATED, V, assert_stable, diffusivity, is_at_node, stated,
+                   step_matrices, word)
 
 
 def offered(accuracy, sides):
@@ -45,16 +23,6 @@ def cases(sides):
     return [(accuracy, side) for accuracy in ACCURACIES for side in offered(accuracy, sides)]
 
 
-def word(side):
-    if side in STATED:
-        return STATED[side]
-    return {"halo": 1.0} if side == "halo" else {"type": side}
-
-
-def is_at_node(side):
-    return side in ("value", "derivative", "slope", "mixed", "stiffly mixed", "mirror")
-
-
 def lengths(n, low, high, accuracy):
     """How much each point counts in a sum along an axis; 0: it is held, or data."""
     h = np.ones(n)
@@ -62,34 +30,6 @@ def lengths(n, low, high, accuracy):
         h[edge] = 0.0 if side == "value" else 0.5 if is_at_node(side) else 1.0
         h[frame] = 0.0 if side == "halo" else h[frame]
     return h
-
-
-def step_matrices(client, ks, **params):
-    """One step at the limit (cfl 1) on every unit vector, less what it makes of 0, for each κ: its largest
-    number is 1, so that the step is the same for all."""
-    shape, points = ks[0].shape, ks[0].size
-    f = np.concatenate([np.zeros((1, *shape)), np.eye(points).reshape(points, *shape)])
-    k = np.repeat(np.stack(ks), points + 1, 0)
-    out = client.out("diffusion", f=np.tile(f, (len(ks),) + (1,) * len(shape)), batch=1, steps=1, cfl=1.0,
-                     diffusivity=k, **params)
-    rows = out.reshape(len(ks), points + 1, points)
-    return [(one[1:] - one[0]).T for one in rows]
-
-
-def spectrum(matrix, h):
-    """Eigenvalues of a step's matrix, which has to be symmetric where points count as h says."""
-    root = np.sqrt(h[h > 0])
-    inner = matrix[np.ix_(h > 0, h > 0)] * root[:, None] / root
-    assert np.abs(inner - inner.T).max() <= ROUNDING
-    return np.linalg.eigvalsh((inner + inner.T) / 2)
-
-
-def assert_stable(matrix, h, scheme, *where):
-    """Returns the step over the largest stable one of this very κ."""
-    found = spectrum(matrix, h)
-    low = 0.0 if scheme == "rk4" else -1.0
-    assert low - ROUNDING <= found.min() and found.max() <= 1 + ROUNDING, (*where, found.min(), found.max())
-    return (1 - found.min()) / 2
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -208,12 +148,6 @@ def rows_of(k, accuracy, low, high):
     return matrix, data
 
 
-def stated(side, number):
-    given = dict(word(side))
-    name = "const" if "mixed" in side else next(iter(given.keys() & {"value", "derivative"}), None)
-    return given | {name: number} if name else given
-
-
 @pytest.mark.parametrize("accuracy, low", cases(STATED))
 def test_rows(client, accuracy, low):
     n, random = 13, np.random.default_rng(3)
@@ -294,3 +228,11 @@ def test_refusals(client):
                        boundary=boundary)
         assert (error.value.code, error.value.parameter) == ("UNSUPPORTED", "boundary x-")
         assert "accuracy 2" in str(error.value)
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_mixed_array_is_refused(client, dry_run):
+    with pytest.raises(fdtest.FdError) as error:
+        client.call("diffusion", f=np.ones((20, 20)), diffusivity=np.ones((20, 20)), dt=0.01, accuracy=2,
+                    boundary={"x": {"mixed": np.ones(20)}, "y": "mirror"}, dry_run=dry_run)
+    assert (error.value.code, error.value.parameter) == ("UNSUPPORTED", "boundary x-")

@@ -11,6 +11,8 @@
 
 enum { POINTS = 40 };
 
+#define FIELD "\"accuracy\": 2, \"diffusivity\": {\"field\": 7}"
+
 static union {
     struct request_bounds bounds;
     uint8_t bytes[1 << 20];
@@ -23,9 +25,9 @@ static void write_coordinates(char *to, int count)
         to += sprintf(to, "%s%.4f", i ? ", " : "", x);
 }
 
-/* dt of a diffusion whose bounds were found beforehand and are `factor` times as large; 0: its job
- * does not make use of them at all. */
-static double time_step(const char *params, int coordinates, double factor)
+/* The spacing that is as stiff as the axis of a diffusion whose bounds were found beforehand and
+ * are `factor` times as large; 0: its job does not make use of them at all. */
+static double stiffness(const char *params, int coordinates, double factor)
 {
     const struct array_type line = {DTYPE_F64, 1, {POINTS}, POINTS * 8};
     char list[1024], text[2048];
@@ -41,6 +43,7 @@ static double time_step(const char *params, int coordinates, double factor)
              list, params);
     msgpack_unpacked unpacked = notation_object(text);
     assert_true(request_decode(&unpacked.data, &request, &has_msgid, &failure));
+    request.parameters.coefficient.type = line; /* as admission finds that of a field */
     request_bounds_list(&request, &room.bounds);
     request_bounds_find(&room.bounds);
     assert_int_equal(room.bounds.count, 1);
@@ -52,7 +55,7 @@ static double time_step(const char *params, int coordinates, double factor)
     free(block);
     request_free(&request);
     msgpack_unpacked_destroy(&unpacked);
-    return job.dt;
+    return job.spacing[AXIS_X];
 }
 
 /* Beside every kind of side: else the loop would find them a second time. */
@@ -78,17 +81,57 @@ static void a_job_takes_the_bounds_found_before(void **state)
          "1}}",
          0},
         {"\"boundary\": {\"mixed\": 2, \"const\": 1, \"at\": \"face\"}, \"diffusivity\": 3", 0},
+        {FIELD, 1},
+        {"\"boundary\": {\"x-\": {\"value\": 0}, \"x+\": {\"derivative\": 3, \"at\": "
+         "\"face\"}}, " FIELD,
+         0},
+        {"\"boundary\": {\"mixed\": 2, \"const\": 1}, " FIELD, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int coordinates = POINTS + cases[i].extra;
-        const double alone = time_step(cases[i].params, coordinates, 0);
-        assert_true(time_step(cases[i].params, coordinates, 1) == alone);
-        assert_true(time_step(cases[i].params, coordinates, 4) == alone / 4);
+        const double alone = stiffness(cases[i].params, coordinates, 0);
+        assert_true(stiffness(cases[i].params, coordinates, 1) == alone);
+        assert_true(stiffness(cases[i].params, coordinates, 4) == alone / 2);
     }
+}
+
+/* How many bounds there are of a chain of two diffusions along the same coordinates. */
+static uint32_t bounds_of(const char *one, const char *other)
+{
+    char list[1024], text[4096];
+    struct request request;
+    struct failure failure = {0};
+    bool has_msgid;
+    write_coordinates(list, POINTS);
+    snprintf(text, sizeof text,
+             "[0, 1, \"chain\", [{\"ops\": ["
+             "{\"op\": \"diffusion\", \"f\": {\"field\": 5}, \"steps\": 1, \"cfl\": 0.5, \"out\": "
+             "\"u\", \"boundary\": \"mirror\", \"spacing\": {\"x\": [%s]}, %s}, "
+             "{\"op\": \"diffusion\", \"f\": \"u\", \"steps\": 1, \"cfl\": 0.5, "
+             "\"boundary\": \"mirror\", \"spacing\": {\"x\": [%s]}, %s}]}]]",
+             list, one, list, other);
+    msgpack_unpacked unpacked = notation_object(text);
+    if (!request_decode(&unpacked.data, &request, &has_msgid, &failure))
+        fail_msg("%s", failure.message);
+    request_bounds_list(&request, &room.bounds);
+    request_free(&request);
+    msgpack_unpacked_destroy(&unpacked);
+    return room.bounds.count;
+}
+
+/* Their rows differ. */
+static void a_field_has_other_bounds_than_a_number(void **state)
+{
+    (void)state;
+    static const char *const number = "\"accuracy\": 2, \"diffusivity\": 3";
+    assert_int_equal(bounds_of(number, number), 1);
+    assert_int_equal(bounds_of(FIELD, FIELD), 1);
+    assert_int_equal(bounds_of(number, FIELD), 2);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_job_takes_the_bounds_found_before)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_job_takes_the_bounds_found_before),
+                                       cmocka_unit_test(a_field_has_other_bounds_than_a_number)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

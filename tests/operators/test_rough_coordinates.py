@@ -1,0 +1,252 @@
+"""Diffusion with a field κ along coordinates, at accuracy 2, is stable for every κ ≥ 0 and all coordinates beside
+every side that it takes: its matrix is symmetric in the sum over the points times their lengths, has no positive
+eigenvalue, and the largest stable step is a bound of it. Its order is measured."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import fdtest
+from rough import (MAPS, PATTERNS, SCHEMES, STATED, V, assert_stable, diffusivity, is_at_node, stated, step_matrices,
+                   word)
+
+GRIDS = {"by 1.7": lambda random, n: random.uniform(1, 1.7, n), "by 30": lambda random, n: 30 ** random.uniform(0, 1, n),
+         "by 1e6": lambda random, n: 1e6 ** random.uniform(-1, 0, n),
+         "in layers": lambda random, n: np.where(np.arange(n) // 4 % 2, 0.1, 1.0),
+         "one short": lambda random, n: np.where(np.arange(n) == n // 3, 1e-3, 1.0),
+         "fine edges": lambda random, n: np.diff(np.tanh(2 * np.linspace(-1, 1, n + 1))),
+         "uniform": lambda random, n: np.full(n, 0.25)}
+
+
+def coordinates(random, grid, count):
+    """They begin at 0.25 to make rounding seen."""
+    return 0.25 + np.r_[0, GRIDS[grid](random, count - 1).cumsum()]
+
+
+def lengths(x, low, high):
+    """How much each point counts in a sum along an axis; 0: it is held, or data."""
+    gaps = np.diff(x)
+    h = np.r_[gaps[0], gaps[:-1] + gaps[1:], gaps[-1]] / 2
+    for side, edge in ((low, 0), (high, -1)):
+        h[edge] = 0 if side in ("value", "halo") else h[edge] if is_at_node(side) else 2 * h[edge]
+    return h
+
+
+# The rows themselves, from their definition alone.
+
+def rows_of(x, k, low, high):
+    """(the matrix, {end: what its number counts}) of (κ u′)′; numbers of `mixed` are c."""
+    n = len(x)
+    h, gaps = lengths(x, "mirror" if low == "value" else low, "mirror" if high == "value" else high), np.diff(x)
+    matrix, data = np.zeros((n, n)), {"-": np.zeros(n), "+": np.zeros(n)}
+    with np.errstate(divide="ignore"):
+        over = np.where(h > 0, 1 / h, 0)
+    for i in range(n - 1):
+        flow = (k[i] + k[i + 1]) / 2 / gaps[i]
+        for here, there in ((i, i + 1), (i + 1, i)):
+            matrix[here, there] += flow * over[here]
+            matrix[here, here] -= flow * over[here]
+    for end, side, at, inner, gap in (("-", low, 0, 1, gaps[0]), ("+", high, n - 1, n - 2, gaps[-1])):
+        v, face = V.get(side.removesuffix(" face"), 0.0), not is_at_node(side)
+        if side == "antisymmetric" or side == "value face":  # f at the face: half a cell away
+            matrix[at, at] -= 2 * k[at] / gap * over[at]
+            data[end][at] = 2 * k[at] / gap * over[at]
+        elif "slope" in side or "mixed" in side:
+            limit = 2 * k[at] if "mixed" in side else np.inf
+            edge = (3 * k[at] - min(k[inner], limit)) / 2 if face else k[at]
+            data[end][at] = edge * over[at] / (1 + v * gap / 2 if face else 1)
+            matrix[at, at] -= v * data[end][at]
+    for side, at in ((low, 0), (high, -1)):
+        if side in ("value", "halo"):
+            matrix[at] = 0
+            for of in data.values():
+                of[at] = 0
+    return matrix, data
+
+
+@pytest.mark.parametrize("low", [*STATED, *MAPS])
+def test_rows(client, low):
+    random = np.random.default_rng(3)
+    for grid, high in itertools.product(GRIDS, [*STATED, *MAPS]):
+        x = coordinates(random, grid, 9)
+        k, u = diffusivity(random, "random", (9,)), random.standard_normal(9)
+        numbers = [0.75 if "slope" in side or "mixed" in side or "value" in side else 0.0 for side in (low, high)]
+        for end, side, number in ((0, low, numbers[0]), (-1, high, numbers[1])):
+            u[end] = number if side == "value" else u[end]
+        matrix, data = rows_of(x, k, low, high)
+        dt = 1 / np.abs(matrix).max()
+        out = client.out("diffusion", f=u, diffusivity=k, steps=1, dt=dt, allow_unstable=True, accuracy=2,
+                         spacing={"x": x}, boundary={"x-": stated(low, numbers[0]), "x+": stated(high, numbers[1])})
+        rate = matrix @ u + data["-"] * numbers[0] + data["+"] * numbers[1]
+        size = np.abs(matrix).sum(1).max() + sum(np.abs(of).max() for of in data.values())
+        assert np.abs(out - u - dt * rate).max() <= 1e-13 * dt * size, (grid, high)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("low", [*STATED, *MAPS])
+def test_one_dimension(client, low, scheme):
+    """Every pair of sides, on all coordinates."""
+    random = np.random.default_rng(2)
+    for high, grid, n in itertools.product([*STATED, *MAPS], GRIDS, (4, 7, 19)):
+        x = coordinates(random, grid, n)
+        ks = [diffusivity(random, pattern, (n,)) for pattern in PATTERNS] + [np.ones(n)]
+        made = step_matrices(client, ks, accuracy=2, scheme=scheme, spacing={"x": x},
+                             boundary={"x-": word(low), "x+": word(high)})
+        ratios = [assert_stable(matrix, lengths(x, low, high), scheme, high, grid, n, name)
+                  for matrix, name in zip(made, [*PATTERNS, "one"])]
+        if scheme == "forward-euler" and not {"mixed face", "stiffly mixed face"} & {low, high}:
+            assert ratios[-1] >= 0.995, (high, grid, n, ratios)  # κ 1: the bound is sharp
+
+
+@pytest.mark.parametrize("kind", ["periodic", "endpoint"])
+@pytest.mark.parametrize("grid", GRIDS)
+def test_around(client, grid, kind):
+    random = np.random.default_rng(5)
+    for n in (1, 2, 3, 18, 19):
+        if kind == "endpoint" and n < 3:
+            continue
+        x = coordinates(random, grid, n + (kind == "periodic")) if n > 1 else np.array([0.25, 0.5])
+        ks = [diffusivity(random, pattern, (n,)) for pattern in PATTERNS] + [np.ones(n)]
+        for k in ks:
+            k[n // 2] = 1.0
+            k[-1] = k[0] if kind == "endpoint" else k[-1]
+        gaps = np.diff(x)
+        h = (gaps + np.roll(gaps, 1)) / 2
+        h = np.r_[h, 0] if kind == "endpoint" else h
+        made = step_matrices(client, ks, accuracy=2, spacing={"x": x}, endpoint=kind == "endpoint")
+        for matrix, name in zip(made, [*PATTERNS, "one"]):
+            if kind == "endpoint":  # the last point is the first one
+                matrix = matrix + np.outer(matrix[:, -1], np.arange(n) == 0)
+            ratio = assert_stable(matrix, h, "forward-euler", n, name)
+        assert ratio >= (0 if n == 1 else 0.7 if n < 18 else 0.985), (n, ratio)
+
+
+def test_few_points(client):
+    """Maps take fewer than sides that state a number."""
+    random = np.random.default_rng(4)
+    for low, high, n in itertools.product(MAPS, MAPS, (2, 3)):
+        if (low, high, n) == ("halo", "halo", 2):  # nothing moves
+            continue
+        x, k = coordinates(random, "by 1.7", n), np.ones(n)
+        matrix, = step_matrices(client, [k], accuracy=2, spacing={"x": x},
+                                boundary={"x-": word(low), "x+": word(high)})
+        assert assert_stable(matrix, lengths(x, low, high), "forward-euler", low, high, n) >= 0.985
+
+
+@pytest.mark.parametrize("kind", [*STATED, *MAPS])
+def test_two_dimensions(client, kind):
+    """One axis has coordinates, and both."""
+    shape, random = (9, 8), np.random.default_rng(6)
+    ks = [diffusivity(random, pattern, shape) for pattern in ("random", "of two values", "a tenth off", "smooth")]
+    y = coordinates(random, "by 30", shape[0])
+    for x in (coordinates(random, "by 1.7", shape[1]), np.arange(shape[1]) * 2.0):
+        h = np.kron(lengths(y, kind, kind), lengths(x, kind, kind))
+        spacing = {"y": y, "x": x if x[0] else 2.0}
+        for matrix in step_matrices(client, ks, accuracy=2, spacing=spacing, boundary=word(kind)):
+            assert_stable(matrix, h, "forward-euler")
+
+
+@pytest.mark.parametrize("kind", ["periodic", "mirror", "symmetric", *STATED])
+@pytest.mark.parametrize("pattern", ["random", "a tenth off"])
+def test_long_runs(client, pattern, kind):
+    """What grew before: κ of six powers of ten, distances of 1.7 : 1."""
+    random = np.random.default_rng(7)
+    x = coordinates(random, "by 1.7", 40 + (kind == "periodic"))
+    k, u = diffusivity(random, pattern, (40,)), random.standard_normal(40)
+    word_of = {"periodic": "periodic"}.get(kind) or stated(kind, 0.0)
+    out = client.out("diffusion", f=u, diffusivity=k, steps=100000, cfl=1.0, accuracy=2, spacing={"x": x},
+                     boundary=word_of)
+    assert np.abs(out).max() <= 5
+
+
+@pytest.mark.parametrize("side", ["derivative", "derivative face", "slope", "slope face", "mirror", "symmetric"])
+def test_what_flows_in_stays(client, side):
+    """The sum over the points, times their lengths, grows by κ at the edges times ∂n u."""
+    random = np.random.default_rng(5)
+    x, dt = coordinates(random, "by 30", 24), 0.05
+    h, k, u = lengths(x, side, side), diffusivity(random, "random", (24,)), random.standard_normal(24)
+    out = client.out("diffusion", f=u, diffusivity=k, steps=1, dt=dt, accuracy=2, spacing={"x": x},
+                     boundary=stated(side, 0.5) if "slope" in side else word(side))
+    right = 0.5 * sum((3 * k[a] - k[b]) / 2 if side == "slope face" else k[a] for a, b in ((0, 1), (-1, -2)))
+    assert abs((h @ out - h @ u) / dt - (right if "slope" in side else 0)) <= 1e-10
+
+
+# The order: of the steady state, the solution of the server's own rows.
+
+def smooth(random, n):
+    """Distances of 7 : 1."""
+    t = np.linspace(0, 1, n)
+    return t + 0.75 * np.sin(2 * np.pi * t) / (2 * np.pi)
+
+
+def rough(random, n):
+    """Distances at random, of 3 : 1."""
+    x = np.r_[0, random.uniform(1, 3, n - 1).cumsum()]
+    return x / x[-1]
+
+
+ORDERS = {"smooth": smooth, "rough": rough}
+
+
+def steady_error(client, side, x):
+    other, n = "value" if is_at_node(side) else "value face", len(x)
+
+    def u_of(x, order=0):
+        return 0.7**order * np.exp(0.7 * x) + 2**order * np.sin(2 * x + order * np.pi / 2)
+
+    low, high = (x[0], x[-1]) if is_at_node(side) else (1.5 * x[0] - x[1] / 2, 1.5 * x[-1] - x[-2] / 2)
+    k, slope = 1 + 0.5 * np.sin(3 * x + 0.4), 1.5 * np.cos(3 * x + 0.4)
+    u, v = u_of(x), V.get(side.removesuffix(" face"), 0.0)
+    number = u_of(low) if side.startswith("value") else v * u_of(low) - u_of(low, 1)
+    source = -(k * u_of(x, 2) + slope * u_of(x, 1))
+    f = np.concatenate([np.zeros((1, n)), np.eye(n), u[None]])
+    out = client.out("diffusion", f=f, diffusivity=np.tile(k, (n + 2, 1)), source=np.tile(source, (n + 2, 1)),
+                     boundary={"x-": stated(side, number), "x+": stated(other, u_of(high))}, accuracy=2, steps=1,
+                     dt=n**-2.0, allow_unstable=True, spacing={"x": x}, batch=1)
+    step, added = (out[1:-1] - out[0]).T, out[0].copy()
+    for edge, one in ((0, side), (-1, other)):
+        if one == "value":
+            step[edge], added[edge] = 0, u[edge]
+    rate = np.abs(out[-1] - u)[2:-2].max() * n**2
+    return np.abs(np.linalg.solve(np.eye(n) - step, added) - u).max(), rate
+
+
+@pytest.mark.parametrize("grid", ORDERS)
+@pytest.mark.parametrize("side", ["value", "value face", "slope", "slope face", "mixed", "mixed face"])
+def test_order(client, side, grid):
+    random = np.random.default_rng(8)
+    errors = np.array([steady_error(client, side, ORDERS[grid](random, n)) for n in (81, 161, 321)])
+    order, of_rate = np.log2(errors[:-1] / errors[1:]).T
+    print(f"{grid} {side}: {errors[0, 0]:.1e} {errors[1, 0]:.1e} {errors[2, 0]:.1e} {order}"
+          f" rate {errors[0, 1]:.1e} {errors[2, 1]:.1e} {of_rate}")
+    assert np.log2(errors[0, 0] / errors[2, 0]) / 2 >= (1.85 if grid == "smooth" else 1.7)
+
+
+# Other accuracies are refused, where it is not said that they may grow.
+
+@pytest.mark.parametrize("accuracy", [4, 6, 8, None])
+def test_refusals(client, accuracy):
+    job = dict(f=np.ones(20), diffusivity=np.ones(20), cfl=0.5, spacing={"x": np.arange(20.0)}, boundary="mirror")
+    job |= {} if accuracy is None else {"accuracy": accuracy}
+    for dry_run in (False, True):
+        for method, params in (("diffusion", job), ("chain", {"ops": [{"op": "diffusion", **job}]})):
+            with pytest.raises(fdtest.FdError) as error:
+                client.call(method, dry_run=dry_run, **params)
+            assert error.value.code == "UNSUPPORTED" and error.value.parameter.endswith("accuracy")
+            assert (error.value.need, error.value.limit) == (accuracy or 8, 2) and "accuracy 2" in str(error.value)
+    job["allow_unstable"] = True
+    assert client.call("diffusion", dry_run=True, **job)["dt"] is None
+    assert client.call("diffusion", **job)["out"].shape == (20,)
+
+
+def test_what_is_taken(client):
+    x = coordinates(np.random.default_rng(9), "by 1.7", 20)
+    job = {"f": np.ones(20), "diffusivity": np.ones(20), "cfl": 0.5, "boundary": "mirror", "spacing": {"x": x}}
+    for params in ({"accuracy": 2}, {"accuracy": 8, "diffusivity": 0.5}, {"accuracy": 8, "spacing": 0.5}):
+        assert client.out("diffusion", **job | params).shape == (20,)
+    f = np.sin(x / 4)
+    answer = client.call("diffusion", f=f, diffusivity=1 + 0.1 * f, cfl=0.5, boundary="mirror", spacing={"x": x},
+                         accuracy=2, report=True)
+    assert answer["report"]["stability"] == pytest.approx(0.5)
+    assert 0 < answer["report"]["error"]["max"] < 0.05  # by the rows of accuracy 4, in one step
