@@ -1,6 +1,6 @@
 #include "server/config.h"
 
-#include "server/cgroup.h"
+#include "gpu/cgroup.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -365,7 +365,7 @@ static enum config_result arguments_read(struct config *config, int argc, char *
 static uint64_t machine_bytes(void)
 {
     const uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    const uint64_t group = cgroup_memory_bytes("");
+    const uint64_t group = cgroup_memory("").limit;
     return group < machine ? group : machine;
 }
 

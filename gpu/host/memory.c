@@ -1,5 +1,7 @@
 #include "gpu/host/memory.h"
 
+#include "gpu/cgroup.h"
+
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -26,18 +28,18 @@ static struct block kept[KEPT_BLOCKS];
 static int kept_count;
 static uint64_t kept_bytes;
 
-static uint64_t read_number(const char *path, const char *key)
+/* A line of /proc/meminfo, in bytes; UINT64_MAX: it is not there. */
+static uint64_t read_system(const char *key)
 {
     char line[256];
     uint64_t number = UINT64_MAX;
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return number;
-    while (fgets(line, sizeof line, file))
+    FILE *file = fopen("/proc/meminfo", "re");
+    while (file && number == UINT64_MAX && fgets(line, sizeof line, file))
         if (strncmp(line, key, strlen(key)) == 0 &&
             sscanf(line + strlen(key), "%" SCNu64, &number) == 1)
-            break;
-    fclose(file);
+            number <<= 10;
+    if (file)
+        fclose(file);
     return number;
 }
 
@@ -46,54 +48,12 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* The limit of one cgroup directory and what is used of it; page cache counts as used but can be
- * reclaimed. */
-static void measure_cgroup(const char *folder, uint64_t *total_bytes, uint64_t *free_bytes)
-{
-    char path[4200];
-    snprintf(path, sizeof path, "%s/memory.max", folder);
-    const uint64_t limit = read_number(path, "");
-    if (limit == UINT64_MAX) /* "max", or none */
-        return;
-    snprintf(path, sizeof path, "%s/memory.current", folder);
-    const uint64_t used = read_number(path, "");
-    snprintf(path, sizeof path, "%s/memory.stat", folder);
-    const uint64_t cached = read_number(path, "inactive_file ");
-    const uint64_t held =
-        used == UINT64_MAX ? 0 : used - smaller(used, cached == UINT64_MAX ? 0 : cached);
-    *total_bytes = smaller(*total_bytes, limit);
-    *free_bytes = smaller(*free_bytes, limit - smaller(limit, held));
-}
-
-/* Every cgroup above the process has a say. */
-static void measure_cgroups(uint64_t *total_bytes, uint64_t *free_bytes)
-{
-    char line[4096] = "", folder[4150];
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    if (!file)
-        return;
-    char *path = NULL;
-    while (!path && fgets(line, sizeof line, file))
-        if (strncmp(line, "0::/", 4) == 0)
-            path = line + 3;
-    fclose(file);
-    if (!path)
-        return;
-    path[strcspn(path, "\n")] = '\0';
-    for (char *slash = path + strlen(path); slash; slash = strrchr(path, '/')) {
-        *slash = '\0';
-        snprintf(folder, sizeof folder, "/sys/fs/cgroup%s", path);
-        measure_cgroup(folder, total_bytes, free_bytes);
-    }
-}
-
 void memory_measure(uint64_t *total_bytes, uint64_t *free_bytes)
 {
-    const uint64_t total = read_number("/proc/meminfo", "MemTotal:");
-    const uint64_t available = read_number("/proc/meminfo", "MemAvailable:");
-    *total_bytes = total == UINT64_MAX ? total : total << 10;
-    *free_bytes = available == UINT64_MAX ? *total_bytes : available << 10;
-    measure_cgroups(total_bytes, free_bytes);
+    const uint64_t total = read_system("MemTotal:"), available = read_system("MemAvailable:");
+    const struct cgroup_memory group = cgroup_memory("");
+    *total_bytes = smaller(total, group.limit);
+    *free_bytes = smaller(available == UINT64_MAX ? total : available, group.free);
 }
 
 static bool is_large(uint64_t bytes)

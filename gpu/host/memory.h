@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/* Physical memory and what is free of it, in bytes; a cgroup's limit where that is less. */
+/* Physical memory and what is free of it, in bytes; by its control groups where that is less. */
 void memory_measure(uint64_t *total_bytes, uint64_t *free_bytes);
 
 /* NULL where it would not fit into what is free. Holds no byte of another owner's. */

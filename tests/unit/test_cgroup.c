@@ -1,5 +1,5 @@
 /* The memory that control groups leave, over made-up trees of /proc and /sys. */
-#include "server/cgroup.h"
+#include "gpu/cgroup.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -47,11 +47,11 @@ static int end(void **state)
 static void none_is_no_limit(void **state)
 {
     (void)state;
-    assert_true(cgroup_memory_bytes(root) == UINT64_MAX);
+    assert_true(cgroup_memory(root).limit == UINT64_MAX);
     write_file("/proc/self/cgroup", "0::/a/b\n");
-    assert_true(cgroup_memory_bytes(root) == UINT64_MAX);
+    assert_true(cgroup_memory(root).limit == UINT64_MAX);
     write_file("/sys/fs/cgroup/a/b/memory.max", "max\n");
-    assert_true(cgroup_memory_bytes(root) == UINT64_MAX);
+    assert_true(cgroup_memory(root).limit == UINT64_MAX);
 }
 
 static void the_least_of_those_around_it(void **state)
@@ -60,9 +60,9 @@ static void the_least_of_those_around_it(void **state)
     write_file("/proc/self/cgroup", "0::/system.slice/fdserver.service\n");
     write_file("/sys/fs/cgroup/system.slice/fdserver.service/memory.max", "max\n");
     write_file("/sys/fs/cgroup/system.slice/memory.max", "8589934592\n");
-    assert_int_equal(cgroup_memory_bytes(root), UINT64_C(8) << 30);
+    assert_int_equal(cgroup_memory(root).limit, UINT64_C(8) << 30);
     write_file("/sys/fs/cgroup/system.slice/fdserver.service/memory.max", "1073741824\n");
-    assert_int_equal(cgroup_memory_bytes(root), UINT64_C(1) << 30);
+    assert_int_equal(cgroup_memory(root).limit, UINT64_C(1) << 30);
 }
 
 static void in_a_container_the_root_counts(void **state)
@@ -70,9 +70,9 @@ static void in_a_container_the_root_counts(void **state)
     (void)state;
     write_file("/proc/self/cgroup", "0::/\n");
     write_file("/sys/fs/cgroup/memory.max", "2147483648\n");
-    assert_int_equal(cgroup_memory_bytes(root), UINT64_C(2) << 30);
+    assert_int_equal(cgroup_memory(root).limit, UINT64_C(2) << 30);
     write_file("/proc/self/cgroup", "0::/not/seen/here\n");
-    assert_int_equal(cgroup_memory_bytes(root), UINT64_C(2) << 30);
+    assert_int_equal(cgroup_memory(root).limit, UINT64_C(2) << 30);
 }
 
 static void version_1(void **state)
@@ -81,16 +81,48 @@ static void version_1(void **state)
     write_file("/proc/self/cgroup",
                "9:name=systemd:/x\n5:cpu,memory,io:/docker/1f\n3:memoryless:/y\n0::/z\n");
     write_file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
-    assert_true(cgroup_memory_bytes(root) > UINT64_C(1) << 62);
+    assert_true(cgroup_memory(root).limit > UINT64_C(1) << 62);
     write_file("/sys/fs/cgroup/memory/docker/1f/memory.limit_in_bytes", "536870912\n");
-    assert_int_equal(cgroup_memory_bytes(root), 512 << 20);
+    assert_int_equal(cgroup_memory(root).limit, 512 << 20);
+}
+
+static void what_is_used_is_not_free(void **state)
+{
+    (void)state;
+    assert_true(cgroup_memory(root).free == UINT64_MAX);
+    write_file("/proc/self/cgroup", "0::/a/b\n");
+    write_file("/sys/fs/cgroup/a/b/memory.max", "1000000\n");
+    assert_int_equal(cgroup_memory(root).free, 1000000);
+    write_file("/sys/fs/cgroup/a/b/memory.current", "600000\n");
+    write_file("/sys/fs/cgroup/a/b/memory.stat", "anon 1\ninactive_file 200000\n");
+    assert_int_equal(cgroup_memory(root).free, 600000);
+    write_file("/sys/fs/cgroup/a/memory.max", "900000\n"); /* the least is not of the least limit */
+    assert_int_equal(cgroup_memory(root).free, 600000);
+    assert_int_equal(cgroup_memory(root).limit, 900000);
+    write_file("/sys/fs/cgroup/a/memory.current", "950000\n");
+    assert_int_equal(cgroup_memory(root).free, 0);
+}
+
+static void what_is_used_by_version_1(void **state)
+{
+    (void)state;
+    write_file("/proc/self/cgroup", "5:memory:/a\n");
+    write_file("/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "1000000\n");
+    write_file("/sys/fs/cgroup/memory/a/memory.usage_in_bytes", "700000\n");
+    write_file("/sys/fs/cgroup/memory/a/memory.stat",
+               "inactive_file 1\ntotal_inactive_file 100000\n");
+    assert_int_equal(cgroup_memory(root).free, 400000);
 }
 
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-    const struct CMUnitTest tests[] = {TEST(none_is_no_limit), TEST(the_least_of_those_around_it),
-                                       TEST(in_a_container_the_root_counts), TEST(version_1)};
+    const struct CMUnitTest tests[] = {TEST(none_is_no_limit),
+                                       TEST(the_least_of_those_around_it),
+                                       TEST(in_a_container_the_root_counts),
+                                       TEST(version_1),
+                                       TEST(what_is_used_is_not_free),
+                                       TEST(what_is_used_by_version_1)};
 #undef TEST
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
