@@ -1,0 +1,120 @@
+/* The bits of results do not change: a checksum of each of 2,000 random jobs on the host backend,
+ * compared with those on record in checksums.txt. Each job and its data come from a seed of its
+ * own, so they are the same on every machine.
+ *
+ *     checksums FILE            compare; exit status 1: a job's bits are others
+ *     checksums --write FILE    record them, where a result was changed on purpose (CHANGELOG says
+ * which and why)
+ */
+#include "tests/lib/random_scheme.h"
+#include "tests/lib/random_stencil.h"
+#include "tests/lib/run_backend.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ARENA_BYTES = 16 << 20, POINTS = 6000 };
+
+static struct random source;
+static struct bed bed;
+
+/* FNV-1a over the values; every NaN counts alike. */
+static uint64_t hash_array(uint64_t hash, enum dtype dtype, const void *array, uint64_t elements)
+{
+    for (uint64_t i = 0; i < elements; i++) {
+        uint64_t bits = 0;
+        if (dtype == DTYPE_F32 && !isnan(((const float *)array)[i]))
+            memcpy(&bits, (const float *)array + i, sizeof(float));
+        else if (dtype == DTYPE_F64 && !isnan(((const double *)array)[i]))
+            memcpy(&bits, (const double *)array + i, sizeof(double));
+        else
+            bits = 1;
+        hash = (hash ^ bits) * UINT64_C(0x100000001b3);
+    }
+    return hash ^ hash >> 32;
+}
+
+static uint32_t checksum(const struct job *job, const void *block, const struct operands *operands)
+{
+    void *in[AXIS_COUNT], *out[AXIS_COUNT];
+    arrays_make(in, job_inputs(job), job_bytes(job), 0);
+    arrays_make(out, job_outputs(job), job_bytes(job), 0x5a);
+    for (int i = 0; i < job_inputs(job); i++)
+        random_field(&source, job, in[i]);
+    if (!bed_run(&bed, job, block, operands, in, out, 0, NULL)) {
+        fprintf(stderr, "no memory\n");
+        exit(2);
+    }
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (int i = 0; i < job_outputs(job); i++)
+        hash = hash_array(hash, (enum dtype)job->dtype, out[i], job_points(job));
+    const uint64_t probes = job_operand_points(job, OPERAND_PROBES);
+    if (probes)
+        hash = hash_array(hash, (enum dtype)job->dtype, operands->at[OPERAND_PROBES], probes);
+    arrays_free(in);
+    arrays_free(out);
+    return (uint32_t)hash;
+}
+
+/* One more job, of the family that its number says; what it is goes to `job`. */
+static uint32_t next_checksum(int number, struct job *job)
+{
+    struct operands operands = {0};
+    void *block = NULL;
+    if (number % 8 == 7) {
+        struct stencil_job stencil;
+        random_stencil(&source, POINTS, &stencil);
+        *job = stencil.job;
+        const uint32_t sum = checksum(job, stencil.block, &stencil.operands);
+        stencil_job_free(&stencil);
+        return sum;
+    }
+    if (number % 8 >= 5) {
+        random_scheme_job(&source, POINTS, job);
+        block = number % 2 ? random_probes(&source, job) : NULL;
+    } else if (number % 8 >= 2) {
+        random_table_job(&source, POINTS, job, &block);
+    } else {
+        random_job(&source, POINTS, job);
+    }
+    random_operands(&source, job, &operands);
+    const uint32_t sum = checksum(job, block, &operands);
+    operands_free(&operands);
+    free(block);
+    return sum;
+}
+
+int main(int argc, char **argv)
+{
+    const bool writes = argc == 3 && strcmp(argv[1], "--write") == 0;
+    if (argc != 2 + writes) {
+        fprintf(stderr, "usage: checksums [--write] FILE\n");
+        return 2;
+    }
+    FILE *file = fopen(argv[1 + writes], writes ? "w" : "r");
+    struct failure failure = {0};
+    if (!file || !bed_open(&bed, backend_host(), 0, ARENA_BYTES, &failure)) {
+        perror(failure.message);
+        return 2;
+    }
+    uint32_t differ = 0;
+    for (int number = 0; number < 2000; number++) {
+        struct job job;
+        source.state = (uint64_t)number; /* of its own, so that no job's draws depend on others' */
+        const uint32_t sum = next_checksum(number, &job);
+        uint32_t expected = 0;
+        if (writes) {
+            fprintf(file, "%08" PRIx32 "\n", sum);
+        } else if (fscanf(file, "%8" SCNx32, &expected) != 1 || sum != expected) {
+            differ++;
+            printf("job %d: %08" PRIx32 ", on record %08" PRIx32 ": ", number, sum, expected);
+            random_job_print(&job);
+        }
+    }
+    bed_close(&bed);
+    printf("%" PRIu32 " of 2000 jobs have other bits\n", differ);
+    return fclose(file) != 0 || differ != 0;
+}
