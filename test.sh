@@ -39,7 +39,7 @@ fi
 
 if [ "$format" = yes ]; then
     echo "== format"
-    find protocol gpu server client tests bench -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' |
+    find base numerics protocol gpu server client tests bench -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' |
         xargs clang-format-14 --dry-run -Werror
 fi
 

@@ -1,6 +1,6 @@
 #include "bench/floors.h"
 #include "gpu/host/share.h"
-#include "gpu/pool.h"
+#include "base/thread_pool.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -98,7 +98,7 @@ static double shared_copy_us(char *to, const char *from, size_t bytes, bool stre
     for (int i = -1; i < SAMPLES; i++) {
         const uint64_t start = floors_now_ns();
         for (size_t k = 0; k < times; k++)
-            pool_for(pool_threads(), (int64_t)pieces, copy_piece, &copy);
+            thread_pool_for(thread_pool_threads(), (int64_t)pieces, copy_piece, &copy);
         if (i >= 0)
             samples[i] = (double)(floors_now_ns() - start) / 1000 / (double)times;
     }

@@ -16,7 +16,7 @@
  */
 #include "bench/floors.h"
 #include "bench/runner.h"
-#include "protocol/job_check.h"
+#include "numerics/job_check.h"
 #include "tests/lib/fill.h"
 
 #include <float.h>

@@ -1,7 +1,7 @@
 #include "bench/floors.h"
 #include "bench/runner.h"
 #include "gpu/host/pass.h"
-#include "gpu/pool.h"
+#include "base/thread_pool.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -26,7 +26,7 @@ static void open_host(int index)
     const struct kernels *found[PASS_KERNELS];
     pass_kernels(found);
     kernels = found[0];
-    if (arena != MAP_FAILED && pool_open(0, &failure) &&
+    if (arena != MAP_FAILED && thread_pool_open(0, &failure) &&
         backend_host()->open(index, arena, ARENA_BYTES, &info, &failure))
         return;
     fprintf(stderr, "the host backend does not open: %s\n", failure.message);

@@ -9,8 +9,8 @@
 #include "client/output.h"
 #include "client/shape.h"
 #include "client/table.h"
-#include "protocol/job.h"
-#include "protocol/limits.h"
+#include "numerics/job.h"
+#include "base/limits.h"
 #include "protocol/object.h"
 
 #include <errno.h>

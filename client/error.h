@@ -3,7 +3,7 @@
 #define CLIENT_ERROR_H
 
 #include "client/fdclient.h"
-#include "protocol/status.h"
+#include "base/status.h"
 
 /* Describe an error; error may be NULL. Always false, so that a check can end with it. */
 __attribute__((format(printf, 4, 5))) bool error_set(struct fdclient_error *error, const char *code,

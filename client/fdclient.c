@@ -11,7 +11,7 @@
 #include "client/error.h"
 #include "client/exchange.h"
 #include "client/pool.h"
-#include "protocol/cores.h"
+#include "base/cores.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "client/json_read.h"
 
 #include "client/number.h"
-#include "protocol/limits.h"
+#include "base/limits.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "client/error.h"
 #include "client/params.h"
 #include "protocol/array.h"
-#include "protocol/limits.h"
+#include "base/limits.h"
 #include "protocol/reply.h"
 
 #include <errno.h>

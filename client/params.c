@@ -3,7 +3,7 @@
 #include "client/error.h"
 #include "client/json_read.h"
 #include "client/number.h"
-#include "protocol/job.h"
+#include "numerics/job.h"
 #include "protocol/reply.h"
 
 #include <errno.h>

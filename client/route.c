@@ -1,6 +1,6 @@
 #include "client/route.h"
 
-#include "protocol/job.h"
+#include "numerics/job.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #ifndef GPU_SPLIT_H
 #define GPU_SPLIT_H
 
-#include "gpu/plan.h"
+#include "numerics/plan.h"
 
 #include <stdbool.h>
 

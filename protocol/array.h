@@ -3,9 +3,9 @@
 #ifndef PROTOCOL_ARRAY_H
 #define PROTOCOL_ARRAY_H
 
-#include "protocol/job.h"
-#include "protocol/limits.h"
-#include "protocol/status.h"
+#include "numerics/job.h"
+#include "base/limits.h"
+#include "base/status.h"
 
 #include <msgpack.h>
 #include <stddef.h>

@@ -4,7 +4,7 @@
 #define PROTOCOL_REPLY_H
 
 #include "protocol/array.h"
-#include "protocol/status.h"
+#include "base/status.h"
 
 #include <msgpack.h>
 

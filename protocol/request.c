@@ -1,10 +1,10 @@
 #include "protocol/request.h"
 
-#include "protocol/job_check.h"
-#include "protocol/near.h"
+#include "numerics/job_check.h"
+#include "base/near.h"
 #include "protocol/object.h"
 #include "protocol/request_read.h"
-#include "protocol/rows.h"
+#include "numerics/weights.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef PROTOCOL_REQUEST_H
 #define PROTOCOL_REQUEST_H
 
-#include "protocol/job.h"
+#include "numerics/job.h"
 #include "protocol/numbers.h"
 
 /* X(enumerator, name). job.h's operators are methods too: METHOD_OPERATOR and an operator_id. */

@@ -1,7 +1,7 @@
 #include "protocol/request_block.h"
 
-#include "protocol/job_check.h"
-#include "protocol/limits.h"
+#include "numerics/job_check.h"
+#include "base/limits.h"
 #include "protocol/numbers.h"
 #include "protocol/request_stencil.h"
 

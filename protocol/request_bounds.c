@@ -1,6 +1,6 @@
 #include "protocol/request_bounds.h"
 
-#include "protocol/job_rows.h"
+#include "numerics/job_rows.h"
 #include "protocol/request_block.h"
 #include "protocol/request_job.h"
 

@@ -12,7 +12,7 @@
 
 #include "protocol/request.h"
 #include "protocol/request_chain.h"
-#include "protocol/rows.h"
+#include "numerics/weights.h"
 
 struct request_bounds {
     uint32_t count;

@@ -3,7 +3,7 @@
 #ifndef PROTOCOL_REQUEST_CHAIN_H
 #define PROTOCOL_REQUEST_CHAIN_H
 
-#include "protocol/job.h"
+#include "numerics/job.h"
 #include "protocol/request.h"
 
 enum { CHAIN_LINKS = 16, CHAIN_NAME_BYTES = 31 };

@@ -1,7 +1,7 @@
 #include "protocol/request_job.h"
 
-#include "protocol/job_check.h"
-#include "protocol/job_rows.h"
+#include "numerics/job_check.h"
+#include "numerics/job_rows.h"
 #include "protocol/request_block.h"
 #include "protocol/request_bounds.h"
 #include "protocol/request_stencil.h"

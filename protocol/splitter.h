@@ -12,7 +12,7 @@
 #ifndef PROTOCOL_SPLITTER_H
 #define PROTOCOL_SPLITTER_H
 
-#include "protocol/limits.h"
+#include "base/limits.h"
 
 #include <stddef.h>
 #include <stdint.h>

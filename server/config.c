@@ -1,6 +1,6 @@
 #include "server/config.h"
 
-#include "gpu/cgroup.h"
+#include "base/cgroup.h"
 
 #include <errno.h>
 #include <stddef.h>

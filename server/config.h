@@ -7,7 +7,7 @@
 
 enum { CONFIG_LISTEN_MAX = 8 };
 
-#define CONFIG_LOOK_AUTO UINT64_MAX /* as server/turn.h finds it best */
+#define CONFIG_LOOK_AUTO UINT64_MAX /* as server/io/turn.h finds it best */
 
 struct config {
     const char *listen[CONFIG_LISTEN_MAX]; /* "unix:PATH"; none: the default place */

@@ -1,15 +1,15 @@
 /* fdserver: start the workers, listen, serve until SIGTERM or SIGINT, drain, leave. */
-#include "gpu/log.h"
+#include "base/log.h"
 #include "server/config.h"
-#include "server/connection.h"
-#include "server/descriptors.h"
-#include "server/device.h"
-#include "server/listener.h"
+#include "server/io/connection.h"
+#include "server/io/descriptors.h"
+#include "server/devices/device.h"
+#include "server/io/listener.h"
 #include "server/notify.h"
-#include "server/region.h"
+#include "server/devices/region.h"
 #include "server/server.h"
-#include "server/task.h"
-#include "server/turn.h"
+#include "server/jobs/task.h"
+#include "server/io/turn.h"
 
 #include <errno.h>
 #include <fcntl.h>

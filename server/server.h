@@ -13,17 +13,17 @@
 #ifndef SERVER_SERVER_H
 #define SERVER_SERVER_H
 
-#include "server/arena.h"
-#include "server/carrier.h"
+#include "server/devices/arena.h"
+#include "server/io/io_threads.h"
 #include "server/config.h"
-#include "server/deadline.h"
-#include "server/fair.h"
-#include "server/field.h"
-#include "server/list.h"
-#include "server/report.h"
-#include "server/trace.h"
-#include "server/turn.h"
-#include "server/user.h"
+#include "server/jobs/deadline.h"
+#include "server/io/fair.h"
+#include "server/devices/field.h"
+#include "base/list.h"
+#include "server/metrics/report.h"
+#include "server/metrics/trace.h"
+#include "server/io/turn.h"
+#include "server/users/user.h"
 
 #include <msgpack.h>
 #include <uv.h>

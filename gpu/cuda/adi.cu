@@ -10,14 +10,14 @@
 #define REAL float
 #define REAL_FMA __fmaf_rn
 #define POINT_NAME(name) name##_f32
-#include "gpu/adi_point.h"
+#include "numerics/adi_point.h"
 #undef REAL
 #undef REAL_FMA
 #undef POINT_NAME
 #define REAL double
 #define REAL_FMA __fma_rn
 #define POINT_NAME(name) name##_f64
-#include "gpu/adi_point.h"
+#include "numerics/adi_point.h"
 #undef REAL
 #undef REAL_FMA
 #undef POINT_NAME
@@ -210,9 +210,9 @@ static cudaError_t launch(const struct launch *launch, const struct stage *stage
     work.slot = slot;
     work.kind = stage->kind;
     work.axis = stage->axis;
-    work.read = (const T *)stage_array(launch, stage->read);
-    work.base = (const T *)stage_array(launch, stage->base);
-    work.write = (T *)stage_array(launch, stage->write);
+    work.read = (const T *)launch_array(launch, stage->read);
+    work.base = (const T *)launch_array(launch, stage->base);
+    work.write = (T *)launch_array(launch, stage->write);
     work.spare[0] = (T *)launch->spare[0];
     work.spare[1] = (T *)launch->spare[1];
     if (launch->operands)

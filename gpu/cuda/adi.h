@@ -2,9 +2,9 @@
 #ifndef GPU_CUDA_ADI_H
 #define GPU_CUDA_ADI_H
 
-#include "gpu/adi.h"
+#include "numerics/adi.h"
 #include "gpu/backend.h"
-#include "gpu/stage.h"
+#include "numerics/stage.h"
 
 #include <cuda_runtime_api.h>
 

@@ -4,7 +4,7 @@
 #define GPU_CUDA_FAMILIES_H
 
 #include "gpu/cuda/geometry.h"
-#include "gpu/table.h"
+#include "numerics/table.h"
 
 #ifdef __cplusplus
 extern "C" {

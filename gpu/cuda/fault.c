@@ -1,7 +1,7 @@
 #include "gpu/cuda/fault.h"
 
 #include "gpu/backend.h"
-#include "gpu/log.h"
+#include "base/log.h"
 
 /* "The process must be terminated and relaunched", in the words of the manual; and three that leave
  * the context in doubt (an uncorrectable memory error, an NVLink error, an unknown one). */

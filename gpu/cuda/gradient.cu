@@ -17,7 +17,7 @@
  * Blocks that run ahead wait for the others: then what neighbours share is still in L2, and rows of
  * neighbours are written to memory together (bench/NOTES.md). */
 #include "gpu/cuda/bulk.cuh"
-#include "gpu/cuda/nabla.cuh"
+#include "gpu/cuda/vector_operators.cuh"
 
 /* R: the radius, or one more than it. */
 template <typename Real, int R_> struct gradient_column {

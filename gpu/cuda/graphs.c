@@ -4,7 +4,7 @@
 #include "gpu/cuda/memory.h"
 #include "gpu/cuda/passes.h"
 #include "gpu/cuda/slots.h"
-#include "gpu/log.h"
+#include "base/log.h"
 
 #include <string.h>
 

@@ -11,14 +11,14 @@ extern __constant__ struct passes_constants table[PASSES_SLOTS]; /* table.cu */
 #define REAL float
 #define REAL_FMA __fmaf_rn
 #define POINT_NAME(name) point_##name##_f32
-#include "gpu/point.h"
+#include "numerics/point.h"
 #undef REAL
 #undef REAL_FMA
 #undef POINT_NAME
 #define REAL double
 #define REAL_FMA __fma_rn
 #define POINT_NAME(name) point_##name##_f64
-#include "gpu/point.h"
+#include "numerics/point.h"
 #undef REAL
 #undef REAL_FMA
 #undef POINT_NAME

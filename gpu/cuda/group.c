@@ -1,7 +1,7 @@
 #include "gpu/cuda/group.h"
 
 #include "gpu/cuda/fault.h"
-#include "gpu/log.h"
+#include "base/log.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 #include "gpu/cuda/families.h"
 
 #define MEASURE_FUNCTION static __host__ __device__ __forceinline__
-#include "gpu/measure.h"
+#include "numerics/measure.h"
 
 enum { THREADS = 256, WARPS = THREADS / MEASURE_LANES, BLOCKS_MOST = 1 << 20 };
 

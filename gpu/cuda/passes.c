@@ -304,7 +304,7 @@ static cudaError_t launch_table(struct geometry *g, const struct launch *launch)
     }
     for (uint64_t number = launch->from / lines;
          number < launch->to / lines && error == cudaSuccess; number++) {
-        const struct table_pass pass = table_pass_of(launch, number);
+        const struct table_pass pass = launch_table_pass(launch, number);
         error = launch_rows(g, &pass);
     }
     return error;
@@ -352,7 +352,7 @@ static cudaError_t launch_probed(const struct launch *launch, int slot, int unit
         part.to = part.from + plan->lines;
         error = launch_all(parts, 1, slot, units, stream);
         if (error == cudaSuccess && stage.steps_done >= 0)
-            error = probes_launch(plan, slot, stage_array(launch, stage.write), values,
+            error = probes_launch(plan, slot, launch_array(launch, stage.write), values,
                                   (uint64_t)stage.steps_done, stream);
     }
     return error;

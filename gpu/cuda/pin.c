@@ -1,7 +1,7 @@
 #include "gpu/cuda/pin.h"
 
 #include "gpu/cuda/fault.h"
-#include "gpu/log.h"
+#include "base/log.h"
 
 #include <sched.h>
 

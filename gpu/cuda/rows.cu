@@ -1,7 +1,7 @@
 /* Passes of plans of the engine PLAN_TABLE: what of them is not in the box, or all where no
  * kernel takes that, a thread a point, as
- * gpu/table_point.h has it. The header of the table comes as a parameter, in constant memory; rows
- * are read through the first cache. */
+ * numerics/table_point.h has it. The header of the table comes as a parameter, in constant memory;
+ * rows are read through the first cache. */
 #include "gpu/cuda/grid.cuh"
 
 #define TABLE_FUNCTION static __device__ __forceinline__
@@ -10,7 +10,7 @@
 #define REAL_FMA __fmaf_rn
 #define TABLE_NAME(name) table_##name##_f32
 #define TABLE_ROW struct table_row_f32
-#include "gpu/table_point.h"
+#include "numerics/table_point.h"
 #undef REAL
 #undef REAL_FMA
 #undef TABLE_NAME
@@ -19,7 +19,7 @@
 #define REAL_FMA __fma_rn
 #define TABLE_NAME(name) table_##name##_f64
 #define TABLE_ROW struct table_row_f64
-#include "gpu/table_point.h"
+#include "numerics/table_point.h"
 
 /* One spelling for both types. */
 static __device__ __forceinline__ table_view_f32 begin(const table_header &header, const void *rows,

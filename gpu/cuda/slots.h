@@ -3,7 +3,7 @@
 #ifndef GPU_CUDA_SLOTS_H
 #define GPU_CUDA_SLOTS_H
 
-#include "gpu/plan.h"
+#include "numerics/plan.h"
 
 #include <cuda_runtime_api.h>
 

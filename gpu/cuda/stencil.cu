@@ -3,9 +3,9 @@
  * packs a block apart), so that each weight is brought once for all of them, and what planes share
  * is in the first cache. Taps that follow one another along x share the packs that they read.
  * Weights are parameters of the kernel, which all lanes read at once, or if too many are read from
- * the table. The first blocks have the edges, a thread a point: gpu/stencil_point.h. */
+ * the table. The first blocks have the edges, a thread a point: numerics/stencil_point.h. */
 #include "gpu/cuda/grid.cuh"
-#include "gpu/stencil_plan.h"
+#include "numerics/stencil_plan.h"
 
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #define REAL_FMA __fmaf_rn
 #define STENCIL_NAME(name) stencil_##name##_f32
 #define STENCIL_WEIGHT f32
-#include "gpu/stencil_point.h"
+#include "numerics/stencil_point.h"
 #undef REAL
 #undef REAL_FMA
 #undef STENCIL_NAME
@@ -22,7 +22,7 @@
 #define REAL_FMA __fma_rn
 #define STENCIL_NAME(name) stencil_##name##_f64
 #define STENCIL_WEIGHT f64
-#include "gpu/stencil_point.h"
+#include "numerics/stencil_point.h"
 
 enum {
     THREADS = 256,

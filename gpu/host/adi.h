@@ -1,5 +1,6 @@
-/* The stages of Crank–Nicolson split by axes, on lines: the bits of gpu/adi_point.h, which is also
- * called where a point is at an edge. Loops along x are plain, for the compiler to make vectors of.
+/* The stages of Crank–Nicolson split by axes, on lines: the bits of numerics/adi_point.h, which is
+ * also called where a point is at an edge. Loops along x are plain, for the compiler to make
+ * vectors of.
  */
 
 enum { NAME(ADI_CHUNK) = 2048 / sizeof(REAL) };

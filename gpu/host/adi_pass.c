@@ -25,9 +25,9 @@ static void adi_stage(const struct kernels *kernels, const struct launch *launch
                                  .kind = stage->kind,
                                  .axis = stage->axis,
                                  .lines = (int64_t)plan->lines,
-                                 .read = stage_array(launch, stage->read),
-                                 .base = stage_array(launch, stage->base),
-                                 .write = stage_array(launch, stage->write),
+                                 .read = launch_array(launch, stage->read),
+                                 .base = launch_array(launch, stage->base),
+                                 .write = launch_array(launch, stage->write),
                                  .spare = {launch->spare[0], launch->spare[1]}}};
     share_units(kernels->adi_units[plan->dtype](&pass.work), (int64_t)(plan->points * plan->batch),
                 units, &pass);

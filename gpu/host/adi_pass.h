@@ -1,12 +1,12 @@
-/* Plans of the engine PLAN_ADI on the host: whole passes (gpu/stage.h), each shared by the
+/* Plans of the engine PLAN_ADI on the host: whole passes (numerics/stage.h), each shared by the
  * pool's threads. Any thread. */
 #ifndef GPU_HOST_ADI_PASS_H
 #define GPU_HOST_ADI_PASS_H
 
-#include "gpu/adi.h"
+#include "numerics/adi.h"
 #include "gpu/backend.h"
 #include "gpu/host/kernels.h"
-#include "gpu/stage.h"
+#include "numerics/stage.h"
 
 /* A stage. base may be write. */
 struct adi_work {

@@ -1,17 +1,17 @@
 /* The host's cores as a device. Copies are done at once by the caller, but for those that are to
- * come after a launch that is under way; launches are tasks of the pool (gpu/pool.h), several at a
- * time.
+ * come after a launch that is under way; launches are tasks of the pool (base/thread_pool.h),
+ * several at a time.
  *
  *   worker's thread                     pool's threads
  *   launch() → operation ────────────►  pass_launch() ─► those that follow it
  *   reap()   ◄── completed, eventfd ◄───┘
  */
 #include "gpu/backend.h"
-#include "gpu/clock.h"
+#include "base/clock.h"
 #include "gpu/host/memory.h"
 #include "gpu/host/pass.h"
-#include "gpu/log.h"
-#include "gpu/pool.h"
+#include "base/log.h"
+#include "base/thread_pool.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -23,13 +23,13 @@
 
 /* A launch or a copy. Recycled. */
 struct operation {
-    struct pool_task task; /* its next: in whichever list it is */
-    struct launch launch;  /* plan NULL: it is a copy */
+    struct thread_pool_task task; /* its next: in whichever list it is */
+    struct launch launch;         /* plan NULL: it is a copy */
     void *to;
     const void *from;
     size_t bytes;
     uint64_t token, device_us;
-    struct pool_task *followers; /* what begins when it has completed */
+    struct thread_pool_task *followers; /* what begins when it has completed */
     bool completed;
     struct operation *next_tail;
 };
@@ -37,19 +37,19 @@ struct operation {
 static struct {
     const struct kernels *kernels;
     uint64_t stream_bytes;
-    struct pool_task *unused; /* operations; the worker's thread's alone */
-    pthread_mutex_t mutex;    /* guards the rest, and of operations: followers, completed */
-    struct pool_task *completed, **completed_end;
+    struct thread_pool_task *unused; /* operations; the worker's thread's alone */
+    pthread_mutex_t mutex;           /* guards the rest, and of operations: followers, completed */
+    struct thread_pool_task *completed, **completed_end;
     struct operation *tails; /* the last one of each chain that is under way */
     int wake;                /* eventfd */
 } host = {.mutex = PTHREAD_MUTEX_INITIALIZER, .wake = -1};
 
-static struct pool_task *carry_out(struct pool_task *task);
+static struct thread_pool_task *carry_out(struct thread_pool_task *task);
 
 /* An operation that is lost would never be answered. */
 static struct operation *operation_take(uint64_t token)
 {
-    struct pool_task *task = host.unused;
+    struct thread_pool_task *task = host.unused;
     struct operation *operation = (struct operation *)task;
     if (task)
         host.unused = task->next;
@@ -61,9 +61,9 @@ static struct operation *operation_take(uint64_t token)
     return operation;
 }
 
-static void free_all(struct pool_task *task)
+static void free_all(struct thread_pool_task *task)
 {
-    for (struct pool_task *next; task; task = next) {
+    for (struct thread_pool_task *next; task; task = next) {
         next = task->next;
         free(task);
     }
@@ -80,11 +80,11 @@ static void tail_remove(const struct operation *operation)
 }
 
 /* Returns what may begin now. */
-static struct pool_task *complete(struct operation *operation)
+static struct thread_pool_task *complete(struct operation *operation)
 {
     const uint64_t one = 1;
     pthread_mutex_lock(&host.mutex);
-    struct pool_task *followers = operation->followers;
+    struct thread_pool_task *followers = operation->followers;
     operation->completed = true;
     if (operation->launch.chain)
         tail_remove(operation);
@@ -97,7 +97,7 @@ static struct pool_task *complete(struct operation *operation)
     return followers;
 }
 
-static struct pool_task *carry_out(struct pool_task *task)
+static struct thread_pool_task *carry_out(struct thread_pool_task *task)
 {
     struct operation *operation = (struct operation *)task;
     if (!operation->launch.plan) {
@@ -110,8 +110,8 @@ static struct pool_task *carry_out(struct pool_task *task)
     return complete(operation);
 }
 
-/* A job that is done in one piece is a short one: gpu/piece.c sizes the first. */
-static enum pool_length length_of(const struct launch *launch)
+/* A job that is done in one piece is a short one: gpu/worker/piece.c sizes the first. */
+static enum thread_pool_length length_of(const struct launch *launch)
 {
     const struct plan *plan = launch->plan;
     if (launch->from == 0 && launch->to == plan->lines * plan->passes)
@@ -165,7 +165,7 @@ static bool host_open(int index, void *arena, size_t arena_bytes, struct device_
     snprintf(info->kind, sizeof info->kind, "host");
     read_name(info->name, sizeof info->name);
     memory_measure(&info->memory_bytes, &info->free_bytes);
-    info->units = (uint32_t)pool_threads();
+    info->units = (uint32_t)thread_pool_threads();
     info->direct = 1;
     return true;
 }
@@ -185,7 +185,7 @@ static bool follow(struct operation *operation, struct operation *other)
 {
     if (!other || other->completed)
         return false;
-    struct pool_task **end = &other->followers;
+    struct thread_pool_task **end = &other->followers;
     while (*end)
         end = &(*end)->next;
     *end = &operation->task;
@@ -232,7 +232,7 @@ static const void *host_launch(const struct launch *launch, uint64_t token)
         pthread_mutex_unlock(&host.mutex);
     }
     if (!waits)
-        pool_give(&operation->task);
+        thread_pool_give(&operation->task);
     return operation;
 }
 
@@ -257,7 +257,7 @@ static int host_reap(struct completion *completions, int max)
     int taken = 0;
     pthread_mutex_lock(&host.mutex);
     while (taken < max && host.completed) {
-        struct pool_task *task = host.completed;
+        struct thread_pool_task *task = host.completed;
         const struct operation *operation = (const struct operation *)task;
         completions[taken++] =
             (struct completion){.token = operation->token, .device_us = operation->device_us};
@@ -292,7 +292,7 @@ const struct backend *backend_host(void)
         .rest = host_rest,
         .is_looked_at = false, /* its launches need the CPUs */
         .wake_descriptor = host_wake_descriptor,
-        .still_us = pool_still_us,
+        .still_us = thread_pool_still_us,
         .reap = host_reap,
     };
     return &backend;

@@ -102,10 +102,10 @@ static void stream_end(void)
 #define NAME(name) name##_f32
 #define STENCIL_NAME(name) stencil_##name##_f32
 #define STENCIL_WEIGHT f32
-#include "gpu/point.h"
-#include "gpu/table_point.h"
-#include "gpu/stencil_point.h"
-#include "gpu/adi_point.h"
+#include "numerics/point.h"
+#include "numerics/table_point.h"
+#include "numerics/stencil_point.h"
+#include "numerics/adi_point.h"
 #include "gpu/host/vector.h"
 #include "gpu/host/stencil.h"
 #include "gpu/host/terms.h"
@@ -136,10 +136,10 @@ static void stream_end(void)
 #define NAME(name) name##_f64
 #define STENCIL_NAME(name) stencil_##name##_f64
 #define STENCIL_WEIGHT f64
-#include "gpu/point.h"
-#include "gpu/table_point.h"
-#include "gpu/stencil_point.h"
-#include "gpu/adi_point.h"
+#include "numerics/point.h"
+#include "numerics/table_point.h"
+#include "numerics/stencil_point.h"
+#include "numerics/adi_point.h"
 #include "gpu/host/vector.h"
 #include "gpu/host/stencil.h"
 #include "gpu/host/terms.h"

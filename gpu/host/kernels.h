@@ -1,10 +1,10 @@
 /* The host backend's loops, compiled once for each processor generation (CMakeLists.txt); pass.c
- * chooses. Every generation gives the bits of gpu/point.h. */
+ * chooses. Every generation gives the bits of numerics/point.h. */
 #ifndef GPU_HOST_KERNELS_H
 #define GPU_HOST_KERNELS_H
 
-#include "gpu/plan.h"
-#include "gpu/table.h"
+#include "numerics/plan.h"
+#include "numerics/table.h"
 
 /* Planes of a level's ring: what the next level reads while `lines` more planes are computed. */
 #define RING_PLANES(reach, lines) (2 * (reach) + (lines))

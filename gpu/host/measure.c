@@ -1,7 +1,7 @@
 #include "gpu/host/measure.h"
 
 #include "gpu/host/share.h"
-#include "gpu/measure.h"
+#include "numerics/measure.h"
 
 /* The lanes of a block side by side, so that a vector's can be theirs. */
 struct lanes {

@@ -1,6 +1,6 @@
 #include "gpu/host/memory.h"
 
-#include "gpu/cgroup.h"
+#include "base/cgroup.h"
 
 #include <inttypes.h>
 #include <stdbool.h>

@@ -7,7 +7,7 @@
 #include "gpu/host/share.h"
 #include "gpu/host/stencil_pass.h"
 #include "gpu/host/tsan.h"
-#include "gpu/pool.h"
+#include "base/thread_pool.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -153,7 +153,7 @@ static int64_t ring_rows(const struct plan *plan, int levels)
 static int levels_of(const struct plan *plan, uint64_t passes)
 {
     const struct plan_axis *y = &plan->axis[AXIS_Y], *z = &plan->axis[AXIS_Z];
-    const int64_t slab = larger(z->n * (int64_t)plan->batch / pool_threads(), 1);
+    const int64_t slab = larger(z->n * (int64_t)plan->batch / thread_pool_threads(), 1);
     if (plan->form != PLAN_SCALAR || !z->active)
         return 1;
     for (int a = AXIS_Y; a < AXIS_COUNT; a++) /* what is past such an edge is not a copy */
@@ -174,7 +174,7 @@ static int levels_of(const struct plan *plan, uint64_t passes)
 /* This thread's memory for rings; NULL where there is none. */
 static void *rings(void)
 {
-    return pool_scratch((size_t)half_cache());
+    return thread_pool_scratch((size_t)half_cache());
 }
 
 /* What is read around a line along y and z should stay in the second cache until the last line that
@@ -213,7 +213,7 @@ static int grid_cut(struct grid *grid, const struct plan *plan, int levels)
         extent[a] = grid->end[a] - grid->begin[a];
         points *= extent[a];
     }
-    const int64_t threads = points > SMALL_POINTS ? pool_threads() : 1;
+    const int64_t threads = points > SMALL_POINTS ? thread_pool_threads() : 1;
     const int64_t most = threads > 1 ? threads * tiles_each : 0;
     const int64_t across = grid->fields * pieces_of(extent[AXIS_X], grid->step[AXIS_X]);
     const int64_t fewest = pieces_of(extent[AXIS_Y], grid->step[AXIS_Y]);
@@ -279,7 +279,7 @@ struct tiles {
 
 static void queue_run(struct queue *queue, const struct tiles *tiles, void *rings)
 {
-    for (int64_t number; pool_stays() && (number = queue->next++) < queue->end;) {
+    for (int64_t number; thread_pool_stays() && (number = queue->next++) < queue->end;) {
         struct tile tile = *tiles->pass;
         tile_place(&tile, tiles->grid, number);
         tile.rings = rings;
@@ -311,7 +311,7 @@ static void pass_run(const struct kernels *kernels, const struct tile *pass, int
             tiles.queues[q].next = grid.count * q / tiles.count;
             tiles.queues[q].end = grid.count * (q + 1) / tiles.count;
         }
-        pool_share(threads, tiles_run, &tiles);
+        thread_pool_share(threads, tiles_run, &tiles);
     }
 }
 
@@ -323,7 +323,7 @@ bool pass_is_wide(const struct plan *plan)
 uint64_t pass_stream_bytes(void)
 {
     const uint64_t cache = (uint64_t)cache_bytes(_SC_LEVEL3_CACHE_SIZE, 32 << 20);
-    const uint64_t share = (uint64_t)pool_threads() * SHARE_BYTES;
+    const uint64_t share = (uint64_t)thread_pool_threads() * SHARE_BYTES;
     return cache < share ? cache : share;
 }
 
@@ -333,7 +333,7 @@ static void launch_plain(const struct kernels *kernels, const struct launch *lau
     struct plan plan = *launch->plan;
     const uint64_t bytes = plan_array_bytes(&plan);
     const int64_t lines = fold(&plan);
-    const uint64_t in_cache = (uint64_t)(pool_threads() * half_cache());
+    const uint64_t in_cache = (uint64_t)(thread_pool_threads() * half_cache());
     struct tile tile = {.plan = &plan, .stream = bytes > stream_bytes};
     for (uint64_t line = launch->from; line < launch->to;) {
         const uint64_t pass = line / plan.lines, begin = pass * plan.lines;
@@ -415,6 +415,6 @@ void pass_launch(const struct kernels *kernels, const struct launch *launch, uin
         part.to = end < launch->to ? end : launch->to;
         launch_lines(kernels, &part, stream_bytes);
         if (part.to == end && stage.steps_done >= 0)
-            take_probes(launch, stage_array(launch, stage.write), (uint64_t)stage.steps_done);
+            take_probes(launch, launch_array(launch, stage.write), (uint64_t)stage.steps_done);
     }
 }

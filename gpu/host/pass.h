@@ -1,6 +1,6 @@
 /* Runs the passes of a job, or pieces of them: cuts a pass into boxes that fit the caches, which
- * the caller shares with the free threads of the pool (gpu/pool.h) where there are enough of them.
- * Any thread; what is computed at the same time is not the caller's concern. */
+ * the caller shares with the free threads of the pool (base/thread_pool.h) where there are enough
+ * of them. Any thread; what is computed at the same time is not the caller's concern. */
 #ifndef GPU_HOST_PASS_H
 #define GPU_HOST_PASS_H
 

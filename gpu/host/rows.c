@@ -33,7 +33,7 @@ void rows_passes(const struct kernels *kernels, const struct launch *launch)
     for (uint64_t line = launch->from, end; line < launch->to; line = end) {
         const uint64_t number = line / plan->lines, begin = number * plan->lines;
         end = begin + plan->lines < launch->to ? begin + plan->lines : launch->to;
-        const struct table_pass pass = table_pass_of(launch, number);
+        const struct table_pass pass = launch_table_pass(launch, number);
         rows_pass(kernels, plan, &pass, line - begin, end - begin);
     }
 }

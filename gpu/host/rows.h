@@ -1,5 +1,5 @@
 /* Plans of the engine PLAN_TABLE on the host: their passes line by line on all cores, each point by
- * gpu/table_point.h. One caller at a time. */
+ * numerics/table_point.h. One caller at a time. */
 #ifndef GPU_HOST_ROWS_H
 #define GPU_HOST_ROWS_H
 
@@ -10,7 +10,7 @@
 void rows_pass(const struct kernels *kernels, const struct plan *plan,
                const struct table_pass *pass, uint64_t from, uint64_t to);
 
-/* All of a launch whose passes table_pass_of() knows. */
+/* All of a launch whose passes launch_table_pass() knows. */
 void rows_passes(const struct kernels *kernels, const struct launch *launch);
 
 #endif

@@ -1,6 +1,6 @@
 #include "gpu/host/share.h"
 
-#include "gpu/pool.h"
+#include "base/thread_pool.h"
 
 enum {
     SMALL_POINTS = 1 << 15, /* waking the other threads costs more */
@@ -22,8 +22,8 @@ static void do_part(void *context, int64_t i)
 
 void share_units(int64_t units, int64_t points, share_part *part, void *work)
 {
-    const int64_t threads = points > SMALL_POINTS ? pool_threads() : 1;
+    const int64_t threads = points > SMALL_POINTS ? thread_pool_threads() : 1;
     struct shared shared = {.part = part, .work = work, .units = units};
     shared.parts = units < threads * PARTS ? units : threads == 1 ? 1 : threads * PARTS;
-    pool_for((int)threads, shared.parts, do_part, &shared);
+    thread_pool_for((int)threads, shared.parts, do_part, &shared);
 }

@@ -1,4 +1,4 @@
-/* How a launch's work of equal units is shared by the pool's threads (gpu/pool.h). */
+/* How a launch's work of equal units is shared by the pool's threads (base/thread_pool.h). */
 #ifndef GPU_HOST_SHARE_H
 #define GPU_HOST_SHARE_H
 

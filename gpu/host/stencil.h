@@ -1,6 +1,6 @@
 /* Centred stencils on whole vectors: the fast loops. They run along x over several lines at once,
  * which lie beside each other along z, so that a neighbour is loaded once for all the lines that
- * read it. Each lane does the operations of gpu/point.h in their order. */
+ * read it. Each lane does the operations of numerics/point.h in their order. */
 
 /* `rows` rows of lines that lie beside each other along z, each of at least a vector of points. */
 struct NAME(stretch) {

@@ -1,7 +1,7 @@
 #include "gpu/host/stencil_pass.h"
 
 #include "gpu/host/cut.h"
-#include "gpu/pool.h"
+#include "base/thread_pool.h"
 
 #include <string.h>
 
@@ -166,7 +166,7 @@ static void run_tile(void *context, int64_t number)
     const struct work *work = context;
     struct stencil_box box = *work->pass;
     box_place(&box, work, work->plan, number);
-    box.room = pool_scratch(ROOM_BYTES);
+    box.room = thread_pool_scratch(ROOM_BYTES);
     work->kernels->stencil[work->plan->dtype](&box);
 }
 
@@ -180,14 +180,14 @@ static void pass_run(const struct kernels *kernels, const struct stencil_box *pa
     while (from < to) {
         from += work_of(&work, table, from, to);
         const int64_t cost = work.points * work.fields * taps;
-        const int threads = cost > SMALL_WORK ? pool_threads() : 1;
+        const int threads = cost > SMALL_WORK ? thread_pool_threads() : 1;
         work.tiles = 0;
         for (int i = 0; i < work.count; i++) {
             const int64_t tiles = threads > 1 ? pieces_of(threads * TILES_EACH, work.fields) : 1;
             part_cut(&work.parts[i], plan, table, tiles);
             work.tiles += work.parts[i].count;
         }
-        pool_for(threads, work.tiles * work.fields, run_tile, &work);
+        thread_pool_for(threads, work.tiles * work.fields, run_tile, &work);
     }
 }
 

@@ -5,7 +5,7 @@
 
 #include "gpu/backend.h"
 #include "gpu/host/kernels.h"
-#include "gpu/stencil_plan.h"
+#include "numerics/stencil_plan.h"
 
 enum { STENCIL_GHOSTS = 256 }; /* points of a line whose ghosts are worked out together */
 

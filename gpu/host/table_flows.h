@@ -1,4 +1,4 @@
-/* (k u′)′ along an axis by its centred row, as gpu/table_point.h's flows(), by vectors. */
+/* (k u′)′ along an axis by its centred row, as numerics/table_point.h's flows(), by vectors. */
 
 /* Lines of u and k around the line: u[TABLE_RADIUS + j] is that at j. */
 struct NAME(flows) {
@@ -7,7 +7,7 @@ struct NAME(flows) {
     const REAL *u[2 * TABLE_RADIUS + 1], *k[2 * TABLE_RADIUS + 1];
 };
 
-/* As gpu/table_point.h's between(). */
+/* As numerics/table_point.h's between(). */
 ALWAYS_INLINE NAME(vector)
     NAME(flows_between)(const NAME(vector) * k, const double *across, int r, int m, int s)
 {

@@ -1,7 +1,7 @@
 /* Lines along x of a pass of a plan of the engine PLAN_TABLE. All points of a line that have the
  * centred row along x are the same sum of lines, so they are done by vectors. Points with rows of
  * their own along x get what lies along it one by one, and the rest by vectors. The bits are those
- * of gpu/table_point.h. */
+ * of numerics/table_point.h. */
 
 /* The points of the block whose row along x is the centred one: [*from, *to). All of them where
  * nothing is derived along x. */
@@ -32,8 +32,8 @@ static void NAME(table_put_data)(struct NAME(table_work) * work, struct NAME(ter
     (terms, row->data[s], NAME(table_data)(work, component, a, s, y, z), NULL);
 }
 
-/* The terms of the derivative along axis a, as gpu/table_point.h's along(). Of x the centred row's,
- * x being the line with its neighbours. */
+/* The terms of the derivative along axis a, as numerics/table_point.h's along(). Of x the centred
+ * row's, x being the line with its neighbours. */
 static void NAME(table_put_along)(struct NAME(table_work) * work, struct NAME(terms) * terms,
                                   int use, int component, int a, int64_t y, int64_t z,
                                   const REAL *x)
@@ -73,8 +73,8 @@ static void NAME(table_put_pairs)(struct NAME(table_work) * work, struct NAME(te
         }
 }
 
-/* acc + the derivative along x at a point with a row of its own, as gpu/table_point.h's along().
- * f: the line with its neighbours. */
+/* acc + the derivative along x at a point with a row of its own, as numerics/table_point.h's
+ * along(). f: the line with its neighbours. */
 static REAL NAME(table_own)(struct NAME(table_work) * work, int component, int use, int64_t x,
                             int64_t y, int64_t z, const REAL *f, int begun, REAL acc)
 {
@@ -196,8 +196,8 @@ static void NAME(table_derivative)(struct NAME(table_work) * work, int use, int 
     work->used = used;
 }
 
-/* A component of a result that is a sum of derivatives along one axis each: as gpu/table_point.h's
- * parts(). */
+/* A component of a result that is a sum of derivatives along one axis each: as
+ * numerics/table_point.h's parts(). */
 static void NAME(table_parts)(struct NAME(table_work) * work, int component, int64_t y, int64_t z,
                               REAL *out)
 {
@@ -399,7 +399,7 @@ static void NAME(table_mixed)(struct NAME(table_work) * work, int64_t y, int64_t
 }
 
 /* What flows in at a side of axis a, which is y or z, added to out: inflow() of
- * gpu/table_point.h. */
+ * numerics/table_point.h. */
 static void NAME(table_inflow)(struct NAME(table_work) * work, int a, int64_t y, int64_t z,
                                REAL *out)
 {

@@ -1,7 +1,7 @@
 /* What a line along x of a pass of a plan of the engine PLAN_TABLE reads: other lines, the numbers
  * of sides in the place of values and as data, and images beyond the sides. All of them are given
  * as lines that lie in memory, from point work->begin on; what does not lie there is put into
- * scratch lines. The values are those of gpu/table_point.h. */
+ * scratch lines. The values are those of numerics/table_point.h. */
 
 /* Scratch lines at a time: rows of two axes, or of one and the face's row of a `mixed` side, lines
  * of a mixed derivative, and a few beside them. */
@@ -60,7 +60,7 @@ static const REAL *NAME(table_numbers)(struct NAME(table_work) * work, int a, in
 }
 
 /* The first side that claims the block of the line at y and z as `claim` says: as
- * gpu/table_point.h's claimer(). */
+ * numerics/table_point.h's claimer(). */
 static int NAME(table_line_claim)(const struct NAME(table_work) * work, int claim, int64_t y,
                                   int64_t z)
 {

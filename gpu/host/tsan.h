@@ -5,7 +5,7 @@
 #ifndef GPU_HOST_TSAN_H
 #define GPU_HOST_TSAN_H
 
-#include "gpu/stage.h"
+#include "numerics/stage.h"
 
 #ifdef __SANITIZE_THREAD__
 
@@ -21,16 +21,16 @@ static inline void tsan_pass(const struct launch *launch, const struct stage *st
     const long bytes = (long)((to - from) * line_bytes);
     for (int c = 0; c < plan->inputs; c++) {
         char *read = stage->read == STAGE_IN ? (char *)(uintptr_t)launch->in[c]
-                                             : stage_array(launch, stage->read);
+                                             : launch_array(launch, stage->read);
         __tsan_read_range(read + at, bytes);
     }
     for (int c = 0; c < plan->outputs; c++) {
         char *write =
-            stage->write == STAGE_EVEN ? launch->even[c] : stage_array(launch, stage->write);
+            stage->write == STAGE_EVEN ? launch->even[c] : launch_array(launch, stage->write);
         __tsan_write_range(write + at, bytes);
     }
     if (stage->base != stage->read)
-        __tsan_read_range((char *)stage_array(launch, stage->base) + at, bytes);
+        __tsan_read_range((char *)launch_array(launch, stage->base) + at, bytes);
 }
 
 /* A measure's loops are no kernels. */

@@ -1,6 +1,6 @@
 /* Any bytes as a client's stream, all the way to a job: whatever is taken as a job passes
  * job_check(), whatever is refused says why, and nothing allocates by a peer's count. */
-#include "protocol/job_check.h"
+#include "numerics/job_check.h"
 #include "protocol/request_chain.h"
 #include "protocol/request_job.h"
 #include "protocol/reply.h"

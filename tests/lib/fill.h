@@ -2,7 +2,7 @@
 #ifndef TESTS_LIB_FILL_H
 #define TESTS_LIB_FILL_H
 
-#include "protocol/job.h"
+#include "numerics/job.h"
 
 /* Numbers in [−1, 1), different at every point and for every key, by the pool's threads. */
 void fill_array(enum dtype dtype, uint64_t points, uint64_t key, void *array);

@@ -1,9 +1,9 @@
-/* What gpu/measure.h says, written down a second time; and arrays to measure. */
+/* What numerics/measure.h says, written down a second time; and arrays to measure. */
 #ifndef TESTS_MEASURE_REFERENCE_H
 #define TESTS_MEASURE_REFERENCE_H
 
-#include "gpu/measure.h"
-#include "protocol/job.h"
+#include "numerics/measure.h"
+#include "numerics/job.h"
 #include "tests/lib/random_job.h"
 
 /* Of an array, or where b is none NULL of the distances of two. */

@@ -1,7 +1,7 @@
 #include "tests/lib/random_job.h"
 
-#include "protocol/job_check.h"
-#include "protocol/rows.h"
+#include "numerics/job_check.h"
+#include "numerics/weights.h"
 
 #include <math.h>
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "gpu/table.h"
+#include "numerics/table.h"
 
 #define POINT_FUNCTION static inline
 #define TABLE_FUNCTION static inline __attribute__((unused))
@@ -21,8 +21,8 @@
 #define POINT_NAME(name) reference_##name##_f32
 #define TABLE_NAME(name) reference_table_##name##_f32
 #define TABLE_ROW struct table_row_f32
-#include "gpu/point.h"
-#include "gpu/table_point.h"
+#include "numerics/point.h"
+#include "numerics/table_point.h"
 #undef REAL
 #undef REAL_FMA
 #undef POINT_NAME
@@ -33,8 +33,8 @@
 #define POINT_NAME(name) reference_##name##_f64
 #define TABLE_NAME(name) reference_table_##name##_f64
 #define TABLE_ROW struct table_row_f64
-#include "gpu/point.h"
-#include "gpu/table_point.h"
+#include "numerics/point.h"
+#include "numerics/table_point.h"
 
 struct random random_start(void)
 {
@@ -497,7 +497,7 @@ static void reference_table(const struct plan *plan, const struct operands *oper
         launch.even[c] = out[c];
     }
     for (uint64_t number = 0; number < plan->passes; number++) {
-        const struct table_pass pass = table_pass_of(&launch, number);
+        const struct table_pass pass = launch_table_pass(&launch, number);
         reference_table_pass(plan, &pass);
     }
     if (plan->passes % 2 == 0 && !plan->staged)

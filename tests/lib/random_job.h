@@ -1,5 +1,6 @@
-/* Random jobs of every kind that job_check() allows, and what they must give: gpu/point.h, point by
- * point and pass by pass. For tests that compare a backend's loops with the contract to the bit. */
+/* Random jobs of every kind that job_check() allows, and what they must give: numerics/point.h,
+ * point by point and pass by pass. For tests that compare a backend's loops with the contract to
+ * the bit. */
 #ifndef TESTS_RANDOM_JOB_H
 #define TESTS_RANDOM_JOB_H
 
@@ -29,8 +30,8 @@ void random_block_job(struct random *random, uint64_t max_points, struct job *jo
 /* A gradient in 3D of rows that are long enough for the kernels that take columns of long rows. */
 void random_column_job(struct random *random, uint64_t max_batch, struct job *job);
 
-/* Of what only tables of rows do (gpu/table.h): small, any two boundaries that fit each other, at
- * the node and at the face, orders to 4, numbers and arrays over the faces, staggered, with
+/* Of what only tables of rows do (numerics/table.h): small, any two boundaries that fit each other,
+ * at the node and at the face, orders to 4, numbers and arrays over the faces, staggered, with
  * coordinates, coefficients and sources, steps of forward Euler and rk4. *block: for the caller to
  * free(). */
 void random_table_job(struct random *random, uint64_t max_points, struct job *job, void **block);

@@ -1,8 +1,8 @@
 #include "tests/lib/random_scheme.h"
 
-#include "gpu/adi.h"
-#include "gpu/stage.h"
-#include "protocol/job_check.h"
+#include "numerics/adi.h"
+#include "numerics/stage.h"
+#include "numerics/job_check.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,14 +12,14 @@
 #define REAL float
 #define REAL_FMA(a, b, c) fmaf(a, b, c)
 #define POINT_NAME(name) name##_f32
-#include "gpu/adi_point.h"
+#include "numerics/adi_point.h"
 #undef REAL
 #undef REAL_FMA
 #undef POINT_NAME
 #define REAL double
 #define REAL_FMA(a, b, c) fma(a, b, c)
 #define POINT_NAME(name) name##_f64
-#include "gpu/adi_point.h"
+#include "numerics/adi_point.h"
 
 static int random_number(struct random *random)
 {

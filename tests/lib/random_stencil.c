@@ -1,7 +1,7 @@
 #include "tests/lib/random_stencil.h"
 
-#include "gpu/stencil_plan.h"
-#include "protocol/job_check.h"
+#include "numerics/stencil_plan.h"
+#include "numerics/job_check.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -14,7 +14,7 @@
 #define REAL_FMA(a, b, c) fmaf(a, b, c)
 #define STENCIL_NAME(name) reference_##name##_f32
 #define STENCIL_WEIGHT f32
-#include "gpu/stencil_point.h"
+#include "numerics/stencil_point.h"
 #undef REAL
 #undef REAL_FMA
 #undef STENCIL_NAME
@@ -23,7 +23,7 @@
 #define REAL_FMA(a, b, c) fma(a, b, c)
 #define STENCIL_NAME(name) reference_##name##_f64
 #define STENCIL_WEIGHT f64
-#include "gpu/stencil_point.h"
+#include "numerics/stencil_point.h"
 
 void stencil_job_set(struct stencil_job *stencil, const int32_t (*offsets)[AXIS_COUNT],
                      const double *weights, uint32_t points)

@@ -1,5 +1,5 @@
-/* Random stencils of a user's own, and what they must give: gpu/stencil_point.h, point by point and
- * step by step. */
+/* Random stencils of a user's own, and what they must give: numerics/stencil_point.h, point by
+ * point and step by step. */
 #ifndef TESTS_RANDOM_STENCIL_H
 #define TESTS_RANDOM_STENCIL_H
 

@@ -1,6 +1,6 @@
 #include "tests/lib/run_backend.h"
 
-#include "gpu/pool.h"
+#include "base/thread_pool.h"
 #include "gpu/split.h"
 
 #include <poll.h>
@@ -20,14 +20,14 @@ bool bed_open(struct bed *bed, const struct backend *backend, int index, size_t 
     bed->arena = mmap(NULL, arena_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (bed->arena == MAP_FAILED)
         return failure_set(failure, STATUS_INTERNAL, NULL, "no memory for the arena");
-    return pool_open(0, failure) &&
+    return thread_pool_open(0, failure) &&
            backend->open(index, bed->arena, arena_bytes, &bed->info, failure);
 }
 
 void bed_close(struct bed *bed)
 {
     bed->backend->close();
-    pool_close();
+    thread_pool_close();
     munmap(bed->arena, bed->arena_bytes);
 }
 

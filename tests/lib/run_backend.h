@@ -3,7 +3,7 @@
 #define TESTS_RUN_BACKEND_H
 
 #include "gpu/backend.h"
-#include "gpu/measure.h"
+#include "numerics/measure.h"
 
 #include <stdbool.h>
 

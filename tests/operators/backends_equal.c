@@ -6,7 +6,7 @@
  * --quick: small jobs only, as many as a memory checker has patience for. --huge: also arrays of
  * more than 2^31 points. --out: a result file (JSON). Exit status: 0 equal, 1 not, 77 no GPU here.
  */
-#include "protocol/job_check.h"
+#include "numerics/job_check.h"
 #include "tests/lib/fill.h"
 #include "tests/lib/measure_reference.h"
 #include "tests/lib/random_scheme.h"

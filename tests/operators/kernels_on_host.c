@@ -5,7 +5,7 @@
  * contract's, too. */
 #include "gpu/cuda/copy.h"
 #include "gpu/cuda/passes.h"
-#include "protocol/job_check.h"
+#include "numerics/job_check.h"
 #include "tests/lib/measure_reference.h"
 #include "tests/lib/random_stencil.h"
 #include "tests/lib/random_scheme.h"

@@ -1,9 +1,9 @@
 /* Crank–Nicolson split by axes: its rows are those of parabolas, its solves undo its rows, and the
  * host's loops give the bits of the points. */
-#include "gpu/adi.h"
+#include "numerics/adi.h"
 #include "gpu/host/pass.h"
-#include "gpu/pool.h"
-#include "protocol/job_check.h"
+#include "base/thread_pool.h"
+#include "numerics/job_check.h"
 #include "tests/lib/random_scheme.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@
 #define REAL double
 #define REAL_FMA(a, b, c) fma(a, b, c)
 #define POINT_NAME(name) name##_f64
-#include "gpu/adi_point.h"
+#include "numerics/adi_point.h"
 
 static void line_job(struct job *job, uint64_t n, double dt, struct boundary low,
                      struct boundary high)
@@ -254,7 +254,7 @@ int main(void)
                                        cmocka_unit_test(test_images), cmocka_unit_test(test_solve),
                                        cmocka_unit_test(test_bits)};
     struct failure failure;
-    if (!pool_open(3, &failure))
+    if (!thread_pool_open(3, &failure))
         return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* The staging arena's shares: nobody starves, nobody sees another user's bytes, nothing leaks. */
-#include "server/arena.h"
-#include "server/user.h"
+#include "server/devices/arena.h"
+#include "server/users/user.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* Carriers move what they are given, say what came of it on the loop, and leave nothing behind. */
-#include "server/carrier.h"
+#include "server/io/io_threads.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* The memory that control groups leave, over made-up trees of /proc and /sys. */
-#include "gpu/cgroup.h"
+#include "base/cgroup.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* The channel over a real socketpair: whole messages with their descriptors, order kept when the
  * socket is full, and an end that sends anything else is not trusted. */
-#include "gpu/channel.h"
+#include "gpu/worker/channel.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* Deadlines pass once, in their order and not before their time, and not where they were forgotten.
  */
-#include "server/deadline.h"
+#include "server/jobs/deadline.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

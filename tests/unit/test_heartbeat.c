@@ -1,5 +1,5 @@
 /* When a worker, or its device, is given up: counted in beats, whatever a clock says. */
-#include "server/heartbeat.h"
+#include "server/devices/heartbeat.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,11 +1,11 @@
 /* The host backend against the contract: every generation of kernels that this processor runs gives
- * the bits of gpu/point.h, in pieces that begin and end anywhere; and the backend itself keeps its
- * order, its owners' memory apart, and answers everything once. */
+ * the bits of numerics/point.h, in pieces that begin and end anywhere; and the backend itself keeps
+ * its order, its owners' memory apart, and answers everything once. */
 #include "gpu/backend.h"
 #include "gpu/host/memory.h"
 #include "gpu/host/pass.h"
-#include "gpu/pool.h"
-#include "protocol/job_check.h"
+#include "base/thread_pool.h"
+#include "numerics/job_check.h"
 #include "tests/lib/random_job.h"
 
 #include <inttypes.h>
@@ -143,11 +143,11 @@ static void check_threads(const struct job *job, const struct kernels *kernels,
     static const int threads[] = {1, 2, 3, 8};
     for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
         struct failure failure;
-        assert_true(pool_open(threads[t], &failure));
+        assert_true(thread_pool_open(threads[t], &failure));
         poison(launch->plan, arrays);
         pass_launch(kernels, launch, 0);
         check_result(job, launch->plan, arrays, kernels->name);
-        pool_close();
+        thread_pool_close();
     }
 }
 
@@ -262,7 +262,8 @@ static const struct backend *opened(int threads, struct device_info *info)
     static char arena[4096];
     struct failure failure = {.code = STATUS_OK};
     const struct backend *backend = backend_host();
-    if (!pool_open(threads, &failure) || !backend->open(0, arena, sizeof arena, info, &failure))
+    if (!thread_pool_open(threads, &failure) ||
+        !backend->open(0, arena, sizeof arena, info, &failure))
         fail_msg("%s", failure.message);
     return backend;
 }
@@ -270,7 +271,7 @@ static const struct backend *opened(int threads, struct device_info *info)
 static void closed(const struct backend *backend)
 {
     backend->close();
-    pool_close();
+    thread_pool_close();
 }
 
 static void test_open(void **state)
@@ -355,11 +356,11 @@ static void test_launches(void **state)
 }
 
 static struct {
-    struct pool_task task;
+    struct thread_pool_task task;
     sem_t begun, may_end;
 } held;
 
-static struct pool_task *hold(struct pool_task *unused)
+static struct thread_pool_task *hold(struct thread_pool_task *unused)
 {
     (void)unused;
     sem_post(&held.begun);
@@ -392,10 +393,10 @@ static void test_a_short_job_passes_pieces(void **state)
         arrays[i] = arrays_for(&random, &jobs[i], &plans[i]);
         launches[i] = launch_of(&plans[i], &arrays[i]);
     }
-    held.task = (struct pool_task){.length = POOL_LONG, .run = hold};
+    held.task = (struct thread_pool_task){.length = POOL_LONG, .run = hold};
     sem_init(&held.begun, 0, 0);
     sem_init(&held.may_end, 0, 0);
-    pool_give(&held.task); /* the piece under way */
+    thread_pool_give(&held.task); /* the piece under way */
     sem_wait(&held.begun);
     for (uint64_t token = 0; token < PIECES; token++) { /* the same one again and again */
         launches[token % 2].to = plans[token % 2].lines;

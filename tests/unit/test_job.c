@@ -1,6 +1,6 @@
-#include "protocol/job.h"
-#include "protocol/job_block.h"
-#include "protocol/job_check.h"
+#include "numerics/job.h"
+#include "numerics/job_block.h"
+#include "numerics/job_check.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

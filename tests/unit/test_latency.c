@@ -1,5 +1,5 @@
 /* The histogram of durations: quantiles to a quarter of an octave, from one entry to millions. */
-#include "server/latency.h"
+#include "server/metrics/latency.h"
 
 #include <math.h>
 #include <setjmp.h>

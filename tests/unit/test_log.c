@@ -1,5 +1,5 @@
 /* The log: levels, causes, and a reader who does not read. */
-#include "gpu/log.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

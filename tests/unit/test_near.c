@@ -1,4 +1,4 @@
-#include "protocol/near.h"
+#include "base/near.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

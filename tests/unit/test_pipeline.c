@@ -1,7 +1,7 @@
 /* Runs that are copied from and to clients' memory: the results, on the host backend, of many jobs
  * under way together; and whose slab is next, on a device that only takes note. */
-#include "gpu/pipeline.h"
-#include "gpu/pool.h"
+#include "gpu/worker/pipeline.h"
+#include "base/thread_pool.h"
 #include "tests/lib/random_job.h"
 
 #include <poll.h>
@@ -106,7 +106,7 @@ static void test_many_jobs_together(void **state)
     struct device_info info;
     struct failure failure = {0};
     const struct backend *backend = backend_host();
-    assert_true(pool_open(0, &failure));
+    assert_true(thread_pool_open(0, &failure));
     assert_true(backend->open(0, NULL, 0, &info, &failure));
     pipeline_init(&pipeline, backend, TOKEN_STEP, launch_piece, NULL);
     for (int round = 0; round < ROUNDS; round++) {
@@ -147,7 +147,7 @@ static void test_many_jobs_together(void **state)
     }
     pipeline_free(&pipeline);
     backend->close();
-    pool_close();
+    thread_pool_close();
 }
 
 /* --- a device that takes note --- */

@@ -1,7 +1,7 @@
 /* The weights against exact fractions and against what defines them: the polynomials that they must
  * differentiate exactly. */
-#include "gpu/plan.h"
-#include "protocol/job_check.h"
+#include "numerics/plan.h"
+#include "numerics/job_check.h"
 
 #include <math.h>
 #include <setjmp.h>

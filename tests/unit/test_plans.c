@@ -1,5 +1,5 @@
 /* The table of plans gives what plan_init() gives, however many jobs pass through it. */
-#include "gpu/plans.h"
+#include "gpu/worker/plans.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

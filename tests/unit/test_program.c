@@ -1,5 +1,5 @@
 /* The order in which a program's steps begin, however they end. */
-#include "server/program.h"
+#include "server/jobs/program.h"
 #include "tests/lib/random_job.h"
 
 #include <setjmp.h>

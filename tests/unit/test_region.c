@@ -1,5 +1,5 @@
 /* Regions are mapped beside what other threads map at the same time, where pinned pieces begin. */
-#include "gpu/region.h"
+#include "gpu/worker/region.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* Rows of weights against exact fractions, against the polynomials that define them, and against
  * the weights that jobs are run with. */
-#include "protocol/rows.h"
-#include "gpu/plan.h"
-#include "protocol/job_check.h"
+#include "numerics/weights.h"
+#include "numerics/plan.h"
+#include "numerics/job_check.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-#include "gpu/run.h"
+#include "gpu/worker/run.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* The passes of every scheme: what they read has been written, what they write is nobody's input,
  * and together they are the scheme, here of one equation u' = λu. */
-#include "gpu/stage.h"
+#include "numerics/stage.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,10 +1,10 @@
-/* Stencils of a user's own: the host's loops give the bits of gpu/stencil_point.h, in pieces of any
- * size; and that gives what the definition says: sums of what padding by each boundary, axis by
- * axis, would show. */
+/* Stencils of a user's own: the host's loops give the bits of numerics/stencil_point.h, in pieces
+ * of any size; and that gives what the definition says: sums of what padding by each boundary, axis
+ * by axis, would show. */
 #include "gpu/host/pass.h"
 #include "gpu/host/stencil_pass.h"
-#include "gpu/pool.h"
-#include "gpu/piece.h"
+#include "base/thread_pool.h"
+#include "gpu/worker/piece.h"
 #include "tests/lib/random_stencil.h"
 
 #include <math.h>
@@ -116,7 +116,7 @@ int main(void)
         cmocka_unit_test_prestate(loops_give_the_bits_of_the_point, &random),
         cmocka_unit_test(a_first_piece_is_as_short_as_others),
     };
-    if (!pool_open(THREADS, &failure))
+    if (!thread_pool_open(THREADS, &failure))
         return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

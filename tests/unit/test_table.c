@@ -1,9 +1,10 @@
-/* The engine of tables against two others: gpu/point.h, to the bit, wherever that can do the job;
- * and an evaluation in long double straight from protocol/rows.h, which shares no code with it. */
+/* The engine of tables against two others: numerics/point.h, to the bit, wherever that can do the
+ * job; and an evaluation in long double straight from numerics/weights.h, which shares no code with
+ * it. */
 #include "gpu/host/pass.h"
-#include "gpu/pool.h"
-#include "gpu/table.h"
-#include "protocol/job_rows.h"
+#include "base/thread_pool.h"
+#include "numerics/table.h"
+#include "numerics/job_rows.h"
 #include "tests/lib/random_job.h"
 
 #include <math.h>
@@ -688,7 +689,7 @@ int main(void)
     };
     struct failure failure;
     generations = pass_kernels(kernels);
-    if (!pool_open(3, &failure))
+    if (!thread_pool_open(3, &failure))
         return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

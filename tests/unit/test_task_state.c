@@ -1,6 +1,6 @@
 /* The table of a task's life, walked: every path ends, nothing leads back, and what must not happen
  * has no entry. */
-#include "server/task_state.h"
+#include "server/jobs/task_state.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* The trace's tracks: jobs that overlap never share one, and what does not fit is counted. */
-#include "server/trace.h"
+#include "server/metrics/trace.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* A run's copies and lines as a pipeline: whatever the job, its places, the slabs' size and the
  * order in which steps are taken and completed, nothing is computed before its inputs are on their
  * way, nothing is sent before it is computed, and in the end all is there once. */
-#include "gpu/transfer.h"
+#include "gpu/worker/transfer.h"
 #include "tests/lib/random_job.h"
 
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 #define REAL double
 #define REAL_FMA __builtin_fma
 #define POINT_NAME(name) point_##name
-#include "gpu/point.h"
+#include "numerics/point.h"
 
 struct model {
     struct plan plan;

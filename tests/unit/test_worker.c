@@ -1,6 +1,6 @@
 /* The real fdworker, driven over its channel as the front would: on the host backend, or on the
  * device that FDSERVER_TEST_DEVICE names. */
-#include "gpu/channel.h"
+#include "gpu/worker/channel.h"
 #include "tests/lib/measure_reference.h"
 
 #include <fcntl.h>

@@ -1,0 +1,17 @@
+/* The memory that this process's control groups let it have. The front and the host's workers ask.
+ */
+#ifndef BASE_CGROUP_H
+#define BASE_CGROUP_H
+
+#include <stdint.h>
+
+/* Bytes; UINT64_MAX: there is no limit. */
+struct cgroup_memory {
+    uint64_t limit; /* the least of those of the process's group and of those around it */
+    uint64_t free;  /* the least that one of them leaves; page cache can be reclaimed */
+};
+
+/* By version 1 or 2. `root` stands before /proc and /sys: "" but in tests. */
+struct cgroup_memory cgroup_memory(const char *root);
+
+#endif

@@ -1,0 +1,57 @@
+/* Intrusive doubly linked lists. A list head is a link whose neighbours are the ends. */
+#ifndef BASE_LIST_H
+#define BASE_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct list {
+    struct list *prev, *next;
+};
+
+#define LIST_ENTRY(link, type, member) ((type *)((char *)(link)-offsetof(type, member)))
+
+static inline void list_init(struct list *list)
+{
+    list->prev = list->next = list;
+}
+
+static inline bool list_empty(const struct list *list)
+{
+    return list->next == list;
+}
+
+static inline void list_push(struct list *list, struct list *link)
+{
+    link->prev = list->prev;
+    link->next = list;
+    list->prev->next = link;
+    list->prev = link;
+}
+
+static inline void list_push_front(struct list *list, struct list *link)
+{
+    list_push(list->next, link);
+}
+
+/* A removed link is a list of its own, so removing it twice is harmless. */
+static inline void list_remove(struct list *link)
+{
+    link->prev->next = link->next;
+    link->next->prev = link->prev;
+    list_init(link);
+}
+
+/* All of `from` go to `to`, which is empty. */
+static inline void list_move(struct list *from, struct list *to)
+{
+    list_push(from, to);
+    list_remove(from);
+}
+
+static inline struct list *list_first(struct list *list)
+{
+    return list_empty(list) ? NULL : list->next;
+}
+
+#endif

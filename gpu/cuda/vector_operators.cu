@@ -1,0 +1,653 @@
+/* Gradient, divergence and curl of a plane or of space, each in one pass over its inputs. A block
+ * marches a column of the grid along z (of planes: from one field of the batch to the next). It
+ * copies plane after plane of each input, with what its points reach over the column's sides, to
+ * rings in shared memory, through the maps at the grid's edges, AHEAD planes before they are
+ * needed; a thread has the points above and below its own in registers.
+ *
+ *   gradient    (∂x f, ∂y f, ∂z f)
+ *   divergence  (∂x fx + ∂y fy) + ∂z fz
+ *   curl        (∂y fz − ∂z fy, ∂z fx − ∂x fz, ∂x fy − ∂y fx); of a plane the last
+ *   where ∂ f:  acc = c1 (f+1 − f−1);  acc = fma(cm, f+m − f−m, acc), m = 2 … radius
+ *
+ * Bytes of device memory per point: one write of each output and (L + 2R)/L reads of each input,
+ * for marches of L planes. An input is only copied as far as it is differentiated: over the sides
+ * along x, y or both, and a ring is as deep as its planes wait: R more for one that is also
+ * differentiated along z. From L2 besides, R = 4, float32: 0.59 reads a point for a gradient, 0.56
+ * for a divergence, 1.67 for a curl. Of some 127, 127 and 190 instructions a point that an H200
+ * issues in the time of a copy of as many bytes, arithmetic takes 24, 26 and 51.
+ * Large gradients in space are gradient.cu's, where it takes them. */
+#include "gpu/cuda/vector_operators.cuh"
+
+#include <cuda_pipeline.h>
+
+enum { ALONG_X = 1 << AXIS_X, ALONG_Y = 1 << AXIS_Y, ALONG_Z = 1 << AXIS_Z };
+
+/* R: the radius, or one more than it. */
+template <typename Real, int R_, int FORM, int AXES> struct nabla_column {
+    using T = Real;
+    static constexpr int R = R_, INPUTS = FORM == PLAN_GRADIENT ? 1 : AXES;
+    static constexpr int V = 16 / sizeof(T);
+    /* Of a block, by measurement (bench/NOTES.md): as many threads as have registers for all that
+     * they hold, since what is spilled costs half the speed. */
+    static constexpr int WIDE = FORM == PLAN_GRADIENT ? 128 / V : FORM == PLAN_DIVERGENCE ? 32 : 16;
+    static constexpr int HIGH = FORM == PLAN_GRADIENT ? 4 * V : FORM == PLAN_DIVERGENCE ? 8 : 12;
+    static constexpr int THREADS = WIDE * HIGH;
+    static constexpr int ROWS = FORM == PLAN_DIVERGENCE ? 2 : 1; /* packs of a plane, a thread */
+    static constexpr int BLOCKS = FORM == PLAN_CURL ? 2 : 1;     /* on a multiprocessor */
+    /* Planes on their way. One more lets blocks drift so far apart that what neighbours share has
+     * left L2; of one alone its latency shows. */
+    static constexpr int AHEAD = 2;
+    static constexpr int X = WIDE * V, Y = HIGH * ROWS; /* points of a column in a plane */
+    static constexpr int HALO = (R + V - 1) / V * V;    /* along x: whole packs */
+    /* Do rows begin whole lines in shared memory, as in device memory, and what is left and right
+     * of each lies behind all of them? Copies from one place in a sector to another read it twice,
+     * but finding what is beside takes instructions. By measurement. */
+    static constexpr bool LINES = FORM == PLAN_CURL && R <= 2;
+    /* The axes that an input is differentiated along. */
+    static constexpr int along(int input)
+    {
+        return FORM == PLAN_GRADIENT     ? (1 << AXES) - 1
+               : FORM == PLAN_DIVERGENCE ? 1 << input
+                                         : ((1 << AXES) - 1) & ~(1 << input);
+    }
+    /* Its planes in shared memory. */
+    template <int I> struct tile {
+        static constexpr int ALONG = along(I);
+        static constexpr int SIDE_X = ALONG & ALONG_X ? HALO : 0, SIDE_Y = ALONG & ALONG_Y ? R : 0;
+        /* Planes that it comes before it is the centre. */
+        static constexpr int REACH = ALONG & ALONG_Z ? R : 0;
+        static constexpr int PITCH = LINES ? X : X + 2 * SIDE_X, FIRST = LINES ? 0 : SIDE_X;
+        static constexpr int ROWS_ALL = Y + 2 * SIDE_Y, SIDES = PITCH * ROWS_ALL;
+        static constexpr int PLANE = (X + 2 * SIDE_X) * ROWS_ALL;
+        static_assert(!LINES || (PITCH * sizeof(T) % 128 == 0 && PLANE * sizeof(T) % 128 == 0),
+                      "whole lines");
+        static constexpr int RING = AHEAD + 1 + (ALONG == ALONG_Z ? 0 : REACH);
+        static constexpr int COPIES = (PLANE / V + THREADS - 1) / THREADS; /* of packs, a thread */
+    };
+    /* A block's shared memory: the rings, in elements from the first; then maps, and all in bytes.
+     */
+    static constexpr int BEGIN_1 = tile<0>::PLANE * tile<0>::RING;
+    static constexpr int BEGIN_2 = BEGIN_1 + (INPUTS > 1 ? tile<1>::PLANE * tile<1>::RING : 0);
+    static constexpr int POINTS = BEGIN_2 + (INPUTS > 2 ? tile<2>::PLANE * tile<2>::RING : 0);
+    static constexpr int MAPS = X + 2 * HALO + Y + 2 * R;
+    static constexpr int BYTES = POINTS * sizeof(T) + MAPS * sizeof(int64_t);
+};
+
+template <typename T> struct nabla_shape {
+    const T *in[AXIS_COUNT];
+    T *out[AXIS_COUNT];
+    int64_t n, rows, plane, field;             /* elements of a row; rows; elements */
+    int64_t low[AXIS_COUNT], high[AXIS_COUNT]; /* the points that this kernel computes */
+    int32_t length;                            /* of a march */
+    uint32_t columns_x, columns_y, marches;
+    int32_t slot;
+    bool whole;   /* the radius is R, not R − 1 */
+    bool aligned; /* rows are whole packs, and so is what lies past their ends */
+    T c[AXIS_COUNT][PLAN_RADIUS + 1];
+};
+
+/* What a kernel is told of its jobs, where there are several; else one_job (grid.cuh). */
+struct vector_jobs {
+    job_arrays at[AXIS_COUNT];
+};
+
+/* From a component of the first job to that of the block's. */
+static __device__ __forceinline__ int64_t to_input(const one_job &, int)
+{
+    return 0;
+}
+static __device__ __forceinline__ int64_t to_input(const vector_jobs &jobs, int component)
+{
+    return jobs.at[component].in[blockIdx.z];
+}
+static __device__ __forceinline__ int64_t to_output(const one_job &, int)
+{
+    return 0;
+}
+static __device__ __forceinline__ int64_t to_output(const vector_jobs &jobs, int component)
+{
+    return jobs.at[component].out[blockIdx.z];
+}
+
+/* What one thread does with one input: its packs of a plane and its own points. */
+template <class Column, int I> struct nabla_input {
+    using T = typename Column::T;
+    using Tile = typename Column::template tile<I>;
+    static constexpr int V = Column::V, R = Column::R, ROWS = Column::ROWS, ALONG = Tile::ALONG;
+
+    const T *in; /* of the block's field of the batch */
+    T *ring;
+    const int64_t *map_x, *map_y; /* of the column with all its sides */
+    uint32_t from[Tile::COPIES];  /* in a plane */
+    int own;                      /* its first point in a plane of the ring */
+    int here, arrived, coming;    /* slots: of plane k, of the one that arrived for it, and of the
+                                     one that is copied meanwhile */
+    pack<T, V> queue[ALONG & ALONG_Z ? 2 * R + 1 : 1][ROWS]; /* of the planes k − R … k + R */
+
+    /* Of an element of a plane: its row, and its place in it, sides counted. */
+    static __device__ __forceinline__ int row_of(int at)
+    {
+        if constexpr (Tile::SIDES < Tile::PLANE)
+            if (at >= Tile::SIDES)
+                return (at - Tile::SIDES) / (2 * Tile::SIDE_X);
+        return at / Tile::PITCH;
+    }
+    static __device__ __forceinline__ int column_of(int at)
+    {
+        if constexpr (Tile::SIDES < Tile::PLANE)
+            if (at >= Tile::SIDES) {
+                const int side = (at - Tile::SIDES) % (2 * Tile::SIDE_X);
+                return side < Tile::SIDE_X ? side : side + Column::X;
+            }
+        return Tile::SIDE_X - Tile::FIRST + at % Tile::PITCH;
+    }
+    static __device__ __forceinline__ int next(int slot)
+    {
+        return slot + 1 == Tile::RING ? 0 : slot + 1;
+    }
+    __device__ __forceinline__ void begin(const nabla_shape<T> &shape, T *memory,
+                                          const int64_t *maps, int thread, int64_t first)
+    {
+        in = shape.in[I] + first;
+        ring = memory;
+        map_x = maps + (Column::HALO - Tile::SIDE_X);
+        map_y = maps + (Column::X + 2 * Column::HALO) + (R - Tile::SIDE_Y);
+#pragma unroll
+        for (int j = 0; j < Tile::COPIES; j++) {
+            const int at = min((thread + j * Column::THREADS) * V, Tile::PLANE - V);
+            from[j] = (uint32_t)(map_y[row_of(at)] * shape.n + map_x[column_of(at)] / V * V);
+        }
+        own = (threadIdx.y * ROWS + Tile::SIDE_Y) * Tile::PITCH + Tile::FIRST + threadIdx.x * V;
+        here = 0;
+        arrived = ALONG == ALONG_Z ? 0 : Tile::REACH;
+        coming = 0;
+    }
+    /* The next plane, which is `plane` of the grid, on its way to the ring. */
+    __device__ __forceinline__ void copy(const nabla_shape<T> &shape, int64_t plane, int thread)
+    {
+        const T *source = in + plane * shape.plane;
+        T *to = ring + coming * Tile::PLANE;
+#pragma unroll
+        for (int j = 0; j < Tile::COPIES; j++) {
+            const int at = (thread + j * Column::THREADS) * V;
+            if ((j + 1) * Column::THREADS * V > Tile::PLANE && at >= Tile::PLANE)
+                break;
+            if (shape.aligned) {
+                __pipeline_memcpy_async(to + at, source + from[j], V * sizeof(T));
+                continue;
+            }
+            const T *row = source + map_y[row_of(at)] * shape.n;
+            for (int v = 0; v < V; v++)
+                __pipeline_memcpy_async(to + at + v, row + map_x[column_of(at) + v], sizeof(T));
+        }
+        coming = next(coming);
+    }
+    __device__ __forceinline__ const T *centre() const
+    {
+        return ring + here * Tile::PLANE + own;
+    }
+    /* In plane k, row r of its own: the pack i packs right of its own one. */
+    __device__ __forceinline__ pack<T, V> beside(int r, int i) const
+    {
+        if constexpr (Tile::SIDES < Tile::PLANE) {
+            const int x = (int)threadIdx.x + i;
+            const int side = (x < 0 ? x : x - Column::WIDE) + Column::HALO / V;
+            const int row = threadIdx.y * ROWS + Tile::SIDE_Y + r;
+            if (x < 0 || x >= Column::WIDE)
+                return shared_pack(ring + here * Tile::PLANE + Tile::SIDES +
+                                   row * 2 * Tile::SIDE_X + side * V);
+        }
+        return shared_pack(centre() + r * Tile::PITCH + i * V);
+    }
+    /* Take the points of plane k + R in. */
+    __device__ __forceinline__ void take()
+    {
+        if constexpr (ALONG & ALONG_Z)
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
+                queue[2 * R][r] = shared_pack(ring + arrived * Tile::PLANE + own + r * Tile::PITCH);
+    }
+    /* On to plane k + 1. */
+    __device__ __forceinline__ void step()
+    {
+        here = next(here);
+        arrived = next(arrived);
+        if constexpr (ALONG & ALONG_Z)
+#pragma unroll
+            for (int i = 0; i < 2 * R; i++)
+#pragma unroll
+                for (int r = 0; r < ROWS; r++)
+                    queue[i][r] = queue[i + 1][r];
+    }
+};
+
+template <int ROWS, int V, typename T> struct nabla_rows {
+    pack<T, V> row[ROWS];
+};
+
+template <class Column, int I>
+static __device__ __forceinline__ auto along_x(const nabla_shape<typename Column::T> &shape,
+                                               const nabla_input<Column, I> &f)
+{
+    constexpr int V = Column::V, HALO = Column::HALO;
+    using T = typename Column::T;
+    nabla_rows<Column::ROWS, V, T> result;
+#pragma unroll
+    for (int r = 0; r < Column::ROWS; r++) {
+        T xs[V + 2 * HALO];
+#pragma unroll
+        for (int i = 0; i < V + 2 * HALO; i += V) {
+            const pack<T, V> q = f.beside(r, (i - HALO) / V);
+#pragma unroll
+            for (int v = 0; v < V; v++)
+                xs[i + v] = q.v[v];
+        }
+        result.row[r] = derivative<Column::R, V>(shape.c[AXIS_X], shape.whole, [&](int m, int v) {
+            return xs[HALO + v + m] - xs[HALO + v - m];
+        });
+    }
+    return result;
+}
+
+template <class Column, int I>
+static __device__ __forceinline__ auto along_y(const nabla_shape<typename Column::T> &shape,
+                                               const nabla_input<Column, I> &f)
+{
+    constexpr int V = Column::V, R = Column::R, ROWS = Column::ROWS;
+    using T = typename Column::T;
+    nabla_rows<ROWS, V, T> result;
+    pack<T, V> ys[ROWS + 2 * R];
+#pragma unroll
+    for (int i = 0; i < ROWS + 2 * R; i++)
+        ys[i] = shared_pack(f.centre() + (i - R) * nabla_input<Column, I>::Tile::PITCH);
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+        result.row[r] = derivative<R, V>(shape.c[AXIS_Y], shape.whole, [&](int m, int v) {
+            return ys[R + r + m].v[v] - ys[R + r - m].v[v];
+        });
+    return result;
+}
+
+template <class Column, int I>
+static __device__ __forceinline__ auto along_z(const nabla_shape<typename Column::T> &shape,
+                                               const nabla_input<Column, I> &f)
+{
+    constexpr int V = Column::V, R = Column::R, ROWS = Column::ROWS;
+    nabla_rows<ROWS, V, typename Column::T> result;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+        result.row[r] = derivative<R, V>(shape.c[AXIS_Z], shape.whole, [&](int m, int v) {
+            return f.queue[R + m][r].v[v] - f.queue[R - m][r].v[v];
+        });
+    return result;
+}
+
+template <int ROWS, int V, typename T>
+static __device__ __forceinline__ nabla_rows<ROWS, V, T> operator+(nabla_rows<ROWS, V, T> a,
+                                                                   const nabla_rows<ROWS, V, T> &b)
+{
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+        for (int v = 0; v < V; v++)
+            a.row[r].v[v] = a.row[r].v[v] + b.row[r].v[v];
+    return a;
+}
+template <int ROWS, int V, typename T>
+static __device__ __forceinline__ nabla_rows<ROWS, V, T> operator-(nabla_rows<ROWS, V, T> a,
+                                                                   const nabla_rows<ROWS, V, T> &b)
+{
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+        for (int v = 0; v < V; v++)
+            a.row[r].v[v] = a.row[r].v[v] - b.row[r].v[v];
+    return a;
+}
+
+template <typename T, int R, int FORM, int AXES, class Jobs>
+__global__ void __launch_bounds__(nabla_column<T, R, FORM, AXES>::THREADS,
+                                  nabla_column<T, R, FORM, AXES>::BLOCKS)
+    nabla_kernel(const __grid_constant__ nabla_shape<T> shape, const __grid_constant__ Jobs jobs)
+{
+    using Column = nabla_column<T, R, FORM, AXES>;
+    constexpr int V = Column::V, ROWS = Column::ROWS, AHEAD = Column::AHEAD;
+    extern __shared__ __align__(128) unsigned char shared_memory[];
+    T *const rings = (T *)shared_memory;
+    int64_t *const maps = (int64_t *)(rings + Column::POINTS);
+    const int thread = threadIdx.y * Column::WIDE + threadIdx.x;
+
+    uint32_t block = blockIdx.x;
+    const int64_t x0 = (int64_t)(block % shape.columns_x) * Column::X;
+    block /= shape.columns_x;
+    const int64_t y0 = shape.low[AXIS_Y] + (int64_t)(block % shape.columns_y) * Column::Y;
+    block /= shape.columns_y;
+    const int64_t first = shape.low[AXIS_Z] + (int64_t)(block % shape.marches) * shape.length;
+    const int64_t last = min(first + shape.length, shape.high[AXIS_Z]);
+    const int64_t field = (int64_t)(block / shape.marches) * shape.field;
+    const struct plan_axis *axis = table[shape.slot].plan.axis;
+
+    /* Past the last point that the column's points reach, that one again. */
+    constexpr int MAP_X = Column::X + 2 * Column::HALO;
+    for (int i = thread; i < Column::MAPS; i += Column::THREADS)
+        maps[i] =
+            i < MAP_X
+                ? source(&axis[AXIS_X], min(x0 - Column::HALO + i, shape.n + Column::HALO - 1))
+                : source(&axis[AXIS_Y], min(y0 - R + (i - MAP_X), shape.high[AXIS_Y] + R - 1));
+    __syncthreads();
+
+    nabla_input<Column, 0> f;
+    constexpr bool TWO = Column::INPUTS > 1,
+                   THREE = Column::INPUTS > 2; /* else g, h are not used */
+    nabla_input<Column, TWO ? 1 : 0> g;
+    nabla_input<Column, THREE ? 2 : 0> h;
+    auto each = [&](auto &&act) {
+        act(f);
+        if constexpr (TWO)
+            act(g);
+        if constexpr (THREE)
+            act(h);
+    };
+    f.begin(shape, rings, maps, thread, field + to_input(jobs, 0));
+    if constexpr (TWO)
+        g.begin(shape, rings + Column::BEGIN_1, maps, thread, field + to_input(jobs, 1));
+    if constexpr (THREE)
+        h.begin(shape, rings + Column::BEGIN_2, maps, thread, field + to_input(jobs, 2));
+
+    auto plane = [&](int64_t z) { return AXES == 3 ? source(&axis[AXIS_Z], z) : z; };
+    /* What plane k needs to come. */
+    auto copy = [&](int64_t k) {
+        if (k < last)
+            each([&](auto &one) {
+                using Tile = typename std::remove_reference_t<decltype(one)>::Tile;
+                one.copy(shape, plane(k + Tile::REACH), thread);
+            });
+        __pipeline_commit();
+    };
+    const int64_t x = x0 + threadIdx.x * V, y = y0 + threadIdx.y * ROWS;
+    each([&](auto &one) {
+        using Tile = typename std::remove_reference_t<decltype(one)>::Tile;
+        /* The planes that come before plane first's: to the ring for their neighbours, to the queue
+         * for those above and below. */
+        if constexpr (Tile::REACH > 0) {
+            if constexpr (Tile::ALONG != ALONG_Z)
+                for (int i = 0; i < R; i++)
+                    one.copy(shape, plane(first + i), thread);
+#pragma unroll
+            for (int i = 0; i < 2 * R; i++)
+#pragma unroll
+                for (int r = 0; r < ROWS; r++) {
+                    const T *row = one.in + plane(first - R + i) * shape.plane +
+                                   min(y + r, shape.rows - 1) * shape.n;
+                    if (shape.aligned)
+                        one.queue[i][r] = load_pack<V>(row + min(x, shape.n - V));
+                    else
+#pragma unroll
+                        for (int v = 0; v < V; v++)
+                            one.queue[i][r].v[v] = row[min(x + v, shape.n - 1)];
+                }
+        }
+    });
+#pragma unroll
+    for (int i = 0; i < AHEAD; i++)
+        copy(first + i);
+
+    const int64_t low = shape.low[AXIS_X], high = shape.high[AXIS_X];
+    const bool stores_packs = shape.aligned && x >= low && x + V <= high;
+    int64_t place = field + first * shape.plane + y * shape.n + x;
+    auto store = [&](int component, const nabla_rows<ROWS, V, T> &result) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            T *to = shape.out[component] + to_output(jobs, component) + place + r * shape.n;
+            if (y + r >= shape.high[AXIS_Y])
+                break;
+            if (stores_packs)
+                store_pack(to, result.row[r]);
+            else
+#pragma unroll
+                for (int v = 0; v < V; v++)
+                    if (x + v >= low && x + v < high)
+                        to[v] = result.row[r].v[v];
+        }
+    };
+#pragma unroll 1
+    for (int64_t k = first; k < last; k++) {
+        __pipeline_wait_prior(AHEAD - 1);
+        __syncthreads();
+        copy(k + AHEAD);
+        each([&](auto &one) { one.take(); });
+        if constexpr (FORM == PLAN_GRADIENT) {
+            store(AXIS_X, along_x(shape, f));
+            store(AXIS_Y, along_y(shape, f));
+            if constexpr (AXES == 3)
+                store(AXIS_Z, along_z(shape, f));
+        } else if constexpr (FORM == PLAN_DIVERGENCE) {
+            const auto plain = along_x(shape, f) + along_y(shape, g);
+            if constexpr (AXES == 3)
+                store(0, plain + along_z(shape, h));
+            else
+                store(0, plain);
+        } else if constexpr (AXES == 3) {
+            store(AXIS_X, along_y(shape, h) - along_z(shape, g));
+            store(AXIS_Y, along_z(shape, f) - along_x(shape, h));
+            store(AXIS_Z, along_x(shape, g) - along_y(shape, f));
+        } else {
+            store(0, along_x(shape, g) - along_y(shape, f));
+        }
+        each([&](auto &one) { one.step(); });
+        place += shape.plane;
+    }
+}
+
+static vector_jobs vector_jobs_of(const struct geometry *g)
+{
+    vector_jobs jobs;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        jobs.at[a] = g->arrays[a];
+    return jobs;
+}
+
+/* So many blocks for each job. */
+template <typename S, class Jobs>
+static cudaError_t launch_jobs(void (*kernel)(S, Jobs), int64_t blocks, dim3 block,
+                               const struct geometry *g, S *shape, Jobs jobs,
+                               size_t shared_bytes = 0)
+{
+    void *arguments[] = {shape, &jobs};
+    if (blocks == 0)
+        return cudaSuccess;
+    if (blocks > INT32_MAX)
+        return cudaErrorInvalidConfiguration;
+    if (shared_bytes > 0)
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             (int)shared_bytes);
+    return cudaLaunchKernel(kernel, dim3((unsigned)blocks, 1, g->jobs), block, arguments,
+                            shared_bytes, g->stream);
+}
+
+/* cudaErrorInvalidConfiguration: the grid is too large for this kernel's numbers, or the device's
+ * shared memory too small. */
+template <typename T, int R, int FORM, int AXES>
+static cudaError_t launch_column(const struct geometry *g, const void *const in[AXIS_COUNT],
+                                 void *const out[AXIS_COUNT])
+{
+    using Column = nabla_column<T, R, FORM, AXES>;
+    const struct plan *plan = g->plan;
+    const struct plan_axis *axis = plan->axis;
+    const struct plan_side *side = axis[AXIS_X].side;
+    nabla_shape<T> shape = {};
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        shape.in[a] = (const T *)in[a];
+        shape.out[a] = (T *)out[a];
+        shape.low[a] = g->low[a];
+        shape.high[a] = g->high[a];
+        for (int m = 1; m <= R; m++)
+            shape.c[a][m] = (T)axis[a].c[m];
+    }
+    shape.n = axis[AXIS_X].n;
+    shape.rows = axis[AXIS_Y].n;
+    shape.plane = shape.n * shape.rows;
+    shape.field = AXES == 3 ? (int64_t)plan->points : 0;
+    if (AXES == 2)
+        shape.high[AXIS_Z] = (int64_t)plan->batch;
+    shape.slot = g->slot;
+    shape.whole = plan->radius == R;
+    shape.aligned = shape.n % Column::V == 0;
+    for (int s = 0; s < SIDE_COUNT; s++)
+        shape.aligned = shape.aligned && side[s].map != PLAN_MAP_ENDPOINT;
+    const int64_t rows = shape.high[AXIS_Y] - shape.low[AXIS_Y];
+    const int64_t planes = shape.high[AXIS_Z] - shape.low[AXIS_Z];
+    const int64_t columns_x = (shape.n + Column::X - 1) / Column::X;
+    const int64_t columns_y = (rows + Column::Y - 1) / Column::Y;
+    const int64_t columns = columns_x * columns_y * (AXES == 3 ? (int64_t)plan->batch : 1);
+    int device = 0, bytes = 0;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (shape.plane > UINT32_MAX || columns > INT32_MAX || planes > INT32_MAX ||
+        bytes < Column::BYTES)
+        return cudaErrorInvalidConfiguration;
+    const int64_t length =
+        column_length(planes, columns, (int64_t)g->units * Column::BLOCKS, R + Column::AHEAD);
+    const int64_t marches = (planes + length - 1) / length;
+    shape.columns_x = (uint32_t)columns_x;
+    shape.columns_y = (uint32_t)columns_y;
+    shape.length = (int32_t)length;
+    shape.marches = (uint32_t)marches;
+    const int64_t blocks = columns * marches;
+    const dim3 block(Column::WIDE, Column::HIGH);
+    return g->jobs == 1 ? launch_jobs(nabla_kernel<T, R, FORM, AXES, one_job>, blocks, block, g,
+                                      &shape, one_job(), Column::BYTES)
+                        : launch_jobs(nabla_kernel<T, R, FORM, AXES, vector_jobs>, blocks, block, g,
+                                      &shape, vector_jobs_of(g), Column::BYTES);
+}
+
+/* --- what has closures, and grids that are too large: a thread a point, by point.h --- */
+
+enum { NABLA_THREADS = 128 };
+
+/* The components of a vector field; of an array the first. */
+template <typename T> struct vector {
+    T *at[AXIS_COUNT];
+};
+
+static __device__ __forceinline__ float nabla_point(const struct plan *plan,
+                                                    const float *const fields[AXIS_COUNT],
+                                                    int component, const int64_t at[AXIS_COUNT])
+{
+    return point_component_f32(plan, fields, component, at);
+}
+static __device__ __forceinline__ double nabla_point(const struct plan *plan,
+                                                     const double *const fields[AXIS_COUNT],
+                                                     int component, const int64_t at[AXIS_COUNT])
+{
+    return point_component_f64(plan, fields, component, at);
+}
+
+template <typename T> struct nabla_points {
+    shell_shape shell;
+    vector<const T> in;
+    vector<T> out;
+};
+
+template <typename T, class Jobs>
+__global__ void __launch_bounds__(NABLA_THREADS)
+    nabla_shell_kernel(const nabla_points<T> points, const __grid_constant__ Jobs jobs)
+{
+    const shell_shape &shape = points.shell;
+    const vector<const T> &in = points.in;
+    const vector<T> &out = points.out;
+    int64_t at[AXIS_COUNT];
+    uint64_t field;
+    if (!shell_find(shape, (uint64_t)blockIdx.x * NABLA_THREADS + threadIdx.x, at, &field))
+        return;
+    const struct plan *plan = &table[shape.slot].plan;
+    const int64_t begin = (int64_t)(field * plan->points);
+    const T *fields[AXIS_COUNT];
+    for (int i = 0; i < AXIS_COUNT; i++)
+        fields[i] = i < plan->inputs ? in.at[i] + to_input(jobs, i) + begin : in.at[0];
+    const int64_t place = begin + at[AXIS_X] + at[AXIS_Y] * plan->axis[AXIS_Y].stride +
+                          at[AXIS_Z] * plan->axis[AXIS_Z].stride;
+    for (int i = 0; i < plan->outputs; i++)
+        out.at[i][to_output(jobs, i) + place] = nabla_point(plan, fields, i, at);
+}
+
+template <typename T>
+static cudaError_t launch_shell(const shell_shape *shell, const struct geometry *g,
+                                const void *const in[AXIS_COUNT], void *const out[AXIS_COUNT])
+{
+    nabla_points<T> points;
+    points.shell = *shell;
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        points.in.at[i] = (const T *)in[i];
+        points.out.at[i] = (T *)out[i];
+    }
+    const int64_t blocks = (shell->points * shell->batch + NABLA_THREADS - 1) / NABLA_THREADS;
+    const dim3 block(NABLA_THREADS);
+    return g->jobs == 1
+               ? launch_jobs(nabla_shell_kernel<T, one_job>, blocks, block, g, &points, one_job())
+               : launch_jobs(nabla_shell_kernel<T, vector_jobs>, blocks, block, g, &points,
+                             vector_jobs_of(g));
+}
+
+/* --- the launch --- */
+
+template <typename T, int FORM, int AXES>
+static cudaError_t launch_reach(const struct geometry *g, const void *const in[AXIS_COUNT],
+                                void *const out[AXIS_COUNT])
+{
+    return g->plan->radius > 2 ? launch_column<T, 4, FORM, AXES>(g, in, out)
+                               : launch_column<T, 2, FORM, AXES>(g, in, out);
+}
+
+template <typename T, int FORM>
+static cudaError_t launch_axes(const struct geometry *g, const void *const in[AXIS_COUNT],
+                               void *const out[AXIS_COUNT])
+{
+    return g->plan->axis[AXIS_Z].active ? launch_reach<T, FORM, 3>(g, in, out)
+                                        : launch_reach<T, FORM, 2>(g, in, out);
+}
+
+template <typename T>
+static cudaError_t launch_box(const struct geometry *g, const void *const in[AXIS_COUNT],
+                              void *const out[AXIS_COUNT])
+{
+    if (!g->plan->axis[AXIS_Y].active) /* of a line: its derivative */
+        return row_launch(g, in[0], out[0]);
+    switch (g->plan->form) {
+    case PLAN_GRADIENT: {
+        const cudaError_t error = gradient_launch(g, in[0], out);
+        return error == cudaErrorInvalidConfiguration ? launch_axes<T, PLAN_GRADIENT>(g, in, out)
+                                                      : error;
+    }
+    case PLAN_DIVERGENCE:
+        return launch_axes<T, PLAN_DIVERGENCE>(g, in, out);
+    default:
+        return launch_axes<T, PLAN_CURL>(g, in, out);
+    }
+}
+
+template <typename T>
+static cudaError_t launch_all(const struct geometry *g, const void *const in[AXIS_COUNT],
+                              void *const out[AXIS_COUNT])
+{
+    shell_shape shell = g->shell;
+    const cudaError_t error = g->has_box ? launch_box<T>(g, in, out) : cudaSuccess;
+    if (error == cudaErrorInvalidConfiguration) { /* all points */
+        shell.boxes = 1;
+        shell.points = shell.end[0] = (int64_t)(g->points / g->plan->batch);
+        for (int a = 0; a < AXIS_COUNT; a++) {
+            shell.begin[0][a] = g->begin[a];
+            shell.size[0][a] = g->end[a] - g->begin[a];
+        }
+    } else if (error != cudaSuccess) {
+        return error;
+    }
+    return launch_shell<T>(&shell, g, in, out);
+}
+
+extern "C" cudaError_t nabla_launch(const struct geometry *g, const void *const in[AXIS_COUNT],
+                                    void *const out[AXIS_COUNT])
+{
+    return g->plan->dtype == DTYPE_F32 ? launch_all<float>(g, in, out)
+                                       : launch_all<double>(g, in, out);
+}

@@ -1,0 +1,61 @@
+/* A piece of a job as a backend runs it: its plan, and the arrays in the device's memory. */
+#ifndef GPU_LAUNCH_H
+#define GPU_LAUNCH_H
+
+#include "numerics/stage.h"
+#include "numerics/table.h"
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Arrays that a job reads beside its inputs, by enum operand; NULL: it has none such. */
+struct operands {
+    void *at[OPERANDS];
+};
+
+/* A piece of a job: lines [from, to) of its passes one after another. A line is one row along x; a
+ * pass has plan->lines of them. Pass p reads `in` (p = 0), else what pass p − 1 wrote; even passes
+ * write `even`, odd passes write `odd`. No `in` is an `even`, no `even` is another or `odd`; odd
+ * may be in. Vector fields have an array for each axis: plan->inputs and plan->outputs of them, the
+ * others are NULL; whoever has more than one pass has one array on each side. A plan that is staged
+ * has its result in even[0] and says itself what its passes read and write. Pieces of a job are
+ * launched one after another, each when the one before has completed.
+ *
+ * source, target: a client's addressable memory (pin()) at a multiple of 16 bytes. Before the first
+ * pass the whole of `in` is copied from its source, after the last one the whole of what that wrote
+ * to its target. NULL: it is not. */
+struct launch {
+    const struct plan *plan; /* lives until the completion */
+    const void *in[AXIS_COUNT];
+    void *even[AXIS_COUNT];
+    void *odd;                       /* NULL where the job has one pass */
+    void *spare[2];                  /* a plan that is staged: its further scratch arrays */
+    const struct operands *operands; /* by enum operand; lives as the plan does. NULL: none */
+    uint64_t from, to;
+    const void *source[AXIS_COUNT];
+    void *target[AXIS_COUNT];
+    /* Launches of one chain, a number that is not 0, are carried out one after another in the order
+     * of launch(), each seeing what those before it wrote, and the caller need not wait for any of
+     * them; what else is under way is not waited for. They have no source and no target. 0: it is
+     * in none. */
+    uint64_t chain;
+    /* Those of the chain up to this one are likely to come again, in other launches, just so. */
+    bool ends_round;
+    /* No upload to its arrays is under way: it waits for none, whosever they are. */
+    bool is_resident;
+};
+
+/* One of a launch's arrays; array: enum stage_array. */
+void *launch_array(const struct launch *launch, int array);
+
+/* What pass `number` of a launch is, whose stage is IMPOSE, STEP, PART or RATE: PART's set of
+ * factors is its part. */
+struct table_pass launch_table_pass(const struct launch *launch, uint64_t number);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,239 @@
+/* The channel between the front and a worker: a SOCK_SEQPACKET socketpair that carries messages,
+ * one fixed struct each, up to CHANNEL_PACKET in a packet; both ends are non-blocking. Payload
+ * never crosses it: it names places in the arena.
+ *
+ *   front → worker                         worker → front
+ *   ARENA (with the memfd)                 READY or REFUSED
+ *   ALLOCATE array, bytes, owner           – (FAILED where there is no memory)
+ *   UPLOAD array ← arena or region, tag    COPIED tag (after FAILED where there is no memory)
+ *   REGION region, bytes (with the memfd)  MAPPED region, once it is mapped and pinned
+ *   UNREGION region                        –
+ *   MORE parameters                        – (of the RUN that follows)
+ *   BLOCK numbers …                        – (of the RUN that follows)
+ *   OPERANDS arrays                        – (of the RUN that follows)
+ *   COMPONENTS in, out, scratch            – (of the RUN that follows)
+ *   PLACES in, out: region and offset      – (of the RUN that follows)
+ *   RUN job: in, out, scratch              PROGRESS …, then FINISHED
+ *   MEASURE array, other, result           FINISHED with what there is to say about it
+ *   CANCEL job                             FINISHED with CANCELLED, or as it ended
+ *   DOWNLOAD arena or region ← array, tag  COPIED tag
+ *   RELEASE array                          –
+ *   PING                                   PONG: what the device has been given, and has done
+ *
+ * Orders are taken in the order sent. The front keeps to these rules, and the worker ends itself
+ * (a broken front is no client's fault) where one is broken:
+ *   - ids of arrays and jobs are the front's, never used twice in one worker's life;
+ *   - a RUN comes after the UPLOADs of its inputs; DOWNLOAD, RELEASE, and any order that writes an
+ *     array that a RUN uses, come after that RUN's FINISHED; a RELEASE comes after every COPIED of
+ *     the array;
+ *   - a RUN of more than one input, output or scratch comes straight after its COMPONENTS; one
+ *     that reads or writes regions straight after its PLACES; one whose job has `more` after that,
+ *     as many BLOCKs as its block needs, from its begin to its end, and its OPERANDS; in any order
+ *     otherwise, and nothing else between;
+ *   - ids of regions are the front's too. A region's memfd is sealed against shrinking and growing
+ *     and has its size; orders that name it, and its UNREGION, come after its MAPPED with OK, which
+ *     tells that it is known; UNREGION after every FINISHED and COPIED of those orders;
+ *   - a place lies inside its region, at a multiple of PLACE_ALIGNMENT; an output's in one that is
+ *     writable, and not over another place of that RUN;
+ *   - a DOWNLOAD of an array comes after the COPIED of every UPLOAD to it, an UPLOAD after that of
+ *     one from a region;
+ *   - a slab is not touched by the front between UPLOAD or DOWNLOAD and its COPIED.
+ * A MEASURE is a RUN as far as rules go: it reads `array` and `other`, and writes `result`, of
+ * measure_bytes().
+ * An input with a place is read from there into its array, and an output is written from its array
+ * to its place: copies are part of the RUN, overlap with its computation, and its FINISHED comes
+ * after the last of them. Such an array is that RUN's own while it lasts. A RUN that does not end
+ * OK may have written any part of its outputs, arrays and places, once it has begun a pass. A
+ * worker whose device_info says `direct` computes in regions themselves: an input or output with
+ * a place has no array there (id 0), and an input with a place is no scratch.
+ * RUNs of one chain, a number of the front's, may begin before those before them have ended, since
+ * the device carries out their launches in the order sent; of large ones no more are there at once
+ * than make a piece of a job. All of them are of one owner's arrays. One that does not end OK does
+ * not keep those behind it from running: what they make of its outputs is for the front to discard.
+ * An array that FAILED, in its ALLOCATE or for want of memory to carry out an UPLOAD to it, stays
+ * known: UPLOAD to it is COPIED without a copy, RUN with it is FINISHED with OUT_OF_MEMORY, RELEASE
+ * forgets it.
+ * When either end closes, the worker exits (status 0) or the front restarts it.
+ */
+#ifndef GPU_WORKER_CHANNEL_H
+#define GPU_WORKER_CHANNEL_H
+
+#include "gpu/device_info.h"
+#include "numerics/measure.h"
+#include "numerics/job.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CHANNEL_DESCRIPTOR 3 /* of the worker's end, when it starts */
+
+enum channel_type {
+    CHANNEL_ARENA = 1,
+    CHANNEL_ALLOCATE,
+    CHANNEL_UPLOAD,
+    CHANNEL_RUN,
+    CHANNEL_CANCEL,
+    CHANNEL_DOWNLOAD,
+    CHANNEL_RELEASE,
+    CHANNEL_PING,
+    CHANNEL_COMPONENTS,
+    CHANNEL_REGION,
+    CHANNEL_UNREGION,
+    CHANNEL_PLACES,
+    CHANNEL_MORE,
+    CHANNEL_BLOCK,
+    CHANNEL_OPERANDS,
+    CHANNEL_MEASURE,
+    CHANNEL_READY = 64,
+    CHANNEL_REFUSED,
+    CHANNEL_FAILED,
+    CHANNEL_COPIED,
+    CHANNEL_PROGRESS,
+    CHANNEL_FINISHED,
+    CHANNEL_PONG,
+    CHANNEL_MAPPED
+};
+
+#define PLACE_ALIGNMENT 16 /* bytes */
+
+enum {
+    CHANNEL_JOB_BYTES = offsetof(struct job, more), /* what a RUN carries of it */
+    CHANNEL_BLOCK_BYTES = 240 /* of a block, in one message; the last has less */
+};
+
+enum { CHANNEL_ALL_WORK, CHANNEL_JOBS_WORK, CHANNEL_WORKS };
+
+/* Where an array lies in a client's memory. region 0: it does not. */
+struct place {
+    uint64_t region, offset; /* bytes */
+};
+
+/* When something of a RUN went on: from its first part's begin to its last one's end, nanoseconds
+ * of CLOCK_MONOTONIC. Both 0: there was none. */
+struct channel_span {
+    uint64_t begin_ns, end_ns;
+};
+
+struct channel_message {
+    uint32_t type;   /* enum channel_type */
+    uint32_t status; /* FINISHED; MAPPED: OK, OUT_OF_MEMORY or INTERNAL; COPIED: OK or, of a
+                        DOWNLOAD to a region, OUT_OF_MEMORY. enum status */
+    union {
+        struct {
+            uint64_t bytes;
+            uint32_t threads; /* that the worker computes with; 0: one for each of its cores */
+        } arena;
+        struct {
+            uint64_t array, bytes, owner; /* owner: the uid; memory is cleared between owners */
+        } allocate;                       /* FAILED: array */
+        struct {
+            uint64_t array, offset; /* in the array, bytes */
+            uint64_t arena_offset, bytes;
+            uint64_t region; /* 0: the arena; else arena_offset is the region's */
+            uint64_t tag;
+        } copy; /* UPLOAD, DOWNLOAD; COPIED: tag */
+        struct {
+            uint64_t id;
+            uint64_t in, out;    /* arrays; may be the same. After COMPONENTS: 0, as scratch is */
+            uint64_t scratch;    /* array, or 0; may be `in` where that may be overwritten and there
+                                    is an `out` */
+            uint64_t chain;      /* 0: it is in none */
+            uint32_t progress;   /* 1: send PROGRESS, at most ten a second */
+            uint32_t ends_round; /* 1: the RUNs of its chain up to it are likely to come again */
+            unsigned char job[CHANNEL_JOB_BYTES];
+        } run;
+        struct job_more more;
+        struct {
+            unsigned char bytes[CHANNEL_BLOCK_BYTES];
+        } block;
+        struct {
+            uint64_t array[OPERANDS]; /* 0: the job has none such */
+        } operands;
+        struct {
+            /* As many as the job has; the others 0. Inputs may be the same; an output may be an
+             * input, and needs a scratch of its own then. The scratches of one output are its
+             * own: job_scratch(). */
+            uint64_t in[AXIS_COUNT], out[AXIS_COUNT], scratch[AXIS_COUNT];
+        } components;
+        struct {
+            uint64_t id;
+            uint64_t array, other; /* other 0: the array's values; else their distances from its */
+            uint64_t result;
+            uint64_t points, dtype; /* enum dtype */
+        } measure;
+        struct {
+            uint64_t region, bytes, writable; /* UNREGION, MAPPED: region */
+        } region;
+        struct {
+            struct place in[AXIS_COUNT], out[AXIS_COUNT]; /* by component */
+        } places;
+        struct {
+            uint64_t id;          /* CANCEL, RELEASE (of the array), PROGRESS, FINISHED */
+            uint64_t done, total; /* PROGRESS: passes done; FINISHED: passes begun */
+            uint64_t device_us;   /* FINISHED: time on the device */
+            /* FINISHED; copies: of its places. Small arrays that the device's kernels copy are part
+             * of `compute`, and of no copy. */
+            struct channel_span copy_in, compute, copy_out;
+            struct measured measured; /* FINISHED of a MEASURE that is OK */
+        } job;
+        struct {
+            struct device_info info;
+            uint32_t pid;
+        } ready;
+        struct {
+            char text[200];
+        } refused;
+        struct channel_pong {
+            /* Of all that the device has been given, and of what belongs to jobs (not the copies
+             * between arena and arrays), how many are under way, and how many have ended. 0 where
+             * the worker sees for itself how they go on: */
+            struct channel_work {
+                uint64_t under_way, ended;
+            } work[CHANNEL_WORKS];
+            uint64_t still_us; /* for how long the slowest has not (gpu/backend.h); else 0 */
+        } pong;
+    } u;
+};
+
+_Static_assert(sizeof(struct channel_message) <= 256, "a channel message is at most 256 bytes");
+
+enum { CHANNEL_PACKET = 32 };
+
+enum channel_result { CHANNEL_OK, CHANNEL_AGAIN, CHANNEL_CLOSED };
+
+/* Send one message, with one descriptor where descriptor ≥ 0. CHANNEL_AGAIN: the socket is full. */
+enum channel_result channel_send(int socket, const struct channel_message *message, int descriptor);
+
+/* The packet that came last, whose messages are handed out one by one. Zeroed: none has come. */
+struct channel_inbox {
+    struct channel_message messages[CHANNEL_PACKET];
+    uint32_t next, count;
+};
+
+/* Receive one. *descriptor is −1 or one that the caller owns. A packet that is not whole messages
+ * is CHANNEL_CLOSED: the other end is not to be trusted any more. */
+enum channel_result channel_receive(int socket, struct channel_inbox *inbox,
+                                    struct channel_message *message, int *descriptor);
+/* Will channel_receive() hand out another without a look at the socket? */
+bool channel_inbox_holds(const struct channel_inbox *inbox);
+
+/* Messages on their way out, in order: whoever has something to say keeps it here, and one flush a
+ * turn of the loop sends all of it in few packets. Grows as needed: each end's orders are bounded
+ * by the jobs and slabs of the front. */
+struct channel_queue {
+    struct channel_queued {
+        struct channel_message message;
+        int descriptor; /* −1, or owned */
+    } * items;
+    uint32_t first, count, capacity;
+};
+/* Keep a message, and a descriptor where descriptor ≥ 0: it is taken over, and closed once it is
+ * sent. False: no memory. */
+bool channel_queue_push(struct channel_queue *queue, const struct channel_message *message,
+                        int descriptor);
+/* Send what waits. CHANNEL_AGAIN: the socket is full, and some still waits. */
+enum channel_result channel_queue_flush(struct channel_queue *queue, int socket);
+void channel_queue_free(struct channel_queue *queue);
+
+#endif

@@ -1,0 +1,564 @@
+#include "gpu/worker/jobs.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "numerics/measure.h"
+#include "gpu/range.h"
+#include "gpu/worker/store.h"
+#include "numerics/job_block.h"
+#include "numerics/job_check.h"
+#include "base/limits.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    PROGRESS_US = 100 * 1000, /* ten a second */
+    COPYING_MOST = 8          /* jobs whose launches copy; with more the copy engine is faster */
+};
+
+/* points × passes: keeps the lines of a job inside 64 bits. How much work a job may be is for the
+ * front to judge. */
+static const double MOST_WORK = 0x1p62;
+
+static void answer_finished(struct worker *worker, uint64_t id, enum status status, uint64_t done,
+                            uint64_t total, const struct run *begun)
+{
+    struct channel_message message = {.type = CHANNEL_FINISHED, .status = status};
+    message.u.job.id = id;
+    message.u.job.done = done;
+    message.u.job.total = total;
+    if (begun) {
+        message.u.job.device_us = begun->pieces.device_us;
+        message.u.job.copy_in = begun->copied[WAY_IN];
+        message.u.job.compute = begun->computed;
+        message.u.job.copy_out = begun->copied[WAY_OUT];
+        if (begun->measured)
+            message.u.job.measured = worker->runs.measured[begun->slot];
+    }
+    worker_answer(worker, &message);
+}
+
+static void finish(struct worker *worker, struct run *run, enum status status)
+{
+    /* Begun passes count: from 1 on, the output may hold anything. */
+    const uint64_t lines = run->plan.lines;
+    const uint64_t done = run->started ? (run->pieces.done + lines - 1) / lines : 0;
+    answer_finished(worker, run->id, status, done, run->plan.passes, run->started ? run : NULL);
+    runs_remove(&worker->runs, run);
+    plan_release(&run->plan);
+    free(run);
+}
+
+/* Where its result comes to lie in the scratch array's memory, the two exchange theirs: whoever
+ * starts from here on finds it. */
+static void place_result(const struct run *run)
+{
+    for (int i = 0; i < run->plan.outputs && !run->plan.staged; i++) {
+        struct holding *out = run->out[i], *other = run->scratch[i];
+        if (!out || pieces_result(&run->pieces, i) == out->block.memory)
+            continue;
+        const struct block block = out->block;
+        out->block = other->block;
+        other->block = block;
+    }
+}
+
+void jobs_settle(struct worker *worker, struct run *run)
+{
+    if (run->copy) {
+        if (transfer_is_done(&run->transfer)) {
+            store_copied(worker, run->copy);
+            free(run);
+        }
+        return;
+    }
+    if (transfer_is_done(&run->transfer)) {
+        place_result(run);
+        finish(worker, run, STATUS_OK);
+    } else if (run->cancelled && run->transfer.under_way == 0) {
+        finish(worker, run, STATUS_CANCELLED);
+    }
+}
+
+/* Are all uploads to its arrays complete? */
+static bool is_resident(const struct run *run)
+{
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if ((run->in[i] && run->in[i]->uploads) || (run->out[i] && run->out[i]->uploads) ||
+            (run->scratch[i] && run->scratch[i]->uploads))
+            return false;
+    for (int i = 0; i < OPERANDS; i++)
+        if (run->operand[i] && run->operand[i]->uploads)
+            return false;
+    return true;
+}
+
+static bool has_operands(const struct run *run)
+{
+    for (int i = 0; i < OPERANDS; i++)
+        if (run->operand[i])
+            return true;
+    return false;
+}
+
+static void launch_next(struct worker *worker, struct run *run)
+{
+    struct launch launch;
+    if (!pieces_next(&run->pieces, &launch))
+        return;
+    launch.operands = has_operands(run) ? &run->operands : NULL;
+    launch.is_resident = !run->in_pipeline && is_resident(run);
+    launch.chain = run_is_chained(run) ? run->chain : 0;
+    launch.ends_round = run->ends_round;
+    for (int i = 0; i < AXIS_COUNT && run->launches_copy; i++) {
+        launch.source[i] = launch.from == 0 ? run->from[i].memory : NULL;
+        launch.target[i] = launch.to == run->pieces.total ? run->to[i].memory : NULL;
+    }
+    worker->under_way++;
+    range_begin("launch", run->id);
+    worker->backend->launch(&launch, (uint64_t)(uintptr_t)run | TOKEN_RUN);
+    range_end();
+    if (launch.to == run->pieces.total && !run->in_pipeline) {
+        place_result(run);
+        run->launched = run_is_chained(run);
+    }
+}
+
+static void compute_passes(void *worker, struct run *run)
+{
+    launch_next(worker, run);
+}
+
+static void start(struct worker *worker, struct run *run)
+{
+    runs_start(&worker->runs, run);
+    const struct buffers buffers = run_buffers(run);
+    pieces_begin(&run->pieces, &run->plan, worker->backend->splits_passes, &buffers);
+    if (run->in_pipeline)
+        pipeline_add(&worker->pipeline, run);
+    else
+        launch_next(worker, run);
+}
+
+/* Where measures come to, pinned where the backend pins: copies to it wait for nothing. */
+static void open_measured(struct worker *worker)
+{
+    const size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
+    bool addressable;
+    _Static_assert(RUNS_MEASURING * sizeof(struct measured) <= 4096, "they fit a page");
+    worker->runs.measured = aligned_alloc(bytes, bytes);
+    if (!worker->runs.measured)
+        worker_out_of_memory();
+    if (worker->backend->pin &&
+        worker->backend->pin(worker->runs.measured, bytes, true, &addressable) != STATUS_OK)
+        log_warning("the page that measures come to could not be pinned");
+}
+
+static void close_measured(struct worker *worker)
+{
+    if (worker->backend->unpin)
+        worker->backend->unpin(worker->runs.measured, (size_t)sysconf(_SC_PAGESIZE));
+    free(worker->runs.measured);
+}
+
+void jobs_open(struct worker *worker)
+{
+    pipeline_init(&worker->pipeline, worker->backend, TOKEN_STEP, compute_passes, worker);
+    worker->runs.chain_points = pieces_first_points(worker->backend->splits_passes);
+    open_measured(worker);
+}
+
+void jobs_close(struct worker *worker)
+{
+    while (worker->runs.first) {
+        struct run *run = worker->runs.first;
+        worker->runs.first = run->next;
+        plan_release(&run->plan);
+        free(run);
+    }
+    ids_free(&worker->runs.by_id);
+    plans_free(&worker->plans);
+    free(worker->before.block);
+    close_measured(worker);
+    pipeline_free(&worker->pipeline);
+}
+
+/* Of a chain those behind one that must wait are not looked at: there may be many. */
+void jobs_start_waiting(struct worker *worker)
+{
+    struct run *next;
+    uint64_t stuck = 0;
+    for (struct run *run = worker->runs.first; run && worker->runs.waiting; run = next) {
+        next = run->next;
+        if (run->started || (run_is_chained(run) && run->chain == stuck))
+            continue;
+        if (runs_may_start(&worker->runs, run))
+            start(worker, run);
+        else if (run_is_chained(run))
+            stuck = run->chain;
+    }
+}
+
+bool jobs_is_before_run(uint32_t type)
+{
+    return type == CHANNEL_COMPONENTS || type == CHANNEL_PLACES || type == CHANNEL_MORE ||
+           type == CHANNEL_BLOCK || type == CHANNEL_OPERANDS;
+}
+
+/* The next part of the block that MORE has announced. */
+static void take_block(struct worker *worker, const struct channel_message *message)
+{
+    struct before_run *before = &worker->before;
+    const uint64_t total = before->more.u.more.block_bytes;
+    if (!before->more.type || before->block_bytes >= total)
+        worker_broken("a BLOCK that no MORE has announced", before->block_bytes);
+    if (before->block_bytes == 0)
+        before->has_no_block = !(before->block = malloc(total));
+    uint64_t bytes = total - before->block_bytes;
+    if (bytes > CHANNEL_BLOCK_BYTES)
+        bytes = CHANNEL_BLOCK_BYTES;
+    if (before->block)
+        memcpy(before->block + before->block_bytes, message->u.block.bytes, bytes);
+    before->block_bytes += bytes;
+}
+
+void jobs_before_run(struct worker *worker, const struct channel_message *message)
+{
+    struct before_run *before = &worker->before;
+    struct channel_message *kept = message->type == CHANNEL_PLACES     ? &before->places
+                                   : message->type == CHANNEL_MORE     ? &before->more
+                                   : message->type == CHANNEL_OPERANDS ? &before->operands
+                                                                       : &before->components;
+    if (message->type == CHANNEL_BLOCK) {
+        take_block(worker, message);
+        return;
+    }
+    if (kept->type)
+        worker_broken("a part of a RUN twice", message->type);
+    *kept = *message;
+}
+
+bool jobs_run_follows(const struct worker *worker)
+{
+    const struct before_run *before = &worker->before;
+    return before->components.type || before->places.type || before->more.type ||
+           before->operands.type;
+}
+
+static void forget_before_run(struct worker *worker)
+{
+    free(worker->before.block);
+    memset(&worker->before, 0, sizeof worker->before);
+}
+
+/* The RUN's job, of which MORE has told the rest. */
+static void find_job(const struct worker *worker, const struct channel_message *message,
+                     struct job *job)
+{
+    const struct before_run *before = &worker->before;
+    memcpy(job, message->u.run.job, CHANNEL_JOB_BYTES);
+    memset(&job->more, 0, sizeof job->more);
+    if (before->more.type)
+        job->more = before->more.u.more;
+    if (before->block_bytes != job->more.block_bytes)
+        worker_broken("RUN whose BLOCKs are not whole", message->u.run.id);
+}
+
+/* The run's places from the PLACES before it, if any. */
+static void find_places(const struct worker *worker, struct run *run, const struct job *job)
+{
+    const struct channel_message *places = &worker->before.places;
+    const struct place *in = places->u.places.in, *out = places->u.places.out;
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        if ((in[i].region && i >= job_inputs(job)) || (out[i].region && i >= job_outputs(job)))
+            worker_broken("RUN with more places than its job has arrays", run->id);
+        if (in[i].region)
+            run->from[i].memory =
+                store_find_place(worker, &in[i], job_bytes(job), false, &run->from[i].region);
+        if (out[i].region)
+            run->to[i].memory =
+                store_find_place(worker, &out[i], job_bytes(job), true, &run->to[i].region);
+    }
+}
+
+/* The run's arrays from the order or, where there is one, from the COMPONENTS before it. */
+static void find_arrays(struct worker *worker, struct run *run, const struct job *job,
+                        const struct channel_message *message)
+{
+    struct channel_message *given = &worker->before.components;
+    const int scratches = run->plan.staged ? run->plan.staged : job_outputs(job);
+    if (given->type && (message->u.run.in || message->u.run.out || message->u.run.scratch))
+        worker_broken("RUN with arrays of its own after COMPONENTS", run->id);
+    if (!given->type) {
+        given->u.components.in[0] = message->u.run.in;
+        given->u.components.out[0] = message->u.run.out;
+        given->u.components.scratch[0] = message->u.run.scratch;
+    }
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        const uint64_t in = given->u.components.in[i], out = given->u.components.out[i];
+        const uint64_t scratch = given->u.components.scratch[i];
+        const bool has_in = i < job_inputs(job) && !(worker->direct && run->from[i].region);
+        const bool has_out = i < job_outputs(job) && !(worker->direct && run->to[i].region);
+        if (!in == has_in || !out == has_out || (scratch && i >= scratches))
+            worker_broken("RUN with another number of arrays than its job has", run->id);
+        run->in[i] = in ? store_find(worker, in) : NULL;
+        run->out[i] = out ? store_find(worker, out) : NULL;
+        run->scratch[i] = scratch ? store_find(worker, scratch) : NULL;
+    }
+}
+
+/* The run's operands from the OPERANDS before it, if any: those that its job has. */
+static void find_operands(const struct worker *worker, struct run *run, const struct job *job)
+{
+    for (int i = 0; i < OPERANDS; i++) {
+        const uint64_t id = worker->before.operands.u.operands.array[i];
+        const uint64_t points = job_operand_points(job, i);
+        if (!id != !points)
+            worker_broken("RUN with other operands than its job has", run->id);
+        run->operand[i] = id ? store_find(worker, id) : NULL;
+        if (id && store_has_memory(run->operand[i]) &&
+            run->operand[i]->block.bytes != points * job_element_bytes(job))
+            worker_broken("RUN with an operand of another size than its job's", run->id);
+    }
+}
+
+/* They are of so many bytes each, and none is written that must not be. */
+static void check_arrays(const struct run *run, uint64_t bytes)
+{
+    struct buffers ids; /* an array without memory is known by its holding alone */
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        struct holding *const holdings[] = {run->in[i], run->out[i], run->scratch[i]};
+        for (int k = 0; k < 3; k++)
+            if (holdings[k] && holdings[k]->block.bytes != bytes)
+                worker_broken("RUN with an array of another size than its job's", run->id);
+        ids.in[i] = run->in[i] ? (void *)run->in[i] : run->from[i].memory;
+        ids.out[i] = run->out[i] ? (void *)run->out[i] : run->to[i].memory;
+        ids.scratch[i] = run->scratch[i];
+    }
+    if (run->scratch[0] && run->scratch[0] == run->in[0] && !run->out[0])
+        worker_broken("RUN whose result would come to lie in its input's array, not in its place",
+                      run->id);
+    if (!pieces_possible(&run->plan, &ids))
+        worker_broken("RUN without the scratch array that it needs", run->id);
+}
+
+/* One of its arrays; NULL: it has none. */
+static const struct holding *any_array(const struct run *run)
+{
+    struct holding *const *const all[] = {run->in, run->out, run->scratch};
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < AXIS_COUNT; i++)
+            if (all[k][i])
+                return all[k][i];
+    return NULL;
+}
+
+/* Nobody's launches come behind another's because somebody else says so. */
+static void check_chain(const struct worker *worker, const struct run *run)
+{
+    const struct run *other = run->chain ? runs_last_of_chain(&worker->runs, run->chain) : NULL;
+    const struct holding *array = any_array(run), *of_other = other ? any_array(other) : NULL;
+    if (array && of_other && array->block.owner != of_other->block.owner)
+        worker_broken("RUN in a chain of another owner's", run->id);
+}
+
+/* Was there memory for all of its arrays? */
+static bool have_memory(const struct run *run)
+{
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if ((run->in[i] && !store_has_memory(run->in[i])) ||
+            (run->out[i] && !store_has_memory(run->out[i])) ||
+            (run->scratch[i] && !store_has_memory(run->scratch[i])))
+            return false;
+    for (int i = 0; i < OPERANDS; i++)
+        if (run->operand[i] && !store_has_memory(run->operand[i]))
+            return false;
+    return true;
+}
+
+/* How its arrays, of so many bytes each, come from and to its places. */
+static void choose_way(const struct worker *worker, struct run *run, uint64_t bytes)
+{
+    bool has_places = false, reached = true;
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        const struct region *const regions[] = {run->from[i].region, run->to[i].region};
+        for (int k = 0; k < 2; k++) {
+            has_places |= regions[k] != NULL;
+            reached &= !regions[k] || regions[k]->addressable;
+        }
+    }
+    if (!has_places || worker->direct)
+        return;
+    run->launches_copy = reached && bytes <= worker->backend->launch_copies_bytes &&
+                         worker->runs.copying < COPYING_MOST;
+    run->in_pipeline = !run->launches_copy;
+}
+
+/* There is no memory for it, or for its arrays. */
+static void refuse(struct worker *worker, struct run *run)
+{
+    answer_finished(worker, run->id, STATUS_OUT_OF_MEMORY, 0, run->plan.passes, NULL);
+    plan_release(&run->plan);
+    free(run);
+}
+
+/* It waits for its turn, or starts. */
+static void add(struct worker *worker, struct run *run)
+{
+    run->progress_us = clock_us();
+    if (!runs_add(&worker->runs, run))
+        refuse(worker, run);
+    else if (runs_may_start(&worker->runs, run))
+        start(worker, run);
+}
+
+void jobs_run(struct worker *worker, const struct channel_message *message)
+{
+    const uint64_t id = message->u.run.id;
+    struct failure failure = {0};
+    struct job given;
+    const struct job *job = &given;
+    if (id == 0 || runs_find(&worker->runs, id))
+        worker_broken("RUN of a job that is there already", id);
+    find_job(worker, message, &given);
+    const struct plan *plan = NULL;
+    if (!job_check(job, MOST_WORK, &failure)) {
+        log_error("job %llu: %s", (unsigned long long)id, failure.message);
+    } else if (job_block_part(job, BLOCK_END) != job->more.block_bytes) {
+        worker_broken("RUN with a block of another size than its job's", id);
+    } else if (worker->before.has_no_block) {
+        failure.code = STATUS_OUT_OF_MEMORY;
+    } else if (!job_check_block(job, worker->before.block, &failure)) {
+        worker_broken("RUN with a block that its job cannot have", id);
+    } else {
+        plan = plans_get(&worker->plans, job, worker->before.block);
+        failure.code = STATUS_OUT_OF_MEMORY;
+    }
+    struct run *run = plan ? calloc(1, sizeof *run) : NULL;
+    if (!run) {
+        forget_before_run(worker);
+        answer_finished(worker, id, failure.code, 0, plan ? plan->passes : 0, NULL);
+        return;
+    }
+    run->id = id;
+    run->wants_progress = message->u.run.progress != 0;
+    run->chain = message->u.run.chain;
+    run->ends_round = message->u.run.ends_round != 0;
+    plan_copy(&run->plan, plan);
+    find_places(worker, run, job);
+    find_arrays(worker, run, job, message);
+    find_operands(worker, run, job);
+    forget_before_run(worker);
+    if (!have_memory(run)) {
+        refuse(worker, run);
+        return;
+    }
+    check_arrays(run, job_bytes(job));
+    check_chain(worker, run);
+    choose_way(worker, run, job_bytes(job));
+    add(worker, run);
+}
+
+void jobs_measure(struct worker *worker, const struct channel_message *message)
+{
+    const uint64_t id = message->u.measure.id, points = message->u.measure.points;
+    const uint64_t element = message->u.measure.dtype == DTYPE_F64 ? 8 : 4;
+    if (id == 0 || runs_find(&worker->runs, id))
+        worker_broken("MEASURE of a job that is there already", id);
+    if (message->u.measure.dtype > DTYPE_F64 || points == 0 || points > LIMIT_POINTS)
+        worker_broken("MEASURE of what is no array", id);
+    struct run *run = calloc(1, sizeof *run);
+    if (!run) {
+        answer_finished(worker, id, STATUS_OUT_OF_MEMORY, 0, 0, NULL);
+        return;
+    }
+    run->id = id;
+    run->measures = true;
+    run->in[0] = store_find(worker, message->u.measure.array);
+    if (message->u.measure.other)
+        run->in[1] = store_find(worker, message->u.measure.other);
+    run->out[0] = store_find(worker, message->u.measure.result);
+    plan_init_measure(&run->plan, (enum dtype)message->u.measure.dtype, points, run->in[1] != NULL);
+    if (!have_memory(run)) {
+        refuse(worker, run);
+        return;
+    }
+    for (int i = 0; i < 2; i++)
+        if (run->in[i] &&
+            (run->in[i]->block.bytes != points * element || run->in[i] == run->out[0]))
+            worker_broken("MEASURE of an array of another size, or of its result", id);
+    if (run->out[0]->block.bytes != measure_bytes(points))
+        worker_broken("MEASURE with a result of another size", id);
+    add(worker, run);
+}
+
+/* The blocks are measured: bring over what they came to. */
+static void fetch_measured(struct worker *worker, struct run *run)
+{
+    const uint64_t at = measure_bytes(run->plan.points) - sizeof(struct measured);
+    run->measured = true;
+    worker->under_way++;
+    worker->backend->download(&worker->runs.measured[run->slot],
+                              (const uint8_t *)run->out[0]->block.memory + at,
+                              sizeof(struct measured), NULL, (uint64_t)(uintptr_t)run | TOKEN_RUN);
+}
+
+void jobs_cancel(struct worker *worker, uint64_t id)
+{
+    struct run *run = runs_find(&worker->runs, id);
+    if (!run)
+        return; /* it has ended already */
+    run->cancelled = true;
+    if (!run->started) {
+        finish(worker, run, STATUS_CANCELLED);
+    } else if (run->in_pipeline) {
+        pipeline_remove(&worker->pipeline, run);
+        jobs_settle(worker, run);
+    }
+}
+
+static void tell_progress(struct worker *worker, struct run *run)
+{
+    const uint64_t now = clock_us();
+    if (now - run->progress_us < PROGRESS_US)
+        return;
+    struct channel_message message = {.type = CHANNEL_PROGRESS};
+    message.u.job.id = run->id;
+    message.u.job.done = run->pieces.done / run->plan.lines;
+    message.u.job.total = run->plan.passes;
+    message.u.job.device_us = run->pieces.device_us;
+    worker_answer(worker, &message);
+    run->progress_us = now;
+}
+
+void jobs_piece_completed(struct worker *worker, struct run *run,
+                          const struct completion *completion)
+{
+    if (run->measured) {
+        finish(worker, run, STATUS_OK);
+        return;
+    }
+    pieces_completed(&run->pieces, completion->device_us);
+    run_computed(run, completion->device_us + completion->copy_us);
+    const bool done = run->pieces.done == run->pieces.total;
+    if (run->wants_progress && !done)
+        tell_progress(worker, run);
+    if (!done && !run->cancelled) {
+        launch_next(worker, run);
+    } else if (!run->in_pipeline) {
+        if (done && run->measures)
+            fetch_measured(worker, run);
+        else if (done)
+            finish(worker, run, STATUS_OK);
+        else
+            finish(worker, run, STATUS_CANCELLED);
+    } else {
+        if (run->cancelled)
+            transfer_completed(&run->transfer); /* its passes, as far as they came */
+        else
+            pipeline_passes_completed(&worker->pipeline, run);
+        jobs_settle(worker, run);
+    }
+}

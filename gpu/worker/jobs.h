@@ -1,0 +1,35 @@
+/* A worker's jobs: their orders, their pieces on the device one after another, and how they end. An
+ * order that breaks a rule of channel.h ends the process. */
+#ifndef GPU_WORKER_JOBS_H
+#define GPU_WORKER_JOBS_H
+
+#include "gpu/worker/worker.h"
+
+/* The backend is open. */
+void jobs_open(struct worker *worker);
+/* Forget all of them. Nothing is under way. */
+void jobs_close(struct worker *worker);
+
+/* COMPONENTS, PLACES, MORE, BLOCK and OPERANDS are kept for their RUN. Does one of them wait for
+ * it?
+ */
+bool jobs_is_before_run(uint32_t type);
+void jobs_before_run(struct worker *worker, const struct channel_message *message);
+bool jobs_run_follows(const struct worker *worker);
+/* RUN. */
+void jobs_run(struct worker *worker, const struct channel_message *message);
+/* MEASURE. */
+void jobs_measure(struct worker *worker, const struct channel_message *message);
+/* CANCEL: takes effect at the end of the piece under way. */
+void jobs_cancel(struct worker *worker, uint64_t id);
+
+/* The run's piece under way has completed. */
+void jobs_piece_completed(struct worker *worker, struct run *run,
+                          const struct completion *completion);
+/* A step of the run has completed in the pipeline: finish it, or the copy that it is, where nothing
+ * is left to do. */
+void jobs_settle(struct worker *worker, struct run *run);
+/* Start those that waited for an array which may be free now. */
+void jobs_start_waiting(struct worker *worker);
+
+#endif

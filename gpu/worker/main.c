@@ -1,0 +1,362 @@
+/* fdworker: the process that owns one device and everything resident on it. The front starts it
+ * with the channel on descriptor 3.
+ *
+ *   channel ──► order ──► store: allocate, upload, download ──► backend
+ *                  └────► jobs: wait for their arrays, then one piece after another ──► backend
+ *   channel ◄── COPIED, PROGRESS, FINISHED ◄── completions ◄──────────────────────────────┘
+ *
+ * Ways to end: 0, the front closed the channel (or died: PR_SET_PDEATHSIG); 1, there is no such
+ * device; 2, started wrongly; 65, the front broke a rule of channel.h; BACKEND_FAULT_EXIT, the
+ * device failed. */
+#include "base/clock.h"
+#include "gpu/worker/jobs.h"
+#include "base/log.h"
+#include "base/thread_pool.h"
+#include "gpu/worker/store.h"
+#include "gpu/worker/worker.h"
+#include "base/cores.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    EXIT_NO_DEVICE = 1,
+    EXIT_USAGE = 2,
+    FAULT_POLL_MS = 50,  /* a device that has failed calls nobody back */
+    ORDERS_AT_ONCE = 64, /* between two looks at the device */
+    LOOK_US = 250,       /* after something has happened, before we sleep */
+    SLEEP_US = 1000      /* … and the longest without a look at all descriptors */
+};
+
+static struct worker worker;
+
+static struct {
+    struct channel_inbox orders;
+    bool looks; /* for completions and orders, before it sleeps */
+} loop;
+
+/* --- beginning and end --- */
+
+static _Noreturn void refuse(const struct failure *failure)
+{
+    struct channel_message message = {.type = CHANNEL_REFUSED, .status = failure->code};
+    snprintf(message.u.refused.text, sizeof message.u.refused.text, "%.*s",
+             (int)sizeof message.u.refused.text - 1, failure->message);
+    channel_send(CHANNEL_DESCRIPTOR, &message, -1);
+    log_flush();
+    _exit(EXIT_NO_DEVICE);
+}
+
+static void take_arena(uint64_t bytes, uint32_t threads, int memfd)
+{
+    struct failure failure = {0};
+    struct stat stat;
+    if (worker.open)
+        worker_broken("a second ARENA", bytes);
+    /* Sealed against shrinking, so that no access to it can fault later. */
+    const int seals = memfd < 0 ? -1 : fcntl(memfd, F_GET_SEALS);
+    if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(memfd, &stat) < 0 || bytes == 0 ||
+        (uint64_t)stat.st_size != bytes)
+        worker_broken("an ARENA without a sealed memfd of its size", bytes);
+    void *arena = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+    if (arena == MAP_FAILED) {
+        failure_set(&failure, STATUS_INTERNAL, NULL, "the arena cannot be mapped: %s",
+                    strerror(errno));
+        refuse(&failure);
+    }
+    close(memfd);
+    struct channel_message message = {.type = CHANNEL_READY};
+    if (!worker.backend)
+        failure_set(&failure, STATUS_INTERNAL, NULL, "this fdworker was built without CUDA");
+    if (!worker.backend || !thread_pool_open((int)threads, &failure) ||
+        !worker.backend->open(worker.device, arena, bytes, &message.u.ready.info, &failure) ||
+        !store_open(&worker, &failure))
+        refuse(&failure);
+    worker.arena = arena;
+    worker.arena_bytes = bytes;
+    worker.direct = message.u.ready.info.direct != 0;
+    jobs_open(&worker);
+    worker.open = true;
+    loop.looks = worker.backend->is_looked_at && cores_to_spare();
+    message.u.ready.pid = (uint32_t)getpid();
+    worker_answer(&worker, &message);
+    log_info("%s is ready", message.u.ready.info.name);
+}
+
+/* Does the backend owe a completion? */
+static bool is_busy(void)
+{
+    return worker.under_way || worker.pipeline.under_way;
+}
+
+static _Noreturn void end(void)
+{
+    /* With work under way the device may still write to memory that closing would take away. */
+    log_flush();
+    if (is_busy())
+        _exit(0);
+    if (worker.open) {
+        thread_pool_close(); /* its threads may still be telling of what has been taken from them */
+        jobs_close(&worker);
+        store_close(&worker);
+        worker.backend->close();
+    }
+    channel_queue_free(&worker.answers);
+    exit(0);
+}
+
+/* --- what comes --- */
+
+static void answer_ping(void)
+{
+    struct channel_message pong = {.type = CHANNEL_PONG};
+    struct channel_pong *of = &pong.u.pong;
+    const uint64_t under_way = worker.under_way + worker.pipeline.under_way;
+    if (worker.backend && worker.backend->still_us) {
+        of->still_us = worker.backend->still_us();
+    } else {
+        of->work[CHANNEL_ALL_WORK] = (struct channel_work){under_way, worker.ended + worker.copied};
+        of->work[CHANNEL_JOBS_WORK] =
+            (struct channel_work){under_way - worker.copies, worker.ended};
+    }
+    worker_answer(&worker, &pong);
+}
+
+static void take_order(const struct channel_message *message, int descriptor)
+{
+    if (message->type == CHANNEL_ARENA) {
+        take_arena(message->u.arena.bytes, message->u.arena.threads, descriptor);
+        return;
+    }
+    if (descriptor >= 0 && message->type != CHANNEL_REGION)
+        worker_broken("a descriptor that nobody asked for", message->type);
+    if (message->type == CHANNEL_PING) {
+        answer_ping();
+        return;
+    }
+    if (!worker.open)
+        worker_broken("an order before the ARENA", message->type);
+    if (jobs_run_follows(&worker) && message->type != CHANNEL_RUN &&
+        !jobs_is_before_run(message->type))
+        worker_broken("parts of a RUN without it", message->type);
+    switch (message->type) {
+    case CHANNEL_ALLOCATE:
+        store_allocate(&worker, message->u.allocate.array, message->u.allocate.bytes,
+                       message->u.allocate.owner);
+        break;
+    case CHANNEL_UPLOAD:
+    case CHANNEL_DOWNLOAD:
+        store_copy(&worker, message);
+        break;
+    case CHANNEL_REGION:
+        store_map(&worker, message, descriptor);
+        break;
+    case CHANNEL_UNREGION:
+        store_unmap(&worker, message->u.region.region);
+        break;
+    case CHANNEL_COMPONENTS:
+    case CHANNEL_PLACES:
+    case CHANNEL_MORE:
+    case CHANNEL_BLOCK:
+    case CHANNEL_OPERANDS:
+        jobs_before_run(&worker, message);
+        break;
+    case CHANNEL_RUN:
+        jobs_run(&worker, message);
+        break;
+    case CHANNEL_MEASURE:
+        jobs_measure(&worker, message);
+        break;
+    case CHANNEL_CANCEL:
+        jobs_cancel(&worker, message->u.job.id);
+        jobs_start_waiting(&worker);
+        break;
+    case CHANNEL_RELEASE:
+        store_release(&worker, message->u.job.id);
+        break;
+    default:
+        worker_broken("an order of an unknown type", message->type);
+    }
+}
+
+/* Were there any? */
+static bool take_completions(void)
+{
+    enum { AT_ONCE = 64 };
+    struct completion completions[AT_ONCE];
+    bool some = false;
+    int count;
+    do {
+        count = worker.backend->reap(completions, AT_ONCE);
+        some = some || count;
+        for (int i = 0; i < count; i++) {
+            const uintptr_t address = (uintptr_t)completions[i].token & ~(uintptr_t)TOKEN_KIND;
+            const unsigned kind = completions[i].token & TOKEN_KIND;
+            if (kind == TOKEN_STEP) {
+                worker.ended++;
+                jobs_settle(&worker, pipeline_complete(&worker.pipeline, (struct step *)address,
+                                                       completions[i].device_us));
+                continue;
+            }
+            worker.under_way--;
+            if (kind == TOKEN_COPY) {
+                worker.copies--;
+                worker.copied++;
+                store_copied(&worker, (struct copy *)address);
+                continue;
+            }
+            worker.ended++;
+            jobs_piece_completed(&worker, (struct run *)address, &completions[i]);
+        }
+    } while (count == AT_ONCE);
+    if (some)
+        jobs_start_waiting(&worker);
+    return some;
+}
+
+/* Take what has come; a packet to its end. Was there anything? */
+static bool take_orders(void)
+{
+    int i;
+    for (i = 0; i < ORDERS_AT_ONCE || channel_inbox_holds(&loop.orders); i++) {
+        struct channel_message message;
+        int descriptor;
+        const enum channel_result result =
+            channel_receive(CHANNEL_DESCRIPTOR, &loop.orders, &message, &descriptor);
+        if (result == CHANNEL_CLOSED)
+            end();
+        if (result == CHANNEL_AGAIN)
+            break;
+        take_order(&message, descriptor);
+    }
+    return i > 0;
+}
+
+/* --- the loop --- */
+
+/* Sleep until something comes or completes, at most timeout_ms; and take it. */
+static bool wait(int timeout_ms)
+{
+    struct pollfd polls[3] = {
+        {.fd = CHANNEL_DESCRIPTOR, .events = POLLIN},
+        {.fd = worker.open ? worker.backend->wake_descriptor() : -1, .events = POLLIN},
+        {.fd = worker.open ? worker.regions.wake : -1, .events = POLLIN}};
+    if (worker.answers.count)
+        polls[0].events |= POLLOUT;
+    if (timeout_ms && is_busy())
+        worker.backend->arm();
+    else if (timeout_ms && worker.open && worker.backend->rest())
+        timeout_ms = 0;
+    const int ready = poll(polls, 3, timeout_ms);
+    if (ready < 0 && errno != EINTR && errno != EAGAIN)
+        log_fatal(BACKEND_FAULT_EXIT, "poll: %s", strerror(errno));
+    if (ready < 0)
+        return false;
+    bool some = false;
+    /* Also where nothing woke us: a device that has failed calls nobody back. */
+    if (polls[1].revents || is_busy())
+        some = take_completions();
+    if (polls[2].revents)
+        store_answer_mapped(&worker);
+    if (polls[0].revents & (POLLIN | POLLHUP | POLLERR))
+        some = take_orders() || some;
+    return some;
+}
+
+/* A thread that sleeps is woken in the time that a small job takes: so look for a while first. */
+static _Noreturn void serve(void)
+{
+    uint64_t active_us = 0, waited_us = 0;
+    for (;;) {
+        if (worker.open) {
+            pipeline_pump(&worker.pipeline);
+            worker.backend->begin();
+        }
+        if (channel_queue_flush(&worker.answers, CHANNEL_DESCRIPTOR) == CHANNEL_CLOSED)
+            end();
+        const uint64_t now = clock_us();
+        const bool looks = loop.looks && now - active_us < LOOK_US;
+        bool some;
+        if (looks && now - waited_us < SLEEP_US && !worker.answers.count) {
+            some = take_completions();
+            some = take_orders() || some;
+        } else {
+            waited_us = now;
+            some = wait(looks ? 0 : is_busy() ? FAULT_POLL_MS : -1);
+        }
+        if (some)
+            active_us = clock_us();
+    }
+}
+
+static bool choose_device(const char *name)
+{
+    if (strcmp(name, "host") == 0 || strncmp(name, "host:", 5) == 0) {
+        worker.backend = backend_host();
+        return true;
+    }
+    if (strncmp(name, "cuda:", 5) != 0 || name[5] < '0' || name[5] > '9')
+        return false;
+    char *rest;
+    const long index = strtol(name + 5, &rest, 10);
+    if (*rest || index > 1023)
+        return false;
+    worker.device = (int)index;
+#ifdef HAVE_CUDA
+    worker.backend = backend_cuda();
+#endif
+    return true;
+}
+
+/* The front says in the environment which lines it wants. */
+static void open_log(const char *device)
+{
+    static char name[32];
+    const char *level = getenv("FDSERVER_LOG_LEVEL");
+    snprintf(name, sizeof name, "fdworker %s", device);
+    if (!log_open(name, level ? (enum log_level)atoi(level) : LOG_LEVEL_INFO))
+        log_fatal(EXIT_USAGE, "no thread for the log");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+        puts("fdworker " FDSERVER_VERSION);
+        return 0;
+    }
+    if (argc != 2 || !choose_device(argv[1])) {
+        fprintf(stderr,
+                "usage: fdworker host[:N] | cuda:N\n"
+                "Started by fdserver, with its channel on descriptor %d.\n",
+                CHANNEL_DESCRIPTOR);
+        return EXIT_USAGE;
+    }
+    int kind = 0;
+    socklen_t length = sizeof kind;
+    if (getsockopt(CHANNEL_DESCRIPTOR, SOL_SOCKET, SO_TYPE, &kind, &length) < 0 ||
+        kind != SOCK_SEQPACKET) {
+        fprintf(stderr, "<3>fdworker: descriptor %d is not the front's channel\n",
+                CHANNEL_DESCRIPTOR);
+        return EXIT_USAGE;
+    }
+    fcntl(CHANNEL_DESCRIPTOR, F_SETFD, FD_CLOEXEC);
+    /* If the front dies before this line, the channel is closed and the first poll sees it. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    /* What a terminal or an operator sends to the whole group is for the front to decide. */
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+    open_log(argv[1]);
+    serve();
+}

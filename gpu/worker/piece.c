@@ -1,0 +1,153 @@
+#include "gpu/worker/piece.h"
+
+#include "numerics/stencil_plan.h"
+
+enum {
+    PIECE_US = 10000,
+    PIECE_GROWTH = 16,  /* a first, cold measurement may be far off */
+    PIECE_PASSES = 512, /* bounds the launches that wait in a device's queue */
+    FIRST_PASSES = 64,
+    FIRST_POINTS_HOST = 1 << 20,  /* a few ms on one core */
+    FIRST_POINTS_DEVICE = 1 << 25 /* a device wants whole passes: well under 10 ms on any GPU */
+};
+
+static bool is_input(const struct plan *plan, const struct buffers *buffers, const void *buffer)
+{
+    for (int i = 0; i < plan->inputs; i++)
+        if (buffers->in[i] == buffer)
+            return true;
+    return false;
+}
+
+/* A staged plan reads and writes one array of the field's size, which may be the same, and those
+ * beside it are its own. */
+static bool staged_possible(const struct plan *plan, const struct buffers *buffers)
+{
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        const void *scratch = buffers->scratch[i];
+        if ((i < plan->staged) != (scratch != NULL))
+            return false;
+        if (scratch && (scratch == buffers->in[0] || scratch == buffers->out[0]))
+            return false;
+        for (int j = 0; j < i; j++)
+            if (scratch && scratch == buffers->scratch[j])
+                return false;
+    }
+    return true;
+}
+
+bool pieces_possible(const struct plan *plan, const struct buffers *buffers)
+{
+    if (plan->staged)
+        return staged_possible(plan, buffers);
+    for (int i = 0; i < plan->outputs; i++) {
+        const void *out = buffers->out[i], *scratch = buffers->scratch[i];
+        if (!scratch && (is_input(plan, buffers, out) || plan->passes > 1))
+            return false;
+        /* What one pass reads, it must not write; more of them have one input. */
+        if (scratch && plan->inputs + plan->outputs > 2 && is_input(plan, buffers, scratch))
+            return false;
+        for (int j = 0; j < plan->outputs; j++)
+            if (scratch == buffers->out[j] ||
+                (j != i && (out == buffers->out[j] || (scratch && scratch == buffers->scratch[j]))))
+                return false;
+    }
+    return true;
+}
+
+uint64_t pieces_first_points(bool splits_passes)
+{
+    return splits_passes ? FIRST_POINTS_HOST : FIRST_POINTS_DEVICE;
+}
+
+/* Of a stencil of many points some are the work of one point in other jobs. */
+static uint64_t point_work(const struct plan *plan)
+{
+    const uint64_t points =
+        plan->engine == PLAN_STENCIL ? (uint64_t)stencil_table_of(plan->table)->points : 0;
+    return points <= JOB_STENCIL_UNIT ? 1 : (points + JOB_STENCIL_UNIT - 1) / JOB_STENCIL_UNIT;
+}
+
+/* The last pass, passes − 1, writes `even` where the number of passes is odd. Where there is a
+ * choice it must write `out`; where there is none (the first pass may not write what it reads), the
+ * result lies in the other buffer.
+ *
+ *   in, out, scratch          even     odd      result in
+ *   in ≠ out, one pass        out      –        out
+ *   in ≠ out, scratch = in    out      in       out where passes are odd, else in
+ *   all different             so that the result is in out
+ *   in = out                  scratch  out      scratch where passes are odd, else out */
+void pieces_begin(struct pieces *pieces, const struct plan *plan, bool splits_passes,
+                  const struct buffers *buffers)
+{
+    const bool ends_even = plan->passes % 2 == 1;
+    *pieces = (struct pieces){.plan = plan,
+                              .total = plan->passes * plan->lines,
+                              .whole_passes = !splits_passes || plan->staged};
+    for (int i = 0; i < plan->inputs; i++)
+        pieces->in[i] = buffers->in[i];
+    if (plan->staged) {
+        pieces->even[0] = buffers->out[0];
+        pieces->odd = buffers->scratch[0];
+        pieces->spare[0] = buffers->scratch[1];
+        pieces->spare[1] = buffers->scratch[2];
+    }
+    for (int i = 0; i < plan->outputs && !plan->staged; i++) {
+        void *out = buffers->out[i], *scratch = buffers->scratch[i];
+        const bool scratch_first = is_input(plan, buffers, out) ||
+                                   (plan->passes > 1 && scratch != buffers->in[0] && !ends_even);
+        pieces->even[i] = scratch_first ? scratch : out;
+        if (plan->passes > 1)
+            pieces->odd = scratch_first ? out : scratch;
+    }
+    const uint64_t points = plan->points * plan->batch;
+    const uint64_t row = points / plan->lines;
+    pieces->next_size = pieces_first_points(splits_passes) / row / point_work(plan);
+    if (pieces->next_size / plan->lines > FIRST_PASSES)
+        pieces->next_size = FIRST_PASSES * plan->lines;
+}
+
+void *pieces_result(const struct pieces *pieces, int component)
+{
+    return pieces->plan->passes % 2 == 1 || pieces->plan->staged ? pieces->even[component]
+                                                                 : pieces->odd;
+}
+
+bool pieces_next(struct pieces *pieces, struct launch *launch)
+{
+    if (pieces->size || pieces->done == pieces->total)
+        return false;
+    const uint64_t lines = pieces->plan->lines;
+    uint64_t size = pieces->next_size;
+    if (size / lines > PIECE_PASSES)
+        size = PIECE_PASSES * lines;
+    if (pieces->whole_passes)
+        size -= size % lines;
+    if (size == 0)
+        size = pieces->whole_passes ? lines : 1;
+    if (size > pieces->total - pieces->done)
+        size = pieces->total - pieces->done;
+    pieces->size = size;
+    *launch = (struct launch){
+        .plan = pieces->plan, .odd = pieces->odd, .from = pieces->done, .to = pieces->done + size};
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        launch->in[i] = pieces->in[i];
+        launch->even[i] = pieces->even[i];
+    }
+    for (int i = 0; i < 2; i++)
+        launch->spare[i] = pieces->spare[i];
+    return true;
+}
+
+void pieces_completed(struct pieces *pieces, uint64_t device_us)
+{
+    const double lines_per_us = (double)pieces->size / (double)(device_us ? device_us : 1);
+    double next = lines_per_us * PIECE_US;
+    const double most = (double)pieces->size * PIECE_GROWTH;
+    if (next > most)
+        next = most;
+    pieces->next_size = next > 0x1p62 ? UINT64_C(1) << 62 : (uint64_t)next;
+    pieces->done += pieces->size;
+    pieces->size = 0;
+    pieces->device_us += device_us;
+}

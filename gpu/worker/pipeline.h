@@ -1,0 +1,75 @@
+/* The runs whose places are in clients' regions while the backend computes in arrays, but for those
+ * whose launches copy: copies both ways and launches of all of them, as their transfers
+ * (gpu/worker/transfer.h) allow.
+ *
+ * Of copies each way so few are under way that another waits for two slabs at most; the next is
+ * the oldest of the jobs that are no larger than a slab and of the others in turn: a small job
+ * passes large ones, and nobody starves. One thread. */
+#ifndef GPU_WORKER_PIPELINE_H
+#define GPU_WORKER_PIPELINE_H
+
+#include "gpu/backend.h"
+#include "gpu/worker/run.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* On an H200 with both ways busy each way takes 46.2 GB/s in slabs of 2 MiB, 48.3 of 4 MiB and 48.8
+ * of 8 MiB: from one copy to the next pass about 4 µs, as long as another waits behind it. More
+ * than two under way are of no use. */
+enum { PIPELINE_SLAB_BYTES = 4 << 20, PIPELINE_SLABS = 2 };
+
+/* The size of the slabs that arrays of a job of one pass go in: PIPELINE_SLAB_BYTES at most. */
+uint64_t pipeline_slab_bytes(uint64_t array_bytes);
+
+enum { PIPELINE_SMALL, PIPELINE_LARGE, PIPELINE_SIZES };
+
+struct pipeline_queue {
+    struct run *first, *last;
+};
+
+/* A copy or launch that is under way. */
+struct step {
+    struct step *next; /* in free_steps */
+    struct run *run;
+    enum step_kind { STEP_IN, STEP_OUT, STEP_LAUNCH } kind;
+    uint32_t launch;  /* its number */
+    const void *name; /* as the backend calls it */
+    uint64_t bytes;
+};
+
+struct pipeline {
+    const struct backend *backend;
+    /* Of a transfer that is `whole`: its inputs are in. */
+    void (*compute_passes)(void *context, struct run *run);
+    void *context;
+    uint64_t tokens; /* bits of every token, beside the step's address */
+    /* The runs that have a slab to copy, and the size that had the last turn. */
+    struct pipeline_queue queues[WAYS][PIPELINE_SIZES];
+    int last_size[WAYS];
+    uint64_t bytes[WAYS]; /* under way */
+    uint32_t under_way;   /* completions that the backend owes */
+    struct step *free_steps;
+};
+
+void pipeline_init(struct pipeline *pipeline, const struct backend *backend, uint64_t tokens,
+                   void (*compute_passes)(void *context, struct run *run), void *context);
+/* Nothing is under way. */
+void pipeline_free(struct pipeline *pipeline);
+
+/* A run that starts: its transfer and its pieces begin. pipeline_pump() is to follow. */
+void pipeline_add(struct pipeline *pipeline, struct run *run);
+/* A copy alone, of so many bytes: from run->from[0] to run->pieces.in[0], or from
+ * run->pieces.even[0] to run->to[0]. pipeline_pump() is to follow. */
+void pipeline_add_copy(struct pipeline *pipeline, struct run *run, uint64_t bytes, enum way way);
+/* Begin no more of it. */
+void pipeline_remove(struct pipeline *pipeline, struct run *run);
+/* Its passes have completed. pipeline_pump() is to follow. */
+void pipeline_passes_completed(struct pipeline *pipeline, struct run *run);
+
+/* Begin all that can begin now. */
+void pipeline_pump(struct pipeline *pipeline);
+/* A step has completed. The run that it was of, whose transfer may be done. */
+struct run *pipeline_complete(struct pipeline *pipeline, struct step *step, uint64_t device_us);
+
+#endif

@@ -1,0 +1,240 @@
+#include "gpu/worker/region.h"
+
+#include "base/log.h"
+#include "base/thread.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* --- the mapper's --- */
+
+/* Have its pages in the page table before a job is kept waiting for each of them. In pieces: the
+ * worker's own calls for memory wait for every call of this. Where Linux is older than 5.14 there
+ * is no such call, and the first job waits. */
+static void populate(uint8_t *memory, uint64_t bytes, bool writable)
+{
+    enum { PIECE_BYTES = 8 << 20 };
+    for (uint64_t done = 0; done < bytes; done += PIECE_BYTES) {
+        const uint64_t left = bytes - done;
+        if (madvise(memory + done, left < PIECE_BYTES ? left : PIECE_BYTES,
+                    writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) < 0)
+            return;
+    }
+}
+
+/* mmap() of the whole region where pieces that are pinned begin: a slab of an array at a round
+ * offset lies in one. The place is free while we ask for it: another thread may take it first, and
+ * is not to lose it to us. */
+static void *map_aligned(const struct region *region, int access, int flags)
+{
+    const uint64_t room = region->bytes + BACKEND_PIN_BYTES;
+    void *memory;
+    do {
+        uint8_t *begin =
+            mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (begin == MAP_FAILED)
+            return begin;
+        munmap(begin, room);
+        uint8_t *at = begin + (-(uintptr_t)begin & (BACKEND_PIN_BYTES - 1));
+        memory = mmap(at, region->bytes, access, flags | MAP_FIXED_NOREPLACE, region->memfd, 0);
+    } while (memory == MAP_FAILED && errno == EEXIST);
+    return memory;
+}
+
+static void map(const struct regions *regions, struct region *region)
+{
+    const int access = PROT_READ | (region->writable ? PROT_WRITE : 0);
+    void *memory = map_aligned(region, access, MAP_SHARED);
+    /* Linux before 6.7 maps what nobody may write any more as shared for nobody. */
+    if (memory == MAP_FAILED && !region->writable && (errno == EPERM || errno == EACCES))
+        memory = map_aligned(region, access, MAP_PRIVATE);
+    close(region->memfd);
+    region->memfd = -1;
+    if (memory == MAP_FAILED) {
+        region->status = errno == ENOMEM ? STATUS_OUT_OF_MEMORY : STATUS_INTERNAL;
+        log_warning("regions: mmap of %llu bytes: %s", (unsigned long long)region->bytes,
+                    strerror(errno));
+        return;
+    }
+    region->status = STATUS_OK;
+    if (regions->backend->pin)
+        region->status =
+            regions->backend->pin(memory, region->bytes, region->writable, &region->addressable);
+    else
+        populate(memory, region->bytes, region->writable);
+    if (region->status == STATUS_OK)
+        region->memory = memory;
+    else
+        munmap(memory, region->bytes);
+}
+
+static void unmap(const struct regions *regions, struct region *region)
+{
+    if (region->memory) {
+        if (regions->backend->unpin)
+            regions->backend->unpin(region->memory, region->bytes);
+        munmap(region->memory, region->bytes);
+    }
+    free(region);
+}
+
+static void *mapper(void *argument)
+{
+    struct regions *regions = argument;
+    const uint64_t one = 1;
+    for (;;) {
+        pthread_mutex_lock(&regions->mutex);
+        while (!regions->orders && !regions->ending)
+            pthread_cond_wait(&regions->ordered, &regions->mutex);
+        struct region *region = regions->orders;
+        if (region) {
+            regions->orders = region->next;
+            if (!region->next)
+                regions->orders_end = &regions->orders;
+        }
+        pthread_mutex_unlock(&regions->mutex);
+        if (!region)
+            return NULL;
+        if (region->goes) {
+            unmap(regions, region);
+            continue;
+        }
+        map(regions, region);
+        pthread_mutex_lock(&regions->mutex);
+        region->next = NULL;
+        *regions->mapped_end = region;
+        regions->mapped_end = &region->next;
+        pthread_mutex_unlock(&regions->mutex);
+        while (write(regions->wake, &one, sizeof one) < 0 && errno == EINTR)
+            ;
+    }
+}
+
+/* --- the worker's --- */
+
+bool regions_init(struct regions *regions, const struct backend *backend, struct failure *failure)
+{
+    *regions = (struct regions){.backend = backend,
+                                .mutex = PTHREAD_MUTEX_INITIALIZER,
+                                .ordered = PTHREAD_COND_INITIALIZER,
+                                .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    regions->orders_end = &regions->orders;
+    regions->mapped_end = &regions->mapped;
+    if (regions->wake < 0)
+        return failure_set(failure, STATUS_INTERNAL, NULL, "eventfd: %s", strerror(errno));
+    const int error = thread_start(&regions->mapper, mapper, regions);
+    return error == 0 || failure_set(failure, STATUS_INTERNAL, NULL, "no thread to map regions: %s",
+                                     strerror(error));
+}
+
+static void order(struct regions *regions, struct region *region)
+{
+    pthread_mutex_lock(&regions->mutex);
+    region->next = NULL;
+    *regions->orders_end = region;
+    regions->orders_end = &region->next;
+    pthread_cond_signal(&regions->ordered);
+    pthread_mutex_unlock(&regions->mutex);
+}
+
+void regions_free(struct regions *regions)
+{
+    pthread_mutex_lock(&regions->mutex);
+    regions->ending = true;
+    pthread_cond_signal(&regions->ordered);
+    pthread_mutex_unlock(&regions->mutex);
+    pthread_join(regions->mapper, NULL);
+    close(regions->wake);
+    for (size_t i = 0; i < regions->ids.capacity; i++)
+        if (regions->ids.slots[i].item)
+            unmap(regions, regions->ids.slots[i].item);
+    ids_free(&regions->ids);
+    *regions = (struct regions){.wake = -1};
+}
+
+const char *regions_map(struct regions *regions, uint64_t id, uint64_t bytes, bool writable,
+                        int memfd, bool *refused)
+{
+    enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
+    struct stat stat;
+    /* Sealed, so that no access to it can fault later. */
+    const int seals = memfd < 0 ? -1 : fcntl(memfd, F_GET_SEALS);
+    if (seals < 0 || (seals & SEALS) != SEALS || fstat(memfd, &stat) < 0 || bytes == 0 ||
+        (uint64_t)stat.st_size != bytes)
+        return "a REGION without a sealed memfd of its size";
+    if (id == 0 || ids_find(&regions->ids, id))
+        return "a REGION that is there already";
+    struct region *region = calloc(1, sizeof *region);
+    *refused = !region || !ids_add(&regions->ids, id, region);
+    if (*refused) {
+        free(region);
+        close(memfd);
+        return NULL;
+    }
+    region->id = id;
+    region->bytes = bytes;
+    region->writable = writable;
+    region->memfd = memfd;
+    order(regions, region);
+    return NULL;
+}
+
+const char *regions_unmap(struct regions *regions, uint64_t id)
+{
+    struct region *region = ids_find(&regions->ids, id);
+    if (!region || !region->answered)
+        return "UNREGION of a region that is not mapped";
+    if (region->users)
+        return "UNREGION of a region that is in use";
+    ids_remove(&regions->ids, id);
+    region->goes = true;
+    order(regions, region);
+    return NULL;
+}
+
+bool regions_mapped(struct regions *regions, uint64_t *id, enum status *status)
+{
+    uint64_t count;
+    pthread_mutex_lock(&regions->mutex);
+    struct region *region = regions->mapped;
+    if (region) {
+        regions->mapped = region->next;
+        if (!region->next)
+            regions->mapped_end = &regions->mapped;
+    } else {
+        while (read(regions->wake, &count, sizeof count) < 0 && errno == EINTR)
+            ;
+    }
+    pthread_mutex_unlock(&regions->mutex);
+    if (!region)
+        return false;
+    *id = region->id;
+    *status = region->status;
+    region->answered = true;
+    if (region->status != STATUS_OK) {
+        ids_remove(&regions->ids, region->id);
+        free(region);
+    }
+    return true;
+}
+
+const char *regions_find(const struct regions *regions, const struct place *place, uint64_t bytes,
+                         bool write, struct region **region)
+{
+    struct region *found = ids_find(&regions->ids, place->region);
+    if (!found || !found->answered)
+        return "an order names a region that is not mapped";
+    if (bytes > found->bytes || place->offset > found->bytes - bytes ||
+        place->offset % PLACE_ALIGNMENT)
+        return "a place is not inside its region";
+    if (write && !found->writable)
+        return "an order writes to a region that is read only";
+    *region = found;
+    return NULL;
+}

@@ -1,0 +1,235 @@
+#include "gpu/worker/run.h"
+
+#include "base/clock.h"
+
+/* Of its operands the probes alone are written. */
+static bool writes(const struct run *run, const struct holding *holding)
+{
+    if (holding && run->operand[OPERAND_PROBES] == holding)
+        return true;
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if (holding && (run->out[i] == holding || run->scratch[i] == holding))
+            return true;
+    return false;
+}
+
+static bool touches(const struct run *run, const struct holding *holding)
+{
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if (holding && run->in[i] == holding)
+            return true;
+    for (int i = 0; i < OPERANDS; i++)
+        if (holding && run->operand[i] == holding)
+            return true;
+    return writes(run, holding);
+}
+
+static uint32_t times(struct holding *const holdings[AXIS_COUNT], const struct holding *holding)
+{
+    uint32_t count = 0;
+    for (int i = 0; i < AXIS_COUNT; i++)
+        count += holdings[i] == holding;
+    return count;
+}
+
+static uint32_t times_read(const struct run *run, const struct holding *holding)
+{
+    uint32_t count = times(run->in, holding);
+    for (int i = 0; i < OPERANDS; i++)
+        count += run->operand[i] == holding && i != OPERAND_PROBES;
+    return count;
+}
+
+static uint32_t times_written(const struct run *run, const struct holding *holding)
+{
+    return times(run->out, holding) + times(run->scratch, holding) +
+           (run->operand[OPERAND_PROBES] == holding);
+}
+
+/* Is nobody else at an array that it writes, and does nobody else write one that it reads? */
+static bool is_alone(const struct run *run)
+{
+    struct holding *const *const all[] = {run->in, run->out, run->scratch};
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < AXIS_COUNT; i++) {
+            const struct holding *holding = all[k][i];
+            if (holding && (holding->writers != times_written(run, holding) ||
+                            (k > 0 && holding->readers != times_read(run, holding))))
+                return false;
+        }
+    for (int i = 0; i < OPERANDS; i++) {
+        const struct holding *holding = run->operand[i];
+        if (holding && (holding->writers != times_written(run, holding) ||
+                        (i == OPERAND_PROBES && holding->readers != times_read(run, holding))))
+            return false;
+    }
+    return true;
+}
+
+/* Is it still copied in such a way that it may not be read, or not be written? */
+static bool is_being_copied(const struct holding *holding, bool write)
+{
+    return holding && (holding->region_uploads || (write && holding->downloads));
+}
+
+/* Does it write what the run uses, or use what the run writes? */
+static bool stands_before(const struct run *other, const struct run *run)
+{
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if (writes(other, run->in[i]) || touches(other, run->out[i]) ||
+            touches(other, run->scratch[i]))
+            return true;
+    for (int i = 0; i < OPERANDS; i++)
+        if (i == OPERAND_PROBES ? touches(other, run->operand[i]) : writes(other, run->operand[i]))
+            return true;
+    return false;
+}
+
+/* × passes. */
+static uint64_t points_of(const struct run *run)
+{
+    return run->plan.points * run->plan.batch * run->plan.passes;
+}
+
+bool run_is_chained(const struct run *run)
+{
+    return run->chain && !run->in_pipeline && !run->launches_copy;
+}
+
+bool runs_may_start(const struct runs *runs, const struct run *run)
+{
+    if (run->measures && runs->slots == UINT64_MAX)
+        return false;
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if (is_being_copied(run->in[i], false) || is_being_copied(run->out[i], true) ||
+            is_being_copied(run->scratch[i], true))
+            return false;
+    for (int i = 0; i < OPERANDS; i++)
+        if (is_being_copied(run->operand[i], i == OPERAND_PROBES))
+            return false;
+    if (is_alone(run))
+        return true;
+    const bool chained = run_is_chained(run);
+    uint64_t points = 0;
+    for (const struct run *other = runs->first; other != run; other = other->next)
+        if (chained && other->launched && other->chain == run->chain)
+            points += points_of(other);
+        else if (stands_before(other, run))
+            return false;
+    return points == 0 || points + points_of(run) <= runs->chain_points;
+}
+
+/* Count the run in or out among those that use its arrays. */
+static void use(const struct run *run, bool begins)
+{
+    const uint32_t by = begins ? 1 : UINT32_MAX; /* − 1 */
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        if (run->from[i].region)
+            run->from[i].region->users += by;
+        if (run->to[i].region)
+            run->to[i].region->users += by;
+        if (run->in[i])
+            run->in[i]->readers += by;
+        if (run->out[i])
+            run->out[i]->writers += by;
+        if (run->scratch[i])
+            run->scratch[i]->writers += by;
+    }
+    for (int i = 0; i < OPERANDS; i++)
+        if (run->operand[i])
+            *(i == OPERAND_PROBES ? &run->operand[i]->writers : &run->operand[i]->readers) += by;
+}
+
+/* One of several passes copies at its ends alone. */
+static bool copies_all_along(const struct run *run)
+{
+    return run->launches_copy && run->plan.passes == 1;
+}
+
+bool runs_add(struct runs *runs, struct run *run)
+{
+    if (!ids_add(&runs->by_id, run->id, run))
+        return false;
+    use(run, true);
+    run->next = NULL;
+    run->previous = runs->last;
+    *(runs->last ? &runs->last->next : &runs->first) = run;
+    runs->last = run;
+    runs->waiting++;
+    runs->copying += copies_all_along(run);
+    return true;
+}
+
+void runs_remove(struct runs *runs, struct run *run)
+{
+    ids_remove(&runs->by_id, run->id);
+    use(run, false);
+    if (!run->started)
+        runs->waiting--;
+    else if (run->measures)
+        runs->slots &= ~(UINT64_C(1) << run->slot);
+    runs->copying -= copies_all_along(run);
+    *(run->previous ? &run->previous->next : &runs->first) = run->next;
+    *(run->next ? &run->next->previous : &runs->last) = run->previous;
+}
+
+/* An array's memory or, where it has none, its place. */
+static void *memory(const struct holding *holding, const struct run_place *place)
+{
+    return holding ? holding->block.memory : place ? place->memory : NULL;
+}
+
+struct buffers run_buffers(const struct run *run)
+{
+    struct buffers buffers;
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        buffers.in[i] = memory(run->in[i], &run->from[i]);
+        buffers.out[i] = memory(run->out[i], &run->to[i]);
+        buffers.scratch[i] = memory(run->scratch[i], NULL);
+    }
+    return buffers;
+}
+
+void runs_start(struct runs *runs, struct run *run)
+{
+    run->started = true;
+    if (run->measures) {
+        run->slot = (uint32_t)__builtin_ctzll(~runs->slots);
+        runs->slots |= UINT64_C(1) << run->slot;
+    }
+    for (int i = 0; i < OPERANDS; i++)
+        run->operands.at[i] = run->operand[i] ? run->operand[i]->block.memory : NULL;
+    runs->waiting--;
+}
+
+struct run *runs_find(const struct runs *runs, uint64_t id)
+{
+    return ids_find(&runs->by_id, id);
+}
+
+const struct run *runs_last_of_chain(const struct runs *runs, uint64_t chain)
+{
+    const struct run *run = runs->last;
+    while (run && run->chain != chain)
+        run = run->previous;
+    return run;
+}
+
+void run_copy_begins(struct run *run, enum way way)
+{
+    if (!run->copied[way].begin_ns)
+        run->copied[way].begin_ns = clock_ns();
+}
+
+void run_copy_ended(struct run *run, enum way way)
+{
+    run->copied[way].end_ns = clock_ns();
+}
+
+void run_computed(struct run *run, uint64_t us)
+{
+    const uint64_t now = clock_ns();
+    if (!run->computed.begin_ns)
+        run->computed.begin_ns = now - 1000 * us;
+    run->computed.end_ns = now;
+}

@@ -1,0 +1,83 @@
+/* A run whose inputs or outputs lie in clients' regions, as a pipeline: its arrays are copied in
+ * and out slab by slab, and lines are computed as soon as what they need has been copied in. Which
+ * slab, which lines come next: pure bookkeeping of one run. Whoever does the work begins what is
+ * next, in any order between the three, and says when it has completed, in any order at all.
+ *
+ *   copy in ──► compute ──► copy out          (input slabs, lines of the pass, output slabs)
+ *
+ * A step is next once what it depends on has begun: the device keeps begun work in order
+ * (backend.h: a launch sees every upload begun before it, a download the launch that it names).
+ *
+ * Units (gpu/split.h) are copied in as they are needed: those at the end of a field that its first
+ * ones look at, around a periodic edge, then all others in order. A plan of several passes is
+ * computed whole, when all is in; so is one of another engine than PLAN_PLAIN, or with probes. */
+#ifndef GPU_WORKER_TRANSFER_H
+#define GPU_WORKER_TRANSFER_H
+
+#include "gpu/split.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { TRANSFER_LAUNCHES = 8 }; /* begun, and not yet wholly on their way out */
+
+/* Bytes [offset, offset + bytes) of input or output number `component`. */
+struct slab {
+    int component;
+    uint64_t offset, bytes;
+    uint32_t launch; /* out: the one that computes it */
+};
+
+/* Lines [from, to) of the first pass; `launch` names them for slabs, until all of theirs have
+ * begun: a number below TRANSFER_LAUNCHES. */
+struct part {
+    uint64_t from, to;
+    uint32_t launch;
+};
+
+struct transfer {
+    struct split split;
+    uint64_t unit_bytes, field_bytes, array_bytes, slab_bytes;
+    uint64_t lines;
+    uint64_t tail; /* units of each field that are copied in before its others */
+    bool whole;    /* several passes: all lines at once, or rather one pass after another */
+    bool in[AXIS_COUNT], out[AXIS_COUNT]; /* the components that have a place */
+    int inputs, outputs;                  /* and how many */
+    /* What has begun: bytes of each component, in the order that they are copied in, and of the
+     * components before in_component one slab more. */
+    uint64_t in_bytes, out_bytes;
+    int in_component, out_component;
+    uint64_t computed; /* lines */
+    /* The launches whose lines are not all on their way out, oldest first: where they end, bytes.
+     */
+    uint64_t launch_ends[TRANSFER_LAUNCHES];
+    uint32_t first_launch, launches;
+    uint32_t under_way; /* begun and not completed, of all kinds */
+};
+
+/* Slabs are of slab_bytes at most, and of whole units where these are smaller. in, out: which of
+ * the plan's inputs and outputs have a place; one has at least. */
+void transfer_init(struct transfer *transfer, const struct plan *plan, const bool in[AXIS_COUNT],
+                   const bool out[AXIS_COUNT], uint64_t slab_bytes);
+
+/* A copy alone, of so many bytes: in, or out of what has been computed. */
+void transfer_init_copy(struct transfer *transfer, uint64_t bytes, bool in, uint64_t slab_bytes);
+
+/* Would there be a slab now? */
+bool transfer_can_copy_in(const struct transfer *transfer);
+bool transfer_can_copy_out(const struct transfer *transfer);
+
+/* The next of each kind, which begins; false: there is none now. */
+bool transfer_copy_in(struct transfer *transfer, struct slab *slab);
+bool transfer_compute(struct transfer *transfer, struct part *part);
+bool transfer_copy_out(struct transfer *transfer, struct slab *slab);
+
+/* One of those has completed. */
+void transfer_completed(struct transfer *transfer);
+/* Of a transfer that is `whole`: the passes have. */
+void transfer_passes_completed(struct transfer *transfer);
+
+/* Has all begun and completed? */
+bool transfer_is_done(const struct transfer *transfer);
+
+#endif

@@ -1,0 +1,67 @@
+/* The table of a plan of the engine PLAN_ADI: an increment δ of a diffusion step, by Crank–Nicolson
+ * split by axes, so that each solve has three diagonals (Peaceman and Rachford, J. SIAM 3 (1955)
+ * 28; Douglas and Gunn, Numer. Math. 6 (1964) 428):
+ *
+ *   (1 − dt/2 A_x) (1 − dt/2 A_y) (1 − dt/2 A_z) δ = dt (A u + s),   u + δ
+ *
+ * A is the second derivative of accuracy 2, the same on both sides; data of boundaries and s stand
+ * on the right alone. In space with a field κ, where the factors do not commute and this form
+ * grows, a step is symmetric: a Crank–Nicolson step along x alone over dt/2, along y, along z over
+ * dt with s, along y, along x (Strang, SIAM J. Numer. Anal. 5 (1968) 506). Each is a contraction in
+ * the one norm in which all A_a are symmetric, so that no dt and no κ ≥ 0 makes it grow.
+ *
+ * numerics/adi_point.h evaluates it, for the host and devices; docs/NUMERICS.md is the contract. */
+#ifndef NUMERICS_ADI_H
+#define NUMERICS_ADI_H
+
+#include "numerics/tridiagonal.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum adi_kind {
+    ADI_MAPPED,  /* periodic, endpoint: beside the first point is the last one of the period */
+    ADI_CLAIMED, /* the node holds what it has: its δ is 0 */
+    ADI_ROW      /* dt A u = next (f_inner − f) + own f + datum g */
+};
+
+struct adi_side {
+    int32_t kind;    /* enum adi_kind */
+    int32_t imposes; /* CLAIMED: the node holds g, from the beginning on */
+    int32_t operand; /* enum operand: the array of g; −1: it is `number` */
+    int32_t batched; /* … which has the fields of the batch */
+    double number;
+    double next, own, datum;
+};
+
+struct adi_axis {
+    int64_t n, stride;
+    int64_t period; /* of MAPPED sides */
+    int64_t face_points;
+    int32_t active; /* 0: one point, which has no neighbour */
+    int32_t reserved;
+    /* κ τ/h². With a field κ: τ/(2 h²), half of it for each of the two points. τ is the time that a
+     * factor of the axis goes on: dt, where the step is symmetric dt/2 along x and y. */
+    double weight;
+    struct adi_side side[SIDE_COUNT];
+    struct tridiagonal lines; /* where κ is a number, with a table */
+};
+
+/* The table's first bytes. All numbers are rounded to the dtype. With a field κ the weights of rows
+ * are those of its values, κ_i + κ_inner for `next`. */
+struct adi {
+    int32_t coefficient; /* κ is OPERAND_COEFFICIENT */
+    int32_t source;      /* 1: s is OPERAND_SOURCE; 0: it is source_value */
+    uint64_t points;     /* of one field of the batch */
+    double dt, source_value;
+    struct adi_axis axis[AXIS_COUNT];
+};
+
+/* Of a job that passed job_check(). NULL: no memory. */
+struct plan_table *adi_make(const struct job *job);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

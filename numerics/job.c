@@ -1,0 +1,345 @@
+#include "numerics/job.h"
+
+#include "numerics/job_rows.h"
+#include "numerics/job_scheme.h"
+
+#include <math.h>
+#include <string.h>
+
+const char *operator_name(enum operator_id id)
+{
+    static const char *const names[OPERATOR_COUNT] = {
+#define OPERATOR_ROW(enumerator, name) [enumerator] = name,
+        OPERATOR_LIST(OPERATOR_ROW)
+#undef OPERATOR_ROW
+    };
+    return (unsigned)id < OPERATOR_COUNT ? names[id] : NULL;
+}
+
+const char *axis_name(enum axis axis)
+{
+    static const char *const names[AXIS_COUNT] = {"x", "y", "z"};
+    return (unsigned)axis < AXIS_COUNT ? names[axis] : "?";
+}
+
+void job_init(struct job *job)
+{
+    memset(job, 0, sizeof *job);
+    job->operator_id = OPERATOR_DERIVATIVE;
+    job->dtype = DTYPE_F32;
+    job->axes = 1;
+    job->axis = AXIS_X;
+    job->order = 1;
+    job->accuracy = 8;
+    job->batch = 1;
+    job->steps = 1;
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        job->n[a] = 1;
+        job->spacing[a] = 1;
+    }
+}
+
+int job_order(const struct job *job)
+{
+    switch (job->operator_id) {
+    case OPERATOR_DERIVATIVE:
+        return job->order;
+    case OPERATOR_LAPLACIAN:
+    case OPERATOR_DIFFUSION:
+        return 2;
+    case OPERATOR_BIHARMONIC:
+        return 4;
+    case OPERATOR_INTERPOLATE:
+    case OPERATOR_STENCIL:
+        return 0;
+    default:
+        return 1;
+    }
+}
+
+bool job_takes_vector(const struct job *job)
+{
+    return job->operator_id == OPERATOR_DIVERGENCE || job->operator_id == OPERATOR_CURL;
+}
+
+/* The curl of a plane has one component, along z: an array. */
+bool job_gives_vector(const struct job *job)
+{
+    return job->operator_id == OPERATOR_GRADIENT ||
+           (job->operator_id == OPERATOR_CURL && job->axes == AXIS_COUNT);
+}
+
+int job_inputs(const struct job *job)
+{
+    return job_takes_vector(job) ? job->axes : 1;
+}
+
+int job_outputs(const struct job *job)
+{
+    return job_gives_vector(job) ? job->axes : 1;
+}
+
+uint64_t job_element_bytes(const struct job *job)
+{
+    return job->dtype == DTYPE_F64 ? 8 : 4;
+}
+
+uint64_t job_points(const struct job *job)
+{
+    return job->batch * job->n[AXIS_X] * job->n[AXIS_Y] * job->n[AXIS_Z];
+}
+
+uint64_t job_bytes(const struct job *job)
+{
+    return job_points(job) * job_element_bytes(job);
+}
+
+int job_radius(const struct job *job)
+{
+    return job->accuracy / 2;
+}
+
+double job_dt_max(const struct job *job)
+{
+    static const double symbol[] = {4.0, 16.0 / 3.0, 272.0 / 45.0, 2048.0 / 315.0, 512.0 / 75.0};
+    const int row = job->accuracy / 2 - 1;
+    const double lambda = symbol[row < 0 ? 0 : row > 4 ? 4 : row];
+    double rate = 0;
+    for (int a = 0; a < job->axes && a < AXIS_COUNT; a++) {
+        if (job->diffusivity[a] == 0) /* over an h² that underflows it is no NaN but no flow */
+            continue;
+        double axis_rate = job->diffusivity[a] / job->spacing[a] / job->spacing[a] * lambda;
+        struct rows_axis rows;
+        job_rows(job, a, NULL, &rows);
+        if (!(job->more.coordinates >> a & 1) && /* job_rows_spacing() knows of its sides */
+            (rows_is_stiff(&rows.side[SIDE_LOW]) || rows_is_stiff(&rows.side[SIDE_HIGH])))
+            axis_rate = fmax(axis_rate, job->diffusivity[a] * job_rows_bound(&rows, job->accuracy));
+        rate += axis_rate;
+    }
+    const double most = job->more.coefficient ? job->more.coefficient_max : 1;
+    const double interval = job_stable_interval(job);
+    if (rate == 0 || most == 0 || interval == INFINITY) /* any step, however large the other is */
+        return INFINITY;
+    return interval / (rate * most);
+}
+
+static bool has_kind(const struct job *job, enum boundary_kind kind)
+{
+    for (int a = 0; a < AXIS_COUNT; a++)
+        for (int side = 0; side < SIDE_COUNT; side++)
+            if (job->boundary[a][side].kind == kind)
+                return true;
+    return false;
+}
+
+/* Along an axis of one point that is periodic nothing flows. */
+bool job_is_symmetric_split(const struct job *job)
+{
+    bool symmetric = job->more.scheme == SCHEME_ADI && job->more.coefficient;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        symmetric &=
+            a < job->axes && !(job->n[a] == 1 && boundary_is_periodic(&job->boundary[a][SIDE_LOW]));
+    return symmetric;
+}
+
+uint64_t job_step_passes(const struct job *job)
+{
+    switch (job->more.scheme) {
+    case SCHEME_RK4:
+        return 4;
+    case SCHEME_ADI:
+        /* A rate, its solves and their sum; symmetric, all three for each of five factors. */
+        return job_is_symmetric_split(job) ? 15 : 2 + (uint64_t)job->axes;
+    default:
+        return 1;
+    }
+}
+
+/* Where a node holds its boundary's value, it does so from the beginning on. */
+static bool imposes(const struct job *job)
+{
+    for (int a = 0; a < AXIS_COUNT; a++)
+        for (int side = 0; side < SIDE_COUNT; side++)
+            if (boundary_is_held(&job->boundary[a][side]))
+                return job->operator_id == OPERATOR_DIFFUSION;
+    return false;
+}
+
+double job_point_work(const struct job *job)
+{
+    return fmax(1, (double)job->more.stencil_points / JOB_STENCIL_UNIT);
+}
+
+double job_work(const struct job *job)
+{
+    return (double)job_points(job) * (double)job->steps * (double)job_step_passes(job) *
+           job_point_work(job);
+}
+
+uint64_t job_passes(const struct job *job)
+{
+    return job->steps * job_step_passes(job) + imposes(job);
+}
+
+uint64_t job_steps_done(const struct job *job, uint64_t passes)
+{
+    const uint64_t imposed = imposes(job);
+    return passes < imposed ? 0 : (passes - imposed) / job_step_passes(job);
+}
+
+int job_scratch(const struct job *job, bool in_place, bool input_is_own)
+{
+    switch (job->more.scheme) {
+    case SCHEME_RK4: /* two stages in turn; the last one is added to the output in place */
+        return 2;
+    case SCHEME_ADI: /* the increment; with a field κ the eliminated rows, and the corner's solution
+                      */
+        return !job->more.coefficient                                                 ? 1
+               : has_kind(job, BOUNDARY_PERIODIC) || has_kind(job, BOUNDARY_ENDPOINT) ? 3
+                                                                                      : 2;
+    default: /* passes go to and fro between two arrays, one of which is the output */
+        return in_place || (job_passes(job) >= 2 && !input_is_own);
+    }
+}
+
+bool boundary_is_held(const struct boundary *boundary)
+{
+    return boundary->kind == BOUNDARY_VALUE && !boundary->at_face;
+}
+
+bool boundary_is_periodic(const struct boundary *boundary)
+{
+    return boundary->kind == BOUNDARY_PERIODIC || boundary->kind == BOUNDARY_ENDPOINT;
+}
+
+bool job_has_axis(const struct job *job)
+{
+    return job->operator_id == OPERATOR_DERIVATIVE || job->operator_id == OPERATOR_INTERPOLATE;
+}
+
+bool job_is_active(const struct job *job, int axis)
+{
+    return axis < job->axes && (!job_has_axis(job) || axis == job->axis);
+}
+
+bool job_has_steps(const struct job *job)
+{
+    return job->operator_id == OPERATOR_DIFFUSION || job->operator_id == OPERATOR_STENCIL;
+}
+
+bool job_has_more(const struct job *job)
+{
+    static const struct job_more none;
+    return memcmp(&job->more, &none, sizeof none) != 0;
+}
+
+static bool is_plain_boundary(const struct job *job, const struct boundary *boundary)
+{
+    if (boundary->at_face || boundary->value_array || boundary->constant_array)
+        return false;
+    switch (boundary->kind) {
+    case BOUNDARY_PERIODIC:
+    case BOUNDARY_ENDPOINT:
+        return true;
+    case BOUNDARY_MIRROR:
+        return job_order(job) == 2;
+    case BOUNDARY_ONE_SIDED:
+        return job->operator_id != OPERATOR_DIFFUSION;
+    case BOUNDARY_VALUE:
+    case BOUNDARY_HALO:
+        return job->operator_id == OPERATOR_DIFFUSION;
+    case BOUNDARY_DERIVATIVE:
+        return job->operator_id == OPERATOR_DIFFUSION && boundary->value == 0;
+    default:
+        return false;
+    }
+}
+
+/* Is anything asked for but probes, which every engine has? */
+static bool has_more_than_probes(const struct job *job)
+{
+    struct job rest = *job;
+    rest.more.probes = 0;
+    if (job_block_part(&rest, BLOCK_END) == 0) {
+        rest.more.block_bytes = 0;
+        memset(rest.more.block_key, 0, sizeof rest.more.block_key);
+    }
+    return job_has_more(&rest);
+}
+
+bool job_is_plain(const struct job *job)
+{
+    bool plain = job->operator_id <= OPERATOR_CURL && !has_more_than_probes(job) &&
+                 job_order(job) >= 1 && job_order(job) <= 2 && job->accuracy <= 8;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        for (int side = 0; side < SIDE_COUNT; side++)
+            plain = plain && is_plain_boundary(job, &job->boundary[a][side]);
+    return plain;
+}
+
+uint64_t job_block_part(const struct job *job, enum block_part part)
+{
+    uint64_t bytes[BLOCK_END] = {0}, at = 0;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (job->more.coordinates >> a & 1)
+            bytes[BLOCK_X + a] =
+                8 * (job->n[a] + (job->boundary[a][SIDE_LOW].kind == BOUNDARY_PERIODIC));
+    bytes[BLOCK_OFFSETS] = (uint64_t)job->more.stencil_points * AXIS_COUNT * 4;
+    bytes[BLOCK_WEIGHTS] = (uint64_t)job->more.stencil_points * 8;
+    bytes[BLOCK_PROBES] = (uint64_t)job->more.probes * (AXIS_COUNT + 1) * 8;
+    for (int p = 0; p < (int)part; p++)
+        at += (bytes[p] + 7) / 8 * 8;
+    return at;
+}
+
+/* FNV-1a's steps over words, twice with different starts: quick, and no more than a key needs. */
+void job_block_key(const void *block, uint64_t bytes, uint64_t key[2])
+{
+    const unsigned char *at = block;
+    key[0] = UINT64_C(0xcbf29ce484222325);
+    key[1] = UINT64_C(0x9e3779b97f4a7c15);
+    for (uint64_t i = 0; i < bytes; i += 8) {
+        uint64_t word = 0;
+        memcpy(&word, at + i, bytes - i < 8 ? bytes - i : 8);
+        for (int k = 0; k < 2; k++) {
+            key[k] = (key[k] ^ word) * UINT64_C(0x100000001b3);
+            key[k] ^= key[k] >> (29 + 3 * k);
+        }
+    }
+}
+
+/* Points of an axis's faces. */
+static uint64_t face_points(const struct job *job, int axis)
+{
+    uint64_t points = 1;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        points *= a == axis ? 1 : job->n[a];
+    return points;
+}
+
+uint64_t job_operand_points(const struct job *job, int operand)
+{
+    if (operand == OPERAND_COEFFICIENT)
+        return job->more.coefficient ? job_points(job) : 0;
+    if (operand == OPERAND_SOURCE)
+        return job->more.source ? job_points(job) : 0;
+    if (operand == OPERAND_PROBES)
+        return (job->steps + 1) * job->more.probes;
+    if (operand < OPERAND_VALUE || operand >= OPERANDS)
+        return 0;
+    const int face = (operand - OPERAND_VALUE) % (AXIS_COUNT * SIDE_COUNT);
+    const struct boundary *boundary = &job->boundary[face / SIDE_COUNT][face % SIDE_COUNT];
+    const int number =
+        operand < OPERAND_CONSTANT ? boundary->value_array : boundary->constant_array;
+    return number == NUMBER_CONSTANT     ? 0
+           : number == NUMBER_FACE_BATCH ? job->batch * face_points(job, face / SIDE_COUNT)
+                                         : face_points(job, face / SIDE_COUNT);
+}
+
+const char *job_side_place(int axis, int side)
+{
+    static const char *const places[AXIS_COUNT][SIDE_COUNT] = {{"boundary x-", "boundary x+"},
+                                                               {"boundary y-", "boundary y+"},
+                                                               {"boundary z-", "boundary z+"}};
+    return places[axis][side];
+}

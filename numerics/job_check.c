@@ -1,0 +1,527 @@
+#include "numerics/job_check.h"
+
+#include "numerics/job_rows.h"
+#include "numerics/job_scheme.h"
+#include "base/limits.h"
+#include "base/near.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* A step computed from the limit itself may round up by a few units in the last place. */
+#define STABILITY_SLACK 1e-12
+
+static const char *boundary_name(uint32_t kind)
+{
+    static const char *const names[BOUNDARY_KINDS] = {
+        [BOUNDARY_PERIODIC] = "periodic",
+        [BOUNDARY_ENDPOINT] = "endpoint",
+        [BOUNDARY_ONE_SIDED] = "one-sided",
+        [BOUNDARY_VALUE] = "value",
+        [BOUNDARY_DERIVATIVE] = "derivative",
+        [BOUNDARY_HALO] = "halo",
+        [BOUNDARY_MIXED] = "mixed",
+        [BOUNDARY_CURVATURE] = "curvature",
+        [BOUNDARY_SYMMETRIC] = "symmetric",
+        [BOUNDARY_MIRROR] = "mirror",
+        [BOUNDARY_ANTISYMMETRIC] = "antisymmetric",
+    };
+    return kind < BOUNDARY_KINDS ? names[kind] : "?";
+}
+
+/* What all of a weight but a number up to 2^20 is at most, and at least its inverse. */
+static double most_of(enum dtype dtype)
+{
+    return dtype == DTYPE_F32 ? 0x1p106 : 0x1p1002;
+}
+
+/* Does every weight hold dt? */
+static bool diffuses_evenly(const struct job *job)
+{
+    return job->operator_id == OPERATOR_DIFFUSION && !job->more.coefficient;
+}
+
+struct job_range job_spacings(const struct job *job)
+{
+    const int order = job_order(job);
+    const double most = most_of(diffuses_evenly(job) ? DTYPE_F64 : (enum dtype)job->dtype);
+    const double high = pow(most, 1.0 / (order > 1 ? order : 1));
+    return (struct job_range){1 / high, high};
+}
+
+bool job_check_order(int64_t order, struct failure *failure)
+{
+    if (order >= 1 && order <= ROWS_ORDER)
+        return true;
+    return failure_set(failure, STATUS_INVALID_ARGUMENT, "order",
+                       "order (of the derivative) must be 1, 2, 3 or 4; got %" PRId64 "%s", order,
+                       order == 6 || order == 8 ? near_mean("accuracy").text
+                       : order == 0             ? "; 0 goes with stagger"
+                                                : "");
+}
+
+bool job_check_accuracy(int64_t accuracy, struct failure *failure)
+{
+    if (accuracy == 2 || accuracy == 4 || accuracy == 6 || accuracy == 8)
+        return true;
+    return failure_set(failure, STATUS_INVALID_ARGUMENT, "accuracy",
+                       "accuracy must be 2, 4, 6 or 8; got %" PRId64, accuracy);
+}
+
+static struct failure_place axis_place(const char *parameter, int axis)
+{
+    return failure_place(parameter, axis_name((enum axis)axis));
+}
+
+static bool check_shape(const struct job *job, struct failure *failure)
+{
+    if (job->axes < 1 || job->axes > AXIS_COUNT)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "f",
+                           "an array has 1 to 3 axes of space; got %d", job->axes);
+    uint64_t points = 1;
+    bool fits = true;
+    for (int a = 0; a <= AXIS_COUNT; a++) {
+        const uint64_t n = a < AXIS_COUNT ? job->n[a] : job->batch;
+        if (n == 0)
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, "f",
+                               "every axis must have at least 1 point");
+        if (a >= job->axes && a < AXIS_COUNT && n != 1)
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, "f",
+                               "axis %s is not used and must have 1 point; got %" PRIu64,
+                               axis_name((enum axis)a), n);
+        fits = fits && !__builtin_mul_overflow(points, n, &points);
+    }
+    if (!fits || points > LIMIT_POINTS) {
+        const double need = (double)job->n[AXIS_X] * (double)job->n[AXIS_Y] *
+                            (double)job->n[AXIS_Z] * (double)job->batch;
+        return failure_set_limit(failure, STATUS_TOO_LARGE, "f", need, (double)LIMIT_POINTS,
+                                 "an array has at most %" PRIu64 " points", LIMIT_POINTS);
+    }
+    return true;
+}
+
+/* Which numbers a kind has: bit 0 a value, bit 1 a constant; bit 2: it may be stated at the face,
+ * and its numbers may be arrays. */
+enum { HAS_VALUE = 1, HAS_CONSTANT = 2, HAS_PLACE = 4 };
+
+static int numbers_of(uint32_t kind)
+{
+    switch (kind) {
+    case BOUNDARY_VALUE:
+    case BOUNDARY_DERIVATIVE:
+    case BOUNDARY_CURVATURE:
+        return HAS_VALUE | HAS_PLACE;
+    case BOUNDARY_MIXED:
+        return HAS_VALUE | HAS_CONSTANT | HAS_PLACE;
+    case BOUNDARY_HALO:
+        return HAS_VALUE;
+    default:
+        return 0;
+    }
+}
+
+/* One number of a boundary: the number, and where it comes from. */
+static bool check_number(double number, int from, bool has, bool may_be_array, const char *place,
+                         struct failure *failure)
+{
+    if (!isfinite(number))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
+                           "the number of a boundary must be finite; got %g", number);
+    if (from >= NUMBER_KINDS || (from && !(has && may_be_array)))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
+                           "this boundary has no array over the face");
+    if (number != 0 && (!has || from))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
+                           "this boundary has no such number; got %g", number);
+    return true;
+}
+
+static bool check_boundary_kind(const struct job *job, int axis, int side, struct failure *failure)
+{
+    const struct boundary *boundary = &job->boundary[axis][side];
+    const char *const place = job_side_place(axis, side);
+    const int numbers = numbers_of(boundary->kind);
+    if (boundary->kind >= BOUNDARY_KINDS)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
+                           "no boundary has the number %" PRIu32, boundary->kind);
+    if (boundary->kind == BOUNDARY_ONE_SIDED && job->operator_id == OPERATOR_DIFFUSION)
+        return failure_set(failure, STATUS_UNSUPPORTED, place,
+                           "one-sided closures are unstable in diffusion; it takes every other "
+                           "boundary");
+    if (boundary->at_face > 1 || boundary->reserved)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
+                           "a reserved byte of a boundary is set");
+    if (boundary->at_face && !(numbers & HAS_PLACE))
+        return failure_set(
+            failure, STATUS_INVALID_ARGUMENT, place,
+            "boundary %s is at no face: value, derivative, mixed and curvature may be",
+            boundary_name(boundary->kind));
+    if (boundary->kind == BOUNDARY_HALO && boundary->value != 0 &&
+        job_inputs(job) > job_outputs(job))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
+                           "the halo of a %s has no one input to come from: its factor must be 0; "
+                           "got %g",
+                           operator_name((enum operator_id)job->operator_id), boundary->value);
+    if (job->operator_id == OPERATOR_DIFFUSION && job->more.coefficient &&
+        boundary->kind == BOUNDARY_CURVATURE)
+        return failure_set(failure, STATUS_UNSUPPORTED, place,
+                           "curvature is offered where the diffusivity is a number; where it is a "
+                           "field modes beside it may grow at any step: value, derivative and, at "
+                           "accuracy 2, mixed are offered");
+    if (boundary->kind == BOUNDARY_MIXED && job_conducts(job, axis) && job->accuracy != 2)
+        return failure_set_limit(failure, STATUS_UNSUPPORTED, place, job->accuracy, 2,
+                                 "mixed where the diffusivity is a field is offered at accuracy 2; "
+                                 "got %d",
+                                 job->accuracy);
+    if (job->operator_id == OPERATOR_DIFFUSION && boundary->kind == BOUNDARY_MIXED &&
+        boundary->value_array && !job->allow_unstable)
+        return failure_set(failure, STATUS_UNSUPPORTED, place,
+                           "how large a step is stable follows from a mixed boundary's number: an "
+                           "array in its place needs allow_unstable (const may be one)");
+    return check_number(boundary->value, boundary->value_array, numbers & HAS_VALUE,
+                        numbers & HAS_PLACE, place, failure) &&
+           check_number(job->more.constant[axis][side], boundary->constant_array,
+                        numbers & HAS_CONSTANT, numbers & HAS_PLACE, place, failure);
+}
+
+/* Does a mixed boundary at the face, of one number, say what f is there? */
+static bool check_mixed(const struct job *job, int axis, int side, struct failure *failure)
+{
+    const struct boundary *boundary = &job->boundary[axis][side];
+    struct rows_axis rows;
+    struct rows_row face;
+    if (boundary->kind != BOUNDARY_MIXED || !boundary->at_face || !(boundary->value < 0))
+        return true;
+    if (job->more.coordinates >> axis & 1)
+        return failure_set(failure, STATUS_UNSUPPORTED, job_side_place(axis, side),
+                           "mixed at the face of an axis with coordinates must be from 0 up; got "
+                           "%.9g",
+                           boundary->value);
+    job_rows(job, axis, NULL, &rows);
+    if (!rows_face(&rows, job_face_order(job), job->accuracy, (enum side)side, &face))
+        return true; /* it is not read: no row has data of that side */
+    const double limit = -1 / (double)face.data[side];
+    if (boundary->value > limit)
+        return true;
+    return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, job_side_place(axis, side),
+                             boundary->value, limit,
+                             "mixed at the face must be above %.9g at this spacing and accuracy; "
+                             "got %.9g",
+                             limit, boundary->value);
+}
+
+/* Is the value beyond the side what a polynomial through the points next to it gives? */
+static bool has_ghosts(const struct boundary *boundary)
+{
+    switch ((enum boundary_kind)boundary->kind) {
+    case BOUNDARY_ONE_SIDED:
+    case BOUNDARY_VALUE:
+    case BOUNDARY_MIXED:
+    case BOUNDARY_CURVATURE:
+        return true;
+    case BOUNDARY_DERIVATIVE: /* of 0: a mirror */
+        return boundary->value != 0 || boundary->value_array;
+    default:
+        return false;
+    }
+}
+
+static uint64_t stencil_points_needed(const struct job *job, int axis, int *named)
+{
+    uint64_t need = 1;
+    for (int side = SIDE_COUNT - 1; side >= 0; side--) {
+        const struct boundary *boundary = &job->boundary[axis][side];
+        const uint64_t points = has_ghosts(boundary)                  ? job->accuracy
+                                : boundary->kind == BOUNDARY_ENDPOINT ? 2
+                                                                      : 1;
+        if (points >= need) {
+            need = points;
+            *named = side;
+        }
+    }
+    return need;
+}
+
+/* Points that the axis must have for derivatives of `order`; *named: the side whose boundary needs
+ * them. */
+static int64_t points_needed(const struct job *job, int axis, int order, int *named)
+{
+    static const double coordinates[1]; /* that there are some is all that matters */
+    if (job->operator_id == OPERATOR_STENCIL)
+        return (int64_t)stencil_points_needed(job, axis, named);
+    *named = SIDE_HIGH;
+    if (job->more.scheme == SCHEME_ADI) /* whose rows are its own: job_check_scheme() */
+        return job->boundary[axis][SIDE_HIGH].kind == BOUNDARY_ENDPOINT ? 2 : 1;
+    struct rows_axis rows;
+    job_rows(job, axis, job->more.coordinates >> axis & 1 ? coordinates : NULL, &rows);
+    const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
+    const enum rows_stagger stagger = job_stagger(job, axis);
+    const int64_t need = rows_points_needed(&rows, order, job->accuracy, stagger, diffusion);
+    for (int side = SIDE_COUNT - 1; side >= 0; side--) {
+        struct rows_axis alone = rows;
+        alone.side[!side] = alone.side[side];
+        if (rows_points_needed(&alone, order, job->accuracy, stagger, diffusion) > rows.n)
+            *named = side;
+    }
+    return need;
+}
+
+/* More coordinates would keep the server too long, or the worker, which makes every row before it
+ * looks at anything else: half a second an axis on one core. A biharmonic has three kinds of rows,
+ * and of as many points as that nothing but its rounding is left. */
+static uint64_t most_coordinates(const struct job *job)
+{
+    return job->operator_id == OPERATOR_DIFFUSION    ? LIMIT_STABLE_COORDINATES
+           : job->operator_id == OPERATOR_BIHARMONIC ? 8192
+                                                     : 65536;
+}
+
+static bool check_coordinates(const struct job *job, int axis, struct failure *failure)
+{
+    const uint64_t most = most_coordinates(job);
+    if (!(job->more.coordinates >> axis & 1) || job->n[axis] <= most)
+        return true;
+    return failure_set_limit(
+        failure, STATUS_TOO_LARGE, axis_place("spacing", axis).text, (double)job->n[axis],
+        (double)most, "an axis with coordinates has at most %" PRIu64 " points in %s; got %" PRIu64,
+        most, operator_name((enum operator_id)job->operator_id), job->n[axis]);
+}
+
+static bool check_boundaries(const struct job *job, int axis, struct failure *failure)
+{
+    const struct boundary *boundary = job->boundary[axis];
+    for (int side = 0; side < SIDE_COUNT; side++)
+        if (!check_boundary_kind(job, axis, side, failure))
+            return false;
+    const uint32_t low = boundary[SIDE_LOW].kind, high = boundary[SIDE_HIGH].kind;
+    const bool low_is_periodic = boundary_is_periodic(&boundary[SIDE_LOW]);
+    if (low != high && (low_is_periodic || boundary_is_periodic(&boundary[SIDE_HIGH])))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT,
+                           job_side_place(axis, low_is_periodic ? SIDE_HIGH : SIDE_LOW),
+                           "an axis is periodic on both sides or on none; got %s and %s",
+                           boundary_name(low), boundary_name(high));
+    if (!job_is_active(job, axis))
+        return true;
+    int side = SIDE_LOW, other;
+    int64_t need = points_needed(job, axis, job_order(job), &side);
+    if (job->operator_id == OPERATOR_BIHARMONIC) { /* mixed derivatives */
+        const int64_t second = points_needed(job, axis, 2, &other);
+        side = second > need ? other : side;
+        need = second > need ? second : need;
+    }
+    for (int s = 0; s < SIDE_COUNT && job_order(job) == 0; s++)
+        if (boundary[s].kind == BOUNDARY_MIXED && boundary[s].at_face && need < job->accuracy) {
+            side = s; /* for f at its face: rows_face() */
+            need = job->accuracy;
+        }
+    if (job->n[axis] < (uint64_t)need)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, job_side_place(axis, side),
+                           "boundary %s at accuracy %d needs %" PRId64
+                           " points along %s; got %" PRIu64,
+                           boundary_name(boundary[side].kind), job->accuracy, need,
+                           axis_name((enum axis)axis), job->n[axis]);
+    return check_coordinates(job, axis, failure) && check_mixed(job, axis, SIDE_LOW, failure) &&
+           check_mixed(job, axis, SIDE_HIGH, failure);
+}
+
+static bool check_spacing(const struct job *job, int axis, struct failure *failure)
+{
+    const double h = job->spacing[axis];
+    if (!(h > 0) || !isfinite(h))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, axis_place("spacing", axis).text,
+                           "spacing must be a finite number above 0; got %g", h);
+    if (!job_is_active(job, axis) || (diffuses_evenly(job) && job->diffusivity[axis] == 0))
+        return true;
+    const struct job_range range = job_spacings(job);
+    if (h >= range.low && h <= range.high)
+        return true;
+    return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, axis_place("spacing", axis).text, h,
+                             h < range.low ? range.low : range.high,
+                             "spacing must be from %.3g to %.3g, so that weights over its powers "
+                             "are numbers of the type; got %g",
+                             range.low, range.high, h);
+}
+
+static bool check_axis(const struct job *job, int axis, struct failure *failure)
+{
+    if (!check_spacing(job, axis, failure))
+        return false;
+    if (!(job->diffusivity[axis] >= 0) || !isfinite(job->diffusivity[axis]))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, axis_place("diffusivity", axis).text,
+                           "diffusivity must be a finite number from 0 up; got %g",
+                           job->diffusivity[axis]);
+    const bool diffuses = job->operator_id == OPERATOR_DIFFUSION && axis < job->axes;
+    if (!diffuses && job->diffusivity[axis] != 0)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, axis_place("diffusivity", axis).text,
+                           "nothing diffuses along axis %s", axis_name((enum axis)axis));
+    if (axis >= job->axes && (job->boundary[axis][SIDE_LOW].kind != BOUNDARY_PERIODIC ||
+                              job->boundary[axis][SIDE_HIGH].kind != BOUNDARY_PERIODIC))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, axis_place("boundary", axis).text,
+                           "axis %s is not used and must be periodic", axis_name((enum axis)axis));
+    return check_boundaries(job, axis, failure);
+}
+
+static bool check_steps(const struct job *job, double max_work, struct failure *failure)
+{
+    const bool has_steps = job_has_steps(job);
+    if (job->steps == 0)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "steps", "steps must be at least 1");
+    if (!has_steps && job->steps != 1)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "steps", "%s has no steps",
+                           operator_name((enum operator_id)job->operator_id));
+    /* In double: exact enough for a limit, and nothing can overflow. 2^60 keeps the passes, 15 a
+     * step and one at most, in their type whatever max_work is. */
+    const uint64_t passes = job_step_passes(job);
+    const double each = job_point_work(job), work = job_work(job);
+    if (!(work <= max_work) || job->steps > INT64_MAX / 8)
+        return failure_set_limit(failure, STATUS_TOO_LARGE, has_steps ? "steps" : "f", work,
+                                 max_work,
+                                 "points times steps%s is %.6g; at most %.6g are taken in one job",
+                                 passes > 1 ? " times a step's passes"
+                                 : each > 1 ? " times a 16th of the stencil's points"
+                                            : "",
+                                 work, max_work);
+    return true;
+}
+
+/* The numbers of a stencil that are not in its block. */
+static bool check_stencil(const struct job *job, struct failure *failure)
+{
+    const uint32_t points = job->more.stencil_points;
+    if (points < 1 || points > JOB_STENCIL_POINTS)
+        return failure_set_limit(failure, points ? STATUS_TOO_LARGE : STATUS_INVALID_ARGUMENT,
+                                 "offsets", points, JOB_STENCIL_POINTS,
+                                 "a stencil has 1 to %d points; got %" PRIu32, JOB_STENCIL_POINTS,
+                                 points);
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        const int most = a < job->axes ? JOB_STENCIL_RADIUS : 0;
+        if (job->more.stencil_radius[a] > most)
+            return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, "offsets",
+                                     job->more.stencil_radius[a], most,
+                                     "offsets along %s go to %d; got %d", axis_name((enum axis)a),
+                                     most, job->more.stencil_radius[a]);
+    }
+    return true;
+}
+
+/* Those of job.more that the operator has. */
+static struct job_more offered(const struct job *job)
+{
+    const struct job_more *given = &job->more;
+    const enum operator_id id = (enum operator_id)job->operator_id;
+    struct job_more more = {0};
+    memcpy(more.constant, given->constant, sizeof more.constant);
+    if (job_has_axis(job))
+        more.stagger = given->stagger;
+    if (id == OPERATOR_LAPLACIAN || id == OPERATOR_DIFFUSION)
+        more.coefficient = given->coefficient;
+    if (id == OPERATOR_DIFFUSION) {
+        more.scheme = given->scheme;
+        more.source = given->source;
+        more.source_value = given->source_value;
+        more.coefficient_max = given->coefficient_max;
+        more.probes = given->probes;
+    }
+    if (id == OPERATOR_STENCIL) {
+        more.stencil_points = given->stencil_points;
+        memcpy(more.stencil_radius, given->stencil_radius, sizeof more.stencil_radius);
+    } else {
+        more.coordinates = given->coordinates;
+    }
+    more.block_bytes = given->block_bytes;
+    memcpy(more.block_key, given->block_key, sizeof more.block_key);
+    return more;
+}
+
+/* What is said of a job beside its axes. */
+static bool check_more(const struct job *job, struct failure *failure)
+{
+    const struct job_more *more = &job->more;
+    if (more->stagger >= STAGGER_COUNT ||
+        (job->operator_id == OPERATOR_INTERPOLATE && more->stagger == STAGGER_NONE))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "stagger",
+                           "stagger must be forward or backward; got the number %d", more->stagger);
+    if (more->coefficient > 1 || !(more->coefficient_max >= 0) || !isfinite(more->coefficient_max))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT,
+                           job->operator_id == OPERATOR_DIFFUSION ? "diffusivity" : "coefficient",
+                           "a coefficient is one array of finite numbers; the largest is %g",
+                           more->coefficient_max);
+    for (int a = 0; a < 8; a++)
+        if (more->coordinates >> a & 1 && a >= job->axes)
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, "spacing",
+                               "coordinates are given for an axis that is not there");
+    if (job->operator_id == OPERATOR_DIFFUSION && more->coefficient && more->coordinates &&
+        job->accuracy != 2 && !job->allow_unstable)
+        return failure_set_limit(
+            failure, STATUS_UNSUPPORTED, "accuracy", job->accuracy, 2,
+            "coordinates with a field diffusivity are offered at accuracy 2; got %d, whose modes "
+            "may grow at any step where the diffusivity is rough (allow_unstable takes it all the "
+            "same)",
+            job->accuracy);
+    const struct job_more taken = offered(job);
+    if (memcmp(&taken, more, sizeof taken) != 0)
+        return failure_set(failure, STATUS_UNSUPPORTED, NULL, "%s like this is not offered",
+                           operator_name((enum operator_id)job->operator_id));
+    return true;
+}
+
+static bool check_time_step(const struct job *job, struct failure *failure)
+{
+    if (!(job->dt > 0) || !isfinite(job->dt))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "dt",
+                           "dt must be a finite number above 0; got %g", job->dt);
+    const double dt_max = job_dt_max(job);
+    if (!job->allow_unstable && !(job->dt <= dt_max * (1 + STABILITY_SLACK)))
+        return failure_set_limit(
+            failure, STATUS_UNSTABLE, "dt", job->dt, dt_max,
+            "dt is %.9g; the largest stable step is %.9g (allow_unstable takes "
+            "it all the same)",
+            job->dt, dt_max);
+    for (int a = 0; a < job->axes; a++) {
+        const double h = job->spacing[a], most = most_of((enum dtype)job->dtype);
+        const double weight = fmax(job->dt, job->diffusivity[a] * job->dt / h / h);
+        if (!(weight <= most))
+            return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, "dt", weight, most,
+                                     "dt and diffusivity dt/h² must be at most %.3g; along %s it "
+                                     "is %.6g",
+                                     most, axis_name((enum axis)a), weight);
+    }
+    return true;
+}
+
+bool job_check(const struct job *job, double max_work, struct failure *failure)
+{
+    if (!operator_name((enum operator_id)job->operator_id))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL, "no operator has the number %d",
+                           job->operator_id);
+    if (job->dtype != DTYPE_F32 && job->dtype != DTYPE_F64)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "f", "no type has the number %d",
+                           job->dtype);
+    if (job->allow_unstable > 1 || job->reserved != 0)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL, "a reserved byte is set");
+    if (!check_shape(job, failure) ||
+        (job->accuracy != 10 && !job_check_accuracy(job->accuracy, failure)) ||
+        (job->operator_id == OPERATOR_DERIVATIVE &&
+         !(job->order == 0 && job->more.stagger != STAGGER_NONE) &&
+         !job_check_order(job->order, failure)))
+        return false;
+    if (job_has_axis(job) && job->axis >= job->axes)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "axis",
+                           "axis %s is not one of the array's %d", axis_name((enum axis)job->axis),
+                           job->axes);
+    if (job->operator_id == OPERATOR_CURL && job->axes < 2)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "f",
+                           "curl needs 2 or 3 axes of space; got 1");
+    if (job->operator_id == OPERATOR_STENCIL && job->more.coordinates)
+        return failure_set(failure, STATUS_UNSUPPORTED, "spacing",
+                           "a stencil's weights are for one spacing: it takes no coordinates");
+    if (!check_more(job, failure))
+        return false;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (!check_axis(job, a, failure))
+            return false;
+    return (job->operator_id != OPERATOR_STENCIL || check_stencil(job, failure)) &&
+           job_check_scheme(job, failure) && check_steps(job, max_work, failure) &&
+           (job->operator_id != OPERATOR_DIFFUSION || check_time_step(job, failure));
+}

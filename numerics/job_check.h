@@ -1,0 +1,27 @@
+/* Is a job one that is offered? */
+#ifndef NUMERICS_JOB_CHECK_H
+#define NUMERICS_JOB_CHECK_H
+
+#include "numerics/job.h"
+
+/* Is the job one that a worker can run? False with the failure set: it names the parameter and,
+ * where there is one, the limit. Checks every number and that each axis has the points that its
+ * boundaries need. max_work bounds job_work() (TOO_LARGE). Any bytes may be passed in. */
+bool job_check(const struct job *job, double max_work, struct failure *failure);
+
+/* Is it an order of a derivative, or an order of accuracy, that is offered? As asked for on the
+ * wire, before it is narrowed to the job's type. */
+bool job_check_order(int64_t order, struct failure *failure);
+bool job_check_accuracy(int64_t accuracy, struct failure *failure);
+
+/* Spacings, and distances between coordinates, from low to high are those whose powers have their
+ * place in the type: 1/h^k is in f32 from 2^-106 to 2^106, in f64 from 2^-1002 to 2^1002, k the
+ * operator's order, at least 1. Weights are that times numbers up to 2^20. Those of a diffusion
+ * hold dt as well, so that of them h² must be a double, whatever the type is, unless κ is a field.
+ */
+struct job_range {
+    double low, high;
+};
+struct job_range job_spacings(const struct job *job);
+
+#endif

@@ -1,0 +1,135 @@
+#include "numerics/job_rows.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+bool job_conducts(const struct job *job, int axis)
+{
+    return job->operator_id == OPERATOR_DIFFUSION && job->more.coefficient &&
+           (!(job->more.coordinates >> axis & 1) || job->accuracy == 2);
+}
+
+/* Is ∂n f = g at the side of a diffusion taken as the mirror image? It keeps the sum, and the order
+ * only where all odd derivatives from the third on are 0 there, as they are where g is one number
+ * and so are κ and the source; on uniform axes. */
+static bool reflects(const struct job *job, int axis, int side)
+{
+    return job->operator_id == OPERATOR_DIFFUSION && !job->boundary[axis][side].value_array &&
+           !job->more.source && !job->more.coefficient && !(job->more.coordinates >> axis & 1);
+}
+
+static bool states_none(const struct boundary *boundary)
+{
+    return boundary->value == 0 && !boundary->value_array;
+}
+
+enum rows_stagger job_stagger(const struct job *job, int axis)
+{
+    return axis == job->axis && job->more.stagger == STAGGER_FORWARD    ? ROWS_FORWARD
+           : axis == job->axis && job->more.stagger == STAGGER_BACKWARD ? ROWS_BACKWARD
+                                                                        : ROWS_AT_NODE;
+}
+
+const double *job_coordinates(const struct job *job, const void *block, int axis)
+{
+    if (!(job->more.coordinates >> axis & 1))
+        return NULL;
+    return (const double *)((const char *)block +
+                            job_block_part(job, (enum block_part)(BLOCK_X + axis)));
+}
+
+static uint8_t kind_of(const struct job *job, int axis, int side)
+{
+    const struct boundary *boundary = &job->boundary[axis][side];
+    switch (boundary->kind) {
+    case BOUNDARY_ENDPOINT:
+        return ROWS_ENDPOINT;
+    case BOUNDARY_ONE_SIDED:
+        return ROWS_ONE_SIDED;
+    case BOUNDARY_VALUE:
+        return job_conducts(job, axis) ? ROWS_ODD : ROWS_VALUE;
+    case BOUNDARY_DERIVATIVE:
+        if (!reflects(job, axis, side) && !job_conducts(job, axis))
+            return ROWS_DERIVATIVE;
+        if (!states_none(boundary))
+            return job_conducts(job, axis) ? ROWS_EVEN : ROWS_REFLECT;
+        return boundary->at_face ? ROWS_SYMMETRIC : ROWS_MIRROR;
+    case BOUNDARY_HALO:
+        return ROWS_HALO;
+    case BOUNDARY_MIXED:
+        return job_conducts(job, axis) ? ROWS_EVEN : ROWS_DERIVATIVE;
+    case BOUNDARY_CURVATURE:
+        return ROWS_CURVATURE;
+    case BOUNDARY_SYMMETRIC:
+        return ROWS_SYMMETRIC;
+    case BOUNDARY_MIRROR:
+        return ROWS_MIRROR;
+    case BOUNDARY_ANTISYMMETRIC:
+        return ROWS_ANTISYMMETRIC;
+    default:
+        return ROWS_PERIODIC;
+    }
+}
+
+void job_rows(const struct job *job, int axis, const double *x, struct rows_axis *rows)
+{
+    *rows = (struct rows_axis){.n = (int64_t)job->n[axis],
+                               .spacing = x ? 0 : job->spacing[axis],
+                               .x = x,
+                               .conducts = x && job_conducts(job, axis)};
+    for (int s = 0; s < SIDE_COUNT; s++) {
+        const struct boundary *boundary = &job->boundary[axis][s];
+        struct rows_side *side = &rows->side[s];
+        side->kind = kind_of(job, axis, s);
+        side->at_face = boundary->at_face && side->kind != ROWS_SYMMETRIC;
+        side->mixed = boundary->kind == BOUNDARY_MIXED ? boundary->value : 0;
+    }
+}
+
+enum { REMEMBERED = 64 }; /* a chain has 48 axes, and its dt_max is asked for twice */
+
+double job_rows_bound(const struct rows_axis *rows, int accuracy)
+{
+    static _Thread_local struct {
+        struct rows_axis axis;
+        int accuracy;
+        double bound;
+    } remembered[REMEMBERED];
+    static _Thread_local unsigned next;
+    if (rows->x)
+        return rows_bound(rows, accuracy);
+    /* All axes of these sides, in units of their spacing. */
+    struct rows_axis axis;
+    memset(&axis, 0, sizeof axis);                      /* compared as bytes */
+    axis.n = rows->n < ROWS_EDGE ? rows->n : ROWS_EDGE; /* no further one is looked at */
+    axis.spacing = 1;
+    for (int s = 0; s < SIDE_COUNT; s++) {
+        axis.side[s].kind = rows->side[s].kind;
+        axis.side[s].at_face = rows->side[s].at_face;
+        axis.side[s].mixed = rows->side[s].mixed * rows->spacing;
+    }
+    const double scale = 1 / rows->spacing / rows->spacing;
+    for (int k = 0; k < REMEMBERED; k++)
+        if (remembered[k].accuracy == accuracy &&
+            memcmp(&remembered[k].axis, &axis, sizeof axis) == 0)
+            return remembered[k].bound * scale;
+    remembered[next].axis = axis;
+    remembered[next].accuracy = accuracy;
+    remembered[next].bound = rows_bound(&axis, accuracy);
+    const double bound = remembered[next].bound;
+    next = (next + 1) % REMEMBERED;
+    return bound * scale;
+}
+
+int job_face_order(const struct job *job)
+{
+    return job_order(job) > 0 ? job_order(job) : 1;
+}
+
+double job_rows_spacing(double bound, int accuracy)
+{
+    const struct rows_axis endless = {.n = 1, .spacing = 1};
+    const double spacing = sqrt(job_rows_bound(&endless, accuracy) / bound);
+    return isfinite(spacing) ? spacing : 0;
+}

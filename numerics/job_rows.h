@@ -1,0 +1,35 @@
+/* A job's axes as numerics/weights.h sees them: which rows its boundaries give. */
+#ifndef NUMERICS_JOB_ROWS_H
+#define NUMERICS_JOB_ROWS_H
+
+#include "numerics/job.h"
+#include "numerics/weights.h"
+
+/* An axis of space of a job that passed job_check(); x: its coordinates, or NULL. */
+void job_rows(const struct job *job, int axis, const double *x, struct rows_axis *rows);
+
+/* The job's coordinates of an axis in its block; NULL: it has none. */
+const double *job_coordinates(const struct job *job, const void *block, int axis);
+
+/* Where the results of a derivative or an interpolation along the axis lie. */
+enum rows_stagger job_stagger(const struct job *job, int axis);
+
+/* Is the diffusivity κ a field, and the axis uniform or, with coordinates, the accuracy 2? Then its
+ * matrix has no positive eigenvalue, whatever κ ≥ 0 is, beside any side that is offered (`mixed`
+ * from 0 up). */
+bool job_conducts(const struct job *job, int axis);
+
+/* Of derivatives of which order are the rows whose polynomial says what f is at a face? The
+ * operator's own, the first for an interpolation. */
+int job_face_order(const struct job *job);
+
+/* The spacing of a uniform axis that is as stiff as one of that job_rows_bound(): job.spacing of an
+ * axis with coordinates of a diffusion, so that job_dt_max() needs no block. 0 where coordinates
+ * are too far apart from each other for the range of the numbers. */
+double job_rows_spacing(double bound, int accuracy);
+
+/* rows_bound() of an axis of a diffusion. Where it takes rows_bound() milliseconds to find, it is
+ * remembered: of a thread's last few axes. */
+double job_rows_bound(const struct rows_axis *rows, int accuracy);
+
+#endif

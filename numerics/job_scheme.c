@@ -1,0 +1,131 @@
+#include "numerics/job_scheme.h"
+
+#include "base/limits.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
+
+/* Tables of a solve have a row for each point of a line, of a longer one as many as a step of that
+ * size has an effect on: about 166 √(κ dt/(2 h²)). */
+#define LONG_LINE (UINT64_C(1) << 18)
+#define LONG_LINE_WEIGHT 0x1p21
+
+double job_stable_interval(const struct job *job)
+{
+    switch (job->more.scheme) {
+    case SCHEME_RK4:
+        return 2.785293563405282;
+    case SCHEME_ADI:
+        return INFINITY;
+    default:
+        return 2;
+    }
+}
+
+/* Of the solves of ADI: three diagonals, the same in all lines. */
+static bool check_adi_side(const struct job *job, int axis, int side, struct failure *failure)
+{
+    const struct boundary *boundary = &job->boundary[axis][side];
+    const char *const place = job_side_place(axis, side);
+    const bool coefficient = job->more.coefficient != 0;
+    const char *what = NULL;
+    switch (boundary->kind) {
+    case BOUNDARY_PERIODIC:
+    case BOUNDARY_ENDPOINT:
+        return true;
+    case BOUNDARY_HALO:
+        if (boundary->value != 1)
+            what = "a halo with a factor other than 1";
+        break;
+    case BOUNDARY_VALUE:
+        if (boundary->at_face && coefficient)
+            what = "value at the face where the diffusivity is a field";
+        break;
+    case BOUNDARY_DERIVATIVE:
+        if (boundary->at_face && coefficient && (boundary->value != 0 || boundary->value_array))
+            what = "a derivative other than 0 at the face where the diffusivity is a field";
+        break;
+    case BOUNDARY_MIXED:
+        if (boundary->value_array)
+            what = "mixed of an array (const may be one)";
+        else if (boundary->value < 0)
+            what = "mixed with a number below 0";
+        else if (boundary->at_face && coefficient)
+            what = "mixed at the face where the diffusivity is a field";
+        break;
+    case BOUNDARY_CURVATURE:
+        if (boundary->at_face)
+            what = "curvature at the face";
+        break;
+    default:
+        break;
+    }
+    if (what)
+        return failure_set(failure, STATUS_UNSUPPORTED, place,
+                           "scheme adi does not take %s; forward-euler and rk4 do", what);
+    if (boundary->kind != BOUNDARY_HALO && job->n[axis] < 2)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
+                           "scheme adi needs 2 points along %s; got 1", axis_name((enum axis)axis));
+    return true;
+}
+
+static bool check_adi(const struct job *job, struct failure *failure)
+{
+    if (job->accuracy != 2)
+        return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, "accuracy", job->accuracy, 2,
+                                 "scheme adi has accuracy 2; got %d", job->accuracy);
+    for (int a = 0; a < job->axes; a++) {
+        if (job->more.coordinates >> a & 1)
+            return failure_set(failure, STATUS_UNSUPPORTED,
+                               failure_place("spacing", axis_name((enum axis)a)).text,
+                               "scheme adi takes no coordinates; forward-euler and rk4 do");
+        for (int side = 0; side < SIDE_COUNT; side++)
+            if (!check_adi_side(job, a, side, failure))
+                return false;
+        const double weight = job->diffusivity[a] * job->dt / job->spacing[a] / job->spacing[a] / 2;
+        if (job->n[a] > LONG_LINE && !(weight <= LONG_LINE_WEIGHT))
+            return failure_set_limit(
+                failure, STATUS_TOO_LARGE, "dt", job->dt, job->dt * (LONG_LINE_WEIGHT / weight),
+                "scheme adi takes lines of more than %" PRIu64
+                " points where diffusivity dt/(2 h²) is at most %.0f; along %s it is %.6g",
+                LONG_LINE, LONG_LINE_WEIGHT, axis_name((enum axis)a), weight);
+    }
+    return true;
+}
+
+static bool check_probes(const struct job *job, struct failure *failure)
+{
+    const uint32_t probes = job->more.probes;
+    if (probes > LIMIT_PROBES)
+        return failure_set_limit(failure, STATUS_TOO_LARGE, "probes", probes, LIMIT_PROBES,
+                                 "a job has at most %d probes; got %" PRIu32, LIMIT_PROBES, probes);
+    const double values = ((double)job->steps + 1) * probes;
+    if (values > LIMIT_PROBED)
+        return failure_set_limit(failure, STATUS_TOO_LARGE, "probes", values, LIMIT_PROBED,
+                                 "probes have a value at every step and before the first: %.0f; at "
+                                 "most %d are kept",
+                                 values, LIMIT_PROBED);
+    return true;
+}
+
+bool job_check_scheme(const struct job *job, struct failure *failure)
+{
+    const struct job_more *more = &job->more;
+    if (more->scheme >= SCHEME_COUNT)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "scheme",
+                           "no scheme has the number %d", more->scheme);
+    const bool has_source = more->source != 0 || more->source_value != 0;
+    if (job->operator_id != OPERATOR_DIFFUSION && (more->scheme || has_source || more->probes))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT,
+                           more->scheme ? "scheme"
+                           : has_source ? "source"
+                                        : "probes",
+                           "%s does not go on in time",
+                           operator_name((enum operator_id)job->operator_id));
+    if (more->source > 1 || (more->source && more->source_value != 0) ||
+        !isfinite(more->source_value))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "source",
+                           "a source is an array or a finite number; got %g", more->source_value);
+    return check_probes(job, failure) && (more->scheme != SCHEME_ADI || check_adi(job, failure));
+}

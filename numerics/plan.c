@@ -1,0 +1,265 @@
+#include "numerics/plan.h"
+
+#include "numerics/adi.h"
+#include "numerics/measure.h"
+#include "numerics/rounded.h"
+#include "numerics/stencil_plan.h"
+#include "numerics/table.h"
+#include "numerics/weights.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* C_1 … C_4 of the central stencils as rationals, by accuracy / 2 − 1. */
+struct rational {
+    int16_t over, under;
+};
+
+static const struct rational first[PLAN_RADIUS][PLAN_RADIUS] = {
+    {{1, 2}},
+    {{2, 3}, {-1, 12}},
+    {{3, 4}, {-3, 20}, {1, 60}},
+    {{4, 5}, {-1, 5}, {4, 105}, {-1, 280}},
+};
+
+static const struct rational second[PLAN_RADIUS][PLAN_RADIUS] = {
+    {{1, 1}},
+    {{4, 3}, {-1, 12}},
+    {{3, 2}, {-3, 20}, {1, 90}},
+    {{8, 5}, {-1, 5}, {8, 315}, {-1, 560}},
+};
+
+static const struct rational second_centre[PLAN_RADIUS] = {{-2, 1}, {-5, 2}, {-49, 18}, {-205, 72}};
+
+static rows_real real(struct rational r)
+{
+    return (rows_real)r.over / (rows_real)r.under;
+}
+
+/* The closure of the point at distance `row` from an edge of that kind. */
+static void closure_init(struct plan_axis *axis, int row, enum rows_kind kind, int order,
+                         int accuracy, rows_real scale, int dtype)
+{
+    const struct rows_axis edge = {
+        .n = 4 * ROWS_POINTS, .spacing = 1, .side = {{.kind = kind}, {.kind = kind}}};
+    struct rows_row made;
+    rows_make(&edge, order, accuracy, ROWS_AT_NODE, row, &made);
+    for (int k = 0; k < axis->row_points; k++)
+        axis->row[row][k] = rounded(made.w[k] * scale, dtype);
+}
+
+static void side_init(struct plan *plan, struct plan_axis *axis, enum side s,
+                      const struct boundary *boundary, int order, int accuracy, rows_real scale)
+{
+    struct plan_side *side = &axis->side[s];
+    switch ((enum boundary_kind)boundary->kind) {
+    case BOUNDARY_PERIODIC:
+        side->map = PLAN_MAP_PERIODIC;
+        break;
+    case BOUNDARY_ENDPOINT:
+        side->map = PLAN_MAP_ENDPOINT;
+        break;
+    case BOUNDARY_MIRROR:
+    case BOUNDARY_DERIVATIVE:
+        side->map = PLAN_MAP_REFLECT;
+        break;
+    case BOUNDARY_ONE_SIDED:
+        side->rows = plan->radius;
+        axis->row_points = order + accuracy;
+        for (int d = 0; d < plan->radius; d++)
+            closure_init(axis, d, ROWS_ONE_SIDED, order, accuracy, scale, plan->dtype);
+        break;
+    case BOUNDARY_VALUE: /* row 0 is never asked for: its point is claimed */
+        side->rows = plan->radius;
+        axis->row_points = accuracy + 2;
+        for (int d = 1; d < plan->radius; d++)
+            closure_init(axis, d, ROWS_VALUE, order, accuracy, scale, plan->dtype);
+        side->claim = 1;
+        side->claim_value = rounded(boundary->value, plan->dtype);
+        break;
+    case BOUNDARY_HALO:
+        side->claim = plan->radius;
+        side->claim_scales = 1;
+        side->claim_value = rounded(boundary->value, plan->dtype);
+        break;
+    default: /* no plain plan has it */
+        break;
+    }
+    plan->claims |= side->claim > 0;
+}
+
+static bool stencil_init(struct plan *plan, const struct job *job, const void *block)
+{
+    plan->radius = 0;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (job->more.stencil_radius[a] > plan->radius)
+            plan->radius = job->more.stencil_radius[a];
+    plan->table = stencil_table_new(job, block);
+    return plan->table != NULL;
+}
+
+/* What every engine's plan says. */
+static void plan_begin(struct plan *plan, const struct job *job)
+{
+    memset(plan, 0, sizeof *plan);
+    plan->parity = job_order(job) % 2 ? PLAN_ODD : PLAN_EVEN;
+    plan->dtype = job->dtype;
+    plan->form = job->operator_id == OPERATOR_GRADIENT     ? PLAN_GRADIENT
+                 : job->operator_id == OPERATOR_DIVERGENCE ? PLAN_DIVERGENCE
+                 : job->operator_id == OPERATOR_CURL       ? PLAN_CURL
+                                                           : PLAN_SCALAR;
+    plan->inputs = job_inputs(job);
+    plan->outputs = job_outputs(job);
+    plan->batch = job->batch;
+    plan->lines = job->n[AXIS_Y] * job->n[AXIS_Z] * job->batch;
+    plan->points = job->n[AXIS_X] * job->n[AXIS_Y] * job->n[AXIS_Z];
+    plan->passes = job_passes(job);
+    plan->scheme = job->more.scheme;
+    plan->staged = plan->scheme == SCHEME_EULER ? 0 : job_scratch(job, false, false);
+    plan->step_passes = (int32_t)job_step_passes(job);
+    plan->symmetric = job_is_symmetric_split(job);
+    plan->impose = plan->passes > job->steps * job_step_passes(job);
+    int64_t stride = 1;
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        struct plan_axis *axis = &plan->axis[a];
+        axis->n = (int64_t)job->n[a];
+        axis->stride = stride;
+        stride *= axis->n;
+        axis->active = job_is_active(job, a);
+    }
+}
+
+/* The weights of PLAN_PLAIN. */
+static void plain_init(struct plan *plan, const struct job *job)
+{
+    const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
+    const int order = job_order(job);
+    const int stencil = job->accuracy / 2 - 1;
+
+    plan->radius = job_radius(job);
+    plan->identity = diffusion;
+
+    rows_real centre[AXIS_COUNT] = {0};
+    const struct plan_axis *shared = NULL;
+    plan->shared = 1;
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        struct plan_axis *axis = &plan->axis[a];
+        if (!axis->active)
+            continue;
+        const rows_real h = job->spacing[a];
+        rows_real scale = order == 1 ? 1 / h : 1 / (h * h);
+        if (diffusion)
+            scale = (rows_real)job->diffusivity[a] * (rows_real)job->dt / (h * h);
+        for (int m = 1; m <= plan->radius; m++) {
+            const struct rational *c = order == 1 ? first[stencil] : second[stencil];
+            axis->c[m] = rounded(real(c[m - 1]) * scale, plan->dtype);
+        }
+        if (order == 2)
+            centre[a] = real(second_centre[stencil]) * scale;
+        for (int s = 0; s < SIDE_COUNT; s++)
+            side_init(plan, axis, s, &job->boundary[a][s], order, job->accuracy, scale);
+        if (!shared)
+            shared = axis;
+        for (int m = 1; m <= plan->radius; m++)
+            plan->shared &= axis->c[m] == shared->c[m];
+    }
+    plan->shared &= plan->parity == PLAN_EVEN && shared;
+    for (int set = 0; set < 1 << AXIS_COUNT && plan->parity == PLAN_EVEN; set++) {
+        rows_real sum = plan->identity;
+        for (int a = 0; a < AXIS_COUNT; a++)
+            sum += set >> a & 1 ? centre[a] : 0;
+        plan->centre[set] = rounded(sum, plan->dtype);
+    }
+}
+
+/* Their places at the end of the table, whatever else it holds. */
+static bool add_probes(struct plan *plan, const struct job *job, const void *block)
+{
+    const uint64_t first = plan->table ? (plan->table->bytes + 7) / 8 * 8 : 0;
+    const uint64_t end = first + job->more.probes * sizeof(int64_t);
+    if (!plan_table_grow(&plan->table, end - (plan->table ? plan->table->bytes : 0)))
+        return false;
+    const int64_t *probe =
+        (const int64_t *)(const void *)((const char *)block + job_block_part(job, BLOCK_PROBES));
+    int64_t *place = (int64_t *)(void *)((char *)plan_table_rows(plan->table) + first);
+    for (uint32_t i = 0; i < job->more.probes; i++, probe += AXIS_COUNT + 1) {
+        place[i] = probe[AXIS_COUNT] * (int64_t)plan->points;
+        for (int a = 0; a < AXIS_COUNT; a++)
+            place[i] += probe[a] * plan->axis[a].stride;
+    }
+    plan->probes = job->more.probes;
+    plan->probes_at = first;
+    return true;
+}
+
+static bool engine_init(struct plan *plan, const struct job *job, const void *block,
+                        enum plan_engine engine)
+{
+    plan->engine = engine;
+    if (engine == PLAN_PLAIN)
+        plain_init(plan, job);
+    if (engine == PLAN_TABLE)
+        return table_make(plan, job, block);
+    if (engine == PLAN_ADI) {
+        plan->table = adi_make(job);
+        return plan->table != NULL;
+    }
+    return engine != PLAN_STENCIL || stencil_init(plan, job, block);
+}
+
+bool plan_init_by(struct plan *plan, const struct job *job, const void *block,
+                  enum plan_engine engine)
+{
+    plan_begin(plan, job);
+    if (engine_init(plan, job, block, engine) &&
+        (job->more.probes == 0 || add_probes(plan, job, block)))
+        return true;
+    plan_release(plan);
+    return false;
+}
+
+bool plan_init(struct plan *plan, const struct job *job, const void *block)
+{
+    return plan_init_by(plan, job, block,
+                        job->operator_id == OPERATOR_STENCIL ? PLAN_STENCIL
+                        : job->more.scheme == SCHEME_ADI     ? PLAN_ADI
+                        : job_is_plain(job)                  ? PLAN_PLAIN
+                                                             : PLAN_TABLE);
+}
+
+void plan_init_measure(struct plan *plan, enum dtype dtype, uint64_t points, bool of_two)
+{
+    memset(plan, 0, sizeof *plan);
+    plan->engine = PLAN_MEASURE;
+    plan->dtype = dtype;
+    plan->inputs = of_two ? 2 : 1;
+    plan->outputs = 1;
+    plan->batch = 1;
+    plan->points = points;
+    plan->lines = measure_blocks(points);
+    plan->passes = 1;
+}
+
+void plan_copy(struct plan *plan, const struct plan *from)
+{
+    *plan = *from;
+    if (plan->table)
+        plan->table->users++;
+}
+
+void plan_release(struct plan *plan)
+{
+    if (plan->table && --plan->table->users == 0)
+        free(plan->table);
+    plan->table = NULL;
+}
+
+uint64_t plan_element_bytes(const struct plan *plan)
+{
+    return plan->dtype == DTYPE_F32 ? 4 : 8;
+}
+
+uint64_t plan_array_bytes(const struct plan *plan)
+{
+    return plan->points * plan->batch * plan_element_bytes(plan);
+}

@@ -1,0 +1,127 @@
+/* A job → weights: everything that the kernels of every backend need, computed once on the CPU and
+ * rounded once, so that backends cannot differ. docs/NUMERICS.md is the contract; the evaluation
+ * itself stands once, in numerics/point.h, and every kernel must equal it to the bit.
+ */
+#ifndef NUMERICS_PLAN_H
+#define NUMERICS_PLAN_H
+
+#include "numerics/plan_table.h"
+#include "numerics/job.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    PLAN_RADIUS = 4,     /* accuracy 8, orders 1 and 2 */
+    PLAN_ROWS = 4,       /* points next to an edge that have a closure of their own */
+    PLAN_ROW_POINTS = 10 /* points in a closure: accuracy + 2 */
+};
+
+enum plan_parity {
+    PLAN_ODD, /* antisymmetric weights: first derivatives */
+    PLAN_EVEN /* a sum over axes of symmetric weights: second derivatives, Laplacian, diffusion */
+};
+
+/* What is done with the derivatives along the active axes. */
+enum plan_form {
+    PLAN_SCALAR, /* odd: there is one; even: their sum */
+    PLAN_GRADIENT,
+    PLAN_DIVERGENCE,
+    PLAN_CURL
+};
+
+/* How an index outside 0 … n − 1 is brought back, per side. */
+enum plan_map {
+    PLAN_MAP_NONE,     /* never asked for: closures or a frame keep reads inside */
+    PLAN_MAP_PERIODIC, /* i mod n */
+    PLAN_MAP_ENDPOINT, /* i mod (n − 1) */
+    PLAN_MAP_REFLECT   /* about the edge node, as often as needed: period 2(n − 1) */
+};
+
+struct plan_side {
+    int32_t map; /* enum plan_map */
+    /* Of points at the distance d from the edge: d < rows use closure row d; d < claim are not
+     * computed but claimed (diffusion): claim_scales 1: input × claim_value; 0: claim_value. */
+    int32_t rows;
+    int32_t claim, claim_scales;
+    int32_t apart;      /* PLAN_TABLE: d < apart are not in the box that other kernels compute */
+    double claim_value; /* rounded to the dtype */
+};
+
+struct plan_axis {
+    int64_t n;
+    int64_t stride;     /* elements between neighbours along this axis */
+    int32_t active;     /* is there a derivative along it? */
+    int32_t row_points; /* in each closure */
+    struct plan_side side[SIDE_COUNT];
+    double c[PLAN_RADIUS + 1]; /* c[1 … radius]; c[0] is in plan.centre */
+    /* Of the first row_points points, seen from the low edge; from the high edge they are counted
+     * from there, and odd weights change their sign. */
+    double row[PLAN_ROWS][PLAN_ROW_POINTS];
+};
+
+/* Which code evaluates a plan. */
+enum plan_engine {
+    PLAN_PLAIN,   /* what follows here, in kernels made for it */
+    PLAN_TABLE,   /* each point by its row of the table */
+    PLAN_MEASURE, /* numerics/measure.h: of one array, or of the distances of two */
+    PLAN_ADI,     /* tridiagonal solves along each axis (numerics/adi.h) */
+    PLAN_STENCIL  /* each point by the same offsets and weights: numerics/stencil_plan.h */
+};
+
+struct plan {
+    int32_t parity; /* enum plan_parity */
+    int32_t radius;
+    int32_t shared; /* even: all active axes have the same c[1 … radius]: their pair sums are added
+                       first */
+    int32_t identity;    /* even: u + … (a diffusion step): 1 is part of every centre */
+    int32_t claims;      /* has any side a claim? */
+    int32_t impose;      /* pass 0 copies the input with values imposed; the steps follow */
+    int32_t dtype;       /* enum dtype */
+    int32_t form;        /* enum plan_form */
+    int32_t inputs;      /* arrays that a pass reads: 1, or one for each axis of space */
+    int32_t outputs;     /* … and writes */
+    int32_t engine;      /* enum plan_engine */
+    int32_t inner;       /* PLAN_TABLE: the box is that of a plan of PLAN_PLAIN, whose weights are
+                            here, and whose closures are the table's */
+    int32_t staged;      /* scratch arrays of a scheme of several passes; 0: they go to and fro */
+    int32_t scheme;      /* enum scheme; what each pass does of it: numerics/stage.h */
+    int32_t step_passes; /* of one step */
+    int32_t symmetric;   /* job_is_symmetric_split() */
+    struct plan_table *table; /* NULL: there is nothing to be in it */
+    uint64_t probes;          /* elements of the field that are kept after every step */
+    uint64_t probes_at;       /* where the table has their places, int64_t[probes]: bytes */
+    uint64_t batch;
+    uint64_t lines;  /* rows along x in one pass: n[y] n[z] batch */
+    uint64_t points; /* of one field of the batch: n[x] n[y] n[z] */
+    uint64_t passes;
+    struct plan_axis axis[AXIS_COUNT];
+    double centre[1 << AXIS_COUNT]; /* even: the centre weight by the set (bit a) of active axes
+                                       that use the centred stencil at the point; closures hold
+                                       their own centre */
+};
+
+/* All weights are rounded to the job's dtype and stored as double, which holds both exactly.
+ * The job must have passed job_check(); block: its job.more.block_bytes bytes, which passed
+ * job_check_block(). False: no memory for the table. */
+bool plan_init(struct plan *plan, const struct job *job, const void *block);
+/* The same by an engine of the caller's choice, for tests; PLAN_PLAIN: job_is_plain(). */
+bool plan_init_by(struct plan *plan, const struct job *job, const void *block,
+                  enum plan_engine engine);
+/* Of a measure of so many points, from 1 up, of one array or of two: lines are its blocks, its
+ * output is of measure_bytes(). */
+void plan_init_measure(struct plan *plan, enum dtype dtype, uint64_t points, bool of_two);
+/* Another plan that is the same, and holds the table, too. */
+void plan_copy(struct plan *plan, const struct plan *from);
+/* Where plan_init() was true: the table goes with the last plan that holds it. */
+void plan_release(struct plan *plan);
+
+/* Of a point; of each of the job's arrays, the whole batch of it. */
+uint64_t plan_element_bytes(const struct plan *plan);
+uint64_t plan_array_bytes(const struct plan *plan);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,198 @@
+#include "server/devices/arena.h"
+
+#include "base/log.h"
+#include "server/users/user.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { SLABS_LEAST = 256, SLAB_BYTES_MOST = 1 << 20 };
+
+bool arena_open(struct arena *arena, uint64_t bytes)
+{
+    memset(arena, 0, sizeof *arena);
+    list_init(&arena->free);
+    for (int share = 0; share < SHARE_COUNT; share++)
+        list_init(&arena->queues[share]);
+    /* Large slabs make large copies; at least 256 of them keep many users moving. */
+    arena->slab_bytes = 1 << 16;
+    while (arena->slab_bytes < SLAB_BYTES_MOST && bytes / (arena->slab_bytes * 2) >= SLABS_LEAST)
+        arena->slab_bytes *= 2;
+    arena->slab_count = (uint32_t)(bytes / arena->slab_bytes);
+    arena->bytes = (uint64_t)arena->slab_count * arena->slab_bytes;
+    arena->memory = MAP_FAILED;
+    arena->descriptor = memfd_create("fdserver-staging", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    arena->slabs = calloc(arena->slab_count, sizeof *arena->slabs);
+    if (arena->descriptor >= 0 && ftruncate(arena->descriptor, (off_t)arena->bytes) == 0 &&
+        fcntl(arena->descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        arena->memory =
+            mmap(NULL, arena->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, arena->descriptor, 0);
+    if (arena->memory == MAP_FAILED || !arena->slabs) {
+        log_error("staging arena of %llu bytes: %s", (unsigned long long)arena->bytes,
+                  strerror(errno));
+        arena_close(arena);
+        return false;
+    }
+    arena->total[SHARE_UPLOAD] = arena->slab_count / 2;
+    arena->total[SHARE_REPLY] = arena->slab_count - arena->total[SHARE_UPLOAD];
+    for (uint32_t i = 0; i < arena->slab_count; i++) {
+        arena->slabs[i].number = i;
+        list_push(&arena->free, &arena->slabs[i].link);
+    }
+    return true;
+}
+
+void arena_close(struct arena *arena)
+{
+    if (arena->memory && arena->memory != MAP_FAILED)
+        munmap(arena->memory, arena->bytes);
+    if (arena->descriptor >= 0)
+        close(arena->descriptor);
+    free(arena->slabs);
+    arena->memory = NULL;
+    arena->descriptor = -1;
+    arena->slabs = NULL;
+}
+
+static bool may_take(const struct arena *arena, const struct user *user, enum share share,
+                     uint32_t count)
+{
+    const uint32_t left = arena->total[share] - arena->taken[share];
+    if (count == 1 && left && !user->slabs[share])
+        return true; /* also the last one */
+    return count <= left && user->slabs[share] + count <= left - count;
+}
+
+bool arena_take(struct arena *arena, struct user *user, enum share share, uint32_t count,
+                struct slab **slabs)
+{
+    if (!may_take(arena, user, share, count))
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        struct slab *slab = LIST_ENTRY(list_first(&arena->free), struct slab, link);
+        list_remove(&slab->link);
+        if (slab->last_uid != user->uid) {
+            memset(arena_memory(arena, slab), 0, slab->used_bytes);
+            slab->used_bytes = 0;
+        }
+        slab->last_uid = user->uid;
+        slab->user = user;
+        slab->share = share;
+        slabs[i] = slab;
+    }
+    arena->taken[share] += count;
+    user->slabs[share] += count;
+    return true;
+}
+
+/* The first to come of those of the queue's waiters that can go on; NULL: none can. */
+static struct slab_waiter *first_ready(const struct arena *arena, struct slab_queue *queue,
+                                       enum share share)
+{
+    struct slab_waiter *first = NULL;
+    for (uint32_t i = 0; i < SLABS_AT_ONCE && may_take(arena, queue->user, share, i + 1); i++) {
+        struct list *link = list_first(&queue->waiting[i]);
+        struct slab_waiter *waiter = link ? LIST_ENTRY(link, struct slab_waiter, link) : NULL;
+        if (waiter && (!first || waiter->arrival < first->arrival))
+            first = waiter;
+    }
+    return first;
+}
+
+static bool is_empty(const struct slab_queue *queue)
+{
+    for (int i = 0; i < SLABS_AT_ONCE; i++)
+        if (!list_empty(&queue->waiting[i]))
+            return false;
+    return true;
+}
+
+/* The waiter to wake next, of users in turn. NULL: none can go on. */
+static struct slab_waiter *next_waiter(struct arena *arena)
+{
+    for (int share = 0; share < SHARE_COUNT; share++) {
+        struct list *const queues = &arena->queues[share];
+        for (struct list *link = queues->next, *next; link != queues; link = next) {
+            struct slab_queue *queue = LIST_ENTRY(link, struct slab_queue, link);
+            struct slab_waiter *waiter = first_ready(arena, queue, (enum share)share);
+            next = link->next;
+            if (waiter || is_empty(queue))
+                list_remove(link);
+            if (waiter) {
+                list_push(queues, link);
+                return waiter;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* Wake those who can go on. A waiter may take, release and wait again from inside; it ends because
+ * each one that was woken has left its queue or taken a slab. */
+static void serve(struct arena *arena)
+{
+    if (arena->serving)
+        return;
+    arena->serving = true;
+    for (struct slab_waiter *waiter; (waiter = next_waiter(arena));) {
+        list_remove(&waiter->link);
+        waiter->ready(waiter);
+    }
+    arena->serving = false;
+}
+
+void arena_release(struct arena *arena, struct slab *slab)
+{
+    arena->taken[slab->share]--;
+    slab->user->slabs[slab->share]--;
+    slab->user = NULL;
+    list_push_front(&arena->free, &slab->link);
+    serve(arena);
+}
+
+void arena_init_queues(struct slab_queue queues[SHARE_COUNT], struct user *user)
+{
+    for (int share = 0; share < SHARE_COUNT; share++) {
+        queues[share].user = user;
+        list_init(&queues[share].link);
+        for (int i = 0; i < SLABS_AT_ONCE; i++)
+            list_init(&queues[share].waiting[i]);
+    }
+}
+
+void arena_wait(struct arena *arena, struct slab_waiter *waiter)
+{
+    struct slab_queue *queue = &waiter->user->slab_queues[waiter->share];
+    if (!list_empty(&waiter->link))
+        return;
+    waiter->arrival = ++arena->arrivals;
+    list_push(&queue->waiting[waiter->count - 1], &waiter->link);
+    if (list_empty(&queue->link))
+        list_push(&arena->queues[waiter->share], &queue->link);
+}
+
+void arena_forget(struct slab_waiter *waiter)
+{
+    list_remove(&waiter->link);
+}
+
+uint8_t *arena_memory(const struct arena *arena, const struct slab *slab)
+{
+    return arena->memory + arena_offset(arena, slab);
+}
+
+uint8_t *arena_memory_to_write(const struct arena *arena, struct slab *slab, uint64_t bytes)
+{
+    if (bytes > slab->used_bytes)
+        slab->used_bytes = (uint32_t)bytes;
+    return arena_memory(arena, slab);
+}
+
+uint64_t arena_offset(const struct arena *arena, const struct slab *slab)
+{
+    return (uint64_t)slab->number * arena->slab_bytes;
+}

@@ -1,0 +1,98 @@
+/* The staging arena: a sealed memfd cut into slabs, through which all payload passes between
+ * sockets and workers. It is the only place in the front where payload lies; what else the front
+ * holds is counted in memory.h.
+ *
+ * Uploads and replies have half each, so that neither can starve the other. A user may hold as many
+ * slabs of a share as it leaves free (dynamic thresholds: Choudhury and Hahne, IEEE/ACM ToN 6(2),
+ * 1998): one user alone gets half, and a newcomer always finds some.
+ */
+#ifndef SERVER_DEVICES_ARENA_H
+#define SERVER_DEVICES_ARENA_H
+
+#include "server/devices/lane.h"
+#include "base/list.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum share { SHARE_UPLOAD, SHARE_REPLY, SHARE_COUNT };
+
+struct user;
+struct field;
+
+struct slab {
+    struct list link; /* free, or in its device's list of copies */
+    uint32_t number;
+    enum share share;
+    struct user *user;      /* who holds it; NULL: free */
+    uid_t last_uid;         /* whose bytes it has held */
+    uint32_t used_bytes;    /* how far they reach, from its begin */
+    bool copying;           /* a worker reads or writes it, or is about to */
+    bool goes_up;           /* to the array; else from it */
+    struct field *field;    /* that array; referenced */
+    uint64_t offset, bytes; /* in it */
+    struct record record;   /* in the user's lane to the worker */
+    void (*copied)(struct slab *slab, void *context, bool ok);
+    void *context;
+};
+
+/* Slabs that a waiter may ask for at once. */
+enum { SLABS_AT_ONCE = 8 };
+
+/* Somebody who waits for slabs. ready() is called when `count` can be had, after the waiter was
+ * taken off its queue; it is expected to take them. */
+struct slab_waiter {
+    struct list link;
+    struct user *user;
+    enum share share;
+    uint32_t count;   /* 1 to SLABS_AT_ONCE */
+    uint64_t arrival; /* a number that rises */
+    void (*ready)(struct slab_waiter *waiter);
+};
+
+/* A user's waiters for slabs of one share, by `count` − 1. Only the first of each is looked at when
+ * a slab is released: those behind it need as much. */
+struct slab_queue {
+    struct list link; /* in the arena, where there may be waiters */
+    struct user *user;
+    struct list waiting[SLABS_AT_ONCE]; /* struct slab_waiter, first come first */
+};
+
+struct arena {
+    int descriptor;
+    uint8_t *memory;
+    uint64_t bytes;
+    uint32_t slab_bytes; /* a power of two */
+    uint32_t slab_count;
+    struct slab *slabs;
+    struct list free; /* last in, first out: an idle arena's pages stay untouched */
+    uint32_t total[SHARE_COUNT], taken[SHARE_COUNT];
+    struct list queues[SHARE_COUNT]; /* struct slab_queue, least recently served first */
+    uint64_t arrivals;
+    bool serving;
+};
+
+bool arena_open(struct arena *arena, uint64_t bytes);
+void arena_close(struct arena *arena);
+
+/* Take `count` slabs at once or none. Slabs that held another user's bytes are cleared. */
+bool arena_take(struct arena *arena, struct user *user, enum share share, uint32_t count,
+                struct slab **slabs);
+void arena_release(struct arena *arena, struct slab *slab);
+
+/* Make a new user's queues. */
+void arena_init_queues(struct slab_queue queues[SHARE_COUNT], struct user *user);
+
+/* Wait; a waiter that waits already stays where it is. arena_forget() is harmless on one that does
+ * not. */
+void arena_wait(struct arena *arena, struct slab_waiter *waiter);
+void arena_forget(struct slab_waiter *waiter);
+
+uint8_t *arena_memory(const struct arena *arena, const struct slab *slab);
+/* The same for whoever is going to write it, no further than `bytes` from its begin: so much is
+ * cleared before another user has the slab. */
+uint8_t *arena_memory_to_write(const struct arena *arena, struct slab *slab, uint64_t bytes);
+uint64_t arena_offset(const struct arena *arena, const struct slab *slab);
+
+#endif

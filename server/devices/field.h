@@ -1,0 +1,93 @@
+/* Arrays on devices: resident fields with an id, and the arrays of jobs, which have none.
+ *
+ * Counted references: its user's tree of ids holds one, each task, reply, upload and copy one more.
+ * The last one gone releases the memory on the device and the charge.
+ *
+ * Accesses keep the order in which requests came: readers of a field run together, a writer alone,
+ * and nobody passes somebody who came before. All accesses of a task are queued at once, so the
+ * order is total and nobody waits in a circle.
+ */
+#ifndef SERVER_DEVICES_FIELD_H
+#define SERVER_DEVICES_FIELD_H
+
+#include "protocol/array.h"
+#include "base/list.h"
+#include "server/devices/region.h"
+#include "server/metrics/trace.h"
+
+#include <uv/tree.h>
+
+struct server;
+struct user;
+struct device;
+struct task;
+
+struct field {
+    uint64_t id;             /* on the wire; 0: not (any longer) in its user's tree */
+    RB_ENTRY(field) by_id;   /* there */
+    struct list device_link; /* in its device's list of arrays */
+    struct server *server;
+    struct user *user;
+    struct device *device;
+    uint64_t array; /* its number on the channel */
+    struct array_type type;
+    uint32_t references;
+    uint32_t copies;          /* of it that the worker has not finished */
+    struct span copied;       /* the copies to it, where there is a trace */
+    struct task *put;         /* waits for them; NULL: nobody does */
+    struct region_use source; /* what the worker is copying to it lies there */
+    bool lost;                /* with its worker */
+    bool torn;                /* a job that wrote it was stopped half-way */
+    bool resident;            /* it has, or has had, an id: no longer an array of a job */
+    bool refused;             /* the worker had no memory for it */
+    struct list accesses;     /* struct access, first come first */
+    uint32_t writers;         /* of them */
+};
+
+struct access {
+    struct list link;
+    struct field *field; /* NULL: not in use */
+    struct task *task;
+    bool writes;
+    bool granted;
+};
+
+/* A new array of `type` for the user, with one reference: charged to the user, the device and the
+ * queue, and ordered from the worker. NULL, before anything is allocated, where one of them has no
+ * room: OVER_BUDGET, of the queue QUEUE_FULL, or TOO_LARGE where it never will have; with need and
+ * limit. */
+struct field *field_new(struct server *server, struct user *user, const struct array_type *type,
+                        struct failure *failure);
+
+struct field *field_reference(struct field *field);
+void field_release(struct field *field);
+
+/* Enter the array into its user's tree under a fresh, unguessable id. False with the failure set
+ * where the user has too many fields. */
+bool field_publish(struct field *field, struct failure *failure);
+/* Take it out: the id is void at once, the memory goes when the last user of it has finished. */
+void field_withdraw(struct field *field);
+void field_withdraw_all(struct server *server);
+
+/* The user's field with that id; NULL with NOT_FOUND, alike for foreign and absent ones, or
+ * FIELD_LOST. A torn one is found: a job may make it whole by writing it. */
+struct field *field_find(const struct user *user, uint64_t id, const char *parameter,
+                         struct failure *failure);
+
+/* The user's field of the least id above `after`; NULL: there is none. */
+struct field *field_after(const struct user *user, uint64_t after);
+
+/* The same as field_find(), lost or not: for `free`. */
+struct field *field_find_any(const struct user *user, uint64_t id, const char *parameter,
+                             struct failure *failure);
+
+/* The device's worker is gone and its memory with it: no charge remains, its id answers
+ * FIELD_LOST. */
+void field_lose(struct field *field);
+
+/* Queue an access; returns whether it is granted at once. task_granted() is called when it is
+ * later. */
+bool field_access(struct field *field, struct access *access, struct task *task, bool writes);
+void field_access_end(struct access *access);
+
+#endif

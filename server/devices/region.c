@@ -1,0 +1,588 @@
+/* Happy path: register → checks, charge → blocks allocated on a thread → REGION → MAPPED → answer …
+ * jobs … unregister or hang-up → the last job is done → UNREGION, descriptor closed, charge given
+ * back. What can go wrong: the descriptor is no sealed memfd of its size (refused at once); there
+ * is no memory for its blocks, or the worker cannot map it (register is answered with that); the
+ * worker ends (its successor maps it again before the jobs that name it go); the client hangs up at
+ * any of these points. Each ends in settle(). */
+#include "server/devices/region.h"
+
+#include "base/log.h"
+#include "protocol/reply.h"
+#include "server/io/connection.h"
+#include "server/io/descriptors.h"
+#include "server/devices/device.h"
+#include "server/users/memory.h"
+#include "server/users/reserve.h"
+#include "server/server.h"
+#include "server/jobs/task.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+/* Allocated by a thread before others have their turn at it. */
+#define ALLOCATE_BYTES (UINT64_C(256) << 20)
+
+static const int seals_needed = F_SEAL_SHRINK | F_SEAL_GROW;
+
+/* ---- the descriptor ---- */
+
+/* The questions go from those that no file's system is asked for to those that a memfd answers. */
+static bool check_memory(struct region *region, const struct request *request,
+                         struct failure *failure)
+{
+    struct stat stat;
+    struct statfs system;
+    const int seals = fcntl(region->descriptor, F_GET_SEALS);
+    if (seals < 0 || fstatfs(region->descriptor, &system) != 0 || system.f_type != TMPFS_MAGIC)
+        return failure_set(failure, STATUS_UNSUPPORTED, NULL,
+                           "the descriptor is no memfd (huge pages are not taken)");
+    if ((seals & seals_needed) != seals_needed)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL,
+                           "the memfd must be sealed: F_SEAL_SHRINK and F_SEAL_GROW");
+    if (fstat(region->descriptor, &stat) != 0 || (uint64_t)stat.st_size != request->bytes)
+        return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, "bytes", (double)request->bytes,
+                                 (double)stat.st_size, "the memfd has %llu bytes, not %llu",
+                                 (unsigned long long)stat.st_size,
+                                 (unsigned long long)request->bytes);
+    const int mode = fcntl(region->descriptor, F_GETFL) & O_ACCMODE;
+    if (mode == O_WRONLY)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL, "the memfd cannot be read");
+    region->bytes = request->bytes;
+    region->inode = stat.st_ino;
+    region->writable =
+        request->writable && mode == O_RDWR && !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE));
+    return true;
+}
+
+/* ---- charge ---- */
+
+static void charge(struct region *region)
+{
+    static uint64_t page_bytes;
+    if (!page_bytes)
+        page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    region->charged_bytes = (region->bytes + page_bytes - 1) / page_bytes * page_bytes;
+    region->user->regions++;
+    region->server->regions++;
+    region->user->region_bytes += region->charged_bytes;
+    region->server->region_bytes += region->charged_bytes;
+    memory_hold(region->server, region->user, sizeof *region);
+}
+
+static void uncharge(struct region *region)
+{
+    region->user->regions--;
+    region->server->regions--;
+    region->user->region_bytes -= region->charged_bytes;
+    region->server->region_bytes -= region->charged_bytes;
+    memory_release(region->server, region->user, sizeof *region);
+}
+
+static bool check_budget(const struct region *region, struct failure *failure)
+{
+    const struct server *server = region->server;
+    const struct user *user = region->user;
+    const uint64_t need = region->bytes;
+    const uint64_t quota = server->config.region_bytes, all = server->config.region_memory;
+    const uint64_t descriptors = server->descriptors / 2; /* the rest is for connections */
+    if (!descriptors_allow(server, region->descriptor,
+                           user->connections > 1 || user->regions || user->passed.awaiting))
+        return failure_set(failure, STATUS_OVER_BUDGET, NULL,
+                           "few descriptors are left: they are for users who hold none");
+    if (server->regions >= descriptors)
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, (double)server->regions + 1,
+                                 (double)descriptors,
+                                 "all users have %llu regions already: each holds a descriptor",
+                                 (unsigned long long)server->regions);
+    if (user->regions >= server->config.max_regions)
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, (double)user->regions + 1,
+                                 (double)server->config.max_regions,
+                                 "you have %llu regions already",
+                                 (unsigned long long)user->regions);
+    if (quota && (need > quota || user->region_bytes > quota - need))
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, "bytes", (double)need, (double)quota,
+                                 "%llu bytes more are over your limit of %llu for regions (you "
+                                 "hold %llu)",
+                                 (unsigned long long)need, (unsigned long long)quota,
+                                 (unsigned long long)user->region_bytes);
+    if (!reserve_allows(all, server->region_bytes, user->region_bytes, need))
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, "bytes", (double)need,
+                                 (double)reserve_most(all),
+                                 "no room for %llu bytes more: all regions may take %llu, the last "
+                                 "eighth of which is for users who have few",
+                                 (unsigned long long)need, (unsigned long long)all);
+    return true;
+}
+
+/* ---- answers ---- */
+
+static void answer_registered(struct region *region)
+{
+    struct connection *connection = region->connection;
+    msgpack_sbuffer message;
+    msgpack_packer packer;
+    reply_buffer_init(&message, &packer);
+    reply_write_begin(&packer, region->register_msgid);
+    msgpack_pack_map(&packer, 2);
+    reply_write_str(&packer, "region");
+    msgpack_pack_uint64(&packer, region->id);
+    reply_write_str(&packer, "writable");
+    if (region->writable)
+        msgpack_pack_true(&packer);
+    else
+        msgpack_pack_false(&packer);
+    region->registering = false;
+    connection->answers_due--;
+    outbox_push(&connection->outbox, region->register_msgid, &message, NULL);
+}
+
+static void answer_unregistered(struct connection *connection, uint64_t msgid)
+{
+    msgpack_sbuffer message;
+    msgpack_packer packer;
+    reply_buffer_init(&message, &packer);
+    reply_write_begin(&packer, msgid);
+    msgpack_pack_map(&packer, 0);
+    connection->answers_due--;
+    outbox_push(&connection->outbox, msgid, &message, NULL);
+}
+
+/* ---- its end ---- */
+
+/* Let a leaving region go, if nothing holds it any more. */
+static void settle(struct region *region)
+{
+    if (!region->leaving || !list_empty(&region->uses) || region->busy || region->working ||
+        region->state == REGION_MAPPING)
+        return;
+    struct connection *connection = region->unregistering ? region->connection : NULL;
+    const uint64_t msgid = region->unregister_msgid;
+    struct user *user = region->user;
+    if (region->state == REGION_MAPPED)
+        device_unmap(region->device, region);
+    list_remove(&region->user_link);
+    list_remove(&region->connection_link);
+    list_remove(&region->device_link);
+    uncharge(region);
+    passed_close(region->descriptor, &user->passed);
+    const bool placed = region->device != NULL;
+    free(region);
+    if (placed) {
+        user->mapped_regions--;
+        user_settle(user);
+    }
+    if (connection)
+        answer_unregistered(connection, msgid);
+}
+
+/* Its id is void from here on. */
+static void leave(struct region *region)
+{
+    region->leaving = true;
+    settle(region);
+}
+
+/* It never came to be: register is answered with the failure. */
+static void refuse(struct region *region, enum status status, const char *text)
+{
+    struct connection *connection = region->connection;
+    const bool due = region->registering;
+    const uint64_t msgid = region->register_msgid;
+    region->registering = false;
+    leave(region);
+    if (!due)
+        return;
+    struct failure failure = {0};
+    failure_set(&failure, status, NULL, "%s", text);
+    connection->answers_due--;
+    outbox_push_failure(&connection->outbox, msgid, NULL, &failure);
+}
+
+void region_hang_up(struct connection *connection)
+{
+    struct list *link;
+    while ((link = list_first(&connection->regions))) {
+        struct region *region = LIST_ENTRY(link, struct region, connection_link);
+        list_remove(link);
+        region->connection = NULL;
+        region->registering = region->unregistering = false;
+        leave(region);
+    }
+    connection->answers_due = 0;
+}
+
+/* ---- on the device ---- */
+
+/* Tell the worker; without one that is ready, region_worker_ready() follows. */
+static void map(struct region *region)
+{
+    if (region->device->state == DEVICE_READY && device_map(region->device, region))
+        region->state = REGION_MAPPING;
+}
+
+void region_worker_ready(struct device *device)
+{
+    for (struct list *link = device->regions.next; link != &device->regions; link = link->next) {
+        struct region *region = LIST_ENTRY(link, struct region, device_link);
+        if (region->state == REGION_UNMAPPED)
+            map(region);
+    }
+}
+
+void region_worker_gone(struct device *device)
+{
+    struct list *link;
+    for (link = device->regions.next; link != &device->regions; link = link->next)
+        LIST_ENTRY(link, struct region, device_link)->state = REGION_UNMAPPED;
+    /* One that goes is answered, and an answer may make others go: the scan begins anew. */
+    for (link = device->regions.next; link != &device->regions;) {
+        struct region *region = LIST_ENTRY(link, struct region, device_link);
+        const bool goes = region->leaving && list_empty(&region->uses) && !region->busy;
+        settle(region);
+        link = goes ? device->regions.next : link->next;
+    }
+}
+
+/* A use that waits for the region; NULL: none does. */
+static struct region_use *first_waiting(struct region *region)
+{
+    for (struct list *link = region->uses.next; link != &region->uses; link = link->next) {
+        struct region_use *use = LIST_ENTRY(link, struct region_use, link);
+        if (use->waits)
+            return use;
+    }
+    return NULL;
+}
+
+/* The jobs that wait for the region go on, or fail where it is lost. settle() is to follow. */
+static void end_waits(struct region *region)
+{
+    region->busy = true;
+    for (struct region_use *use; (use = first_waiting(region));) {
+        use->waits = false;
+        if (region->state == REGION_MAPPED)
+            task_granted(use->task);
+        else
+            task_region_lost(use->task, region->loss);
+    }
+    region->busy = false;
+}
+
+static struct region *by_number(struct device *device, uint64_t number)
+{
+    for (struct list *link = device->regions.next; link != &device->regions; link = link->next) {
+        struct region *region = LIST_ENTRY(link, struct region, device_link);
+        if (region->number == number)
+            return region;
+    }
+    return NULL;
+}
+
+bool region_mapped(struct device *device, uint64_t number, enum status status)
+{
+    struct region *region = by_number(device, number);
+    if (!region || region->state != REGION_MAPPING)
+        return false;
+    region->state = status == STATUS_OK ? REGION_MAPPED : REGION_LOST;
+    region->loss = status;
+    if (region->registering && status == STATUS_OK) {
+        answer_registered(region);
+    } else if (region->registering) {
+        refuse(region, status, "the device could not map the region");
+        return true;
+    }
+    end_waits(region);
+    settle(region);
+    return true;
+}
+
+/* ---- register ---- */
+
+static void *wait_for_others(void *mutex)
+{
+    pthread_mutex_lock(mutex);
+    pthread_mutex_unlock(mutex);
+    return NULL;
+}
+
+static void do_nothing(uv_work_t *work)
+{
+    (void)work;
+}
+
+/* libuv makes its pool of threads for the first work, and ends the process where it cannot. So it
+ * is given work at the start, after a trial that as many threads can be had at once. */
+bool regions_open(struct server *server)
+{
+    enum { POOL = 4 };
+    static uv_work_t work;
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t threads[POOL];
+    int count = 0, error = 0;
+    pthread_mutex_lock(&mutex);
+    while (count < POOL &&
+           !(error = pthread_create(&threads[count], NULL, wait_for_others, &mutex)))
+        count++;
+    pthread_mutex_unlock(&mutex);
+    while (count > 0)
+        pthread_join(threads[--count], NULL);
+    if (error) {
+        log_error("no threads to allocate regions: %s", strerror(error));
+        return false;
+    }
+    return uv_queue_work(&server->loop, &work, do_nothing, NULL) == 0;
+}
+
+/* On a thread of the loop's pool. Where the descriptor cannot be written, nothing can be allocated
+ * by it: its owner has to have done that. */
+static void allocate(uv_work_t *work)
+{
+    struct region *region = work->data;
+    const uint64_t left = region->bytes - region->allocated_bytes;
+    const uint64_t bytes = left < ALLOCATE_BYTES ? left : ALLOCATE_BYTES;
+    struct stat stat;
+    int result;
+    region->error = 0;
+    if ((fcntl(region->descriptor, F_GETFL) & O_ACCMODE) == O_RDONLY) {
+        const bool whole = fstat(region->descriptor, &stat) == 0 &&
+                           (uint64_t)stat.st_blocks * 512 >= region->bytes;
+        region->error = whole ? 0 : EBADF;
+        region->allocated_bytes = region->bytes;
+        return;
+    }
+    do
+        result = fallocate(region->descriptor, FALLOC_FL_KEEP_SIZE, (off_t)region->allocated_bytes,
+                           (off_t)bytes);
+    while (result != 0 && errno == EINTR);
+    if (result != 0)
+        region->error = errno;
+    region->allocated_bytes += bytes;
+}
+
+static void on_allocated(uv_work_t *work, int status);
+
+/* The user's turn at the threads, for the first region that still needs one: of each user only one
+ * is at work, since a user can make the kernel keep whoever allocates their memory waiting. */
+static void allocate_next(struct user *user)
+{
+    struct region *next = NULL;
+    for (struct list *link = user->region_list.prev; link != &user->region_list;
+         link = link->prev) {
+        struct region *region = LIST_ENTRY(link, struct region, user_link);
+        if (region->working)
+            return;
+        if (region->state == REGION_ALLOCATING && !region->leaving)
+            next = region;
+    }
+    if (!next)
+        return;
+    next->working = true;
+    uv_queue_work(&next->server->loop, &next->work, allocate, on_allocated);
+}
+
+static void on_allocated(uv_work_t *work, int status)
+{
+    struct region *region = work->data;
+    struct user *user = region->user;
+    const bool failed = status != 0 || region->error;
+    region->working = false;
+    if (!failed && !region->leaving && region->allocated_bytes < region->bytes) {
+        allocate_next(user);
+        return;
+    }
+    region->state = REGION_UNMAPPED;
+    allocate_next(user);
+    if (region->leaving) {
+        settle(region);
+    } else if (failed && region->error == EBADF) {
+        refuse(region, STATUS_INVALID_ARGUMENT,
+               "the memfd has holes, and is not open for writing: allocate its blocks");
+    } else if (failed) {
+        refuse(region, STATUS_OUT_OF_MEMORY, "there is no memory for the region's blocks");
+    } else {
+        region->device = user_device(region->server, region->user);
+        region->user->mapped_regions++;
+        list_push(&region->device->regions, &region->device_link);
+        map(region);
+    }
+}
+
+/* The user's region with that id; NULL: none. */
+static struct region *find(const struct user *user, uint64_t id)
+{
+    for (struct list *link = user->region_list.next; link != &user->region_list;
+         link = link->next) {
+        struct region *region = LIST_ENTRY(link, struct region, user_link);
+        if (region->id == id && !region->leaving && !region->registering)
+            return region;
+    }
+    return NULL;
+}
+
+static bool make_id(struct region *region, struct failure *failure)
+{
+    do {
+        if (getrandom(&region->id, sizeof region->id, 0) != (ssize_t)sizeof region->id)
+            return failure_set(failure, STATUS_INTERNAL, NULL, "no randomness for an id");
+        region->id >>= 1; /* some languages have no unsigned integers */
+    } while (!region->id);
+    return true;
+}
+
+bool region_register(struct connection *connection, const struct request *request, int descriptor,
+                     struct failure *failure)
+{
+    struct server *server = connection->server;
+    struct region *region = server->draining ? NULL : calloc(1, sizeof *region);
+    if (!region) {
+        passed_close(descriptor, &connection->user->passed);
+        return server->draining
+                   ? failure_set(failure, STATUS_SHUTTING_DOWN, NULL, "the server is draining")
+                   : failure_set(failure, STATUS_OUT_OF_MEMORY, NULL,
+                                 "the server is out of memory");
+    }
+    region->server = server;
+    region->connection = connection;
+    region->user = connection->user;
+    region->descriptor = descriptor;
+    region->number = ++server->last_region;
+    if (!check_memory(region, request, failure) || !check_budget(region, failure) ||
+        !make_id(region, failure)) {
+        passed_close(descriptor, &region->user->passed);
+        free(region);
+        return false;
+    }
+    charge(region);
+    region->registering = true;
+    region->register_msgid = request->msgid;
+    connection->answers_due++;
+    list_init(&region->uses);
+    list_init(&region->device_link);
+    list_push(&region->user->region_list, &region->user_link);
+    list_push(&connection->regions, &region->connection_link);
+    region->work.data = region;
+    allocate_next(region->user);
+    return true;
+}
+
+static bool not_found(uint64_t id, const char *parameter, struct failure *failure)
+{
+    return failure_set(failure, STATUS_NOT_FOUND, parameter, "there is no region %llu",
+                       (unsigned long long)id);
+}
+
+bool region_unregister(struct connection *connection, const struct request *request,
+                       struct failure *failure)
+{
+    struct region *region = find(connection->user, request->region);
+    if (!region || region->connection != connection)
+        return not_found(request->region, "region", failure);
+    region->unregistering = true;
+    region->unregister_msgid = request->msgid;
+    connection->answers_due++;
+    leave(region);
+    return true;
+}
+
+/* ---- jobs ---- */
+
+/* The region that holds the array; NULL with the failure set. */
+static struct region *check_operand(const struct user *user, const struct array *array,
+                                    uint64_t bytes, bool writes, const char *parameter,
+                                    struct failure *failure)
+{
+    struct region *region = find(user, array->region);
+    if (!region)
+        not_found(array->region, parameter, failure);
+    else if (region->state == REGION_LOST)
+        failure_set(failure, region->loss, parameter,
+                    "region %llu could not be mapped again when the worker of %s had ended; "
+                    "register it again",
+                    (unsigned long long)region->id, region->device->name);
+    else if (writes && !region->writable)
+        failure_set(failure, STATUS_INVALID_ARGUMENT, parameter, "region %llu is read-only",
+                    (unsigned long long)region->id);
+    else if (bytes > region->bytes || array->offset > region->bytes - bytes)
+        failure_set_limit(failure, STATUS_INVALID_ARGUMENT, parameter,
+                          (double)array->offset + (double)bytes, (double)region->bytes,
+                          "the array reaches past the end of region %llu",
+                          (unsigned long long)region->id);
+    return failure->code ? NULL : region;
+}
+
+bool region_check(const struct user *user, const struct array *array, uint64_t bytes, bool writes,
+                  const char *parameter, struct failure *failure)
+{
+    return check_operand(user, array, bytes, writes, parameter, failure) != NULL;
+}
+
+bool region_use(struct region_use *use, struct task *task, const struct array *array,
+                uint64_t bytes, bool writes, const char *parameter, struct failure *failure)
+{
+    struct region *region = check_operand(task->user, array, bytes, writes, parameter, failure);
+    if (!region)
+        return false;
+    use->region = region;
+    use->task = task;
+    use->offset = array->offset;
+    use->waits = region->state != REGION_MAPPED || region->held;
+    task->ungranted += use->waits;
+    list_push(&region->uses, &use->link);
+    return true;
+}
+
+void region_use_share(struct region_use *use, const struct region_use *with)
+{
+    *use = (struct region_use){.region = with->region, .task = with->task, .offset = with->offset};
+    list_push(&use->region->uses, &use->link);
+}
+
+void region_use_end(struct region_use *use)
+{
+    struct region *region = use->region;
+    if (!region)
+        return;
+    use->region = NULL;
+    list_remove(&use->link);
+    region->held -= use->holds;
+    if (use->holds && !region->held && region->state == REGION_MAPPED && !region->busy)
+        end_waits(region);
+    use->holds = false;
+    settle(region);
+}
+
+void region_use_hold(struct region_use *use)
+{
+    if (!use->region || use->holds)
+        return;
+    use->holds = true;
+    use->region->held++;
+}
+
+bool region_overlap(const struct region_use *a, const struct region_use *b, uint64_t bytes)
+{
+    return a->region && b->region && a->region->inode == b->region->inode &&
+           a->offset < b->offset + bytes && b->offset < a->offset + bytes;
+}
+
+bool region_would_overlap(const struct user *user, const struct array *a, const struct array *b,
+                          uint64_t bytes)
+{
+    if (a->kind != ARRAY_REGION || b->kind != ARRAY_REGION)
+        return false;
+    const struct region_use one = {.region = find(user, a->region), .offset = a->offset};
+    const struct region_use other = {.region = find(user, b->region), .offset = b->offset};
+    return region_overlap(&one, &other, bytes);
+}

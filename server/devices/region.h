@@ -1,0 +1,116 @@
+/* Regions: clients' own memory, mapped by the worker of their user's device, named by jobs. The
+ * front keeps the descriptor, so that a worker's successor can map it too, and never maps it
+ * itself.
+ *
+ *   ALLOCATING ─blocks are there─► UNMAPPED ─told the worker─► MAPPING ─OK─► MAPPED
+ *       │                             ▲ ▲                       │  │           │
+ *       │                             │ └─ the worker ended ────┴──│───────────┘
+ *       │                             └──── the next worker ───────┴─refused──► LOST
+ *       └─ refused, or refused to the first worker: register is answered with it, and it is gone
+ *
+ * A region that is leaving (unregistered, or its connection is gone) has no id any more; it goes
+ * when no task uses it and neither a thread nor the worker is at it. A task that names a region
+ * which is being mapped waits for that as for a field. Nobody keeps jobs on the same bytes in
+ * order: that is the client's own affair.
+ */
+#ifndef SERVER_DEVICES_REGION_H
+#define SERVER_DEVICES_REGION_H
+
+#include "protocol/request.h"
+#include "base/list.h"
+
+#include <uv.h>
+
+struct connection;
+struct device;
+struct server;
+struct task;
+struct user;
+
+enum region_state {
+    REGION_ALLOCATING,
+    REGION_UNMAPPED,
+    REGION_MAPPING,
+    REGION_MAPPED,
+    REGION_LOST
+};
+
+struct region {
+    struct list user_link, connection_link, device_link;
+    struct server *server;
+    struct connection *connection; /* NULL: it hung up */
+    struct user *user;
+    struct device *device; /* NULL while ALLOCATING */
+    uint64_t id;           /* on the wire */
+    uint64_t number;       /* on the channel */
+    uint64_t bytes, charged_bytes;
+    uint64_t inode; /* the memory's: two regions may be of the same */
+    int descriptor; /* owned */
+    bool writable;
+    enum region_state state;
+    enum status loss; /* LOST: why */
+    bool leaving;
+    bool busy;                       /* its uses are being granted or lost */
+    bool registering, unregistering; /* an answer is due to: */
+    uint64_t register_msgid, unregister_msgid;
+    struct list uses; /* struct region_use */
+    uint32_t held;    /* of them, by jobs that were answered and may still write here */
+    bool working;     /* ALLOCATING: a thread is at it; else another of the user's goes first */
+    uv_work_t work;
+    uint64_t allocated_bytes;
+    int error; /* of the allocation: an errno */
+};
+
+/* Where an operand of a task lies. */
+struct region_use {
+    struct list link;
+    struct region *region; /* NULL: nowhere in a region */
+    struct task *task;
+    uint64_t offset; /* bytes */
+    bool waits;      /* for the region to be mapped, and to be held no longer */
+    bool holds;
+};
+
+/* Make the threads that allocate. False: a line of the log says why. */
+bool regions_open(struct server *server);
+
+/* Register the memory of a descriptor, which is taken over in every case, as the request says; the
+ * answer follows later. False with the failure set: it was refused at once. */
+bool region_register(struct connection *connection, const struct request *request, int descriptor,
+                     struct failure *failure);
+
+/* Unregister a region of that connection; the answer follows when no job uses it. */
+bool region_unregister(struct connection *connection, const struct request *request,
+                       struct failure *failure);
+
+/* The connection's regions leave, and none of them answers it any more. */
+void region_hang_up(struct connection *connection);
+
+/* Let `array`, of `bytes` and in one of the user's regions, be an operand of the task, which is to
+ * write it where `writes`. False with the failure set: NOT_FOUND, alike for foreign and absent ids;
+ * read-only; it reaches past the end; or what befell the region. */
+bool region_use(struct region_use *use, struct task *task, const struct array *array,
+                uint64_t bytes, bool writes, const char *parameter, struct failure *failure);
+/* Could it be? The same failures. */
+bool region_check(const struct user *user, const struct array *array, uint64_t bytes, bool writes,
+                  const char *parameter, struct failure *failure);
+void region_use_end(struct region_use *use);
+/* Its task is answered, and may write there until the use ends: jobs that come now wait for that.
+ */
+void region_use_hold(struct region_use *use);
+/* A second use of the same bytes, of a region that is mapped. */
+void region_use_share(struct region_use *use, const struct region_use *with);
+
+/* Do `bytes` of two operands have a byte in common? */
+bool region_overlap(const struct region_use *a, const struct region_use *b, uint64_t bytes);
+/* Would they as operands? Not, where one of them is no array in one of the user's regions. */
+bool region_would_overlap(const struct user *user, const struct array *a, const struct array *b,
+                          uint64_t bytes);
+
+/* What a device says of its worker. */
+void region_worker_ready(struct device *device);
+void region_worker_gone(struct device *device);
+/* False: it is none that it was told to map. */
+bool region_mapped(struct device *device, uint64_t number, enum status status);
+
+#endif

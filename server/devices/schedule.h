@@ -1,0 +1,106 @@
+/* Whose job goes to a device's worker next. Pure bookkeeping: no device, no memory.
+ *
+ * Users share a device evenly in time, by start-time fair queueing with several jobs handed over at
+ * once: SFQ (Goyal, Vin and Cheng, IEEE/ACM ToN 5(5), 1997), SFQ(D) (Jin, Chase and Kaur,
+ * SIGMETRICS 2004). A user's work begins, in virtual time, where the user's work before it ends,
+ * but not before the device's virtual time: the start of what was handed over last. So nobody is
+ * owed for the time in which they asked for nothing, and a newcomer stands beside those who are
+ * there. What a job takes is estimated beforehand and set right when it is known, less the time in
+ * which its user was the only one with jobs here: nobody else wanted that.
+ *
+ * Among one user's jobs the highest priority goes first, then the one that came first.
+ *
+ * What is with the worker cannot be called back, and the worker takes its turns among all that is
+ * there. So as much of a user's work is handed over as keeps the device busy while word goes to and
+ * fro, small jobs enough to be grouped: SCHEDULE_USER_NS; of larger jobs two. Long ones go one at a
+ * time, beside the others, which do not wait for them; so do those that last, from seconds to days,
+ * beside the long ones. And of one who has had more than another
+ * whose work is there, only one at a time: so the worker's turns even out what each gets. A user
+ * who has nothing there never waits: a bulk of jobs is never before an interactive one. */
+#ifndef SERVER_DEVICES_SCHEDULE_H
+#define SERVER_DEVICES_SCHEDULE_H
+
+#include "numerics/job.h"
+#include "base/list.h"
+
+enum {
+    SCHEDULE_USER_NS = 250 * 1000,                /* about three slabs of 4 MiB over PCIe */
+    SCHEDULE_LONG_NS = 20 * 1000 * 1000,          /* a long job, from here on */
+    SCHEDULE_LASTING_NS = 2 * 1000 * 1000 * 1000, /* one that lasts */
+    SCHEDULE_USER_JOBS = 128,
+    SCHEDULE_KINDS = OPERATOR_COUNT * 2 * 4, /* operator, dtype, accuracy */
+    SCHEDULE_SIZES = 16 /* classes of jobs by their points, a factor of four each */
+};
+
+struct schedule {
+    uint64_t (*clock)(void); /* nanoseconds, from anywhere */
+    struct list flows;       /* of users who have jobs here, waiting or with the worker */
+    uint64_t alone_since_ns; /* by the clock, where there is one flow; 0: there is none, or more */
+    int64_t now_ns;          /* virtual time */
+    int64_t latest_ns;       /* where the work of those ends who have none left */
+    uint64_t jobs;           /* waiting */
+};
+
+enum length { SHORT, LONG, LASTING, LENGTHS };
+
+/* A user's part of a schedule; of one at a time. */
+struct flow {
+    struct list link;
+    const struct schedule *schedule; /* where its times are from; NULL: it is new */
+    struct list waiting[LENGTHS];    /* struct entry, in the order in which they will go */
+    int64_t start_ns;                /* of its next job, in virtual time */
+    uint32_t handed[LENGTHS];        /* that are with the worker */
+    int64_t handed_ns;               /* estimated, of the short ones of these */
+    uint32_t resting;                /* of them all */
+    /* Of the one that is with the worker and not short: since when, by the clock, and for how long
+     * of that no other flow was there. */
+    uint64_t since_ns[LENGTHS];
+    int64_t alone_ns[LENGTHS];
+    /* Of the user's own jobs, so that no estimate tells of others': nanoseconds a point and pass;
+     * 0: not known yet. */
+    double rate[SCHEDULE_KINDS][SCHEDULE_SIZES];
+};
+
+/* A job's. */
+struct entry {
+    struct list link;
+    struct flow *flow;
+    int priority;
+    uint64_t arrival; /* a number that rises */
+    int64_t cost_ns;  /* estimated */
+    bool rests;       /* handed over, and for now it wants nothing of the device */
+};
+
+void schedule_init(struct schedule *schedule, uint64_t (*clock)(void));
+void flow_init(struct flow *flow);
+void entry_init(struct entry *entry);
+
+/* What a job of the user's will compute on the device; a guess where the user has had nothing like
+ * it. */
+int64_t schedule_estimate(const struct flow *flow, const struct job *job);
+/* What one has computed. */
+void schedule_learn(struct flow *flow, const struct job *job, uint64_t device_us);
+
+/* The same in nanoseconds, and no less than anything takes. */
+int64_t schedule_time(uint64_t device_us);
+/* What so many bytes take between a client's region and the device. */
+int64_t schedule_copy(uint64_t bytes);
+
+/* Several short ones of a user may be with the worker. */
+bool schedule_is_short(const struct entry *entry);
+
+/* A job waits for its turn: priority, arrival and cost_ns are set. */
+void schedule_add(struct schedule *schedule, struct flow *flow, struct entry *entry);
+/* It waits no longer, and was not handed over. */
+void schedule_remove(struct schedule *schedule, struct entry *entry);
+
+/* The job to hand over now, which is with the worker from here on; NULL: none. Call it until then,
+ * whenever something was added or is done. */
+struct entry *schedule_next(struct schedule *schedule);
+/* A job that was handed over waits for its client, or does so no longer: meanwhile others do not
+ * wait for its user to get as much as they have had. */
+void schedule_rest(struct entry *entry, bool rests);
+/* A job that was handed over is done, or lost: it has taken that long. */
+void schedule_done(struct schedule *schedule, struct entry *entry, int64_t device_ns);
+
+#endif

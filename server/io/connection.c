@@ -1,0 +1,576 @@
+/* Happy path: readable → control bytes → splitter → (payload → slab → device)* → message → method.
+ * What can go wrong: the bytes are no messages (an error, then we close); an array cannot be taken
+ * (its bytes are read and dropped, the error answers the message); no slab is free (we stop reading
+ * until one is); what the message needs takes long to find (we stop reading, and take the same
+ * message again: bounds.h); the upload stands still (its slab is flushed, later the connection is
+ * closed); the peer half-closes (it still gets its replies) or hangs up (its work is cancelled). */
+#include "server/io/connection.h"
+
+#include "base/log.h"
+#include "protocol/reply.h"
+#include "protocol/request_chain.h"
+#include "server/io/descriptors.h"
+#include "server/users/memory.h"
+#include "server/jobs/method.h"
+#include "server/devices/region.h"
+#include "server/users/reserve.h"
+#include "server/server.h"
+#include "server/jobs/task.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    CONTROL_BUDGET_READS = 4, /* of what may be many messages: at once for one connection */
+    /* With so many bytes of small replies unread a connection is not read itself. */
+    CONTROL_UNSENT_MOST = 1 << 20,
+    /* The same where its user is over the budget of memory.h; and the most that a message may then
+     * have beside its payload. */
+    CONTROL_UNSENT_OVER = 4 << 10,
+    CONTROL_OVER = 8 << 10
+};
+/* An upload that stood still this long gives its slab back. */
+#define FLUSH_NS UINT64_C(500000000)
+
+/* Did the peer close both directions? An end of input alone may be a half-close. */
+static bool hung_up(const struct connection *connection)
+{
+    struct pollfd descriptor = {.fd = connection->socket, .events = 0};
+    return poll(&descriptor, 1, 0) == 1 && descriptor.revents & (POLLHUP | POLLERR);
+}
+
+/* ---- messages ---- */
+
+/* The bytes cannot be followed any further: say why, then close. */
+static void protocol_failure(struct connection *connection, enum status status, const char *text)
+{
+    struct failure failure = {0};
+    uint64_t msgid = 0;
+    splitter_peek_msgid(&connection->splitter, SPLITTER_REQUEST, &msgid);
+    failure_set(&failure, status, NULL, "%s", text);
+    connection->close_when_sent = true;
+    upload_drop(&connection->upload);
+    outbox_push_failure(&connection->outbox, msgid, NULL, &failure);
+}
+
+/* A descriptor belongs to the message whose bytes it came with: to a register, else to the last
+ * message of what was read at once, since a read ends with those bytes. */
+static bool check_passed(const struct connection *connection, const struct request *request,
+                         bool is_last, struct failure *failure)
+{
+    const struct passed *passed = &connection->passed;
+    if (request->method != METHOD_REGISTER)
+        return !is_last || !passed_any(passed) ||
+               failure_set(failure, STATUS_PROTOCOL, NULL,
+                           "a descriptor came with a message that takes none");
+    if (passed->many)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL,
+                           "register takes one descriptor, and more came");
+    if (passed->no_room)
+        return failure_set(failure, STATUS_OVER_BUDGET, NULL,
+                           "the server has as many descriptors as it may");
+    return passed->descriptor >= 0 ||
+           failure_set(failure, STATUS_INVALID_ARGUMENT, NULL,
+                       "register takes the memory's descriptor, by SCM_RIGHTS with its first byte");
+}
+
+/* The numbers of its parameters that came as payload. */
+static bool find_numbers(const struct connection *connection, struct request *request,
+                         struct failure *failure)
+{
+    static const char *const names[REQUEST_NUMBERS] = {
+        "spacing x", "spacing y", "spacing z", "spacing", "offsets", "weights", "probes"};
+    for (int i = 0; i < REQUEST_NUMBERS; i++)
+        if (!upload_find_numbers(&connection->upload, &request->parameters.numbers[i], names[i],
+                                 failure))
+            return false;
+    for (uint32_t i = 0; request->chain && i < request->chain->count; i++)
+        if (!find_numbers(connection, &request->chain->link[i].request, failure)) {
+            request_chain_place(failure, i);
+            return false;
+        }
+    return true;
+}
+
+/* Act upon the complete message; or leave it where it is, to be taken again when bounds_due(). */
+static void take_message(struct connection *connection)
+{
+    const bool is_last = connection->is_last;
+    msgpack_zone *const zone = &connection->server->message;
+    msgpack_object object;
+    struct request request;
+    struct failure failure = {0};
+    bool has_msgid = false;
+    request.method = METHOD_COUNT;
+    request.chain = NULL;
+    upload_flush(&connection->upload);
+    const msgpack_unpack_return result =
+        msgpack_unpack((const char *)connection->splitter.control,
+                       connection->splitter.control_bytes, NULL, zone, &object);
+    const bool unpacked = result == MSGPACK_UNPACK_SUCCESS;
+    bool ok = unpacked && request_decode(&object, &request, &has_msgid, &failure);
+    if (result == MSGPACK_UNPACK_NOMEM_ERROR) {
+        has_msgid = splitter_peek_msgid(&connection->splitter, SPLITTER_REQUEST, &request.msgid);
+        request.is_notification = !has_msgid;
+        failure_set(&failure, STATUS_OUT_OF_MEMORY, NULL, "the server has no memory to read it");
+    } else if (!unpacked) {
+        failure_set(&failure, STATUS_PROTOCOL, NULL, "the message is no valid MessagePack");
+    }
+    if (connection->upload.failure.code) {
+        failure = connection->upload.failure; /* why its array was dropped goes first */
+        ok = false;
+    }
+    ok = ok && check_passed(connection, &request, is_last, &failure);
+    ok = ok && find_numbers(connection, &request, &failure);
+    const enum bounds_answer bounds =
+        ok ? bounds_prepare(connection, &request, &failure) : BOUNDS_GO_ON;
+    if (bounds == BOUNDS_LATER) {
+        request_free(&request);
+        msgpack_zone_clear(zone);
+        return;
+    }
+    ok = ok && bounds == BOUNDS_GO_ON;
+    if (!ok && request_is_job(&request))
+        user_count_refused(connection->server, connection->user);
+    if (ok && !request.is_notification)
+        method_call(connection, &request);
+    else if (!ok && has_msgid && !request.is_notification)
+        outbox_push_failure(&connection->outbox, request.msgid, NULL, &failure);
+    else if (!ok && !has_msgid &&
+             (result == MSGPACK_UNPACK_PARSE_ERROR || !request.is_notification)) {
+        /* Whoever sent this does not speak the protocol. */
+        connection->close_when_sent = true;
+        outbox_push_failure(&connection->outbox, 0, NULL, &failure);
+    }
+    upload_drop(&connection->upload);
+    request_free(&request);
+    bounds_release(connection);
+    if (is_last)
+        passed_forget(&connection->passed);
+    msgpack_zone_clear(zone);
+    splitter_next(&connection->splitter);
+    splitter_shrink(&connection->splitter);
+}
+
+/* ---- reading ---- */
+
+static bool is_over_budget(const struct connection *connection)
+{
+    return memory_is_over(connection->server, connection->user);
+}
+
+static bool may_read(const struct connection *connection)
+{
+    return !connection->closing && !connection->receiving && !connection->end_of_input &&
+           !connection->close_when_sent && !upload_waits(&connection->upload) &&
+           !bounds_hold(connection) && !outbox_broken(&connection->outbox) &&
+           connection->outbox.control_bytes <
+               (is_over_budget(connection) ? CONTROL_UNSENT_OVER : CONTROL_UNSENT_MOST);
+}
+
+static void on_event(enum splitter_event event, struct connection *connection, bool is_last)
+{
+    if (event == SPLITTER_PAYLOAD) {
+        upload_begin(&connection->upload, &connection->splitter.payload);
+        if (!splitter_payload_due(&connection->splitter)) /* an empty bin in a list */
+            event = splitter_payload_done(&connection->splitter, 0);
+    }
+    if (event == SPLITTER_MESSAGE) {
+        connection->is_last = is_last;
+        take_message(connection);
+        connection->rests = fair_is_over(connection->server);
+    } else if (event == SPLITTER_ERROR)
+        protocol_failure(connection,
+                         connection->splitter.no_memory ? STATUS_OUT_OF_MEMORY : STATUS_PROTOCOL,
+                         connection->splitter.error);
+}
+
+/* Bytes that were read already: hand them on as far as they may go. Returns how many were used. */
+static size_t consume(struct connection *connection, const uint8_t *bytes, size_t length)
+{
+    struct splitter *splitter = &connection->splitter;
+    size_t used = 0;
+    while (used < length && may_read(connection) && !connection->rests) {
+        const uint64_t due = splitter_payload_due(splitter);
+        size_t count = 0;
+        if (splitter_idle(splitter))
+            connection->message_ns = connection->read_ns;
+        if (due) {
+            void *place = upload_place(&connection->upload,
+                                       due < length - used ? due : length - used, &count);
+            if (!place)
+                break;
+            memcpy(place, bytes + used, count);
+            upload_placed(&connection->upload, count);
+            on_event(splitter_payload_done(splitter, count), connection, used + count == length);
+        } else {
+            const uint32_t room = splitter->control_room;
+            const enum splitter_event event =
+                splitter_feed(splitter, bytes + used, length - used, &count);
+            if (splitter->control_room > room && splitter->control_room > CONTROL_OVER &&
+                is_over_budget(connection))
+                protocol_failure(connection, STATUS_OVER_BUDGET,
+                                 "no room for so large a message beside what you hold already");
+            else
+                on_event(event, connection, used + count == length);
+        }
+        used += count;
+    }
+    return used;
+}
+
+/* Keep what could not be handed on; it is at most a read buffer long. */
+static void keep(struct connection *connection, const uint8_t *bytes, size_t length)
+{
+    if (!connection->leftover && length && !(connection->leftover = malloc(length))) {
+        protocol_failure(connection, STATUS_OUT_OF_MEMORY, "the server has no memory to read on");
+        return;
+    }
+    if (length) {
+        memmove(connection->leftover, bytes, length); /* they may be a part of it */
+    } else {
+        free(connection->leftover);
+        connection->leftover = NULL;
+    }
+    connection->leftover_bytes = (uint32_t)length;
+}
+
+static bool consume_leftover(struct connection *connection)
+{
+    if (!connection->leftover_bytes)
+        return true;
+    const size_t used = consume(connection, connection->leftover, connection->leftover_bytes);
+    keep(connection, connection->leftover + used, connection->leftover_bytes - used);
+    return !connection->leftover_bytes;
+}
+
+static void settle_later(struct connection *connection)
+{
+    if (!connection->closed && list_empty(&connection->changed_link))
+        list_push(&connection->server->changed, &connection->changed_link);
+}
+
+/* What a read came to: has anything come? */
+static bool has_come(struct connection *connection, ssize_t n, int error)
+{
+    if (n > 0) {
+        connection->read_ns = uv_hrtime();
+    } else if (n == 0 || (error != EAGAIN && error != EWOULDBLOCK)) {
+        connection->end_of_input = true;
+        if (n < 0 && error == EUSERS)
+            log_warning(
+                "user %u passes descriptors faster than they can be closed; a connection of "
+                "theirs was closed",
+                connection->user->uid);
+        if (n < 0 || hung_up(connection))
+            connection->outbox.broken = true;
+    }
+    return n > 0;
+}
+
+static void take_payload(struct connection *connection, size_t bytes)
+{
+    upload_placed(&connection->upload, bytes);
+    on_event(splitter_payload_done(&connection->splitter, bytes), connection, true);
+}
+
+static void on_received(void *context, ssize_t n, int error)
+{
+    struct connection *connection = context;
+    const uint64_t begun_ns = uv_hrtime();
+    connection->receiving = false;
+    turn_heard(connection->server);
+    if (!connection->closing && has_come(connection, n, error))
+        take_payload(connection, (size_t)n);
+    settle_later(connection);
+    fair_charge(connection->server, connection->user, begun_ns);
+}
+
+/* Payload that goes into a slab, or nowhere. */
+static bool hand_over(struct connection *connection, void *place, size_t room)
+{
+    struct server *server = connection->server;
+    void *const slab = place == server->drop_buffer ? NULL : place;
+    return connection->receiving =
+               carriers_receive(&server->carriers, connection->socket, slab, room,
+                                &connection->passed, on_received, connection);
+}
+
+static void read_some(struct connection *connection)
+{
+    struct server *server = connection->server;
+    size_t budget = carriers_turn_bytes(&server->carriers);
+    int control_reads = CONTROL_BUDGET_READS;
+    if (!consume_leftover(connection))
+        return;
+    while (budget && control_reads && may_read(connection) && !connection->rests) {
+        const uint64_t due = splitter_payload_due(&connection->splitter);
+        size_t room = sizeof server->read_buffer;
+        void *place = due ? upload_place(&connection->upload, due, &room) : server->read_buffer;
+        if (!place || (due && hand_over(connection, place, room)))
+            return;
+        if (due && room > budget)
+            room = budget;
+        const ssize_t n = passed_receive(connection->socket, place, room, &connection->passed);
+        if (!has_come(connection, n, errno))
+            return;
+        budget -= (size_t)n < budget ? (size_t)n : budget;
+        if (due) {
+            take_payload(connection, (size_t)n);
+        } else {
+            control_reads--;
+            const size_t used = consume(connection, place, (size_t)n);
+            if (used < (size_t)n) {
+                keep(connection, (const uint8_t *)place + used, (size_t)n - used);
+                return;
+            }
+        }
+    }
+}
+
+/* Nothing can be sent any more, or nothing will come and nothing is owed. */
+static bool is_over(const struct connection *connection)
+{
+    const bool owed = !outbox_empty(&connection->outbox) || !list_empty(&connection->tasks) ||
+                      connection->answers_due || bounds_hold(connection);
+    const bool input_over =
+        connection->close_when_sent || (connection->end_of_input && !connection->leftover_bytes);
+    return outbox_broken(&connection->outbox) || (input_over && !owed);
+}
+
+/* Watch for what the connection can do next. */
+static void watch(struct connection *connection)
+{
+    if (connection->closing)
+        return;
+    const uint32_t reading = may_read(connection) ? EPOLLIN : 0;
+    if (!fair_watch(connection, reading | (outbox_wants_write(&connection->outbox) ? EPOLLOUT : 0)))
+        connection_close(connection);
+    else if ((reading && connection->leftover_bytes) || bounds_due(connection))
+        fair_again(connection);
+}
+
+/* Close it or watch it. Called from the loop alone: a task or an upload of it may be at work
+ * anywhere else. */
+static void update(struct connection *connection)
+{
+    if (connection->closing)
+        return;
+    memory_recount(connection->server, connection->user, &connection->counted_bytes,
+                   sizeof *connection + connection->splitter.control_room +
+                       connection->leftover_bytes);
+    /* A half-closed peer in the middle of a message will never finish it. */
+    if (connection->end_of_input && !connection->leftover_bytes && !bounds_hold(connection))
+        upload_drop(&connection->upload);
+    if (is_over(connection))
+        connection_close(connection);
+    else
+        watch(connection);
+}
+
+void connection_serve(struct connection *connection, uint32_t events)
+{
+    if (connection->closing)
+        return;
+    if (events & EPOLLERR) {
+        connection_close(connection);
+        return;
+    }
+    if (events & EPOLLHUP)
+        events |= connection->events; /* the call that it waits for tells */
+    carriers_meet(&connection->server->carriers, connection);
+    connection->rests = false;
+    if (events & EPOLLOUT)
+        outbox_write(&connection->outbox);
+    if (bounds_due(connection)) {
+        take_message(connection);
+        connection->rests = fair_is_over(connection->server);
+    }
+    if ((events & EPOLLIN || connection->leftover_bytes) && may_read(connection))
+        read_some(connection);
+    update(connection);
+}
+
+void connection_tick(struct connection *connection, uint64_t now_ns)
+{
+    if (connection->closing)
+        return;
+    outbox_check_stall(&connection->outbox, now_ns);
+    const uint64_t still_ns = now_ns - connection->read_ns;
+    const bool reading = connection->events & EPOLLIN;
+    if (!reading)
+        connection->read_ns = now_ns; /* it is we who wait: its clock stands */
+    if (reading && still_ns > FLUSH_NS)
+        upload_flush(&connection->upload);
+    if (reading && !splitter_idle(&connection->splitter) &&
+        still_ns > connection->server->config.upload_timeout_s * UINT64_C(1000000000))
+        protocol_failure(connection, STATUS_TIMEOUT,
+                         "the message stood still half-way for too long");
+    /* The last resort: it reads nothing, and what waits for it is in its user's way. */
+    if (outbox_wants_write(&connection->outbox) && is_over_budget(connection) &&
+        now_ns - connection->outbox.sent_ns >
+            connection->server->config.upload_timeout_s * UINT64_C(1000000000))
+        connection->outbox.broken = true;
+    /* Without an event to wait for, a hang-up shows only here. */
+    if (!reading && !connection->receiving && hung_up(connection)) {
+        connection_close(connection);
+        return;
+    }
+    update(connection);
+}
+
+void connection_settle(struct connection *connection)
+{
+    if (connection->closing) {
+        connection_close(connection);
+        return;
+    }
+    carriers_meet(&connection->server->carriers, connection);
+    if (!outbox_wants_write(&connection->outbox))
+        outbox_write(&connection->outbox);
+    update(connection);
+}
+
+static void on_changed(struct outbox *outbox)
+{
+    settle_later(LIST_ENTRY(outbox, struct connection, outbox));
+}
+
+static void on_resume(struct upload *upload)
+{
+    settle_later(LIST_ENTRY(upload, struct connection, upload));
+}
+
+void connection_free(struct connection *connection)
+{
+    passed_forget(&connection->passed);
+    passed_close_socket(connection->socket, &connection->user->passed);
+    list_remove(&connection->link);
+    connection->server->connection_count--;
+    connection->user->connections--;
+    memory_release(connection->server, connection->user, connection->counted_bytes);
+    splitter_free(&connection->splitter);
+    free(connection->leftover);
+    free(connection);
+}
+
+static void close_now(struct connection *connection)
+{
+    connection->closed = true;
+    list_remove(&connection->changed_link);
+    /* None finds the way back here, also not those that another one lets go as it ends. */
+    struct list *link;
+    for (link = connection->tasks.next; link != &connection->tasks; link = link->next)
+        LIST_ENTRY(link, struct task, connection_link)->connection = NULL;
+    bounds_release(connection);
+    region_hang_up(connection); /* first: a task that ends may be what an unregister waits for */
+    upload_drop(&connection->upload);
+    outbox_close(&connection->outbox);
+    while ((link = list_first(&connection->tasks)))
+        task_hang_up(LIST_ENTRY(link, struct task, connection_link));
+    list_push(&connection->server->closed, &connection->changed_link);
+}
+
+static bool is_carried(const struct connection *connection)
+{
+    return connection->receiving || outbox_carried(&connection->outbox);
+}
+
+void connection_close(struct connection *connection)
+{
+    if (connection->closed)
+        return;
+    connection->closing = true;
+    fair_watch(connection, 0);
+    if (!is_carried(connection)) /* else connection_settle() calls again */
+        close_now(connection);
+}
+
+void connection_answered(struct connection *connection, uint64_t msgid)
+{
+    connection->answered[connection->answered_count++ % CONNECTION_ANSWERED] = msgid;
+}
+
+bool connection_has_answered(const struct connection *connection, uint64_t msgid)
+{
+    for (uint32_t i = 0; i < CONNECTION_ANSWERED && i < connection->answered_count; i++)
+        if (connection->answered[i] == msgid)
+            return true;
+    return false;
+}
+
+/* Close a socket that no connection is made of, on the account of its user where that is known. */
+static void refuse(struct server *server, struct connection *connection, int descriptor,
+                   uint64_t begun_ns)
+{
+    static struct passed_account strangers;
+    struct user *user = connection ? connection->user : NULL;
+    passed_close_socket(descriptor, user ? &user->passed : &strangers);
+    free(connection);
+    if (user)
+        fair_charge(server, user, begun_ns);
+}
+
+/* Is there room for one more of the user? The last eighth is for users who have none. */
+static bool has_room(const struct server *server, const struct user *user, int descriptor)
+{
+    const uint64_t most = server->config.max_connections, count = server->connection_count;
+    if (count >= most)
+        log_warning("a connection over the limit of %llu was closed", (unsigned long long)most);
+    else if (user->connections && count >= reserve_most(most))
+        log_warning("few connections are left; one more of user %u was closed", user->uid);
+    else if (!descriptors_allow(server, descriptor,
+                                user->connections || user->regions || user->passed.awaiting))
+        log_warning("few descriptors are left; a connection of user %u was closed", user->uid);
+    else
+        return true;
+    return false;
+}
+
+void connection_open(struct server *server, int descriptor)
+{
+    const uint64_t begun_ns = uv_hrtime();
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+    struct connection *connection = calloc(1, sizeof *connection);
+    if (!connection || getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
+        !(connection->user = user_find(server, peer.uid))) {
+        log_warning("a connection could not be taken: %s", strerror(errno));
+        refuse(server, connection, descriptor, begun_ns);
+        return;
+    }
+    if (!has_room(server, connection->user, descriptor)) {
+        refuse(server, connection, descriptor, begun_ns);
+        return;
+    }
+    if (!fair_open(server, connection->user)) {
+        log_warning("a connection cannot be watched: %s", strerror(errno));
+        refuse(server, connection, descriptor, begun_ns);
+        return;
+    }
+    connection->server = server;
+    connection->socket = descriptor;
+    connection->passed = (struct passed){.account = &connection->user->passed, .descriptor = -1};
+    splitter_init(&connection->splitter);
+    connection->read_ns = uv_hrtime();
+    /* As much as the system allows: fewer turns of the loop for a large result. */
+    const int buffer_bytes = 4 << 20;
+    setsockopt(descriptor, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
+    list_init(&connection->tasks);
+    list_init(&connection->changed_link);
+    list_init(&connection->again_link);
+    list_init(&connection->regions);
+    bounds_init(&connection->bounds);
+    upload_init(&connection->upload, server, connection->user, on_resume);
+    outbox_init(&connection->outbox, server, connection->user, descriptor, on_changed);
+    list_push(&server->connections, &connection->link);
+    server->connection_count++;
+    connection->user->connections++;
+    watch(connection);
+    fair_charge(server, connection->user, begun_ns);
+}

@@ -1,0 +1,82 @@
+/* One client: its socket, the splitter that cuts its bytes into messages, the arrays that come with
+ * them, and what it is owed.
+ *
+ * It is read unless (a) its next byte is payload and it has no slab, (b) it does not take its
+ * replies and they are many, (c) what its message needs is being found (bounds.h), or (d) it has
+ * half-closed. Half-closed, it gets the replies it is owed
+ * and is closed then; closed by its peer, its work is cancelled.
+ */
+#ifndef SERVER_IO_CONNECTION_H
+#define SERVER_IO_CONNECTION_H
+
+#include "protocol/request.h"
+#include "protocol/splitter.h"
+#include "server/jobs/bounds.h"
+#include "server/io/outbox.h"
+#include "server/io/descriptor_passing.h"
+#include "server/io/upload.h"
+
+struct server;
+
+enum { CONNECTION_ANSWERED = 32 };
+
+struct connection {
+    struct list link;
+    struct list changed_link; /* in server->changed; closed, in server->closed */
+    struct list again_link;   /* in its user's fair.again */
+    struct server *server;
+    struct user *user;
+    int socket;
+    uint32_t events;      /* that are watched (fair.h) */
+    uint32_t seen;        /* … and have come, while it waits in fair.again */
+    bool rests;           /* its user's slice is over */
+    bool end_of_input;    /* half-closed */
+    bool receiving;       /* a carrier does, into the upload's slab */
+    bool closing;         /* as soon as no carrier has a load of it */
+    bool closed;          /* the handle is being closed */
+    bool close_when_sent; /* after the error that is in the outbox */
+    uint64_t read_ns;     /* when something last came */
+    uint64_t message_ns;  /* when the message that is coming began */
+    struct splitter splitter;
+    uint8_t *leftover; /* bytes that were read and must wait; owned */
+    uint32_t leftover_bytes;
+    uint64_t counted_bytes; /* of its own memory (memory.h) */
+    struct bounds bounds;   /* that the message which is complete waits for */
+    bool is_last;           /* … nothing follows it in what was read at once */
+    struct passed passed;   /* with the bytes of the message under way, or with those left over */
+
+    struct upload upload;
+    struct outbox outbox;
+    struct list tasks;                      /* struct task */
+    struct list regions;                    /* struct region: registered here, and gone with it */
+    uint32_t answers_due;                   /* to register and unregister */
+    uint64_t answered[CONNECTION_ANSWERED]; /* msgids of the last tasks that ended, a ring */
+    uint32_t answered_count;
+};
+
+/* Take over an accepted socket. */
+void connection_open(struct server *server, int socket);
+
+/* Do what it can do, while its user's slice lasts: `events` are those of epoll that have come, and
+ * there may be input at hand. */
+void connection_serve(struct connection *connection, uint32_t events);
+
+/* Close it: its uploads are dropped and its work is cancelled, now or, where a carrier has a load
+ * of it, at the end of the turn in which that comes back. */
+void connection_close(struct connection *connection);
+
+/* Give a closed one's memory back. Called at the end of a turn, when nobody is at work with it. */
+void connection_free(struct connection *connection);
+
+/* Send what waits and watch for what can come next. Called at the end of a turn of the loop in
+ * which something changed. */
+void connection_settle(struct connection *connection);
+
+/* Remember the msgid of a task that was answered; is it one of the last? */
+void connection_answered(struct connection *connection, uint64_t msgid);
+bool connection_has_answered(const struct connection *connection, uint64_t msgid);
+
+/* Called twice a second: flush uploads that stand still, time them out, notice hang-ups. */
+void connection_tick(struct connection *connection, uint64_t now_ns);
+
+#endif

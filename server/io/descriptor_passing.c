@@ -1,0 +1,192 @@
+#include "server/io/descriptor_passing.h"
+
+#include "base/log.h"
+#include "server/io/disposal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { DESCRIPTORS_MOST = 253 }; /* the kernel's SCM_MAX_FD: in one message */
+
+struct closing {
+    int descriptor;
+    struct passed_account *account;
+};
+
+/* Closes in a thread of its own. A close that blocks delays all descriptors of the same sort. */
+struct closer {
+    pthread_mutex_t mutex;
+    pthread_cond_t more;
+    struct closing *waiting; /* a ring, with room for as many as there can be */
+    size_t first, count;
+};
+
+/* Regions are memfds, which take their time to close but wait for nobody: they do not stand behind
+ * what may. */
+enum { ANYTHING, MEMORY, SORTS };
+static struct closer closers[SORTS] = {
+    [ANYTHING] = {.mutex = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER},
+    [MEMORY] = {.mutex = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER}};
+
+static size_t descriptors_most;
+static struct passed_account all; /* of all users */
+
+static void *run(void *context)
+{
+    struct closer *closer = context;
+    for (;;) {
+        pthread_mutex_lock(&closer->mutex);
+        while (!closer->count)
+            pthread_cond_wait(&closer->more, &closer->mutex);
+        const struct closing closing = closer->waiting[closer->first];
+        closer->first = (closer->first + 1) % descriptors_most;
+        closer->count--;
+        pthread_mutex_unlock(&closer->mutex);
+        /* Here, since somebody else may keep the socket locked. Of what is no socket, nothing. */
+        setsockopt(closing.descriptor, SOL_SOCKET, SO_LINGER, &(struct linger){0},
+                   sizeof(struct linger));
+        close(closing.descriptor);
+        if (closer == &closers[ANYTHING]) {
+            closing.account->awaiting--;
+            all.awaiting--;
+        }
+    }
+    return NULL;
+}
+
+bool passed_open(uint64_t descriptors)
+{
+    descriptors_most = descriptors;
+    for (int i = 0; i < SORTS; i++) {
+        pthread_t thread;
+        closers[i].waiting = calloc(descriptors, sizeof *closers[i].waiting);
+        if (!closers[i].waiting || pthread_create(&thread, NULL, run, &closers[i]) != 0) {
+            log_error("no memory or no thread to close what peers pass");
+            return false;
+        }
+        pthread_detach(thread);
+    }
+    return disposal_open();
+}
+
+/* Has the user more descriptors that wait to be closed than are left of a quarter of all there may
+ * be? One user alone gets half of that, and whoever has none may always have some. */
+static bool too_many_wait(const struct passed_account *account)
+{
+    const int64_t left = (int64_t)(descriptors_most / 4) - all.awaiting;
+    return account->awaiting && account->awaiting > left;
+}
+
+void passed_close(int descriptor, struct passed_account *account)
+{
+    const bool is_memory = fcntl(descriptor, F_GET_SEALS) >= 0; /* asks no file's system */
+    struct closer *closer = &closers[is_memory ? MEMORY : ANYTHING];
+    if (!is_memory) {
+        account->awaiting++;
+        all.awaiting++;
+    }
+    pthread_mutex_lock(&closer->mutex);
+    closer->waiting[(closer->first + closer->count++) % descriptors_most] =
+        (struct closing){descriptor, account};
+    pthread_cond_signal(&closer->more);
+    pthread_mutex_unlock(&closer->mutex);
+}
+
+static void add(struct passed *passed, int descriptor)
+{
+    if (!passed_any(passed)) {
+        passed->descriptor = descriptor;
+        return;
+    }
+    passed_close(descriptor, passed->account);
+    if (passed->descriptor >= 0)
+        passed_close(passed->descriptor, passed->account);
+    passed->descriptor = -1;
+    passed->many = true;
+}
+
+/* How much can be read without a descriptor; −1 with EUSERS: one would come along. To look at it,
+ * without room for it, leaves it where it is. */
+static ssize_t bytes_alone(int socket, void *bytes, size_t length)
+{
+    struct iovec piece = {bytes, length};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+    ssize_t n;
+    do
+        n = recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n < 0 || !(message.msg_flags & MSG_CTRUNC))
+        return n;
+    errno = EUSERS;
+    return -1;
+}
+
+ssize_t passed_receive(int socket, void *bytes, size_t length, struct passed *passed)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(DESCRIPTORS_MOST * sizeof(int))];
+    } control;
+    struct iovec piece = {bytes, length};
+    struct msghdr message = {.msg_iov = &piece,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    ssize_t n;
+    if (too_many_wait(passed->account)) {
+        n = bytes_alone(socket, bytes, length);
+        if (n <= 0)
+            return n;
+        piece.iov_len = (size_t)n;
+    }
+    do
+        n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return n;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        const size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int descriptor;
+            memcpy(&descriptor, CMSG_DATA(c) + i * sizeof descriptor, sizeof descriptor);
+            add(passed, descriptor);
+        }
+    }
+    /* There is room for as many as a message can carry: it is the process that has none. */
+    if (message.msg_flags & MSG_CTRUNC) {
+        passed_forget(passed);
+        passed->no_room = true;
+    }
+    return n;
+}
+
+void passed_forget(struct passed *passed)
+{
+    if (passed->descriptor >= 0)
+        passed_close(passed->descriptor, passed->account);
+    *passed = (struct passed){.account = passed->account, .descriptor = -1};
+}
+
+void passed_close_socket(int socket, struct passed_account *account)
+{
+    static char bytes[64 << 10];
+    struct passed passed = {.account = account, .descriptor = -1};
+    shutdown(socket, SHUT_RDWR);
+    ssize_t n;
+    while ((n = passed_receive(socket, bytes, sizeof bytes, &passed)) > 0)
+        ;
+    const bool holds_some = n < 0 && errno == EUSERS;
+    passed_forget(&passed);
+    /* What is in it is closed with it, and that may wait for as long as its user likes. */
+    if (!holds_some)
+        close(socket);
+    else if (!disposal_take(socket))
+        passed_close(socket, account);
+}

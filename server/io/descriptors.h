@@ -1,0 +1,27 @@
+/* How many descriptors the process may have, and for whom the last of them are. They are given out
+ * lowest first, so the number of a new one tells how full the table is:
+ *
+ *   0 … what users hold … │ the last eighth: for users who hold none │ the reserve │ limit
+ *
+ * The reserve makes two things possible at any time: to accept a connection and see whose it is,
+ * and to start a worker anew. */
+#ifndef SERVER_IO_DESCRIPTORS_H
+#define SERVER_IO_DESCRIPTORS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct server;
+
+/* Raise the limit as far as the options may need, make libuv's table that long (it ends the process
+ * where it cannot grow it later), and have no more --max-connections than there can be. False: a
+ * line of the log says why. */
+bool descriptors_open(struct server *server);
+
+/* May a user keep this new one, who holds others or holds none? */
+bool descriptors_allow(const struct server *server, int descriptor, bool holds_others);
+
+/* Is it one of the reserve? */
+bool descriptors_are_few(const struct server *server, int descriptor);
+
+#endif

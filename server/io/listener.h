@@ -1,0 +1,30 @@
+/* Sockets that clients connect to. */
+#ifndef SERVER_IO_LISTENER_H
+#define SERVER_IO_LISTENER_H
+
+#include "base/list.h"
+
+#include <stdbool.h>
+#include <sys/stat.h>
+#include <uv.h>
+
+struct server;
+
+struct listener {
+    struct list link;
+    struct server *server;
+    uv_poll_t poll;
+    int socket;
+    char *path;   /* bound by us and removed at the end; NULL: handed over */
+    dev_t device; /* of the socket file that we made: nobody else's is removed */
+    ino_t inode;
+    bool paused; /* no descriptor was left; tried again at the next tick */
+};
+
+/* Listen on all configured sockets and those from systemd. False: a log line says why. */
+bool listener_open_all(struct server *server);
+void listener_close_all(struct server *server);
+/* Try again where accepting had to pause. */
+void listener_tick(struct listener *listener);
+
+#endif

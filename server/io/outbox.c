@@ -1,0 +1,316 @@
+#include "server/io/outbox.h"
+
+#include "server/devices/field.h"
+#include "server/io/reply.h"
+#include "server/server.h"
+#include "server/jobs/task.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void outbox_init(struct outbox *outbox, struct server *server, struct user *user, int socket,
+                 void (*changed)(struct outbox *outbox))
+{
+    memset(outbox, 0, sizeof *outbox);
+    outbox->server = server;
+    outbox->arena = &server->arena;
+    outbox->carriers = &server->carriers;
+    outbox->user = user;
+    outbox->socket = socket;
+    outbox->changed = changed;
+    outbox->window = REPLY_WINDOW_LEAST;
+    list_init(&outbox->staging);
+    list_init(&outbox->loading);
+    list_init(&outbox->ready);
+    outbox->waiter = (struct slab_waiter){
+        .user = user, .share = SHARE_REPLY, .count = 1, .ready = staging_on_waiter};
+    list_init(&outbox->waiter.link);
+}
+
+enum { SPARE_TEXT_BYTES = 512 };
+
+/* Kept for when there is no memory: an answer that says so. */
+static struct {
+    void *reply, *text;
+} spare;
+
+/* Zeroed memory, or else the spare's, which is made anew when next there is memory. */
+static void *memory_or_spare(size_t bytes, void **kept, size_t kept_bytes)
+{
+    if (!*kept)
+        *kept = calloc(1, kept_bytes);
+    void *memory = calloc(1, bytes);
+    if (memory || bytes > kept_bytes)
+        return memory;
+    memory = *kept;
+    *kept = NULL;
+    return memory;
+}
+
+static struct reply *reply_new(struct outbox *outbox, uint32_t window)
+{
+    const size_t bytes = sizeof(struct reply) + window * sizeof(struct piece);
+    struct reply *reply = memory_or_spare(
+        bytes, &spare.reply, sizeof(struct reply) + REPLY_WINDOW * sizeof(struct piece));
+    if (!reply)
+        return NULL;
+    list_init(&reply->link);
+    reply->outbox = outbox;
+    reply->arena = outbox->arena;
+    reply->server = outbox->server;
+    reply->user = outbox->user;
+    reply->own_bytes = sizeof *reply + window * sizeof *reply->piece;
+    return reply;
+}
+
+static void reply_enter(struct reply *reply, struct list *list)
+{
+    struct outbox *outbox = reply->outbox;
+    reply_count(reply);
+    outbox->control_bytes += reply->head_bytes;
+    if (list_empty(&outbox->ready) && !outbox->blocked)
+        outbox->sent_ns = uv_hrtime();
+    list_push(list, &reply->link);
+}
+
+/* An error in the place of a message that there was no memory to pack. */
+static msgpack_sbuffer pack_out_of_memory(uint64_t msgid)
+{
+    msgpack_sbuffer text;
+    msgpack_packer packer;
+    struct failure failure = {0};
+    msgpack_sbuffer_init(&text);
+    text.data = memory_or_spare(SPARE_TEXT_BYTES, &spare.text, SPARE_TEXT_BYTES);
+    text.alloc = text.data ? SPARE_TEXT_BYTES : 0;
+    msgpack_packer_init(&packer, &text, msgpack_sbuffer_write);
+    failure_set(&failure, STATUS_OUT_OF_MEMORY, NULL, "the server has no memory for the answer");
+    if (text.data)
+        reply_write_failure(&packer, msgid, &failure);
+    return text;
+}
+
+/* A message and its arrays, if it has any: it is taken over. NULL: no memory, and the outbox is
+ * broken. staging_go_on() is to follow. */
+static struct reply *push(struct outbox *outbox, const struct answer *answer)
+{
+    struct reply *reply = reply_new(outbox, answer->parts ? REPLY_WINDOW : 0);
+    msgpack_sbuffer text = answer->text;
+    if (!reply || !text.size) {
+        outbox->broken = true; /* it cannot be told anything any more */
+        msgpack_sbuffer_destroy(&text);
+        free(reply);
+        return NULL;
+    }
+    const uint32_t parts = reply->parts = answer->parts;
+    for (uint32_t i = 0; i < parts; i++) {
+        reply->part[i] = answer->part[i];
+        reply->bytes += field_reference(answer->part[i].field)->type.bytes;
+    }
+    reply->text = text;
+    reply->head_bytes = parts ? answer->part[0].text_end : text.size;
+    reply_enter(reply, parts ? &outbox->staging : &outbox->ready);
+    outbox->changed(outbox);
+    return reply;
+}
+
+void outbox_push_answer(struct outbox *outbox, const struct answer *answer, struct task *task)
+{
+    struct reply *reply = push(outbox, answer);
+    if (reply && task) {
+        reply->task = task;
+        reply->msgid = task->msgid;
+        task->reply = reply;
+    }
+    staging_go_on(outbox);
+}
+
+void outbox_push_snapshot(struct outbox *outbox, const struct answer *answer, struct task *task)
+{
+    struct reply *reply = push(outbox, answer);
+    if (reply) {
+        reply->task = task;
+        reply->is_snapshot = true;
+        task->snapshot = reply;
+    }
+    staging_go_on(outbox);
+}
+
+/* Text behind text that waits already, so that many small replies take no more than their bytes.
+ * False: there is none that it may stand behind. */
+static bool append(struct outbox *outbox, const msgpack_sbuffer *message)
+{
+    enum { APPENDED_MOST = 4 << 10 };
+    struct reply *last =
+        list_empty(&outbox->ready) ? NULL : LIST_ENTRY(outbox->ready.prev, struct reply, link);
+    if (!last || last->parts || last->task || outbox->carried_bytes || !message->size ||
+        last->text.size + message->size > APPENDED_MOST ||
+        msgpack_sbuffer_write(&last->text, message->data, message->size) != 0)
+        return false;
+    last->head_bytes += message->size;
+    outbox->control_bytes += message->size;
+    reply_count(last);
+    return true;
+}
+
+void outbox_push(struct outbox *outbox, uint64_t msgid, msgpack_sbuffer *message, struct task *task)
+{
+    if (!task && append(outbox, message)) {
+        msgpack_sbuffer_destroy(message);
+        outbox->changed(outbox);
+        return;
+    }
+    const struct answer answer = {.text = message->size ? *message : pack_out_of_memory(msgid)};
+    outbox_push_answer(outbox, &answer, task);
+}
+
+void outbox_push_failure(struct outbox *outbox, uint64_t msgid, struct task *task,
+                         const struct failure *failure)
+{
+    msgpack_sbuffer message;
+    msgpack_packer packer;
+    reply_buffer_init(&message, &packer);
+    reply_write_failure(&packer, msgid, failure);
+    outbox_push(outbox, msgid, &message, task);
+}
+
+void outbox_push_progress(struct outbox *outbox, uint64_t msgid, uint64_t done, uint64_t total)
+{
+    if (outbox->blocked || outbox->carried_bytes)
+        return; /* it is behind already: the next one will tell more */
+    msgpack_sbuffer message;
+    msgpack_packer packer;
+    reply_buffer_init(&message, &packer);
+    reply_write_progress(&packer, msgid, done, total);
+    if (message.size)
+        outbox_push(outbox, msgid, &message, NULL);
+}
+
+/* Nothing of it has gone out: nothing will. */
+static void take_out(struct reply *reply)
+{
+    struct outbox *outbox = reply->outbox;
+    list_remove(&reply->link);
+    outbox->control_bytes -= reply->head_bytes;
+    if (reply->whole)
+        outbox->slabs -= reply->pieces;
+    reply->task = NULL;
+    reply->outbox = NULL;
+    arena_forget(&outbox->waiter); /* it may have been this one's */
+    reply_drop_pieces(reply);
+    if (!reply->loading)
+        reply_free(reply);
+}
+
+bool outbox_withdraw(struct reply *reply)
+{
+    struct outbox *outbox = reply->outbox;
+    if (reply_started(reply) || (!reply->parts && !reply->is_snapshot))
+        return false;
+    if (reply->is_snapshot)
+        reply->task->snapshot = NULL;
+    else
+        reply->task->reply = NULL;
+    take_out(reply);
+    staging_go_on(outbox);
+    return true;
+}
+
+bool outbox_is_held_up(struct reply *reply)
+{
+    const bool is_here =
+        reply->whole ? !reply->loading : reply->pieces > 0 && piece_at(reply, 0)->ready;
+    return reply->parts && !reply_started(reply) && !is_here && !reply->outbox->blocked;
+}
+
+/* Put an error in the place of the answer. */
+static void replace(struct reply *reply)
+{
+    struct outbox *outbox = reply->outbox;
+    if (reply->whole)
+        outbox->slabs -= reply->pieces;
+    reply_drop_pieces(reply);
+    reply_release_fields(reply);
+    reply->bytes = reply->asked = 0;
+    reply->whole = false;
+    outbox->control_bytes -= reply->head_bytes;
+    msgpack_sbuffer_clear(&reply->text);
+    struct failure failure = {0};
+    failure_set(&failure, STATUS_DEVICE_LOST, NULL,
+                "the worker that held the result ended before it was sent");
+    msgpack_packer packer;
+    msgpack_packer_init(&packer, &reply->text, msgpack_sbuffer_write);
+    reply_write_failure(&packer, reply->msgid, &failure);
+    reply->head_bytes = reply->text.size;
+    list_remove(&reply->link);
+    reply_enter(reply, &outbox->ready);
+}
+
+void outbox_lost(struct reply *reply)
+{
+    struct outbox *outbox = reply->outbox;
+    struct task *task = reply->task;
+    reply->lost = true; /* nothing more of it can be brought over */
+    bool all_here = reply->asked == reply->bytes;
+    for (uint32_t i = 0; i < reply->pieces; i++)
+        if (!piece_at(reply, i)->slab || !piece_at(reply, i)->ready)
+            all_here = false;
+    if (reply->is_snapshot)
+        task->snapshot = NULL;
+    if (all_here && (reply_started(reply) || reply->whole)) {
+        if (reply->is_snapshot)
+            reply->task = NULL;
+        return; /* what is left to send has been brought over already */
+    }
+    if (!reply->is_snapshot)
+        task->outcome = TASK_FAILED;
+    if (reply_started(reply)) {
+        outbox->broken = true; /* half of it is out: nothing else can follow on this stream */
+        if (reply->is_snapshot)
+            reply->task = NULL;
+    } else if (reply->is_snapshot)
+        take_out(reply);
+    else
+        replace(reply);
+    outbox->changed(outbox);
+}
+
+bool outbox_wants_write(const struct outbox *outbox)
+{
+    return outbox->blocked;
+}
+
+bool outbox_empty(const struct outbox *outbox)
+{
+    return list_empty(&outbox->ready) && list_empty(&outbox->loading) &&
+           list_empty(&outbox->staging);
+}
+
+bool outbox_broken(const struct outbox *outbox)
+{
+    return outbox->broken;
+}
+
+bool outbox_carried(const struct outbox *outbox)
+{
+    return outbox->carried_bytes > 0;
+}
+
+void outbox_close(struct outbox *outbox)
+{
+    arena_forget(&outbox->waiter);
+    struct list *const lists[] = {&outbox->ready, &outbox->loading, &outbox->staging};
+    for (size_t i = 0; i < 3; i++) {
+        for (struct reply *reply; (reply = reply_first(lists[i]));) {
+            list_remove(&reply->link);
+            if (reply->task && reply->is_snapshot)
+                reply->task->snapshot = NULL;
+            else if (reply->task)
+                reply->task->reply = NULL;
+            reply->task = NULL;
+            reply->outbox = NULL;
+            reply_drop_pieces(reply);
+            if (!reply->loading)
+                reply_free(reply);
+        }
+    }
+}

@@ -1,0 +1,30 @@
+/* The end of a turn of the loop. Users who have sent something are served here (fair.h), and what
+ * the turn had to say goes out: the replies of each connection in one write, the orders of each
+ * worker in one packet or few. Then the loop sleeps until something comes, or polls for it for a
+ * while first: to wake a process that sleeps takes about as long as a small job. */
+#ifndef SERVER_IO_TURN_H
+#define SERVER_IO_TURN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct server;
+
+struct turn {
+    uv_prepare_t end;
+    uv_idle_t look;   /* while it is active, the loop does not sleep */
+    uint64_t look_ns; /* after something has come */
+    uint64_t came_ns; /* when it last did */
+};
+
+void turn_open(struct server *server);
+void turn_close(struct server *server);
+/* Connections that were closed give back what they hold; after the last turn, too. */
+void turn_free_closed(struct server *server);
+/* A connection or a worker has said something. */
+void turn_heard(struct server *server);
+/* A GPU serves. The host's own backend needs every core, and one that looks is in its way. */
+void turn_gpu_serves(struct server *server);
+
+#endif

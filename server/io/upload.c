@@ -1,0 +1,347 @@
+#include "server/io/upload.h"
+
+#include "server/jobs/admission.h"
+#include "server/devices/device.h"
+#include "server/users/memory.h"
+#include "server/server.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct arena *arena_of(const struct upload *upload)
+{
+    return &upload->server->arena;
+}
+
+static struct arrival *latest(struct upload *upload)
+{
+    return upload->count ? &upload->arrivals[upload->count - 1] : NULL;
+}
+
+static void make_void(struct upload *upload, struct arrival *arrival)
+{
+    field_release(arrival->field);
+    if (arrival->numbers)
+        memory_release(upload->server, upload->user, arrival->expected);
+    free(arrival->numbers);
+    arrival->field = NULL;
+    arrival->numbers = NULL;
+}
+
+static bool is_void(const struct arrival *arrival)
+{
+    return !arrival->field && !arrival->numbers;
+}
+
+static void release_slab(struct upload *upload)
+{
+    struct slab *slab = upload->slab;
+    upload->slab = NULL;
+    upload->slab_fill = 0;
+    if (slab) /* last: whoever waited for it acts at once */
+        arena_release(arena_of(upload), slab);
+}
+
+static void on_slab(struct slab_waiter *waiter)
+{
+    struct upload *upload = LIST_ENTRY(waiter, struct upload, waiter);
+    if (!arena_take(arena_of(upload), upload->user, SHARE_UPLOAD, 1, &upload->slab))
+        arena_wait(arena_of(upload), waiter);
+    upload->resume(upload);
+}
+
+void upload_init(struct upload *upload, struct server *server, struct user *user,
+                 void (*resume)(struct upload *upload))
+{
+    memset(upload, 0, sizeof *upload);
+    upload->server = server;
+    upload->user = user;
+    upload->resume = resume;
+    upload->waiter =
+        (struct slab_waiter){.user = user, .share = SHARE_UPLOAD, .count = 1, .ready = on_slab};
+    list_init(&upload->waiter.link);
+}
+
+static void slab_copied(struct slab *slab, void *context, bool ok)
+{
+    (void)ok; /* a lost worker takes the field with it, and that is what is looked at */
+    arena_release(context, slab);
+}
+
+void upload_flush(struct upload *upload)
+{
+    struct slab *slab = upload->slab;
+    const struct arrival *arrival = latest(upload);
+    if (!slab || !upload->slab_fill || !arrival->field || arrival->field->lost) {
+        release_slab(upload);
+        return;
+    }
+    const uint32_t bytes = upload->slab_fill;
+    upload->slab = NULL;
+    upload->slab_fill = 0;
+    device_upload(arrival->field, arrival->placed - bytes, slab, bytes, slab_copied,
+                  arena_of(upload));
+}
+
+void upload_drop(struct upload *upload)
+{
+    release_slab(upload);
+    arena_forget(&upload->waiter);
+    for (uint32_t i = 0; i < upload->count; i++)
+        make_void(upload, &upload->arrivals[i]);
+    memory_release(upload->server, upload->user, upload->count * sizeof *upload->arrivals);
+    free(upload->arrivals);
+    upload->arrivals = NULL;
+    upload->count = 0;
+    memset(&upload->failure, 0, sizeof upload->failure);
+}
+
+static bool is(const struct splitter_name *name, const char *text)
+{
+    return name->bytes == strlen(text) && memcmp(name->text, text, name->bytes) == 0;
+}
+
+/* The word that it is; NULL: none of them. */
+static const char *find_word(const struct splitter_name *name, const char *const *words)
+{
+    for (; *words; words++)
+        if (is(name, *words))
+            return *words;
+    return NULL;
+}
+
+/* Parameters of many numbers. */
+static const char *const number_words[] = {"spacing", "offsets", "weights", "probes", NULL};
+
+static bool is_numbers(const struct splitter_payload *payload)
+{
+    return find_word(&payload->name, number_words) || is(&payload->outer, "spacing");
+}
+
+/* How an error names the array whose payload begins: by the key that it stands under and the one
+ * around that, where both are known words. */
+static struct failure_place name_of(const struct splitter_payload *payload)
+{
+    static const char *const whole[] = {"coefficient", "source", "diffusivity", NULL};
+    static const char *const parts[] = {"x", "y", "z", "*", NULL};
+    static const char *const numbers[] = {"value",     "derivative", "mixed",
+                                          "curvature", "const",      NULL};
+    static const char *const sides[] = {"x", "x-", "x+", "y", "y-", "y+",
+                                        "z", "z-", "z+", "*", NULL};
+    const char *name = find_word(&payload->name, whole);
+    name = name ? name : find_word(&payload->name, number_words);
+    if (name)
+        return failure_place(name, NULL);
+    if (find_word(&payload->name, numbers))
+        return failure_place("boundary", find_word(&payload->outer, sides));
+    return failure_place(is(&payload->outer, "spacing") ? "spacing" : "f",
+                         find_word(&payload->name, parts));
+}
+
+/* What the numbers of the message's parameters take already. */
+static uint64_t numbers_bytes(const struct upload *upload)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < upload->count; i++)
+        if (upload->arrivals[i].numbers)
+            bytes += upload->arrivals[i].expected;
+    return bytes;
+}
+
+static void begin_numbers(struct upload *upload, struct arrival *arrival)
+{
+    struct failure *failure = &upload->failure;
+    const uint64_t taken = numbers_bytes(upload);
+    if (arrival->expected > LIMIT_BLOCK_BYTES - taken)
+        failure_set_limit(failure, STATUS_TOO_LARGE, arrival->name.text,
+                          (double)taken + (double)arrival->expected, LIMIT_BLOCK_BYTES,
+                          "the numbers of a message's parameters take at most %d bytes",
+                          LIMIT_BLOCK_BYTES);
+    else if (memory_take(upload->server, upload->user, arrival->expected, arrival->name.text,
+                         failure) &&
+             !(arrival->numbers = malloc(arrival->expected))) {
+        memory_release(upload->server, upload->user, arrival->expected);
+        failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
+    }
+}
+
+/* A new array: reserve its memory before the first byte of it is taken. */
+static void begin_array(struct upload *upload, struct arrival *arrival,
+                        const struct splitter_payload *payload)
+{
+    struct failure *failure = &upload->failure;
+    const bool numbers = is_numbers(payload);
+    struct array_type type = {0};
+    const bool known =
+        !failure->code &&
+        (numbers ? array_numbers_peek(payload, arrival->name.text, &type.bytes, failure)
+                 : array_type_peek(payload, arrival->name.text, &type, failure));
+    if (!known)
+        return;
+    if (payload->list_count ? payload->bytes > type.bytes : payload->bytes != type.bytes) {
+        failure_set(failure, STATUS_INVALID_ARGUMENT, arrival->name.text,
+                    "its data has %llu bytes; its shape and type make %llu",
+                    (unsigned long long)payload->bytes, (unsigned long long)type.bytes);
+        return;
+    }
+    /* Arrays are charged as they come, so jobs must be counted here as well. */
+    if (!admission_open(upload->server, upload->user, failure))
+        return;
+    arrival->expected = type.bytes;
+    if (numbers)
+        begin_numbers(upload, arrival);
+    else
+        arrival->field = field_new(upload->server, upload->user, &type, failure);
+}
+
+/* Room for one more; false: the message has too many, or there is no memory. */
+static bool add_arrival(struct upload *upload, const struct splitter_payload *payload)
+{
+    if (upload->count == LIMIT_ARRAYS)
+        return failure_set(&upload->failure, STATUS_INVALID_ARGUMENT, NULL,
+                           "a message has at most %d inline arrays", LIMIT_ARRAYS);
+    struct arrival *arrivals =
+        realloc(upload->arrivals, (upload->count + 1) * sizeof *upload->arrivals);
+    if (!arrivals)
+        return failure_set(&upload->failure, STATUS_OUT_OF_MEMORY, NULL,
+                           "the server is out of memory");
+    upload->arrivals = arrivals;
+    memory_hold(upload->server, upload->user, sizeof *arrivals);
+    arrivals[upload->count++] = (struct arrival){
+        .name = name_of(payload),
+        .payload = payload->number,
+        .map_at = payload->map_at,
+        .map_pairs = payload->map_pairs,
+    };
+    return true;
+}
+
+/* Is it a further bin of the list that the latest array arrives in? Not every list begins with a
+ * bin. */
+static bool goes_on(const struct arrival *arrival, const struct splitter_payload *payload)
+{
+    return arrival && payload->list_index > 0 && payload->map_at == arrival->map_at &&
+           payload->map_pairs == arrival->map_pairs;
+}
+
+void upload_begin(struct upload *upload, const struct splitter_payload *payload)
+{
+    struct arrival *arrival = latest(upload);
+    if (!goes_on(arrival, payload)) {
+        upload_flush(upload); /* what the array before it left unfinished is not this one's */
+        if (!add_arrival(upload, payload)) {
+            if (arrival)
+                make_void(upload, arrival); /* the new one's bytes are dropped with it */
+            return;
+        }
+        arrival = latest(upload);
+        begin_array(upload, arrival, payload);
+    } else if (!is_void(arrival) && payload->bytes > arrival->expected - arrival->received) {
+        failure_set(&upload->failure, STATUS_INVALID_ARGUMENT, arrival->name.text,
+                    "its list of data has more than the %llu bytes that its shape and type make",
+                    (unsigned long long)arrival->expected);
+        upload_flush(upload);
+        make_void(upload, arrival);
+    }
+    arrival->received += payload->bytes;
+}
+
+/* The worker that the array was going to is gone, or the array is not wanted: read and drop. */
+static bool dropping(struct upload *upload)
+{
+    struct arrival *arrival = latest(upload);
+    if (!arrival) /* there was no memory to note it in */
+        return true;
+    if (arrival->field && arrival->field->lost) {
+        failure_set(&upload->failure, STATUS_DEVICE_LOST, NULL,
+                    "the device's worker ended while the array arrived");
+        make_void(upload, arrival);
+    }
+    if (!arrival->field)
+        release_slab(upload);
+    return is_void(arrival);
+}
+
+void *upload_place(struct upload *upload, uint64_t due, size_t *room)
+{
+    struct arena *arena = arena_of(upload);
+    if (dropping(upload)) {
+        *room = due < SERVER_DROP_BYTES ? (size_t)due : SERVER_DROP_BYTES;
+        return upload->server->drop_buffer;
+    }
+    const struct arrival *arrival = latest(upload);
+    if (arrival->numbers) {
+        *room = (size_t)due;
+        return arrival->numbers + arrival->placed;
+    }
+    if (!upload->slab && !arena_take(arena, upload->user, SHARE_UPLOAD, 1, &upload->slab)) {
+        arena_wait(arena, &upload->waiter);
+        return NULL;
+    }
+    const uint64_t space = arena->slab_bytes - upload->slab_fill;
+    *room = (size_t)(due < space ? due : space);
+    return arena_memory_to_write(arena, upload->slab, upload->slab_fill + *room) +
+           upload->slab_fill;
+}
+
+void upload_placed(struct upload *upload, size_t bytes)
+{
+    struct arrival *arrival = latest(upload);
+    if (arrival)
+        arrival->placed += bytes;
+    upload->user->counters.bytes_in += bytes;
+    upload->server->totals.bytes_in += bytes;
+    if (!upload->slab)
+        return;
+    upload->slab_fill += (uint32_t)bytes;
+    if (upload->slab_fill == arena_of(upload)->slab_bytes || arrival->placed == arrival->expected)
+        upload_flush(upload);
+}
+
+bool upload_waits(const struct upload *upload)
+{
+    return !list_empty(&upload->waiter.link);
+}
+
+/* The arrival of an inline array, all of it; NULL with the failure set. */
+static const struct arrival *find(const struct upload *upload, const struct array *array,
+                                  const char *parameter, struct failure *failure)
+{
+    const struct arrival *arrival = NULL;
+    for (uint32_t i = 0; i < upload->count; i++)
+        if (upload->arrivals[i].payload == array->payload_first)
+            arrival = &upload->arrivals[i];
+    if (!arrival || is_void(arrival)) {
+        failure_set(failure, STATUS_PROTOCOL, parameter, "its data did not arrive");
+        return NULL;
+    }
+    if (arrival->received == arrival->expected)
+        return arrival;
+    failure_set(failure, STATUS_INVALID_ARGUMENT, arrival->name.text,
+                "its list of data has %llu bytes; its shape and type make %llu",
+                (unsigned long long)arrival->received, (unsigned long long)arrival->expected);
+    return NULL;
+}
+
+struct field *upload_find(const struct upload *upload, const struct array *array,
+                          const char *parameter, struct failure *failure)
+{
+    const struct arrival *arrival = find(upload, array, parameter, failure);
+    if (arrival && !arrival->field)
+        failure_set(failure, STATUS_PROTOCOL, parameter, "its data did not arrive");
+    return arrival ? arrival->field : NULL;
+}
+
+bool upload_find_numbers(const struct upload *upload, struct array *array, const char *parameter,
+                         struct failure *failure)
+{
+    if (array->kind != ARRAY_INLINE || !array->payload_count)
+        return true;
+    const struct arrival *arrival = find(upload, array, parameter, failure);
+    if (!arrival)
+        return false;
+    array->small = arrival->numbers;
+    return arrival->numbers && arrival->expected == array->type.bytes
+               ? true
+               : failure_set(failure, STATUS_PROTOCOL, parameter, "its data did not arrive");
+}

@@ -1,0 +1,42 @@
+/* What a task answers, packed: text, and the arrays that lie in it. */
+#ifndef SERVER_JOBS_ANSWER_H
+#define SERVER_JOBS_ANSWER_H
+
+#include "protocol/reply.h"
+#include "protocol/request.h"
+
+struct field;
+struct region_use;
+struct task;
+
+enum { ANSWER_PARTS = 12 };
+
+/* An array inside a message. */
+struct answer_part {
+    struct field *field;
+    size_t text_end; /* of the message's text, what stands before its bytes: its header is the last
+                        of that */
+};
+
+/* A message: after answer_init(), pack into `packer`; it ends with its last array, if it has one.
+ * An outbox that it is pushed to takes it over. */
+struct answer {
+    msgpack_sbuffer text;
+    msgpack_packer packer;
+    uint32_t parts;
+    struct answer_part part[ANSWER_PARTS];
+};
+
+void answer_init(struct answer *answer);
+/* An array comes next; its field is not referenced here. */
+void answer_array(struct answer *answer, struct field *field);
+
+/* Of an operator that has come to its end, or a get: where its results are, or the arrays that they
+ * are. */
+void answer_results(struct answer *answer, const struct task *task);
+/* One result: an array, a field or a place, or a map of them by axis. */
+void answer_result(struct answer *answer, const struct task *task, enum out_kind kind);
+/* {"field": id} */
+void answer_id(struct answer *answer, const struct task *task, uint64_t id);
+
+#endif

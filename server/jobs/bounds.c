@@ -1,0 +1,145 @@
+#include "server/jobs/bounds.h"
+
+#include "protocol/request_bounds.h"
+#include "server/io/connection.h"
+#include "server/users/memory.h"
+#include "server/server.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+struct work {
+    uv_work_t work;
+    struct server *server;
+    struct user *user;
+    struct connection *connection; /* NULL: it has closed */
+    uint64_t bytes;                /* of all of it, charged */
+    uint64_t ns;                   /* that the thread was at it */
+    struct request_bounds bounds;
+};
+
+void bounds_user_init(struct bounds_user *user)
+{
+    list_init(&user->waiting);
+}
+
+void bounds_init(struct bounds *bounds)
+{
+    list_init(&bounds->link);
+}
+
+bool bounds_hold(const struct connection *connection)
+{
+    return connection->bounds.state != BOUNDS_NONE;
+}
+
+bool bounds_due(const struct connection *connection)
+{
+    return connection->bounds.state == BOUNDS_CALLED || connection->bounds.state == BOUNDS_KNOWN;
+}
+
+/* The user's turn goes to who has waited longest. */
+static void call_next(struct user *user)
+{
+    struct list *link = list_first(&user->bounds.waiting);
+    user->bounds.busy = link != NULL;
+    if (!link)
+        return;
+    struct connection *next = LIST_ENTRY(link, struct connection, bounds.link);
+    list_remove(link);
+    next->bounds.state = BOUNDS_CALLED;
+    fair_again(next);
+}
+
+static void free_work(struct work *work)
+{
+    memory_release(work->server, work->user, work->bytes);
+    free(work);
+}
+
+static uint64_t thread_ns(void)
+{
+    struct timespec time = {0};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
+}
+
+static void find(uv_work_t *handle)
+{
+    struct work *work = LIST_ENTRY(handle, struct work, work);
+    const uint64_t begun_ns = thread_ns();
+    request_bounds_find(&work->bounds);
+    work->ns = thread_ns() - begun_ns;
+}
+
+static void on_found(uv_work_t *handle, int status)
+{
+    (void)status; /* none is cancelled */
+    struct work *work = LIST_ENTRY(handle, struct work, work);
+    struct user *user = work->user;
+    struct connection *connection = work->connection;
+    fair_charge_ns(user, work->ns);
+    if (connection) {
+        connection->bounds.state = BOUNDS_KNOWN;
+        fair_again(connection);
+    } else {
+        free_work(work);
+    }
+    call_next(user);
+}
+
+static bool begin(struct connection *connection, const struct request *request, uint64_t bytes,
+                  struct failure *failure)
+{
+    struct work *work = NULL;
+    bytes += sizeof *work - sizeof work->bounds;
+    if (!memory_take(connection->server, connection->user, bytes, "spacing", failure))
+        return false;
+    if (!(work = malloc(bytes))) {
+        memory_release(connection->server, connection->user, bytes);
+        return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
+    }
+    work->server = connection->server;
+    work->user = connection->user;
+    work->connection = connection;
+    work->bytes = bytes;
+    request_bounds_list(request, &work->bounds);
+    connection->user->bounds.busy = true;
+    connection->bounds.state = BOUNDS_FINDING;
+    connection->bounds.work = work;
+    uv_queue_work(&work->server->loop, &work->work, find, on_found); /* no error is possible */
+    return true;
+}
+
+enum bounds_answer bounds_prepare(struct connection *connection, struct request *request,
+                                  struct failure *failure)
+{
+    struct bounds *bounds = &connection->bounds;
+    if (bounds->state == BOUNDS_KNOWN) {
+        request_bounds_give(request, &bounds->work->bounds);
+        return BOUNDS_GO_ON;
+    }
+    const uint64_t bytes = request_bounds_bytes(request);
+    if (bytes == 0)
+        return BOUNDS_GO_ON;
+    if (bounds->state == BOUNDS_NONE && connection->user->bounds.busy) {
+        bounds->state = BOUNDS_WAITING;
+        list_push(&connection->user->bounds.waiting, &bounds->link);
+        return BOUNDS_LATER;
+    }
+    return begin(connection, request, bytes, failure) ? BOUNDS_LATER : BOUNDS_REFUSED;
+}
+
+void bounds_release(struct connection *connection)
+{
+    struct bounds *bounds = &connection->bounds;
+    list_remove(&bounds->link);
+    if (bounds->state == BOUNDS_CALLED)
+        call_next(connection->user);
+    else if (bounds->state == BOUNDS_KNOWN)
+        free_work(bounds->work);
+    else if (bounds->state == BOUNDS_FINDING)
+        bounds->work->connection = NULL;
+    bounds->work = NULL;
+    bounds->state = BOUNDS_NONE;
+}

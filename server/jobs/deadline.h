@@ -1,0 +1,29 @@
+/* Points in time at which something is to be done, to the millisecond. */
+#ifndef SERVER_JOBS_DEADLINE_H
+#define SERVER_JOBS_DEADLINE_H
+
+#include "base/list.h"
+
+#include <uv.h>
+
+struct deadline {
+    struct list link;
+    uint64_t at_ns; /* uv_hrtime() */
+    void (*passed)(struct deadline *deadline);
+};
+
+struct deadlines {
+    struct list list; /* the earliest first */
+    uv_timer_t timer;
+};
+
+void deadlines_open(struct deadlines *deadlines, uv_loop_t *loop);
+void deadlines_close(struct deadlines *deadlines);
+
+/* passed() is called once, at `at_ns` or up to a millisecond later, unless it is forgotten before.
+ * To forget one that is not set is harmless, once it was made with deadline_init(). */
+void deadline_init(struct deadline *deadline, void (*passed)(struct deadline *deadline));
+void deadline_set(struct deadlines *deadlines, struct deadline *deadline, uint64_t at_ns);
+void deadline_forget(struct deadline *deadline);
+
+#endif

@@ -1,0 +1,307 @@
+#include "server/metrics/trace.h"
+
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    BUFFER_BYTES = 1 << 20,
+    JOB_BYTES = 4 << 10, /* the events of a job take less */
+    LANES_MOST = 2048,
+    LANE_BYTES = 512 /* the names of its tracks take less */
+};
+_Static_assert(LANES_MOST *LANE_BYTES <= BUFFER_BYTES, "a buffer takes the names of all tracks");
+
+/* Two tracks of a user: of a job, and of its copies. */
+struct lane {
+    uint32_t uid;
+    uint32_t process; /* in the file: from 1 up, as users come; viewers take 0 for no process */
+    uint32_t number;  /* of the user's lanes: 1, 2, … */
+    uint64_t end_ns;  /* of its last job */
+};
+
+struct buffer {
+    char *bytes;
+    size_t length;
+};
+
+struct trace {
+    uv_loop_t *loop;
+    const char *path;
+    char *old_path;
+    int file; /* −1: it failed, and nothing is written any more */
+    uint64_t file_bytes, bytes_most;
+    struct buffer filling, written; /* the latter by the thread while `writing` */
+    bool writing;
+    uv_fs_t request;
+    uint64_t left_out; /* jobs, since the last one that was not */
+    uint32_t lane_count;
+    struct lane lanes[LANES_MOST];
+};
+
+static const char *const span_names[SPAN_COUNT] = {"read",   "queue",    "copy-in",
+                                                   "kernel", "copy-out", "write"};
+
+/* --- events --- */
+
+__attribute__((format(printf, 2, 3))) static void add(struct buffer *buffer, const char *format,
+                                                      ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const int n =
+        vsnprintf(buffer->bytes + buffer->length, BUFFER_BYTES - buffer->length, format, arguments);
+    va_end(arguments);
+    buffer->length += n > 0 ? (size_t)n : 0;
+}
+
+static uint32_t track(const struct trace *trace, const struct lane *lane, bool copies)
+{
+    return 1 + 2 * (uint32_t)(lane - trace->lanes) + copies;
+}
+
+static void name_lane(struct trace *trace, const struct lane *lane, struct buffer *buffer)
+{
+    static const char *const kinds[] = {"jobs", "copies"};
+    add(buffer,
+        ",\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%u,\"args\":{\"name\":\"user %u\"}}",
+        lane->process, lane->uid);
+    for (int i = 0; i < 2; i++) {
+        const uint32_t number = track(trace, lane, i);
+        add(buffer,
+            ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%u,\"tid\":%u,"
+            "\"args\":{\"name\":\"%s %u\"}}"
+            ",\n{\"name\":\"thread_sort_index\",\"ph\":\"M\",\"pid\":%u,\"tid\":%u,"
+            "\"args\":{\"sort_index\":%u}}",
+            lane->process, number, kinds[i], lane->number, lane->process, number, number);
+    }
+}
+
+/* The first lane of the user that is free again when the job begins. Jobs come in the order of
+ * their ends, so those of a lane never overlap. NULL: there is none. */
+static struct lane *choose_lane(struct trace *trace, uint32_t uid, uint64_t begin_ns)
+{
+    uint32_t process = trace->lane_count + 1, number = 1;
+    for (uint32_t i = 0; i < trace->lane_count; i++) {
+        struct lane *lane = &trace->lanes[i];
+        if (lane->uid != uid)
+            continue;
+        if (lane->end_ns <= begin_ns)
+            return lane;
+        process = lane->process;
+        number++;
+    }
+    if (trace->lane_count == LANES_MOST)
+        return NULL;
+    struct lane *lane = &trace->lanes[trace->lane_count++];
+    *lane = (struct lane){.uid = uid, .process = process, .number = number};
+    name_lane(trace, lane, &trace->filling);
+    return lane;
+}
+
+static void add_slice(struct trace *trace, const char *name, struct span span,
+                      const struct lane *lane, bool copies)
+{
+    const uint64_t length_ns = span.end_ns - span.begin_ns;
+    add(&trace->filling,
+        ",\n{\"name\":\"%s\",\"ph\":\"X\",\"ts\":%" PRIu64 ".%03u,\"dur\":%" PRIu64
+        ".%03u,\"pid\":%u,\"tid\":%u",
+        name, span.begin_ns / 1000, (unsigned)(span.begin_ns % 1000), length_ns / 1000,
+        (unsigned)(length_ns % 1000), lane->process, track(trace, lane, copies));
+}
+
+static bool is_copy(int kind)
+{
+    return kind == SPAN_COPY_IN || kind == SPAN_COPY_OUT;
+}
+
+static struct span whole(const struct traced_job *job)
+{
+    struct span whole = job->spans[SPAN_READ];
+    for (int i = 0; i < SPAN_COUNT; i++)
+        if (job->spans[i].end_ns > whole.end_ns)
+            whole.end_ns = job->spans[i].end_ns;
+    return whole;
+}
+
+static void add_job(struct trace *trace, const struct traced_job *job, const struct lane *lane)
+{
+    add_slice(trace, job->name, whole(job), lane, false);
+    add(&trace->filling,
+        ",\"args\":{\"job\":%" PRIu64 ",\"msgid\":%" PRIu64 ",\"bytes\":%" PRIu64
+        ",\"status\":\"%s\"}}",
+        job->id, job->msgid, job->bytes, job->status);
+    for (int i = 0; i < SPAN_COUNT; i++) {
+        if (!job->spans[i].end_ns)
+            continue;
+        add_slice(trace, span_names[i], job->spans[i], lane, is_copy(i));
+        add(&trace->filling, ",\"args\":{\"job\":%" PRIu64 "}}", job->id);
+    }
+}
+
+/* --- the file --- */
+
+static void fail(struct trace *trace, const char *what, int error)
+{
+    log_error("%s: %s: %s; no more is traced", trace->path, what, strerror(error));
+    if (trace->file >= 0)
+        close(trace->file);
+    trace->file = -1;
+}
+
+static void write_now(struct trace *trace, const char *bytes, size_t length)
+{
+    while (trace->file >= 0 && length) {
+        const ssize_t n = write(trace->file, bytes, length);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            fail(trace, "write", errno);
+            return;
+        }
+        bytes += n;
+        length -= (size_t)n;
+        trace->file_bytes += (uint64_t)n;
+    }
+}
+
+static void begin_file(struct trace *trace)
+{
+    static const char head[] = "[\n{\"name\":\"fdserver\",\"ph\":\"M\",\"pid\":1,"
+                               "\"args\":{\"version\":\"" FDSERVER_VERSION "\"}}";
+    trace->file = open(trace->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    trace->file_bytes = 0;
+    if (trace->file < 0)
+        fail(trace, "open", errno);
+    write_now(trace, head, sizeof head - 1);
+    /* What was put together before may be on any of the tracks. */
+    trace->written.length = 0;
+    for (uint32_t i = 0; i < trace->lane_count; i++)
+        name_lane(trace, &trace->lanes[i], &trace->written);
+    write_now(trace, trace->written.bytes, trace->written.length);
+}
+
+static void end_file(struct trace *trace)
+{
+    write_now(trace, "\n]\n", 3);
+    if (trace->file >= 0)
+        close(trace->file);
+    trace->file = -1;
+}
+
+static void rotate(struct trace *trace)
+{
+    end_file(trace);
+    if (rename(trace->path, trace->old_path) != 0)
+        fail(trace, "rename", errno);
+    else
+        begin_file(trace);
+}
+
+static void on_written(uv_fs_t *request)
+{
+    struct trace *trace = request->data;
+    const ssize_t n = request->result;
+    uv_fs_req_cleanup(request);
+    trace->writing = false;
+    if (n < 0) {
+        fail(trace, "write", (int)-n);
+        return;
+    }
+    trace->file_bytes += (uint64_t)n;
+    /* What the thread left over, if anything: a full disk says so here. */
+    write_now(trace, trace->written.bytes + n, trace->written.length - (size_t)n);
+    if (trace->file >= 0 && trace->file_bytes >= trace->bytes_most)
+        rotate(trace);
+}
+
+void trace_flush(struct trace *trace)
+{
+    if (trace->writing || !trace->filling.length || trace->file < 0)
+        return;
+    const struct buffer full = trace->filling;
+    trace->filling = trace->written;
+    trace->filling.length = 0;
+    trace->written = full;
+    const uv_buf_t bytes = uv_buf_init(full.bytes, (unsigned)full.length);
+    trace->request.data = trace;
+    const int status =
+        uv_fs_write(trace->loop, &trace->request, trace->file, &bytes, 1, -1, on_written);
+    trace->writing = status == 0;
+    if (status != 0)
+        fail(trace, "write", -status);
+}
+
+/* --- */
+
+void trace_job(struct trace *trace, const struct traced_job *job)
+{
+    if (trace->file < 0)
+        return;
+    if (BUFFER_BYTES - trace->filling.length < JOB_BYTES)
+        trace_flush(trace);
+    struct lane *lane = NULL;
+    if (BUFFER_BYTES - trace->filling.length >= JOB_BYTES)
+        lane = choose_lane(trace, job->uid, job->spans[SPAN_READ].begin_ns);
+    if (!lane) {
+        trace->left_out++;
+        return;
+    }
+    if (trace->left_out) {
+        add(&trace->filling,
+            ",\n{\"name\":\"%" PRIu64 " jobs left out\",\"ph\":\"i\",\"s\":\"g\",\"ts\":%" PRIu64
+            ",\"pid\":%u,\"tid\":%u}",
+            trace->left_out, job->spans[SPAN_READ].begin_ns / 1000, lane->process,
+            track(trace, lane, false));
+        trace->left_out = 0;
+    }
+    add_job(trace, job, lane);
+    lane->end_ns = whole(job).end_ns;
+}
+
+static void release(struct trace *trace)
+{
+    free(trace->filling.bytes);
+    free(trace->written.bytes);
+    free(trace->old_path);
+    free(trace);
+}
+
+struct trace *trace_open(uv_loop_t *loop, const char *path, uint64_t bytes_most)
+{
+    struct trace *trace = calloc(1, sizeof *trace);
+    if (!trace)
+        return NULL;
+    trace->loop = loop;
+    trace->path = path;
+    trace->bytes_most = bytes_most;
+    trace->filling.bytes = malloc(BUFFER_BYTES);
+    trace->written.bytes = malloc(BUFFER_BYTES);
+    const size_t length = strlen(path) + sizeof ".1";
+    trace->old_path = malloc(length);
+    if (trace->filling.bytes && trace->written.bytes && trace->old_path) {
+        snprintf(trace->old_path, length, "%s.1", path);
+        begin_file(trace);
+        if (trace->file >= 0)
+            return trace;
+    }
+    release(trace);
+    return NULL;
+}
+
+void trace_close(struct trace *trace)
+{
+    if (!trace)
+        return;
+    write_now(trace, trace->filling.bytes, trace->filling.length);
+    if (trace->file >= 0)
+        end_file(trace);
+    release(trace);
+}

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Each room includes only what its layer may: a room's files, and those of the rooms that its row names.
+A room is the longest folder of the table that a file lies in.
+"""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SERVER = ["server", "server/io", "server/jobs", "server/devices", "server/users", "server/metrics"]
+ROOMS = {
+    "base": [],
+    "numerics": ["base"],
+    "protocol": ["numerics", "base"],
+    "gpu": ["numerics", "base"],
+    "gpu/host": ["gpu", "numerics", "base"],
+    "gpu/cuda": ["gpu", "numerics", "base"],
+    "gpu/worker": ["gpu", "numerics", "base"],
+    **{room: ["server", *SERVER, "protocol", "numerics", "base"] for room in SERVER},
+    "client": ["protocol", "numerics", "base"],
+}
+# Single files of rooms that are otherwise out of reach, and why.
+ALLOWED = {
+    ("server/devices", "gpu/worker/channel.h"): "the front's end of the channel",
+    ("server/metrics", "gpu/worker/channel.h"): "times of a job as the worker tells them",
+    ("server/jobs", "numerics/measure.h"): "what a measure's result looks like",
+}
+
+
+def room_of(path):
+    return max((room for room in ROOMS if path.startswith(room + "/")), key=len, default=None)
+
+
+def main():
+    files = [str(path.relative_to(ROOT)) for room in ROOMS if "/" not in room for path in (ROOT / room).rglob("*")
+             if path.suffix in (".c", ".h", ".cu", ".cuh", ".inc")]
+    broken = 0
+    for name in files:
+        room = room_of(name)
+        for included in re.findall(r'^#include "([^"]+)"', (ROOT / name).read_text(), re.M):
+            other = room_of(included)
+            if other in (None, room) or other in ROOMS[room] or (room, included) in ALLOWED:
+                continue
+            print(f"{name} includes {included}: {room} may include {', '.join(ROOMS[room]) or 'nothing else'}")
+            broken += 1
+    if broken or not files:
+        sys.exit(f"{broken} includes point the wrong way")
+
+
+if __name__ == "__main__":
+    main()
