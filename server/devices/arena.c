@@ -1,6 +1,7 @@
 #include "server/devices/arena.h"
 
 #include "base/log.h"
+#include "server/users/reserve.h"
 #include "server/users/user.h"
 
 #include <errno.h>
@@ -64,7 +65,7 @@ static bool may_take(const struct arena *arena, const struct user *user, enum sh
     const uint32_t left = arena->total[share] - arena->taken[share];
     if (count == 1 && left && !user->slabs[share])
         return true; /* also the last one */
-    return count <= left && user->slabs[share] + count <= left - count;
+    return reserve_shares(left, user->slabs[share], count);
 }
 
 bool arena_take(struct arena *arena, struct user *user, enum share share, uint32_t count,

@@ -2,9 +2,8 @@
  * sockets and workers. It is the only place in the front where payload lies; what else the front
  * holds is counted in memory.h.
  *
- * Uploads and replies have half each, so that neither can starve the other. A user may hold as many
- * slabs of a share as it leaves free (dynamic thresholds: Choudhury and Hahne, IEEE/ACM ToN 6(2),
- * 1998): one user alone gets half, and a newcomer always finds some.
+ * Uploads and replies have half each, so that neither can starve the other; users share each half
+ * by reserve_shares(); a user who holds none may also have the last slab.
  */
 #ifndef SERVER_DEVICES_ARENA_H
 #define SERVER_DEVICES_ARENA_H

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "server/io/disposal.h"
+#include "server/users/reserve.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -74,12 +75,12 @@ bool passed_open(uint64_t descriptors)
     return disposal_open();
 }
 
-/* Has the user more descriptors that wait to be closed than are left of a quarter of all there may
- * be? One user alone gets half of that, and whoever has none may always have some. */
+/* Has the user more descriptors that wait to be closed than the user's share of a quarter of all
+ * there may be? Whoever has none may always have some. */
 static bool too_many_wait(const struct passed_account *account)
 {
-    const int64_t left = (int64_t)(descriptors_most / 4) - all.awaiting;
-    return account->awaiting && account->awaiting > left;
+    const uint64_t most = descriptors_most / 4, taken = all.awaiting, own = account->awaiting;
+    return own && !reserve_shares(taken < most ? most - taken : 0, own, 0);
 }
 
 void passed_close(int descriptor, struct passed_account *account)

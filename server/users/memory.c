@@ -1,5 +1,6 @@
 #include "server/users/memory.h"
 
+#include "server/users/reserve.h"
 #include "server/server.h"
 
 static uint64_t left(const struct server *server)
@@ -12,13 +13,14 @@ bool memory_take(struct server *server, struct user *user, uint64_t bytes, const
                  struct failure *failure)
 {
     const uint64_t free_bytes = left(server);
-    if (bytes > free_bytes || user->front_bytes + bytes > free_bytes - bytes) {
-        const double most = ((double)free_bytes + (double)user->front_bytes) / 2;
-        return failure_set_limit(
-            failure, STATUS_OVER_BUDGET, parameter, (double)user->front_bytes + (double)bytes, most,
-            "%llu bytes more of the server's own memory: it holds %llu for "
-            "you, and at most %.0f now",
-            (unsigned long long)bytes, (unsigned long long)user->front_bytes, most);
+    if (!reserve_shares(free_bytes, user->front_bytes, bytes)) {
+        const uint64_t most = reserve_shares_most(free_bytes, user->front_bytes);
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, parameter,
+                                 (double)user->front_bytes + (double)bytes, (double)most,
+                                 "%llu bytes more of the server's own memory: it holds %llu for "
+                                 "you, and at most %llu now",
+                                 (unsigned long long)bytes, (unsigned long long)user->front_bytes,
+                                 (unsigned long long)most);
     }
     memory_hold(server, user, bytes);
     return true;
@@ -45,5 +47,5 @@ void memory_recount(struct server *server, struct user *user, uint64_t *counted,
 
 bool memory_is_over(const struct server *server, const struct user *user)
 {
-    return user->front_bytes > left(server);
+    return !reserve_shares(left(server), user->front_bytes, 0);
 }

@@ -2,10 +2,9 @@
  * messages that have come half, jobs, fields, connections. Every byte is counted against its user
  * and against --front-bytes, which is for all.
  *
- * A user may hold as much as is left (dynamic thresholds, as in arena.h): one alone half of it, and
- * a newcomer always finds some. What a request asks for is refused where there is no room. What
- * must be held nevertheless, an answer above all, is counted without asking; so a user who is over
- * is kept small elsewhere: a connection with unread replies is not read (connection.c).
+ * Users share it by reserve_shares(). What a request asks for is refused where there is no room.
+ * What must be held nevertheless, an answer above all, is counted without asking; so a user who is
+ * over is kept small elsewhere: a connection with unread replies is not read (connection.c).
  */
 #ifndef SERVER_USERS_MEMORY_H
 #define SERVER_USERS_MEMORY_H

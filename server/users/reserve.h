@@ -1,5 +1,5 @@
-/* The last eighth of what users share is for those who hold little of it: nobody, and no number of
- * users who take what they can, keeps a new one out. */
+/* How users share what there is so much of, without a share set aside for each. Two rules, and one
+ * test that both are made of. */
 #ifndef SERVER_USERS_RESERVE_H
 #define SERVER_USERS_RESERVE_H
 
@@ -8,20 +8,37 @@
 
 enum { RESERVE_PART = 8 };
 
-/* All but the last eighth: the most that one user gets. */
+/* Dynamic thresholds (Choudhury and Hahne, IEEE/ACM ToN 6(2), 1998): may a user who holds `own`
+ * have `need` more of what is `left`? Only as much as is left for others then:
+ *
+ *   own + need ≤ left − need
+ *
+ * So one user alone gets half, and a newcomer always finds some. */
+static inline bool reserve_shares(uint64_t left, uint64_t own, uint64_t need)
+{
+    return need <= left && own <= left - need && need <= left - need - own;
+}
+
+/* The most that the user may hold then: where own + need reaches left − need. */
+static inline uint64_t reserve_shares_most(uint64_t left, uint64_t own)
+{
+    return (left + own) / 2;
+}
+
+/* All but the last eighth: the most that one user gets by the rule below. */
 static inline uint64_t reserve_most(uint64_t limit)
 {
     return limit - limit / RESERVE_PART;
 }
 
-/* May a user who holds `own` have `need` more of `limit`, of which all users hold `taken`? Where
- * that reaches into the last eighth, only if the user then holds no more than is left. */
+/* The last eighth is for those who hold little: nobody, and no number of users who take what they
+ * can, keeps a new one out. May a user who holds `own` have `need` more of `limit`, of which all
+ * users hold `taken`? Where that reaches into the last eighth, only by the rule above. */
 static inline bool reserve_allows(uint64_t limit, uint64_t taken, uint64_t own, uint64_t need)
 {
     if (need > limit || taken > limit - need)
         return false;
-    const uint64_t left = limit - taken - need;
-    return left >= limit / RESERVE_PART || (own <= left && need <= left - own);
+    return limit - taken - need >= limit / RESERVE_PART || reserve_shares(limit - taken, own, need);
 }
 
 #endif
