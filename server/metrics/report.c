@@ -41,38 +41,98 @@ static bool is_operator(const struct user *user)
     return user->uid == 0 || user->uid == geteuid();
 }
 
-static void add_up(const struct server *server, uint64_t totals[REPORT_TOTALS])
+static uint64_t bytes_of(const struct server *server)
 {
-    const struct counters *counters = &server->totals;
-    const struct arena *arena = &server->arena;
-    uint64_t bytes = 0, fields = 0;
+    uint64_t bytes = 0;
     for (const struct list *link = server->devices.next; link != &server->devices;
          link = link->next)
         bytes += LIST_ENTRY(link, struct device, link)->bytes;
+    return bytes;
+}
+
+static uint64_t fields_of(const struct server *server)
+{
+    uint64_t fields = 0;
     for (const struct list *link = server->users.next; link != &server->users; link = link->next)
         fields += LIST_ENTRY(link, struct user, link)->fields;
-    const uint64_t all[REPORT_TOTALS] = {
-        [REPORT_CONNECTIONS] = server->connection_count,
-        [REPORT_JOBS] = server->jobs,
-        [REPORT_FIELDS] = fields,
-        [REPORT_DONE] = counters->jobs[TASK_DONE],
-        [REPORT_FAILED] = counters->jobs[TASK_FAILED],
-        [REPORT_CANCELLED] = counters->jobs[TASK_CANCELLED],
-        [REPORT_TIMED_OUT] = counters->jobs[TASK_TIMED_OUT],
-        [REPORT_REFUSED] = counters->jobs[TASK_REFUSED],
-        [REPORT_WAITING] = server->tasks[TASK_WAITING],
-        [REPORT_QUEUED] = server->tasks[TASK_QUEUED],
-        [REPORT_RUNNING] = server->tasks[TASK_RUNNING] + server->tasks[TASK_STOPPING],
-        [REPORT_REPLYING] = server->tasks[TASK_REPLYING],
-        [REPORT_BYTES] = bytes,
-        [REPORT_REGION_BYTES] = server->region_bytes,
-        [REPORT_FRONT_BYTES] = server->front_bytes,
-        [REPORT_BYTES_IN] = counters->bytes_in,
-        [REPORT_BYTES_OUT] = counters->bytes_out,
-        [REPORT_QUEUE_BYTES] = server->queue_bytes,
-        [REPORT_UPLOAD_BYTES] = (uint64_t)arena->taken[SHARE_UPLOAD] * arena->slab_bytes,
-        [REPORT_REPLY_BYTES] = (uint64_t)arena->taken[SHARE_REPLY] * arena->slab_bytes};
-    memcpy(totals, all, sizeof all);
+    return fields;
+}
+
+static uint64_t staged_by(const struct server *server, enum share share)
+{
+    return (uint64_t)server->arena.taken[share] * server->arena.slab_bytes;
+}
+
+/* What is counted: in which map of `stats` it stands, what it is, its name, and its value of all
+ * users (`server`) and of one (`user`), of either by its `counters`. The maps FIRST and TOTALS are
+ * the user's, too. */
+#define COUNTED(X)                                                                                 \
+    X(FIRST, COUNT, "connections", server->connection_count, user->connections)                    \
+    X(TOTALS, COUNT, "jobs", server->jobs, user->jobs)                                             \
+    X(TOTALS, COUNT, "fields", fields_of(server), user->fields)                                    \
+    X(TOTALS, BYTES, "bytes", bytes_of(server), user->bytes)                                       \
+    X(TOTALS, BYTES, "region_bytes", server->region_bytes, user->region_bytes)                     \
+    X(TOTALS, BYTES, "front_bytes", server->front_bytes, user->front_bytes)                        \
+    OF_BOTH(X, COUNT, "done", counters->jobs[TASK_DONE])                                           \
+    OF_BOTH(X, COUNT, "failed", counters->jobs[TASK_FAILED])                                       \
+    OF_BOTH(X, COUNT, "cancelled", counters->jobs[TASK_CANCELLED])                                 \
+    OF_BOTH(X, COUNT, "timed_out", counters->jobs[TASK_TIMED_OUT])                                 \
+    OF_BOTH(X, COUNT, "refused", counters->jobs[TASK_REFUSED])                                     \
+    OF_BOTH(X, BYTES, "bytes_in", counters->bytes_in)                                              \
+    OF_BOTH(X, BYTES, "bytes_out", counters->bytes_out)                                            \
+    X(QUEUE, COUNT, "waiting", server->tasks[TASK_WAITING], 0)                                     \
+    X(QUEUE, COUNT, "queued", server->tasks[TASK_QUEUED], 0)                                       \
+    X(QUEUE, COUNT, "running", server->tasks[TASK_RUNNING] + server->tasks[TASK_STOPPING], 0)      \
+    X(QUEUE, COUNT, "replying", server->tasks[TASK_REPLYING], 0)                                   \
+    X(QUEUE, BYTES, "bytes", server->queue_bytes, 0)                                               \
+    X(STAGING, BYTES, "upload_bytes", staged_by(server, SHARE_UPLOAD), 0)                          \
+    X(STAGING, BYTES, "reply_bytes", staged_by(server, SHARE_REPLY), 0)
+#define OF_BOTH(X, unit, name, value) X(TOTALS, unit, name, value, value)
+
+enum map { FIRST, TOTALS, QUEUE, STAGING };
+enum unit { COUNT, BYTES };
+
+static const struct {
+    enum map map;
+    enum unit unit;
+    const char *name;
+} rows[] = {
+#define ROW(map, unit, name, of_all, of_user) {map, unit, name},
+    COUNTED(ROW)
+#undef ROW
+};
+_Static_assert(sizeof rows / sizeof *rows == REPORT_COUNTED, "a row for each value");
+
+static void count_all(const struct server *server, uint64_t values[REPORT_COUNTED])
+{
+    const struct counters *counters = &server->totals;
+#define VALUE(map, unit, name, of_all, of_user) *values++ = of_all;
+    COUNTED(VALUE)
+#undef VALUE
+}
+
+static void count_user(const struct user *user, uint64_t values[REPORT_COUNTED])
+{
+    const struct counters *counters = &user->counters;
+#define VALUE(map, unit, name, of_all, of_user) *values++ = of_user;
+    COUNTED(VALUE)
+#undef VALUE
+}
+
+static uint32_t map_size(enum map map)
+{
+    uint32_t size = 0;
+    for (int i = 0; i < REPORT_COUNTED; i++)
+        size += rows[i].map == map;
+    return size;
+}
+
+/* The entries of that map. */
+static void put_counted(msgpack_packer *packer, enum map map, const uint64_t values[REPORT_COUNTED])
+{
+    for (int i = 0; i < REPORT_COUNTED; i++)
+        if (rows[i].map == map)
+            put_number(packer, rows[i].name, values[i]);
 }
 
 /* The power of two below it; 0 where it is small. */
@@ -92,10 +152,10 @@ static void refresh_coarse(struct server *server)
     if (known->at_ns && now_ns - known->at_ns < COARSE_NS)
         return;
     known->at_ns = now_ns;
-    add_up(server, known->totals);
-    for (int i = 0; i < REPORT_TOTALS; i++)
-        known->totals[i] =
-            coarse(known->totals[i], i < REPORT_COUNTS ? COARSE_LEAST_COUNT : COARSE_LEAST_BYTES);
+    count_all(server, known->values);
+    for (int i = 0; i < REPORT_COUNTED; i++)
+        known->values[i] = coarse(known->values[i],
+                                  rows[i].unit == COUNT ? COARSE_LEAST_COUNT : COARSE_LEAST_BYTES);
     for (struct list *link = server->devices.next; link != &server->devices; link = link->next) {
         struct device *device = LIST_ENTRY(link, struct device, link);
         device->coarse_bytes = coarse(device->bytes, COARSE_LEAST_BYTES);
@@ -175,89 +235,43 @@ static void put_latency(msgpack_packer *packer, const struct latency *latency)
 
 static void put_user(msgpack_packer *packer, const struct server *server, const struct user *user)
 {
-    const struct counters *counters = &user->counters;
-    msgpack_pack_map(packer, 18);
+    enum { OTHERS = 5 };
+    uint64_t values[REPORT_COUNTED];
+    count_user(user, values);
+    msgpack_pack_map(packer, OTHERS + map_size(FIRST) + map_size(TOTALS));
     put_number(packer, "uid", user->uid);
-    put_number(packer, "connections", user->connections);
-    put_number(packer, "jobs", user->jobs);
-    put_number(packer, "fields", user->fields);
-    put_number(packer, "bytes", user->bytes);
+    put_counted(packer, FIRST, values);
+    put_counted(packer, TOTALS, values);
     put_number(packer, "queue_bytes", user->queue_bytes);
     put_number(packer, "quota_bytes", server->config.user_bytes);
     put_number(packer, "regions", user->regions);
-    put_number(packer, "region_bytes", user->region_bytes);
-    put_number(packer, "front_bytes", user->front_bytes);
-    put_number(packer, "done", counters->jobs[TASK_DONE]);
-    put_number(packer, "failed", counters->jobs[TASK_FAILED]);
-    put_number(packer, "cancelled", counters->jobs[TASK_CANCELLED]);
-    put_number(packer, "timed_out", counters->jobs[TASK_TIMED_OUT]);
-    put_number(packer, "refused", counters->jobs[TASK_REFUSED]);
-    put_number(packer, "bytes_in", counters->bytes_in);
-    put_number(packer, "bytes_out", counters->bytes_out);
-    put_latency(packer, &counters->latency);
-}
-
-/* Those of the totals that `which` lists, by name. */
-static void put_totals(msgpack_packer *packer, const uint64_t totals[REPORT_TOTALS],
-                       const enum report_total *which, uint32_t count)
-{
-    static const char *const names[REPORT_TOTALS] = {[REPORT_CONNECTIONS] = "connections",
-                                                     [REPORT_JOBS] = "jobs",
-                                                     [REPORT_FIELDS] = "fields",
-                                                     [REPORT_DONE] = "done",
-                                                     [REPORT_FAILED] = "failed",
-                                                     [REPORT_CANCELLED] = "cancelled",
-                                                     [REPORT_TIMED_OUT] = "timed_out",
-                                                     [REPORT_REFUSED] = "refused",
-                                                     [REPORT_WAITING] = "waiting",
-                                                     [REPORT_QUEUED] = "queued",
-                                                     [REPORT_RUNNING] = "running",
-                                                     [REPORT_REPLYING] = "replying",
-                                                     [REPORT_BYTES] = "bytes",
-                                                     [REPORT_REGION_BYTES] = "region_bytes",
-                                                     [REPORT_FRONT_BYTES] = "front_bytes",
-                                                     [REPORT_BYTES_IN] = "bytes_in",
-                                                     [REPORT_BYTES_OUT] = "bytes_out",
-                                                     [REPORT_QUEUE_BYTES] = "bytes",
-                                                     [REPORT_UPLOAD_BYTES] = "upload_bytes",
-                                                     [REPORT_REPLY_BYTES] = "reply_bytes"};
-    for (uint32_t i = 0; i < count; i++)
-        put_number(packer, names[which[i]], totals[which[i]]);
+    put_latency(packer, &user->counters.latency);
 }
 
 void report_stats(msgpack_packer *packer, struct server *server, const struct user *user)
 {
-    static const enum report_total of_all[] = {
-        REPORT_JOBS,        REPORT_FIELDS,  REPORT_BYTES,    REPORT_REGION_BYTES,
-        REPORT_FRONT_BYTES, REPORT_DONE,    REPORT_FAILED,   REPORT_CANCELLED,
-        REPORT_TIMED_OUT,   REPORT_REFUSED, REPORT_BYTES_IN, REPORT_BYTES_OUT};
-    static const enum report_total queue[] = {REPORT_WAITING, REPORT_QUEUED, REPORT_RUNNING,
-                                              REPORT_REPLYING, REPORT_QUEUE_BYTES};
-    enum { OF_ALL = sizeof of_all / sizeof *of_all, QUEUE = sizeof queue / sizeof *queue };
-    static const enum report_total connections[] = {REPORT_CONNECTIONS};
-    static const enum report_total staging[] = {REPORT_UPLOAD_BYTES, REPORT_REPLY_BYTES};
     const bool exact = is_operator(user);
-    uint64_t now[REPORT_TOTALS];
+    uint64_t now[REPORT_COUNTED];
     refresh_coarse(server);
-    add_up(server, now);
-    const uint64_t *totals = exact ? now : server->coarse.totals;
-    msgpack_pack_map(packer, 6);
+    count_all(server, now);
+    const uint64_t *values = exact ? now : server->coarse.values;
+    msgpack_pack_map(packer, 5 + map_size(FIRST));
     put_number(packer, "uptime_s", (uv_hrtime() - server->started_ns) / UINT64_C(1000000000));
-    put_totals(packer, totals, connections, 1);
+    put_counted(packer, FIRST, values);
     reply_write_str(packer, "user");
     put_user(packer, server, user);
     reply_write_str(packer, "totals");
-    msgpack_pack_map(packer, OF_ALL + exact);
-    put_totals(packer, totals, of_all, OF_ALL);
+    msgpack_pack_map(packer, map_size(TOTALS) + exact);
+    put_counted(packer, TOTALS, values);
     if (exact)
         put_latency(packer, &server->totals.latency);
     reply_write_str(packer, "queue");
-    msgpack_pack_map(packer, QUEUE);
-    put_totals(packer, totals, queue, QUEUE);
+    msgpack_pack_map(packer, map_size(QUEUE));
+    put_counted(packer, QUEUE, values);
     reply_write_str(packer, "staging");
-    msgpack_pack_map(packer, 3);
+    msgpack_pack_map(packer, 1 + map_size(STAGING));
     put_number(packer, "bytes", server->arena.bytes);
-    put_totals(packer, totals, staging, 2);
+    put_counted(packer, STAGING, values);
 }
 
 static void put_field(msgpack_packer *packer, const struct field *field)

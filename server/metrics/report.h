@@ -11,37 +11,13 @@ struct request;
 struct server;
 struct user;
 
-/* What all users come to. */
-enum report_total {
-    REPORT_CONNECTIONS,
-    REPORT_JOBS,
-    REPORT_FIELDS,
-    REPORT_DONE,
-    REPORT_FAILED,
-    REPORT_CANCELLED,
-    REPORT_TIMED_OUT,
-    REPORT_REFUSED,
-    REPORT_WAITING,
-    REPORT_QUEUED,
-    REPORT_RUNNING,
-    REPORT_REPLYING,
-    REPORT_COUNTS, /* from here on bytes */
-    REPORT_BYTES = REPORT_COUNTS,
-    REPORT_REGION_BYTES,
-    REPORT_FRONT_BYTES,
-    REPORT_BYTES_IN,
-    REPORT_BYTES_OUT,
-    REPORT_QUEUE_BYTES,
-    REPORT_UPLOAD_BYTES,
-    REPORT_REPLY_BYTES,
-    REPORT_TOTALS
-};
+enum { REPORT_COUNTED = 20 }; /* values of `stats` that are of all users: the table in report.c */
 
-/* The same as other users than the operator see it: rounded down and refreshed seldom, so that no
+/* What other users than the operator see of them: rounded down and refreshed seldom, so that no
  * single job of others shows. */
 struct report_coarse {
     uint64_t at_ns; /* uv_hrtime(); 0: never yet */
-    uint64_t totals[REPORT_TOTALS];
+    uint64_t values[REPORT_COUNTED];
 };
 
 void report_info(msgpack_packer *packer, struct server *server, const struct user *user);

@@ -350,6 +350,34 @@ def test_the_watchdog_of_another_process_is_not_ours(tmp_path):
             daemon.wait()
 
 
+def test_what_stats_counts_of_a_user_who_is_alone():
+    """The same for the user as for all; each value has its own name."""
+    with Daemon() as daemon, Client(daemon.path) as client:
+        fields = [client.put(wave(64, seed=i)) for i in range(3)]
+        for _ in range(4):
+            client.call("laplacian", f={"field": fields[0]})
+        for code, params in (("CANCELLED", {}), ("TIMEOUT", {"timeout": 10_000}), ("TIMEOUT", {"timeout": 10_000})):
+            job = client.send("diffusion", f=wave(64, 64), steps=10**9, cfl=0.5, accuracy=2, **params)
+            if code == "CANCELLED":
+                client.call("cancel", msgid=job)
+            assert client.outcome(job)[0].code == code
+        for _ in range(5):
+            assert client.outcome(client.send("laplacian", f=wave(64), accuracy=3))[0].code == "INVALID_ARGUMENT"
+        Region(MiB).register(client)
+        stats = eventually(lambda: (now := client.call("stats"))["totals"]["jobs"] == 0 and now, "no job")
+        user, totals = stats["user"], stats["totals"]
+        assert set(user) == set(totals) | {"uid", "connections", "queue_bytes", "quota_bytes", "regions"}
+        assert {key: user[key] for key in totals} == totals
+        assert stats["connections"] == user["connections"] == 1
+        assert (totals["fields"], totals["bytes"]) == (3, 3 * 64 * 4)
+        assert (totals["done"], totals["cancelled"], totals["timed_out"], totals["refused"], totals["failed"]) == \
+               (3 + 4, 1, 2, 5, 0)
+        assert (user["regions"], totals["region_bytes"]) == (1, MiB)
+        assert (totals["bytes_in"], totals["bytes_out"]) == (3 * 64 * 64 * 4, 4 * 64 * 4)
+        assert set(stats["queue"]) == {"waiting", "queued", "running", "replying", "bytes"}
+        assert set(stats["staging"]) == {"bytes", "upload_bytes", "reply_bytes"}
+
+
 def test_every_line_of_the_log_has_its_priority():
     with Daemon() as daemon:
         with Client(daemon.path) as client:
