@@ -8,7 +8,7 @@
 #ifndef SERVER_DEVICES_ARENA_H
 #define SERVER_DEVICES_ARENA_H
 
-#include "server/devices/lane.h"
+#include "server/users/lane.h"
 #include "base/list.h"
 
 #include <stdbool.h>

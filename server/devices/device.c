@@ -5,11 +5,11 @@
 #include "server/devices/device.h"
 
 #include "base/log.h"
-#include "server/io/descriptors.h"
+#include "server/users/descriptors.h"
 #include "server/devices/region.h"
-#include "server/server.h"
+#include "server/main/server.h"
 #include "server/jobs/task.h"
-#include "server/metrics/task_trace.h"
+#include "server/jobs/task_trace.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -12,9 +12,9 @@
 
 #include "gpu/worker/channel.h"
 #include "server/devices/heartbeat.h"
-#include "server/devices/lane.h"
+#include "server/users/lane.h"
 #include "base/list.h"
-#include "server/devices/schedule.h"
+#include "server/users/schedule.h"
 
 #include <stdbool.h>
 #include <uv.h>

@@ -3,7 +3,7 @@
 #include "server/devices/device.h"
 #include "server/users/memory.h"
 #include "server/users/reserve.h"
-#include "server/server.h"
+#include "server/main/server.h"
 #include "server/jobs/task.h"
 #include "server/users/user.h"
 

@@ -9,11 +9,11 @@
 #include "base/log.h"
 #include "protocol/reply.h"
 #include "server/io/connection.h"
-#include "server/io/descriptors.h"
+#include "server/users/descriptors.h"
 #include "server/devices/device.h"
 #include "server/users/memory.h"
 #include "server/users/reserve.h"
-#include "server/server.h"
+#include "server/main/server.h"
 #include "server/jobs/task.h"
 
 #include <errno.h>

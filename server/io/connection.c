@@ -9,12 +9,12 @@
 #include "base/log.h"
 #include "protocol/reply.h"
 #include "protocol/request_chain.h"
-#include "server/io/descriptors.h"
+#include "server/users/descriptors.h"
 #include "server/users/memory.h"
-#include "server/jobs/method.h"
+#include "server/io/method.h"
 #include "server/devices/region.h"
 #include "server/users/reserve.h"
-#include "server/server.h"
+#include "server/main/server.h"
 #include "server/jobs/task.h"
 
 #include <errno.h>

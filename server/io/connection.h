@@ -11,10 +11,10 @@
 
 #include "protocol/request.h"
 #include "protocol/splitter.h"
-#include "server/jobs/bounds.h"
+#include "server/io/bounds.h"
 #include "server/io/outbox.h"
 #include "server/io/descriptor_passing.h"
-#include "server/io/upload.h"
+#include "server/jobs/upload.h"
 
 struct server;
 

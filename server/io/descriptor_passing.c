@@ -1,7 +1,7 @@
 #include "server/io/descriptor_passing.h"
 
 #include "base/log.h"
-#include "server/io/disposal.h"
+#include "server/users/disposal.h"
 #include "server/users/reserve.h"
 
 #include <errno.h>

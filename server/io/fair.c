@@ -1,7 +1,7 @@
 #include "server/io/fair.h"
 
 #include "server/io/connection.h"
-#include "server/server.h"
+#include "server/main/server.h"
 
 #include <errno.h>
 #include <stdlib.h>

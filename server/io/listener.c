@@ -5,9 +5,9 @@
 
 #include "base/log.h"
 #include "server/io/connection.h"
-#include "server/io/descriptors.h"
-#include "server/notify.h"
-#include "server/server.h"
+#include "server/users/descriptors.h"
+#include "server/io/notify.h"
+#include "server/main/server.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 
 #include "server/devices/field.h"
 #include "server/io/reply.h"
-#include "server/server.h"
+#include "server/main/server.h"
 #include "server/jobs/task.h"
 
 #include <stdlib.h>

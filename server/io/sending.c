@@ -2,9 +2,9 @@
 #include "server/io/io_threads.h"
 #include "server/devices/field.h"
 #include "server/io/reply.h"
-#include "server/server.h"
+#include "server/main/server.h"
 #include "server/jobs/task.h"
-#include "server/metrics/task_trace.h"
+#include "server/jobs/task_trace.h"
 
 #include <errno.h>
 #include <poll.h>

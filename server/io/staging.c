@@ -3,7 +3,7 @@
 #include "server/devices/field.h"
 #include "server/io/reply.h"
 #include "server/jobs/task.h"
-#include "server/metrics/task_trace.h"
+#include "server/jobs/task_trace.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 
 #include "server/io/connection.h"
 #include "server/devices/device.h"
-#include "server/server.h"
+#include "server/main/server.h"
 
 /* With more jobs than these under way the loop hardly ever sleeps, and time that it spends on
  * looking is time for which others wait. While there is one, something will come for certain. */

@@ -5,8 +5,8 @@
 #include "server/devices/device.h"
 #include "server/users/memory.h"
 #include "server/jobs/job_script.h"
-#include "server/server.h"
-#include "server/io/upload.h"
+#include "server/main/server.h"
+#include "server/jobs/upload.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "server/jobs/admission.h"
 #include "server/devices/device.h"
 #include "server/jobs/job_script.h"
-#include "server/server.h"
+#include "server/main/server.h"
 
 #include <stdlib.h>
 #include <string.h>

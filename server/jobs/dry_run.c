@@ -8,8 +8,8 @@
 #include "server/devices/field.h"
 #include "server/devices/region.h"
 #include "server/jobs/job_script.h"
-#include "server/devices/schedule.h"
-#include "server/server.h"
+#include "server/users/schedule.h"
+#include "server/main/server.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #include "server/jobs/chain.h"
 #include "server/io/connection.h"
 #include "server/devices/device.h"
-#include "server/server.h"
+#include "server/main/server.h"
 #include "server/jobs/task.h"
 #include "server/users/user.h"
 

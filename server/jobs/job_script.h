@@ -12,7 +12,7 @@
 #include "protocol/request.h"
 #include "server/devices/field.h"
 #include "server/jobs/program.h"
-#include "server/devices/schedule.h"
+#include "server/users/schedule.h"
 
 struct routine {
     struct program program;

@@ -1,4 +1,4 @@
-#include "server/jobs/order.h"
+#include "server/devices/order.h"
 
 #include "server/jobs/task.h"
 

@@ -7,7 +7,7 @@
 #ifndef SERVER_JOBS_PROGRAM_H
 #define SERVER_JOBS_PROGRAM_H
 
-#include "server/jobs/order.h"
+#include "server/devices/order.h"
 
 enum step_kind {
     STEP_ORDER,

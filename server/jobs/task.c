@@ -13,8 +13,8 @@
 #include "server/users/memory.h"
 #include "server/io/outbox.h"
 #include "server/jobs/job_script.h"
-#include "server/server.h"
-#include "server/metrics/task_trace.h"
+#include "server/main/server.h"
+#include "server/jobs/task_trace.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -21,9 +21,9 @@
 #include "server/devices/arena.h"
 #include "server/jobs/deadline.h"
 #include "server/devices/field.h"
-#include "server/jobs/order.h"
+#include "server/devices/order.h"
 #include "server/devices/region.h"
-#include "server/devices/schedule.h"
+#include "server/users/schedule.h"
 #include "server/jobs/task_state.h"
 #include "server/metrics/trace.h"
 

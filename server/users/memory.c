@@ -1,7 +1,7 @@
 #include "server/users/memory.h"
 
 #include "server/users/reserve.h"
-#include "server/server.h"
+#include "server/main/server.h"
 
 static uint64_t left(const struct server *server)
 {

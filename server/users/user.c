@@ -1,7 +1,7 @@
 #include "server/users/user.h"
 
 #include "server/devices/device.h"
-#include "server/server.h"
+#include "server/main/server.h"
 
 #include <stdlib.h>
 

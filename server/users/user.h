@@ -3,13 +3,13 @@
 #define SERVER_USERS_USER_H
 
 #include "server/devices/arena.h"
-#include "server/jobs/bounds.h"
+#include "server/io/bounds.h"
 #include "server/io/fair.h"
-#include "server/devices/lane.h"
+#include "server/users/lane.h"
 #include "server/metrics/latency.h"
 #include "base/list.h"
 #include "server/io/descriptor_passing.h"
-#include "server/devices/schedule.h"
+#include "server/users/schedule.h"
 #include "server/jobs/task_state.h"
 
 #include <stdint.h>

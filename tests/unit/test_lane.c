@@ -1,5 +1,5 @@
 /* What users have with a worker that takes records in the order sent: counted, not timed. */
-#include "server/devices/lane.h"
+#include "server/users/lane.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* Who goes to the worker next. The device here is one that takes slices of what lies with it in
  * turn, as a worker does; its time is counted in what it has done, so nothing depends on a clock.
  */
-#include "server/devices/schedule.h"
+#include "server/users/schedule.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* The server's options: one table makes command line, environment, --help and the manual. */
-#ifndef SERVER_CONFIG_H
-#define SERVER_CONFIG_H
+#ifndef SERVER_CONFIG_CONFIG_H
+#define SERVER_CONFIG_CONFIG_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* Methods: a decoded request → a task, or an answer at once. */
-#ifndef SERVER_JOBS_METHOD_H
-#define SERVER_JOBS_METHOD_H
+#ifndef SERVER_IO_METHOD_H
+#define SERVER_IO_METHOD_H
 
 #include "protocol/request.h"
 

@@ -1,11 +1,11 @@
-#include "server/jobs/method.h"
+#include "server/io/method.h"
 
 #include "protocol/reply.h"
 #include "server/io/connection.h"
 #include "server/jobs/dry_run.h"
 #include "server/devices/region.h"
-#include "server/metrics/report.h"
-#include "server/server.h"
+#include "server/io/report.h"
+#include "server/main/server.h"
 #include "server/jobs/task.h"
 
 /* A handler either leaves the answer to a task or a region, or packs the result itself, or fails;

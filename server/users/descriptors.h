@@ -5,8 +5,8 @@
  *
  * The reserve makes two things possible at any time: to accept a connection and see whose it is,
  * and to start a worker anew. */
-#ifndef SERVER_IO_DESCRIPTORS_H
-#define SERVER_IO_DESCRIPTORS_H
+#ifndef SERVER_USERS_DESCRIPTORS_H
+#define SERVER_USERS_DESCRIPTORS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "server/devices/lane.h"
+#include "server/users/lane.h"
 
 void lane_init(struct lane *lane)
 {

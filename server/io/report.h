@@ -1,6 +1,6 @@
 /* What `info`, `stats` and `list` say. The fields are documented in protocol/PROTOCOL.md. */
-#ifndef SERVER_METRICS_REPORT_H
-#define SERVER_METRICS_REPORT_H
+#ifndef SERVER_IO_REPORT_H
+#define SERVER_IO_REPORT_H
 
 #include <msgpack.h>
 #include <stdbool.h>

@@ -1,10 +1,10 @@
-#include "server/metrics/report.h"
+#include "server/io/report.h"
 
 #include "protocol/reply.h"
 #include "protocol/request.h"
 #include "server/devices/device.h"
 #include "server/users/memory.h"
-#include "server/server.h"
+#include "server/main/server.h"
 
 #include <string.h>
 #include <unistd.h>

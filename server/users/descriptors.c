@@ -1,8 +1,8 @@
-#include "server/io/descriptors.h"
+#include "server/users/descriptors.h"
 
 #include "base/log.h"
 #include "server/users/reserve.h"
-#include "server/server.h"
+#include "server/main/server.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -17,8 +17,8 @@
  * beside the long ones. And of one who has had more than another
  * whose work is there, only one at a time: so the worker's turns even out what each gets. A user
  * who has nothing there never waits: a bulk of jobs is never before an interactive one. */
-#ifndef SERVER_DEVICES_SCHEDULE_H
-#define SERVER_DEVICES_SCHEDULE_H
+#ifndef SERVER_USERS_SCHEDULE_H
+#define SERVER_USERS_SCHEDULE_H
 
 #include "numerics/job.h"
 #include "base/list.h"

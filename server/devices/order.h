@@ -1,11 +1,11 @@
 /* What a worker is told to do for a task, and answers once: a RUN, a MEASURE, or a copy between an
  * array and a region. */
-#ifndef SERVER_JOBS_ORDER_H
-#define SERVER_JOBS_ORDER_H
+#ifndef SERVER_DEVICES_ORDER_H
+#define SERVER_DEVICES_ORDER_H
 
 #include "numerics/measure.h"
 #include "numerics/job.h"
-#include "server/devices/lane.h"
+#include "server/users/lane.h"
 
 struct field;
 struct region_use;

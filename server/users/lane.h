@@ -6,8 +6,8 @@
  * way in and on the way out. A user who has company on the device has no more there than takes the
  * worker about LANE_NS; the rest waits here, in its order, for the worker's answers. A user alone
  * waits for nothing. The time that jobs compute is shared out elsewhere (schedule.h). */
-#ifndef SERVER_DEVICES_LANE_H
-#define SERVER_DEVICES_LANE_H
+#ifndef SERVER_USERS_LANE_H
+#define SERVER_USERS_LANE_H
 
 #include "server/users/company.h"
 #include "base/list.h"

@@ -1,7 +1,7 @@
-#include "server/metrics/task_trace.h"
+#include "server/jobs/task_trace.h"
 
 #include "gpu/worker/channel.h"
-#include "server/server.h"
+#include "server/main/server.h"
 #include "server/jobs/task.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "server/devices/schedule.h"
+#include "server/users/schedule.h"
 
 #include <stddef.h>
 #include <string.h>

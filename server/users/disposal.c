@@ -1,4 +1,4 @@
-#include "server/io/disposal.h"
+#include "server/users/disposal.h"
 
 #include "base/log.h"
 #include "base/thread.h"

@@ -8,8 +8,8 @@
  *   (our own is closed)              (own table)                         with that table, which
  * ends
  */
-#ifndef SERVER_IO_DISPOSAL_H
-#define SERVER_IO_DISPOSAL_H
+#ifndef SERVER_USERS_DISPOSAL_H
+#define SERVER_USERS_DISPOSAL_H
 
 #include <stdbool.h>
 

@@ -6,8 +6,8 @@
  * An array that cannot be taken is void: its bytes are read and dropped, and why is in `failure`,
  * which answers the message.
  */
-#ifndef SERVER_IO_UPLOAD_H
-#define SERVER_IO_UPLOAD_H
+#ifndef SERVER_JOBS_UPLOAD_H
+#define SERVER_JOBS_UPLOAD_H
 
 #include "protocol/array.h"
 #include "protocol/splitter.h"

@@ -1,7 +1,7 @@
 /* What systemd and a service say to each other, without its library: readiness, the watchdog and
  * sockets handed over (sd_notify(3), sd_listen_fds(3)). */
-#ifndef SERVER_NOTIFY_H
-#define SERVER_NOTIFY_H
+#ifndef SERVER_IO_NOTIFY_H
+#define SERVER_IO_NOTIFY_H
 
 #include <stdint.h>
 

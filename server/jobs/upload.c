@@ -1,9 +1,9 @@
-#include "server/io/upload.h"
+#include "server/jobs/upload.h"
 
 #include "server/jobs/admission.h"
 #include "server/devices/device.h"
 #include "server/users/memory.h"
-#include "server/server.h"
+#include "server/main/server.h"
 
 #include <stdlib.h>
 #include <string.h>

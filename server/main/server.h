@@ -10,17 +10,17 @@
  * task_device_lost(), task_replied(), task_snapshot_sent(); region_mapped(), region_worker_ready(),
  * region_worker_gone().
  */
-#ifndef SERVER_SERVER_H
-#define SERVER_SERVER_H
+#ifndef SERVER_MAIN_SERVER_H
+#define SERVER_MAIN_SERVER_H
 
 #include "server/devices/arena.h"
 #include "server/io/io_threads.h"
-#include "server/config.h"
+#include "server/config/config.h"
 #include "server/jobs/deadline.h"
 #include "server/io/fair.h"
 #include "server/devices/field.h"
 #include "base/list.h"
-#include "server/metrics/report.h"
+#include "server/io/report.h"
 #include "server/metrics/trace.h"
 #include "server/io/turn.h"
 #include "server/users/user.h"

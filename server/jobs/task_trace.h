@@ -1,6 +1,6 @@
 /* What a task leaves in the trace (trace.h). Where there is none, each of these is one branch. */
-#ifndef SERVER_METRICS_TASK_TRACE_H
-#define SERVER_METRICS_TASK_TRACE_H
+#ifndef SERVER_JOBS_TASK_TRACE_H
+#define SERVER_JOBS_TASK_TRACE_H
 
 struct channel_message;
 struct task;

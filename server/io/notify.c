@@ -1,4 +1,4 @@
-#include "server/notify.h"
+#include "server/io/notify.h"
 
 #include <errno.h>
 #include <fcntl.h>

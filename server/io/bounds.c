@@ -1,9 +1,9 @@
-#include "server/jobs/bounds.h"
+#include "server/io/bounds.h"
 
 #include "protocol/request_bounds.h"
 #include "server/io/connection.h"
 #include "server/users/memory.h"
-#include "server/server.h"
+#include "server/main/server.h"
 
 #include <stdlib.h>
 #include <time.h>

@@ -11,8 +11,8 @@
  *
  * All but the finding on the loop's thread.
  */
-#ifndef SERVER_JOBS_BOUNDS_H
-#define SERVER_JOBS_BOUNDS_H
+#ifndef SERVER_IO_BOUNDS_H
+#define SERVER_IO_BOUNDS_H
 
 #include "protocol/request.h"
 #include "base/list.h"
