@@ -19,7 +19,7 @@ import re
 import subprocess
 import sys
 
-KERNELS = "regex:(row|across|sectors|march|column|shell|nabla|gradient|strip|stairs)_"
+KERNELS = "regex:(along|unaligned|streaming|interior|boundary|vector|gradient|temporal)_"
 STALL = "smsp__average_warps_issue_stalled_%s_per_issue_active.ratio"
 STALLS = ["long_scoreboard", "short_scoreboard", "barrier", "mio_throttle", "lg_throttle", "math_pipe_throttle",
           "wait", "no_instruction", "branch_resolving", "dispatch_stall", "sleeping", "membar"]

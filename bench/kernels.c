@@ -468,8 +468,8 @@ static void laplacian(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype, i
 }
 
 /* Gradient, divergence and curl. */
-static void nablas(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype, int accuracy,
-                   const char *boundary, double bar)
+static void vector_operators(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype, int accuracy,
+                             const char *boundary, double bar)
 {
     static const enum operator_id ids[] = {OPERATOR_GRADIENT, OPERATOR_DIVERGENCE, OPERATOR_CURL};
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
@@ -585,12 +585,12 @@ static void rows_cuda(void)
         laplacian(cube + 1, cube - 1, cube - 3, (enum dtype)dtype, 8, "periodic", 0);
         laplacian(cube + 1, cube - 1, cube - 3, (enum dtype)dtype, 8, "one-sided", 0);
     }
-    nablas(cube, cube, cube, DTYPE_F32, 8, "periodic", 0.85);
+    vector_operators(cube, cube, cube, DTYPE_F32, 8, "periodic", 0.85);
     for (int accuracy = 2; accuracy <= 6; accuracy += 2)
-        nablas(cube, cube, cube, DTYPE_F32, accuracy, "periodic", 0.85);
-    nablas(cube, cube, cube, DTYPE_F64, 8, "periodic", 0.85);
-    nablas(cube, cube, cube, DTYPE_F32, 8, "one-sided", 0);
-    nablas(cube + 1, cube - 1, cube - 3, DTYPE_F32, 8, "periodic", 0);
+        vector_operators(cube, cube, cube, DTYPE_F32, accuracy, "periodic", 0.85);
+    vector_operators(cube, cube, cube, DTYPE_F64, 8, "periodic", 0.85);
+    vector_operators(cube, cube, cube, DTYPE_F32, 8, "one-sided", 0);
+    vector_operators(cube + 1, cube - 1, cube - 3, DTYPE_F32, 8, "periodic", 0);
     static const double bars_16384[] = {3.4, 1.9, 1.2}, bars_4096[] = {2.2, 1.3, 0.9};
     for (int i = 0; i < 3; i++) {
         diffusion(2, wide, DTYPE_F32, 2 << i, steps, "periodic", bars_16384[i]);
@@ -627,7 +627,7 @@ static void rows_host(void)
     for (int accuracy = 2; accuracy <= 8; accuracy += 6)
         for (int dtype = DTYPE_F32; dtype <= DTYPE_F64; dtype++)
             laplacian(cube, cube, cube, (enum dtype)dtype, accuracy, "periodic", 0.85);
-    nablas(cube, cube, cube, DTYPE_F32, 8, "periodic", 0.85);
+    vector_operators(cube, cube, cube, DTYPE_F32, 8, "periodic", 0.85);
     for (int accuracy = 2; accuracy <= 8; accuracy *= 2)
         diffusion(2, square, DTYPE_F32, accuracy, steps, "halo", 0.85);
     diffusion(2, square, DTYPE_F32, 8, steps, "periodic", 0.85);
@@ -638,7 +638,7 @@ static void rows_host(void)
     for (uint64_t n = cube / 2; n >= 64; n /= 2) {
         cubes(n, DTYPE_F32, 1, 8, "periodic", 0);
         laplacian(n, n, n, DTYPE_F32, 8, "periodic", 0);
-        nablas(n, n, n, DTYPE_F32, 8, "periodic", 0);
+        vector_operators(n, n, n, DTYPE_F32, 8, "periodic", 0);
     }
     stencils(cube, 2 * square);
 }

@@ -55,8 +55,8 @@ static void look_at(const cudaKernelNodeParams &node, struct timing_kernel *kern
     kernel->occupancy = (double)resident * threads / properties.maxThreadsPerMultiProcessor;
 }
 
-/* Of the kernels, the one with the most threads; what does the points at the edges ("shell") only
- * where there is no other. */
+/* Of the kernels, the one with the most threads; what does the points at the edges ("boundary")
+ * only where there is no other. */
 static void look_at_kernels(cudaGraph_t graph, struct timing_kernel *kernel)
 {
     size_t count = 0;
@@ -77,7 +77,7 @@ static void look_at_kernels(cudaGraph_t graph, struct timing_kernel *kernel)
         launches++;
         double threads = 1.0 * params.gridDim.x * params.gridDim.y * params.gridDim.z *
                          params.blockDim.x * params.blockDim.y * params.blockDim.z;
-        if (strstr(mangled, "shell"))
+        if (strstr(mangled, "boundary"))
             threads = 1;
         if (threads > most) {
             most = threads;

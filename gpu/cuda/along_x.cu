@@ -20,19 +20,19 @@
 #define FAR ((int64_t)1 << 29) /* more points than a tile has */
 
 enum {
-    ROW_THREADS = 128,
-    ROW_PACKS = 256,      /* of a tile: 4 KiB, two for each thread */
-    ROW_PACKS_MOST = 1280 /* where 1 … 4 rows take more than ROW_PACKS */
+    ALONG_X_THREADS = 128,
+    ALONG_X_PACKS = 256,      /* of a tile: 4 KiB, two for each thread */
+    ALONG_X_PACKS_MOST = 1280 /* where 1 … 4 rows take more than ALONG_X_PACKS */
 };
 
 /* What a tile is. */
-enum row_tile {
+enum along_x_tile {
     ROUND, /* periodic rows of whole packs: packs beyond an end are those at the other */
     WHOLE, /* rows */
     CUT    /* a part of one row or two */
 };
 
-template <typename T, int R> struct row_shape {
+template <typename T, int R> struct along_x_shape {
     int64_t total;  /* points of all rows */
     int64_t n;      /* … of a row */
     int64_t period; /* 0: the edges have closures, or are no business of this kernel */
@@ -49,7 +49,8 @@ template <typename T, int R> struct row_shape {
 
 /* Point i of a row of n, nearer than R to an end of it. Index is what n fits. */
 template <typename Index, typename T, int R>
-static __device__ __forceinline__ T row_edge(const row_shape<T, R> &shape, const T *row, Index i)
+static __device__ __forceinline__ T along_x_edge(const along_x_shape<T, R> &shape, const T *row,
+                                                 Index i)
 {
     const Index n = (Index)shape.n, period = (Index)shape.period;
     T acc = shape.odd ? -T(0) : T(0); /* −0 + a product is the product */
@@ -74,10 +75,10 @@ static __device__ __forceinline__ T row_edge(const row_shape<T, R> &shape, const
     return acc;
 }
 
-template <typename T, int R, enum row_tile TILE, class Jobs>
-__global__ void __launch_bounds__(ROW_THREADS, sizeof(T) == 4 ? 12 : 10)
-    row_kernel(const __grid_constant__ row_shape<T, R> shape, const T *__restrict__ in,
-               T *__restrict__ out, const __grid_constant__ Jobs jobs)
+template <typename T, int R, enum along_x_tile TILE, class Jobs>
+__global__ void __launch_bounds__(ALONG_X_THREADS, sizeof(T) == 4 ? 12 : 10)
+    along_x_kernel(const __grid_constant__ along_x_shape<T, R> shape, const T *__restrict__ in,
+                   T *__restrict__ out, const __grid_constant__ Jobs jobs)
 {
     constexpr int V = 16 / sizeof(T), REACH = (R + V - 1) / V;
     extern __shared__ __align__(128) unsigned char shared_memory[];
@@ -85,7 +86,7 @@ __global__ void __launch_bounds__(ROW_THREADS, sizeof(T) == 4 ? 12 : 10)
     T *const tile = (T *)shared_memory + REACH * V;
     const int64_t begin = (int64_t)blockIdx.x * shape.points, left = shape.total - begin;
     const int points = (int)min((int64_t)shape.points, left);
-    for (int x = threadIdx.x * V; x + V <= points; x += ROW_THREADS * V)
+    for (int x = threadIdx.x * V; x + V <= points; x += ALONG_X_THREADS * V)
         __pipeline_memcpy_async(tile + x, in + begin + x, 16);
     if (points % V != 0 && (int)threadIdx.x < points % V) /* the array's last */
         tile[points - 1 - (int)threadIdx.x] = in[begin + points - 1 - (int)threadIdx.x];
@@ -106,7 +107,7 @@ __global__ void __launch_bounds__(ROW_THREADS, sizeof(T) == 4 ? 12 : 10)
     __pipeline_wait_prior(0);
     __syncthreads();
 
-    for (int x = threadIdx.x * V; x < points; x += ROW_THREADS * V) {
+    for (int x = threadIdx.x * V; x < points; x += ALONG_X_THREADS * V) {
         int i = x + (int)min(before, FAR); /* in the row */
         i -= TILE != CUT ? (int)((uint64_t)(uint32_t)x * shape.magic >> 32) * n : i >= n ? n : 0;
         pack<T, V> packs[2 * REACH + 1], result;
@@ -154,33 +155,33 @@ __global__ void __launch_bounds__(ROW_THREADS, sizeof(T) == 4 ? 12 : 10)
 
     /* The last warp first: it has no more packs than the others. */
     const int rows = TILE == CUT ? 2 : points / n;
-    for (int e = ROW_THREADS - 1 - (int)threadIdx.x; e < rows * 2 * R; e += ROW_THREADS) {
+    for (int e = ALONG_X_THREADS - 1 - (int)threadIdx.x; e < rows * 2 * R; e += ALONG_X_THREADS) {
         const int row = e / (2 * R), k = e % (2 * R);
         if (TILE == CUT) {
             const int64_t start = row * shape.n - before, i = k < R ? k : shape.n - 2 * R + k;
             if (start + i >= 0 && start + i < points)
-                out[begin + start + i] = row_edge<int64_t>(shape, in + begin + start, i);
+                out[begin + start + i] = along_x_edge<int64_t>(shape, in + begin + start, i);
         } else {
             const int start = row * n, i = k < R ? k : n - 2 * R + k;
             if (i >= 0 && i < n)
-                out[begin + start + i] = row_edge<int>(shape, tile + start, i);
+                out[begin + start + i] = along_x_edge<int>(shape, tile + start, i);
         }
     }
 }
 
 /* How many rows make a tile: enough to be whole packs, and blocks for the whole device. */
-template <typename T, int R> static void choose_tile(row_shape<T, R> *shape, int units)
+template <typename T, int R> static void choose_tile(along_x_shape<T, R> *shape, int units)
 {
     constexpr int V = 16 / sizeof(T);
     const int64_t packs = (shape->total + V - 1) / V;
     int64_t together = V, wanted = packs / (4 * units);
     while (together > 1 && shape->n * (together / 2) % V == 0)
         together /= 2;
-    const int64_t least = ROW_THREADS, most = ROW_PACKS;
+    const int64_t least = ALONG_X_THREADS, most = ALONG_X_PACKS;
     wanted = wanted < least ? least : wanted > most ? most : wanted;
-    wanted = wanted / ROW_THREADS * ROW_THREADS;
+    wanted = wanted / ALONG_X_THREADS * ALONG_X_THREADS;
     const int64_t group = shape->n * together / V; /* packs */
-    if (group > ROW_PACKS_MOST) {
+    if (group > ALONG_X_PACKS_MOST) {
         shape->points = (int32_t)((wanted < shape->n / V ? wanted : shape->n / V) * V);
         return;
     }
@@ -199,18 +200,18 @@ static bool takes_edges(const struct plan *plan)
                : !plan->identity && low == PLAN_MAP_NONE && high == PLAN_MAP_NONE;
 }
 
-template <typename T, int R, enum row_tile TILE>
-static constexpr kernel_pair<row_shape<T, R>, T> row_kernels = {row_kernel<T, R, TILE, one_job>,
-                                                                row_kernel<T, R, TILE, job_arrays>};
+template <typename T, int R, enum along_x_tile TILE>
+static constexpr kernel_pair<along_x_shape<T, R>, T> along_x_kernels = {
+    along_x_kernel<T, R, TILE, one_job>, along_x_kernel<T, R, TILE, job_arrays>};
 
 template <typename T, int R>
-static cudaError_t launch_row(const struct geometry *g, const void *in, void *out)
+static cudaError_t launch_along_x(const struct geometry *g, const void *in, void *out)
 {
     constexpr int V = 16 / sizeof(T), REACH = (R + V - 1) / V;
     const struct plan *plan = g->plan;
     const struct plan_axis *axis = &plan->axis[AXIS_X];
     const int32_t map = axis->side[SIDE_LOW].map;
-    row_shape<T, R> shape = {};
+    along_x_shape<T, R> shape = {};
     shape.n = axis->n;
     shape.total = (int64_t)(plan->points * plan->batch);
     shape.per_row = 1.0 / (double)axis->n;
@@ -229,10 +230,10 @@ static cudaError_t launch_row(const struct geometry *g, const void *in, void *ou
     const int64_t blocks = (shape.total + shape.points - 1) / shape.points;
     const size_t bytes = (shape.points + 2 * REACH * V) * sizeof(T);
     const bool packs = axis->n % V == 0 && axis->n >= REACH * V;
-    const auto kernel = shape.rows == 0                     ? row_kernels<T, R, CUT>
-                        : map == PLAN_MAP_PERIODIC && packs ? row_kernels<T, R, ROUND>
-                                                            : row_kernels<T, R, WHOLE>;
-    return launch_blocks(kernel, blocks, dim3(ROW_THREADS), g, &shape, in, out, bytes);
+    const auto kernel = shape.rows == 0                     ? along_x_kernels<T, R, CUT>
+                        : map == PLAN_MAP_PERIODIC && packs ? along_x_kernels<T, R, ROUND>
+                                                            : along_x_kernels<T, R, WHOLE>;
+    return launch_blocks(kernel, blocks, dim3(ALONG_X_THREADS), g, &shape, in, out, bytes);
 }
 
 template <typename T>
@@ -240,13 +241,13 @@ static cudaError_t launch_typed(const struct geometry *g, const void *in, void *
 {
     switch (g->plan->radius) {
     case 1:
-        return launch_row<T, 1>(g, in, out);
+        return launch_along_x<T, 1>(g, in, out);
     case 2:
-        return launch_row<T, 2>(g, in, out);
+        return launch_along_x<T, 2>(g, in, out);
     case 3:
-        return launch_row<T, 3>(g, in, out);
+        return launch_along_x<T, 3>(g, in, out);
     case 4:
-        return launch_row<T, 4>(g, in, out);
+        return launch_along_x<T, 4>(g, in, out);
     default:
         return cudaErrorInvalidValue;
     }
@@ -260,11 +261,11 @@ static cudaError_t launch_edges(const struct geometry *g, const void *in, void *
     struct geometry edges = *g;
     edges.low[AXIS_X] = n < radius ? n : radius;
     edges.high[AXIS_X] = n - radius > edges.low[AXIS_X] ? n - radius : edges.low[AXIS_X];
-    geometry_shell(&edges);
-    return shell_launch(&edges, in, out, false);
+    geometry_boundary(&edges);
+    return boundary_launch(&edges, in, out, false);
 }
 
-extern "C" cudaError_t row_launch(const struct geometry *g, const void *in, void *out)
+extern "C" cudaError_t along_x_launch(const struct geometry *g, const void *in, void *out)
 {
     const cudaError_t error = g->plan->dtype == DTYPE_F32 ? launch_typed<float>(g, in, out)
                                                           : launch_typed<double>(g, in, out);

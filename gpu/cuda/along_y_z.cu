@@ -15,7 +15,7 @@
 #include "gpu/cuda/grid.cuh"
 
 enum {
-    ACROSS_THREADS = 128,
+    ALONG_Y_Z_THREADS = 128,
     /* How much of a row (all that lies between neighbours along the axis) blocks do before the next
      * window: little, so that what windows share is still in L2; more where rows are short, or not
      * aligned, so that blocks share sectors side by side too. */
@@ -26,16 +26,16 @@ enum {
     LEAST_WINDOW = 8   /* points, which with R more on one side hold those of a closure */
 };
 
-template <typename T, int R> struct across_shape {
+template <typename T, int R> struct along_y_z_shape {
     int64_t n, stride;
     int64_t total;      /* elements */
     int64_t period;     /* 0: the edges have closures */
     int64_t begin, end; /* the points along the axis that are computed */
     int64_t from;       /* the first window of this launch */
-    uint32_t columns;   /* packs in all; sectors: columns of a block */
-    uint32_t inner;     /* packs of stride; sectors: blocks of it */
+    uint32_t columns;   /* packs in all; unaligned: columns of a block */
+    uint32_t inner;     /* packs of stride; unaligned: blocks of it */
     uint32_t magic;     /* x magic >> 32 is x / inner or 1 less */
-    uint32_t blocks;    /* sectors: of columns */
+    uint32_t blocks;    /* unaligned: of columns */
     int32_t odd;
     T centre, c[R + 1];
     T closure[R][2 * R + 2];
@@ -49,7 +49,7 @@ template <typename T, int R, int S> struct window {
     bool inside;     /* all S + 2R points are */
     unsigned stored; /* bit s: point s is. The last R of the axis are, by the last window */
 
-    __device__ __forceinline__ window(const across_shape<T, R> &shape)
+    __device__ __forceinline__ window(const along_y_z_shape<T, R> &shape)
     {
         const int64_t begin = shape.begin + (shape.from + blockIdx.y) * S;
         const int64_t room = shape.n - S - begin;
@@ -76,8 +76,9 @@ static __device__ __forceinline__ uint32_t quotient(uint32_t x, uint32_t by, uin
 
 /* The closure of the point at a distance from the edge, which is f[edge], towards −STEP. */
 template <int STEP, typename T, int R, int V, int COUNT>
-static __device__ __forceinline__ pack<T, V>
-derive_closed(const across_shape<T, R> &shape, const pack<T, V> (&f)[COUNT], int edge, int distance)
+static __device__ __forceinline__ pack<T, V> derive_closed(const along_y_z_shape<T, R> &shape,
+                                                           const pack<T, V> (&f)[COUNT], int edge,
+                                                           int distance)
 {
     pack<T, V> acc;
 #pragma unroll
@@ -99,7 +100,7 @@ derive_closed(const across_shape<T, R> &shape, const pack<T, V> (&f)[COUNT], int
 
 /* The points of a window from the S + 2R around it. */
 template <typename T, int R, int S, int V, typename Store>
-static __device__ __forceinline__ void derive(const across_shape<T, R> &shape,
+static __device__ __forceinline__ void derive(const along_y_z_shape<T, R> &shape,
                                               const pack<T, V> (&f)[S + 2 * R],
                                               const window<T, R, S> &at, const Store &store)
 {
@@ -149,7 +150,7 @@ static __device__ __forceinline__ void derive(const across_shape<T, R> &shape,
 
 /* The S + 2R points around a window; what is past an edge with closures stays unset. */
 template <typename T, int R, int S, int V>
-static __device__ __forceinline__ void load_window(const across_shape<T, R> &shape,
+static __device__ __forceinline__ void load_window(const along_y_z_shape<T, R> &shape,
                                                    pack<T, V> (&f)[S + 2 * R],
                                                    const window<T, R, S> &at, const T *columns)
 {
@@ -180,9 +181,9 @@ static __device__ __forceinline__ uint32_t block_of_columns(const job_arrays &)
 }
 
 template <typename T, int R, int S, int V, class Jobs>
-__global__ void __launch_bounds__(ACROSS_THREADS, S == 16 && V * sizeof(T) == 8 ? 6 : 8)
-    across_kernel(const __grid_constant__ across_shape<T, R> shape, const T *__restrict__ in,
-                  T *__restrict__ out, const __grid_constant__ Jobs jobs)
+__global__ void __launch_bounds__(ALONG_Y_Z_THREADS, S == 16 && V * sizeof(T) == 8 ? 6 : 8)
+    along_y_z_kernel(const __grid_constant__ along_y_z_shape<T, R> shape, const T *__restrict__ in,
+                     T *__restrict__ out, const __grid_constant__ Jobs jobs)
 {
     own_arrays(in, out, jobs);
     const uint32_t column = block_of_columns(jobs) * blockDim.x + threadIdx.x;
@@ -205,28 +206,29 @@ __global__ void __launch_bounds__(ACROSS_THREADS, S == 16 && V * sizeof(T) == 8 
  * memory and stores them in whole sectors but for their ends: 2 of 33. Its windows are longer where
  * R is large, since two loads of three come to a sector that is loaded already. */
 enum {
-    SECTORS_THREADS = 288,
-    SECTORS_ROWS = 4, /* stored at a time */
-    SECTORS_ROW_THREADS = SECTORS_THREADS / SECTORS_ROWS,
-    SECTORS_V = 4,
+    UNALIGNED_THREADS = 288,
+    UNALIGNED_ROWS = 4, /* stored at a time */
+    UNALIGNED_ROW_THREADS = UNALIGNED_THREADS / UNALIGNED_ROWS,
+    UNALIGNED_V = 4,
     SECTOR = 8,
-    SECTORS_COLUMNS = SECTORS_ROW_THREADS * SECTORS_V - SECTOR - SECTORS_V + 2, /* at most */
-    SECTORS_PITCH = SECTORS_THREADS + SECTOR,
-    SECTORS_LEAST = 96 /* fewer columns would leave most threads idle */
+    UNALIGNED_COLUMNS =
+        UNALIGNED_ROW_THREADS * UNALIGNED_V - SECTOR - UNALIGNED_V + 2, /* at most */
+    UNALIGNED_PITCH = UNALIGNED_THREADS + SECTOR,
+    UNALIGNED_LEAST = 96 /* fewer columns would leave most threads idle */
 };
 
-static constexpr int sectors_window(int radius)
+static constexpr int unaligned_window(int radius)
 {
     return radius > 2 ? 24 : 16;
 }
 
 template <int R, int S>
-__global__ void __launch_bounds__(SECTORS_THREADS, 4)
-    sectors_kernel(const __grid_constant__ across_shape<float, R> shape,
-                   const float *__restrict__ in, float *__restrict__ out,
-                   const __grid_constant__ one_job jobs)
+__global__ void __launch_bounds__(UNALIGNED_THREADS, 4)
+    unaligned_kernel(const __grid_constant__ along_y_z_shape<float, R> shape,
+                     const float *__restrict__ in, float *__restrict__ out,
+                     const __grid_constant__ one_job jobs)
 {
-    constexpr int V = SECTORS_V;
+    constexpr int V = UNALIGNED_V;
     extern __shared__ __align__(128) unsigned char shared_memory[];
     float *const tile = (float *)shared_memory;
     const uint32_t block = block_of_columns(jobs);
@@ -245,16 +247,16 @@ __global__ void __launch_bounds__(SECTORS_THREADS, 4)
         pack<float, 1> f[S + 2 * R];
         load_window<float, R, S, 1>(shape, f, at, in + place + threadIdx.x);
         derive<float, R, S, 1>(shape, f, at, [&](int s, const pack<float, 1> &result) {
-            tile[s * SECTORS_PITCH + before(s) + (int)threadIdx.x] = result.v[0];
+            tile[s * UNALIGNED_PITCH + before(s) + (int)threadIdx.x] = result.v[0];
         });
     }
     __syncthreads();
-    const int x = (int)threadIdx.x % SECTORS_ROW_THREADS * V;
-    for (int s = (int)threadIdx.x / SECTORS_ROW_THREADS; s < S; s += SECTORS_ROWS) {
+    const int x = (int)threadIdx.x % UNALIGNED_ROW_THREADS * V;
+    for (int s = (int)threadIdx.x / UNALIGNED_ROW_THREADS; s < S; s += UNALIGNED_ROWS) {
         const int begin = before(s), end = begin + columns;
         if (!(at.stored >> s & 1))
             continue;
-        const float *const from = tile + s * SECTORS_PITCH + x;
+        const float *const from = tile + s * UNALIGNED_PITCH + x;
         float *const to = out + place + (at.first + s) * shape.stride - begin + x;
         if (x >= begin && x + V <= end) {
             store_pack(to, shared_pack(from));
@@ -286,7 +288,7 @@ static int window_points(const struct geometry *g)
     return axis->n < 16 || few ? 8 : 16;
 }
 
-extern "C" bool across_takes(const struct plan *plan)
+extern "C" bool along_y_z_takes(const struct plan *plan)
 {
     const int a = find_axis(plan);
     for (int s = 0; s < SIDE_COUNT && a >= 0; s++)
@@ -298,8 +300,8 @@ extern "C" bool across_takes(const struct plan *plan)
 
 /* Blocks of columns by so many windows, `side` bytes of a row together. */
 template <typename T, int R>
-static cudaError_t launch_windows(const kernel_pair<across_shape<T, R>, T> &kernel,
-                                  const struct geometry *g, across_shape<T, R> *shape,
+static cudaError_t launch_windows(const kernel_pair<along_y_z_shape<T, R>, T> &kernel,
+                                  const struct geometry *g, along_y_z_shape<T, R> *shape,
                                   int64_t windows, int64_t blocks, int64_t columns, int64_t side,
                                   unsigned threads, size_t shared, const void *in, void *out)
 {
@@ -321,29 +323,29 @@ static cudaError_t launch_windows(const kernel_pair<across_shape<T, R>, T> &kern
 }
 
 template <typename T, int R, int S, int V>
-static cudaError_t launch_direct(const struct geometry *g, across_shape<T, R> *shape,
+static cudaError_t launch_direct(const struct geometry *g, along_y_z_shape<T, R> *shape,
                                  const void *in, void *out)
 {
-    const unsigned threads = S == 16 ? ACROSS_THREADS : ACROSS_THREADS / 2;
+    const unsigned threads = S == 16 ? ALONG_Y_Z_THREADS : ALONG_Y_Z_THREADS / 2;
     const int64_t row = shape->stride * (int64_t)sizeof(T);
     shape->inner = (uint32_t)(shape->stride / V);
     shape->columns = (uint32_t)(shape->total / shape->n / V);
     shape->magic = inverse(shape->inner);
-    const kernel_pair<across_shape<T, R>, T> kernel = {across_kernel<T, R, S, V, one_job>,
-                                                       across_kernel<T, R, S, V, job_arrays>};
+    const kernel_pair<along_y_z_shape<T, R>, T> kernel = {along_y_z_kernel<T, R, S, V, one_job>,
+                                                          along_y_z_kernel<T, R, S, V, job_arrays>};
     return launch_windows(kernel, g, shape, (shape->end - shape->begin + S - 1) / S,
                           (shape->columns + threads - 1) / threads, threads * V,
                           row <= SHORT_BYTES || row % 32 != 0 ? SIDE_SHORT_BYTES : SIDE_BYTES,
                           threads, 0, in, out);
 }
 
-template <typename T, int R> static across_shape<T, R> make_shape(const struct geometry *g)
+template <typename T, int R> static along_y_z_shape<T, R> make_shape(const struct geometry *g)
 {
     const struct plan *plan = g->plan;
     const int a = find_axis(plan);
     const struct plan_axis *axis = &plan->axis[a];
     const int32_t map = axis->side[SIDE_LOW].map;
-    across_shape<T, R> shape = {};
+    along_y_z_shape<T, R> shape = {};
     shape.n = axis->n;
     shape.begin = g->begin[a];
     shape.end = g->end[a];
@@ -361,10 +363,10 @@ template <typename T, int R> static across_shape<T, R> make_shape(const struct g
 }
 
 template <typename T, int R>
-static cudaError_t launch_across(const struct geometry *g, const void *in, void *out)
+static cudaError_t launch_along_y_z(const struct geometry *g, const void *in, void *out)
 {
     constexpr int V = 8 / sizeof(T);
-    across_shape<T, R> shape = make_shape<T, R>(g);
+    along_y_z_shape<T, R> shape = make_shape<T, R>(g);
     const bool eight = window_points(g) == 8;
     if (shape.stride % V != 0)
         return eight ? launch_direct<T, R, 8, 1>(g, &shape, in, out)
@@ -378,62 +380,63 @@ static cudaError_t launch_typed(const struct geometry *g, const void *in, void *
 {
     switch (g->plan->radius) {
     case 1:
-        return launch_across<T, 1>(g, in, out);
+        return launch_along_y_z<T, 1>(g, in, out);
     case 2:
-        return launch_across<T, 2>(g, in, out);
+        return launch_along_y_z<T, 2>(g, in, out);
     case 3:
-        return launch_across<T, 3>(g, in, out);
+        return launch_along_y_z<T, 3>(g, in, out);
     case 4:
-        return launch_across<T, 4>(g, in, out);
+        return launch_along_y_z<T, 4>(g, in, out);
     default:
         return cudaErrorInvalidValue;
     }
 }
 
 template <int R>
-static cudaError_t launch_sectors(const struct geometry *g, const void *in, void *out)
+static cudaError_t launch_unaligned(const struct geometry *g, const void *in, void *out)
 {
-    constexpr int S = sectors_window(R);
-    across_shape<float, R> shape = make_shape<float, R>(g);
-    const int64_t most = SECTORS_COLUMNS, inner = (shape.stride + most - 1) / most;
+    constexpr int S = unaligned_window(R);
+    along_y_z_shape<float, R> shape = make_shape<float, R>(g);
+    const int64_t most = UNALIGNED_COLUMNS, inner = (shape.stride + most - 1) / most;
     shape.inner = (uint32_t)inner;
     shape.columns = (uint32_t)((shape.stride + inner - 1) / inner);
     shape.magic = inverse(shape.inner);
     shape.blocks = (uint32_t)(inner * (shape.total / shape.n / shape.stride));
-    const kernel_pair<across_shape<float, R>, float> kernel = {sectors_kernel<R, S>, nullptr};
+    const kernel_pair<along_y_z_shape<float, R>, float> kernel = {unaligned_kernel<R, S>, nullptr};
     return launch_windows(kernel, g, &shape, (shape.end - shape.begin + S - 1) / S, shape.blocks,
-                          shape.columns, SIDE_SHORT_BYTES, SECTORS_THREADS,
-                          S * SECTORS_PITCH * sizeof(float), in, out);
+                          shape.columns, SIDE_SHORT_BYTES, UNALIGNED_THREADS,
+                          S * UNALIGNED_PITCH * sizeof(float), in, out);
 }
 
-extern "C" bool sectors_takes(const struct geometry *g)
+extern "C" bool along_y_z_unaligned_takes(const struct geometry *g)
 {
     const struct plan *plan = g->plan;
-    if (plan->dtype != DTYPE_F32 || g->jobs > 1 || !across_takes(plan) || window_points(g) != 16)
+    if (plan->dtype != DTYPE_F32 || g->jobs > 1 || !along_y_z_takes(plan) || window_points(g) != 16)
         return false;
     const struct plan_axis *axis = &plan->axis[find_axis(plan)];
     /* Its stores are of 16 bytes. */
-    return axis->stride % 2 != 0 && axis->stride >= SECTORS_LEAST &&
-           axis->n >= sectors_window(plan->radius) && g->first % SECTORS_V == 0;
+    return axis->stride % 2 != 0 && axis->stride >= UNALIGNED_LEAST &&
+           axis->n >= unaligned_window(plan->radius) && g->first % UNALIGNED_V == 0;
 }
 
-extern "C" cudaError_t sectors_launch(const struct geometry *g, const void *in, void *out)
+extern "C" cudaError_t along_y_z_unaligned_launch(const struct geometry *g, const void *in,
+                                                  void *out)
 {
     switch (g->plan->radius) {
     case 1:
-        return launch_sectors<1>(g, in, out);
+        return launch_unaligned<1>(g, in, out);
     case 2:
-        return launch_sectors<2>(g, in, out);
+        return launch_unaligned<2>(g, in, out);
     case 3:
-        return launch_sectors<3>(g, in, out);
+        return launch_unaligned<3>(g, in, out);
     case 4:
-        return launch_sectors<4>(g, in, out);
+        return launch_unaligned<4>(g, in, out);
     default:
         return cudaErrorInvalidValue;
     }
 }
 
-extern "C" cudaError_t across_launch(const struct geometry *g, const void *in, void *out)
+extern "C" cudaError_t along_y_z_launch(const struct geometry *g, const void *in, void *out)
 {
     return g->plan->dtype == DTYPE_F32 ? launch_typed<float>(g, in, out)
                                        : launch_typed<double>(g, in, out);

@@ -1,11 +1,10 @@
-/* The points near edges that have closures or claims: a shell a few points thick. 512³ with radius
+/* The points near edges that have closures or claims: a few layers of them. 512³ with radius
  * 4 has 5 % of its points there. Where an operator is even:
  *
- *   faces   a thread has all R points between the edge and the box, of one row (faces of x) or of
- *           a pack of them (y, z), far enough from the other axes' edges to be centred there:
- *           their closures share what they read, and all loads are under way at once
- *   rims    what is left of the shell, a thread a point: some 150 instructions, which wait for one
- *           axis after another
+ *   faces   a thread has all R points between the edge and the interior, of one row (faces of x) or
+ * of a pack of them (y, z), far enough from the other axes' edges to be centred there: their
+ * closures share what they read, and all loads are under way at once rims    what is left of the
+ * boundary, a thread a point: some 150 instructions, which wait for one axis after another
  *
  * All else is evaluated by point.h itself, at ten times that. */
 #include "gpu/cuda/grid.cuh"
@@ -13,30 +12,30 @@
 #include <string.h>
 
 enum {
-    SHELL_THREADS = 128,
+    BOUNDARY_THREADS = 128,
     FACE_BLOCKS = 5 /* on a multiprocessor: what binds is waiting for memory */
 };
 
 /* --- even operators: fields of less than 2^31 points, closures of 2R + 2 points --- */
 
-enum { RIM_BOXES = SHELL_BOXES * 4 };
+enum { RIM_BOXES = BOUNDARY_BOXES * 4 };
 
 /* Threads with a part of a face each: of x one for a row, else one for a pack of R rows. */
-struct shell_face {
+struct boundary_face {
     int32_t axis, side;
     uint32_t begin[AXIS_COUNT], size[AXIS_COUNT]; /* of threads; along x in packs */
 };
 
 struct even_shape {
-    struct shell_face face[SHELL_BOXES];
-    uint32_t face_end[SHELL_BOXES]; /* threads of this face and those before it */
+    struct boundary_face face[BOUNDARY_BOXES];
+    uint32_t face_end[BOUNDARY_BOXES]; /* threads of this face and those before it */
     uint32_t rim_begin[RIM_BOXES][AXIS_COUNT], rim_size[RIM_BOXES][AXIS_COUNT];
     uint32_t rim_end[RIM_BOXES];             /* points of this box and those before it */
     uint32_t faces, rims, batch, rim_blocks; /* blocks from rim_blocks on have faces */
     int32_t slot;
 };
 
-template <typename T, int R> struct shell_weights {
+template <typename T, int R> struct boundary_weights {
     static constexpr int POINTS = 2 * R + 2;
     T row[AXIS_COUNT][PLAN_ROWS][POINTS];
 };
@@ -118,7 +117,7 @@ static __device__ __forceinline__ T claimed(const struct plan_side *side, int d,
 
 /* The R points at one end of a row. */
 template <typename T, int R, int V>
-static __device__ __forceinline__ void face_of_x(const shell_weights<T, R> &weights, int slot,
+static __device__ __forceinline__ void face_of_x(const boundary_weights<T, R> &weights, int slot,
                                                  int side, const T *f, T *target)
 {
     constexpr int P = (R + V - 1) / V, PACKS = (2 * R + 2 + V - 1) / V;
@@ -162,7 +161,7 @@ static __device__ __forceinline__ void face_of_x(const shell_weights<T, R> &weig
 
 /* The R rows next to a face of y or z, a pack of each. */
 template <int AXIS, typename T, int R, int V>
-static __device__ __forceinline__ void face_across(const shell_weights<T, R> &weights, int slot,
+static __device__ __forceinline__ void face_across(const boundary_weights<T, R> &weights, int slot,
                                                    int side, int x0, const T *f, T *target)
 {
     constexpr int LINE = 2 * R + 2;
@@ -206,7 +205,7 @@ static __device__ __forceinline__ void face_across(const shell_weights<T, R> &we
 
 /* A point of the rims. */
 template <typename T, int R>
-static __device__ __forceinline__ void rim_point(const shell_weights<T, R> &weights, int slot,
+static __device__ __forceinline__ void rim_point(const boundary_weights<T, R> &weights, int slot,
                                                  const int at[AXIS_COUNT], const T *field,
                                                  T *target)
 {
@@ -262,8 +261,8 @@ static __device__ __forceinline__ void rim_point(const shell_weights<T, R> &weig
 }
 
 template <typename T, int R, int V>
-static __device__ __forceinline__ void face_part(const shell_weights<T, R> &weights, int slot,
-                                                 const struct shell_face &face, uint32_t i,
+static __device__ __forceinline__ void face_part(const boundary_weights<T, R> &weights, int slot,
+                                                 const struct boundary_face &face, uint32_t i,
                                                  const T *field, T *target)
 {
     const struct plan_axis *axis = table[slot].plan.axis;
@@ -281,15 +280,15 @@ static __device__ __forceinline__ void face_part(const shell_weights<T, R> &weig
 }
 
 template <typename T, int R, int V, class Jobs>
-__global__ void __launch_bounds__(SHELL_THREADS, FACE_BLOCKS)
-    shell_even_kernel(const __grid_constant__ even_shape shape, const T *__restrict__ in,
-                      T *__restrict__ out, const __grid_constant__ Jobs jobs)
+__global__ void __launch_bounds__(BOUNDARY_THREADS, FACE_BLOCKS)
+    boundary_even_kernel(const __grid_constant__ even_shape shape, const T *__restrict__ in,
+                         T *__restrict__ out, const __grid_constant__ Jobs jobs)
 {
     extern __shared__ __align__(128) unsigned char shared_memory[];
-    shell_weights<T, R> &weights = *(shell_weights<T, R> *)shared_memory;
+    boundary_weights<T, R> &weights = *(boundary_weights<T, R> *)shared_memory;
     constexpr int POINTS = 2 * R + 2, WEIGHTS = AXIS_COUNT * PLAN_ROWS * POINTS;
     const struct plan *plan = &table[shape.slot].plan;
-    for (int i = threadIdx.x; i < WEIGHTS; i += SHELL_THREADS)
+    for (int i = threadIdx.x; i < WEIGHTS; i += BOUNDARY_THREADS)
         weights.row[i / POINTS / PLAN_ROWS][i / POINTS % PLAN_ROWS][i % POINTS] =
             (T)plan->axis[i / POINTS / PLAN_ROWS].row[i / POINTS % PLAN_ROWS][i % POINTS];
     __syncthreads();
@@ -297,7 +296,7 @@ __global__ void __launch_bounds__(SHELL_THREADS, FACE_BLOCKS)
     const bool is_rim = blockIdx.x < shape.rim_blocks;
     const uint32_t *const end = is_rim ? shape.rim_end : shape.face_end;
     const uint32_t all = is_rim ? end[shape.rims - 1] : end[shape.faces - 1];
-    uint32_t i = (blockIdx.x - (is_rim ? 0 : shape.rim_blocks)) * SHELL_THREADS + threadIdx.x;
+    uint32_t i = (blockIdx.x - (is_rim ? 0 : shape.rim_blocks)) * BOUNDARY_THREADS + threadIdx.x;
     if (i >= all * shape.batch)
         return;
     own_arrays(in, out, jobs);
@@ -331,7 +330,7 @@ static void add_rim(struct even_shape *shape, const int64_t begin[AXIS_COUNT],
     shape->rims++;
 }
 
-/* Has a box of the shell a face: R points with closures, whose lines are long enough? Then
+/* Has a box of the boundary a face: R points with closures, whose lines are long enough? Then
  * [low, high) is where it is centred along the other axes, in whole packs. */
 static bool find_face(const struct plan *plan, int a, int side, int R, int V,
                       const int64_t begin[AXIS_COUNT], const int64_t end[AXIS_COUNT],
@@ -345,7 +344,7 @@ static bool find_face(const struct plan *plan, int a, int side, int R, int V,
         const int reach = b == a ? 0 : other->active ? R : 0;
         low[b] = begin[b] > reach ? begin[b] : reach;
         high[b] = end[b] < other->n - reach ? end[b] : other->n - reach;
-        for (int s = 0; s < SIDE_COUNT && b != a; s++) { /* whole planes reach other shells */
+        for (int s = 0; s < SIDE_COUNT && b != a; s++) { /* whole planes reach other boundaries */
             const int64_t rows = other->side[s].rows, claim = other->side[s].claim;
             const int64_t thick = rows > claim ? rows : claim;
             if (s == SIDE_LOW && low[b] < thick)
@@ -361,25 +360,25 @@ static bool find_face(const struct plan *plan, int a, int side, int R, int V,
     return high[AXIS_X] > low[AXIS_X] && high[AXIS_Y] > low[AXIS_Y] && high[AXIS_Z] > low[AXIS_Z];
 }
 
-/* Faces and rims of the shell. */
+/* Faces and rims of the boundary. */
 static void even_shape_init(struct even_shape *shape, const struct geometry *g, int V)
 {
     const struct plan *plan = g->plan;
     memset(shape, 0, sizeof *shape);
     shape->slot = g->slot;
     shape->batch = (uint32_t)plan->batch;
-    for (int box = 0; box < g->shell.boxes; box++) {
+    for (int box = 0; box < g->boundary.boxes; box++) {
         int64_t begin[AXIS_COUNT], end[AXIS_COUNT], low[AXIS_COUNT], high[AXIS_COUNT];
         for (int b = 0; b < AXIS_COUNT; b++) {
-            begin[b] = g->shell.begin[box][b];
-            end[b] = begin[b] + g->shell.size[box][b];
+            begin[b] = g->boundary.begin[box][b];
+            end[b] = begin[b] + g->boundary.size[box][b];
         }
-        const int a = g->shell.axis[box], side = g->shell.side[box];
+        const int a = g->boundary.axis[box], side = g->boundary.side[box];
         if (!find_face(plan, a, side, plan->radius, V, begin, end, low, high)) {
             add_rim(shape, begin, end);
             continue;
         }
-        struct shell_face *face = &shape->face[shape->faces];
+        struct boundary_face *face = &shape->face[shape->faces];
         uint32_t threads = 1;
         face->axis = a;
         face->side = side;
@@ -417,72 +416,74 @@ template <typename T, int R, int V> struct even_launcher {
         const int64_t rims = shape.rims ? (int64_t)shape.rim_end[shape.rims - 1] * shape.batch : 0;
         const int64_t faces =
             shape.faces ? (int64_t)shape.face_end[shape.faces - 1] * shape.batch : 0;
-        shape.rim_blocks = (uint32_t)((rims + SHELL_THREADS - 1) / SHELL_THREADS);
-        const int64_t blocks = shape.rim_blocks + (faces + SHELL_THREADS - 1) / SHELL_THREADS;
-        const kernel_pair<struct even_shape, T> kernel = {shell_even_kernel<T, R, V, one_job>,
-                                                          shell_even_kernel<T, R, V, job_arrays>};
-        return launch_blocks(kernel, blocks, dim3(SHELL_THREADS), g, &shape, in, out,
-                             sizeof(shell_weights<T, R>));
+        shape.rim_blocks = (uint32_t)((rims + BOUNDARY_THREADS - 1) / BOUNDARY_THREADS);
+        const int64_t blocks = shape.rim_blocks + (faces + BOUNDARY_THREADS - 1) / BOUNDARY_THREADS;
+        const kernel_pair<struct even_shape, T> kernel = {
+            boundary_even_kernel<T, R, V, one_job>, boundary_even_kernel<T, R, V, job_arrays>};
+        return launch_blocks(kernel, blocks, dim3(BOUNDARY_THREADS), g, &shape, in, out,
+                             sizeof(boundary_weights<T, R>));
     }
 };
 
 /* --- all others --- */
 
-static __device__ __forceinline__ float shell_point(const struct plan *plan, const float *field,
-                                                    const int64_t at[AXIS_COUNT], bool impose,
-                                                    int64_t i)
+static __device__ __forceinline__ float boundary_point(const struct plan *plan, const float *field,
+                                                       const int64_t at[AXIS_COUNT], bool impose,
+                                                       int64_t i)
 {
     return impose ? point_impose_f32(plan, field + i, at) : point_evaluate_f32(plan, field, at);
 }
-static __device__ __forceinline__ double shell_point(const struct plan *plan, const double *field,
-                                                     const int64_t at[AXIS_COUNT], bool impose,
-                                                     int64_t i)
+static __device__ __forceinline__ double boundary_point(const struct plan *plan,
+                                                        const double *field,
+                                                        const int64_t at[AXIS_COUNT], bool impose,
+                                                        int64_t i)
 {
     return impose ? point_impose_f64(plan, field + i, at) : point_evaluate_f64(plan, field, at);
 }
 
 template <typename T, class Jobs>
-__global__ void __launch_bounds__(SHELL_THREADS)
-    shell_kernel(const shell_shape shape, const T *__restrict__ in, T *__restrict__ out,
-                 const __grid_constant__ Jobs jobs)
+__global__ void __launch_bounds__(BOUNDARY_THREADS)
+    boundary_kernel(const boundary_shape shape, const T *__restrict__ in, T *__restrict__ out,
+                    const __grid_constant__ Jobs jobs)
 {
     int64_t at[AXIS_COUNT];
     uint64_t field;
-    if (!shell_find(shape, (uint64_t)blockIdx.x * SHELL_THREADS + threadIdx.x, at, &field))
+    if (!boundary_find(shape, (uint64_t)blockIdx.x * BOUNDARY_THREADS + threadIdx.x, at, &field))
         return;
     own_arrays(in, out, jobs);
     const struct plan *plan = &table[shape.slot].plan;
     const int64_t begin = (int64_t)(field * plan->points);
     const int64_t place = at[AXIS_X] + at[AXIS_Y] * plan->axis[AXIS_Y].stride +
                           at[AXIS_Z] * plan->axis[AXIS_Z].stride;
-    out[begin + place] = shell_point(plan, in + begin, at, shape.impose, place);
+    out[begin + place] = boundary_point(plan, in + begin, at, shape.impose, place);
 }
 
 template <typename T>
-static cudaError_t launch_points(const struct geometry *g, shell_shape *shape, const void *in,
+static cudaError_t launch_points(const struct geometry *g, boundary_shape *shape, const void *in,
                                  void *out)
 {
-    const int64_t blocks = (shape->points * shape->batch + SHELL_THREADS - 1) / SHELL_THREADS;
-    const kernel_pair<struct shell_shape, T> kernel = {shell_kernel<T, one_job>,
-                                                       shell_kernel<T, job_arrays>};
-    return launch_blocks(kernel, blocks, dim3(SHELL_THREADS), g, shape, in, out);
+    const int64_t blocks = (shape->points * shape->batch + BOUNDARY_THREADS - 1) / BOUNDARY_THREADS;
+    const kernel_pair<struct boundary_shape, T> kernel = {boundary_kernel<T, one_job>,
+                                                          boundary_kernel<T, job_arrays>};
+    return launch_blocks(kernel, blocks, dim3(BOUNDARY_THREADS), g, shape, in, out);
 }
 
 static bool is_even(const struct geometry *g, bool impose)
 {
     const struct plan *plan = g->plan;
     bool even = plan->parity == PLAN_EVEN && plan->form == PLAN_SCALAR && !impose &&
-                plan->points <= INT32_MAX && (uint64_t)g->shell.points * plan->batch <= INT32_MAX;
+                plan->points <= INT32_MAX &&
+                (uint64_t)g->boundary.points * plan->batch <= INT32_MAX;
     for (int a = 0; a < AXIS_COUNT; a++)
         even = even &&
                (plan->axis[a].row_points == 0 || plan->axis[a].row_points == 2 * plan->radius + 2);
     return even;
 }
 
-extern "C" cudaError_t shell_launch(const struct geometry *g, const void *in, void *out,
-                                    bool impose)
+extern "C" cudaError_t boundary_launch(const struct geometry *g, const void *in, void *out,
+                                       bool impose)
 {
-    struct shell_shape shape = g->shell;
+    struct boundary_shape shape = g->boundary;
     shape.impose = impose;
     if (is_even(g, impose))
         return launch_typed<even_launcher>(g, g->plan->axis[AXIS_X].n, in, out);

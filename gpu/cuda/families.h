@@ -10,23 +10,23 @@
 extern "C" {
 #endif
 
-/* One pass of the geometry's jobs, from `in` to `out` of the first, on its stream. All points: row
- * (x alone), across (y or z alone, where it takes the plan). */
-cudaError_t row_launch(const struct geometry *g, const void *in, void *out);
-bool across_takes(const struct plan *plan);
-cudaError_t across_launch(const struct geometry *g, const void *in, void *out);
-bool sectors_takes(const struct geometry *g); /* across.cu, for odd rows; of one job */
-cudaError_t sectors_launch(const struct geometry *g, const void *in, void *out);
-/* The box: column (3D) or march (2D); what is left: shell. */
-cudaError_t march_launch(const struct geometry *g, const void *in, void *out);
-cudaError_t column_launch(const struct geometry *g, const void *in, void *out);
+/* One pass of the geometry's jobs, from `in` to `out` of the first, on its stream. All points:
+ * along_x (x alone), along_y_z (y or z alone, where it takes the plan). */
+cudaError_t along_x_launch(const struct geometry *g, const void *in, void *out);
+bool along_y_z_takes(const struct plan *plan);
+cudaError_t along_y_z_launch(const struct geometry *g, const void *in, void *out);
+bool along_y_z_unaligned_takes(const struct geometry *g); /* rows of odd length; one job */
+cudaError_t along_y_z_unaligned_launch(const struct geometry *g, const void *in, void *out);
+/* The interior: streaming_3d or streaming_2d; all other points: boundary. */
+cudaError_t streaming_2d_launch(const struct geometry *g, const void *in, void *out);
+cudaError_t streaming_3d_launch(const struct geometry *g, const void *in, void *out);
 /* impose: pass 0 of a plan that imposes boundary values; out holds a copy of in. */
-cudaError_t shell_launch(const struct geometry *g, const void *in, void *out, bool impose);
+cudaError_t boundary_launch(const struct geometry *g, const void *in, void *out, bool impose);
 
 /* Gradient (of large fields by gradient.cu), divergence and curl: all points, from the
  * components of `in` to those of `out`. */
-cudaError_t nabla_launch(const struct geometry *g, const void *const in[AXIS_COUNT],
-                         void *const out[AXIS_COUNT]);
+cudaError_t vector_operators_launch(const struct geometry *g, const void *const in[AXIS_COUNT],
+                                    void *const out[AXIS_COUNT]);
 
 /* Whole passes of a plan that is a stencil. */
 cudaError_t stencil_launch(const struct launch *launch, int slot, int units, cudaStream_t stream);
@@ -36,22 +36,25 @@ cudaError_t measure_launch(const struct launch *launch, cudaStream_t stream);
 
 /* Diffusion in 2D, several steps at once, whole fields of one job: the most that pay, 0 where none
  * do. */
-uint64_t strip_steps(const struct geometry *g);
-/* 2 … strip_steps() of them. */
-cudaError_t strip_launch(const struct geometry *g, const void *in, void *out, uint64_t steps);
+uint64_t temporal_blocking_2d_steps(const struct geometry *g);
+/* 2 … temporal_blocking_2d_steps() of them. */
+cudaError_t temporal_blocking_2d_launch(const struct geometry *g, const void *in, void *out,
+                                        uint64_t steps);
 
 /* Diffusion in 3D, several steps at once, whole fields of one job: the most, 0 where none; and
  * whether they are faster than single ones. */
-uint64_t stairs_steps(const struct geometry *g);
-bool stairs_pay(const struct geometry *g, uint64_t steps);
-/* 2 … stairs_steps() of them. */
-cudaError_t stairs_launch(const struct geometry *g, const void *in, void *out, uint64_t steps);
+uint64_t temporal_blocking_3d_steps(const struct geometry *g);
+bool temporal_blocking_3d_pay(const struct geometry *g, uint64_t steps);
+/* 2 … temporal_blocking_3d_steps() of them. */
+cudaError_t temporal_blocking_3d_launch(const struct geometry *g, const void *in, void *out,
+                                        uint64_t steps);
 
-/* A pass of a plan of the engine PLAN_TABLE. The box, where there is one, of a plan that it takes:
+/* A pass of a plan of the engine PLAN_TABLE. The interior, where there is one, of a plan that it
+ * takes:
  */
-bool box_takes(const struct plan *plan);
-cudaError_t box_launch(const struct geometry *g, const struct table_pass *pass);
-/* … and the shell; the slot holds the plan. */
+bool interior_takes(const struct plan *plan);
+cudaError_t interior_launch(const struct geometry *g, const struct table_pass *pass);
+/* … and all other points; the slot holds the plan. */
 cudaError_t rows_launch(const struct geometry *g, const struct table_pass *pass);
 
 /* The values at the plan's probes, to that row of `values`; the slot holds the plan. */

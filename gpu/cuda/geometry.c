@@ -9,8 +9,8 @@ static int64_t between(int64_t x, int64_t low, int64_t high)
     return x < low ? low : x > high ? high : x;
 }
 
-/* The points next to the side that are not in the box. */
-static int64_t shell_points(const struct plan_side *side)
+/* The points next to the side that are not in the interior. */
+static int64_t boundary_points(const struct plan_side *side)
 {
     const int32_t apart = side->rows > side->claim ? side->rows : side->claim;
     return apart > side->apart ? apart : side->apart;
@@ -63,43 +63,43 @@ void geometry_init(struct geometry *g, const struct plan *whole, uint64_t from, 
     for (int a = 0; a < AXIS_COUNT; a++) {
         const struct plan_axis *axis = &plan->axis[a];
         const struct plan_side *low = &axis->side[SIDE_LOW], *high = &axis->side[SIDE_HIGH];
-        g->low[a] = between(shell_points(low), g->begin[a], g->end[a]);
-        g->high[a] = between(axis->n - shell_points(high), g->low[a], g->end[a]);
+        g->low[a] = between(boundary_points(low), g->begin[a], g->end[a]);
+        g->high[a] = between(axis->n - boundary_points(high), g->low[a], g->end[a]);
     }
-    geometry_shell(g);
+    geometry_boundary(g);
 }
 
-void geometry_shell(struct geometry *g)
+void geometry_boundary(struct geometry *g)
 {
     const struct plan *plan = g->plan;
-    struct shell_shape *shell = &g->shell;
-    memset(shell, 0, sizeof *shell);
-    shell->slot = g->slot;
-    shell->batch = (int64_t)plan->batch;
-    g->has_box = true;
+    struct boundary_shape *boundary = &g->boundary;
+    memset(boundary, 0, sizeof *boundary);
+    boundary->slot = g->slot;
+    boundary->batch = (int64_t)plan->batch;
+    g->has_interior = true;
     for (int a = 0; a < AXIS_COUNT; a++)
-        g->has_box &= g->high[a] > g->low[a];
+        g->has_interior &= g->high[a] > g->low[a];
     /* x: whole planes; y: what is left of the rows; z: what is left of the columns. */
     for (int a = 0; a < AXIS_COUNT; a++) {
         for (int side = 0; side < SIDE_COUNT; side++) {
             const int64_t begin = side == SIDE_LOW ? g->begin[a] : g->high[a];
             const int64_t end = side == SIDE_LOW ? g->low[a] : g->end[a];
             int64_t points = 1;
-            const int box = shell->boxes;
+            const int box = boundary->boxes;
             for (int b = 0; b < AXIS_COUNT; b++) {
-                shell->begin[box][b] = b == a ? begin : b < a ? g->low[b] : g->begin[b];
-                shell->size[box][b] = (b == a  ? end
-                                       : b < a ? g->high[b]
-                                               : g->end[b]) -
-                                      shell->begin[box][b];
-                points *= shell->size[box][b];
+                boundary->begin[box][b] = b == a ? begin : b < a ? g->low[b] : g->begin[b];
+                boundary->size[box][b] = (b == a  ? end
+                                          : b < a ? g->high[b]
+                                                  : g->end[b]) -
+                                         boundary->begin[box][b];
+                points *= boundary->size[box][b];
             }
-            shell->axis[box] = a;
-            shell->side[box] = side;
+            boundary->axis[box] = a;
+            boundary->side[box] = side;
             if (points > 0) {
-                shell->points += points;
-                shell->end[box] = shell->points;
-                shell->boxes++;
+                boundary->points += points;
+                boundary->end[box] = boundary->points;
+                boundary->boxes++;
             }
         }
     }

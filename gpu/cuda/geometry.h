@@ -1,5 +1,6 @@
 /* What every pass of a plan has in common: the points that are centred on every active axis (the
- * box), and all others (the shell); of a part of a pass, those of its units (gpu/split.h). */
+ * interior), and all others (the boundary); of a part of a pass, those of its units (gpu/split.h).
+ */
 #ifndef GPU_CUDA_GEOMETRY_H
 #define GPU_CUDA_GEOMETRY_H
 
@@ -11,14 +12,14 @@
 extern "C" {
 #endif
 
-enum { SHELL_BOXES = 2 * AXIS_COUNT };
+enum { BOUNDARY_BOXES = 2 * AXIS_COUNT };
 
 /* Boxes that do not overlap: together all that the other kernels leave out. */
-struct shell_shape {
-    int64_t begin[SHELL_BOXES][AXIS_COUNT], size[SHELL_BOXES][AXIS_COUNT];
-    int32_t axis[SHELL_BOXES], side[SHELL_BOXES]; /* of the edge that it lies at */
-    int64_t end[SHELL_BOXES];                     /* points in this box and those before it */
-    int64_t points;                               /* of all boxes */
+struct boundary_shape {
+    int64_t begin[BOUNDARY_BOXES][AXIS_COUNT], size[BOUNDARY_BOXES][AXIS_COUNT];
+    int32_t axis[BOUNDARY_BOXES], side[BOUNDARY_BOXES]; /* of the edge that it lies at */
+    int64_t end[BOUNDARY_BOXES];                        /* points in this box and those before it */
+    int64_t points;                                     /* of all boxes */
     int64_t batch;
     int32_t boxes, slot, impose;
 };
@@ -35,9 +36,9 @@ struct geometry {
     uint64_t first;  /* the element of the arrays that is the first of the plan's fields */
     uint64_t points; /* that are computed */
     int64_t begin[AXIS_COUNT], end[AXIS_COUNT]; /* those, of each field */
-    int64_t low[AXIS_COUNT], high[AXIS_COUNT];  /* the box */
-    bool has_box;
-    struct shell_shape shell;
+    int64_t low[AXIS_COUNT], high[AXIS_COUNT];  /* the interior */
+    bool has_interior;
+    struct boundary_shape boundary;
     unsigned jobs; /* that are launched at once, each with a share of the units */
     /* By component: what the pass at hand goes from and to. */
     struct job_arrays arrays[AXIS_COUNT];
@@ -51,8 +52,8 @@ struct geometry {
 void geometry_init(struct geometry *geometry, const struct plan *plan, uint64_t from, uint64_t to,
                    unsigned jobs, int slot, int units, cudaStream_t stream);
 
-/* Of a box that was changed: sets has_box, and the shell to what the box leaves. */
-void geometry_shell(struct geometry *geometry);
+/* After a change of the interior: sets has_interior, and the boundary to all other points. */
+void geometry_boundary(struct geometry *geometry);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,5 @@
 /* Gradients in space where the copy engine brings planes (sm_90 on) and columns alone fill the
- * device; all else is nabla.cu's, which also says what is computed.
+ * device; all else is vector_operators.cu's, which also says what is computed.
  *
  * A block marches a column of the grid along z. One thread of a warp of its own has the boxes of
  * plane after plane copied to slots of shared memory: a body of X × Y points, what lies over its
@@ -261,7 +261,8 @@ static cudaError_t launch_column(const struct geometry *g, const void *in,
     const int64_t columns_y = (rows + Column::Y - 1) / Column::Y;
     const int64_t blocks = columns_x * columns_y * (int64_t)plan->batch;
     const int64_t groups = (blocks + g->units - 1) / g->units;
-    /* What columns do not fill the device, time after time, is better divided by nabla.cu. */
+    /* What columns do not fill the device, time after time, is better divided by
+     * vector_operators.cu. */
     if (n[AXIS_X] < Column::X + Column::HALO || rows < Column::Y + R || blocks > INT32_MAX ||
         n[AXIS_X] > INT32_MAX || n[AXIS_Y] > INT32_MAX || n[AXIS_Z] > INT32_MAX ||
         blocks * 4 < groups * g->units * 3)

@@ -236,11 +236,11 @@ static __device__ __forceinline__ void store_between(T *row, int64_t x0, const p
     }
 }
 
-/* The point of the shell that a thread computes, in numbers as short as will do: divisions are most
- * of this. */
+/* The point of the boundary that a thread computes, in numbers as short as will do: divisions are
+ * most of this. */
 template <typename N>
-static __device__ __forceinline__ void shell_place(const shell_shape &shape, N thread,
-                                                   int64_t at[AXIS_COUNT], uint64_t *field)
+static __device__ __forceinline__ void boundary_place(const boundary_shape &shape, N thread,
+                                                      int64_t at[AXIS_COUNT], uint64_t *field)
 {
     const N number = thread / (N)shape.points;
     N i = thread - number * (N)shape.points;
@@ -257,16 +257,16 @@ static __device__ __forceinline__ void shell_place(const shell_shape &shape, N t
 }
 
 /* … and the number of its field of the batch; false where there is none left. */
-static __device__ __forceinline__ bool shell_find(const shell_shape &shape, uint64_t thread,
-                                                  int64_t at[AXIS_COUNT], uint64_t *field)
+static __device__ __forceinline__ bool boundary_find(const boundary_shape &shape, uint64_t thread,
+                                                     int64_t at[AXIS_COUNT], uint64_t *field)
 {
     const uint64_t points = (uint64_t)(shape.points * shape.batch);
     if (thread >= points)
         return false;
     if (points <= UINT32_MAX)
-        shell_place(shape, (uint32_t)thread, at, field);
+        boundary_place(shape, (uint32_t)thread, at, field);
     else
-        shell_place(shape, thread, at, field);
+        boundary_place(shape, thread, at, field);
     return true;
 }
 

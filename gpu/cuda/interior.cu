@@ -1,14 +1,14 @@
-/* The box of a plan of the engine PLAN_TABLE (numerics/table.h): the points that are centred along
- * every axis, and read what lies about them and nothing else. What numerics/table_point.h says, in
- * loops of fixed length and without a look-up: a thread does one point after another, weights and
- * strides are parameters. Blocks are as cubic as warps allow, since neighbours are shared through
- * the caches, and march along z. */
+/* The interior of a plan of the engine PLAN_TABLE (numerics/table.h): the points that are centred
+ * along every axis, and read what lies about them and nothing else. What numerics/table_point.h
+ * says, in loops of fixed length and without a look-up: a thread does one point after another,
+ * weights and strides are parameters. Blocks are as cubic as warps allow, since neighbours are
+ * shared through the caches, and march along z. */
 #include "gpu/cuda/grid.cuh"
 
 #include <string.h>
 
 enum {
-    MOST_PAIRS = TABLE_PAIRS - 1, /* of a row of a box; 7 are left to the shell */
+    MOST_PAIRS = TABLE_PAIRS - 1, /* of a row; rows of 7 are left to the boundary */
     SUM_PAIRS = 5,                /* along several axes */
     WARP = 32,
     MOST_THREADS = 512,
@@ -16,11 +16,11 @@ enum {
 };
 
 /* Centred rows of one kind, by active axis: x, y, z, those that are none left out. */
-template <typename T> struct box_rows {
+template <typename T> struct interior_rows {
     T w[AXIS_COUNT][MOST_PAIRS];
 };
 
-template <typename T> struct box_shape {
+template <typename T> struct interior_shape {
     const T *in[AXIS_COUNT], *base, *source; /* base, source: NULL for none */
     T *out[AXIS_COUNT];
     int64_t low[AXIS_COUNT], high[AXIS_COUNT]; /* points */
@@ -29,14 +29,14 @@ template <typename T> struct box_shape {
     uint32_t blocks_y, blocks_z;               /* of a field */
     uint64_t blocks, length;                   /* blocks_z of the batch; that one marches along */
     int64_t stride[AXIS_COUNT];                /* along the active axes */
-    box_rows<T> rows;
+    interior_rows<T> rows;
     T centre, source_value, dt;
     int32_t has_centre, shared, odd, shift, adds_source;
     /* Parts: the result's component c is a sum of so many, part k of input of[c][k] along[c][k]. */
     int32_t outputs, parts, minus;
     int8_t of[AXIS_COUNT][AXIS_COUNT], along[AXIS_COUNT][AXIS_COUNT];
     /* Biharmonic: second derivatives along an axis, of which those along another one are taken. */
-    box_rows<T> inner, outer;
+    interior_rows<T> inner, outer;
     T inner_centre[AXIS_COUNT], outer_centre[AXIS_COUNT];
     /* div(k grad u) */
     const T *k;
@@ -68,7 +68,7 @@ static __device__ __forceinline__ T add_pairs(const T *f, int64_t stride, const 
 /* Derivatives along one axis each, rounded alone, then added. */
 template <int R> struct parts_of {
     template <typename T>
-    static __device__ __forceinline__ void run(const box_shape<T> &shape, int64_t place)
+    static __device__ __forceinline__ void run(const interior_shape<T> &shape, int64_t place)
     {
         for (int c = 0; c < shape.outputs; c++) {
             T sum = 0;
@@ -85,7 +85,7 @@ template <int R> struct parts_of {
 
 /* base + the sum of even derivatives along AXES axes. */
 template <int R, int AXES, typename T>
-static __device__ __forceinline__ T sum_at(const box_shape<T> &shape, int64_t place)
+static __device__ __forceinline__ T sum_at(const interior_shape<T> &shape, int64_t place)
 {
     const T *f = shape.in[0] + place;
     T acc = shape.base ? shape.base[place] : (T)0;
@@ -117,7 +117,7 @@ static __device__ __forceinline__ T sum_at(const box_shape<T> &shape, int64_t pl
 
 /* acc + the part of dt that the pass is × the source. */
 template <typename T>
-static __device__ __forceinline__ T add_source(const box_shape<T> &shape, int64_t place, T acc)
+static __device__ __forceinline__ T add_source(const interior_shape<T> &shape, int64_t place, T acc)
 {
     if (!shape.adds_source)
         return acc;
@@ -126,7 +126,7 @@ static __device__ __forceinline__ T add_source(const box_shape<T> &shape, int64_
 
 template <int R, int AXES> struct sum_of {
     template <typename T>
-    static __device__ __forceinline__ void run(const box_shape<T> &shape, int64_t place)
+    static __device__ __forceinline__ void run(const interior_shape<T> &shape, int64_t place)
     {
         shape.out[0][place] = add_source(shape, place, sum_at<R, AXES>(shape, place));
     }
@@ -134,7 +134,7 @@ template <int R, int AXES> struct sum_of {
 
 /* The second derivative at f along an axis, rounded as it is alone. */
 template <int R, typename T>
-static __device__ __forceinline__ T inner_at(const box_shape<T> &shape, const T *f, int a)
+static __device__ __forceinline__ T inner_at(const interior_shape<T> &shape, const T *f, int a)
 {
     return add_pairs<R>(f, shape.stride[a], shape.inner.w[a], false, 0, true,
                         shape.inner_centre[a] * __ldg(f));
@@ -143,7 +143,7 @@ static __device__ __forceinline__ T inner_at(const box_shape<T> &shape, const T 
 /* R: of second derivatives; those of order 4 reach one further. */
 template <int R, int AXES> struct biharmonic_of {
     template <typename T>
-    static __device__ __forceinline__ void run(const box_shape<T> &shape, int64_t place)
+    static __device__ __forceinline__ void run(const interior_shape<T> &shape, int64_t place)
     {
         const T *f = shape.in[0] + place;
         T acc = sum_at<R + 1, AXES>(shape, place);
@@ -180,7 +180,7 @@ static __device__ __forceinline__ T between(const T *k, const T *across, int m, 
 
 template <int R, int AXES> struct divergence_of {
     template <typename T>
-    static __device__ __forceinline__ void run(const box_shape<T> &shape, int64_t place)
+    static __device__ __forceinline__ void run(const interior_shape<T> &shape, int64_t place)
     {
         const T *f = shape.in[0] + place, *g = shape.k + place;
         T acc = shape.base ? shape.base[place] : shape.identity ? __ldg(f) : (T)0;
@@ -207,7 +207,7 @@ template <int R, int AXES> struct divergence_of {
 
 template <typename T, class Form>
 static __global__ void __launch_bounds__(MOST_THREADS)
-    box_kernel(const __grid_constant__ box_shape<T> shape)
+    interior_kernel(const __grid_constant__ interior_shape<T> shape)
 {
     const int64_t x = shape.begin_x + (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (x < shape.low[AXIS_X] || x >= shape.high[AXIS_X])
@@ -234,7 +234,7 @@ static __global__ void __launch_bounds__(MOST_THREADS)
 
 /* The centred row of a kind along axis a, as the shape's active axis i. */
 template <typename T, typename Row>
-static void take_row(const struct plan *plan, int use, int a, box_rows<T> *rows, int i)
+static void take_row(const struct plan *plan, int use, int a, interior_rows<T> *rows, int i)
 {
     const table_header *header = table_of(plan);
     const table_rows *from = &header->rows[use][a];
@@ -251,7 +251,7 @@ template <> struct row_type<double> {
 };
 
 /* Which derivative of which input the parts are, as numerics/table_point.h has them. */
-template <typename T> static void take_parts(const table_header *header, box_shape<T> *shape)
+template <typename T> static void take_parts(const table_header *header, interior_shape<T> *shape)
 {
     shape->outputs = header->outputs;
     shape->minus = header->operator_id == OPERATOR_CURL;
@@ -276,7 +276,8 @@ template <typename T> static void take_parts(const table_header *header, box_sha
 
 /* What the pass is; returns how many axes are active. */
 template <typename T>
-static int take_pass(const struct geometry *g, const struct table_pass *pass, box_shape<T> *shape)
+static int take_pass(const struct geometry *g, const struct table_pass *pass,
+                     interior_shape<T> *shape)
 {
     typedef typename row_type<T>::type Row;
     const table_header *header = table_of(g->plan);
@@ -302,7 +303,7 @@ static int take_pass(const struct geometry *g, const struct table_pass *pass, bo
     shape->stride_y = header->axis_of[AXIS_Y].stride;
     shape->stride_z = header->axis_of[AXIS_Z].stride;
     shape->field = (int64_t)header->points;
-    /* All rows of the box have a centre, but those of a shift. */
+    /* All rows of the interior have a centre, but those of a shift. */
     shape->has_centre = header->shift == 0 || header->identity;
     shape->centre = (T)header->centre[pass->set][header->shift == 0 ? header->active : 0];
     shape->shared = header->shared && header->shift == 0;
@@ -323,39 +324,45 @@ static int take_pass(const struct geometry *g, const struct table_pass *pass, bo
     return axes;
 }
 
-template <typename T> using box_function = void (*)(box_shape<T>);
+template <typename T> using interior_function = void (*)(interior_shape<T>);
 
 /* The kernel of a form, of rows of so many pairs along so many axes. */
-template <typename T> static box_function<T> find_kernel(int form, int pairs, int axes)
+template <typename T> static interior_function<T> find_kernel(int form, int pairs, int axes)
 {
-    static const box_function<T> parts[] = {box_kernel<T, parts_of<1>>, box_kernel<T, parts_of<2>>,
-                                            box_kernel<T, parts_of<3>>, box_kernel<T, parts_of<4>>,
-                                            box_kernel<T, parts_of<5>>, box_kernel<T, parts_of<6>>};
-    static const box_function<T> sums[][AXIS_COUNT] = {
-        {box_kernel<T, sum_of<1, 1>>, box_kernel<T, sum_of<1, 2>>, box_kernel<T, sum_of<1, 3>>},
-        {box_kernel<T, sum_of<2, 1>>, box_kernel<T, sum_of<2, 2>>, box_kernel<T, sum_of<2, 3>>},
-        {box_kernel<T, sum_of<3, 1>>, box_kernel<T, sum_of<3, 2>>, box_kernel<T, sum_of<3, 3>>},
-        {box_kernel<T, sum_of<4, 1>>, box_kernel<T, sum_of<4, 2>>, box_kernel<T, sum_of<4, 3>>},
-        {box_kernel<T, sum_of<5, 1>>, box_kernel<T, sum_of<5, 2>>, box_kernel<T, sum_of<5, 3>>},
-        {box_kernel<T, sum_of<6, 1>>, NULL, NULL}};
-    static const box_function<T> biharmonics[][AXIS_COUNT] = {
-        {box_kernel<T, biharmonic_of<1, 1>>, box_kernel<T, biharmonic_of<1, 2>>,
-         box_kernel<T, biharmonic_of<1, 3>>},
-        {box_kernel<T, biharmonic_of<2, 1>>, box_kernel<T, biharmonic_of<2, 2>>,
-         box_kernel<T, biharmonic_of<2, 3>>},
-        {box_kernel<T, biharmonic_of<3, 1>>, box_kernel<T, biharmonic_of<3, 2>>,
-         box_kernel<T, biharmonic_of<3, 3>>},
-        {box_kernel<T, biharmonic_of<4, 1>>, box_kernel<T, biharmonic_of<4, 2>>,
-         box_kernel<T, biharmonic_of<4, 3>>}};
-    static const box_function<T> divergences[][AXIS_COUNT] = {
-        {box_kernel<T, divergence_of<1, 1>>, box_kernel<T, divergence_of<1, 2>>,
-         box_kernel<T, divergence_of<1, 3>>},
-        {box_kernel<T, divergence_of<2, 1>>, box_kernel<T, divergence_of<2, 2>>,
-         box_kernel<T, divergence_of<2, 3>>},
-        {box_kernel<T, divergence_of<3, 1>>, box_kernel<T, divergence_of<3, 2>>,
-         box_kernel<T, divergence_of<3, 3>>},
-        {box_kernel<T, divergence_of<4, 1>>, box_kernel<T, divergence_of<4, 2>>,
-         box_kernel<T, divergence_of<4, 3>>}};
+    static const interior_function<T> parts[] = {
+        interior_kernel<T, parts_of<1>>, interior_kernel<T, parts_of<2>>,
+        interior_kernel<T, parts_of<3>>, interior_kernel<T, parts_of<4>>,
+        interior_kernel<T, parts_of<5>>, interior_kernel<T, parts_of<6>>};
+    static const interior_function<T> sums[][AXIS_COUNT] = {
+        {interior_kernel<T, sum_of<1, 1>>, interior_kernel<T, sum_of<1, 2>>,
+         interior_kernel<T, sum_of<1, 3>>},
+        {interior_kernel<T, sum_of<2, 1>>, interior_kernel<T, sum_of<2, 2>>,
+         interior_kernel<T, sum_of<2, 3>>},
+        {interior_kernel<T, sum_of<3, 1>>, interior_kernel<T, sum_of<3, 2>>,
+         interior_kernel<T, sum_of<3, 3>>},
+        {interior_kernel<T, sum_of<4, 1>>, interior_kernel<T, sum_of<4, 2>>,
+         interior_kernel<T, sum_of<4, 3>>},
+        {interior_kernel<T, sum_of<5, 1>>, interior_kernel<T, sum_of<5, 2>>,
+         interior_kernel<T, sum_of<5, 3>>},
+        {interior_kernel<T, sum_of<6, 1>>, NULL, NULL}};
+    static const interior_function<T> biharmonics[][AXIS_COUNT] = {
+        {interior_kernel<T, biharmonic_of<1, 1>>, interior_kernel<T, biharmonic_of<1, 2>>,
+         interior_kernel<T, biharmonic_of<1, 3>>},
+        {interior_kernel<T, biharmonic_of<2, 1>>, interior_kernel<T, biharmonic_of<2, 2>>,
+         interior_kernel<T, biharmonic_of<2, 3>>},
+        {interior_kernel<T, biharmonic_of<3, 1>>, interior_kernel<T, biharmonic_of<3, 2>>,
+         interior_kernel<T, biharmonic_of<3, 3>>},
+        {interior_kernel<T, biharmonic_of<4, 1>>, interior_kernel<T, biharmonic_of<4, 2>>,
+         interior_kernel<T, biharmonic_of<4, 3>>}};
+    static const interior_function<T> divergences[][AXIS_COUNT] = {
+        {interior_kernel<T, divergence_of<1, 1>>, interior_kernel<T, divergence_of<1, 2>>,
+         interior_kernel<T, divergence_of<1, 3>>},
+        {interior_kernel<T, divergence_of<2, 1>>, interior_kernel<T, divergence_of<2, 2>>,
+         interior_kernel<T, divergence_of<2, 3>>},
+        {interior_kernel<T, divergence_of<3, 1>>, interior_kernel<T, divergence_of<3, 2>>,
+         interior_kernel<T, divergence_of<3, 3>>},
+        {interior_kernel<T, divergence_of<4, 1>>, interior_kernel<T, divergence_of<4, 2>>,
+         interior_kernel<T, divergence_of<4, 3>>}};
     static_assert(sizeof parts / sizeof *parts == MOST_PAIRS, "a kernel for each");
     static_assert(sizeof sums / sizeof *sums == MOST_PAIRS, "a kernel for each");
     if (pairs < 1 || pairs > MOST_PAIRS)
@@ -367,7 +374,7 @@ template <typename T> static box_function<T> find_kernel(int form, int pairs, in
         return sums[pairs - 1][axes - 1];
     case TABLE_FORM_BIHARMONIC:
         return pairs >= 2 && pairs <= SUM_PAIRS ? biharmonics[pairs - 2][axes - 1] : NULL;
-    case TABLE_FORM_DIVERGENCE: /* that of an error estimate is left to the shell */
+    case TABLE_FORM_DIVERGENCE: /* that of an error estimate is left to the boundary */
         return pairs < TABLE_RADIUS ? divergences[pairs - 1][axes - 1] : NULL;
     }
     return NULL;
@@ -390,7 +397,7 @@ static int axes_of(const table_header *header)
     return (header->active & 1) + (header->active >> 1 & 1) + (header->active >> 2 & 1);
 }
 
-extern "C" bool box_takes(const struct plan *plan)
+extern "C" bool interior_takes(const struct plan *plan)
 {
     const table_header *header = table_of(plan);
     return find_kernel<float>(header->form, pairs_of(header), axes_of(header)) != NULL;
@@ -402,7 +409,7 @@ static cudaError_t launch(const struct geometry *g, const struct table_pass *pas
     const table_header *header = table_of(g->plan);
     const uint32_t most = 65535; /* blocks along y: threads go on from there */
     int64_t size[AXIS_COUNT];
-    box_shape<T> shape;
+    interior_shape<T> shape;
     memset(&shape, 0, sizeof shape);
     const int axes = take_pass<T>(g, pass, &shape);
     for (int a = 0; a < AXIS_COUNT; a++)
@@ -434,7 +441,7 @@ static cudaError_t launch(const struct geometry *g, const struct table_pass *pas
                             arguments, 0, g->stream);
 }
 
-extern "C" cudaError_t box_launch(const struct geometry *g, const struct table_pass *pass)
+extern "C" cudaError_t interior_launch(const struct geometry *g, const struct table_pass *pass)
 {
     return g->plan->dtype == DTYPE_F32 ? launch<float>(g, pass) : launch<double>(g, pass);
 }

@@ -1,12 +1,14 @@
 /* From a plan to kernels on a stream: the one place that decides which kernels run.
  *
- *   box:    the points that are centred on every active axis → a family of the table below
- *   shell:  all others → shell
+ *   interior:  the points that are centred on every active axis → a family of the table below
+ *   boundary:  all others → boundary.cu
  *
- * Of plans of the engine PLAN_TABLE the shell → rows, and the box, where no family has it, → box.
+ * Of plans of the engine PLAN_TABLE the boundary → rows.cu, and the interior, where no family takes
+ * it, → interior.cu.
  *
- * Families that do several passes at once do the box and the shell. So does nabla for gradients,
- * divergences and curls, which asks gradient first whether it takes the box. */
+ * Families that do several passes at once do the interior and the boundary. So does
+ * vector_operators.cu for gradients, divergences and curls: it asks gradient.cu first whether it
+ * takes the interior. */
 #include "gpu/cuda/adi.h"
 #include "gpu/cuda/copy.h"
 #include "gpu/cuda/families.h"
@@ -32,28 +34,28 @@ void passes_constants_init(struct passes_constants *constants, const struct plan
     constants->centre_f32 = (float)plan->centre[active];
 }
 
-static uint64_t row_passes(const struct geometry *g)
+static uint64_t along_x_passes(const struct geometry *g)
 {
     const struct plan_axis *axis = g->plan->axis;
     return axis[AXIS_X].active && !axis[AXIS_Y].active && !axis[AXIS_Z].active;
 }
 
-static uint64_t across_passes(const struct geometry *g)
+static uint64_t along_y_z_passes(const struct geometry *g)
 {
-    return across_takes(g->plan);
+    return along_y_z_takes(g->plan);
 }
 
-static uint64_t sectors_passes(const struct geometry *g)
+static uint64_t along_y_z_unaligned_passes(const struct geometry *g)
 {
-    return sectors_takes(g);
+    return along_y_z_unaligned_takes(g);
 }
 
-static uint64_t march_passes(const struct geometry *g)
+static uint64_t streaming_2d_passes(const struct geometry *g)
 {
     return g->plan->axis[AXIS_Y].active || g->plan->axis[AXIS_Z].active;
 }
 
-static uint64_t column_passes(const struct geometry *g)
+static uint64_t streaming_3d_passes(const struct geometry *g)
 {
     const struct plan_axis *axis = g->plan->axis;
     /* Its offsets in a plane are of 32 bits. */
@@ -62,34 +64,37 @@ static uint64_t column_passes(const struct geometry *g)
 }
 
 /* The families in order of preference: the first that takes a plan, and as many passes, does them.
- * For experiments FDSERVER_KERNELS names some ("march,row"): these are taken whether they pay or
- * not, the others only do what these cannot, and several passes at once not at all. */
+ * For experiments FDSERVER_KERNELS names some ("streaming_2d,along_x"): these are taken whether
+ * they pay or not, the others only do what these cannot, and several passes at once not at all. */
 static const struct family {
-    const char *name;
+    const char *name, *alias; /* in FDSERVER_KERNELS */
     /* The most passes from `in` to `out` that one launch of it does of this plan on this device;
      * 0: none. A family with launch_several does 2 to that many, the others one. */
     uint64_t (*most)(const struct geometry *g);
     cudaError_t (*launch)(const struct geometry *g, const void *in, void *out);
     cudaError_t (*launch_several)(const struct geometry *g, const void *in, void *out,
                                   uint64_t passes);
-    bool all_points; /* not the box alone */
+    bool all_points; /* not the interior alone */
     /* Is that many at once faster than other families are? NULL: always. */
     bool (*pays)(const struct geometry *g, uint64_t passes);
 } families[] = {
     /* x alone: neighbours are in the same row, nothing to march along. */
-    {"row", row_passes, row_launch, NULL, true, NULL},
+    {"along_x", "row", along_x_passes, along_x_launch, NULL, true, NULL},
     /* float32 along y or z in rows of odd length: stores of whole sectors. */
-    {"sectors", sectors_passes, sectors_launch, NULL, true, NULL},
+    {"along_y_z_unaligned", "sectors", along_y_z_unaligned_passes, along_y_z_unaligned_launch, NULL,
+     true, NULL},
     /* y or z alone: short windows, closures within. */
-    {"across", across_passes, across_launch, NULL, true, NULL},
+    {"along_y_z", "across", along_y_z_passes, along_y_z_launch, NULL, true, NULL},
     /* 3D: a column of planes with its sides in shared memory; through L1 it took twice the time. */
-    {"column", column_passes, column_launch, NULL, false, NULL},
+    {"streaming_3d", "column", streaming_3d_passes, streaming_3d_launch, NULL, false, NULL},
     /* 2D, and what the others do not take: the slowest active axis is marched along. */
-    {"march", march_passes, march_launch, NULL, false, NULL},
+    {"streaming_2d", "march", streaming_2d_passes, streaming_2d_launch, NULL, false, NULL},
     /* Diffusion in 2D is bound by memory by far: several steps for the bytes of one. */
-    {"strip", strip_steps, NULL, strip_launch, true, NULL},
+    {"temporal_blocking_2d", "strip", temporal_blocking_2d_steps, NULL, temporal_blocking_2d_launch,
+     true, NULL},
     /* Diffusion in 3D: the same, where overlaps do not cost more than it saves. */
-    {"stairs", stairs_steps, NULL, stairs_launch, true, stairs_pay},
+    {"temporal_blocking_3d", "stairs", temporal_blocking_3d_steps, NULL,
+     temporal_blocking_3d_launch, true, temporal_blocking_3d_pay},
 };
 
 enum { FAMILIES = sizeof families / sizeof families[0] };
@@ -112,7 +117,7 @@ static const struct family *find_family(const struct geometry *g, bool several)
         const struct family *family = &families[i];
         if ((family->launch_several != NULL) != several || family->most(g) < (several ? 2u : 1u))
             continue;
-        if (listed ? is_listed(listed, family->name)
+        if (listed ? is_listed(listed, family->name) || is_listed(listed, family->alias)
                    : !family->pays || family->pays(g, family->most(g)))
             return family;
         if (!other && !several)
@@ -177,7 +182,7 @@ static cudaError_t copy_fields(const struct geometry *g, const void *in, void *o
     return copy_launch(&copies, g->stream);
 }
 
-/* One pass: by a family; what is not in the box, where it does not do that, by the shell. */
+/* One pass: by a family, and by boundary.cu where the family does the interior alone. */
 static cudaError_t launch_pass(const struct geometry *g, const void *in, void *out, bool impose)
 {
     cudaError_t error = cudaSuccess;
@@ -187,12 +192,12 @@ static cudaError_t launch_pass(const struct geometry *g, const void *in, void *o
         const struct family *family = find_family(g, false);
         if (family->all_points)
             return family->launch(g, in, out);
-        if (g->has_box)
+        if (g->has_interior)
             error = family->launch(g, in, out);
     }
-    if (error != cudaSuccess || g->shell.points == 0)
+    if (error != cudaSuccess || g->boundary.points == 0)
         return error;
-    return shell_launch(g, in, out, impose);
+    return boundary_launch(g, in, out, impose);
 }
 
 /* The size of the next of the groups that `left` passes are done in: as few groups as hold `most`
@@ -227,7 +232,7 @@ static cudaError_t launch_vectors(struct geometry *g, const struct launch *const
         out[i] = launch->even[i] ? (char *)launch->even[i] + offset : NULL;
     }
     place_vectors(g, launches);
-    return nabla_launch(g, in, out);
+    return vector_operators_launch(g, in, out);
 }
 
 /* Passes [pass, end) of whole fields. */
@@ -269,15 +274,15 @@ static cudaError_t launch_adi(const struct launch *launch, int slot, cudaStream_
     return error;
 }
 
-/* The box of a table whose inner plan is a plain one. Families of all points are wrong in the
- * shell, which follows. */
+/* The interior of a table whose inner plan is a plain one. Families of all points are wrong in the
+ * boundary, which follows. */
 static cudaError_t launch_inner(const struct geometry *g, const struct table_pass *pass)
 {
     if (g->plan->form != PLAN_SCALAR)
-        return nabla_launch(g, pass->in, pass->out);
+        return vector_operators_launch(g, pass->in, pass->out);
     const struct family *family = find_family(g, false);
-    return family->all_points || g->has_box ? family->launch(g, pass->in[0], pass->out[0])
-                                            : cudaSuccess;
+    return family->all_points || g->has_interior ? family->launch(g, pass->in[0], pass->out[0])
+                                                 : cudaSuccess;
 }
 
 /* One pass of a plan of the engine PLAN_TABLE. */
@@ -288,19 +293,19 @@ static cudaError_t launch_rows(const struct geometry *g, const struct table_pass
         error = copy_fields(g, pass->in[0], pass->out[0]);
     else if (g->plan->inner)
         error = launch_inner(g, pass);
-    else if (g->has_box)
-        error = box_launch(g, pass);
-    return error == cudaSuccess && g->shell.points > 0 ? rows_launch(g, pass) : error;
+    else if (g->has_interior)
+        error = interior_launch(g, pass);
+    return error == cudaSuccess && g->boundary.points > 0 ? rows_launch(g, pass) : error;
 }
 
-/* Whole passes of it. A box that no kernel takes is left to the shell. */
+/* Whole passes of it. An interior that no kernel takes is left to rows.cu. */
 static cudaError_t launch_table(struct geometry *g, const struct launch *launch)
 {
     const uint64_t lines = launch->plan->lines;
     cudaError_t error = cudaSuccess;
-    if (g->has_box && !g->plan->inner && !box_takes(g->plan)) {
+    if (g->has_interior && !g->plan->inner && !interior_takes(g->plan)) {
         memcpy(g->high, g->low, sizeof g->high);
-        geometry_shell(g);
+        geometry_boundary(g);
     }
     for (uint64_t number = launch->from / lines;
          number < launch->to / lines && error == cudaSuccess; number++) {

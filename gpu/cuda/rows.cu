@@ -1,7 +1,6 @@
-/* Passes of plans of the engine PLAN_TABLE: what of them is not in the box, or all where no
- * kernel takes that, a thread a point, as
- * numerics/table_point.h has it. The header of the table comes as a parameter, in constant memory;
- * rows are read through the first cache. */
+/* Passes of plans of the engine PLAN_TABLE: the points outside the interior, or all where no
+ * kernel takes the interior, a thread a point, by numerics/table_point.h. The header of the table
+ * comes as a parameter, in constant memory; rows are read through the first cache. */
 #include "gpu/cuda/grid.cuh"
 
 #define TABLE_FUNCTION static __device__ __forceinline__
@@ -65,11 +64,12 @@ enum { THREADS = 128 };
 template <typename T, int FORM>
 static __global__ void __launch_bounds__(THREADS, 4)
     rows_kernel(const __grid_constant__ table_header header,
-                const __grid_constant__ table_pass pass, const __grid_constant__ shell_shape shape)
+                const __grid_constant__ table_pass pass,
+                const __grid_constant__ boundary_shape shape)
 {
     int64_t at[AXIS_COUNT];
     uint64_t field;
-    if (!shell_find(shape, (uint64_t)blockIdx.x * THREADS + threadIdx.x, at, &field))
+    if (!boundary_find(shape, (uint64_t)blockIdx.x * THREADS + threadIdx.x, at, &field))
         return;
     auto view = begin(header, table[shape.slot].rows, pass, field, T());
     move(&view, at);
@@ -82,7 +82,7 @@ template <typename T>
 static cudaError_t launch(const table_header *header, dim3 blocks, void *arguments[],
                           cudaStream_t stream)
 {
-    static void (*const kernels[])(table_header, table_pass, shell_shape) = {
+    static void (*const kernels[])(table_header, table_pass, boundary_shape) = {
         rows_kernel<T, TABLE_FORM_PARTS>, rows_kernel<T, TABLE_FORM_SUM>,
         rows_kernel<T, TABLE_FORM_BIHARMONIC>, rows_kernel<T, TABLE_FORM_DIVERGENCE>};
     return cudaLaunchKernel(kernels[header->form], blocks, dim3(THREADS), arguments, 0, stream);
@@ -91,11 +91,11 @@ static cudaError_t launch(const table_header *header, dim3 blocks, void *argumen
 extern "C" cudaError_t rows_launch(const struct geometry *g, const struct table_pass *pass)
 {
     const table_header *header = table_of(g->plan);
-    const int64_t points = g->shell.points * g->shell.batch;
+    const int64_t points = g->boundary.points * g->boundary.batch;
     const int64_t blocks = (points + THREADS - 1) / THREADS;
     if (blocks > INT32_MAX)
         return cudaErrorInvalidConfiguration;
-    void *arguments[] = {(void *)header, (void *)pass, (void *)&g->shell};
+    void *arguments[] = {(void *)header, (void *)pass, (void *)&g->boundary};
     const dim3 grid((unsigned)blocks);
     return g->plan->dtype == DTYPE_F32 ? launch<float>(header, grid, arguments, g->stream)
                                        : launch<double>(header, grid, arguments, g->stream);

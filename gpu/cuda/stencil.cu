@@ -42,7 +42,7 @@ struct stencil_grid {
     uint32_t blocks_x, blocks_row, blocks_column; /* of a field */
     uint32_t edge_blocks;
     bool one_line; /* x goes on in the next column: threads_x packs further */
-    struct shell_shape edge;
+    struct boundary_shape edge;
 };
 
 /* Of the 4 KiB that parameters of a kernel may take. */
@@ -200,7 +200,7 @@ static __device__ __forceinline__ void edge_block(const stencil_grid &grid, cons
 {
     int64_t at[AXIS_COUNT];
     uint64_t field;
-    if (!shell_find(grid.edge, (uint64_t)blockIdx.x * THREADS + threadIdx.x, at, &field))
+    if (!boundary_find(grid.edge, (uint64_t)blockIdx.x * THREADS + threadIdx.x, at, &field))
         return;
     const struct plan *plan = &table[grid.edge.slot].plan;
     const int64_t begin = (int64_t)(field * plan->points);
@@ -331,10 +331,10 @@ static cudaError_t put_pass(stencil_grid *grid, Taps *taps, const struct geometr
                             const void *in, void *out)
 {
     const int64_t inner = lay_out(grid, g, axes, V, Taps::PACK);
-    const int64_t edge = blocks_of(g->shell.points * g->shell.batch, THREADS);
+    const int64_t edge = blocks_of(g->boundary.points * g->boundary.batch, THREADS);
     if (inner > INT32_MAX - edge)
         return cudaErrorInvalidConfiguration;
-    grid->edge = g->shell;
+    grid->edge = g->boundary;
     grid->edge_blocks = (uint32_t)edge;
     void *arguments[] = {grid, taps, &in, &out};
     return cudaLaunchKernel(stencil_kernel<T, V, Taps>, dim3((unsigned)(edge + inner)),
@@ -413,7 +413,7 @@ template <typename T> static bool give(given_packs<T> *given, const struct stenc
 }
 
 /* The interior as far as it is of whole packs; the rest is left to the edges. */
-static void choose_box(struct geometry *g, const struct stencil_table *table, int P)
+static void choose_interior(struct geometry *g, const struct stencil_table *table, int P)
 {
     for (int a = 0; a < AXIS_COUNT; a++) {
         g->low[a] = table->axis[a].low;
@@ -423,7 +423,7 @@ static void choose_box(struct geometry *g, const struct stencil_table *table, in
     g->high[AXIS_X] = g->high[AXIS_X] / P * P;
     if (g->high[AXIS_X] < g->low[AXIS_X])
         g->low[AXIS_X] = g->high[AXIS_X] = table->axis[AXIS_X].low;
-    geometry_shell(g);
+    geometry_boundary(g);
 }
 
 template <typename T>
@@ -434,11 +434,11 @@ static cudaError_t put_typed(stencil_grid *grid, const struct stencil_table *tab
     const int64_t length = table->axis[AXIS_X].high - table->axis[AXIS_X].low;
     given_packs<T> packs;
     given_taps<T> given;
-    choose_box(g, table, P);
+    choose_interior(g, table, P);
     if (table->axis[AXIS_X].n % P == 0 && PACKED * (g->high[AXIS_X] - g->low[AXIS_X]) >= length &&
         give(&packs, table))
         return put<T>(grid, &packs, g, axes, in, out);
-    choose_box(g, table, 1);
+    choose_interior(g, table, 1);
     if (give(&given, table))
         return put<T>(grid, &given, g, axes, in, out);
     table_taps<T> taps = {table->points, g->slot};

@@ -3,8 +3,8 @@
  *
  *   X, Y = false, false   along y or z alone: odd or even; [outer][march][inner]
  *   X, Y = true, false    Laplacian and diffusion in 2D; marches along y
- *   X, Y = true, true     the same in 3D, where column.cu does not take it; marches along z, y
- *                         neighbours through L1
+ *   X, Y = true, true     the same in 3D, where streaming_3d.cu does not take it; marches along z,
+ *                         y neighbours through L1
  *
  *   odd:   acc = c1 (f+1 − f−1);  acc = fma(cm, f+m − f−m, acc)
  *   even:  acc = c0 f;  equal weights on all axes: acc = fma(cm, (x pair + y pair) + z pair, acc),
@@ -12,11 +12,12 @@
  *
  * Bytes of device memory per point: one write and (L + 2R)/L reads, where L is the length that a
  * block marches: 1.06 for L = 128, R = 4. In 3D a tile of 128 × 16 points (float32) also reads 2R
- * rows of its neighbours from L2: (16 + 2R)/16 = 1.5 for R = 4. The queue moves on by MARCH_STEPS
- * points at a time, so that several loads are in flight and few registers are moved. */
+ * rows of its neighbours from L2: (16 + 2R)/16 = 1.5 for R = 4. The queue moves on by
+ * STREAMING_2D_STEPS points at a time, so that several loads are in flight and few registers are
+ * moved. */
 #include "gpu/cuda/grid.cuh"
 
-struct march_shape {
+struct streaming_2d_shape {
     int64_t n;             /* points along x; without X, of all axes below the marching one */
     int64_t low, high;     /* x: the points that this kernel computes */
     int64_t rows, row_low; /* Y: rows of a plane that it computes, and the first; else 1 and 0 */
@@ -30,7 +31,7 @@ struct march_shape {
 };
 
 /* Steps: as many as fit the registers; in 3D a single one has 2R + 3 loads in flight. */
-template <int R, int V, bool X, bool Y> struct march_block {
+template <int R, int V, bool X, bool Y> struct streaming_2d_block {
     enum { THREADS = Y ? 512 : 256, STEPS = V == 1 || (Y && R > 2) ? 1 : X ? 2 : 4 };
 };
 
@@ -51,11 +52,11 @@ load_y_pair(const T *f, int64_t y, int m, bool inside, const struct plan_axis *a
 }
 
 template <typename T, int R, int V, bool X, bool Y, class Jobs>
-__global__ void __launch_bounds__(march_block<R, V, X, Y>::THREADS)
-    march_kernel(const march_shape shape, const T *__restrict__ in, T *__restrict__ out,
-                 const __grid_constant__ Jobs jobs)
+__global__ void __launch_bounds__(streaming_2d_block<R, V, X, Y>::THREADS)
+    streaming_2d_kernel(const streaming_2d_shape shape, const T *__restrict__ in,
+                        T *__restrict__ out, const __grid_constant__ Jobs jobs)
 {
-    constexpr int STEPS = march_block<R, V, X, Y>::STEPS;
+    constexpr int STEPS = streaming_2d_block<R, V, X, Y>::STEPS;
     const int64_t x0 = ((int64_t)(blockIdx.x % shape.blocks_x) * blockDim.x + threadIdx.x) * V;
     uint64_t item = (uint64_t)(blockIdx.x / shape.blocks_x) * blockDim.y + threadIdx.y;
     if (x0 >= shape.n || item >= (uint64_t)(shape.rows * shape.marches * shape.outer))
@@ -172,7 +173,7 @@ __global__ void __launch_bounds__(march_block<R, V, X, Y>::THREADS)
 /* The march's length: enough threads to fill the device about twice (these kernels hold 512 threads
  * a multiprocessor, or 1024 without X), and not so short that the 2R points read before and after
  * it weigh more than its own. */
-static int64_t march_length(int64_t points, int64_t threads, int64_t wanted, int radius)
+static int64_t streaming_2d_length(int64_t points, int64_t threads, int64_t wanted, int radius)
 {
     const int64_t marches = (wanted + threads - 1) / threads;
     int64_t length = (points + marches - 1) / marches;
@@ -182,11 +183,11 @@ static int64_t march_length(int64_t points, int64_t threads, int64_t wanted, int
 }
 
 template <typename T, int R, int V, bool X, bool Y>
-static cudaError_t launch_march(const struct geometry *g, int a, const void *in, void *out)
+static cudaError_t launch_streaming_2d(const struct geometry *g, int a, const void *in, void *out)
 {
     const struct plan *plan = g->plan;
     const struct plan_axis *axis = &plan->axis[a];
-    struct march_shape shape = {};
+    struct streaming_2d_shape shape = {};
     shape.n = X ? plan->axis[AXIS_X].n : axis->stride;
     shape.low = X ? g->low[AXIS_X] : 0;
     shape.high = X ? g->high[AXIS_X] : shape.n;
@@ -201,39 +202,40 @@ static cudaError_t launch_march(const struct geometry *g, int a, const void *in,
     shape.slot = g->slot;
     shape.axis = a;
     const int64_t packs = shape.n / V, points = shape.end - shape.begin;
-    const unsigned threads = march_block<R, V, X, Y>::THREADS;
+    const unsigned threads = streaming_2d_block<R, V, X, Y>::THREADS;
     const unsigned width = power_of_two(packs, Y ? 32 : threads);
     const dim3 block(width, threads / width);
-    shape.length = march_length(points, packs * shape.rows * shape.outer,
-                                (int64_t)g->units * (X ? 1024 : 2048), R);
+    shape.length = streaming_2d_length(points, packs * shape.rows * shape.outer,
+                                       (int64_t)g->units * (X ? 1024 : 2048), R);
     shape.marches = (points + shape.length - 1) / shape.length;
     shape.blocks_x = (uint32_t)((packs + width - 1) / width);
     const int64_t items = shape.rows * shape.marches * shape.outer;
     const int64_t blocks = (items + block.y - 1) / block.y * shape.blocks_x;
-    const kernel_pair<struct march_shape, T> kernel = {march_kernel<T, R, V, X, Y, one_job>,
-                                                       march_kernel<T, R, V, X, Y, job_arrays>};
+    const kernel_pair<struct streaming_2d_shape, T> kernel = {
+        streaming_2d_kernel<T, R, V, X, Y, one_job>,
+        streaming_2d_kernel<T, R, V, X, Y, job_arrays>};
     return launch_blocks(kernel, blocks, block, g, &shape, in, out);
 }
 
-template <typename T, int R, int V> struct march_launcher {
+template <typename T, int R, int V> struct streaming_2d_launcher {
     static cudaError_t run(const struct geometry *g, const void *in, void *out)
     {
         const struct plan_axis *axis = g->plan->axis;
         if (!axis[AXIS_X].active)
-            return launch_march<T, R, V, false, false>(g, axis[AXIS_Y].active ? AXIS_Y : AXIS_Z, in,
-                                                       out);
+            return launch_streaming_2d<T, R, V, false, false>(
+                g, axis[AXIS_Y].active ? AXIS_Y : AXIS_Z, in, out);
         if (!axis[AXIS_Z].active)
-            return launch_march<T, R, V, true, false>(g, AXIS_Y, in, out);
-        return launch_march<T, R, V, true, true>(g, AXIS_Z, in, out);
+            return launch_streaming_2d<T, R, V, true, false>(g, AXIS_Y, in, out);
+        return launch_streaming_2d<T, R, V, true, true>(g, AXIS_Z, in, out);
     }
 };
 
-extern "C" cudaError_t march_launch(const struct geometry *g, const void *in, void *out)
+extern "C" cudaError_t streaming_2d_launch(const struct geometry *g, const void *in, void *out)
 {
     const struct plan_axis *axis = g->plan->axis;
     /* What a thread's pack lies along: x, or all below the marching axis. */
     const int64_t n = axis[AXIS_X].active   ? axis[AXIS_X].n
                       : axis[AXIS_Y].active ? axis[AXIS_Y].stride
                                             : axis[AXIS_Z].stride;
-    return launch_typed<march_launcher>(g, n, in, out);
+    return launch_typed<streaming_2d_launcher>(g, n, in, out);
 }

@@ -59,7 +59,7 @@ template <typename T, int R, int WIDE> struct column {
     int64_t map[WIDTH + HEIGHT + 2 * R];
 };
 
-template <typename T, int R> struct column_shape {
+template <typename T, int R> struct streaming_3d_shape {
     int64_t n, rows, plane, field;             /* elements of a row; rows; elements */
     int64_t low[AXIS_COUNT], high[AXIS_COUNT]; /* the points that this kernel computes */
     int32_t planes, length;                    /* of the grid, of a march */
@@ -71,8 +71,9 @@ template <typename T, int R> struct column_shape {
 /* ALIGNED: rows are whole packs, and so is what lies past their ends. */
 template <typename T, int R, int WIDE, bool ALIGNED, class Jobs>
 __global__ void __launch_bounds__(column<T, R, WIDE>::THREADS, column<T, R, WIDE>::BLOCKS)
-    column_kernel(const __grid_constant__ column_shape<T, R> shape, const T *__restrict__ in,
-                  T *__restrict__ out, const __grid_constant__ Jobs jobs)
+    streaming_3d_kernel(const __grid_constant__ streaming_3d_shape<T, R> shape,
+                        const T *__restrict__ in, T *__restrict__ out,
+                        const __grid_constant__ Jobs jobs)
 {
     using Column = column<T, R, WIDE>;
     constexpr int V = Column::V, ROWS = Column::ROWS, STEPS = Column::STEPS,
@@ -286,12 +287,12 @@ __global__ void __launch_bounds__(column<T, R, WIDE>::THREADS, column<T, R, WIDE
 }
 
 template <typename T, int R, int WIDE, bool ALIGNED>
-static cudaError_t launch_column(const struct geometry *g, const void *in, void *out)
+static cudaError_t launch_streaming_3d(const struct geometry *g, const void *in, void *out)
 {
     using Column = column<T, R, WIDE>;
     const struct plan *plan = g->plan;
     const struct plan_axis *axis = plan->axis;
-    column_shape<T, R> shape = {};
+    streaming_3d_shape<T, R> shape = {};
     shape.n = axis[AXIS_X].n;
     shape.rows = axis[AXIS_Y].n;
     shape.plane = axis[AXIS_Z].stride;
@@ -316,12 +317,12 @@ static cudaError_t launch_column(const struct geometry *g, const void *in, void 
     shape.marches = (uint32_t)((planes + shape.length - 1) / shape.length);
     const int64_t blocks = columns * shape.marches;
     if (blocks > INT32_MAX) /* a block each is too much for so many small fields */
-        return march_launch(g, in, out);
+        return streaming_2d_launch(g, in, out);
     static_assert(WIDE == LONG || sizeof(Column) <= 99 << 10, "what any device has");
-    kernel_pair<column_shape<T, R>, T> kernel = {column_kernel<T, R, WIDE, ALIGNED, one_job>,
-                                                 nullptr};
+    kernel_pair<streaming_3d_shape<T, R>, T> kernel = {
+        streaming_3d_kernel<T, R, WIDE, ALIGNED, one_job>, nullptr};
     if constexpr (WIDE == SHORT)
-        kernel.several = column_kernel<T, R, WIDE, ALIGNED, job_arrays>;
+        kernel.several = streaming_3d_kernel<T, R, WIDE, ALIGNED, job_arrays>;
     if (g->jobs == 1)
         cudaFuncSetAttribute(kernel.one, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              (int)sizeof(Column));
@@ -346,7 +347,7 @@ template <typename T, int R> static bool has_long(const struct geometry *g)
            sizeof(Column) <= (size_t)bytes;
 }
 
-template <typename T, int R, int V> struct column_launcher {
+template <typename T, int R, int V> struct streaming_3d_launcher {
     static cudaError_t run(const struct geometry *g, const void *in, void *out)
     {
         const struct plan_axis *axis = &g->plan->axis[AXIS_X];
@@ -355,13 +356,13 @@ template <typename T, int R, int V> struct column_launcher {
             packs = packs &&
                     (axis->side[s].map == PLAN_MAP_NONE || axis->side[s].map == PLAN_MAP_PERIODIC);
         if (!packs)
-            return launch_column<T, R, SHORT, false>(g, in, out);
-        return has_long<T, R>(g) ? launch_column<T, R, LONG, true>(g, in, out)
-                                 : launch_column<T, R, SHORT, true>(g, in, out);
+            return launch_streaming_3d<T, R, SHORT, false>(g, in, out);
+        return has_long<T, R>(g) ? launch_streaming_3d<T, R, LONG, true>(g, in, out)
+                                 : launch_streaming_3d<T, R, SHORT, true>(g, in, out);
     }
 };
 
-extern "C" cudaError_t column_launch(const struct geometry *g, const void *in, void *out)
+extern "C" cudaError_t streaming_3d_launch(const struct geometry *g, const void *in, void *out)
 {
-    return launch_typed<column_launcher>(g, g->plan->axis[AXIS_X].n, in, out);
+    return launch_typed<streaming_3d_launcher>(g, g->plan->axis[AXIS_X].n, in, out);
 }

@@ -20,13 +20,19 @@
  * to a frame along the edges (frame.cuh). */
 #include "gpu/cuda/frame.cuh"
 
-enum { LANES = 32, STRIP_THREADS = 128, STRIP_WARPS = STRIP_THREADS / LANES, STRIP_POINTS = 4 };
+enum {
+    LANES = 32,
+    TEMPORAL_2D_THREADS = 128,
+    TEMPORAL_2D_WARPS = TEMPORAL_2D_THREADS / LANES,
+    TEMPORAL_2D_POINTS = 4
+};
 
 /* What a strip reads on each side of its results, in whole packs. */
 template <int R, int S>
-static constexpr int strip_halo = (S * R + STRIP_POINTS - 1) / STRIP_POINTS *STRIP_POINTS;
+static constexpr int
+    temporal_2d_halo = (S * R + TEMPORAL_2D_POINTS - 1) / TEMPORAL_2D_POINTS *TEMPORAL_2D_POINTS;
 
-struct strip_shape {
+struct temporal_2d_shape {
     frame_shape frame;
     int64_t items;  /* marches of all strips of all fields: a warp each */
     int64_t blocks; /* of them; those of the frame follow */
@@ -38,7 +44,7 @@ struct strip_shape {
 };
 
 /* Row of y index i, for what is at most a few rows outside. */
-static __device__ __forceinline__ int strip_row(const strip_shape &shape, int i)
+static __device__ __forceinline__ int temporal_2d_row(const temporal_2d_shape &shape, int i)
 {
     return i < 0                        ? shape.below + shape.below_sign * i
            : i >= shape.frame.n[AXIS_Y] ? shape.above + shape.above_sign * i
@@ -48,15 +54,15 @@ static __device__ __forceinline__ int strip_row(const strip_shape &shape, int i)
 /* How many steps at once, and how many blocks a multiprocessor has room for: the levels' registers,
  * (2R + 1 to 3) V words each, against 12 warps, with which loads are hidden well enough. Tried on
  * an H200: more steps in 8 warps, fewer in 16 are slower. */
-template <typename T> static constexpr int strip_most(int radius)
+template <typename T> static constexpr int temporal_2d_most(int radius)
 {
     return sizeof(T) == 4 ? (radius == 1 ? 8 : radius == 2 ? 4 : 2) : (radius == 1 ? 4 : 2);
 }
-template <typename T> static constexpr int strip_blocks = sizeof(T) == 4 ? 3 : 2;
+template <typename T> static constexpr int temporal_2d_blocks = sizeof(T) == 4 ? 3 : 2;
 
 /* V neighbours in memory. */
 template <typename T, int V>
-static __device__ __forceinline__ void strip_load(T (&values)[V], const T *from)
+static __device__ __forceinline__ void temporal_2d_load(T (&values)[V], const T *from)
 {
     constexpr int P = 16 / sizeof(T);
 #pragma unroll
@@ -68,7 +74,7 @@ static __device__ __forceinline__ void strip_load(T (&values)[V], const T *from)
     }
 }
 template <typename T, int V>
-static __device__ __forceinline__ void strip_store(const T (&values)[V], T *to)
+static __device__ __forceinline__ void temporal_2d_store(const T (&values)[V], T *to)
 {
     constexpr int P = 16 / sizeof(T);
 #pragma unroll
@@ -82,27 +88,30 @@ static __device__ __forceinline__ void strip_store(const T (&values)[V], T *to)
 }
 
 /* The V points of a thread in any row. */
-template <int V> struct strip_columns {
+template <int V> struct temporal_2d_columns {
     int32_t offset[V];
     unsigned results; /* bit v: point v is one */
     bool packs; /* the same in a warp: are they neighbours, and all of them results or none? */
 };
 
-template <typename T, int R> struct strip_weights {
+template <typename T, int R> struct temporal_2d_weights {
     T centre, x[R], y[R];
 };
 
 /* The last rows of a level: 2R + 1 or more, so that a new one has a place of its own, and as many
  * as loops over rows are unrolled. */
-enum { STRIP_AHEAD = 3 }; /* rows on their way from memory */
-template <int R> static constexpr int strip_ring = (2 * R + STRIP_AHEAD) / STRIP_AHEAD *STRIP_AHEAD;
+enum { TEMPORAL_2D_AHEAD = 3 }; /* rows on their way from memory */
+template <int R>
+static constexpr int
+    temporal_2d_ring = (2 * R + TEMPORAL_2D_AHEAD) / TEMPORAL_2D_AHEAD *TEMPORAL_2D_AHEAD;
 
 /* One row of the next level: R rows behind the level's newest, which is at `newest` in its ring. */
 template <typename T, int R, int V, bool EQUAL>
-static __device__ __forceinline__ void strip_step(T (&row)[V], const T (&ring)[strip_ring<R>][V],
-                                                  int newest, const strip_weights<T, R> &weights)
+static __device__ __forceinline__ void
+temporal_2d_step(T (&row)[V], const T (&ring)[temporal_2d_ring<R>][V], int newest,
+                 const temporal_2d_weights<T, R> &weights)
 {
-    constexpr int Q = strip_ring<R>;
+    constexpr int Q = temporal_2d_ring<R>;
     const T(&centre)[V] = ring[(newest - R + Q) % Q];
     T xs[V + 2 * R];
 #pragma unroll
@@ -132,16 +141,16 @@ static __device__ __forceinline__ void strip_step(T (&row)[V], const T (&ring)[s
 }
 
 /* A march: S levels of a strip, in registers. */
-template <typename T, int R, int S, bool EQUAL> struct strip_march {
-    static constexpr int V = STRIP_POINTS, Q = strip_ring<R>;
-    strip_columns<V> columns;
-    strip_weights<T, R> weights;
-    T ring[S][Q][V], ahead[STRIP_AHEAD][V];
+template <typename T, int R, int S, bool EQUAL> struct temporal_2d_march {
+    static constexpr int V = TEMPORAL_2D_POINTS, Q = temporal_2d_ring<R>;
+    temporal_2d_columns<V> columns;
+    temporal_2d_weights<T, R> weights;
+    T ring[S][Q][V], ahead[TEMPORAL_2D_AHEAD][V];
 
     /* The row at y of the input. */
-    __device__ __forceinline__ void take(int i, const strip_shape &shape, const T *in, int y)
+    __device__ __forceinline__ void take(int i, const temporal_2d_shape &shape, const T *in, int y)
     {
-        in += strip_row(shape, y) * shape.frame.n[AXIS_X];
+        in += temporal_2d_row(shape, y) * shape.frame.n[AXIS_X];
 #pragma unroll
         for (int v = 0; v < V; v++)
             ahead[i][v] = __ldg(in + columns.offset[v]);
@@ -151,18 +160,19 @@ template <typename T, int R, int S, bool EQUAL> struct strip_march {
      * rows are in the field; the first row that is not done. A march's first rows have less work,
      * but what tests for that costs more. */
     template <bool PACKS>
-    __device__ __forceinline__ int fast_rounds(const strip_shape &shape, const T *in, T *out,
+    __device__ __forceinline__ int fast_rounds(const temporal_2d_shape &shape, const T *in, T *out,
                                                int begins, int rows, int taken)
     {
         const int64_t n = shape.frame.n[AXIS_X];
-        const int begin = -STRIP_AHEAD - begins,
+        const int begin = -TEMPORAL_2D_AHEAD - begins,
                   end = min(rows, begin + (int)shape.frame.n[AXIS_Y] - Q + 1);
-        const T *from = in + (begins + taken + STRIP_AHEAD) * n + (PACKS ? columns.offset[0] : 0);
+        const T *from =
+            in + (begins + taken + TEMPORAL_2D_AHEAD) * n + (PACKS ? columns.offset[0] : 0);
         T *to = out + (begins + taken - S * R) * n + (PACKS ? columns.offset[0] : 0);
 #pragma unroll 1
         for (; taken >= begin && taken < end; taken += Q) {
             if constexpr (!PACKS) { /* four addresses a row: too many to keep */
-                from = in + (begins + taken + STRIP_AHEAD) * n;
+                from = in + (begins + taken + TEMPORAL_2D_AHEAD) * n;
                 to = out + (begins + taken - S * R) * n;
             }
 #pragma unroll
@@ -171,24 +181,24 @@ template <typename T, int R, int S, bool EQUAL> struct strip_march {
                 T row[V];
 #pragma unroll
                 for (int v = 0; v < V; v++)
-                    row[v] = ahead[i % STRIP_AHEAD][v];
+                    row[v] = ahead[i % TEMPORAL_2D_AHEAD][v];
                 if constexpr (PACKS) {
-                    strip_load(ahead[i % STRIP_AHEAD], from);
+                    temporal_2d_load(ahead[i % TEMPORAL_2D_AHEAD], from);
                 } else {
 #pragma unroll
                     for (int v = 0; v < V; v++)
-                        ahead[i % STRIP_AHEAD][v] = __ldg(from + columns.offset[v]);
+                        ahead[i % TEMPORAL_2D_AHEAD][v] = __ldg(from + columns.offset[v]);
                 }
 #pragma unroll
                 for (int s = 0; s < S; s++) {
 #pragma unroll
                     for (int v = 0; v < V; v++)
                         ring[s][i][v] = row[v];
-                    strip_step<T, R, V, EQUAL>(row, ring[s], i, weights);
+                    temporal_2d_step<T, R, V, EQUAL>(row, ring[s], i, weights);
                 }
                 if constexpr (PACKS) {
                     if (columns.results && wanted)
-                        strip_store(row, to);
+                        temporal_2d_store(row, to);
                 } else {
 #pragma unroll
                     for (int v = 0; v < V; v++)
@@ -202,7 +212,7 @@ template <typename T, int R, int S, bool EQUAL> struct strip_march {
 
     /* Q rows anywhere, through the first levels. `taken` were taken before: does a level have its
      * first 2R rows? The last row's number is end + steps R - 1. */
-    __device__ __forceinline__ void slow_rows(const strip_shape &shape, const T *in, T *out,
+    __device__ __forceinline__ void slow_rows(const temporal_2d_shape &shape, const T *in, T *out,
                                               int first, int end, int taken)
     {
         const int steps = shape.frame.steps;
@@ -212,8 +222,8 @@ template <typename T, int R, int S, bool EQUAL> struct strip_march {
             T row[V];
 #pragma unroll
             for (int v = 0; v < V; v++)
-                row[v] = ahead[i % STRIP_AHEAD][v];
-            take(i % STRIP_AHEAD, shape, in, y + STRIP_AHEAD);
+                row[v] = ahead[i % TEMPORAL_2D_AHEAD][v];
+            take(i % TEMPORAL_2D_AHEAD, shape, in, y + TEMPORAL_2D_AHEAD);
 #pragma unroll
             for (int s = 0; s < S; s++) {
                 if (s >= steps || rows < 2 * R * s)
@@ -222,7 +232,7 @@ template <typename T, int R, int S, bool EQUAL> struct strip_march {
                 for (int v = 0; v < V; v++)
                     ring[s][i][v] = row[v];
                 if (rows >= 2 * R * (s + 1))
-                    strip_step<T, R, V, EQUAL>(row, ring[s], i, weights);
+                    temporal_2d_step<T, R, V, EQUAL>(row, ring[s], i, weights);
             }
             if (rows >= 2 * R * steps && y - steps * R < end) {
 #pragma unroll
@@ -235,16 +245,16 @@ template <typename T, int R, int S, bool EQUAL> struct strip_march {
 };
 
 template <typename T, int R, int S, bool EQUAL>
-__global__ void __launch_bounds__(STRIP_THREADS, strip_blocks<T>)
-    strip_kernel(const __grid_constant__ strip_shape shape, const T *__restrict__ in,
-                 T *__restrict__ out)
+__global__ void __launch_bounds__(TEMPORAL_2D_THREADS, temporal_2d_blocks<T>)
+    temporal_2d_kernel(const __grid_constant__ temporal_2d_shape shape, const T *__restrict__ in,
+                       T *__restrict__ out)
 {
-    constexpr int V = STRIP_POINTS, HALO = strip_halo<R, S>;
+    constexpr int V = TEMPORAL_2D_POINTS, HALO = temporal_2d_halo<R, S>;
     if (blockIdx.x >= shape.blocks) {
         frame_tile<T, R>(shape.frame, blockIdx.x - shape.blocks, in, out);
         return;
     }
-    const int64_t item = (int64_t)blockIdx.x * STRIP_WARPS + (int)threadIdx.x / LANES;
+    const int64_t item = (int64_t)blockIdx.x * TEMPORAL_2D_WARPS + (int)threadIdx.x / LANES;
     if (item >= shape.items)
         return;
     const int64_t field = item / shape.strips / shape.marches * shape.frame.field;
@@ -257,7 +267,7 @@ __global__ void __launch_bounds__(STRIP_THREADS, strip_blocks<T>)
     in += field;
     out += field;
 
-    strip_march<T, R, S, EQUAL> march = {};
+    temporal_2d_march<T, R, S, EQUAL> march = {};
     const struct plan_axis *x_axis = &table[slot].plan.axis[AXIS_X];
     const int begin =
         shape.low[AXIS_X] / V * V + strip * (LANES * V - 2 * HALO) - HALO; /* lane 0's x */
@@ -281,7 +291,7 @@ __global__ void __launch_bounds__(STRIP_THREADS, strip_blocks<T>)
 
     const int begins = first - steps * R, rows = end - first + 2 * steps * R;
 #pragma unroll
-    for (int i = 0; i < STRIP_AHEAD; i++)
+    for (int i = 0; i < TEMPORAL_2D_AHEAD; i++)
         march.take(i, shape, in, begins + i);
     const bool fast = steps == S, packs = march.columns.packs;
 #pragma unroll 1
@@ -297,15 +307,15 @@ __global__ void __launch_bounds__(STRIP_THREADS, strip_blocks<T>)
 
 /* --- launching --- */
 
-extern "C" uint64_t strip_steps(const struct geometry *g)
+extern "C" uint64_t temporal_blocking_2d_steps(const struct geometry *g)
 {
     const struct plan *plan = g->plan;
     const struct plan_axis *x = &plan->axis[AXIS_X], *y = &plan->axis[AXIS_Y];
     if (!plan->identity || !x->active || !y->active || plan->axis[AXIS_Z].active)
         return 0;
     /* Points outside are images of points inside: one step over the edge; and 32 bits. */
-    const int most = plan->dtype == DTYPE_F32 ? strip_most<float>(plan->radius)
-                                              : strip_most<double>(plan->radius);
+    const int most = plan->dtype == DTYPE_F32 ? temporal_2d_most<float>(plan->radius)
+                                              : temporal_2d_most<double>(plan->radius);
     const int64_t least = (most + 4) * plan->radius + 8;
     if (y->n < least || x->n < least || x->n > INT32_MAX / 4 || y->n > INT32_MAX / 4)
         return 0;
@@ -313,19 +323,20 @@ extern "C" uint64_t strip_steps(const struct geometry *g)
 }
 
 /* What a tile of the frame costs, as rows of a march: of 8, 16 and 28 the best on an H200. */
-enum { STRIP_FRAME_ROWS = 28 };
+enum { TEMPORAL_2D_FRAME_ROWS = 28 };
 
 /* The number of marches that a strip is cut into: the device works off its warps in waves, and each
  * march costs `extra` rows besides its own, and whole rounds. The frame's tiles come last, in the
  * room that the last wave leaves: it should leave as much as they need. */
-static int strip_marches(int64_t rows, int64_t strips, int64_t warps, int64_t extra, int64_t round,
-                         int64_t tiles)
+static int temporal_2d_marches(int64_t rows, int64_t strips, int64_t warps, int64_t extra,
+                               int64_t round, int64_t tiles)
 {
     int best = 1;
     int64_t least = INT64_MAX;
     for (int64_t marches = 1; marches <= rows && marches <= 4 * warps / strips + 1; marches++) {
         const int64_t march = ((rows + marches - 1) / marches + extra + round - 1) / round * round;
-        const int64_t frame = (tiles * STRIP_WARPS * STRIP_FRAME_ROWS + march - 1) / march;
+        const int64_t frame =
+            (tiles * TEMPORAL_2D_WARPS * TEMPORAL_2D_FRAME_ROWS + march - 1) / march;
         const int64_t waves = (strips * marches + frame + warps - 1) / warps;
         const int64_t cost = waves * march;
         if (cost < least) {
@@ -337,11 +348,13 @@ static int strip_marches(int64_t rows, int64_t strips, int64_t warps, int64_t ex
 }
 
 template <typename T, int R, int S, bool EQUAL>
-static cudaError_t strip_run(const struct geometry *g, const void *in, void *out, uint64_t steps)
+static cudaError_t temporal_2d_run(const struct geometry *g, const void *in, void *out,
+                                   uint64_t steps)
 {
-    constexpr int V = STRIP_POINTS, WIDTH = LANES * V - 2 * strip_halo<R, S>, round = strip_ring<R>;
+    constexpr int V = TEMPORAL_2D_POINTS, WIDTH = LANES * V - 2 * temporal_2d_halo<R, S>,
+                  round = temporal_2d_ring<R>;
     const struct plan *plan = g->plan;
-    strip_shape shape = {};
+    temporal_2d_shape shape = {};
     shape.frame = frame_init(g, (int)steps);
     const int64_t fields = (int64_t)plan->batch, tiles = shape.frame.tiles * fields;
     for (int a = 0; a < FRAME_AXES; a++) {
@@ -359,62 +372,66 @@ static cudaError_t strip_run(const struct geometry *g, const void *in, void *out
     shape.above_sign = reflect_high ? -1 : 1;
     shape.packs = shape.frame.n[AXIS_X] % V == 0 && shape.low[AXIS_X] % V == 0;
 
-    auto *const kernel = strip_kernel<T, R, S, EQUAL>;
+    auto *const kernel = temporal_2d_kernel<T, R, S, EQUAL>;
     const size_t shared_bytes = frame_shared_bytes(shape.frame, sizeof(T));
     const int64_t rows = shape.high[AXIS_Y] - shape.low[AXIS_Y];
     const int64_t columns = shape.high[AXIS_X] - shape.low[AXIS_X] / V * V;
     if (rows > 0 && columns > 0) {
         int blocks = 0;
         const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-            &blocks, kernel, STRIP_THREADS, shared_bytes);
+            &blocks, kernel, TEMPORAL_2D_THREADS, shared_bytes);
         if (error != cudaSuccess)
             return error;
         const int64_t strips = (columns + WIDTH - 1) / WIDTH, extra = 2 * shape.frame.reach;
         shape.strips = (int32_t)strips;
-        shape.marches = strip_marches(
-            rows, strips * fields, (int64_t)g->units * blocks * STRIP_WARPS, extra, round, tiles);
+        shape.marches = temporal_2d_marches(rows, strips * fields,
+                                            (int64_t)g->units * blocks * TEMPORAL_2D_WARPS, extra,
+                                            round, tiles);
         shape.length = (int32_t)(((rows + shape.marches - 1) / shape.marches + extra + round - 1) /
                                      round * round -
                                  extra);
         shape.marches = (int32_t)((rows + shape.length - 1) / shape.length);
         shape.items = strips * shape.marches * fields;
     }
-    shape.blocks = (shape.items + STRIP_WARPS - 1) / STRIP_WARPS;
+    shape.blocks = (shape.items + TEMPORAL_2D_WARPS - 1) / TEMPORAL_2D_WARPS;
     const int64_t blocks = shape.blocks + tiles;
     void *arguments[] = {&shape, &in, &out};
     if (blocks > INT32_MAX)
         return cudaErrorInvalidConfiguration;
-    return cudaLaunchKernel(kernel, dim3((unsigned)blocks), dim3(STRIP_THREADS), arguments,
+    return cudaLaunchKernel(kernel, dim3((unsigned)blocks), dim3(TEMPORAL_2D_THREADS), arguments,
                             shared_bytes, g->stream);
 }
 
 template <typename T, int R>
-static cudaError_t strip_equal(const struct geometry *g, const void *in, void *out, uint64_t steps)
+static cudaError_t temporal_2d_equal(const struct geometry *g, const void *in, void *out,
+                                     uint64_t steps)
 {
-    return g->plan->shared ? strip_run<T, R, strip_most<T>(R), true>(g, in, out, steps)
-                           : strip_run<T, R, strip_most<T>(R), false>(g, in, out, steps);
+    return g->plan->shared
+               ? temporal_2d_run<T, R, temporal_2d_most<T>(R), true>(g, in, out, steps)
+               : temporal_2d_run<T, R, temporal_2d_most<T>(R), false>(g, in, out, steps);
 }
 
 template <typename T>
-static cudaError_t strip_radius(const struct geometry *g, const void *in, void *out, uint64_t steps)
+static cudaError_t temporal_2d_radius(const struct geometry *g, const void *in, void *out,
+                                      uint64_t steps)
 {
     switch (g->plan->radius) {
     case 1:
-        return strip_equal<T, 1>(g, in, out, steps);
+        return temporal_2d_equal<T, 1>(g, in, out, steps);
     case 2:
-        return strip_equal<T, 2>(g, in, out, steps);
+        return temporal_2d_equal<T, 2>(g, in, out, steps);
     case 3:
-        return strip_equal<T, 3>(g, in, out, steps);
+        return temporal_2d_equal<T, 3>(g, in, out, steps);
     case 4:
-        return strip_equal<T, 4>(g, in, out, steps);
+        return temporal_2d_equal<T, 4>(g, in, out, steps);
     default:
         return cudaErrorInvalidValue;
     }
 }
 
-extern "C" cudaError_t strip_launch(const struct geometry *g, const void *in, void *out,
-                                    uint64_t steps)
+extern "C" cudaError_t temporal_blocking_2d_launch(const struct geometry *g, const void *in,
+                                                   void *out, uint64_t steps)
 {
-    return g->plan->dtype == DTYPE_F32 ? strip_radius<float>(g, in, out, steps)
-                                       : strip_radius<double>(g, in, out, steps);
+    return g->plan->dtype == DTYPE_F32 ? temporal_2d_radius<float>(g, in, out, steps)
+                                       : temporal_2d_radius<double>(g, in, out, steps);
 }

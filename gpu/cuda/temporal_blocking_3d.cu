@@ -4,8 +4,8 @@
  *          else one chain per axis: x, y, z;  m = 1 … R
  *
  * A block owns a tile of x and y and marches along z. A plane of level 0 that arrives completes a
- * plane of level 1 that is R planes behind it; that one a plane of level 2, another R behind:
- * stairs that climb one plane an iteration. The plane of level S is stored; no level between is in
+ * plane of level 1 that is R planes behind it; that one a plane of level 2, another R behind,
+ * all in the same iteration. The plane of level S is stored; no level between is in
  * memory.
  *
  *   level 0   ──────────────────► k         arrives in a ring of shared memory, AHEAD planes early
@@ -33,11 +33,11 @@
 #include <cuda_pipeline.h>
 
 enum {
-    STAIRS_MOST = 4,  /* S R */
-    STAIRS_LEAST = 16 /* points along an axis: a tile's halo meets one edge */
+    TEMPORAL_3D_MOST = 4,  /* S R */
+    TEMPORAL_3D_LEAST = 16 /* points along an axis: a tile's halo meets one edge */
 };
 
-template <typename T, int R, int S> struct stairs {
+template <typename T, int R, int S> struct temporal_3d {
     enum {
         V = 16 / sizeof(T),
         /* The queue has 2 S R ROWS packs, four registers each, of the 168 that as many threads have
@@ -52,13 +52,13 @@ template <typename T, int R, int S> struct stairs {
 };
 
 /* Where what lies before and after an axis is read: at base + sign × index. */
-struct stairs_images {
+struct temporal_3d_images {
     int32_t n, base[SIDE_COUNT], sign[SIDE_COUNT];
 };
 
-template <typename T, int R> struct stairs_shape {
+template <typename T, int R> struct temporal_3d_shape {
     int64_t plane, field; /* elements */
-    stairs_images images[AXIS_COUNT];
+    temporal_3d_images images[AXIS_COUNT];
     int32_t results[AXIS_COUNT];       /* of a tile, and of a march */
     int32_t tiles_x, tiles_y, marches; /* of a field */
     int32_t lanes;                     /* threads in a row of a tile */
@@ -73,7 +73,7 @@ template <typename T, int R> struct stairs_shape {
 
 extern __shared__ __align__(128) unsigned char shared_memory[];
 
-static __device__ __forceinline__ int stairs_source(const stairs_images &images, int i)
+static __device__ __forceinline__ int temporal_3d_source(const temporal_3d_images &images, int i)
 {
     if (i < 0)
         return images.base[SIDE_LOW] + images.sign[SIDE_LOW] * i;
@@ -81,26 +81,26 @@ static __device__ __forceinline__ int stairs_source(const stairs_images &images,
 }
 
 /* What a thread reads of each plane of level 0. */
-template <typename T, int R, int S> struct stairs_input {
-    using is = stairs<T, R, S>;
+template <typename T, int R, int S> struct temporal_3d_input {
+    using is = temporal_3d<T, R, S>;
     int32_t row[is::ROWS]; /* offsets in the plane */
     int32_t x, column;     /* column: offset in the row of a pack that is whole in memory */
     bool loads, whole;
 
-    __device__ __forceinline__ void find(const stairs_shape<T, R> &shape, int x0, int y0)
+    __device__ __forceinline__ void find(const temporal_3d_shape<T, R> &shape, int x0, int y0)
     {
-        const stairs_images &along = shape.images[AXIS_X];
+        const temporal_3d_images &along = shape.images[AXIS_X];
 #pragma unroll
         for (int r = 0; r < is::ROWS; r++)
-            row[r] = stairs_source(shape.images[AXIS_Y], y0 + r) * along.n;
+            row[r] = temporal_3d_source(shape.images[AXIS_Y], y0 + r) * along.n;
         x = x0;
-        column = stairs_source(along, x0);
+        column = temporal_3d_source(along, x0);
         const int sign = x0 < 0 ? along.sign[SIDE_LOW] : x0 >= along.n ? along.sign[SIDE_HIGH] : 1;
         if (sign == 0) /* nobody uses it */
             column = 0;
         whole = shape.packs && sign >= 0;
     }
-    __device__ __forceinline__ void load(const stairs_shape<T, R> &shape, T *to,
+    __device__ __forceinline__ void load(const temporal_3d_shape<T, R> &shape, T *to,
                                          const T *plane) const
     {
         if (!loads)
@@ -114,7 +114,7 @@ template <typename T, int R, int S> struct stairs_input {
         }
 #pragma unroll
         for (int v = 0; v < is::V; v++) {
-            const int at = stairs_source(shape.images[AXIS_X], x + v);
+            const int at = temporal_3d_source(shape.images[AXIS_X], x + v);
 #pragma unroll
             for (int r = 0; r < is::ROWS; r++)
                 __pipeline_memcpy_async(to + r * is::ROW + v, plane + (row[r] + at), sizeof(T));
@@ -124,12 +124,12 @@ template <typename T, int R, int S> struct stairs_input {
 
 /* What an axis claims of a thread's points, on one side: their old values times a factor. Images of
  * points have no claims. */
-template <typename T> struct stairs_claims {
+template <typename T> struct temporal_3d_claims {
     unsigned which; /* bit i: the thread's column or row i */
     T factor;
 
     template <int R>
-    __device__ __forceinline__ void find(const stairs_shape<T, R> &shape, int axis, int from,
+    __device__ __forceinline__ void find(const temporal_3d_shape<T, R> &shape, int axis, int from,
                                          int count)
     {
         which = 0;
@@ -148,11 +148,11 @@ template <typename T> struct stairs_claims {
 
 /* PLAIN: S steps and no claims; else any number of steps up to S. */
 template <typename T, int R, int S, bool EQUAL, bool PLAIN>
-__global__ void __launch_bounds__(stairs<T, R, S>::THREADS, 1)
-    stairs_kernel(const __grid_constant__ stairs_shape<T, R> shape, const T *__restrict__ in,
-                  T *__restrict__ out)
+__global__ void __launch_bounds__(temporal_3d<T, R, S>::THREADS, 1)
+    temporal_3d_kernel(const __grid_constant__ temporal_3d_shape<T, R> shape,
+                       const T *__restrict__ in, T *__restrict__ out)
 {
-    using is = stairs<T, R, S>;
+    using is = temporal_3d<T, R, S>;
     constexpr int V = is::V, ROWS = is::ROWS, ROW = is::ROW, THREADS = is::THREADS, Q = 2 * R;
     const int thread = (int)threadIdx.x, lane = thread % 32;
     const int nx = shape.images[AXIS_X].n, reach = (PLAIN ? S : shape.steps) * R;
@@ -171,14 +171,14 @@ __global__ void __launch_bounds__(stairs<T, R, S>::THREADS, 1)
     in += (int64_t)item * shape.field;
     out += (int64_t)item * shape.field;
 
-    stairs_input<T, R, S> input;
+    temporal_3d_input<T, R, S> input;
     input.find(shape, x, y);
     input.loads = x < x_to + shape.halo && y < y_to + reach;
     unsigned stores = 0; /* bit r: row r has results */
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
         stores |= (x >= x_from && x < x_to && y + r >= y_from && y + r < y_to ? 1u : 0u) << r;
-    stairs_claims<T> claims_x, claims_y;
+    temporal_3d_claims<T> claims_x, claims_y;
     if (!PLAIN) {
         claims_x.find(shape, AXIS_X, x, V);
         claims_y.find(shape, AXIS_Y, y, ROWS);
@@ -200,7 +200,7 @@ __global__ void __launch_bounds__(stairs<T, R, S>::THREADS, 1)
 #pragma unroll
     for (int a = 0; a < is::AHEAD; a++) {
         input.load(shape, own + a * is::PLANE,
-                   in + stairs_source(shape.images[AXIS_Z], k_from + a) * shape.plane);
+                   in + temporal_3d_source(shape.images[AXIS_Z], k_from + a) * shape.plane);
         __pipeline_commit();
     }
 
@@ -224,7 +224,8 @@ __global__ void __launch_bounds__(stairs<T, R, S>::THREADS, 1)
                     head +
                     (head < (is::RING - is::AHEAD) * is::PLANE ? is::AHEAD : -R - 1) * is::PLANE;
                 input.load(shape, own + slot,
-                           in + stairs_source(shape.images[AXIS_Z], k + is::AHEAD) * shape.plane);
+                           in + temporal_3d_source(shape.images[AXIS_Z], k + is::AHEAD) *
+                                    shape.plane);
             }
             __pipeline_commit();
             const int past = head + (head < R * is::PLANE ? is::RING - R : -R) * is::PLANE;
@@ -296,7 +297,7 @@ __global__ void __launch_bounds__(stairs<T, R, S>::THREADS, 1)
                     }
                 }
                 if (!PLAIN) { /* z's, then y's over them, then x's */
-                    stairs_claims<T> claims_z;
+                    temporal_3d_claims<T> claims_z;
                     if (claimed_z)
                         claims_z.find(shape, AXIS_Z, k - (t + 1) * R, 1);
                     if (claimed_z && claims_z.which)
@@ -356,7 +357,7 @@ __global__ void __launch_bounds__(stairs<T, R, S>::THREADS, 1)
 
 /* --- on the host --- */
 
-static inline int stairs_ceil(int64_t a, int64_t b)
+static inline int temporal_3d_ceil(int64_t a, int64_t b)
 {
     return (int)((a + b - 1) / b);
 }
@@ -364,33 +365,34 @@ static inline int stairs_ceil(int64_t a, int64_t b)
 /* The tiles and the length of marches that take the fewest planes one after another on a device
  * whose every multiprocessor runs one block at a time: their number. */
 template <typename T, int R>
-static int64_t stairs_divide(stairs_shape<T, R> *shape, const struct geometry *g, int steps)
+static int64_t temporal_3d_divide(temporal_3d_shape<T, R> *shape, const struct geometry *g,
+                                  int steps)
 {
-    using is = stairs<T, R, 1>;
+    using is = temporal_3d<T, R, 1>;
     const struct plan_axis *axis = g->plan->axis;
-    const int overlap = 2 * steps * R, packs = stairs_ceil(axis[AXIS_X].n, is::V),
-              halo = stairs_ceil(steps * R, is::V);
+    const int overlap = 2 * steps * R, packs = temporal_3d_ceil(axis[AXIS_X].n, is::V),
+              halo = temporal_3d_ceil(steps * R, is::V);
     const int start = 4; /* planes: as long as a block takes to get going */
     int64_t least = INT64_MAX;
     shape->halo = halo * is::V;
-    for (int tiles_x = 1; tiles_x <= stairs_ceil(packs, 12); tiles_x++) {
-        const int width = stairs_ceil(packs, tiles_x), lanes = width + 2 * halo;
+    for (int tiles_x = 1; tiles_x <= temporal_3d_ceil(packs, 12); tiles_x++) {
+        const int width = temporal_3d_ceil(packs, tiles_x), lanes = width + 2 * halo;
         const int height = is::THREADS / lanes * is::ROWS - overlap;
         if (height <= 0)
             continue;
-        const int tiles_y = stairs_ceil(axis[AXIS_Y].n, height);
+        const int tiles_y = temporal_3d_ceil(axis[AXIS_Y].n, height);
         const int64_t tiles = (int64_t)tiles_x * tiles_y * (int64_t)g->plan->batch;
         for (int more = 1; more <= 4; more++) { /* … than what one march for each tile fills */
             const int64_t waves = (tiles - 1) / g->units + more;
-            const int length = stairs_ceil(axis[AXIS_Z].n, waves * g->units / tiles);
-            const int64_t blocks = tiles * stairs_ceil(axis[AXIS_Z].n, length);
+            const int length = temporal_3d_ceil(axis[AXIS_Z].n, waves * g->units / tiles);
+            const int64_t blocks = tiles * temporal_3d_ceil(axis[AXIS_Z].n, length);
             const int64_t planes = (blocks + g->units - 1) / g->units * (length + overlap + start);
             if (planes >= least)
                 continue;
             least = planes;
-            shape->tiles_x = stairs_ceil(packs, width);
+            shape->tiles_x = temporal_3d_ceil(packs, width);
             shape->tiles_y = tiles_y;
-            shape->marches = stairs_ceil(axis[AXIS_Z].n, length);
+            shape->marches = temporal_3d_ceil(axis[AXIS_Z].n, length);
             shape->lanes = lanes;
             shape->results[AXIS_X] = width * is::V;
             shape->results[AXIS_Y] = height;
@@ -400,7 +402,7 @@ static int64_t stairs_divide(stairs_shape<T, R> *shape, const struct geometry *g
     return least;
 }
 
-static void stairs_map(stairs_images *images, const struct plan_axis *axis)
+static void temporal_3d_map(temporal_3d_images *images, const struct plan_axis *axis)
 {
     const int32_t n = (int32_t)axis->n;
     images->n = n;
@@ -415,16 +417,16 @@ static void stairs_map(stairs_images *images, const struct plan_axis *axis)
 }
 
 template <typename T, int R, int S, bool EQUAL, bool PLAIN>
-static cudaError_t stairs_run(const struct geometry *g, const void *in, void *out, int steps)
+static cudaError_t temporal_3d_run(const struct geometry *g, const void *in, void *out, int steps)
 {
-    using is = stairs<T, R, S>;
+    using is = temporal_3d<T, R, S>;
     const struct plan *plan = g->plan;
-    stairs_shape<T, R> shape = {};
+    temporal_3d_shape<T, R> shape = {};
     int all = 0;
     for (int a = 0; a < AXIS_COUNT; a++) {
         const struct plan_axis *axis = &plan->axis[a];
         all |= 1 << a;
-        stairs_map(&shape.images[a], axis);
+        temporal_3d_map(&shape.images[a], axis);
         for (int m = 1; m <= R; m++)
             shape.c[a][m] = (T)axis->c[m];
         for (int side = 0; side < SIDE_COUNT; side++) {
@@ -438,12 +440,12 @@ static cudaError_t stairs_run(const struct geometry *g, const void *in, void *ou
     shape.field = (int64_t)plan->points;
     shape.packs = plan->axis[AXIS_X].n % is::V == 0;
     shape.steps = steps;
-    stairs_divide(&shape, g, steps);
+    temporal_3d_divide(&shape, g, steps);
     const int64_t blocks =
         (int64_t)shape.tiles_x * shape.tiles_y * shape.marches * (int64_t)plan->batch;
     if (blocks > INT32_MAX)
         return cudaErrorInvalidConfiguration;
-    auto kernel = stairs_kernel<T, R, S, EQUAL, PLAIN>;
+    auto kernel = temporal_3d_kernel<T, R, S, EQUAL, PLAIN>;
     const size_t shared = (is::RING + 2 * (steps - 1)) * is::PLANE * sizeof(T);
     const cudaError_t error =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared);
@@ -455,28 +457,30 @@ static cudaError_t stairs_run(const struct geometry *g, const void *in, void *ou
 }
 
 template <typename T, int R, int S>
-static cudaError_t stairs_weighted(const struct geometry *g, const void *in, void *out, int steps)
+static cudaError_t temporal_3d_weighted(const struct geometry *g, const void *in, void *out,
+                                        int steps)
 {
     const bool plain = steps == S && !g->plan->claims;
     if (g->plan->shared)
-        return plain ? stairs_run<T, R, S, true, true>(g, in, out, steps)
-                     : stairs_run<T, R, S, true, false>(g, in, out, steps);
-    return plain ? stairs_run<T, R, S, false, true>(g, in, out, steps)
-                 : stairs_run<T, R, S, false, false>(g, in, out, steps);
+        return plain ? temporal_3d_run<T, R, S, true, true>(g, in, out, steps)
+                     : temporal_3d_run<T, R, S, true, false>(g, in, out, steps);
+    return plain ? temporal_3d_run<T, R, S, false, true>(g, in, out, steps)
+                 : temporal_3d_run<T, R, S, false, false>(g, in, out, steps);
 }
 
 template <typename T>
-static cudaError_t stairs_typed(const struct geometry *g, const void *in, void *out, int steps)
+static cudaError_t temporal_3d_typed(const struct geometry *g, const void *in, void *out, int steps)
 {
-    return g->plan->radius == 1 ? stairs_weighted<T, 1, STAIRS_MOST>(g, in, out, steps)
-                                : stairs_weighted<T, 2, STAIRS_MOST / 2>(g, in, out, steps);
+    return g->plan->radius == 1
+               ? temporal_3d_weighted<T, 1, TEMPORAL_3D_MOST>(g, in, out, steps)
+               : temporal_3d_weighted<T, 2, TEMPORAL_3D_MOST / 2>(g, in, out, steps);
 }
 
 /* A block's shared memory is full with four steps on an H200 (227 KB), three on an A100 (163 KB).
  */
-template <typename T, int R> static int stairs_fit()
+template <typename T, int R> static int temporal_3d_fit()
 {
-    using is = stairs<T, R, 1>;
+    using is = temporal_3d<T, R, 1>;
     int device = 0, bytes = 0;
     if (cudaGetDevice(&device) != cudaSuccess ||
         cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) !=
@@ -484,10 +488,10 @@ template <typename T, int R> static int stairs_fit()
         return 0;
     const int planes = bytes / (int)(is::PLANE * sizeof(T));
     const int steps = planes < is::RING ? 0 : (planes - is::RING) / 2 + 1;
-    return steps < STAIRS_MOST / R ? steps : STAIRS_MOST / R;
+    return steps < TEMPORAL_3D_MOST / R ? steps : TEMPORAL_3D_MOST / R;
 }
 
-extern "C" uint64_t stairs_steps(const struct geometry *g)
+extern "C" uint64_t temporal_blocking_3d_steps(const struct geometry *g)
 {
     const struct plan *plan = g->plan;
     if (plan->parity != PLAN_EVEN || !plan->identity || plan->radius > 2 ||
@@ -495,7 +499,7 @@ extern "C" uint64_t stairs_steps(const struct geometry *g)
         return 0;
     for (int a = 0; a < AXIS_COUNT; a++) {
         const struct plan_axis *axis = &plan->axis[a];
-        if (!axis->active || axis->n < STAIRS_LEAST || axis->n > INT32_MAX / 4)
+        if (!axis->active || axis->n < TEMPORAL_3D_LEAST || axis->n > INT32_MAX / 4)
             return 0;
         for (int side = 0; side < SIDE_COUNT; side++)
             if (axis->side[side].map == PLAN_MAP_ENDPOINT ||
@@ -503,34 +507,38 @@ extern "C" uint64_t stairs_steps(const struct geometry *g)
                 return 0;
     }
     if (plan->dtype == DTYPE_F32)
-        return (uint64_t)(plan->radius == 1 ? stairs_fit<float, 1>() : stairs_fit<float, 2>());
-    return (uint64_t)(plan->radius == 1 ? stairs_fit<double, 1>() : stairs_fit<double, 2>());
+        return (uint64_t)(plan->radius == 1 ? temporal_3d_fit<float, 1>()
+                                            : temporal_3d_fit<float, 2>());
+    return (uint64_t)(plan->radius == 1 ? temporal_3d_fit<double, 1>()
+                                        : temporal_3d_fit<double, 2>());
 }
 
 /* Points computed for each result of `steps` steps. */
-template <typename T, int R> static double stairs_computed(const struct geometry *g, int steps)
+template <typename T, int R> static double temporal_3d_computed(const struct geometry *g, int steps)
 {
-    stairs_shape<T, R> shape;
-    const double planes = (double)stairs_divide(&shape, g, steps) * g->units;
-    return planes * stairs<T, R, 1>::PLANE / ((double)g->plan->points * (double)g->plan->batch);
+    temporal_3d_shape<T, R> shape;
+    const double planes = (double)temporal_3d_divide(&shape, g, steps) * g->units;
+    return planes * temporal_3d<T, R, 1>::PLANE /
+           ((double)g->plan->points * (double)g->plan->batch);
 }
 
 /* In small fields most of a block is overlap. At 512³, 1.6 points computed for each result, a step
  * takes 0.9 µs for a million points in float32; a single step in L2 takes about 1.5. */
-extern "C" bool stairs_pay(const struct geometry *g, uint64_t steps)
+extern "C" bool temporal_blocking_3d_pay(const struct geometry *g, uint64_t steps)
 {
     const int s = (int)steps;
     const bool near = g->plan->radius == 1;
     const double computed =
         g->plan->dtype == DTYPE_F32
-            ? (near ? stairs_computed<float, 1>(g, s) : stairs_computed<float, 2>(g, s))
-            : (near ? stairs_computed<double, 1>(g, s) : stairs_computed<double, 2>(g, s));
+            ? (near ? temporal_3d_computed<float, 1>(g, s) : temporal_3d_computed<float, 2>(g, s))
+            : (near ? temporal_3d_computed<double, 1>(g, s)
+                    : temporal_3d_computed<double, 2>(g, s));
     return computed < 2.5;
 }
 
-extern "C" cudaError_t stairs_launch(const struct geometry *g, const void *in, void *out,
-                                     uint64_t steps)
+extern "C" cudaError_t temporal_blocking_3d_launch(const struct geometry *g, const void *in,
+                                                   void *out, uint64_t steps)
 {
-    return g->plan->dtype == DTYPE_F32 ? stairs_typed<float>(g, in, out, (int)steps)
-                                       : stairs_typed<double>(g, in, out, (int)steps);
+    return g->plan->dtype == DTYPE_F32 ? temporal_3d_typed<float>(g, in, out, (int)steps)
+                                       : temporal_3d_typed<double>(g, in, out, (int)steps);
 }

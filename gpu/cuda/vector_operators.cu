@@ -23,7 +23,7 @@
 enum { ALONG_X = 1 << AXIS_X, ALONG_Y = 1 << AXIS_Y, ALONG_Z = 1 << AXIS_Z };
 
 /* R: the radius, or one more than it. */
-template <typename Real, int R_, int FORM, int AXES> struct nabla_column {
+template <typename Real, int R_, int FORM, int AXES> struct vector_column {
     using T = Real;
     static constexpr int R = R_, INPUTS = FORM == PLAN_GRADIENT ? 1 : AXES;
     static constexpr int V = 16 / sizeof(T);
@@ -73,7 +73,7 @@ template <typename Real, int R_, int FORM, int AXES> struct nabla_column {
     static constexpr int BYTES = POINTS * sizeof(T) + MAPS * sizeof(int64_t);
 };
 
-template <typename T> struct nabla_shape {
+template <typename T> struct vector_shape {
     const T *in[AXIS_COUNT];
     T *out[AXIS_COUNT];
     int64_t n, rows, plane, field;             /* elements of a row; rows; elements */
@@ -110,7 +110,7 @@ static __device__ __forceinline__ int64_t to_output(const vector_jobs &jobs, int
 }
 
 /* What one thread does with one input: its packs of a plane and its own points. */
-template <class Column, int I> struct nabla_input {
+template <class Column, int I> struct vector_input {
     using T = typename Column::T;
     using Tile = typename Column::template tile<I>;
     static constexpr int V = Column::V, R = Column::R, ROWS = Column::ROWS, ALONG = Tile::ALONG;
@@ -145,7 +145,7 @@ template <class Column, int I> struct nabla_input {
     {
         return slot + 1 == Tile::RING ? 0 : slot + 1;
     }
-    __device__ __forceinline__ void begin(const nabla_shape<T> &shape, T *memory,
+    __device__ __forceinline__ void begin(const vector_shape<T> &shape, T *memory,
                                           const int64_t *maps, int thread, int64_t first)
     {
         in = shape.in[I] + first;
@@ -163,7 +163,7 @@ template <class Column, int I> struct nabla_input {
         coming = 0;
     }
     /* The next plane, which is `plane` of the grid, on its way to the ring. */
-    __device__ __forceinline__ void copy(const nabla_shape<T> &shape, int64_t plane, int thread)
+    __device__ __forceinline__ void copy(const vector_shape<T> &shape, int64_t plane, int thread)
     {
         const T *source = in + plane * shape.plane;
         T *to = ring + coming * Tile::PLANE;
@@ -221,17 +221,17 @@ template <class Column, int I> struct nabla_input {
     }
 };
 
-template <int ROWS, int V, typename T> struct nabla_rows {
+template <int ROWS, int V, typename T> struct vector_rows {
     pack<T, V> row[ROWS];
 };
 
 template <class Column, int I>
-static __device__ __forceinline__ auto along_x(const nabla_shape<typename Column::T> &shape,
-                                               const nabla_input<Column, I> &f)
+static __device__ __forceinline__ auto along_x(const vector_shape<typename Column::T> &shape,
+                                               const vector_input<Column, I> &f)
 {
     constexpr int V = Column::V, HALO = Column::HALO;
     using T = typename Column::T;
-    nabla_rows<Column::ROWS, V, T> result;
+    vector_rows<Column::ROWS, V, T> result;
 #pragma unroll
     for (int r = 0; r < Column::ROWS; r++) {
         T xs[V + 2 * HALO];
@@ -250,16 +250,16 @@ static __device__ __forceinline__ auto along_x(const nabla_shape<typename Column
 }
 
 template <class Column, int I>
-static __device__ __forceinline__ auto along_y(const nabla_shape<typename Column::T> &shape,
-                                               const nabla_input<Column, I> &f)
+static __device__ __forceinline__ auto along_y(const vector_shape<typename Column::T> &shape,
+                                               const vector_input<Column, I> &f)
 {
     constexpr int V = Column::V, R = Column::R, ROWS = Column::ROWS;
     using T = typename Column::T;
-    nabla_rows<ROWS, V, T> result;
+    vector_rows<ROWS, V, T> result;
     pack<T, V> ys[ROWS + 2 * R];
 #pragma unroll
     for (int i = 0; i < ROWS + 2 * R; i++)
-        ys[i] = shared_pack(f.centre() + (i - R) * nabla_input<Column, I>::Tile::PITCH);
+        ys[i] = shared_pack(f.centre() + (i - R) * vector_input<Column, I>::Tile::PITCH);
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
         result.row[r] = derivative<R, V>(shape.c[AXIS_Y], shape.whole, [&](int m, int v) {
@@ -269,11 +269,11 @@ static __device__ __forceinline__ auto along_y(const nabla_shape<typename Column
 }
 
 template <class Column, int I>
-static __device__ __forceinline__ auto along_z(const nabla_shape<typename Column::T> &shape,
-                                               const nabla_input<Column, I> &f)
+static __device__ __forceinline__ auto along_z(const vector_shape<typename Column::T> &shape,
+                                               const vector_input<Column, I> &f)
 {
     constexpr int V = Column::V, R = Column::R, ROWS = Column::ROWS;
-    nabla_rows<ROWS, V, typename Column::T> result;
+    vector_rows<ROWS, V, typename Column::T> result;
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
         result.row[r] = derivative<R, V>(shape.c[AXIS_Z], shape.whole, [&](int m, int v) {
@@ -283,8 +283,8 @@ static __device__ __forceinline__ auto along_z(const nabla_shape<typename Column
 }
 
 template <int ROWS, int V, typename T>
-static __device__ __forceinline__ nabla_rows<ROWS, V, T> operator+(nabla_rows<ROWS, V, T> a,
-                                                                   const nabla_rows<ROWS, V, T> &b)
+static __device__ __forceinline__ vector_rows<ROWS, V, T>
+operator+(vector_rows<ROWS, V, T> a, const vector_rows<ROWS, V, T> &b)
 {
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
@@ -294,8 +294,8 @@ static __device__ __forceinline__ nabla_rows<ROWS, V, T> operator+(nabla_rows<RO
     return a;
 }
 template <int ROWS, int V, typename T>
-static __device__ __forceinline__ nabla_rows<ROWS, V, T> operator-(nabla_rows<ROWS, V, T> a,
-                                                                   const nabla_rows<ROWS, V, T> &b)
+static __device__ __forceinline__ vector_rows<ROWS, V, T>
+operator-(vector_rows<ROWS, V, T> a, const vector_rows<ROWS, V, T> &b)
 {
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
@@ -306,11 +306,11 @@ static __device__ __forceinline__ nabla_rows<ROWS, V, T> operator-(nabla_rows<RO
 }
 
 template <typename T, int R, int FORM, int AXES, class Jobs>
-__global__ void __launch_bounds__(nabla_column<T, R, FORM, AXES>::THREADS,
-                                  nabla_column<T, R, FORM, AXES>::BLOCKS)
-    nabla_kernel(const __grid_constant__ nabla_shape<T> shape, const __grid_constant__ Jobs jobs)
+__global__ void __launch_bounds__(vector_column<T, R, FORM, AXES>::THREADS,
+                                  vector_column<T, R, FORM, AXES>::BLOCKS)
+    vector_kernel(const __grid_constant__ vector_shape<T> shape, const __grid_constant__ Jobs jobs)
 {
-    using Column = nabla_column<T, R, FORM, AXES>;
+    using Column = vector_column<T, R, FORM, AXES>;
     constexpr int V = Column::V, ROWS = Column::ROWS, AHEAD = Column::AHEAD;
     extern __shared__ __align__(128) unsigned char shared_memory[];
     T *const rings = (T *)shared_memory;
@@ -336,11 +336,11 @@ __global__ void __launch_bounds__(nabla_column<T, R, FORM, AXES>::THREADS,
                 : source(&axis[AXIS_Y], min(y0 - R + (i - MAP_X), shape.high[AXIS_Y] + R - 1));
     __syncthreads();
 
-    nabla_input<Column, 0> f;
+    vector_input<Column, 0> f;
     constexpr bool TWO = Column::INPUTS > 1,
                    THREE = Column::INPUTS > 2; /* else g, h are not used */
-    nabla_input<Column, TWO ? 1 : 0> g;
-    nabla_input<Column, THREE ? 2 : 0> h;
+    vector_input<Column, TWO ? 1 : 0> g;
+    vector_input<Column, THREE ? 2 : 0> h;
     auto each = [&](auto &&act) {
         act(f);
         if constexpr (TWO)
@@ -395,7 +395,7 @@ __global__ void __launch_bounds__(nabla_column<T, R, FORM, AXES>::THREADS,
     const int64_t low = shape.low[AXIS_X], high = shape.high[AXIS_X];
     const bool stores_packs = shape.aligned && x >= low && x + V <= high;
     int64_t place = field + first * shape.plane + y * shape.n + x;
-    auto store = [&](int component, const nabla_rows<ROWS, V, T> &result) {
+    auto store = [&](int component, const vector_rows<ROWS, V, T> &result) {
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             T *to = shape.out[component] + to_output(jobs, component) + place + r * shape.n;
@@ -471,11 +471,11 @@ template <typename T, int R, int FORM, int AXES>
 static cudaError_t launch_column(const struct geometry *g, const void *const in[AXIS_COUNT],
                                  void *const out[AXIS_COUNT])
 {
-    using Column = nabla_column<T, R, FORM, AXES>;
+    using Column = vector_column<T, R, FORM, AXES>;
     const struct plan *plan = g->plan;
     const struct plan_axis *axis = plan->axis;
     const struct plan_side *side = axis[AXIS_X].side;
-    nabla_shape<T> shape = {};
+    vector_shape<T> shape = {};
     for (int a = 0; a < AXIS_COUNT; a++) {
         shape.in[a] = (const T *)in[a];
         shape.out[a] = (T *)out[a];
@@ -515,50 +515,50 @@ static cudaError_t launch_column(const struct geometry *g, const void *const in[
     shape.marches = (uint32_t)marches;
     const int64_t blocks = columns * marches;
     const dim3 block(Column::WIDE, Column::HIGH);
-    return g->jobs == 1 ? launch_jobs(nabla_kernel<T, R, FORM, AXES, one_job>, blocks, block, g,
+    return g->jobs == 1 ? launch_jobs(vector_kernel<T, R, FORM, AXES, one_job>, blocks, block, g,
                                       &shape, one_job(), Column::BYTES)
-                        : launch_jobs(nabla_kernel<T, R, FORM, AXES, vector_jobs>, blocks, block, g,
-                                      &shape, vector_jobs_of(g), Column::BYTES);
+                        : launch_jobs(vector_kernel<T, R, FORM, AXES, vector_jobs>, blocks, block,
+                                      g, &shape, vector_jobs_of(g), Column::BYTES);
 }
 
 /* --- what has closures, and grids that are too large: a thread a point, by point.h --- */
 
-enum { NABLA_THREADS = 128 };
+enum { VECTOR_THREADS = 128 };
 
 /* The components of a vector field; of an array the first. */
 template <typename T> struct vector {
     T *at[AXIS_COUNT];
 };
 
-static __device__ __forceinline__ float nabla_point(const struct plan *plan,
-                                                    const float *const fields[AXIS_COUNT],
-                                                    int component, const int64_t at[AXIS_COUNT])
+static __device__ __forceinline__ float vector_point(const struct plan *plan,
+                                                     const float *const fields[AXIS_COUNT],
+                                                     int component, const int64_t at[AXIS_COUNT])
 {
     return point_component_f32(plan, fields, component, at);
 }
-static __device__ __forceinline__ double nabla_point(const struct plan *plan,
-                                                     const double *const fields[AXIS_COUNT],
-                                                     int component, const int64_t at[AXIS_COUNT])
+static __device__ __forceinline__ double vector_point(const struct plan *plan,
+                                                      const double *const fields[AXIS_COUNT],
+                                                      int component, const int64_t at[AXIS_COUNT])
 {
     return point_component_f64(plan, fields, component, at);
 }
 
-template <typename T> struct nabla_points {
-    shell_shape shell;
+template <typename T> struct vector_points {
+    boundary_shape boundary;
     vector<const T> in;
     vector<T> out;
 };
 
 template <typename T, class Jobs>
-__global__ void __launch_bounds__(NABLA_THREADS)
-    nabla_shell_kernel(const nabla_points<T> points, const __grid_constant__ Jobs jobs)
+__global__ void __launch_bounds__(VECTOR_THREADS)
+    vector_boundary_kernel(const vector_points<T> points, const __grid_constant__ Jobs jobs)
 {
-    const shell_shape &shape = points.shell;
+    const boundary_shape &shape = points.boundary;
     const vector<const T> &in = points.in;
     const vector<T> &out = points.out;
     int64_t at[AXIS_COUNT];
     uint64_t field;
-    if (!shell_find(shape, (uint64_t)blockIdx.x * NABLA_THREADS + threadIdx.x, at, &field))
+    if (!boundary_find(shape, (uint64_t)blockIdx.x * VECTOR_THREADS + threadIdx.x, at, &field))
         return;
     const struct plan *plan = &table[shape.slot].plan;
     const int64_t begin = (int64_t)(field * plan->points);
@@ -568,25 +568,26 @@ __global__ void __launch_bounds__(NABLA_THREADS)
     const int64_t place = begin + at[AXIS_X] + at[AXIS_Y] * plan->axis[AXIS_Y].stride +
                           at[AXIS_Z] * plan->axis[AXIS_Z].stride;
     for (int i = 0; i < plan->outputs; i++)
-        out.at[i][to_output(jobs, i) + place] = nabla_point(plan, fields, i, at);
+        out.at[i][to_output(jobs, i) + place] = vector_point(plan, fields, i, at);
 }
 
 template <typename T>
-static cudaError_t launch_shell(const shell_shape *shell, const struct geometry *g,
-                                const void *const in[AXIS_COUNT], void *const out[AXIS_COUNT])
+static cudaError_t launch_boundary(const boundary_shape *boundary, const struct geometry *g,
+                                   const void *const in[AXIS_COUNT], void *const out[AXIS_COUNT])
 {
-    nabla_points<T> points;
-    points.shell = *shell;
+    vector_points<T> points;
+    points.boundary = *boundary;
     for (int i = 0; i < AXIS_COUNT; i++) {
         points.in.at[i] = (const T *)in[i];
         points.out.at[i] = (T *)out[i];
     }
-    const int64_t blocks = (shell->points * shell->batch + NABLA_THREADS - 1) / NABLA_THREADS;
-    const dim3 block(NABLA_THREADS);
-    return g->jobs == 1
-               ? launch_jobs(nabla_shell_kernel<T, one_job>, blocks, block, g, &points, one_job())
-               : launch_jobs(nabla_shell_kernel<T, vector_jobs>, blocks, block, g, &points,
-                             vector_jobs_of(g));
+    const int64_t blocks =
+        (boundary->points * boundary->batch + VECTOR_THREADS - 1) / VECTOR_THREADS;
+    const dim3 block(VECTOR_THREADS);
+    return g->jobs == 1 ? launch_jobs(vector_boundary_kernel<T, one_job>, blocks, block, g, &points,
+                                      one_job())
+                        : launch_jobs(vector_boundary_kernel<T, vector_jobs>, blocks, block, g,
+                                      &points, vector_jobs_of(g));
 }
 
 /* --- the launch --- */
@@ -608,11 +609,11 @@ static cudaError_t launch_axes(const struct geometry *g, const void *const in[AX
 }
 
 template <typename T>
-static cudaError_t launch_box(const struct geometry *g, const void *const in[AXIS_COUNT],
-                              void *const out[AXIS_COUNT])
+static cudaError_t launch_interior(const struct geometry *g, const void *const in[AXIS_COUNT],
+                                   void *const out[AXIS_COUNT])
 {
     if (!g->plan->axis[AXIS_Y].active) /* of a line: its derivative */
-        return row_launch(g, in[0], out[0]);
+        return along_x_launch(g, in[0], out[0]);
     switch (g->plan->form) {
     case PLAN_GRADIENT: {
         const cudaError_t error = gradient_launch(g, in[0], out);
@@ -630,23 +631,24 @@ template <typename T>
 static cudaError_t launch_all(const struct geometry *g, const void *const in[AXIS_COUNT],
                               void *const out[AXIS_COUNT])
 {
-    shell_shape shell = g->shell;
-    const cudaError_t error = g->has_box ? launch_box<T>(g, in, out) : cudaSuccess;
+    boundary_shape boundary = g->boundary;
+    const cudaError_t error = g->has_interior ? launch_interior<T>(g, in, out) : cudaSuccess;
     if (error == cudaErrorInvalidConfiguration) { /* all points */
-        shell.boxes = 1;
-        shell.points = shell.end[0] = (int64_t)(g->points / g->plan->batch);
+        boundary.boxes = 1;
+        boundary.points = boundary.end[0] = (int64_t)(g->points / g->plan->batch);
         for (int a = 0; a < AXIS_COUNT; a++) {
-            shell.begin[0][a] = g->begin[a];
-            shell.size[0][a] = g->end[a] - g->begin[a];
+            boundary.begin[0][a] = g->begin[a];
+            boundary.size[0][a] = g->end[a] - g->begin[a];
         }
     } else if (error != cudaSuccess) {
         return error;
     }
-    return launch_shell<T>(&shell, g, in, out);
+    return launch_boundary<T>(&boundary, g, in, out);
 }
 
-extern "C" cudaError_t nabla_launch(const struct geometry *g, const void *const in[AXIS_COUNT],
-                                    void *const out[AXIS_COUNT])
+extern "C" cudaError_t vector_operators_launch(const struct geometry *g,
+                                               const void *const in[AXIS_COUNT],
+                                               void *const out[AXIS_COUNT])
 {
     return g->plan->dtype == DTYPE_F32 ? launch_all<float>(g, in, out)
                                        : launch_all<double>(g, in, out);

@@ -1,6 +1,6 @@
-/* What the kernels of nabla.cu and gradient.cu share. */
-#ifndef GPU_CUDA_NABLA_CUH
-#define GPU_CUDA_NABLA_CUH
+/* What the kernels of vector_operators.cu and gradient.cu share. */
+#ifndef GPU_CUDA_VECTOR_OPERATORS_CUH
+#define GPU_CUDA_VECTOR_OPERATORS_CUH
 
 #include "gpu/cuda/grid.cuh"
 

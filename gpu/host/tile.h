@@ -103,7 +103,7 @@ static void NAME(planes)(struct NAME(work) * work, const struct NAME(source) * f
                 if (tile->plan->form == PLAN_SCALAR)
                     NAME(run_lines)(work, &run, rows > 0);
                 else
-                    NAME(nabla_run)(work, from, &run, c, rows > 0);
+                    NAME(vector_operators_run)(work, from, &run, c, rows > 0);
                 for (int b = 0; waits && b < count; b++)
                     stream_copy(line[b], run.out[b],
                                 (size_t)((run.rows - 1) * run.out_row + run.end - x) *

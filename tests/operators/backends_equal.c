@@ -230,7 +230,7 @@ static void measures(uint64_t count, uint64_t most)
 /* Several steps at once, where nothing would choose them: small blocks. */
 static void blocks(uint64_t jobs, uint64_t points)
 {
-    setenv("FDSERVER_KERNELS", "stairs", 1);
+    setenv("FDSERVER_KERNELS", "temporal_blocking_3d", 1);
     random_jobs("diffusion of blocks", jobs, points, random_block_job);
     unsetenv("FDSERVER_KERNELS");
 }

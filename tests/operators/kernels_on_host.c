@@ -168,7 +168,7 @@ static bool check(struct random *random, const struct job *job)
     return ok;
 }
 
-/* A second derivative along an axis so short that the shell has much of it, of several fields, so
+/* A second derivative along an axis so short that much of it is boundary, of several fields, so
  * that parts may have more planes than one of them. */
 static void random_short_job(struct random *random, struct job *job)
 {
@@ -455,7 +455,7 @@ static bool check_any_table(struct random *random, int i)
     return check_table(random, i % 10 ? 1000 : 8000, i % 8 == 0);
 }
 
-static bool check_column(struct random *random, int i)
+static bool check_streaming_3d(struct random *random, int i)
 {
     (void)i;
     struct job job;
@@ -508,10 +508,44 @@ static bool check_block(struct random *random, int i)
 {
     struct job job;
     random_block_job(random, i % 10 ? 20000 : 120000, &job);
-    setenv("FDSERVER_KERNELS", "stairs", 1);
+    setenv("FDSERVER_KERNELS", "temporal_blocking_3d", 1);
     const bool ok = check(random, &job);
     unsetenv("FDSERVER_KERNELS");
     return ok;
+}
+
+/* Kernel launches that a job takes where FDSERVER_KERNELS is `names`. */
+static uint64_t launches_with(struct random *random, const struct job *job, const char *names)
+{
+    struct plan plan;
+    struct bed bed;
+    struct passes_constants constants;
+    const struct launch *launch = &bed.launch;
+    const uint64_t before = cuda_on_host_launches();
+    plan_init(&plan, job, NULL);
+    bed_make(&bed, random, job, &plan);
+    bed.launch.to = plan.lines * plan.passes;
+    passes_constants_init(&constants, &plan, NULL);
+    setenv("FDSERVER_KERNELS", names, 1);
+    const bool ok = passes_load(0, &constants, NULL) == cudaSuccess &&
+                    passes_launch(&launch, 1, 0, 132, NULL) == cudaSuccess;
+    unsetenv("FDSERVER_KERNELS");
+    bed_free(&bed);
+    return ok ? cuda_on_host_launches() - before : 0;
+}
+
+/* Temporal blocking by its name and by its alias: fewer launches than one for each pass. */
+static bool check_names(struct random *random, int i)
+{
+    (void)i;
+    for (int tries = 0; tries < 1000; tries++) {
+        struct job job;
+        random_block_job(random, 20000, &job);
+        const uint64_t blocked = launches_with(random, &job, "along_x,temporal_blocking_3d");
+        if (blocked < launches_with(random, &job, "streaming_2d"))
+            return blocked > 0 && launches_with(random, &job, "stairs,row") == blocked;
+    }
+    return false;
 }
 
 static const struct family {
@@ -519,12 +553,19 @@ static const struct family {
     int count;
     bool (*check)(struct random *random, int i);
 } families[] = {
-    {"stencil", 600, check_any_stencil}, {"copies", 40, check_any_copies},
-    {"measure", 60, check_any_measure},  {"scheme", 600, check_any_scheme},
-    {"probes", 200, check_any_probes},   {"table", 400, check_any_table},
-    {"column", 150, check_column},       {"plain", 3000, check_plain},
-    {"short", 100, check_short},         {"odd_rows", 60, check_odd_rows},
-    {"long_axis", 8, check_long_axis},   {"block", 150, check_block},
+    {"stencil", 600, check_any_stencil},
+    {"copies", 40, check_any_copies},
+    {"measure", 60, check_any_measure},
+    {"scheme", 600, check_any_scheme},
+    {"probes", 200, check_any_probes},
+    {"table", 400, check_any_table},
+    {"streaming_3d", 150, check_streaming_3d},
+    {"plain", 3000, check_plain},
+    {"short", 100, check_short},
+    {"odd_rows", 60, check_odd_rows},
+    {"long_axis", 8, check_long_axis},
+    {"block", 150, check_block},
+    {"names", 1, check_names},
 };
 
 /* kernels_on_host [FAMILY…]: all families without one. */

@@ -30,6 +30,12 @@ enum cudaMemcpyKind {
     cudaMemcpyDeviceToDevice = 3
 };
 
+#ifdef __cplusplus
+extern "C"
+#endif
+    uint64_t
+    cuda_on_host_launches(void); /* of kernels, so far */
+
 /* What gpu/cuda/backend.c uses besides: streams.c. */
 #ifndef __cplusplus
 #define CUDART_CB

@@ -3,9 +3,9 @@
  * once. */
 
 /* ∂f/∂a of points [begin, end) of the line at y and z. */
-static void NAME(nabla_derivative)(struct NAME(work) * work, const struct NAME(source) * source,
-                                   int a, int64_t y, int64_t z, int64_t begin, int64_t end,
-                                   REAL *out)
+static void NAME(vector_operators_derivative)(struct NAME(work) * work,
+                                              const struct NAME(source) * source, int a, int64_t y,
+                                              int64_t z, int64_t begin, int64_t end, REAL *out)
 {
     const struct plan *plan = work->plan;
     const struct plan_axis *axis = &plan->axis[a];
@@ -76,9 +76,9 @@ static void NAME(nabla_derivative)(struct NAME(work) * work, const struct NAME(s
 }
 
 /* One component of the result, for points [begin, end) of a line. */
-static void NAME(nabla_line)(struct NAME(work) * work, const struct NAME(source) * sources,
-                             int component, int64_t y, int64_t z, int64_t begin, int64_t end,
-                             REAL *out)
+static void NAME(vector_operators_line)(struct NAME(work) * work,
+                                        const struct NAME(source) * sources, int component,
+                                        int64_t y, int64_t z, int64_t begin, int64_t end, REAL *out)
 {
     /* The derivatives that are added: along which axis, of which component. */
     const struct plan *plan = work->plan;
@@ -92,10 +92,10 @@ static void NAME(nabla_line)(struct NAME(work) * work, const struct NAME(source)
         axis[1] = of[0] = (along + 2) % AXIS_COUNT;
         terms = 2;
     }
-    NAME(nabla_derivative)(work, &sources[of[0]], axis[0], y, z, begin, end, out);
+    NAME(vector_operators_derivative)(work, &sources[of[0]], axis[0], y, z, begin, end, out);
     for (int t = 1; t < terms; t++) {
         REAL *next = work->row + ROW;
-        NAME(nabla_derivative)(work, &sources[of[t]], axis[t], y, z, begin, end, next);
+        NAME(vector_operators_derivative)(work, &sources[of[t]], axis[t], y, z, begin, end, next);
         for (int64_t i = 0; i < end - begin; i += NAME(LANES)) {
             const int lanes = end - begin - i < NAME(LANES) ? (int)(end - begin - i) : NAME(LANES);
             const NAME(vector) a = NAME(read)(out + i, lanes), b = NAME(read)(next + i, lanes);
@@ -106,9 +106,10 @@ static void NAME(nabla_line)(struct NAME(work) * work, const struct NAME(source)
 
 /* A component of lines together: as in struct run, with a source for each component of the input.
  * All of y and z is centred there, and [begin, end) is at least a vector without closures. */
-static void NAME(nabla_centred)(struct NAME(work) * work, const struct NAME(source) * sources,
-                                const struct NAME(run) * run, int component, int b, int count,
-                                int64_t begin, int64_t end)
+static void NAME(vector_operators_centred)(struct NAME(work) * work,
+                                           const struct NAME(source) * sources,
+                                           const struct NAME(run) * run, int component, int b,
+                                           int count, int64_t begin, int64_t end)
 {
     const struct plan *plan = work->plan;
     int of[AXIS_COUNT] = {0}; /* which input has a derivative along …: −1 for none */
@@ -148,8 +149,9 @@ static void NAME(nabla_centred)(struct NAME(work) * work, const struct NAME(sour
 }
 
 /* A component of the lines of a run. */
-static void NAME(nabla_run)(struct NAME(work) * work, const struct NAME(source) * sources,
-                            const struct NAME(run) * run, int component, bool even)
+static void NAME(vector_operators_run)(struct NAME(work) * work,
+                                       const struct NAME(source) * sources,
+                                       const struct NAME(run) * run, int component, bool even)
 {
     const struct plan_axis *axis = work->plan->axis, *x = &axis[AXIS_X];
     const int64_t low = work->edge[SIDE_LOW].rows, high = x->n - work->edge[SIDE_HIGH].rows;
@@ -163,21 +165,21 @@ static void NAME(nabla_run)(struct NAME(work) * work, const struct NAME(source) 
             const int64_t y = run->y + row, z = run->z + b;
             REAL *out = run->out[b] + row * run->out_row;
             if (run->begin < from)
-                NAME(nabla_line)(work, sources, component, y, z, run->begin, from, out);
+                NAME(vector_operators_line)(work, sources, component, y, z, run->begin, from, out);
             if (to < run->end)
-                NAME(nabla_line)
+                NAME(vector_operators_line)
             (work, sources, component, y, z, to, run->end, out + (to - run->begin));
         }
     if (from == to)
         return;
     if (even && run->count == LINES && (!run->stream || NAME(alike)(run))) {
-        NAME(nabla_centred)(work, sources, run, component, 0, run->count, from, to);
+        NAME(vector_operators_centred)(work, sources, run, component, 0, run->count, from, to);
         return;
     }
     struct NAME(run) row = *run;
     for (row.rows = 1; row.y < run->y + run->rows; row.y++)
         for (int b = 0; b < run->count; b++) {
-            NAME(nabla_centred)(work, sources, &row, component, b, 1, from, to);
+            NAME(vector_operators_centred)(work, sources, &row, component, b, 1, from, to);
             row.out[b] += run->out_row;
         }
 }
