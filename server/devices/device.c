@@ -161,7 +161,7 @@ bool device_map(struct device *device, const struct region *region)
     message.u.region.bytes = region->bytes;
     message.u.region.writable = region->writable;
     const int descriptor = fcntl(region->descriptor, F_DUPFD_CLOEXEC, 0);
-    if (descriptor >= 0 && !descriptors_are_few(device->server, descriptor))
+    if (descriptor >= 0 && !descriptors_are_few(&device->server->users, descriptor))
         return channel_queue_push(&device->queue, &message, descriptor);
     if (descriptor >= 0)
         close(descriptor);
@@ -705,7 +705,7 @@ static void worker_gone(struct device *device)
     channel_queue_free(&device->queue);
     memset(&device->inbox, 0, sizeof device->inbox);
     memset(device->running, 0, sizeof device->running);
-    struct list *const users = &device->server->users;
+    struct list *const users = &device->server->users.list;
     for (struct list *one = users->next; one != users; one = one->next)
         if (LIST_ENTRY(one, struct user, link)->device == device)
             lane_clear(&LIST_ENTRY(one, struct user, link)->lane);

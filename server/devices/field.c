@@ -1,6 +1,7 @@
 #include "server/devices/field.h"
 
 #include "server/devices/device.h"
+#include "server/devices/placement.h"
 #include "server/users/memory.h"
 #include "server/users/reserve.h"
 #include "server/main/server.h"
@@ -68,7 +69,7 @@ static uint64_t limit_of(uint64_t option)
 struct field *field_new(struct server *server, struct user *user, const struct array_type *type,
                         struct failure *failure)
 {
-    struct device *device = user_device(server, user);
+    struct device *device = placement_device(server, user);
     const struct config *config = &server->config;
     const struct budget budgets[] = {
         {STATUS_OVER_BUDGET, "your arrays", limit_of(config->user_bytes), user->bytes},
@@ -81,11 +82,11 @@ struct field *field_new(struct server *server, struct user *user, const struct a
             return NULL;
     if (!device_has_room(device, user, type->bytes, failure))
         return NULL;
-    if (!memory_take(server, user, sizeof(struct field), NULL, failure))
+    if (!memory_take(user, sizeof(struct field), NULL, failure))
         return NULL;
     struct field *field = calloc(1, sizeof *field);
     if (!field) {
-        memory_release(server, user, sizeof *field);
+        memory_release(user, sizeof *field);
         failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
         return NULL;
     }
@@ -119,8 +120,8 @@ void field_release(struct field *field)
         charge(field, -1);
     }
     field->user->arrays--;
-    user_settle(field->user);
-    memory_release(field->server, field->user, sizeof *field);
+    placement_settle(field->user);
+    memory_release(field->user, sizeof *field);
     free(field);
 }
 
@@ -162,13 +163,14 @@ void field_withdraw(struct field *field)
     RB_REMOVE(field_tree, tree_of(field->user), field);
     field->id = 0;
     field->user->fields--;
-    user_settle(field->user);
+    placement_settle(field->user);
     field_release(field);
 }
 
 void field_withdraw_all(struct server *server)
 {
-    for (struct list *link = server->users.next; link != &server->users; link = link->next) {
+    for (struct list *link = server->users.list.next; link != &server->users.list;
+         link = link->next) {
         const struct user *user = LIST_ENTRY(link, struct user, link);
         for (struct field *field; (field = field_after(user, 0));)
             field_withdraw(field);

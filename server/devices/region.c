@@ -11,6 +11,7 @@
 #include "server/io/connection.h"
 #include "server/users/descriptors.h"
 #include "server/devices/device.h"
+#include "server/devices/placement.h"
 #include "server/users/memory.h"
 #include "server/users/reserve.h"
 #include "server/main/server.h"
@@ -78,7 +79,7 @@ static void charge(struct region *region)
     region->server->regions++;
     region->user->region_bytes += region->charged_bytes;
     region->server->region_bytes += region->charged_bytes;
-    memory_hold(region->server, region->user, sizeof *region);
+    memory_hold(region->user, sizeof *region);
 }
 
 static void uncharge(struct region *region)
@@ -87,7 +88,7 @@ static void uncharge(struct region *region)
     region->server->regions--;
     region->user->region_bytes -= region->charged_bytes;
     region->server->region_bytes -= region->charged_bytes;
-    memory_release(region->server, region->user, sizeof *region);
+    memory_release(region->user, sizeof *region);
 }
 
 static bool check_budget(const struct region *region, struct failure *failure)
@@ -96,8 +97,8 @@ static bool check_budget(const struct region *region, struct failure *failure)
     const struct user *user = region->user;
     const uint64_t need = region->bytes;
     const uint64_t quota = server->config.region_bytes, all = server->config.region_memory;
-    const uint64_t descriptors = server->descriptors / 2; /* the rest is for connections */
-    if (!descriptors_allow(server, region->descriptor,
+    const uint64_t descriptors = server->users.descriptors / 2; /* the rest is for connections */
+    if (!descriptors_allow(&server->users, region->descriptor,
                            user->connections > 1 || user->regions || user->passed.awaiting))
         return failure_set(failure, STATUS_OVER_BUDGET, NULL,
                            "few descriptors are left: they are for users who hold none");
@@ -181,7 +182,7 @@ static void settle(struct region *region)
     free(region);
     if (placed) {
         user->mapped_regions--;
-        user_settle(user);
+        placement_settle(user);
     }
     if (connection)
         answer_unregistered(connection, msgid);
@@ -412,7 +413,7 @@ static void on_allocated(uv_work_t *work, int status)
     } else if (failed) {
         refuse(region, STATUS_OUT_OF_MEMORY, "there is no memory for the region's blocks");
     } else {
-        region->device = user_device(region->server, region->user);
+        region->device = placement_device(region->server, region->user);
         region->user->mapped_regions++;
         list_push(&region->device->regions, &region->device_link);
         map(region);

@@ -18,11 +18,6 @@ struct work {
     struct request_bounds bounds;
 };
 
-void bounds_user_init(struct bounds_user *user)
-{
-    list_init(&user->waiting);
-}
-
 void bounds_init(struct bounds *bounds)
 {
     list_init(&bounds->link);
@@ -53,7 +48,7 @@ static void call_next(struct user *user)
 
 static void free_work(struct work *work)
 {
-    memory_release(work->server, work->user, work->bytes);
+    memory_release(work->user, work->bytes);
     free(work);
 }
 
@@ -93,10 +88,10 @@ static bool begin(struct connection *connection, const struct request *request, 
 {
     struct work *work = NULL;
     bytes += sizeof *work - sizeof work->bounds;
-    if (!memory_take(connection->server, connection->user, bytes, "spacing", failure))
+    if (!memory_take(connection->user, bytes, "spacing", failure))
         return false;
     if (!(work = malloc(bytes))) {
-        memory_release(connection->server, connection->user, bytes);
+        memory_release(connection->user, bytes);
         return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
     }
     work->server = connection->server;

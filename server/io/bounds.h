@@ -29,19 +29,13 @@ enum bounds_state {
     BOUNDS_KNOWN, /* the message is to be taken again */
 };
 
-/* A connection's part in it, and a user's. */
+/* A connection's part in it. */
 struct bounds {
     enum bounds_state state;
     struct list link;  /* BOUNDS_WAITING: in the user's waiting */
     struct work *work; /* BOUNDS_FINDING, BOUNDS_KNOWN */
 };
 
-struct bounds_user {
-    bool busy;           /* a connection of theirs is CALLED, or a thread is at work */
-    struct list waiting; /* struct connection */
-};
-
-void bounds_user_init(struct bounds_user *user);
 void bounds_init(struct bounds *bounds);
 
 enum bounds_answer { BOUNDS_GO_ON, BOUNDS_LATER, BOUNDS_REFUSED };

@@ -136,7 +136,7 @@ static void take_message(struct connection *connection)
     }
     ok = ok && bounds == BOUNDS_GO_ON;
     if (!ok && request_is_job(&request))
-        user_count_refused(connection->server, connection->user);
+        user_count_refused(connection->user);
     if (ok && !request.is_notification)
         method_call(connection, &request);
     else if (!ok && has_msgid && !request.is_notification)
@@ -161,7 +161,7 @@ static void take_message(struct connection *connection)
 
 static bool is_over_budget(const struct connection *connection)
 {
-    return memory_is_over(connection->server, connection->user);
+    return memory_is_over(connection->user);
 }
 
 static bool may_read(const struct connection *connection)
@@ -361,7 +361,7 @@ static void update(struct connection *connection)
 {
     if (connection->closing)
         return;
-    memory_recount(connection->server, connection->user, &connection->counted_bytes,
+    memory_recount(connection->user, &connection->counted_bytes,
                    sizeof *connection + connection->splitter.control_room +
                        connection->leftover_bytes);
     /* A half-closed peer in the middle of a message will never finish it. */
@@ -453,7 +453,7 @@ void connection_free(struct connection *connection)
     list_remove(&connection->link);
     connection->server->connection_count--;
     connection->user->connections--;
-    memory_release(connection->server, connection->user, connection->counted_bytes);
+    memory_release(connection->user, connection->counted_bytes);
     splitter_free(&connection->splitter);
     free(connection->leftover);
     free(connection);
@@ -524,7 +524,7 @@ static bool has_room(const struct server *server, const struct user *user, int d
         log_warning("a connection over the limit of %llu was closed", (unsigned long long)most);
     else if (user->connections && count >= reserve_most(most))
         log_warning("few connections are left; one more of user %u was closed", user->uid);
-    else if (!descriptors_allow(server, descriptor,
+    else if (!descriptors_allow(&server->users, descriptor,
                                 user->connections || user->regions || user->passed.awaiting))
         log_warning("few descriptors are left; a connection of user %u was closed", user->uid);
     else
@@ -539,7 +539,7 @@ void connection_open(struct server *server, int descriptor)
     socklen_t length = sizeof peer;
     struct connection *connection = calloc(1, sizeof *connection);
     if (!connection || getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
-        !(connection->user = user_find(server, peer.uid))) {
+        !(connection->user = user_find(&server->users, peer.uid))) {
         log_warning("a connection could not be taken: %s", strerror(errno));
         refuse(server, connection, descriptor, begun_ns);
         return;

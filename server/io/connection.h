@@ -13,7 +13,7 @@
 #include "protocol/splitter.h"
 #include "server/io/bounds.h"
 #include "server/io/outbox.h"
-#include "server/io/descriptor_passing.h"
+#include "server/users/descriptor_passing.h"
 #include "server/jobs/upload.h"
 
 struct server;

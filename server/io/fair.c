@@ -32,12 +32,6 @@ void fair_init(struct server *server)
     list_init(&server->fair.ready);
 }
 
-void fair_user_init(struct fair_user *fair)
-{
-    list_init(&fair->link);
-    list_init(&fair->again);
-}
-
 /* A user who was idle goes first, unless in debt: the answers that such a user waits for do not
  * stand behind the backlog of others. */
 static void make_ready(struct server *server, struct user *user)
@@ -223,7 +217,8 @@ bool fair_is_due(const struct server *server)
 
 void fair_tick(struct server *server)
 {
-    for (struct list *link = server->users.next; link != &server->users; link = link->next) {
+    for (struct list *link = server->users.list.next; link != &server->users.list;
+         link = link->next) {
         struct user *user = LIST_ENTRY(link, struct user, link);
         if (!user->connections)
             close_watch(user);
@@ -232,6 +227,7 @@ void fair_tick(struct server *server)
 
 void fair_close(struct server *server)
 {
-    for (struct list *link = server->users.next; link != &server->users; link = link->next)
+    for (struct list *link = server->users.list.next; link != &server->users.list;
+         link = link->next)
         close_watch(LIST_ENTRY(link, struct user, link));
 }

@@ -30,16 +30,7 @@ struct fair {
     uint64_t until_ns;      /* the end of the slice that is being served */
 };
 
-/* A user's part in it. */
-struct fair_user {
-    struct list link;         /* in fair->ready */
-    struct list again;        /* struct connection: has input at hand, or events that have come */
-    struct fair_watch *watch; /* the epoll instance; NULL: no connection of late */
-    int64_t credit_ns;        /* negative: a debt, kept when the last connection has gone */
-};
-
 void fair_init(struct server *server);
-void fair_user_init(struct fair_user *fair);
 /* Call when no connection will be served any more, while the loop still runs. */
 void fair_close(struct server *server);
 

@@ -13,7 +13,7 @@
 
 #include "server/users/company.h"
 #include "base/list.h"
-#include "server/io/descriptor_passing.h"
+#include "server/users/descriptor_passing.h"
 
 #include <pthread.h>
 #include <stdint.h>

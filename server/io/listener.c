@@ -43,7 +43,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
             return;
         }
         connection_open(server, descriptor);
-        if (descriptors_are_few(server, descriptor)) {
+        if (descriptors_are_few(&server->users, descriptor)) {
             log_warning("few descriptors are left: nobody can connect until there are more");
             pause_listener(listener);
             return;
@@ -55,7 +55,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 static bool has_few(const struct listener *listener)
 {
     const int next = fcntl(listener->socket, F_DUPFD_CLOEXEC, 0);
-    const bool few = next < 0 || descriptors_are_few(listener->server, next);
+    const bool few = next < 0 || descriptors_are_few(&listener->server->users, next);
     if (next >= 0)
         close(next);
     return few;

@@ -71,8 +71,7 @@ static enum outcome call_cancel(struct call *call)
 
 static enum outcome call_list(struct call *call)
 {
-    return report_fields(call->result, call->connection->server, call->connection->user,
-                         call->request, &call->failure)
+    return report_fields(call->result, call->connection->user, call->request, &call->failure)
                ? OUTCOME_RESULT
                : OUTCOME_FAILURE;
 }

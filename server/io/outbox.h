@@ -21,7 +21,7 @@
 #define SERVER_IO_OUTBOX_H
 
 #include "server/jobs/answer.h"
-#include "server/devices/arena.h"
+#include "server/users/arena.h"
 #include "base/list.h"
 
 struct task;

@@ -44,8 +44,7 @@ void reply_drop_pieces(struct reply *reply)
 
 void reply_count(struct reply *reply)
 {
-    memory_recount(reply->server, reply->user, &reply->counted_bytes,
-                   reply->own_bytes + reply->text.alloc);
+    memory_recount(reply->user, &reply->counted_bytes, reply->own_bytes + reply->text.alloc);
 }
 
 void reply_release_fields(struct reply *reply)
@@ -58,7 +57,7 @@ void reply_release_fields(struct reply *reply)
 void reply_free(struct reply *reply)
 {
     reply_release_fields(reply);
-    memory_release(reply->server, reply->user, reply->counted_bytes);
+    memory_release(reply->user, reply->counted_bytes);
     msgpack_sbuffer_destroy(&reply->text);
     free(reply);
 }

@@ -53,7 +53,8 @@ static uint64_t bytes_of(const struct server *server)
 static uint64_t fields_of(const struct server *server)
 {
     uint64_t fields = 0;
-    for (const struct list *link = server->users.next; link != &server->users; link = link->next)
+    for (const struct list *link = server->users.list.next; link != &server->users.list;
+         link = link->next)
         fields += LIST_ENTRY(link, struct user, link)->fields;
     return fields;
 }
@@ -72,7 +73,7 @@ static uint64_t staged_by(const struct server *server, enum share share)
     X(TOTALS, COUNT, "fields", fields_of(server), user->fields)                                    \
     X(TOTALS, BYTES, "bytes", bytes_of(server), user->bytes)                                       \
     X(TOTALS, BYTES, "region_bytes", server->region_bytes, user->region_bytes)                     \
-    X(TOTALS, BYTES, "front_bytes", server->front_bytes, user->front_bytes)                        \
+    X(TOTALS, BYTES, "front_bytes", server->users.front_bytes, user->front_bytes)                  \
     OF_BOTH(X, COUNT, "done", counters->jobs[TASK_DONE])                                           \
     OF_BOTH(X, COUNT, "failed", counters->jobs[TASK_FAILED])                                       \
     OF_BOTH(X, COUNT, "cancelled", counters->jobs[TASK_CANCELLED])                                 \
@@ -105,7 +106,7 @@ _Static_assert(sizeof rows / sizeof *rows == REPORT_COUNTED, "a row for each val
 
 static void count_all(const struct server *server, uint64_t values[REPORT_COUNTED])
 {
-    const struct counters *counters = &server->totals;
+    const struct counters *counters = &server->users.totals;
 #define VALUE(map, unit, name, of_all, of_user) *values++ = of_all;
     COUNTED(VALUE)
 #undef VALUE
@@ -264,7 +265,7 @@ void report_stats(msgpack_packer *packer, struct server *server, const struct us
     msgpack_pack_map(packer, map_size(TOTALS) + exact);
     put_counted(packer, TOTALS, values);
     if (exact)
-        put_latency(packer, &server->totals.latency);
+        put_latency(packer, &server->users.totals.latency);
     reply_write_str(packer, "queue");
     msgpack_pack_map(packer, map_size(QUEUE));
     put_counted(packer, QUEUE, values);
@@ -284,8 +285,8 @@ static void put_field(msgpack_packer *packer, const struct field *field)
     put_text(packer, "state", field->lost || field->torn ? "lost" : "resident");
 }
 
-bool report_fields(msgpack_packer *packer, struct server *server, struct user *user,
-                   const struct request *request, struct failure *failure)
+bool report_fields(msgpack_packer *packer, struct user *user, const struct request *request,
+                   struct failure *failure)
 {
     enum { ENTRY_BYTES = 160 }; /* at most, but for shapes of many axes */
     const uint64_t limit = request->list.limit;
@@ -297,9 +298,9 @@ bool report_fields(msgpack_packer *packer, struct server *server, struct user *u
                                  "with after and limit",
                                  (unsigned long long)user->fields, (unsigned long long)limit);
     /* Is there room for the answer? It is counted itself once it is packed. */
-    if (!memory_take(server, user, most * ENTRY_BYTES, NULL, failure))
+    if (!memory_take(user, most * ENTRY_BYTES, NULL, failure))
         return false;
-    memory_release(server, user, most * ENTRY_BYTES);
+    memory_release(user, most * ENTRY_BYTES);
     uint64_t count = 0;
     for (const struct field *field = field_after(user, request->list.after); field && count < limit;
          field = field_after(user, field->id))

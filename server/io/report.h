@@ -24,7 +24,7 @@ void report_info(msgpack_packer *packer, struct server *server, const struct use
 void report_stats(msgpack_packer *packer, struct server *server, const struct user *user);
 /* The user's fields, in the order of their ids: all, or as many as the request says. False with the
  * failure set: they are too many for one answer, or there is no room for it. */
-bool report_fields(msgpack_packer *packer, struct server *server, struct user *user,
-                   const struct request *request, struct failure *failure);
+bool report_fields(msgpack_packer *packer, struct user *user, const struct request *request,
+                   struct failure *failure);
 
 #endif

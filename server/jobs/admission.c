@@ -366,7 +366,7 @@ bool admission_charge(struct task *task, uint64_t bytes, struct failure *failure
                                      (unsigned long long)bytes, budgets[i].whose,
                                      (unsigned long long)limit);
     }
-    if (!memory_take(task->server, task->user, bytes, NULL, failure))
+    if (!memory_take(task->user, bytes, NULL, failure))
         return false;
     task->block_bytes += bytes;
     task->user->queue_bytes += bytes;
@@ -378,7 +378,7 @@ void admission_free_block(struct task *task)
 {
     task->user->queue_bytes -= task->block_bytes;
     task->server->queue_bytes -= task->block_bytes;
-    memory_release(task->server, task->user, task->block_bytes);
+    memory_release(task->user, task->block_bytes);
     task->block_bytes = 0;
     free(task->block);
     task->block = NULL;

@@ -5,6 +5,7 @@
 #include "server/jobs/admission.h"
 #include "server/jobs/chain.h"
 #include "server/devices/device.h"
+#include "server/devices/placement.h"
 #include "server/devices/field.h"
 #include "server/devices/region.h"
 #include "server/jobs/job_script.h"
@@ -346,8 +347,10 @@ static bool dry_run_chain(const struct dry_run *whole, msgpack_packer *packer,
 bool dry_run(struct server *server, struct user *user, struct request *request,
              msgpack_packer *packer, struct failure *failure)
 {
-    struct dry_run run = {
-        .server = server, .user = user, .request = request, .device = user_device(server, user)};
+    struct dry_run run = {.server = server,
+                          .user = user,
+                          .request = request,
+                          .device = placement_device(server, user)};
     return request->chain ? dry_run_chain(&run, packer, failure)
                           : dry_run_operator(&run, packer, failure);
 }

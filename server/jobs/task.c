@@ -10,6 +10,7 @@
 #include "server/jobs/chain.h"
 #include "server/io/connection.h"
 #include "server/devices/device.h"
+#include "server/devices/placement.h"
 #include "server/users/memory.h"
 #include "server/io/outbox.h"
 #include "server/jobs/job_script.h"
@@ -59,7 +60,7 @@ bool task_charge(struct task *task, uint64_t bytes, struct failure *failure)
 {
     if (task->chain_of)
         task = task->chain_of;
-    if (!memory_take(task->server, task->user, bytes, NULL, failure))
+    if (!memory_take(task->user, bytes, NULL, failure))
         return false;
     task->front_bytes += bytes;
     return true;
@@ -155,7 +156,7 @@ static void end_places(struct task *task)
 
 static void count(struct task *task)
 {
-    struct counters *counters[] = {&task->user->counters, &task->server->totals};
+    struct counters *counters[] = {&task->user->counters, &task->user->users->totals};
     for (size_t i = 0; i < 2; i++)
         counters[i]->jobs[task->outcome]++;
 }
@@ -179,9 +180,9 @@ static void task_end(struct task *task)
     user->jobs--;
     routine_free(task->routine);
     chain_free(task->chain);
-    memory_release(task->server, user, task->front_bytes);
+    memory_release(user, task->front_bytes);
     free(task);
-    user_settle(user);
+    placement_settle(user);
     task_dispatch(device);
 }
 
@@ -264,7 +265,7 @@ static void record_latency(struct task *task)
 {
     const uint64_t us = (uv_hrtime() - task->received_ns) / 1000;
     latency_record(&task->user->counters.latency, us);
-    latency_record(&task->server->totals.latency, us);
+    latency_record(&task->user->users->totals.latency, us);
 }
 
 /* Answer a stopped job that the worker has not let go. From here on the task has no connection, as
@@ -626,7 +627,7 @@ void task_replied(struct task *task, bool sent, uint64_t bytes_out)
     if (sent)
         record_latency(task);
     task->user->counters.bytes_out += bytes_out;
-    task->server->totals.bytes_out += bytes_out;
+    task->user->users->totals.bytes_out += bytes_out;
     task->reply = NULL;
     task_end(task);
 }
@@ -634,7 +635,7 @@ void task_replied(struct task *task, bool sent, uint64_t bytes_out)
 void task_snapshot_sent(struct task *task, uint64_t bytes_out)
 {
     task->user->counters.bytes_out += bytes_out;
-    task->server->totals.bytes_out += bytes_out;
+    task->user->users->totals.bytes_out += bytes_out;
     task->snapshot = NULL;
     routine_snapshot_ended(task);
     part_ended(task);
@@ -733,23 +734,23 @@ bool task_accept(struct connection *connection, struct request *request, struct 
     struct server *server = connection->server;
     struct user *user = connection->user;
     if (!admission_open(server, user, failure)) {
-        user_count_refused(server, user);
+        user_count_refused(user);
         return false;
     }
-    if (!memory_take(server, user, sizeof(struct task), NULL, failure)) {
-        user_count_refused(server, user);
+    if (!memory_take(user, sizeof(struct task), NULL, failure)) {
+        user_count_refused(user);
         return false;
     }
     struct task *task = calloc(1, sizeof *task);
     if (!task) {
-        memory_release(server, user, sizeof *task);
+        memory_release(user, sizeof *task);
         return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
     }
     task->server = server;
     task->connection = connection;
     task->user = user;
     task->front_bytes = sizeof *task;
-    task->device = user_device(server, user);
+    task->device = placement_device(server, user);
     task->kind = request->method == METHOD_PUT   ? TASK_PUT
                  : request->method == METHOD_GET ? TASK_GET
                                                  : TASK_OPERATOR;

@@ -18,13 +18,14 @@
 #define SERVER_JOBS_TASK_H
 
 #include "protocol/request.h"
-#include "server/devices/arena.h"
+#include "server/users/arena.h"
 #include "server/jobs/deadline.h"
 #include "server/devices/field.h"
 #include "server/devices/order.h"
 #include "server/devices/region.h"
 #include "server/users/schedule.h"
 #include "server/jobs/task_state.h"
+#include "server/metrics/counters.h"
 #include "server/metrics/trace.h"
 
 struct chain;

@@ -25,16 +25,6 @@ enum task_state { TASK_STATE_LIST(TASK_ENUMERATOR) TASK_STATE_COUNT };
 enum task_event { TASK_EVENT_LIST(TASK_ENUMERATOR) TASK_EVENT_COUNT };
 #undef TASK_ENUMERATOR
 
-/* How a request for a task has ended: refused before it was accepted, or answered. */
-enum task_outcome {
-    TASK_REFUSED,
-    TASK_DONE,
-    TASK_FAILED,
-    TASK_CANCELLED,
-    TASK_TIMED_OUT,
-    TASK_OUTCOME_COUNT
-};
-
 /* Where the event leads; TASK_STATE_COUNT where it may not come. */
 enum task_state task_state_after(enum task_state state, enum task_event event);
 

@@ -22,7 +22,7 @@ static void make_void(struct upload *upload, struct arrival *arrival)
 {
     field_release(arrival->field);
     if (arrival->numbers)
-        memory_release(upload->server, upload->user, arrival->expected);
+        memory_release(upload->user, arrival->expected);
     free(arrival->numbers);
     arrival->field = NULL;
     arrival->numbers = NULL;
@@ -89,7 +89,7 @@ void upload_drop(struct upload *upload)
     arena_forget(&upload->waiter);
     for (uint32_t i = 0; i < upload->count; i++)
         make_void(upload, &upload->arrivals[i]);
-    memory_release(upload->server, upload->user, upload->count * sizeof *upload->arrivals);
+    memory_release(upload->user, upload->count * sizeof *upload->arrivals);
     free(upload->arrivals);
     upload->arrivals = NULL;
     upload->count = 0;
@@ -157,10 +157,9 @@ static void begin_numbers(struct upload *upload, struct arrival *arrival)
                           (double)taken + (double)arrival->expected, LIMIT_BLOCK_BYTES,
                           "the numbers of a message's parameters take at most %d bytes",
                           LIMIT_BLOCK_BYTES);
-    else if (memory_take(upload->server, upload->user, arrival->expected, arrival->name.text,
-                         failure) &&
+    else if (memory_take(upload->user, arrival->expected, arrival->name.text, failure) &&
              !(arrival->numbers = malloc(arrival->expected))) {
-        memory_release(upload->server, upload->user, arrival->expected);
+        memory_release(upload->user, arrival->expected);
         failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
     }
 }
@@ -206,7 +205,7 @@ static bool add_arrival(struct upload *upload, const struct splitter_payload *pa
         return failure_set(&upload->failure, STATUS_OUT_OF_MEMORY, NULL,
                            "the server is out of memory");
     upload->arrivals = arrivals;
-    memory_hold(upload->server, upload->user, sizeof *arrivals);
+    memory_hold(upload->user, sizeof *arrivals);
     arrivals[upload->count++] = (struct arrival){
         .name = name_of(payload),
         .payload = payload->number,
@@ -290,7 +289,7 @@ void upload_placed(struct upload *upload, size_t bytes)
     if (arrival)
         arrival->placed += bytes;
     upload->user->counters.bytes_in += bytes;
-    upload->server->totals.bytes_in += bytes;
+    upload->user->users->totals.bytes_in += bytes;
     if (!upload->slab)
         return;
     upload->slab_fill += (uint32_t)bytes;

@@ -11,7 +11,7 @@
 
 #include "protocol/array.h"
 #include "protocol/splitter.h"
-#include "server/devices/arena.h"
+#include "server/users/arena.h"
 
 struct field;
 struct server;

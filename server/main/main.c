@@ -244,7 +244,7 @@ static bool open_carriers(struct server *server)
 static void init(struct server *server)
 {
     list_init(&server->devices);
-    list_init(&server->users);
+    users_open(&server->users, &server->config);
     list_init(&server->connections);
     list_init(&server->listeners);
     list_init(&server->granted);
@@ -306,9 +306,10 @@ int main(int argc, char **argv)
     notify_init();
     init(&server);
     if (!msgpack_zone_init(&server.message, MSGPACK_ZONE_CHUNK_SIZE) || !find_worker(&server) ||
-        !descriptors_open(&server) || !passed_open(server.descriptors) || !regions_open(&server) ||
-        !open_trace(&server) || !open_carriers(&server) ||
-        !arena_open(&server.arena, server.config.staging_bytes) || !open_devices(&server))
+        !descriptors_open(&server.users, &server.loop, &server.config) ||
+        !passed_open(server.users.descriptors) || !regions_open(&server) || !open_trace(&server) ||
+        !open_carriers(&server) || !arena_open(&server.arena, server.config.staging_bytes) ||
+        !open_devices(&server))
         server_stop(&server, EXIT_START);
     uv_run(&server.loop, UV_RUN_DEFAULT);
     turn_free_closed(&server);

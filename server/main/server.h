@@ -13,7 +13,7 @@
 #ifndef SERVER_MAIN_SERVER_H
 #define SERVER_MAIN_SERVER_H
 
-#include "server/devices/arena.h"
+#include "server/users/arena.h"
 #include "server/io/io_threads.h"
 #include "server/config/config.h"
 #include "server/jobs/deadline.h"
@@ -22,6 +22,7 @@
 #include "base/list.h"
 #include "server/io/report.h"
 #include "server/metrics/trace.h"
+#include "server/jobs/task_state.h"
 #include "server/io/turn.h"
 #include "server/users/user.h"
 
@@ -36,9 +37,9 @@ struct server {
     char worker_path[4096]; /* fdworker, beside this program */
     struct arena arena;
     struct carriers carriers;
-    struct list devices;     /* struct device */
-    unsigned hosts;          /* of them on the host, which share its memory */
-    struct list users;       /* struct user */
+    struct list devices; /* struct device */
+    unsigned hosts;      /* of them on the host, which share its memory */
+    struct users users;
     struct list connections; /* struct connection */
     struct list listeners;   /* struct listener */
     struct list changed;     /* struct connection: to be settled at the end of the turn */
@@ -47,12 +48,9 @@ struct server {
     struct list granted; /* struct task: has the last of its fields, and is to go on */
     bool granting;       /* they are at it */
     uint64_t connection_count;
-    uint64_t descriptors; /* that the process may have */
     uint64_t last_array, last_task, last_region;
     uint64_t regions, region_bytes; /* of all users; charged */
-    uint64_t front_bytes;           /* of its own memory, of all users (memory.h) */
     uint64_t started_ns;            /* uv_hrtime() */
-    struct counters totals;
     struct report_coarse coarse;
     struct trace *trace;              /* NULL: off */
     uint64_t jobs;                    /* of all users, accepted and not yet answered */

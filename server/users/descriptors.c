@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "server/users/reserve.h"
-#include "server/main/server.h"
+#include "server/users/user.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,14 +26,14 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 
 /* libuv keeps a table by number of descriptor, and aborts where it cannot make it longer: so watch
  * the last one for once. */
-static bool lengthen_table(struct server *server, int last)
+static bool lengthen_table(uv_loop_t *loop, int last)
 {
     static uv_poll_t poll;
     const int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     const int descriptor = event < 0 ? -1 : fcntl(event, F_DUPFD_CLOEXEC, last);
     if (event >= 0)
         close(event);
-    if (descriptor < 0 || uv_poll_init(&server->loop, &poll, descriptor) != 0) {
+    if (descriptor < 0 || uv_poll_init(loop, &poll, descriptor) != 0) {
         log_error("descriptor %d cannot be had: %s", last, strerror(errno));
         return false;
     }
@@ -43,9 +43,8 @@ static bool lengthen_table(struct server *server, int last)
     return true;
 }
 
-bool descriptors_open(struct server *server)
+bool descriptors_open(struct users *users, uv_loop_t *loop, struct config *config)
 {
-    struct config *config = &server->config;
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_max <= OWN + RESERVE) {
         log_error("the process may have too few descriptors (ulimit -n)");
@@ -57,24 +56,24 @@ bool descriptors_open(struct server *server)
     if (setrlimit(RLIMIT_NOFILE, &files) != 0)
         log_warning("the limit of descriptors cannot be raised: %s", strerror(errno));
     getrlimit(RLIMIT_NOFILE, &files);
-    server->descriptors = files.rlim_cur;
-    const uint64_t connections = server->descriptors - OWN - RESERVE;
+    users->descriptors = files.rlim_cur;
+    const uint64_t connections = users->descriptors - OWN - RESERVE;
     if (config->max_connections > connections) {
         log_warning("at most %llu connections, not %llu: the process may have %llu descriptors",
                     (unsigned long long)connections, (unsigned long long)config->max_connections,
-                    (unsigned long long)server->descriptors);
+                    (unsigned long long)users->descriptors);
         config->max_connections = connections;
     }
-    return lengthen_table(server, (int)server->descriptors - 1);
+    return lengthen_table(loop, (int)users->descriptors - 1);
 }
 
-bool descriptors_are_few(const struct server *server, int descriptor)
+bool descriptors_are_few(const struct users *users, int descriptor)
 {
-    return (uint64_t)descriptor >= server->descriptors - RESERVE;
+    return (uint64_t)descriptor >= users->descriptors - RESERVE;
 }
 
-bool descriptors_allow(const struct server *server, int descriptor, bool holds_others)
+bool descriptors_allow(const struct users *users, int descriptor, bool holds_others)
 {
-    const uint64_t most = server->descriptors - RESERVE;
+    const uint64_t most = users->descriptors - RESERVE;
     return (uint64_t)descriptor < (holds_others ? reserve_most(most) : most);
 }

@@ -10,18 +10,20 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <uv.h>
 
-struct server;
+struct config;
+struct users;
 
 /* Raise the limit as far as the options may need, make libuv's table that long (it ends the process
  * where it cannot grow it later), and have no more --max-connections than there can be. False: a
  * line of the log says why. */
-bool descriptors_open(struct server *server);
+bool descriptors_open(struct users *users, uv_loop_t *loop, struct config *config);
 
 /* May a user keep this new one, who holds others or holds none? */
-bool descriptors_allow(const struct server *server, int descriptor, bool holds_others);
+bool descriptors_allow(const struct users *users, int descriptor, bool holds_others);
 
 /* Is it one of the reserve? */
-bool descriptors_are_few(const struct server *server, int descriptor);
+bool descriptors_are_few(const struct users *users, int descriptor);
 
 #endif

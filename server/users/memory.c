@@ -1,18 +1,17 @@
 #include "server/users/memory.h"
 
 #include "server/users/reserve.h"
-#include "server/main/server.h"
+#include "server/users/user.h"
 
-static uint64_t left(const struct server *server)
+static uint64_t left(const struct users *users)
 {
-    const uint64_t all = server->config.front_bytes;
-    return server->front_bytes < all ? all - server->front_bytes : 0;
+    const uint64_t all = users->config->front_bytes;
+    return users->front_bytes < all ? all - users->front_bytes : 0;
 }
 
-bool memory_take(struct server *server, struct user *user, uint64_t bytes, const char *parameter,
-                 struct failure *failure)
+bool memory_take(struct user *user, uint64_t bytes, const char *parameter, struct failure *failure)
 {
-    const uint64_t free_bytes = left(server);
+    const uint64_t free_bytes = left(user->users);
     if (!reserve_shares(free_bytes, user->front_bytes, bytes)) {
         const uint64_t most = reserve_shares_most(free_bytes, user->front_bytes);
         return failure_set_limit(failure, STATUS_OVER_BUDGET, parameter,
@@ -22,30 +21,30 @@ bool memory_take(struct server *server, struct user *user, uint64_t bytes, const
                                  (unsigned long long)bytes, (unsigned long long)user->front_bytes,
                                  (unsigned long long)most);
     }
-    memory_hold(server, user, bytes);
+    memory_hold(user, bytes);
     return true;
 }
 
-void memory_hold(struct server *server, struct user *user, uint64_t bytes)
+void memory_hold(struct user *user, uint64_t bytes)
 {
     user->front_bytes += bytes;
-    server->front_bytes += bytes;
+    user->users->front_bytes += bytes;
 }
 
-void memory_release(struct server *server, struct user *user, uint64_t bytes)
+void memory_release(struct user *user, uint64_t bytes)
 {
     user->front_bytes -= bytes;
-    server->front_bytes -= bytes;
+    user->users->front_bytes -= bytes;
 }
 
-void memory_recount(struct server *server, struct user *user, uint64_t *counted, uint64_t bytes)
+void memory_recount(struct user *user, uint64_t *counted, uint64_t bytes)
 {
-    memory_release(server, user, *counted);
-    memory_hold(server, user, bytes);
+    memory_release(user, *counted);
+    memory_hold(user, bytes);
     *counted = bytes;
 }
 
-bool memory_is_over(const struct server *server, const struct user *user)
+bool memory_is_over(const struct user *user)
 {
-    return !reserve_shares(left(server), user->front_bytes, 0);
+    return !reserve_shares(left(user->users), user->front_bytes, 0);
 }

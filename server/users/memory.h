@@ -14,20 +14,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct server;
 struct user;
 
 /* Count so many bytes that are about to be allocated for the user. False with OVER_BUDGET, need and
  * limit: nothing was counted. */
-bool memory_take(struct server *server, struct user *user, uint64_t bytes, const char *parameter,
-                 struct failure *failure);
+bool memory_take(struct user *user, uint64_t bytes, const char *parameter, struct failure *failure);
 /* The same where it can't be refused. */
-void memory_hold(struct server *server, struct user *user, uint64_t bytes);
-void memory_release(struct server *server, struct user *user, uint64_t bytes);
+void memory_hold(struct user *user, uint64_t bytes);
+void memory_release(struct user *user, uint64_t bytes);
 /* Something of the user's that was counted with *counted bytes has `bytes` now. */
-void memory_recount(struct server *server, struct user *user, uint64_t *counted, uint64_t bytes);
+void memory_recount(struct user *user, uint64_t *counted, uint64_t bytes);
 
 /* Does the user hold more than is left? */
-bool memory_is_over(const struct server *server, const struct user *user);
+bool memory_is_over(const struct user *user);
 
 #endif

@@ -2,35 +2,51 @@
 #ifndef SERVER_USERS_USER_H
 #define SERVER_USERS_USER_H
 
-#include "server/devices/arena.h"
-#include "server/io/bounds.h"
-#include "server/io/fair.h"
+#include "server/users/arena.h"
 #include "server/users/lane.h"
-#include "server/metrics/latency.h"
+#include "server/config/config.h"
+#include "server/metrics/counters.h"
 #include "base/list.h"
-#include "server/io/descriptor_passing.h"
+#include "server/users/descriptor_passing.h"
 #include "server/users/schedule.h"
-#include "server/jobs/task_state.h"
 
 #include <stdint.h>
 #include <sys/types.h>
 #include <uv/tree.h>
 
 struct device;
+struct fair_watch;
 struct field;
-
-/* Counts since a user was first seen, or since the server started. */
-struct counters {
-    uint64_t jobs[TASK_OUTCOME_COUNT]; /* that have ended so */
-    uint64_t bytes_in, bytes_out;      /* payload */
-    struct latency latency;            /* request read to reply handed to the socket, of jobs */
-};
 
 /* Fields that have an id, in its order. */
 RB_HEAD(field_tree, field);
 
+/* All users, and what they hold together. */
+struct users {
+    const struct config *config;
+    struct list list;     /* struct user */
+    uint64_t front_bytes; /* of the front's own memory (memory.h) */
+    uint64_t descriptors; /* that the process may have (descriptors.h) */
+    struct counters totals;
+};
+
+/* Parts of a user that I/O alone keeps: the turns of the user's connections (server/io/fair.h), and
+ * of those of them that wait for a thread (server/io/bounds.h). */
+struct fair_user {
+    struct list link;         /* in fair->ready */
+    struct list again;        /* struct connection: has input at hand, or events that have come */
+    struct fair_watch *watch; /* the epoll instance; NULL: no connection of late */
+    int64_t credit_ns;        /* negative: a debt, kept when the last connection has gone */
+};
+
+struct bounds_user {
+    bool busy;           /* a connection of theirs is CALLED, or a thread is at work */
+    struct list waiting; /* struct connection */
+};
+
 struct user {
     struct list link;
+    struct users *users;
     uid_t uid;
     uint32_t connections;
     uint64_t jobs;   /* accepted, not yet answered */
@@ -55,20 +71,13 @@ struct user {
     struct counters counters;
 };
 
-struct server;
+void users_open(struct users *users, const struct config *config);
 
 /* The user with that uid, made at first sight. Users are few, and kept as long as the process
  * lives: threads that close what a user passed count it in `passed`. NULL: no memory. */
-struct user *user_find(struct server *server, uid_t uid);
-
-/* The device for the user's next array: the one where the user's other things are, else the one
- * with the most room. */
-struct device *user_device(struct server *server, struct user *user);
+struct user *user_find(struct users *users, uid_t uid);
 
 /* A request of the user's was refused before it became a job. */
-void user_count_refused(struct server *server, struct user *user);
-
-/* Call when a job, field, array or region is gone: a user who holds nothing may be placed anew. */
-void user_settle(struct user *user);
+void user_count_refused(struct user *user);
 
 #endif

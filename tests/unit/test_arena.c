@@ -1,5 +1,5 @@
 /* The staging arena's shares: nobody starves, nobody sees another user's bytes, nothing leaks. */
-#include "server/devices/arena.h"
+#include "server/users/arena.h"
 #include "server/users/user.h"
 
 #include <setjmp.h>

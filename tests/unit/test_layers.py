@@ -8,7 +8,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SERVER = ["server/main", "server/io", "server/jobs", "server/devices", "server/users", "server/metrics", "server/config"]
+SERVER = ["server/main", "server/io", "server/jobs", "server/devices"]
 ROOMS = {
     "base": [],
     "numerics": ["base"],
@@ -17,7 +17,10 @@ ROOMS = {
     "gpu/host": ["gpu", "numerics", "base"],
     "gpu/cuda": ["gpu", "numerics", "base"],
     "gpu/worker": ["gpu", "numerics", "base"],
-    **{room: [*SERVER, "protocol", "numerics", "base"] for room in SERVER},
+    **{room: [*SERVER, "server/users", "server/metrics", "server/config", "protocol", "numerics", "base"] for room in SERVER},
+    "server/users": ["server/metrics", "server/config", "numerics", "base"],
+    "server/metrics": ["base"],
+    "server/config": ["base"],
     "client": ["protocol", "numerics", "base"],
 }
 # Single files of rooms that are otherwise out of reach, and why.

@@ -3,8 +3,8 @@
  * waits for as long as that user likes. So a user may have some that wait to be closed, and no
  * more: whoever passes one then is disconnected, and the socket goes with the one in it where it
  * takes no place of ours (disposal.h). */
-#ifndef SERVER_IO_DESCRIPTOR_PASSING_H
-#define SERVER_IO_DESCRIPTOR_PASSING_H
+#ifndef SERVER_USERS_DESCRIPTOR_PASSING_H
+#define SERVER_USERS_DESCRIPTOR_PASSING_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

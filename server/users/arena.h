@@ -5,8 +5,8 @@
  * Uploads and replies have half each, so that neither can starve the other; users share each half
  * by reserve_shares(); a user who holds none may also have the last slab.
  */
-#ifndef SERVER_DEVICES_ARENA_H
-#define SERVER_DEVICES_ARENA_H
+#ifndef SERVER_USERS_ARENA_H
+#define SERVER_USERS_ARENA_H
 
 #include "server/users/lane.h"
 #include "base/list.h"

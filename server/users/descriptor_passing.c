@@ -1,4 +1,4 @@
-#include "server/io/descriptor_passing.h"
+#include "server/users/descriptor_passing.h"
 
 #include "base/log.h"
 #include "server/users/disposal.h"

@@ -1,4 +1,4 @@
-#include "server/devices/arena.h"
+#include "server/users/arena.h"
 
 #include "base/log.h"
 #include "server/users/reserve.h"

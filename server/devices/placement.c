@@ -1,0 +1,31 @@
+#include "server/devices/placement.h"
+
+#include "server/devices/device.h"
+#include "server/main/server.h"
+
+struct device *placement_device(struct server *server, struct user *user)
+{
+    if (user->device)
+        return user->device;
+    struct device *best = NULL;
+    for (struct list *link = server->devices.next; link != &server->devices; link = link->next) {
+        struct device *device = LIST_ENTRY(link, struct device, link);
+        const bool ready = device->state == DEVICE_READY;
+        const bool best_ready = best && best->state == DEVICE_READY;
+        if (!best || (ready && !best_ready) ||
+            (ready == best_ready && (device->users < best->users || (device->users == best->users &&
+                                                                     device->bytes < best->bytes))))
+            best = device;
+    }
+    user->device = best;
+    best->users++;
+    return best;
+}
+
+void placement_settle(struct user *user)
+{
+    if (!user->device || user->jobs || user->fields || user->arrays || user->mapped_regions)
+        return;
+    user->device->users--;
+    user->device = NULL;
+}

@@ -1,0 +1,16 @@
+/* Which device a user's work goes to: all of it to one, while there is any. */
+#ifndef SERVER_DEVICES_PLACEMENT_H
+#define SERVER_DEVICES_PLACEMENT_H
+
+struct device;
+struct server;
+struct user;
+
+/* The device for the user's next array: the one where the user's other things are, else the one
+ * with the most room. */
+struct device *placement_device(struct server *server, struct user *user);
+
+/* Call when a job, field, array or region is gone: a user who holds nothing may be placed anew. */
+void placement_settle(struct user *user);
+
+#endif
