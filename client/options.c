@@ -2,6 +2,7 @@
 
 #include "client/error.h"
 #include "client/number.h"
+#include "numerics/boundary.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -24,6 +25,7 @@ enum kind {
 #define SUBMIT ON(COMMAND_SUBMIT)
 #define ANY (ON(COMMAND_COUNT) - 1)
 #define AT(field) offsetof(struct options, field)
+#define BOUNDARY_HELP(name, number, word, numbers, ...) word numbers ", "
 
 struct option {
     const char *name, *letter; /* --name, and -letter where it has one */
@@ -52,10 +54,11 @@ static const struct option table[] = {
      "Distance of the points (default 1): 0.1, or x=0.1,y=0.2, or 0.3,0.2,0.1 as --shape; or "
      "coordinates as JSON: {\"x\": [0, 1, 3]}."},
     {"boundary", NULL, "WHAT", KIND_TEXT, AT(params.boundary), SUBMIT,
-     "periodic (default), one-sided, symmetric, mirror, antisymmetric, value:V, derivative:V, "
-     "mixed:V:CONST, curvature:V or halo:FACTOR; value:V@face half a cell outside; per side: "
-     "x=periodic,y-=value:0,y+=derivative:0, * for the rest. V and CONST are numbers, or field:ID "
-     "over the face. Or JSON."},
+     BOUNDARY_LIST(
+         BOUNDARY_HELP) "by default periodic; value:V@face half a cell outside; per side: "
+                        "x=periodic,y-=value:0,y+=derivative:0, * for the rest. V and CONST are "
+                        "numbers, or field:ID "
+                        "over the face. Or JSON."},
     {"endpoint", NULL, "WHICH", KIND_MAYBE, AT(params.endpoint), SUBMIT,
      "Periodic axes hold their last point as a repeat of the first; --endpoint=x=true,y=false per "
      "axis."},

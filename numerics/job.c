@@ -123,15 +123,6 @@ double job_dt_max(const struct job *job)
     return interval / (rate * most);
 }
 
-static bool has_kind(const struct job *job, enum boundary_kind kind)
-{
-    for (int a = 0; a < AXIS_COUNT; a++)
-        for (int side = 0; side < SIDE_COUNT; side++)
-            if (job->boundary[a][side].kind == kind)
-                return true;
-    return false;
-}
-
 /* Along an axis of one point that is periodic nothing flows. */
 bool job_is_symmetric_split(const struct job *job)
 {
@@ -189,27 +180,18 @@ uint64_t job_steps_done(const struct job *job, uint64_t passes)
 
 int job_scratch(const struct job *job, bool in_place, bool input_is_own)
 {
+    bool periodic = false;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        periodic |= boundary_is_periodic(&job->boundary[a][SIDE_LOW]);
     switch (job->more.scheme) {
     case SCHEME_RK4: /* two stages in turn; the last one is added to the output in place */
         return 2;
     case SCHEME_ADI: /* the increment; with a field κ the eliminated rows, and the corner's solution
                       */
-        return !job->more.coefficient                                                 ? 1
-               : has_kind(job, BOUNDARY_PERIODIC) || has_kind(job, BOUNDARY_ENDPOINT) ? 3
-                                                                                      : 2;
+        return !job->more.coefficient ? 1 : periodic ? 3 : 2;
     default: /* passes go to and fro between two arrays, one of which is the output */
         return in_place || (job_passes(job) >= 2 && !input_is_own);
     }
-}
-
-bool boundary_is_held(const struct boundary *boundary)
-{
-    return boundary->kind == BOUNDARY_VALUE && !boundary->at_face;
-}
-
-bool boundary_is_periodic(const struct boundary *boundary)
-{
-    return boundary->kind == BOUNDARY_PERIODIC || boundary->kind == BOUNDARY_ENDPOINT;
 }
 
 bool job_has_axis(const struct job *job)

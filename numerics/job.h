@@ -4,6 +4,7 @@
 #define NUMERICS_JOB_H
 
 #include "base/status.h"
+#include "numerics/boundary.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,8 +17,6 @@ enum dtype { DTYPE_F32, DTYPE_F64 }; /* little-endian IEEE 754, "<f4" and "<f8" 
 
 /* x is the fastest axis in memory. Arrays indexed by axis use these numbers. */
 enum axis { AXIS_X, AXIS_Y, AXIS_Z, AXIS_COUNT };
-
-enum side { SIDE_LOW, SIDE_HIGH, SIDE_COUNT }; /* index 0, index n − 1 */
 
 /* X(enumerator, name of the method) */
 #define OPERATOR_LIST(X)                                                                           \
@@ -34,39 +33,6 @@ enum side { SIDE_LOW, SIDE_HIGH, SIDE_COUNT }; /* index 0, index n − 1 */
 #define OPERATOR_ENUMERATOR(enumerator, name) enumerator,
 enum operator_id { OPERATOR_LIST(OPERATOR_ENUMERATOR) OPERATOR_COUNT };
 #undef OPERATOR_ENUMERATOR
-
-/* What is known about f beyond a side. ∂n is the derivative along the outward normal. */
-enum boundary_kind {
-    BOUNDARY_PERIODIC, /* f(i) = f(i mod n) */
-    BOUNDARY_ENDPOINT, /* periodic, the last point repeats the first: the period is n − 1 points */
-    BOUNDARY_ONE_SIDED,  /* no assumption: closures look inwards. Not for diffusion */
-    BOUNDARY_VALUE,      /* f = `value` at the node or the face */
-    BOUNDARY_DERIVATIVE, /* ∂n f = `value` */
-    BOUNDARY_HALO,       /* the outermost radius layers are data, multiplied by `value` each step */
-    BOUNDARY_MIXED,      /* ∂n f + `value` f = the side's job_more.constant */
-    BOUNDARY_CURVATURE,  /* ∂n² f = `value` */
-    BOUNDARY_SYMMETRIC,  /* f(−1 − i) = f(i): NumPy's pad "symmetric" */
-    BOUNDARY_MIRROR,     /* f(−i) = f(i): NumPy's pad "reflect" */
-    BOUNDARY_ANTISYMMETRIC, /* f(−1 − i) = −f(i) */
-    BOUNDARY_KINDS
-};
-
-/* Where a number of a boundary comes from. */
-enum boundary_number {
-    NUMBER_CONSTANT,   /* the number itself */
-    NUMBER_FACE,       /* an operand array over the face: one number for each of its points */
-    NUMBER_FACE_BATCH, /* … and each field of the batch */
-    NUMBER_KINDS
-};
-
-struct boundary {
-    double value;           /* as its kind says; 0 where it has none or an array in its place */
-    uint32_t kind;          /* enum boundary_kind */
-    uint8_t at_face;        /* VALUE, DERIVATIVE, MIXED, CURVATURE: stated half a cell outside */
-    uint8_t value_array;    /* enum boundary_number; VALUE, DERIVATIVE, MIXED, CURVATURE */
-    uint8_t constant_array; /* enum boundary_number; MIXED */
-    uint8_t reserved;       /* 0 */
-};
 
 enum scheme {
     SCHEME_EULER, /* "forward-euler" */
@@ -158,11 +124,6 @@ void job_block_key(const void *block, uint64_t bytes, uint64_t key[2]);
 
 /* Is any byte of job.more set? */
 bool job_has_more(const struct job *job);
-
-/* Does the side's node hold its value, and need no row? */
-bool boundary_is_held(const struct boundary *boundary);
-/* Of both sides or of none. */
-bool boundary_is_periodic(const struct boundary *boundary);
 
 /* Is it along one axis alone; is there a derivative (or an interpolation) along this one? */
 bool job_has_axis(const struct job *job);

@@ -12,24 +12,6 @@
 /* A step computed from the limit itself may round up by a few units in the last place. */
 #define STABILITY_SLACK 1e-12
 
-static const char *boundary_name(uint32_t kind)
-{
-    static const char *const names[BOUNDARY_KINDS] = {
-        [BOUNDARY_PERIODIC] = "periodic",
-        [BOUNDARY_ENDPOINT] = "endpoint",
-        [BOUNDARY_ONE_SIDED] = "one-sided",
-        [BOUNDARY_VALUE] = "value",
-        [BOUNDARY_DERIVATIVE] = "derivative",
-        [BOUNDARY_HALO] = "halo",
-        [BOUNDARY_MIXED] = "mixed",
-        [BOUNDARY_CURVATURE] = "curvature",
-        [BOUNDARY_SYMMETRIC] = "symmetric",
-        [BOUNDARY_MIRROR] = "mirror",
-        [BOUNDARY_ANTISYMMETRIC] = "antisymmetric",
-    };
-    return kind < BOUNDARY_KINDS ? names[kind] : "?";
-}
-
 /* What all of a weight but a number up to 2^20 is at most, and at least its inverse. */
 static double most_of(enum dtype dtype)
 {
@@ -101,172 +83,6 @@ static bool check_shape(const struct job *job, struct failure *failure)
     return true;
 }
 
-/* Which numbers a kind has: bit 0 a value, bit 1 a constant; bit 2: it may be stated at the face,
- * and its numbers may be arrays. */
-enum { HAS_VALUE = 1, HAS_CONSTANT = 2, HAS_PLACE = 4 };
-
-static int numbers_of(uint32_t kind)
-{
-    switch (kind) {
-    case BOUNDARY_VALUE:
-    case BOUNDARY_DERIVATIVE:
-    case BOUNDARY_CURVATURE:
-        return HAS_VALUE | HAS_PLACE;
-    case BOUNDARY_MIXED:
-        return HAS_VALUE | HAS_CONSTANT | HAS_PLACE;
-    case BOUNDARY_HALO:
-        return HAS_VALUE;
-    default:
-        return 0;
-    }
-}
-
-/* One number of a boundary: the number, and where it comes from. */
-static bool check_number(double number, int from, bool has, bool may_be_array, const char *place,
-                         struct failure *failure)
-{
-    if (!isfinite(number))
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
-                           "the number of a boundary must be finite; got %g", number);
-    if (from >= NUMBER_KINDS || (from && !(has && may_be_array)))
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
-                           "this boundary has no array over the face");
-    if (number != 0 && (!has || from))
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
-                           "this boundary has no such number; got %g", number);
-    return true;
-}
-
-static bool check_boundary_kind(const struct job *job, int axis, int side, struct failure *failure)
-{
-    const struct boundary *boundary = &job->boundary[axis][side];
-    const char *const place = job_side_place(axis, side);
-    const int numbers = numbers_of(boundary->kind);
-    if (boundary->kind >= BOUNDARY_KINDS)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
-                           "no boundary has the number %" PRIu32, boundary->kind);
-    if (boundary->kind == BOUNDARY_ONE_SIDED && job->operator_id == OPERATOR_DIFFUSION)
-        return failure_set(failure, STATUS_UNSUPPORTED, place,
-                           "one-sided closures are unstable in diffusion; it takes every other "
-                           "boundary");
-    if (boundary->at_face > 1 || boundary->reserved)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
-                           "a reserved byte of a boundary is set");
-    if (boundary->at_face && !(numbers & HAS_PLACE))
-        return failure_set(
-            failure, STATUS_INVALID_ARGUMENT, place,
-            "boundary %s is at no face: value, derivative, mixed and curvature may be",
-            boundary_name(boundary->kind));
-    if (boundary->kind == BOUNDARY_HALO && boundary->value != 0 &&
-        job_inputs(job) > job_outputs(job))
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
-                           "the halo of a %s has no one input to come from: its factor must be 0; "
-                           "got %g",
-                           operator_name((enum operator_id)job->operator_id), boundary->value);
-    if (job->operator_id == OPERATOR_DIFFUSION && job->more.coefficient &&
-        boundary->kind == BOUNDARY_CURVATURE)
-        return failure_set(failure, STATUS_UNSUPPORTED, place,
-                           "curvature is offered where the diffusivity is a number; where it is a "
-                           "field modes beside it may grow at any step: value, derivative and, at "
-                           "accuracy 2, mixed are offered");
-    if (boundary->kind == BOUNDARY_MIXED && job_conducts(job, axis) && job->accuracy != 2)
-        return failure_set_limit(failure, STATUS_UNSUPPORTED, place, job->accuracy, 2,
-                                 "mixed where the diffusivity is a field is offered at accuracy 2; "
-                                 "got %d",
-                                 job->accuracy);
-    if (job->operator_id == OPERATOR_DIFFUSION && boundary->kind == BOUNDARY_MIXED &&
-        boundary->value_array && !job->allow_unstable)
-        return failure_set(failure, STATUS_UNSUPPORTED, place,
-                           "how large a step is stable follows from a mixed boundary's number: an "
-                           "array in its place needs allow_unstable (const may be one)");
-    return check_number(boundary->value, boundary->value_array, numbers & HAS_VALUE,
-                        numbers & HAS_PLACE, place, failure) &&
-           check_number(job->more.constant[axis][side], boundary->constant_array,
-                        numbers & HAS_CONSTANT, numbers & HAS_PLACE, place, failure);
-}
-
-/* Does a mixed boundary at the face, of one number, say what f is there? */
-static bool check_mixed(const struct job *job, int axis, int side, struct failure *failure)
-{
-    const struct boundary *boundary = &job->boundary[axis][side];
-    struct rows_axis rows;
-    struct rows_row face;
-    if (boundary->kind != BOUNDARY_MIXED || !boundary->at_face || !(boundary->value < 0))
-        return true;
-    if (job->more.coordinates >> axis & 1)
-        return failure_set(failure, STATUS_UNSUPPORTED, job_side_place(axis, side),
-                           "mixed at the face of an axis with coordinates must be from 0 up; got "
-                           "%.9g",
-                           boundary->value);
-    job_rows(job, axis, NULL, &rows);
-    if (!rows_face(&rows, job_face_order(job), job->accuracy, (enum side)side, &face))
-        return true; /* it is not read: no row has data of that side */
-    const double limit = -1 / (double)face.data[side];
-    if (boundary->value > limit)
-        return true;
-    return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, job_side_place(axis, side),
-                             boundary->value, limit,
-                             "mixed at the face must be above %.9g at this spacing and accuracy; "
-                             "got %.9g",
-                             limit, boundary->value);
-}
-
-/* Is the value beyond the side what a polynomial through the points next to it gives? */
-static bool has_ghosts(const struct boundary *boundary)
-{
-    switch ((enum boundary_kind)boundary->kind) {
-    case BOUNDARY_ONE_SIDED:
-    case BOUNDARY_VALUE:
-    case BOUNDARY_MIXED:
-    case BOUNDARY_CURVATURE:
-        return true;
-    case BOUNDARY_DERIVATIVE: /* of 0: a mirror */
-        return boundary->value != 0 || boundary->value_array;
-    default:
-        return false;
-    }
-}
-
-static uint64_t stencil_points_needed(const struct job *job, int axis, int *named)
-{
-    uint64_t need = 1;
-    for (int side = SIDE_COUNT - 1; side >= 0; side--) {
-        const struct boundary *boundary = &job->boundary[axis][side];
-        const uint64_t points = has_ghosts(boundary)                  ? job->accuracy
-                                : boundary->kind == BOUNDARY_ENDPOINT ? 2
-                                                                      : 1;
-        if (points >= need) {
-            need = points;
-            *named = side;
-        }
-    }
-    return need;
-}
-
-/* Points that the axis must have for derivatives of `order`; *named: the side whose boundary needs
- * them. */
-static int64_t points_needed(const struct job *job, int axis, int order, int *named)
-{
-    static const double coordinates[1]; /* that there are some is all that matters */
-    if (job->operator_id == OPERATOR_STENCIL)
-        return (int64_t)stencil_points_needed(job, axis, named);
-    *named = SIDE_HIGH;
-    if (job->more.scheme == SCHEME_ADI) /* whose rows are its own: job_check_scheme() */
-        return job->boundary[axis][SIDE_HIGH].kind == BOUNDARY_ENDPOINT ? 2 : 1;
-    struct rows_axis rows;
-    job_rows(job, axis, job->more.coordinates >> axis & 1 ? coordinates : NULL, &rows);
-    const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
-    const enum rows_stagger stagger = job_stagger(job, axis);
-    const int64_t need = rows_points_needed(&rows, order, job->accuracy, stagger, diffusion);
-    for (int side = SIDE_COUNT - 1; side >= 0; side--) {
-        struct rows_axis alone = rows;
-        alone.side[!side] = alone.side[side];
-        if (rows_points_needed(&alone, order, job->accuracy, stagger, diffusion) > rows.n)
-            *named = side;
-    }
-    return need;
-}
-
 /* More coordinates would keep the server too long, or the worker, which makes every row before it
  * looks at anything else: half a second an axis on one core. A biharmonic has three kinds of rows,
  * and of as many points as that nothing but its rounding is left. */
@@ -286,43 +102,6 @@ static bool check_coordinates(const struct job *job, int axis, struct failure *f
         failure, STATUS_TOO_LARGE, axis_place("spacing", axis).text, (double)job->n[axis],
         (double)most, "an axis with coordinates has at most %" PRIu64 " points in %s; got %" PRIu64,
         most, operator_name((enum operator_id)job->operator_id), job->n[axis]);
-}
-
-static bool check_boundaries(const struct job *job, int axis, struct failure *failure)
-{
-    const struct boundary *boundary = job->boundary[axis];
-    for (int side = 0; side < SIDE_COUNT; side++)
-        if (!check_boundary_kind(job, axis, side, failure))
-            return false;
-    const uint32_t low = boundary[SIDE_LOW].kind, high = boundary[SIDE_HIGH].kind;
-    const bool low_is_periodic = boundary_is_periodic(&boundary[SIDE_LOW]);
-    if (low != high && (low_is_periodic || boundary_is_periodic(&boundary[SIDE_HIGH])))
-        return failure_set(failure, STATUS_INVALID_ARGUMENT,
-                           job_side_place(axis, low_is_periodic ? SIDE_HIGH : SIDE_LOW),
-                           "an axis is periodic on both sides or on none; got %s and %s",
-                           boundary_name(low), boundary_name(high));
-    if (!job_is_active(job, axis))
-        return true;
-    int side = SIDE_LOW, other;
-    int64_t need = points_needed(job, axis, job_order(job), &side);
-    if (job->operator_id == OPERATOR_BIHARMONIC) { /* mixed derivatives */
-        const int64_t second = points_needed(job, axis, 2, &other);
-        side = second > need ? other : side;
-        need = second > need ? second : need;
-    }
-    for (int s = 0; s < SIDE_COUNT && job_order(job) == 0; s++)
-        if (boundary[s].kind == BOUNDARY_MIXED && boundary[s].at_face && need < job->accuracy) {
-            side = s; /* for f at its face: rows_face() */
-            need = job->accuracy;
-        }
-    if (job->n[axis] < (uint64_t)need)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, job_side_place(axis, side),
-                           "boundary %s at accuracy %d needs %" PRId64
-                           " points along %s; got %" PRIu64,
-                           boundary_name(boundary[side].kind), job->accuracy, need,
-                           axis_name((enum axis)axis), job->n[axis]);
-    return check_coordinates(job, axis, failure) && check_mixed(job, axis, SIDE_LOW, failure) &&
-           check_mixed(job, axis, SIDE_HIGH, failure);
 }
 
 static bool check_spacing(const struct job *job, int axis, struct failure *failure)
@@ -359,7 +138,8 @@ static bool check_axis(const struct job *job, int axis, struct failure *failure)
                               job->boundary[axis][SIDE_HIGH].kind != BOUNDARY_PERIODIC))
         return failure_set(failure, STATUS_INVALID_ARGUMENT, axis_place("boundary", axis).text,
                            "axis %s is not used and must be periodic", axis_name((enum axis)axis));
-    return check_boundaries(job, axis, failure);
+    return job_check_boundaries(job, axis, failure) &&
+           (!job_is_active(job, axis) || check_coordinates(job, axis, failure));
 }
 
 static bool check_steps(const struct job *job, double max_work, struct failure *failure)

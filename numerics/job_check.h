@@ -14,6 +14,11 @@ bool job_check(const struct job *job, double max_work, struct failure *failure);
 bool job_check_order(int64_t order, struct failure *failure);
 bool job_check_accuracy(int64_t accuracy, struct failure *failure);
 
+/* Parts of job_check(): the two boundaries of an axis, whose shape and parameters are checked; and
+ * whether the solves of scheme adi take a side. */
+bool job_check_boundaries(const struct job *job, int axis, struct failure *failure);
+bool job_check_adi_side(const struct job *job, int axis, int side, struct failure *failure);
+
 /* Spacings, and distances between coordinates, from low to high are those whose powers have their
  * place in the type: 1/h^k is in f32 from 2^-106 to 2^106, in f64 from 2^-1002 to 2^1002, k the
  * operator's order, at least 1. Weights are that times numbers up to 2^20. Those of a diffusion

@@ -10,18 +10,15 @@ bool job_conducts(const struct job *job, int axis)
            (!(job->more.coordinates >> axis & 1) || job->accuracy == 2);
 }
 
-/* Is ∂n f = g at the side of a diffusion taken as the mirror image? It keeps the sum, and the order
- * only where all odd derivatives from the third on are 0 there, as they are where g is one number
- * and so are κ and the source; on uniform axes. */
-static bool reflects(const struct job *job, int axis, int side)
+/* Is ∂n f = g at the side taken as the mirror image about it? In a diffusion that keeps the sum,
+ * and the order only where all odd derivatives from the third on are 0 there, as they are where g
+ * is one number and so are κ and the source; on uniform axes. A stencil has no order to keep. */
+static bool reflects(const struct job *job, int axis, const struct boundary *boundary)
 {
-    return job->operator_id == OPERATOR_DIFFUSION && !job->boundary[axis][side].value_array &&
-           !job->more.source && !job->more.coefficient && !(job->more.coordinates >> axis & 1);
-}
-
-static bool states_none(const struct boundary *boundary)
-{
-    return boundary->value == 0 && !boundary->value_array;
+    if (job->operator_id == OPERATOR_STENCIL)
+        return boundary_is_zero(boundary);
+    return job->operator_id == OPERATOR_DIFFUSION && !boundary->value_array && !job->more.source &&
+           !job->more.coefficient && !(job->more.coordinates >> axis & 1);
 }
 
 enum rows_stagger job_stagger(const struct job *job, int axis)
@@ -42,34 +39,14 @@ const double *job_coordinates(const struct job *job, const void *block, int axis
 static uint8_t kind_of(const struct job *job, int axis, int side)
 {
     const struct boundary *boundary = &job->boundary[axis][side];
-    switch (boundary->kind) {
-    case BOUNDARY_ENDPOINT:
-        return ROWS_ENDPOINT;
-    case BOUNDARY_ONE_SIDED:
-        return ROWS_ONE_SIDED;
-    case BOUNDARY_VALUE:
-        return job_conducts(job, axis) ? ROWS_ODD : ROWS_VALUE;
-    case BOUNDARY_DERIVATIVE:
-        if (!reflects(job, axis, side) && !job_conducts(job, axis))
-            return ROWS_DERIVATIVE;
-        if (!states_none(boundary))
-            return job_conducts(job, axis) ? ROWS_EVEN : ROWS_REFLECT;
-        return boundary->at_face ? ROWS_SYMMETRIC : ROWS_MIRROR;
-    case BOUNDARY_HALO:
-        return ROWS_HALO;
-    case BOUNDARY_MIXED:
-        return job_conducts(job, axis) ? ROWS_EVEN : ROWS_DERIVATIVE;
-    case BOUNDARY_CURVATURE:
-        return ROWS_CURVATURE;
-    case BOUNDARY_SYMMETRIC:
-        return ROWS_SYMMETRIC;
-    case BOUNDARY_MIRROR:
-        return ROWS_MIRROR;
-    case BOUNDARY_ANTISYMMETRIC:
-        return ROWS_ANTISYMMETRIC;
-    default:
-        return ROWS_PERIODIC;
+    const struct boundary_traits *traits = boundary_traits(boundary->kind);
+    const bool conducts = job_conducts(job, axis);
+    if (traits->has & BOUNDARY_MIRRORS && (conducts || reflects(job, axis, boundary))) {
+        if (boundary_is_zero(boundary))
+            return boundary->at_face ? ROWS_SYMMETRIC : ROWS_MIRROR;
+        return conducts ? ROWS_EVEN : ROWS_REFLECT;
     }
+    return conducts ? traits->conducts : traits->rows;
 }
 
 void job_rows(const struct job *job, int axis, const double *x, struct rows_axis *rows)
@@ -83,7 +60,8 @@ void job_rows(const struct job *job, int axis, const double *x, struct rows_axis
         struct rows_side *side = &rows->side[s];
         side->kind = kind_of(job, axis, s);
         side->at_face = boundary->at_face && side->kind != ROWS_SYMMETRIC;
-        side->mixed = boundary->kind == BOUNDARY_MIXED ? boundary->value : 0;
+        side->mixed =
+            boundary_traits(boundary->kind)->has & BOUNDARY_HAS_CONSTANT ? boundary->value : 0;
     }
 }
 

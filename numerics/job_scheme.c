@@ -1,6 +1,7 @@
 #include "numerics/job_scheme.h"
 
 #include "base/limits.h"
+#include "numerics/job_check.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -23,53 +24,6 @@ double job_stable_interval(const struct job *job)
     }
 }
 
-/* Of the solves of ADI: three diagonals, the same in all lines. */
-static bool check_adi_side(const struct job *job, int axis, int side, struct failure *failure)
-{
-    const struct boundary *boundary = &job->boundary[axis][side];
-    const char *const place = job_side_place(axis, side);
-    const bool coefficient = job->more.coefficient != 0;
-    const char *what = NULL;
-    switch (boundary->kind) {
-    case BOUNDARY_PERIODIC:
-    case BOUNDARY_ENDPOINT:
-        return true;
-    case BOUNDARY_HALO:
-        if (boundary->value != 1)
-            what = "a halo with a factor other than 1";
-        break;
-    case BOUNDARY_VALUE:
-        if (boundary->at_face && coefficient)
-            what = "value at the face where the diffusivity is a field";
-        break;
-    case BOUNDARY_DERIVATIVE:
-        if (boundary->at_face && coefficient && (boundary->value != 0 || boundary->value_array))
-            what = "a derivative other than 0 at the face where the diffusivity is a field";
-        break;
-    case BOUNDARY_MIXED:
-        if (boundary->value_array)
-            what = "mixed of an array (const may be one)";
-        else if (boundary->value < 0)
-            what = "mixed with a number below 0";
-        else if (boundary->at_face && coefficient)
-            what = "mixed at the face where the diffusivity is a field";
-        break;
-    case BOUNDARY_CURVATURE:
-        if (boundary->at_face)
-            what = "curvature at the face";
-        break;
-    default:
-        break;
-    }
-    if (what)
-        return failure_set(failure, STATUS_UNSUPPORTED, place,
-                           "scheme adi does not take %s; forward-euler and rk4 do", what);
-    if (boundary->kind != BOUNDARY_HALO && job->n[axis] < 2)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
-                           "scheme adi needs 2 points along %s; got 1", axis_name((enum axis)axis));
-    return true;
-}
-
 static bool check_adi(const struct job *job, struct failure *failure)
 {
     if (job->accuracy != 2)
@@ -81,7 +35,7 @@ static bool check_adi(const struct job *job, struct failure *failure)
                                failure_place("spacing", axis_name((enum axis)a)).text,
                                "scheme adi takes no coordinates; forward-euler and rk4 do");
         for (int side = 0; side < SIDE_COUNT; side++)
-            if (!check_adi_side(job, a, side, failure))
+            if (!job_check_adi_side(job, a, side, failure))
                 return false;
         const double weight = job->diffusivity[a] * job->dt / job->spacing[a] / job->spacing[a] / 2;
         if (job->n[a] > LONG_LINE && !(weight <= LONG_LINE_WEIGHT))

@@ -48,7 +48,7 @@ static void closure_init(struct plan_axis *axis, int row, enum rows_kind kind, i
         axis->row[row][k] = rounded(made.w[k] * scale, dtype);
 }
 
-static void side_init(struct plan *plan, struct plan_axis *axis, enum side s,
+static void side_init(struct plan *plan, struct plan_axis *axis, int s,
                       const struct boundary *boundary, int order, int accuracy, rows_real scale)
 {
     struct plan_side *side = &axis->side[s];

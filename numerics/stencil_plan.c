@@ -77,21 +77,20 @@ static void side_rows(struct stencil_side *side, const struct job *job, int a, i
     for (int m = 1; m <= reach; m++) {
         axis.side[s].kind = (uint8_t)rows_kind_of(boundary);
         axis.side[s].at_face = boundary->at_face;
-        if (rows_ghost(&axis, job->accuracy, (enum side)s, m, &row)) {
+        if (rows_ghost(&axis, job->accuracy, s, m, &row)) {
             round_row(&row, job->dtype, side->ghost[m - 1]);
             side->points = row.count;
             side->data[m - 1] = rounded(row.data[s], job->dtype);
         }
         axis.side[s] = (struct rows_side){.kind = ROWS_ONE_SIDED};
-        if (rows_ghost(&axis, job->accuracy, (enum side)s, m, &row)) {
+        if (rows_ghost(&axis, job->accuracy, s, m, &row)) {
             round_row(&row, job->dtype, side->free[m - 1]);
             side->free_points = row.count;
         }
     }
     axis.side[s].kind = ROWS_DERIVATIVE;
     axis.side[s].at_face = 1;
-    if (side->datum == STENCIL_DATUM_MIXED_FACE &&
-        rows_face(&axis, 0, job->accuracy, (enum side)s, &row)) {
+    if (side->datum == STENCIL_DATUM_MIXED_FACE && rows_face(&axis, 0, job->accuracy, s, &row)) {
         round_row(&row, job->dtype, side->face);
         side->face_data = rounded(row.data[s], job->dtype);
     }

@@ -23,7 +23,7 @@ struct STENCIL_NAME(source) {
 /* A point that is looked for: inside, or along some axes beyond a side that has ghosts. */
 struct STENCIL_NAME(place) {
     int64_t at[AXIS_COUNT];                      /* 0 along the others */
-    int32_t side[AXIS_COUNT], ghost[AXIS_COUNT]; /* enum side, or −1: inside; and which ghost */
+    int32_t side[AXIS_COUNT], ghost[AXIS_COUNT]; /* SIDE_…, or −1: inside; and which ghost */
     REAL sign;                                   /* of the value */
 };
 

@@ -295,8 +295,7 @@ static void put_face(struct making *making, int a, int s)
     struct table_row_f64 made;
     rows_real centre;
     if (side->datum != TABLE_DATUM_MIXED_FACE ||
-        !rows_face(&making->axis[a], job_face_order(making->job), making->job->accuracy,
-                   (enum side)s, &row))
+        !rows_face(&making->axis[a], job_face_order(making->job), making->job->accuracy, s, &row))
         return;
     const struct scale scale = scale_of(making, a, 0, 1);
     convert(making, a, 0, &row, &scale, &made, &centre);

@@ -16,7 +16,7 @@ static bool is_map(const struct rows_side *side)
     return side->kind <= ROWS_EVEN;
 }
 
-static bool has_rows(const struct rows_side *side)
+bool rows_has_closures(const struct rows_side *side)
 {
     return side->kind >= ROWS_ONE_SIDED && side->kind <= ROWS_CURVATURE;
 }
@@ -63,7 +63,7 @@ static bool is_valid(const struct rows_axis *axis, int order, int accuracy,
         if (side->kind >= ROWS_KINDS || side->at_face > may_be_at_face ||
             (is_periodic(side) && other->kind != side->kind) ||
             (is_stated_map(side) && axis->x && !(axis->conducts && side->kind != ROWS_REFLECT)) ||
-            (axis->conducts && has_rows(side)))
+            (axis->conducts && rows_has_closures(side)))
             return false;
     }
     if (axis->conducts && !(axis->x && accuracy == 2))
@@ -260,12 +260,14 @@ int rows_radius(const struct rows_axis *axis, int order, int accuracy, enum rows
 }
 
 int rows_apart(const struct rows_axis *axis, int order, int accuracy, enum rows_stagger stagger,
-               enum side side)
+               int side)
 {
     const struct rows_side *given = &axis->side[side];
     int below, above;
     centred_reach(order, accuracy, stagger, &below, &above);
-    return has_rows(given) || given->kind == ROWS_REFLECT ? side == SIDE_LOW ? below : above : 0;
+    return rows_has_closures(given) || given->kind == ROWS_REFLECT
+               ? side == SIDE_LOW ? below : above
+               : 0;
 }
 
 /* Counted from the high edge, forward is backward. */
@@ -292,10 +294,11 @@ int64_t rows_points_needed(const struct rows_axis *axis, int order, int accuracy
         int below, above;
         centred_reach(order, accuracy, seen, &below, &above);
         int64_t points = side->kind == ROWS_ENDPOINT ? 2 : 1;
-        if (is_map(side) && has_rows(&axis->side[!s])) /* one image, and no further one of it */
+        if (is_map(side) &&
+            rows_has_closures(&axis->side[!s])) /* one image, and no further one of it */
             points = (axis->x ? rows_radius(axis, order, accuracy, stagger) : below) +
                      is_about_node(side);
-        if (has_rows(side) && (axis->x || below > 0)) {
+        if (rows_has_closures(side) && (axis->x || below > 0)) {
             points = closure_points(side, order, accuracy);
             if (diffusion && points < accuracy + 2)
                 points = accuracy + 2;
@@ -405,9 +408,9 @@ static void choose_points(const struct rows_axis *axis, int order, int accuracy,
         if (!low || (high && position(axis, first + count) - at < at - position(axis, first)))
             first++;
     }
-    row->side = first < 0 && has_rows(&side[SIDE_LOW])            ? SIDE_LOW
-                : first + count > n && has_rows(&side[SIDE_HIGH]) ? SIDE_HIGH
-                                                                  : ROWS_CENTRED;
+    row->side = first < 0 && rows_has_closures(&side[SIDE_LOW])            ? SIDE_LOW
+                : first + count > n && rows_has_closures(&side[SIDE_HIGH]) ? SIDE_HIGH
+                                                                           : ROWS_CENTRED;
     row->count = count;
     if (row->side != ROWS_CENTRED) {
         row->count = closure_points(&side[row->side], order, accuracy);
@@ -493,8 +496,8 @@ bool rows_make(const struct rows_axis *axis, int order, int accuracy, enum rows_
     } else {
         int below, above;
         centred_reach(order, accuracy, stagger, &below, &above);
-        const bool low = i < below && has_rows(&side[SIDE_LOW]);
-        const bool high = axis->n - 1 - i < above && has_rows(&side[SIDE_HIGH]);
+        const bool low = i < below && rows_has_closures(&side[SIDE_LOW]);
+        const bool high = axis->n - 1 - i < above && rows_has_closures(&side[SIDE_HIGH]);
         if (!low && !high)
             uniform_centred(order, below, above, stagger, i, &made);
         else if (!uniform_closure(axis, order, accuracy, stagger, low ? SIDE_LOW : SIDE_HIGH, i,
@@ -508,7 +511,7 @@ bool rows_make(const struct rows_axis *axis, int order, int accuracy, enum rows_
     return true;
 }
 
-bool rows_face(const struct rows_axis *axis, int order, int accuracy, enum side side,
+bool rows_face(const struct rows_axis *axis, int order, int accuracy, int side,
                struct rows_row *row)
 {
     const enum rows_stagger outwards = side == SIDE_LOW ? ROWS_BACKWARD : ROWS_FORWARD;
@@ -541,12 +544,12 @@ bool rows_face(const struct rows_axis *axis, int order, int accuracy, enum side 
     return true;
 }
 
-bool rows_ghost(const struct rows_axis *axis, int accuracy, enum side side, int64_t m,
+bool rows_ghost(const struct rows_axis *axis, int accuracy, int side, int64_t m,
                 struct rows_row *row)
 {
     struct rows_row made = {0};
     if ((unsigned)side >= SIDE_COUNT || axis->x || m < 1 || m > INT32_MAX ||
-        !is_valid(axis, 0, accuracy, ROWS_FORWARD) || !has_rows(&axis->side[side]) ||
+        !is_valid(axis, 0, accuracy, ROWS_FORWARD) || !rows_has_closures(&axis->side[side]) ||
         !uniform_row(axis, 0, accuracy, side, -2 * m, &made))
         return false;
     uniform_scale(axis, 0, &made);

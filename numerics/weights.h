@@ -11,7 +11,7 @@
 #ifndef NUMERICS_WEIGHTS_H
 #define NUMERICS_WEIGHTS_H
 
-#include "numerics/job.h"
+#include "numerics/boundary.h"
 
 #ifdef __SIZEOF_FLOAT128__
 typedef __float128 rows_real;
@@ -59,6 +59,9 @@ struct rows_side {
     double mixed; /* DERIVATIVE, EVEN: v of ∂n f + v f = c; else 0. Only rows_bound() reads it */
 };
 
+/* Are there closures next to it? */
+bool rows_has_closures(const struct rows_side *side);
+
 /* Do its rows have a weight for a number that is no point's own? */
 bool rows_has_datum(const struct rows_side *side);
 
@@ -88,7 +91,7 @@ struct rows_row {
     int32_t step; /* 1; −1 for the rows of the high side of a uniform axis, which are those of the
                      low side counted from their edge, times (−1)^order to the bit */
     int32_t count; /* of points */
-    int32_t side; /* enum side whose closure it is; ROWS_CENTRED: its points lie around the point */
+    int32_t side;  /* SIDE_… whose closure it is; ROWS_CENTRED: its points lie around the point */
     rows_real w[ROWS_POINTS];
     rows_real data[SIDE_COUNT]; /* of g as the user states it: the normal's sign is in it */
 };
@@ -109,13 +112,13 @@ bool rows_make(const struct rows_axis *axis, int order, int accuracy, enum rows_
  * g = c − v f_b with f_b = (E·f + e·c)/(1 + e·v), to the same order. (Stated at the node, f_b is
  * the node's value.) Order 0: by the polynomial of rows_ghost(). Of a side whose kind is EVEN the
  * same to second order, f_b = f at the edge's point + h/2 g. As rows_make() otherwise. */
-bool rows_face(const struct rows_axis *axis, int order, int accuracy, enum side side,
+bool rows_face(const struct rows_axis *axis, int order, int accuracy, int side,
                struct rows_row *row);
 
 /* f at the index m ≥ 1 beyond a side of a uniform axis (−m, n − 1 + m) whose kind has rows: the
  * polynomial through its first points, `accuracy` of them, or one fewer and its datum. Exact for
  * polynomials of a degree below that. False as rows_make(). */
-bool rows_ghost(const struct rows_axis *axis, int accuracy, enum side side, int64_t m,
+bool rows_ghost(const struct rows_axis *axis, int accuracy, int side, int64_t m,
                 struct rows_row *row);
 
 /* Points that a centred row reads at most to either side of i; the width of a halo. */
@@ -124,7 +127,7 @@ int rows_radius(const struct rows_axis *axis, int order, int accuracy, enum rows
 /* Points at an end of a uniform axis that have rows of their own: closures, or REFLECT's data. All
  * others that are in no halo have the centred one. */
 int rows_apart(const struct rows_axis *axis, int order, int accuracy, enum rows_stagger stagger,
-               enum side side);
+               int side);
 
 /* Points with which every point outside halos has a row; on a uniform axis the fewest. For a
  * diffusion (order 2), also those without which a pair of sides is unstable. axis->n and the

@@ -5,22 +5,16 @@
 #include <math.h>
 #include <string.h>
 
-/* Boundaries that have a number. */
-static const char *const with_number[] = {"value",     "derivative", "mixed",
-                                          "curvature", "halo",       NULL};
-
 static bool read_boundary_word(const msgpack_object *word, const char *label,
                                struct boundary *boundary, struct failure *failure)
 {
-    static const char *const words[] = {"periodic", "one-sided",     "symmetric",
-                                        "mirror",   "antisymmetric", NULL};
-    static const enum boundary_kind kinds[] = {BOUNDARY_PERIODIC, BOUNDARY_ONE_SIDED,
-                                               BOUNDARY_SYMMETRIC, BOUNDARY_MIRROR,
-                                               BOUNDARY_ANTISYMMETRIC};
-    const int found = request_find_word(word, words);
+    const char *bytes = "";
+    uint32_t length = 0;
+    object_bytes(word, &bytes, &length);
+    const int found = boundary_find(bytes, length, 0);
     const struct quoted quoted = object_quote(word);
-    if (found >= 0) {
-        boundary->kind = kinds[found];
+    if (found >= 0 && !(boundary_traits((uint32_t)found)->has & BOUNDARY_HAS_VALUE)) {
+        boundary->kind = (uint32_t)found;
         return true;
     }
     if (object_is(word, "reflect"))
@@ -29,35 +23,35 @@ static bool read_boundary_word(const msgpack_object *word, const char *label,
     if (object_is(word, "endpoint"))
         return request_invalid(failure, label,
                                "use the parameter endpoint: true, and boundary periodic");
-    if (request_find_word(word, with_number) >= 0)
+    if (found >= 0)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, label,
                            "boundary %s needs its number: {\"%s\": number}", quoted.text,
                            quoted.text);
     return failure_set(failure, STATUS_INVALID_ARGUMENT, label,
-                       "no boundary is called \"%s\"; there are periodic, one-sided, symmetric, "
-                       "mirror, antisymmetric, value, derivative, mixed, curvature and halo",
-                       quoted.text);
+                       "no boundary is called \"%s\"; there are %s", quoted.text,
+                       boundary_words(0, " and ").text);
 }
 
-enum boundary_key {
-    KEY_VALUE, /* as in with_number */
-    KEY_DERIVATIVE,
-    KEY_MIXED,
-    KEY_CURVATURE,
-    KEY_HALO,
-    KEY_CONST,
-    KEY_AT,
-    KEY_TYPE,
-    KEY_COUNT
-};
-static const char *const boundary_keys[KEY_COUNT + 1] = {
-    "value", "derivative", "mixed", "curvature", "halo", "const", "at", "type", NULL};
+/* The keys of a boundary's map: kinds that have a number, and these. */
+enum { KEY_CONST = BOUNDARY_KINDS, KEY_AT, KEY_TYPE, KEY_COUNT };
+
+static int find_key(const msgpack_object *key)
+{
+    static const char *const words[] = {"const", "at", "type", NULL};
+    const char *bytes;
+    uint32_t length;
+    if (!object_bytes(key, &bytes, &length))
+        return -1;
+    const int kind = boundary_find(bytes, length, BOUNDARY_HAS_VALUE);
+    const int word = request_find_word(key, words);
+    return kind >= 0 || word < 0 ? kind : KEY_CONST + word;
+}
 
 /* Is it one boundary, such as {"value": 0}, and not a map by side? */
 static bool is_boundary_map(const msgpack_object *map)
 {
     for (uint32_t i = 0; i < map->via.map.size; i++)
-        if (request_find_word(&map->via.map.ptr[i].key, boundary_keys) >= 0)
+        if (find_key(&map->via.map.ptr[i].key) >= 0)
             return true;
     return false;
 }
@@ -67,30 +61,29 @@ static bool read_keys(const msgpack_object *map, const char *label,
                       const msgpack_object *values[KEY_COUNT], int *kind, struct failure *failure)
 {
     int kinds = 0;
+    const struct boundary_words words = boundary_words(BOUNDARY_HAS_VALUE, ", ");
     memset(values, 0, KEY_COUNT * sizeof *values);
     for (uint32_t i = 0; i < map->via.map.size; i++) {
         const msgpack_object_kv *pair = &map->via.map.ptr[i];
-        const int key = request_find_word(&pair->key, boundary_keys);
+        const int key = find_key(&pair->key);
         const struct quoted quoted = object_quote(&pair->key);
         if (key < 0)
             return failure_set(failure, STATUS_INVALID_ARGUMENT, label,
-                               "a boundary has no key \"%s\"; say value, derivative, mixed, "
-                               "curvature, halo or type",
-                               quoted.text);
+                               "a boundary has no key \"%s\"; say %s or type", quoted.text,
+                               words.text);
         if (values[key])
             return failure_set(failure, STATUS_INVALID_ARGUMENT, label,
                                "the key \"%s\" is given twice", quoted.text);
         values[key] = &pair->val;
-        if (key <= KEY_HALO || key == KEY_TYPE) {
+        if (key < BOUNDARY_KINDS || key == KEY_TYPE) {
             *kind = key;
             kinds++;
         }
     }
     if (kinds != 1)
-        return request_invalid(failure, label,
-                               "a boundary has one of the keys value, derivative, mixed, "
-                               "curvature, halo and type");
-    if (values[KEY_CONST] && *kind != KEY_MIXED)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, label,
+                           "a boundary has one of the keys %s and type", words.text);
+    if (values[KEY_CONST] && !(boundary_traits((uint32_t)*kind)->has & BOUNDARY_HAS_CONSTANT))
         return request_invalid(failure, label, "the key \"const\" belongs to mixed");
     return true;
 }
@@ -102,11 +95,11 @@ static bool read_at(const msgpack_object *at, const char *label, int kind,
     const int found = request_find_word(at, words);
     if (found < 0)
         return request_invalid(failure, label, "\"at\" must be \"node\" or \"face\"");
-    if (kind >= KEY_HALO)
+    if (!(boundary_traits((uint32_t)kind)->has & BOUNDARY_HAS_PLACE))
         return failure_set(failure, STATUS_INVALID_ARGUMENT, label,
-                           "\"at\" is for value, derivative, mixed and curvature; %s says itself "
-                           "where it is",
-                           kind == KEY_HALO ? "halo" : "a type");
+                           "\"at\" is for %s; %s says itself where it is",
+                           boundary_words(BOUNDARY_HAS_PLACE, " and ").text,
+                           kind == KEY_TYPE ? "a type" : boundary_traits((uint32_t)kind)->word);
     boundary->at_face = (uint8_t)found;
     return true;
 }
@@ -129,8 +122,6 @@ static bool read_number(const msgpack_object *value, const char *label, bool arr
 static bool read_boundary_map(const msgpack_object *map, const char *label,
                               struct request_side *side, struct failure *failure)
 {
-    static const enum boundary_kind kinds[] = {BOUNDARY_VALUE, BOUNDARY_DERIVATIVE, BOUNDARY_MIXED,
-                                               BOUNDARY_CURVATURE, BOUNDARY_HALO};
     const msgpack_object *values[KEY_COUNT];
     int kind = KEY_TYPE;
     if (!read_keys(map, label, values, &kind, failure) ||
@@ -138,13 +129,14 @@ static bool read_boundary_map(const msgpack_object *map, const char *label,
         return false;
     if (kind == KEY_TYPE)
         return read_boundary_word(values[KEY_TYPE], label, &side->boundary, failure);
-    side->boundary.kind = kinds[kind];
-    if (!read_number(values[kind], label, kind != KEY_HALO, &side->boundary.value, &side->value,
-                     failure) ||
+    side->boundary.kind = (uint32_t)kind;
+    const unsigned has = boundary_traits((uint32_t)kind)->has;
+    if (!read_number(values[kind], label, has & BOUNDARY_HAS_PLACE, &side->boundary.value,
+                     &side->value, failure) ||
         (values[KEY_CONST] && !read_number(values[KEY_CONST], label, true, &side->constant_number,
                                            &side->constant, failure)))
         return false;
-    if (kind == KEY_DERIVATIVE && side->boundary.value == 0)
+    if (has & BOUNDARY_MIRRORS && side->boundary.value == 0)
         side->boundary.value = 0; /* −0 too: equal jobs are equal bytes */
     return true;
 }

@@ -124,15 +124,14 @@ static struct failure_place name_of(const struct splitter_payload *payload)
 {
     static const char *const whole[] = {"coefficient", "source", "diffusivity", NULL};
     static const char *const parts[] = {"x", "y", "z", "*", NULL};
-    static const char *const numbers[] = {"value",     "derivative", "mixed",
-                                          "curvature", "const",      NULL};
     static const char *const sides[] = {"x", "x-", "x+", "y", "y-", "y+",
                                         "z", "z-", "z+", "*", NULL};
     const char *name = find_word(&payload->name, whole);
     name = name ? name : find_word(&payload->name, number_words);
     if (name)
         return failure_place(name, NULL);
-    if (find_word(&payload->name, numbers))
+    if (is(&payload->name, "const") ||
+        boundary_find(payload->name.text, payload->name.bytes, BOUNDARY_HAS_PLACE) >= 0)
         return failure_place("boundary", find_word(&payload->outer, sides));
     return failure_place(is(&payload->outer, "spacing") ? "spacing" : "f",
                          find_word(&payload->name, parts));

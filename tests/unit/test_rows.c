@@ -221,7 +221,7 @@ static void polynomials_of(const struct rows_axis *axis, int order, int accuracy
             row.data[SIDE_LOW] = row.data[SIDE_HIGH] = 0; /* the image's */
         else
             assert_true((row.side == SIDE_LOW ? i : axis->n - 1 - i) <
-                        rows_apart(axis, order, accuracy, stagger, (enum side)row.side));
+                        rows_apart(axis, order, accuracy, stagger, row.side));
         const rows_real half = 0.5, shift = stagger == ROWS_FORWARD    ? half
                                             : stagger == ROWS_BACKWARD ? -half
                                                                        : 0;
@@ -679,7 +679,7 @@ static void test_face(void **state)
                 axis.spacing = 0.3;
                 axis.x = variant & 2 ? stretched[0] : NULL;
                 struct rows_row face, row;
-                assert_true(rows_face(&axis, order, accuracy, (enum side)s, &face));
+                assert_true(rows_face(&axis, order, accuracy, s, &face));
                 made(&axis, order, accuracy, ROWS_AT_NODE, s ? 19 : 0, &row);
                 assert_int_equal(face.first, row.first);
                 assert_int_equal(face.count, row.count);
