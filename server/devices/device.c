@@ -7,9 +7,8 @@
 #include "base/log.h"
 #include "server/users/descriptors.h"
 #include "server/devices/region.h"
-#include "server/main/server.h"
-#include "server/jobs/task.h"
-#include "server/jobs/task_trace.h"
+#include "server/devices/field.h"
+#include "server/devices/order.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -92,11 +91,11 @@ static void send_copy(struct device *device, const struct slab *slab)
     struct channel_message message = {.type = slab->goes_up ? CHANNEL_UPLOAD : CHANNEL_DOWNLOAD};
     message.u.copy.array = field->array;
     message.u.copy.offset = slab->offset;
-    message.u.copy.arena_offset = arena_offset(&field->server->arena, slab);
+    message.u.copy.arena_offset = arena_offset(&field->device->devices->arena, slab);
     message.u.copy.bytes = slab->bytes;
     message.u.copy.tag = slab->number;
     tell(device, &message);
-    if (slab->bytes == field->server->arena.slab_bytes)
+    if (slab->bytes == field->device->devices->arena.slab_bytes)
         device_flush(device); /* much is under way: it need not wait for what else there is */
 }
 
@@ -142,7 +141,7 @@ static void copy(bool goes_up, struct field *field, uint64_t offset, struct slab
 void device_upload(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes,
                    void (*copied)(struct slab *, void *, bool), void *context)
 {
-    if (field->server->trace && !field->copied.begin_ns)
+    if (field->device->devices->trace && !field->copied.begin_ns)
         field->copied.begin_ns = uv_hrtime();
     copy(true, field, offset, slab, bytes, copied, context);
 }
@@ -150,7 +149,7 @@ void device_upload(struct field *field, uint64_t offset, struct slab *slab, uint
 void device_download(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes,
                      void (*copied)(struct slab *, void *, bool), void *context)
 {
-    arena_memory_to_write(&field->server->arena, slab, bytes);
+    arena_memory_to_write(&field->device->devices->arena, slab, bytes);
     copy(false, field, offset, slab, bytes, copied, context);
 }
 
@@ -161,7 +160,7 @@ bool device_map(struct device *device, const struct region *region)
     message.u.region.bytes = region->bytes;
     message.u.region.writable = region->writable;
     const int descriptor = fcntl(region->descriptor, F_DUPFD_CLOEXEC, 0);
-    if (descriptor >= 0 && !descriptors_are_few(&device->server->users, descriptor))
+    if (descriptor >= 0 && !descriptors_are_few(device->devices->users, descriptor))
         return channel_queue_push(&device->queue, &message, descriptor);
     if (descriptor >= 0)
         close(descriptor);
@@ -198,7 +197,7 @@ static struct order *take_back(struct device *device, uint64_t id)
         return NULL;
     *place = order->next_running;
     order->id = 0;
-    answered(device, order->task->user, &order->record);
+    answered(device, order->user, &order->record);
     return order;
 }
 
@@ -316,23 +315,17 @@ static void copy_region(struct device *device, const struct order *order)
     tell(device, &message);
 }
 
-void device_copy_operands(struct device *device, const struct task *task)
+void device_copy_operand(struct device *device, struct field *field, const struct region_use *use)
 {
-    for (int i = 0; i < OPERANDS; i++) {
-        const struct region_use *use = &task->operand_place[i];
-        struct field *field = task->operand[i];
-        if (!use->region)
-            continue;
-        region_use_share(&field->source, use);
-        field_reference(field);
-        struct channel_message message = {.type = CHANNEL_UPLOAD};
-        message.u.copy.array = field->array;
-        message.u.copy.region = use->region->number;
-        message.u.copy.arena_offset = use->offset;
-        message.u.copy.bytes = field->type.bytes;
-        message.u.copy.tag = TAG_FIELD | field->array;
-        tell(device, &message);
-    }
+    region_use_share(&field->source, use);
+    field_reference(field);
+    struct channel_message message = {.type = CHANNEL_UPLOAD};
+    message.u.copy.array = field->array;
+    message.u.copy.region = use->region->number;
+    message.u.copy.arena_offset = use->offset;
+    message.u.copy.bytes = field->type.bytes;
+    message.u.copy.tag = TAG_FIELD | field->array;
+    tell(device, &message);
 }
 
 /* The copy to an operand is over. */
@@ -375,13 +368,12 @@ static void send_order(struct device *device, const struct order *order)
 
 void device_order(struct device *device, struct order *order)
 {
-    struct user *user = order->task->user;
-    /* One that is not goes alone, and must not hold up its user's others meanwhile. */
-    const bool short_one = schedule_is_short(&order->task->entry);
+    struct user *user = order->user;
     order->next_running = NULL;
     order->stopped = false;
     *bucket_place(device, order->id) = order;
-    order->record = (struct record){.is_order = true, .cost_ns = short_one ? LANE_RECORD_NS : 0};
+    order->record =
+        (struct record){.is_order = true, .cost_ns = order->is_short ? LANE_RECORD_NS : 0};
     lane_add(&user->lane, &device->company, &order->record, uv_hrtime());
     send_some(device, user);
 }
@@ -400,11 +392,11 @@ static void copy_ended(struct slab *slab, bool ok)
     slab->copying = false;
     list_remove(&slab->link);
     field->copies--;
-    if (field->server->trace)
+    if (field->device->devices->trace)
         field->copied.end_ns = uv_hrtime();
     slab->copied(slab, slab->context, ok);
     if (ok && field->put && !field->copies)
-        task_put_arrived(field->put);
+        field->device->devices->events->put_arrived(field->put);
     field_release(field);
 }
 
@@ -415,17 +407,17 @@ static bool is_host(const struct device *device)
 
 static void take_ready(struct device *device, const struct channel_message *message)
 {
-    const struct config *config = &device->server->config;
+    const struct config *config = device->devices->config;
     device->info = message->u.ready.info;
     device->info.kind[sizeof device->info.kind - 1] = 0;
     device->info.name[sizeof device->info.name - 1] = 0;
     /* On the host the page cache and everybody else live in the same memory. */
     const uint64_t free_bytes = device->info.free_bytes;
     const uint64_t own =
-        is_host(device) ? free_bytes / 2 / device->server->hosts : free_bytes / 10 * 9;
+        is_host(device) ? free_bytes / 2 / device->devices->hosts : free_bytes / 10 * 9;
     device->memory_bytes = config->device_memory ? config->device_memory : own;
     if (!is_host(device))
-        turn_gpu_serves(device->server);
+        device->devices->has_gpu = true;
     device->state = DEVICE_READY;
     device->ready_ns = uv_hrtime();
     log_info("%s: %s, %llu bytes for arrays (worker %d, generation %llu)", device->name,
@@ -434,18 +426,18 @@ static void take_ready(struct device *device, const struct channel_message *mess
     region_worker_ready(device);
     if (!device->once_ready) {
         device->once_ready = true;
-        device->settled(device, true);
+        device->devices->events->settled(device, true);
     }
 }
 
 /* False, as of take(): it is no copy that is under way. */
 static bool take_copied(struct device *device, uint64_t tag, enum status status)
 {
-    const struct arena *arena = &device->server->arena;
+    const struct arena *arena = &device->devices->arena;
     if (tag & TAG_ORDER) {
         struct order *order = take_back(device, tag & ~TAG_ORDER);
         if (order)
-            task_finished(order, status, true, 0);
+            device->devices->events->finished(order, status, NULL);
         return order != NULL;
     }
     if (tag & TAG_FIELD) {
@@ -480,7 +472,7 @@ static double piece_ns(const struct device *device, const struct order *order)
 {
     const struct job *job = order->job;
     if (!is_host(device))
-        return (double)schedule_estimate(&order->task->user->flow, job) / (double)job_passes(job);
+        return (double)schedule_estimate(&order->user->flow, job) / (double)job_passes(job);
     const bool solves = job->operator_id == OPERATOR_DIFFUSION && job->more.scheme == SCHEME_ADI;
     return HOST_POINT_NS * (double)(solves ? job_points(job) : job->n[AXIS_X]);
 }
@@ -532,16 +524,14 @@ static bool take(struct device *device, const struct channel_message *message)
     case CHANNEL_PROGRESS:
         order = *bucket_place(device, message->u.job.id);
         if (order)
-            task_progress(order, message->u.job.done);
+            device->devices->events->progress(order, message->u.job.done);
         return order != NULL;
     case CHANNEL_FINISHED:
         order = take_back(device, message->u.job.id);
         if (!order || message->status >= STATUS_COUNT)
             return false;
         order->measured = message->u.job.measured;
-        task_trace_finished(order->task, message);
-        task_finished(order, (enum status)message->status, message->u.job.done > 0,
-                      message->u.job.device_us);
+        device->devices->events->finished(order, (enum status)message->status, message);
         return true;
     case CHANNEL_PONG:
         heartbeat_pong(&device->heartbeat, &message->u.pong);
@@ -566,7 +556,7 @@ static void channel_closed(struct device *device)
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct device *device = poll->data;
-    turn_heard(device->server);
+    device->devices->heard_ns = uv_hrtime();
     if (device->state == DEVICE_CLOSED) { /* whatever it still says */
         uv_poll_stop(poll);
         return;
@@ -705,7 +695,7 @@ static void worker_gone(struct device *device)
     channel_queue_free(&device->queue);
     memset(&device->inbox, 0, sizeof device->inbox);
     memset(device->running, 0, sizeof device->running);
-    struct list *const users = &device->server->users.list;
+    struct list *const users = &device->devices->users->list;
     for (struct list *one = users->next; one != users; one = one->next)
         if (LIST_ENTRY(one, struct user, link)->device == device)
             lane_clear(&LIST_ENTRY(one, struct user, link)->lane);
@@ -720,23 +710,11 @@ static void worker_gone(struct device *device)
         copy_ended(LIST_ENTRY(link, struct slab, link), false);
     for (struct field *field; (field = find_copied(device, 0));)
         operand_copied(field);
-    /* A failing task leaves the list, and its answer may make others leave; none comes back. */
-    struct list doomed;
-    list_init(&doomed);
-    while ((link = list_first(&device->tasks))) {
-        list_remove(link);
-        list_push(&doomed, link);
-    }
-    while ((link = list_first(&doomed))) {
-        struct task *task = LIST_ENTRY(link, struct task, device_link);
-        list_remove(link);
-        list_push(&device->tasks, link);
-        task_device_lost(task);
-    }
+    device->devices->events->worker_lost(device);
     device->losing = false;
-    task_dispatch(device);
+    device->devices->events->dispatch(device);
     if (!closing && refused && !device->once_ready)
-        device->settled(device, false);
+        device->devices->events->settled(device, false);
 }
 
 static void on_worker_exit(uv_process_t *process, int64_t status, int signal)
@@ -751,7 +729,7 @@ static void on_worker_exit(uv_process_t *process, int64_t status, int signal)
 
 static void worker_start(struct device *device)
 {
-    struct server *server = device->server;
+    struct devices *devices = device->devices;
     int ends[2];
     device->state = DEVICE_STARTING;
     device->heartbeat = (struct heartbeat){0};
@@ -762,7 +740,7 @@ static void worker_start(struct device *device)
         restart_or_end(device);
         return;
     }
-    char *arguments[] = {server->worker_path, device->name, NULL};
+    char *arguments[] = {devices->worker_path, device->name, NULL};
     uv_stdio_container_t stdio[4] = {
         {.flags = UV_IGNORE},
         {.flags = UV_INHERIT_FD, .data.fd = 2},
@@ -770,17 +748,17 @@ static void worker_start(struct device *device)
         {.flags = UV_INHERIT_FD, .data.fd = ends[1]},
     };
     uv_process_options_t options = {.exit_cb = on_worker_exit,
-                                    .file = server->worker_path,
+                                    .file = devices->worker_path,
                                     .args = arguments,
                                     .stdio_count = 4,
                                     .stdio = stdio};
-    const int status = uv_spawn(&server->loop, &device->process, &options);
+    const int status = uv_spawn(devices->loop, &device->process, &options);
     device->process.data = device;
     device->alive = true; /* until its handle is closed */
     close(ends[1]);
     device->socket = ends[0];
     if (status != 0) {
-        log_error("%s: %s: %s", device->name, server->worker_path, uv_strerror(status));
+        log_error("%s: %s: %s", device->name, devices->worker_path, uv_strerror(status));
         snprintf(device->refusal, sizeof device->refusal, "cannot start %.150s",
                  uv_strerror(status));
         worker_gone(device);
@@ -789,9 +767,9 @@ static void worker_start(struct device *device)
     }
     /* ARENA goes first, past what waits for this worker. */
     struct channel_message message = {.type = CHANNEL_ARENA};
-    message.u.arena.bytes = server->arena.bytes;
-    message.u.arena.threads = (uint32_t)server->config.threads;
-    const int unwatched = uv_poll_init(&server->loop, &device->poll, device->socket);
+    message.u.arena.bytes = devices->arena.bytes;
+    message.u.arena.threads = (uint32_t)devices->config->threads;
+    const int unwatched = uv_poll_init(devices->loop, &device->poll, device->socket);
     if (unwatched) {
         worker_kill(device, uv_strerror(unwatched));
         return;
@@ -801,29 +779,27 @@ static void worker_start(struct device *device)
     device->poll_writes = device->queue.count > 0;
     uv_poll_start(&device->poll, UV_READABLE | (device->poll_writes ? UV_WRITABLE : 0), on_poll);
     uv_timer_start(&device->timer, on_timer, HEARTBEAT_MS, HEARTBEAT_MS);
-    if (channel_send(device->socket, &message, server->arena.descriptor) != CHANNEL_OK)
+    if (channel_send(device->socket, &message, devices->arena.descriptor) != CHANNEL_OK)
         worker_kill(device, "its channel broke");
 }
 
-bool device_open(struct server *server, const char *name,
-                 void (*settled)(struct device *device, bool ready))
+bool device_open(struct devices *devices, const char *name)
 {
-    struct device *device = server->stopped ? NULL : calloc(1, sizeof *device);
+    struct device *device = calloc(1, sizeof *device);
     if (!device)
         return false;
-    device->server = server;
-    device->settled = settled;
+    device->devices = devices;
     device->socket = -1;
     device->generation = 1;
     snprintf(device->name, sizeof device->name, "%s", name);
-    server->hosts += *name == 'h';
+    devices->hosts += *name == 'h';
     list_init(&device->arrays);
     list_init(&device->regions);
     list_init(&device->copies);
     list_init(&device->tasks);
     schedule_init(&device->schedule, uv_hrtime);
-    list_push(&server->devices, &device->link);
-    uv_timer_init(&server->loop, &device->timer);
+    list_push(&devices->list, &device->link);
+    uv_timer_init(devices->loop, &device->timer);
     device->timer.data = device;
     worker_start(device);
     return true;
@@ -835,9 +811,9 @@ void device_forget(struct device *device)
     list_remove(&device->link);
 }
 
-void device_close_all(struct server *server)
+void device_close_all(struct devices *devices)
 {
-    for (struct list *link = server->devices.next; link != &server->devices; link = link->next) {
+    for (struct list *link = devices->list.next; link != &devices->list; link = link->next) {
         struct device *device = LIST_ENTRY(link, struct device, link);
         if (device->state == DEVICE_CLOSED)
             continue;

@@ -11,21 +11,16 @@
 #define SERVER_DEVICES_DEVICE_H
 
 #include "gpu/worker/channel.h"
+#include "server/devices/devices.h"
 #include "server/devices/heartbeat.h"
-#include "server/users/lane.h"
 #include "base/list.h"
-#include "server/users/schedule.h"
 
 #include <stdbool.h>
 #include <uv.h>
 
-struct server;
 struct field;
-struct order;
 struct region;
-struct slab;
-struct task;
-struct user;
+struct region_use;
 
 enum device_state {
     DEVICE_STARTING, /* the worker was started and has not answered yet */
@@ -38,7 +33,7 @@ enum { DEVICE_BUCKETS = 256 };
 
 struct device {
     struct list link;
-    struct server *server;
+    struct devices *devices;
     char name[24]; /* "host", "cuda:0" */
     enum device_state state;
     uint64_t generation;  /* of the worker: 1, 2, … */
@@ -52,7 +47,6 @@ struct device {
     uint64_t bytes;        /* that they take */
     uint64_t coarse_bytes; /* the same in report_coarse */
     char refusal[200];     /* why the worker would not start, where it said so */
-    void (*settled)(struct device *device, bool ready);
     uv_process_t process;
     uv_poll_t poll;
     uv_timer_t timer; /* restart, and the worker's heartbeat */
@@ -71,13 +65,10 @@ struct device {
     uint32_t users;         /* placed here */
 };
 
-/* Start `name` ("host" or "cuda:N"). settled() is called once: when its worker was ready for the
- * first time, or (not ready) when the first one ended before it was. False: no memory, or the
- * server is leaving. */
-bool device_open(struct server *server, const char *name,
-                 void (*settled)(struct device *device, bool ready));
-/* Stop all workers for good; `server->devices` empties once they are reaped. */
-void device_close_all(struct server *server);
+/* Start `name` ("host" or "cuda:N"); settled() follows. False: no memory. */
+bool device_open(struct devices *devices, const char *name);
+/* Stop all workers for good; `devices->list` empties once they are reaped. */
+void device_close_all(struct devices *devices);
 
 /* Leave a device that was never ready out; it goes when its worker has been reaped. */
 void device_forget(struct device *device);
@@ -101,11 +92,11 @@ void device_download(struct field *field, uint64_t offset, struct slab *slab, ui
 bool device_map(struct device *device, const struct region *region);
 void device_unmap(struct device *device, const struct region *region);
 
-/* Copy a task's operands that lie in regions to their arrays, which stay until that is done,
- * whatever becomes of the task: before the orders that read them. */
-void device_copy_operands(struct device *device, const struct task *task);
+/* Copy an operand that lies in a region to its array, which stays until that is done, whatever
+ * becomes of its task: before the orders that read it. */
+void device_copy_operand(struct device *device, struct field *field, const struct region_use *use);
 
-/* Hand an order over, which has an id; task_finished() follows, once. */
+/* Hand an order over, which has an id; finished() follows, once. */
 void device_order(struct device *device, struct order *order);
 void device_cancel(struct device *device, struct order *order);
 

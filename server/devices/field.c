@@ -4,9 +4,6 @@
 #include "server/devices/placement.h"
 #include "server/users/memory.h"
 #include "server/users/reserve.h"
-#include "server/main/server.h"
-#include "server/jobs/task.h"
-#include "server/users/user.h"
 
 #include <stdlib.h>
 #include <sys/random.h>
@@ -15,7 +12,7 @@ static void charge_queue(struct field *field, int sign)
 {
     const uint64_t bytes = sign > 0 ? field->type.bytes : -field->type.bytes;
     field->user->queue_bytes += bytes;
-    field->server->queue_bytes += bytes;
+    field->device->devices->queue_bytes += bytes;
 }
 
 static void charge(struct field *field, int sign)
@@ -66,17 +63,17 @@ static uint64_t limit_of(uint64_t option)
     return option ? option : UINT64_MAX;
 }
 
-struct field *field_new(struct server *server, struct user *user, const struct array_type *type,
+struct field *field_new(struct devices *devices, struct user *user, const struct array_type *type,
                         struct failure *failure)
 {
-    struct device *device = placement_device(server, user);
-    const struct config *config = &server->config;
+    struct device *device = placement_device(devices, user);
+    const struct config *config = devices->config;
     const struct budget budgets[] = {
         {STATUS_OVER_BUDGET, "your arrays", limit_of(config->user_bytes), user->bytes},
         {STATUS_QUEUE_FULL, "your jobs' arrays", limit_of(config->user_queue_bytes),
          user->queue_bytes},
         {STATUS_QUEUE_FULL, "all jobs' arrays", limit_of(config->max_queue_bytes),
-         server->queue_bytes}};
+         devices->queue_bytes}};
     for (size_t i = 0; i < sizeof budgets / sizeof *budgets; i++)
         if (!has_room(&budgets[i], type->bytes, failure))
             return NULL;
@@ -90,10 +87,9 @@ struct field *field_new(struct server *server, struct user *user, const struct a
         failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
         return NULL;
     }
-    field->server = server;
     field->user = user;
     field->device = device;
-    field->array = ++server->last_array;
+    field->array = ++devices->last_array;
     field->type = *type;
     field->references = 1;
     list_init(&field->accesses);
@@ -140,10 +136,10 @@ static struct field_tree *tree_of(const struct user *user)
 
 bool field_publish(struct field *field, struct failure *failure)
 {
-    struct server *server = field->server;
-    if (field->user->fields >= server->config.max_fields)
+    const struct config *config = field->user->users->config;
+    if (field->user->fields >= config->max_fields)
         return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, (double)field->user->fields + 1,
-                                 (double)server->config.max_fields, "you have %llu fields already",
+                                 (double)config->max_fields, "you have %llu fields already",
                                  (unsigned long long)field->user->fields);
     do {
         if (getrandom(&field->id, sizeof field->id, 0) != (ssize_t)sizeof field->id)
@@ -167,10 +163,9 @@ void field_withdraw(struct field *field)
     field_release(field);
 }
 
-void field_withdraw_all(struct server *server)
+void field_withdraw_all(const struct users *users)
 {
-    for (struct list *link = server->users.list.next; link != &server->users.list;
-         link = link->next) {
+    for (struct list *link = users->list.next; link != &users->list; link = link->next) {
         const struct user *user = LIST_ENTRY(link, struct user, link);
         for (struct field *field; (field = field_after(user, 0));)
             field_withdraw(field);
@@ -251,7 +246,7 @@ void field_access_end(struct access *access)
             if (!next->granted) {
                 next->granted = true;
                 again = true;
-                task_granted(next->task);
+                field->device->devices->events->granted(next->task);
                 break;
             }
             if (next->writes)

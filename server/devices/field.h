@@ -17,16 +17,16 @@
 
 #include <uv/tree.h>
 
-struct server;
-struct user;
 struct device;
+struct devices;
+struct user;
+struct users;
 struct task;
 
 struct field {
     uint64_t id;             /* on the wire; 0: not (any longer) in its user's tree */
     RB_ENTRY(field) by_id;   /* there */
     struct list device_link; /* in its device's list of arrays */
-    struct server *server;
     struct user *user;
     struct device *device;
     uint64_t array; /* its number on the channel */
@@ -56,7 +56,7 @@ struct access {
  * queue, and ordered from the worker. NULL, before anything is allocated, where one of them has no
  * room: OVER_BUDGET, of the queue QUEUE_FULL, or TOO_LARGE where it never will have; with need and
  * limit. */
-struct field *field_new(struct server *server, struct user *user, const struct array_type *type,
+struct field *field_new(struct devices *devices, struct user *user, const struct array_type *type,
                         struct failure *failure);
 
 struct field *field_reference(struct field *field);
@@ -67,7 +67,7 @@ void field_release(struct field *field);
 bool field_publish(struct field *field, struct failure *failure);
 /* Take it out: the id is void at once, the memory goes when the last user of it has finished. */
 void field_withdraw(struct field *field);
-void field_withdraw_all(struct server *server);
+void field_withdraw_all(const struct users *users);
 
 /* The user's field with that id; NULL with NOT_FOUND, alike for foreign and absent ones, or
  * FIELD_LOST. A torn one is found: a job may make it whole by writing it. */
@@ -85,8 +85,7 @@ struct field *field_find_any(const struct user *user, uint64_t id, const char *p
  * FIELD_LOST. */
 void field_lose(struct field *field);
 
-/* Queue an access; returns whether it is granted at once. task_granted() is called when it is
- * later. */
+/* Queue an access; returns whether it is granted at once. granted() follows when it is later. */
 bool field_access(struct field *field, struct access *access, struct task *task, bool writes);
 void field_access_end(struct access *access);
 

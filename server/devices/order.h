@@ -10,6 +10,7 @@
 struct field;
 struct region_use;
 struct task;
+struct user;
 
 enum order_kind {
     ORDER_RUN,
@@ -21,7 +22,9 @@ enum order_kind {
 /* Its arrays, places and parameters are its task's, and stay while it is with the worker. */
 struct order {
     struct order *next_running; /* in its bucket of the device */
-    struct task *task;
+    struct task *task;          /* of this user: */
+    struct user *user;
+    bool is_short;        /* else it goes alone, and must not hold up its user's others meanwhile */
     struct record record; /* in its user's lane to the worker */
     bool stopped;         /* while it waited there */
     uint64_t id;          /* on the channel; 0: it is not with the worker */
@@ -36,8 +39,5 @@ struct order {
     const struct region_use *in_place, *out_place; /* of each component; NULL: none has any */
     struct measured measured;                      /* MEASURE, once it has ended well */
 };
-
-/* What the task is, where it is but one; without an id. */
-void order_init(struct order *order, struct task *task);
 
 #endif

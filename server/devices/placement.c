@@ -1,14 +1,13 @@
 #include "server/devices/placement.h"
 
 #include "server/devices/device.h"
-#include "server/main/server.h"
 
-struct device *placement_device(struct server *server, struct user *user)
+struct device *placement_device(struct devices *devices, struct user *user)
 {
     if (user->device)
         return user->device;
     struct device *best = NULL;
-    for (struct list *link = server->devices.next; link != &server->devices; link = link->next) {
+    for (struct list *link = devices->list.next; link != &devices->list; link = link->next) {
         struct device *device = LIST_ENTRY(link, struct device, link);
         const bool ready = device->state == DEVICE_READY;
         const bool best_ready = best && best->state == DEVICE_READY;

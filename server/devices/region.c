@@ -7,15 +7,11 @@
 #include "server/devices/region.h"
 
 #include "base/log.h"
-#include "protocol/reply.h"
-#include "server/io/connection.h"
 #include "server/users/descriptors.h"
 #include "server/devices/device.h"
 #include "server/devices/placement.h"
 #include "server/users/memory.h"
 #include "server/users/reserve.h"
-#include "server/main/server.h"
-#include "server/jobs/task.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -76,41 +72,41 @@ static void charge(struct region *region)
         page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
     region->charged_bytes = (region->bytes + page_bytes - 1) / page_bytes * page_bytes;
     region->user->regions++;
-    region->server->regions++;
+    region->devices->regions++;
     region->user->region_bytes += region->charged_bytes;
-    region->server->region_bytes += region->charged_bytes;
+    region->devices->region_bytes += region->charged_bytes;
     memory_hold(region->user, sizeof *region);
 }
 
 static void uncharge(struct region *region)
 {
     region->user->regions--;
-    region->server->regions--;
+    region->devices->regions--;
     region->user->region_bytes -= region->charged_bytes;
-    region->server->region_bytes -= region->charged_bytes;
+    region->devices->region_bytes -= region->charged_bytes;
     memory_release(region->user, sizeof *region);
 }
 
 static bool check_budget(const struct region *region, struct failure *failure)
 {
-    const struct server *server = region->server;
+    const struct devices *devices = region->devices;
+    const struct config *config = devices->config;
     const struct user *user = region->user;
     const uint64_t need = region->bytes;
-    const uint64_t quota = server->config.region_bytes, all = server->config.region_memory;
-    const uint64_t descriptors = server->users.descriptors / 2; /* the rest is for connections */
-    if (!descriptors_allow(&server->users, region->descriptor,
+    const uint64_t quota = config->region_bytes, all = config->region_memory;
+    const uint64_t descriptors = devices->users->descriptors / 2; /* the rest is for connections */
+    if (!descriptors_allow(devices->users, region->descriptor,
                            user->connections > 1 || user->regions || user->passed.awaiting))
         return failure_set(failure, STATUS_OVER_BUDGET, NULL,
                            "few descriptors are left: they are for users who hold none");
-    if (server->regions >= descriptors)
-        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, (double)server->regions + 1,
+    if (devices->regions >= descriptors)
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, (double)devices->regions + 1,
                                  (double)descriptors,
                                  "all users have %llu regions already: each holds a descriptor",
-                                 (unsigned long long)server->regions);
-    if (user->regions >= server->config.max_regions)
+                                 (unsigned long long)devices->regions);
+    if (user->regions >= config->max_regions)
         return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, (double)user->regions + 1,
-                                 (double)server->config.max_regions,
-                                 "you have %llu regions already",
+                                 (double)config->max_regions, "you have %llu regions already",
                                  (unsigned long long)user->regions);
     if (quota && (need > quota || user->region_bytes > quota - need))
         return failure_set_limit(failure, STATUS_OVER_BUDGET, "bytes", (double)need, (double)quota,
@@ -118,7 +114,7 @@ static bool check_budget(const struct region *region, struct failure *failure)
                                  "hold %llu)",
                                  (unsigned long long)need, (unsigned long long)quota,
                                  (unsigned long long)user->region_bytes);
-    if (!reserve_allows(all, server->region_bytes, user->region_bytes, need))
+    if (!reserve_allows(all, devices->region_bytes, user->region_bytes, need))
         return failure_set_limit(failure, STATUS_OVER_BUDGET, "bytes", (double)need,
                                  (double)reserve_most(all),
                                  "no room for %llu bytes more: all regions may take %llu, the last "
@@ -129,35 +125,11 @@ static bool check_budget(const struct region *region, struct failure *failure)
 
 /* ---- answers ---- */
 
-static void answer_registered(struct region *region)
+static void answer(struct region_owner *owner, uint64_t msgid, const struct region *region,
+                   const struct failure *failure)
 {
-    struct connection *connection = region->connection;
-    msgpack_sbuffer message;
-    msgpack_packer packer;
-    reply_buffer_init(&message, &packer);
-    reply_write_begin(&packer, region->register_msgid);
-    msgpack_pack_map(&packer, 2);
-    reply_write_str(&packer, "region");
-    msgpack_pack_uint64(&packer, region->id);
-    reply_write_str(&packer, "writable");
-    if (region->writable)
-        msgpack_pack_true(&packer);
-    else
-        msgpack_pack_false(&packer);
-    region->registering = false;
-    connection->answers_due--;
-    outbox_push(&connection->outbox, region->register_msgid, &message, NULL);
-}
-
-static void answer_unregistered(struct connection *connection, uint64_t msgid)
-{
-    msgpack_sbuffer message;
-    msgpack_packer packer;
-    reply_buffer_init(&message, &packer);
-    reply_write_begin(&packer, msgid);
-    msgpack_pack_map(&packer, 0);
-    connection->answers_due--;
-    outbox_push(&connection->outbox, msgid, &message, NULL);
+    owner->answers_due--;
+    owner->answer(owner, msgid, region, failure);
 }
 
 /* ---- its end ---- */
@@ -168,13 +140,13 @@ static void settle(struct region *region)
     if (!region->leaving || !list_empty(&region->uses) || region->busy || region->working ||
         region->state == REGION_MAPPING)
         return;
-    struct connection *connection = region->unregistering ? region->connection : NULL;
+    struct region_owner *owner = region->unregistering ? region->owner : NULL;
     const uint64_t msgid = region->unregister_msgid;
     struct user *user = region->user;
     if (region->state == REGION_MAPPED)
         device_unmap(region->device, region);
     list_remove(&region->user_link);
-    list_remove(&region->connection_link);
+    list_remove(&region->owner_link);
     list_remove(&region->device_link);
     uncharge(region);
     passed_close(region->descriptor, &user->passed);
@@ -184,8 +156,8 @@ static void settle(struct region *region)
         user->mapped_regions--;
         placement_settle(user);
     }
-    if (connection)
-        answer_unregistered(connection, msgid);
+    if (owner)
+        answer(owner, msgid, NULL, NULL);
 }
 
 /* Its id is void from here on. */
@@ -198,7 +170,7 @@ static void leave(struct region *region)
 /* It never came to be: register is answered with the failure. */
 static void refuse(struct region *region, enum status status, const char *text)
 {
-    struct connection *connection = region->connection;
+    struct region_owner *owner = region->owner;
     const bool due = region->registering;
     const uint64_t msgid = region->register_msgid;
     region->registering = false;
@@ -207,21 +179,20 @@ static void refuse(struct region *region, enum status status, const char *text)
         return;
     struct failure failure = {0};
     failure_set(&failure, status, NULL, "%s", text);
-    connection->answers_due--;
-    outbox_push_failure(&connection->outbox, msgid, NULL, &failure);
+    answer(owner, msgid, NULL, &failure);
 }
 
-void region_hang_up(struct connection *connection)
+void region_hang_up(struct region_owner *owner)
 {
     struct list *link;
-    while ((link = list_first(&connection->regions))) {
-        struct region *region = LIST_ENTRY(link, struct region, connection_link);
+    while ((link = list_first(&owner->regions))) {
+        struct region *region = LIST_ENTRY(link, struct region, owner_link);
         list_remove(link);
-        region->connection = NULL;
+        region->owner = NULL;
         region->registering = region->unregistering = false;
         leave(region);
     }
-    connection->answers_due = 0;
+    owner->answers_due = 0;
 }
 
 /* ---- on the device ---- */
@@ -274,9 +245,9 @@ static void end_waits(struct region *region)
     for (struct region_use *use; (use = first_waiting(region));) {
         use->waits = false;
         if (region->state == REGION_MAPPED)
-            task_granted(use->task);
+            region->devices->events->granted(use->task);
         else
-            task_region_lost(use->task, region->loss);
+            region->devices->events->region_lost(use->task, region->loss);
     }
     region->busy = false;
 }
@@ -299,7 +270,8 @@ bool region_mapped(struct device *device, uint64_t number, enum status status)
     region->state = status == STATUS_OK ? REGION_MAPPED : REGION_LOST;
     region->loss = status;
     if (region->registering && status == STATUS_OK) {
-        answer_registered(region);
+        region->registering = false;
+        answer(region->owner, region->register_msgid, region, NULL);
     } else if (region->registering) {
         refuse(region, status, "the device could not map the region");
         return true;
@@ -325,7 +297,7 @@ static void do_nothing(uv_work_t *work)
 
 /* libuv makes its pool of threads for the first work, and ends the process where it cannot. So it
  * is given work at the start, after a trial that as many threads can be had at once. */
-bool regions_open(struct server *server)
+bool regions_open(uv_loop_t *loop)
 {
     enum { POOL = 4 };
     static uv_work_t work;
@@ -343,7 +315,7 @@ bool regions_open(struct server *server)
         log_error("no threads to allocate regions: %s", strerror(error));
         return false;
     }
-    return uv_queue_work(&server->loop, &work, do_nothing, NULL) == 0;
+    return uv_queue_work(loop, &work, do_nothing, NULL) == 0;
 }
 
 /* On a thread of the loop's pool. Where the descriptor cannot be written, nothing can be allocated
@@ -390,7 +362,7 @@ static void allocate_next(struct user *user)
     if (!next)
         return;
     next->working = true;
-    uv_queue_work(&next->server->loop, &next->work, allocate, on_allocated);
+    uv_queue_work(next->devices->loop, &next->work, allocate, on_allocated);
 }
 
 static void on_allocated(uv_work_t *work, int status)
@@ -413,7 +385,7 @@ static void on_allocated(uv_work_t *work, int status)
     } else if (failed) {
         refuse(region, STATUS_OUT_OF_MEMORY, "there is no memory for the region's blocks");
     } else {
-        region->device = placement_device(region->server, region->user);
+        region->device = placement_device(region->devices, region->user);
         region->user->mapped_regions++;
         list_push(&region->device->regions, &region->device_link);
         map(region);
@@ -442,23 +414,19 @@ static bool make_id(struct region *region, struct failure *failure)
     return true;
 }
 
-bool region_register(struct connection *connection, const struct request *request, int descriptor,
-                     struct failure *failure)
+bool region_register(struct devices *devices, struct region_owner *owner,
+                     const struct request *request, int descriptor, struct failure *failure)
 {
-    struct server *server = connection->server;
-    struct region *region = server->draining ? NULL : calloc(1, sizeof *region);
+    struct region *region = calloc(1, sizeof *region);
     if (!region) {
-        passed_close(descriptor, &connection->user->passed);
-        return server->draining
-                   ? failure_set(failure, STATUS_SHUTTING_DOWN, NULL, "the server is draining")
-                   : failure_set(failure, STATUS_OUT_OF_MEMORY, NULL,
-                                 "the server is out of memory");
+        passed_close(descriptor, &owner->user->passed);
+        return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
     }
-    region->server = server;
-    region->connection = connection;
-    region->user = connection->user;
+    region->devices = devices;
+    region->owner = owner;
+    region->user = owner->user;
     region->descriptor = descriptor;
-    region->number = ++server->last_region;
+    region->number = ++devices->last_region;
     if (!check_memory(region, request, failure) || !check_budget(region, failure) ||
         !make_id(region, failure)) {
         passed_close(descriptor, &region->user->passed);
@@ -468,11 +436,11 @@ bool region_register(struct connection *connection, const struct request *reques
     charge(region);
     region->registering = true;
     region->register_msgid = request->msgid;
-    connection->answers_due++;
+    owner->answers_due++;
     list_init(&region->uses);
     list_init(&region->device_link);
     list_push(&region->user->region_list, &region->user_link);
-    list_push(&connection->regions, &region->connection_link);
+    list_push(&owner->regions, &region->owner_link);
     region->work.data = region;
     allocate_next(region->user);
     return true;
@@ -484,15 +452,15 @@ static bool not_found(uint64_t id, const char *parameter, struct failure *failur
                        (unsigned long long)id);
 }
 
-bool region_unregister(struct connection *connection, const struct request *request,
+bool region_unregister(struct region_owner *owner, const struct request *request,
                        struct failure *failure)
 {
-    struct region *region = find(connection->user, request->region);
-    if (!region || region->connection != connection)
+    struct region *region = find(owner->user, request->region);
+    if (!region || region->owner != owner)
         return not_found(request->region, "region", failure);
     region->unregistering = true;
     region->unregister_msgid = request->msgid;
-    connection->answers_due++;
+    owner->answers_due++;
     leave(region);
     return true;
 }
@@ -529,17 +497,17 @@ bool region_check(const struct user *user, const struct array *array, uint64_t b
     return check_operand(user, array, bytes, writes, parameter, failure) != NULL;
 }
 
-bool region_use(struct region_use *use, struct task *task, const struct array *array,
-                uint64_t bytes, bool writes, const char *parameter, struct failure *failure)
+bool region_use(struct region_use *use, const struct user *user, struct task *task,
+                const struct array *array, uint64_t bytes, bool writes, const char *parameter,
+                struct failure *failure)
 {
-    struct region *region = check_operand(task->user, array, bytes, writes, parameter, failure);
+    struct region *region = check_operand(user, array, bytes, writes, parameter, failure);
     if (!region)
         return false;
     use->region = region;
     use->task = task;
     use->offset = array->offset;
     use->waits = region->state != REGION_MAPPED || region->held;
-    task->ungranted += use->waits;
     list_push(&region->uses, &use->link);
     return true;
 }

@@ -8,7 +8,7 @@
  *       │                             └──── the next worker ───────┴─refused──► LOST
  *       └─ refused, or refused to the first worker: register is answered with it, and it is gone
  *
- * A region that is leaving (unregistered, or its connection is gone) has no id any more; it goes
+ * A region that is leaving (unregistered, or its owner is gone) has no id any more; it goes
  * when no task uses it and neither a thread nor the worker is at it. A task that names a region
  * which is being mapped waits for that as for a field. Nobody keeps jobs on the same bytes in
  * order: that is the client's own affair.
@@ -21,11 +21,12 @@
 
 #include <uv.h>
 
-struct connection;
 struct device;
-struct server;
+struct devices;
 struct task;
 struct user;
+
+struct region;
 
 enum region_state {
     REGION_ALLOCATING,
@@ -35,10 +36,20 @@ enum region_state {
     REGION_LOST
 };
 
+/* Who registers regions, and is answered later. */
+struct region_owner {
+    struct user *user;
+    struct list regions;  /* struct region: gone with the owner */
+    uint32_t answers_due; /* to register and unregister */
+    /* To register: the region, or why not. To unregister: neither. */
+    void (*answer)(struct region_owner *owner, uint64_t msgid, const struct region *region,
+                   const struct failure *failure);
+};
+
 struct region {
-    struct list user_link, connection_link, device_link;
-    struct server *server;
-    struct connection *connection; /* NULL: it hung up */
+    struct list user_link, owner_link, device_link;
+    struct devices *devices;
+    struct region_owner *owner; /* NULL: it hung up */
     struct user *user;
     struct device *device; /* NULL while ALLOCATING */
     uint64_t id;           /* on the wire */
@@ -72,25 +83,27 @@ struct region_use {
 };
 
 /* Make the threads that allocate. False: a line of the log says why. */
-bool regions_open(struct server *server);
+bool regions_open(uv_loop_t *loop);
 
 /* Register the memory of a descriptor, which is taken over in every case, as the request says; the
  * answer follows later. False with the failure set: it was refused at once. */
-bool region_register(struct connection *connection, const struct request *request, int descriptor,
-                     struct failure *failure);
+bool region_register(struct devices *devices, struct region_owner *owner,
+                     const struct request *request, int descriptor, struct failure *failure);
 
-/* Unregister a region of that connection; the answer follows when no job uses it. */
-bool region_unregister(struct connection *connection, const struct request *request,
+/* Unregister a region of that owner; the answer follows when no job uses it. */
+bool region_unregister(struct region_owner *owner, const struct request *request,
                        struct failure *failure);
 
-/* The connection's regions leave, and none of them answers it any more. */
-void region_hang_up(struct connection *connection);
+/* The owner's regions leave, and none of them answers it any more. */
+void region_hang_up(struct region_owner *owner);
 
 /* Let `array`, of `bytes` and in one of the user's regions, be an operand of the task, which is to
- * write it where `writes`. False with the failure set: NOT_FOUND, alike for foreign and absent ids;
- * read-only; it reaches past the end; or what befell the region. */
-bool region_use(struct region_use *use, struct task *task, const struct array *array,
-                uint64_t bytes, bool writes, const char *parameter, struct failure *failure);
+ * write it where `writes`; where use->waits, granted() or region_lost() follows. False with the
+ * failure set: NOT_FOUND, alike for foreign and absent ids; read-only; it reaches past the end; or
+ * what befell the region. */
+bool region_use(struct region_use *use, const struct user *user, struct task *task,
+                const struct array *array, uint64_t bytes, bool writes, const char *parameter,
+                struct failure *failure);
 /* Could it be? The same failures. */
 bool region_check(const struct user *user, const struct array *array, uint64_t bytes, bool writes,
                   const char *parameter, struct failure *failure);

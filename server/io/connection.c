@@ -337,7 +337,7 @@ static void read_some(struct connection *connection)
 static bool is_over(const struct connection *connection)
 {
     const bool owed = !outbox_empty(&connection->outbox) || !list_empty(&connection->tasks) ||
-                      connection->answers_due || bounds_hold(connection);
+                      connection->regions.answers_due || bounds_hold(connection);
     const bool input_over =
         connection->close_when_sent || (connection->end_of_input && !connection->leftover_bytes);
     return outbox_broken(&connection->outbox) || (input_over && !owed);
@@ -468,7 +468,8 @@ static void close_now(struct connection *connection)
     for (link = connection->tasks.next; link != &connection->tasks; link = link->next)
         LIST_ENTRY(link, struct task, connection_link)->connection = NULL;
     bounds_release(connection);
-    region_hang_up(connection); /* first: a task that ends may be what an unregister waits for */
+    region_hang_up(
+        &connection->regions); /* first: a task that ends may be what an unregister waits for */
     upload_drop(&connection->upload);
     outbox_close(&connection->outbox);
     while ((link = list_first(&connection->tasks)))
@@ -564,7 +565,9 @@ void connection_open(struct server *server, int descriptor)
     list_init(&connection->tasks);
     list_init(&connection->changed_link);
     list_init(&connection->again_link);
-    list_init(&connection->regions);
+    connection->regions =
+        (struct region_owner){.user = connection->user, .answer = method_region_answered};
+    list_init(&connection->regions.regions);
     bounds_init(&connection->bounds);
     upload_init(&connection->upload, server, connection->user, on_resume);
     outbox_init(&connection->outbox, server, connection->user, descriptor, on_changed);

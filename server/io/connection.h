@@ -12,6 +12,7 @@
 #include "protocol/request.h"
 #include "protocol/splitter.h"
 #include "server/io/bounds.h"
+#include "server/devices/region.h"
 #include "server/io/outbox.h"
 #include "server/users/descriptor_passing.h"
 #include "server/jobs/upload.h"
@@ -48,8 +49,7 @@ struct connection {
     struct upload upload;
     struct outbox outbox;
     struct list tasks;                      /* struct task */
-    struct list regions;                    /* struct region: registered here, and gone with it */
-    uint32_t answers_due;                   /* to register and unregister */
+    struct region_owner regions;            /* registered here, and gone with it */
     uint64_t answered[CONNECTION_ANSWERED]; /* msgids of the last tasks that ended, a ring */
     uint32_t answered_count;
 };

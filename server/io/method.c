@@ -47,18 +47,50 @@ static enum outcome call_free(struct call *call)
 
 static enum outcome call_register(struct call *call)
 {
-    struct passed *passed = &call->connection->passed;
-    const int descriptor = passed->descriptor;
-    passed->descriptor = -1;
-    return region_register(call->connection, call->request, descriptor, &call->failure)
+    struct connection *connection = call->connection;
+    const int descriptor = connection->passed.descriptor;
+    connection->passed.descriptor = -1;
+    if (connection->server->draining) {
+        passed_close(descriptor, &connection->user->passed);
+        failure_set(&call->failure, STATUS_SHUTTING_DOWN, NULL, "the server is draining");
+        return OUTCOME_FAILURE;
+    }
+    return region_register(&connection->server->devices, &connection->regions, call->request,
+                           descriptor, &call->failure)
                ? OUTCOME_LATER
                : OUTCOME_FAILURE;
 }
 
 static enum outcome call_unregister(struct call *call)
 {
-    return region_unregister(call->connection, call->request, &call->failure) ? OUTCOME_LATER
-                                                                              : OUTCOME_FAILURE;
+    return region_unregister(&call->connection->regions, call->request, &call->failure)
+               ? OUTCOME_LATER
+               : OUTCOME_FAILURE;
+}
+
+void method_region_answered(struct region_owner *owner, uint64_t msgid, const struct region *region,
+                            const struct failure *failure)
+{
+    struct connection *connection = LIST_ENTRY(owner, struct connection, regions);
+    msgpack_sbuffer message;
+    msgpack_packer packer;
+    if (failure) {
+        outbox_push_failure(&connection->outbox, msgid, NULL, failure);
+        return;
+    }
+    reply_buffer_init(&message, &packer);
+    reply_write_begin(&packer, msgid);
+    msgpack_pack_map(&packer, region ? 2 : 0);
+    if (region) {
+        reply_write_str(&packer, "region");
+        msgpack_pack_uint64(&packer, region->id);
+        reply_write_str(&packer, "writable");
+        if (region->writable)
+            msgpack_pack_true(&packer);
+        else
+            msgpack_pack_false(&packer);
+    }
+    outbox_push(&connection->outbox, msgid, &message, NULL);
 }
 
 static enum outcome call_cancel(struct call *call)

@@ -13,7 +13,7 @@ void outbox_init(struct outbox *outbox, struct server *server, struct user *user
 {
     memset(outbox, 0, sizeof *outbox);
     outbox->server = server;
-    outbox->arena = &server->arena;
+    outbox->arena = &server->devices.arena;
     outbox->carriers = &server->carriers;
     outbox->user = user;
     outbox->socket = socket;

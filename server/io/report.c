@@ -3,6 +3,7 @@
 #include "protocol/reply.h"
 #include "protocol/request.h"
 #include "server/devices/device.h"
+#include "server/devices/field.h"
 #include "server/users/memory.h"
 #include "server/main/server.h"
 
@@ -44,7 +45,7 @@ static bool is_operator(const struct user *user)
 static uint64_t bytes_of(const struct server *server)
 {
     uint64_t bytes = 0;
-    for (const struct list *link = server->devices.next; link != &server->devices;
+    for (const struct list *link = server->devices.list.next; link != &server->devices.list;
          link = link->next)
         bytes += LIST_ENTRY(link, struct device, link)->bytes;
     return bytes;
@@ -61,7 +62,7 @@ static uint64_t fields_of(const struct server *server)
 
 static uint64_t staged_by(const struct server *server, enum share share)
 {
-    return (uint64_t)server->arena.taken[share] * server->arena.slab_bytes;
+    return (uint64_t)server->devices.arena.taken[share] * server->devices.arena.slab_bytes;
 }
 
 /* What is counted: in which map of `stats` it stands, what it is, its name, and its value of all
@@ -72,7 +73,7 @@ static uint64_t staged_by(const struct server *server, enum share share)
     X(TOTALS, COUNT, "jobs", server->jobs, user->jobs)                                             \
     X(TOTALS, COUNT, "fields", fields_of(server), user->fields)                                    \
     X(TOTALS, BYTES, "bytes", bytes_of(server), user->bytes)                                       \
-    X(TOTALS, BYTES, "region_bytes", server->region_bytes, user->region_bytes)                     \
+    X(TOTALS, BYTES, "region_bytes", server->devices.region_bytes, user->region_bytes)             \
     X(TOTALS, BYTES, "front_bytes", server->users.front_bytes, user->front_bytes)                  \
     OF_BOTH(X, COUNT, "done", counters->jobs[TASK_DONE])                                           \
     OF_BOTH(X, COUNT, "failed", counters->jobs[TASK_FAILED])                                       \
@@ -85,7 +86,7 @@ static uint64_t staged_by(const struct server *server, enum share share)
     X(QUEUE, COUNT, "queued", server->tasks[TASK_QUEUED], 0)                                       \
     X(QUEUE, COUNT, "running", server->tasks[TASK_RUNNING] + server->tasks[TASK_STOPPING], 0)      \
     X(QUEUE, COUNT, "replying", server->tasks[TASK_REPLYING], 0)                                   \
-    X(QUEUE, BYTES, "bytes", server->queue_bytes, 0)                                               \
+    X(QUEUE, BYTES, "bytes", server->devices.queue_bytes, 0)                                       \
     X(STAGING, BYTES, "upload_bytes", staged_by(server, SHARE_UPLOAD), 0)                          \
     X(STAGING, BYTES, "reply_bytes", staged_by(server, SHARE_REPLY), 0)
 #define OF_BOTH(X, unit, name, value) X(TOTALS, unit, name, value, value)
@@ -157,7 +158,8 @@ static void refresh_coarse(struct server *server)
     for (int i = 0; i < REPORT_COUNTED; i++)
         known->values[i] = coarse(known->values[i],
                                   rows[i].unit == COUNT ? COARSE_LEAST_COUNT : COARSE_LEAST_BYTES);
-    for (struct list *link = server->devices.next; link != &server->devices; link = link->next) {
+    for (struct list *link = server->devices.list.next; link != &server->devices.list;
+         link = link->next) {
         struct device *device = LIST_ENTRY(link, struct device, link);
         device->coarse_bytes = coarse(device->bytes, COARSE_LEAST_BYTES);
     }
@@ -191,8 +193,8 @@ void report_info(msgpack_packer *packer, struct server *server, const struct use
     put_text(packer, "version", FDSERVER_VERSION);
     put_number(packer, "pid", (uint64_t)getpid());
     reply_write_str(packer, "devices");
-    msgpack_pack_array(packer, length_of(&server->devices));
-    for (const struct list *link = server->devices.next; link != &server->devices;
+    msgpack_pack_array(packer, length_of(&server->devices.list));
+    for (const struct list *link = server->devices.list.next; link != &server->devices.list;
          link = link->next)
         put_device(packer, LIST_ENTRY(link, struct device, link), is_operator(user));
     reply_write_str(packer, "methods");
@@ -202,7 +204,7 @@ void report_info(msgpack_packer *packer, struct server *server, const struct use
     const struct config *config = &server->config;
     reply_write_str(packer, "limits");
     msgpack_pack_map(packer, 20);
-    put_number(packer, "staging_bytes", server->arena.bytes);
+    put_number(packer, "staging_bytes", server->devices.arena.bytes);
     put_number(packer, "front_bytes", config->front_bytes);
     put_number(packer, "user_bytes", config->user_bytes);
     put_number(packer, "region_bytes", config->region_bytes);
@@ -271,7 +273,7 @@ void report_stats(msgpack_packer *packer, struct server *server, const struct us
     put_counted(packer, QUEUE, values);
     reply_write_str(packer, "staging");
     msgpack_pack_map(packer, 1 + map_size(STAGING));
-    put_number(packer, "bytes", server->arena.bytes);
+    put_number(packer, "bytes", server->devices.arena.bytes);
     put_counted(packer, STAGING, values);
 }
 

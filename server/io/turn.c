@@ -13,12 +13,22 @@ static void on_look(uv_idle_t *handle)
     (void)handle;
 }
 
+/* Unless it is said, only beside a GPU: the host's own backend needs every core, and one that looks
+ * is in its way. */
+static uint64_t look_time(const struct server *server)
+{
+    if (server->config.look_us != CONFIG_LOOK_AUTO)
+        return 1000 * server->config.look_us;
+    return server->devices.has_gpu && server->turn.cores >= LOOK_CORES ? 1000 * LOOK_US : 0;
+}
+
 static void look_or_sleep(struct server *server)
 {
     struct turn *turn = &server->turn;
-    const uint64_t look_ns = turn->look_ns * (server->jobs ? LOOK_TIMES : 1);
-    const bool looks =
-        look_ns && server->jobs <= LOOK_JOBS && uv_hrtime() - turn->came_ns < look_ns;
+    const struct devices *devices = &server->devices;
+    const uint64_t came_ns = devices->heard_ns > turn->came_ns ? devices->heard_ns : turn->came_ns;
+    const uint64_t look_ns = look_time(server) * (server->jobs ? LOOK_TIMES : 1);
+    const bool looks = look_ns && server->jobs <= LOOK_JOBS && uv_hrtime() - came_ns < look_ns;
     if (looks || fair_is_due(server))
         uv_idle_start(&turn->look, on_look);
     else
@@ -44,7 +54,8 @@ static void on_end(uv_prepare_t *handle)
     fair_serve(server);
     settle(server);
     turn_free_closed(server);
-    for (struct list *link = server->devices.next; link != &server->devices; link = link->next)
+    for (struct list *link = server->devices.list.next; link != &server->devices.list;
+         link = link->next)
         device_flush(LIST_ENTRY(link, struct device, link));
     look_or_sleep(server);
 }
@@ -67,8 +78,7 @@ void turn_open(struct server *server)
     list_init(&server->changed);
     list_init(&server->closed);
     fair_init(server);
-    if (server->config.look_us != CONFIG_LOOK_AUTO)
-        turn->look_ns = 1000 * server->config.look_us;
+    turn->cores = uv_available_parallelism();
     uv_prepare_init(&server->loop, &turn->end);
     turn->end.data = server;
     uv_prepare_start(&turn->end, on_end);
@@ -85,10 +95,4 @@ void turn_close(struct server *server)
 void turn_heard(struct server *server)
 {
     server->turn.came_ns = uv_hrtime();
-}
-
-void turn_gpu_serves(struct server *server)
-{
-    if (server->config.look_us == CONFIG_LOOK_AUTO && uv_available_parallelism() >= LOOK_CORES)
-        server->turn.look_ns = 1000 * LOOK_US;
 }

@@ -14,17 +14,15 @@ struct server;
 struct turn {
     uv_prepare_t end;
     uv_idle_t look;   /* while it is active, the loop does not sleep */
-    uint64_t look_ns; /* after something has come */
-    uint64_t came_ns; /* when it last did */
+    unsigned cores;   /* of the machine */
+    uint64_t came_ns; /* from a connection, when it last did */
 };
 
 void turn_open(struct server *server);
 void turn_close(struct server *server);
 /* Connections that were closed give back what they hold; after the last turn, too. */
 void turn_free_closed(struct server *server);
-/* A connection or a worker has said something. */
+/* A connection has said something. */
 void turn_heard(struct server *server);
-/* A GPU serves. The host's own backend needs every core, and one that looks is in its way. */
-void turn_gpu_serves(struct server *server);
 
 #endif

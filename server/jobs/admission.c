@@ -72,7 +72,7 @@ static uint64_t held_bytes(const struct task *task, bool own)
 struct field *admission_new_array(const struct task *task, const struct array_type *type,
                                   struct failure *failure)
 {
-    struct field *field = field_new(task->server, task->user, type, failure);
+    struct field *field = field_new(&task->server->devices, task->user, type, failure);
     const bool is_full = failure->code == STATUS_OVER_BUDGET || failure->code == STATUS_QUEUE_FULL;
     if (field || !is_full)
         return field;
@@ -143,9 +143,10 @@ static bool take_array(struct task *task, const struct taking *taking, const str
     if (found || failure->code)
         return found != NULL;
     if (array->kind == ARRAY_REGION) {
-        if (!region_use(taking->place, task, array, taking->type->bytes, false, taking->parameter,
-                        failure))
+        if (!region_use(taking->place, task->user, task, array, taking->type->bytes, false,
+                        taking->parameter, failure))
             return false;
+        task->ungranted += taking->place->waits;
         if (taking->in_place)
             return true;
     } else if (!take_small(task, taking->small, array, taking->type->dtype, failure)) {
@@ -233,9 +234,10 @@ static bool take_out_place(struct task *task, int component, const struct arrays
     if (array->type.dimensions &&
         !array_check_alike(&array->type, &task->type, place.text, "the result", failure))
         return false;
-    if (!region_use(&task->out_place[component], task, array, task->type.bytes, true, place.text,
-                    failure))
+    struct region_use *use = &task->out_place[component];
+    if (!region_use(use, task->user, task, array, task->type.bytes, true, place.text, failure))
         return false;
+    task->ungranted += use->waits;
     return !overlaps(task, component) ||
            failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
                        "its bytes overlap those of an input or of another output");
@@ -351,8 +353,9 @@ bool admission_charge(struct task *task, uint64_t bytes, struct failure *failure
     const struct {
         uint64_t limit, taken;
         const char *whose;
-    } budgets[] = {{config->user_queue_bytes, task->user->queue_bytes, "your jobs' arrays"},
-                   {config->max_queue_bytes, task->server->queue_bytes, "all jobs' arrays"}};
+    } budgets[] = {
+        {config->user_queue_bytes, task->user->queue_bytes, "your jobs' arrays"},
+        {config->max_queue_bytes, task->server->devices.queue_bytes, "all jobs' arrays"}};
     for (size_t i = 0; bytes && i < sizeof budgets / sizeof *budgets; i++) {
         const uint64_t limit = budgets[i].limit;
         if (limit && need > limit)
@@ -370,14 +373,14 @@ bool admission_charge(struct task *task, uint64_t bytes, struct failure *failure
         return false;
     task->block_bytes += bytes;
     task->user->queue_bytes += bytes;
-    task->server->queue_bytes += bytes;
+    task->server->devices.queue_bytes += bytes;
     return true;
 }
 
 void admission_free_block(struct task *task)
 {
     task->user->queue_bytes -= task->block_bytes;
-    task->server->queue_bytes -= task->block_bytes;
+    task->server->devices.queue_bytes -= task->block_bytes;
     memory_release(task->user, task->block_bytes);
     task->block_bytes = 0;
     free(task->block);

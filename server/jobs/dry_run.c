@@ -350,7 +350,7 @@ bool dry_run(struct server *server, struct user *user, struct request *request,
     struct dry_run run = {.server = server,
                           .user = user,
                           .request = request,
-                          .device = placement_device(server, user)};
+                          .device = placement_device(&server->devices, user)};
     return request->chain ? dry_run_chain(&run, packer, failure)
                           : dry_run_operator(&run, packer, failure);
 }

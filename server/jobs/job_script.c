@@ -464,8 +464,7 @@ static void give_order(struct task *task, struct step *step)
         set_link(task, step);
     else
         set_order(task, step);
-    step->order.id = ++task->server->last_task;
-    device_order(task->device, &step->order);
+    task_order(task, &step->order, ++task->server->last_task);
 }
 
 /* The time steps of the jobs whose κ the program begins with measuring. */
@@ -498,7 +497,7 @@ static bool publish(struct task *task)
         field_access(field, &routine->access, task, false); /* nobody else has heard of it */
         routine->reached = field;
         if (routine->program.round < routine->program.rounds)
-            routine->fresh = field_new(task->server, task->user, &task->type, failure);
+            routine->fresh = field_new(&task->server->devices, task->user, &task->type, failure);
     }
     if (failure->code)
         snprintf(failure->parameter, sizeof failure->parameter, "snapshot");

@@ -7,6 +7,7 @@
 void order_init(struct order *order, struct task *task)
 {
     *order = (struct order){.task = task,
+                            .user = task->user,
                             .kind = task->kind == TASK_PUT   ? ORDER_READ
                                     : task->kind == TASK_GET ? ORDER_WRITE
                                                              : ORDER_RUN,

@@ -5,6 +5,7 @@
  * Each ends in fail_with() or task_end(), once. */
 #include "server/jobs/task.h"
 
+#include "gpu/worker/channel.h"
 #include "base/log.h"
 #include "server/jobs/admission.h"
 #include "server/jobs/chain.h"
@@ -400,7 +401,7 @@ static struct field *read_field(const struct task *task, int i)
 /* Send small inputs on their way; false: no slab for the next one yet. */
 static bool small_upload_part(struct task *task)
 {
-    struct arena *arena = &task->server->arena;
+    struct arena *arena = &task->server->devices.arena;
     struct slab *slab;
     for (int i = 0; i < TASK_SMALLS; i++) {
         if (!task->small[i])
@@ -444,6 +445,8 @@ static bool is_torn(const struct task *task)
     return task->chain && chain_is_torn(task->chain);
 }
 
+static void on_put_arrived(struct task *task);
+
 static void proceed(struct task *task)
 {
     if (task->state != TASK_WAITING || !has_all(task))
@@ -451,7 +454,7 @@ static void proceed(struct task *task)
     if (task->kind == TASK_PUT && !task->in_place[0].region) {
         task->in[0]->put = task;
         if (!task->in[0]->copies)
-            task_put_arrived(task);
+            on_put_arrived(task);
         return;
     }
     if (is_torn(task))
@@ -467,16 +470,16 @@ static void small_ready(struct slab_waiter *waiter)
         for (int i = 0; i < TASK_SMALLS; i++) {
             const struct field *field = read_field(part_of(task, p), i);
             if (field && field->lost)
-                return; /* task_device_lost() follows */
+                return; /* device_lost() follows */
         }
     if (!small_upload(task))
-        arena_wait(&task->server->arena, waiter);
+        arena_wait(&task->server->devices.arena, waiter);
     else
         proceed(task);
 }
 
 /* A task that fails here lets the next one go: one after another, not one inside the other. */
-void task_granted(struct task *task)
+static void on_granted(struct task *task)
 {
     struct server *server = task->server;
     if (task->chain_of)
@@ -494,7 +497,7 @@ void task_granted(struct task *task)
     server->granting = false;
 }
 
-void task_region_lost(struct task *task, enum status status)
+static void on_region_lost(struct task *task, enum status status)
 {
     if (task->chain_of)
         task = task->chain_of;
@@ -502,7 +505,7 @@ void task_region_lost(struct task *task, enum status status)
         fail(task, status, "a region of this job could not be mapped");
 }
 
-void task_put_arrived(struct task *task)
+static void on_put_arrived(struct task *task)
 {
     task->in[0]->put = NULL;
     task_trace_begin(task);
@@ -527,6 +530,23 @@ static void go_on(struct task *task)
     }
 }
 
+static void copy_operands(const struct task *task)
+{
+    for (uint32_t p = 0; p < parts_of(task); p++) {
+        const struct task *part = part_of(task, p);
+        for (int i = 0; i < OPERANDS; i++)
+            if (part->operand_place[i].region)
+                device_copy_operand(task->device, part->operand[i], &part->operand_place[i]);
+    }
+}
+
+void task_order(struct task *task, struct order *order, uint64_t id)
+{
+    order->id = id;
+    order->is_short = schedule_is_short(&task->entry);
+    device_order(task->device, order);
+}
+
 void task_dispatch(struct device *device)
 {
     if (device->state == DEVICE_CLOSED || device->losing)
@@ -535,19 +555,17 @@ void task_dispatch(struct device *device)
         struct task *task = LIST_ENTRY(entry, struct task, entry);
         step(task, TASK_HAND_OVER);
         task_trace_begin(task);
-        for (uint32_t p = 0; p < parts_of(task); p++)
-            device_copy_operands(device, part_of(task, p));
+        copy_operands(task);
         if (task->routine) {
             go_on(task);
             continue;
         }
         order_init(&task->order, task);
-        task->order.id = task->id;
-        device_order(device, &task->order);
+        task_order(task, &task->order, task->id);
     }
 }
 
-void task_progress(struct order *order, uint64_t passes)
+static void on_progress(struct order *order, uint64_t passes)
 {
     struct task *task = order->task;
     step(task, TASK_PROGRESS);
@@ -576,9 +594,13 @@ static void part_ended(struct task *task)
     task_dispatch(device); /* it may rest now */
 }
 
-void task_finished(struct order *order, enum status status, bool begun, uint64_t device_us)
+static void on_finished(struct order *order, enum status status, const struct channel_message *said)
 {
     struct task *task = order->task;
+    const bool begun = !said || said->u.job.done > 0;
+    const uint64_t device_us = said ? said->u.job.device_us : 0;
+    if (said)
+        task_trace_finished(task, said);
     if (begun || status == STATUS_OK) {
         mark(order, status == STATUS_OK);
         task->device_ns += schedule_time(device_us);
@@ -602,7 +624,7 @@ void task_finished(struct order *order, enum status status, bool begun, uint64_t
         fail(task, status, status_text(status));
 }
 
-void task_device_lost(struct task *task)
+static void device_lost(struct task *task)
 {
     if (task->state == TASK_REPLYING) {
         list_remove(&task->device_link);
@@ -621,6 +643,30 @@ void task_device_lost(struct task *task)
              task->device->name);
     fail(task, STATUS_DEVICE_LOST, text);
 }
+
+/* A failing task leaves the list, and its answer may make others leave; none comes back. */
+static void on_worker_lost(struct device *device)
+{
+    struct list doomed, *link;
+    list_init(&doomed);
+    while ((link = list_first(&device->tasks))) {
+        list_remove(link);
+        list_push(&doomed, link);
+    }
+    while ((link = list_first(&doomed))) {
+        list_remove(link);
+        list_push(&device->tasks, link);
+        device_lost(LIST_ENTRY(link, struct task, device_link));
+    }
+}
+
+const struct device_events task_events = {.granted = on_granted,
+                                          .region_lost = on_region_lost,
+                                          .put_arrived = on_put_arrived,
+                                          .progress = on_progress,
+                                          .finished = on_finished,
+                                          .worker_lost = on_worker_lost,
+                                          .dispatch = task_dispatch};
 
 void task_replied(struct task *task, bool sent, uint64_t bytes_out)
 {
@@ -750,7 +796,7 @@ bool task_accept(struct connection *connection, struct request *request, struct 
     task->connection = connection;
     task->user = user;
     task->front_bytes = sizeof *task;
-    task->device = placement_device(server, user);
+    task->device = placement_device(&server->devices, user);
     task->kind = request->method == METHOD_PUT   ? TASK_PUT
                  : request->method == METHOD_GET ? TASK_GET
                                                  : TASK_OPERATOR;
@@ -782,7 +828,7 @@ bool task_accept(struct connection *connection, struct request *request, struct 
     }
     set_deadline(task, request->timeout_us);
     if (!small_upload(task))
-        arena_wait(&server->arena, &task->small_waiter);
+        arena_wait(&server->devices.arena, &task->small_waiter);
     proceed(task);
     return true;
 }

@@ -93,6 +93,9 @@ bool task_accept(struct connection *connection, struct request *request, struct 
  * ends. False with OVER_BUDGET. */
 bool task_charge(struct task *task, uint64_t bytes, struct failure *failure);
 
+/* What the task is, where it is but one order; without an id. */
+void order_init(struct order *order, struct task *task);
+
 /* Its lists are empty ones. */
 void task_init_lists(struct task *task);
 /* What it holds of arrays, places and numbers goes back; or some of its arrays. */
@@ -102,22 +105,8 @@ void task_release_all(struct task *task, struct field *fields[AXIS_COUNT]);
 bool task_publish(struct field *const fields[AXIS_COUNT], struct failure *failure);
 void task_withdraw(struct field *const fields[AXIS_COUNT]);
 
-/* An access of the task was granted. */
-void task_granted(struct task *task);
-
-/* A region of a task that waits for it cannot be mapped. */
-void task_region_lost(struct task *task, enum status status);
-
-/* What the worker says. */
-/* So many of its passes are done. */
-void task_progress(struct order *order, uint64_t passes);
-void task_finished(struct order *order, enum status status, bool begun, uint64_t device_us);
-
-/* A put's array has arrived on the device. */
-void task_put_arrived(struct task *task);
-
-/* The device's worker is gone: DEVICE_LOST, unless the task's reply can still be sent. */
-void task_device_lost(struct task *task);
+/* What devices tell; settled() is the caller's to fill in. */
+extern const struct device_events task_events;
 
 /* Its reply was sent, or can't be sent any more (connection gone). */
 void task_replied(struct task *task, bool sent, uint64_t bytes_out);
@@ -138,5 +127,7 @@ void task_drain(struct device *device, bool late);
 
 /* Run what can run on the device. */
 void task_dispatch(struct device *device);
+/* Hand an order of the task to its device, under that id. */
+void task_order(struct task *task, struct order *order, uint64_t id);
 
 #endif

@@ -8,7 +8,7 @@
 
 static bool off(const struct task *task)
 {
-    return !task->server->trace;
+    return !task->server->devices.trace;
 }
 
 /* What both cover, and what lies between them. */
@@ -96,5 +96,5 @@ void task_trace_end(struct task *task)
     job.spans[SPAN_READ] = (struct span){task->message_ns, task->received_ns};
     if (job.spans[SPAN_WRITE].begin_ns)
         job.spans[SPAN_WRITE].end_ns = uv_hrtime();
-    trace_job(task->server->trace, &job);
+    trace_job(task->server->devices.trace, &job);
 }

@@ -10,7 +10,7 @@
 
 static struct arena *arena_of(const struct upload *upload)
 {
-    return &upload->server->arena;
+    return &upload->server->devices.arena;
 }
 
 static struct arrival *latest(struct upload *upload)
@@ -189,7 +189,7 @@ static void begin_array(struct upload *upload, struct arrival *arrival,
     if (numbers)
         begin_numbers(upload, arrival);
     else
-        arrival->field = field_new(upload->server, upload->user, &type, failure);
+        arrival->field = field_new(&upload->server->devices, upload->user, &type, failure);
 }
 
 /* Room for one more; false: the message has too many, or there is no memory. */

@@ -22,8 +22,6 @@
 enum { EXIT_START = 1, EXIT_OPTIONS = 2 };
 enum { TICK_MS = 500, DRAIN_TICK_MS = 20 };
 
-static void on_device_settled(struct device *device, bool ready);
-
 static void close_handle(void *handle)
 {
     if (!uv_is_closing(handle))
@@ -42,8 +40,8 @@ static void server_stop(struct server *server, int status)
     for (struct list *link = server->connections.next; link != &server->connections;
          link = link->next)
         connection_close(LIST_ENTRY(link, struct connection, link));
-    field_withdraw_all(server);
-    device_close_all(server);
+    field_withdraw_all(&server->users);
+    device_close_all(&server->devices);
     turn_close(server);
     deadlines_close(&server->deadlines);
     close_handle(&server->tick);
@@ -63,7 +61,8 @@ static void drain(struct server *server)
     server->draining = true;
     server->drain_until_ns = uv_hrtime() + server->config.drain_timeout_s * UINT64_C(1000000000);
     listener_close_all(server);
-    for (struct list *link = server->devices.next; link != &server->devices; link = link->next)
+    for (struct list *link = server->devices.list.next; link != &server->devices.list;
+         link = link->next)
         task_drain(LIST_ENTRY(link, struct device, link), false);
 }
 
@@ -88,7 +87,8 @@ static void drain_tick(struct server *server, uint64_t now_ns)
         server_stop(server, 0);
         return;
     }
-    for (struct list *link = server->devices.next; link != &server->devices; link = link->next)
+    for (struct list *link = server->devices.list.next; link != &server->devices.list;
+         link = link->next)
         task_drain(LIST_ENTRY(link, struct device, link), true);
 }
 
@@ -105,8 +105,8 @@ static void on_tick(uv_timer_t *timer)
     for (link = server->listeners.next; link != &server->listeners; link = link->next)
         listener_tick(LIST_ENTRY(link, struct listener, link));
     fair_tick(server);
-    if (server->trace)
-        trace_flush(server->trace);
+    if (server->devices.trace)
+        trace_flush(server->devices.trace);
     if (server->draining)
         drain_tick(server, now_ns);
 }
@@ -144,6 +144,11 @@ static void serve(struct server *server)
     log_info("fdserver " FDSERVER_VERSION " is ready");
 }
 
+static bool open_device(struct server *server, const char *name)
+{
+    return !server->stopped && device_open(&server->devices, name);
+}
+
 /* With --device auto cuda:0 was tried first: the other GPUs follow it, or the host's cores. */
 static bool open_rest(struct server *server, struct device *first, bool ready)
 {
@@ -152,12 +157,12 @@ static bool open_rest(struct server *server, struct device *first, bool ready)
         log_info("no GPU (%s): the host's cores serve",
                  first->refusal[0] ? first->refusal : "its worker ended");
         device_forget(first);
-        return device_open(server, "host", on_device_settled);
+        return open_device(server, "host");
     }
     for (uint32_t i = 1; i < first->info.count; i++) {
         char name[24];
         snprintf(name, sizeof name, "cuda:%u", i);
-        if (!device_open(server, name, on_device_settled))
+        if (!open_device(server, name))
             return false;
     }
     return true;
@@ -166,7 +171,7 @@ static bool open_rest(struct server *server, struct device *first, bool ready)
 /* Serve when every device has said that it is there. */
 static void on_device_settled(struct device *device, bool ready)
 {
-    struct server *server = device->server;
+    struct server *server = LIST_ENTRY(device->devices, struct server, devices);
     if (server->auto_device) {
         if (!open_rest(server, device, ready))
             server_stop(server, EXIT_START);
@@ -175,7 +180,8 @@ static void on_device_settled(struct device *device, bool ready)
                   device->refusal[0] ? device->refusal : "its worker ended before it was ready");
         server_stop(server, EXIT_START);
     }
-    for (struct list *link = server->devices.next; link != &server->devices; link = link->next)
+    for (struct list *link = server->devices.list.next; link != &server->devices.list;
+         link = link->next)
         if (!LIST_ENTRY(link, struct device, link)->once_ready)
             return;
     serve(server);
@@ -185,16 +191,16 @@ static bool open_devices(struct server *server)
 {
     if (strcmp(server->config.device, "auto") == 0) {
         server->auto_device = true;
-        return device_open(server, "cuda:0", on_device_settled);
+        return open_device(server, "cuda:0");
     }
     for (const char *name = server->config.device; *name;) {
         const int length = (int)strcspn(name, ",");
         char one[24];
-        if (*name == 'h' && server->hosts > 0)
-            snprintf(one, sizeof one, "host:%u", server->hosts);
+        if (*name == 'h' && server->devices.hosts > 0)
+            snprintf(one, sizeof one, "host:%u", server->devices.hosts);
         else
             snprintf(one, sizeof one, "%.*s", length, name);
-        if (!device_open(server, one, on_device_settled))
+        if (!open_device(server, one))
             return false;
         name += length + (name[length] == ',');
     }
@@ -204,7 +210,7 @@ static bool open_devices(struct server *server)
 /* The worker stands beside this program, installed or in the build tree. */
 static bool find_worker(struct server *server)
 {
-    char own[sizeof server->worker_path - 64];
+    char own[sizeof server->devices.worker_path - 64];
     const ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
     if (length <= 0)
         return false;
@@ -215,8 +221,9 @@ static bool find_worker(struct server *server)
     *slash = 0;
     static const char *const places[] = {"fdworker", "../gpu/fdworker"};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        snprintf(server->worker_path, sizeof server->worker_path, "%s/%s", own, places[i]);
-        if (access(server->worker_path, X_OK) == 0)
+        snprintf(server->devices.worker_path, sizeof server->devices.worker_path, "%s/%s", own,
+                 places[i]);
+        if (access(server->devices.worker_path, X_OK) == 0)
             return true;
     }
     log_error("fdworker is not beside fdserver in %s", own);
@@ -227,8 +234,8 @@ static bool open_trace(struct server *server)
 {
     const struct config *config = &server->config;
     if (config->trace)
-        server->trace = trace_open(&server->loop, config->trace, config->trace_bytes);
-    return !config->trace || server->trace;
+        server->devices.trace = trace_open(&server->loop, config->trace, config->trace_bytes);
+    return !config->trace || server->devices.trace;
 }
 
 /* Half of the cores at most: those that send the payload need theirs. */
@@ -243,13 +250,20 @@ static bool open_carriers(struct server *server)
 
 static void init(struct server *server)
 {
-    list_init(&server->devices);
+    static struct device_events events;
+    events = task_events;
+    events.settled = on_device_settled;
+    server->devices = (struct devices){.loop = &server->loop,
+                                       .config = &server->config,
+                                       .users = &server->users,
+                                       .events = &events,
+                                       .arena.descriptor = -1};
+    list_init(&server->devices.list);
     users_open(&server->users, &server->config);
     list_init(&server->connections);
     list_init(&server->listeners);
     list_init(&server->granted);
     server->started_ns = uv_hrtime();
-    server->arena.descriptor = -1;
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN); /* until there is something to reload */
     uv_loop_init(&server->loop);
@@ -307,14 +321,14 @@ int main(int argc, char **argv)
     init(&server);
     if (!msgpack_zone_init(&server.message, MSGPACK_ZONE_CHUNK_SIZE) || !find_worker(&server) ||
         !descriptors_open(&server.users, &server.loop, &server.config) ||
-        !passed_open(server.users.descriptors) || !regions_open(&server) || !open_trace(&server) ||
-        !open_carriers(&server) || !arena_open(&server.arena, server.config.staging_bytes) ||
-        !open_devices(&server))
+        !passed_open(server.users.descriptors) || !regions_open(&server.loop) ||
+        !open_trace(&server) || !open_carriers(&server) ||
+        !arena_open(&server.devices.arena, server.config.staging_bytes) || !open_devices(&server))
         server_stop(&server, EXIT_START);
     uv_run(&server.loop, UV_RUN_DEFAULT);
     turn_free_closed(&server);
-    trace_close(server.trace);
-    arena_close(&server.arena);
+    trace_close(server.devices.trace);
+    arena_close(&server.devices.arena);
     msgpack_zone_destroy(&server.message);
     log_info("ended (%d)", server.exit_status);
     log_flush();

@@ -13,15 +13,13 @@
 #ifndef SERVER_MAIN_SERVER_H
 #define SERVER_MAIN_SERVER_H
 
-#include "server/users/arena.h"
 #include "server/io/io_threads.h"
 #include "server/config/config.h"
 #include "server/jobs/deadline.h"
 #include "server/io/fair.h"
-#include "server/devices/field.h"
+#include "server/devices/devices.h"
 #include "base/list.h"
 #include "server/io/report.h"
-#include "server/metrics/trace.h"
 #include "server/jobs/task_state.h"
 #include "server/io/turn.h"
 #include "server/users/user.h"
@@ -34,11 +32,8 @@ enum { SERVER_READ_BYTES = 4 << 10, SERVER_DROP_BYTES = 64 << 10 };
 struct server {
     uv_loop_t loop;
     struct config config;
-    char worker_path[4096]; /* fdworker, beside this program */
-    struct arena arena;
     struct carriers carriers;
-    struct list devices; /* struct device */
-    unsigned hosts;      /* of them on the host, which share its memory */
+    struct devices devices;
     struct users users;
     struct list connections; /* struct connection */
     struct list listeners;   /* struct listener */
@@ -48,14 +43,11 @@ struct server {
     struct list granted; /* struct task: has the last of its fields, and is to go on */
     bool granting;       /* they are at it */
     uint64_t connection_count;
-    uint64_t last_array, last_task, last_region;
-    uint64_t regions, region_bytes; /* of all users; charged */
-    uint64_t started_ns;            /* uv_hrtime() */
+    uint64_t last_task;
+    uint64_t started_ns; /* uv_hrtime() */
     struct report_coarse coarse;
-    struct trace *trace;              /* NULL: off */
     uint64_t jobs;                    /* of all users, accepted and not yet answered */
     uint64_t tasks[TASK_STATE_COUNT]; /* of those */
-    uint64_t queue_bytes;             /* of their arrays */
     struct deadlines deadlines;
     bool auto_device; /* --device auto, still looking for GPUs */
     bool listening;

@@ -8,7 +8,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SERVER = ["server/main", "server/io", "server/jobs", "server/devices"]
+SERVER = ["server/main", "server/io", "server/jobs"]
 ROOMS = {
     "base": [],
     "numerics": ["base"],
@@ -17,7 +17,8 @@ ROOMS = {
     "gpu/host": ["gpu", "numerics", "base"],
     "gpu/cuda": ["gpu", "numerics", "base"],
     "gpu/worker": ["gpu", "numerics", "base"],
-    **{room: [*SERVER, "server/users", "server/metrics", "server/config", "protocol", "numerics", "base"] for room in SERVER},
+    **{room: [*SERVER, "server/devices", "server/users", "server/metrics", "server/config", "protocol", "numerics", "base"] for room in SERVER},
+    "server/devices": ["server/users", "server/metrics", "server/config", "protocol", "numerics", "base"],
     "server/users": ["server/metrics", "server/config", "numerics", "base"],
     "server/metrics": ["base"],
     "server/config": ["base"],
