@@ -63,7 +63,8 @@ struct fdclient_array {
  * ("x=0.1,y=0.2"; "x=periodic,y-=value:0,y+=derivative:0", "*" for the rest), a list ("0,1,3") or,
  * where the wire takes more, JSON ("{\"x\": […]}"). A resident field is "field:ID". */
 struct fdclient_params {
-    const char *axis;     /* derivative, interpolate: "x", "y", "z" or a NumPy axis number */
+    const char *axis;     /* derivative, interpolate: "x", "y", "z" or a NumPy axis number; of a
+                             mixed derivative "x,y" */
     int order;            /* derivative: 1 to 4 */
     const char *stagger;  /* derivative, interpolate: "forward", "backward" */
     int accuracy;         /* 2, 4, 6 or 8 */

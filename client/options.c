@@ -44,7 +44,8 @@ static const struct option table[] = {
      "component; divergence and curl "
      "take such files, or ids, in the order x, y, z."},
     {"axis", NULL, "AXIS", KIND_TEXT, AT(params.axis), SUBMIT,
-     "derivative, interpolate: x (default; the fastest axis), y, z or a NumPy axis number."},
+     "derivative, interpolate: x (default; the fastest axis), y, z or a NumPy axis number; two "
+     "letters, x,y, for a mixed derivative."},
     {"order", NULL, "N", KIND_INT, AT(params.order), SUBMIT, "derivative: 1 (default) to 4."},
     {"stagger", NULL, "WHERE", KIND_TEXT, AT(params.stagger), SUBMIT,
      "derivative, interpolate: forward or backward, half a cell from the points."},

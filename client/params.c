@@ -169,16 +169,22 @@ static bool parameter_write(msgpack_packer *packer, const char *name, const char
     }
 }
 
+/* A letter, a number, or two letters and a comma between them. */
 static void axis_write(msgpack_packer *packer, const char *text)
 {
     char *end;
     errno = 0;
     const long long number = strtoll(text, &end, 10);
     reply_write_str(packer, "axis");
-    if (*text && !*end && !errno)
+    if (*text && !*end && !errno) {
         msgpack_pack_int64(packer, number);
-    else
+    } else if (strlen(text) == 3 && text[1] == ',') {
+        msgpack_pack_array(packer, 2);
+        msgpack_pack_str_with_body(packer, text, 1);
+        msgpack_pack_str_with_body(packer, text + 2, 1);
+    } else {
         reply_write_str(packer, text);
+    }
 }
 
 static void integer_write(msgpack_packer *packer, const char *name, int64_t value)

@@ -469,7 +469,7 @@ static bool read_parameters(const msgpack_object *map, uint64_t others, struct r
         return request_invalid(
             failure, "detach",
             "without its connection a job must leave its result in a field: give out");
-    return true;
+    return !request->parameters.is_mixed || request_expand_mixed(request, failure);
 }
 
 static bool find_method(const msgpack_object *name, struct request *request,

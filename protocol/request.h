@@ -87,7 +87,9 @@ struct request {
     struct {
         enum operator_id operator_id;
         bool has_axis, axis_is_number;
-        enum axis axis;      /* by letter */
+        enum axis axis; /* by letter */
+        bool is_mixed;  /* ∂axis ∂inner_axis f; request_expand_mixed() */
+        enum axis inner_axis;
         int64_t axis_number; /* NumPy axis number, may be negative */
         uint32_t batch;      /* leading axes that are a batch */
         int order;           /* 0 to 4 */

@@ -8,12 +8,23 @@ bool request_read_axis(const msgpack_object *value, struct request *request,
                        struct failure *failure)
 {
     request->parameters.has_axis = true;
+    if (value->type == MSGPACK_OBJECT_ARRAY) { /* a mixed derivative */
+        const msgpack_object *const two = value->via.array.ptr;
+        request->parameters.is_mixed =
+            value->via.array.size == 2 && request_find_axis(&two[0], &request->parameters.axis) &&
+            request_find_axis(&two[1], &request->parameters.inner_axis) &&
+            request->parameters.axis != request->parameters.inner_axis;
+        return request->parameters.is_mixed ||
+               request_invalid(failure, "axis",
+                               "the axes of a mixed derivative are two of \"x\", \"y\" and \"z\"");
+    }
     if (request_find_axis(value, &request->parameters.axis))
         return true;
     request->parameters.axis_is_number = true;
     return object_signed(value, &request->parameters.axis_number) ||
            request_invalid(failure, "axis",
-                           "axis must be \"x\", \"y\", \"z\" or a NumPy axis number");
+                           "axis must be \"x\", \"y\", \"z\", a NumPy axis number or, for a "
+                           "mixed derivative, a list of two letters");
 }
 
 /* A number in the place of an axis's value. */

@@ -9,8 +9,10 @@
 
 enum { PAIRS_MOST = 64 }; /* of a link: more than there are parameters */
 
-void request_chain_place(struct failure *failure, uint32_t link)
+void request_chain_place(const struct request_chain *chain, struct failure *failure, uint32_t link)
 {
+    if (chain && chain->is_operator)
+        return;
     char parameter[sizeof failure->parameter];
     memcpy(parameter, failure->parameter, sizeof parameter);
     snprintf(failure->parameter, sizeof failure->parameter, "ops %u%s%.36s", link,
@@ -192,6 +194,11 @@ static bool read_link(const msgpack_object *map, const struct request_chain *cha
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "op", "an op needs its name");
     if (!request_read_operator(op, map, own, &link->request, failure))
         return false;
+    if (link->request.chain) {
+        request_free(&link->request);
+        return failure_set(failure, STATUS_UNSUPPORTED, "axis",
+                           "in a chain a mixed derivative is two derivatives");
+    }
     if (!has_names)
         return true;
     link->request.f = f;
@@ -263,7 +270,7 @@ bool request_read_ops(const msgpack_object *value, struct request *request, stru
     for (; chain->count < count; chain->count++)
         if (!read_link(&value->via.array.ptr[chain->count], chain, &chain->link[chain->count],
                        failure)) {
-            request_chain_place(failure, chain->count);
+            request_chain_place(chain, failure, chain->count);
             return false;
         }
     return true;
@@ -298,7 +305,7 @@ bool request_finish_chain(struct request *request, struct failure *failure)
         if ((request->dry_run || request_check_data(link, failure)) &&
             check_diffusivity(chain, link, failure))
             continue;
-        request_chain_place(failure, i);
+        request_chain_place(chain, failure, i);
         return false;
     }
     if (!read_answers(request->chain_out, chain, failure))
@@ -311,4 +318,71 @@ bool request_finish_chain(struct request *request, struct failure *failure)
                                "without its connection a job must leave its result in a field: "
                                "give out");
     return true;
+}
+
+static bool is_map(enum boundary_kind kind)
+{
+    return kind == BOUNDARY_PERIODIC || kind == BOUNDARY_SYMMETRIC || kind == BOUNDARY_MIRROR ||
+           kind == BOUNDARY_ANTISYMMETRIC;
+}
+
+/* The sides that the inner derivative has. Where f keeps to a number along the outer axis, the same
+ * all along the side, its derivative along the side keeps to 0. Of the sides of other axes, which
+ * the outer derivative does not look at, a number would be one of f's. */
+static bool take_tangential_sides(struct request *outer, struct failure *failure)
+{
+    const enum axis axis = outer->parameters.axis;
+    const struct request_side others = {.boundary = {.kind = BOUNDARY_ONE_SIDED}};
+    struct request_side *const all = &outer->parameters.boundary.all;
+    for (int s = 0; s < SIDE_COUNT; s++) {
+        struct request_side *const side = &outer->parameters.boundary.side[axis][s];
+        if (!outer->parameters.boundary.has[axis][s])
+            *side = *all;
+        if (side->value.kind != ARRAY_NONE || side->constant.kind != ARRAY_NONE ||
+            side->boundary.kind == BOUNDARY_HALO)
+            return failure_set(failure, STATUS_UNSUPPORTED, job_side_place((int)axis, s),
+                               "a mixed derivative takes no halo and no numbers over a face");
+        if (side->boundary.kind != BOUNDARY_MIXED)
+            side->boundary.value = 0;
+        side->constant_number = 0;
+        outer->parameters.boundary.has[axis][s] |= outer->parameters.boundary.has_all;
+    }
+    if (!is_map((enum boundary_kind)all->boundary.kind))
+        *all = others;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        for (int s = 0; s < SIDE_COUNT && a != (int)axis; s++)
+            if (!is_map((enum boundary_kind)outer->parameters.boundary.side[a][s].boundary.kind))
+                outer->parameters.boundary.side[a][s] = others;
+    return true;
+}
+
+bool request_expand_mixed(struct request *request, struct failure *failure)
+{
+    if (request->parameters.order != 1 || request->parameters.stagger != STAGGER_NONE)
+        return request_invalid(failure, request->parameters.order != 1 ? "order" : "stagger",
+                               "a mixed derivative is of order 1 along each axis, at the nodes");
+    if (request->parameters.report)
+        return failure_set(failure, STATUS_UNSUPPORTED, "report",
+                           "a mixed derivative has no report");
+    struct request_chain *chain = calloc(1, sizeof *chain + 2 * sizeof *chain->link);
+    if (!chain)
+        return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
+    struct request *const inner = &chain->link[0].request, *const outer = &chain->link[1].request;
+    *inner = *outer = *request;
+    *chain = (struct request_chain){
+        .repeat = 1, .is_operator = true, .answers = 1, .answer = {{1, request->out}}, .count = 2};
+    for (int link = 0; link < 2; link++)
+        for (int a = 0; a < AXIS_COUNT; a++)
+            chain->link[link].source[a] = (struct request_source){-1, -1};
+    inner->parameters.axis = request->parameters.inner_axis;
+    inner->out = OUT_INLINE;
+    memset(&outer->f, 0, sizeof outer->f);
+    chain->link[1].source[0].link = 0;
+    request->method = METHOD_CHAIN;
+    request->chain = chain;
+    request->out = OUT_INLINE;
+    memset(&request->f, 0, sizeof request->f);
+    memset(&request->parameters, 0, sizeof request->parameters);
+    return take_tangential_sides(outer, failure) &&
+           (request->dry_run || request_check_data(inner, failure));
 }

@@ -22,8 +22,9 @@ struct request_link {
 };
 
 struct request_chain {
-    uint64_t repeat; /* from 1 up */
-    bool is_named;   /* the answer is a map by name; else it is what the last link gives */
+    uint64_t repeat;  /* from 1 up */
+    bool is_operator; /* the links are steps of one operator, which errors do not number */
+    bool is_named;    /* the answer is a map by name; else it is what the last link gives */
     uint32_t answers;
     struct request_answer {
         uint32_t link;
@@ -41,7 +42,8 @@ struct request_chain {
 bool request_chain_bind(struct request_link *link, int i, const struct job *from,
                         const struct array_type *type, struct failure *failure);
 
-/* How an error names a parameter of a link: "ops 2 accuracy", counted from 0. */
-void request_chain_place(struct failure *failure, uint32_t link);
+/* How an error names a parameter of a link: "ops 2 accuracy", counted from 0. chain: NULL for one
+ * whose links are ops. */
+void request_chain_place(const struct request_chain *chain, struct failure *failure, uint32_t link);
 
 #endif

@@ -18,6 +18,9 @@ parameter_reader request_read_boundary;
 /* request_chain.c: what comes of ops alone, then of all that is given. */
 parameter_reader request_read_ops;
 bool request_finish_chain(struct request *request, struct failure *failure);
+/* A mixed derivative becomes the chain of its two derivatives; anything else stays as it is. Call
+ * it when all parameters have been read. */
+bool request_expand_mixed(struct request *request, struct failure *failure);
 
 /* request.c: an operator by its name, with its parameters; the map's pairs i whose bit i is set in
  * `others` are read elsewhere, and count as given. */

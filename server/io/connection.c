@@ -91,7 +91,7 @@ static bool find_numbers(const struct connection *connection, struct request *re
             return false;
     for (uint32_t i = 0; request->chain && i < request->chain->count; i++)
         if (!find_numbers(connection, &request->chain->link[i].request, failure)) {
-            request_chain_place(failure, i);
+            request_chain_place(request->chain, failure, i);
             return false;
         }
     return true;

@@ -17,7 +17,10 @@ bool chain_check(const struct request_chain *given, const struct job *const job[
         work += job_work(job[i]);
     work *= (double)given->repeat;
     if (work > max_work)
-        return failure_set_limit(failure, STATUS_TOO_LARGE, given->repeat > 1 ? "repeat" : "ops",
+        return failure_set_limit(failure, STATUS_TOO_LARGE,
+                                 given->is_operator  ? NULL
+                                 : given->repeat > 1 ? "repeat"
+                                                     : "ops",
                                  work, max_work,
                                  "the ops' points times steps, times repeat, is %.6g; at most %.6g "
                                  "are taken in one job",
@@ -70,7 +73,8 @@ static struct task *new_link(struct task *task)
     return link;
 }
 
-static bool make_link(struct task *task, struct request_link *given, const struct upload *upload,
+/* The next one. */
+static bool make_link(struct task *task, struct request_chain *all, const struct upload *upload,
                       uint64_t *block_bytes, struct failure *failure)
 {
     struct chain *chain = task->chain;
@@ -79,13 +83,13 @@ static bool make_link(struct task *task, struct request_link *given, const struc
     struct task *link = new_link(task);
     if (!link)
         return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
-    const uint32_t number = chain->count;
+    struct request_link *const given = &all->link[chain->count];
     chain->link[chain->count++] = link;
     if (bind_sources(chain, link, given, failure) &&
         admission_take_link(link, &given->request, upload, failure) &&
         chain_check_block(block_bytes, &link->job, failure))
         return true;
-    request_chain_place(failure, number);
+    request_chain_place(all, failure, chain->count - 1);
     return false;
 }
 
@@ -143,7 +147,7 @@ bool chain_make(struct task *task, struct request *request, const struct upload 
     const struct job *job[CHAIN_LINKS];
     uint64_t block_bytes = 0;
     for (uint32_t i = 0; i < given->count; i++) {
-        if (!make_link(task, &given->link[i], upload, &block_bytes, failure))
+        if (!make_link(task, given, upload, &block_bytes, failure))
             return false;
         job[i] = &chain->link[i]->job;
     }

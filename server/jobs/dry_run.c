@@ -334,7 +334,7 @@ static bool dry_run_chain(const struct dry_run *whole, msgpack_packer *packer,
         done = work_out_link(links, chain, count, failure) &&
                chain_check_block(&block_bytes, &links[count].job, failure);
         if (!done)
-            request_chain_place(failure, count);
+            request_chain_place(chain, failure, count);
     }
     done = done && chain_check(chain, job, (double)whole->server->config.max_work, failure);
     if (done)

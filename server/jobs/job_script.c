@@ -478,7 +478,7 @@ static bool judge(struct task *task)
                                  (double)task->server->config.max_work, failure))
             continue;
         if (task->chain)
-            request_chain_place(failure, (uint32_t)step->component);
+            request_chain_place(NULL, failure, (uint32_t)step->component);
         return false;
     }
     return true;

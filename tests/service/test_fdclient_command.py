@@ -235,10 +235,12 @@ def test_resident_fields(run, tmp_path):
     field = int(run("put", "field.npy").stdout)
     kept = int(run("submit", "--field", field, "--axis", "y", "--keep").stdout)
     run("submit", "--field", kept, "--axis", "x", "-o", "xy.npy")
+    run("submit", "--field", field, "--axis", "x,y", "-o", "mixed.npy")
     run("get", kept, "-o", "y.npy")
     run("get", field, "-o", "same.bin")
     numpy.testing.assert_allclose(numpy.load(tmp_path / "y.npy"), derivative(f, 1), atol=1e-5)
     numpy.testing.assert_allclose(numpy.load(tmp_path / "xy.npy"), derivative(derivative(f, 1), 2), atol=1e-5)
+    assert (tmp_path / "mixed.npy").read_bytes() == (tmp_path / "xy.npy").read_bytes()
     assert (tmp_path / "same.bin").read_bytes() == f.tobytes()
     table = run("list").stdout.splitlines()
     assert len(table) == 3 and "8x9x10" in table[1]

@@ -1,0 +1,113 @@
+"""Mixed derivatives: axis ["x", "y"] is ∂x of the rounded ∂y f, whose sides keep to the tangential derivative of what
+f keeps to there."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import fdtest
+import sides
+from offered import ACCURACIES, DTYPES
+
+PAIRS = list(itertools.permutations("xyz", 2))
+SPACING = {"x": 0.75, "y": 1.25, "z": 0.5}
+V = 0.75  # of mixed sides
+KINDS = ["one-sided", *sides.MAPS, *(kind + at for kind in ("value", "derivative", "mixed", "curvature")
+                                     for at in ("", " face"))]
+
+
+def field(dtype, shape=(19, 21, 23), seed=0):
+    return np.random.default_rng(seed).uniform(-1, 1, shape).astype(dtype)
+
+
+def one_by_one(client, f, pair, inner, outer, **params):
+    """The same by two requests."""
+    slope = client.out("derivative", f=f, axis=pair[1], boundary=inner, **params)
+    return client.out("derivative", f=slope, axis=pair[0], boundary=outer, **params)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_one_derivative_of_the_other(client, kind, dtype):
+    f = field(dtype)
+    for i, pair in enumerate(PAIRS):
+        accuracy = ACCURACIES[i % len(ACCURACIES)]
+        stated, tangential = ({a: sides.word(kind, number, V) for a in "xyz"} for number in (0.5, 0.0))
+        inner = stated
+        outer = {pair[0]: tangential[pair[0]]}
+        both = client.out("derivative", f=f, axis=list(pair), boundary=stated, spacing=SPACING, accuracy=accuracy)
+        assert both.tobytes() == one_by_one(client, f, pair, inner, outer, spacing=SPACING,
+                                            accuracy=accuracy).tobytes(), (pair, accuracy)
+
+
+@pytest.mark.parametrize("accuracy", ACCURACIES)
+def test_polynomials_are_exact(client, accuracy):
+    """x^a y^b with a and b up to the accuracy, from the edges on, on uniform axes and by coordinates."""
+    n = 15
+    rng = np.random.default_rng(accuracy)
+    for spacing in ({"x": 1 / n, "y": 1 / n}, {a: np.cumsum(rng.uniform(0.5, 1.5, n)) / n for a in "xy"}):
+        x, y = (np.asarray(s) if np.ndim(s) else s * np.arange(n) for s in (spacing["x"], spacing["y"]))
+        f = np.outer(y ** (accuracy - 1), x**accuracy)
+        expected = np.outer((accuracy - 1) * y ** (accuracy - 2), accuracy * x ** (accuracy - 1))
+        found = client.out("derivative", f=f, axis=["x", "y"], accuracy=accuracy, boundary="one-sided", spacing=spacing)
+        assert np.abs(found - expected).max() <= 1e-7 * np.abs(expected).max()
+
+
+def test_the_order_that_is_asked_for_is_seen(client):
+    for accuracy in ACCURACIES:
+        errors = []
+        for n in (24, 48):
+            x = 2 * np.pi * np.arange(n) / n
+            f = np.exp(np.sin(x)[:, None] + np.cos(x)[None, :])
+            expected = -f * np.cos(x)[:, None] * np.sin(x)[None, :]
+            found = client.out("derivative", f=f, axis=["y", "x"], accuracy=accuracy, spacing=2 * np.pi / n)
+            errors.append(np.abs(found - expected).max())
+        assert np.log2(errors[0] / errors[1]) == pytest.approx(accuracy, abs=0.9)
+
+
+def test_resident_fields_batches_and_endpoints(client):
+    f = field("f8", (2, 3, 12, 13, 14))
+    params = dict(spacing=SPACING, endpoint={"z": True}, accuracy=4)
+    expected = np.stack([client.out("derivative", f=g, axis=["z", "x"], **params) for g in f.reshape(6, 12, 13, 14)])
+    assert client.out("derivative", f=f, axis=["z", "x"], batch=2, **params).tobytes() == expected.tobytes()
+    source = client.put(f)
+    place = client.call("derivative", f={"field": source}, axis=["z", "x"], batch=2, out="field", **params)["out"]
+    assert client.call("get", field=place["field"])["out"].tobytes() == expected.tobytes()
+    client.call("derivative", f={"field": source}, axis=["z", "x"], batch=2, out={"field": source}, **params)
+    assert client.call("get", field=source)["out"].tobytes() == expected.tobytes()
+
+
+def test_a_dry_run_says_what_it_takes(client):
+    f = field("f4", (32, 32))
+    told = client.call("derivative", f=f, axis=["x", "y"], dry_run=True)
+    assert told["bytes"] >= 3 * f.nbytes and len(told["ops"]) == 2
+
+
+@pytest.mark.parametrize("params, parameter, code", [
+    (dict(axis=["x", "x"]), "axis", "INVALID_ARGUMENT"),
+    (dict(axis=["x"]), "axis", "INVALID_ARGUMENT"),
+    (dict(axis=["x", "y", "z"]), "axis", "INVALID_ARGUMENT"),
+    (dict(axis=["x", 0]), "axis", "INVALID_ARGUMENT"),
+    (dict(axis=["x", "z"]), "axis", "INVALID_ARGUMENT"),  # of a plane
+    (dict(axis=["x", "y"], order=2), "order", "INVALID_ARGUMENT"),
+    (dict(axis=["x", "y"], stagger="forward"), "stagger", "INVALID_ARGUMENT"),
+    (dict(axis=["x", "y"], report=True), "report", "UNSUPPORTED"),
+    (dict(axis=["x", "y"], boundary={"x-": {"value": [0.0] * 9}, "x+": "one-sided"}), "boundary x-", "UNSUPPORTED"),
+    (dict(axis=["x", "y"], boundary={"x": {"halo": 1}}), "boundary x-", "UNSUPPORTED"),
+    (dict(axis=["x", "y"], spacing=-1), "spacing", "INVALID_ARGUMENT"),
+    (dict(axis=["y", "x"], boundary="one-sided", accuracy=8), "boundary y", "INVALID_ARGUMENT"),  # 3 points
+])
+def test_what_is_refused(client, params, parameter, code):
+    f = np.zeros((3, 9) if params.get("accuracy") else (9, 9), "f4")
+    with pytest.raises(fdtest.FdError) as refused:
+        client.call("derivative", f=f, **params)
+    assert refused.value.code == code and refused.value.parameter.startswith(parameter), refused.value
+    with pytest.raises(fdtest.FdError):
+        client.call("derivative", f=f, dry_run=True, **params)
+
+
+def test_in_a_chain_it_is_two_derivatives(client):
+    with pytest.raises(fdtest.FdError) as refused:
+        client.call("chain", ops=[{"op": "derivative", "f": np.zeros((9, 9)), "axis": ["x", "y"]}])
+    assert refused.value.code == "UNSUPPORTED" and refused.value.parameter == "ops 0 axis"
