@@ -3,14 +3,14 @@
 #include "protocol/request_bounds.h"
 #include "server/io/connection.h"
 #include "server/users/memory.h"
-#include "server/main/server.h"
+#include "server/io/io.h"
 
 #include <stdlib.h>
 #include <time.h>
 
 struct work {
     uv_work_t work;
-    struct server *server;
+    struct io *io;
     struct user *user;
     struct connection *connection; /* NULL: it has closed */
     uint64_t bytes;                /* of all of it, charged */
@@ -94,7 +94,7 @@ static bool begin(struct connection *connection, const struct request *request, 
         memory_release(connection->user, bytes);
         return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
     }
-    work->server = connection->server;
+    work->io = connection->io;
     work->user = connection->user;
     work->connection = connection;
     work->bytes = bytes;
@@ -102,7 +102,7 @@ static bool begin(struct connection *connection, const struct request *request, 
     connection->user->bounds.busy = true;
     connection->bounds.state = BOUNDS_FINDING;
     connection->bounds.work = work;
-    uv_queue_work(&work->server->loop, &work->work, find, on_found); /* no error is possible */
+    uv_queue_work(work->io->loop, &work->work, find, on_found); /* no error is possible */
     return true;
 }
 

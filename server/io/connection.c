@@ -14,7 +14,7 @@
 #include "server/io/method.h"
 #include "server/devices/region.h"
 #include "server/users/reserve.h"
-#include "server/main/server.h"
+#include "server/io/io.h"
 #include "server/jobs/task.h"
 
 #include <errno.h>
@@ -101,7 +101,7 @@ static bool find_numbers(const struct connection *connection, struct request *re
 static void take_message(struct connection *connection)
 {
     const bool is_last = connection->is_last;
-    msgpack_zone *const zone = &connection->server->message;
+    msgpack_zone *const zone = &connection->io->message;
     msgpack_object object;
     struct request request;
     struct failure failure = {0};
@@ -183,7 +183,7 @@ static void on_event(enum splitter_event event, struct connection *connection, b
     if (event == SPLITTER_MESSAGE) {
         connection->is_last = is_last;
         take_message(connection);
-        connection->rests = fair_is_over(connection->server);
+        connection->rests = fair_is_over(connection->io);
     } else if (event == SPLITTER_ERROR)
         protocol_failure(connection,
                          connection->splitter.no_memory ? STATUS_OUT_OF_MEMORY : STATUS_PROTOCOL,
@@ -252,7 +252,7 @@ static bool consume_leftover(struct connection *connection)
 static void settle_later(struct connection *connection)
 {
     if (!connection->closed && list_empty(&connection->changed_link))
-        list_push(&connection->server->changed, &connection->changed_link);
+        list_push(&connection->io->changed, &connection->changed_link);
 }
 
 /* What a read came to: has anything come? */
@@ -284,34 +284,33 @@ static void on_received(void *context, ssize_t n, int error)
     struct connection *connection = context;
     const uint64_t begun_ns = uv_hrtime();
     connection->receiving = false;
-    turn_heard(connection->server);
+    turn_heard(connection->io);
     if (!connection->closing && has_come(connection, n, error))
         take_payload(connection, (size_t)n);
     settle_later(connection);
-    fair_charge(connection->server, connection->user, begun_ns);
+    fair_charge(connection->io, connection->user, begun_ns);
 }
 
 /* Payload that goes into a slab, or nowhere. */
 static bool hand_over(struct connection *connection, void *place, size_t room)
 {
-    struct server *server = connection->server;
-    void *const slab = place == server->drop_buffer ? NULL : place;
-    return connection->receiving =
-               carriers_receive(&server->carriers, connection->socket, slab, room,
-                                &connection->passed, on_received, connection);
+    struct io *io = connection->io;
+    void *const slab = place == io->drop_buffer ? NULL : place;
+    return connection->receiving = carriers_receive(&io->carriers, connection->socket, slab, room,
+                                                    &connection->passed, on_received, connection);
 }
 
 static void read_some(struct connection *connection)
 {
-    struct server *server = connection->server;
-    size_t budget = carriers_turn_bytes(&server->carriers);
+    struct io *io = connection->io;
+    size_t budget = carriers_turn_bytes(&io->carriers);
     int control_reads = CONTROL_BUDGET_READS;
     if (!consume_leftover(connection))
         return;
     while (budget && control_reads && may_read(connection) && !connection->rests) {
         const uint64_t due = splitter_payload_due(&connection->splitter);
-        size_t room = sizeof server->read_buffer;
-        void *place = due ? upload_place(&connection->upload, due, &room) : server->read_buffer;
+        size_t room = sizeof io->read_buffer;
+        void *place = due ? upload_place(&connection->upload, due, &room) : io->read_buffer;
         if (!place || (due && hand_over(connection, place, room)))
             return;
         if (due && room > budget)
@@ -336,8 +335,9 @@ static void read_some(struct connection *connection)
 /* Nothing can be sent any more, or nothing will come and nothing is owed. */
 static bool is_over(const struct connection *connection)
 {
-    const bool owed = !outbox_empty(&connection->outbox) || !list_empty(&connection->tasks) ||
-                      connection->regions.answers_due || bounds_hold(connection);
+    const bool owed = !outbox_empty(&connection->outbox) ||
+                      !list_empty(&connection->client.tasks) || connection->regions.answers_due ||
+                      bounds_hold(connection);
     const bool input_over =
         connection->close_when_sent || (connection->end_of_input && !connection->leftover_bytes);
     return outbox_broken(&connection->outbox) || (input_over && !owed);
@@ -383,13 +383,13 @@ void connection_serve(struct connection *connection, uint32_t events)
     }
     if (events & EPOLLHUP)
         events |= connection->events; /* the call that it waits for tells */
-    carriers_meet(&connection->server->carriers, connection);
+    carriers_meet(&connection->io->carriers, connection);
     connection->rests = false;
     if (events & EPOLLOUT)
         outbox_write(&connection->outbox);
     if (bounds_due(connection)) {
         take_message(connection);
-        connection->rests = fair_is_over(connection->server);
+        connection->rests = fair_is_over(connection->io);
     }
     if ((events & EPOLLIN || connection->leftover_bytes) && may_read(connection))
         read_some(connection);
@@ -408,13 +408,13 @@ void connection_tick(struct connection *connection, uint64_t now_ns)
     if (reading && still_ns > FLUSH_NS)
         upload_flush(&connection->upload);
     if (reading && !splitter_idle(&connection->splitter) &&
-        still_ns > connection->server->config.upload_timeout_s * UINT64_C(1000000000))
+        still_ns > connection->io->config->upload_timeout_s * UINT64_C(1000000000))
         protocol_failure(connection, STATUS_TIMEOUT,
                          "the message stood still half-way for too long");
     /* The last resort: it reads nothing, and what waits for it is in its user's way. */
     if (outbox_wants_write(&connection->outbox) && is_over_budget(connection) &&
         now_ns - connection->outbox.sent_ns >
-            connection->server->config.upload_timeout_s * UINT64_C(1000000000))
+            connection->io->config->upload_timeout_s * UINT64_C(1000000000))
         connection->outbox.broken = true;
     /* Without an event to wait for, a hang-up shows only here. */
     if (!reading && !connection->receiving && hung_up(connection)) {
@@ -430,7 +430,7 @@ void connection_settle(struct connection *connection)
         connection_close(connection);
         return;
     }
-    carriers_meet(&connection->server->carriers, connection);
+    carriers_meet(&connection->io->carriers, connection);
     if (!outbox_wants_write(&connection->outbox))
         outbox_write(&connection->outbox);
     update(connection);
@@ -451,7 +451,7 @@ void connection_free(struct connection *connection)
     passed_forget(&connection->passed);
     passed_close_socket(connection->socket, &connection->user->passed);
     list_remove(&connection->link);
-    connection->server->connection_count--;
+    connection->io->connection_count--;
     connection->user->connections--;
     memory_release(connection->user, connection->counted_bytes);
     splitter_free(&connection->splitter);
@@ -465,16 +465,16 @@ static void close_now(struct connection *connection)
     list_remove(&connection->changed_link);
     /* None finds the way back here, also not those that another one lets go as it ends. */
     struct list *link;
-    for (link = connection->tasks.next; link != &connection->tasks; link = link->next)
-        LIST_ENTRY(link, struct task, connection_link)->connection = NULL;
+    for (link = connection->client.tasks.next; link != &connection->client.tasks; link = link->next)
+        LIST_ENTRY(link, struct task, client_link)->client = NULL;
     bounds_release(connection);
     region_hang_up(
         &connection->regions); /* first: a task that ends may be what an unregister waits for */
     upload_drop(&connection->upload);
     outbox_close(&connection->outbox);
-    while ((link = list_first(&connection->tasks)))
-        task_hang_up(LIST_ENTRY(link, struct task, connection_link));
-    list_push(&connection->server->closed, &connection->changed_link);
+    while ((link = list_first(&connection->client.tasks)))
+        task_hang_up(LIST_ENTRY(link, struct task, client_link));
+    list_push(&connection->io->closed, &connection->changed_link);
 }
 
 static bool is_carried(const struct connection *connection)
@@ -492,40 +492,26 @@ void connection_close(struct connection *connection)
         close_now(connection);
 }
 
-void connection_answered(struct connection *connection, uint64_t msgid)
-{
-    connection->answered[connection->answered_count++ % CONNECTION_ANSWERED] = msgid;
-}
-
-bool connection_has_answered(const struct connection *connection, uint64_t msgid)
-{
-    for (uint32_t i = 0; i < CONNECTION_ANSWERED && i < connection->answered_count; i++)
-        if (connection->answered[i] == msgid)
-            return true;
-    return false;
-}
-
 /* Close a socket that no connection is made of, on the account of its user where that is known. */
-static void refuse(struct server *server, struct connection *connection, int descriptor,
-                   uint64_t begun_ns)
+static void refuse(struct io *io, struct connection *connection, int descriptor, uint64_t begun_ns)
 {
     static struct passed_account strangers;
     struct user *user = connection ? connection->user : NULL;
     passed_close_socket(descriptor, user ? &user->passed : &strangers);
     free(connection);
     if (user)
-        fair_charge(server, user, begun_ns);
+        fair_charge(io, user, begun_ns);
 }
 
 /* Is there room for one more of the user? The last eighth is for users who have none. */
-static bool has_room(const struct server *server, const struct user *user, int descriptor)
+static bool has_room(const struct io *io, const struct user *user, int descriptor)
 {
-    const uint64_t most = server->config.max_connections, count = server->connection_count;
+    const uint64_t most = io->config->max_connections, count = io->connection_count;
     if (count >= most)
         log_warning("a connection over the limit of %llu was closed", (unsigned long long)most);
     else if (user->connections && count >= reserve_most(most))
         log_warning("few connections are left; one more of user %u was closed", user->uid);
-    else if (!descriptors_allow(&server->users, descriptor,
+    else if (!descriptors_allow(io->jobs->users, descriptor,
                                 user->connections || user->regions || user->passed.awaiting))
         log_warning("few descriptors are left; a connection of user %u was closed", user->uid);
     else
@@ -533,28 +519,28 @@ static bool has_room(const struct server *server, const struct user *user, int d
     return false;
 }
 
-void connection_open(struct server *server, int descriptor)
+void connection_open(struct io *io, int descriptor)
 {
     const uint64_t begun_ns = uv_hrtime();
     struct ucred peer;
     socklen_t length = sizeof peer;
     struct connection *connection = calloc(1, sizeof *connection);
     if (!connection || getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
-        !(connection->user = user_find(&server->users, peer.uid))) {
+        !(connection->user = user_find(io->jobs->users, peer.uid))) {
         log_warning("a connection could not be taken: %s", strerror(errno));
-        refuse(server, connection, descriptor, begun_ns);
+        refuse(io, connection, descriptor, begun_ns);
         return;
     }
-    if (!has_room(server, connection->user, descriptor)) {
-        refuse(server, connection, descriptor, begun_ns);
+    if (!has_room(io, connection->user, descriptor)) {
+        refuse(io, connection, descriptor, begun_ns);
         return;
     }
-    if (!fair_open(server, connection->user)) {
+    if (!fair_open(io, connection->user)) {
         log_warning("a connection cannot be watched: %s", strerror(errno));
-        refuse(server, connection, descriptor, begun_ns);
+        refuse(io, connection, descriptor, begun_ns);
         return;
     }
-    connection->server = server;
+    connection->io = io;
     connection->socket = descriptor;
     connection->passed = (struct passed){.account = &connection->user->passed, .descriptor = -1};
     splitter_init(&connection->splitter);
@@ -562,18 +548,20 @@ void connection_open(struct server *server, int descriptor)
     /* As much as the system allows: fewer turns of the loop for a large result. */
     const int buffer_bytes = 4 << 20;
     setsockopt(descriptor, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
-    list_init(&connection->tasks);
+    connection->client =
+        (struct client){.jobs = io->jobs, .user = connection->user, .outbox = &connection->outbox};
+    list_init(&connection->client.tasks);
     list_init(&connection->changed_link);
     list_init(&connection->again_link);
     connection->regions =
         (struct region_owner){.user = connection->user, .answer = method_region_answered};
     list_init(&connection->regions.regions);
     bounds_init(&connection->bounds);
-    upload_init(&connection->upload, server, connection->user, on_resume);
-    outbox_init(&connection->outbox, server, connection->user, descriptor, on_changed);
-    list_push(&server->connections, &connection->link);
-    server->connection_count++;
+    upload_init(&connection->upload, io->jobs, connection->user, io->drop_buffer, on_resume);
+    outbox_init(&connection->outbox, io, connection->user, descriptor, on_changed);
+    list_push(&io->connections, &connection->link);
+    io->connection_count++;
     connection->user->connections++;
     watch(connection);
-    fair_charge(server, connection->user, begun_ns);
+    fair_charge(io, connection->user, begun_ns);
 }

@@ -17,15 +17,13 @@
 #include "server/users/descriptor_passing.h"
 #include "server/jobs/upload.h"
 
-struct server;
-
-enum { CONNECTION_ANSWERED = 32 };
+struct io;
 
 struct connection {
     struct list link;
-    struct list changed_link; /* in server->changed; closed, in server->closed */
+    struct list changed_link; /* in io->changed; closed, in io->closed */
     struct list again_link;   /* in its user's fair.again */
-    struct server *server;
+    struct io *io;
     struct user *user;
     int socket;
     uint32_t events;      /* that are watched (fair.h) */
@@ -48,14 +46,12 @@ struct connection {
 
     struct upload upload;
     struct outbox outbox;
-    struct list tasks;                      /* struct task */
-    struct region_owner regions;            /* registered here, and gone with it */
-    uint64_t answered[CONNECTION_ANSWERED]; /* msgids of the last tasks that ended, a ring */
-    uint32_t answered_count;
+    struct client client;        /* whom its tasks are for */
+    struct region_owner regions; /* registered here, and gone with it */
 };
 
 /* Take over an accepted socket. */
-void connection_open(struct server *server, int socket);
+void connection_open(struct io *io, int socket);
 
 /* Do what it can do, while its user's slice lasts: `events` are those of epoll that have come, and
  * there may be input at hand. */
@@ -71,10 +67,6 @@ void connection_free(struct connection *connection);
 /* Send what waits and watch for what can come next. Called at the end of a turn of the loop in
  * which something changed. */
 void connection_settle(struct connection *connection);
-
-/* Remember the msgid of a task that was answered; is it one of the last? */
-void connection_answered(struct connection *connection, uint64_t msgid);
-bool connection_has_answered(const struct connection *connection, uint64_t msgid);
 
 /* Called twice a second: flush uploads that stand still, time them out, notice hang-ups. */
 void connection_tick(struct connection *connection, uint64_t now_ns);

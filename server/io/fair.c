@@ -1,7 +1,7 @@
 #include "server/io/fair.h"
 
 #include "server/io/connection.h"
-#include "server/main/server.h"
+#include "server/io/io.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ struct fair_watch {
     uv_poll_t poll;
     int epoll;
     struct user *user;
-    struct server *server;
+    struct io *io;
 };
 
 /* How long a slice is now. */
@@ -27,21 +27,21 @@ static int64_t slice_of(const struct fair *fair, uint64_t now_ns)
     return company_is_alone(&fair->company, now_ns) ? SLICE_ALONE_NS : SLICE_NS;
 }
 
-void fair_init(struct server *server)
+void fair_init(struct io *io)
 {
-    list_init(&server->fair.ready);
+    list_init(&io->fair.ready);
 }
 
 /* A user who was idle goes first, unless in debt: the answers that such a user waits for do not
  * stand behind the backlog of others. */
-static void make_ready(struct server *server, struct user *user)
+static void make_ready(struct io *io, struct user *user)
 {
     if (!list_empty(&user->fair.link))
         return;
     if (user->fair.credit_ns < 0)
-        list_push(&server->fair.ready, &user->fair.link);
+        list_push(&io->fair.ready, &user->fair.link);
     else
-        list_push_front(&server->fair.ready, &user->fair.link);
+        list_push_front(&io->fair.ready, &user->fair.link);
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events)
@@ -49,8 +49,8 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     (void)status; /* an epoll instance has no errors */
     (void)events;
     struct fair_watch *watch = poll->data;
-    turn_heard(watch->server);
-    make_ready(watch->server, watch->user);
+    turn_heard(watch->io);
+    make_ready(watch->io, watch->user);
 }
 
 static void on_closed(uv_handle_t *handle)
@@ -69,7 +69,7 @@ static void close_watch(struct user *user)
         uv_close((uv_handle_t *)&watch->poll, on_closed);
 }
 
-bool fair_open(struct server *server, struct user *user)
+bool fair_open(struct io *io, struct user *user)
 {
     if (user->fair.watch)
         return true;
@@ -77,11 +77,10 @@ bool fair_open(struct server *server, struct user *user)
     if (!watch)
         return false;
     watch->user = user;
-    watch->server = server;
+    watch->io = io;
     watch->poll.data = watch;
     watch->epoll = epoll_create1(EPOLL_CLOEXEC);
-    const int error =
-        watch->epoll < 0 ? 0 : uv_poll_init(&server->loop, &watch->poll, watch->epoll);
+    const int error = watch->epoll < 0 ? 0 : uv_poll_init(io->loop, &watch->poll, watch->epoll);
     if (watch->epoll < 0 || error) {
         if (error) {
             close(watch->epoll);
@@ -118,25 +117,25 @@ void fair_again(struct connection *connection)
     struct user *user = connection->user;
     if (list_empty(&connection->again_link))
         list_push(&user->fair.again, &connection->again_link);
-    make_ready(connection->server, user);
+    make_ready(connection->io, user);
 }
 
-bool fair_is_over(const struct server *server)
+bool fair_is_over(const struct io *io)
 {
-    return uv_hrtime() >= server->fair.until_ns;
+    return uv_hrtime() >= io->fair.until_ns;
 }
 
-bool fair_accepts(const struct server *server, uint64_t begun_ns)
+bool fair_accepts(const struct io *io, uint64_t begun_ns)
 {
     const uint64_t now_ns = uv_hrtime();
-    const int64_t slice_ns = slice_of(&server->fair, now_ns);
+    const int64_t slice_ns = slice_of(&io->fair, now_ns);
     return now_ns - begun_ns < (uint64_t)slice_ns;
 }
 
-void fair_charge(struct server *server, struct user *user, uint64_t since_ns)
+void fair_charge(struct io *io, struct user *user, uint64_t since_ns)
 {
     const uint64_t now_ns = uv_hrtime();
-    company_meet(&server->fair.company, user, now_ns);
+    company_meet(&io->fair.company, user, now_ns);
     user->fair.credit_ns -= (int64_t)(now_ns - since_ns);
 }
 
@@ -161,9 +160,9 @@ static bool look(struct user *user)
 }
 
 /* False: the user has nothing more to do, but for what came meanwhile, of which the loop tells. */
-static bool serve_slice(struct server *server, struct user *user, uint64_t *now_ns)
+static bool serve_slice(struct io *io, struct user *user, uint64_t *now_ns)
 {
-    struct fair *fair = &server->fair;
+    struct fair *fair = &io->fair;
     struct list *const again = &user->fair.again;
     int64_t *const credit_ns = &user->fair.credit_ns;
     const int64_t slice_ns = slice_of(fair, *now_ns);
@@ -188,9 +187,9 @@ static bool serve_slice(struct server *server, struct user *user, uint64_t *now_
     return true;
 }
 
-void fair_serve(struct server *server)
+void fair_serve(struct io *io)
 {
-    struct fair *fair = &server->fair;
+    struct fair *fair = &io->fair;
     struct list served;
     list_init(&served);
     uint64_t now_ns = uv_hrtime();
@@ -200,7 +199,7 @@ void fair_serve(struct server *server)
         list_remove(link);
         list_push(&served, link);
         company_meet(&fair->company, user, now_ns);
-        if (!serve_slice(server, user, &now_ns))
+        if (!serve_slice(io, user, &now_ns))
             list_remove(link);
     }
     /* Those who have more input stand behind those who had no slice in this turn. */
@@ -210,14 +209,14 @@ void fair_serve(struct server *server)
     }
 }
 
-bool fair_is_due(const struct server *server)
+bool fair_is_due(const struct io *io)
 {
-    return !list_empty(&server->fair.ready);
+    return !list_empty(&io->fair.ready);
 }
 
-void fair_tick(struct server *server)
+void fair_tick(struct io *io)
 {
-    for (struct list *link = server->users.list.next; link != &server->users.list;
+    for (struct list *link = io->jobs->users->list.next; link != &io->jobs->users->list;
          link = link->next) {
         struct user *user = LIST_ENTRY(link, struct user, link);
         if (!user->connections)
@@ -225,9 +224,9 @@ void fair_tick(struct server *server)
     }
 }
 
-void fair_close(struct server *server)
+void fair_close(struct io *io)
 {
-    for (struct list *link = server->users.list.next; link != &server->users.list;
+    for (struct list *link = io->jobs->users->list.next; link != &io->jobs->users->list;
          link = link->next)
         close_watch(LIST_ENTRY(link, struct user, link));
 }

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 struct connection;
-struct server;
+struct io;
 struct user;
 
 struct fair {
@@ -30,13 +30,13 @@ struct fair {
     uint64_t until_ns;      /* the end of the slice that is being served */
 };
 
-void fair_init(struct server *server);
+void fair_init(struct io *io);
 /* Call when no connection will be served any more, while the loop still runs. */
-void fair_close(struct server *server);
+void fair_close(struct io *io);
 
 /* A connection of the user is about to be watched. False: no descriptor, memory or room in the
  * kernel for it (errno). */
-bool fair_open(struct server *server, struct user *user);
+bool fair_open(struct io *io, struct user *user);
 
 /* Watch the connection for EPOLLIN and EPOLLOUT, as `events` says, and no longer for anything else;
  * 0: not even for a hang-up. connection_serve() follows in the user's turn. False: the kernel has
@@ -47,21 +47,21 @@ bool fair_watch(struct connection *connection, uint32_t events);
 void fair_again(struct connection *connection);
 
 /* Is the slice over? To be asked after each message. */
-bool fair_is_over(const struct server *server);
+bool fair_is_over(const struct io *io);
 /* May the listener take another connection in this turn? Its slice is as long as a user's. */
-bool fair_accepts(const struct server *server, uint64_t begun_ns);
+bool fair_accepts(const struct io *io, uint64_t begun_ns);
 /* The user has cost the loop the time since then, outside of connection_serve(). */
-void fair_charge(struct server *server, struct user *user, uint64_t since_ns);
+void fair_charge(struct io *io, struct user *user, uint64_t since_ns);
 
 /* … and elsewhere: a thread was at work for them for so long. */
 void fair_charge_ns(struct user *user, uint64_t ns);
 
 /* The turn's slices. */
-void fair_serve(struct server *server);
+void fair_serve(struct io *io);
 /* Has somebody more to do, so that the loop must not sleep? */
-bool fair_is_due(const struct server *server);
+bool fair_is_due(const struct io *io);
 
 /* Called twice a second: watches of users who have gone are closed. */
-void fair_tick(struct server *server);
+void fair_tick(struct io *io);
 
 #endif

@@ -7,7 +7,7 @@
 #include "server/io/connection.h"
 #include "server/users/descriptors.h"
 #include "server/io/notify.h"
-#include "server/main/server.h"
+#include "server/io/io.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,9 +31,9 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 {
     (void)events;
     struct listener *listener = poll->data;
-    struct server *server = listener->server;
+    struct io *io = listener->io;
     const uint64_t begun_ns = uv_hrtime();
-    for (int i = 0; status == 0 && (i == 0 || fair_accepts(server, begun_ns)); i++) {
+    for (int i = 0; status == 0 && (i == 0 || fair_accepts(io, begun_ns)); i++) {
         const int descriptor = accept4(listener->socket, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (descriptor < 0) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -42,8 +42,8 @@ static void on_poll(uv_poll_t *poll, int status, int events)
             }
             return;
         }
-        connection_open(server, descriptor);
-        if (descriptors_are_few(&server->users, descriptor)) {
+        connection_open(io, descriptor);
+        if (descriptors_are_few(io->jobs->users, descriptor)) {
             log_warning("few descriptors are left: nobody can connect until there are more");
             pause_listener(listener);
             return;
@@ -55,7 +55,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 static bool has_few(const struct listener *listener)
 {
     const int next = fcntl(listener->socket, F_DUPFD_CLOEXEC, 0);
-    const bool few = next < 0 || descriptors_are_few(&listener->server->users, next);
+    const bool few = next < 0 || descriptors_are_few(listener->io->jobs->users, next);
     if (next >= 0)
         close(next);
     return few;
@@ -69,12 +69,12 @@ void listener_tick(struct listener *listener)
     uv_poll_start(&listener->poll, UV_READABLE, on_poll);
 }
 
-static bool listener_start(struct server *server, int descriptor, char *path)
+static bool listener_start(struct io *io, int descriptor, char *path)
 {
     struct listener *listener = calloc(1, sizeof *listener);
     if (!listener)
         return false;
-    listener->server = server;
+    listener->io = io;
     listener->socket = descriptor;
     listener->path = path;
     struct stat status;
@@ -83,7 +83,7 @@ static bool listener_start(struct server *server, int descriptor, char *path)
         listener->inode = status.st_ino;
     }
     fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK);
-    const int error = uv_poll_init(&server->loop, &listener->poll, descriptor);
+    const int error = uv_poll_init(io->loop, &listener->poll, descriptor);
     if (error) {
         log_error("a listening socket cannot be watched: %s", uv_strerror(error));
         free(listener);
@@ -91,7 +91,7 @@ static bool listener_start(struct server *server, int descriptor, char *path)
     }
     listener->poll.data = listener;
     uv_poll_start(&listener->poll, UV_READABLE, on_poll);
-    list_push(&server->listeners, &listener->link);
+    list_push(&io->listeners, &listener->link);
     return true;
 }
 
@@ -148,7 +148,7 @@ static bool set_owner(const char *path, const struct config *config)
     return true;
 }
 
-static bool listen_unix(struct server *server, const char *path)
+static bool listen_unix(struct io *io, const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof address.sun_path) {
@@ -170,8 +170,8 @@ static bool listen_unix(struct server *server, const char *path)
         return false;
     }
     char *copy = strdup(path);
-    if (!copy || !set_owner(path, &server->config) || listen(descriptor, BACKLOG) != 0 ||
-        !listener_start(server, descriptor, copy)) {
+    if (!copy || !set_owner(path, io->config) || listen(descriptor, BACKLOG) != 0 ||
+        !listener_start(io, descriptor, copy)) {
         unlink(path);
         close(descriptor);
         free(copy);
@@ -181,10 +181,10 @@ static bool listen_unix(struct server *server, const char *path)
     return true;
 }
 
-static bool listen_default(struct server *server)
+static bool listen_default(struct io *io)
 {
     if (access("/run/fdserver", W_OK) == 0)
-        return listen_unix(server, "/run/fdserver/fdserver.sock");
+        return listen_unix(io, "/run/fdserver/fdserver.sock");
     const char *directory = getenv("XDG_RUNTIME_DIR");
     if (!directory || !*directory) {
         log_error("/run/fdserver cannot be written and XDG_RUNTIME_DIR is not set: give --listen "
@@ -197,7 +197,7 @@ static bool listen_default(struct server *server)
         log_error("XDG_RUNTIME_DIR is too long for a socket's path: give --listen unix:PATH");
         return false;
     }
-    return listen_unix(server, path);
+    return listen_unix(io, path);
 }
 
 static bool is_stream_listener(int descriptor)
@@ -214,7 +214,7 @@ static bool is_stream_listener(int descriptor)
            address.ss_family == AF_UNIX;
 }
 
-bool listener_open_all(struct server *server)
+bool listener_open_all(struct io *io)
 {
     int first;
     const int handed_over = notify_sockets(&first);
@@ -223,14 +223,14 @@ bool listener_open_all(struct server *server)
             log_error("descriptor %d from systemd is no listening Unix stream socket", first + i);
             return false;
         }
-        if (!listener_start(server, first + i, NULL))
+        if (!listener_start(io, first + i, NULL))
             return false;
         log_info("listening on a socket from systemd");
     }
-    for (int i = 0; i < server->config.listen_count; i++)
-        if (!listen_unix(server, server->config.listen[i] + strlen("unix:")))
+    for (int i = 0; i < io->config->listen_count; i++)
+        if (!listen_unix(io, io->config->listen[i] + strlen("unix:")))
             return false;
-    return handed_over || server->config.listen_count || listen_default(server);
+    return handed_over || io->config->listen_count || listen_default(io);
 }
 
 static void on_closed(uv_handle_t *handle)
@@ -241,10 +241,10 @@ static void on_closed(uv_handle_t *handle)
     free(listener);
 }
 
-void listener_close_all(struct server *server)
+void listener_close_all(struct io *io)
 {
     struct list *link;
-    while ((link = list_first(&server->listeners))) {
+    while ((link = list_first(&io->listeners))) {
         struct listener *listener = LIST_ENTRY(link, struct listener, link);
         struct stat status;
         list_remove(link);

@@ -8,11 +8,11 @@
 #include <sys/stat.h>
 #include <uv.h>
 
-struct server;
+struct io;
 
 struct listener {
     struct list link;
-    struct server *server;
+    struct io *io;
     uv_poll_t poll;
     int socket;
     char *path;   /* bound by us and removed at the end; NULL: handed over */
@@ -22,8 +22,8 @@ struct listener {
 };
 
 /* Listen on all configured sockets and those from systemd. False: a log line says why. */
-bool listener_open_all(struct server *server);
-void listener_close_all(struct server *server);
+bool listener_open_all(struct io *io);
+void listener_close_all(struct io *io);
 /* Try again where accepting had to pause. */
 void listener_tick(struct listener *listener);
 

@@ -5,7 +5,7 @@
 #include "server/jobs/dry_run.h"
 #include "server/devices/region.h"
 #include "server/io/report.h"
-#include "server/main/server.h"
+#include "server/io/io.h"
 #include "server/jobs/task.h"
 
 /* A handler either leaves the answer to a task or a region, or packs the result itself, or fails;
@@ -21,14 +21,16 @@ struct call {
 
 static enum outcome call_task(struct call *call)
 {
-    return task_accept(call->connection, call->request, &call->failure) ? OUTCOME_LATER
-                                                                        : OUTCOME_FAILURE;
+    return task_accept(&call->connection->client, call->request, &call->connection->upload,
+                       call->connection->message_ns, &call->failure)
+               ? OUTCOME_LATER
+               : OUTCOME_FAILURE;
 }
 
 static enum outcome call_dry_run(struct call *call)
 {
     struct connection *connection = call->connection;
-    return dry_run(connection->server, connection->user, call->request, call->result,
+    return dry_run(connection->io->jobs, connection->user, call->request, call->result,
                    &call->failure)
                ? OUTCOME_RESULT
                : OUTCOME_FAILURE;
@@ -50,12 +52,12 @@ static enum outcome call_register(struct call *call)
     struct connection *connection = call->connection;
     const int descriptor = connection->passed.descriptor;
     connection->passed.descriptor = -1;
-    if (connection->server->draining) {
+    if (connection->io->jobs->draining) {
         passed_close(descriptor, &connection->user->passed);
         failure_set(&call->failure, STATUS_SHUTTING_DOWN, NULL, "the server is draining");
         return OUTCOME_FAILURE;
     }
-    return region_register(&connection->server->devices, &connection->regions, call->request,
+    return region_register(connection->io->jobs->devices, &connection->regions, call->request,
                            descriptor, &call->failure)
                ? OUTCOME_LATER
                : OUTCOME_FAILURE;
@@ -97,7 +99,7 @@ static enum outcome call_cancel(struct call *call)
 {
     msgpack_pack_map(call->result, 1);
     reply_write_str(call->result, "state");
-    reply_write_str(call->result, task_cancel(call->connection, call->request->cancel));
+    reply_write_str(call->result, task_cancel(&call->connection->client, call->request->cancel));
     return OUTCOME_RESULT;
 }
 
@@ -116,13 +118,13 @@ static enum outcome call_ping(struct call *call)
 
 static enum outcome call_info(struct call *call)
 {
-    report_info(call->result, call->connection->server, call->connection->user);
+    report_info(call->result, call->connection->io, call->connection->user);
     return OUTCOME_RESULT;
 }
 
 static enum outcome call_stats(struct call *call)
 {
-    report_stats(call->result, call->connection->server, call->connection->user);
+    report_stats(call->result, call->connection->io, call->connection->user);
     return OUTCOME_RESULT;
 }
 

@@ -2,19 +2,19 @@
 
 #include "server/devices/field.h"
 #include "server/io/reply.h"
-#include "server/main/server.h"
+#include "server/io/io.h"
 #include "server/jobs/task.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-void outbox_init(struct outbox *outbox, struct server *server, struct user *user, int socket,
+void outbox_init(struct outbox *outbox, struct io *io, struct user *user, int socket,
                  void (*changed)(struct outbox *outbox))
 {
     memset(outbox, 0, sizeof *outbox);
-    outbox->server = server;
-    outbox->arena = &server->devices.arena;
-    outbox->carriers = &server->carriers;
+    outbox->io = io;
+    outbox->arena = &io->jobs->devices->arena;
+    outbox->carriers = &io->carriers;
     outbox->user = user;
     outbox->socket = socket;
     outbox->changed = changed;
@@ -57,7 +57,6 @@ static struct reply *reply_new(struct outbox *outbox, uint32_t window)
     list_init(&reply->link);
     reply->outbox = outbox;
     reply->arena = outbox->arena;
-    reply->server = outbox->server;
     reply->user = outbox->user;
     reply->own_bytes = sizeof *reply + window * sizeof *reply->piece;
     return reply;
@@ -124,7 +123,7 @@ void outbox_push_answer(struct outbox *outbox, const struct answer *answer, stru
     staging_go_on(outbox);
 }
 
-void outbox_push_snapshot(struct outbox *outbox, const struct answer *answer, struct task *task)
+static void push_snapshot(struct outbox *outbox, const struct answer *answer, struct task *task)
 {
     struct reply *reply = push(outbox, answer);
     if (reply) {
@@ -173,7 +172,7 @@ void outbox_push_failure(struct outbox *outbox, uint64_t msgid, struct task *tas
     outbox_push(outbox, msgid, &message, task);
 }
 
-void outbox_push_progress(struct outbox *outbox, uint64_t msgid, uint64_t done, uint64_t total)
+static void push_progress(struct outbox *outbox, uint64_t msgid, uint64_t done, uint64_t total)
 {
     if (outbox->blocked || outbox->carried_bytes)
         return; /* it is behind already: the next one will tell more */
@@ -201,7 +200,7 @@ static void take_out(struct reply *reply)
         reply_free(reply);
 }
 
-bool outbox_withdraw(struct reply *reply)
+static bool withdraw(struct reply *reply)
 {
     struct outbox *outbox = reply->outbox;
     if (reply_started(reply) || (!reply->parts && !reply->is_snapshot))
@@ -215,7 +214,7 @@ bool outbox_withdraw(struct reply *reply)
     return true;
 }
 
-bool outbox_is_held_up(struct reply *reply)
+static bool is_held_up(struct reply *reply)
 {
     const bool is_here =
         reply->whole ? !reply->loading : reply->pieces > 0 && piece_at(reply, 0)->ready;
@@ -245,7 +244,7 @@ static void replace(struct reply *reply)
     reply_enter(reply, &outbox->ready);
 }
 
-void outbox_lost(struct reply *reply)
+static void lost(struct reply *reply)
 {
     struct outbox *outbox = reply->outbox;
     struct task *task = reply->task;
@@ -273,6 +272,14 @@ void outbox_lost(struct reply *reply)
         replace(reply);
     outbox->changed(outbox);
 }
+
+const struct client_calls outbox_calls = {.failure = outbox_push_failure,
+                                          .answer = outbox_push_answer,
+                                          .snapshot = push_snapshot,
+                                          .progress = push_progress,
+                                          .withdraw = withdraw,
+                                          .is_held_up = is_held_up,
+                                          .lost = lost};
 
 bool outbox_wants_write(const struct outbox *outbox)
 {

@@ -21,20 +21,21 @@
 #define SERVER_IO_OUTBOX_H
 
 #include "server/jobs/answer.h"
+#include "server/jobs/jobs.h"
 #include "server/users/arena.h"
 #include "base/list.h"
 
 struct task;
 struct carriers;
 struct reply;
-struct server;
+struct io;
 struct user;
 
 /* Slabs of a reply at once; of one that is streamed fewer until its client shows that it reads. */
 enum { REPLY_WINDOW = SLABS_AT_ONCE, REPLY_WINDOW_LEAST = 2 };
 
 struct outbox {
-    struct server *server;
+    struct io *io;
     struct arena *arena;
     struct carriers *carriers;
     struct user *user;
@@ -55,7 +56,7 @@ struct outbox {
 /* changed() is called where something has become of the replies: there is something to send, the
  * socket is to be watched for room or no longer, or is over. It does nothing itself: at the end of
  * the loop's turn all that is ready goes out by one outbox_write(). */
-void outbox_init(struct outbox *outbox, struct server *server, struct user *user, int socket,
+void outbox_init(struct outbox *outbox, struct io *io, struct user *user, int socket,
                  void (*changed)(struct outbox *outbox));
 /* Drop everything unsent; copies under way end by themselves. The tasks are left alone. Not while
  * a carrier has a load of it. */
@@ -66,25 +67,13 @@ void outbox_push_failure(struct outbox *outbox, uint64_t msgid, struct task *tas
                          const struct failure *failure);
 /* An answer that is not empty; its text is taken over, and its fields are referenced. */
 void outbox_push_answer(struct outbox *outbox, const struct answer *answer, struct task *task);
-/* A notification that the task goes on after: task_snapshot_sent() follows, once. */
-void outbox_push_snapshot(struct outbox *outbox, const struct answer *answer, struct task *task);
-void outbox_push_progress(struct outbox *outbox, uint64_t msgid, uint64_t done, uint64_t total);
 /* A packed answer to the request; its memory is taken over. Where it is empty, since there was none
  * to pack it in, the answer is OUT_OF_MEMORY. */
 void outbox_push(struct outbox *outbox, uint64_t msgid, msgpack_sbuffer *message,
                  struct task *task);
 
-/* Take an array's answer, or a snapshot, back of which not a byte has gone out; its task is the
- * caller's again. False: it is too late, or the answer holds no array. */
-bool outbox_withdraw(struct reply *reply);
-
-/* Has not a byte of an array's answer gone out, for another reason than that its client does not
- * read? */
-bool outbox_is_held_up(struct reply *reply);
-
-/* The worker that holds the reply's arrays is gone; where it is a snapshot, its task waits for it
- * no longer. */
-void outbox_lost(struct reply *reply);
+/* The same and the rest of what jobs ask of an outbox. */
+extern const struct client_calls outbox_calls;
 
 /* Send what is ready, as far as the socket takes it: once at the end of a turn, and when a full
  * socket has room again. */

@@ -24,7 +24,6 @@ struct reply {
     struct list link;
     struct outbox *outbox; /* NULL: gone; the reply lives on until its copies have ended */
     struct arena *arena;
-    struct server *server;
     struct user *user;
     uint64_t own_bytes, counted_bytes; /* of its memory without the text; of all of it (memory.h) */
     struct task *task;                 /* NULL: nobody waits for its end */

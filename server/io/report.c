@@ -5,7 +5,7 @@
 #include "server/devices/device.h"
 #include "server/devices/field.h"
 #include "server/users/memory.h"
-#include "server/main/server.h"
+#include "server/io/io.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -42,39 +42,39 @@ static bool is_operator(const struct user *user)
     return user->uid == 0 || user->uid == geteuid();
 }
 
-static uint64_t bytes_of(const struct server *server)
+static uint64_t bytes_of(const struct io *io)
 {
     uint64_t bytes = 0;
-    for (const struct list *link = server->devices.list.next; link != &server->devices.list;
+    for (const struct list *link = io->jobs->devices->list.next; link != &io->jobs->devices->list;
          link = link->next)
         bytes += LIST_ENTRY(link, struct device, link)->bytes;
     return bytes;
 }
 
-static uint64_t fields_of(const struct server *server)
+static uint64_t fields_of(const struct io *io)
 {
     uint64_t fields = 0;
-    for (const struct list *link = server->users.list.next; link != &server->users.list;
+    for (const struct list *link = io->jobs->users->list.next; link != &io->jobs->users->list;
          link = link->next)
         fields += LIST_ENTRY(link, struct user, link)->fields;
     return fields;
 }
 
-static uint64_t staged_by(const struct server *server, enum share share)
+static uint64_t staged_by(const struct io *io, enum share share)
 {
-    return (uint64_t)server->devices.arena.taken[share] * server->devices.arena.slab_bytes;
+    return (uint64_t)io->jobs->devices->arena.taken[share] * io->jobs->devices->arena.slab_bytes;
 }
 
 /* What is counted: in which map of `stats` it stands, what it is, its name, and its value of all
- * users (`server`) and of one (`user`), of either by its `counters`. The maps FIRST and TOTALS are
+ * users (`io`) and of one (`user`), of either by its `counters`. The maps FIRST and TOTALS are
  * the user's, too. */
 #define COUNTED(X)                                                                                 \
-    X(FIRST, COUNT, "connections", server->connection_count, user->connections)                    \
-    X(TOTALS, COUNT, "jobs", server->jobs, user->jobs)                                             \
-    X(TOTALS, COUNT, "fields", fields_of(server), user->fields)                                    \
-    X(TOTALS, BYTES, "bytes", bytes_of(server), user->bytes)                                       \
-    X(TOTALS, BYTES, "region_bytes", server->devices.region_bytes, user->region_bytes)             \
-    X(TOTALS, BYTES, "front_bytes", server->users.front_bytes, user->front_bytes)                  \
+    X(FIRST, COUNT, "connections", io->connection_count, user->connections)                        \
+    X(TOTALS, COUNT, "jobs", io->jobs->count, user->jobs)                                          \
+    X(TOTALS, COUNT, "fields", fields_of(io), user->fields)                                        \
+    X(TOTALS, BYTES, "bytes", bytes_of(io), user->bytes)                                           \
+    X(TOTALS, BYTES, "region_bytes", io->jobs->devices->region_bytes, user->region_bytes)          \
+    X(TOTALS, BYTES, "front_bytes", io->jobs->users->front_bytes, user->front_bytes)               \
     OF_BOTH(X, COUNT, "done", counters->jobs[TASK_DONE])                                           \
     OF_BOTH(X, COUNT, "failed", counters->jobs[TASK_FAILED])                                       \
     OF_BOTH(X, COUNT, "cancelled", counters->jobs[TASK_CANCELLED])                                 \
@@ -82,13 +82,13 @@ static uint64_t staged_by(const struct server *server, enum share share)
     OF_BOTH(X, COUNT, "refused", counters->jobs[TASK_REFUSED])                                     \
     OF_BOTH(X, BYTES, "bytes_in", counters->bytes_in)                                              \
     OF_BOTH(X, BYTES, "bytes_out", counters->bytes_out)                                            \
-    X(QUEUE, COUNT, "waiting", server->tasks[TASK_WAITING], 0)                                     \
-    X(QUEUE, COUNT, "queued", server->tasks[TASK_QUEUED], 0)                                       \
-    X(QUEUE, COUNT, "running", server->tasks[TASK_RUNNING] + server->tasks[TASK_STOPPING], 0)      \
-    X(QUEUE, COUNT, "replying", server->tasks[TASK_REPLYING], 0)                                   \
-    X(QUEUE, BYTES, "bytes", server->devices.queue_bytes, 0)                                       \
-    X(STAGING, BYTES, "upload_bytes", staged_by(server, SHARE_UPLOAD), 0)                          \
-    X(STAGING, BYTES, "reply_bytes", staged_by(server, SHARE_REPLY), 0)
+    X(QUEUE, COUNT, "waiting", io->jobs->tasks[TASK_WAITING], 0)                                   \
+    X(QUEUE, COUNT, "queued", io->jobs->tasks[TASK_QUEUED], 0)                                     \
+    X(QUEUE, COUNT, "running", io->jobs->tasks[TASK_RUNNING] + io->jobs->tasks[TASK_STOPPING], 0)  \
+    X(QUEUE, COUNT, "replying", io->jobs->tasks[TASK_REPLYING], 0)                                 \
+    X(QUEUE, BYTES, "bytes", io->jobs->devices->queue_bytes, 0)                                    \
+    X(STAGING, BYTES, "upload_bytes", staged_by(io, SHARE_UPLOAD), 0)                              \
+    X(STAGING, BYTES, "reply_bytes", staged_by(io, SHARE_REPLY), 0)
 #define OF_BOTH(X, unit, name, value) X(TOTALS, unit, name, value, value)
 
 enum map { FIRST, TOTALS, QUEUE, STAGING };
@@ -105,9 +105,9 @@ static const struct {
 };
 _Static_assert(sizeof rows / sizeof *rows == REPORT_COUNTED, "a row for each value");
 
-static void count_all(const struct server *server, uint64_t values[REPORT_COUNTED])
+static void count_all(const struct io *io, uint64_t values[REPORT_COUNTED])
 {
-    const struct counters *counters = &server->users.totals;
+    const struct counters *counters = &io->jobs->users->totals;
 #define VALUE(map, unit, name, of_all, of_user) *values++ = of_all;
     COUNTED(VALUE)
 #undef VALUE
@@ -147,18 +147,18 @@ static uint64_t coarse(uint64_t value, uint64_t least)
 }
 
 /* So seldom that no single job shows. */
-static void refresh_coarse(struct server *server)
+static void refresh_coarse(struct io *io)
 {
-    struct report_coarse *known = &server->coarse;
+    struct report_coarse *known = &io->coarse;
     const uint64_t now_ns = uv_hrtime();
     if (known->at_ns && now_ns - known->at_ns < COARSE_NS)
         return;
     known->at_ns = now_ns;
-    count_all(server, known->values);
+    count_all(io, known->values);
     for (int i = 0; i < REPORT_COUNTED; i++)
         known->values[i] = coarse(known->values[i],
                                   rows[i].unit == COUNT ? COARSE_LEAST_COUNT : COARSE_LEAST_BYTES);
-    for (struct list *link = server->devices.list.next; link != &server->devices.list;
+    for (struct list *link = io->jobs->devices->list.next; link != &io->jobs->devices->list;
          link = link->next) {
         struct device *device = LIST_ENTRY(link, struct device, link);
         device->coarse_bytes = coarse(device->bytes, COARSE_LEAST_BYTES);
@@ -180,7 +180,7 @@ static void put_device(msgpack_packer *packer, const struct device *device, bool
     put_number(packer, "fields_bytes", exact ? device->bytes : device->coarse_bytes);
 }
 
-void report_info(msgpack_packer *packer, struct server *server, const struct user *user)
+void report_info(msgpack_packer *packer, struct io *io, const struct user *user)
 {
     static const char *const methods[] = {
 #define NAME(enumerator, name) name,
@@ -188,23 +188,23 @@ void report_info(msgpack_packer *packer, struct server *server, const struct use
 #undef NAME
     };
     const size_t method_count = sizeof methods / sizeof methods[0];
-    refresh_coarse(server);
+    refresh_coarse(io);
     msgpack_pack_map(packer, 5);
     put_text(packer, "version", FDSERVER_VERSION);
     put_number(packer, "pid", (uint64_t)getpid());
     reply_write_str(packer, "devices");
-    msgpack_pack_array(packer, length_of(&server->devices.list));
-    for (const struct list *link = server->devices.list.next; link != &server->devices.list;
+    msgpack_pack_array(packer, length_of(&io->jobs->devices->list));
+    for (const struct list *link = io->jobs->devices->list.next; link != &io->jobs->devices->list;
          link = link->next)
         put_device(packer, LIST_ENTRY(link, struct device, link), is_operator(user));
     reply_write_str(packer, "methods");
     msgpack_pack_array(packer, method_count);
     for (size_t i = 0; i < method_count; i++)
         reply_write_str(packer, methods[i]);
-    const struct config *config = &server->config;
+    const struct config *config = io->config;
     reply_write_str(packer, "limits");
     msgpack_pack_map(packer, 20);
-    put_number(packer, "staging_bytes", server->devices.arena.bytes);
+    put_number(packer, "staging_bytes", io->jobs->devices->arena.bytes);
     put_number(packer, "front_bytes", config->front_bytes);
     put_number(packer, "user_bytes", config->user_bytes);
     put_number(packer, "region_bytes", config->region_bytes);
@@ -236,7 +236,7 @@ static void put_latency(msgpack_packer *packer, const struct latency *latency)
     put_number(packer, "max", latency->max_us);
 }
 
-static void put_user(msgpack_packer *packer, const struct server *server, const struct user *user)
+static void put_user(msgpack_packer *packer, const struct io *io, const struct user *user)
 {
     enum { OTHERS = 5 };
     uint64_t values[REPORT_COUNTED];
@@ -246,34 +246,34 @@ static void put_user(msgpack_packer *packer, const struct server *server, const 
     put_counted(packer, FIRST, values);
     put_counted(packer, TOTALS, values);
     put_number(packer, "queue_bytes", user->queue_bytes);
-    put_number(packer, "quota_bytes", server->config.user_bytes);
+    put_number(packer, "quota_bytes", io->config->user_bytes);
     put_number(packer, "regions", user->regions);
     put_latency(packer, &user->counters.latency);
 }
 
-void report_stats(msgpack_packer *packer, struct server *server, const struct user *user)
+void report_stats(msgpack_packer *packer, struct io *io, const struct user *user)
 {
     const bool exact = is_operator(user);
     uint64_t now[REPORT_COUNTED];
-    refresh_coarse(server);
-    count_all(server, now);
-    const uint64_t *values = exact ? now : server->coarse.values;
+    refresh_coarse(io);
+    count_all(io, now);
+    const uint64_t *values = exact ? now : io->coarse.values;
     msgpack_pack_map(packer, 5 + map_size(FIRST));
-    put_number(packer, "uptime_s", (uv_hrtime() - server->started_ns) / UINT64_C(1000000000));
+    put_number(packer, "uptime_s", (uv_hrtime() - io->started_ns) / UINT64_C(1000000000));
     put_counted(packer, FIRST, values);
     reply_write_str(packer, "user");
-    put_user(packer, server, user);
+    put_user(packer, io, user);
     reply_write_str(packer, "totals");
     msgpack_pack_map(packer, map_size(TOTALS) + exact);
     put_counted(packer, TOTALS, values);
     if (exact)
-        put_latency(packer, &server->users.totals.latency);
+        put_latency(packer, &io->jobs->users->totals.latency);
     reply_write_str(packer, "queue");
     msgpack_pack_map(packer, map_size(QUEUE));
     put_counted(packer, QUEUE, values);
     reply_write_str(packer, "staging");
     msgpack_pack_map(packer, 1 + map_size(STAGING));
-    put_number(packer, "bytes", server->devices.arena.bytes);
+    put_number(packer, "bytes", io->jobs->devices->arena.bytes);
     put_counted(packer, STAGING, values);
 }
 

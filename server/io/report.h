@@ -8,7 +8,7 @@
 
 struct failure;
 struct request;
-struct server;
+struct io;
 struct user;
 
 enum { REPORT_COUNTED = 20 }; /* values of `stats` that are of all users: the table in report.c */
@@ -20,8 +20,8 @@ struct report_coarse {
     uint64_t values[REPORT_COUNTED];
 };
 
-void report_info(msgpack_packer *packer, struct server *server, const struct user *user);
-void report_stats(msgpack_packer *packer, struct server *server, const struct user *user);
+void report_info(msgpack_packer *packer, struct io *io, const struct user *user);
+void report_stats(msgpack_packer *packer, struct io *io, const struct user *user);
 /* The user's fields, in the order of their ids: all, or as many as the request says. False with the
  * failure set: they are too many for one answer, or there is no room for it. */
 bool report_fields(msgpack_packer *packer, struct user *user, const struct request *request,

@@ -2,7 +2,7 @@
 #include "server/io/io_threads.h"
 #include "server/devices/field.h"
 #include "server/io/reply.h"
-#include "server/main/server.h"
+#include "server/io/io.h"
 #include "server/jobs/task.h"
 #include "server/jobs/task_trace.h"
 
@@ -163,7 +163,7 @@ static void on_sent(void *context, ssize_t n, int error)
     outbox->carried_bytes = 0;
     has_gone(outbox, n, error);
     outbox->changed(outbox); /* it goes on at the end of the turn */
-    fair_charge(outbox->server, outbox->user, begun_ns);
+    fair_charge(outbox->io, outbox->user, begun_ns);
 }
 
 /* Give a carrier what can be sent of the first reply, but for its last byte: before the client has

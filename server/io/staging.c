@@ -95,7 +95,7 @@ void staging_go_on(struct outbox *outbox)
         staging_stream(head);
     for (struct reply *reply; (reply = reply_first(&outbox->staging));) {
         if (reply->part[0].field->lost)
-            return; /* outbox_lost() follows */
+            return; /* lost() follows */
         const uint64_t slabs = slabs_of(reply);
         if (slabs > REPLY_WINDOW) {
             if (!list_empty(&outbox->ready) || !list_empty(&outbox->loading))
@@ -136,7 +136,7 @@ static void piece_copied(struct slab *slab, void *context, bool ok)
             if (piece_at(reply, i)->slab == slab)
                 piece_at(reply, i)->slab = NULL;
         struct arena *arena = reply->arena;
-        reply->lost = true; /* outbox_lost() follows */
+        reply->lost = true; /* lost() follows */
         if (!reply->outbox && !reply->loading)
             reply_free(reply);
         arena_release(arena, slab);

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-struct server;
+struct io;
 
 struct turn {
     uv_prepare_t end;
@@ -18,11 +18,11 @@ struct turn {
     uint64_t came_ns; /* from a connection, when it last did */
 };
 
-void turn_open(struct server *server);
-void turn_close(struct server *server);
+void turn_open(struct io *io);
+void turn_close(struct io *io);
 /* Connections that were closed give back what they hold; after the last turn, too. */
-void turn_free_closed(struct server *server);
+void turn_free_closed(struct io *io);
 /* A connection has said something. */
-void turn_heard(struct server *server);
+void turn_heard(struct io *io);
 
 #endif

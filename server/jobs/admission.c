@@ -5,27 +5,27 @@
 #include "server/devices/device.h"
 #include "server/users/memory.h"
 #include "server/jobs/job_script.h"
-#include "server/main/server.h"
+#include "server/jobs/jobs.h"
 #include "server/jobs/upload.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-bool admission_open(const struct server *server, const struct user *user, struct failure *failure)
+bool admission_open(const struct jobs *jobs, const struct user *user, struct failure *failure)
 {
-    if (server->draining)
+    if (jobs->draining)
         return failure_set(failure, STATUS_SHUTTING_DOWN, NULL, "the server is draining");
-    const struct config *config = &server->config;
+    const struct config *config = jobs->config;
     if (user->jobs >= config->user_queue_jobs)
         return failure_set_limit(failure, STATUS_QUEUE_FULL, NULL, (double)user->jobs + 1,
                                  (double)config->user_queue_jobs,
                                  "you have %llu jobs unanswered already",
                                  (unsigned long long)user->jobs);
-    if (server->jobs >= config->max_queue_jobs)
-        return failure_set_limit(failure, STATUS_QUEUE_FULL, NULL, (double)server->jobs + 1,
+    if (jobs->count >= config->max_queue_jobs)
+        return failure_set_limit(failure, STATUS_QUEUE_FULL, NULL, (double)jobs->count + 1,
                                  (double)config->max_queue_jobs,
                                  "all users together have %llu jobs unanswered already",
-                                 (unsigned long long)server->jobs);
+                                 (unsigned long long)jobs->count);
     return true;
 }
 
@@ -72,7 +72,7 @@ static uint64_t held_bytes(const struct task *task, bool own)
 struct field *admission_new_array(const struct task *task, const struct array_type *type,
                                   struct failure *failure)
 {
-    struct field *field = field_new(&task->server->devices, task->user, type, failure);
+    struct field *field = field_new(task->jobs->devices, task->user, type, failure);
     const bool is_full = failure->code == STATUS_OVER_BUDGET || failure->code == STATUS_QUEUE_FULL;
     if (field || !is_full)
         return field;
@@ -348,14 +348,13 @@ static bool take_operands(struct task *task, const struct request *request,
 
 bool admission_charge(struct task *task, uint64_t bytes, struct failure *failure)
 {
-    const struct config *config = &task->server->config;
+    const struct config *config = task->jobs->config;
     const uint64_t need = bytes ? held_bytes(task, true) + bytes : 0;
     const struct {
         uint64_t limit, taken;
         const char *whose;
-    } budgets[] = {
-        {config->user_queue_bytes, task->user->queue_bytes, "your jobs' arrays"},
-        {config->max_queue_bytes, task->server->devices.queue_bytes, "all jobs' arrays"}};
+    } budgets[] = {{config->user_queue_bytes, task->user->queue_bytes, "your jobs' arrays"},
+                   {config->max_queue_bytes, task->jobs->devices->queue_bytes, "all jobs' arrays"}};
     for (size_t i = 0; bytes && i < sizeof budgets / sizeof *budgets; i++) {
         const uint64_t limit = budgets[i].limit;
         if (limit && need > limit)
@@ -373,14 +372,14 @@ bool admission_charge(struct task *task, uint64_t bytes, struct failure *failure
         return false;
     task->block_bytes += bytes;
     task->user->queue_bytes += bytes;
-    task->server->devices.queue_bytes += bytes;
+    task->jobs->devices->queue_bytes += bytes;
     return true;
 }
 
 void admission_free_block(struct task *task)
 {
     task->user->queue_bytes -= task->block_bytes;
-    task->server->devices.queue_bytes -= task->block_bytes;
+    task->jobs->devices->queue_bytes -= task->block_bytes;
     memory_release(task->user, task->block_bytes);
     task->block_bytes = 0;
     free(task->block);
@@ -392,7 +391,7 @@ static bool take_job(struct task *task, struct request *request, const struct up
                      struct failure *failure)
 {
     if (!admission_find_types(task->user, request, failure) ||
-        !request_job(request, &task->type, (double)task->server->config.max_work, &task->job,
+        !request_job(request, &task->type, (double)task->jobs->config->max_work, &task->job,
                      &task->block, failure) ||
         !admission_charge(task, task->job.more.block_bytes, failure) ||
         !take_operands(task, request, upload, failure))

@@ -8,7 +8,7 @@
 struct upload;
 
 /* May the user have one job more? SHUTTING_DOWN or QUEUE_FULL where not. */
-bool admission_open(const struct server *server, const struct user *user, struct failure *failure);
+bool admission_open(const struct jobs *jobs, const struct user *user, struct failure *failure);
 
 /* Fill in the types of the resident fields among the request's operands. False with the failure
  * set: there is no such field. */

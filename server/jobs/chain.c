@@ -4,7 +4,7 @@
 #include "server/jobs/admission.h"
 #include "server/devices/device.h"
 #include "server/jobs/job_script.h"
-#include "server/main/server.h"
+#include "server/jobs/jobs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +64,7 @@ static struct task *new_link(struct task *task)
     struct task *link = calloc(1, sizeof *link);
     if (!link)
         return NULL;
-    link->server = task->server;
+    link->jobs = task->jobs;
     link->user = task->user;
     link->device = task->device;
     link->chain_of = task;
@@ -151,7 +151,7 @@ bool chain_make(struct task *task, struct request *request, const struct upload 
             return false;
         job[i] = &chain->link[i]->job;
     }
-    if (!chain_check(given, job, (double)task->server->config.max_work, failure))
+    if (!chain_check(given, job, (double)task->jobs->config->max_work, failure))
         return false;
     for (uint32_t i = 0; i < chain->answers; i++) {
         chain->answer[i].of = given->answer[i];

@@ -10,14 +10,14 @@
 #include "server/devices/region.h"
 #include "server/jobs/job_script.h"
 #include "server/users/schedule.h"
-#include "server/main/server.h"
+#include "server/jobs/jobs.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 /* An operator: the request's own, or a link of its chain. */
 struct dry_run {
-    struct server *server;
+    struct jobs *jobs;
     struct user *user;
     struct request *request;
     const struct device *device;
@@ -195,7 +195,7 @@ static bool take_operands(struct dry_run *run, struct failure *failure)
 static bool work_out(struct dry_run *run, struct failure *failure)
 {
     return take_inputs(run, failure) && admission_find_types(run->user, run->request, failure) &&
-           request_job(run->request, &run->type, (double)run->server->config.max_work, &run->job,
+           request_job(run->request, &run->type, (double)run->jobs->config->max_work, &run->job,
                        &run->block, failure) &&
            take_operands(run, failure) && take_outputs(run, failure) &&
            routine_check(run->request, &run->job, failure);
@@ -336,7 +336,7 @@ static bool dry_run_chain(const struct dry_run *whole, msgpack_packer *packer,
         if (!done)
             request_chain_place(chain, failure, count);
     }
-    done = done && chain_check(chain, job, (double)whole->server->config.max_work, failure);
+    done = done && chain_check(chain, job, (double)whole->jobs->config->max_work, failure);
     if (done)
         answer_chain(links, chain, packer);
     while (count-- > 0)
@@ -344,13 +344,13 @@ static bool dry_run_chain(const struct dry_run *whole, msgpack_packer *packer,
     return done;
 }
 
-bool dry_run(struct server *server, struct user *user, struct request *request,
-             msgpack_packer *packer, struct failure *failure)
+bool dry_run(struct jobs *jobs, struct user *user, struct request *request, msgpack_packer *packer,
+             struct failure *failure)
 {
-    struct dry_run run = {.server = server,
+    struct dry_run run = {.jobs = jobs,
                           .user = user,
                           .request = request,
-                          .device = placement_device(&server->devices, user)};
+                          .device = placement_device(jobs->devices, user)};
     return request->chain ? dry_run_chain(&run, packer, failure)
                           : dry_run_operator(&run, packer, failure);
 }

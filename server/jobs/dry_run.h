@@ -6,7 +6,7 @@
 
 #include <msgpack.h>
 
-struct server;
+struct jobs;
 struct user;
 
 /* Answer an operator's request with {"bytes", "seconds", "device"}, diffusion's with "dt" and
@@ -14,7 +14,7 @@ struct user;
  * one round without copies, diffusion's with "dt" and "dt_max". False with the failure set where
  * the job itself would be refused for what it is; whether there is room for it now is not looked
  * at. Fills in the types of resident operands, and what links take of one another. */
-bool dry_run(struct server *server, struct user *user, struct request *request,
-             msgpack_packer *packer, struct failure *failure);
+bool dry_run(struct jobs *jobs, struct user *user, struct request *request, msgpack_packer *packer,
+             struct failure *failure);
 
 #endif

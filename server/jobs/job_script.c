@@ -5,9 +5,8 @@
 #include "protocol/request_job.h"
 #include "server/jobs/admission.h"
 #include "server/jobs/chain.h"
-#include "server/io/connection.h"
 #include "server/devices/device.h"
-#include "server/main/server.h"
+#include "server/jobs/jobs.h"
 #include "server/jobs/task.h"
 #include "server/users/user.h"
 
@@ -464,7 +463,7 @@ static void give_order(struct task *task, struct step *step)
         set_link(task, step);
     else
         set_order(task, step);
-    task_order(task, &step->order, ++task->server->last_task);
+    task_order(task, &step->order, ++task->jobs->last_task);
 }
 
 /* The time steps of the jobs whose κ the program begins with measuring. */
@@ -475,7 +474,7 @@ static bool judge(struct task *task)
         struct task *of = task->chain ? task->chain->link[step->component] : task;
         const struct measured *k = &step->order.measured;
         if (request_job_measured(&of->job, of->routine->cfl, k->nan > 0 ? NAN : k->min, k->max,
-                                 (double)task->server->config.max_work, failure))
+                                 (double)task->jobs->config->max_work, failure))
             continue;
         if (task->chain)
             request_chain_place(NULL, failure, (uint32_t)step->component);
@@ -497,7 +496,7 @@ static bool publish(struct task *task)
         field_access(field, &routine->access, task, false); /* nobody else has heard of it */
         routine->reached = field;
         if (routine->program.round < routine->program.rounds)
-            routine->fresh = field_new(&task->server->devices, task->user, &task->type, failure);
+            routine->fresh = field_new(task->jobs->devices, task->user, &task->type, failure);
     }
     if (failure->code)
         snprintf(failure->parameter, sizeof failure->parameter, "snapshot");
@@ -519,7 +518,7 @@ static bool tell(struct task *task, struct field *field)
     if (!answer.text.size)
         return failure_set(&task->routine->failure, STATUS_OUT_OF_MEMORY, "snapshot",
                            "the server has no memory for the snapshot's message");
-    outbox_push_snapshot(&task->connection->outbox, &answer, task);
+    task->jobs->calls->snapshot(task->client->outbox, &answer, task);
     schedule_rest(&task->entry, true);
     return true;
 }
@@ -538,7 +537,7 @@ static bool take_snapshot(struct task *task, struct step *step)
     routine->reached = task->out[0];
     if (routine->snapshot == SNAPSHOT_FIELD && !publish(task))
         return false;
-    if (task->connection) {
+    if (task->client) {
         const bool told = tell(task, routine->reached);
         if (!told)
             withdraw_taken(routine);
@@ -642,7 +641,7 @@ void routine_snapshot_ended(struct task *task)
 /* The snapshot does not go out. */
 static bool withdraw_snapshot(struct task *task)
 {
-    if (!outbox_withdraw(task->snapshot))
+    if (!task->jobs->calls->withdraw(task->snapshot))
         return false;
     withdraw_taken(task->routine);
     return true;

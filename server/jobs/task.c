@@ -9,13 +9,11 @@
 #include "base/log.h"
 #include "server/jobs/admission.h"
 #include "server/jobs/chain.h"
-#include "server/io/connection.h"
 #include "server/devices/device.h"
 #include "server/devices/placement.h"
 #include "server/users/memory.h"
-#include "server/io/outbox.h"
 #include "server/jobs/job_script.h"
-#include "server/main/server.h"
+#include "server/jobs/jobs.h"
 #include "server/jobs/task_trace.h"
 
 #include <assert.h>
@@ -28,7 +26,7 @@
 /* What the event does to the state. One that may not come is our own fault: it is told. */
 static void step(struct task *task, enum task_event event)
 {
-    struct server *server = task->server;
+    struct jobs *jobs = task->jobs;
     const enum task_state next = task_state_after(task->state, event);
     if (next == TASK_STATE_COUNT) {
         log_error("job %llu: the event %s came while it was %s", (unsigned long long)task->id,
@@ -36,8 +34,8 @@ static void step(struct task *task, enum task_event event)
         assert(!"an event that its state does not take");
         return;
     }
-    server->tasks[task->state]--;
-    server->tasks[next]++;
+    jobs->tasks[task->state]--;
+    jobs->tasks[next]++;
     task->state = next;
 }
 
@@ -71,7 +69,7 @@ void task_init_lists(struct task *task)
 {
     list_init(&task->small_waiter.link);
     list_init(&task->granted_link);
-    list_init(&task->connection_link);
+    list_init(&task->client_link);
     list_init(&task->device_link);
     for (size_t a = 0; a < TASK_ACCESSES; a++)
         list_init(&task->access[a].link);
@@ -162,6 +160,19 @@ static void count(struct task *task)
         counters[i]->jobs[task->outcome]++;
 }
 
+static void note_answered(struct client *client, uint64_t msgid)
+{
+    client->answered[client->answered_count++ % CLIENT_ANSWERED] = msgid;
+}
+
+static bool has_answered(const struct client *client, uint64_t msgid)
+{
+    for (uint32_t i = 0; i < CLIENT_ANSWERED && i < client->answered_count; i++)
+        if (client->answered[i] == msgid)
+            return true;
+    return false;
+}
+
 static void task_end(struct task *task)
 {
     struct user *user = task->user;
@@ -170,14 +181,14 @@ static void task_end(struct task *task)
     step(task, TASK_END);
     deadline_forget(&task->deadline);
     count(task);
-    if (task->connection)
-        connection_answered(task->connection, task->msgid);
+    if (task->client)
+        note_answered(task->client, task->msgid);
     list_remove(&task->device_link);
-    list_remove(&task->connection_link);
+    list_remove(&task->client_link);
     release_all_but(task, NULL);
     end_places(task);
-    task->server->tasks[TASK_ENDED]--;
-    task->server->jobs--;
+    task->jobs->tasks[TASK_ENDED]--;
+    task->jobs->count--;
     user->jobs--;
     routine_free(task->routine);
     chain_free(task->chain);
@@ -190,8 +201,8 @@ static void task_end(struct task *task)
 /* Hand the error over as its answer, or end it where nobody is there to hear. */
 static void push_failure(struct task *task, const struct failure *failure)
 {
-    if (task->connection)
-        outbox_push_failure(&task->connection->outbox, task->msgid, task, failure);
+    if (task->client)
+        task->jobs->calls->failure(task->client->outbox, task->msgid, task, failure);
     else
         task_end(task);
 }
@@ -259,7 +270,7 @@ static void stop(struct task *task, enum task_stop why)
     if (!runs)
         return;
     deadline_forget(&task->deadline);
-    deadline_set(&task->server->deadlines, &task->deadline, uv_hrtime() + LET_GO_NS);
+    deadline_set(&task->jobs->deadlines, &task->deadline, uv_hrtime() + LET_GO_NS);
 }
 
 static void record_latency(struct task *task)
@@ -269,22 +280,22 @@ static void record_latency(struct task *task)
     latency_record(&task->user->users->totals.latency, us);
 }
 
-/* Answer a stopped job that the worker has not let go. From here on the task has no connection, as
+/* Answer a stopped job that the worker has not let go. From here on the task has no client, as
  * after a hang-up, and holds what it has until the worker has finished with it or ended. */
 static void answer_early(struct task *task)
 {
     struct failure failure = {0};
-    if (!task->connection || task->snapshot) /* it is sent to its end first */
+    if (!task->client || task->snapshot) /* it is sent to its end first */
         return;
     set_stopped(task, &failure);
     for (uint32_t p = 0; p < parts_of(task); p++)
         for (int i = 0; i < AXIS_COUNT; i++)
             region_use_hold(&part_of(task, p)->out_place[i]);
-    outbox_push_failure(&task->connection->outbox, task->msgid, NULL, &failure);
+    task->jobs->calls->failure(task->client->outbox, task->msgid, NULL, &failure);
     record_latency(task);
-    connection_answered(task->connection, task->msgid);
-    list_remove(&task->connection_link);
-    task->connection = NULL;
+    note_answered(task->client, task->msgid);
+    list_remove(&task->client_link);
+    task->client = NULL;
 }
 
 void task_withdraw(struct field *const fields[AXIS_COUNT])
@@ -332,7 +343,7 @@ static void succeed(struct task *task)
         return;
     }
     struct answer answer;
-    if (task->connection && !pack_answer(task, &answer)) {
+    if (task->client && !pack_answer(task, &answer)) {
         if (task->chain)
             chain_withdraw(task->chain);
         else if (fresh)
@@ -342,13 +353,13 @@ static void succeed(struct task *task)
     }
     step_to_answer(task);
     task->outcome = TASK_DONE;
-    if (!task->connection) { /* detached: `list` shows what it leaves */
+    if (!task->client) { /* detached: `list` shows what it leaves */
         task_end(task);
         return;
     }
     if (!answer.parts)
         list_remove(&task->device_link);
-    outbox_push_answer(&task->connection->outbox, &answer, task);
+    task->jobs->calls->answer(task->client->outbox, &answer, task);
     release_all_but(task, is_inline && !task->chain ? results : NULL);
     task_dispatch(device);
 }
@@ -401,7 +412,7 @@ static struct field *read_field(const struct task *task, int i)
 /* Send small inputs on their way; false: no slab for the next one yet. */
 static bool small_upload_part(struct task *task)
 {
-    struct arena *arena = &task->server->devices.arena;
+    struct arena *arena = &task->jobs->devices->arena;
     struct slab *slab;
     for (int i = 0; i < TASK_SMALLS; i++) {
         if (!task->small[i])
@@ -473,7 +484,7 @@ static void small_ready(struct slab_waiter *waiter)
                 return; /* device_lost() follows */
         }
     if (!small_upload(task))
-        arena_wait(&task->server->devices.arena, waiter);
+        arena_wait(&task->jobs->devices->arena, waiter);
     else
         proceed(task);
 }
@@ -481,20 +492,20 @@ static void small_ready(struct slab_waiter *waiter)
 /* A task that fails here lets the next one go: one after another, not one inside the other. */
 static void on_granted(struct task *task)
 {
-    struct server *server = task->server;
+    struct jobs *jobs = task->jobs;
     if (task->chain_of)
         task = task->chain_of;
     if (--task->ungranted)
         return;
-    list_push(&server->granted, &task->granted_link);
-    if (server->granting)
+    list_push(&jobs->granted, &task->granted_link);
+    if (jobs->granting)
         return;
-    server->granting = true;
-    for (struct list *link; (link = list_first(&server->granted));) {
+    jobs->granting = true;
+    for (struct list *link; (link = list_first(&jobs->granted));) {
         list_remove(link);
         proceed(LIST_ENTRY(link, struct task, granted_link));
     }
-    server->granting = false;
+    jobs->granting = false;
 }
 
 static void on_region_lost(struct task *task, enum status status)
@@ -570,9 +581,9 @@ static void on_progress(struct order *order, uint64_t passes)
     struct task *task = order->task;
     step(task, TASK_PROGRESS);
     const uint64_t before = task->routine ? task->routine->steps_done : 0;
-    if (task->connection && !task->stop)
-        outbox_push_progress(&task->connection->outbox, task->msgid,
-                             before + job_steps_done(order->job, passes), task->job.steps);
+    if (task->client && !task->stop)
+        task->jobs->calls->progress(task->client->outbox, task->msgid,
+                                    before + job_steps_done(order->job, passes), task->job.steps);
 }
 
 /* What the order came to: the fields that it wrote hold its result, or what nobody can tell. */
@@ -629,11 +640,11 @@ static void device_lost(struct task *task)
     if (task->state == TASK_REPLYING) {
         list_remove(&task->device_link);
         if (task->reply)
-            outbox_lost(task->reply);
+            task->jobs->calls->lost(task->reply);
         return;
     }
     if (task->snapshot)
-        outbox_lost(task->snapshot);
+        task->jobs->calls->lost(task->snapshot);
     if (task->stop) {
         fail_stopped(task);
         return;
@@ -689,8 +700,8 @@ void task_snapshot_sent(struct task *task, uint64_t bytes_out)
 
 void task_hang_up(struct task *task)
 {
-    task->connection = NULL;
-    list_remove(&task->connection_link);
+    task->client = NULL;
+    list_remove(&task->client_link);
     if (task->state == TASK_REPLYING) {
         if (task->outcome == TASK_DONE && !task->detach)
             task->outcome = TASK_CANCELLED; /* nobody has its answer */
@@ -709,7 +720,7 @@ static bool withdraw(struct task *task, enum task_stop why)
 {
     const bool stays = task->chain ? chain_leaves(task->chain) : task->out_kind != OUT_INLINE;
     struct failure failure = {0};
-    if (!task->reply || stays || !outbox_withdraw(task->reply))
+    if (!task->reply || stays || !task->jobs->calls->withdraw(task->reply))
         return false;
     step(task, TASK_STOP);
     task->stop = why;
@@ -722,15 +733,14 @@ static bool withdraw(struct task *task, enum task_stop why)
     return true;
 }
 
-const char *task_cancel(struct connection *connection, uint64_t msgid)
+const char *task_cancel(const struct client *client, uint64_t msgid)
 {
-    struct list *link = connection->tasks.next;
-    while (link != &connection->tasks &&
-           LIST_ENTRY(link, struct task, connection_link)->msgid != msgid)
+    struct list *link = client->tasks.next;
+    while (link != &client->tasks && LIST_ENTRY(link, struct task, client_link)->msgid != msgid)
         link = link->next;
-    if (link == &connection->tasks)
-        return connection_has_answered(connection, msgid) ? "already_done" : "not_found";
-    struct task *task = LIST_ENTRY(link, struct task, connection_link);
+    if (link == &client->tasks)
+        return has_answered(client, msgid) ? "already_done" : "not_found";
+    struct task *task = LIST_ENTRY(link, struct task, client_link);
     if (task->state != TASK_REPLYING) {
         stop(task, STOP_CANCELLED);
         return "cancelled";
@@ -745,7 +755,7 @@ static void out_of_time(struct deadline *deadline)
         answer_early(task);
     else if (task->state != TASK_REPLYING)
         stop(task, STOP_TIMED_OUT);
-    else if (task->reply && outbox_is_held_up(task->reply))
+    else if (task->reply && task->jobs->calls->is_held_up(task->reply))
         withdraw(task, STOP_TIMED_OUT);
 }
 
@@ -753,7 +763,7 @@ static void set_deadline(struct task *task, uint64_t timeout_us)
 {
     const uint64_t most_us = (UINT64_MAX - task->received_ns) / 1000; /* ages away */
     if (timeout_us && timeout_us <= most_us)
-        deadline_set(&task->server->deadlines, &task->deadline,
+        deadline_set(&task->jobs->deadlines, &task->deadline,
                      task->received_ns + timeout_us * 1000);
 }
 
@@ -775,11 +785,12 @@ void task_drain(struct device *device, bool late)
     }
 }
 
-bool task_accept(struct connection *connection, struct request *request, struct failure *failure)
+bool task_accept(struct client *client, struct request *request, const struct upload *upload,
+                 uint64_t message_ns, struct failure *failure)
 {
-    struct server *server = connection->server;
-    struct user *user = connection->user;
-    if (!admission_open(server, user, failure)) {
+    struct jobs *jobs = client->jobs;
+    struct user *user = client->user;
+    if (!admission_open(jobs, user, failure)) {
         user_count_refused(user);
         return false;
     }
@@ -792,18 +803,18 @@ bool task_accept(struct connection *connection, struct request *request, struct 
         memory_release(user, sizeof *task);
         return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
     }
-    task->server = server;
-    task->connection = connection;
+    task->jobs = jobs;
+    task->client = client;
     task->user = user;
     task->front_bytes = sizeof *task;
-    task->device = placement_device(&server->devices, user);
+    task->device = placement_device(jobs->devices, user);
     task->kind = request->method == METHOD_PUT   ? TASK_PUT
                  : request->method == METHOD_GET ? TASK_GET
                                                  : TASK_OPERATOR;
     task->state = TASK_WAITING;
-    task->id = ++server->last_task;
+    task->id = ++jobs->last_task;
     task->msgid = request->msgid;
-    task->message_ns = connection->message_ns;
+    task->message_ns = message_ns;
     task->received_ns = uv_hrtime();
     task->progress = request->progress;
     task->detach = request->detach;
@@ -813,22 +824,22 @@ bool task_accept(struct connection *connection, struct request *request, struct 
     task->small_waiter =
         (struct slab_waiter){.user = user, .share = SHARE_UPLOAD, .count = 1, .ready = small_ready};
     task_init_lists(task);
-    list_push(&connection->tasks, &task->connection_link);
+    list_push(&client->tasks, &task->client_link);
     list_push(&task->device->tasks, &task->device_link);
     user->jobs++;
-    server->jobs++;
-    server->tasks[TASK_WAITING]++;
+    jobs->count++;
+    jobs->tasks[TASK_WAITING]++;
 
-    if (!admission_take(task, request, &connection->upload, failure)) {
+    if (!admission_take(task, request, upload, failure)) {
         task->status = failure->code;
-        list_remove(&task->connection_link); /* its answer is the caller's */
-        task->connection = NULL;
+        list_remove(&task->client_link); /* its answer is the caller's */
+        task->client = NULL;
         task_end(task);
         return false;
     }
     set_deadline(task, request->timeout_us);
     if (!small_upload(task))
-        arena_wait(&server->devices.arena, &task->small_waiter);
+        arena_wait(&jobs->devices->arena, &task->small_waiter);
     proceed(task);
     return true;
 }

@@ -11,15 +11,14 @@
  * next is about to be, or waits for a snapshot to be sent. A put from a region
  * and a get to one are copied by the worker in their turn, as operators run.
  * task_state.[ch] is the whole table. A task is stopped where it is cancelled, its time is up, or
- * its connection is gone (unless it is detached): at once, or from RUNNING when the worker says
+ * its client is gone (unless it is detached): at once, or from RUNNING when the worker says
  * FINISHED.
  */
 #ifndef SERVER_JOBS_TASK_H
 #define SERVER_JOBS_TASK_H
 
 #include "protocol/request.h"
-#include "server/users/arena.h"
-#include "server/jobs/deadline.h"
+#include "server/jobs/jobs.h"
 #include "server/devices/field.h"
 #include "server/devices/order.h"
 #include "server/devices/region.h"
@@ -29,18 +28,19 @@
 #include "server/metrics/trace.h"
 
 struct chain;
-struct connection;
+struct client;
 struct device;
 struct routine;
 struct reply;
+struct upload;
 
 enum { TASK_ACCESSES = 2 * AXIS_COUNT + OPERANDS, TASK_SMALLS = AXIS_COUNT + OPERANDS };
 enum task_kind { TASK_OPERATOR, TASK_PUT, TASK_GET };
 enum task_stop { STOP_NONE, STOP_CANCELLED, STOP_TIMED_OUT, STOP_DRAINED };
 
 struct task {
-    struct server *server;
-    struct connection *connection; /* NULL: it is gone */
+    struct jobs *jobs;
+    struct client *client; /* NULL: it is gone */
     struct user *user;
     struct device *device;
     enum task_kind kind;
@@ -82,12 +82,13 @@ struct task {
     uint64_t bytes;                /* of one of its arrays; for the trace */
     struct span spans[SPAN_COUNT]; /* where there is a trace */
     uint64_t front_bytes;          /* of the front's memory, counted for it and its parts */
-    struct list connection_link, device_link, granted_link;
+    struct list client_link, device_link, granted_link;
 };
 
-/* Accept a request, whose payloads are in the connection's upload; fills in the types of resident
- * operands. False with the failure set: nothing is held any more. */
-bool task_accept(struct connection *connection, struct request *request, struct failure *failure);
+/* Accept a request of the client, whose payloads are in `upload` and whose message began then;
+ * fills in the types of resident operands. False with the failure set: nothing is held any more. */
+bool task_accept(struct client *client, struct request *request, const struct upload *upload,
+                 uint64_t message_ns, struct failure *failure);
 
 /* Count the front's memory that it, or the chain that it is a link of, is about to take, until it
  * ends. False with OVER_BUDGET. */
@@ -108,18 +109,18 @@ void task_withdraw(struct field *const fields[AXIS_COUNT]);
 /* What devices tell; settled() is the caller's to fill in. */
 extern const struct device_events task_events;
 
-/* Its reply was sent, or can't be sent any more (connection gone). */
+/* Its reply was sent, or can't be sent any more (client gone). */
 void task_replied(struct task *task, bool sent, uint64_t bytes_out);
 
 /* Its snapshot was. */
 void task_snapshot_sent(struct task *task, uint64_t bytes_out);
 
-/* Its connection is gone. */
+/* Its client is gone. */
 void task_hang_up(struct task *task);
 
-/* Cancel the connection's job of that msgid: "cancelled" (it will be answered so, if it was not by
+/* Cancel the client's job of that msgid: "cancelled" (it will be answered so, if it was not by
  * now), "already_done" (its answer is complete) or "not_found". */
-const char *task_cancel(struct connection *connection, uint64_t msgid);
+const char *task_cancel(const struct client *client, uint64_t msgid);
 
 /* The server drains: tasks that have not begun are answered with SHUTTING_DOWN. `late`: those that
  * run are cancelled and answered with TIMEOUT. */

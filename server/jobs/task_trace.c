@@ -1,14 +1,14 @@
 #include "server/jobs/task_trace.h"
 
 #include "gpu/worker/channel.h"
-#include "server/main/server.h"
+#include "server/jobs/jobs.h"
 #include "server/jobs/task.h"
 
 #include <string.h>
 
 static bool off(const struct task *task)
 {
-    return !task->server->devices.trace;
+    return !task->jobs->devices->trace;
 }
 
 /* What both cover, and what lies between them. */
@@ -96,5 +96,5 @@ void task_trace_end(struct task *task)
     job.spans[SPAN_READ] = (struct span){task->message_ns, task->received_ns};
     if (job.spans[SPAN_WRITE].begin_ns)
         job.spans[SPAN_WRITE].end_ns = uv_hrtime();
-    trace_job(task->server->devices.trace, &job);
+    trace_job(task->jobs->devices->trace, &job);
 }

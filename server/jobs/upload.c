@@ -3,14 +3,14 @@
 #include "server/jobs/admission.h"
 #include "server/devices/device.h"
 #include "server/users/memory.h"
-#include "server/main/server.h"
+#include "server/jobs/jobs.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static struct arena *arena_of(const struct upload *upload)
 {
-    return &upload->server->devices.arena;
+    return &upload->jobs->devices->arena;
 }
 
 static struct arrival *latest(struct upload *upload)
@@ -50,11 +50,12 @@ static void on_slab(struct slab_waiter *waiter)
     upload->resume(upload);
 }
 
-void upload_init(struct upload *upload, struct server *server, struct user *user,
+void upload_init(struct upload *upload, struct jobs *jobs, struct user *user, void *dropped,
                  void (*resume)(struct upload *upload))
 {
     memset(upload, 0, sizeof *upload);
-    upload->server = server;
+    upload->jobs = jobs;
+    upload->dropped = dropped;
     upload->user = user;
     upload->resume = resume;
     upload->waiter =
@@ -183,13 +184,13 @@ static void begin_array(struct upload *upload, struct arrival *arrival,
         return;
     }
     /* Arrays are charged as they come, so jobs must be counted here as well. */
-    if (!admission_open(upload->server, upload->user, failure))
+    if (!admission_open(upload->jobs, upload->user, failure))
         return;
     arrival->expected = type.bytes;
     if (numbers)
         begin_numbers(upload, arrival);
     else
-        arrival->field = field_new(&upload->server->devices, upload->user, &type, failure);
+        arrival->field = field_new(upload->jobs->devices, upload->user, &type, failure);
 }
 
 /* Room for one more; false: the message has too many, or there is no memory. */
@@ -264,8 +265,8 @@ void *upload_place(struct upload *upload, uint64_t due, size_t *room)
 {
     struct arena *arena = arena_of(upload);
     if (dropping(upload)) {
-        *room = due < SERVER_DROP_BYTES ? (size_t)due : SERVER_DROP_BYTES;
-        return upload->server->drop_buffer;
+        *room = due < UPLOAD_DROP_BYTES ? (size_t)due : UPLOAD_DROP_BYTES;
+        return upload->dropped;
     }
     const struct arrival *arrival = latest(upload);
     if (arrival->numbers) {

@@ -13,8 +13,10 @@
 #include "protocol/splitter.h"
 #include "server/users/arena.h"
 
+enum { UPLOAD_DROP_BYTES = 64 << 10 };
+
 struct field;
-struct server;
+struct jobs;
 struct user;
 
 /* One array. */
@@ -30,8 +32,9 @@ struct arrival {
 };
 
 struct upload {
-    struct server *server;
+    struct jobs *jobs;
     struct user *user;
+    void *dropped;            /* UPLOAD_DROP_BYTES that payload goes to which nobody wants */
     struct arrival *arrivals; /* count of them, at most LIMIT_ARRAYS */
     uint32_t count;
     struct slab *slab; /* being filled for the latest array; NULL: none */
@@ -42,7 +45,7 @@ struct upload {
 };
 
 /* resume() is called when an upload that waited for a slab can go on. */
-void upload_init(struct upload *upload, struct server *server, struct user *user,
+void upload_init(struct upload *upload, struct jobs *jobs, struct user *user, void *dropped,
                  void (*resume)(struct upload *upload));
 
 /* A payload begins. */

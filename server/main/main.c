@@ -35,15 +35,15 @@ static void server_stop(struct server *server, int status)
         return;
     server->stopped = true;
     server->exit_status = status;
-    carriers_close(&server->carriers); /* first: then a connection closes at once */
-    listener_close_all(server);
-    for (struct list *link = server->connections.next; link != &server->connections;
+    carriers_close(&server->io.carriers); /* first: then a connection closes at once */
+    listener_close_all(&server->io);
+    for (struct list *link = server->io.connections.next; link != &server->io.connections;
          link = link->next)
         connection_close(LIST_ENTRY(link, struct connection, link));
     field_withdraw_all(&server->users);
     device_close_all(&server->devices);
-    turn_close(server);
-    deadlines_close(&server->deadlines);
+    turn_close(&server->io);
+    deadlines_close(&server->jobs.deadlines);
     close_handle(&server->tick);
     close_handle(&server->watchdog);
     /* These stay, and the loop: libuv leaves no handler, and a second signal would kill what is
@@ -54,13 +54,13 @@ static void server_stop(struct server *server, int status)
 
 static void drain(struct server *server)
 {
-    if (server->draining)
+    if (server->jobs.draining)
         return;
-    log_info("draining: %llu jobs", (unsigned long long)server->jobs);
+    log_info("draining: %llu jobs", (unsigned long long)server->jobs.count);
     notify_send("STOPPING=1");
-    server->draining = true;
+    server->jobs.draining = true;
     server->drain_until_ns = uv_hrtime() + server->config.drain_timeout_s * UINT64_C(1000000000);
-    listener_close_all(server);
+    listener_close_all(&server->io);
     for (struct list *link = server->devices.list.next; link != &server->devices.list;
          link = link->next)
         task_drain(LIST_ENTRY(link, struct device, link), false);
@@ -71,19 +71,19 @@ static void drain(struct server *server)
 static void drain_tick(struct server *server, uint64_t now_ns)
 {
     bool unsent = false;
-    for (struct list *link = server->connections.next; link != &server->connections;
+    for (struct list *link = server->io.connections.next; link != &server->io.connections;
          link = link->next) {
         const struct connection *connection = LIST_ENTRY(link, struct connection, link);
         unsent |= !outbox_empty(&connection->outbox) || bounds_hold(connection);
     }
-    if (!server->jobs && !unsent) {
+    if (!server->jobs.count && !unsent) {
         server_stop(server, 0);
         return;
     }
     if (now_ns < server->drain_until_ns)
         return;
     if (now_ns > server->drain_until_ns + UINT64_C(2000000000)) {
-        log_warning("%llu jobs were not answered in time", (unsigned long long)server->jobs);
+        log_warning("%llu jobs were not answered in time", (unsigned long long)server->jobs.count);
         server_stop(server, 0);
         return;
     }
@@ -96,18 +96,18 @@ static void on_tick(uv_timer_t *timer)
 {
     struct server *server = timer->data;
     const uint64_t now_ns = uv_hrtime();
-    struct list *link = server->connections.next;
-    while (link != &server->connections) {
+    struct list *link = server->io.connections.next;
+    while (link != &server->io.connections) {
         struct connection *connection = LIST_ENTRY(link, struct connection, link);
         link = link->next;
         connection_tick(connection, now_ns);
     }
-    for (link = server->listeners.next; link != &server->listeners; link = link->next)
+    for (link = server->io.listeners.next; link != &server->io.listeners; link = link->next)
         listener_tick(LIST_ENTRY(link, struct listener, link));
-    fair_tick(server);
+    fair_tick(&server->io);
     if (server->devices.trace)
         trace_flush(server->devices.trace);
-    if (server->draining)
+    if (server->jobs.draining)
         drain_tick(server, now_ns);
 }
 
@@ -136,7 +136,7 @@ static void serve(struct server *server)
     if (server->listening || server->stopped)
         return;
     server->listening = true;
-    if (!listener_open_all(server)) {
+    if (!listener_open_all(&server->io)) {
         server_stop(server, EXIT_START);
         return;
     }
@@ -242,7 +242,7 @@ static bool open_trace(struct server *server)
 static bool open_carriers(struct server *server)
 {
     const bool open =
-        carriers_open(&server->carriers, &server->loop, uv_available_parallelism() / 2);
+        carriers_open(&server->io.carriers, &server->loop, uv_available_parallelism() / 2);
     if (!open)
         log_error("the loop cannot be woken from other threads");
     return open;
@@ -260,15 +260,22 @@ static void init(struct server *server)
                                        .arena.descriptor = -1};
     list_init(&server->devices.list);
     users_open(&server->users, &server->config);
-    list_init(&server->connections);
-    list_init(&server->listeners);
-    list_init(&server->granted);
-    server->started_ns = uv_hrtime();
+    server->jobs = (struct jobs){.config = &server->config,
+                                 .users = &server->users,
+                                 .devices = &server->devices,
+                                 .calls = &outbox_calls};
+    list_init(&server->jobs.granted);
+    server->io.loop = &server->loop;
+    server->io.config = &server->config;
+    server->io.jobs = &server->jobs;
+    server->io.started_ns = uv_hrtime();
+    list_init(&server->io.connections);
+    list_init(&server->io.listeners);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN); /* until there is something to reload */
     uv_loop_init(&server->loop);
-    turn_open(server);
-    deadlines_open(&server->deadlines, &server->loop);
+    turn_open(&server->io);
+    deadlines_open(&server->jobs.deadlines, &server->loop);
     uv_timer_init(&server->loop, &server->tick);
     uv_timer_init(&server->loop, &server->watchdog);
     uv_signal_init(&server->loop, &server->terminate);
@@ -319,17 +326,17 @@ int main(int argc, char **argv)
     open_log(&server.config);
     notify_init();
     init(&server);
-    if (!msgpack_zone_init(&server.message, MSGPACK_ZONE_CHUNK_SIZE) || !find_worker(&server) ||
+    if (!msgpack_zone_init(&server.io.message, MSGPACK_ZONE_CHUNK_SIZE) || !find_worker(&server) ||
         !descriptors_open(&server.users, &server.loop, &server.config) ||
         !passed_open(server.users.descriptors) || !regions_open(&server.loop) ||
         !open_trace(&server) || !open_carriers(&server) ||
         !arena_open(&server.devices.arena, server.config.staging_bytes) || !open_devices(&server))
         server_stop(&server, EXIT_START);
     uv_run(&server.loop, UV_RUN_DEFAULT);
-    turn_free_closed(&server);
+    turn_free_closed(&server.io);
     trace_close(server.devices.trace);
     arena_close(&server.devices.arena);
-    msgpack_zone_destroy(&server.message);
+    msgpack_zone_destroy(&server.io.message);
     log_info("ended (%d)", server.exit_status);
     log_flush();
     return server.exit_status;

@@ -8,7 +8,9 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SERVER = ["server/main", "server/io", "server/jobs"]
+# The layers of the server, from above: each includes those below it.
+SERVER = ["server/main", "server/io", "server/jobs", "server/devices", "server/users", "server/metrics",
+          "server/config"]
 ROOMS = {
     "base": [],
     "numerics": ["base"],
@@ -17,11 +19,7 @@ ROOMS = {
     "gpu/host": ["gpu", "numerics", "base"],
     "gpu/cuda": ["gpu", "numerics", "base"],
     "gpu/worker": ["gpu", "numerics", "base"],
-    **{room: [*SERVER, "server/devices", "server/users", "server/metrics", "server/config", "protocol", "numerics", "base"] for room in SERVER},
-    "server/devices": ["server/users", "server/metrics", "server/config", "protocol", "numerics", "base"],
-    "server/users": ["server/metrics", "server/config", "numerics", "base"],
-    "server/metrics": ["base"],
-    "server/config": ["base"],
+    **{room: [*SERVER[i + 1:], "protocol", "numerics", "base"] for i, room in enumerate(SERVER)},
     "client": ["protocol", "numerics", "base"],
 }
 # Single files of rooms that are otherwise out of reach, and why.

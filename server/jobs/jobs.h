@@ -1,0 +1,62 @@
+/* All jobs of the front: one scheduler, which owns users and devices too, and which several loops
+ * of I/O may feed. Whom a task is for it knows as a client; how answers go back, as a table of
+ * calls.
+ */
+#ifndef SERVER_JOBS_JOBS_H
+#define SERVER_JOBS_JOBS_H
+
+#include "server/devices/devices.h"
+#include "server/jobs/deadline.h"
+#include "server/jobs/task_state.h"
+
+struct answer;
+struct failure;
+struct outbox;
+struct reply;
+struct task;
+
+/* What the layer above does with answers. Each push takes the task over (it may be NULL) until
+ * task_replied(), a snapshot until task_snapshot_sent(); what is under way is the task's `reply` or
+ * `snapshot`, and NULL again before either. */
+struct client_calls {
+    void (*failure)(struct outbox *outbox, uint64_t msgid, struct task *task,
+                    const struct failure *failure);
+    void (*answer)(struct outbox *outbox, const struct answer *answer, struct task *task);
+    void (*snapshot)(struct outbox *outbox, const struct answer *answer, struct task *task);
+    void (*progress)(struct outbox *outbox, uint64_t msgid, uint64_t done, uint64_t total);
+    /* Take one back of which not a byte has gone out; its task is the caller's again. False: it is
+     * too late, or the answer holds no array. */
+    bool (*withdraw)(struct reply *reply);
+    /* Has not a byte of it gone out, for another reason than that its client does not read? */
+    bool (*is_held_up)(struct reply *reply);
+    /* The worker that holds its arrays is gone. */
+    void (*lost)(struct reply *reply);
+};
+
+struct jobs {
+    const struct config *config;
+    struct users *users;
+    struct devices *devices;
+    const struct client_calls *calls;
+    struct list granted; /* struct task: has the last of its fields, and is to go on */
+    bool granting;       /* they are at it */
+    bool draining;
+    uint64_t last_task;
+    uint64_t count;                   /* of all users, accepted and not yet answered */
+    uint64_t tasks[TASK_STATE_COUNT]; /* of those */
+    struct deadlines deadlines;
+};
+
+enum { CLIENT_ANSWERED = 32 };
+
+/* Whom tasks are for. */
+struct client {
+    struct jobs *jobs;
+    struct user *user;
+    struct outbox *outbox;              /* for the calls */
+    struct list tasks;                  /* struct task */
+    uint64_t answered[CLIENT_ANSWERED]; /* msgids of the last tasks that ended, a ring */
+    uint32_t answered_count;
+};
+
+#endif
