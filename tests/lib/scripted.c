@@ -1,12 +1,7 @@
 #include "tests/lib/scripted.h"
 
 #include "protocol/reply.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>

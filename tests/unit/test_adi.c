@@ -7,19 +7,14 @@
 #include "tests/lib/random_scheme.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
-
 #define POINT_FUNCTION static inline __attribute__((unused))
 #define REAL double
 #define REAL_FMA(a, b, c) fma(a, b, c)
 #define POINT_NAME(name) name##_f64
 #include "numerics/adi_point.h"
+#include "tests/unit/unit.h"
 
 static void line_job(struct job *job, uint64_t n, double dt, struct boundary low,
                      struct boundary high)
@@ -80,9 +75,8 @@ static struct boundary with_datum(uint32_t kind, int at_face, int side, double h
 }
 
 /* A parabola has the rate of a constant curvature, up to the edges. */
-static void test_parabola(void **state)
+TEST(test_parabola)
 {
-    (void)state;
     static const struct {
         uint32_t kind;
         int at_face;
@@ -111,9 +105,8 @@ static void test_parabola(void **state)
 }
 
 /* The reflections are those of an image beside the edge. */
-static void test_images(void **state)
+TEST(test_images)
 {
-    (void)state;
     static const struct {
         uint32_t kind;
         double image[2]; /* weights of u_0, u_1 */
@@ -155,9 +148,8 @@ static double residual(struct plan *plan, const double *r, const double *x, int6
     return worst / scale;
 }
 
-static void test_solve(void **state)
+TEST(test_solve)
 {
-    (void)state;
     struct random random = random_start();
     static const uint64_t sizes[] = {2, 3, 4, 7, 33, 700, 5000};
     for (int i = 0; i < 3000; i++) {
@@ -200,9 +192,8 @@ static void test_solve(void **state)
 }
 
 /* All of it on the host, in launches of some passes, by every generation of kernels. */
-static void test_bits(void **state)
+TEST(test_bits)
 {
-    (void)state;
     struct random random = random_start();
     const struct kernels *kernels[PASS_KERNELS];
     const int generations = pass_kernels(kernels);
@@ -250,11 +241,8 @@ static void test_bits(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_parabola),
-                                       cmocka_unit_test(test_images), cmocka_unit_test(test_solve),
-                                       cmocka_unit_test(test_bits)};
     struct failure failure;
     if (!thread_pool_open(3, &failure))
         return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

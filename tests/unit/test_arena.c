@@ -1,11 +1,8 @@
 /* The staging arena's shares: nobody starves, nobody sees another user's bytes, nothing leaks. */
 #include "server/users/arena.h"
 #include "server/users/user.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -18,7 +15,6 @@ static int turns; /* waiters that were woken */
 
 static int open_arena(void **state)
 {
-    (void)state;
     turns = 0;
     memset(&first, 0, sizeof first);
     memset(&second, 0, sizeof second);
@@ -31,7 +27,6 @@ static int open_arena(void **state)
 
 static int close_arena(void **state)
 {
-    (void)state;
     arena_close(&arena);
     return 0;
 }
@@ -45,26 +40,23 @@ static uint32_t take_all(struct user *user, enum share share, struct slab **slab
     return count;
 }
 
-static void it_is_cut_into_slabs(void **state)
+TEST(it_is_cut_into_slabs, open_arena, close_arena)
 {
-    (void)state;
     assert_int_equal(arena.slab_count, SLABS);
     assert_int_equal(arena.bytes, ARENA_BYTES);
     assert_int_equal(arena.total[SHARE_UPLOAD] + arena.total[SHARE_REPLY], SLABS);
 }
 
-static void a_user_alone_gets_half_and_a_newcomer_some(void **state)
+TEST(a_user_alone_gets_half_and_a_newcomer_some, open_arena, close_arena)
 {
-    (void)state;
     struct slab *mine[SLABS], *theirs[SLABS];
     const uint32_t count = take_all(&first, SHARE_UPLOAD, mine);
     assert_int_equal(count, MOST);
     assert_true(take_all(&second, SHARE_UPLOAD, theirs) >= SLABS / 8);
 }
 
-static void however_many_take_all_they_can_the_next_finds_some(void **state)
+TEST(however_many_take_all_they_can_the_next_finds_some, open_arena, close_arena)
 {
-    (void)state;
     enum { USERS = 8 };
     struct user users[USERS] = {0};
     struct slab *slabs[SLABS];
@@ -75,18 +67,16 @@ static void however_many_take_all_they_can_the_next_finds_some(void **state)
     assert_int_equal(arena.taken[SHARE_REPLY], SLABS / 2);
 }
 
-static void uploads_leave_the_replies_share_alone(void **state)
+TEST(uploads_leave_the_replies_share_alone, open_arena, close_arena)
 {
-    (void)state;
     struct slab *uploads[SLABS], *replies[SLABS];
     take_all(&first, SHARE_UPLOAD, uploads);
     take_all(&second, SHARE_UPLOAD, uploads);
     assert_int_equal(take_all(&first, SHARE_REPLY, replies), MOST);
 }
 
-static void all_or_none(void **state)
+TEST(all_or_none, open_arena, close_arena)
 {
-    (void)state;
     struct slab *slabs[SLABS];
     assert_false(arena_take(&arena, &first, SHARE_REPLY, MOST + 1, slabs));
     assert_int_equal(first.slabs[SHARE_REPLY], 0);
@@ -100,9 +90,8 @@ static void all_or_none(void **state)
     assert_int_equal(arena.taken[SHARE_REPLY], 0);
 }
 
-static void the_last_released_is_the_next_taken(void **state)
+TEST(the_last_released_is_the_next_taken, open_arena, close_arena)
 {
-    (void)state;
     struct slab *slab, *again;
     assert_true(arena_take(&arena, &first, SHARE_UPLOAD, 1, &slab));
     arena_release(&arena, slab);
@@ -110,9 +99,8 @@ static void the_last_released_is_the_next_taken(void **state)
     assert_ptr_equal(slab, again);
 }
 
-static void another_users_bytes_are_cleared(void **state)
+TEST(another_users_bytes_are_cleared, open_arena, close_arena)
 {
-    (void)state;
     struct slab *slab, *again;
     assert_true(arena_take(&arena, &first, SHARE_UPLOAD, 1, &slab));
     memset(arena_memory_to_write(&arena, slab, arena.slab_bytes), 's', arena.slab_bytes);
@@ -128,9 +116,8 @@ static void another_users_bytes_are_cleared(void **state)
 }
 
 /* What clearing costs is what was written, not what a slab could hold. */
-static void only_what_was_written_is_cleared(void **state)
+TEST(only_what_was_written_is_cleared, open_arena, close_arena)
 {
-    (void)state;
     struct slab *slab;
     for (int turn = 0; turn < 4; turn++) {
         struct user *user = turn % 2 ? &second : &first;
@@ -168,9 +155,8 @@ static void wait_for(struct waiting *waiting, struct user *user, uint32_t count)
     arena_wait(&arena, &waiting->waiter);
 }
 
-static void waiters_are_served_when_there_is_room_for_them(void **state)
+TEST(waiters_are_served_when_there_is_room_for_them, open_arena, close_arena)
 {
-    (void)state;
     struct slab *mine[SLABS];
     struct waiting one = {0}, many = {0}, forgotten = {0};
     const uint32_t count = take_all(&first, SHARE_UPLOAD, mine);
@@ -189,9 +175,8 @@ static void waiters_are_served_when_there_is_room_for_them(void **state)
     assert_int_equal(arena.taken[SHARE_UPLOAD], 9);
 }
 
-static void waiters_may_release_from_inside(void **state)
+TEST(waiters_may_release_from_inside, open_arena, close_arena)
 {
-    (void)state;
     struct slab *mine[SLABS];
     struct waiting waiting[5] = {0};
     const uint32_t count = take_all(&first, SHARE_UPLOAD, mine);
@@ -207,9 +192,8 @@ static void waiters_may_release_from_inside(void **state)
 
 /* What a release costs does not depend on how many wait: those behind the first of a user are not
  * so much as read. */
-static void a_release_looks_at_no_waiter_but_the_first(void **state)
+TEST(a_release_looks_at_no_waiter_but_the_first, open_arena, close_arena)
 {
-    (void)state;
     enum { PAGE = 1 << 16, WAITING = 64 };
     struct slab *mine[SLABS], *theirs;
     take_all(&first, SHARE_UPLOAD, mine);
@@ -229,9 +213,8 @@ static void a_release_looks_at_no_waiter_but_the_first(void **state)
     munmap(memory, WAITING * PAGE);
 }
 
-static void users_take_turns(void **state)
+TEST(users_take_turns, open_arena, close_arena)
 {
-    (void)state;
     struct slab *slab;
     struct waiting waiting[6] = {0};
     assert_true(arena_take(&arena, &first, SHARE_UPLOAD, 1, &slab));
@@ -241,24 +224,4 @@ static void users_take_turns(void **state)
     const int order[] = {0, 4, 1, 5, 2, 3};
     for (int i = 0; i < 6; i++)
         assert_int_equal(waiting[order[i]].turn, i);
-}
-
-int main(void)
-{
-#define IN_ARENA(test) cmocka_unit_test_setup_teardown(test, open_arena, close_arena)
-    const struct CMUnitTest tests[] = {
-        IN_ARENA(it_is_cut_into_slabs),
-        IN_ARENA(a_user_alone_gets_half_and_a_newcomer_some),
-        IN_ARENA(however_many_take_all_they_can_the_next_finds_some),
-        IN_ARENA(uploads_leave_the_replies_share_alone),
-        IN_ARENA(all_or_none),
-        IN_ARENA(the_last_released_is_the_next_taken),
-        IN_ARENA(another_users_bytes_are_cleared),
-        IN_ARENA(only_what_was_written_is_cleared),
-        IN_ARENA(waiters_are_served_when_there_is_room_for_them),
-        IN_ARENA(waiters_may_release_from_inside),
-        IN_ARENA(a_release_looks_at_no_waiter_but_the_first),
-        IN_ARENA(users_take_turns),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,12 +2,7 @@
 
 #include "protocol/splitter.h"
 #include "tests/unit/notation.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 #include <string.h>
 
@@ -59,9 +54,8 @@ static void written_as(const struct array_type *type, const char *hex)
     msgpack_sbuffer_destroy(&buffer);
 }
 
-static void headers_are_msgpack_numpys_to_the_byte(void **state)
+TEST(headers_are_msgpack_numpys_to_the_byte)
 {
-    (void)state;
     written_as(&(struct array_type){DTYPE_F32, 2, {2, 3}, 24}, golden_2x3_f4);
     written_as(&(struct array_type){DTYPE_F64, 2, {1, 2}, 16}, golden_1x2_f8);
     written_as(&(struct array_type){DTYPE_F32, 2, {70, 4}, 1120}, golden_70x4_f4_header);
@@ -80,9 +74,8 @@ static msgpack_unpacked unpack_hex(const char *hex)
     return unpacked;
 }
 
-static void what_numpy_writes_is_read(void **state)
+TEST(what_numpy_writes_is_read)
 {
-    (void)state;
     struct array array;
     struct failure failure = {0};
     msgpack_unpacked unpacked = unpack_hex(golden_2x3_f4);
@@ -115,9 +108,8 @@ static void refused(const char *text, enum status code, const char *says)
     msgpack_unpacked_destroy(&unpacked);
 }
 
-static void types_that_are_not_taken_are_named(void **state)
+TEST(types_that_are_not_taken_are_named)
 {
-    (void)state;
     static const struct {
         const char *type;
         enum status code;
@@ -158,9 +150,8 @@ static void types_that_are_not_taken_are_named(void **state)
     }
 }
 
-static void pickles_and_structures_are_refused(void **state)
+TEST(pickles_and_structures_are_refused)
 {
-    (void)state;
     const char *const texts[] = {golden_pickle, golden_structured};
     const char *const says[] = {"pickle", "structured"};
     for (int i = 0; i < 2; i++) {
@@ -176,9 +167,8 @@ static void pickles_and_structures_are_refused(void **state)
 
 #define HEAD "{\"nd\": true, \"type\": \"<f4\", "
 
-static void shapes_are_checked_before_they_are_believed(void **state)
+TEST(shapes_are_checked_before_they_are_believed)
 {
-    (void)state;
     refused(HEAD "\"shape\": [], \"data\": #4}", STATUS_INVALID_ARGUMENT, "1 to 8 dimensions");
     refused(HEAD "\"shape\": [1,1,1,1,1,1,1,1,1], \"data\": #4}", STATUS_INVALID_ARGUMENT,
             "1 to 8 dimensions");
@@ -195,9 +185,8 @@ static void shapes_are_checked_before_they_are_believed(void **state)
     refused(HEAD "\"shape\": [2, 3], \"data\": #28}", STATUS_INVALID_ARGUMENT, "24 bytes");
 }
 
-static void the_largest_shapes_are_taken(void **state)
+TEST(the_largest_shapes_are_taken)
 {
-    (void)state;
     static const struct {
         const char *text;
         uint32_t dimensions;
@@ -219,9 +208,8 @@ static void the_largest_shapes_are_taken(void **state)
     }
 }
 
-static void maps_that_are_no_array_say_so(void **state)
+TEST(maps_that_are_no_array_say_so)
 {
-    (void)state;
     refused("7", STATUS_INVALID_ARGUMENT, "msgpack-numpy");
     refused("nil", STATUS_INVALID_ARGUMENT, "msgpack-numpy");
     refused("{}", STATUS_INVALID_ARGUMENT, "nd");
@@ -237,9 +225,8 @@ static void maps_that_are_no_array_say_so(void **state)
     refused("{\"field\": 1, \"offset\": 0}", STATUS_INVALID_ARGUMENT, "offset");
 }
 
-static void a_fields_map_from_a_reply_may_come_back(void **state)
+TEST(a_fields_map_from_a_reply_may_come_back)
 {
-    (void)state;
     msgpack_unpacked unpacked =
         notation_object("{\"field\": 18446744073709551615, \"shape\": [2], \"type\": \"<f4\"}");
     struct array array;
@@ -250,9 +237,8 @@ static void a_fields_map_from_a_reply_may_come_back(void **state)
     msgpack_unpacked_destroy(&unpacked);
 }
 
-static void one_without_data_is_described(void **state)
+TEST(one_without_data_is_described)
 {
-    (void)state;
     msgpack_unpacked unpacked = notation_object(HEAD "\"shape\": [2, 3]}");
     struct array array;
     struct failure failure = {0};
@@ -279,9 +265,8 @@ static void one_without_data_is_described(void **state)
     msgpack_unpacked_destroy(&unpacked);
 }
 
-static void a_place_in_a_region_is_read(void **state)
+TEST(a_place_in_a_region_is_read)
 {
-    (void)state;
     static const struct {
         const char *text;
         uint64_t region, offset;
@@ -305,9 +290,8 @@ static void a_place_in_a_region_is_read(void **state)
     }
 }
 
-static void places_that_cannot_be_are_refused(void **state)
+TEST(places_that_cannot_be_are_refused)
 {
-    (void)state;
     refused("{\"region\": -1}", STATUS_INVALID_ARGUMENT, "id");
     refused("{\"region\": \"a\"}", STATUS_INVALID_ARGUMENT, "id");
     refused("{\"region\": 1, \"region\": 1}", STATUS_INVALID_ARGUMENT, "twice");
@@ -324,9 +308,8 @@ static void places_that_cannot_be_are_refused(void **state)
             STATUS_TOO_LARGE, "points");
 }
 
-static void diverted_data_is_found_by_its_number(void **state)
+TEST(diverted_data_is_found_by_its_number)
 {
-    (void)state;
     msgpack_sbuffer buffer = notation("[{\"a\": {\"data\": #4096}, \"f\": " HEAD
                                       "\"shape\": [1024], \"data\": [#4090, #6]}}]");
     struct splitter s;
@@ -373,9 +356,8 @@ static void diverted_data_is_found_by_its_number(void **state)
     msgpack_sbuffer_destroy(&buffer);
 }
 
-static void a_result_over_one_bin_is_a_list_of_bins(void **state)
+TEST(a_result_over_one_bin_is_a_list_of_bins)
 {
-    (void)state;
     assert_false(array_is_list(UINT32_MAX));
     assert_true(array_is_list(UINT64_C(1) << 32));
     msgpack_sbuffer buffer;
@@ -388,24 +370,4 @@ static void a_result_over_one_bin_is_a_list_of_bins(void **state)
     array_write_bin(&packer, ARRAY_BIN_BYTES);
     assert_memory_equal(buffer.data + buffer.size - 5, "\xc6\x80\0\0\0", 5);
     msgpack_sbuffer_destroy(&buffer);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(headers_are_msgpack_numpys_to_the_byte),
-        cmocka_unit_test(what_numpy_writes_is_read),
-        cmocka_unit_test(types_that_are_not_taken_are_named),
-        cmocka_unit_test(pickles_and_structures_are_refused),
-        cmocka_unit_test(shapes_are_checked_before_they_are_believed),
-        cmocka_unit_test(the_largest_shapes_are_taken),
-        cmocka_unit_test(maps_that_are_no_array_say_so),
-        cmocka_unit_test(a_fields_map_from_a_reply_may_come_back),
-        cmocka_unit_test(one_without_data_is_described),
-        cmocka_unit_test(a_place_in_a_region_is_read),
-        cmocka_unit_test(places_that_cannot_be_are_refused),
-        cmocka_unit_test(diverted_data_is_found_by_its_number),
-        cmocka_unit_test(a_result_over_one_bin_is_a_list_of_bins),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,7 @@
 /* Carriers move what they are given, say what came of it on the loop, and leave nothing behind. */
 #include "server/io/io_threads.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -35,7 +32,6 @@ static struct pair pairs[PAIRS];
 
 static int open_carriers(void **state)
 {
-    (void)state;
     loop_thread = uv_thread_self();
     if (uv_loop_init(&loop) != 0 || !carriers_open(&carriers, &loop, CARRIERS_MOST))
         return -1;
@@ -58,7 +54,6 @@ static int open_carriers(void **state)
 
 static int close_carriers(void **state)
 {
-    (void)state;
     carriers_close(&carriers);
     carriers_close(&carriers); /* harmless */
     uv_run(&loop, UV_RUN_DEFAULT);
@@ -109,9 +104,8 @@ static bool send_it(struct pair *pair, size_t bytes)
     return carriers_send(&carriers, pair->near, pieces, 2, on_carried, pair);
 }
 
-static void bytes_are_received(void **state)
+TEST(bytes_are_received, open_carriers, close_carriers)
 {
-    (void)state;
     struct pair *pair = &pairs[0];
     assert_int_equal(send(pair->far, pair->sent, LEAST / 2, 0), LEAST / 2);
     assert_true(receive(pair, pair->received, LEAST));
@@ -129,9 +123,8 @@ static void bytes_are_received(void **state)
     assert_int_equal(pair->moved, 0);
 }
 
-static void bytes_are_dropped(void **state)
+TEST(bytes_are_dropped, open_carriers, close_carriers)
 {
-    (void)state;
     struct pair *pair = &pairs[0];
     assert_int_equal(send(pair->far, pair->sent, LEAST, 0), LEAST);
     assert_true(receive(pair, NULL, SIZE_MAX));
@@ -139,9 +132,8 @@ static void bytes_are_dropped(void **state)
     assert_int_equal(pair->moved, LEAST);
 }
 
-static void pieces_are_sent_in_their_order(void **state)
+TEST(pieces_are_sent_in_their_order, open_carriers, close_carriers)
 {
-    (void)state;
     struct pair *pair = &pairs[0];
     assert_true(send_it(pair, LEAST));
     wait_for(pair, 1);
@@ -150,9 +142,8 @@ static void pieces_are_sent_in_their_order(void **state)
     assert_memory_equal(pair->received, pair->sent, LEAST);
 }
 
-static void sending_ends_where_the_socket_does(void **state)
+TEST(sending_ends_where_the_socket_does, open_carriers, close_carriers)
 {
-    (void)state;
     struct pair *pair = &pairs[0];
     int calls = 0;
     do {
@@ -169,9 +160,8 @@ static void sending_ends_where_the_socket_does(void **state)
     assert_true(pair->error == EPIPE || pair->error == ECONNRESET);
 }
 
-static void descriptors_come_along(void **state)
+TEST(descriptors_come_along, open_carriers, close_carriers)
 {
-    (void)state;
     struct pair *pair = &pairs[0];
     const int descriptor = open("/dev/null", O_RDONLY);
     union {
@@ -195,9 +185,8 @@ static void descriptors_come_along(void **state)
     close(descriptor);
 }
 
-static void what_is_not_worth_it_is_left_to_the_caller(void **state)
+TEST(what_is_not_worth_it_is_left_to_the_caller, open_carriers, close_carriers)
 {
-    (void)state;
     struct pair *pair = &pairs[0];
     assert_false(receive(pair, pair->received, LEAST - 1));
     assert_false(send_it(pair, LEAST - 1));
@@ -242,9 +231,8 @@ static void on_round(void *context, ssize_t moved, int error)
     assert_true(carriers_send(&carriers, pair->near, &piece, 1, on_round, pair));
 }
 
-static void many_at_once(void **state)
+TEST(many_at_once, open_carriers, close_carriers)
 {
-    (void)state;
     for (int i = 0; i < PAIRS; i++) {
         const struct iovec piece = {pairs[i].sent, LEAST};
         pairs[i].rounds = ROUNDS;
@@ -254,9 +242,8 @@ static void many_at_once(void **state)
         wait_for(&pairs[i], 2 * ROUNDS);
 }
 
-static void closing_hands_back_what_is_under_way(void **state)
+TEST(closing_hands_back_what_is_under_way, open_carriers, close_carriers)
 {
-    (void)state;
     for (int i = 0; i < PAIRS; i++)
         assert_true(send_it(&pairs[i], LEAST));
     carriers_close(&carriers);
@@ -269,18 +256,7 @@ static void closing_hands_back_what_is_under_way(void **state)
 
 int main(void)
 {
-#define WITH_CARRIERS(test) cmocka_unit_test_setup_teardown(test, open_carriers, close_carriers)
-    const struct CMUnitTest tests[] = {
-        WITH_CARRIERS(bytes_are_received),
-        WITH_CARRIERS(bytes_are_dropped),
-        WITH_CARRIERS(pieces_are_sent_in_their_order),
-        WITH_CARRIERS(sending_ends_where_the_socket_does),
-        WITH_CARRIERS(descriptors_come_along),
-        WITH_CARRIERS(what_is_not_worth_it_is_left_to_the_caller),
-        WITH_CARRIERS(many_at_once),
-        WITH_CARRIERS(closing_hands_back_what_is_under_way),
-    };
     if (!passed_open(1024))
         return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

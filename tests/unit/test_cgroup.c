@@ -1,15 +1,11 @@
 /* The memory that control groups leave, over made-up trees of /proc and /sys. */
 #include "base/cgroup.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#include <cmocka.h>
 
 static char root[] = "/tmp/test_cgroup.XXXXXX";
 
@@ -31,22 +27,19 @@ static void write_file(const char *name, const char *text)
 
 static int begin(void **state)
 {
-    (void)state;
     strcpy(root + strlen(root) - 6, "XXXXXX");
     return mkdtemp(root) ? 0 : -1;
 }
 
 static int end(void **state)
 {
-    (void)state;
     char command[64];
     snprintf(command, sizeof command, "rm -r %s", root);
     return system(command);
 }
 
-static void none_is_no_limit(void **state)
+TEST(none_is_no_limit, begin, end)
 {
-    (void)state;
     assert_true(cgroup_memory(root).limit == UINT64_MAX);
     write_file("/proc/self/cgroup", "0::/a/b\n");
     assert_true(cgroup_memory(root).limit == UINT64_MAX);
@@ -54,9 +47,8 @@ static void none_is_no_limit(void **state)
     assert_true(cgroup_memory(root).limit == UINT64_MAX);
 }
 
-static void the_least_of_those_around_it(void **state)
+TEST(the_least_of_those_around_it, begin, end)
 {
-    (void)state;
     write_file("/proc/self/cgroup", "0::/system.slice/fdserver.service\n");
     write_file("/sys/fs/cgroup/system.slice/fdserver.service/memory.max", "max\n");
     write_file("/sys/fs/cgroup/system.slice/memory.max", "8589934592\n");
@@ -65,9 +57,8 @@ static void the_least_of_those_around_it(void **state)
     assert_int_equal(cgroup_memory(root).limit, UINT64_C(1) << 30);
 }
 
-static void in_a_container_the_root_counts(void **state)
+TEST(in_a_container_the_root_counts, begin, end)
 {
-    (void)state;
     write_file("/proc/self/cgroup", "0::/\n");
     write_file("/sys/fs/cgroup/memory.max", "2147483648\n");
     assert_int_equal(cgroup_memory(root).limit, UINT64_C(2) << 30);
@@ -75,9 +66,8 @@ static void in_a_container_the_root_counts(void **state)
     assert_int_equal(cgroup_memory(root).limit, UINT64_C(2) << 30);
 }
 
-static void version_1(void **state)
+TEST(version_1, begin, end)
 {
-    (void)state;
     write_file("/proc/self/cgroup",
                "9:name=systemd:/x\n5:cpu,memory,io:/docker/1f\n3:memoryless:/y\n0::/z\n");
     write_file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
@@ -86,9 +76,8 @@ static void version_1(void **state)
     assert_int_equal(cgroup_memory(root).limit, 512 << 20);
 }
 
-static void what_is_used_is_not_free(void **state)
+TEST(what_is_used_is_not_free, begin, end)
 {
-    (void)state;
     assert_true(cgroup_memory(root).free == UINT64_MAX);
     write_file("/proc/self/cgroup", "0::/a/b\n");
     write_file("/sys/fs/cgroup/a/b/memory.max", "1000000\n");
@@ -103,26 +92,12 @@ static void what_is_used_is_not_free(void **state)
     assert_int_equal(cgroup_memory(root).free, 0);
 }
 
-static void what_is_used_by_version_1(void **state)
+TEST(what_is_used_by_version_1, begin, end)
 {
-    (void)state;
     write_file("/proc/self/cgroup", "5:memory:/a\n");
     write_file("/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "1000000\n");
     write_file("/sys/fs/cgroup/memory/a/memory.usage_in_bytes", "700000\n");
     write_file("/sys/fs/cgroup/memory/a/memory.stat",
                "inactive_file 1\ntotal_inactive_file 100000\n");
     assert_int_equal(cgroup_memory(root).free, 400000);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-    const struct CMUnitTest tests[] = {TEST(none_is_no_limit),
-                                       TEST(the_least_of_those_around_it),
-                                       TEST(in_a_container_the_root_counts),
-                                       TEST(version_1),
-                                       TEST(what_is_used_is_not_free),
-                                       TEST(what_is_used_by_version_1)};
-#undef TEST
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,30 +1,24 @@
 /* The channel over a real socketpair: whole messages with their descriptors, order kept when the
  * socket is full, and an end that sends anything else is not trusted. */
 #include "gpu/worker/channel.h"
+#include "tests/unit/unit.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
-
 static int ends[2];
 static struct channel_inbox inbox; /* of ends[1] */
 
 static int setup(void **state)
 {
-    (void)state;
     memset(&inbox, 0, sizeof inbox);
     return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends);
 }
 
 static int teardown(void **state)
 {
-    (void)state;
     close(ends[0]);
     return close(ends[1]);
 }
@@ -36,9 +30,8 @@ static struct channel_message numbered(uint64_t tag)
     return message;
 }
 
-static void test_a_message_arrives_whole(void **state)
+TEST(test_a_message_arrives_whole, setup, teardown)
 {
-    (void)state;
     struct channel_message sent, received;
     int descriptor = 5;
     memset(&sent, 0xc3, sizeof sent);
@@ -50,9 +43,8 @@ static void test_a_message_arrives_whole(void **state)
     assert_int_equal(descriptor, -1);
 }
 
-static void test_a_descriptor_arrives(void **state)
+TEST(test_a_descriptor_arrives, setup, teardown)
 {
-    (void)state;
     const struct channel_message sent = numbered(1);
     struct channel_message received;
     struct stat before, after;
@@ -70,9 +62,8 @@ static void test_a_descriptor_arrives(void **state)
     close(pipes[1]);
 }
 
-static void test_another_size_ends_the_trust(void **state)
+TEST(test_another_size_ends_the_trust, setup, teardown)
 {
-    (void)state;
     struct channel_message received;
     static uint8_t bytes[sizeof received * (CHANNEL_PACKET + 1)];
     int descriptor;
@@ -85,9 +76,8 @@ static void test_another_size_ends_the_trust(void **state)
 }
 
 /* A packet that is not taken takes its descriptor with it: a pipe's other end sees it closed. */
-static void test_a_descriptor_of_another_size_is_closed(void **state)
+TEST(test_a_descriptor_of_another_size_is_closed, setup, teardown)
 {
-    (void)state;
     struct channel_message received;
     uint8_t bytes[sizeof received - 1] = {0};
     struct iovec part = {.iov_base = bytes, .iov_len = sizeof bytes};
@@ -113,9 +103,8 @@ static void test_a_descriptor_of_another_size_is_closed(void **state)
     close(pipes[0]);
 }
 
-static void test_closed(void **state)
+TEST(test_closed, setup, teardown)
 {
-    (void)state;
     const struct channel_message sent = numbered(1);
     struct channel_message received;
     int descriptor;
@@ -124,9 +113,8 @@ static void test_closed(void **state)
     assert_int_equal(channel_send(ends[1], &sent, -1), CHANNEL_CLOSED);
 }
 
-static void test_a_full_socket_keeps_the_order(void **state)
+TEST(test_a_full_socket_keeps_the_order, setup, teardown)
 {
-    (void)state;
     enum { COUNT = 5000 };
     struct channel_queue queue = {0};
     uint64_t sent = 0, received = 0;
@@ -150,9 +138,8 @@ static void test_a_full_socket_keeps_the_order(void **state)
     channel_queue_free(&queue);
 }
 
-static void test_a_flush_sends_few_packets(void **state)
+TEST(test_a_flush_sends_few_packets, setup, teardown)
 {
-    (void)state;
     enum { COUNT = 2 * CHANNEL_PACKET + 1 };
     struct channel_queue queue = {0};
     struct channel_message message;
@@ -169,9 +156,8 @@ static void test_a_flush_sends_few_packets(void **state)
     channel_queue_free(&queue);
 }
 
-static void test_descriptors_keep_to_their_messages(void **state)
+TEST(test_descriptors_keep_to_their_messages, setup, teardown)
 {
-    (void)state;
     enum { COUNT = 10 };
     struct channel_queue queue = {0};
     struct channel_message message;
@@ -198,9 +184,8 @@ static void test_descriptors_keep_to_their_messages(void **state)
     close(pipes[1]);
 }
 
-static void test_pushed_messages_wait_for_a_flush(void **state)
+TEST(test_pushed_messages_wait_for_a_flush, setup, teardown)
 {
-    (void)state;
     struct channel_queue queue = {0};
     struct channel_message message;
     int descriptor;
@@ -215,21 +200,4 @@ static void test_pushed_messages_wait_for_a_flush(void **state)
         assert_int_equal(message.u.copy.tag, i);
     }
     channel_queue_free(&queue);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_message_arrives_whole, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_descriptor_arrives, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_another_size_ends_the_trust, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_descriptor_of_another_size_is_closed, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_closed, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_full_socket_keeps_the_order, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_flush_sends_few_packets, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_descriptors_keep_to_their_messages, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_pushed_messages_wait_for_a_flush, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

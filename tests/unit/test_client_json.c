@@ -1,11 +1,6 @@
 #include "client/json_read.h"
 #include "client/json_write.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 #include <locale.h>
 #include <stdio.h>
@@ -41,9 +36,8 @@ static void check(const char *text, const char *wanted)
     free(out);
 }
 
-static void test_values(void **state)
+TEST(test_values)
 {
-    (void)state;
     check("null", "null");
     check(" [true , false,null ] ", "[true, false, null]");
     check("{}", "{}");
@@ -51,9 +45,8 @@ static void test_values(void **state)
     check("{\"a\": [1, {\"b\": -2}], \"c\": \"\"}", "{\"a\": [1, {\"b\": -2}], \"c\": \"\"}");
 }
 
-static void test_numbers(void **state)
+TEST(test_numbers)
 {
-    (void)state;
     check("0", "0");
     check("-0", "0");
     check("18446744073709551615", "18446744073709551615");
@@ -66,9 +59,8 @@ static void test_numbers(void **state)
     check("1.5E+3", "1500");
 }
 
-static void test_strings(void **state)
+TEST(test_strings)
 {
-    (void)state;
     check("\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", "\"\\\"\\\\/\\b\\f\\n\\r\\t\"");
     check("\"\\u0000\\u001f\\u007f\"", "\"\\u0000\\u001f\\u007f\"");
     check("\"\\u00e9\\u20ac\\ud83d\\ude00\"", "\"é€😀\"");
@@ -77,9 +69,8 @@ static void test_strings(void **state)
           "\"\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\"");
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     static const char *const texts[] = {"",
                                         " ",
                                         "[",
@@ -127,9 +118,8 @@ static void test_refused(void **state)
     check("[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]", "[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]");
 }
 
-static void test_what_json_lacks(void **state)
+TEST(test_what_json_lacks)
 {
-    (void)state;
     msgpack_object_kv pair = {
         .key = {.type = MSGPACK_OBJECT_POSITIVE_INTEGER, .via.u64 = 7},
         .val = {.type = MSGPACK_OBJECT_FLOAT64, .via.f64 = __builtin_nan("")}};
@@ -146,9 +136,8 @@ static void test_what_json_lacks(void **state)
     free(text);
 }
 
-static void test_a_decimal_comma_changes_nothing(void **state)
+TEST(test_a_decimal_comma_changes_nothing)
 {
-    (void)state;
     static const char *const names[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "fr_FR"};
     bool set = false;
     for (size_t i = 0; i < 4 && !set; i++)
@@ -157,17 +146,4 @@ static void test_a_decimal_comma_changes_nothing(void **state)
         skip();
     check("[0.5, 1.25e-3]", "[0.5, 0.00125]");
     setlocale(LC_NUMERIC, "C");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_strings),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_what_json_lacks),
-        cmocka_unit_test(test_a_decimal_comma_changes_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

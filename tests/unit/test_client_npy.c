@@ -1,10 +1,5 @@
 #include "client/npy.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,9 +30,8 @@ static bool read_text(int version, const char *text, size_t data_bytes,
     return read;
 }
 
-static void test_versions_and_forms(void **state)
+TEST(test_versions_and_forms)
 {
-    (void)state;
     struct fdclient_array array;
     struct fdclient_error error;
     for (int version = 1; version <= 3; version++) {
@@ -57,9 +51,8 @@ static void test_versions_and_forms(void **state)
                           &array, &error));
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     static const struct {
         const char *text, *said;
     } cases[] = {
@@ -94,9 +87,8 @@ static void test_refused(void **state)
     }
 }
 
-static void test_every_truncation_is_refused(void **state)
+TEST(test_every_truncation_is_refused)
 {
-    (void)state;
     size_t whole, begin;
     uint8_t *file =
         file_make(2, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 24, &whole);
@@ -115,9 +107,8 @@ static void test_every_truncation_is_refused(void **state)
     free(file);
 }
 
-static void test_written_is_read(void **state)
+TEST(test_written_is_read)
 {
-    (void)state;
     struct fdclient_array array = {.dtype = FDCLIENT_F64}, back;
     for (array.dimensions = 1; array.dimensions <= FDCLIENT_DIMENSIONS; array.dimensions++) {
         char file[NPY_HEADER_BYTES + 8 * 256];
@@ -138,15 +129,4 @@ static void test_written_is_read(void **state)
         array.shape[i] = UINT64_MAX;
     char file[NPY_HEADER_BYTES];
     assert_true(npy_write(&array, file) <= sizeof file);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_versions_and_forms),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_every_truncation_is_refused),
-        cmocka_unit_test(test_written_is_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

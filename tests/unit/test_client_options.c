@@ -1,12 +1,7 @@
 #include "client/options.h"
 
 #include "client/shape.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -23,9 +18,8 @@ static bool read_line(struct options *options, const char *line, struct fdclient
     return options_read(options, count, words, error);
 }
 
-static void test_submit(void **state)
+TEST(test_submit)
 {
-    (void)state;
     struct options o;
     struct fdclient_error error;
     assert_true(read_line(&o, "submit field.bin", &error));
@@ -66,9 +60,8 @@ static void test_submit(void **state)
     assert_string_equal(o.arguments[0], "--odd-name");
 }
 
-static void test_wrong_usage(void **state)
+TEST(test_wrong_usage)
 {
-    (void)state;
     static const char *const lines[] = {"",
                                         "frobnicate",
                                         "submit",
@@ -137,9 +130,8 @@ static char *file_text(const char *path)
 }
 
 /* The manual has each option of the table with its argument, and no other. */
-static void test_the_manual_and_the_help_agree_with_the_table(void **state)
+TEST(test_the_manual_and_the_help_agree_with_the_table)
 {
-    (void)state;
     char *manual = file_text(MANUAL), *help, *argument_at;
     size_t length, rows = 0, listed = 0;
     FILE *out = open_memstream(&help, &length);
@@ -170,9 +162,8 @@ static void test_the_manual_and_the_help_agree_with_the_table(void **state)
     free(help);
 }
 
-static void test_shapes(void **state)
+TEST(test_shapes)
 {
-    (void)state;
     struct fdclient_array array;
     char text[SHAPE_TEXT_BYTES];
     assert_true(shape_read("64,32,16", &array));
@@ -196,15 +187,4 @@ static void test_shapes(void **state)
         array.shape[i] = UINT64_MAX;
     shape_text(FDCLIENT_DIMENSIONS, array.shape, text);
     assert_int_equal(strlen(text), 8 * 20 + 7);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_submit),
-        cmocka_unit_test(test_wrong_usage),
-        cmocka_unit_test(test_the_manual_and_the_help_agree_with_the_table),
-        cmocka_unit_test(test_shapes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

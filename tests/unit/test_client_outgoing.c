@@ -1,12 +1,7 @@
 #include "client/outgoing.h"
 
 #include "client/json_write.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 #include <malloc.h>
 #include <stdlib.h>
@@ -45,18 +40,16 @@ static void check(const char *method, const struct fdclient_array *f,
 
 static const struct fdclient_array by_id = {.field = 9};
 
-static void test_methods(void **state)
+TEST(test_methods)
 {
-    (void)state;
     check("ping", NULL, NULL, "[0, 300, \"ping\", [{}]]");
     check("get", &by_id, NULL, "[0, 300, \"get\", [{\"field\": 9}]]");
     check("free", &by_id, NULL, "[0, 300, \"free\", [{\"field\": 9}]]");
     check("laplacian", &by_id, NULL, "[0, 300, \"laplacian\", [{\"f\": {\"field\": 9}}]]");
 }
 
-static void test_parameters(void **state)
+TEST(test_parameters)
 {
-    (void)state;
     const struct fdclient_params none = FDCLIENT_PARAMS;
     check("derivative", &by_id, &none, "[0, 300, \"derivative\", [{\"f\": {\"field\": 9}}]]");
     struct fdclient_params all = {.axis = "-1",
@@ -98,9 +91,8 @@ static void test_parameters(void **state)
           "\"f\": {\"field\": 9}}]]");
 }
 
-static void test_boundaries_in_short(void **state)
+TEST(test_boundaries_in_short)
 {
-    (void)state;
     static const struct {
         const char *text, *sent;
     } cases[] = {
@@ -128,9 +120,8 @@ static void test_boundaries_in_short(void **state)
     }
 }
 
-static void test_less_usual_parameters(void **state)
+TEST(test_less_usual_parameters)
 {
-    (void)state;
     struct fdclient_params params = FDCLIENT_PARAMS;
     params.stagger = "backward";
     params.coefficient = "field:5";
@@ -146,9 +137,8 @@ static void test_less_usual_parameters(void **state)
           "\"scheme\": \"rk4\", \"f\": {\"field\": 9}}]]");
 }
 
-static void test_vectors(void **state)
+TEST(test_vectors)
 {
-    (void)state;
     const struct fdclient_array ids[] = {{.field = 1}, {.field = 2}, {.field = 3}};
     struct fdclient_params params = FDCLIENT_PARAMS;
     params.out_is_field = true;
@@ -173,9 +163,8 @@ static void test_vectors(void **state)
     assert_false(outgoing_init(&out, 1, "curl", ids, 0, NULL, &inline_all, &error));
 }
 
-static void test_parameters_without_form(void **state)
+TEST(test_parameters_without_form)
 {
-    (void)state;
     static const char *const texts[] = {"",     "x=", "=1",        "x=1,", "x=1,2",
                                         "1,,2", "{",  "{\"x\": }", "[1"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -189,9 +178,8 @@ static void test_parameters_without_form(void **state)
     }
 }
 
-static void test_arrays_without_sense(void **state)
+TEST(test_arrays_without_sense)
 {
-    (void)state;
     static const struct fdclient_array arrays[] = {
         {.dimensions = 0, .data = &by_id},
         {.dimensions = 9, .data = &by_id},
@@ -228,9 +216,8 @@ static size_t pieces_take(const struct outgoing *out, const char *data, uint8_t 
     return length;
 }
 
-static void test_one_bin(void **state)
+TEST(test_one_bin)
 {
-    (void)state;
     static const char data[24];
     const struct fdclient_array f = {.dimensions = 2, .shape = {2, 3}, .data = data};
     static const uint8_t wanted[] = "\x94\x00\x01\xa3put\x91\x81\xa1"
@@ -249,9 +236,8 @@ static void test_one_bin(void **state)
 }
 
 /* Three arrays of a vector field: each behind its header, straight from where it lies. */
-static void test_a_vector_inline(void **state)
+TEST(test_a_vector_inline)
 {
-    (void)state;
     static const double data[3][4];
     struct fdclient_array f[3];
     for (int i = 0; i < 3; i++)
@@ -277,9 +263,8 @@ static void test_a_vector_inline(void **state)
 }
 
 /* 2^32 + 4 bytes do not fit one bin: two of 2^31 and one of 4. Nothing of the data is touched. */
-static void test_a_list_of_bins(void **state)
+TEST(test_a_list_of_bins)
 {
-    (void)state;
     const char *data = (const char *)&by_id;
     const struct fdclient_array f = {
         .dimensions = 1, .shape = {(UINT64_C(1) << 30) + 1}, .data = data};
@@ -296,9 +281,8 @@ static void test_a_list_of_bins(void **state)
 }
 
 /* There is room for every piece, and each byte is in one of them. */
-static void test_room_for_the_bins_of_large_arrays(void **state)
+TEST(test_room_for_the_bins_of_large_arrays)
 {
-    (void)state;
     static const uint64_t edges[] = {UINT64_C(1) << 30, UINT64_C(1) << 31, UINT64_C(1) << 32,
                                      UINT64_C(3) << 30};
     for (size_t e = 0; e < sizeof edges / sizeof *edges; e++)
@@ -319,22 +303,4 @@ static void test_room_for_the_bins_of_large_arrays(void **state)
                 assert_true(payload == components * 4 * points);
                 outgoing_free(&out);
             }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_methods),
-        cmocka_unit_test(test_parameters),
-        cmocka_unit_test(test_boundaries_in_short),
-        cmocka_unit_test(test_less_usual_parameters),
-        cmocka_unit_test(test_vectors),
-        cmocka_unit_test(test_parameters_without_form),
-        cmocka_unit_test(test_arrays_without_sense),
-        cmocka_unit_test(test_one_bin),
-        cmocka_unit_test(test_a_vector_inline),
-        cmocka_unit_test(test_a_list_of_bins),
-        cmocka_unit_test(test_room_for_the_bins_of_large_arrays),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,6 @@
 /* Which way a job's arrays go: from where they lie, through the pool, or over the socket. */
 #include "client/route.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -31,7 +26,6 @@ static struct region *add(size_t bytes, bool pooled, enum region_state state)
 
 static int forget(void **state)
 {
-    (void)state;
     for (struct region *next; first; first = next) {
         next = first->next;
         region_free(first);
@@ -69,9 +63,8 @@ static struct chosen choose(const char *method, void *const f[], uint32_t f_coun
     return chosen;
 }
 
-static void a_region_is_sealed_and_zeroed(void **state)
+TEST(a_region_is_sealed_and_zeroed, NULL, forget)
 {
-    (void)state;
     struct region *region = add(12345, false, REGION_ASKED);
     struct stat stat;
     assert_int_equal(fstat(region->descriptor, &stat), 0);
@@ -82,9 +75,8 @@ static void a_region_is_sealed_and_zeroed(void **state)
         assert_int_equal(region->memory[i], 0);
 }
 
-static void the_pool_has_few_sizes(void **state)
+TEST(the_pool_has_few_sizes, NULL, forget)
 {
-    (void)state;
     size_t before = 0, sizes = 0;
     for (size_t bytes = 1; bytes < (size_t)1 << 24; bytes += 1000) {
         const size_t size = region_pool_bytes(bytes);
@@ -96,9 +88,8 @@ static void the_pool_has_few_sizes(void **state)
     assert_true(sizes < 40);
 }
 
-static void arrays_in_shared_memory_stay_where_they_are(void **state)
+TEST(arrays_in_shared_memory_stay_where_they_are, NULL, forget)
 {
-    (void)state;
     struct region *a = add(2 * BYTES, false, REGION_READY), *b = add(BYTES, false, REGION_READY);
     struct chosen c =
         choose("laplacian", (void *[]){a->memory + BYTES}, 1, (void *[]){b->memory}, 1, BYTES);
@@ -115,9 +106,8 @@ static void arrays_in_shared_memory_stay_where_they_are(void **state)
     assert_false(choose("put", (void *[]){a->memory}, 1, NULL, 0, 0).route.in[0].region);
 }
 
-static void ordinary_arrays_go_through_the_pool_or_say_what_it_lacks(void **state)
+TEST(ordinary_arrays_go_through_the_pool_or_say_what_it_lacks, NULL, forget)
 {
-    (void)state;
     uint8_t *f = malloc(BYTES), *out = malloc(BYTES);
     memset(f, 7, BYTES);
     struct chosen c = choose("laplacian", (void *[]){f}, 1, (void *[]){out}, 1, BYTES);
@@ -142,9 +132,8 @@ static void ordinary_arrays_go_through_the_pool_or_say_what_it_lacks(void **stat
     free(out);
 }
 
-static void all_results_go_by_regions_or_none(void **state)
+TEST(all_results_go_by_regions_or_none, NULL, forget)
 {
-    (void)state;
     struct region *a = add(BYTES, false, REGION_READY), *b = add(2 * BYTES, false, REGION_READY);
     struct region *pooled = add(BYTES, true, REGION_READY);
     void *const f[] = {a->memory};
@@ -164,9 +153,8 @@ static void all_results_go_by_regions_or_none(void **state)
     free(plain);
 }
 
-static void results_over_inputs_or_each_other_go_another_way(void **state)
+TEST(results_over_inputs_or_each_other_go_another_way, NULL, forget)
 {
-    (void)state;
     struct region *a = add(3 * BYTES, false, REGION_READY);
     uint8_t *const at = a->memory;
     assert_int_equal(choose("laplacian", (void *[]){at}, 1, (void *[]){at}, 1, BYTES).route.outs,
@@ -186,9 +174,8 @@ static void results_over_inputs_or_each_other_go_another_way(void **state)
     assert_true(c.route.outs == 1 && c.route.out[0].pooled == pooled);
 }
 
-static void a_result_of_unknown_size_needs_a_place_that_ends_with_its_region(void **state)
+TEST(a_result_of_unknown_size_needs_a_place_that_ends_with_its_region, NULL, forget)
 {
-    (void)state;
     struct region *a = add(2 * BYTES, false, REGION_READY);
     void *const resident[] = {NULL};
     for (int i = 0; i < 2; i++) {
@@ -199,19 +186,4 @@ static void a_result_of_unknown_size_needs_a_place_that_ends_with_its_region(voi
                          0);
         assert_int_equal(choose(method, resident, 1, (void *[]){NULL}, 1, 0).route.outs, 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_region_is_sealed_and_zeroed, forget),
-        cmocka_unit_test_teardown(the_pool_has_few_sizes, forget),
-        cmocka_unit_test_teardown(arrays_in_shared_memory_stay_where_they_are, forget),
-        cmocka_unit_test_teardown(ordinary_arrays_go_through_the_pool_or_say_what_it_lacks, forget),
-        cmocka_unit_test_teardown(all_results_go_by_regions_or_none, forget),
-        cmocka_unit_test_teardown(results_over_inputs_or_each_other_go_another_way, forget),
-        cmocka_unit_test_teardown(a_result_of_unknown_size_needs_a_place_that_ends_with_its_region,
-                                  forget),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,13 +5,9 @@
 #include "gpu/cuda/memory.h"
 #include "gpu/cuda/passes.h"
 #include "gpu/cuda/slots.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-#include <cmocka.h>
-
 enum { LANE = 1, RECORDER, ROUND = 3 };
 
 static struct {
@@ -108,13 +104,11 @@ void fault_never(cudaError_t error, const char *what)
 
 static int setup(void **state)
 {
-    (void)state;
     memset(&device, 0, sizeof device);
     return graphs_open() != cudaSuccess;
 }
 static int teardown(void **state)
 {
-    (void)state;
     graphs_close();
     return device.execs != 0;
 }
@@ -157,9 +151,8 @@ static bool is_graph(struct round *round)
     return is;
 }
 
-static void the_second_time_it_is_captured(void **state)
+TEST(the_second_time_it_is_captured, setup, teardown)
 {
-    (void)state;
     struct round round, same;
     round_make(&round, 0);
     round_make(&same, 0);
@@ -172,9 +165,8 @@ static void the_second_time_it_is_captured(void **state)
     assert_int_equal(device.captures, 1);
 }
 
-static void what_ends_no_round_is_none(void **state)
+TEST(what_ends_no_round_is_none, setup, teardown)
 {
-    (void)state;
     struct round round;
     round_make(&round, 0);
     round.group.ends_round = false;
@@ -183,9 +175,8 @@ static void what_ends_no_round_is_none(void **state)
 }
 
 /* Each part of what a kernel is told counts. */
-static void another_one_is_not_the_same(void **state)
+TEST(another_one_is_not_the_same, setup, teardown)
 {
-    (void)state;
     struct round round, other;
     round_make(&round, 0);
     is_graph(&round);
@@ -209,9 +200,8 @@ static void another_one_is_not_the_same(void **state)
     assert_true(is_graph(&round));
 }
 
-static void a_slot_that_was_loaded_again_holds_another_plan(void **state)
+TEST(a_slot_that_was_loaded_again_holds_another_plan, setup, teardown)
 {
-    (void)state;
     struct round round;
     round_make(&round, 0);
     is_graph(&round);
@@ -221,9 +211,8 @@ static void a_slot_that_was_loaded_again_holds_another_plan(void **state)
     assert_true(is_graph(&round));
 }
 
-static void memory_that_went_back_takes_them_along(void **state)
+TEST(memory_that_went_back_takes_them_along, setup, teardown)
 {
-    (void)state;
     struct round round, other;
     round_make(&round, 0);
     round_make(&other, 50);
@@ -240,9 +229,8 @@ static void memory_that_went_back_takes_them_along(void **state)
 }
 
 /* Those under way stay whatever comes; else the one that was used longest ago goes. */
-static void a_few_are_kept(void **state)
+TEST(a_few_are_kept, setup, teardown)
 {
-    (void)state;
     enum { MANY = 90 };
     struct round under_way, round;
     round_make(&under_way, 0);
@@ -262,7 +250,7 @@ static void a_few_are_kept(void **state)
     assert_false(is_graph(&round));
 }
 
-static void where_there_can_be_none_it_goes_one_by_one(void **state)
+TEST(where_there_can_be_none_it_goes_one_by_one, setup, teardown)
 {
     cudaError_t *const failing[] = {&device.begin, &device.end, &device.instantiate,
                                     &device.launch};
@@ -279,20 +267,4 @@ static void where_there_can_be_none_it_goes_one_by_one(void **state)
         assert_int_equal(teardown(state), 0);
         assert_int_equal(setup(state), 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_second_time_it_is_captured, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_ends_no_round_is_none, setup, teardown),
-        cmocka_unit_test_setup_teardown(another_one_is_not_the_same, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_slot_that_was_loaded_again_holds_another_plan, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(memory_that_went_back_takes_them_along, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_few_are_kept, setup, teardown),
-        cmocka_unit_test_setup_teardown(where_there_can_be_none_it_goes_one_by_one, setup,
-                                        teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

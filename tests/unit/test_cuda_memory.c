@@ -1,32 +1,25 @@
 /* Device memory that is kept: what is used again, what is cleared, what is given back. */
 #include "gpu/cuda/memory.h"
 #include "tests/lib/counted_device.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
-#include <cmocka.h>
-
 enum { MiB = 1 << 20, KEEP_BYTES = 100 * MiB, DEVICE_BYTES = 1000 * MiB, ALICE = 1, BOB };
 
 static int setup(void **state)
 {
-    (void)state;
     counted_device = (struct counted_device){.has_bytes = DEVICE_BYTES};
     memory_open(KEEP_BYTES);
     return 0;
 }
 static int teardown(void **state)
 {
-    (void)state;
     memory_close();
     return counted_device.bytes != 0;
 }
 
-static void test_sizes(void **state)
+TEST(test_sizes, setup, teardown)
 {
-    (void)state;
     for (int bits = 0; bits < 63; bits++)
         for (uint64_t k = 0; k < 40; k++) {
             const uint64_t bytes = (UINT64_C(1) << bits) + (k << bits) / 40 + k % 3;
@@ -38,9 +31,8 @@ static void test_sizes(void **state)
     assert_int_equal(memory_rounded(UINT64_MAX - 5), UINT64_MAX - 5);
 }
 
-static void test_a_block_is_used_again_and_cleared_for_another_owner(void **state)
+TEST(test_a_block_is_used_again_and_cleared_for_another_owner, setup, teardown)
 {
-    (void)state;
     bool must_clear = false;
     void *first = memory_take(50 * MiB, ALICE, &must_clear);
     assert_true(must_clear);
@@ -62,9 +54,8 @@ static void test_a_block_is_used_again_and_cleared_for_another_owner(void **stat
 }
 
 /* cudaFree waits for the device: nothing is freed until there is time for it, or need. */
-static void test_too_much_is_given_back_when_there_is_time(void **state)
+TEST(test_too_much_is_given_back_when_there_is_time, setup, teardown)
 {
-    (void)state;
     void *blocks[9];
     bool must_clear;
     for (int i = 0; i < 9; i++)
@@ -81,9 +72,8 @@ static void test_too_much_is_given_back_when_there_is_time(void **state)
     assert_int_equal(counted_device.freed, 7);
 }
 
-static void test_what_is_kept_makes_room(void **state)
+TEST(test_what_is_kept_makes_room, setup, teardown)
 {
-    (void)state;
     bool must_clear;
     for (int i = 0; i < 4; i++) {
         void *block = memory_take((uint64_t)(200 + 16 * i) * MiB, ALICE, &must_clear);
@@ -95,17 +85,4 @@ static void test_what_is_kept_makes_room(void **state)
     assert_true(must_clear);
     assert_null(memory_take(900 * MiB, BOB, &must_clear));
     memory_give(large, 900 * MiB, BOB);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_sizes, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_block_is_used_again_and_cleared_for_another_owner,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(test_too_much_is_given_back_when_there_is_time, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_what_is_kept_makes_room, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,14 +4,10 @@
 #include "gpu/cuda/passes.h"
 #include "gpu/cuda/slots.h"
 #include "tests/lib/counted_device.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
-
 enum { MiB = 1 << 20, DEVICE_BYTES = 100 * MiB, LARGE_BYTES = 40 * MiB, SMALL_BYTES = 1000 };
 
 static int copies;
@@ -69,7 +65,6 @@ cudaError_t passes_load(int slot, const struct passes_constants *constants, cuda
 
 static int setup(void **state)
 {
-    (void)state;
     counted_device = (struct counted_device){.has_bytes = DEVICE_BYTES};
     copies = 0;
     memory_open(DEVICE_BYTES);
@@ -77,7 +72,6 @@ static int setup(void **state)
 }
 static int teardown(void **state)
 {
-    (void)state;
     slots_close();
     memory_close();
     return counted_device.bytes != 0;
@@ -90,9 +84,8 @@ static struct plan plan_with(uint64_t bytes)
     return plan;
 }
 
-static void a_table_is_loaded_once(void **state)
+TEST(a_table_is_loaded_once, setup, teardown)
 {
-    (void)state;
     struct plan plan = plan_with(SMALL_BYTES);
     const int slot = slots_take(&plan, NULL);
     assert_int_equal(slots_take(&plan, NULL), slot);
@@ -106,9 +99,8 @@ static void a_table_is_loaded_once(void **state)
 
 /* A plan is known by its bytes, and those of its table by their serial number: memory that one
  * table has left is often the next one's. */
-static void a_table_in_the_place_of_another_is_loaded(void **state)
+TEST(a_table_in_the_place_of_another_is_loaded, setup, teardown)
 {
-    (void)state;
     struct plan plan = plan_with(SMALL_BYTES);
     slots_give(slots_take(&plan, NULL));
     plan.table->serial++;
@@ -121,9 +113,8 @@ static void a_table_in_the_place_of_another_is_loaded(void **state)
     plan_release(&plan);
 }
 
-static void a_large_table_waits_for_another_to_end(void **state)
+TEST(a_large_table_waits_for_another_to_end, setup, teardown)
 {
-    (void)state;
     struct plan one = plan_with(LARGE_BYTES), two = plan_with(LARGE_BYTES);
     const int slot = slots_take(&one, NULL);
     assert_true(slot >= 0);
@@ -136,9 +127,8 @@ static void a_large_table_waits_for_another_to_end(void **state)
     plan_release(&two);
 }
 
-static void a_large_table_leaves_its_memory_to_arrays(void **state)
+TEST(a_large_table_leaves_its_memory_to_arrays, setup, teardown)
 {
-    (void)state;
     struct plan plan = plan_with(LARGE_BYTES);
     slots_give(slots_take(&plan, NULL));
     bool must_clear;
@@ -147,15 +137,4 @@ static void a_large_table_leaves_its_memory_to_arrays(void **state)
     assert_true(must_clear);
     memory_give(array, DEVICE_BYTES - LARGE_BYTES, 1);
     plan_release(&plan);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_table_is_loaded_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_table_in_the_place_of_another_is_loaded, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_large_table_waits_for_another_to_end, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_large_table_leaves_its_memory_to_arrays, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

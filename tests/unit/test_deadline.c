@@ -1,12 +1,7 @@
 /* Deadlines pass once, in their order and not before their time, and not where they were forgotten.
  */
 #include "server/jobs/deadline.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 #define MS UINT64_C(1000000)
 
@@ -34,7 +29,6 @@ static void on_passed(struct deadline *deadline)
 
 static int open_loop(void **state)
 {
-    (void)state;
     passed_count = 0;
     for (int i = 0; i < COUNT; i++) {
         items[i] = (struct item){.number = i};
@@ -48,16 +42,14 @@ static int open_loop(void **state)
 
 static int close_loop(void **state)
 {
-    (void)state;
     deadlines_close(&deadlines);
     deadlines_close(&deadlines); /* harmless */
     uv_run(&loop, UV_RUN_DEFAULT);
     return uv_loop_close(&loop);
 }
 
-static void they_pass_in_their_order(void **state)
+TEST(they_pass_in_their_order, open_loop, close_loop)
 {
-    (void)state;
     static const uint64_t after_ms[COUNT] = {20, 5, 10, 5, 0, 15};
     static const int order[COUNT] = {4, 1, 3, 2, 5, 0};
     const uint64_t now_ns = uv_hrtime();
@@ -68,9 +60,8 @@ static void they_pass_in_their_order(void **state)
     assert_memory_equal(passed, order, sizeof order);
 }
 
-static void what_is_forgotten_does_not_pass(void **state)
+TEST(what_is_forgotten_does_not_pass, open_loop, close_loop)
 {
-    (void)state;
     const uint64_t now_ns = uv_hrtime();
     for (int i = 0; i < COUNT; i++)
         deadline_set(&deadlines, &items[i].deadline, now_ns + (uint64_t)i * MS);
@@ -84,9 +75,8 @@ static void what_is_forgotten_does_not_pass(void **state)
     assert_memory_equal(passed, rest, sizeof rest);
 }
 
-static void ages_away_is_no_time_at_all(void **state)
+TEST(ages_away_is_no_time_at_all, open_loop, close_loop)
 {
-    (void)state;
     deadline_set(&deadlines, &items[0].deadline, UINT64_MAX);
     deadline_set(&deadlines, &items[1].deadline, 0);
     uv_run(&loop, UV_RUN_NOWAIT);
@@ -94,15 +84,4 @@ static void ages_away_is_no_time_at_all(void **state)
     assert_int_equal(passed_count, 1);
     assert_int_equal(passed[0], 1);
     deadline_forget(&items[0].deadline);
-}
-
-int main(void)
-{
-#define IN_LOOP(test) cmocka_unit_test_setup_teardown(test, open_loop, close_loop)
-    const struct CMUnitTest tests[] = {
-        IN_LOOP(they_pass_in_their_order),
-        IN_LOOP(what_is_forgotten_does_not_pass),
-        IN_LOOP(ages_away_is_no_time_at_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

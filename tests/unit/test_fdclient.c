@@ -5,12 +5,7 @@
 #include "protocol/object.h"
 #include "protocol/reply.h"
 #include "tests/lib/scripted.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -37,9 +32,8 @@ static void script_sizes(struct scripted *s)
     }
 }
 
-static void test_replies_in_pieces(void **state)
+TEST(test_replies_in_pieces)
 {
-    (void)state;
     static const size_t pieces[] = {1, 2, 3, 7, 61, 1000, 65536, 0};
     for (size_t p = 0; p < sizeof pieces / sizeof *pieces; p++)
         for (int own = 0; own < 2; own++) { /* into memory of the caller's, or the client's */
@@ -65,9 +59,8 @@ static void script_reversed(struct scripted *s)
         scripted_say_array(s, id, 500 * id);
 }
 
-static void test_replies_in_any_order(void **state)
+TEST(test_replies_in_any_order)
 {
-    (void)state;
     struct scripted server;
     struct fdclient *client = scripted_begin(&server, script_reversed, 4097);
     struct fdclient_result results[20] = {0};
@@ -116,9 +109,8 @@ static void script_list_of_bins(struct scripted *s)
     }
 }
 
-static void test_a_list_of_bins(void **state)
+TEST(test_a_list_of_bins)
 {
-    (void)state;
     for (size_t piece = 0; piece < 4; piece++) {
         struct scripted server;
         struct fdclient *client = scripted_begin(&server, script_list_of_bins, piece);
@@ -162,9 +154,8 @@ static void script_vectors(struct scripted *s)
     }
 }
 
-static void test_vectors_in_pieces(void **state)
+TEST(test_vectors_in_pieces)
 {
-    (void)state;
     static const size_t pieces[] = {1, 3, 61, 1000, 65536, 0};
     for (size_t p = 0; p < sizeof pieces / sizeof *pieces; p++) {
         struct scripted server;
@@ -201,9 +192,8 @@ static void script_vector_fields(struct scripted *s)
     scripted_say(s, reply, sizeof reply - 1);
 }
 
-static void test_resident_vectors(void **state)
+TEST(test_resident_vectors)
 {
-    (void)state;
     struct scripted server;
     struct fdclient *client = scripted_begin(&server, script_vector_fields, 5);
     struct fdclient_params params = FDCLIENT_PARAMS;
@@ -242,9 +232,8 @@ static void script_failure(struct scripted *s)
     scripted_say_array(s, 3, 10);
 }
 
-static void test_errors_from_the_server(void **state)
+TEST(test_errors_from_the_server)
 {
-    (void)state;
     struct scripted server;
     struct fdclient *client = scripted_begin(&server, script_failure, 5);
     struct fdclient_error error;
@@ -293,9 +282,8 @@ static void script_cancel(struct scripted *s)
     scripted_say_array(s, 3, 10);
 }
 
-static void test_cancel(void **state)
+TEST(test_cancel)
 {
-    (void)state;
     struct scripted server;
     struct fdclient *client = scripted_begin(&server, script_cancel, 7);
     struct fdclient_error error;
@@ -327,9 +315,8 @@ static void script_two_sizes(struct scripted *s)
     scripted_say_array(s, 3, 500);
 }
 
-static void test_a_result_too_large_is_dropped_and_the_next_arrives(void **state)
+TEST(test_a_result_too_large_is_dropped_and_the_next_arrives)
 {
-    (void)state;
     static const size_t pieces[] = {0, 1, 4096};
     for (int p = 0; p < 3; p++) {
         struct scripted server;
@@ -387,9 +374,8 @@ static void script_lies(struct scripted *s)
     scripted_say_array(s, 7, 5000);
 }
 
-static void test_replies_that_make_no_sense(void **state)
+TEST(test_replies_that_make_no_sense)
 {
-    (void)state;
     struct scripted server;
     struct fdclient *client = scripted_begin(&server, script_lies, 999);
     struct fdclient_error error;
@@ -445,9 +431,8 @@ static void script_half_a_payload(struct scripted *s)
     scripted_say_buffer(s, &buffer);
 }
 
-static void test_the_server_goes_away(void **state)
+TEST(test_the_server_goes_away)
 {
-    (void)state;
     void (*const scripts[])(struct scripted *) = {script_garbage, script_not_rpc, script_silence,
                                                   script_half_a_header, script_half_a_payload};
     for (int i = 0; i < 5; i++) {
@@ -484,9 +469,8 @@ static void script_leaves_in_an_upload(struct scripted *s)
     s->failed = recv(s->peer, some, sizeof some, 0) <= 0;
 }
 
-static void test_the_server_goes_away_during_an_upload(void **state)
+TEST(test_the_server_goes_away_during_an_upload)
 {
-    (void)state;
     struct scripted server;
     struct fdclient *client = scripted_begin(&server, script_leaves_in_an_upload, 0);
     struct fdclient_error error;
@@ -505,9 +489,8 @@ static void script_leaves_at_register(struct scripted *s)
     s->leaves = true;
 }
 
-static void test_the_server_goes_away_instead_of_taking_a_region(void **state)
+TEST(test_the_server_goes_away_instead_of_taking_a_region)
 {
-    (void)state;
     struct scripted server;
     setenv("FDCLIENT_TRANSPORT", "region", 1);
     struct fdclient *client = scripted_begin(&server, script_leaves_at_register, 0);
@@ -543,9 +526,8 @@ static void script_registers_early(struct scripted *s)
     scripted_say(s, put, sizeof put - 1);
 }
 
-static void test_a_region_that_is_answered_before_it_is_sent(void **state)
+TEST(test_a_region_that_is_answered_before_it_is_sent)
 {
-    (void)state;
     struct scripted server;
     setenv("FDCLIENT_TRANSPORT", "", 1);
     struct fdclient *client = scripted_begin(&server, script_registers_early, 0);
@@ -604,9 +586,8 @@ static void script_stops_jobs(struct scripted *s)
 
 /* A job that was stopped may be answered while a worker that hangs can still write its result: the
  * memory of the pool that it named is no other job's. */
-static void test_memory_of_a_stopped_job_is_given_up(void **state)
+TEST(test_memory_of_a_stopped_job_is_given_up)
 {
-    (void)state;
     struct scripted server;
     setenv("FDCLIENT_TRANSPORT", "region", 1);
     struct fdclient *client = scripted_begin(&server, script_stops_jobs, 0);
@@ -623,9 +604,8 @@ static void test_memory_of_a_stopped_job_is_given_up(void **state)
 
 /* The pool has room for two of three results: it gives up neither these for the third, nor anything
  * else that does not help. */
-static void test_results_that_the_pool_has_no_room_for(void **state)
+TEST(test_results_that_the_pool_has_no_room_for)
 {
-    (void)state;
     struct scripted server;
     setenv("FDCLIENT_TRANSPORT", "region", 1);
     struct fdclient *client = scripted_begin(&server, script_takes_regions, 0);
@@ -646,9 +626,8 @@ static void test_results_that_the_pool_has_no_room_for(void **state)
     scripted_end(&server, client);
 }
 
-static void test_closing_with_jobs_under_way(void **state)
+TEST(test_closing_with_jobs_under_way)
 {
-    (void)state;
     struct scripted server;
     struct fdclient *client = scripted_begin(&server, script_half_a_payload, 0);
     struct fdclient_result result = {0};
@@ -692,9 +671,8 @@ static void script_echo(struct scripted *s)
     }
 }
 
-static void test_many_large_jobs_before_the_first_reply_is_read(void **state)
+TEST(test_many_large_jobs_before_the_first_reply_is_read)
 {
-    (void)state;
     struct scripted server;
     struct fdclient *client = scripted_begin(&server, script_echo, 0);
     struct fdclient_result results[JOBS] = {0};
@@ -741,9 +719,8 @@ static void script_early_refusal(struct scripted *s)
     }
 }
 
-static void test_a_refusal_before_the_upload_has_ended(void **state)
+TEST(test_a_refusal_before_the_upload_has_ended)
 {
-    (void)state;
     struct scripted server;
     struct fdclient *client = scripted_begin(&server, script_early_refusal, 0);
     struct fdclient_error error;
@@ -778,9 +755,8 @@ static void script_methods(struct scripted *s)
     scripted_say(s, out, sizeof out - 1);
 }
 
-static void test_put_free_call_and_fields(void **state)
+TEST(test_put_free_call_and_fields)
 {
-    (void)state;
     struct scripted server;
     struct fdclient *client = scripted_begin(&server, script_methods, 1);
     struct fdclient_error error;
@@ -825,9 +801,8 @@ static void script_long_list(struct scripted *s)
     scripted_say_buffer(s, &buffer);
 }
 
-static void test_a_list_of_all_the_fields_a_user_may_have(void **state)
+TEST(test_a_list_of_all_the_fields_a_user_may_have)
 {
-    (void)state;
     struct scripted server;
     struct fdclient *client = scripted_begin(&server, script_long_list, 0);
     char *json;
@@ -858,9 +833,8 @@ static void note_progress(void *context, uint64_t ticket, uint64_t done, uint64_
     snprintf(text + strlen(text), 64, "%d: %d of %d; ", (int)ticket, (int)done, (int)total);
 }
 
-static void test_progress(void **state)
+TEST(test_progress)
 {
-    (void)state;
     struct scripted server;
     struct fdclient *client = scripted_begin(&server, script_progress, 3);
     char text[256] = "";
@@ -880,9 +854,8 @@ static void script_one(struct scripted *s)
     scripted_say_array(s, 1, 3);
 }
 
-static void test_a_refused_submit_leaves_the_connection_as_it_was(void **state)
+TEST(test_a_refused_submit_leaves_the_connection_as_it_was)
 {
-    (void)state;
     struct scripted server;
     struct fdclient *client = scripted_begin(&server, script_one, 0);
     struct fdclient_error error;
@@ -899,9 +872,8 @@ static void test_a_refused_submit_leaves_the_connection_as_it_was(void **state)
     scripted_end(&server, client);
 }
 
-static void test_addresses(void **state)
+TEST(test_addresses)
 {
-    (void)state;
     char long_path[256] = "unix:/";
     memset(long_path + 6, 'a', 120);
     const struct {
@@ -928,30 +900,5 @@ int main(void)
 {
     /* What these servers say is what a test wrote down: no `register` in between. */
     setenv("FDCLIENT_TRANSPORT", "socket", 1);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_replies_in_pieces),
-        cmocka_unit_test(test_replies_in_any_order),
-        cmocka_unit_test(test_a_list_of_bins),
-        cmocka_unit_test(test_vectors_in_pieces),
-        cmocka_unit_test(test_resident_vectors),
-        cmocka_unit_test(test_errors_from_the_server),
-        cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_a_result_too_large_is_dropped_and_the_next_arrives),
-        cmocka_unit_test(test_replies_that_make_no_sense),
-        cmocka_unit_test(test_the_server_goes_away),
-        cmocka_unit_test(test_the_server_goes_away_during_an_upload),
-        cmocka_unit_test(test_the_server_goes_away_instead_of_taking_a_region),
-        cmocka_unit_test(test_a_region_that_is_answered_before_it_is_sent),
-        cmocka_unit_test(test_results_that_the_pool_has_no_room_for),
-        cmocka_unit_test(test_memory_of_a_stopped_job_is_given_up),
-        cmocka_unit_test(test_closing_with_jobs_under_way),
-        cmocka_unit_test(test_many_large_jobs_before_the_first_reply_is_read),
-        cmocka_unit_test(test_a_refusal_before_the_upload_has_ended),
-        cmocka_unit_test(test_put_free_call_and_fields),
-        cmocka_unit_test(test_a_list_of_all_the_fields_a_user_may_have),
-        cmocka_unit_test(test_progress),
-        cmocka_unit_test(test_a_refused_submit_leaves_the_connection_as_it_was),
-        cmocka_unit_test(test_addresses),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

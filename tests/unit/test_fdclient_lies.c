@@ -6,12 +6,7 @@
 #include "protocol/object.h"
 #include "protocol/reply.h"
 #include "tests/lib/scripted.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 #include <linux/sockios.h>
 #include <stdlib.h>
@@ -94,9 +89,8 @@ static void script_too_long(struct scripted *s)
     scripted_say_array(s, TOO_LONG + 1, POINTS);
 }
 
-static void test_more_data_than_its_shape(void **state)
+TEST(test_more_data_than_its_shape)
 {
-    (void)state;
     static const size_t pieces[] = {0, 1000, 4096};
     for (int p = 0; p < 3; p++) {
         struct scripted server;
@@ -153,9 +147,8 @@ static void note_snapshot(void *context, const struct fdclient_snapshot *snapsho
     *steps = *steps * 10 + snapshot->step;
 }
 
-static void test_a_snapshot_of_more_data_than_its_shape(void **state)
+TEST(test_a_snapshot_of_more_data_than_its_shape)
 {
-    (void)state;
     static const size_t pieces[] = {0, 1000, 4096};
     for (int p = 0; p < 3; p++) {
         struct scripted server;
@@ -250,9 +243,8 @@ static void check_lies(struct fdclient *client, const void *input, struct fdclie
     }
 }
 
-static void test_another_place_in_the_pool(void **state)
+TEST(test_another_place_in_the_pool)
 {
-    (void)state;
     static const float input[POINTS];
     struct scripted server;
     struct fdclient_result result = {0};
@@ -296,9 +288,8 @@ static void script_larger_than_its_place(struct scripted *s)
     }
 }
 
-static void test_a_larger_array_than_its_place(void **state)
+TEST(test_a_larger_array_than_its_place)
 {
-    (void)state;
     static const float input[POINTS];
     struct scripted server;
     struct fdclient_result result;
@@ -314,9 +305,8 @@ static void test_a_larger_array_than_its_place(void **state)
     scripted_end(&server, client);
 }
 
-static void test_another_place_in_memory_of_the_callers(void **state)
+TEST(test_another_place_in_memory_of_the_callers)
 {
-    (void)state;
     struct scripted server;
     setenv("FDCLIENT_TRANSPORT", "", 1);
     struct fdclient *client = scripted_begin(&server, script_regions, 0);
@@ -347,9 +337,8 @@ static void script_no_region(struct scripted *s)
     say_region(s, 1, &nowhere, 0, 0);
 }
 
-static void test_a_region_for_a_result_of_the_socket(void **state)
+TEST(test_a_region_for_a_result_of_the_socket)
 {
-    (void)state;
     struct scripted server;
     struct fdclient *client = scripted_begin(&server, script_no_region, 0);
     struct fdclient_result result = {0};
@@ -387,9 +376,8 @@ static void script_fields(struct scripted *s)
     }
 }
 
-static void test_a_field_beside_data_or_for_an_array(void **state)
+TEST(test_a_field_beside_data_or_for_an_array)
 {
-    (void)state;
     struct scripted server;
     struct fdclient *client = scripted_begin(&server, script_fields, 0);
     struct fdclient_params params = FDCLIENT_PARAMS;
@@ -471,9 +459,8 @@ static void script_large_twice(struct scripted *s)
     answer_twice(s, say_large);
 }
 
-static void test_a_second_reply(void **state)
+TEST(test_a_second_reply)
 {
-    (void)state;
     void (*const scripts[])(struct scripted *) = {script_put_twice, script_small_twice,
                                                   script_large_twice};
     float *data = calloc(LARGE, sizeof *data);
@@ -499,16 +486,6 @@ static void test_a_second_reply(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_more_data_than_its_shape),
-        cmocka_unit_test(test_a_snapshot_of_more_data_than_its_shape),
-        cmocka_unit_test(test_another_place_in_the_pool),
-        cmocka_unit_test(test_a_larger_array_than_its_place),
-        cmocka_unit_test(test_another_place_in_memory_of_the_callers),
-        cmocka_unit_test(test_a_region_for_a_result_of_the_socket),
-        cmocka_unit_test(test_a_field_beside_data_or_for_an_array),
-        cmocka_unit_test(test_a_second_reply),
-    };
     setenv("FDCLIENT_TRANSPORT", "socket", 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

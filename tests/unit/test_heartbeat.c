@@ -1,10 +1,6 @@
 /* When a worker, or its device, is given up: counted in beats, whatever a clock says. */
 #include "server/devices/heartbeat.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 enum { SECOND = 1000 / HEARTBEAT_MS };
 
@@ -23,9 +19,8 @@ static void answer(struct heartbeat *heartbeat, uint64_t under_way, uint64_t cop
     heartbeat_pong(heartbeat, &pong);
 }
 
-static void one_ping_at_a_time(void **state)
+TEST(one_ping_at_a_time)
 {
-    (void)state;
     struct heartbeat heartbeat = {0};
     const struct channel_pong nothing = {.still_us = 0};
     assert_true(heartbeat_beat(&heartbeat));
@@ -34,9 +29,8 @@ static void one_ping_at_a_time(void **state)
     assert_true(heartbeat_beat(&heartbeat));
 }
 
-static void silence_counts_from_the_first_ping(void **state)
+TEST(silence_counts_from_the_first_ping)
 {
-    (void)state;
     struct heartbeat heartbeat = {0};
     beats(&heartbeat, SECOND);
     assert_false(heartbeat_is_stalled(&heartbeat));
@@ -51,9 +45,8 @@ static void silence_counts_from_the_first_ping(void **state)
     assert_true(heartbeat_is_lost(&heartbeat, true));
 }
 
-static void whatever_it_says_is_a_sign_of_life(void **state)
+TEST(whatever_it_says_is_a_sign_of_life)
 {
-    (void)state;
     struct heartbeat heartbeat = {0};
     beats(&heartbeat, 5 * SECOND);
     heartbeat_heard(&heartbeat);
@@ -62,9 +55,8 @@ static void whatever_it_says_is_a_sign_of_life(void **state)
     assert_false(heartbeat_is_lost(&heartbeat, false));
 }
 
-static void a_device_that_ends_nothing_is_stuck(void **state)
+TEST(a_device_that_ends_nothing_is_stuck)
 {
-    (void)state;
     struct heartbeat heartbeat = {0};
     for (int i = 0; i < 5 * SECOND; i++) {
         answer(&heartbeat, 3, 10, 20);
@@ -78,18 +70,16 @@ static void a_device_that_ends_nothing_is_stuck(void **state)
     assert_false(heartbeat_is_stuck(&heartbeat, 0));
 }
 
-static void copies_of_others_do_not_hide_a_launch_that_hangs(void **state)
+TEST(copies_of_others_do_not_hide_a_launch_that_hangs)
 {
-    (void)state;
     struct heartbeat heartbeat = {0};
     for (int i = 0; i <= 5 * SECOND; i++)
         answer(&heartbeat, 3, (uint64_t)i, 20);
     assert_true(heartbeat_is_stuck(&heartbeat, 0));
 }
 
-static void a_part_that_a_worker_says_does_not_go_on_is_stuck(void **state)
+TEST(a_part_that_a_worker_says_does_not_go_on_is_stuck)
 {
-    (void)state;
     struct heartbeat heartbeat = {0};
     struct channel_pong pong = {.still_us = 4999999};
     heartbeat_pong(&heartbeat, &pong);
@@ -103,9 +93,8 @@ static void a_part_that_a_worker_says_does_not_go_on_is_stuck(void **state)
     assert_false(heartbeat_is_stuck(&heartbeat, 0));
 }
 
-static void an_idle_device_is_not_stuck(void **state)
+TEST(an_idle_device_is_not_stuck)
 {
-    (void)state;
     struct heartbeat heartbeat = {0};
     for (int i = 0; i <= 10 * SECOND; i++) {
         answer(&heartbeat, 0, 10, 20);
@@ -113,18 +102,4 @@ static void an_idle_device_is_not_stuck(void **state)
     }
     answer(&heartbeat, 1, 10, 20); /* it has only just been given something */
     assert_int_equal(heartbeat.stuck, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_ping_at_a_time),
-        cmocka_unit_test(silence_counts_from_the_first_ping),
-        cmocka_unit_test(whatever_it_says_is_a_sign_of_life),
-        cmocka_unit_test(a_device_that_ends_nothing_is_stuck),
-        cmocka_unit_test(copies_of_others_do_not_hide_a_launch_that_hangs),
-        cmocka_unit_test(a_part_that_a_worker_says_does_not_go_on_is_stuck),
-        cmocka_unit_test(an_idle_device_is_not_stuck),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,20 +7,16 @@
 #include "base/thread_pool.h"
 #include "numerics/job_check.h"
 #include "tests/lib/random_job.h"
+#include "tests/unit/unit.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <poll.h>
 #include <semaphore.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <string.h>
-#include <cmocka.h>
-
 enum { JOBS = 600, MOST_POINTS = 12000, POISON = 0xa5 };
 
 struct arrays {
@@ -104,9 +100,8 @@ static void run_pieces(struct random *random, const struct kernels *kernels, str
     }
 }
 
-static void test_kernels(void **state)
+TEST(test_kernels)
 {
-    (void)state;
     struct random random = random_start();
     const struct kernels *kernels[PASS_KERNELS];
     const int count = pass_kernels(kernels);
@@ -152,9 +147,8 @@ static void check_threads(const struct job *job, const struct kernels *kernels,
 }
 
 /* Every line and every tile of an array that is cut along x, y and z. */
-static void test_large(void **state)
+TEST(test_large)
 {
-    (void)state;
     struct random random = random_start();
     const struct kernels *kernels[PASS_KERNELS];
     pass_kernels(kernels);
@@ -208,9 +202,8 @@ long __wrap_sysconf(int name)
 
 /* Several steps at once in the cache, where arrays are cut along y and z: past edges of all kinds,
  * and to any number of steps. */
-static void test_levels(void **state)
+TEST(test_levels)
 {
-    (void)state;
     struct random random = random_start();
     const struct kernels *kernels[PASS_KERNELS];
     pass_kernels(kernels);
@@ -274,9 +267,8 @@ static void closed(const struct backend *backend)
     thread_pool_close();
 }
 
-static void test_open(void **state)
+TEST(test_open)
 {
-    (void)state;
     struct device_info info;
     struct failure failure = {.code = STATUS_OK};
     const struct backend *backend = backend_host();
@@ -297,9 +289,8 @@ static void test_open(void **state)
 
 /* Launches of a chain run in their order, one after another; a copy comes after its launch; every
  * token comes back once. */
-static void test_launches(void **state)
+TEST(test_launches)
 {
-    (void)state;
     struct random random = random_start();
     struct device_info info;
     const struct backend *backend = opened(3, &info);
@@ -369,9 +360,8 @@ static struct thread_pool_task *hold(struct thread_pool_task *unused)
 }
 
 /* Whatever pieces of others' long jobs were launched before it, narrow and wide ones. */
-static void test_a_short_job_passes_pieces(void **state)
+TEST(test_a_short_job_passes_pieces)
 {
-    (void)state;
     enum { PIECES = 12, SHORT_TOKEN = 100, MOST_PIECES = 1 };
     struct random random = random_start();
     struct device_info info;
@@ -425,9 +415,8 @@ static bool is_zero(const unsigned char *memory, uint64_t bytes)
 }
 
 /* No owner sees another's bytes; what is too large is refused. */
-static void test_memory(void **state)
+TEST(test_memory)
 {
-    (void)state;
     static const uint64_t sizes[] = {1, 4096, 4097, 1 << 20, 9 << 20};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         const uint64_t bytes = sizes[s], me = 100 + 2 * s, they = me + 1;
@@ -457,18 +446,4 @@ static void test_memory(void **state)
     assert_null(memory_allocate(2 * total_bytes, 1));
     assert_null(memory_allocate(UINT64_MAX, 1));
     memory_trim();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kernels),
-        cmocka_unit_test(test_large),
-        cmocka_unit_test(test_levels),
-        cmocka_unit_test(test_open),
-        cmocka_unit_test(test_launches),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_a_short_job_passes_pieces),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

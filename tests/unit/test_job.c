@@ -1,12 +1,7 @@
 #include "numerics/job.h"
 #include "numerics/job_block.h"
 #include "numerics/job_check.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 #include <math.h>
 #include <string.h>
@@ -52,9 +47,8 @@ static void accepted(const struct job *job)
         fail_msg("%s: %s", failure.parameter, failure.message);
 }
 
-static void every_operator_takes_a_plain_cube(void **state)
+TEST(every_operator_takes_a_plain_cube)
 {
-    (void)state;
     struct job job;
     job_init(&job);
     accepted(&job);
@@ -70,9 +64,8 @@ static void every_operator_takes_a_plain_cube(void **state)
         }
 }
 
-static void a_wrong_number_is_refused_by_its_name(void **state)
+TEST(a_wrong_number_is_refused_by_its_name)
 {
-    (void)state;
     const double wrong[] = {NAN, INFINITY, -INFINITY, 0, -1};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct job job = cube(OPERATOR_DIFFUSION, 4, 16);
@@ -112,9 +105,8 @@ static void a_wrong_number_is_refused_by_its_name(void **state)
     refused(&job, STATUS_INVALID_ARGUMENT, "boundary x-");
 }
 
-static void work_over_the_limit_says_how_much(void **state)
+TEST(work_over_the_limit_says_how_much)
 {
-    (void)state;
     struct job job = cube(OPERATOR_DIFFUSION, 2, 100);
     job.steps = UINT64_C(1) << 62;
     const struct failure failure = refused(&job, STATUS_TOO_LARGE, "steps");
@@ -132,9 +124,8 @@ static void work_over_the_limit_says_how_much(void **state)
     assert_false(job_check(&job, NAN, &nonsense));
 }
 
-static void a_shape_that_overflows_is_too_large(void **state)
+TEST(a_shape_that_overflows_is_too_large)
 {
-    (void)state;
     struct job job = cube(OPERATOR_LAPLACIAN, 2, UINT64_C(1) << 32);
     refused(&job, STATUS_TOO_LARGE, "f");
     job = cube(OPERATOR_LAPLACIAN, 2, 1);
@@ -147,9 +138,8 @@ static void a_shape_that_overflows_is_too_large(void **state)
     refused(&job, STATUS_INVALID_ARGUMENT, "f");
 }
 
-static void an_axis_has_the_points_that_its_boundary_needs(void **state)
+TEST(an_axis_has_the_points_that_its_boundary_needs)
 {
-    (void)state;
     for (int accuracy = 2; accuracy <= 8; accuracy += 2)
         for (int order = 1; order <= 2; order++) {
             const uint64_t need = (uint64_t)(order + accuracy);
@@ -186,9 +176,8 @@ static void an_axis_has_the_points_that_its_boundary_needs(void **state)
     accepted(&job);
 }
 
-static void boundaries_fit_their_operator(void **state)
+TEST(boundaries_fit_their_operator)
 {
-    (void)state;
     struct job job = cube(OPERATOR_DIFFUSION, 8, 32);
     set_boundary(&job, AXIS_Y, BOUNDARY_ONE_SIDED, 0);
     refused(&job, STATUS_UNSUPPORTED, "boundary y-");
@@ -213,9 +202,8 @@ static void boundaries_fit_their_operator(void **state)
 }
 
 /* A number that the kind has not, one that is no number, and the face of a kind that has none. */
-static void boundaries_have_the_numbers_of_their_kind(void **state)
+TEST(boundaries_have_the_numbers_of_their_kind)
 {
-    (void)state;
     for (uint32_t kind = 0; kind < BOUNDARY_KINDS; kind++) {
         const bool has_face = kind == BOUNDARY_VALUE || kind == BOUNDARY_DERIVATIVE ||
                               kind == BOUNDARY_MIXED || kind == BOUNDARY_CURVATURE;
@@ -264,9 +252,8 @@ static void boundaries_have_the_numbers_of_their_kind(void **state)
     refused(&job, STATUS_INVALID_ARGUMENT, "boundary x+");
 }
 
-static void a_step_over_the_stability_limit_needs_leave(void **state)
+TEST(a_step_over_the_stability_limit_needs_leave)
 {
-    (void)state;
     struct job job = cube(OPERATOR_DIFFUSION, 2, 32);
     assert_true(fabs(job_dt_max(&job) - 1.0 / 6) < 1e-15); /* the textbook's h²/(2 d κ) */
     job.axes = 1;
@@ -304,9 +291,8 @@ static void a_step_over_the_stability_limit_needs_leave(void **state)
 }
 
 /* Weights are numbers of the type, however small or large a spacing is. */
-static void powers_of_the_spacing_have_their_place(void **state)
+TEST(powers_of_the_spacing_have_their_place)
 {
-    (void)state;
     for (int dtype = DTYPE_F32; dtype <= DTYPE_F64; dtype++)
         for (int order = 1; order <= 4; order++)
             for (int sign = -1; sign <= 1; sign += 2) {
@@ -326,9 +312,8 @@ static void powers_of_the_spacing_have_their_place(void **state)
 }
 
 /* … and however large a step is. */
-static void steps_have_their_place(void **state)
+TEST(steps_have_their_place)
 {
-    (void)state;
     struct job job = cube(OPERATOR_DIFFUSION, 2, 64);
     job.allow_unstable = 1;
     job.spacing[AXIS_X] = 0x1p-20;
@@ -347,9 +332,8 @@ static void steps_have_their_place(void **state)
 }
 
 /* Rows that are stiffer than the centred ones lower the limit, as the plan's table says. */
-static void stiff_sides_lower_the_step(void **state)
+TEST(stiff_sides_lower_the_step)
 {
-    (void)state;
     const struct {
         uint32_t kind;
         int at_face;
@@ -379,9 +363,8 @@ static void stiff_sides_lower_the_step(void **state)
         }
 }
 
-static void passes_and_scratch_follow_from_steps_and_values(void **state)
+TEST(passes_and_scratch_follow_from_steps_and_values)
 {
-    (void)state;
     struct job job = cube(OPERATOR_DERIVATIVE, 8, 16);
     assert_int_equal(job_passes(&job), 1);
     assert_int_equal(job_scratch(&job, false, false), 0);
@@ -400,9 +383,8 @@ static void passes_and_scratch_follow_from_steps_and_values(void **state)
     assert_int_equal(job_scratch(&job, false, false), 1);
 }
 
-static void schemes_have_limits_of_their_own(void **state)
+TEST(schemes_have_limits_of_their_own)
 {
-    (void)state;
     struct job job = cube(OPERATOR_DIFFUSION, 2, 16);
     const double euler = job_dt_max(&job);
     job.more.scheme = SCHEME_RK4;
@@ -453,9 +435,8 @@ static void schemes_have_limits_of_their_own(void **state)
     accepted(&job);
 }
 
-static void steps_are_told_of_passes(void **state)
+TEST(steps_are_told_of_passes)
 {
-    (void)state;
     for (int scheme = 0; scheme < SCHEME_COUNT; scheme++)
         for (int impose = 0; impose < 2; impose++) {
             struct job job = cube(OPERATOR_DIFFUSION, 2, 16);
@@ -471,9 +452,8 @@ static void steps_are_told_of_passes(void **state)
         }
 }
 
-static void any_bytes_are_judged_without_fault(void **state)
+TEST(any_bytes_are_judged_without_fault)
 {
-    (void)state;
     uint64_t seed = 1;
     for (int round = 0; round < 20000; round++) {
         struct job job;
@@ -503,9 +483,8 @@ static struct job stencil(uint32_t points, uint64_t n)
     return job;
 }
 
-static void a_mixed_face_of_order_0_has_the_points_of_its_row(void **state)
+TEST(a_mixed_face_of_order_0_has_the_points_of_its_row)
 {
-    (void)state;
     static const enum operator_id ids[] = {OPERATOR_DERIVATIVE, OPERATOR_INTERPOLATE};
     for (int k = 0; k < 2; k++) {
         struct job job = cube(ids[k], 8, 8);
@@ -535,9 +514,8 @@ static void block_refused(const struct job *job, const void *block, enum block_p
     assert_memory_equal(failure.parameter, parameter, strlen(parameter));
 }
 
-static void a_block_is_what_its_job_can_have(void **state)
+TEST(a_block_is_what_its_job_can_have)
 {
-    (void)state;
     const double x[16] = {0, 1, 3, 4, 5};
     struct job job = cube(OPERATOR_LAPLACIAN, 2, 4);
     job.more.coordinates = 1 << AXIS_Y;
@@ -563,9 +541,8 @@ static void a_block_is_what_its_job_can_have(void **state)
     block_refused(&job, offsets, BLOCK_OFFSETS, 1, 1, "offsets");
 }
 
-static void an_axis_has_only_so_many_coordinates(void **state)
+TEST(an_axis_has_only_so_many_coordinates)
 {
-    (void)state;
     const struct {
         enum operator_id id;
         uint64_t most;
@@ -586,9 +563,8 @@ static void an_axis_has_only_so_many_coordinates(void **state)
     }
 }
 
-static void a_stencil_has_limits_of_its_own(void **state)
+TEST(a_stencil_has_limits_of_its_own)
 {
-    (void)state;
     struct job job = stencil(JOB_STENCIL_POINTS, 3);
     job.steps = 5;
     accepted(&job);
@@ -641,30 +617,4 @@ static void a_stencil_has_limits_of_its_own(void **state)
     accepted(&job);
     job.n[AXIS_Y] = 1;
     refused(&job, STATUS_INVALID_ARGUMENT, "boundary y-");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_operator_takes_a_plain_cube),
-        cmocka_unit_test(a_mixed_face_of_order_0_has_the_points_of_its_row),
-        cmocka_unit_test(a_block_is_what_its_job_can_have),
-        cmocka_unit_test(an_axis_has_only_so_many_coordinates),
-        cmocka_unit_test(a_stencil_has_limits_of_its_own),
-        cmocka_unit_test(a_wrong_number_is_refused_by_its_name),
-        cmocka_unit_test(work_over_the_limit_says_how_much),
-        cmocka_unit_test(a_shape_that_overflows_is_too_large),
-        cmocka_unit_test(an_axis_has_the_points_that_its_boundary_needs),
-        cmocka_unit_test(boundaries_fit_their_operator),
-        cmocka_unit_test(boundaries_have_the_numbers_of_their_kind),
-        cmocka_unit_test(a_step_over_the_stability_limit_needs_leave),
-        cmocka_unit_test(powers_of_the_spacing_have_their_place),
-        cmocka_unit_test(steps_have_their_place),
-        cmocka_unit_test(stiff_sides_lower_the_step),
-        cmocka_unit_test(passes_and_scratch_follow_from_steps_and_values),
-        cmocka_unit_test(schemes_have_limits_of_their_own),
-        cmocka_unit_test(steps_are_told_of_passes),
-        cmocka_unit_test(any_bytes_are_judged_without_fault),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,6 @@
 /* What users have with a worker that takes records in the order sent: counted, not timed. */
 #include "server/users/lane.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 #define LATER_NS ((uint64_t)COMPANY_NS)
 
@@ -25,7 +20,6 @@ static int sent_count, served;
 
 static int begin(void **state)
 {
-    (void)state;
     company = (struct company){0};
     for (int u = 0; u < USERS; u++)
         lane_init(&lanes[u]);
@@ -65,18 +59,16 @@ static void serve_one(void)
     send(user);
 }
 
-static void a_user_alone_waits_for_nothing(void **state)
+TEST(a_user_alone_waits_for_nothing, begin, NULL)
 {
-    (void)state;
     for (int i = 0; i < JOBS; i++)
         add(0, i, LANE_RECORD_NS);
     assert_int_equal(there(0), JOBS);
 }
 
 /* As it is with one job at a time, again and again, beside a thousand. */
-static void a_newcomer_is_behind_few(void **state)
+TEST(a_newcomer_is_behind_few, begin, NULL)
 {
-    (void)state;
     add(1, 0, LANE_RECORD_NS);
     serve_one();
     for (int i = 0; i < JOBS; i++)
@@ -92,9 +84,8 @@ static void a_newcomer_is_behind_few(void **state)
     }
 }
 
-static void users_beside_each_other_have_as_much(void **state)
+TEST(users_beside_each_other_have_as_much, begin, NULL)
 {
-    (void)state;
     for (int i = 0; i < JOBS; i++)
         for (int u = 0; u < USERS; u++)
             add(u, i, LANE_RECORD_NS);
@@ -107,9 +98,8 @@ static void users_beside_each_other_have_as_much(void **state)
         assert_in_range(ended[u], JOBS / 2 - MOST, JOBS / 2 + MOST);
 }
 
-static void a_users_records_keep_their_order(void **state)
+TEST(a_users_records_keep_their_order, begin, NULL)
 {
-    (void)state;
     add(1, 0, LANE_RECORD_NS);
     serve_one();
     for (int i = 0; i < JOBS; i++)
@@ -120,9 +110,8 @@ static void a_users_records_keep_their_order(void **state)
     }
 }
 
-static void who_was_alone_for_long_waits_no_more(void **state)
+TEST(who_was_alone_for_long_waits_no_more, begin, NULL)
 {
-    (void)state;
     add(1, 0, LANE_RECORD_NS);
     serve_one();
     for (int i = 0; i < JOBS; i++)
@@ -136,9 +125,8 @@ static void who_was_alone_for_long_waits_no_more(void **state)
 }
 
 /* Orders that last: one of them is no reason to keep others back. */
-static void what_costs_nothing_holds_nothing_up(void **state)
+TEST(what_costs_nothing_holds_nothing_up, begin, NULL)
 {
-    (void)state;
     add(1, 0, 0);
     add(0, 0, 0);
     for (int i = 1; i < JOBS; i++)
@@ -146,18 +134,16 @@ static void what_costs_nothing_holds_nothing_up(void **state)
     assert_int_equal(there(0), 1 + MOST);
 }
 
-static void large_copies_count_by_their_time(void **state)
+TEST(large_copies_count_by_their_time, begin, NULL)
 {
-    (void)state;
     add(1, 0, LANE_RECORD_NS);
     for (int i = 0; i < JOBS; i++)
         add(0, i, LANE_NS);
     assert_int_equal(there(0), 1); /* and one always goes */
 }
 
-static void the_next_worker_has_none_of_the_last(void **state)
+TEST(the_next_worker_has_none_of_the_last, begin, NULL)
 {
-    (void)state;
     add(1, 0, LANE_RECORD_NS);
     for (int i = 0; i < JOBS; i++)
         add(0, i, LANE_RECORD_NS);
@@ -168,19 +154,4 @@ static void the_next_worker_has_none_of_the_last(void **state)
     for (int i = 0; i < JOBS; i++)
         add(0, i, LANE_RECORD_NS);
     assert_int_equal(sent_count, before + MOST);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_user_alone_waits_for_nothing, begin),
-        cmocka_unit_test_setup(a_newcomer_is_behind_few, begin),
-        cmocka_unit_test_setup(users_beside_each_other_have_as_much, begin),
-        cmocka_unit_test_setup(a_users_records_keep_their_order, begin),
-        cmocka_unit_test_setup(who_was_alone_for_long_waits_no_more, begin),
-        cmocka_unit_test_setup(what_costs_nothing_holds_nothing_up, begin),
-        cmocka_unit_test_setup(large_copies_count_by_their_time, begin),
-        cmocka_unit_test_setup(the_next_worker_has_none_of_the_last, begin),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,8 @@
 /* The histogram of durations: quantiles to a quarter of an octave, from one entry to millions. */
 #include "server/metrics/latency.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 /* A quarter of an octave up, and rounding to whole microseconds. */
 static void near_above(uint64_t found, double expected)
 {
@@ -14,17 +10,15 @@ static void near_above(uint64_t found, double expected)
     assert_true((double)found <= expected * exp2(0.25) + 1);
 }
 
-static void none_yet(void **state)
+TEST(none_yet)
 {
-    (void)state;
     const struct latency latency = {0};
     assert_int_equal(latency_quantile(&latency, 0.5), 0);
     assert_int_equal(latency_quantile(&latency, 1), 0);
 }
 
-static void one_is_every_quantile(void **state)
+TEST(one_is_every_quantile)
 {
-    (void)state;
     struct latency latency = {0};
     latency_record(&latency, 777);
     assert_int_equal(latency_quantile(&latency, 0), 777);
@@ -32,9 +26,8 @@ static void one_is_every_quantile(void **state)
     assert_int_equal(latency_quantile(&latency, 1), 777);
 }
 
-static void quantiles_of_a_ramp(void **state)
+TEST(quantiles_of_a_ramp)
 {
-    (void)state;
     struct latency latency = {0};
     for (uint64_t us = 1; us <= 100000; us++)
         latency_record(&latency, us);
@@ -44,24 +37,12 @@ static void quantiles_of_a_ramp(void **state)
     assert_int_equal(latency_quantile(&latency, 1), 100000);
 }
 
-static void the_shortest_and_the_longest(void **state)
+TEST(the_shortest_and_the_longest)
 {
-    (void)state;
     struct latency latency = {0};
     latency_record(&latency, 0);
     latency_record(&latency, UINT64_MAX);
     assert_true(latency_quantile(&latency, 0.5) <= 1);
     assert_true(latency_quantile(&latency, 1) >= UINT64_C(1) << 40);
     assert_int_equal(latency.max_us, UINT64_MAX);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(none_yet),
-        cmocka_unit_test(one_is_every_quantile),
-        cmocka_unit_test(quantiles_of_a_ramp),
-        cmocka_unit_test(the_shortest_and_the_longest),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

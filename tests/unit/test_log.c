@@ -1,19 +1,14 @@
 /* The log: levels, causes, and a reader who does not read. */
 #include "base/log.h"
+#include "tests/unit/unit.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { TEXT_BYTES = 16 << 20 };
 
@@ -72,9 +67,8 @@ static void say_each_level(void)
     log_warning("two\nlines");
 }
 
-static void lines_have_priority_and_level(void **state)
+TEST(lines_have_priority_and_level)
 {
-    (void)state;
     assert_string_equal(lines_of(say_each_level, false),
                         "<3>test: an error\n<4>test: a warning\n<4>test: two?lines\n");
 }
@@ -87,9 +81,8 @@ static void say_often(void)
     log_error("another cause");
 }
 
-static void a_cause_has_so_many_lines(void **state)
+TEST(a_cause_has_so_many_lines)
 {
-    (void)state;
     const char *lines = lines_of(say_often, false);
     char last[32], dropped[120];
     snprintf(last, sizeof last, "line %d\n", LOG_WINDOW_LINES - 1);
@@ -124,9 +117,8 @@ static void say_too_often_alone(void)
     log_line(&cause, LOG_LEVEL_WARNING, "alone again");
 }
 
-static void a_cause_is_reported_although_no_other_line_comes(void **state)
+TEST(a_cause_is_reported_although_no_other_line_comes)
 {
-    (void)state;
     assert_string_equal(lines_of(say_too_often_alone, false), "<4>test: alone again\n");
 }
 
@@ -141,16 +133,14 @@ static void say_much(void)
 }
 
 /* The process ends although nobody has read a byte. */
-static void nobody_is_waited_for(void **state)
+TEST(nobody_is_waited_for)
 {
-    (void)state;
     lines_of(say_much, true);
 }
 
 /* Every line is there, or counted. */
-static void lines_without_room_are_counted(void **state)
+TEST(lines_without_room_are_counted)
 {
-    (void)state;
     const char *lines = lines_of(say_much, false);
     size_t lost = 0;
     for (const char *at = lines; (at = strstr(at, " lines dropped: nobody read them")); at++) {
@@ -168,21 +158,7 @@ static void say_last_words(void)
     log_fatal(0, "the end");
 }
 
-static void the_last_line_is_written(void **state)
+TEST(the_last_line_is_written)
 {
-    (void)state;
     assert_string_equal(lines_of(say_last_words, false), "<4>test: before\n<2>test: the end\n");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_have_priority_and_level),
-        cmocka_unit_test(a_cause_has_so_many_lines),
-        cmocka_unit_test(a_cause_is_reported_although_no_other_line_comes),
-        cmocka_unit_test(nobody_is_waited_for),
-        cmocka_unit_test(lines_without_room_are_counted),
-        cmocka_unit_test(the_last_line_is_written),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

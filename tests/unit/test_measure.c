@@ -1,34 +1,27 @@
 /* Measures on the host: the contract's bits, whatever the pieces; and what they are for. */
 #include "tests/lib/measure_reference.h"
 #include "tests/lib/run_backend.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
-
 static struct bed bed;
 
 static int setup(void **state)
 {
-    (void)state;
     struct failure failure = {0};
     return !bed_open(&bed, backend_host(), 0, 1 << 20, &failure);
 }
 
 static int teardown(void **state)
 {
-    (void)state;
     bed_close(&bed);
     return 0;
 }
 
-static void test_bits(void **state)
+TEST(test_bits)
 {
-    (void)state;
     enum { ARRAYS = 150 };
     struct random random = random_start();
     for (int i = 0; i < ARRAYS; i++) {
@@ -51,9 +44,8 @@ static void test_bits(void **state)
     }
 }
 
-static void test_meaning(void **state)
+TEST(test_meaning)
 {
-    (void)state;
     const double a[] = {3, -1, NAN, 4, INFINITY}, b[] = {3, 1, 0, 1, 0};
     struct measured got;
     assert_true(bed_measure(&bed, DTYPE_F64, 4, a, NULL, 0, &got));
@@ -66,9 +58,8 @@ static void test_meaning(void **state)
     assert_true(isnan(got.min) && isnan(got.max) && got.sum == 0 && got.nan == 1);
 }
 
-static void test_bytes(void **state)
+TEST(test_bytes)
 {
-    (void)state;
     assert_int_equal(measure_bytes(1), 32);
     assert_int_equal(measure_bytes(4096), 32);
     assert_int_equal(measure_bytes(4097), 3 * 32);
@@ -78,10 +69,5 @@ static void test_bytes(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_meaning),
-        cmocka_unit_test(test_bytes),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return unit_run(setup, teardown);
 }

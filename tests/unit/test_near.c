@@ -1,10 +1,5 @@
 #include "base/near.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 #include <string.h>
 
@@ -21,9 +16,8 @@ static void check(const char *word, const char *wanted)
     assert_string_equal(near_text(&near).text, wanted);
 }
 
-static void test_what_is_near(void **state)
+TEST(test_what_is_near)
 {
-    (void)state;
     check("acuracy", "; did you mean accuracy?");   /* missing */
     check("accurracy", "; did you mean accuracy?"); /* too many */
     check("accurscy", "; did you mean accuracy?");  /* wrong */
@@ -45,9 +39,8 @@ static void test_what_is_near(void **state)
     assert_string_equal(near_mean("accuracy").text, "; did you mean accuracy?");
 }
 
-static void test_at_most_so_many(void **state)
+TEST(test_at_most_so_many)
 {
-    (void)state;
     struct near near;
     near_begin(&near, "abcdef");
     static const char *const many[] = {"abcdxx", "abcdex", "abcdeg", "abcdfe", "abcdefg", "abcdef"};
@@ -64,13 +57,4 @@ static void test_at_most_so_many(void **state)
         near_try(&near, longest[i]);
     }
     assert_true(strlen(near_text(&near).text) < sizeof(struct near_text));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_near),
-        cmocka_unit_test(test_at_most_so_many),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,7 @@
 #include "protocol/numbers.h"
 
 #include "tests/unit/notation.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 #include <string.h>
 
@@ -28,9 +23,8 @@ static void forget(void)
     msgpack_unpacked_destroy(&message);
 }
 
-static void a_list_has_a_shape(void **state)
+TEST(a_list_has_a_shape)
 {
-    (void)state;
     const struct array array = read_numbers("[[1, 2.5, -3], [4, 5, 6]]");
     double reals[6];
     assert_int_equal(array.kind, ARRAY_LIST);
@@ -44,9 +38,8 @@ static void a_list_has_a_shape(void **state)
     forget();
 }
 
-static void whole_numbers_are_told_from_others(void **state)
+TEST(whole_numbers_are_told_from_others)
 {
-    (void)state;
     struct failure failure = {0};
     int64_t whole[3];
     struct array array = read_numbers("[1, 8.0, -3]");
@@ -62,9 +55,8 @@ static void whole_numbers_are_told_from_others(void **state)
 }
 
 /* #N counts up from 0, a byte each. */
-static void an_inline_array_is_of_any_type(void **state)
+TEST(an_inline_array_is_of_any_type)
 {
-    (void)state;
     struct failure failure = {0};
     int64_t whole[4];
     double reals[4];
@@ -93,9 +85,8 @@ static void an_inline_array_is_of_any_type(void **state)
     forget();
 }
 
-static void integers_keep_all_their_bits(void **state)
+TEST(integers_keep_all_their_bits)
 {
-    (void)state;
     struct failure failure = {0};
     int64_t whole[2];
     const int64_t far = INT64_C(-9007199254740993); /* −2^53 − 1 */
@@ -111,9 +102,8 @@ static void integers_keep_all_their_bits(void **state)
     assert_false(numbers_whole(&array, "f", whole, &failure));
 }
 
-static void what_is_none_is_refused(void **state)
+TEST(what_is_none_is_refused)
 {
-    (void)state;
     static const struct {
         const char *text;
         enum status code;
@@ -153,16 +143,4 @@ static void what_is_none_is_refused(void **state)
         assert_string_equal(failure.parameter, "offsets");
         forget();
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_list_has_a_shape),
-        cmocka_unit_test(whole_numbers_are_told_from_others),
-        cmocka_unit_test(an_inline_array_is_of_any_type),
-        cmocka_unit_test(integers_keep_all_their_bits),
-        cmocka_unit_test(what_is_none_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,12 @@
 #include "protocol/object.h"
 
 #include "tests/unit/notation.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 
-static void keys_are_found_as_str_and_as_bin(void **state)
+TEST(keys_are_found_as_str_and_as_bin)
 {
-    (void)state;
     msgpack_unpacked unpacked = notation_object("{\"a\": 1, b\"out\": 2, 3: 4, \"ou\": 5}");
     assert_int_equal(object_find(&unpacked.data, "a")->via.u64, 1);
     assert_int_equal(object_find(&unpacked.data, "out")->via.u64, 2);
@@ -20,9 +15,8 @@ static void keys_are_found_as_str_and_as_bin(void **state)
     msgpack_unpacked_destroy(&unpacked);
 }
 
-static void whole_numbers_keep_to_their_range(void **state)
+TEST(whole_numbers_keep_to_their_range)
 {
-    (void)state;
     static const struct {
         const char *text;
         bool is_signed, is_unsigned;
@@ -54,9 +48,8 @@ static void whole_numbers_keep_to_their_range(void **state)
     }
 }
 
-static void a_quote_is_printable_and_cut_to_fit(void **state)
+TEST(a_quote_is_printable_and_cut_to_fit)
 {
-    (void)state;
     msgpack_unpacked text = notation_object("\"a\nb\""), longer = notation_object("$100");
     msgpack_unpacked number = notation_object("7");
     assert_string_equal(object_quote(&text.data).text, "a?b");
@@ -66,14 +59,4 @@ static void a_quote_is_printable_and_cut_to_fit(void **state)
     msgpack_unpacked_destroy(&text);
     msgpack_unpacked_destroy(&longer);
     msgpack_unpacked_destroy(&number);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_are_found_as_str_and_as_bin),
-        cmocka_unit_test(whole_numbers_keep_to_their_range),
-        cmocka_unit_test(a_quote_is_printable_and_cut_to_fit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,11 @@
 #include "gpu/worker/pipeline.h"
 #include "base/thread_pool.h"
 #include "tests/lib/random_job.h"
+#include "tests/unit/unit.h"
 
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
-
 enum { TOKEN_RUN, TOKEN_STEP = 1, MOST_IN_FLIGHT = PIPELINE_SLABS * PIPELINE_SLAB_BYTES };
 
 static struct pipeline pipeline;
@@ -97,9 +93,8 @@ static void client_end(struct client *client)
     arrays_free(client->out);
 }
 
-static void test_many_jobs_together(void **state)
+TEST(test_many_jobs_together)
 {
-    (void)state;
     enum { ROUNDS = 12, TOGETHER = 16 };
     static struct client clients[TOGETHER];
     struct random random = random_start();
@@ -215,9 +210,8 @@ static struct run *plain_run(struct run *run, struct holding *holding, uint64_t 
 
 /* Behind large jobs a small one waits for what is under way and one slab more, not for its turn
  * among them; and a row of small ones does not keep a large one from its turns. */
-static void test_a_small_job_passes_large_ones(void **state)
+TEST(test_a_small_job_passes_large_ones)
 {
-    (void)state;
     enum { SMALL = 20 };
     static struct run large[3], small[SMALL];
     static struct holding holding;
@@ -261,9 +255,8 @@ static void test_a_small_job_passes_large_ones(void **state)
 }
 
 /* As few as have little time to lose, as many as take little time each. */
-static void test_larger_jobs_have_larger_slabs(void **state)
+TEST(test_larger_jobs_have_larger_slabs)
 {
-    (void)state;
     assert_int_equal(pipeline_slab_bytes(1), 1 << 20);
     assert_int_equal(pipeline_slab_bytes(4 << 20), 1 << 20);
     assert_int_equal(pipeline_slab_bytes(8 << 20), 2 << 20);
@@ -280,9 +273,8 @@ static void note_upload_after_launches(void *device, const void *from, size_t by
 
 /* Of however few slabs a job is: what has been launched would else see, and so wait for, the next
  * one's upload. */
-static void test_a_launch_does_not_wait_for_the_next_slab(void **state)
+TEST(test_a_launch_does_not_wait_for_the_next_slab)
 {
-    (void)state;
     static struct run run;
     static struct holding holding;
     struct backend backend = taking_note;
@@ -298,15 +290,4 @@ static void test_a_launch_does_not_wait_for_the_next_slab(void **state)
     assert_true(transfer_is_done(&run.transfer));
     assert_true(noted.uploads > 2 && noted.launches > 2);
     pipeline_free(&pipeline);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_many_jobs_together),
-        cmocka_unit_test(test_a_small_job_passes_large_ones),
-        cmocka_unit_test(test_larger_jobs_have_larger_slabs),
-        cmocka_unit_test(test_a_launch_does_not_wait_for_the_next_slab),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,16 +2,12 @@
  * differentiate exactly. */
 #include "numerics/plan.h"
 #include "numerics/job_check.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
-
 static const double first[4][5] = {
     {0, 1. / 2},
     {0, 2. / 3, -1. / 12},
@@ -77,9 +73,8 @@ static void planned(struct plan *plan, const struct job *job)
 }
 
 /* A quotient of small integers in double is the fraction rounded once: so must the weights be. */
-static void test_central(void **state)
+TEST(test_central)
 {
-    (void)state;
     for (int accuracy = 2; accuracy <= 8; accuracy += 2)
         for (int order = 1; order <= 2; order++)
             for (int dtype = 0; dtype < 2; dtype++) {
@@ -107,9 +102,8 @@ static void test_central(void **state)
 
 /* Σ C = 0 for the second derivative, Σ 2m C_m = 1 for the first, and the symbol at the grid's
  * highest frequency is the one that the stability limit uses. */
-static void test_sums(void **state)
+TEST(test_sums)
 {
-    (void)state;
     for (int accuracy = 2; accuracy <= 8; accuracy += 2) {
         const int r = accuracy / 2;
         struct job job;
@@ -132,9 +126,8 @@ static void test_sums(void **state)
     }
 }
 
-static void test_scaling(void **state)
+TEST(test_scaling)
 {
-    (void)state;
     struct job job;
     struct plan plan;
     derivative_job(&job, 1, 2, BOUNDARY_PERIODIC);
@@ -188,9 +181,8 @@ static void check_polynomials(const struct plan_axis *axis, int row, int order)
     }
 }
 
-static void test_one_sided(void **state)
+TEST(test_one_sided)
 {
-    (void)state;
     for (size_t t = 0; t < sizeof forward / sizeof *forward; t++) {
         const struct table *table = &forward[t];
         struct job job;
@@ -211,9 +203,8 @@ static void test_one_sided(void **state)
     }
 }
 
-static void test_value(void **state)
+TEST(test_value)
 {
-    (void)state;
     for (int accuracy = 2; accuracy <= 8; accuracy += 2) {
         struct job job;
         struct plan plan;
@@ -245,9 +236,8 @@ static void test_value(void **state)
     }
 }
 
-static void test_halo(void **state)
+TEST(test_halo)
 {
-    (void)state;
     struct job job;
     struct plan plan;
     diffusion_job(&job, 2, 6);
@@ -268,9 +258,8 @@ static void test_halo(void **state)
     assert_int_equal(plan.axis[AXIS_X].side[SIDE_LOW].claim, 0);
 }
 
-static void test_shape(void **state)
+TEST(test_shape)
 {
-    (void)state;
     struct job job;
     struct plan plan;
     job_init(&job);
@@ -298,9 +287,8 @@ static void test_shape(void **state)
     assert_int_equal(plan.axis[AXIS_Y].side[SIDE_HIGH].map, PLAN_MAP_ENDPOINT);
 }
 
-static void test_shared(void **state)
+TEST(test_shared)
 {
-    (void)state;
     struct job job;
     struct plan plan;
     diffusion_job(&job, 3, 8);
@@ -325,15 +313,4 @@ static void test_shared(void **state)
     assert_int_equal(plan.shared, 1);
     assert_int_equal(plan.axis[AXIS_Y].active, 0);
     assert_int_equal(plan.axis[AXIS_Z].active, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_central), cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_scaling), cmocka_unit_test(test_one_sided),
-        cmocka_unit_test(test_value),   cmocka_unit_test(test_halo),
-        cmocka_unit_test(test_shape),   cmocka_unit_test(test_shared),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

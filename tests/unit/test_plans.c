@@ -1,11 +1,7 @@
 /* The table of plans gives what plan_init() gives, however many jobs pass through it. */
 #include "gpu/worker/plans.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <string.h>
 
 static struct plans plans;
@@ -26,9 +22,8 @@ static void check(uint64_t n)
     assert_memory_equal(plans_get(&plans, &job, NULL), &plan, sizeof plan);
 }
 
-static void plans_are_those_of_their_jobs(void **state)
+TEST(plans_are_those_of_their_jobs)
 {
-    (void)state;
     for (int twice = 0; twice < 2; twice++)
         for (uint64_t n = 9; n < 9 + 3 * PLANS_KEPT; n++) {
             check(n);
@@ -36,9 +31,8 @@ static void plans_are_those_of_their_jobs(void **state)
         }
 }
 
-static void a_plan_that_is_kept_is_not_made_again(void **state)
+TEST(a_plan_that_is_kept_is_not_made_again)
 {
-    (void)state;
     const struct job first = job_of(100), second = job_of(101);
     const struct plan *plan = plans_get(&plans, &first, NULL);
     assert_ptr_not_equal(plans_get(&plans, &second, NULL), plan);
@@ -46,9 +40,8 @@ static void a_plan_that_is_kept_is_not_made_again(void **state)
 }
 
 /* Of jobs with many coordinates few are kept: as many as their tables and blocks have room. */
-static void plans_are_bounded_in_bytes(void **state)
+TEST(plans_are_bounded_in_bytes)
 {
-    (void)state;
     static double x[65536];
     static struct plans many;
     struct job job = job_of(65536);
@@ -73,14 +66,4 @@ static void plans_are_bounded_in_bytes(void **state)
     assert_true(many.count > 1 && many.count < PLANS_KEPT);
     plans_free(&many);
     assert_true(many.count == 0 && many.bytes == 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plans_are_those_of_their_jobs),
-        cmocka_unit_test(a_plan_that_is_kept_is_not_made_again),
-        cmocka_unit_test(plans_are_bounded_in_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,9 @@
 /* The order in which a program's steps begin, however they end. */
 #include "server/jobs/program.h"
 #include "tests/lib/random_job.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-#include <cmocka.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -45,18 +42,16 @@ static void end(struct program *program, int number)
     program_ended(program, &program->step[number]);
 }
 
-static void test_nothing(void **state)
+TEST(test_nothing)
 {
-    (void)state;
     struct program program = made("");
     assert_true(program_is_done(&program));
     assert_null(program_next(&program));
     program_free(&program);
 }
 
-static void test_together(void **state)
+TEST(test_together)
 {
-    (void)state;
     struct program program = made("...w.");
     assert_string_equal(begun(&program), "012");
     end(&program, 1);
@@ -71,9 +66,8 @@ static void test_together(void **state)
     program_free(&program);
 }
 
-static void test_rounds(void **state)
+TEST(test_rounds)
 {
-    (void)state;
     struct program program = made(".ww");
     program_repeat(&program, 1, 3);
     program_add(&program, STEP_ORDER, true);
@@ -92,9 +86,8 @@ static void test_rounds(void **state)
     program_free(&program);
 }
 
-static void test_no_round(void **state)
+TEST(test_no_round)
 {
-    (void)state;
     for (int before = 0; before < 2; before++) {
         struct program program = made(before ? "." : "");
         program_add(&program, STEP_ORDER, true);
@@ -106,9 +99,8 @@ static void test_no_round(void **state)
 }
 
 /* A step is not begun again while it is under way: so much of a long row is ahead at most. */
-static void test_rounds_run_ahead(void **state)
+TEST(test_rounds_run_ahead)
 {
-    (void)state;
     struct program program = made("..");
     program_repeat(&program, 0, 1000);
     assert_string_equal(begun(&program), "01");
@@ -119,9 +111,8 @@ static void test_rounds_run_ahead(void **state)
     program_free(&program);
 }
 
-static void test_broken(void **state)
+TEST(test_broken)
 {
-    (void)state;
     struct program program = made("..w");
     assert_string_equal(begun(&program), "01");
     program.broken = true;
@@ -135,9 +126,8 @@ static void test_broken(void **state)
 
 /* Whatever the order of their ends: each is begun as often as it should be, none before its turn.
  */
-static void test_any_order_of_ends(void **state)
+TEST(test_any_order_of_ends)
 {
-    (void)state;
     struct random random = random_start();
     for (int trial = 0; trial < 2000; trial++) {
         struct program program = made("");
@@ -177,9 +167,8 @@ static void test_any_order_of_ends(void **state)
 }
 
 /* In every build. */
-static void test_an_end_that_nobody_began(void **state)
+TEST(test_an_end_that_nobody_began)
 {
-    (void)state;
     struct program program = made("o");
     int status;
     const pid_t child = fork();
@@ -195,19 +184,4 @@ static void test_an_end_that_nobody_began(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
     program_free(&program);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_together),
-        cmocka_unit_test(test_rounds),
-        cmocka_unit_test(test_no_round),
-        cmocka_unit_test(test_rounds_run_ahead),
-        cmocka_unit_test(test_broken),
-        cmocka_unit_test(test_any_order_of_ends),
-        cmocka_unit_test(test_an_end_that_nobody_began),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,14 @@
 /* Regions are mapped beside what other threads map at the same time, where pinned pieces begin. */
 #include "gpu/worker/region.h"
+#include "tests/unit/unit.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 enum { BYTES = (9 << 20) + 100, PAGE = 4096, PATIENCE_MS = 20000 };
 
@@ -75,9 +71,8 @@ static void map(struct regions *regions, uint64_t id, int value)
     assert_memory_equal(region->memory, bytes, BYTES);
 }
 
-static void test_other_threads_keep_their_memory(void **state)
+TEST(test_other_threads_keep_their_memory)
 {
-    (void)state;
     static const struct backend backend = {.kind = "none"};
     struct regions regions;
     struct failure failure = {0};
@@ -94,10 +89,4 @@ static void test_other_threads_keep_their_memory(void **state)
         assert_null(regions_unmap(&regions, (uint64_t)i + 1));
     }
     regions_free(&regions);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_other_threads_keep_their_memory)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,7 @@
 #include "protocol/reply.h"
 
 #include "tests/unit/notation.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,9 +14,8 @@ static void written_as(const msgpack_sbuffer *buffer, const char *text)
     msgpack_sbuffer_destroy(&expected);
 }
 
-static void an_error_carries_what_applies_to_it(void **state)
+TEST(an_error_carries_what_applies_to_it)
 {
-    (void)state;
     msgpack_sbuffer buffer;
     msgpack_packer packer;
     msgpack_sbuffer_init(&buffer);
@@ -42,9 +36,8 @@ static void an_error_carries_what_applies_to_it(void **state)
     msgpack_sbuffer_destroy(&buffer);
 }
 
-static void a_result_and_a_progress_have_their_frames(void **state)
+TEST(a_result_and_a_progress_have_their_frames)
 {
-    (void)state;
     msgpack_sbuffer buffer;
     msgpack_packer packer;
     msgpack_sbuffer_init(&buffer);
@@ -58,9 +51,8 @@ static void a_result_and_a_progress_have_their_frames(void **state)
     msgpack_sbuffer_destroy(&buffer);
 }
 
-static void a_result_says_where_it_is(void **state)
+TEST(a_result_says_where_it_is)
 {
-    (void)state;
     const struct array_type type = {DTYPE_F64, 2, {3, 4}, 96};
     msgpack_sbuffer buffer;
     msgpack_packer packer;
@@ -76,9 +68,8 @@ static void a_result_says_where_it_is(void **state)
     msgpack_sbuffer_destroy(&buffer);
 }
 
-static void a_report_says_what_there_is(void **state)
+TEST(a_report_says_what_there_is)
 {
-    (void)state;
     msgpack_sbuffer buffer;
     msgpack_packer packer;
     msgpack_sbuffer_init(&buffer);
@@ -95,9 +86,8 @@ static void a_report_says_what_there_is(void **state)
     msgpack_sbuffer_destroy(&buffer);
 }
 
-static void a_failure_survives_the_wire(void **state)
+TEST(a_failure_survives_the_wire)
 {
-    (void)state;
     for (int code = STATUS_OK + 1; code < STATUS_COUNT; code++) {
         struct failure sent = {0}, got;
         failure_set_limit(&sent, (enum status)code, "dt", 0.1, 1.0 / 3, "a sentence");
@@ -121,9 +111,8 @@ static void a_failure_survives_the_wire(void **state)
     }
 }
 
-static void a_client_reads_any_error_without_fault(void **state)
+TEST(a_client_reads_any_error_without_fault)
 {
-    (void)state;
     const char *const texts[] = {
         "nil",
         "7",
@@ -146,17 +135,4 @@ static void a_client_reads_any_error_without_fault(void **state)
             assert_int_equal(strlen(failure.message), sizeof failure.message - 1);
         msgpack_unpacked_destroy(&unpacked);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_error_carries_what_applies_to_it),
-        cmocka_unit_test(a_result_and_a_progress_have_their_frames),
-        cmocka_unit_test(a_result_says_where_it_is),
-        cmocka_unit_test(a_report_says_what_there_is),
-        cmocka_unit_test(a_failure_survives_the_wire),
-        cmocka_unit_test(a_client_reads_any_error_without_fault),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,12 +2,7 @@
 #include "protocol/request_job.h"
 
 #include "tests/unit/notation.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 #include <math.h>
 #include <string.h>
@@ -66,9 +61,8 @@ static void refused(const char *op, const char *params, enum status code, const 
                  failure.message);
 }
 
-static void the_designs_example_is_a_job(void **state)
+TEST(the_designs_example_is_a_job)
 {
-    (void)state;
     const struct job job =
         job_of("derivative",
                "\"axis\": \"x\", \"order\": 1, \"accuracy\": 8, \"spacing\": 0.1, "
@@ -84,9 +78,8 @@ static void the_designs_example_is_a_job(void **state)
     assert_memory_equal(&job, &expected, sizeof job);
 }
 
-static void equal_jobs_are_equal_bytes(void **state)
+TEST(equal_jobs_are_equal_bytes)
 {
-    (void)state;
     const struct job plain = job_of("derivative", "\"axis\": \"x\"", &cube);
     const char *const same[] = {
         "\"axis\": 2",
@@ -110,9 +103,8 @@ static void equal_jobs_are_equal_bytes(void **state)
     assert_memory_equal(&still, &backwards, sizeof still);
 }
 
-static void axes_are_counted_in_the_whole_shape(void **state)
+TEST(axes_are_counted_in_the_whole_shape)
 {
-    (void)state;
     const struct array_type five = {DTYPE_F64, 5, {2, 3, 20, 30, 40}, 2 * 3 * 20 * 30 * 40 * 8};
     struct job job = job_of("derivative", "\"axis\": 2", &five);
     assert_int_equal(job.axis, AXIS_Z);
@@ -147,9 +139,8 @@ static void axes_are_counted_in_the_whole_shape(void **state)
             "0 to");
 }
 
-static void orders_and_accuracies_are_told_apart(void **state)
+TEST(orders_and_accuracies_are_told_apart)
 {
-    (void)state;
     refused("derivative", "\"axis\": \"x\", \"order\": 8", STATUS_INVALID_ARGUMENT, "order",
             "did you mean accuracy?");
     refused("derivative", "\"axis\": \"x\", \"order\": 5", STATUS_INVALID_ARGUMENT, "order",
@@ -166,9 +157,8 @@ static void orders_and_accuracies_are_told_apart(void **state)
             "laplacian has no parameter");
 }
 
-static void numbers_may_be_numpys_scalars(void **state)
+TEST(numbers_may_be_numpys_scalars)
 {
-    (void)state;
     /* #8 is 0x0706050403020100, #1 is 0: letters are bytes that a text can hold. */
     struct job job = job_of(
         "laplacian", "\"spacing\": {b\"nd\": false, b\"type\": \"|u1\", b\"data\": b\"A\"}", &cube);
@@ -199,9 +189,8 @@ static void numbers_may_be_numpys_scalars(void **state)
     assert_int_equal(job.boundary[AXIS_X][SIDE_LOW].kind, BOUNDARY_ENDPOINT);
 }
 
-static void spacing_goes_by_axis_name_or_in_the_order_of_shape(void **state)
+TEST(spacing_goes_by_axis_name_or_in_the_order_of_shape)
 {
-    (void)state;
     struct job job = job_of("laplacian", "\"spacing\": [3, 2, 1]", &cube);
     assert_true(job.spacing[AXIS_X] == 1 && job.spacing[AXIS_Y] == 2 && job.spacing[AXIS_Z] == 3);
     job = job_of("laplacian", "\"spacing\": {\"z\": 3, \"*\": 0.5}", &cube);
@@ -245,9 +234,8 @@ static struct request request_of(const char *params, msgpack_unpacked *unpacked)
     return request;
 }
 
-static void boundaries_have_kinds_numbers_and_places(void **state)
+TEST(boundaries_have_kinds_numbers_and_places)
 {
-    (void)state;
     static const struct {
         const char *boundary;
         enum boundary_kind kind;
@@ -282,9 +270,8 @@ static void boundaries_have_kinds_numbers_and_places(void **state)
     }
 }
 
-static void numbers_of_a_face_may_be_arrays(void **state)
+TEST(numbers_of_a_face_may_be_arrays)
 {
-    (void)state;
     msgpack_unpacked unpacked;
     const struct request request = request_of(
         "\"boundary\": {\"x-\": {\"value\": [1, 2]}, \"x+\": {\"mixed\": {\"field\": 7}, "
@@ -308,9 +295,8 @@ static void numbers_of_a_face_may_be_arrays(void **state)
     msgpack_unpacked_destroy(&unpacked);
 }
 
-static void less_usual_parameters_are_read(void **state)
+TEST(less_usual_parameters_are_read)
 {
-    (void)state;
     msgpack_unpacked unpacked;
     struct request request =
         request_of("\"scheme\": \"rk4\", \"source\": -2.5, \"probes\": [[0, 1, -1]]", &unpacked);
@@ -358,9 +344,8 @@ static struct request_chain *chain_of(const char *params, struct request *reques
     return request->chain;
 }
 
-static void names_of_a_chain_are_resolved(void **state)
+TEST(names_of_a_chain_are_resolved)
 {
-    (void)state;
     struct request request;
     struct failure failure;
     struct request_chain *chain =
@@ -409,9 +394,8 @@ static void names_of_a_chain_are_resolved(void **state)
     }
 }
 
-static void numbers_must_fit_the_field(void **state)
+TEST(numbers_must_fit_the_field)
 {
-    (void)state;
     static const struct array_type line = {DTYPE_F64, 1, {3}, 24};
     struct job job;
     struct failure failure;
@@ -451,9 +435,8 @@ static void numbers_must_fit_the_field(void **state)
     }
 }
 
-static void boundaries_go_from_the_general_to_the_side(void **state)
+TEST(boundaries_go_from_the_general_to_the_side)
 {
-    (void)state;
     const char *const forms[] = {
         "\"dt\": 1e-3, \"boundary\": {\"x-\": {\"value\": 4}, \"x\": {\"halo\": 0.5}, "
         "\"*\": {\"derivative\": 0}}",
@@ -473,9 +456,8 @@ static void boundaries_go_from_the_general_to_the_side(void **state)
     assert_int_equal(job.boundary[AXIS_Y][SIDE_HIGH].kind, BOUNDARY_ONE_SIDED);
 }
 
-static void boundaries_that_are_not_offered_are_named(void **state)
+TEST(boundaries_that_are_not_offered_are_named)
 {
-    (void)state;
     static const struct {
         const char *boundary;
         enum status code;
@@ -527,9 +509,8 @@ static void boundaries_that_are_not_offered_are_named(void **state)
             STATUS_INVALID_ARGUMENT, "boundary z", "none is z");
 }
 
-static void endpoint_makes_a_periodic_axis_repeat_its_first_point(void **state)
+TEST(endpoint_makes_a_periodic_axis_repeat_its_first_point)
 {
-    (void)state;
     struct job job = job_of("laplacian", "\"endpoint\": true", &cube);
     for (int a = 0; a < AXIS_COUNT; a++)
         assert_int_equal(job.boundary[a][SIDE_HIGH].kind, BOUNDARY_ENDPOINT);
@@ -547,9 +528,8 @@ static void endpoint_makes_a_periodic_axis_repeat_its_first_point(void **state)
             "endpoint z", "none is z");
 }
 
-static void a_time_step_is_given_once(void **state)
+TEST(a_time_step_is_given_once)
 {
-    (void)state;
     struct job job = job_of("diffusion",
                             "\"cfl\": 0.5, \"accuracy\": 2, \"spacing\": 0.1, \"diffusivity\": 2, "
                             "\"steps\": 100",
@@ -585,9 +565,8 @@ static void a_time_step_is_given_once(void **state)
             "diffusivity", "map");
 }
 
-static void parameters_that_do_not_exist_are_named(void **state)
+TEST(parameters_that_do_not_exist_are_named)
 {
-    (void)state;
     refused("derivative", "\"axsi\": \"x\"", STATUS_INVALID_ARGUMENT, "axsi",
             "no parameter \"axsi\"");
     refused("derivative", "\"steps\": 2", STATUS_INVALID_ARGUMENT, "steps", "no parameter");
@@ -607,9 +586,8 @@ struct answer {
     const char *parameter;
 };
 
-static void messages_are_judged_as_a_whole(void **state)
+TEST(messages_are_judged_as_a_whole)
 {
-    (void)state;
     static const struct answer answers[] = {
         {"[0, 1, \"ping\", []]", STATUS_OK, ""},
         {"[0, 1, b\"ping\", [nil]]", STATUS_OK, ""},
@@ -645,9 +623,8 @@ static void messages_are_judged_as_a_whole(void **state)
     }
 }
 
-static void an_error_finds_its_request(void **state)
+TEST(an_error_finds_its_request)
 {
-    (void)state;
     static const struct {
         const char *text;
         bool has_msgid;
@@ -669,9 +646,8 @@ static void an_error_finds_its_request(void **state)
     }
 }
 
-static void any_notification_is_let_pass(void **state)
+TEST(any_notification_is_let_pass)
 {
-    (void)state;
     /* pynvim's first message */
     msgpack_unpacked unpacked =
         notation_object("[2, b\"nvim_set_client_info\", [\"x\", {}, \"remote\", {}, {}]]");
@@ -685,9 +661,8 @@ static void any_notification_is_let_pass(void **state)
     msgpack_unpacked_destroy(&unpacked);
 }
 
-static void outputs_are_inline_new_or_given(void **state)
+TEST(outputs_are_inline_new_or_given)
 {
-    (void)state;
     static const struct {
         const char *out;
         enum out_kind kind;
@@ -729,9 +704,8 @@ static void judged(const char *text, const char *parameter, const char *says)
                  failure.message);
 }
 
-static void regions_are_registered_by_size_and_given_back_by_id(void **state)
+TEST(regions_are_registered_by_size_and_given_back_by_id)
 {
-    (void)state;
     struct request request;
     struct job job;
     struct failure failure;
@@ -756,9 +730,8 @@ static void regions_are_registered_by_size_and_given_back_by_id(void **state)
     judged("[0, 1, \"unregister\", [{\"region\": nil}]]", "region", "unsigned");
 }
 
-static void inputs_and_outputs_may_lie_in_regions(void **state)
+TEST(inputs_and_outputs_may_lie_in_regions)
 {
-    (void)state;
     judged("[0, 1, \"laplacian\", [{\"f\": {" PLACE ", " CUBE "}}]]", "", NULL);
     judged("[0, 1, \"laplacian\", [{\"f\": {" PLACE ", " CUBE "}, \"out\": {" PLACE "}}]]", "",
            NULL);
@@ -782,9 +755,8 @@ static void inputs_and_outputs_may_lie_in_regions(void **state)
            "gives a vector field");
 }
 
-static void a_job_says_how_it_is_to_be_treated(void **state)
+TEST(a_job_says_how_it_is_to_be_treated)
 {
-    (void)state;
     static const char *const methods[] = {
         "[0, 1, \"laplacian\", [{\"f\": {\"field\": 5}, \"priority\": -100, \"timeout\": 1, "
         "\"out\": \"field\", \"detach\": true}]]",
@@ -819,9 +791,8 @@ static void a_job_says_how_it_is_to_be_treated(void **state)
     refused("laplacian", "\"msgid\": 1", STATUS_INVALID_ARGUMENT, "msgid", "no parameter");
 }
 
-static void a_dry_run_needs_no_data(void **state)
+TEST(a_dry_run_needs_no_data)
 {
-    (void)state;
 #define DESCRIBED "{\"nd\": true, \"type\": \"<f4\", \"shape\": [20, 30, 40]}"
     struct request request;
     struct job job;
@@ -852,9 +823,8 @@ static void a_dry_run_needs_no_data(void **state)
 #undef DESCRIBED
 }
 
-static void a_job_is_cancelled_by_its_msgid(void **state)
+TEST(a_job_is_cancelled_by_its_msgid)
 {
-    (void)state;
     struct request request;
     struct job job;
     struct failure failure;
@@ -890,9 +860,8 @@ static bool decode_vector(const char *op, const char *f, const char *out,
 
 static const struct array_type plane = {DTYPE_F64, 2, {30, 40}, 30 * 40 * 8};
 
-static void vector_fields_are_maps_by_axis(void **state)
+TEST(vector_fields_are_maps_by_axis)
 {
-    (void)state;
     static const struct {
         const char *op, *f, *out;
         const struct array_type *type;
@@ -923,9 +892,8 @@ static void vector_fields_are_maps_by_axis(void **state)
     }
 }
 
-static void components_that_do_not_fit_are_named(void **state)
+TEST(components_that_do_not_fit_are_named)
 {
-    (void)state;
     static const struct {
         const char *op, *f, *out;
         const struct array_type *type;
@@ -965,9 +933,8 @@ static void components_that_do_not_fit_are_named(void **state)
 }
 
 /* Offsets are in the order of shape, the job's in that of axes. */
-static void a_stencil_is_in_its_jobs_block(void **state)
+TEST(a_stencil_is_in_its_jobs_block)
 {
-    (void)state;
     static const int32_t expected[2][AXIS_COUNT] = {{1, -2, 3}, {0, 0, -8}};
     static const double weights[] = {0.5, -4};
     msgpack_unpacked unpacked = notation_object(
@@ -1011,39 +978,4 @@ static void a_stencil_is_in_its_jobs_block(void **state)
     }
     refused("stencil", "\"weights\": [1]", STATUS_INVALID_ARGUMENT, "offsets", "");
     refused("derivative", "\"weights\": [1]", STATUS_INVALID_ARGUMENT, "weights", "");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_designs_example_is_a_job),
-        cmocka_unit_test(equal_jobs_are_equal_bytes),
-        cmocka_unit_test(axes_are_counted_in_the_whole_shape),
-        cmocka_unit_test(orders_and_accuracies_are_told_apart),
-        cmocka_unit_test(numbers_may_be_numpys_scalars),
-        cmocka_unit_test(spacing_goes_by_axis_name_or_in_the_order_of_shape),
-        cmocka_unit_test(boundaries_go_from_the_general_to_the_side),
-        cmocka_unit_test(boundaries_that_are_not_offered_are_named),
-        cmocka_unit_test(boundaries_have_kinds_numbers_and_places),
-        cmocka_unit_test(numbers_of_a_face_may_be_arrays),
-        cmocka_unit_test(less_usual_parameters_are_read),
-        cmocka_unit_test(names_of_a_chain_are_resolved),
-        cmocka_unit_test(numbers_must_fit_the_field),
-        cmocka_unit_test(endpoint_makes_a_periodic_axis_repeat_its_first_point),
-        cmocka_unit_test(a_time_step_is_given_once),
-        cmocka_unit_test(parameters_that_do_not_exist_are_named),
-        cmocka_unit_test(messages_are_judged_as_a_whole),
-        cmocka_unit_test(an_error_finds_its_request),
-        cmocka_unit_test(any_notification_is_let_pass),
-        cmocka_unit_test(outputs_are_inline_new_or_given),
-        cmocka_unit_test(regions_are_registered_by_size_and_given_back_by_id),
-        cmocka_unit_test(inputs_and_outputs_may_lie_in_regions),
-        cmocka_unit_test(a_job_says_how_it_is_to_be_treated),
-        cmocka_unit_test(a_dry_run_needs_no_data),
-        cmocka_unit_test(a_job_is_cancelled_by_its_msgid),
-        cmocka_unit_test(vector_fields_are_maps_by_axis),
-        cmocka_unit_test(components_that_do_not_fit_are_named),
-        cmocka_unit_test(a_stencil_is_in_its_jobs_block),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

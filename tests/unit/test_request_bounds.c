@@ -1,13 +1,7 @@
 #include "protocol/request_bounds.h"
 #include "protocol/request_job.h"
 #include "tests/unit/notation.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 enum { POINTS = 40 };
 
@@ -59,9 +53,8 @@ static double stiffness(const char *params, int coordinates, double factor)
 }
 
 /* Beside every kind of side: else the loop would find them a second time. */
-static void a_job_takes_the_bounds_found_before(void **state)
+TEST(a_job_takes_the_bounds_found_before)
 {
-    (void)state;
     static const struct {
         const char *params;
         int extra; /* coordinates */
@@ -120,18 +113,10 @@ static uint32_t bounds_of(const char *one, const char *other)
 }
 
 /* Their rows differ. */
-static void a_field_has_other_bounds_than_a_number(void **state)
+TEST(a_field_has_other_bounds_than_a_number)
 {
-    (void)state;
     static const char *const number = "\"accuracy\": 2, \"diffusivity\": 3";
     assert_int_equal(bounds_of(number, number), 1);
     assert_int_equal(bounds_of(FIELD, FIELD), 1);
     assert_int_equal(bounds_of(number, FIELD), 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_job_takes_the_bounds_found_before),
-                                       cmocka_unit_test(a_field_has_other_bounds_than_a_number)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,11 @@
 /* How users share what there is so much of: exact limits, and sums that do not fit in 64 bits. */
 #include "server/users/reserve.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 enum { ALL = 1000 };
 
-static void one_alone_gets_half(void **state)
+TEST(one_alone_gets_half)
 {
-    (void)state;
     assert_true(reserve_shares(ALL, 0, 500));
     assert_false(reserve_shares(ALL, 0, 501));
     assert_true(reserve_shares(ALL - 499, 499, 1));
@@ -20,9 +15,8 @@ static void one_alone_gets_half(void **state)
     assert_int_equal(reserve_shares_most(ALL - 300, 300), 500);
 }
 
-static void however_many_take_all_they_can_the_next_finds_some(void **state)
+TEST(however_many_take_all_they_can_the_next_finds_some)
 {
-    (void)state;
     uint64_t left = ALL;
     for (int user = 0; user < 9; user++) {
         uint64_t own = 0;
@@ -32,9 +26,8 @@ static void however_many_take_all_they_can_the_next_finds_some(void **state)
     }
 }
 
-static void the_last_eighth_is_for_those_who_hold_little(void **state)
+TEST(the_last_eighth_is_for_those_who_hold_little)
 {
-    (void)state;
     assert_true(reserve_allows(ALL, 0, 0, 875));
     assert_int_equal(reserve_most(ALL), 875);
     assert_false(reserve_allows(ALL, 875, 875, 1));
@@ -43,23 +36,11 @@ static void the_last_eighth_is_for_those_who_hold_little(void **state)
     assert_false(reserve_allows(ALL, ALL, 0, 1));
 }
 
-static void no_sum_overflows(void **state)
+TEST(no_sum_overflows)
 {
-    (void)state;
     assert_false(reserve_shares(UINT64_MAX, UINT64_MAX, 1));
     assert_false(reserve_shares(UINT64_MAX, 1, UINT64_MAX));
     assert_false(reserve_shares(ALL, UINT64_MAX, UINT64_MAX));
     assert_false(reserve_allows(ALL, UINT64_MAX, UINT64_MAX, UINT64_MAX));
     assert_false(reserve_allows(ALL, ALL, UINT64_MAX, 1));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_alone_gets_half),
-        cmocka_unit_test(however_many_take_all_they_can_the_next_finds_some),
-        cmocka_unit_test(the_last_eighth_is_for_those_who_hold_little),
-        cmocka_unit_test(no_sum_overflows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,11 @@
 #include "numerics/weights.h"
 #include "numerics/plan.h"
 #include "numerics/job_check.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
-
 enum { MANY = 40, ACCURACIES = ROWS_ACCURACY / 2 };
 
 /* Rounding that a sum of 113-bit terms may show. */
@@ -46,9 +42,8 @@ static void made(const struct rows_axis *axis, int order, int accuracy, int stag
 }
 
 /* To all 113 bits. */
-static void test_fractions(void **state)
+TEST(test_fractions)
 {
-    (void)state;
     for (size_t k = 0; k < sizeof exact / sizeof *exact; k++) {
         const struct exact *e = &exact[k];
         struct rows_axis axis = axis_of(MANY, e->kind, e->kind);
@@ -83,9 +78,8 @@ static rows_real monomial(rows_real t, int degree, int derivative)
 
 /* The ghosts of the high side are those of the low one, counted from there; the datum's sign is the
  * normal's. Where there are too few points, no rows, or coordinates, there is none. */
-static void test_ghosts(void **state)
+TEST(test_ghosts)
 {
-    (void)state;
     const double x[] = {0, 1, 3, 4, 5, 6, 8, 9};
     for (int kind = ROWS_ONE_SIDED; kind <= ROWS_CURVATURE; kind++)
         for (int m = 1; m <= 8; m++) {
@@ -119,9 +113,8 @@ static void test_ghosts(void **state)
 }
 
 /* The face's value is that of the ghosts' polynomial: through `accuracy` numbers, one the datum. */
-static void test_ghosts_face(void **state)
+TEST(test_ghosts_face)
 {
-    (void)state;
     for (int accuracy = 2; accuracy <= 8; accuracy += 2) {
         struct rows_axis axis = axis_of(MANY, ROWS_DERIVATIVE, ROWS_ONE_SIDED);
         struct rows_row row;
@@ -236,9 +229,8 @@ static void polynomials_of(const struct rows_axis *axis, int order, int accuracy
     }
 }
 
-static void test_polynomials(void **state)
+TEST(test_polynomials)
 {
-    (void)state;
     for (int order = 0; order <= ROWS_ORDER; order++)
         for (int accuracy = 2; accuracy <= ROWS_ACCURACY; accuracy += 2)
             for (int stagger = order ? 0 : 1; stagger < 3; stagger++)
@@ -266,9 +258,8 @@ static void assert_twins(const struct rows_row *a, const struct rows_row *b, int
 }
 
 /* The axis reversed has the rows reversed, forward for backward, to the bit. */
-static void test_twins(void **state)
+TEST(test_twins)
 {
-    (void)state;
     for (int order = 0; order <= ROWS_ORDER; order++)
         for (int accuracy = 2; accuracy <= ROWS_ACCURACY; accuracy += 4)
             for (int stagger = order ? 0 : 1; stagger < 3; stagger++)
@@ -290,9 +281,8 @@ static void test_twins(void **state)
 }
 
 /* Where the datum is the answer, nothing else counts. */
-static void test_datum_alone(void **state)
+TEST(test_datum_alone)
 {
-    (void)state;
     const struct {
         int kind, at_face, order, stagger;
     } alone[] = {
@@ -400,9 +390,8 @@ static void compare_with_plan(const struct job *job)
     }
 }
 
-static void test_plan(void **state)
+TEST(test_plan)
 {
-    (void)state;
     srand(1);
     for (int accuracy = 2; accuracy <= 8; accuracy += 2)
         for (int kind = 0; kind < BOUNDARY_KINDS; kind++)
@@ -492,9 +481,8 @@ static void coordinates_of(const struct rows_axis *axis, int order, int accuracy
     }
 }
 
-static void test_coordinates(void **state)
+TEST(test_coordinates)
 {
-    (void)state;
     stretch();
     for (int order = 0; order <= ROWS_ORDER; order++)
         for (int accuracy = 2; accuracy <= ROWS_ACCURACY; accuracy += 2)
@@ -509,9 +497,8 @@ static void test_coordinates(void **state)
 }
 
 /* What is equal at both ends stays equal there. */
-static void test_endpoint(void **state)
+TEST(test_endpoint)
 {
-    (void)state;
     stretch();
     for (int k = 0; k < 2; k++)
         for (int order = 1; order <= ROWS_ORDER; order++)
@@ -528,9 +515,8 @@ static void test_endpoint(void **state)
 
 /* Coordinates that are equally spaced give the uniform weights; even orders' extra point has none.
  */
-static void test_uniform_coordinates(void **state)
+TEST(test_uniform_coordinates)
 {
-    (void)state;
     double x[MANY];
     for (int i = 0; i < MANY; i++)
         x[i] = 0.25 * i - 3;
@@ -560,9 +546,8 @@ static void test_uniform_coordinates(void **state)
 }
 
 /* Units near both ends of double's range. */
-static void test_scales(void **state)
+TEST(test_scales)
 {
-    (void)state;
     const double units[] = {0x1p-1030, 0x1p-300, 0x1p300, 0x1p1018};
     for (int k = 0; k < 4; k++)
         for (int kind = ROWS_ONE_SIDED; kind <= ROWS_CURVATURE; kind++)
@@ -594,9 +579,8 @@ static void test_scales(void **state)
 }
 
 /* As NumPy's pad: wrap, symmetric, reflect. */
-static void test_maps(void **state)
+TEST(test_maps)
 {
-    (void)state;
     enum { N = 3, OUT = 5 };
     static const struct {
         int kind, at_face, at[OUT + N + OUT];
@@ -639,9 +623,8 @@ static void test_maps(void **state)
 
 /* The mirror rule keeps what it may assume: x (times the slopes) plus what is even about the edge.
  */
-static void test_reflect(void **state)
+TEST(test_reflect)
 {
-    (void)state;
     for (int accuracy = 2; accuracy <= 8; accuracy += 2)
         for (int at_face = 0; at_face < 2; at_face++)
             for (int64_t n = 2; n <= 12; n++) {
@@ -666,9 +649,8 @@ static void test_reflect(void **state)
 }
 
 /* The value at the face that a mixed boundary needs comes from the polynomial of its rows. */
-static void test_face(void **state)
+TEST(test_face)
 {
-    (void)state;
     stretch();
     for (int order = 1; order <= ROWS_ORDER; order++)
         for (int accuracy = 2; accuracy <= ROWS_ACCURACY; accuracy += 2)
@@ -731,9 +713,8 @@ static void points_needed_by(struct rows_axis *axis, int order, int accuracy,
     }
 }
 
-static void test_points_needed(void **state)
+TEST(test_points_needed)
 {
-    (void)state;
     stretch();
     for (int order = 0; order <= ROWS_ORDER; order++)
         for (int accuracy = 2; accuracy <= ROWS_ACCURACY; accuracy += 4)
@@ -758,9 +739,8 @@ static void test_points_needed(void **state)
     assert_int_equal(rows_points_needed(&pair, 2, 8, ROWS_AT_NODE, true), 25);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     const struct rows_axis good = axis_of(MANY, ROWS_ONE_SIDED, ROWS_ONE_SIDED);
     struct rows_row row, before;
     memset(&row, 0xa5, sizeof row);
@@ -813,9 +793,8 @@ static void test_refused(void **state)
 }
 
 /* The edges' spectral radii over the periodic one, from the eigenvalues of the step's matrix. */
-static void test_bound(void **state)
+TEST(test_bound)
 {
-    (void)state;
     static const double symbol[] = {4, 16. / 3, 272. / 45, 2048. / 315};
     static const struct {
         int kind, at_face;
@@ -856,9 +835,8 @@ static void test_bound(void **state)
 
 /* With coordinates the centred rows' part of the bound is found without rows_make(): never below
  * what its weights sum to, and between index maps, where no closure counts, hardly above it. */
-static void test_bound_sums(void **state)
+TEST(test_bound_sums)
 {
-    (void)state;
     srand(5);
     double x[MANY + 1];
     for (int accuracy = 2; accuracy <= ROWS_ACCURACY; accuracy += 2)
@@ -893,9 +871,8 @@ static void test_bound_sums(void **state)
 }
 
 /* A vector's growth under the matrix, step by step, is no larger than the bound allows. */
-static void test_bound_holds(void **state)
+TEST(test_bound_holds)
 {
-    (void)state;
     stretch();
     srand(3);
     for (int accuracy = 2; accuracy <= 8; accuracy += 2)
@@ -942,21 +919,4 @@ static void test_bound_holds(void **state)
                     fail_msg("accuracy %d, side %d, coordinates %d: %g grows, bound %g", accuracy,
                              k, given, last, bound);
             }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fractions),     cmocka_unit_test(test_ghosts),
-        cmocka_unit_test(test_ghosts_face),   cmocka_unit_test(test_polynomials),
-        cmocka_unit_test(test_twins),         cmocka_unit_test(test_datum_alone),
-        cmocka_unit_test(test_plan),          cmocka_unit_test(test_coordinates),
-        cmocka_unit_test(test_endpoint),      cmocka_unit_test(test_uniform_coordinates),
-        cmocka_unit_test(test_scales),        cmocka_unit_test(test_maps),
-        cmocka_unit_test(test_reflect),       cmocka_unit_test(test_face),
-        cmocka_unit_test(test_points_needed), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_bound),         cmocka_unit_test(test_bound_sums),
-        cmocka_unit_test(test_bound_holds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 #include "gpu/worker/run.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <string.h>
 
 static struct holding a, b, c, d;
@@ -12,7 +8,6 @@ static struct runs runs;
 
 static int clear(void **state)
 {
-    (void)state;
     memset(&a, 0, sizeof a);
     b = c = d = a;
     ids_free(&runs.by_id);
@@ -31,9 +26,8 @@ static void add(struct run *run)
     assert_true(runs_add(&runs, run));
 }
 
-static void readers_of_one_array_start_together(void **state)
+TEST(readers_of_one_array_start_together, clear, NULL)
 {
-    (void)state;
     struct run first = run_of(1, &a, &b, NULL), second = run_of(2, &a, &c, NULL);
     add(&first);
     add(&second);
@@ -43,9 +37,8 @@ static void readers_of_one_array_start_together(void **state)
     assert_int_equal(b.writers, 1);
 }
 
-static void nobody_reads_or_writes_what_one_before_writes(void **state)
+TEST(nobody_reads_or_writes_what_one_before_writes, clear, NULL)
 {
-    (void)state;
     struct run first = run_of(1, &a, &b, &c), reader = run_of(2, &b, &d, NULL);
     struct run writer = run_of(3, &d, &b, NULL), of_scratch = run_of(4, &c, &d, NULL);
     add(&first);
@@ -67,9 +60,8 @@ static void nobody_reads_or_writes_what_one_before_writes(void **state)
     assert_true(runs_may_start(&runs, &of_scratch));
 }
 
-static void nobody_writes_what_one_before_reads_or_the_front_downloads(void **state)
+TEST(nobody_writes_what_one_before_reads_or_the_front_downloads, clear, NULL)
 {
-    (void)state;
     struct run reader = run_of(1, &a, &b, NULL), writer = run_of(2, &c, &a, NULL);
     add(&reader);
     add(&writer);
@@ -81,9 +73,8 @@ static void nobody_writes_what_one_before_reads_or_the_front_downloads(void **st
 }
 
 /* Beside their inputs and outputs, jobs read arrays (κ, a source) and write one, their probes. */
-static void operands_are_in_order_too(void **state)
+TEST(operands_are_in_order_too, clear, NULL)
 {
-    (void)state;
     struct run first = run_of(1, &a, &b, NULL), second = run_of(2, &c, &d, NULL);
     static const struct {
         int place_of_first, place_of_second;
@@ -108,9 +99,8 @@ static void operands_are_in_order_too(void **state)
     }
 }
 
-static void an_operand_waits_for_its_copies(void **state)
+TEST(an_operand_waits_for_its_copies, clear, NULL)
 {
-    (void)state;
     struct run run = run_of(1, &a, &b, NULL);
     struct holding read = {.downloads = 1}, written = {0};
     run.operand[OPERAND_COEFFICIENT] = &read;
@@ -128,9 +118,8 @@ static void an_operand_waits_for_its_copies(void **state)
 }
 
 /* One job's operand is another's input or output. */
-static void operands_and_fields_are_in_order(void **state)
+TEST(operands_and_fields_are_in_order, clear, NULL)
 {
-    (void)state;
     struct run reader = run_of(1, &a, &b, NULL), writer = run_of(2, &c, &d, NULL);
     struct run prober = run_of(3, &a, &b, NULL), other = run_of(4, &c, &c, NULL);
     reader.operand[OPERAND_SOURCE] = &d;
@@ -167,9 +156,8 @@ static void launch(struct run *run)
     run->launched = true;
 }
 
-static void a_chain_starts_behind_what_was_launched_of_it(void **state)
+TEST(a_chain_starts_behind_what_was_launched_of_it, clear, NULL)
 {
-    (void)state;
     struct run first = link_of(1, 7, &a, &b), second = link_of(2, 7, &b, &c);
     struct run third = link_of(3, 7, &c, &b), other = link_of(4, 8, &c, &d);
     struct run copied = link_of(5, 7, &b, &a);
@@ -200,9 +188,8 @@ static void a_chain_starts_behind_what_was_launched_of_it(void **state)
     runs_remove(&runs, &copied);
 }
 
-static void of_a_chain_only_so_much_is_launched(void **state)
+TEST(of_a_chain_only_so_much_is_launched, clear, NULL)
 {
-    (void)state;
     struct run first = link_of(1, 7, &a, &b), second = link_of(2, 7, &b, &a);
     struct run third = link_of(3, 7, &a, &b), large = link_of(4, 7, &b, &a);
     large.plan.points = 1000;
@@ -223,9 +210,8 @@ static void of_a_chain_only_so_much_is_launched(void **state)
     runs_remove(&runs, &large);
 }
 
-static void what_leaves_is_found_no_longer(void **state)
+TEST(what_leaves_is_found_no_longer, clear, NULL)
 {
-    (void)state;
     struct run first = run_of(1, &a, &b, NULL), second = run_of(2, &a, &c, NULL);
     struct run third = run_of(3, &a, &d, NULL);
     add(&first);
@@ -244,16 +230,5 @@ static void what_leaves_is_found_no_longer(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(readers_of_one_array_start_together, clear),
-        cmocka_unit_test_setup(nobody_reads_or_writes_what_one_before_writes, clear),
-        cmocka_unit_test_setup(nobody_writes_what_one_before_reads_or_the_front_downloads, clear),
-        cmocka_unit_test_setup(operands_are_in_order_too, clear),
-        cmocka_unit_test_setup(an_operand_waits_for_its_copies, clear),
-        cmocka_unit_test_setup(operands_and_fields_are_in_order, clear),
-        cmocka_unit_test_setup(a_chain_starts_behind_what_was_launched_of_it, clear),
-        cmocka_unit_test_setup(of_a_chain_only_so_much_is_launched, clear),
-        cmocka_unit_test_setup(what_leaves_is_found_no_longer, clear),
-    };
-    return cmocka_run_group_tests(tests, NULL, clear);
+    return unit_run(NULL, clear);
 }

@@ -2,12 +2,8 @@
  * turn, as a worker does; its time is counted in what it has done, so nothing depends on a clock.
  */
 #include "server/users/schedule.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,7 +38,6 @@ static uint64_t clock_of_the_device(void)
 
 static int begin(void **state)
 {
-    (void)state;
     schedule_init(&schedule, clock_of_the_device);
     for (int u = 0; u < USERS; u++)
         flow_init(&flows[u]);
@@ -116,7 +111,6 @@ static void turn_of_the_device(void)
 
 static int end(void **state)
 {
-    (void)state;
     for (hand_over(); handed; turn_of_the_device())
         ;
     assert_int_equal(schedule.jobs, 0);
@@ -127,9 +121,8 @@ static int end(void **state)
     return 0;
 }
 
-static void a_users_jobs_go_by_priority_then_in_the_order_they_came(void **state)
+TEST(a_users_jobs_go_by_priority_then_in_the_order_they_came, begin, end)
 {
-    (void)state;
     static const int priorities[] = {0, 5, 0, -100, 5, 100, 0};
     static const int order[] = {5, 1, 4, 0, 2, 6, 3};
     struct work *works[7];
@@ -144,9 +137,8 @@ static void a_users_jobs_go_by_priority_then_in_the_order_they_came(void **state
     }
 }
 
-static void one_that_came_before_but_was_ready_later_goes_first(void **state)
+TEST(one_that_came_before_but_was_ready_later_goes_first, begin, end)
 {
-    (void)state;
     struct work *first = calloc(1, sizeof *first);
     entry_init(&first->entry);
     first->entry.arrival = ++arrivals;
@@ -160,9 +152,8 @@ static void one_that_came_before_but_was_ready_later_goes_first(void **state)
     free(first);
 }
 
-static void another_users_priority_counts_for_nothing(void **state)
+TEST(another_users_priority_counts_for_nothing, begin, end)
 {
-    (void)state;
     for (int i = 0; i < 100; i++) {
         add(0, 100, MS, MS);
         add(1, -100, MS, MS);
@@ -173,9 +164,8 @@ static void another_users_priority_counts_for_nothing(void **state)
 }
 
 /* One that waits for its client keeps nobody else from what they may have with the worker. */
-static void who_rests_holds_nobody_up(void **state)
+TEST(who_rests_holds_nobody_up, begin, end)
 {
-    (void)state;
     struct work *rests = add(0, 0, US, US);
     hand_over();
     assert_int_equal(handed, 1);
@@ -194,9 +184,8 @@ static void who_rests_holds_nobody_up(void **state)
 }
 
 /* Small ones many at once, large ones two, long ones one: what is with the worker is bounded. */
-static void as_much_is_handed_over_as_keeps_the_device_busy(void **state)
+TEST(as_much_is_handed_over_as_keeps_the_device_busy, begin, end)
 {
-    (void)state;
     static const struct {
         int64_t cost_ns;
         int expected;
@@ -215,9 +204,8 @@ static void as_much_is_handed_over_as_keeps_the_device_busy(void **state)
 
 /* Any loads, and estimates that are up to twice too long or too short: who always has work gets as
  * much as the others who do, but for what may lie with the worker at once. */
-static void those_who_always_have_work_share_evenly(void **state)
+TEST(those_who_always_have_work_share_evenly, begin, end)
 {
-    (void)state;
     for (int round = 0; round < 15; round++) {
         begin(NULL);
         seed = (uint32_t)round * 7919 + 1;
@@ -248,9 +236,8 @@ static void those_who_always_have_work_share_evenly(void **state)
 }
 
 /* One asks for 3 µs at a time while others have deep queues of 10 ms each. */
-static void a_bulk_is_never_before_a_small_job(void **state)
+TEST(a_bulk_is_never_before_a_small_job, begin, end)
 {
-    (void)state;
     for (int u = 1; u < USERS; u++)
         for (int i = 0; i < 50; i++)
             add(u, 0, 10 * MS, 10 * MS);
@@ -266,9 +253,8 @@ static void a_bulk_is_never_before_a_small_job(void **state)
 }
 
 /* Also where they have a queue of small jobs, and it fills the worker's time with groups. */
-static void nor_is_a_queue_of_small_ones(void **state)
+TEST(nor_is_a_queue_of_small_ones, begin, end)
 {
-    (void)state;
     for (int i = 0; i < 20000; i++)
         add(1, 0, 3 * US, 3 * US);
     turn_of_the_device();
@@ -280,9 +266,8 @@ static void nor_is_a_queue_of_small_ones(void **state)
     assert_in_range(waited_ns[0], 0, SCHEDULE_USER_NS + 9 * US);
 }
 
-static void a_users_own_long_job_does_not_hold_up_the_short_ones(void **state)
+TEST(a_users_own_long_job_does_not_hold_up_the_short_ones, begin, end)
 {
-    (void)state;
     add(0, 0, 60000 * MS, 60000 * MS);
     add(0, 0, 60000 * MS, 1); /* one at a time */
     for (int i = 0; i < 100; i++)
@@ -296,9 +281,8 @@ static void a_users_own_long_job_does_not_hold_up_the_short_ones(void **state)
 }
 
 /* A job of days keeps those of 30 ms waiting no more than it does those of 1 ms. */
-static void nor_does_one_that_lasts_hold_up_long_ones(void **state)
+TEST(nor_does_one_that_lasts_hold_up_long_ones, begin, end)
 {
-    (void)state;
     add(0, 0, INT64_C(86400000) * MS, 60000 * MS);
     add(0, 0, 3000 * MS, 1); /* one at a time */
     for (int i = 0; i < 10; i++)
@@ -313,9 +297,8 @@ static void nor_does_one_that_lasts_hold_up_long_ones(void **state)
 
 /* Somebody has a long job, taken to be far longer than it is, and many short ones. Who comes and
  * goes beside it must not be taken to have had as much as the long one would. */
-static void a_long_job_counts_when_it_is_done(void **state)
+TEST(a_long_job_counts_when_it_is_done, begin, end)
 {
-    (void)state;
     int64_t before_ns[2] = {0, 0}, begin_ns = 0;
     add(0, 0, 60000 * MS, 500 * MS);
     while (!begin_ns || device_ns < begin_ns + 2000 * MS) {
@@ -334,9 +317,8 @@ static void a_long_job_counts_when_it_is_done(void **state)
 
 /* A long job had the device alone for most of its time: that is not held against its user, but what
  * it has had beside the newcomer is. */
-static void the_time_that_a_long_job_had_alone_is_its_own(void **state)
+TEST(the_time_that_a_long_job_had_alone_is_its_own, begin, end)
 {
-    (void)state;
     add(0, 0, 60000 * MS, 1050 * MS);
     while (device_ns < 1000 * MS)
         turn_of_the_device();
@@ -351,9 +333,8 @@ static void the_time_that_a_long_job_had_alone_is_its_own(void **state)
     assert_in_range(served_ns[0] - before_ns, 960 * MS, 1040 * MS);
 }
 
-static void nobody_starves(void **state)
+TEST(nobody_starves, begin, end)
 {
-    (void)state;
     for (int round = 0; round < 20; round++) {
         begin(NULL);
         seed = (uint32_t)round + 1;
@@ -376,9 +357,8 @@ static void nobody_starves(void **state)
 
 /* Neither is the newcomer owed the time in which the other had the device alone, nor does it wait
  * until the other has had as much again. */
-static void a_newcomer_stands_beside_those_who_are_there(void **state)
+TEST(a_newcomer_stands_beside_those_who_are_there, begin, end)
 {
-    (void)state;
     for (int i = 0; i < 2000; i++)
         add(0, 0, MS, MS);
     while (device_ns < 1000 * MS)
@@ -393,9 +373,8 @@ static void a_newcomer_stands_beside_those_who_are_there(void **state)
 }
 
 /* A user who comes back is no worse off for what they had when nobody else wanted it. */
-static void idle_time_levels_all(void **state)
+TEST(idle_time_levels_all, begin, end)
 {
-    (void)state;
     for (int i = 0; i < 100; i++)
         add(0, 0, MS, MS);
     while (ended[0] < 100)
@@ -411,9 +390,8 @@ static void idle_time_levels_all(void **state)
 }
 
 /* An estimate that was ten thousand times too long costs its user nothing once the job is done. */
-static void a_wrong_estimate_is_set_right(void **state)
+TEST(a_wrong_estimate_is_set_right, begin, end)
 {
-    (void)state;
     for (int i = 0; i < 50; i++)
         add(1, 0, MS, MS);
     add(0, 0, 10000 * MS, MS);
@@ -429,9 +407,8 @@ static void a_wrong_estimate_is_set_right(void **state)
     assert_in_range(served_ns[1] - before_ns[1], 90 * MS, 110 * MS);
 }
 
-static void a_job_that_leaves_the_queue_is_forgotten(void **state)
+TEST(a_job_that_leaves_the_queue_is_forgotten, begin, end)
 {
-    (void)state;
     struct work *works[3];
     for (int i = 0; i < 3; i++)
         works[i] = add(i % 2, 0, 50 * MS, 50 * MS);
@@ -445,9 +422,8 @@ static void a_job_that_leaves_the_queue_is_forgotten(void **state)
         free(works[i]);
 }
 
-static void another_devices_times_mean_nothing_here(void **state)
+TEST(another_devices_times_mean_nothing_here, begin, end)
 {
-    (void)state;
     static struct schedule other;
     schedule_init(&other, clock_of_the_device);
     struct work work = {0};
@@ -475,9 +451,8 @@ static struct job cube_job(uint64_t n)
     return job;
 }
 
-static void estimates_follow_what_jobs_have_taken(void **state)
+TEST(estimates_follow_what_jobs_have_taken, begin, end)
 {
-    (void)state;
     const struct job small = cube_job(64), large = cube_job(512);
     struct flow flow, other;
     flow_init(&flow);
@@ -510,9 +485,8 @@ static void estimates_follow_what_jobs_have_taken(void **state)
     assert_int_equal(schedule_estimate(&other, &large), guess_ns);
 }
 
-static void no_figure_is_too_large(void **state)
+TEST(no_figure_is_too_large, begin, end)
 {
-    (void)state;
     struct flow flow;
     flow_init(&flow);
     struct job job = cube_job(1 << 16);
@@ -527,32 +501,4 @@ static void no_figure_is_too_large(void **state)
         add(u, 0, most_ns, MS);
     hand_over();
     assert_int_equal(handed, USERS);
-}
-
-int main(void)
-{
-#define SCHEDULED(test) cmocka_unit_test_setup_teardown(test, begin, end)
-    const struct CMUnitTest tests[] = {
-        SCHEDULED(a_users_jobs_go_by_priority_then_in_the_order_they_came),
-        SCHEDULED(one_that_came_before_but_was_ready_later_goes_first),
-        SCHEDULED(another_users_priority_counts_for_nothing),
-        SCHEDULED(who_rests_holds_nobody_up),
-        SCHEDULED(as_much_is_handed_over_as_keeps_the_device_busy),
-        SCHEDULED(those_who_always_have_work_share_evenly),
-        SCHEDULED(a_bulk_is_never_before_a_small_job),
-        SCHEDULED(nor_is_a_queue_of_small_ones),
-        SCHEDULED(a_users_own_long_job_does_not_hold_up_the_short_ones),
-        SCHEDULED(nor_does_one_that_lasts_hold_up_long_ones),
-        SCHEDULED(a_long_job_counts_when_it_is_done),
-        SCHEDULED(the_time_that_a_long_job_had_alone_is_its_own),
-        SCHEDULED(nobody_starves),
-        SCHEDULED(a_newcomer_stands_beside_those_who_are_there),
-        SCHEDULED(idle_time_levels_all),
-        SCHEDULED(a_wrong_estimate_is_set_right),
-        SCHEDULED(a_job_that_leaves_the_queue_is_forgotten),
-        SCHEDULED(another_devices_times_mean_nothing_here),
-        SCHEDULED(estimates_follow_what_jobs_have_taken),
-        SCHEDULED(no_figure_is_too_large),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

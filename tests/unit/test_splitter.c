@@ -1,12 +1,7 @@
 #include "protocol/splitter.h"
 
 #include "tests/unit/notation.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -114,9 +109,8 @@ static struct outcome *split_text(const char *text)
 
 #define ARRAY_HEAD "b\"nd\": true, b\"type\": \"<f4\", b\"kind\": b\"\", b\"shape\": [32, 64]"
 
-static void any_way_of_cutting_the_stream_gives_the_same(void **state)
+TEST(any_way_of_cutting_the_stream_gives_the_same)
 {
-    (void)state;
     const char *const texts[] = {
         "[0, 7, \"ping\", []]",
         "[0, 70000, \"derivative\", [{\"f\": {" ARRAY_HEAD
@@ -160,9 +154,8 @@ static void any_way_of_cutting_the_stream_gives_the_same(void **state)
     msgpack_sbuffer_destroy(&stream);
 }
 
-static void what_is_left_of_a_message_is_good_messagepack_with_numbered_payloads(void **state)
+TEST(what_is_left_of_a_message_is_good_messagepack_with_numbered_payloads)
 {
-    (void)state;
     struct outcome *outcome =
         split_text("[0, 9, \"put\", [{\"f\": {" ARRAY_HEAD ", b\"data\": #8192}}]]");
     assert_int_equal(outcome->messages, 1);
@@ -182,9 +175,8 @@ static void what_is_left_of_a_message_is_good_messagepack_with_numbered_payloads
     free(outcome);
 }
 
-static void a_payload_comes_with_the_map_so_far(void **state)
+TEST(a_payload_comes_with_the_map_so_far)
 {
-    (void)state;
     struct outcome *outcome =
         split_text("[0, 9, \"put\", [{\"f\": {" ARRAY_HEAD ", b\"data\": #8192, \"z\": 1}}]]");
     assert_int_equal(outcome->latest.map_pairs, 4);
@@ -205,9 +197,8 @@ static void a_payload_comes_with_the_map_so_far(void **state)
     free(outcome);
 }
 
-static void a_payload_tells_the_keys_around_it(void **state)
+TEST(a_payload_tells_the_keys_around_it)
 {
-    (void)state;
     static const struct {
         const char *text, *name, *outer;
     } cases[] = {
@@ -228,9 +219,8 @@ static void a_payload_tells_the_keys_around_it(void **state)
     }
 }
 
-static void a_list_of_bins_is_payload_whatever_their_length(void **state)
+TEST(a_list_of_bins_is_payload_whatever_their_length)
 {
-    (void)state;
     struct outcome *outcome = split_text("[0, 1, \"put\", [{\"f\": {\"nd\": true, b\"data\": "
                                          "[#4096, #0, #7]}, \"data\": 3, \"e\": [#7]}]]");
     assert_int_equal(outcome->messages, 1);
@@ -244,9 +234,8 @@ static void a_list_of_bins_is_payload_whatever_their_length(void **state)
     free(outcome);
 }
 
-static void small_bins_and_bins_that_are_no_value_stay(void **state)
+TEST(small_bins_and_bins_that_are_no_value_stay)
 {
-    (void)state;
     struct outcome *outcome =
         split_text("[0, 1, \"put\", [{\"f\": {\"data\": #4095}, \"g\": [#7]}, #5000, [[#4096]]]]");
     assert_int_equal(outcome->messages, 0 + 1);
@@ -254,9 +243,8 @@ static void small_bins_and_bins_that_are_no_value_stay(void **state)
     free(outcome);
 }
 
-static void a_bin_of_nothing_that_ends_a_message_ends_it_without_another_byte(void **state)
+TEST(a_bin_of_nothing_that_ends_a_message_ends_it_without_another_byte)
 {
-    (void)state;
     struct splitter s;
     splitter_init(&s);
     msgpack_sbuffer buffer = notation("[{\"data\": [#0]}]");
@@ -285,9 +273,8 @@ static void refused(const void *bytes, size_t length, const char *why)
     }
 }
 
-static void bombs_are_refused_at_their_headers(void **state)
+TEST(bombs_are_refused_at_their_headers)
 {
-    (void)state;
     refused("\xdd\xff\xff\xff\xff", 5, "elements"); /* msgpack-c asked for 96 GiB */
     refused("\x91\xdf\xff\xff\xff\xff", 6, "elements");
     /* 155 bytes: arrays of 2^32 − 1 inside each other, 31 deep; msgpack-c got 496 GiB. */
@@ -301,18 +288,16 @@ static void bombs_are_refused_at_their_headers(void **state)
     refused("\x91\xdb\x00\x01\x00\x00", 6, "64 KiB");
 }
 
-static void nesting_ends_at_sixteen(void **state)
+TEST(nesting_ends_at_sixteen)
 {
-    (void)state;
     struct outcome *outcome = split_text("[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]"); /* 16 */
     assert_int_equal(outcome->messages, 1);
     free(outcome);
     refused("\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\x91\xc0", 18, "deep");
 }
 
-static void only_the_splitter_itself_writes_extensions(void **state)
+TEST(only_the_splitter_itself_writes_extensions)
 {
-    (void)state;
     refused("\x91\xd7\x46\0\0\0\0\0\0\0\0", 11, "extension");
     for (int first = 0xc7; first <= 0xc9; first++)
         refused((uint8_t[]){0x91, (uint8_t)first, 8, SPLITTER_EXT_TYPE}, 4, "extension");
@@ -320,18 +305,16 @@ static void only_the_splitter_itself_writes_extensions(void **state)
         refused((uint8_t[]){0x91, (uint8_t)first, SPLITTER_EXT_TYPE}, 3, "extension");
 }
 
-static void a_message_is_an_array_of_known_types(void **state)
+TEST(a_message_is_an_array_of_known_types)
 {
-    (void)state;
     refused("\x80", 1, "array");
     refused("GET / HTTP/1.1\r\n", 16, "array");
     refused("\xc1", 1, "array");
     refused("\x91\xc1", 2, "0xc1");
 }
 
-static void counts_are_limited_in_all(void **state)
+TEST(counts_are_limited_in_all)
 {
-    (void)state;
     /* 257 bins in a list of data: one payload too many. */
     uint8_t list[16 + 2 * 257] = {0x91, 0x81, 0xa4, 'd', 'a', 't', 'a', 0xdc, 0x01, 0x01};
     for (int i = 0; i < 257; i++)
@@ -354,9 +337,8 @@ static void counts_are_limited_in_all(void **state)
 
 /* 64 KiB beside its payloads are a message, and one byte more is none: strings of 4,095 bytes with
  * headers of 3, and one that fills it up. */
-static void a_message_may_have_64_kib_of_control(void **state)
+TEST(a_message_may_have_64_kib_of_control)
 {
-    (void)state;
     enum { FULL = 3 + 4095, STRINGS = 16, LAST = LIMIT_CONTROL_BYTES - 3 - 15 * FULL - 3 };
     static uint8_t message[LIMIT_CONTROL_BYTES + 1];
     for (uint32_t more = 0; more < 2; more++) {
@@ -382,9 +364,8 @@ static void a_message_may_have_64_kib_of_control(void **state)
 }
 
 /* Every object counts, containers too, wherever they stand. */
-static void a_message_may_have_4096_elements(void **state)
+TEST(a_message_may_have_4096_elements)
 {
-    (void)state;
     static const struct {
         uint8_t head[8];
         size_t head_bytes;
@@ -414,9 +395,8 @@ static void a_message_may_have_4096_elements(void **state)
     }
 }
 
-static void an_error_is_final(void **state)
+TEST(an_error_is_final)
 {
-    (void)state;
     struct splitter s;
     size_t used;
     splitter_init(&s);
@@ -426,9 +406,8 @@ static void an_error_is_final(void **state)
     splitter_free(&s);
 }
 
-static void a_partial_request_tells_its_msgid(void **state)
+TEST(a_partial_request_tells_its_msgid)
 {
-    (void)state;
     msgpack_sbuffer buffer = notation("[0, 4294967296, \"put\", [{\"f\": {\"data\": #5000}}]]");
     struct splitter s;
     size_t used;
@@ -460,9 +439,8 @@ static void a_partial_request_tells_its_msgid(void **state)
     }
 }
 
-static void a_stream_that_ends_inside_a_message_is_not_idle(void **state)
+TEST(a_stream_that_ends_inside_a_message_is_not_idle)
 {
-    (void)state;
     msgpack_sbuffer buffer = notation("[0, 1, \"put\", [{\"f\": {\"data\": #5000}}]]");
     for (size_t cut = 1; cut < buffer.size; cut++) {
         struct outcome *outcome = split(buffer.data, cut, cut, 1);
@@ -470,28 +448,4 @@ static void a_stream_that_ends_inside_a_message_is_not_idle(void **state)
         free(outcome);
     }
     msgpack_sbuffer_destroy(&buffer);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_way_of_cutting_the_stream_gives_the_same),
-        cmocka_unit_test(what_is_left_of_a_message_is_good_messagepack_with_numbered_payloads),
-        cmocka_unit_test(a_payload_comes_with_the_map_so_far),
-        cmocka_unit_test(a_payload_tells_the_keys_around_it),
-        cmocka_unit_test(a_list_of_bins_is_payload_whatever_their_length),
-        cmocka_unit_test(small_bins_and_bins_that_are_no_value_stay),
-        cmocka_unit_test(a_bin_of_nothing_that_ends_a_message_ends_it_without_another_byte),
-        cmocka_unit_test(bombs_are_refused_at_their_headers),
-        cmocka_unit_test(nesting_ends_at_sixteen),
-        cmocka_unit_test(only_the_splitter_itself_writes_extensions),
-        cmocka_unit_test(a_message_is_an_array_of_known_types),
-        cmocka_unit_test(counts_are_limited_in_all),
-        cmocka_unit_test(a_message_may_have_64_kib_of_control),
-        cmocka_unit_test(a_message_may_have_4096_elements),
-        cmocka_unit_test(an_error_is_final),
-        cmocka_unit_test(a_partial_request_tells_its_msgid),
-        cmocka_unit_test(a_stream_that_ends_inside_a_message_is_not_idle),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 /* The passes of every scheme: what they read has been written, what they write is nobody's input,
  * and together they are the scheme, here of one equation u' = λu. */
 #include "numerics/stage.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 enum { ARRAYS = STAGE_ARRAYS };
 
 /* And ADI where κ is a field, which in space is symmetric. */
@@ -80,9 +75,8 @@ static void check_arrays(int scheme, int axes, bool impose, uint64_t steps)
         assert_true(is_written[STAGE_ODD + i]);
 }
 
-static void test_arrays(void **state)
+TEST(test_arrays)
 {
-    (void)state;
     for (int scheme = 0; scheme < SCHEMES; scheme++)
         for (int axes = 1; axes <= AXIS_COUNT; axes++)
             for (uint64_t steps = 1; steps <= 4; steps++)
@@ -133,9 +127,8 @@ static double run(const struct plan *plan, int axes, double u)
     return a[stage.write];
 }
 
-static void test_schemes(void **state)
+TEST(test_schemes)
 {
-    (void)state;
     for (int axes = 1; axes <= AXIS_COUNT; axes++)
         for (int steps = 1; steps <= 4; steps++)
             for (int impose = 0; impose < 2; impose++) {
@@ -155,11 +148,4 @@ static void test_schemes(void **state)
                     assert_true(fabs(run(&plan, axes, 3) - 3 * pow(factor[scheme], steps)) < 1e-14);
                 }
             }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_arrays),
-                                       cmocka_unit_test(test_schemes)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

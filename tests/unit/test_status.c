@@ -1,17 +1,11 @@
 #include "base/status.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/unit/unit.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static void a_name_finds_its_status_and_an_unknown_one_is_internal(void **state)
+TEST(a_name_finds_its_status_and_an_unknown_one_is_internal)
 {
-    (void)state;
     for (int i = 0; i < STATUS_COUNT; i++) {
         const char *name = status_name((enum status)i);
         assert_int_equal(status_from_name(name, (uint32_t)strlen(name)), i);
@@ -24,9 +18,8 @@ static void a_name_finds_its_status_and_an_unknown_one_is_internal(void **state)
     assert_string_equal(status_name((enum status) - 1), "INTERNAL");
 }
 
-static void what_waiting_can_mend_is_retryable(void **state)
+TEST(what_waiting_can_mend_is_retryable)
 {
-    (void)state;
     assert_true(status_retryable(STATUS_DEVICE_LOST));
     assert_true(status_retryable(STATUS_OVER_BUDGET));
     assert_true(status_retryable(STATUS_QUEUE_FULL));
@@ -37,9 +30,8 @@ static void what_waiting_can_mend_is_retryable(void **state)
     assert_false(status_retryable(STATUS_INTERNAL));
 }
 
-static void the_first_failure_is_the_cause(void **state)
+TEST(the_first_failure_is_the_cause)
 {
-    (void)state;
     struct failure failure = {0};
     assert_false(failure_set_limit(&failure, STATUS_TOO_LARGE, "steps", 7, 5, "%d steps", 7));
     assert_false(failure_set(&failure, STATUS_INTERNAL, "f", "a later trouble"));
@@ -50,9 +42,8 @@ static void the_first_failure_is_the_cause(void **state)
     assert_true(failure.has_need && failure.need == 7 && failure.limit == 5);
 }
 
-static void a_long_message_is_cut_between_characters(void **state)
+TEST(a_long_message_is_cut_between_characters)
 {
-    (void)state;
     for (int pad = 0; pad < 4; pad++) {
         struct failure failure = {0};
         char text[400] = "xxxx";
@@ -66,9 +57,8 @@ static void a_long_message_is_cut_between_characters(void **state)
     }
 }
 
-static void the_documented_list_is_the_list(void **state)
+TEST(the_documented_list_is_the_list)
 {
-    (void)state;
     static char page[1 << 16];
     FILE *file = fopen(PROTOCOL_PAGE, "r");
     assert_non_null(file);
@@ -82,16 +72,4 @@ static void the_documented_list_is_the_list(void **state)
         if (!strstr(page, row))
             fail_msg("%s lacks %s", PROTOCOL_PAGE, row);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_name_finds_its_status_and_an_unknown_one_is_internal),
-        cmocka_unit_test(what_waiting_can_mend_is_retryable),
-        cmocka_unit_test(the_first_failure_is_the_cause),
-        cmocka_unit_test(a_long_message_is_cut_between_characters),
-        cmocka_unit_test(the_documented_list_is_the_list),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

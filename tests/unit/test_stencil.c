@@ -6,15 +6,11 @@
 #include "base/thread_pool.h"
 #include "gpu/worker/piece.h"
 #include "tests/lib/random_stencil.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
-
 enum { JOBS = 1500, STREAMED = 200, THREADS = 3 };
 
 /* All passes in launches of so many lines. */
@@ -65,18 +61,17 @@ static void check_loops(struct random *random, uint64_t max_points)
     stencil_job_free(&stencil);
 }
 
-static void loops_give_the_bits_of_the_point(void **state)
+TEST(loops_give_the_bits_of_the_point)
 {
-    struct random *random = *state;
+    struct random start = random_start(), *random = &start;
     for (int i = 0; i < JOBS; i++)
         check_loops(random, i % 20 ? 600 : 6000);
 }
 
 /* The first piece of a job, whose speed nobody knows yet, is of a few milliseconds at most: of a
  * stencil of many points it has as many points fewer. */
-static void a_first_piece_is_as_short_as_others(void **state)
+TEST(a_first_piece_is_as_short_as_others)
 {
-    (void)state;
     enum { SIDE = 8, POINTS = SIDE * SIDE * SIDE };
     int32_t offsets[POINTS][AXIS_COUNT];
     double weights[POINTS];
@@ -110,13 +105,8 @@ static void a_first_piece_is_as_short_as_others(void **state)
 
 int main(void)
 {
-    struct random random = random_start();
     struct failure failure;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(loops_give_the_bits_of_the_point, &random),
-        cmocka_unit_test(a_first_piece_is_as_short_as_others),
-    };
     if (!thread_pool_open(THREADS, &failure))
         return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

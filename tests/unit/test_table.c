@@ -6,16 +6,12 @@
 #include "numerics/table.h"
 #include "numerics/job_rows.h"
 #include "tests/lib/random_job.h"
+#include "tests/unit/unit.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
-
 enum { JOBS = 600, MOST_POINTS = 3000, SHARED_POINTS = 100000 };
 
 static const struct kernels *kernels[PASS_KERNELS];
@@ -46,9 +42,8 @@ static void run_table(struct random *random, const struct kernels *kernel, const
     arrays_free(own);
 }
 
-static void plain_jobs_have_the_bits_of_the_contract(void **state)
+TEST(plain_jobs_have_the_bits_of_the_contract)
 {
-    (void)state;
     struct random random = random_start();
     for (int k = 0; k < JOBS; k++) {
         struct job job;
@@ -589,9 +584,8 @@ static void check_model(const struct job *job, const void *block, const struct o
     free(sizes);
 }
 
-static void tables_are_those_of_their_rows(void **state)
+TEST(tables_are_those_of_their_rows)
 {
-    (void)state;
     struct random random = random_start();
     int seen[BOUNDARY_KINDS] = {0}, operators[OPERATOR_COUNT] = {0};
     int stretched = 0, staggered = 0, coefficients = 0, nested = 0;
@@ -659,9 +653,8 @@ static int64_t power(int64_t base, int exponent)
 
 /* What makes the form what it is, in integers: consistent to the order, from a point the same as
  * from the other, and of exact second derivatives where k is constant. */
-static void conductances_are_of_their_accuracy(void **state)
+TEST(conductances_are_of_their_accuracy)
 {
-    (void)state;
     for (int r = 1; r <= 5; r++) {
         const struct conductance *of = &conductances[r - 1];
         for (int m = 1; m <= r; m++)
@@ -682,14 +675,9 @@ static void conductances_are_of_their_accuracy(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_jobs_have_the_bits_of_the_contract),
-        cmocka_unit_test(conductances_are_of_their_accuracy),
-        cmocka_unit_test(tables_are_those_of_their_rows),
-    };
     struct failure failure;
     generations = pass_kernels(kernels);
     if (!thread_pool_open(3, &failure))
         return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run(NULL, NULL);
 }

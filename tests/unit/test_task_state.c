@@ -1,12 +1,8 @@
 /* The table of a task's life, walked: every path ends, nothing leads back, and what must not happen
  * has no entry. */
 #include "server/jobs/task_state.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <string.h>
 
 static void leads(enum task_state from, enum task_event event, enum task_state to)
@@ -20,9 +16,8 @@ static void refuses(enum task_state from, enum task_event event)
     leads(from, event, TASK_STATE_COUNT);
 }
 
-static void the_ways_of_a_job(void **state)
+TEST(the_ways_of_a_job)
 {
-    (void)state;
     static const struct {
         enum task_event events[6];
         int count;
@@ -45,9 +40,8 @@ static void the_ways_of_a_job(void **state)
     }
 }
 
-static void what_must_not_happen(void **state)
+TEST(what_must_not_happen)
 {
-    (void)state;
     for (int event = 0; event < TASK_EVENT_COUNT; event++)
         refuses(TASK_ENDED, (enum task_event)event);
     for (int at = 0; at < TASK_STATE_COUNT; at++) {
@@ -65,25 +59,22 @@ static void what_must_not_happen(void **state)
 }
 
 /* Time goes one way: no event leads to a state that stands before its own. */
-static void nothing_leads_back(void **state)
+TEST(nothing_leads_back)
 {
-    (void)state;
     for (int at = 0; at < TASK_STATE_COUNT; at++)
         for (int event = 0; event < TASK_EVENT_COUNT; event++)
             assert_true((int)task_state_after((enum task_state)at, (enum task_event)event) >= at);
 }
 
-static void a_stop_may_always_come(void **state)
+TEST(a_stop_may_always_come)
 {
-    (void)state;
     for (int at = 0; at < TASK_ENDED; at++)
         assert_true(task_state_after((enum task_state)at, TASK_STOP) < TASK_STATE_COUNT);
     leads(TASK_RUNNING, TASK_STOP, TASK_STOPPING); /* its arrays are still the worker's */
 }
 
-static void every_state_is_reached_and_left(void **state)
+TEST(every_state_is_reached_and_left)
 {
-    (void)state;
     for (int to = TASK_QUEUED; to < TASK_STATE_COUNT; to++) {
         int ways = 0;
         for (int at = 0; at < to; at++)
@@ -99,24 +90,10 @@ static void every_state_is_reached_and_left(void **state)
     }
 }
 
-static void names_are_all_there(void **state)
+TEST(names_are_all_there)
 {
-    (void)state;
     for (int at = 0; at < TASK_STATE_COUNT; at++)
         assert_true(strlen(task_state_name((enum task_state)at)) > 0);
     for (int event = 0; event < TASK_EVENT_COUNT; event++)
         assert_true(strlen(task_event_name((enum task_event)event)) > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_ways_of_a_job),
-        cmocka_unit_test(what_must_not_happen),
-        cmocka_unit_test(nothing_leads_back),
-        cmocka_unit_test(a_stop_may_always_come),
-        cmocka_unit_test(every_state_is_reached_and_left),
-        cmocka_unit_test(names_are_all_there),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

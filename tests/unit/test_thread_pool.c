@@ -2,17 +2,13 @@
  * note when they begin, and wait for what the test lets go on. */
 #include "base/clock.h"
 #include "base/thread_pool.h"
+#include "tests/unit/unit.h"
 
 #include <sched.h>
 #include <semaphore.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
-
 enum { TASKS_MOST = 64, LOOPS = 200, PARTS = 1000 };
 
 struct task {
@@ -97,9 +93,8 @@ static void assert_order(const char *given, const char *begun)
 
 /* A short task waits for the piece under way. After as much time as a piece takes there is one
  * between short ones: so it waits for two of them at most. */
-static void short_tasks_pass_pieces(void **state)
+TEST(short_tasks_pass_pieces)
 {
-    (void)state;
     assert_order("lllllls", "sllllll");
     assert_order("wwwwsw", "swwwww");
     assert_order("llSsls", "Slssll");
@@ -107,16 +102,14 @@ static void short_tasks_pass_pieces(void **state)
     assert_order("ssss", "ssss");
 }
 
-static void pieces_of_both_kinds_take_turns(void **state)
+TEST(pieces_of_both_kinds_take_turns)
 {
-    (void)state;
     assert_order("lllwww", "wlwlwl");
     assert_order("wwwlll", "wlwlwl");
 }
 
-static void of_wide_pieces_one_is_under_way(void **state)
+TEST(of_wide_pieces_one_is_under_way)
 {
-    (void)state;
     struct task wide, next, other;
     open_pool(2);
     task_init(&wide, 'w');
@@ -133,9 +126,8 @@ static void of_wide_pieces_one_is_under_way(void **state)
     close_pool(3);
 }
 
-static void what_follows_a_task_begins_after_it(void **state)
+TEST(what_follows_a_task_begins_after_it)
 {
-    (void)state;
     struct task tasks[TASKS_MOST];
     open_pool(3);
     for (int i = 0; i < TASKS_MOST; i++) {
@@ -175,9 +167,8 @@ static struct thread_pool_task *run_loops(struct thread_pool_task *task)
     return NULL;
 }
 
-static void every_part_is_done_once(void **state)
+TEST(every_part_is_done_once)
 {
-    (void)state;
     for (int threads = 1; threads <= 5; threads++) {
         struct task tasks[4], between[20];
         memset(&counted, 0, sizeof counted);
@@ -231,9 +222,8 @@ static struct thread_pool_task *run_work(struct thread_pool_task *task)
     return run(task);
 }
 
-static void a_helper_leaves_for_a_short_task(void **state)
+TEST(a_helper_leaves_for_a_short_task)
 {
-    (void)state;
     struct task wide;
     open_pool(2);
     sem_init(&helper_came, 0, 0);
@@ -246,9 +236,8 @@ static void a_helper_leaves_for_a_short_task(void **state)
     assert_string_equal(noted.begun, "sw");
 }
 
-static void nobody_waits_for_a_helper_to_come(void **state)
+TEST(nobody_waits_for_a_helper_to_come)
 {
-    (void)state;
     struct task hold[2];
     open_pool(2);
     for (int i = 0; i < 2; i++) {
@@ -288,9 +277,8 @@ static void await_still(uint64_t us)
         usleep(1000);
 }
 
-static void a_thread_that_hangs_shows(void **state)
+TEST(a_thread_that_hangs_shows)
 {
-    (void)state;
     struct task asleep, spinning;
     open_pool(2);
     assert_int_equal(thread_pool_still_us(), 0);
@@ -315,9 +303,8 @@ static void a_thread_that_hangs_shows(void **state)
     assert_int_equal(thread_pool_still_us(), 0);
 }
 
-static void scratch_is_kept_and_grows(void **state)
+TEST(scratch_is_kept_and_grows)
 {
-    (void)state;
     char *small = thread_pool_scratch(100);
     assert_non_null(small);
     assert_int_equal((uintptr_t)small % 4096, 0);
@@ -327,20 +314,4 @@ static void scratch_is_kept_and_grows(void **state)
     assert_non_null(large);
     memset(large, 1, 3 << 20);
     assert_ptr_equal(thread_pool_scratch(1), large);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(short_tasks_pass_pieces),
-        cmocka_unit_test(pieces_of_both_kinds_take_turns),
-        cmocka_unit_test(of_wide_pieces_one_is_under_way),
-        cmocka_unit_test(what_follows_a_task_begins_after_it),
-        cmocka_unit_test(every_part_is_done_once),
-        cmocka_unit_test(a_helper_leaves_for_a_short_task),
-        cmocka_unit_test(nobody_waits_for_a_helper_to_come),
-        cmocka_unit_test(a_thread_that_hangs_shows),
-        cmocka_unit_test(scratch_is_kept_and_grows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,7 @@
 /* The trace's tracks: jobs that overlap never share one, and what does not fit is counted. */
 #include "server/metrics/trace.h"
+#include "tests/unit/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +14,6 @@ static char path[] = "/tmp/trace-XXXXXX";
 
 static int begin(void **state)
 {
-    (void)state;
     strcpy(path + sizeof path - 7, "XXXXXX");
     const int file = mkstemp(path);
     return file < 0 || close(file) != 0 || uv_loop_init(&loop) != 0 ? -1 : 0;
@@ -25,7 +21,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    (void)state;
     return unlink(path) != 0 || uv_loop_close(&loop) != 0 ? -1 : 0;
 }
 
@@ -59,9 +54,8 @@ static void place(const char *text, unsigned long long id, unsigned *process, un
     assert_int_equal(sscanf(at, "\"pid\":%u,\"tid\":%u", process, track), 2);
 }
 
-static void overlapping_jobs_have_tracks_of_their_own(void **state)
+TEST(overlapping_jobs_have_tracks_of_their_own, begin, end)
 {
-    (void)state;
     struct trace *trace = trace_open(&loop, path, FILE_BYTES);
     assert_non_null(trace);
     const struct traced_job jobs[] = {job(7, 1, 10, 20), job(7, 2, 15, 30), job(7, 3, 20, 40),
@@ -84,9 +78,8 @@ static void overlapping_jobs_have_tracks_of_their_own(void **state)
     assert_string_equal(written + strlen(written) - 3, "\n]\n");
 }
 
-static void jobs_that_do_not_fit_are_counted(void **state)
+TEST(jobs_that_do_not_fit_are_counted, begin, end)
 {
-    (void)state;
     enum { JOBS = 20000 };
     struct trace *trace = trace_open(&loop, path, FILE_BYTES);
     assert_non_null(trace);
@@ -112,9 +105,8 @@ static void jobs_that_do_not_fit_are_counted(void **state)
     assert_true(there > 1000);
 }
 
-static void a_full_file_is_ended_and_kept(void **state)
+TEST(a_full_file_is_ended_and_kept, begin, end)
 {
-    (void)state;
     char old[sizeof path + 2];
     snprintf(old, sizeof old, "%s.1", path);
     struct trace *trace = trace_open(&loop, path, 1000);
@@ -133,14 +125,4 @@ static void a_full_file_is_ended_and_kept(void **state)
     assert_int_equal(rename(old, path), 0);
     place(text(), 10, &process, &track);
     assert_string_equal(text() + strlen(text()) - 3, "\n]\n");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(overlapping_jobs_have_tracks_of_their_own, begin, end),
-        cmocka_unit_test_setup_teardown(jobs_that_do_not_fit_are_counted, begin, end),
-        cmocka_unit_test_setup_teardown(a_full_file_is_ended_and_kept, begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,18 +4,14 @@
 #include "gpu/worker/transfer.h"
 #include "tests/lib/random_job.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
-
 #define POINT_FUNCTION static inline __attribute__((unused))
 #define REAL double
 #define REAL_FMA __builtin_fma
 #define POINT_NAME(name) point_##name
 #include "numerics/point.h"
+#include "tests/unit/unit.h"
 
 struct model {
     struct plan plan;
@@ -180,9 +176,8 @@ static void check(struct random *random, const struct job *job)
     model_free(&model);
 }
 
-static void test_random_jobs_in_any_order(void **state)
+TEST(test_random_jobs_in_any_order)
 {
-    (void)state;
     struct random random = random_start();
     for (int i = 0; i < 3000; i++) {
         struct job job;
@@ -242,9 +237,8 @@ static uint64_t most_behind(const struct job *job)
 
 /* The first results leave when a few slabs have come, around a periodic edge too, and never are
  * more than a few behind. */
-static void test_a_large_job_is_a_pipeline(void **state)
+TEST(test_a_large_job_is_a_pipeline)
 {
-    (void)state;
     for (int id = OPERATOR_DERIVATIVE; id <= OPERATOR_CURL; id++) {
         const struct job job = cube((enum operator_id)id, 512);
         if (job_passes(&job) == 1)
@@ -254,9 +248,8 @@ static void test_a_large_job_is_a_pipeline(void **state)
 
 /* Where planes, or rows, do not look at each other, what has come leaves at once, however large the
  * planes are. */
-static void test_what_stands_alone_leaves_at_once(void **state)
+TEST(test_what_stands_alone_leaves_at_once)
 {
-    (void)state;
     for (uint64_t n = 64; n <= 2048; n *= 2)
         for (int axis = AXIS_X; axis <= AXIS_Y; axis++) {
             struct job job = cube(OPERATOR_DERIVATIVE, n);
@@ -266,9 +259,8 @@ static void test_what_stands_alone_leaves_at_once(void **state)
 }
 
 /* A small job is one slab, one launch, one slab. */
-static void test_a_small_job_is_one_step_of_each(void **state)
+TEST(test_a_small_job_is_one_step_of_each)
 {
-    (void)state;
     const struct job job = cube(OPERATOR_LAPLACIAN, 64);
     static const bool one[AXIS_COUNT] = {true};
     struct plan plan;
@@ -291,15 +283,4 @@ static void test_a_small_job_is_one_step_of_each(void **state)
         transfer_completed(&transfer);
     }
     assert_true(transfer_is_done(&transfer));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_jobs_in_any_order),
-        cmocka_unit_test(test_a_large_job_is_a_pipeline),
-        cmocka_unit_test(test_what_stands_alone_leaves_at_once),
-        cmocka_unit_test(test_a_small_job_is_one_step_of_each),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

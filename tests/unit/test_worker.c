@@ -2,13 +2,11 @@
  * device that FDSERVER_TEST_DEVICE names. */
 #include "gpu/worker/channel.h"
 #include "tests/lib/measure_reference.h"
+#include "tests/unit/unit.h"
 
 #include <fcntl.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +15,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
-
 enum { ARENA_BYTES = 4 << 20, OWNER = 1000, BROKEN_FRONT = 65, PATIENCE_MS = 120 * 1000 };
 
 static struct {
@@ -141,7 +137,6 @@ static int close_and_wait(void)
 
 static int setup(void **state)
 {
-    (void)state;
     start(device_name());
     order_arena();
     const struct channel_message ready = answer_of(CHANNEL_READY);
@@ -154,7 +149,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     return close_and_wait();
 }
 
@@ -371,9 +365,8 @@ static void sample_free(struct sample *sample)
 
 /* Every way that a job's arrays can lie gives the contract's bits, and leaves the input alone where
  * it is not the job's own. */
-static void test_results_in_every_arrangement(void **state)
+TEST(test_results_in_every_arrangement, setup, teardown)
 {
-    (void)state;
     struct random random = random_start();
     for (int i = 0; i < 240; i++) {
         const enum arrangement arrangement = (enum arrangement)(i % ARRANGEMENTS);
@@ -444,9 +437,8 @@ static void copied_and_finished(int copied, int jobs)
 
 /* Inputs that come in one packet with the two jobs that read them, the second of which may
  * overwrite one. */
-static void test_inputs_that_come_with_their_jobs(void **state)
+TEST(test_inputs_that_come_with_their_jobs, setup, teardown)
 {
-    (void)state;
     struct random random = random_start();
     for (int i = 0; i < 120; i++) {
         struct sample sample;
@@ -526,9 +518,8 @@ static uint64_t field_of(const struct job *job, float *values)
 }
 
 /* Many pieces give what one gives, and the time on the device and the passes are told. */
-static void test_a_long_job_in_pieces(void **state)
+TEST(test_a_long_job_in_pieces, setup, teardown)
 {
-    (void)state;
     static float values[300 * 301], expected[300 * 301], result[300 * 301];
     const struct job job = diffusion(300, 301, 1501);
     struct plan plan;
@@ -551,9 +542,8 @@ static void test_a_long_job_in_pieces(void **state)
     assert_memory_equal(result, expected, sizeof result);
 }
 
-static void test_a_short_job_passes_a_long_one_which_is_cancelled(void **state)
+TEST(test_a_short_job_passes_a_long_one_which_is_cancelled, setup, teardown)
 {
-    (void)state;
     static float values[512 * 512];
     struct channel_message cancel = {.type = CHANNEL_CANCEL};
     const struct job longest = diffusion(512, 512, UINT64_C(1) << 40);
@@ -574,9 +564,8 @@ static void test_a_short_job_passes_a_long_one_which_is_cancelled(void **state)
 
 /* Runs on one field are taken in order, though all are sent at once; one that waits can be
  * cancelled. */
-static void test_runs_on_one_field_wait_for_each_other(void **state)
+TEST(test_runs_on_one_field_wait_for_each_other, setup, teardown)
 {
-    (void)state;
     static float values[100 * 100], expected[100 * 100], result[100 * 100];
     const struct job steps7 = diffusion(100, 100, 7), steps28 = diffusion(100, 100, 28);
     struct plan plan;
@@ -679,9 +668,8 @@ static void chain_free(struct chain_sample *chain)
 
 /* Two chains at once, as often as makes graphs of them, and between their rounds runs of nobody's
  * chain on one of their arrays: all are as if each had waited. */
-static void test_chains(void **state)
+TEST(test_chains, setup, teardown)
 {
-    (void)state;
     static const struct {
         uint64_t nx, ny, steps;
         int rounds;
@@ -715,9 +703,8 @@ static void test_chains(void **state)
 }
 
 /* A run of a chain that is cancelled; those behind it go on, or are cancelled too. */
-static void test_cancelling_a_chain(void **state)
+TEST(test_cancelling_a_chain, setup, teardown)
 {
-    (void)state;
     static float values[100 * 100];
     const struct job longest = diffusion(100, 100, UINT64_C(1) << 40);
     const struct job shortest = diffusion(100, 100, 1);
@@ -746,9 +733,8 @@ static void test_cancelling_a_chain(void **state)
 }
 
 /* Links that read and write places: they keep to the chain's order, too. */
-static void test_a_chain_from_region_to_region(void **state)
+TEST(test_a_chain_from_region_to_region, setup, teardown)
 {
-    (void)state;
     enum { ROUNDS = 20 };
     const struct job jobs[] = {diffusion(50, 60, 1), diffusion(1200, 1100, 1)};
     struct random random = random_start();
@@ -792,9 +778,8 @@ static void test_a_chain_from_region_to_region(void **state)
 }
 
 /* More than there are slots for, ordered all at once behind the job whose result they measure. */
-static void test_measures(void **state)
+TEST(test_measures, setup, teardown)
 {
-    (void)state;
     enum { MEASURES = 150 };
     static float values[100 * 100], expected[100 * 100];
     const struct job job = diffusion(100, 100, 7);
@@ -830,9 +815,8 @@ static void test_measures(void **state)
 
 /* Every mixture of arrays and places: inputs in a read-only region, outputs in another one, whose
  * other bytes stay as they were. */
-static void test_results_in_regions(void **state)
+TEST(test_results_in_regions, setup, teardown)
 {
-    (void)state;
     enum { GUARD = 64, STEP = 64 << 10 };
     struct random random = random_start();
     const struct client_region given = make_region(AXIS_COUNT * STEP, false);
@@ -916,9 +900,8 @@ static void test_results_in_regions(void **state)
 
 /* More kinds of jobs at once than a device keeps weights for, one or several of each, some of them
  * cancelled: each gives its own result, whatever began or was copied together with it. */
-static void test_many_jobs_at_once(void **state)
+TEST(test_many_jobs_at_once, setup, teardown)
 {
-    (void)state;
     enum { AT_ONCE = 120, STEP = 16 << 10, CANCEL_EVERY = 6 };
     struct random random = random_start();
     const struct client_region given = make_region(AT_ONCE * STEP, false);
@@ -997,9 +980,8 @@ static struct job block(enum operator_id operator_id, uint64_t nx, uint64_t ny, 
 }
 
 /* Jobs of many slabs each, all under way at once, from one field to places of their own. */
-static void test_large_jobs_in_regions(void **state)
+TEST(test_large_jobs_in_regions, setup, teardown)
 {
-    (void)state;
     enum { JOBS = 3 };
     struct job jobs[JOBS] = {block(OPERATOR_DERIVATIVE, 80, 90, 170),
                              block(OPERATOR_DERIVATIVE, 80, 90, 170),
@@ -1051,9 +1033,8 @@ static void test_large_jobs_in_regions(void **state)
 
 /* Small jobs of every number of arrays, all at once, whose places are all over a region that a
  * device knows in several pieces; and one that is a little larger. */
-static void test_small_jobs_all_over_a_region(void **state)
+TEST(test_small_jobs_all_over_a_region, setup, teardown)
 {
-    (void)state;
     enum { JOBS = 7, STEP = 3 << 20, GUARD = 48, ALL = 4 * STEP };
     const struct client_region given = make_region((uint64_t)JOBS * ALL, false);
     const struct client_region wanted = make_region((uint64_t)JOBS * ALL, true);
@@ -1119,9 +1100,8 @@ static void test_small_jobs_all_over_a_region(void **state)
 }
 
 /* Its slabs under way come to their end; then its region can go. */
-static void test_cancelling_a_job_in_regions(void **state)
+TEST(test_cancelling_a_job_in_regions, setup, teardown)
 {
-    (void)state;
     struct channel_message cancel = {.type = CHANNEL_CANCEL};
     /* Of the last one launches copy the arrays, where they can. */
     const struct job jobs[] = {block(OPERATOR_LAPLACIAN, 128, 128, 256),
@@ -1168,9 +1148,8 @@ static struct channel_message region_copy(enum channel_type type, uint64_t array
 
 /* From one place of a region to another, of a few bytes and of many slabs, and a job at once that
  * reads what is on its way. */
-static void test_copies_between_regions_and_arrays(void **state)
+TEST(test_copies_between_regions_and_arrays, setup, teardown)
 {
-    (void)state;
     const struct job jobs[] = {diffusion(16, 16, 1), diffusion(1300, 1300, 1)};
     struct random random = random_start();
     for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
@@ -1205,9 +1184,8 @@ static void test_copies_between_regions_and_arrays(void **state)
 }
 
 /* One whose seals let nobody write any more is there to be read. */
-static void test_a_region_that_is_sealed_against_writing(void **state)
+TEST(test_a_region_that_is_sealed_against_writing, setup, teardown)
 {
-    (void)state;
     enum { BYTES = 1 << 16 };
     uint8_t *result = malloc(BYTES);
     const int memfd = memfd_create("region", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -1232,9 +1210,8 @@ static void test_a_region_that_is_sealed_against_writing(void **state)
     free(result);
 }
 
-static void test_many_regions_at_once(void **state)
+TEST(test_many_regions_at_once, setup, teardown)
 {
-    (void)state;
     enum { COUNT = 200 };
     uint64_t first = front.next_id;
     for (int i = 0; i < COUNT; i++) {
@@ -1250,9 +1227,8 @@ static void test_many_regions_at_once(void **state)
     ping();
 }
 
-static void test_a_job_that_is_none_is_refused(void **state)
+TEST(test_a_job_that_is_none_is_refused, setup, teardown)
 {
-    (void)state;
     struct job job = diffusion(32, 32, 1);
     const uint64_t in = allocate(job_bytes(&job)), out = allocate(job_bytes(&job));
     job.accuracy = 5;
@@ -1265,9 +1241,8 @@ static void test_a_job_that_is_none_is_refused(void **state)
     ping();
 }
 
-static void test_no_memory(void **state)
+TEST(test_no_memory, setup, teardown)
 {
-    (void)state;
     const uint64_t large = allocate(UINT64_C(1) << 60), small = allocate(4096);
     const struct channel_message failed = answer_of(CHANNEL_FAILED);
     assert_int_equal(failed.u.allocate.array, large);
@@ -1326,9 +1301,8 @@ static uint64_t allocate_without_memory(uint64_t bytes)
 }
 
 /* Its input and its output were there before memory was short, and one array beside them is not. */
-static void test_no_memory_for_one_array_of_a_job(void **state)
+TEST(test_no_memory_for_one_array_of_a_job, setup, teardown)
 {
-    (void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     skip(); /* their allocators end the worker where the address space is limited */
 #endif
@@ -1355,9 +1329,8 @@ static void test_no_memory_for_one_array_of_a_job(void **state)
     ping();
 }
 
-static void test_signals_are_for_the_front(void **state)
+TEST(test_signals_are_for_the_front, setup, teardown)
 {
-    (void)state;
     kill(front.pid, SIGTERM);
     kill(front.pid, SIGINT);
     ping();
@@ -1365,9 +1338,8 @@ static void test_signals_are_for_the_front(void **state)
 
 /* --- ends --- */
 
-static void test_closing_ends_it(void **state)
+TEST(test_closing_ends_it)
 {
-    (void)state;
     setup(NULL);
     assert_int_equal(close_and_wait(), 0);
     start(device_name()); /* before it has its arena */
@@ -1381,9 +1353,8 @@ static void test_closing_ends_it(void **state)
     assert_int_equal(close_and_wait(), 0);
 }
 
-static void test_no_such_device(void **state)
+TEST(test_no_such_device)
 {
-    (void)state;
     start("cuda:1000");
     order_arena();
     const struct channel_message refused = answer_of(CHANNEL_REFUSED);
@@ -1815,9 +1786,8 @@ static void break_unregion_in_use(void)
     order_unregion(region.id);
 }
 
-static void test_a_broken_front(void **state)
+TEST(test_a_broken_front)
 {
-    (void)state;
     static void (*const breaks[])(void) = {break_type,
                                            break_second_arena,
                                            break_descriptor,
@@ -1893,38 +1863,4 @@ static void test_a_broken_front(void **state)
     allocate(16); /* before the arena */
     assert_int_equal(ended(), BROKEN_FRONT);
     close(front.socket);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_results_in_every_arrangement, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_long_job_in_pieces, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_short_job_passes_a_long_one_which_is_cancelled,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(test_inputs_that_come_with_their_jobs, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_runs_on_one_field_wait_for_each_other, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_chains, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_cancelling_a_chain, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_chain_from_region_to_region, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_measures, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_results_in_regions, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_many_jobs_at_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_large_jobs_in_regions, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_small_jobs_all_over_a_region, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_cancelling_a_job_in_regions, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_copies_between_regions_and_arrays, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_region_that_is_sealed_against_writing, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(test_many_regions_at_once, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_job_that_is_none_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_no_memory, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_no_memory_for_one_array_of_a_job, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_signals_are_for_the_front, setup, teardown),
-        cmocka_unit_test(test_closing_ends_it),
-        cmocka_unit_test(test_no_such_device),
-        cmocka_unit_test(test_a_broken_front),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

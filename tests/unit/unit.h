@@ -1,0 +1,29 @@
+/* A unit test is a function that begins with TEST(name) or TEST(name, setup, teardown); writing it
+ * is all that it takes to have it run. Tests run in the order of their file. A file whose tests
+ * need more than the main() of unit_main.c writes its own, which ends in unit_run(). */
+#ifndef TESTS_UNIT_UNIT_H
+#define TESTS_UNIT_UNIT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+/* Add one more; TEST() does. */
+void unit_add(const struct CMUnitTest *test);
+
+/* Run those that were added, between a setup and a teardown of them all; main()'s status. */
+int unit_run(CMFixtureFunction setup, CMFixtureFunction teardown);
+
+/* What setup leaves in *state is the test's `state`. */
+#define TEST(...) TEST_BETWEEN(__VA_ARGS__, NULL, NULL, NULL)
+#define TEST_BETWEEN(name, setup, teardown, ...)                                                   \
+    static void name(void **state);                                                                \
+    __attribute__((constructor)) static void add_##name(void)                                      \
+    {                                                                                              \
+        unit_add(&(struct CMUnitTest){#name, name, setup, teardown, NULL});                        \
+    }                                                                                              \
+    static void name(void **state)
+
+#endif

@@ -1,0 +1,6 @@
+#include "tests/unit/unit.h"
+
+int main(void)
+{
+    return unit_run(NULL, NULL);
+}
