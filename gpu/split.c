@@ -36,7 +36,7 @@ struct split split_of(const struct plan *plan)
     split.reach = reach_of(plan, axis);
     for (int side = 0; side < SIDE_COUNT; side++)
         split.wraps |=
-            axis->side[side].map == PLAN_MAP_PERIODIC || axis->side[side].map == PLAN_MAP_ENDPOINT;
+            axis->side[side].map == SIDE_MAP_PERIODIC || axis->side[side].map == SIDE_MAP_ENDPOINT;
     split.reach += split.wraps; /* ENDPOINT: the last point is a repeat of the first */
     return split;
 }

@@ -54,14 +54,14 @@ static void side_init(struct plan *plan, struct plan_axis *axis, int s,
     struct plan_side *side = &axis->side[s];
     switch ((enum boundary_kind)boundary->kind) {
     case BOUNDARY_PERIODIC:
-        side->map = PLAN_MAP_PERIODIC;
+        side->map = SIDE_MAP_PERIODIC;
         break;
     case BOUNDARY_ENDPOINT:
-        side->map = PLAN_MAP_ENDPOINT;
+        side->map = SIDE_MAP_ENDPOINT;
         break;
     case BOUNDARY_MIRROR:
     case BOUNDARY_DERIVATIVE:
-        side->map = PLAN_MAP_REFLECT;
+        side->map = SIDE_MAP_NODE;
         break;
     case BOUNDARY_ONE_SIDED:
         side->rows = plan->radius;

@@ -31,16 +31,8 @@ enum plan_form {
     PLAN_CURL
 };
 
-/* How an index outside 0 … n − 1 is brought back, per side. */
-enum plan_map {
-    PLAN_MAP_NONE,     /* never asked for: closures or a frame keep reads inside */
-    PLAN_MAP_PERIODIC, /* i mod n */
-    PLAN_MAP_ENDPOINT, /* i mod (n − 1) */
-    PLAN_MAP_REFLECT   /* about the edge node, as often as needed: period 2(n − 1) */
-};
-
 struct plan_side {
-    int32_t map; /* enum plan_map */
+    int32_t map; /* enum side_map */
     /* Of points at the distance d from the edge: d < rows use closure row d; d < claim are not
      * computed but claimed (diffusion): claim_scales 1: input × claim_value; 0: claim_value. */
     int32_t rows;

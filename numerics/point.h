@@ -15,7 +15,7 @@ POINT_FUNCTION int64_t POINT_NAME(index)(const struct plan_axis *axis, int64_t i
     if (i >= 0 && i < n)
         return i;
     const int32_t map = axis->side[i < 0 ? SIDE_LOW : SIDE_HIGH].map;
-    if (map == PLAN_MAP_REFLECT) {
+    if (map == SIDE_MAP_NODE) {
         const int64_t period = 2 * (n - 1);
         if (period == 0)
             return 0;
@@ -24,7 +24,7 @@ POINT_FUNCTION int64_t POINT_NAME(index)(const struct plan_axis *axis, int64_t i
             i += period;
         return i < n ? i : period - i;
     }
-    const int64_t period = map == PLAN_MAP_ENDPOINT ? n - 1 : n;
+    const int64_t period = map == SIDE_MAP_ENDPOINT ? n - 1 : n;
     i %= period;
     return i < 0 ? i + period : i;
 }

@@ -13,25 +13,25 @@ static bool is_mirror(const struct boundary *boundary)
            boundary->value_array == NUMBER_CONSTANT;
 }
 
-static enum stencil_map map_of(const struct boundary *boundary)
+static enum side_map map_of(const struct boundary *boundary)
 {
     switch ((enum boundary_kind)boundary->kind) {
     case BOUNDARY_PERIODIC:
-        return STENCIL_MAP_PERIODIC;
+        return SIDE_MAP_PERIODIC;
     case BOUNDARY_ENDPOINT:
-        return STENCIL_MAP_ENDPOINT;
+        return SIDE_MAP_ENDPOINT;
     case BOUNDARY_SYMMETRIC:
-        return STENCIL_MAP_FACE;
+        return SIDE_MAP_FACE;
     case BOUNDARY_MIRROR:
-        return STENCIL_MAP_NODE;
+        return SIDE_MAP_NODE;
     case BOUNDARY_ANTISYMMETRIC:
-        return STENCIL_MAP_ANTISYMMETRIC;
+        return SIDE_MAP_ANTISYMMETRIC;
     case BOUNDARY_HALO:
-        return STENCIL_MAP_NONE;
+        return SIDE_MAP_NONE;
     default:
         if (is_mirror(boundary))
-            return boundary->at_face ? STENCIL_MAP_FACE : STENCIL_MAP_NODE;
-        return STENCIL_MAP_GHOST;
+            return boundary->at_face ? SIDE_MAP_FACE : SIDE_MAP_NODE;
+        return SIDE_MAP_GHOST;
     }
 }
 
@@ -110,7 +110,7 @@ static void side_init(struct stencil_table *table, const struct job *job, int a,
     side->constant = rounded(job->more.constant[a][s], job->dtype);
     side->claim = holds ? 1 : boundary->kind == BOUNDARY_HALO ? radius : 0;
     side->claim_scales = boundary->kind == BOUNDARY_HALO;
-    if (side->map == STENCIL_MAP_GHOST)
+    if (side->map == SIDE_MAP_GHOST)
         side_rows(side, job, a, s, radius);
     table->claims |= side->claim > 0;
     table->holds |= holds;

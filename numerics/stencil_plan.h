@@ -16,17 +16,6 @@ extern "C" {
 
 enum { STENCIL_ROW = 8 }; /* points in the row of a ghost: the accuracy */
 
-/* How an index beyond a side is brought back. */
-enum stencil_map {
-    STENCIL_MAP_NONE, /* never asked for: a halo */
-    STENCIL_MAP_PERIODIC,
-    STENCIL_MAP_ENDPOINT,
-    STENCIL_MAP_FACE,          /* about half a cell outside */
-    STENCIL_MAP_NODE,          /* about the edge node */
-    STENCIL_MAP_ANTISYMMETRIC, /* − the image about half a cell outside */
-    STENCIL_MAP_GHOST          /* it is not: the side's rows give the value */
-};
-
 /* The number that a side gives to its ghosts. */
 enum stencil_datum {
     STENCIL_DATUM_NONE,
@@ -36,7 +25,7 @@ enum stencil_datum {
 };
 
 struct stencil_side {
-    int32_t map;                         /* enum stencil_map */
+    int32_t map;                         /* enum side_map */
     int32_t claim, claim_scales;         /* as struct plan_side's */
     int32_t datum;                       /* enum stencil_datum */
     int32_t points;                      /* of `ghost` */

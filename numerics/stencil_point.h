@@ -37,19 +37,19 @@ POINT_FUNCTION void STENCIL_NAME(settle)(const struct stencil_axis *axis, int a,
     while (i < 0 || i >= n) {
         const int side = i < 0 ? SIDE_LOW : SIDE_HIGH;
         const int32_t map = axis->side[side].map;
-        if (map == STENCIL_MAP_PERIODIC || map == STENCIL_MAP_ENDPOINT) {
-            const int64_t period = map == STENCIL_MAP_ENDPOINT ? n - 1 : n;
+        if (map == SIDE_MAP_PERIODIC || map == SIDE_MAP_ENDPOINT) {
+            const int64_t period = map == SIDE_MAP_ENDPOINT ? n - 1 : n;
             i += i < 0 ? period : -period;
-        } else if (map == STENCIL_MAP_GHOST) {
+        } else if (map == SIDE_MAP_GHOST) {
             place->side[a] = side;
             place->ghost[a] = (int32_t)(i < 0 ? -1 - i : i - n);
             i = 0;
-        } else if (map == STENCIL_MAP_NODE) {
+        } else if (map == SIDE_MAP_NODE) {
             /* The images of the only node never end, and all are the node. */
-            const bool all = n == 1 && axis->side[!side].map == STENCIL_MAP_NODE;
+            const bool all = n == 1 && axis->side[!side].map == SIDE_MAP_NODE;
             i = all ? 0 : (side == SIDE_LOW ? 0 : 2 * (n - 1)) - i;
         } else {
-            if (map == STENCIL_MAP_ANTISYMMETRIC)
+            if (map == SIDE_MAP_ANTISYMMETRIC)
                 place->sign = -place->sign;
             i = (side == SIDE_LOW ? -1 : 2 * n - 1) - i;
         }

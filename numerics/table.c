@@ -232,14 +232,14 @@ static struct table_rows plan_rows(struct making *making, const struct rows_orde
 static void side_init(struct making *making, int a, int s)
 {
     static const int32_t maps[ROWS_KINDS] = {
-        [ROWS_PERIODIC] = TABLE_MAP_PERIODIC,
-        [ROWS_ENDPOINT] = TABLE_MAP_ENDPOINT,
-        [ROWS_SYMMETRIC] = TABLE_MAP_FACE,
-        [ROWS_MIRROR] = TABLE_MAP_NODE,
-        [ROWS_ANTISYMMETRIC] = TABLE_MAP_ANTISYMMETRIC,
-        [ROWS_REFLECT] = TABLE_MAP_NODE,
-        [ROWS_EVEN] = TABLE_MAP_NODE,
-        [ROWS_ODD] = TABLE_MAP_ODD_NODE,
+        [ROWS_PERIODIC] = SIDE_MAP_PERIODIC,
+        [ROWS_ENDPOINT] = SIDE_MAP_ENDPOINT,
+        [ROWS_SYMMETRIC] = SIDE_MAP_FACE,
+        [ROWS_MIRROR] = SIDE_MAP_NODE,
+        [ROWS_ANTISYMMETRIC] = SIDE_MAP_ANTISYMMETRIC,
+        [ROWS_REFLECT] = SIDE_MAP_NODE,
+        [ROWS_EVEN] = SIDE_MAP_NODE,
+        [ROWS_ODD] = SIDE_MAP_ODD_NODE,
     };
     const struct job *job = making->job;
     const struct boundary *boundary = &job->boundary[a][s];
@@ -248,9 +248,9 @@ static void side_init(struct making *making, int a, int s)
     struct table_side *side = &axis->side[s];
     side->map = maps[given->kind];
     if (given->at_face)
-        side->map = side->map == TABLE_MAP_NODE       ? TABLE_MAP_FACE
-                    : side->map == TABLE_MAP_ODD_NODE ? TABLE_MAP_ODD_FACE
-                                                      : TABLE_MAP_NONE;
+        side->map = side->map == SIDE_MAP_NODE       ? SIDE_MAP_FACE
+                    : side->map == SIDE_MAP_ODD_NODE ? SIDE_MAP_ODD_FACE
+                                                     : SIDE_MAP_NONE;
     side->value = rounded(boundary->value, job->dtype);
     side->constant = rounded(job->more.constant[a][s], job->dtype);
     side->value_array = boundary->value_array;
@@ -497,13 +497,13 @@ static bool is_inner(const struct making *making, const struct plan *plan)
 static int inner_map(const struct table_axis *axis, int parity)
 {
     const int low = axis->side[SIDE_LOW].map, high = axis->side[SIDE_HIGH].map;
-    return low == TABLE_MAP_PERIODIC   ? PLAN_MAP_PERIODIC
-           : low == TABLE_MAP_ENDPOINT ? PLAN_MAP_ENDPOINT
-           : low == TABLE_MAP_NODE && high == TABLE_MAP_NODE && parity == PLAN_EVEN &&
+    return low == SIDE_MAP_PERIODIC   ? SIDE_MAP_PERIODIC
+           : low == SIDE_MAP_ENDPOINT ? SIDE_MAP_ENDPOINT
+           : low == SIDE_MAP_NODE && high == SIDE_MAP_NODE && parity == PLAN_EVEN &&
                    axis->side[SIDE_LOW].datum == TABLE_DATUM_NONE &&
                    axis->side[SIDE_HIGH].datum == TABLE_DATUM_NONE
-               ? PLAN_MAP_REFLECT
-               : PLAN_MAP_NONE;
+               ? SIDE_MAP_NODE
+               : SIDE_MAP_NONE;
 }
 
 /* What the plan says of the box. */
@@ -533,8 +533,8 @@ static void plan_box(const struct making *making, struct plan *plan)
             axis->c[m] = row.w[m - 1];
         for (int s = 0; s < SIDE_COUNT; s++) {
             axis->side[s].map = map;
-            axis->side[s].rows = map == PLAN_MAP_NONE ? plan->radius : 0;
-            axis->side[s].apart = map == PLAN_MAP_NONE ? axis->side[s].apart : 0;
+            axis->side[s].rows = map == SIDE_MAP_NONE ? plan->radius : 0;
+            axis->side[s].apart = map == SIDE_MAP_NONE ? axis->side[s].apart : 0;
         }
     }
 }

@@ -50,19 +50,6 @@ enum table_use {
 
 enum { TABLE_SPLIT = -1 }; /* a row's count: k u″ + k′ u′ in the place of its sum */
 
-/* How an index beyond a side is brought back: f(i) = ±f(the image). */
-enum table_map {
-    TABLE_MAP_NONE, /* never asked for */
-    TABLE_MAP_PERIODIC,
-    TABLE_MAP_ENDPOINT,
-    TABLE_MAP_FACE,          /* about half a cell outside */
-    TABLE_MAP_NODE,          /* about the edge node */
-    TABLE_MAP_ANTISYMMETRIC, /* − the image about half a cell outside */
-    /* Twice the side's value − the image; images of k are its own. */
-    TABLE_MAP_ODD_FACE,
-    TABLE_MAP_ODD_NODE
-};
-
 /* What is known of the points next to a side without any row. */
 enum table_claim {
     TABLE_CLAIM_NONE,
@@ -79,7 +66,7 @@ enum table_datum {
 };
 
 struct table_side {
-    int32_t map;                         /* enum table_map */
+    int32_t map;                         /* enum side_map */
     int32_t claim;                       /* enum table_claim */
     int32_t claimed;                     /* points */
     int32_t datum;                       /* enum table_datum */

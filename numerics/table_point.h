@@ -167,25 +167,25 @@ TABLE_FUNCTION int64_t TABLE_NAME(image)(const struct table_axis *axis, int64_t 
     const int64_t n = axis->n;
     const int low = axis->side[SIDE_LOW].map;
     *negative = 0;
-    if (low == TABLE_MAP_PERIODIC || low == TABLE_MAP_ENDPOINT) {
-        const int64_t period = low == TABLE_MAP_ENDPOINT ? n - 1 : n;
+    if (low == SIDE_MAP_PERIODIC || low == SIDE_MAP_ENDPOINT) {
+        const int64_t period = low == SIDE_MAP_ENDPOINT ? n - 1 : n;
         j += j < 0 ? period : -period;
         if (j >= 0 && j < period)
             return j; /* mostly, and divisions are slow */
         j %= period;
         return j < 0 ? j + period : j;
     }
-    if (n == 1 && low == TABLE_MAP_NODE && axis->side[SIDE_HIGH].map == TABLE_MAP_NODE)
+    if (n == 1 && low == SIDE_MAP_NODE && axis->side[SIDE_HIGH].map == SIDE_MAP_NODE)
         return 0; /* its images never end, and all are the only point */
     while (j < 0 || j >= n) {
         const int s = j < 0 ? SIDE_LOW : SIDE_HIGH;
         const int map = axis->side[s].map;
-        if (map == TABLE_MAP_NONE)
+        if (map == SIDE_MAP_NONE)
             return s == SIDE_LOW ? 0 : n - 1;
         j = (s == SIDE_LOW ? 0 : 2 * (n - 1)) - j;
-        if (map != TABLE_MAP_NODE && map != TABLE_MAP_ODD_NODE)
+        if (map != SIDE_MAP_NODE && map != SIDE_MAP_ODD_NODE)
             j += s == SIDE_LOW ? -1 : 1;
-        if (map >= TABLE_MAP_ANTISYMMETRIC)
+        if (map >= SIDE_MAP_ANTISYMMETRIC)
             *negative = !*negative;
     }
     return j;
@@ -195,7 +195,7 @@ TABLE_FUNCTION int64_t TABLE_NAME(image)(const struct table_axis *axis, int64_t 
 TABLE_FUNCTION int TABLE_NAME(lifts)(const struct table_axis *axis, int64_t j)
 {
     const int s = j < 0 ? SIDE_LOW : SIDE_HIGH;
-    return (j < 0 || j >= axis->n) && axis->side[s].map >= TABLE_MAP_ODD_FACE ? s : -1;
+    return (j < 0 || j >= axis->n) && axis->side[s].map >= SIDE_MAP_ODD_FACE ? s : -1;
 }
 
 /* f at any index. */

@@ -195,9 +195,9 @@ static bool takes_edges(const struct plan *plan)
 {
     const struct plan_axis *axis = &plan->axis[AXIS_X];
     const int low = axis->side[SIDE_LOW].map, high = axis->side[SIDE_HIGH].map;
-    return low == PLAN_MAP_PERIODIC || low == PLAN_MAP_ENDPOINT
+    return low == SIDE_MAP_PERIODIC || low == SIDE_MAP_ENDPOINT
                ? axis->n > plan->radius + 1
-               : !plan->identity && low == PLAN_MAP_NONE && high == PLAN_MAP_NONE;
+               : !plan->identity && low == SIDE_MAP_NONE && high == SIDE_MAP_NONE;
 }
 
 template <typename T, int R, enum along_x_tile TILE>
@@ -216,7 +216,7 @@ static cudaError_t launch_along_x(const struct geometry *g, const void *in, void
     shape.total = (int64_t)(plan->points * plan->batch);
     shape.per_row = 1.0 / (double)axis->n;
     shape.odd = plan->parity == PLAN_ODD;
-    shape.period = map == PLAN_MAP_PERIODIC ? axis->n : map == PLAN_MAP_ENDPOINT ? axis->n - 1 : 0;
+    shape.period = map == SIDE_MAP_PERIODIC ? axis->n : map == SIDE_MAP_ENDPOINT ? axis->n - 1 : 0;
     const bool closed = shape.period == 0;
     shape.centre = (T)plan->centre[1 << AXIS_X];
     for (int m = 1; m <= R; m++)
@@ -231,7 +231,7 @@ static cudaError_t launch_along_x(const struct geometry *g, const void *in, void
     const size_t bytes = (shape.points + 2 * REACH * V) * sizeof(T);
     const bool packs = axis->n % V == 0 && axis->n >= REACH * V;
     const auto kernel = shape.rows == 0                     ? along_x_kernels<T, R, CUT>
-                        : map == PLAN_MAP_PERIODIC && packs ? along_x_kernels<T, R, ROUND>
+                        : map == SIDE_MAP_PERIODIC && packs ? along_x_kernels<T, R, ROUND>
                                                             : along_x_kernels<T, R, WHOLE>;
     return launch_blocks(kernel, blocks, dim3(ALONG_X_THREADS), g, &shape, in, out, bytes);
 }

@@ -292,7 +292,7 @@ extern "C" bool along_y_z_takes(const struct plan *plan)
 {
     const int a = find_axis(plan);
     for (int s = 0; s < SIDE_COUNT && a >= 0; s++)
-        if (plan->axis[a].side[s].map == PLAN_MAP_REFLECT)
+        if (plan->axis[a].side[s].map == SIDE_MAP_NODE)
             return false; /* windows have closures at their ends, or wrap around */
     return a >= 0 && plan->axis[a].n >= LEAST_WINDOW &&
            plan->points * plan->batch / (uint64_t)plan->axis[a].n <= INT32_MAX;
@@ -351,7 +351,7 @@ template <typename T, int R> static along_y_z_shape<T, R> make_shape(const struc
     shape.end = g->end[a];
     shape.stride = axis->stride;
     shape.total = (int64_t)(plan->points * plan->batch);
-    shape.period = map == PLAN_MAP_PERIODIC ? axis->n : map == PLAN_MAP_ENDPOINT ? axis->n - 1 : 0;
+    shape.period = map == SIDE_MAP_PERIODIC ? axis->n : map == SIDE_MAP_ENDPOINT ? axis->n - 1 : 0;
     shape.odd = plan->parity == PLAN_ODD;
     shape.centre = (T)plan->centre[1 << a];
     for (int m = 1; m <= R; m++)

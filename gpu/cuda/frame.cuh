@@ -59,7 +59,7 @@ static __device__ __forceinline__ int64_t frame_index(const frame_axis &a,
     const int64_t n = axis->n, x = a.first + i;
     if (a.cut)
         return 2 * i < a.size ? i : n - a.size + i;
-    const bool reflect = axis->side[x < 0 ? SIDE_LOW : SIDE_HIGH].map == PLAN_MAP_REFLECT;
+    const bool reflect = axis->side[x < 0 ? SIDE_LOW : SIDE_HIGH].map == SIDE_MAP_NODE;
     const int64_t below = reflect ? -x : x + n, above = reflect ? 2 * (n - 1) - x : x - n;
     return x < 0 ? below : x < n ? x : min(max(above, (int64_t)0), n - 1);
 }
@@ -95,11 +95,11 @@ static __device__ __forceinline__ int frame_way(const struct plan_axis *axis, co
                                                 int i, int to)
 {
     const int map = axis->side[to < 0 ? SIDE_LOW : SIDE_HIGH].map;
-    const int period = a.size - (map == PLAN_MAP_ENDPOINT);
+    const int period = a.size - (map == SIDE_MAP_ENDPOINT);
     if (to < 0)
-        return (map == PLAN_MAP_REFLECT ? -to : to + period) - i;
+        return (map == SIDE_MAP_NODE ? -to : to + period) - i;
     if (to >= a.size)
-        return (map == PLAN_MAP_REFLECT ? 2 * (a.size - 1) - to : to - period) - i;
+        return (map == SIDE_MAP_NODE ? 2 * (a.size - 1) - to : to - period) - i;
     return to - i;
 }
 
@@ -272,7 +272,7 @@ static inline bool frame_needed(const struct plan_axis *axis)
     bool needed = false;
     for (int side = 0; side < SIDE_COUNT; side++)
         needed |= axis->side[side].rows > 0 || axis->side[side].claim > 0 ||
-                  axis->side[side].map == PLAN_MAP_ENDPOINT;
+                  axis->side[side].map == SIDE_MAP_ENDPOINT;
     return needed;
 }
 

@@ -309,8 +309,8 @@ cudaError_t gradient_launch(const struct geometry *g, const void *in, void *cons
     bool boxes = plan->axis[AXIS_Z].active && plan->axis[AXIS_X].n % (f32 ? 4 : 2) == 0;
     for (int a = AXIS_X; a <= AXIS_Y; a++)
         for (int s = 0; s < SIDE_COUNT; s++)
-            boxes = boxes && (plan->axis[a].side[s].map == PLAN_MAP_PERIODIC ||
-                              plan->axis[a].side[s].map == PLAN_MAP_NONE);
+            boxes = boxes && (plan->axis[a].side[s].map == SIDE_MAP_PERIODIC ||
+                              plan->axis[a].side[s].map == SIDE_MAP_NONE);
     cudaGetDevice(&device);
     cudaDeviceGetAttribute(&generation, cudaDevAttrComputeCapabilityMajor, device);
     if (!boxes || generation < 9 || g->jobs > 1)

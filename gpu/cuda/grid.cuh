@@ -145,16 +145,16 @@ static __device__ __forceinline__ int64_t source(const struct plan_axis *axis, i
         return i;
     const int32_t map = axis->side[i < 0 ? SIDE_LOW : SIDE_HIGH].map;
     int64_t j = i;
-    if (map == PLAN_MAP_NONE)
+    if (map == SIDE_MAP_NONE)
         return i < 0 ? 0 : n - 1;
-    if (map == PLAN_MAP_REFLECT)
+    if (map == SIDE_MAP_NODE)
         j = i < 0 ? -i : 2 * (n - 1) - i;
-    else if (map == PLAN_MAP_PERIODIC)
+    else if (map == SIDE_MAP_PERIODIC)
         j = i < 0 ? i + n : i - n;
     else
         j = i < 0 ? i + (n - 1) : i - (n - 1);
     /* ENDPOINT: the last point is a repeat of the first, and is read as the first. */
-    if (j >= 0 && j < n - (map == PLAN_MAP_ENDPOINT))
+    if (j >= 0 && j < n - (map == SIDE_MAP_ENDPOINT))
         return j;
     return point_index_f64(axis, i);
 }
@@ -177,10 +177,10 @@ static __device__ __forceinline__ row_edges find_edges(const struct plan_axis *a
     row_edges edges;
     edges.n = n;
     edges.inside = x0 >= reach && x0 + V + reach <= n;
-    edges.packs = n >= reach && (low == PLAN_MAP_PERIODIC || low == PLAN_MAP_NONE) &&
-                  (high == PLAN_MAP_PERIODIC || high == PLAN_MAP_NONE);
-    edges.periodic_low = low == PLAN_MAP_PERIODIC;
-    edges.periodic_high = high == PLAN_MAP_PERIODIC;
+    edges.packs = n >= reach && (low == SIDE_MAP_PERIODIC || low == SIDE_MAP_NONE) &&
+                  (high == SIDE_MAP_PERIODIC || high == SIDE_MAP_NONE);
+    edges.periodic_low = low == SIDE_MAP_PERIODIC;
+    edges.periodic_high = high == SIDE_MAP_PERIODIC;
     return edges;
 }
 

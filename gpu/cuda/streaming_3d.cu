@@ -354,7 +354,7 @@ template <typename T, int R, int V> struct streaming_3d_launcher {
         bool packs = V > 1;
         for (int s = 0; s < SIDE_COUNT; s++)
             packs = packs &&
-                    (axis->side[s].map == PLAN_MAP_NONE || axis->side[s].map == PLAN_MAP_PERIODIC);
+                    (axis->side[s].map == SIDE_MAP_NONE || axis->side[s].map == SIDE_MAP_PERIODIC);
         if (!packs)
             return launch_streaming_3d<T, R, SHORT, false>(g, in, out);
         return has_long<T, R>(g) ? launch_streaming_3d<T, R, LONG, true>(g, in, out)

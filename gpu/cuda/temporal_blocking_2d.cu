@@ -280,8 +280,8 @@ __global__ void __launch_bounds__(TEMPORAL_2D_THREADS, temporal_2d_blocks<T>)
             march.columns.results |= 1u << v;
     }
     march.columns.packs =
-        shape.packs && (begin >= 0 || x_axis->side[SIDE_LOW].map <= PLAN_MAP_PERIODIC) &&
-        (begin + LANES * V <= n || x_axis->side[SIDE_HIGH].map <= PLAN_MAP_PERIODIC);
+        shape.packs && (begin >= 0 || x_axis->side[SIDE_LOW].map <= SIDE_MAP_PERIODIC) &&
+        (begin + LANES * V <= n || x_axis->side[SIDE_HIGH].map <= SIDE_MAP_PERIODIC);
     march.weights.centre = centre_weight(slot, T());
 #pragma unroll
     for (int m = 1; m <= R; m++) {
@@ -364,8 +364,8 @@ static cudaError_t temporal_2d_run(const struct geometry *g, const void *in, voi
     }
     const struct plan_axis *y = &plan->axis[AXIS_Y];
     const int32_t n = (int32_t)y->n;
-    const bool reflect_low = y->side[SIDE_LOW].map == PLAN_MAP_REFLECT;
-    const bool reflect_high = y->side[SIDE_HIGH].map == PLAN_MAP_REFLECT;
+    const bool reflect_low = y->side[SIDE_LOW].map == SIDE_MAP_NODE;
+    const bool reflect_high = y->side[SIDE_HIGH].map == SIDE_MAP_NODE;
     shape.below = reflect_low ? 0 : n;
     shape.below_sign = reflect_low ? -1 : 1;
     shape.above = reflect_high ? 2 * (n - 1) : -n;

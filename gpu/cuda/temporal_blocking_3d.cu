@@ -408,11 +408,11 @@ static void temporal_3d_map(temporal_3d_images *images, const struct plan_axis *
     images->n = n;
     for (int side = 0; side < SIDE_COUNT; side++) {
         const int32_t map = axis->side[side].map;
-        images->sign[side] = map == PLAN_MAP_PERIODIC ? 1 : map == PLAN_MAP_REFLECT ? -1 : 0;
-        images->base[side] = map == PLAN_MAP_PERIODIC  ? (side == SIDE_LOW ? n : -n)
-                             : side == SIDE_LOW        ? 0
-                             : map == PLAN_MAP_REFLECT ? 2 * (n - 1)
-                                                       : n - 1;
+        images->sign[side] = map == SIDE_MAP_PERIODIC ? 1 : map == SIDE_MAP_NODE ? -1 : 0;
+        images->base[side] = map == SIDE_MAP_PERIODIC ? (side == SIDE_LOW ? n : -n)
+                             : side == SIDE_LOW       ? 0
+                             : map == SIDE_MAP_NODE   ? 2 * (n - 1)
+                                                      : n - 1;
     }
 }
 
@@ -502,7 +502,7 @@ extern "C" uint64_t temporal_blocking_3d_steps(const struct geometry *g)
         if (!axis->active || axis->n < TEMPORAL_3D_LEAST || axis->n > INT32_MAX / 4)
             return 0;
         for (int side = 0; side < SIDE_COUNT; side++)
-            if (axis->side[side].map == PLAN_MAP_ENDPOINT ||
+            if (axis->side[side].map == SIDE_MAP_ENDPOINT ||
                 axis->side[side].rows > axis->side[side].claim)
                 return 0;
     }

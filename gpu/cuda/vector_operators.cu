@@ -494,7 +494,7 @@ static cudaError_t launch_column(const struct geometry *g, const void *const in[
     shape.whole = plan->radius == R;
     shape.aligned = shape.n % Column::V == 0;
     for (int s = 0; s < SIDE_COUNT; s++)
-        shape.aligned = shape.aligned && side[s].map != PLAN_MAP_ENDPOINT;
+        shape.aligned = shape.aligned && side[s].map != SIDE_MAP_ENDPOINT;
     const int64_t rows = shape.high[AXIS_Y] - shape.low[AXIS_Y];
     const int64_t planes = shape.high[AXIS_Z] - shape.low[AXIS_Z];
     const int64_t columns_x = (shape.n + Column::X - 1) / Column::X;

@@ -158,7 +158,7 @@ static int levels_of(const struct plan *plan, uint64_t passes)
         return 1;
     for (int a = AXIS_Y; a < AXIS_COUNT; a++) /* what is past such an edge is not a copy */
         for (int side = 0; side < SIDE_COUNT; side++)
-            if (plan->axis[a].side[side].map == PLAN_MAP_ENDPOINT)
+            if (plan->axis[a].side[side].map == SIDE_MAP_ENDPOINT)
                 return 1;
     for (int levels = LEVELS; levels > 1; levels -= 2) {
         const int64_t rows = smaller(ring_rows(plan, levels), y->n);

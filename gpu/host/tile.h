@@ -27,7 +27,7 @@ static void NAME(levels_init)(struct NAME(level) * levels, const struct tile *ti
             const struct plan_axis *axis = &plan->axis[a];
             const int64_t margin = a == AXIS_X ? 0 : (tile->levels - t) * tile_reach(plan, a);
             const bool whole = tile->begin[a] == 0 && tile->end[a] == axis->n;
-            const bool past = axis->side[SIDE_LOW].map == PLAN_MAP_PERIODIC &&
+            const bool past = axis->side[SIDE_LOW].map == SIDE_MAP_PERIODIC &&
                               (a == AXIS_Z || !whole) && tile->levels > 1;
             const int64_t begin = tile->begin[a] - margin, end = tile->end[a] + margin;
             level->begin[a] = past || begin > 0 ? begin : 0;

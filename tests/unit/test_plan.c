@@ -193,7 +193,7 @@ TEST(test_one_sided)
         assert_int_equal(axis->row_points, table->order + table->accuracy);
         for (int side = 0; side < SIDE_COUNT; side++) {
             assert_int_equal(axis->side[side].rows, table->accuracy / 2);
-            assert_int_equal(axis->side[side].map, PLAN_MAP_NONE);
+            assert_int_equal(axis->side[side].map, SIDE_MAP_NONE);
             assert_int_equal(axis->side[side].claim, 0);
         }
         for (int k = 0; k < axis->row_points; k++)
@@ -222,7 +222,7 @@ TEST(test_value)
         assert_int_equal(axis.side[SIDE_LOW].claim_scales, 0);
         assert_true(axis.side[SIDE_LOW].claim_value == 0.1);
         assert_int_equal(axis.side[SIDE_LOW].rows, accuracy / 2);
-        assert_int_equal(axis.side[SIDE_HIGH].map, PLAN_MAP_REFLECT);
+        assert_int_equal(axis.side[SIDE_HIGH].map, SIDE_MAP_NODE);
         assert_int_equal(axis.side[SIDE_HIGH].rows, 0);
         assert_int_equal(axis.side[SIDE_HIGH].claim, 0);
         for (int d = 1; d < accuracy / 2; d++) {
@@ -250,11 +250,11 @@ TEST(test_halo)
     assert_int_equal(side->claim_scales, 1);
     assert_true(side->claim_value == 0.75);
     assert_int_equal(side->rows, 0);
-    assert_int_equal(side->map, PLAN_MAP_NONE);
+    assert_int_equal(side->map, SIDE_MAP_NONE);
     assert_int_equal(plan.claims, 1);
     assert_int_equal(plan.impose, 0);
     assert_int_equal(plan.passes, 4);
-    assert_int_equal(plan.axis[AXIS_X].side[SIDE_LOW].map, PLAN_MAP_PERIODIC);
+    assert_int_equal(plan.axis[AXIS_X].side[SIDE_LOW].map, SIDE_MAP_PERIODIC);
     assert_int_equal(plan.axis[AXIS_X].side[SIDE_LOW].claim, 0);
 }
 
@@ -284,7 +284,7 @@ TEST(test_shape)
     assert_int_equal(plan.axis[AXIS_X].active, 0);
     assert_int_equal(plan.axis[AXIS_Y].active, 1);
     assert_int_equal(plan.axis[AXIS_Z].active, 0);
-    assert_int_equal(plan.axis[AXIS_Y].side[SIDE_HIGH].map, PLAN_MAP_ENDPOINT);
+    assert_int_equal(plan.axis[AXIS_Y].side[SIDE_HIGH].map, SIDE_MAP_ENDPOINT);
 }
 
 TEST(test_shared)
