@@ -46,9 +46,9 @@ static struct {
     bool closing;
     struct queue waiting[POOL_LENGTHS];
     atomic_int shorts;  /* that wait */
-    uint64_t shorts_us; /* that short ones have had while pieces waited */
+    uint64_t shorts_us; /* that short ones have had while slices waited */
     bool wide_under_way;
-    enum thread_pool_length last; /* of the pieces that went last: POOL_LONG or POOL_WIDE */
+    enum thread_pool_length last; /* of the slices that went last: POOL_LONG or POOL_WIDE */
     struct loop *loops, **end;    /* oldest first */
 } pool = {.mutex = PTHREAD_MUTEX_INITIALIZER,
           .more = PTHREAD_COND_INITIALIZER,
@@ -103,7 +103,7 @@ static struct thread_pool_task *take(enum thread_pool_length length)
     return task;
 }
 
-static bool pieces_wait(void)
+static bool slices_wait(void)
 {
     return pool.waiting[POOL_LONG].first || (pool.waiting[POOL_WIDE].first && !pool.wide_under_way);
 }
@@ -111,9 +111,9 @@ static bool pieces_wait(void)
 /* NULL: none may begin. */
 static struct thread_pool_task *next_task(void)
 {
-    if (pool.waiting[POOL_SHORT].first && !(pieces_wait() && pool.shorts_us >= POOL_TURN_US))
+    if (pool.waiting[POOL_SHORT].first && !(slices_wait() && pool.shorts_us >= POOL_TURN_US))
         return take(POOL_SHORT);
-    if (!pieces_wait())
+    if (!slices_wait())
         return NULL;
     const bool may_be_wide = pool.waiting[POOL_WIDE].first && !pool.wide_under_way;
     const bool is_wide = may_be_wide && (pool.last == POOL_LONG || !pool.waiting[POOL_LONG].first);
@@ -141,7 +141,7 @@ static void run(struct thread_pool_task *task)
     const uint64_t us = clock_us() - begin;
     end_parts();
     pthread_mutex_lock(&pool.mutex);
-    if (length == POOL_SHORT && pieces_wait())
+    if (length == POOL_SHORT && slices_wait())
         pool.shorts_us += us;
     int begins = 0;
     if (length == POOL_WIDE) {

@@ -3,11 +3,11 @@
  * while there is nothing to do.
  *
  *   thread_pool_give() → short tasks ─┐                  ┌─► run ─► thread_pool_share() ─┐
- *                 long pieces ─┼─► free threads ──┤                       │
- *                 wide pieces ─┘                  └─► join a loop ◄────────┘
+ *                 long slices ─┼─► free threads ──┤                       │
+ *                 wide slices ─┘                  └─► join a loop ◄────────┘
  *
- * A short task goes before pieces of long jobs, but for one piece after each POOL_TURN_US that
- * short ones have had while pieces waited; so it waits until one of the pieces under way ends and,
+ * A short task goes before slices of long jobs, but for one slice after each POOL_TURN_US that
+ * short ones have had while slices waited; so it waits until one of the slices under way ends and,
  * at most, for one more. Pieces that stay on one thread and those that are wide take turns. Of wide
  * ones one is under way at a time: it has all threads that find no task, which leave it between two
  * parts when a short task comes.
@@ -26,13 +26,13 @@
 #include <stdint.h>
 
 enum {
-    POOL_TURN_US = 10000, /* as long as a piece of a long job */
+    POOL_TURN_US = 10000, /* as long as a slice of a long job */
     POOL_THREADS_MOST = 1024
 };
 
 enum thread_pool_length {
     POOL_SHORT, /* a whole job of a few milliseconds at most */
-    POOL_LONG,  /* a piece of a longer one, on one thread */
+    POOL_LONG,  /* a slice of a longer one, on one thread */
     POOL_WIDE,  /* … that shares loops */
     POOL_LENGTHS
 };

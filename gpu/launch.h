@@ -1,4 +1,4 @@
-/* A piece of a job as a backend runs it: its plan, and the arrays in the device's memory. */
+/* A slice of a job as a backend runs it: its plan, and the arrays in the device's memory. */
 #ifndef GPU_LAUNCH_H
 #define GPU_LAUNCH_H
 
@@ -16,7 +16,7 @@ struct operands {
     void *at[OPERANDS];
 };
 
-/* A piece of a job: lines [from, to) of its passes one after another. A line is one row along x; a
+/* A slice of a job: lines [from, to) of its passes one after another. A line is one row along x; a
  * pass has plan->lines of them. Pass p reads `in` (p = 0), else what pass p − 1 wrote; even passes
  * write `even`, odd passes write `odd`. No `in` is an `even`, no `even` is another or `odd`; odd
  * may be in. Vector fields have an array for each axis: plan->inputs and plan->outputs of them, the

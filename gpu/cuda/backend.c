@@ -1,27 +1,27 @@
-/* A CUDA device. One stream for uploads, one for downloads, several for launches; each is a lane
+/* A CUDA device. One stream for uploads, one for downloads, several for launches; each is a queue
  * that keeps what is under way on it, in order:
  *
  *   clears:     memset ─ event, which all others wait for
  *   uploads:    copies ─────────┬─ event, which launches of what is not resident wait for
- *   lane i:                     └► weights, passes of a group of launches ─ event ─► reap()
+ *   queue i:                    └► weights, passes of a group of launches ─ event ─► reap()
  *   downloads:  copies ───────────────────────────────────────────────────── event ─► reap()
  *
  * A download that is to come after a launch waits for its end on the device.
  *
- * Launches with sources and targets have lanes of their own, so that others do not wait for PCIe:
+ * Launches with sources and targets have queues of their own, so that others do not wait for PCIe:
  *
- *   lane j:     weights, copies by a kernel, passes, copies by a kernel ─ event ─► reap()
+ *   queue j:    weights, copies by a kernel, passes, copies by a kernel ─ event ─► reap()
  *
- * Launches of a chain go on one of the lanes i, behind those of it that are under way there, a
+ * Launches of a chain go on one of the queues i, behind those of it that are under way there, a
  * round of them in a group: as a graph (graphs.h) where it was there before.
  *
- * The copy engine does one copy after another, as they came from all lanes: a kernel is not kept
+ * The copy engine does one copy after another, as they came from all queues: a kernel is not kept
  * waiting by the slabs of large jobs that are in its queue.
  *
- * Launches that were ordered together and are small make a group: they run back to back on one lane
- * and complete at once, for the cost of one; those of one plan share a launch. reap() looks at the
- * events itself; only before the worker sleeps do host functions go behind what is under way, to
- * wake it. */
+ * Launches that were ordered together and are small make a group: they run back to back on one
+ * queue and complete at once, for the cost of one; those of one plan share a launch. reap() looks
+ * at the events itself; only before the worker sleeps do host functions go behind what is under
+ * way, to wake it. */
 #include "gpu/backend.h"
 #include "gpu/cuda/copy.h"
 #include "gpu/cuda/fault.h"
@@ -41,19 +41,20 @@
 #include <unistd.h>
 
 enum {
-    PLAIN_LANES = 8,   /* for launches */
-    COPYING_LANES = 4, /* … that copy: some are on their way in while others are on their way out */
-    LANES = PLAIN_LANES + COPYING_LANES,
-    UPLOADS = LANES,
+    PLAIN_QUEUES = 8, /* for launches */
+    COPYING_QUEUES =
+        4, /* … that copy: some are on their way in while others are on their way out */
+    QUEUES = PLAIN_QUEUES + COPYING_QUEUES,
+    UPLOADS = QUEUES,
     DOWNLOADS,
-    ALL_LANES,
+    ALL_QUEUES,
     LAUNCH_COPIES_BYTES = 1 << 20, /* longer copies are left to the copy engines */
     SMALL_POINTS = 1 << 18,        /* × passes, of a launch that may be one of a group … */
     GROUP_POINTS = 1 << 21, /* … of so many: the device is done with them in about 10 µs */
     GROUP_MOST = PASSES_JOBS,
     CHAIN_GROUPS = 2, /* of a chain under way: one more may gather meanwhile what comes */
-    /* Until a launch of so many, some 80 µs, has ended, what completed before it on its lane can
-     * wait: a host function in between would hold the lane up. */
+    /* Until a launch of so many, some 80 µs, has ended, what completed before it on its queue can
+     * wait: a host function in between would hold the queue up. */
     SHORT_POINTS = 1 << 24,
     COPIED_POINTS = 5, /* a byte over PCIe takes as long as so many */
     KEEP_PART = 8,     /* of the memory may be kept in freed blocks: 1 in 8 */
@@ -64,7 +65,7 @@ enum {
 /* Of launches: without and with sources or targets. */
 enum { PLAIN, COPYING, KINDS };
 
-struct lane {
+struct queue {
     cudaStream_t stream;
     struct group *first, **end; /* under way */
     bool armed;                 /* a host function stands behind the last of them */
@@ -73,7 +74,7 @@ struct lane {
 };
 
 static struct {
-    struct lane lanes[ALL_LANES];
+    struct queue queues[ALL_QUEUES];
     cudaEvent_t uploaded; /* the latest recording of uploads */
     uint64_t uploads;     /* put on the stream */
     uint64_t recorded;    /* … of them before `uploaded` was recorded */
@@ -81,7 +82,7 @@ static struct {
     cudaEvent_t cleared; /* all clears so far */
     uint64_t clears;
     struct kind {
-        uint32_t first, count;     /* its lanes */
+        uint32_t first, count;     /* its queues */
         uint32_t last;             /* of them, that of the last launch */
         struct operations ordered; /* launches that have not begun */
     } kinds[KINDS];
@@ -102,60 +103,60 @@ static void CUDART_CB wake(void *unused)
     atomic_store(&cuda.woken, true); /* there is something to read */
 }
 
-/* --- lanes --- */
+/* --- queues --- */
 
-/* The group is under way: all of it has been put on the lane. */
-static void lane_add(struct lane *lane, struct group *group)
+/* The group is under way: all of it has been put on the queue. */
+static void queue_add(struct queue *queue, struct group *group)
 {
-    fault_never(cudaEventRecord(group->end, lane->stream), "cudaEventRecord");
+    fault_never(cudaEventRecord(group->end, queue->stream), "cudaEventRecord");
     group->next = NULL;
-    *lane->end = group;
-    lane->end = &group->next;
-    lane->armed = false;
+    *queue->end = group;
+    queue->end = &group->next;
+    queue->armed = false;
 }
 
-/* Have the worker woken when what is on the lane now has completed. */
-static void lane_arm(struct lane *lane)
+/* Have the worker woken when what is on the queue now has completed. */
+static void queue_arm(struct queue *queue)
 {
-    if (!lane->first || lane->armed)
+    if (!queue->first || queue->armed)
         return;
-    fault_never(cudaLaunchHostFunc(lane->stream, wake, NULL), "cudaLaunchHostFunc");
-    lane->armed = true;
+    fault_never(cudaLaunchHostFunc(queue->stream, wake, NULL), "cudaLaunchHostFunc");
+    queue->armed = true;
 }
 
-/* One for a launch of the kind: a lane with nothing under way, else the next in turn. */
-static struct lane *lane_choose(struct kind *kind)
+/* One for a launch of the kind: a queue with nothing under way, else the next in turn. */
+static struct queue *queue_choose(struct kind *kind)
 {
     for (uint32_t i = 1; i <= kind->count; i++) {
-        struct lane *lane = &cuda.lanes[kind->first + (kind->last + i) % kind->count];
-        if (!lane->first) {
+        struct queue *queue = &cuda.queues[kind->first + (kind->last + i) % kind->count];
+        if (!queue->first) {
             kind->last += i;
-            return lane;
+            return queue;
         }
     }
-    return &cuda.lanes[kind->first + ++kind->last % kind->count];
+    return &cuda.queues[kind->first + ++kind->last % kind->count];
 }
 
-/* Make the lane wait for all clears so far: memory is handed out before it is clear. */
-static void wait_for_clears(struct lane *lane)
+/* Make the queue wait for all clears so far: memory is handed out before it is clear. */
+static void wait_for_clears(struct queue *queue)
 {
-    if (lane->seen_clears == cuda.clears)
+    if (queue->seen_clears == cuda.clears)
         return;
-    fault_never(cudaStreamWaitEvent(lane->stream, cuda.cleared, 0), "cudaStreamWaitEvent");
-    lane->seen_clears = cuda.clears;
+    fault_never(cudaStreamWaitEvent(queue->stream, cuda.cleared, 0), "cudaStreamWaitEvent");
+    queue->seen_clears = cuda.clears;
 }
 
-/* Make the lane wait for all uploads so far. */
-static void wait_for_uploads(struct lane *lane)
+/* Make the queue wait for all uploads so far. */
+static void wait_for_uploads(struct queue *queue)
 {
-    if (lane->seen == cuda.uploads)
+    if (queue->seen == cuda.uploads)
         return;
     if (cuda.recorded != cuda.uploads) {
-        fault_never(cudaEventRecord(cuda.uploaded, cuda.lanes[UPLOADS].stream), "cudaEventRecord");
+        fault_never(cudaEventRecord(cuda.uploaded, cuda.queues[UPLOADS].stream), "cudaEventRecord");
         cuda.recorded = cuda.uploads;
     }
-    fault_never(cudaStreamWaitEvent(lane->stream, cuda.uploaded, 0), "cudaStreamWaitEvent");
-    lane->seen = cuda.uploads;
+    fault_never(cudaStreamWaitEvent(queue->stream, cuda.uploaded, 0), "cudaStreamWaitEvent");
+    queue->seen = cuda.uploads;
 }
 
 /* --- opening and closing --- */
@@ -169,10 +170,10 @@ static bool open_failed(struct failure *failure, const char *what, cudaError_t e
 static bool make_streams(struct failure *failure)
 {
     cudaError_t error = cudaSuccess;
-    for (int i = 0; i < ALL_LANES && error == cudaSuccess; i++) {
-        struct lane *lane = &cuda.lanes[i];
-        lane->end = &lane->first;
-        error = cudaStreamCreateWithFlags(&lane->stream, cudaStreamNonBlocking);
+    for (int i = 0; i < ALL_QUEUES && error == cudaSuccess; i++) {
+        struct queue *queue = &cuda.queues[i];
+        queue->end = &queue->first;
+        error = cudaStreamCreateWithFlags(&queue->stream, cudaStreamNonBlocking);
     }
     if (error == cudaSuccess)
         error = cudaStreamCreateWithFlags(&cuda.clearing, cudaStreamNonBlocking);
@@ -228,8 +229,8 @@ static bool cuda_open(int index, void *arena, size_t arena_bytes, struct device_
     cuda.device = index;
     cuda.units = properties.multiProcessorCount;
     cuda.addresses = addresses != 0;
-    cuda.kinds[PLAIN] = (struct kind){.count = PLAIN_LANES};
-    cuda.kinds[COPYING] = (struct kind){.first = PLAIN_LANES, .count = COPYING_LANES};
+    cuda.kinds[PLAIN] = (struct kind){.count = PLAIN_QUEUES};
+    cuda.kinds[COPYING] = (struct kind){.first = PLAIN_QUEUES, .count = COPYING_QUEUES};
     for (int kind = 0; kind < KINDS; kind++)
         operations_init(&cuda.kinds[kind].ordered);
     operations_init(&cuda.completed);
@@ -255,8 +256,8 @@ static void cuda_close(void)
     cudaEventDestroy(cuda.uploaded);
     cudaEventDestroy(cuda.cleared);
     cudaStreamDestroy(cuda.clearing);
-    for (int i = 0; i < ALL_LANES; i++)
-        cudaStreamDestroy(cuda.lanes[i].stream);
+    for (int i = 0; i < ALL_QUEUES; i++)
+        cudaStreamDestroy(cuda.queues[i].stream);
     cudaHostUnregister(cuda.arena);
     close(cuda.wake);
     memset(&cuda, 0, sizeof cuda);
@@ -294,18 +295,18 @@ static void *cuda_allocate(uint64_t bytes, uint64_t owner)
 }
 
 /* A copy is a group of its own. */
-static void begin_copy(struct lane *lane, struct operation *operation, enum cudaMemcpyKind kind)
+static void begin_copy(struct queue *queue, struct operation *operation, enum cudaMemcpyKind kind)
 {
     struct group *group = group_take(true);
     char *to = operation->to;
     const char *from = operation->from, *outside = kind == cudaMemcpyHostToDevice ? from : to;
-    wait_for_clears(lane);
+    wait_for_clears(queue);
     for (size_t piece, done = 0; done < operation->bytes; done += piece) {
         piece = pin_piece(outside + done, operation->bytes - done);
-        fault_never(cudaMemcpyAsync(to + done, from + done, piece, kind, lane->stream), "a copy");
+        fault_never(cudaMemcpyAsync(to + done, from + done, piece, kind, queue->stream), "a copy");
     }
     operations_add(&group->operations, operation);
-    lane_add(lane, group);
+    queue_add(queue, group);
 }
 
 static struct operation *take_copy(void *to, const void *from, size_t bytes, uint64_t token)
@@ -319,7 +320,7 @@ static struct operation *take_copy(void *to, const void *from, size_t bytes, uin
 
 static void cuda_upload(void *device, const void *arena, size_t bytes, uint64_t token)
 {
-    begin_copy(&cuda.lanes[UPLOADS], take_copy(device, arena, bytes, token),
+    begin_copy(&cuda.queues[UPLOADS], take_copy(device, arena, bytes, token),
                cudaMemcpyHostToDevice);
     cuda.uploads++;
 }
@@ -327,7 +328,7 @@ static void cuda_upload(void *device, const void *arena, size_t bytes, uint64_t 
 /* Downloads that are begun from now on come after the group. */
 static void downloads_wait(const struct group *group)
 {
-    fault_never(cudaStreamWaitEvent(cuda.lanes[DOWNLOADS].stream, group->end, 0),
+    fault_never(cudaStreamWaitEvent(cuda.queues[DOWNLOADS].stream, group->end, 0),
                 "cudaStreamWaitEvent");
 }
 
@@ -342,7 +343,7 @@ static void cuda_download(void *arena, const void *device, size_t bytes, const v
     }
     if (launch && launch->group)
         downloads_wait(launch->group);
-    begin_copy(&cuda.lanes[DOWNLOADS], operation, cudaMemcpyDeviceToHost);
+    begin_copy(&cuda.queues[DOWNLOADS], operation, cudaMemcpyDeviceToHost);
 }
 
 /* --- launches --- */
@@ -374,9 +375,9 @@ static bool is_small(const struct operation *operation)
 }
 
 /* Take those that begin together: the one that was ordered first, and where it is small those small
- * ones behind it that make a group. Their weights are loaded first on the lane. None where there is
- * no slot for these. */
-static void take_together(struct kind *kind, const struct lane *lane, struct group *group)
+ * ones behind it that make a group. Their weights are loaded first on the queue. None where there
+ * is no slot for these. */
+static void take_together(struct kind *kind, const struct queue *queue, struct group *group)
 {
     uint64_t work = 0;
     for (int count = 0; kind->ordered.first && count < GROUP_MOST; count++) {
@@ -385,15 +386,15 @@ static void take_together(struct kind *kind, const struct lane *lane, struct gro
         if (count && (!is_small(operation) || work > GROUP_POINTS ||
                       operation->launch.is_resident != group->operations.first->launch.is_resident))
             return;
-        operation->slot = slots_take(operation->launch.plan, lane->stream);
+        operation->slot = slots_take(operation->launch.plan, queue->stream);
         if (operation->slot < 0)
             return;
         operations_add(&group->operations, operations_take(&kind->ordered));
     }
 }
 
-/* Put the copies of the group's launches on the lane: from sources, or to targets. */
-static void copy_by_kernel(const struct lane *lane, const struct group *group, bool in)
+/* Put the copies of the group's launches on the queue: from sources, or to targets. */
+static void copy_by_kernel(const struct queue *queue, const struct group *group, bool in)
 {
     _Static_assert(COPY_MOST >= GROUP_MOST * AXIS_COUNT, "room for a group's copies");
     struct copies copies;
@@ -412,7 +413,7 @@ static void copy_by_kernel(const struct lane *lane, const struct group *group, b
         }
     }
     if (copies.count)
-        fault_never(copy_launch(&copies, lane->stream), "a copy by a kernel");
+        fault_never(copy_launch(&copies, queue->stream), "a copy by a kernel");
 }
 
 /* The same lines of one plan, by kernels that take several jobs. */
@@ -422,9 +423,9 @@ static bool are_equal(const struct operation *a, const struct operation *b)
            a->slot == b->slot && a->launch.from == b->launch.from && a->launch.to == b->launch.to;
 }
 
-/* Put the passes of the group's launches on the lane, those of equal ones at once: none waits for
+/* Put the passes of the group's launches on the queue, those of equal ones at once: none waits for
  * another. */
-static void put_passes(const struct lane *lane, const struct group *group)
+static void put_passes(const struct queue *queue, const struct group *group)
 {
     const struct operation *left[GROUP_MOST];
     int count = 0;
@@ -440,47 +441,47 @@ static void put_passes(const struct lane *lane, const struct group *group)
                 equal[jobs++] = &left[i]->launch;
             else
                 left[others++] = left[i];
-        fault_never(passes_launch(equal, jobs, first->slot, cuda.units, lane->stream), "launch");
+        fault_never(passes_launch(equal, jobs, first->slot, cuda.units, queue->stream), "launch");
         count = others;
     }
 }
 
-/* Put all of the group on the lane. Where that takes long, what is there before wakes the worker on
- * its own. */
-static void begin_launches(struct lane *lane, struct group *group)
+/* Put all of the group on the queue. Where that takes long, what is there before wakes the worker
+ * on its own. */
+static void begin_launches(struct queue *queue, struct group *group)
 {
     const struct launch *first = &group->operations.first->launch; /* the others are of its kind */
     const bool copies = copying_of(first) > 0;
     if (work_of(first) > SHORT_POINTS)
-        lane_arm(lane);
+        queue_arm(queue);
     if (!first->is_resident)
-        wait_for_uploads(lane);
-    fault_never(cudaEventRecord(group->begin, lane->stream), "cudaEventRecord");
+        wait_for_uploads(queue);
+    fault_never(cudaEventRecord(group->begin, queue->stream), "cudaEventRecord");
     if (copies)
-        copy_by_kernel(lane, group, true);
+        copy_by_kernel(queue, group, true);
     if (group->chain)
-        graphs_put(group, cuda.units, lane->stream);
+        graphs_put(group, cuda.units, queue->stream);
     else
-        put_passes(lane, group);
+        put_passes(queue, group);
     if (copies)
-        copy_by_kernel(lane, group, false);
+        copy_by_kernel(queue, group, false);
     for (struct operation *o = group->operations.first; o; o = o->next) {
         o->has_begun = true;
         o->group = group;
     }
 }
 
-/* All of its launches are on the lane: it ends here, and the downloads after them may come. */
-static void end_group(struct lane *lane, struct group *group)
+/* All of its launches are on the queue: it ends here, and the downloads after them may come. */
+static void end_group(struct queue *queue, struct group *group)
 {
     bool waits = false;
-    lane_add(lane, group);
+    queue_add(queue, group);
     for (struct operation *o = group->operations.first; o; o = o->next)
         while (o->followers.first) {
             if (!waits)
                 downloads_wait(group);
             waits = true;
-            begin_copy(&cuda.lanes[DOWNLOADS], operations_take(&o->followers),
+            begin_copy(&cuda.queues[DOWNLOADS], operations_take(&o->followers),
                        cudaMemcpyDeviceToHost);
         }
 }
@@ -488,13 +489,13 @@ static void end_group(struct lane *lane, struct group *group)
 /* False where there is no slot. */
 static bool begin_group(struct kind *kind)
 {
-    struct lane *lane = lane_choose(kind);
+    struct queue *queue = queue_choose(kind);
     struct group *group = group_take(false);
-    wait_for_clears(lane); /* of what is computed on, and of what tables come to lie in */
-    take_together(kind, lane, group);
+    wait_for_clears(queue); /* of what is computed on, and of what tables come to lie in */
+    take_together(kind, queue, group);
     if (group->operations.first) {
-        begin_launches(lane, group);
-        end_group(lane, group);
+        begin_launches(queue, group);
+        end_group(queue, group);
         return true;
     }
     group_give(group);
@@ -526,12 +527,12 @@ static bool begin_round(struct chain *chain)
     const int count = together(chain, &is_whole);
     if (!count || chain->groups == CHAIN_GROUPS || (!is_whole && chain->groups))
         return false;
-    struct lane *lane = chain->groups ? chain->lane : lane_choose(&cuda.kinds[PLAIN]);
+    struct queue *queue = chain->groups ? chain->queue : queue_choose(&cuda.kinds[PLAIN]);
     struct group *group = group_take(false);
-    wait_for_clears(lane);
+    wait_for_clears(queue);
     for (int i = 0; i < count; i++) {
         struct operation *operation = chain->ordered.first;
-        operation->slot = slots_take(operation->launch.plan, lane->stream);
+        operation->slot = slots_take(operation->launch.plan, queue->stream);
         if (operation->slot < 0)
             break;
         operations_add(&group->operations, operations_take(&chain->ordered));
@@ -542,10 +543,10 @@ static bool begin_round(struct chain *chain)
         return false;
     }
     group->chain = chain;
-    chain->lane = lane;
+    chain->queue = queue;
     chain->groups++;
-    begin_launches(lane, group);
-    end_group(lane, group);
+    begin_launches(queue, group);
+    end_group(queue, group);
     return true;
 }
 
@@ -618,12 +619,12 @@ static void end_launches(struct group *group)
     }
 }
 
-/* Move what has completed from the lane to the end of a list. An error that sticks is the answer to
- * every call. */
-static void lane_collect(struct lane *lane, struct operations *completed)
+/* Move what has completed from the queue to the end of a list. An error that sticks is the answer
+ * to every call. */
+static void queue_collect(struct queue *queue, struct operations *completed)
 {
-    while (lane->first) {
-        struct group *group = lane->first;
+    while (queue->first) {
+        struct group *group = queue->first;
         const cudaError_t error = cudaEventQuery(group->end);
         if (error == cudaErrorNotReady)
             return;
@@ -635,24 +636,24 @@ static void lane_collect(struct lane *lane, struct operations *completed)
             operation->group = NULL;
             operations_add(completed, operation);
         }
-        lane->first = group->next;
-        if (!lane->first)
-            lane->end = &lane->first;
+        queue->first = group->next;
+        if (!queue->first)
+            queue->end = &queue->first;
         group_give(group);
     }
 }
 
-/* Lanes are looked at against the order in which their work goes on, and told of in that order: a
+/* Queues are polled against the order in which their work goes on, and told of in that order: a
  * launch never completes before the uploads that it has seen. */
 static void collect(void)
 {
     struct operations lists[3];
     for (int i = 0; i < 3; i++)
         operations_init(&lists[i]);
-    lane_collect(&cuda.lanes[DOWNLOADS], &lists[2]);
-    for (int i = 0; i < LANES; i++)
-        lane_collect(&cuda.lanes[i], &lists[1]);
-    lane_collect(&cuda.lanes[UPLOADS], &lists[0]);
+    queue_collect(&cuda.queues[DOWNLOADS], &lists[2]);
+    for (int i = 0; i < QUEUES; i++)
+        queue_collect(&cuda.queues[i], &lists[1]);
+    queue_collect(&cuda.queues[UPLOADS], &lists[0]);
     for (int i = 0; i < 3; i++)
         while (lists[i].first)
             operations_add(&cuda.completed, operations_take(&lists[i]));
@@ -678,8 +679,8 @@ static int cuda_reap(struct completion *completions, int max)
 
 static void cuda_arm(void)
 {
-    for (int i = 0; i < ALL_LANES; i++)
-        lane_arm(&cuda.lanes[i]);
+    for (int i = 0; i < ALL_QUEUES; i++)
+        queue_arm(&cuda.queues[i]);
 }
 
 static int cuda_wake_descriptor(void)

@@ -30,7 +30,7 @@ struct operation {
     size_t bytes;
 };
 
-struct lane;  /* of the backend */
+struct queue; /* of the backend */
 struct graph; /* gpu/cuda/graphs.h */
 
 /* Of struct launch: its launches that have not begun, and where those are that have. */
@@ -38,8 +38,8 @@ struct chain {
     struct chain *next;
     uint64_t number;
     struct operations ordered;
-    struct lane *lane; /* that has those under way, … */
-    uint32_t groups;   /* … in so many groups */
+    struct queue *queue; /* that has those under way, … */
+    uint32_t groups;     /* … in so many groups */
 };
 
 struct group {

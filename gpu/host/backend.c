@@ -110,7 +110,7 @@ static struct thread_pool_task *carry_out(struct thread_pool_task *task)
     return complete(operation);
 }
 
-/* A job that is done in one piece is a short one: gpu/worker/piece.c sizes the first. */
+/* A job that is done in one slice is a short one: gpu/worker/slices.c sizes the first. */
 static enum thread_pool_length length_of(const struct launch *launch)
 {
     const struct plan *plan = launch->plan;

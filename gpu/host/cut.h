@@ -15,7 +15,7 @@ static inline int64_t larger(int64_t a, int64_t b)
 }
 
 /* Of at most so many each. */
-static inline int64_t pieces_of(int64_t n, int64_t size)
+static inline int64_t ceil_div(int64_t n, int64_t size)
 {
     return (n + size - 1) / size;
 }

@@ -135,7 +135,7 @@ static int64_t grid_box(struct grid *grid, const struct plan *plan, int64_t line
 /* Cut what is `n` long into equal pieces of at most `most`. */
 static int64_t equal_step(int64_t n, int64_t most)
 {
-    return pieces_of(n, pieces_of(n, most));
+    return ceil_div(n, ceil_div(n, most));
 }
 
 /* Rows along y that a tile of several levels may have, for its rings to take half of the second
@@ -193,7 +193,7 @@ static void grid_fit(struct grid *grid, const struct plan *plan, int levels)
         step[AXIS_Y] = equal_step(step[AXIS_Y], ring_rows(plan, levels));
     } else if (plan->axis[AXIS_Z].active) {
         if (step[AXIS_X] > larger(window, TILE_ALIGN))
-            step[AXIS_X] = pieces_of(equal_step(step[AXIS_X], window), TILE_ALIGN) * TILE_ALIGN;
+            step[AXIS_X] = ceil_div(equal_step(step[AXIS_X], window), TILE_ALIGN) * TILE_ALIGN;
         step[AXIS_Y] = equal_step(step[AXIS_Y], larger(window / step[AXIS_X], LINES));
     }
 }
@@ -215,8 +215,8 @@ static int grid_cut(struct grid *grid, const struct plan *plan, int levels)
     }
     const int64_t threads = points > SMALL_POINTS ? thread_pool_threads() : 1;
     const int64_t most = threads > 1 ? threads * tiles_each : 0;
-    const int64_t across = grid->fields * pieces_of(extent[AXIS_X], grid->step[AXIS_X]);
-    const int64_t fewest = pieces_of(extent[AXIS_Y], grid->step[AXIS_Y]);
+    const int64_t across = grid->fields * ceil_div(extent[AXIS_X], grid->step[AXIS_X]);
+    const int64_t fewest = ceil_div(extent[AXIS_Y], grid->step[AXIS_Y]);
     const bool thin = extent[AXIS_Z] < threads * LINES;
     const int64_t tries = thin ? most : fewest + 2;
     double least = INFINITY;
@@ -224,11 +224,11 @@ static int grid_cut(struct grid *grid, const struct plan *plan, int levels)
          y += thin && y % threads == 0 ? threads : 1)
         for (int64_t z = 1; z == 1 || (z * LINES <= extent[AXIS_Z] && across * y * z <= most);
              z++) {
-            const int64_t step_y = pieces_of(extent[AXIS_Y], y);
-            const int64_t step_z = pieces_of(extent[AXIS_Z], z);
+            const int64_t step_y = ceil_div(extent[AXIS_Y], y);
+            const int64_t step_z = ceil_div(extent[AXIS_Z], z);
             const int64_t tiles =
-                across * pieces_of(extent[AXIS_Y], step_y) * pieces_of(extent[AXIS_Z], step_z);
-            const double rounds = (double)pieces_of(tiles, threads) + HELD_UP;
+                across * ceil_div(extent[AXIS_Y], step_y) * ceil_div(extent[AXIS_Z], step_z);
+            const double rounds = (double)ceil_div(tiles, threads) + HELD_UP;
             const double time = rounds * (double)(step_y + beside_y) * (double)(step_z + beside_z);
             if (time < least) {
                 least = time;
@@ -238,7 +238,7 @@ static int grid_cut(struct grid *grid, const struct plan *plan, int levels)
         }
     grid->count = grid->fields;
     for (int a = 0; a < AXIS_COUNT; a++) {
-        grid->tiles[a] = pieces_of(extent[a], grid->step[a]);
+        grid->tiles[a] = ceil_div(extent[a], grid->step[a]);
         grid->count *= grid->tiles[a];
     }
     return (int)threads;

@@ -49,22 +49,19 @@ static void part_cut(struct part *part, const struct plan *plan, const struct st
     const int64_t most_x = smaller(elements / planes / (beside_y + 4) - beside_x, LINE_POINTS);
     part->step[AXIS_X] = smaller(size[AXIS_X], most_x);
     const int64_t most_y = elements / planes / (part->step[AXIS_X] + beside_x) - beside_y;
-    part->step[AXIS_Y] = pieces_of(size[AXIS_Y], pieces_of(size[AXIS_Y], most_y));
+    part->step[AXIS_Y] = ceil_div(size[AXIS_Y], ceil_div(size[AXIS_Y], most_y));
     const int64_t across =
-        pieces_of(size[AXIS_X], part->step[AXIS_X]) * pieces_of(size[AXIS_Y], part->step[AXIS_Y]);
+        ceil_div(size[AXIS_X], part->step[AXIS_X]) * ceil_div(size[AXIS_Y], part->step[AXIS_Y]);
     /* Further cuts along z, whose planes are then read twice, and last along y. */
-    const int64_t cuts_z =
-        larger(1, smaller(pieces_of(tiles, across), size[AXIS_Z] / (2 * planes)));
-    part->step[AXIS_Z] = pieces_of(size[AXIS_Z], cuts_z);
+    const int64_t cuts_z = larger(1, smaller(ceil_div(tiles, across), size[AXIS_Z] / (2 * planes)));
+    part->step[AXIS_Z] = ceil_div(size[AXIS_Z], cuts_z);
     if (across * cuts_z < tiles) {
-        const int64_t cuts_y =
-            pieces_of(tiles, cuts_z * pieces_of(size[AXIS_X], part->step[AXIS_X]));
-        part->step[AXIS_Y] =
-            smaller(part->step[AXIS_Y], larger(1, pieces_of(size[AXIS_Y], cuts_y)));
+        const int64_t cuts_y = ceil_div(tiles, cuts_z * ceil_div(size[AXIS_X], part->step[AXIS_X]));
+        part->step[AXIS_Y] = smaller(part->step[AXIS_Y], larger(1, ceil_div(size[AXIS_Y], cuts_y)));
     }
     part->count = 1;
     for (int a = 0; a < AXIS_COUNT; a++) {
-        part->tiles[a] = pieces_of(size[a], part->step[a]);
+        part->tiles[a] = ceil_div(size[a], part->step[a]);
         part->count *= part->tiles[a];
     }
 }
@@ -183,7 +180,7 @@ static void pass_run(const struct kernels *kernels, const struct stencil_box *pa
         const int threads = cost > SMALL_WORK ? thread_pool_threads() : 1;
         work.tiles = 0;
         for (int i = 0; i < work.count; i++) {
-            const int64_t tiles = threads > 1 ? pieces_of(threads * TILES_EACH, work.fields) : 1;
+            const int64_t tiles = threads > 1 ? ceil_div(threads * TILES_EACH, work.fields) : 1;
             part_cut(&work.parts[i], plan, table, tiles);
             work.tiles += work.parts[i].count;
         }

@@ -30,7 +30,7 @@ static void answer_finished(struct worker *worker, uint64_t id, enum status stat
     message.u.job.done = done;
     message.u.job.total = total;
     if (begun) {
-        message.u.job.device_us = begun->pieces.device_us;
+        message.u.job.device_us = begun->slices.device_us;
         message.u.job.copy_in = begun->copied[WAY_IN];
         message.u.job.compute = begun->computed;
         message.u.job.copy_out = begun->copied[WAY_OUT];
@@ -44,7 +44,7 @@ static void finish(struct worker *worker, struct run *run, enum status status)
 {
     /* Begun passes count: from 1 on, the output may hold anything. */
     const uint64_t lines = run->plan.lines;
-    const uint64_t done = run->started ? (run->pieces.done + lines - 1) / lines : 0;
+    const uint64_t done = run->started ? (run->slices.done + lines - 1) / lines : 0;
     answer_finished(worker, run->id, status, done, run->plan.passes, run->started ? run : NULL);
     runs_remove(&worker->runs, run);
     plan_release(&run->plan);
@@ -57,7 +57,7 @@ static void place_result(const struct run *run)
 {
     for (int i = 0; i < run->plan.outputs && !run->plan.staged; i++) {
         struct holding *out = run->out[i], *other = run->scratch[i];
-        if (!out || pieces_result(&run->pieces, i) == out->block.memory)
+        if (!out || slices_result(&run->slices, i) == out->block.memory)
             continue;
         const struct block block = out->block;
         out->block = other->block;
@@ -106,7 +106,7 @@ static bool has_operands(const struct run *run)
 static void launch_next(struct worker *worker, struct run *run)
 {
     struct launch launch;
-    if (!pieces_next(&run->pieces, &launch))
+    if (!slices_next(&run->slices, &launch))
         return;
     launch.operands = has_operands(run) ? &run->operands : NULL;
     launch.is_resident = !run->in_pipeline && is_resident(run);
@@ -114,13 +114,13 @@ static void launch_next(struct worker *worker, struct run *run)
     launch.ends_round = run->ends_round;
     for (int i = 0; i < AXIS_COUNT && run->launches_copy; i++) {
         launch.source[i] = launch.from == 0 ? run->from[i].memory : NULL;
-        launch.target[i] = launch.to == run->pieces.total ? run->to[i].memory : NULL;
+        launch.target[i] = launch.to == run->slices.total ? run->to[i].memory : NULL;
     }
     worker->under_way++;
     range_begin("launch", run->id);
     worker->backend->launch(&launch, (uint64_t)(uintptr_t)run | TOKEN_RUN);
     range_end();
-    if (launch.to == run->pieces.total && !run->in_pipeline) {
+    if (launch.to == run->slices.total && !run->in_pipeline) {
         place_result(run);
         run->launched = run_is_chained(run);
     }
@@ -135,7 +135,7 @@ static void start(struct worker *worker, struct run *run)
 {
     runs_start(&worker->runs, run);
     const struct buffers buffers = run_buffers(run);
-    pieces_begin(&run->pieces, &run->plan, worker->backend->splits_passes, &buffers);
+    slices_begin(&run->slices, &run->plan, worker->backend->splits_passes, &buffers);
     if (run->in_pipeline)
         pipeline_add(&worker->pipeline, run);
     else
@@ -166,7 +166,7 @@ static void close_measured(struct worker *worker)
 void jobs_open(struct worker *worker)
 {
     pipeline_init(&worker->pipeline, worker->backend, TOKEN_STEP, compute_passes, worker);
-    worker->runs.chain_points = pieces_first_points(worker->backend->splits_passes);
+    worker->runs.chain_points = slices_first_points(worker->backend->splits_passes);
     open_measured(worker);
 }
 
@@ -340,7 +340,7 @@ static void check_arrays(const struct run *run, uint64_t bytes)
     if (run->scratch[0] && run->scratch[0] == run->in[0] && !run->out[0])
         worker_broken("RUN whose result would come to lie in its input's array, not in its place",
                       run->id);
-    if (!pieces_possible(&run->plan, &ids))
+    if (!slices_possible(&run->plan, &ids))
         worker_broken("RUN without the scratch array that it needs", run->id);
 }
 
@@ -526,9 +526,9 @@ static void tell_progress(struct worker *worker, struct run *run)
         return;
     struct channel_message message = {.type = CHANNEL_PROGRESS};
     message.u.job.id = run->id;
-    message.u.job.done = run->pieces.done / run->plan.lines;
+    message.u.job.done = run->slices.done / run->plan.lines;
     message.u.job.total = run->plan.passes;
-    message.u.job.device_us = run->pieces.device_us;
+    message.u.job.device_us = run->slices.device_us;
     worker_answer(worker, &message);
     run->progress_us = now;
 }
@@ -540,9 +540,9 @@ void jobs_piece_completed(struct worker *worker, struct run *run,
         finish(worker, run, STATUS_OK);
         return;
     }
-    pieces_completed(&run->pieces, completion->device_us);
+    slices_completed(&run->slices, completion->device_us);
     run_computed(run, completion->device_us + completion->copy_us);
-    const bool done = run->pieces.done == run->pieces.total;
+    const bool done = run->slices.done == run->slices.total;
     if (run->wants_progress && !done)
         tell_progress(worker, run);
     if (!done && !run->cancelled) {

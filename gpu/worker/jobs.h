@@ -1,4 +1,4 @@
-/* A worker's jobs: their orders, their pieces on the device one after another, and how they end. An
+/* A worker's jobs: their orders, their slices on the device one after another, and how they end. An
  * order that breaks a rule of channel.h ends the process. */
 #ifndef GPU_WORKER_JOBS_H
 #define GPU_WORKER_JOBS_H
@@ -20,10 +20,10 @@ bool jobs_run_follows(const struct worker *worker);
 void jobs_run(struct worker *worker, const struct channel_message *message);
 /* MEASURE. */
 void jobs_measure(struct worker *worker, const struct channel_message *message);
-/* CANCEL: takes effect at the end of the piece under way. */
+/* CANCEL: takes effect at the end of the slice under way. */
 void jobs_cancel(struct worker *worker, uint64_t id);
 
-/* The run's piece under way has completed. */
+/* The run's slice under way has completed. */
 void jobs_piece_completed(struct worker *worker, struct run *run,
                           const struct completion *completion);
 /* A step of the run has completed in the pipeline: finish it, or the copy that it is, where nothing

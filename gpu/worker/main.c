@@ -2,7 +2,7 @@
  * with the channel on descriptor 3.
  *
  *   channel ──► order ──► store: allocate, upload, download ──► backend
- *                  └────► jobs: wait for their arrays, then one piece after another ──► backend
+ *                  └────► jobs: wait for their arrays, then one slice after another ──► backend
  *   channel ◄── COPIED, PROGRESS, FINISHED ◄── completions ◄──────────────────────────────┘
  *
  * Ways to end: 0, the front closed the channel (or died: PR_SET_PDEATHSIG); 1, there is no such

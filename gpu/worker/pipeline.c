@@ -127,11 +127,11 @@ static void compute(struct pipeline *pipeline, struct run *run)
         struct step *step = take_step(pipeline, run, STEP_LAUNCH);
         struct launch launch = {.plan = &run->plan, .from = part.from, .to = part.to};
         for (int i = 0; i < AXIS_COUNT; i++) {
-            launch.in[i] = run->pieces.in[i];
-            launch.even[i] = run->pieces.even[i];
+            launch.in[i] = run->slices.in[i];
+            launch.even[i] = run->slices.even[i];
         }
         step->launch = part.launch;
-        run->pieces.done = part.to;
+        run->slices.done = part.to;
         range_begin("launch", run->id);
         step->name = pipeline->backend->launch(&launch, token_of(pipeline, step));
         run->launches[part.launch] = step->name;
@@ -153,7 +153,7 @@ static void copy_in(struct pipeline *pipeline, struct run *run)
         pipeline->backend->begin(); /* what has been launched does not wait for this slab */
     run_copy_begins(run, WAY_IN);
     range_begin("upload", run->id);
-    pipeline->backend->upload((uint8_t *)run->pieces.in[slab.component] + slab.offset,
+    pipeline->backend->upload((uint8_t *)run->slices.in[slab.component] + slab.offset,
                               run->from[slab.component].memory + slab.offset, slab.bytes,
                               token_of(pipeline, step));
     range_end();
@@ -172,7 +172,7 @@ static void copy_out(struct pipeline *pipeline, struct run *run)
     run_copy_begins(run, WAY_OUT);
     range_begin("download", run->id);
     pipeline->backend->download(run->to[slab.component].memory + slab.offset,
-                                (const uint8_t *)pieces_result(&run->pieces, slab.component) +
+                                (const uint8_t *)slices_result(&run->slices, slab.component) +
                                     slab.offset,
                                 slab.bytes, run->launches[slab.launch], token_of(pipeline, step));
     range_end();
@@ -201,7 +201,7 @@ void pipeline_add_copy(struct pipeline *pipeline, struct run *run, uint64_t byte
 {
     transfer_init_copy(&run->transfer, bytes, way == WAY_IN, PIPELINE_SLAB_BYTES);
     run->plan.passes = 1;
-    run->pieces.plan = &run->plan;
+    run->slices.plan = &run->plan;
     enqueue(pipeline, run, way);
 }
 
@@ -234,7 +234,7 @@ struct run *pipeline_complete(struct pipeline *pipeline, struct step *step, uint
     if (step->kind == STEP_LAUNCH) {
         if (run->launches[step->launch] == step->name)
             run->launches[step->launch] = NULL;
-        run->pieces.device_us += device_us;
+        run->slices.device_us += device_us;
         run_computed(run, device_us);
     } else {
         const enum way way = step->kind == STEP_IN ? WAY_IN : WAY_OUT;

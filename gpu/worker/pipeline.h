@@ -57,10 +57,10 @@ void pipeline_init(struct pipeline *pipeline, const struct backend *backend, uin
 /* Nothing is under way. */
 void pipeline_free(struct pipeline *pipeline);
 
-/* A run that starts: its transfer and its pieces begin. pipeline_pump() is to follow. */
+/* A run that starts: its transfer and its slices begin. pipeline_pump() is to follow. */
 void pipeline_add(struct pipeline *pipeline, struct run *run);
-/* A copy alone, of so many bytes: from run->from[0] to run->pieces.in[0], or from
- * run->pieces.even[0] to run->to[0]. pipeline_pump() is to follow. */
+/* A copy alone, of so many bytes: from run->from[0] to run->slices.in[0], or from
+ * run->slices.even[0] to run->to[0]. pipeline_pump() is to follow. */
 void pipeline_add_copy(struct pipeline *pipeline, struct run *run, uint64_t bytes, enum way way);
 /* Begin no more of it. */
 void pipeline_remove(struct pipeline *pipeline, struct run *run);

@@ -6,7 +6,7 @@
 #include "gpu/worker/channel.h"
 #include "gpu/worker/holding.h"
 #include "gpu/worker/ids.h"
-#include "gpu/worker/piece.h"
+#include "gpu/worker/slices.h"
 #include "gpu/worker/region.h"
 #include "gpu/worker/transfer.h"
 
@@ -39,7 +39,7 @@ struct run {
     bool launches_copy;   /* its launches copy its arrays from and to places */
     uint64_t progress_us; /* when the last PROGRESS was sent */
     struct plan plan;
-    struct pieces pieces; /* once started */
+    struct slices slices; /* once started */
     /* The pipeline copies its arrays from and to places, and has what follows, once started. */
     bool in_pipeline;
     struct transfer transfer;
@@ -69,7 +69,7 @@ struct runs {
 bool runs_add(struct runs *runs, struct run *run);
 /* Out of the row; its arrays are in use no longer. */
 void runs_remove(struct runs *runs, struct run *run);
-/* Its arrays and places in memory, as pieces_begin() takes them. */
+/* Its arrays and places in memory, as slices_begin() takes them. */
 struct buffers run_buffers(const struct run *run);
 
 /* Do its launches keep the order of its chain? Those that copy its places do not. */

@@ -160,7 +160,7 @@ static void copy_in_slabs(struct worker *worker, struct run *run, struct copy *c
     run->id = copy->tag;
     run->copy = copy;
     run->from[0].memory = run->to[0].memory = outside;
-    run->pieces.in[0] = run->pieces.even[0] = memory;
+    run->slices.in[0] = run->slices.even[0] = memory;
     pipeline_add_copy(&worker->pipeline, run, bytes, copy->is_upload ? WAY_IN : WAY_OUT);
 }
 

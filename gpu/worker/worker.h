@@ -2,7 +2,7 @@
  * to the front.
  *
  *   main.c    the process and its loop: what comes goes to the two below
- *   jobs.c    runs, piece by piece or in the pipeline
+ *   jobs.c    runs, slice by slice or in the pipeline
  *   store.c   arrays, clients' regions, and copies between them and the arena
  *
  * One thread. */
@@ -27,7 +27,7 @@ struct copy;
 /* What the backend is given to name a piece of work: the address of what it belongs to, and in its
  * lowest bits which kind that is. */
 enum token {
-    TOKEN_RUN,  /* struct run: a piece of it */
+    TOKEN_RUN,  /* struct run: a slice of it */
     TOKEN_COPY, /* struct copy */
     TOKEN_STEP, /* struct step, of the pipeline */
     TOKEN_KIND = 3

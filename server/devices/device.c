@@ -101,11 +101,12 @@ static void send_copy(struct device *device, const struct slab *slab)
 
 static void send_order(struct device *device, const struct order *order);
 
-/* Send what the user's lane lets go. */
+/* Send what the user's window lets go. */
 static void send_some(struct device *device, struct user *user)
 {
     const uint64_t now_ns = uv_hrtime();
-    for (struct record *record; (record = lane_next(&user->lane, &device->company, now_ns));)
+    for (struct record *record;
+         (record = send_window_next(&user->window, &device->contention, now_ns));)
         if (record->is_order)
             send_order(device, LIST_ENTRY(record, struct order, record));
         else
@@ -115,7 +116,7 @@ static void send_some(struct device *device, struct user *user)
 /* The worker has answered it. */
 static void answered(struct device *device, struct user *user, const struct record *record)
 {
-    lane_answered(&user->lane, record);
+    send_window_answered(&user->window, record);
     send_some(device, user);
 }
 
@@ -131,10 +132,11 @@ static void copy(bool goes_up, struct field *field, uint64_t offset, struct slab
     slab->offset = offset;
     slab->bytes = bytes;
     const int64_t copy_ns = schedule_copy(bytes);
-    slab->record = (struct record){.cost_ns = copy_ns > LANE_RECORD_NS ? copy_ns : LANE_RECORD_NS};
+    slab->record = (struct record){
+        .cost_ns = copy_ns > SEND_WINDOW_RECORD_NS ? copy_ns : SEND_WINDOW_RECORD_NS};
     list_push(&device->copies, &slab->link);
     field->copies++;
-    lane_add(&field->user->lane, &device->company, &slab->record, uv_hrtime());
+    send_window_add(&field->user->window, &device->contention, &slab->record, uv_hrtime());
     send_some(device, field->user);
 }
 
@@ -373,8 +375,8 @@ void device_order(struct device *device, struct order *order)
     order->stopped = false;
     *bucket_place(device, order->id) = order;
     order->record =
-        (struct record){.is_order = true, .cost_ns = order->is_short ? LANE_RECORD_NS : 0};
-    lane_add(&user->lane, &device->company, &order->record, uv_hrtime());
+        (struct record){.is_order = true, .cost_ns = order->is_short ? SEND_WINDOW_RECORD_NS : 0};
+    send_window_add(&user->window, &device->contention, &order->record, uv_hrtime());
     send_some(device, user);
 }
 
@@ -698,7 +700,7 @@ static void worker_gone(struct device *device)
     struct list *const users = &device->devices->users->list;
     for (struct list *one = users->next; one != users; one = one->next)
         if (LIST_ENTRY(one, struct user, link)->device == device)
-            lane_clear(&LIST_ENTRY(one, struct user, link)->lane);
+            send_window_clear(&LIST_ENTRY(one, struct user, link)->window);
 
     /* A task that fails makes room for the next, whose arrays are lost too. */
     device->losing = true;

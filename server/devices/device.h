@@ -61,8 +61,8 @@ struct device {
     struct order *running[DEVICE_BUCKETS]; /* with the worker, by id */
     struct list tasks; /* struct task, all of the device's that are not finished */
     struct schedule schedule;
-    struct company company; /* of the users' lanes */
-    uint32_t users;         /* placed here */
+    struct contention contention; /* between the users */
+    uint32_t users;               /* placed here */
 };
 
 /* Start `name` ("host" or "cuda:N"); settled() follows. False: no memory. */

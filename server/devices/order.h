@@ -5,7 +5,7 @@
 
 #include "numerics/measure.h"
 #include "numerics/job.h"
-#include "server/users/lane.h"
+#include "server/users/send_window.h"
 
 struct field;
 struct region_use;
@@ -25,7 +25,7 @@ struct order {
     struct task *task;          /* of this user: */
     struct user *user;
     bool is_short;        /* else it goes alone, and must not hold up its user's others meanwhile */
-    struct record record; /* in its user's lane to the worker */
+    struct record record; /* in its user's send window */
     bool stopped;         /* while it waited there */
     uint64_t id;          /* on the channel; 0: it is not with the worker */
     enum order_kind kind;

@@ -149,7 +149,7 @@ static void settle(struct region *region)
     list_remove(&region->owner_link);
     list_remove(&region->device_link);
     uncharge(region);
-    passed_close(region->descriptor, &user->passed);
+    passing_close(region->descriptor, &user->passed);
     const bool placed = region->device != NULL;
     free(region);
     if (placed) {
@@ -419,7 +419,7 @@ bool region_register(struct devices *devices, struct region_owner *owner,
 {
     struct region *region = calloc(1, sizeof *region);
     if (!region) {
-        passed_close(descriptor, &owner->user->passed);
+        passing_close(descriptor, &owner->user->passed);
         return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
     }
     region->devices = devices;
@@ -429,7 +429,7 @@ bool region_register(struct devices *devices, struct region_owner *owner,
     region->number = ++devices->last_region;
     if (!check_memory(region, request, failure) || !check_budget(region, failure) ||
         !make_id(region, failure)) {
-        passed_close(descriptor, &region->user->passed);
+        passing_close(descriptor, &region->user->passed);
         free(region);
         return false;
     }

@@ -63,9 +63,9 @@ static void protocol_failure(struct connection *connection, enum status status, 
 static bool check_passed(const struct connection *connection, const struct request *request,
                          bool is_last, struct failure *failure)
 {
-    const struct passed *passed = &connection->passed;
+    const struct passed_descriptor *passed = &connection->passed;
     if (request->method != METHOD_REGISTER)
-        return !is_last || !passed_any(passed) ||
+        return !is_last || !passing_any(passed) ||
                failure_set(failure, STATUS_PROTOCOL, NULL,
                            "a descriptor came with a message that takes none");
     if (passed->many)
@@ -151,7 +151,7 @@ static void take_message(struct connection *connection)
     request_free(&request);
     bounds_release(connection);
     if (is_last)
-        passed_forget(&connection->passed);
+        passing_forget(&connection->passed);
     msgpack_zone_clear(zone);
     splitter_next(&connection->splitter);
     splitter_shrink(&connection->splitter);
@@ -296,14 +296,15 @@ static bool hand_over(struct connection *connection, void *place, size_t room)
 {
     struct io *io = connection->io;
     void *const slab = place == io->drop_buffer ? NULL : place;
-    return connection->receiving = carriers_receive(&io->carriers, connection->socket, slab, room,
-                                                    &connection->passed, on_received, connection);
+    return connection->receiving =
+               io_threads_receive(&io->io_threads, connection->socket, slab, room,
+                                  &connection->passed, on_received, connection);
 }
 
 static void read_some(struct connection *connection)
 {
     struct io *io = connection->io;
-    size_t budget = carriers_turn_bytes(&io->carriers);
+    size_t budget = io_threads_turn_bytes(&io->io_threads);
     int control_reads = CONTROL_BUDGET_READS;
     if (!consume_leftover(connection))
         return;
@@ -315,7 +316,7 @@ static void read_some(struct connection *connection)
             return;
         if (due && room > budget)
             room = budget;
-        const ssize_t n = passed_receive(connection->socket, place, room, &connection->passed);
+        const ssize_t n = passing_receive(connection->socket, place, room, &connection->passed);
         if (!has_come(connection, n, errno))
             return;
         budget -= (size_t)n < budget ? (size_t)n : budget;
@@ -383,7 +384,7 @@ void connection_serve(struct connection *connection, uint32_t events)
     }
     if (events & EPOLLHUP)
         events |= connection->events; /* the call that it waits for tells */
-    carriers_meet(&connection->io->carriers, connection);
+    io_threads_meet(&connection->io->io_threads, connection);
     connection->rests = false;
     if (events & EPOLLOUT)
         outbox_write(&connection->outbox);
@@ -430,7 +431,7 @@ void connection_settle(struct connection *connection)
         connection_close(connection);
         return;
     }
-    carriers_meet(&connection->io->carriers, connection);
+    io_threads_meet(&connection->io->io_threads, connection);
     if (!outbox_wants_write(&connection->outbox))
         outbox_write(&connection->outbox);
     update(connection);
@@ -448,8 +449,8 @@ static void on_resume(struct upload *upload)
 
 void connection_free(struct connection *connection)
 {
-    passed_forget(&connection->passed);
-    passed_close_socket(connection->socket, &connection->user->passed);
+    passing_forget(&connection->passed);
+    passing_close_socket(connection->socket, &connection->user->passed);
     list_remove(&connection->link);
     connection->io->connection_count--;
     connection->user->connections--;
@@ -479,7 +480,7 @@ static void close_now(struct connection *connection)
 
 static bool is_carried(const struct connection *connection)
 {
-    return connection->receiving || outbox_carried(&connection->outbox);
+    return connection->receiving || outbox_is_sending(&connection->outbox);
 }
 
 void connection_close(struct connection *connection)
@@ -495,9 +496,9 @@ void connection_close(struct connection *connection)
 /* Close a socket that no connection is made of, on the account of its user where that is known. */
 static void refuse(struct io *io, struct connection *connection, int descriptor, uint64_t begun_ns)
 {
-    static struct passed_account strangers;
+    static struct passing_account strangers;
     struct user *user = connection ? connection->user : NULL;
-    passed_close_socket(descriptor, user ? &user->passed : &strangers);
+    passing_close_socket(descriptor, user ? &user->passed : &strangers);
     free(connection);
     if (user)
         fair_charge(io, user, begun_ns);
@@ -542,7 +543,8 @@ void connection_open(struct io *io, int descriptor)
     }
     connection->io = io;
     connection->socket = descriptor;
-    connection->passed = (struct passed){.account = &connection->user->passed, .descriptor = -1};
+    connection->passed =
+        (struct passed_descriptor){.account = &connection->user->passed, .descriptor = -1};
     splitter_init(&connection->splitter);
     connection->read_ns = uv_hrtime();
     /* As much as the system allows: fewer turns of the loop for a large result. */

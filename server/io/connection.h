@@ -30,8 +30,8 @@ struct connection {
     uint32_t seen;        /* … and have come, while it waits in fair.again */
     bool rests;           /* its user's slice is over */
     bool end_of_input;    /* half-closed */
-    bool receiving;       /* a carrier does, into the upload's slab */
-    bool closing;         /* as soon as no carrier has a load of it */
+    bool receiving;       /* an I/O thread does, into the upload's slab */
+    bool closing;         /* as soon as no I/O thread has a load of it */
     bool closed;          /* the handle is being closed */
     bool close_when_sent; /* after the error that is in the outbox */
     uint64_t read_ns;     /* when something last came */
@@ -42,7 +42,8 @@ struct connection {
     uint64_t counted_bytes; /* of its own memory (memory.h) */
     struct bounds bounds;   /* that the message which is complete waits for */
     bool is_last;           /* … nothing follows it in what was read at once */
-    struct passed passed;   /* with the bytes of the message under way, or with those left over */
+    struct passed_descriptor
+        passed; /* with the bytes of the message under way, or with those left over */
 
     struct upload upload;
     struct outbox outbox;
@@ -57,8 +58,8 @@ void connection_open(struct io *io, int socket);
  * there may be input at hand. */
 void connection_serve(struct connection *connection, uint32_t events);
 
-/* Close it: its uploads are dropped and its work is cancelled, now or, where a carrier has a load
- * of it, at the end of the turn in which that comes back. */
+/* Close it: its uploads are dropped and its work is cancelled, now or, where an I/O thread has a
+ * load of it, at the end of the turn in which that comes back. */
 void connection_close(struct connection *connection);
 
 /* Give a closed one's memory back. Called at the end of a turn, when nobody is at work with it. */

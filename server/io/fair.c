@@ -24,7 +24,7 @@ struct fair_watch {
 /* How long a slice is now. */
 static int64_t slice_of(const struct fair *fair, uint64_t now_ns)
 {
-    return company_is_alone(&fair->company, now_ns) ? SLICE_ALONE_NS : SLICE_NS;
+    return contention_is_none(&fair->contention, now_ns) ? SLICE_ALONE_NS : SLICE_NS;
 }
 
 void fair_init(struct io *io)
@@ -135,7 +135,7 @@ bool fair_accepts(const struct io *io, uint64_t begun_ns)
 void fair_charge(struct io *io, struct user *user, uint64_t since_ns)
 {
     const uint64_t now_ns = uv_hrtime();
-    company_meet(&io->fair.company, user, now_ns);
+    contention_note(&io->fair.contention, user, now_ns);
     user->fair.credit_ns -= (int64_t)(now_ns - since_ns);
 }
 
@@ -198,7 +198,7 @@ void fair_serve(struct io *io)
         struct user *user = LIST_ENTRY(link, struct user, fair.link);
         list_remove(link);
         list_push(&served, link);
-        company_meet(&fair->company, user, now_ns);
+        contention_note(&fair->contention, user, now_ns);
         if (!serve_slice(io, user, &now_ns))
             list_remove(link);
     }

@@ -14,7 +14,7 @@
 #ifndef SERVER_IO_FAIR_H
 #define SERVER_IO_FAIR_H
 
-#include "server/users/company.h"
+#include "server/users/contention.h"
 #include "base/list.h"
 
 #include <stdbool.h>
@@ -25,9 +25,9 @@ struct io;
 struct user;
 
 struct fair {
-    struct list ready;      /* struct user: with input, in the order of their turns */
-    struct company company; /* the users whom the loop is at work for */
-    uint64_t until_ns;      /* the end of the slice that is being served */
+    struct list ready;            /* struct user: with input, in the order of their turns */
+    struct contention contention; /* the users whom the loop is at work for */
+    uint64_t until_ns;            /* the end of the slice that is being served */
 };
 
 void fair_init(struct io *io);

@@ -18,7 +18,7 @@ struct io {
     uv_loop_t *loop;
     const struct config *config;
     struct jobs *jobs;
-    struct carriers carriers;
+    struct io_threads io_threads;
     struct list connections; /* struct connection */
     struct list listeners;   /* struct listener */
     struct list changed;     /* struct connection: to be settled at the end of the turn */

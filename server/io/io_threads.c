@@ -12,16 +12,16 @@ enum { DROP_BYTES = 64 << 10, TURN_BYTES = 128 << 10, TURN_BYTES_ALONE = 1 << 20
 struct load {
     struct list link;
     int socket;
-    struct passed *passed; /* NULL: it is sent */
+    struct passed_descriptor *passed; /* NULL: it is sent */
     struct iovec pieces[LOAD_PIECES_MOST];
     uint32_t count;
     ssize_t moved;
     int error;
-    load_carried *carried;
+    load_ended *ended;
     void *context;
 };
 
-static void carry(struct load *load)
+static void move_load(struct load *load)
 {
     if (load->passed) {
         uint8_t dropped[DROP_BYTES];
@@ -29,7 +29,7 @@ static void carry(struct load *load)
         size_t bytes = load->pieces[0].iov_len;
         if (!memory && bytes > sizeof dropped)
             bytes = sizeof dropped;
-        load->moved = passed_receive(load->socket, memory ? memory : dropped, bytes, load->passed);
+        load->moved = passing_receive(load->socket, memory ? memory : dropped, bytes, load->passed);
     } else {
         const struct msghdr message = {.msg_iov = load->pieces, .msg_iovlen = load->count};
         do
@@ -39,48 +39,48 @@ static void carry(struct load *load)
     load->error = load->moved < 0 ? errno : 0;
 }
 
-/* Until the carriers leave and nothing waits any more. */
+/* Until it is told to leave and no load waits. */
 static void *run(void *context)
 {
-    struct carriers *carriers = context;
-    pthread_mutex_lock(&carriers->mutex);
+    struct io_threads *io_threads = context;
+    pthread_mutex_lock(&io_threads->mutex);
     for (;;) {
         struct list *link;
-        while (!(link = list_first(&carriers->waiting)) && !carriers->leaving)
-            pthread_cond_wait(&carriers->more, &carriers->mutex);
+        while (!(link = list_first(&io_threads->waiting)) && !io_threads->leaving)
+            pthread_cond_wait(&io_threads->more, &io_threads->mutex);
         if (!link)
             break;
         list_remove(link);
-        pthread_mutex_unlock(&carriers->mutex);
-        carry(LIST_ENTRY(link, struct load, link));
-        pthread_mutex_lock(&carriers->mutex);
-        const bool first = list_empty(&carriers->carried);
-        list_push(&carriers->carried, link);
-        pthread_mutex_unlock(&carriers->mutex);
+        pthread_mutex_unlock(&io_threads->mutex);
+        move_load(LIST_ENTRY(link, struct load, link));
+        pthread_mutex_lock(&io_threads->mutex);
+        const bool first = list_empty(&io_threads->ended);
+        list_push(&io_threads->ended, link);
+        pthread_mutex_unlock(&io_threads->mutex);
         if (first)
-            uv_async_send(&carriers->back);
-        pthread_mutex_lock(&carriers->mutex);
+            uv_async_send(&io_threads->back);
+        pthread_mutex_lock(&io_threads->mutex);
     }
-    pthread_mutex_unlock(&carriers->mutex);
+    pthread_mutex_unlock(&io_threads->mutex);
     return NULL;
 }
 
-/* What has been carried by now. */
-static void hand_back(struct carriers *carriers)
+/* Hand back the loads that have ended. */
+static void hand_back(struct io_threads *io_threads)
 {
-    struct list carried;
-    list_init(&carried);
-    pthread_mutex_lock(&carriers->mutex);
-    list_move(&carriers->carried, &carried);
-    pthread_mutex_unlock(&carriers->mutex);
-    for (struct list *link; (link = list_first(&carried));) {
+    struct list ended;
+    list_init(&ended);
+    pthread_mutex_lock(&io_threads->mutex);
+    list_move(&io_threads->ended, &ended);
+    pthread_mutex_unlock(&io_threads->mutex);
+    for (struct list *link; (link = list_first(&ended));) {
         const struct load *load = LIST_ENTRY(link, struct load, link);
-        load_carried *const call = load->carried;
+        load_ended *const call = load->ended;
         void *const context = load->context;
         const ssize_t moved = load->moved;
         const int error = load->error;
         list_remove(link);
-        list_push_front(&carriers->spare, link);
+        list_push_front(&io_threads->spare, link);
         call(context, moved, error);
     }
 }
@@ -90,82 +90,82 @@ static void on_back(uv_async_t *handle)
     hand_back(handle->data);
 }
 
-bool carriers_open(struct carriers *carriers, uv_loop_t *loop, uint32_t count)
+bool io_threads_open(struct io_threads *io_threads, uv_loop_t *loop, uint32_t count)
 {
-    memset(carriers, 0, sizeof *carriers);
-    list_init(&carriers->waiting);
-    list_init(&carriers->carried);
-    list_init(&carriers->spare);
-    if (uv_async_init(loop, &carriers->back, on_back) != 0)
+    memset(io_threads, 0, sizeof *io_threads);
+    list_init(&io_threads->waiting);
+    list_init(&io_threads->ended);
+    list_init(&io_threads->spare);
+    if (uv_async_init(loop, &io_threads->back, on_back) != 0)
         return false;
-    carriers->loop = loop;
-    carriers->back.data = carriers;
-    pthread_mutex_init(&carriers->mutex, NULL);
-    pthread_cond_init(&carriers->more, NULL);
-    while (carriers->count < count && carriers->count < CARRIERS_MOST) {
-        const int error = pthread_create(&carriers->threads[carriers->count], NULL, run, carriers);
+    io_threads->loop = loop;
+    io_threads->back.data = io_threads;
+    pthread_mutex_init(&io_threads->mutex, NULL);
+    pthread_cond_init(&io_threads->more, NULL);
+    while (io_threads->count < count && io_threads->count < IO_THREADS_MOST) {
+        const int error =
+            pthread_create(&io_threads->threads[io_threads->count], NULL, run, io_threads);
         if (error) {
-            log_warning("no more than %u threads to carry payload: %s", carriers->count,
-                        strerror(error));
+            log_warning("no more than %u I/O threads: %s", io_threads->count, strerror(error));
             break;
         }
-        carriers->count++;
+        io_threads->count++;
     }
     return true;
 }
 
-void carriers_close(struct carriers *carriers)
+void io_threads_close(struct io_threads *io_threads)
 {
-    if (!carriers->loop)
+    if (!io_threads->loop)
         return;
-    const uint32_t count = carriers->count;
-    carriers->count = 0;
-    carriers->loop = NULL;
-    pthread_mutex_lock(&carriers->mutex);
-    carriers->leaving = true;
-    pthread_cond_broadcast(&carriers->more);
-    pthread_mutex_unlock(&carriers->mutex);
+    const uint32_t count = io_threads->count;
+    io_threads->count = 0;
+    io_threads->loop = NULL;
+    pthread_mutex_lock(&io_threads->mutex);
+    io_threads->leaving = true;
+    pthread_cond_broadcast(&io_threads->more);
+    pthread_mutex_unlock(&io_threads->mutex);
     for (uint32_t i = 0; i < count; i++)
-        pthread_join(carriers->threads[i], NULL);
-    hand_back(carriers);
-    for (struct list *link; (link = list_first(&carriers->spare));) {
+        pthread_join(io_threads->threads[i], NULL);
+    hand_back(io_threads);
+    for (struct list *link; (link = list_first(&io_threads->spare));) {
         list_remove(link);
         free(LIST_ENTRY(link, struct load, link));
     }
-    pthread_cond_destroy(&carriers->more);
-    pthread_mutex_destroy(&carriers->mutex);
-    uv_close((uv_handle_t *)&carriers->back, NULL);
+    pthread_cond_destroy(&io_threads->more);
+    pthread_mutex_destroy(&io_threads->mutex);
+    uv_close((uv_handle_t *)&io_threads->back, NULL);
 }
 
-static uint64_t turn_ns(const struct carriers *carriers)
+static uint64_t turn_ns(const struct io_threads *io_threads)
 {
-    return uv_now(carriers->loop) * UINT64_C(1000000);
+    return uv_now(io_threads->loop) * UINT64_C(1000000);
 }
 
-void carriers_meet(struct carriers *carriers, const void *connection)
+void io_threads_meet(struct io_threads *io_threads, const void *connection)
 {
-    if (carriers->loop)
-        company_meet(&carriers->company, connection, turn_ns(carriers));
+    if (io_threads->loop)
+        contention_note(&io_threads->contention, connection, turn_ns(io_threads));
 }
 
-static bool is_alone(const struct carriers *carriers)
+static bool is_alone(const struct io_threads *io_threads)
 {
-    return !carriers->loop || company_is_alone(&carriers->company, turn_ns(carriers));
+    return !io_threads->loop || contention_is_none(&io_threads->contention, turn_ns(io_threads));
 }
 
-bool carriers_wanted(const struct carriers *carriers)
+bool io_threads_wanted(const struct io_threads *io_threads)
 {
-    return carriers->count && !is_alone(carriers);
+    return io_threads->count && !is_alone(io_threads);
 }
 
-size_t carriers_turn_bytes(const struct carriers *carriers)
+size_t io_threads_turn_bytes(const struct io_threads *io_threads)
 {
-    return is_alone(carriers) ? TURN_BYTES_ALONE : TURN_BYTES;
+    return is_alone(io_threads) ? TURN_BYTES_ALONE : TURN_BYTES;
 }
 
-static struct load *new_load(struct carriers *carriers)
+static struct load *new_load(struct io_threads *io_threads)
 {
-    struct list *link = list_first(&carriers->spare);
+    struct list *link = list_first(&io_threads->spare);
     if (!link)
         return malloc(sizeof(struct load));
     list_remove(link);
@@ -173,41 +173,40 @@ static struct load *new_load(struct carriers *carriers)
 }
 
 /* Where it is worth it. */
-static bool take_on(struct carriers *carriers, int socket, struct passed *passed,
-                    const struct iovec *pieces, uint32_t count, load_carried *carried,
-                    void *context)
+static bool take_on(struct io_threads *io_threads, int socket, struct passed_descriptor *passed,
+                    const struct iovec *pieces, uint32_t count, load_ended *ended, void *context)
 {
     size_t bytes = 0;
     for (uint32_t i = 0; i < count; i++)
         bytes += pieces[i].iov_len;
-    if (bytes < LOAD_BYTES_LEAST || !carriers_wanted(carriers))
+    if (bytes < LOAD_BYTES_LEAST || !io_threads_wanted(io_threads))
         return false;
-    struct load *load = new_load(carriers);
+    struct load *load = new_load(io_threads);
     if (!load)
         return false;
     load->socket = socket;
     load->passed = passed;
     memcpy(load->pieces, pieces, count * sizeof *pieces);
     load->count = count;
-    load->carried = carried;
+    load->ended = ended;
     load->context = context;
-    pthread_mutex_lock(&carriers->mutex);
-    list_push(&carriers->waiting, &load->link);
-    pthread_mutex_unlock(&carriers->mutex);
-    pthread_cond_signal(&carriers->more);
+    pthread_mutex_lock(&io_threads->mutex);
+    list_push(&io_threads->waiting, &load->link);
+    pthread_mutex_unlock(&io_threads->mutex);
+    pthread_cond_signal(&io_threads->more);
     return true;
 }
 
-bool carriers_receive(struct carriers *carriers, int socket, void *memory, size_t bytes,
-                      struct passed *passed, load_carried *carried, void *context)
+bool io_threads_receive(struct io_threads *io_threads, int socket, void *memory, size_t bytes,
+                        struct passed_descriptor *passed, load_ended *ended, void *context)
 {
     const struct iovec piece = {memory, bytes};
-    return take_on(carriers, socket, passed, &piece, 1, carried, context);
+    return take_on(io_threads, socket, passed, &piece, 1, ended, context);
 }
 
-bool carriers_send(struct carriers *carriers, int socket, const struct iovec *pieces,
-                   uint32_t count, load_carried *carried, void *context)
+bool io_threads_send(struct io_threads *io_threads, int socket, const struct iovec *pieces,
+                     uint32_t count, load_ended *ended, void *context)
 {
     return count <= LOAD_PIECES_MOST &&
-           take_on(carriers, socket, NULL, pieces, count, carried, context);
+           take_on(io_threads, socket, NULL, pieces, count, ended, context);
 }

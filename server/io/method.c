@@ -53,7 +53,7 @@ static enum outcome call_register(struct call *call)
     const int descriptor = connection->passed.descriptor;
     connection->passed.descriptor = -1;
     if (connection->io->jobs->draining) {
-        passed_close(descriptor, &connection->user->passed);
+        passing_close(descriptor, &connection->user->passed);
         failure_set(&call->failure, STATUS_SHUTTING_DOWN, NULL, "the server is draining");
         return OUTCOME_FAILURE;
     }

@@ -14,7 +14,7 @@ void outbox_init(struct outbox *outbox, struct io *io, struct user *user, int so
     memset(outbox, 0, sizeof *outbox);
     outbox->io = io;
     outbox->arena = &io->jobs->devices->arena;
-    outbox->carriers = &io->carriers;
+    outbox->io_threads = &io->io_threads;
     outbox->user = user;
     outbox->socket = socket;
     outbox->changed = changed;
@@ -141,7 +141,7 @@ static bool append(struct outbox *outbox, const msgpack_sbuffer *message)
     enum { APPENDED_MOST = 4 << 10 };
     struct reply *last =
         list_empty(&outbox->ready) ? NULL : LIST_ENTRY(outbox->ready.prev, struct reply, link);
-    if (!last || last->parts || last->task || outbox->carried_bytes || !message->size ||
+    if (!last || last->parts || last->task || outbox->sending_bytes || !message->size ||
         last->text.size + message->size > APPENDED_MOST ||
         msgpack_sbuffer_write(&last->text, message->data, message->size) != 0)
         return false;
@@ -174,7 +174,7 @@ void outbox_push_failure(struct outbox *outbox, uint64_t msgid, struct task *tas
 
 static void push_progress(struct outbox *outbox, uint64_t msgid, uint64_t done, uint64_t total)
 {
-    if (outbox->blocked || outbox->carried_bytes)
+    if (outbox->blocked || outbox->sending_bytes)
         return; /* it is behind already: the next one will tell more */
     msgpack_sbuffer message;
     msgpack_packer packer;
@@ -297,9 +297,9 @@ bool outbox_broken(const struct outbox *outbox)
     return outbox->broken;
 }
 
-bool outbox_carried(const struct outbox *outbox)
+bool outbox_is_sending(const struct outbox *outbox)
 {
-    return outbox->carried_bytes > 0;
+    return outbox->sending_bytes > 0;
 }
 
 void outbox_close(struct outbox *outbox)

@@ -1,7 +1,7 @@
 /* What a connection still has to say. Control replies are a few bytes; a result stays on its device
  * and is staged through the arena only as fast as the socket takes it.
  *
- *   staging ──► loading ──► ready ──► (socket, itself or by a carrier)
+ *   staging ──► loading ──► ready ──► (socket, by the loop or an I/O thread)
  *
  * outbox.c has the queues, staging.c the ways to ready, sending.c the way from there, and reply.h
  * what stands in the queues.
@@ -26,7 +26,7 @@
 #include "base/list.h"
 
 struct task;
-struct carriers;
+struct io_threads;
 struct reply;
 struct io;
 struct user;
@@ -37,14 +37,14 @@ enum { REPLY_WINDOW = SLABS_AT_ONCE, REPLY_WINDOW_LEAST = 2 };
 struct outbox {
     struct io *io;
     struct arena *arena;
-    struct carriers *carriers;
+    struct io_threads *io_threads;
     struct user *user;
     int socket;
     void (*changed)(struct outbox *outbox);
     struct list staging, loading, ready; /* struct reply */
     struct slab_waiter waiter;
     uint64_t control_bytes; /* of replies, unsent: the sender is not read while they are many */
-    uint64_t carried_bytes; /* of what is ready first, that a carrier was given to send */
+    uint64_t sending_bytes; /* of what is ready first, that an I/O thread sends */
     uint64_t sent_ns;       /* when the socket last took something */
     uint32_t slabs;         /* held by whole replies */
     uint32_t window;        /* for the reply that is streamed */
@@ -59,7 +59,7 @@ struct outbox {
 void outbox_init(struct outbox *outbox, struct io *io, struct user *user, int socket,
                  void (*changed)(struct outbox *outbox));
 /* Drop everything unsent; copies under way end by themselves. The tasks are left alone. Not while
- * a carrier has a load of it. */
+ * an I/O thread has a load of it. */
 void outbox_close(struct outbox *outbox);
 
 /* Each takes the task over (it may be NULL) until task_replied(). */
@@ -82,8 +82,8 @@ void outbox_write(struct outbox *outbox);
 bool outbox_wants_write(const struct outbox *outbox);
 bool outbox_empty(const struct outbox *outbox);
 bool outbox_broken(const struct outbox *outbox);
-/* Has a carrier a load of it? What that sends cannot be dropped: changed() follows. */
-bool outbox_carried(const struct outbox *outbox);
+/* Has an I/O thread a load of it? What that sends cannot be dropped: changed() follows. */
+bool outbox_is_sending(const struct outbox *outbox);
 
 /* Called twice a second: take slabs back from a client that does not read. */
 void outbox_check_stall(struct outbox *outbox, uint64_t now_ns);

@@ -27,7 +27,7 @@ bool reply_started(const struct reply *reply)
 {
     const struct outbox *outbox = reply->outbox;
     return reply->head_sent > 0 ||
-           (outbox->carried_bytes && outbox->ready.next == &reply->link); /* a carrier has it */
+           (outbox->sending_bytes && outbox->ready.next == &reply->link); /* an I/O thread has it */
 }
 
 void reply_drop_pieces(struct reply *reply)

@@ -159,19 +159,19 @@ static void on_sent(void *context, ssize_t n, int error)
 {
     struct outbox *outbox = context;
     const uint64_t begun_ns = uv_hrtime();
-    outbox->blocked = n >= 0 && (uint64_t)n < outbox->carried_bytes;
-    outbox->carried_bytes = 0;
+    outbox->blocked = n >= 0 && (uint64_t)n < outbox->sending_bytes;
+    outbox->sending_bytes = 0;
     has_gone(outbox, n, error);
     outbox->changed(outbox); /* it goes on at the end of the turn */
     fair_charge(outbox->io, outbox->user, begun_ns);
 }
 
-/* Give a carrier what can be sent of the first reply, but for its last byte: before the client has
- * all of it and asks for more, the loop must have let go of what the reply's job held. */
+/* Give an I/O thread what can be sent of the first reply, but for its last byte: before the client
+ * has all of it and asks for more, the loop must have let go of what the reply's job held. */
 static bool hand_over(struct outbox *outbox)
 {
     struct reply *reply = reply_first(&outbox->ready);
-    if (!reply || !carriers_wanted(outbox->carriers))
+    if (!reply || !io_threads_wanted(outbox->io_threads))
         return false;
     struct writing writing;
     begin_writing(&writing, LOAD_BYTES_MOST);
@@ -179,10 +179,10 @@ static bool hand_over(struct outbox *outbox)
         writing.pieces[writing.count - 1].iov_len--;
         writing.bytes--;
     }
-    if (!carriers_send(outbox->carriers, outbox->socket, writing.pieces, writing.count, on_sent,
-                       outbox))
+    if (!io_threads_send(outbox->io_threads, outbox->socket, writing.pieces, writing.count, on_sent,
+                         outbox))
         return false;
-    outbox->carried_bytes = writing.bytes;
+    outbox->sending_bytes = writing.bytes;
     if (reply->task)
         task_trace_write(reply->task);
     return true;
@@ -198,11 +198,11 @@ void outbox_write(struct outbox *outbox)
 {
     if (outbox->stalled && !has_room(outbox->socket))
         return; /* whatever else there is to say */
-    size_t budget = carriers_turn_bytes(outbox->carriers);
-    if (outbox->carried_bytes)
+    size_t budget = io_threads_turn_bytes(outbox->io_threads);
+    if (outbox->sending_bytes)
         return; /* on_sent() follows */
     /* What comes behind small replies may be a load. */
-    const size_t most = carriers_wanted(outbox->carriers) ? LOAD_BYTES_LEAST : budget;
+    const size_t most = io_threads_wanted(outbox->io_threads) ? LOAD_BYTES_LEAST : budget;
     outbox->blocked = false;
     outbox->stalled = false;
     while (!outbox->broken) {

@@ -173,7 +173,7 @@ static void unstage(struct reply *reply)
 
 void outbox_check_stall(struct outbox *outbox, uint64_t now_ns)
 {
-    if (!outbox->blocked || outbox->carried_bytes || now_ns - outbox->sent_ns < STALL_NS)
+    if (!outbox->blocked || outbox->sending_bytes || now_ns - outbox->sent_ns < STALL_NS)
         return;
     outbox->stalled = true;
     outbox->window = REPLY_WINDOW_LEAST;

@@ -35,7 +35,7 @@ static void server_stop(struct server *server, int status)
         return;
     server->stopped = true;
     server->exit_status = status;
-    carriers_close(&server->io.carriers); /* first: then a connection closes at once */
+    io_threads_close(&server->io.io_threads); /* first: then a connection closes at once */
     listener_close_all(&server->io);
     for (struct list *link = server->io.connections.next; link != &server->io.connections;
          link = link->next)
@@ -239,10 +239,10 @@ static bool open_trace(struct server *server)
 }
 
 /* Half of the cores at most: those that send the payload need theirs. */
-static bool open_carriers(struct server *server)
+static bool open_io_threads(struct server *server)
 {
     const bool open =
-        carriers_open(&server->io.carriers, &server->loop, uv_available_parallelism() / 2);
+        io_threads_open(&server->io.io_threads, &server->loop, uv_available_parallelism() / 2);
     if (!open)
         log_error("the loop cannot be woken from other threads");
     return open;
@@ -328,8 +328,8 @@ int main(int argc, char **argv)
     init(&server);
     if (!msgpack_zone_init(&server.io.message, MSGPACK_ZONE_CHUNK_SIZE) || !find_worker(&server) ||
         !descriptors_open(&server.users, &server.loop, &server.config) ||
-        !passed_open(server.users.descriptors) || !regions_open(&server.loop) ||
-        !open_trace(&server) || !open_carriers(&server) ||
+        !passing_open(server.users.descriptors) || !regions_open(&server.loop) ||
+        !open_trace(&server) || !open_io_threads(&server) ||
         !arena_open(&server.devices.arena, server.config.staging_bytes) || !open_devices(&server))
         server_stop(&server, EXIT_START);
     uv_run(&server.loop, UV_RUN_DEFAULT);

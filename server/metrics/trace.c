@@ -14,16 +14,16 @@
 enum {
     BUFFER_BYTES = 1 << 20,
     JOB_BYTES = 4 << 10, /* the events of a job take less */
-    LANES_MOST = 2048,
+    TRACKS_MOST = 2048,
     LANE_BYTES = 512 /* the names of its tracks take less */
 };
-_Static_assert(LANES_MOST *LANE_BYTES <= BUFFER_BYTES, "a buffer takes the names of all tracks");
+_Static_assert(TRACKS_MOST *LANE_BYTES <= BUFFER_BYTES, "a buffer takes the names of all tracks");
 
 /* Two tracks of a user: of a job, and of its copies. */
-struct lane {
+struct track {
     uint32_t uid;
     uint32_t process; /* in the file: from 1 up, as users come; viewers take 0 for no process */
-    uint32_t number;  /* of the user's lanes: 1, 2, … */
+    uint32_t number;  /* of the user's tracks: 1, 2, … */
     uint64_t end_ns;  /* of its last job */
 };
 
@@ -42,8 +42,8 @@ struct trace {
     bool writing;
     uv_fs_t request;
     uint64_t left_out; /* jobs, since the last one that was not */
-    uint32_t lane_count;
-    struct lane lanes[LANES_MOST];
+    uint32_t track_count;
+    struct track tracks[TRACKS_MOST];
 };
 
 static const char *const span_names[SPAN_COUNT] = {"read",   "queue",    "copy-in",
@@ -62,59 +62,59 @@ __attribute__((format(printf, 2, 3))) static void add(struct buffer *buffer, con
     buffer->length += n > 0 ? (size_t)n : 0;
 }
 
-static uint32_t track(const struct trace *trace, const struct lane *lane, bool copies)
+static uint32_t track_number(const struct trace *trace, const struct track *track, bool copies)
 {
-    return 1 + 2 * (uint32_t)(lane - trace->lanes) + copies;
+    return 1 + 2 * (uint32_t)(track - trace->tracks) + copies;
 }
 
-static void name_lane(struct trace *trace, const struct lane *lane, struct buffer *buffer)
+static void name_track(struct trace *trace, const struct track *track, struct buffer *buffer)
 {
     static const char *const kinds[] = {"jobs", "copies"};
     add(buffer,
         ",\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%u,\"args\":{\"name\":\"user %u\"}}",
-        lane->process, lane->uid);
+        track->process, track->uid);
     for (int i = 0; i < 2; i++) {
-        const uint32_t number = track(trace, lane, i);
+        const uint32_t number = track_number(trace, track, i);
         add(buffer,
             ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%u,\"tid\":%u,"
             "\"args\":{\"name\":\"%s %u\"}}"
             ",\n{\"name\":\"thread_sort_index\",\"ph\":\"M\",\"pid\":%u,\"tid\":%u,"
             "\"args\":{\"sort_index\":%u}}",
-            lane->process, number, kinds[i], lane->number, lane->process, number, number);
+            track->process, number, kinds[i], track->number, track->process, number, number);
     }
 }
 
-/* The first lane of the user that is free again when the job begins. Jobs come in the order of
- * their ends, so those of a lane never overlap. NULL: there is none. */
-static struct lane *choose_lane(struct trace *trace, uint32_t uid, uint64_t begin_ns)
+/* The first track of the user that is free again when the job begins. Jobs come in the order of
+ * their ends, so those of a track never overlap. NULL: there is none. */
+static struct track *choose_track(struct trace *trace, uint32_t uid, uint64_t begin_ns)
 {
-    uint32_t process = trace->lane_count + 1, number = 1;
-    for (uint32_t i = 0; i < trace->lane_count; i++) {
-        struct lane *lane = &trace->lanes[i];
-        if (lane->uid != uid)
+    uint32_t process = trace->track_count + 1, number = 1;
+    for (uint32_t i = 0; i < trace->track_count; i++) {
+        struct track *track = &trace->tracks[i];
+        if (track->uid != uid)
             continue;
-        if (lane->end_ns <= begin_ns)
-            return lane;
-        process = lane->process;
+        if (track->end_ns <= begin_ns)
+            return track;
+        process = track->process;
         number++;
     }
-    if (trace->lane_count == LANES_MOST)
+    if (trace->track_count == TRACKS_MOST)
         return NULL;
-    struct lane *lane = &trace->lanes[trace->lane_count++];
-    *lane = (struct lane){.uid = uid, .process = process, .number = number};
-    name_lane(trace, lane, &trace->filling);
-    return lane;
+    struct track *track = &trace->tracks[trace->track_count++];
+    *track = (struct track){.uid = uid, .process = process, .number = number};
+    name_track(trace, track, &trace->filling);
+    return track;
 }
 
 static void add_slice(struct trace *trace, const char *name, struct span span,
-                      const struct lane *lane, bool copies)
+                      const struct track *track, bool copies)
 {
     const uint64_t length_ns = span.end_ns - span.begin_ns;
     add(&trace->filling,
         ",\n{\"name\":\"%s\",\"ph\":\"X\",\"ts\":%" PRIu64 ".%03u,\"dur\":%" PRIu64
         ".%03u,\"pid\":%u,\"tid\":%u",
         name, span.begin_ns / 1000, (unsigned)(span.begin_ns % 1000), length_ns / 1000,
-        (unsigned)(length_ns % 1000), lane->process, track(trace, lane, copies));
+        (unsigned)(length_ns % 1000), track->process, track_number(trace, track, copies));
 }
 
 static bool is_copy(int kind)
@@ -131,9 +131,9 @@ static struct span whole(const struct traced_job *job)
     return whole;
 }
 
-static void add_job(struct trace *trace, const struct traced_job *job, const struct lane *lane)
+static void add_job(struct trace *trace, const struct traced_job *job, const struct track *track)
 {
-    add_slice(trace, job->name, whole(job), lane, false);
+    add_slice(trace, job->name, whole(job), track, false);
     add(&trace->filling,
         ",\"args\":{\"job\":%" PRIu64 ",\"msgid\":%" PRIu64 ",\"bytes\":%" PRIu64
         ",\"status\":\"%s\"}}",
@@ -141,7 +141,7 @@ static void add_job(struct trace *trace, const struct traced_job *job, const str
     for (int i = 0; i < SPAN_COUNT; i++) {
         if (!job->spans[i].end_ns)
             continue;
-        add_slice(trace, span_names[i], job->spans[i], lane, is_copy(i));
+        add_slice(trace, span_names[i], job->spans[i], track, is_copy(i));
         add(&trace->filling, ",\"args\":{\"job\":%" PRIu64 "}}", job->id);
     }
 }
@@ -183,8 +183,8 @@ static void begin_file(struct trace *trace)
     write_now(trace, head, sizeof head - 1);
     /* What was put together before may be on any of the tracks. */
     trace->written.length = 0;
-    for (uint32_t i = 0; i < trace->lane_count; i++)
-        name_lane(trace, &trace->lanes[i], &trace->written);
+    for (uint32_t i = 0; i < trace->track_count; i++)
+        name_track(trace, &trace->tracks[i], &trace->written);
     write_now(trace, trace->written.bytes, trace->written.length);
 }
 
@@ -247,10 +247,10 @@ void trace_job(struct trace *trace, const struct traced_job *job)
         return;
     if (BUFFER_BYTES - trace->filling.length < JOB_BYTES)
         trace_flush(trace);
-    struct lane *lane = NULL;
+    struct track *track = NULL;
     if (BUFFER_BYTES - trace->filling.length >= JOB_BYTES)
-        lane = choose_lane(trace, job->uid, job->spans[SPAN_READ].begin_ns);
-    if (!lane) {
+        track = choose_track(trace, job->uid, job->spans[SPAN_READ].begin_ns);
+    if (!track) {
         trace->left_out++;
         return;
     }
@@ -258,12 +258,12 @@ void trace_job(struct trace *trace, const struct traced_job *job)
         add(&trace->filling,
             ",\n{\"name\":\"%" PRIu64 " jobs left out\",\"ph\":\"i\",\"s\":\"g\",\"ts\":%" PRIu64
             ",\"pid\":%u,\"tid\":%u}",
-            trace->left_out, job->spans[SPAN_READ].begin_ns / 1000, lane->process,
-            track(trace, lane, false));
+            trace->left_out, job->spans[SPAN_READ].begin_ns / 1000, track->process,
+            track_number(trace, track, false));
         trace->left_out = 0;
     }
-    add_job(trace, job, lane);
-    lane->end_ns = whole(job).end_ns;
+    add_job(trace, job, track);
+    track->end_ns = whole(job).end_ns;
 }
 
 static void release(struct trace *trace)

@@ -8,7 +8,7 @@
 #ifndef SERVER_USERS_ARENA_H
 #define SERVER_USERS_ARENA_H
 
-#include "server/users/lane.h"
+#include "server/users/send_window.h"
 #include "base/list.h"
 
 #include <stdbool.h>
@@ -31,7 +31,7 @@ struct slab {
     bool goes_up;           /* to the array; else from it */
     struct field *field;    /* that array; referenced */
     uint64_t offset, bytes; /* in it */
-    struct record record;   /* in the user's lane to the worker */
+    struct record record;   /* in the user's send window */
     void (*copied)(struct slab *slab, void *context, bool ok);
     void *context;
 };

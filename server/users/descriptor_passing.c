@@ -16,7 +16,7 @@ enum { DESCRIPTORS_MOST = 253 }; /* the kernel's SCM_MAX_FD: in one message */
 
 struct closing {
     int descriptor;
-    struct passed_account *account;
+    struct passing_account *account;
 };
 
 /* Closes in a thread of its own. A close that blocks delays all descriptors of the same sort. */
@@ -35,7 +35,7 @@ static struct closer closers[SORTS] = {
     [MEMORY] = {.mutex = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER}};
 
 static size_t descriptors_most;
-static struct passed_account all; /* of all users */
+static struct passing_account all; /* of all users */
 
 static void *run(void *context)
 {
@@ -60,7 +60,7 @@ static void *run(void *context)
     return NULL;
 }
 
-bool passed_open(uint64_t descriptors)
+bool passing_open(uint64_t descriptors)
 {
     descriptors_most = descriptors;
     for (int i = 0; i < SORTS; i++) {
@@ -77,13 +77,13 @@ bool passed_open(uint64_t descriptors)
 
 /* Has the user more descriptors that wait to be closed than the user's share of a quarter of all
  * there may be? Whoever has none may always have some. */
-static bool too_many_wait(const struct passed_account *account)
+static bool too_many_wait(const struct passing_account *account)
 {
     const uint64_t most = descriptors_most / 4, taken = all.awaiting, own = account->awaiting;
     return own && !reserve_shares(taken < most ? most - taken : 0, own, 0);
 }
 
-void passed_close(int descriptor, struct passed_account *account)
+void passing_close(int descriptor, struct passing_account *account)
 {
     const bool is_memory = fcntl(descriptor, F_GET_SEALS) >= 0; /* asks no file's system */
     struct closer *closer = &closers[is_memory ? MEMORY : ANYTHING];
@@ -98,15 +98,15 @@ void passed_close(int descriptor, struct passed_account *account)
     pthread_mutex_unlock(&closer->mutex);
 }
 
-static void add(struct passed *passed, int descriptor)
+static void add(struct passed_descriptor *passed, int descriptor)
 {
-    if (!passed_any(passed)) {
+    if (!passing_any(passed)) {
         passed->descriptor = descriptor;
         return;
     }
-    passed_close(descriptor, passed->account);
+    passing_close(descriptor, passed->account);
     if (passed->descriptor >= 0)
-        passed_close(passed->descriptor, passed->account);
+        passing_close(passed->descriptor, passed->account);
     passed->descriptor = -1;
     passed->many = true;
 }
@@ -127,7 +127,7 @@ static ssize_t bytes_alone(int socket, void *bytes, size_t length)
     return -1;
 }
 
-ssize_t passed_receive(int socket, void *bytes, size_t length, struct passed *passed)
+ssize_t passing_receive(int socket, void *bytes, size_t length, struct passed_descriptor *passed)
 {
     union {
         struct cmsghdr align;
@@ -162,32 +162,32 @@ ssize_t passed_receive(int socket, void *bytes, size_t length, struct passed *pa
     }
     /* There is room for as many as a message can carry: it is the process that has none. */
     if (message.msg_flags & MSG_CTRUNC) {
-        passed_forget(passed);
+        passing_forget(passed);
         passed->no_room = true;
     }
     return n;
 }
 
-void passed_forget(struct passed *passed)
+void passing_forget(struct passed_descriptor *passed)
 {
     if (passed->descriptor >= 0)
-        passed_close(passed->descriptor, passed->account);
-    *passed = (struct passed){.account = passed->account, .descriptor = -1};
+        passing_close(passed->descriptor, passed->account);
+    *passed = (struct passed_descriptor){.account = passed->account, .descriptor = -1};
 }
 
-void passed_close_socket(int socket, struct passed_account *account)
+void passing_close_socket(int socket, struct passing_account *account)
 {
     static char bytes[64 << 10];
-    struct passed passed = {.account = account, .descriptor = -1};
+    struct passed_descriptor passed = {.account = account, .descriptor = -1};
     shutdown(socket, SHUT_RDWR);
     ssize_t n;
-    while ((n = passed_receive(socket, bytes, sizeof bytes, &passed)) > 0)
+    while ((n = passing_receive(socket, bytes, sizeof bytes, &passed)) > 0)
         ;
     const bool holds_some = n < 0 && errno == EUSERS;
-    passed_forget(&passed);
+    passing_forget(&passed);
     /* What is in it is closed with it, and that may wait for as long as its user likes. */
     if (!holds_some)
         close(socket);
     else if (!disposal_take(socket))
-        passed_close(socket, account);
+        passing_close(socket, account);
 }

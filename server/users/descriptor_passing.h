@@ -14,19 +14,19 @@
 
 /* How many of a user's descriptors wait to be closed, but for memory, whose close waits for nobody.
  * Lives as long as the process. */
-struct passed_account {
+struct passing_account {
     _Atomic uint32_t awaiting;
 };
 
 /* What came along with the bytes of a connection and has not been taken yet. */
-struct passed {
-    struct passed_account *account; /* of who passes them */
-    int descriptor;                 /* owned; −1: none, or not one alone: */
-    bool many;                      /* more came, and all were closed */
+struct passed_descriptor {
+    struct passing_account *account; /* of who passes them */
+    int descriptor;                  /* owned; −1: none, or not one alone: */
+    bool many;                       /* more came, and all were closed */
     bool no_room; /* one was lost: the process has as many descriptors as it may */
 };
 
-static inline bool passed_any(const struct passed *passed)
+static inline bool passing_any(const struct passed_descriptor *passed)
 {
     return passed->descriptor >= 0 || passed->many || passed->no_room;
 }
@@ -34,21 +34,21 @@ static inline bool passed_any(const struct passed *passed)
 /* Make the threads that close, for a process of at most so many descriptors: a quarter of these may
  * wait to be closed, of a user as many as are left of it, so at most an eighth of all. False: a
  * line of the log says why. */
-bool passed_open(uint64_t descriptors);
+bool passing_open(uint64_t descriptors);
 
 /* recv() without waiting; what comes along is added to `passed`. A read never goes past the bytes
  * that a descriptor came with (unix(7) joins no others to them). EUSERS:
  * another one comes, and too many of the user's wait to be closed. */
-ssize_t passed_receive(int socket, void *bytes, size_t length, struct passed *passed);
+ssize_t passing_receive(int socket, void *bytes, size_t length, struct passed_descriptor *passed);
 
 /* Close what was not taken. */
-void passed_forget(struct passed *passed);
+void passing_forget(struct passed_descriptor *passed);
 
 /* close(), off the loop. */
-void passed_close(int descriptor, struct passed_account *account);
+void passing_close(int descriptor, struct passing_account *account);
 
 /* Close a connection's socket. What is still in it is taken first, so that no descriptor that was
  * on its way is closed on the loop. */
-void passed_close_socket(int socket, struct passed_account *account);
+void passing_close_socket(int socket, struct passing_account *account);
 
 #endif

@@ -24,7 +24,7 @@ struct user *user_find(struct users *users, uid_t uid)
     RB_INIT(&user->field_tree);
     arena_init_queues(user->slab_queues, user);
     flow_init(&user->flow);
-    lane_init(&user->lane);
+    send_window_init(&user->window);
     list_init(&user->fair.link);
     list_init(&user->fair.again);
     list_init(&user->bounds.waiting);

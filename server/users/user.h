@@ -3,7 +3,7 @@
 #define SERVER_USERS_USER_H
 
 #include "server/users/arena.h"
-#include "server/users/lane.h"
+#include "server/users/send_window.h"
 #include "server/config/config.h"
 #include "server/metrics/counters.h"
 #include "base/list.h"
@@ -62,11 +62,11 @@ struct user {
     struct list region_list; /* struct region */
     uint32_t slabs[SHARE_COUNT];
     struct slab_queue slab_queues[SHARE_COUNT];
-    struct passed_account passed; /* descriptors of theirs that wait to be closed */
-    struct device *device;        /* where all the user's work goes while there is any */
-    struct flow flow;             /* of that device's time */
-    struct lane lane;             /* to its worker */
-    struct fair_user fair;        /* of the loop's */
+    struct passing_account passed; /* descriptors of theirs that wait to be closed */
+    struct device *device;         /* where all the user's work goes while there is any */
+    struct flow flow;              /* of that device's time */
+    struct send_window window;     /* to its worker */
+    struct fair_user fair;         /* of the loop's */
     struct bounds_user bounds;
     struct counters counters;
 };

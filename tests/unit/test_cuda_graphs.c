@@ -8,7 +8,7 @@
 #include "tests/unit/unit.h"
 
 #include <string.h>
-enum { LANE = 1, RECORDER, ROUND = 3 };
+enum { QUEUE = 1, RECORDER, ROUND = 3 };
 
 static struct {
     int launched[RECORDER + 1]; /* by stream */
@@ -60,7 +60,7 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t gra
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
     assert_ptr_equal(exec, &device);
-    assert_int_equal(number_of(stream), LANE);
+    assert_int_equal(number_of(stream), QUEUE);
     device.graph_launches += device.launch == cudaSuccess;
     return device.launch;
 }
@@ -140,12 +140,12 @@ static void round_make(struct round *round, int first)
 /* Is it launched as a graph? Else one by one. It ends at once. */
 static bool is_graph(struct round *round)
 {
-    const int graphs = device.graph_launches, plain = device.launched[LANE];
+    const int graphs = device.graph_launches, plain = device.launched[QUEUE];
     round->group.graph = NULL;
-    graphs_put(&round->group, 1, (cudaStream_t)(intptr_t)LANE);
+    graphs_put(&round->group, 1, (cudaStream_t)(intptr_t)QUEUE);
     const bool is = round->group.graph != NULL;
     assert_int_equal(device.graph_launches, graphs + is);
-    assert_int_equal(device.launched[LANE], plain + (is ? 0 : ROUND));
+    assert_int_equal(device.launched[QUEUE], plain + (is ? 0 : ROUND));
     if (is)
         graphs_ended(round->group.graph);
     return is;
@@ -217,7 +217,7 @@ TEST(memory_that_went_back_takes_them_along, setup, teardown)
     round_make(&round, 0);
     round_make(&other, 50);
     is_graph(&round);
-    graphs_put(&round.group, 1, (cudaStream_t)(intptr_t)LANE);
+    graphs_put(&round.group, 1, (cudaStream_t)(intptr_t)QUEUE);
     assert_non_null(round.group.graph);
     device.freed++;
     assert_false(is_graph(&other));
@@ -235,7 +235,7 @@ TEST(a_few_are_kept, setup, teardown)
     struct round under_way, round;
     round_make(&under_way, 0);
     is_graph(&under_way);
-    graphs_put(&under_way.group, 1, (cudaStream_t)(intptr_t)LANE);
+    graphs_put(&under_way.group, 1, (cudaStream_t)(intptr_t)QUEUE);
     assert_non_null(under_way.group.graph);
     for (int i = 1; i < MANY; i++) {
         round_make(&round, i);

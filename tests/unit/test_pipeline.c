@@ -25,7 +25,7 @@ static void launch_piece(void *unused, struct run *run)
 {
     (void)unused;
     struct launch launch;
-    if (pieces_next(&run->pieces, &launch))
+    if (slices_next(&run->slices, &launch))
         pipeline.backend->launch(&launch, (uint64_t)(uintptr_t)run | TOKEN_RUN);
 }
 
@@ -68,7 +68,7 @@ static void client_init(struct client *client, struct random *random, const stru
             run->scratch[i] = hold(client, 2 * AXIS_COUNT + i, bytes);
     }
     const struct buffers buffers = run_buffers(run);
-    pieces_begin(&run->pieces, &run->plan, true, &buffers);
+    slices_begin(&run->slices, &run->plan, true, &buffers);
 }
 
 static void client_end(struct client *client)
@@ -79,7 +79,7 @@ static void client_end(struct client *client)
     reference_run(&client->run.plan, client->in, expected);
     for (int i = 0; i < client->run.plan.outputs; i++) {
         const void *result =
-            client->run.to[i].region ? client->out[i] : pieces_result(&client->run.pieces, i);
+            client->run.to[i].region ? client->out[i] : slices_result(&client->run.slices, i);
         if (memcmp(result, expected[i], bytes) != 0) {
             random_job_print(&client->job);
             fail_msg("component %d differs", i);
@@ -126,8 +126,8 @@ TEST(test_many_jobs_together)
                 if (completions[i].token & TOKEN_STEP) {
                     run = pipeline_complete(&pipeline, owner, completions[i].device_us);
                 } else {
-                    pieces_completed(&run->pieces, completions[i].device_us);
-                    if (run->pieces.done == run->pieces.total)
+                    slices_completed(&run->slices, completions[i].device_us);
+                    if (run->slices.done == run->slices.total)
                         pipeline_passes_completed(&pipeline, run);
                     else
                         launch_piece(NULL, run);
@@ -204,7 +204,7 @@ static struct run *plain_run(struct run *run, struct holding *holding, uint64_t 
     plan_init(&run->plan, &job, NULL);
     run->in[0] = run->out[0] = holding;
     run->from[0].region = run->to[0].region = &region;
-    pieces_begin(&run->pieces, &run->plan, false, &(struct buffers){.out = {holding}});
+    slices_begin(&run->slices, &run->plan, false, &(struct buffers){.out = {holding}});
     return run;
 }
 

@@ -4,7 +4,7 @@
 #include "gpu/host/pass.h"
 #include "gpu/host/stencil_pass.h"
 #include "base/thread_pool.h"
-#include "gpu/worker/piece.h"
+#include "gpu/worker/slices.h"
 #include "tests/lib/random_stencil.h"
 #include "tests/unit/unit.h"
 
@@ -83,7 +83,7 @@ TEST(a_first_piece_is_as_short_as_others)
     for (uint32_t points = 1; points <= POINTS; points *= 8) {
         struct stencil_job stencil = {.block = NULL};
         struct plan plan;
-        struct pieces pieces;
+        struct slices slices;
         struct launch launch;
         char in, out;
         job_init(&stencil.job);
@@ -93,11 +93,11 @@ TEST(a_first_piece_is_as_short_as_others)
             stencil.job.n[a] = 256;
         stencil_job_set(&stencil, offsets, weights, points);
         assert_true(plan_init(&plan, &stencil.job, stencil.block));
-        pieces_begin(&pieces, &plan, true, &(struct buffers){.in = {&in}, .out = {&out}});
-        assert_true(pieces_next(&pieces, &launch));
+        slices_begin(&slices, &plan, true, &(struct buffers){.in = {&in}, .out = {&out}});
+        assert_true(slices_next(&slices, &launch));
         const double work = (double)(launch.to * 256) * job_point_work(&stencil.job);
-        assert_true(work <= (double)pieces_first_points(true));
-        assert_true(2 * work >= (double)pieces_first_points(true));
+        assert_true(work <= (double)slices_first_points(true));
+        assert_true(2 * work >= (double)slices_first_points(true));
         plan_release(&plan);
         free(stencil.block);
     }

@@ -1,4 +1,5 @@
-/* Carriers move what they are given, say what came of it on the loop, and leave nothing behind. */
+/* I/O threads move what they are given, say what came of it on the loop, and leave nothing behind.
+ */
 #include "server/io/io_threads.h"
 #include "tests/unit/unit.h"
 
@@ -13,16 +14,16 @@
 enum { LEAST = LOAD_BYTES_LEAST, PAIRS = 8, ROUNDS = 50 };
 
 static uv_loop_t loop;
-static struct carriers carriers;
+static struct io_threads io_threads;
 static uv_thread_t loop_thread;
 static const int somebody, somebody_else;
 
 /* One connection: its ends, and what is under way from the one to the other. */
 struct pair {
-    int near, far; /* near: the carriers' */
+    int near, far; /* near: the io_threads' */
     uint8_t sent[2 * LEAST], received[2 * LEAST];
-    struct passed_account account;
-    struct passed passed;
+    struct passing_account account;
+    struct passed_descriptor passed;
     ssize_t moved;
     int error, calls;
     int rounds; /* to come */
@@ -30,17 +31,17 @@ struct pair {
 
 static struct pair pairs[PAIRS];
 
-static int open_carriers(void **state)
+static int open_io_threads(void **state)
 {
     loop_thread = uv_thread_self();
-    if (uv_loop_init(&loop) != 0 || !carriers_open(&carriers, &loop, CARRIERS_MOST))
+    if (uv_loop_init(&loop) != 0 || !io_threads_open(&io_threads, &loop, IO_THREADS_MOST))
         return -1;
-    carriers_meet(&carriers, &somebody);
-    carriers_meet(&carriers, &somebody_else);
+    io_threads_meet(&io_threads, &somebody);
+    io_threads_meet(&io_threads, &somebody_else);
     for (int i = 0; i < PAIRS; i++) {
         struct pair *pair = &pairs[i];
         memset(pair, 0, sizeof *pair);
-        pair->passed = (struct passed){.account = &pair->account, .descriptor = -1};
+        pair->passed = (struct passed_descriptor){.account = &pair->account, .descriptor = -1};
         for (size_t j = 0; j < sizeof pair->sent; j++)
             pair->sent[j] = (uint8_t)(j * 7 + j / 251 + (size_t)i);
         int ends[2];
@@ -54,11 +55,11 @@ static int open_carriers(void **state)
 
 static int close_carriers(void **state)
 {
-    carriers_close(&carriers);
-    carriers_close(&carriers); /* harmless */
+    io_threads_close(&io_threads);
+    io_threads_close(&io_threads); /* harmless */
     uv_run(&loop, UV_RUN_DEFAULT);
     for (int i = 0; i < PAIRS; i++) {
-        passed_forget(&pairs[i].passed);
+        passing_forget(&pairs[i].passed);
         while (pairs[i].account.awaiting) /* a closer's thread counts there */
             usleep(1000);
         close(pairs[i].near);
@@ -68,7 +69,7 @@ static int close_carriers(void **state)
     return uv_loop_close(&loop);
 }
 
-static void on_carried(void *context, ssize_t moved, int error)
+static void on_ended(void *context, ssize_t moved, int error)
 {
     struct pair *pair = context;
     const uv_thread_t self = uv_thread_self();
@@ -81,8 +82,8 @@ static void on_carried(void *context, ssize_t moved, int error)
 /* On a slow machine what came before took long enough for one connection to be alone. */
 static void meet_both(void)
 {
-    carriers_meet(&carriers, &somebody);
-    carriers_meet(&carriers, &somebody_else);
+    io_threads_meet(&io_threads, &somebody);
+    io_threads_meet(&io_threads, &somebody_else);
 }
 
 static void wait_for(const struct pair *pair, int calls)
@@ -95,16 +96,17 @@ static void wait_for(const struct pair *pair, int calls)
 
 static bool receive(struct pair *pair, void *memory, size_t bytes)
 {
-    return carriers_receive(&carriers, pair->near, memory, bytes, &pair->passed, on_carried, pair);
+    return io_threads_receive(&io_threads, pair->near, memory, bytes, &pair->passed, on_ended,
+                              pair);
 }
 
 static bool send_it(struct pair *pair, size_t bytes)
 {
     const struct iovec pieces[] = {{pair->sent, 1}, {pair->sent + 1, bytes - 1}};
-    return carriers_send(&carriers, pair->near, pieces, 2, on_carried, pair);
+    return io_threads_send(&io_threads, pair->near, pieces, 2, on_ended, pair);
 }
 
-TEST(bytes_are_received, open_carriers, close_carriers)
+TEST(bytes_are_received, open_io_threads, close_carriers)
 {
     struct pair *pair = &pairs[0];
     assert_int_equal(send(pair->far, pair->sent, LEAST / 2, 0), LEAST / 2);
@@ -123,7 +125,7 @@ TEST(bytes_are_received, open_carriers, close_carriers)
     assert_int_equal(pair->moved, 0);
 }
 
-TEST(bytes_are_dropped, open_carriers, close_carriers)
+TEST(bytes_are_dropped, open_io_threads, close_carriers)
 {
     struct pair *pair = &pairs[0];
     assert_int_equal(send(pair->far, pair->sent, LEAST, 0), LEAST);
@@ -132,7 +134,7 @@ TEST(bytes_are_dropped, open_carriers, close_carriers)
     assert_int_equal(pair->moved, LEAST);
 }
 
-TEST(pieces_are_sent_in_their_order, open_carriers, close_carriers)
+TEST(pieces_are_sent_in_their_order, open_io_threads, close_carriers)
 {
     struct pair *pair = &pairs[0];
     assert_true(send_it(pair, LEAST));
@@ -142,7 +144,7 @@ TEST(pieces_are_sent_in_their_order, open_carriers, close_carriers)
     assert_memory_equal(pair->received, pair->sent, LEAST);
 }
 
-TEST(sending_ends_where_the_socket_does, open_carriers, close_carriers)
+TEST(sending_ends_where_the_socket_does, open_io_threads, close_carriers)
 {
     struct pair *pair = &pairs[0];
     int calls = 0;
@@ -160,7 +162,7 @@ TEST(sending_ends_where_the_socket_does, open_carriers, close_carriers)
     assert_true(pair->error == EPIPE || pair->error == ECONNRESET);
 }
 
-TEST(descriptors_come_along, open_carriers, close_carriers)
+TEST(descriptors_come_along, open_io_threads, close_carriers)
 {
     struct pair *pair = &pairs[0];
     const int descriptor = open("/dev/null", O_RDONLY);
@@ -185,24 +187,24 @@ TEST(descriptors_come_along, open_carriers, close_carriers)
     close(descriptor);
 }
 
-TEST(what_is_not_worth_it_is_left_to_the_caller, open_carriers, close_carriers)
+TEST(what_is_not_worth_it_is_left_to_the_caller, open_io_threads, close_carriers)
 {
     struct pair *pair = &pairs[0];
     assert_false(receive(pair, pair->received, LEAST - 1));
     assert_false(send_it(pair, LEAST - 1));
     /* After a while with one connection it is alone. */
-    const size_t turn_bytes = carriers_turn_bytes(&carriers);
+    const size_t turn_bytes = io_threads_turn_bytes(&io_threads);
     do {
         usleep(20000);
         uv_update_time(&loop);
-        carriers_meet(&carriers, &somebody_else);
-    } while (carriers_wanted(&carriers));
-    assert_true(carriers_turn_bytes(&carriers) > turn_bytes);
+        io_threads_meet(&io_threads, &somebody_else);
+    } while (io_threads_wanted(&io_threads));
+    assert_true(io_threads_turn_bytes(&io_threads) > turn_bytes);
     assert_false(receive(pair, pair->received, LEAST));
     assert_false(send_it(pair, LEAST));
-    carriers_meet(&carriers, &somebody);
-    assert_true(carriers_wanted(&carriers));
-    assert_int_equal(carriers_turn_bytes(&carriers), turn_bytes);
+    io_threads_meet(&io_threads, &somebody);
+    assert_true(io_threads_wanted(&io_threads));
+    assert_int_equal(io_threads_turn_bytes(&io_threads), turn_bytes);
     assert_true(send_it(pair, LEAST));
 }
 
@@ -217,8 +219,8 @@ static void on_round(void *context, ssize_t moved, int error)
         uint8_t bytes[LEAST];
         assert_int_equal(recv(pair->far, bytes, LEAST, MSG_WAITALL), LEAST);
         assert_int_equal(send(pair->far, bytes, LEAST, 0), LEAST);
-        assert_true(carriers_receive(&carriers, pair->near, pair->received, LEAST, &pair->passed,
-                                     on_round, pair));
+        assert_true(io_threads_receive(&io_threads, pair->near, pair->received, LEAST,
+                                       &pair->passed, on_round, pair));
         return;
     }
     assert_memory_equal(pair->received, pair->sent, LEAST);
@@ -226,27 +228,27 @@ static void on_round(void *context, ssize_t moved, int error)
     memmove(pair->sent, pair->sent + 1, sizeof pair->sent - 1);
     if (!--pair->rounds)
         return;
-    carriers_meet(&carriers, pair);
+    io_threads_meet(&io_threads, pair);
     const struct iovec piece = {pair->sent, LEAST};
-    assert_true(carriers_send(&carriers, pair->near, &piece, 1, on_round, pair));
+    assert_true(io_threads_send(&io_threads, pair->near, &piece, 1, on_round, pair));
 }
 
-TEST(many_at_once, open_carriers, close_carriers)
+TEST(many_at_once, open_io_threads, close_carriers)
 {
     for (int i = 0; i < PAIRS; i++) {
         const struct iovec piece = {pairs[i].sent, LEAST};
         pairs[i].rounds = ROUNDS;
-        assert_true(carriers_send(&carriers, pairs[i].near, &piece, 1, on_round, &pairs[i]));
+        assert_true(io_threads_send(&io_threads, pairs[i].near, &piece, 1, on_round, &pairs[i]));
     }
     for (int i = 0; i < PAIRS; i++)
         wait_for(&pairs[i], 2 * ROUNDS);
 }
 
-TEST(closing_hands_back_what_is_under_way, open_carriers, close_carriers)
+TEST(closing_hands_back_what_is_under_way, open_io_threads, close_carriers)
 {
     for (int i = 0; i < PAIRS; i++)
         assert_true(send_it(&pairs[i], LEAST));
-    carriers_close(&carriers);
+    io_threads_close(&io_threads);
     for (int i = 0; i < PAIRS; i++) {
         assert_int_equal(pairs[i].calls, 1);
         assert_int_equal(pairs[i].moved, LEAST);
@@ -256,7 +258,7 @@ TEST(closing_hands_back_what_is_under_way, open_carriers, close_carriers)
 
 int main(void)
 {
-    if (!passed_open(1024))
+    if (!passing_open(1024))
         return 1;
     return unit_run(NULL, NULL);
 }

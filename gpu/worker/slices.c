@@ -1,4 +1,4 @@
-#include "gpu/worker/piece.h"
+#include "gpu/worker/slices.h"
 
 #include "numerics/stencil_plan.h"
 
@@ -36,7 +36,7 @@ static bool staged_possible(const struct plan *plan, const struct buffers *buffe
     return true;
 }
 
-bool pieces_possible(const struct plan *plan, const struct buffers *buffers)
+bool slices_possible(const struct plan *plan, const struct buffers *buffers)
 {
     if (plan->staged)
         return staged_possible(plan, buffers);
@@ -55,7 +55,7 @@ bool pieces_possible(const struct plan *plan, const struct buffers *buffers)
     return true;
 }
 
-uint64_t pieces_first_points(bool splits_passes)
+uint64_t slices_first_points(bool splits_passes)
 {
     return splits_passes ? FIRST_POINTS_HOST : FIRST_POINTS_DEVICE;
 }
@@ -77,77 +77,77 @@ static uint64_t point_work(const struct plan *plan)
  *   in ≠ out, scratch = in    out      in       out where passes are odd, else in
  *   all different             so that the result is in out
  *   in = out                  scratch  out      scratch where passes are odd, else out */
-void pieces_begin(struct pieces *pieces, const struct plan *plan, bool splits_passes,
+void slices_begin(struct slices *slices, const struct plan *plan, bool splits_passes,
                   const struct buffers *buffers)
 {
     const bool ends_even = plan->passes % 2 == 1;
-    *pieces = (struct pieces){.plan = plan,
+    *slices = (struct slices){.plan = plan,
                               .total = plan->passes * plan->lines,
                               .whole_passes = !splits_passes || plan->staged};
     for (int i = 0; i < plan->inputs; i++)
-        pieces->in[i] = buffers->in[i];
+        slices->in[i] = buffers->in[i];
     if (plan->staged) {
-        pieces->even[0] = buffers->out[0];
-        pieces->odd = buffers->scratch[0];
-        pieces->spare[0] = buffers->scratch[1];
-        pieces->spare[1] = buffers->scratch[2];
+        slices->even[0] = buffers->out[0];
+        slices->odd = buffers->scratch[0];
+        slices->spare[0] = buffers->scratch[1];
+        slices->spare[1] = buffers->scratch[2];
     }
     for (int i = 0; i < plan->outputs && !plan->staged; i++) {
         void *out = buffers->out[i], *scratch = buffers->scratch[i];
         const bool scratch_first = is_input(plan, buffers, out) ||
                                    (plan->passes > 1 && scratch != buffers->in[0] && !ends_even);
-        pieces->even[i] = scratch_first ? scratch : out;
+        slices->even[i] = scratch_first ? scratch : out;
         if (plan->passes > 1)
-            pieces->odd = scratch_first ? out : scratch;
+            slices->odd = scratch_first ? out : scratch;
     }
     const uint64_t points = plan->points * plan->batch;
     const uint64_t row = points / plan->lines;
-    pieces->next_size = pieces_first_points(splits_passes) / row / point_work(plan);
-    if (pieces->next_size / plan->lines > FIRST_PASSES)
-        pieces->next_size = FIRST_PASSES * plan->lines;
+    slices->next_size = slices_first_points(splits_passes) / row / point_work(plan);
+    if (slices->next_size / plan->lines > FIRST_PASSES)
+        slices->next_size = FIRST_PASSES * plan->lines;
 }
 
-void *pieces_result(const struct pieces *pieces, int component)
+void *slices_result(const struct slices *slices, int component)
 {
-    return pieces->plan->passes % 2 == 1 || pieces->plan->staged ? pieces->even[component]
-                                                                 : pieces->odd;
+    return slices->plan->passes % 2 == 1 || slices->plan->staged ? slices->even[component]
+                                                                 : slices->odd;
 }
 
-bool pieces_next(struct pieces *pieces, struct launch *launch)
+bool slices_next(struct slices *slices, struct launch *launch)
 {
-    if (pieces->size || pieces->done == pieces->total)
+    if (slices->size || slices->done == slices->total)
         return false;
-    const uint64_t lines = pieces->plan->lines;
-    uint64_t size = pieces->next_size;
+    const uint64_t lines = slices->plan->lines;
+    uint64_t size = slices->next_size;
     if (size / lines > PIECE_PASSES)
         size = PIECE_PASSES * lines;
-    if (pieces->whole_passes)
+    if (slices->whole_passes)
         size -= size % lines;
     if (size == 0)
-        size = pieces->whole_passes ? lines : 1;
-    if (size > pieces->total - pieces->done)
-        size = pieces->total - pieces->done;
-    pieces->size = size;
+        size = slices->whole_passes ? lines : 1;
+    if (size > slices->total - slices->done)
+        size = slices->total - slices->done;
+    slices->size = size;
     *launch = (struct launch){
-        .plan = pieces->plan, .odd = pieces->odd, .from = pieces->done, .to = pieces->done + size};
+        .plan = slices->plan, .odd = slices->odd, .from = slices->done, .to = slices->done + size};
     for (int i = 0; i < AXIS_COUNT; i++) {
-        launch->in[i] = pieces->in[i];
-        launch->even[i] = pieces->even[i];
+        launch->in[i] = slices->in[i];
+        launch->even[i] = slices->even[i];
     }
     for (int i = 0; i < 2; i++)
-        launch->spare[i] = pieces->spare[i];
+        launch->spare[i] = slices->spare[i];
     return true;
 }
 
-void pieces_completed(struct pieces *pieces, uint64_t device_us)
+void slices_completed(struct slices *slices, uint64_t device_us)
 {
-    const double lines_per_us = (double)pieces->size / (double)(device_us ? device_us : 1);
+    const double lines_per_us = (double)slices->size / (double)(device_us ? device_us : 1);
     double next = lines_per_us * PIECE_US;
-    const double most = (double)pieces->size * PIECE_GROWTH;
+    const double most = (double)slices->size * PIECE_GROWTH;
     if (next > most)
         next = most;
-    pieces->next_size = next > 0x1p62 ? UINT64_C(1) << 62 : (uint64_t)next;
-    pieces->done += pieces->size;
-    pieces->size = 0;
-    pieces->device_us += device_us;
+    slices->next_size = next > 0x1p62 ? UINT64_C(1) << 62 : (uint64_t)next;
+    slices->done += slices->size;
+    slices->size = 0;
+    slices->device_us += device_us;
 }

@@ -1,13 +1,13 @@
 /* What users have with a worker that takes records in the order sent: counted, not timed. */
-#include "server/users/lane.h"
+#include "server/users/send_window.h"
 #include "tests/unit/unit.h"
 
-#define LATER_NS ((uint64_t)COMPANY_NS)
+#define LATER_NS ((uint64_t)CONTENTION_NS)
 
-enum { JOBS = 1000, MOST = LANE_NS / LANE_RECORD_NS, USERS = 3 };
+enum { JOBS = 1000, MOST = SEND_WINDOW_NS / SEND_WINDOW_RECORD_NS, USERS = 3 };
 
-static struct company company;
-static struct lane lanes[USERS];
+static struct contention contention;
+static struct send_window windows[USERS];
 static struct record records[USERS][JOBS];
 static uint64_t now_ns;
 
@@ -20,9 +20,9 @@ static int sent_count, served;
 
 static int begin(void **state)
 {
-    company = (struct company){0};
+    contention = (struct contention){0};
     for (int u = 0; u < USERS; u++)
-        lane_init(&lanes[u]);
+        send_window_init(&windows[u]);
     now_ns = 10 * LATER_NS;
     sent_count = served = 0;
     return 0;
@@ -30,7 +30,7 @@ static int begin(void **state)
 
 static void send(int user)
 {
-    for (struct record *one; (one = lane_next(&lanes[user], &company, now_ns));) {
+    for (struct record *one; (one = send_window_next(&windows[user], &contention, now_ns));) {
         sent[sent_count].user = user;
         sent[sent_count++].record = one;
     }
@@ -39,7 +39,7 @@ static void send(int user)
 static void add(int user, int number, int64_t cost_ns)
 {
     records[user][number] = (struct record){.cost_ns = cost_ns};
-    lane_add(&lanes[user], &company, &records[user][number], now_ns);
+    send_window_add(&windows[user], &contention, &records[user][number], now_ns);
     send(user);
 }
 
@@ -55,27 +55,27 @@ static void serve_one(void)
 {
     assert_true(served < sent_count);
     const int user = sent[served].user;
-    lane_answered(&lanes[user], sent[served++].record);
+    send_window_answered(&windows[user], sent[served++].record);
     send(user);
 }
 
 TEST(a_user_alone_waits_for_nothing, begin, NULL)
 {
     for (int i = 0; i < JOBS; i++)
-        add(0, i, LANE_RECORD_NS);
+        add(0, i, SEND_WINDOW_RECORD_NS);
     assert_int_equal(there(0), JOBS);
 }
 
 /* As it is with one job at a time, again and again, beside a thousand. */
 TEST(a_newcomer_is_behind_few, begin, NULL)
 {
-    add(1, 0, LANE_RECORD_NS);
+    add(1, 0, SEND_WINDOW_RECORD_NS);
     serve_one();
     for (int i = 0; i < JOBS; i++)
-        add(0, i, LANE_RECORD_NS);
+        add(0, i, SEND_WINDOW_RECORD_NS);
     for (int i = 1; i < 100; i++) {
         assert_int_equal(there(0), MOST);
-        add(1, i, LANE_RECORD_NS);
+        add(1, i, SEND_WINDOW_RECORD_NS);
         assert_int_equal(there(1), 1); /* it waits for none of them here … */
         int before = 0;
         for (; there(1); before++)
@@ -88,7 +88,7 @@ TEST(users_beside_each_other_have_as_much, begin, NULL)
 {
     for (int i = 0; i < JOBS; i++)
         for (int u = 0; u < USERS; u++)
-            add(u, i, LANE_RECORD_NS);
+            add(u, i, SEND_WINDOW_RECORD_NS);
     int ended[USERS] = {0};
     for (int i = 0; i < USERS * JOBS / 2; i++) {
         ended[sent[served].user]++;
@@ -100,10 +100,10 @@ TEST(users_beside_each_other_have_as_much, begin, NULL)
 
 TEST(a_users_records_keep_their_order, begin, NULL)
 {
-    add(1, 0, LANE_RECORD_NS);
+    add(1, 0, SEND_WINDOW_RECORD_NS);
     serve_one();
     for (int i = 0; i < JOBS; i++)
-        add(0, i, i % 7 ? LANE_RECORD_NS : 0);
+        add(0, i, i % 7 ? SEND_WINDOW_RECORD_NS : 0);
     for (int i = 0; i < JOBS; i++) {
         assert_ptr_equal(sent[served].record, &records[0][i]);
         serve_one();
@@ -112,10 +112,10 @@ TEST(a_users_records_keep_their_order, begin, NULL)
 
 TEST(who_was_alone_for_long_waits_no_more, begin, NULL)
 {
-    add(1, 0, LANE_RECORD_NS);
+    add(1, 0, SEND_WINDOW_RECORD_NS);
     serve_one();
     for (int i = 0; i < JOBS; i++)
-        add(0, i, LANE_RECORD_NS);
+        add(0, i, SEND_WINDOW_RECORD_NS);
     now_ns += LATER_NS - 1;
     serve_one();
     assert_int_equal(there(0), MOST);
@@ -130,28 +130,28 @@ TEST(what_costs_nothing_holds_nothing_up, begin, NULL)
     add(1, 0, 0);
     add(0, 0, 0);
     for (int i = 1; i < JOBS; i++)
-        add(0, i, LANE_RECORD_NS);
+        add(0, i, SEND_WINDOW_RECORD_NS);
     assert_int_equal(there(0), 1 + MOST);
 }
 
 TEST(large_copies_count_by_their_time, begin, NULL)
 {
-    add(1, 0, LANE_RECORD_NS);
+    add(1, 0, SEND_WINDOW_RECORD_NS);
     for (int i = 0; i < JOBS; i++)
-        add(0, i, LANE_NS);
+        add(0, i, SEND_WINDOW_NS);
     assert_int_equal(there(0), 1); /* and one always goes */
 }
 
 TEST(the_next_worker_has_none_of_the_last, begin, NULL)
 {
-    add(1, 0, LANE_RECORD_NS);
+    add(1, 0, SEND_WINDOW_RECORD_NS);
     for (int i = 0; i < JOBS; i++)
-        add(0, i, LANE_RECORD_NS);
+        add(0, i, SEND_WINDOW_RECORD_NS);
     const int before = sent_count;
-    lane_clear(&lanes[0]);
+    send_window_clear(&windows[0]);
     send(0);
     assert_int_equal(sent_count, before);
     for (int i = 0; i < JOBS; i++)
-        add(0, i, LANE_RECORD_NS);
+        add(0, i, SEND_WINDOW_RECORD_NS);
     assert_int_equal(sent_count, before + MOST);
 }

@@ -1,0 +1,29 @@
+/* Whether several users (or connections) have been active lately. Pure bookkeeping. */
+#ifndef SERVER_USERS_CONTENTION_H
+#define SERVER_USERS_CONTENTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { CONTENTION_NS = 100 * 1000 * 1000 };
+
+/* Zeroed: no activity yet. */
+struct contention {
+    const void *latest;  /* who was active last */
+    uint64_t changed_ns; /* when that was another one than before; 0: never */
+};
+
+static inline void contention_note(struct contention *contention, const void *who, uint64_t now_ns)
+{
+    if (contention->latest && contention->latest != who)
+        contention->changed_ns = now_ns;
+    contention->latest = who;
+}
+
+/* Has one alone been active for CONTENTION_NS? */
+static inline bool contention_is_none(const struct contention *contention, uint64_t now_ns)
+{
+    return now_ns - contention->changed_ns >= CONTENTION_NS;
+}
+
+#endif
