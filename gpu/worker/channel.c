@@ -1,33 +1,17 @@
 #include "gpu/worker/channel.h"
 
+#include "base/rights.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 /* Send a packet, with one descriptor where descriptor ≥ 0. */
 static enum channel_result send_packet(int socket, struct iovec *pieces, uint32_t count,
                                        int descriptor)
 {
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct msghdr header = {.msg_iov = pieces, .msg_iovlen = count};
-    if (descriptor >= 0) {
-        header.msg_control = control.bytes;
-        header.msg_controllen = sizeof control.bytes;
-        struct cmsghdr *c = CMSG_FIRSTHDR(&header);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof descriptor);
-        memcpy(CMSG_DATA(c), &descriptor, sizeof descriptor);
-    }
-    ssize_t n;
-    do
-        n = sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
+    const ssize_t n = rights_send(socket, pieces, count, descriptor);
     if (n == (ssize_t)(count * sizeof(struct channel_message)))
         return CHANNEL_OK;
     return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS) ? CHANNEL_AGAIN
@@ -42,28 +26,12 @@ enum channel_result channel_send(int socket, const struct channel_message *messa
 
 static enum channel_result receive_packet(int socket, struct channel_inbox *inbox, int *descriptor)
 {
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control;
-    struct iovec piece = {inbox->messages, sizeof inbox->messages};
-    struct msghdr header = {.msg_iov = &piece,
-                            .msg_iovlen = 1,
-                            .msg_control = control.bytes,
-                            .msg_controllen = sizeof control.bytes};
     inbox->next = inbox->count = 0;
-    ssize_t n;
-    do
-        n = recvmsg(socket, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
+    const ssize_t n =
+        rights_receive(socket, inbox->messages, sizeof inbox->messages, MSG_DONTWAIT, descriptor);
     if (n < 0)
         return errno == EAGAIN || errno == EWOULDBLOCK ? CHANNEL_AGAIN : CHANNEL_CLOSED;
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(&header); c; c = CMSG_NXTHDR(&header, c))
-        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-            c->cmsg_len == CMSG_LEN(sizeof *descriptor))
-            memcpy(descriptor, CMSG_DATA(c), sizeof *descriptor);
-    if (n > 0 && (size_t)n % sizeof *inbox->messages == 0 &&
-        !(header.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
+    if (n > 0 && (size_t)n % sizeof *inbox->messages == 0) {
         inbox->count = (uint32_t)((size_t)n / sizeof *inbox->messages);
         return CHANNEL_OK;
     }

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "server/users/descriptors.h"
 #include "server/devices/region.h"
+#include "server/devices/starter.h"
 #include "server/devices/field.h"
 #include "server/devices/order.h"
 
@@ -16,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { BACKOFF_FIRST_MS = 5, BACKOFF_MOST_MS = 100, ANSWERS_AT_ONCE = 64 };
@@ -36,8 +38,8 @@ static void poll_update(struct device *device);
 /* Not one that was reaped, or was never there: to kill 0 would be to kill our own process group. */
 static void end_process(const struct device *device)
 {
-    if (device->process.pid > 0)
-        uv_kill(device->process.pid, SIGKILL);
+    if (device->pid > 0)
+        kill(device->pid, SIGKILL);
 }
 
 static void worker_kill(struct device *device, const char *why)
@@ -423,7 +425,7 @@ static void take_ready(struct device *device, const struct channel_message *mess
     device->state = DEVICE_READY;
     device->ready_ns = uv_hrtime();
     log_info("%s: %s, %llu bytes for arrays (worker %d, generation %llu)", device->name,
-             device->info.name, (unsigned long long)device->memory_bytes, device->process.pid,
+             device->info.name, (unsigned long long)device->memory_bytes, (int)device->pid,
              (unsigned long long)device->generation);
     region_worker_ready(device);
     if (!device->once_ready) {
@@ -635,14 +637,17 @@ static void on_timer(uv_timer_t *timer)
 static void on_timer_closed(uv_handle_t *handle)
 {
     struct device *device = handle->data;
+    struct devices *devices = device->devices;
     list_remove(&device->link);
     channel_queue_free(&device->queue);
     free(device);
+    if (list_empty(&devices->list))
+        uv_unref((uv_handle_t *)&devices->ended);
 }
 
 static void restart_or_end(struct device *device)
 {
-    if (device->alive || device->poll_open)
+    if (device->pid > 0 || device->poll_open)
         return;
     if (device->state == DEVICE_CLOSED) {
         if (!uv_is_closing((uv_handle_t *)&device->timer))
@@ -661,13 +666,6 @@ static void restart_or_end(struct device *device)
     uv_timer_start(&device->timer, on_timer, delay_ms, 0);
 }
 
-static void on_process_closed(uv_handle_t *handle)
-{
-    struct device *device = handle->data;
-    device->alive = false;
-    restart_or_end(device);
-}
-
 static void on_poll_closed(uv_handle_t *handle)
 {
     struct device *device = handle->data;
@@ -681,7 +679,7 @@ static void worker_gone(struct device *device)
     const bool closing = device->state == DEVICE_CLOSED;
     const bool refused = device->state == DEVICE_STARTING;
     const bool served = !refused && uv_hrtime() - device->ready_ns >= LIFE_NS;
-    device->process.pid = 0;
+    device->pid = 0;
     if (!closing)
         device->state = DEVICE_DOWN;
     device->short_lives = served ? 0 : device->short_lives + 1;
@@ -719,52 +717,51 @@ static void worker_gone(struct device *device)
         device->devices->events->settled(device, false);
 }
 
-static void on_worker_exit(uv_process_t *process, int64_t status, int signal)
+/* Some of our children have ended. */
+static void on_ended(uv_signal_t *handle, int signal)
 {
-    struct device *device = process->data;
-    if (!leaves(device))
-        log_warning("%s: worker %d ended (status %d, signal %d)", device->name, process->pid,
-                    (int)status, signal);
-    worker_gone(device);
-    uv_close((uv_handle_t *)process, on_process_closed);
+    struct devices *devices = handle->data;
+    (void)signal;
+    for (struct list *link = devices->list.next, *next; link != &devices->list; link = next) {
+        struct device *device = LIST_ENTRY(link, struct device, link);
+        int status;
+        next = link->next;
+        if (device->pid <= 0 || waitpid(device->pid, &status, WNOHANG) != device->pid)
+            continue;
+        if (!leaves(device))
+            log_warning("%s: worker %d ended (status %d, signal %d)", device->name,
+                        (int)device->pid, WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+                        WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+        worker_gone(device);
+        restart_or_end(device);
+    }
+}
+
+/* A process, and the channel to it. Returns 0 or an errno. */
+static int make_worker(struct device *device)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
+        return errno;
+    device->socket = ends[0];
+    const int error =
+        starter_start(device->devices->worker_path, device->name, ends[1], &device->pid);
+    close(ends[1]);
+    return error;
 }
 
 static void worker_start(struct device *device)
 {
     struct devices *devices = device->devices;
-    int ends[2];
     device->state = DEVICE_STARTING;
     device->heartbeat = (struct heartbeat){0};
     device->refusal[0] = 0;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
-        log_error("%s: socketpair: %s", device->name, strerror(errno));
+    const int error = make_worker(device);
+    if (error) {
+        log_error("%s: %s: %s", device->name, devices->worker_path, strerror(error));
+        snprintf(device->refusal, sizeof device->refusal, "cannot start %.150s", strerror(error));
         worker_gone(device);
         restart_or_end(device);
-        return;
-    }
-    char *arguments[] = {devices->worker_path, device->name, NULL};
-    uv_stdio_container_t stdio[4] = {
-        {.flags = UV_IGNORE},
-        {.flags = UV_INHERIT_FD, .data.fd = 2},
-        {.flags = UV_INHERIT_FD, .data.fd = 2},
-        {.flags = UV_INHERIT_FD, .data.fd = ends[1]},
-    };
-    uv_process_options_t options = {.exit_cb = on_worker_exit,
-                                    .file = devices->worker_path,
-                                    .args = arguments,
-                                    .stdio_count = 4,
-                                    .stdio = stdio};
-    const int status = uv_spawn(devices->loop, &device->process, &options);
-    device->process.data = device;
-    device->alive = true; /* until its handle is closed */
-    close(ends[1]);
-    device->socket = ends[0];
-    if (status != 0) {
-        log_error("%s: %s: %s", device->name, devices->worker_path, uv_strerror(status));
-        snprintf(device->refusal, sizeof device->refusal, "cannot start %.150s",
-                 uv_strerror(status));
-        worker_gone(device);
-        uv_close((uv_handle_t *)&device->process, on_process_closed);
         return;
     }
     /* ARENA goes first, past what waits for this worker. */
@@ -785,6 +782,18 @@ static void worker_start(struct device *device)
         worker_kill(device, "its channel broke");
 }
 
+bool devices_open(struct devices *devices)
+{
+    const int error = uv_signal_init(devices->loop, &devices->ended);
+    devices->ended.data = devices;
+    if (error || uv_signal_start(&devices->ended, on_ended, SIGCHLD) != 0) {
+        log_error("the end of a worker could not be heard");
+        return false;
+    }
+    uv_unref((uv_handle_t *)&devices->ended); /* it is waited for while there is a device */
+    return starter_open();
+}
+
 bool device_open(struct devices *devices, const char *name)
 {
     struct device *device = calloc(1, sizeof *device);
@@ -801,6 +810,7 @@ bool device_open(struct devices *devices, const char *name)
     list_init(&device->tasks);
     schedule_init(&device->schedule, uv_hrtime);
     list_push(&devices->list, &device->link);
+    uv_ref((uv_handle_t *)&devices->ended);
     uv_timer_init(devices->loop, &device->timer);
     device->timer.data = device;
     worker_start(device);

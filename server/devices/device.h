@@ -39,7 +39,6 @@ struct device {
     uint64_t generation;  /* of the worker: 1, 2, … */
     uint64_t short_lives; /* workers in a row that ended before they had served for long */
     uint64_t ready_ns;    /* when this one was */
-    bool alive;           /* the process has not been reaped */
     bool once_ready;
     bool losing; /* what was on a lost worker is being failed: nothing is dispatched */
     struct device_info info;
@@ -47,7 +46,7 @@ struct device {
     uint64_t bytes;        /* that they take */
     uint64_t coarse_bytes; /* the same in report_coarse */
     char refusal[200];     /* why the worker would not start, where it said so */
-    uv_process_t process;
+    pid_t pid;             /* of its process, until that is reaped; 0: there is none */
     uv_poll_t poll;
     uv_timer_t timer; /* restart, and the worker's heartbeat */
     bool poll_open, poll_writes;
@@ -64,6 +63,9 @@ struct device {
     struct contention contention; /* between the users */
     uint32_t users;               /* placed here */
 };
+
+/* Be ready to start workers, before there is any client. False: a line of the log says why. */
+bool devices_open(struct devices *devices);
 
 /* Start `name` ("host" or "cuda:N"); settled() follows. False: no memory. */
 bool device_open(struct devices *devices, const char *name);

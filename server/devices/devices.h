@@ -8,6 +8,8 @@
 #include "server/metrics/trace.h"
 #include "server/users/user.h"
 
+#include <uv.h>
+
 struct channel_message;
 struct device;
 struct order;
@@ -41,8 +43,9 @@ struct devices {
     struct trace *trace;    /* NULL: off */
     char worker_path[4096]; /* fdworker, beside this program */
     struct arena arena;
-    struct list list; /* struct device */
-    unsigned hosts;   /* of them on the host, which share its memory */
+    struct list list;  /* struct device */
+    uv_signal_t ended; /* SIGCHLD */
+    unsigned hosts;    /* of them on the host, which share its memory */
     bool has_gpu;
     uint64_t heard_ns; /* when a worker last said something */
     uint64_t last_array, last_region;

@@ -173,7 +173,7 @@ static void put_device(msgpack_packer *packer, const struct device *device, bool
     put_text(packer, "model", device->info.name);
     put_text(packer, "state", device_state_name(device));
     put_number(packer, "generation", device->generation);
-    put_number(packer, "pid", device->alive ? (uint64_t)device->process.pid : 0);
+    put_number(packer, "pid", (uint64_t)device->pid);
     put_number(packer, "units", device->info.units);
     put_number(packer, "driver", device->info.driver);
     put_number(packer, "memory_bytes", device->memory_bytes);

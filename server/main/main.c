@@ -330,7 +330,8 @@ int main(int argc, char **argv)
         !descriptors_open(&server.users, &server.loop, &server.config) ||
         !passing_open(server.users.descriptors) || !regions_open(&server.loop) ||
         !open_trace(&server) || !open_io_threads(&server) ||
-        !arena_open(&server.devices.arena, server.config.staging_bytes) || !open_devices(&server))
+        !arena_open(&server.devices.arena, server.config.staging_bytes) ||
+        !devices_open(&server.devices) || !open_devices(&server))
         server_stop(&server, EXIT_START);
     uv_run(&server.loop, UV_RUN_DEFAULT);
     turn_free_closed(&server.io);

@@ -1,24 +1,17 @@
 #include "server/users/disposal.h"
 
 #include "base/log.h"
+#include "base/rights.h"
 #include "base/thread.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
-#include <sched.h>
 #include <semaphore.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 enum { COLLECTED_MOST = 256, COLLECTED_MS = 100 };
-
-union control {
-    struct cmsghdr align;
-    char bytes[CMSG_SPACE(sizeof(int))];
-};
 
 static int entrance = -1, outlet = -1;
 static sem_t let_go, seen; /* between the collector and one thread that is to end */
@@ -32,12 +25,6 @@ static void *last_holder(void *unused)
     return NULL;
 }
 
-static void close_all_but(int descriptor)
-{
-    close_range(0, (unsigned)descriptor - 1, 0);
-    close_range((unsigned)descriptor + 1, UINT_MAX, 0);
-}
-
 /* Leave what is here to a thread that ends. False: there is none for it now. */
 static bool dispose(void)
 {
@@ -45,9 +32,7 @@ static bool dispose(void)
     if (thread_start(&thread, last_holder, NULL) != 0)
         return false;
     pthread_detach(thread);
-    const bool is_apart = unshare(CLONE_FILES) == 0; /* the thread keeps the table that was ours */
-    if (is_apart)
-        close_all_but(outlet);
+    const bool is_apart = rights_own_table(outlet); /* the thread keeps the one that was ours */
     sem_post(&let_go);
     sem_wait(&seen);
     return is_apart;
@@ -57,25 +42,20 @@ static bool dispose(void)
 static bool collect(int timeout_ms)
 {
     struct pollfd outlet_polled = {.fd = outlet, .events = POLLIN};
-    union control control;
     char byte;
-    struct iovec piece = {&byte, 1};
-    struct msghdr message = {.msg_iov = &piece,
-                             .msg_iovlen = 1,
-                             .msg_control = control.bytes,
-                             .msg_controllen = sizeof control.bytes};
-    return poll(&outlet_polled, 1, timeout_ms) > 0 && recvmsg(outlet, &message, MSG_DONTWAIT) > 0;
+    int socket;
+    return poll(&outlet_polled, 1, timeout_ms) > 0 &&
+           rights_receive(outlet, &byte, sizeof byte, MSG_DONTWAIT, &socket) > 0;
 }
 
 static void *collector(void *unused)
 {
     (void)unused;
-    if (unshare(CLONE_FILES) != 0) {
+    if (!rights_own_table(outlet)) {
         log_warning("no table of descriptors for what hangs: %s", strerror(errno));
         shutdown(outlet, SHUT_RDWR); /* nothing is taken */
         return NULL;
     }
-    close_all_but(outlet);
     for (int count = 0;;) {
         if (collect(count ? COLLECTED_MS : -1) && ++count < COLLECTED_MOST)
             continue;
@@ -106,19 +86,9 @@ bool disposal_open(void)
 
 bool disposal_take(int socket)
 {
-    union control control = {.bytes = {0}};
     char byte = 0;
     struct iovec piece = {&byte, 1};
-    const struct msghdr message = {.msg_iov = &piece,
-                                   .msg_iovlen = 1,
-                                   .msg_control = control.bytes,
-                                   .msg_controllen = sizeof control.bytes};
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof socket);
-    memcpy(CMSG_DATA(header), &socket, sizeof socket);
-    if (entrance < 0 || sendmsg(entrance, &message, MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
+    if (entrance < 0 || rights_send(entrance, &piece, 1, socket) != 1)
         return false;
     close(socket);
     return true;

@@ -12,9 +12,9 @@ import pytest
 from faults import NO_THREADS, NO_WATCHES, Faults, needs_preload
 from fdtest import (Client, Daemon, Region, as_user, assert_serves, descriptors, eventually,
                     lingering_socket, needs_root, request_bytes, restart_worker)
+from fuse import hanging_file_passed
 
 MOST = 128
-
 
 
 def limited():
@@ -183,6 +183,14 @@ def test_what_hangs_is_its_users_alone(tmp_path):
                     assert_serves(client)
             return True
         assert as_user(65534, another)
+
+
+def test_a_worker_inherits_nothing(tmp_path):
+    """What a program inherits is closed before it starts, and whoever starts it waits."""
+    with Daemon() as daemon, hanging_file_passed(daemon.path, tmp_path / "file", 8):
+        files = [os.readlink(f"/proc/{daemon.pid}/fd/{number}") for number in os.listdir(f"/proc/{daemon.pid}/fd")]
+        assert files.count(str(tmp_path / "file")) > 1, "none of them waits to be closed"
+        restart_worker(daemon.client())
 
 
 @needs_preload

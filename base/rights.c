@@ -1,0 +1,87 @@
+#include "base/rights.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/close_range.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+union control {
+    struct cmsghdr align;
+    char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+ssize_t rights_send(int socket, struct iovec *pieces, size_t count, int descriptor)
+{
+    union control control = {0};
+    struct msghdr header = {.msg_iov = pieces, .msg_iovlen = count};
+    if (descriptor >= 0) {
+        header.msg_control = control.bytes;
+        header.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *c = CMSG_FIRSTHDR(&header);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(sizeof descriptor);
+        memcpy(CMSG_DATA(c), &descriptor, sizeof descriptor);
+    }
+    ssize_t n;
+    do
+        n = sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    return n;
+}
+
+/* The first descriptor; all others, for which there is some room by the control's alignment, are
+ * closed. Returns how many came. */
+static size_t take_descriptors(struct msghdr *header, int *descriptor)
+{
+    size_t count = 0;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        for (size_t i = 0; CMSG_LEN((i + 1) * sizeof(int)) <= c->cmsg_len; i++) {
+            int one;
+            memcpy(&one, CMSG_DATA(c) + i * sizeof one, sizeof one);
+            if (count++)
+                close(one);
+            else
+                *descriptor = one;
+        }
+    }
+    return count;
+}
+
+ssize_t rights_receive(int socket, void *bytes, size_t length, int flags, int *descriptor)
+{
+    union control control;
+    struct iovec piece = {bytes, length};
+    struct msghdr header = {.msg_iov = &piece,
+                            .msg_iovlen = 1,
+                            .msg_control = control.bytes,
+                            .msg_controllen = sizeof control.bytes};
+    *descriptor = -1;
+    ssize_t n;
+    do
+        n = recvmsg(socket, &header, MSG_CMSG_CLOEXEC | flags);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return n;
+    if (take_descriptors(&header, descriptor) <= 1 &&
+        !(header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+        return n;
+    if (*descriptor >= 0)
+        close(*descriptor);
+    *descriptor = -1;
+    errno = EMSGSIZE;
+    return -1;
+}
+
+bool rights_own_table(int keep)
+{
+    if (close_range((unsigned)keep + 1, UINT_MAX, CLOSE_RANGE_UNSHARE) != 0)
+        return false;
+    if (keep > STDERR_FILENO + 1)
+        close_range(STDERR_FILENO + 1, (unsigned)keep - 1, 0);
+    return true;
+}

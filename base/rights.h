@@ -1,0 +1,24 @@
+/* Descriptors that pass between processes, or between the tables of threads (SCM_RIGHTS). */
+#ifndef BASE_RIGHTS_H
+#define BASE_RIGHTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+/* sendmsg() without waiting; with a descriptor along where that is ≥ 0, which stays the caller's.
+ */
+ssize_t rights_send(int socket, struct iovec *pieces, size_t count, int descriptor);
+
+/* recvmsg() of one packet, for which there must be room, and of one descriptor at most: −1 with
+ * EMSGSIZE where there is more, whose beginning is in `bytes`. *descriptor: the caller's, closed on
+ * exec; −1: none came. */
+ssize_t rights_receive(int socket, void *bytes, size_t length, int flags, int *descriptor);
+
+/* From here on this thread has a table of descriptors of its own, with 0 to 2 and `keep` in it.
+ * What else it had is closed, as far as the kernel has copied it. False: with errno, nothing has
+ * changed. */
+bool rights_own_table(int keep);
+
+#endif
