@@ -15,8 +15,6 @@ from fractions import Fraction
 from math import factorial
 from typing import NamedTuple
 
-import numpy as np
-
 # What a datum gives, by the order of its derivative along the outward normal, and where.
 VALUE, DERIVATIVE, CURVATURE = 0, 1, 2
 NODE, FACE = Fraction(0), Fraction(-1, 2)
@@ -360,6 +358,7 @@ def on_coordinates(x, order, accuracy, low="periodic", high=None, stagger=Fracti
 
 def matrix(rows):
     """An axis's rows as doubles, each rounded once; without their data."""
+    import numpy as np  # in here, so that a build that prints rows (tests/unit/rows_exact.py) does without
     dense = np.zeros((len(rows), len(rows)))
     for i, made in enumerate(rows):
         for j, w in made.items():
@@ -370,6 +369,7 @@ def matrix(rows):
 
 def rounded(fraction, dtype):
     """Rounded once, to the nearest of the dtype's numbers; a tie to the even one."""
+    import numpy as np
     dtype = np.dtype(dtype).type
     near = dtype(float(fraction))
     candidates = [np.nextafter(near, dtype(-np.inf)), near, np.nextafter(near, dtype(np.inf))]

@@ -1,4 +1,4 @@
-"""Prints rows_exact.inc: the rows that test_rows.c compares with to the last bit, as fractions of the
+"""Prints rows_exact.inc for the build: the rows that test_rows.c compares with to the last bit, as fractions of the
 solver in tests/operators/exact.py, which knows nothing of how numerics/weights.c makes them. Which points a
 row has is said here once more."""
 

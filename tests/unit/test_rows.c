@@ -19,7 +19,7 @@ static const struct exact {
     int order, accuracy, kind, at_face, stagger, distance, first, count;
     rows_real under, data, over[ROWS_POINTS];
 } exact[] = {
-#include "tests/unit/rows_exact.inc"
+#include "rows_exact.inc" /* printed by rows_exact.py */
 };
 
 static double magnitude(rows_real value)
