@@ -140,10 +140,11 @@ def covering(seed):
             row[a], row[b] = x, y
             if may(row):
                 wanted.add((a, x, b, y))
-    made = []
+    made, in_order = [], sorted(wanted, key=repr)
     while wanted:
         row = [None] * len(factors)
-        a, x, b, y = chosen.choice(sorted(wanted, key=repr))
+        in_order = [pair for pair in in_order if pair in wanted]
+        a, x, b, y = chosen.choice(in_order)
         row[a], row[b] = x, y
         if not complete(row, factors, may, wanted, chosen):
             wanted.discard((a, x, b, y))  # the two may not meet after all

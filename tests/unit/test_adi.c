@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
 #define POINT_FUNCTION static inline __attribute__((unused))
 #define REAL double
 #define REAL_FMA(a, b, c) fma(a, b, c)

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
 static int ends[2];
 static struct channel_inbox inbox; /* of ends[1] */
 

@@ -8,6 +8,7 @@
 #include "tests/unit/unit.h"
 
 #include <string.h>
+
 enum { QUEUE = 1, RECORDER, ROUND = 3 };
 
 static struct {

@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+
 enum { MiB = 1 << 20, DEVICE_BYTES = 100 * MiB, LARGE_BYTES = 40 * MiB, SMALL_BYTES = 1000 };
 
 static int copies;

@@ -17,7 +17,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include <string.h>
-enum { JOBS = 600, MOST_POINTS = 12000, POISON = 0xa5 };
+
+enum { JOBS = 600 / ONE_JOB_IN, MOST_POINTS = 12000, POISON = 0xa5 };
 
 struct arrays {
     void *in[AXIS_COUNT], *even[AXIS_COUNT], *odd[AXIS_COUNT], *expected[AXIS_COUNT];

@@ -3,6 +3,7 @@
 #include "tests/unit/unit.h"
 
 #include <math.h>
+
 /* A quarter of an octave up, and rounding to whole microseconds. */
 static void near_above(uint64_t found, double expected)
 {

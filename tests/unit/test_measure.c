@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
 static struct bed bed;
 
 static int setup(void **state)

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+
 enum { TOKEN_RUN, TOKEN_STEP = 1, MOST_IN_FLIGHT = PIPELINE_SLABS * PIPELINE_SLAB_BYTES };
 
 static struct pipeline pipeline;

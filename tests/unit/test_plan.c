@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
 static const double first[4][5] = {
     {0, 1. / 2},
     {0, 2. / 3, -1. / 12},

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
 enum { MANY = 40, ACCURACIES = ROWS_ACCURACY / 2 };
 
 /* Rounding that a sum of 113-bit terms may show. */

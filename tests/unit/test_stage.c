@@ -4,6 +4,7 @@
 #include "tests/unit/unit.h"
 
 #include <math.h>
+
 enum { ARRAYS = STAGE_ARRAYS };
 
 /* And ADI where κ is a field, which in space is symmetric. */

@@ -11,7 +11,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-enum { JOBS = 1500, STREAMED = 200, THREADS = 3 };
+
+enum { JOBS = 1500 / ONE_JOB_IN, THREADS = 3 };
 
 /* All passes in launches of so many lines. */
 static void run(const struct kernels *kernels, const struct plan *plan,

@@ -12,7 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-enum { JOBS = 600, MOST_POINTS = 3000, SHARED_POINTS = 100000 };
+
+enum { JOBS = 600 / ONE_JOB_IN, MOST_POINTS = 3000, SHARED_POINTS = 100000 };
 
 static const struct kernels *kernels[PASS_KERNELS];
 static int generations;
@@ -638,6 +639,8 @@ TEST(tables_are_those_of_their_rows)
         arrays_free(out);
         arrays_free(expected);
     }
+    if (ONE_JOB_IN > 1)
+        return; /* too few for all to be sure to come */
     for (int kind = 0; kind < BOUNDARY_KINDS; kind++)
         assert_true(seen[kind] > JOBS / 50);
     for (int id = 0; id < OPERATOR_COUNT; id++)

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
+
 enum { TASKS_MOST = 64, LOOPS = 200, PARTS = 1000 };
 
 struct task {

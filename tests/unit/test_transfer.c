@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+
 #define POINT_FUNCTION static inline __attribute__((unused))
 #define REAL double
 #define REAL_FMA __builtin_fma

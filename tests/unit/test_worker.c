@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
 enum { ARENA_BYTES = 4 << 20, OWNER = 1000, BROKEN_FRONT = 65, PATIENCE_MS = 120 * 1000 };
 
 static struct {
