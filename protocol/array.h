@@ -51,7 +51,7 @@ struct array {
     uint32_t payload_first; /* ARRAY_INLINE: number of its first diverted bin in the message … */
     uint32_t payload_count; /* … and how many; 0 where the bytes came with the control message: */
     const void *small;      /* points into the control bytes, type.bytes long; else NULL */
-    const msgpack_object *list; /* ARRAY_LIST: points into the message */
+    const msgpack_object *object; /* ARRAY_LIST, and of an operand: its own, in the message */
 };
 
 /* What an operator takes or gives: one ARRAY, or a vector field, which is a map of them by axis. */

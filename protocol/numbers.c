@@ -44,7 +44,7 @@ bool numbers_read_list(const msgpack_object *object, const char *parameter, stru
 {
     memset(array, 0, sizeof *array);
     array->kind = ARRAY_LIST;
-    array->list = object;
+    array->object = object;
     return list_shape(object, parameter, &array->type, failure) &&
            check_list(object, parameter, &array->type, 0, failure);
 }
@@ -119,7 +119,7 @@ static bool put_bytes(const struct array *array, struct sink *to)
 
 static bool put(const struct array *array, struct sink to)
 {
-    return array->kind == ARRAY_LIST ? put_list(array->list, &to) : put_bytes(array, &to);
+    return array->kind == ARRAY_LIST ? put_list(array->object, &to) : put_bytes(array, &to);
 }
 
 void numbers_reals(const struct array *array, double *to)

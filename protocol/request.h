@@ -26,23 +26,25 @@ enum method { METHOD_LIST(METHOD_ENUMERATOR) METHOD_OPERATOR, METHOD_COUNT };
 
 enum out_kind { OUT_INLINE, OUT_NEW_FIELD, OUT_FIELD, OUT_REGION };
 
+/* The table of parameters, protocol/parameters.inc: which of them a request has is a bit each. */
+#define PARAMETER(name, ...) PARAMETER_##name,
+enum parameter_id {
+#include "protocol/parameters.inc"
+    PARAMETER_COUNT
+};
+#undef PARAMETER
+#define PARAMETER_BIT(name) (UINT64_C(1) << PARAMETER_##name)
+
 /* Parameters of many numbers (protocol/numbers.h). */
 enum request_numbers {
     NUMBERS_X, /* spacing: coordinates of an axis */
     NUMBERS_Y,
     NUMBERS_Z,
-    NUMBERS_ALL, /* … of the rest; or, spacing_is_bare, a list of a number for each axis */
+    NUMBERS_LIST, /* spacing: a list or an array for no axis by name */
     NUMBERS_OFFSETS,
     NUMBERS_WEIGHTS,
     NUMBERS_PROBES,
     REQUEST_NUMBERS
-};
-
-/* What is said of one side. */
-struct request_side {
-    struct boundary boundary;     /* but for value_array, constant_array */
-    double constant_number;       /* mixed */
-    struct array value, constant; /* over the face, in the place of the number; ARRAY_NONE: none */
 };
 
 enum snapshot { SNAPSHOT_NONE, SNAPSHOT_NOTIFY, SNAPSHOT_FIELD };
@@ -57,6 +59,7 @@ struct request {
     enum method method;
     char method_name[LIMIT_METHOD_BYTES + 1]; /* for logs and errors */
 
+    uint64_t given;          /* parameters: a PARAMETER_BIT() each */
     struct arrays f;         /* put (no vector), operators */
     uint64_t field;          /* get, free */
     uint64_t region;         /* unregister */
@@ -67,62 +70,40 @@ struct request {
     bool progress;           /* operators: notify */
     bool dry_run;            /* operators, chain: say what it would take, and do not run it */
     uint64_t cancel;         /* cancel: the msgid of a request before it */
-    struct {
-        bool pages;     /* after or limit was given */
-        uint64_t after; /* an id, or 0 */
-        uint64_t limit; /* 1 to LIMIT_LISTED */
-    } list;
+    uint64_t after, limit;   /* list: an id, or 0; 1 to LIMIT_LISTED */
 
-    struct request_chain *chain;     /* chain: owned (protocol/request_chain.h); else NULL */
-    uint64_t repeat;                 /* … 0: not given */
-    const msgpack_object *chain_out; /* … points into the message */
+    struct request_chain *chain;           /* chain: owned (protocol/request_chain.h); else NULL */
+    uint64_t repeat;                       /* … from 1 up */
+    const msgpack_object *ops, *chain_out; /* … point into the message */
 
     /* Operators, put, get: how the job is to be treated. */
     int priority;        /* among the jobs of its user: the highest goes first */
     uint64_t timeout_us; /* from its receipt; 0: none */
     bool detach;         /* goes on without its connection; its result is a field */
 
-    /* Operators: the parameters, all but those that come from the input's type. The type of a
-     * resident input is known to the server alone, so the job is finished by request_job(). */
+    /* Operators: the job, as far as its parameters say it. The type of a resident input is known to
+     * the server alone, so request_job() makes of it the job of its inputs' type. Meanwhile there
+     * is something for each of three axes of space, by default or by "*"; which were named is in
+     * `named`, and those that the arrays do not have are refused then. */
+    struct job job;
     struct {
-        enum operator_id operator_id;
-        bool has_axis, axis_is_number;
-        enum axis axis; /* by letter */
-        bool is_mixed;  /* ∂axis ∂inner_axis f; request_expand_mixed() */
-        enum axis inner_axis;
-        int64_t axis_number; /* NumPy axis number, may be negative */
-        uint32_t batch;      /* leading axes that are a batch */
-        int order;           /* 0 to 4 */
-        int accuracy;        /* 2, 4, 6 or 8; 0: not given */
-        enum scheme scheme;
-        enum stagger stagger;
-        bool has_dt, has_cfl, allow_unstable;
-        double dt, cfl;
-        uint64_t steps;
-        /* Per axis: one value for all, or a map by axis name. */
-        struct per_axis {
-            uint8_t has_all, has[AXIS_COUNT];
-            double all, value[AXIS_COUNT];
-        } spacing, diffusivity;
-        bool spacing_is_bare; /* NUMBERS_ALL was given for all axes, and not by "*" */
-        struct array numbers[REQUEST_NUMBERS];
-        struct array coefficient, source; /* ARRAY_NONE: none; or diffusivity's in coefficient */
-        double source_number;
-        const struct request_bounds *bounds; /* not owned; NULL: none is known before */
-        bool report;
-        uint64_t every; /* steps; 0: not given */
-        enum snapshot snapshot;
-        struct {
-            uint8_t has_all, all, has[AXIS_COUNT], value[AXIS_COUNT];
-        } endpoint;
-        struct {
-            uint8_t has_all, has[AXIS_COUNT][SIDE_COUNT];
-            struct request_side all, side[AXIS_COUNT][SIDE_COUNT];
-        } boundary;
-    } parameters;
+        uint8_t spacing, diffusivity, endpoint; /* a bit for each axis */
+        uint8_t boundary;                       /* a bit for each side: SIDE_COUNT·axis + side */
+    } named;
+    uint32_t batch; /* leading axes that are a batch */
+    bool is_mixed;  /* ∂axis ∂inner_axis f: its chain, in request.chain, is made of it */
+    enum axis inner_axis;
+    bool axis_is_number; /* and not job.axis: */
+    int64_t axis_number; /* NumPy axis number, may be negative */
+    double cfl;
+    uint8_t endpoint; /* a bit for each axis */
+    bool report;
+    uint64_t every; /* steps; 0: not given */
+    enum snapshot snapshot;
+    struct array operand[OPERANDS]; /* by enum operand; ARRAY_NONE: none, or a number */
+    struct array numbers[REQUEST_NUMBERS];
+    const struct request_bounds *bounds; /* not owned; NULL: none is known before */
 };
-
-enum { REQUEST_PRIORITY_MOST = 100 }; /* and −100 */
 
 /* Does its method make a job? */
 bool request_is_job(const struct request *request);
@@ -137,11 +118,15 @@ bool request_decode(const msgpack_object *object, struct request *request, bool 
 /* What request_decode() has allocated, whether it was true or false. */
 void request_free(struct request *request);
 
-/* The arrays in the place of a number, whether given (kind) or not, one by one: a resident field's
- * `type` is nobody's to know here, and is to be filled in before request_job(). */
-enum { REQUEST_OPERANDS = 2 + 2 * (1 + AXIS_COUNT * SIDE_COUNT) };
-struct array *request_operand(struct request *request, int i);
-/* How an error names it. */
-const char *request_operand_place(const struct request *request, int i);
+/* How an error names the array whose first byte of payload is due, before its message is whole: by
+ * the key that it stands under and the one around that. Is it one of many numbers? */
+struct failure_place request_payload_place(const struct splitter_payload *payload,
+                                           bool *is_numbers);
+
+/* The parameter that they are of. */
+const char *request_numbers_name(enum request_numbers numbers);
+
+/* How an error names an operand of the request (enum operand): by its side, if that was named. */
+const char *request_operand_place(const struct request *request, int operand);
 
 #endif

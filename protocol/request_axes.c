@@ -2,41 +2,27 @@
 #include "protocol/object.h"
 #include "protocol/request_read.h"
 
-#include <string.h>
-
 bool request_read_axis(const msgpack_object *value, struct request *request,
                        struct failure *failure)
 {
-    request->parameters.has_axis = true;
-    if (value->type == MSGPACK_OBJECT_ARRAY) { /* a mixed derivative */
+    enum axis axis = AXIS_X;
+    const bool is_derivative = request->job.operator_id == OPERATOR_DERIVATIVE;
+    if (value->type == MSGPACK_OBJECT_ARRAY && is_derivative) { /* a mixed one */
         const msgpack_object *const two = value->via.array.ptr;
-        request->parameters.is_mixed =
-            value->via.array.size == 2 && request_find_axis(&two[0], &request->parameters.axis) &&
-            request_find_axis(&two[1], &request->parameters.inner_axis) &&
-            request->parameters.axis != request->parameters.inner_axis;
-        return request->parameters.is_mixed ||
+        request->is_mixed = value->via.array.size == 2 && request_find_axis(&two[0], &axis) &&
+                            request_find_axis(&two[1], &request->inner_axis) &&
+                            axis != request->inner_axis;
+        request->job.axis = (uint8_t)axis;
+        return request->is_mixed ||
                request_invalid(failure, "axis",
                                "the axes of a mixed derivative are two of \"x\", \"y\" and \"z\"");
     }
-    if (request_find_axis(value, &request->parameters.axis))
-        return true;
-    request->parameters.axis_is_number = true;
-    return object_signed(value, &request->parameters.axis_number) ||
+    request->axis_is_number = !request_find_axis(value, &axis);
+    request->job.axis = (uint8_t)axis;
+    return !request->axis_is_number || object_signed(value, &request->axis_number) ||
            request_invalid(failure, "axis",
                            "axis must be \"x\", \"y\", \"z\", a NumPy axis number or, for a "
                            "mixed derivative, a list of two letters");
-}
-
-/* A number in the place of an axis's value. */
-static bool read_axis_number(const msgpack_object *value, const char *parameter, double *number,
-                             struct failure *failure)
-{
-    if (object_real(value, number))
-        return true;
-    if (request_is_array(value))
-        return failure_set(failure, STATUS_UNSUPPORTED, parameter,
-                           "an array is taken for all axes together, not for one of them");
-    return request_invalid(failure, parameter, "must be a number, or a map of numbers by axis");
 }
 
 static bool is_axis_map(const msgpack_object *value)
@@ -45,45 +31,59 @@ static bool is_axis_map(const msgpack_object *value)
            !request_is_array(value);
 }
 
-/* The key of a map by axis: 0 … 2 an axis, AXIS_COUNT the rest ("*"). Refuses what is none, and a
- * key that is in `seen` already. */
-static bool read_axis_key(const msgpack_object *key, const char *parameter, unsigned *seen,
-                          enum axis *axis, struct failure *failure)
-{
-    *axis = AXIS_COUNT;
-    if (!request_find_axis(key, axis) && !object_is(key, "*"))
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
-                           "keys are x, y, z and *; got \"%s\"", object_quote(key).text);
-    if (*seen & 1u << *axis)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
-                           "the key \"%s\" is given twice", object_quote(key).text);
-    *seen |= 1u << *axis;
-    return true;
-}
+/* Reads the value of some axes, a bit each. */
+typedef bool axes_reader(const msgpack_object *value, const char *parameter, unsigned axes,
+                         struct request *request, struct failure *failure);
 
-static bool read_per_axis(const msgpack_object *value, const char *parameter, struct per_axis *to,
-                          struct failure *failure)
+/* A value for all axes, or a map by axis in which "*" is the rest. *named: the axes by name. */
+static bool read_by_axis(const msgpack_object *value, const char *parameter, axes_reader *read,
+                         uint8_t *named, struct request *request, struct failure *failure)
 {
-    if (!is_axis_map(value)) {
-        to->has_all = 1;
-        return read_axis_number(value, parameter, &to->all, failure);
-    }
+    enum { ALL = (1u << AXIS_COUNT) - 1, REST = 1u << AXIS_COUNT };
     unsigned seen = 0;
+    if (!is_axis_map(value))
+        return read(value, parameter, ALL, request, failure);
     for (uint32_t i = 0; i < value->via.map.size; i++) {
         const msgpack_object_kv *pair = &value->via.map.ptr[i];
-        enum axis axis;
-        if (!read_axis_key(&pair->key, parameter, &seen, &axis, failure))
+        enum axis axis = AXIS_COUNT;
+        if (!request_find_axis(&pair->key, &axis) && !object_is(&pair->key, "*"))
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
+                               "keys are x, y, z and *; got \"%s\"", object_quote(&pair->key).text);
+        const unsigned bit = 1u << axis;
+        if (seen & bit)
+            return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
+                               "the key \"%s\" is given twice", object_quote(&pair->key).text);
+        seen |= bit;
+        *named = seen & ALL;
+        if (!read(&pair->val, failure_place(parameter, bit == REST ? "*" : axis_name(axis)).text,
+                  bit == REST ? ALL & ~seen : bit, request, failure))
             return false;
-        const bool all = axis == AXIS_COUNT;
-        const struct failure_place place = failure_place(parameter, all ? "*" : axis_name(axis));
-        if (!read_axis_number(&pair->val, place.text, all ? &to->all : &to->value[axis], failure))
-            return false;
-        *(all ? &to->has_all : &to->has[axis]) = 1;
     }
     return true;
 }
 
-/* Coordinates, or (a list for all axes) a number for each of them. */
+/* A number in the place of an axis's value. */
+static bool read_axis_number(const msgpack_object *value, const char *parameter, unsigned axes,
+                             double to[AXIS_COUNT], struct failure *failure)
+{
+    double number;
+    if (!object_real(value, &number))
+        return request_is_array(value)
+                   ? failure_set(failure, STATUS_UNSUPPORTED, parameter,
+                                 "an array is taken for all axes together, not for one of them")
+                   : request_invalid(failure, parameter,
+                                     "must be a number, or a map of numbers by axis");
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (axes >> a & 1)
+            to[a] = number;
+    return true;
+}
+
+static bool is_coordinates(const msgpack_object *value)
+{
+    return value->type == MSGPACK_OBJECT_ARRAY || request_is_array(value);
+}
+
 static bool read_coordinates(const msgpack_object *value, const char *parameter,
                              struct array *numbers, struct failure *failure)
 {
@@ -93,42 +93,36 @@ static bool read_coordinates(const msgpack_object *value, const char *parameter,
                             "coordinates are a list of numbers or an array of one dimension"));
 }
 
-static bool is_coordinates(const msgpack_object *value)
+static bool read_spacing(const msgpack_object *value, const char *parameter, unsigned axes,
+                         struct request *request, struct failure *failure)
 {
-    return value->type == MSGPACK_OBJECT_ARRAY || request_is_array(value);
+    struct array numbers = {.kind = ARRAY_NONE};
+    if (is_coordinates(value)
+            ? !read_coordinates(value, parameter, &numbers, failure)
+            : !read_axis_number(value, parameter, axes, request->job.spacing, failure))
+        return false;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        if (axes >> a & 1)
+            request->numbers[NUMBERS_X + a] = numbers;
+    return true;
 }
 
 bool request_read_spacing(const msgpack_object *value, struct request *request,
                           struct failure *failure)
 {
-    struct per_axis *to = &request->parameters.spacing;
-    struct array *numbers = request->parameters.numbers;
-    if (is_coordinates(value)) {
-        request->parameters.spacing_is_bare = true;
-        return read_coordinates(value, "spacing", &numbers[NUMBERS_ALL], failure);
-    }
-    if (!is_axis_map(value)) {
-        to->has_all = 1;
-        return read_axis_number(value, "spacing", &to->all, failure);
-    }
-    unsigned seen = 0;
-    for (uint32_t i = 0; i < value->via.map.size; i++) {
-        const msgpack_object_kv *pair = &value->via.map.ptr[i];
-        enum axis axis;
-        if (!read_axis_key(&pair->key, "spacing", &seen, &axis, failure))
-            return false;
-        const bool all = axis == AXIS_COUNT;
-        const struct failure_place place = failure_place("spacing", all ? "*" : axis_name(axis));
-        if (is_coordinates(&pair->val)) {
-            if (!read_coordinates(&pair->val, place.text, &numbers[all ? NUMBERS_ALL : (int)axis],
-                                  failure))
-                return false;
-            continue;
-        }
-        if (!read_axis_number(&pair->val, place.text, all ? &to->all : &to->value[axis], failure))
-            return false;
-        *(all ? &to->has_all : &to->has[axis]) = 1;
-    }
+    if (is_coordinates(value)) /* or a number for each axis */
+        return read_coordinates(value, "spacing", &request->numbers[NUMBERS_LIST], failure);
+    return read_by_axis(value, "spacing", read_spacing, &request->named.spacing, request, failure);
+}
+
+static bool read_diffusivity(const msgpack_object *value, const char *parameter, unsigned axes,
+                             struct request *request, struct failure *failure)
+{
+    double *const to = request->job.diffusivity;
+    if (!read_axis_number(value, parameter, axes, to, failure))
+        return false;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        to[a] += 0.0; /* −0 becomes 0: equal jobs are equal bytes */
     return true;
 }
 
@@ -136,41 +130,29 @@ bool request_read_diffusivity(const msgpack_object *value, struct request *reque
                               struct failure *failure)
 {
     if (request_is_array(value))
-        return request_read_operand(value, "diffusivity", false, &request->parameters.coefficient,
-                                    failure);
-    return read_per_axis(value, "diffusivity", &request->parameters.diffusivity, failure);
+        return request_read_operand(value, "diffusivity", false,
+                                    &request->operand[OPERAND_COEFFICIENT], failure);
+    return read_by_axis(value, "diffusivity", read_diffusivity, &request->named.diffusivity,
+                        request, failure);
+}
+
+static bool read_endpoint(const msgpack_object *value, const char *parameter, unsigned axes,
+                          struct request *request, struct failure *failure)
+{
+    bool on;
+    if (!request_read_boolean(value, parameter, &on, failure))
+        return false;
+    request->endpoint = (uint8_t)((request->endpoint & ~axes) | (on ? axes : 0));
+    return true;
 }
 
 bool request_read_endpoint(const msgpack_object *value, struct request *request,
                            struct failure *failure)
 {
     bool on;
-    if (object_boolean(value, &on)) {
-        request->parameters.endpoint.has_all = 1;
-        request->parameters.endpoint.all = on;
-        return true;
-    }
-    if (!is_axis_map(value))
+    if (!object_boolean(value, &on) && !is_axis_map(value))
         return request_invalid(failure, "endpoint",
                                "endpoint must be true, false or a map of them by axis");
-    unsigned seen = 0;
-    for (uint32_t i = 0; i < value->via.map.size; i++) {
-        const msgpack_object_kv *pair = &value->via.map.ptr[i];
-        enum axis axis;
-        if (!read_axis_key(&pair->key, "endpoint", &seen, &axis, failure))
-            return false;
-        const bool all = axis == AXIS_COUNT;
-        if (!request_read_boolean(&pair->val,
-                                  failure_place("endpoint", all ? "*" : axis_name(axis)).text, &on,
-                                  failure))
-            return false;
-        if (all) {
-            request->parameters.endpoint.has_all = 1;
-            request->parameters.endpoint.all = on;
-        } else {
-            request->parameters.endpoint.has[axis] = 1;
-            request->parameters.endpoint.value[axis] = on;
-        }
-    }
-    return true;
+    return read_by_axis(value, "endpoint", read_endpoint, &request->named.endpoint, request,
+                        failure);
 }

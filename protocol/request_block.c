@@ -11,11 +11,10 @@
 
 const struct array *request_coordinates(const struct request *request, int axis)
 {
-    const struct array *numbers = request->parameters.numbers;
-    if (numbers[axis].kind != ARRAY_NONE)
-        return &numbers[axis];
-    const bool rest = numbers[NUMBERS_ALL].kind != ARRAY_NONE;
-    return rest && !request->parameters.spacing.has[axis] ? &numbers[NUMBERS_ALL] : NULL;
+    const struct array *numbers = &request->numbers[NUMBERS_X + axis];
+    if (axis == AXIS_X && numbers->kind == ARRAY_NONE)
+        numbers = &request->numbers[NUMBERS_LIST];
+    return numbers->kind == ARRAY_NONE ? NULL : numbers;
 }
 
 static bool decrease(const double *coordinates, uint64_t count)
@@ -106,7 +105,7 @@ static bool fill_block(const struct request *request, const struct job *job, uin
     if (job->more.stencil_points && !request_stencil_put(request, job, block, failure))
         return false;
     return !job->more.probes ||
-           put_probes(&request->parameters.numbers[NUMBERS_PROBES], job,
+           put_probes(&request->numbers[NUMBERS_PROBES], job,
                       (int64_t *)(void *)(block + job_block_part(job, BLOCK_PROBES)), failure);
 }
 

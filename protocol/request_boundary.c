@@ -5,6 +5,13 @@
 #include <math.h>
 #include <string.h>
 
+/* What is said of one side. */
+struct request_side {
+    struct boundary boundary;     /* but for value_array, constant_array */
+    double constant_number;       /* mixed */
+    struct array value, constant; /* over the face, in the place of the number; ARRAY_NONE: none */
+};
+
 static bool read_boundary_word(const msgpack_object *word, const char *label,
                                struct boundary *boundary, struct failure *failure)
 {
@@ -172,14 +179,42 @@ static bool find_side(const msgpack_object *key, enum axis *axis, int *side)
     return true;
 }
 
+/* To those sides of which nothing was said that is nearer: a side goes before its axis, an axis
+ * before "*". */
+enum { NEAR_REST = 1, NEAR_AXIS, NEAR_SIDE };
+
+static void put_sides(const struct request_side *given, enum axis axis, int side,
+                      uint8_t nearest[AXIS_COUNT][SIDE_COUNT], struct request *request)
+{
+    const uint8_t near = axis == AXIS_COUNT   ? NEAR_REST
+                         : side == SIDE_COUNT ? NEAR_AXIS
+                                              : NEAR_SIDE;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        for (int s = 0; s < SIDE_COUNT; s++) {
+            const int at = SIDE_COUNT * a + s;
+            if ((axis != AXIS_COUNT && a != (int)axis) || (side != SIDE_COUNT && s != side) ||
+                nearest[a][s] > near)
+                continue;
+            nearest[a][s] = near;
+            request->named.boundary |= (uint8_t)((near > NEAR_REST) << at);
+            request->job.boundary[a][s] = given->boundary;
+            request->job.more.constant[a][s] = given->constant_number;
+            request->operand[OPERAND_VALUE + at] = given->value;
+            request->operand[OPERAND_CONSTANT + at] = given->constant;
+        }
+}
+
 bool request_read_boundary(const msgpack_object *value, struct request *request,
                            struct failure *failure)
 {
+    struct request_side boundary;
+    uint8_t nearest[AXIS_COUNT][SIDE_COUNT] = {{0}};
     if (value->type != MSGPACK_OBJECT_MAP || is_boundary_map(value)) {
-        request->parameters.boundary.has_all = 1;
-        return read_one_boundary(value, "boundary", &request->parameters.boundary.all, failure);
+        if (!read_one_boundary(value, "boundary", &boundary, failure))
+            return false;
+        put_sides(&boundary, AXIS_COUNT, SIDE_COUNT, nearest, request);
+        return true;
     }
-    bool exact[AXIS_COUNT][SIDE_COUNT] = {{false}}; /* named by side, which goes before its axis */
     unsigned seen = 0;
     for (uint32_t i = 0; i < value->via.map.size; i++) {
         const msgpack_object_kv *pair = &value->via.map.ptr[i];
@@ -197,22 +232,10 @@ bool request_read_boundary(const msgpack_object *value, struct request *request,
             return failure_set(failure, STATUS_INVALID_ARGUMENT, "boundary",
                                "the key \"%s\" is given twice", key.text);
         seen |= bit;
-        struct request_side boundary;
         if (!read_one_boundary(&pair->val, failure_place("boundary", key.text).text, &boundary,
                                failure))
             return false;
-        if (axis == AXIS_COUNT) {
-            request->parameters.boundary.has_all = 1;
-            request->parameters.boundary.all = boundary;
-            continue;
-        }
-        for (int s = 0; s < SIDE_COUNT; s++) {
-            if (side == s || (side == SIDE_COUNT && !exact[axis][s])) {
-                request->parameters.boundary.has[axis][s] = 1;
-                request->parameters.boundary.side[axis][s] = boundary;
-            }
-            exact[axis][s] = exact[axis][s] || side == s;
-        }
+        put_sides(&boundary, axis, side, nearest, request);
     }
     return true;
 }

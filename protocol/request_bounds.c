@@ -2,7 +2,6 @@
 
 #include "numerics/job_rows.h"
 #include "protocol/request_block.h"
-#include "protocol/request_job.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,69 +12,52 @@ enum {
     LITTLE = 4 * (LIMIT_STABLE_COORDINATES + EDGES_COST)
 };
 
-/* The axis as request_job() makes it, but for its coordinates; false: it has none, or its bound is
- * not worth the trouble or not asked for. */
-static bool find_axis(const struct request *request, int axis, struct job *job)
+/* The axis as request_job() makes it, in a job whose array is not looked at; its coordinates. NULL:
+ * it has none, or its bound is not worth the trouble or not asked for. */
+static const struct array *find_axis(const struct request *request, int axis, struct job *job)
 {
     const struct array *given = request_coordinates(request, axis);
     if (!given)
-        return false;
+        return NULL;
     struct boundary *sides = job->boundary[axis];
-    for (int s = 0; s < SIDE_COUNT; s++) {
-        const struct request_side *side = request_job_side(request, axis, s);
-        if (side)
-            sides[s] = side->boundary;
-    }
-    if (request_job_endpoint(request, axis))
+    if (request->endpoint >> axis & 1)
         sides[SIDE_LOW].kind = sides[SIDE_HIGH].kind = BOUNDARY_ENDPOINT;
     const uint64_t count = numbers_count(given);
     job->n[axis] = count - (sides[SIDE_LOW].kind == BOUNDARY_PERIODIC);
     job->more.coordinates |= (uint8_t)(1u << axis);
-    return count > FEWEST && job->n[axis] <= LIMIT_STABLE_COORDINATES;
+    return count > FEWEST && job->n[axis] <= LIMIT_STABLE_COORDINATES ? given : NULL;
 }
 
-/* Of a request for a diffusion alone, whose array is not looked at: what holds for any. */
-static void find_job(const struct request *request, struct job *job)
+static void list_axes(const struct request *request, struct request_bounds *list)
 {
-    job_init(job);
-    job->operator_id = OPERATOR_DIFFUSION;
-    job->axes = AXIS_COUNT;
-    job->accuracy = (uint8_t)request_job_accuracy(request);
-    job->more.coefficient = request->parameters.coefficient.kind != ARRAY_NONE;
-}
-
-static bool is_diffusion(const struct request *request)
-{
-    return request->method == METHOD_OPERATOR &&
-           request->parameters.operator_id == OPERATOR_DIFFUSION;
-}
-
-/* The request itself, or the i-th of its chain; NULL: there is none. */
-static const struct request *part(const struct request *request, uint32_t i)
-{
-    if (!request->chain)
-        return i == 0 ? request : NULL;
-    return i < request->chain->count ? &request->chain->link[i].request : NULL;
-}
-
-uint64_t request_bounds_bytes(const struct request *request)
-{
-    uint64_t coordinates = 0, cost = 0;
-    const struct request *one;
-    for (uint32_t i = 0; (one = part(request, i)); i++) {
-        struct job job;
-        if (!is_diffusion(one))
+    struct job job = request->job;
+    if (request->method != METHOD_OPERATOR || job.operator_id != OPERATOR_DIFFUSION)
+        return;
+    job.more.coefficient = request->operand[OPERAND_COEFFICIENT].kind != ARRAY_NONE;
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        const struct array *given = find_axis(request, a, &job);
+        if (!given)
             continue;
-        find_job(one, &job);
-        for (int a = 0; a < AXIS_COUNT; a++) {
-            if (!find_axis(one, a, &job))
-                continue;
-            const uint64_t count = numbers_count(request_coordinates(one, a));
-            coordinates += count;
-            cost += count + EDGES_COST;
-        }
+        struct request_bound *bound = &list->at[list->count++];
+        *bound = (struct request_bound){.given = given, .accuracy = job.accuracy};
+        job_rows(&job, a, list->coordinates, &bound->axis);
     }
-    return cost > LITTLE ? sizeof(struct request_bounds) + coordinates * sizeof(double) : 0;
+}
+
+uint64_t request_bounds_list(const struct request *request, struct request_bounds *list)
+{
+    uint64_t coordinates = 0;
+    list->count = 0;
+    if (request->chain)
+        for (uint32_t i = 0; i < request->chain->count; i++)
+            list_axes(&request->chain->link[i].request, list);
+    else
+        list_axes(request, list);
+    for (uint32_t i = 0; i < list->count; i++)
+        coordinates += numbers_count(list->at[i].given);
+    return coordinates + list->count * EDGES_COST > LITTLE
+               ? sizeof *list + coordinates * sizeof(double)
+               : 0;
 }
 
 static bool increase(const double *x, uint64_t count)
@@ -86,30 +68,20 @@ static bool increase(const double *x, uint64_t count)
     return isfinite(x[0]) && isfinite(x[count - 1]);
 }
 
-void request_bounds_list(const struct request *request, struct request_bounds *bounds)
+void request_bounds_copy(const struct request_bounds *list, struct request_bounds *bounds)
 {
     double *to = bounds->coordinates;
-    const struct request *one;
     bounds->count = 0;
-    for (uint32_t i = 0; (one = part(request, i)); i++) {
-        struct job job;
-        if (!is_diffusion(one))
+    for (uint32_t i = 0; i < list->count; i++) {
+        const uint64_t count = numbers_count(list->at[i].given);
+        struct request_bound *bound = &bounds->at[bounds->count];
+        *bound = list->at[i];
+        bound->axis.x = to;
+        numbers_reals(bound->given, to);
+        if (!increase(to, count) || request_bounds_look_up(bounds, &bound->axis, bound->accuracy))
             continue;
-        find_job(one, &job);
-        for (int a = 0; a < AXIS_COUNT; a++) {
-            if (!find_axis(one, a, &job))
-                continue;
-            const struct array *given = request_coordinates(one, a);
-            struct request_bound *bound = &bounds->at[bounds->count];
-            *bound = (struct request_bound){.accuracy = job.accuracy};
-            numbers_reals(given, to);
-            job_rows(&job, a, to, &bound->axis);
-            if (!increase(to, numbers_count(given)) ||
-                request_bounds_look_up(bounds, &bound->axis, job.accuracy))
-                continue;
-            to += numbers_count(given);
-            bounds->count++;
-        }
+        to += count;
+        bounds->count++;
     }
 }
 
@@ -121,9 +93,9 @@ void request_bounds_find(struct request_bounds *bounds)
 
 void request_bounds_give(struct request *request, const struct request_bounds *bounds)
 {
-    request->parameters.bounds = bounds;
+    request->bounds = bounds;
     for (uint32_t i = 0; request->chain && i < request->chain->count; i++)
-        request->chain->link[i].request.parameters.bounds = bounds;
+        request->chain->link[i].request.bounds = bounds;
 }
 
 static bool is_same_side(const struct rows_side *one, const struct rows_side *other)

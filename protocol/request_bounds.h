@@ -2,8 +2,8 @@
  * jobs are made: each takes up to some milliseconds, and a chain has many axes. Without them, and
  * for an axis that is not among them, request_job() finds the bound itself.
  *
- *   bytes = request_bounds_bytes(&request)               0: there is too little to find
- *   request_bounds_list(&request, bounds)                copies what they are found from
+ *   bytes = request_bounds_list(&request, &list)         0: there is too little to find
+ *   request_bounds_copy(&list, bounds)                   what they are found from
  *   request_bounds_find(bounds)                          on any thread, without the request
  *   request_bounds_give(&request, bounds)                before request_job(), of the same message
  */
@@ -17,19 +17,20 @@
 struct request_bounds {
     uint32_t count;
     struct request_bound {
-        struct rows_axis axis; /* its coordinates are below */
+        struct rows_axis axis;     /* its coordinates are below */
+        const struct array *given; /* while it is listed and copied: they, in the request */
         int accuracy;
         double bound;
     } at[CHAIN_LINKS * AXIS_COUNT];
     double coordinates[];
 };
 
-/* What the bounds take, at most 1 MiB; 0: request_job() finds them within 5 ms or so. The numbers
- * of its parameters are there (array.small). */
-uint64_t request_bounds_bytes(const struct request *request);
+/* The axes, without their coordinates. What their bounds take, at most 1 MiB; 0: request_job()
+ * finds them within 5 ms or so. The numbers of its parameters are there (array.small). */
+uint64_t request_bounds_list(const struct request *request, struct request_bounds *list);
 
-/* Write so many bytes: each different axis once. */
-void request_bounds_list(const struct request *request, struct request_bounds *bounds);
+/* Write so many bytes: each different axis once. While the request is there. */
+void request_bounds_copy(const struct request_bounds *list, struct request_bounds *bounds);
 
 void request_bounds_find(struct request_bounds *bounds);
 

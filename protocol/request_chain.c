@@ -192,13 +192,17 @@ static bool read_link(const msgpack_object *map, const struct request_chain *cha
     }
     if (!op)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "op", "an op needs its name");
-    if (!request_read_operator(op, map, own, &link->request, failure))
+    request_begin(&link->request);
+    if (!request_find_method(op, &link->request, failure))
         return false;
-    if (link->request.chain) {
-        request_free(&link->request);
+    if (link->request.method != METHOD_OPERATOR)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, "op", "%s is no operator",
+                           link->request.method_name);
+    if (!request_read_parameters(map, own, &link->request, failure))
+        return false;
+    if (link->request.is_mixed)
         return failure_set(failure, STATUS_UNSUPPORTED, "axis",
                            "in a chain a mixed derivative is two derivatives");
-    }
     if (!has_names)
         return true;
     link->request.f = f;
@@ -255,18 +259,21 @@ static bool read_answers(const msgpack_object *value, struct request_chain *chai
     return true;
 }
 
-bool request_read_ops(const msgpack_object *value, struct request *request, struct failure *failure)
+static bool read_ops(const msgpack_object *value, struct request *request, struct failure *failure)
 {
     if (value->type != MSGPACK_OBJECT_ARRAY || value->via.array.size == 0 ||
-        value->via.array.size > CHAIN_LINKS)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, "ops",
-                           "ops is a list of 1 to %d operators", CHAIN_LINKS);
+        value->via.array.size > CHAIN_LINKS) {
+        failure_set(failure, STATUS_INVALID_ARGUMENT, "ops", "ops is a list of 1 to %d operators",
+                    CHAIN_LINKS);
+        request_say_given(value, failure);
+        return false;
+    }
     const uint32_t count = value->via.array.size;
     struct request_chain *chain = calloc(1, sizeof *chain + count * sizeof *chain->link);
     if (!chain)
         return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
     request->chain = chain;
-    chain->repeat = 1;
+    chain->repeat = request->repeat;
     for (; chain->count < count; chain->count++)
         if (!read_link(&value->via.array.ptr[chain->count], chain, &chain->link[chain->count],
                        failure)) {
@@ -281,8 +288,8 @@ bool request_read_ops(const msgpack_object *value, struct request *request, stru
 static bool check_diffusivity(const struct request_chain *chain, const struct request *request,
                               struct failure *failure)
 {
-    const struct array *k = &request->parameters.coefficient;
-    if (request->parameters.operator_id != OPERATOR_DIFFUSION || k->kind != ARRAY_FIELD)
+    const struct array *k = &request->operand[OPERAND_COEFFICIENT];
+    if (request->job.operator_id != OPERATOR_DIFFUSION || k->kind != ARRAY_FIELD)
         return true;
     for (uint32_t i = 0; i < chain->count; i++) {
         const struct request *writer = &chain->link[i].request;
@@ -297,8 +304,10 @@ static bool check_diffusivity(const struct request_chain *chain, const struct re
     return true;
 }
 
-bool request_finish_chain(struct request *request, struct failure *failure)
+bool request_read_chain(struct request *request, struct failure *failure)
 {
+    if (!read_ops(request->ops, request, failure))
+        return false;
     struct request_chain *chain = request->chain;
     for (uint32_t i = 0; i < chain->count; i++) {
         struct request *link = &chain->link[i].request;
@@ -310,8 +319,6 @@ bool request_finish_chain(struct request *request, struct failure *failure)
     }
     if (!read_answers(request->chain_out, chain, failure))
         return false;
-    if (request->repeat)
-        chain->repeat = request->repeat;
     for (uint32_t i = 0; i < chain->answers && request->detach; i++)
         if (chain->answer[i].kind != OUT_NEW_FIELD && chain->answer[i].kind != OUT_FIELD)
             return failure_set(failure, STATUS_INVALID_ARGUMENT, "detach",
@@ -331,37 +338,33 @@ static bool is_map(enum boundary_kind kind)
  * the outer derivative does not look at, a number would be one of f's. */
 static bool take_tangential_sides(struct request *outer, struct failure *failure)
 {
-    const enum axis axis = outer->parameters.axis;
-    const struct request_side others = {.boundary = {.kind = BOUNDARY_ONE_SIDED}};
-    struct request_side *const all = &outer->parameters.boundary.all;
-    for (int s = 0; s < SIDE_COUNT; s++) {
-        struct request_side *const side = &outer->parameters.boundary.side[axis][s];
-        if (!outer->parameters.boundary.has[axis][s])
-            *side = *all;
-        if (side->value.kind != ARRAY_NONE || side->constant.kind != ARRAY_NONE ||
-            side->boundary.kind == BOUNDARY_HALO)
-            return failure_set(failure, STATUS_UNSUPPORTED, job_side_place((int)axis, s),
+    for (int i = 0; i < AXIS_COUNT * SIDE_COUNT; i++) {
+        const int a = i / SIDE_COUNT, s = i % SIDE_COUNT;
+        struct boundary *const boundary = &outer->job.boundary[a][s];
+        struct array *const value = &outer->operand[OPERAND_VALUE + i];
+        struct array *const constant = &outer->operand[OPERAND_CONSTANT + i];
+        const bool is_outer = a == outer->job.axis;
+        if (is_outer && (value->kind != ARRAY_NONE || constant->kind != ARRAY_NONE ||
+                         boundary->kind == BOUNDARY_HALO))
+            return failure_set(failure, STATUS_UNSUPPORTED, job_side_place(a, s),
                                "a mixed derivative takes no halo and no numbers over a face");
-        if (side->boundary.kind != BOUNDARY_MIXED)
-            side->boundary.value = 0;
-        side->constant_number = 0;
-        outer->parameters.boundary.has[axis][s] |= outer->parameters.boundary.has_all;
+        if (is_outer && boundary->kind != BOUNDARY_MIXED)
+            boundary->value = 0;
+        if (!is_outer && !is_map((enum boundary_kind)boundary->kind))
+            *boundary = (struct boundary){.kind = BOUNDARY_ONE_SIDED};
+        outer->job.more.constant[a][s] = 0;
+        value->kind = constant->kind = ARRAY_NONE;
     }
-    if (!is_map((enum boundary_kind)all->boundary.kind))
-        *all = others;
-    for (int a = 0; a < AXIS_COUNT; a++)
-        for (int s = 0; s < SIDE_COUNT && a != (int)axis; s++)
-            if (!is_map((enum boundary_kind)outer->parameters.boundary.side[a][s].boundary.kind))
-                outer->parameters.boundary.side[a][s] = others;
     return true;
 }
 
 bool request_expand_mixed(struct request *request, struct failure *failure)
 {
-    if (request->parameters.order != 1 || request->parameters.stagger != STAGGER_NONE)
-        return request_invalid(failure, request->parameters.order != 1 ? "order" : "stagger",
+    const struct job *const job = &request->job;
+    if (job->order != 1 || job->more.stagger != STAGGER_NONE)
+        return request_invalid(failure, job->order != 1 ? "order" : "stagger",
                                "a mixed derivative is of order 1 along each axis, at the nodes");
-    if (request->parameters.report)
+    if (request->report)
         return failure_set(failure, STATUS_UNSUPPORTED, "report",
                            "a mixed derivative has no report");
     struct request_chain *chain = calloc(1, sizeof *chain + 2 * sizeof *chain->link);
@@ -374,7 +377,7 @@ bool request_expand_mixed(struct request *request, struct failure *failure)
     for (int link = 0; link < 2; link++)
         for (int a = 0; a < AXIS_COUNT; a++)
             chain->link[link].source[a] = (struct request_source){-1, -1};
-    inner->parameters.axis = request->parameters.inner_axis;
+    inner->job.axis = (uint8_t)request->inner_axis;
     inner->out = OUT_INLINE;
     memset(&outer->f, 0, sizeof outer->f);
     chain->link[1].source[0].link = 0;
@@ -382,7 +385,8 @@ bool request_expand_mixed(struct request *request, struct failure *failure)
     request->chain = chain;
     request->out = OUT_INLINE;
     memset(&request->f, 0, sizeof request->f);
-    memset(&request->parameters, 0, sizeof request->parameters);
+    memset(request->operand, 0, sizeof request->operand);
+    memset(request->numbers, 0, sizeof request->numbers);
     return take_tangential_sides(outer, failure) &&
            (request->dry_run || request_check_data(inner, failure));
 }

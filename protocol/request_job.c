@@ -15,7 +15,7 @@
 static bool resolve_batch(const struct request *request, const struct array_type *type,
                           uint32_t *lead, struct failure *failure)
 {
-    const uint32_t batch = request->parameters.batch;
+    const uint32_t batch = request->batch;
     if (batch == 0) {
         *lead = type->dimensions > AXIS_COUNT ? type->dimensions - AXIS_COUNT : 0;
         return true;
@@ -29,27 +29,31 @@ static bool resolve_batch(const struct request *request, const struct array_type
     return true;
 }
 
+/* What does not matter to a job is made the same, so that equal jobs are equal bytes. */
+static void forget_axis(struct job *job, int axis)
+{
+    job->spacing[axis] = 1;
+    job->diffusivity[axis] = 0;
+    memset(job->boundary[axis], 0, sizeof job->boundary[axis]);
+    memset(job->more.constant[axis], 0, sizeof job->more.constant[axis]);
+}
+
 static bool resolve_axis(const struct request *request, const struct array_type *type,
                          struct job *job, struct failure *failure)
 {
     const int64_t dimensions = type->dimensions;
-    if (!request->parameters.has_axis) {
+    if (!(request->given & PARAMETER_BIT(axis))) {
         if (job->axes > 1)
             return failure_set(failure, STATUS_INVALID_ARGUMENT, "axis",
                                "%s needs the parameter axis for an array of %d axes of space",
                                operator_name((enum operator_id)job->operator_id), job->axes);
-        job->axis = AXIS_X;
         return true;
     }
-    if (!request->parameters.axis_is_number) {
-        job->axis = (uint8_t)request->parameters.axis;
-        if (job->axis >= job->axes)
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, "axis",
-                               "the array has %d axes of space; none is %s", job->axes,
-                               axis_name(request->parameters.axis));
-        return true;
-    }
-    int64_t number = request->parameters.axis_number;
+    if (!request->axis_is_number)
+        return job->axis < job->axes || failure_set(failure, STATUS_INVALID_ARGUMENT, "axis",
+                                                    "the array has %d axes of space; none is %s",
+                                                    job->axes, axis_name((enum axis)job->axis));
+    int64_t number = request->axis_number;
     if (number < -dimensions || number >= dimensions)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "axis",
                            "axis %" PRId64 " is out of range for an array of %" PRId64
@@ -65,36 +69,16 @@ static bool resolve_axis(const struct request *request, const struct array_type 
 }
 
 /* A map must not name an axis that the array does not have: it would silently do nothing. */
-static bool check_axis_exists(const struct job *job, const char *parameter, int axis,
-                              struct failure *failure)
-{
-    if (axis < job->axes)
-        return true;
-    return failure_set(
-        failure, STATUS_INVALID_ARGUMENT, failure_place(parameter, axis_name((enum axis)axis)).text,
-        "the array has %d axes of space; none is %s", job->axes, axis_name((enum axis)axis));
-}
-
-static bool resolve_per_axis(const struct per_axis *from, const char *parameter,
-                             const struct job *job, double standard, double to[AXIS_COUNT],
+static bool check_axes_exist(const struct job *job, const char *parameter, unsigned named,
                              struct failure *failure)
 {
-    for (int a = 0; a < AXIS_COUNT; a++) {
-        if (from->has[a] && !check_axis_exists(job, parameter, a, failure))
-            return false;
-        if (a < job->axes)
-            to[a] = from->has[a] ? from->value[a] : from->has_all ? from->all : standard;
-    }
+    for (int a = job->axes; a < AXIS_COUNT; a++)
+        if (named >> a & 1)
+            return failure_set(failure, STATUS_INVALID_ARGUMENT,
+                               failure_place(parameter, axis_name((enum axis)a)).text,
+                               "the array has %d axes of space; none is %s", job->axes,
+                               axis_name((enum axis)a));
     return true;
-}
-
-/* Is it a list of one number for each axis, and no coordinates? For one axis of space a list of one
- * number is one spacing. */
-static bool is_list_by_axis(const struct request *request, const struct job *job)
-{
-    const struct array *all = &request->parameters.numbers[NUMBERS_ALL];
-    return request->parameters.spacing_is_bare && all->kind == ARRAY_LIST &&
-           (job->axes > 1 || numbers_count(all) == 1);
 }
 
 static bool resolve_list_by_axis(const struct array *list, struct job *job, struct failure *failure)
@@ -117,68 +101,47 @@ static uint64_t coordinates_needed(const struct job *job, int axis)
     return job->n[axis] + (job->boundary[axis][SIDE_LOW].kind == BOUNDARY_PERIODIC);
 }
 
+/* Does the axis have as many coordinates as it needs? */
+static bool check_coordinates(const struct array *given, const struct job *job, int axis,
+                              struct failure *failure)
+{
+    const uint64_t count = numbers_count(given), need = coordinates_needed(job, axis);
+    return count == need ||
+           failure_set_limit(
+               failure, STATUS_INVALID_ARGUMENT,
+               failure_place("spacing", axis_name((enum axis)axis)).text, (double)count,
+               (double)need,
+               need > job->n[axis]
+                   ? "%" PRIu64 " coordinates are given for %" PRIu64
+                     " points; a periodic axis needs one more, where its first point comes again"
+                   : "%" PRIu64 " coordinates are given for %" PRIu64 " points",
+               count, job->n[axis]);
+}
+
 /* Spacings; which axes have coordinates, and as many as they need. After the boundaries. */
 static bool resolve_spacing(const struct request *request, struct job *job, struct failure *failure)
 {
-    const struct array *numbers = request->parameters.numbers;
-    if (!resolve_per_axis(&request->parameters.spacing, "spacing", job, 1, job->spacing, failure))
+    const struct array *list = &request->numbers[NUMBERS_LIST];
+    if (!check_axes_exist(job, "spacing", request->named.spacing, failure))
         return false;
-    if (is_list_by_axis(request, job))
-        return resolve_list_by_axis(&numbers[NUMBERS_ALL], job, failure);
-    if (request->parameters.spacing_is_bare && job->axes > 1)
+    /* Of one axis of space a list of one number is one spacing. */
+    if (list->kind == ARRAY_LIST && (job->axes > 1 || numbers_count(list) == 1))
+        return resolve_list_by_axis(list, job, failure);
+    if (list->kind != ARRAY_NONE && job->axes > 1)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "spacing",
                            "the array has %d axes of space; give coordinates by axis: {\"x\": "
                            "ARRAY}",
                            job->axes);
-    for (int a = 0; a < AXIS_COUNT; a++) {
-        if (numbers[a].kind != ARRAY_NONE && !check_axis_exists(job, "spacing", a, failure))
-            return false;
-        const struct array *given = a < job->axes ? request_coordinates(request, a) : NULL;
+    for (int a = 0; a < job->axes; a++) {
+        const struct array *given = request_coordinates(request, a);
         if (!given)
             continue;
-        const uint64_t count = numbers_count(given), need = coordinates_needed(job, a);
-        if (count != need)
-            return failure_set_limit(
-                failure, STATUS_INVALID_ARGUMENT,
-                failure_place("spacing", axis_name((enum axis)a)).text, (double)count, (double)need,
-                need > job->n[a] ? "%" PRIu64 " coordinates are given for %" PRIu64
-                                   " points; a periodic axis needs one more, where its first point "
-                                   "comes again"
-                                 : "%" PRIu64 " coordinates are given for %" PRIu64 " points",
-                count, job->n[a]);
+        if (!check_coordinates(given, job, a, failure))
+            return false;
         if (job_is_active(job, a))
             job->more.coordinates |= (uint8_t)(1u << a);
     }
     return true;
-}
-
-int request_job_accuracy(const struct request *request)
-{
-    const int accuracy = request->parameters.accuracy;
-    return accuracy ? accuracy : request->parameters.scheme == SCHEME_ADI ? 2 : 8;
-}
-
-const struct request_side *request_job_side(const struct request *request, int axis, int side)
-{
-    if (request->parameters.boundary.has[axis][side])
-        return &request->parameters.boundary.side[axis][side];
-    return request->parameters.boundary.has_all ? &request->parameters.boundary.all : NULL;
-}
-
-bool request_job_endpoint(const struct request *request, int axis)
-{
-    return request->parameters.endpoint.has[axis]
-               ? request->parameters.endpoint.value[axis]
-               : request->parameters.endpoint.has_all && request->parameters.endpoint.all;
-}
-
-/* What was said of a side of an axis; NULL: nothing. */
-static const struct request_side *side_of(const struct request *request, const struct job *job,
-                                          int axis, int side)
-{
-    return axis < job->axes || request->parameters.boundary.has[axis][side]
-               ? request_job_side(request, axis, side)
-               : NULL;
 }
 
 /* Says the array's shape and the face's. */
@@ -235,36 +198,31 @@ static bool check_dtype(const struct array *array, const struct job *job, const 
                        array_dtype_text((enum dtype)job->dtype));
 }
 
-static bool resolve_side(const struct request_side *given, const struct array_type *type,
+static bool resolve_side(const struct request *request, const struct array_type *type,
                          struct job *job, int axis, int side, struct failure *failure)
 {
     struct boundary *boundary = &job->boundary[axis][side];
+    const struct array *value = &request->operand[OPERAND_VALUE + SIDE_COUNT * axis + side];
+    const struct array *constant = &request->operand[OPERAND_CONSTANT + SIDE_COUNT * axis + side];
     const char *const place = job_side_place(axis, side);
-    *boundary = given->boundary;
-    job->more.constant[axis][side] = given->constant_number;
-    return check_dtype(&given->value, job, place, failure) &&
-           check_dtype(&given->constant, job, place, failure) &&
-           resolve_face(&given->value, type, job, axis, place, &boundary->value_array, failure) &&
-           resolve_face(&given->constant, type, job, axis, place, &boundary->constant_array,
-                        failure);
+    return check_dtype(value, job, place, failure) && check_dtype(constant, job, place, failure) &&
+           resolve_face(value, type, job, axis, place, &boundary->value_array, failure) &&
+           resolve_face(constant, type, job, axis, place, &boundary->constant_array, failure);
 }
 
 static bool resolve_boundaries(const struct request *request, const struct array_type *type,
                                struct job *job, struct failure *failure)
 {
-    for (int a = 0; a < AXIS_COUNT; a++) {
-        for (int side = 0; side < SIDE_COUNT; side++) {
-            const struct request_side *given = side_of(request, job, a, side);
-            if (given && (!check_axis_exists(job, "boundary", a, failure) ||
-                          !resolve_side(given, type, job, a, side, failure)))
-                return false;
-        }
-        const bool has = request->parameters.endpoint.has[a];
-        if (has && !check_axis_exists(job, "endpoint", a, failure))
-            return false;
-        if (!request_job_endpoint(request, a) || a >= job->axes)
-            continue;
+    unsigned named = 0;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        named |= (unsigned)((request->named.boundary >> SIDE_COUNT * a & 3) != 0) << a;
+    for (int a = 0; a < job->axes; a++) {
         struct boundary *sides = job->boundary[a];
+        if (!resolve_side(request, type, job, a, SIDE_LOW, failure) ||
+            !resolve_side(request, type, job, a, SIDE_HIGH, failure))
+            return false;
+        if (!(request->endpoint >> a & 1))
+            continue;
         if (sides[SIDE_LOW].kind != BOUNDARY_PERIODIC || sides[SIDE_HIGH].kind != BOUNDARY_PERIODIC)
             return failure_set(failure, STATUS_INVALID_ARGUMENT,
                                failure_place("endpoint", axis_name((enum axis)a)).text,
@@ -272,7 +230,8 @@ static bool resolve_boundaries(const struct request *request, const struct array
                                axis_name((enum axis)a));
         sides[SIDE_LOW].kind = sides[SIDE_HIGH].kind = BOUNDARY_ENDPOINT;
     }
-    return true;
+    return check_axes_exist(job, "boundary", named, failure) &&
+           check_axes_exist(job, "endpoint", request->named.endpoint, failure);
 }
 
 /* An operand like f. */
@@ -286,40 +245,31 @@ static bool resolve_field(const struct array *array, const struct array_type *ty
     return array_check_alike(&array->type, type, parameter, "f", failure);
 }
 
+static const char *coefficient_place(const struct job *job)
+{
+    return job->operator_id == OPERATOR_DIFFUSION ? "diffusivity" : "coefficient";
+}
+
 static bool resolve_operands(const struct request *request, const struct array_type *type,
                              struct job *job, struct failure *failure)
 {
-    const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
-    job->more.source_value = request->parameters.source_number;
-    return resolve_field(&request->parameters.coefficient, type, job,
-                         diffusion ? "diffusivity" : "coefficient", &job->more.coefficient,
-                         failure) &&
-           resolve_field(&request->parameters.source, type, job, "source", &job->more.source,
+    return resolve_field(&request->operand[OPERAND_COEFFICIENT], type, job, coefficient_place(job),
+                         &job->more.coefficient, failure) &&
+           resolve_field(&request->operand[OPERAND_SOURCE], type, job, "source", &job->more.source,
                          failure);
 }
 
 const struct array *request_job_operand(const struct request *request, const struct job *job,
                                         int operand, const char **place)
 {
-    *place = "f";
-    if (!job_operand_points(job, operand))
-        return NULL;
-    if (operand == OPERAND_COEFFICIENT) {
-        const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
-        *place = diffusion ? "diffusivity" : "coefficient";
-        return &request->parameters.coefficient;
-    }
-    if (operand == OPERAND_SOURCE) {
-        *place = "source";
-        return &request->parameters.source;
-    }
-    if (operand < OPERAND_VALUE)
-        return NULL;
-    const int face = (operand - OPERAND_VALUE) % (AXIS_COUNT * SIDE_COUNT);
-    const int axis = face / SIDE_COUNT, side = face % SIDE_COUNT;
-    const struct request_side *given = side_of(request, job, axis, side);
-    *place = job_side_place(axis, side);
-    return operand < OPERAND_CONSTANT ? &given->value : &given->constant;
+    const int side = (operand - OPERAND_VALUE) % (AXIS_COUNT * SIDE_COUNT);
+    *place = operand == OPERAND_COEFFICIENT ? coefficient_place(job)
+             : operand == OPERAND_SOURCE    ? "source"
+             : operand < OPERAND_VALUE      ? "probes"
+                                            : job_side_place(side / SIDE_COUNT, side % SIDE_COUNT);
+    return operand != OPERAND_PROBES && job_operand_points(job, operand)
+               ? &request->operand[operand]
+               : NULL;
 }
 
 static bool check_cfl(const struct job *job, double cfl, struct failure *failure)
@@ -353,15 +303,15 @@ static bool choose_time_step(struct job *job, double cfl, struct failure *failur
 static bool resolve_time_step(const struct request *request, struct job *job,
                               struct failure *failure)
 {
-    if (request->parameters.has_dt == request->parameters.has_cfl)
+    const uint64_t both = PARAMETER_BIT(dt) | PARAMETER_BIT(cfl), given = request->given & both;
+    if (given == 0 || given == both)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "dt",
                            "diffusion needs exactly one of dt and cfl; got %s",
-                           request->parameters.has_dt ? "both" : "none");
-    job->dt = request->parameters.dt;
-    if (request->parameters.has_dt)
+                           given ? "both" : "none");
+    if (given == PARAMETER_BIT(dt))
         return true;
-    return check_cfl(job, request->parameters.cfl, failure) &&
-           (job_measures(job) || choose_time_step(job, request->parameters.cfl, failure));
+    return check_cfl(job, request->cfl, failure) &&
+           (job_measures(job) || choose_time_step(job, request->cfl, failure));
 }
 
 bool job_measures(const struct job *job)
@@ -389,18 +339,6 @@ bool request_job_measured(struct job *job, double cfl, double least, double larg
                            largest);
     job->more.coefficient_max = largest;
     return (cfl == 0 || choose_time_step(job, cfl, failure)) && job_check(job, max_work, failure);
-}
-
-/* What does not matter to a derivative is made the same, so that equal jobs are equal bytes. */
-static void normalise_other_axes(struct job *job)
-{
-    for (int a = 0; a < AXIS_COUNT; a++) {
-        if (a == job->axis)
-            continue;
-        job->spacing[a] = 1;
-        memset(job->boundary[a], 0, sizeof job->boundary[a]);
-        memset(job->more.constant[a], 0, sizeof job->more.constant[a]);
-    }
 }
 
 /* Is what was given what the job has: one array, or a vector field of `count` components? */
@@ -433,7 +371,7 @@ static bool check_components(const struct arrays *given, const char *parameter, 
 static bool resolve_probes(const struct request *request, const struct array_type *type,
                            struct job *job, struct failure *failure)
 {
-    const struct array *given = &request->parameters.numbers[NUMBERS_PROBES];
+    const struct array *given = &request->numbers[NUMBERS_PROBES];
     if (given->kind == ARRAY_NONE)
         return true;
     const uint64_t count = given->type.shape[0], dimensions = given->type.shape[1];
@@ -451,29 +389,19 @@ static bool resolve_probes(const struct request *request, const struct array_typ
     return true;
 }
 
-/* What does not depend on other parameters. */
-static bool resolve_simple(const struct request *request, const struct array_type *type,
-                           struct job *job, struct failure *failure)
+/* The job of arrays of that type. */
+static bool resolve_type(const struct request *request, const struct array_type *type,
+                         struct job *job, struct failure *failure)
 {
     uint32_t lead = 0;
     if (!resolve_batch(request, type, &lead, failure))
         return false;
-    const enum operator_id operator_id = request->parameters.operator_id;
-    const bool diffusion = operator_id == OPERATOR_DIFFUSION;
-    job->operator_id = (uint8_t)operator_id;
     job->dtype = (uint8_t)type->dtype;
     job->axes = (uint8_t)(type->dimensions - lead);
-    job->more.scheme = (uint8_t)request->parameters.scheme;
-    job->more.stagger = (uint8_t)request->parameters.stagger;
-    if (operator_id == OPERATOR_INTERPOLATE && job->more.stagger == STAGGER_NONE)
-        job->more.stagger = STAGGER_FORWARD;
-    job->accuracy = (uint8_t)request_job_accuracy(request);
-    job->order = operator_id == OPERATOR_DERIVATIVE ? (uint8_t)request->parameters.order
-                                                    : (uint8_t)job_order(job);
-    job->allow_unstable = diffusion && request->parameters.allow_unstable;
-    job->steps = request->parameters.steps; /* 1 where the operator has none */
     for (int a = 0; a < job->axes; a++)
         job->n[a] = type->shape[type->dimensions - 1 - (uint32_t)a];
+    for (int a = job->axes; a < AXIS_COUNT; a++)
+        forget_axis(job, a);
     for (uint32_t i = 0; i < lead; i++)
         if (__builtin_mul_overflow(job->batch, type->shape[i], &job->batch))
             job->batch = UINT64_MAX; /* job_check() refuses it */
@@ -503,24 +431,20 @@ static bool resolve_stiffness(struct job *job, const uint8_t *block,
 static bool resolve_diffusion(const struct request *request, struct job *job, const uint8_t *block,
                               struct failure *failure)
 {
-    if (job->more.coordinates) {
-        /* What it takes to find that is bounded by job_check(). */
-        if (!check_unmeasured(job, INFINITY, failure) ||
-            !resolve_stiffness(job, block, request->parameters.bounds, failure))
-            return false;
-    }
-    if (!resolve_per_axis(&request->parameters.diffusivity, "diffusivity", job, 1, job->diffusivity,
-                          failure))
-        return false;
-    for (int a = 0; a < AXIS_COUNT; a++)
-        job->diffusivity[a] += 0.0; /* −0 becomes 0: equal jobs are equal bytes */
-    return resolve_time_step(request, job, failure);
+    struct job still = *job; /* what is not said of its time step is found first */
+    memset(still.diffusivity, 0, sizeof still.diffusivity);
+    still.dt = 0;
+    /* What it takes to find the stiffness is bounded by job_check(). */
+    return (!job->more.coordinates || (check_unmeasured(&still, INFINITY, failure) &&
+                                       resolve_stiffness(job, block, request->bounds, failure))) &&
+           check_axes_exist(job, "diffusivity", request->named.diffusivity, failure) &&
+           resolve_time_step(request, job, failure);
 }
 
 static bool resolve(const struct request *request, const struct array_type *type, double max_work,
                     struct job *job, uint8_t **block, struct failure *failure)
 {
-    if (!resolve_simple(request, type, job, failure) ||
+    if (!resolve_type(request, type, job, failure) ||
         !resolve_boundaries(request, type, job, failure) ||
         !resolve_spacing(request, job, failure) || !resolve_operands(request, type, job, failure) ||
         !resolve_probes(request, type, job, failure) ||
@@ -539,7 +463,7 @@ bool request_job(const struct request *request, const struct array_type *type, d
                  struct job *job, uint8_t **block, struct failure *failure)
 {
     *block = NULL;
-    job_init(job);
+    *job = request->job;
     if (type->dimensions < 1 || type->dimensions > LIMIT_DIMENSIONS)
         return failure_set(failure, STATUS_INVALID_ARGUMENT, "f",
                            "an array has 1 to %d dimensions; got %" PRIu32, LIMIT_DIMENSIONS,
@@ -554,7 +478,9 @@ bool request_job(const struct request *request, const struct array_type *type, d
         free(*block);
         *block = NULL;
     } else if (job_has_axis(job)) {
-        normalise_other_axes(job);
+        for (int a = 0; a < AXIS_COUNT; a++)
+            if (a != job->axis)
+                forget_axis(job, a);
     }
     return ok;
 }

@@ -7,7 +7,7 @@
 /* The job of an operator whose inputs have `type`, and the block that goes with it: resolves axis
  * numbers, per-axis parameters, cfl to dt, endpoint into boundaries, and numbers into the block;
  * then job_check(), and whether f, out_place and the operands are what the job has. The types of
- * resident operands must have been filled in (request_operand()).
+ * resident operands must have been filled in (request.operand).
  * *block: job.more.block_bytes bytes, free() it; NULL: the job has none, or it failed.
  * Where job_measures(), the time step is not judged yet and job.dt is 0 or what was given:
  * request_job_measured() follows. */
@@ -18,13 +18,6 @@ bool request_job(const struct request *request, const struct array_type *type, d
  * *place: how an error names it. */
 const struct array *request_job_operand(const struct request *request, const struct job *job,
                                         int operand, const char **place);
-
-/* The accuracy that was given, or the standard one. */
-int request_job_accuracy(const struct request *request);
-/* What was said of a side of an axis, which the array may not have; NULL: nothing. */
-const struct request_side *request_job_side(const struct request *request, int axis, int side);
-/* … and whether the axis's last point repeats its first. */
-bool request_job_endpoint(const struct request *request, int axis);
 
 /* Is there a limit of the job that the numbers of its field κ alone tell? */
 bool job_measures(const struct job *job);

@@ -80,6 +80,7 @@ bool request_read_operand(const msgpack_object *value, const char *parameter, bo
         return numbers_read_list(value, parameter, array, failure);
     if (!array_read(value, parameter, array, failure))
         return false;
+    array->object = value;
     return array->kind != ARRAY_REGION || array->type.dimensions > 0 ||
            request_invalid(failure, parameter, "an input in a region needs its shape and type");
 }
@@ -93,15 +94,15 @@ bool request_check_regions(const struct arrays *f, struct failure *failure)
     return true;
 }
 
-bool request_check_data(struct request *request, struct failure *failure)
+bool request_check_data(const struct request *request, struct failure *failure)
 {
     const struct arrays *f = &request->f;
     for (int a = 0; a < AXIS_COUNT; a++)
         if (f->at[a].kind == ARRAY_DESCRIBED)
             return request_invalid(failure, arrays_place(f, "f", a).text,
                                    "the array's data is missing");
-    for (int i = 0; i < REQUEST_OPERANDS; i++)
-        if (request_operand(request, i)->kind == ARRAY_DESCRIBED)
+    for (int i = 0; i < OPERANDS; i++)
+        if (request->operand[i].kind == ARRAY_DESCRIBED)
             return request_invalid(failure, request_operand_place(request, i),
                                    "the array's data is missing");
     return true;

@@ -1,5 +1,6 @@
-/* What the readers of parameters share, and those that request.c's table names in files of their
- * own. For the files named request*.c alone. */
+/* What the readers of a request share, from the value to the whole: request_read.c (values) →
+ * request_axes.c, request_boundary.c (parameters) → request_parameters.c (their table) →
+ * request_chain.c → request.c. For the files named request*.c alone. */
 #ifndef PROTOCOL_REQUEST_READ_H
 #define PROTOCOL_REQUEST_READ_H
 
@@ -15,17 +16,20 @@ parameter_reader request_read_axis, request_read_spacing, request_read_diffusivi
 /* request_boundary.c */
 parameter_reader request_read_boundary;
 
-/* request_chain.c: what comes of ops alone, then of all that is given. */
-parameter_reader request_read_ops;
-bool request_finish_chain(struct request *request, struct failure *failure);
-/* A mixed derivative becomes the chain of its two derivatives; anything else stays as it is. Call
- * it when all parameters have been read. */
-bool request_expand_mixed(struct request *request, struct failure *failure);
+/* request_parameters.c. A request before anything of it is read. */
+void request_begin(struct request *request);
+/* Its method by that name; of an operator the job with its defaults. */
+bool request_find_method(const msgpack_object *name, struct request *request,
+                         struct failure *failure);
+/* Its parameters, a map or NULL; the map's pairs i whose bit i is set in `others` are read
+ * elsewhere, and count as given. */
+bool request_read_parameters(const msgpack_object *map, uint64_t others, struct request *request,
+                             struct failure *failure);
 
-/* request.c: an operator by its name, with its parameters; the map's pairs i whose bit i is set in
- * `others` are read elsewhere, and count as given. */
-bool request_read_operator(const msgpack_object *name, const msgpack_object *map, uint64_t others,
-                           struct request *request, struct failure *failure);
+/* request_chain.c: request->chain, of the parameters of a chain. */
+bool request_read_chain(struct request *request, struct failure *failure);
+/* … of a mixed derivative: that of its two derivatives. */
+bool request_expand_mixed(struct request *request, struct failure *failure);
 
 /* request_read.c, all that follows. INVALID_ARGUMENT with that text. */
 bool request_invalid(struct failure *failure, const char *parameter, const char *text);
@@ -50,7 +54,7 @@ bool request_read_operand(const msgpack_object *value, const char *parameter, bo
 /* Of f: have all in regions a type? */
 bool request_check_regions(const struct arrays *f, struct failure *failure);
 /* Of a request that is to be run: is the data of its inputs and operands there? */
-bool request_check_data(struct request *request, struct failure *failure);
+bool request_check_data(const struct request *request, struct failure *failure);
 
 /* Is it an ARRAY (and neither a number nor a map by axis)? */
 bool request_is_array(const msgpack_object *value);

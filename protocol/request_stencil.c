@@ -11,12 +11,12 @@ enum { WIDTH = 2 * JOB_STENCIL_RADIUS + 1 };
 
 static const struct array *offsets_of(const struct request *request)
 {
-    return &request->parameters.numbers[NUMBERS_OFFSETS];
+    return &request->numbers[NUMBERS_OFFSETS];
 }
 
 static const struct array *weights_of(const struct request *request)
 {
-    return &request->parameters.numbers[NUMBERS_WEIGHTS];
+    return &request->numbers[NUMBERS_WEIGHTS];
 }
 
 /* As many offsets as weights, of an index for each axis of space; of one axis, a list of numbers

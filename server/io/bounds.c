@@ -83,7 +83,7 @@ static void on_found(uv_work_t *handle, int status)
     call_next(user);
 }
 
-static bool begin(struct connection *connection, const struct request *request, uint64_t bytes,
+static bool begin(struct connection *connection, const struct request_bounds *list, uint64_t bytes,
                   struct failure *failure)
 {
     struct work *work = NULL;
@@ -98,7 +98,7 @@ static bool begin(struct connection *connection, const struct request *request, 
     work->user = connection->user;
     work->connection = connection;
     work->bytes = bytes;
-    request_bounds_list(request, &work->bounds);
+    request_bounds_copy(list, &work->bounds);
     connection->user->bounds.busy = true;
     connection->bounds.state = BOUNDS_FINDING;
     connection->bounds.work = work;
@@ -114,7 +114,8 @@ enum bounds_answer bounds_prepare(struct connection *connection, struct request 
         request_bounds_give(request, &bounds->work->bounds);
         return BOUNDS_GO_ON;
     }
-    const uint64_t bytes = request_bounds_bytes(request);
+    struct request_bounds list;
+    const uint64_t bytes = request_bounds_list(request, &list);
     if (bytes == 0)
         return BOUNDS_GO_ON;
     if (bounds->state == BOUNDS_NONE && connection->user->bounds.busy) {
@@ -122,7 +123,7 @@ enum bounds_answer bounds_prepare(struct connection *connection, struct request 
         list_push(&connection->user->bounds.waiting, &bounds->link);
         return BOUNDS_LATER;
     }
-    return begin(connection, request, bytes, failure) ? BOUNDS_LATER : BOUNDS_REFUSED;
+    return begin(connection, &list, bytes, failure) ? BOUNDS_LATER : BOUNDS_REFUSED;
 }
 
 void bounds_release(struct connection *connection)

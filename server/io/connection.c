@@ -83,10 +83,8 @@ static bool check_passed(const struct connection *connection, const struct reque
 static bool find_numbers(const struct connection *connection, struct request *request,
                          struct failure *failure)
 {
-    static const char *const names[REQUEST_NUMBERS] = {
-        "spacing x", "spacing y", "spacing z", "spacing", "offsets", "weights", "probes"};
     for (int i = 0; i < REQUEST_NUMBERS; i++)
-        if (!upload_find_numbers(&connection->upload, &request->parameters.numbers[i], names[i],
+        if (!upload_find_numbers(&connection->upload, &request->numbers[i], request_numbers_name(i),
                                  failure))
             return false;
     for (uint32_t i = 0; request->chain && i < request->chain->count; i++)

@@ -291,9 +291,9 @@ bool report_fields(msgpack_packer *packer, struct user *user, const struct reque
                    struct failure *failure)
 {
     enum { ENTRY_BYTES = 160 }; /* at most, but for shapes of many axes */
-    const uint64_t limit = request->list.limit;
+    const uint64_t limit = request->limit;
     const uint64_t most = user->fields < limit ? user->fields : limit;
-    if (!request->list.pages && user->fields > limit)
+    if (!(request->given & (PARAMETER_BIT(after) | PARAMETER_BIT(limit))) && user->fields > limit)
         return failure_set_limit(failure, STATUS_TOO_LARGE, NULL, (double)user->fields,
                                  (double)limit,
                                  "you have %llu fields, and one answer holds %llu: ask for them "
@@ -304,13 +304,13 @@ bool report_fields(msgpack_packer *packer, struct user *user, const struct reque
         return false;
     memory_release(user, most * ENTRY_BYTES);
     uint64_t count = 0;
-    for (const struct field *field = field_after(user, request->list.after); field && count < limit;
+    for (const struct field *field = field_after(user, request->after); field && count < limit;
          field = field_after(user, field->id))
         count++;
     msgpack_pack_map(packer, 1);
     reply_write_str(packer, "fields");
     msgpack_pack_array(packer, count);
-    for (uint64_t after = request->list.after; count; count--) {
+    for (uint64_t after = request->after; count; count--) {
         const struct field *field = field_after(user, after);
         put_field(packer, field);
         after = field->id;

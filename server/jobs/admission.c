@@ -291,8 +291,8 @@ static bool take_output(struct task *task, int component, const struct arrays *g
 
 bool admission_find_types(const struct user *user, struct request *request, struct failure *failure)
 {
-    for (int i = 0; i < REQUEST_OPERANDS; i++) {
-        struct array *array = request_operand(request, i);
+    for (int i = 0; i < OPERANDS; i++) {
+        struct array *array = &request->operand[i];
         if (array->kind != ARRAY_FIELD)
             continue;
         const struct field *field =

@@ -163,15 +163,17 @@ static bool take_outputs(struct dry_run *run, struct failure *failure)
     return true;
 }
 
-/* One array of several sides is sent, and held, once. */
+/* One array of all sides that are not named is sent, and held, once. */
 static bool is_sent_before(const struct dry_run *run, const struct array *array, int operand)
 {
+    const int side = (operand - OPERAND_VALUE) % (AXIS_COUNT * SIDE_COUNT);
     const bool is_payload =
         (array->kind == ARRAY_INLINE && array->payload_count) ||
         (array->kind == ARRAY_DESCRIBED && array->type.bytes >= LIMIT_DIVERT_BYTES);
-    const char *unused;
-    for (int i = 0; i < operand && is_payload; i++)
-        if (request_job_operand(run->request, &run->job, i, &unused) == array)
+    if (!is_payload || side < 0 || run->request->named.boundary >> side & 1)
+        return false;
+    for (int i = OPERAND_VALUE; i < operand; i++)
+        if (job_operand_points(&run->job, i) && run->request->operand[i].object == array->object)
             return true;
     return false;
 }

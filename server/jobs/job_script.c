@@ -87,19 +87,19 @@ static int estimate_scratch(const struct job *job)
 
 static bool is_cut(const struct request *request, const struct job *job)
 {
-    return request->parameters.every && request->parameters.every < job->steps;
+    return request->every && request->every < job->steps;
 }
 
 struct routine_needs routine_needs(const struct request *request, const struct job *job)
 {
-    const bool report = request->parameters.report, cut = is_cut(request, job);
+    const bool report = request->report, cut = is_cut(request, job);
     struct routine_needs needs = {.wanted = report || cut || job_measures(job), .in_place = cut};
     if (report || job_measures(job))
         needs.result_bytes = measure_bytes(job_points(job));
     needs.estimates = report && has_estimate(job);
     if (needs.estimates)
         needs.arrays = job_outputs(job) + job_has_steps(job) + estimate_scratch(job);
-    if (cut && request->parameters.snapshot == SNAPSHOT_FIELD)
+    if (cut && request->snapshot == SNAPSHOT_FIELD)
         needs.arrays++;
     return needs;
 }
@@ -146,7 +146,7 @@ static void compose(struct task *task, const struct request *request)
         add_order(routine, ORDER_RUN, false, ROLE_SAME, 0);
         add_order(routine, ORDER_RUN, false, ROLE_FINER, 0);
     }
-    for (int i = 0; i < outputs && request->parameters.report; i++) {
+    for (int i = 0; i < outputs && request->report; i++) {
         add_order(routine, ORDER_MEASURE, false, ROLE_VALUES, i);
         if (routine->estimates)
             add_order(routine, ORDER_MEASURE, false, ROLE_DISTANCES, i);
@@ -210,10 +210,10 @@ bool routine_make(struct task *task, const struct request *request, struct failu
     struct routine *routine = new_routine(task, STEPS_MOST, failure);
     if (!routine)
         return false;
-    routine->cfl = request->parameters.has_cfl ? request->parameters.cfl : 0;
-    routine->every = request->parameters.every;
-    routine->snapshot = request->parameters.snapshot;
-    routine->reports = request->parameters.report;
+    routine->cfl = request->cfl;
+    routine->every = request->every;
+    routine->snapshot = request->snapshot;
+    routine->reports = request->report;
     routine->estimates = needs.estimates;
     if (!routine_check(request, &task->job, failure))
         return false;
@@ -238,7 +238,7 @@ bool routine_make_link(struct task *link, const struct request *request, struct 
         return true;
     if (!new_routine(link, 0, failure))
         return false;
-    link->routine->cfl = request->parameters.has_cfl ? request->parameters.cfl : 0;
+    link->routine->cfl = request->cfl;
     return take_result(link, failure);
 }
 

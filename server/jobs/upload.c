@@ -97,47 +97,6 @@ void upload_drop(struct upload *upload)
     memset(&upload->failure, 0, sizeof upload->failure);
 }
 
-static bool is(const struct splitter_name *name, const char *text)
-{
-    return name->bytes == strlen(text) && memcmp(name->text, text, name->bytes) == 0;
-}
-
-/* The word that it is; NULL: none of them. */
-static const char *find_word(const struct splitter_name *name, const char *const *words)
-{
-    for (; *words; words++)
-        if (is(name, *words))
-            return *words;
-    return NULL;
-}
-
-/* Parameters of many numbers. */
-static const char *const number_words[] = {"spacing", "offsets", "weights", "probes", NULL};
-
-static bool is_numbers(const struct splitter_payload *payload)
-{
-    return find_word(&payload->name, number_words) || is(&payload->outer, "spacing");
-}
-
-/* How an error names the array whose payload begins: by the key that it stands under and the one
- * around that, where both are known words. */
-static struct failure_place name_of(const struct splitter_payload *payload)
-{
-    static const char *const whole[] = {"coefficient", "source", "diffusivity", NULL};
-    static const char *const parts[] = {"x", "y", "z", "*", NULL};
-    static const char *const sides[] = {"x", "x-", "x+", "y", "y-", "y+",
-                                        "z", "z-", "z+", "*", NULL};
-    const char *name = find_word(&payload->name, whole);
-    name = name ? name : find_word(&payload->name, number_words);
-    if (name)
-        return failure_place(name, NULL);
-    if (is(&payload->name, "const") ||
-        boundary_find(payload->name.text, payload->name.bytes, BOUNDARY_HAS_PLACE) >= 0)
-        return failure_place("boundary", find_word(&payload->outer, sides));
-    return failure_place(is(&payload->outer, "spacing") ? "spacing" : "f",
-                         find_word(&payload->name, parts));
-}
-
 /* What the numbers of the message's parameters take already. */
 static uint64_t numbers_bytes(const struct upload *upload)
 {
@@ -169,12 +128,11 @@ static void begin_array(struct upload *upload, struct arrival *arrival,
                         const struct splitter_payload *payload)
 {
     struct failure *failure = &upload->failure;
-    const bool numbers = is_numbers(payload);
     struct array_type type = {0};
     const bool known =
         !failure->code &&
-        (numbers ? array_numbers_peek(payload, arrival->name.text, &type.bytes, failure)
-                 : array_type_peek(payload, arrival->name.text, &type, failure));
+        (arrival->is_numbers ? array_numbers_peek(payload, arrival->name.text, &type.bytes, failure)
+                             : array_type_peek(payload, arrival->name.text, &type, failure));
     if (!known)
         return;
     if (payload->list_count ? payload->bytes > type.bytes : payload->bytes != type.bytes) {
@@ -187,7 +145,7 @@ static void begin_array(struct upload *upload, struct arrival *arrival,
     if (!admission_open(upload->jobs, upload->user, failure))
         return;
     arrival->expected = type.bytes;
-    if (numbers)
+    if (arrival->is_numbers)
         begin_numbers(upload, arrival);
     else
         arrival->field = field_new(upload->jobs->devices, upload->user, &type, failure);
@@ -206,8 +164,11 @@ static bool add_arrival(struct upload *upload, const struct splitter_payload *pa
                            "the server is out of memory");
     upload->arrivals = arrivals;
     memory_hold(upload->user, sizeof *arrivals);
+    bool is_numbers;
+    const struct failure_place name = request_payload_place(payload, &is_numbers);
     arrivals[upload->count++] = (struct arrival){
-        .name = name_of(payload),
+        .name = name,
+        .is_numbers = is_numbers,
         .payload = payload->number,
         .map_at = payload->map_at,
         .map_pairs = payload->map_pairs,

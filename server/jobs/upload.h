@@ -23,6 +23,7 @@ struct user;
 struct arrival {
     struct field *field;       /* referenced; or … */
     unsigned char *numbers;    /* … of a parameter, owned; both NULL: void */
+    bool is_numbers;           /* it is of a parameter of many numbers */
     struct failure_place name; /* for errors: "f", "f y", "boundary x-" */
     uint32_t payload;          /* number of its first diverted bin */
     uint32_t map_at;    /* where its map stands in the control bytes, and how far it had come: */

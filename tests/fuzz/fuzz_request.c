@@ -116,7 +116,7 @@ static void give_numbers(struct request *request)
 {
     static uint64_t zeros[LIMIT_BLOCK_BYTES / 8];
     for (int i = 0; i < REQUEST_NUMBERS; i++) {
-        struct array *numbers = &request->parameters.numbers[i];
+        struct array *numbers = &request->numbers[i];
         check(numbers->type.bytes <= sizeof zeros);
         if (numbers->payload_count)
             numbers->small = zeros;

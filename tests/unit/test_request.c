@@ -129,6 +129,7 @@ TEST(axes_are_counted_in_the_whole_shape)
     refused("derivative", "\"axis\": -4", STATUS_INVALID_ARGUMENT, "axis", "out of range");
     refused("derivative", "\"axis\": -9223372036854775808", STATUS_INVALID_ARGUMENT, "axis",
             "range");
+    refused("interpolate", "\"axis\": [\"x\", \"y\"]", STATUS_INVALID_ARGUMENT, "axis", "letters");
     refused("derivative", "\"axis\": \"w\"", STATUS_INVALID_ARGUMENT, "axis", "NumPy");
     refused("derivative", "\"axis\": \"z\", \"batch\": 1", STATUS_INVALID_ARGUMENT, "axis",
             "none is z");
@@ -260,12 +261,14 @@ TEST(boundaries_have_kinds_numbers_and_places)
         msgpack_unpacked unpacked;
         snprintf(params, sizeof params, "\"boundary\": %s", cases[i].boundary);
         const struct request request = request_of(params, &unpacked);
-        const struct request_side *side = &request.parameters.boundary.all;
-        assert_true(request.parameters.boundary.has_all);
-        assert_int_equal(side->boundary.kind, cases[i].kind);
-        assert_true(side->boundary.value == cases[i].value);
-        assert_true(side->constant_number == cases[i].constant);
-        assert_int_equal(side->boundary.at_face, cases[i].at_face);
+        for (int s = 0; s < AXIS_COUNT * SIDE_COUNT; s++) {
+            const struct boundary *side = &request.job.boundary[s / SIDE_COUNT][s % SIDE_COUNT];
+            assert_int_equal(side->kind, cases[i].kind);
+            assert_true(side->value == cases[i].value);
+            assert_true(request.job.more.constant[s / SIDE_COUNT][s % SIDE_COUNT] ==
+                        cases[i].constant);
+            assert_int_equal(side->at_face, cases[i].at_face);
+        }
         msgpack_unpacked_destroy(&unpacked);
     }
 }
@@ -277,14 +280,12 @@ TEST(numbers_of_a_face_may_be_arrays)
         "\"boundary\": {\"x-\": {\"value\": [1, 2]}, \"x+\": {\"mixed\": {\"field\": 7}, "
         "\"const\": {\"nd\": true, \"type\": \"<f4\", \"shape\": [2], \"data\": #8}}}",
         &unpacked);
-    const struct request_side *sides = request.parameters.boundary.side[AXIS_X];
-    assert_int_equal(sides[SIDE_LOW].value.kind, ARRAY_LIST);
-    assert_int_equal(sides[SIDE_HIGH].value.kind, ARRAY_FIELD);
-    assert_int_equal(sides[SIDE_HIGH].constant.kind, ARRAY_INLINE);
+    assert_int_equal(request.operand[OPERAND_VALUE + SIDE_LOW].kind, ARRAY_LIST);
+    assert_int_equal(request.operand[OPERAND_VALUE + SIDE_HIGH].kind, ARRAY_FIELD);
+    assert_int_equal(request.operand[OPERAND_CONSTANT + SIDE_HIGH].kind, ARRAY_INLINE);
     int found = 0;
-    for (int i = 0; i < REQUEST_OPERANDS; i++) {
-        struct request copy = request;
-        const struct array *array = request_operand(&copy, i);
+    for (int i = 0; i < OPERANDS; i++) {
+        const struct array *array = &request.operand[i];
         if (array->kind == ARRAY_NONE)
             continue;
         found++;
@@ -300,13 +301,13 @@ TEST(less_usual_parameters_are_read)
     msgpack_unpacked unpacked;
     struct request request =
         request_of("\"scheme\": \"rk4\", \"source\": -2.5, \"probes\": [[0, 1, -1]]", &unpacked);
-    assert_int_equal(request.parameters.scheme, SCHEME_RK4);
-    assert_true(request.parameters.source_number == -2.5);
-    assert_int_equal(numbers_count(&request.parameters.numbers[NUMBERS_PROBES]), 3);
+    assert_int_equal(request.job.more.scheme, SCHEME_RK4);
+    assert_true(request.job.more.source_value == -2.5);
+    assert_int_equal(numbers_count(&request.numbers[NUMBERS_PROBES]), 3);
     msgpack_unpacked_destroy(&unpacked);
     request = request_of("\"source\": {\"field\": 3}, \"diffusivity\": {\"field\": 4}", &unpacked);
-    assert_int_equal(request.parameters.source.field, 3);
-    assert_int_equal(request.parameters.coefficient.field, 4);
+    assert_int_equal(request.operand[OPERAND_SOURCE].field, 3);
+    assert_int_equal(request.operand[OPERAND_COEFFICIENT].field, 4);
     msgpack_unpacked_destroy(&unpacked);
     refused("derivative", "\"axis\": \"x\", \"stagger\": \"left\"", STATUS_INVALID_ARGUMENT,
             "stagger", "forward");
@@ -361,7 +362,7 @@ TEST(names_of_a_chain_are_resolved)
     assert_int_equal(chain->link[0].request.f.at[0].field, 5);
     assert_int_equal(chain->link[1].source[0].link, 0);
     assert_int_equal(chain->link[1].source[0].component, AXIS_Y);
-    assert_int_equal(chain->link[1].request.parameters.accuracy, 4);
+    assert_int_equal(chain->link[1].request.job.accuracy, 4);
     assert_int_equal(chain->link[2].source[AXIS_X].link, 1);
     assert_int_equal(chain->link[2].source[AXIS_X].component, -1);
     assert_int_equal(chain->link[2].source[AXIS_Y].link, -1);

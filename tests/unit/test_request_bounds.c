@@ -11,6 +11,7 @@ static union {
     struct request_bounds bounds;
     uint8_t bytes[1 << 20];
 } room;
+static struct request_bounds axes;
 
 static void write_coordinates(char *to, int count)
 {
@@ -37,8 +38,9 @@ static double stiffness(const char *params, int coordinates, double factor)
              list, params);
     msgpack_unpacked unpacked = notation_object(text);
     assert_true(request_decode(&unpacked.data, &request, &has_msgid, &failure));
-    request.parameters.coefficient.type = line; /* as admission finds that of a field */
-    request_bounds_list(&request, &room.bounds);
+    request.operand[OPERAND_COEFFICIENT].type = line; /* as admission finds that of a field */
+    request_bounds_list(&request, &axes);
+    request_bounds_copy(&axes, &room.bounds);
     request_bounds_find(&room.bounds);
     assert_int_equal(room.bounds.count, 1);
     room.bounds.at[0].bound *= factor;
@@ -106,7 +108,8 @@ static uint32_t bounds_of(const char *one, const char *other)
     msgpack_unpacked unpacked = notation_object(text);
     if (!request_decode(&unpacked.data, &request, &has_msgid, &failure))
         fail_msg("%s", failure.message);
-    request_bounds_list(&request, &room.bounds);
+    request_bounds_list(&request, &axes);
+    request_bounds_copy(&axes, &room.bounds);
     request_free(&request);
     msgpack_unpacked_destroy(&unpacked);
     return room.bounds.count;
