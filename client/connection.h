@@ -12,7 +12,7 @@ struct fdclient {
     uint64_t last_id;
     struct tickets pending; /* in the order of submission */
     struct tickets done;    /* in the order of completion */
-    bool looks;             /* a wait looks for what comes before it sleeps */
+    bool busy_polls;        /* a wait polls before it blocks */
     bool broken;
     struct fdclient_error cause; /* of the break */
     fdclient_progress *progress;

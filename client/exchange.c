@@ -11,8 +11,8 @@
 #define EXCHANGE_BYTES ((size_t)16 << 20)
 
 /* Who sleeps is woken 5 µs late, and on a core that has gone to sleep 40: about a small job's time.
- * So a wait first looks for what comes, where its thread has cores to spare. */
-enum { LOOK_NS = 100000 };
+ * So a wait busy-polls first, where its thread has cores to spare. */
+enum { BUSY_POLL_NS = 100000 };
 
 static struct ticket *unsent(const struct fdclient *client)
 {
@@ -75,12 +75,12 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* poll(), which looks before it sleeps. */
-static int look_or_sleep(struct fdclient *client, struct pollfd *wait)
+/* poll(), which busy-polls before it blocks. */
+static int poll_or_sleep(struct fdclient *client, struct pollfd *wait)
 {
     int ready = 0;
-    if (client->looks)
-        for (const int64_t end_ns = now_ns() + LOOK_NS; !ready && now_ns() < end_ns;)
+    if (client->busy_polls)
+        for (const int64_t end_ns = now_ns() + BUSY_POLL_NS; !ready && now_ns() < end_ns;)
             ready = poll(wait, 1, 0);
     return ready ? ready : poll(wait, 1, -1);
 }
@@ -90,7 +90,7 @@ static int look_or_sleep(struct fdclient *client, struct pollfd *wait)
 void exchange_wait(struct fdclient *client)
 {
     struct pollfd wait = {client->socket, exchange_events(client), 0};
-    if (look_or_sleep(client, &wait) <= 0)
+    if (poll_or_sleep(client, &wait) <= 0)
         return; /* a signal: the caller sees whether to wait on */
     if (wait.revents == POLLIN)
         receive_some(client);

@@ -31,7 +31,7 @@ struct fdclient *fdclient_open(const char *address, struct fdclient_error *error
     tickets_init(&client->pending);
     tickets_init(&client->done);
     client->socket = -1;
-    client->looks = cores_to_spare();
+    client->busy_polls = cores_to_spare();
     if (pool_open(client, error))
         client->socket = connect_open(address, error);
     if (client->socket < 0) {

@@ -80,7 +80,7 @@ struct backend {
      * beyond measure back. True: there is more. */
     bool (*rest)(void);
     /* Does it pay to call reap() again and again for a while, rather than to sleep? */
-    bool is_looked_at;
+    bool busy_polls;
     /* For how long the slowest part of what is under way has not gone on, microseconds that do not
      * count where the machine is only slow; counted from one call to the next. NULL: it shows in
      * what completes. */

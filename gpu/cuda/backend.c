@@ -706,7 +706,7 @@ const struct backend *backend_cuda(void)
         .begin = cuda_begin,
         .arm = cuda_arm,
         .rest = memory_rest,
-        .is_looked_at = true,
+        .busy_polls = true,
         .wake_descriptor = cuda_wake_descriptor,
         .reap = cuda_reap,
     };

@@ -290,7 +290,7 @@ const struct backend *backend_host(void)
         .begin = host_nothing,
         .arm = host_nothing,
         .rest = host_rest,
-        .is_looked_at = false, /* its launches need the CPUs */
+        .busy_polls = false, /* its launches need the CPUs */
         .wake_descriptor = host_wake_descriptor,
         .still_us = thread_pool_still_us,
         .reap = host_reap,

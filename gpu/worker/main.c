@@ -33,8 +33,8 @@ enum {
     EXIT_NO_DEVICE = 1,
     EXIT_USAGE = 2,
     FAULT_POLL_MS = 50,  /* a device that has failed calls nobody back */
-    ORDERS_AT_ONCE = 64, /* between two looks at the device */
-    LOOK_US = 250,       /* after something has happened, before we sleep */
+    ORDERS_AT_ONCE = 64, /* between two polls of the device */
+    BUSY_POLL_US = 250,  /* after something has happened, before we sleep */
     SLEEP_US = 1000      /* … and the longest without a look at all descriptors */
 };
 
@@ -42,7 +42,7 @@ static struct worker worker;
 
 static struct {
     struct channel_inbox orders;
-    bool looks; /* for completions and orders, before it sleeps */
+    bool busy_polls; /* for completions and orders, before it blocks */
 } loop;
 
 /* --- beginning and end --- */
@@ -87,7 +87,7 @@ static void take_arena(uint64_t bytes, uint32_t threads, int memfd)
     worker.direct = message.u.ready.info.direct != 0;
     jobs_open(&worker);
     worker.open = true;
-    loop.looks = worker.backend->is_looked_at && cores_to_spare();
+    loop.busy_polls = worker.backend->busy_polls && cores_to_spare();
     message.u.ready.pid = (uint32_t)getpid();
     worker_answer(&worker, &message);
     log_info("%s is ready", message.u.ready.info.name);
@@ -273,7 +273,8 @@ static bool wait(int timeout_ms)
     return some;
 }
 
-/* A thread that sleeps is woken in the time that a small job takes: so look for a while first. */
+/* A thread that sleeps is woken in the time that a small job takes: so busy-poll for a while first.
+ */
 static _Noreturn void serve(void)
 {
     uint64_t active_us = 0, waited_us = 0;
@@ -285,14 +286,14 @@ static _Noreturn void serve(void)
         if (channel_queue_flush(&worker.answers, CHANNEL_DESCRIPTOR) == CHANNEL_CLOSED)
             end();
         const uint64_t now = clock_us();
-        const bool looks = loop.looks && now - active_us < LOOK_US;
+        const bool polls = loop.busy_polls && now - active_us < BUSY_POLL_US;
         bool some;
-        if (looks && now - waited_us < SLEEP_US && !worker.answers.count) {
+        if (polls && now - waited_us < SLEEP_US && !worker.answers.count) {
             some = take_completions();
             some = take_orders() || some;
         } else {
             waited_us = now;
-            some = wait(looks ? 0 : is_busy() ? FAULT_POLL_MS : -1);
+            some = wait(polls ? 0 : is_busy() ? FAULT_POLL_MS : -1);
         }
         if (some)
             active_us = clock_us();

@@ -85,11 +85,12 @@ static const struct option options[] = {
      "How long a message may stand still half-way before its connection is closed."},
     {"drain-timeout-s", "SECONDS", OPTION_NUMBER, AT(drain_timeout_s), "30", 0, 1 << 20,
      "How long running jobs may go on after SIGTERM."},
-    {"look-us", "MICROSECONDS", OPTION_NUMBER, AT(look_us), NULL, 0, 1000000,
-     "How long the loop looks for what comes next before it sleeps; 16 times as long while up to "
-     "four jobs are under way, and not at all with more. Answers come sooner, for a core that is "
-     "busy meanwhile. 0: never. Default: 150 where a GPU serves and there are 4 cores or more, "
-     "else 0."},
+    {"busy-poll-us", "MICROSECONDS", OPTION_NUMBER, AT(busy_poll_us), NULL, 0, 1000000,
+     "Busy-poll time: how long the loop polls before it blocks; 16 times as long while up to four "
+     "jobs are under way, and not at all with more. Answers come sooner, at the cost of a busy "
+     "core. 0: never. Default: 150 where a GPU serves and there are 4 cores or more, else 0."},
+    {"look-us", "MICROSECONDS", OPTION_NUMBER, AT(busy_poll_us), NULL, 0, 1000000,
+     "The older name of --busy-poll-us."},
     {"log-level", "N", OPTION_NUMBER, AT(log_level), "6", 3, 6,
      "Lines to stderr, the workers' too, up to this priority: 3 errors, 4 warnings, 6 "
      "information."},
@@ -372,7 +373,7 @@ static uint64_t machine_bytes(void)
 enum config_result config_read(struct config *config, int argc, char **argv)
 {
     memset(config, 0, sizeof *config);
-    config->look_us = CONFIG_LOOK_AUTO;
+    config->busy_poll_us = CONFIG_BUSY_POLL_AUTO;
     for (int i = 0; i < OPTION_COUNT; i++)
         if (options[i].standard &&
             !option_set(config, &options[i], (struct given){options[i].name, options[i].standard}))

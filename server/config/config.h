@@ -7,7 +7,7 @@
 
 enum { CONFIG_LISTEN_MAX = 8 };
 
-#define CONFIG_LOOK_AUTO UINT64_MAX /* as server/io/turn.h finds it best */
+#define CONFIG_BUSY_POLL_AUTO UINT64_MAX /* as server/io/turn.h finds it best */
 
 struct config {
     const char *listen[CONFIG_LISTEN_MAX]; /* "unix:PATH"; none: the default place */
@@ -32,7 +32,7 @@ struct config {
     uint64_t max_work; /* points × steps of one job */
     uint64_t upload_timeout_s;
     uint64_t drain_timeout_s;
-    uint64_t look_us; /* for more, before the loop sleeps; 0: never; or CONFIG_LOOK_AUTO */
+    uint64_t busy_poll_us; /* before the loop blocks; 0: never; or CONFIG_BUSY_POLL_AUTO */
     uint64_t log_level;
     const char *trace;    /* a file; NULL: none */
     uint64_t trace_bytes; /* of it, before the next is begun */

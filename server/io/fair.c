@@ -12,7 +12,7 @@
 #define SLICE_ALONE_NS INT64_C(1000000)
 /* The most for all slices of a turn; users who have had none by then go first in the next. */
 #define TURN_NS UINT64_C(5000000)
-enum { LOOK_EVENTS = 32 }; /* that the kernel is asked for at once */
+enum { POLL_EVENTS = 32 }; /* that the kernel is asked for at once */
 
 struct fair_watch {
     uv_poll_t poll;
@@ -146,17 +146,17 @@ void fair_charge_ns(struct user *user, uint64_t ns)
 
 /* Connections that the kernel has events of stand behind those with input at hand. False: there
  * are no more than these. */
-static bool look(struct user *user)
+static bool poll_events(struct user *user)
 {
-    struct epoll_event events[LOOK_EVENTS];
-    const int count = epoll_wait(user->fair.watch->epoll, events, LOOK_EVENTS, 0);
+    struct epoll_event events[POLL_EVENTS];
+    const int count = epoll_wait(user->fair.watch->epoll, events, POLL_EVENTS, 0);
     for (int i = 0; i < count; i++) {
         struct connection *connection = events[i].data.ptr;
         connection->seen |= events[i].events;
         if (list_empty(&connection->again_link))
             list_push(&user->fair.again, &connection->again_link);
     }
-    return count == LOOK_EVENTS;
+    return count == POLL_EVENTS;
 }
 
 /* False: the user has nothing more to do, but for what came meanwhile, of which the loop tells. */
@@ -169,8 +169,8 @@ static bool serve_slice(struct io *io, struct user *user, uint64_t *now_ns)
     *credit_ns = *credit_ns < 0 ? *credit_ns + slice_ns : slice_ns;
     bool more = true;
     for (unsigned served = 0; *credit_ns > 0; served++) {
-        if (served % LOOK_EVENTS == 0 || (more && list_empty(again)))
-            more = look(user);
+        if (served % POLL_EVENTS == 0 || (more && list_empty(again)))
+            more = poll_events(user);
         if (list_empty(again))
             return false;
         struct connection *connection =

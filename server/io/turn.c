@@ -4,35 +4,36 @@
 #include "server/devices/device.h"
 #include "server/io/io.h"
 
-/* With more jobs than these under way the loop hardly ever sleeps, and time that it spends on
- * looking is time for which others wait. While there is one, something will come for certain. */
-enum { LOOK_JOBS = 4, LOOK_TIMES = 16, LOOK_US = 150, LOOK_CORES = 4 };
+/* With more jobs than these under way the loop hardly ever sleeps, and busy-polling delays other
+ * processes. While a job is under way, an event is certain to come. */
+enum { BUSY_POLL_JOBS = 4, BUSY_POLL_TIMES = 16, BUSY_POLL_US = 150, BUSY_POLL_CORES = 4 };
 
-static void on_look(uv_idle_t *handle)
+static void on_busy_poll(uv_idle_t *handle)
 {
     (void)handle;
 }
 
-/* Unless it is said, only beside a GPU: the host's own backend needs every core, and one that looks
- * is in its way. */
-static uint64_t look_time(const struct io *io)
+/* By default the loop busy-polls only beside a GPU: the host's own backend needs every core. */
+static uint64_t busy_poll_time(const struct io *io)
 {
-    if (io->config->look_us != CONFIG_LOOK_AUTO)
-        return 1000 * io->config->look_us;
-    return io->jobs->devices->has_gpu && io->turn.cores >= LOOK_CORES ? 1000 * LOOK_US : 0;
+    if (io->config->busy_poll_us != CONFIG_BUSY_POLL_AUTO)
+        return 1000 * io->config->busy_poll_us;
+    return io->jobs->devices->has_gpu && io->turn.cores >= BUSY_POLL_CORES ? 1000 * BUSY_POLL_US
+                                                                           : 0;
 }
 
-static void look_or_sleep(struct io *io)
+static void poll_or_sleep(struct io *io)
 {
     struct turn *turn = &io->turn;
     const struct devices *devices = io->jobs->devices;
     const uint64_t came_ns = devices->heard_ns > turn->came_ns ? devices->heard_ns : turn->came_ns;
-    const uint64_t look_ns = look_time(io) * (io->jobs->count ? LOOK_TIMES : 1);
-    const bool looks = look_ns && io->jobs->count <= LOOK_JOBS && uv_hrtime() - came_ns < look_ns;
-    if (looks || fair_is_due(io))
-        uv_idle_start(&turn->look, on_look);
+    const uint64_t busy_poll_ns = busy_poll_time(io) * (io->jobs->count ? BUSY_POLL_TIMES : 1);
+    const bool polls =
+        busy_poll_ns && io->jobs->count <= BUSY_POLL_JOBS && uv_hrtime() - came_ns < busy_poll_ns;
+    if (polls || fair_is_due(io))
+        uv_idle_start(&turn->busy_poll, on_busy_poll);
     else
-        uv_idle_stop(&turn->look);
+        uv_idle_stop(&turn->busy_poll);
 }
 
 static void settle(struct io *io)
@@ -57,7 +58,7 @@ static void on_end(uv_prepare_t *handle)
     for (struct list *link = io->jobs->devices->list.next; link != &io->jobs->devices->list;
          link = link->next)
         device_flush(LIST_ENTRY(link, struct device, link));
-    look_or_sleep(io);
+    poll_or_sleep(io);
 }
 
 void turn_free_closed(struct io *io)
@@ -82,13 +83,13 @@ void turn_open(struct io *io)
     uv_prepare_init(io->loop, &turn->end);
     turn->end.data = io;
     uv_prepare_start(&turn->end, on_end);
-    uv_idle_init(io->loop, &turn->look);
+    uv_idle_init(io->loop, &turn->busy_poll);
 }
 
 void turn_close(struct io *io)
 {
     uv_close((uv_handle_t *)&io->turn.end, NULL);
-    uv_close((uv_handle_t *)&io->turn.look, NULL);
+    uv_close((uv_handle_t *)&io->turn.busy_poll, NULL);
     fair_close(io);
 }
 

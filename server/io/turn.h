@@ -13,9 +13,9 @@ struct io;
 
 struct turn {
     uv_prepare_t end;
-    uv_idle_t look;   /* while it is active, the loop does not sleep */
-    unsigned cores;   /* of the machine */
-    uint64_t came_ns; /* from a connection, when it last did */
+    uv_idle_t busy_poll; /* while it is active, the loop does not sleep */
+    unsigned cores;      /* of the machine */
+    uint64_t came_ns;    /* from a connection, when it last did */
 };
 
 void turn_open(struct io *io);

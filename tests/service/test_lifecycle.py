@@ -55,17 +55,25 @@ def cpu_seconds(daemon):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-@pytest.mark.parametrize("look_us", [0, 50_000])
-def test_a_server_without_jobs_sleeps(look_us):
-    with Daemon("--look-us", look_us) as daemon, daemon.client() as client:
+@pytest.mark.parametrize("busy_poll_us", [0, 50_000])
+def test_a_server_without_jobs_sleeps(busy_poll_us):
+    with Daemon("--busy-poll-us", busy_poll_us) as daemon, daemon.client() as client:
         field = client.call("put", f=wave(32, 32))["field"]
         for _ in range(20):
             client.call("derivative", f={"field": field}, axis="x")
-        time.sleep(0.2)  # it may look for what comes next
+        time.sleep(0.2)  # it may still busy-poll
         begin = cpu_seconds(daemon)
         time.sleep(1)
         assert cpu_seconds(daemon) - begin < 0.3
         assert_serves(client)
+
+
+@pytest.mark.parametrize("option", ["--busy-poll-us", "--look-us"])
+def test_busy_polling_spends_a_core(option):
+    """By its name and by the older one: after a message the front polls for a second."""
+    with Daemon(option, 1_000_000) as daemon, daemon.client() as client:
+        begin = cpu_seconds(daemon)
+        eventually(lambda: client.call("ping") is not None and cpu_seconds(daemon) - begin > 1, "a second of polling")
 
 
 def test_sigterm_finishes_what_runs_and_answers_the_rest():

@@ -11,7 +11,7 @@ from fdtest import Client, Daemon, FdError, MiB, assert_serves, binary, eventual
 NAMES = ["listen", "group", "mode", "device", "threads", "staging-bytes", "front-bytes", "user-bytes", "device-memory",
          "region-bytes", "region-memory", "max-regions",
          "user-queue-jobs", "user-queue-bytes", "max-queue-jobs", "max-queue-bytes", "max-jobs",
-         "max-fields", "max-connections", "max-work", "upload-timeout-s", "drain-timeout-s", "look-us", "log-level", "trace",
+         "max-fields", "max-connections", "max-work", "upload-timeout-s", "drain-timeout-s", "busy-poll-us", "look-us", "log-level", "trace",
          "trace-bytes"]
 
 
