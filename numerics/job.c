@@ -209,12 +209,6 @@ bool job_has_steps(const struct job *job)
     return job->operator_id == OPERATOR_DIFFUSION || job->operator_id == OPERATOR_STENCIL;
 }
 
-bool job_has_more(const struct job *job)
-{
-    static const struct job_more none;
-    return memcmp(&job->more, &none, sizeof none) != 0;
-}
-
 static bool is_plain_boundary(const struct job *job, const struct boundary *boundary)
 {
     if (boundary->at_face || boundary->value_array || boundary->constant_array)
@@ -240,13 +234,14 @@ static bool is_plain_boundary(const struct job *job, const struct boundary *boun
 /* Is anything asked for but probes, which every engine has? */
 static bool has_more_than_probes(const struct job *job)
 {
+    static const struct job_more none;
     struct job rest = *job;
     rest.more.probes = 0;
     if (job_block_part(&rest, BLOCK_END) == 0) {
         rest.more.block_bytes = 0;
         memset(rest.more.block_key, 0, sizeof rest.more.block_key);
     }
-    return job_has_more(&rest);
+    return memcmp(&rest.more, &none, sizeof none) != 0;
 }
 
 bool job_is_plain(const struct job *job)

@@ -122,9 +122,6 @@ uint64_t job_block_part(const struct job *job, enum block_part part);
 /* A key for the block: equal blocks have equal keys, others hardly ever. */
 void job_block_key(const void *block, uint64_t bytes, uint64_t key[2]);
 
-/* Is any byte of job.more set? */
-bool job_has_more(const struct job *job);
-
 /* Is it along one axis alone; is there a derivative (or an interpolation) along this one? */
 bool job_has_axis(const struct job *job);
 bool job_is_active(const struct job *job, int axis);

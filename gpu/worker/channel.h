@@ -1,6 +1,13 @@
-/* The channel between the front and a worker: a SOCK_SEQPACKET socketpair that carries messages,
- * one fixed struct each, up to CHANNEL_PACKET in a packet; both ends are non-blocking. Payload
- * never crosses it: it names places in the arena.
+/* The channel between the front and a worker: a SOCK_SEQPACKET socketpair, both ends non-blocking,
+ * that carries self-contained records without pointers. Payload never crosses it: records name
+ * places in the arena.
+ *
+ *   packet = record … (at most CHANNEL_PACKET of them and CHANNEL_PACKET_BYTES)
+ *   record = bytes, version, type, status; what its type has in the union; a RUN's block
+ *
+ * A record is of the length that its type has, to the byte. A RUN whose block would make it longer
+ * than a packet has its block in a sealed memfd that comes with it, and nothing behind its struct.
+ * A descriptor belongs to the first record of its packet.
  *
  *   front → worker                         worker → front
  *   ARENA (with the memfd)                 READY or REFUSED
@@ -8,12 +15,7 @@
  *   UPLOAD array ← arena or region, tag    COPIED tag (after FAILED where there is no memory)
  *   REGION region, bytes (with the memfd)  MAPPED region, once it is mapped and pinned
  *   UNREGION region                        –
- *   MORE parameters                        – (of the RUN that follows)
- *   BLOCK numbers …                        – (of the RUN that follows)
- *   OPERANDS arrays                        – (of the RUN that follows)
- *   COMPONENTS in, out, scratch            – (of the RUN that follows)
- *   PLACES in, out: region and offset      – (of the RUN that follows)
- *   RUN job: in, out, scratch              PROGRESS …, then FINISHED
+ *   RUN job and block: arrays, places      PROGRESS …, then FINISHED
  *   MEASURE array, other, result           FINISHED with what there is to say about it
  *   CANCEL job                             FINISHED with CANCELLED, or as it ended
  *   DOWNLOAD arena or region ← array, tag  COPIED tag
@@ -26,10 +28,8 @@
  *   - a RUN comes after the UPLOADs of its inputs; DOWNLOAD, RELEASE, and any order that writes an
  *     array that a RUN uses, come after that RUN's FINISHED; a RELEASE comes after every COPIED of
  *     the array;
- *   - a RUN of more than one input, output or scratch comes straight after its COMPONENTS; one
- *     that reads or writes regions straight after its PLACES; one whose job has `more` after that,
- *     as many BLOCKs as its block needs, from its begin to its end, and its OPERANDS; in any order
- *     otherwise, and nothing else between;
+ *   - a RUN names the arrays and places that its job has, and no others, and its block is of the
+ *     size that its job's parameters say;
  *   - ids of regions are the front's too. A region's memfd is sealed against shrinking and growing
  *     and has its size; orders that name it, and its UNREGION, come after its MAPPED with OK, which
  *     tells that it is known; UNREGION after every FINISHED and COPIED of those orders;
@@ -77,13 +77,8 @@ enum channel_type {
     CHANNEL_DOWNLOAD,
     CHANNEL_RELEASE,
     CHANNEL_PING,
-    CHANNEL_COMPONENTS,
     CHANNEL_REGION,
     CHANNEL_UNREGION,
-    CHANNEL_PLACES,
-    CHANNEL_MORE,
-    CHANNEL_BLOCK,
-    CHANNEL_OPERANDS,
     CHANNEL_MEASURE,
     CHANNEL_READY = 64,
     CHANNEL_REFUSED,
@@ -92,15 +87,11 @@ enum channel_type {
     CHANNEL_PROGRESS,
     CHANNEL_FINISHED,
     CHANNEL_PONG,
-    CHANNEL_MAPPED
+    CHANNEL_MAPPED,
+    CHANNEL_TYPES
 };
 
 #define PLACE_ALIGNMENT 16 /* bytes */
-
-enum {
-    CHANNEL_JOB_BYTES = offsetof(struct job, more), /* what a RUN carries of it */
-    CHANNEL_BLOCK_BYTES = 240 /* of a block, in one message; the last has less */
-};
 
 enum { CHANNEL_ALL_WORK, CHANNEL_JOBS_WORK, CHANNEL_WORKS };
 
@@ -115,10 +106,28 @@ struct channel_span {
     uint64_t begin_ns, end_ns;
 };
 
+/* An order to compute, with all that it needs but its block, which follows. */
+struct channel_run {
+    uint64_t id;
+    /* Arrays, as many as the job has; the others 0. Inputs may be the same; an output may be an
+     * input, and needs a scratch of its own then. The scratches of one output are its own:
+     * job_scratch(); that of the only one may be the only input, where this may be overwritten. */
+    uint64_t in[AXIS_COUNT], out[AXIS_COUNT], scratch[AXIS_COUNT];
+    uint64_t operand[OPERANDS]; /* arrays, by enum operand; 0: the job has none such */
+    struct place from[AXIS_COUNT], to[AXIS_COUNT]; /* where inputs and outputs lie in regions */
+    uint64_t chain;                                /* 0: it is in none */
+    uint32_t progress;                             /* 1: send PROGRESS, at most ten a second */
+    uint32_t ends_round; /* 1: the RUNs of its chain up to it are likely to come again */
+    struct job job;
+};
+
 struct channel_message {
-    uint32_t type;   /* enum channel_type */
-    uint32_t status; /* FINISHED; MAPPED: OK, OUT_OF_MEMORY or INTERNAL; COPIED: OK or, of a
-                        DOWNLOAD to a region, OUT_OF_MEMORY. enum status */
+    uint32_t bytes;    /* of the record; set as it is sent, as is the version */
+    uint16_t version;  /* CHANNEL_VERSION */
+    uint16_t type;     /* enum channel_type */
+    uint32_t status;   /* FINISHED; MAPPED: OK, OUT_OF_MEMORY or INTERNAL; COPIED: OK or, of a
+                          DOWNLOAD to a region, OUT_OF_MEMORY. enum status */
+    uint32_t reserved; /* 0 */
     union {
         struct {
             uint64_t bytes;
@@ -133,29 +142,7 @@ struct channel_message {
             uint64_t region; /* 0: the arena; else arena_offset is the region's */
             uint64_t tag;
         } copy; /* UPLOAD, DOWNLOAD; COPIED: tag */
-        struct {
-            uint64_t id;
-            uint64_t in, out;    /* arrays; may be the same. After COMPONENTS: 0, as scratch is */
-            uint64_t scratch;    /* array, or 0; may be `in` where that may be overwritten and there
-                                    is an `out` */
-            uint64_t chain;      /* 0: it is in none */
-            uint32_t progress;   /* 1: send PROGRESS, at most ten a second */
-            uint32_t ends_round; /* 1: the RUNs of its chain up to it are likely to come again */
-            unsigned char job[CHANNEL_JOB_BYTES];
-        } run;
-        struct job_more more;
-        struct {
-            unsigned char bytes[CHANNEL_BLOCK_BYTES];
-        } block;
-        struct {
-            uint64_t array[OPERANDS]; /* 0: the job has none such */
-        } operands;
-        struct {
-            /* As many as the job has; the others 0. Inputs may be the same; an output may be an
-             * input, and needs a scratch of its own then. The scratches of one output are its
-             * own: job_scratch(). */
-            uint64_t in[AXIS_COUNT], out[AXIS_COUNT], scratch[AXIS_COUNT];
-        } components;
+        struct channel_run run;
         struct {
             uint64_t id;
             uint64_t array, other; /* other 0: the array's values; else their distances from its */
@@ -165,9 +152,6 @@ struct channel_message {
         struct {
             uint64_t region, bytes, writable; /* UNREGION, MAPPED: region */
         } region;
-        struct {
-            struct place in[AXIS_COUNT], out[AXIS_COUNT]; /* by component */
-        } places;
         struct {
             uint64_t id;          /* CANCEL, RELEASE (of the array), PROGRESS, FINISHED */
             uint64_t done, total; /* PROGRESS: passes done; FINISHED: passes begun */
@@ -196,27 +180,41 @@ struct channel_message {
     } u;
 };
 
-_Static_assert(sizeof(struct channel_message) <= 256, "a channel message is at most 256 bytes");
-
-enum { CHANNEL_PACKET = 32 };
-
-enum channel_result { CHANNEL_OK, CHANNEL_AGAIN, CHANNEL_CLOSED };
-
-/* Send one message, with one descriptor where descriptor ≥ 0. CHANNEL_AGAIN: the socket is full. */
-enum channel_result channel_send(int socket, const struct channel_message *message, int descriptor);
-
-/* The packet that came last, whose messages are handed out one by one. Zeroed: none has come. */
-struct channel_inbox {
-    struct channel_message messages[CHANNEL_PACKET];
-    uint32_t next, count;
+enum {
+    CHANNEL_VERSION = 1,
+    CHANNEL_PACKET = 32, /* records */
+    CHANNEL_PACKET_BYTES = 32 << 10,
+    CHANNEL_HEAD_BYTES = offsetof(struct channel_message, u),
+    CHANNEL_RUN_BYTES = CHANNEL_HEAD_BYTES + sizeof(struct channel_run)
 };
 
-/* Receive one. *descriptor is −1 or one that the caller owns. A packet that is not whole messages
- * is CHANNEL_CLOSED: the other end is not to be trusted any more. */
+/* BROKEN: what came is no packet of whole records of this version; the other end is not to be
+ * trusted any more. */
+enum channel_result { CHANNEL_OK, CHANNEL_AGAIN, CHANNEL_CLOSED, CHANNEL_BROKEN };
+
+/* Send one message without a block, with one descriptor where descriptor ≥ 0. CHANNEL_AGAIN: the
+ * socket is full. */
+enum channel_result channel_send(int socket, const struct channel_message *message, int descriptor);
+
+/* The packet that came last, whose records are handed out one by one. Zeroed: none has come. */
+struct channel_inbox {
+    _Alignas(uint64_t) uint8_t packet[CHANNEL_PACKET_BYTES];
+    uint32_t at, bytes;   /* the next record, and the packet's end */
+    const uint8_t *block; /* what came behind the RUN that was handed out last, */
+    uint32_t block_bytes;
+};
+
+/* Receive one message. *descriptor is −1 or one that the caller owns. */
 enum channel_result channel_receive(int socket, struct channel_inbox *inbox,
                                     struct channel_message *message, int *descriptor);
 /* Will channel_receive() hand out another without a look at the socket? */
 bool channel_inbox_holds(const struct channel_inbox *inbox);
+
+/* A copy of the block, of `bytes`, of the RUN that was handed out last, with its descriptor (not
+ * taken): *block is the caller's to free, NULL where bytes is 0 or there is no memory. Returns what
+ * rule the RUN breaks, or NULL. */
+const char *channel_block(const struct channel_inbox *inbox, int descriptor, uint64_t bytes,
+                          uint8_t **block);
 
 /* Messages on their way out, in order: whoever has something to say keeps it here, and one flush a
  * turn of the loop sends all of it in few packets. Grows as needed: each end's orders are bounded
@@ -224,15 +222,19 @@ bool channel_inbox_holds(const struct channel_inbox *inbox);
 struct channel_queue {
     struct channel_queued {
         struct channel_message message;
-        int descriptor; /* −1, or owned */
+        uint64_t block_bytes;
+        const uint8_t *block; /* borrowed */
+        int descriptor;       /* −1, or owned */
     } * items;
     uint32_t first, count, capacity;
 };
-/* Keep a message, and a descriptor where descriptor ≥ 0: it is taken over, and closed once it is
+/* Keep a message. A RUN's block, of job.more.block_bytes, stays as it is until the RUN has been
+ * sent or the queue is freed; else NULL. A descriptor ≥ 0 is taken over, and closed once it is
  * sent. False: no memory. */
 bool channel_queue_push(struct channel_queue *queue, const struct channel_message *message,
-                        int descriptor);
-/* Send what waits. CHANNEL_AGAIN: the socket is full, and some still waits. */
+                        const uint8_t *block, int descriptor);
+/* Send what waits. CHANNEL_AGAIN: the socket is full, or there is no descriptor for a long block,
+ * and some still waits. */
 enum channel_result channel_queue_flush(struct channel_queue *queue, int socket);
 void channel_queue_free(struct channel_queue *queue);
 

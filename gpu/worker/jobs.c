@@ -180,7 +180,6 @@ void jobs_close(struct worker *worker)
     }
     ids_free(&worker->runs.by_id);
     plans_free(&worker->plans);
-    free(worker->before.block);
     close_measured(worker);
     pipeline_free(&worker->pipeline);
 }
@@ -201,104 +200,31 @@ void jobs_start_waiting(struct worker *worker)
     }
 }
 
-bool jobs_is_before_run(uint32_t type)
+/* The run's places, if it has any. */
+static void find_places(const struct worker *worker, struct run *run,
+                        const struct channel_run *given)
 {
-    return type == CHANNEL_COMPONENTS || type == CHANNEL_PLACES || type == CHANNEL_MORE ||
-           type == CHANNEL_BLOCK || type == CHANNEL_OPERANDS;
-}
-
-/* The next part of the block that MORE has announced. */
-static void take_block(struct worker *worker, const struct channel_message *message)
-{
-    struct before_run *before = &worker->before;
-    const uint64_t total = before->more.u.more.block_bytes;
-    if (!before->more.type || before->block_bytes >= total)
-        worker_broken("a BLOCK that no MORE has announced", before->block_bytes);
-    if (before->block_bytes == 0)
-        before->has_no_block = !(before->block = malloc(total));
-    uint64_t bytes = total - before->block_bytes;
-    if (bytes > CHANNEL_BLOCK_BYTES)
-        bytes = CHANNEL_BLOCK_BYTES;
-    if (before->block)
-        memcpy(before->block + before->block_bytes, message->u.block.bytes, bytes);
-    before->block_bytes += bytes;
-}
-
-void jobs_before_run(struct worker *worker, const struct channel_message *message)
-{
-    struct before_run *before = &worker->before;
-    struct channel_message *kept = message->type == CHANNEL_PLACES     ? &before->places
-                                   : message->type == CHANNEL_MORE     ? &before->more
-                                   : message->type == CHANNEL_OPERANDS ? &before->operands
-                                                                       : &before->components;
-    if (message->type == CHANNEL_BLOCK) {
-        take_block(worker, message);
-        return;
-    }
-    if (kept->type)
-        worker_broken("a part of a RUN twice", message->type);
-    *kept = *message;
-}
-
-bool jobs_run_follows(const struct worker *worker)
-{
-    const struct before_run *before = &worker->before;
-    return before->components.type || before->places.type || before->more.type ||
-           before->operands.type;
-}
-
-static void forget_before_run(struct worker *worker)
-{
-    free(worker->before.block);
-    memset(&worker->before, 0, sizeof worker->before);
-}
-
-/* The RUN's job, of which MORE has told the rest. */
-static void find_job(const struct worker *worker, const struct channel_message *message,
-                     struct job *job)
-{
-    const struct before_run *before = &worker->before;
-    memcpy(job, message->u.run.job, CHANNEL_JOB_BYTES);
-    memset(&job->more, 0, sizeof job->more);
-    if (before->more.type)
-        job->more = before->more.u.more;
-    if (before->block_bytes != job->more.block_bytes)
-        worker_broken("RUN whose BLOCKs are not whole", message->u.run.id);
-}
-
-/* The run's places from the PLACES before it, if any. */
-static void find_places(const struct worker *worker, struct run *run, const struct job *job)
-{
-    const struct channel_message *places = &worker->before.places;
-    const struct place *in = places->u.places.in, *out = places->u.places.out;
+    const struct job *job = &given->job;
+    const struct place *from = given->from, *to = given->to;
     for (int i = 0; i < AXIS_COUNT; i++) {
-        if ((in[i].region && i >= job_inputs(job)) || (out[i].region && i >= job_outputs(job)))
+        if ((from[i].region && i >= job_inputs(job)) || (to[i].region && i >= job_outputs(job)))
             worker_broken("RUN with more places than its job has arrays", run->id);
-        if (in[i].region)
+        if (from[i].region)
             run->from[i].memory =
-                store_find_place(worker, &in[i], job_bytes(job), false, &run->from[i].region);
-        if (out[i].region)
+                store_find_place(worker, &from[i], job_bytes(job), false, &run->from[i].region);
+        if (to[i].region)
             run->to[i].memory =
-                store_find_place(worker, &out[i], job_bytes(job), true, &run->to[i].region);
+                store_find_place(worker, &to[i], job_bytes(job), true, &run->to[i].region);
     }
 }
 
-/* The run's arrays from the order or, where there is one, from the COMPONENTS before it. */
-static void find_arrays(struct worker *worker, struct run *run, const struct job *job,
-                        const struct channel_message *message)
+static void find_arrays(const struct worker *worker, struct run *run,
+                        const struct channel_run *given)
 {
-    struct channel_message *given = &worker->before.components;
+    const struct job *job = &given->job;
     const int scratches = run->plan.staged ? run->plan.staged : job_outputs(job);
-    if (given->type && (message->u.run.in || message->u.run.out || message->u.run.scratch))
-        worker_broken("RUN with arrays of its own after COMPONENTS", run->id);
-    if (!given->type) {
-        given->u.components.in[0] = message->u.run.in;
-        given->u.components.out[0] = message->u.run.out;
-        given->u.components.scratch[0] = message->u.run.scratch;
-    }
     for (int i = 0; i < AXIS_COUNT; i++) {
-        const uint64_t in = given->u.components.in[i], out = given->u.components.out[i];
-        const uint64_t scratch = given->u.components.scratch[i];
+        const uint64_t in = given->in[i], out = given->out[i], scratch = given->scratch[i];
         const bool has_in = i < job_inputs(job) && !(worker->direct && run->from[i].region);
         const bool has_out = i < job_outputs(job) && !(worker->direct && run->to[i].region);
         if (!in == has_in || !out == has_out || (scratch && i >= scratches))
@@ -309,17 +235,18 @@ static void find_arrays(struct worker *worker, struct run *run, const struct job
     }
 }
 
-/* The run's operands from the OPERANDS before it, if any: those that its job has. */
-static void find_operands(const struct worker *worker, struct run *run, const struct job *job)
+/* The run's operands: those that its job has. */
+static void find_operands(const struct worker *worker, struct run *run,
+                          const struct channel_run *given)
 {
     for (int i = 0; i < OPERANDS; i++) {
-        const uint64_t id = worker->before.operands.u.operands.array[i];
-        const uint64_t points = job_operand_points(job, i);
+        const uint64_t id = given->operand[i];
+        const uint64_t points = job_operand_points(&given->job, i);
         if (!id != !points)
             worker_broken("RUN with other operands than its job has", run->id);
         run->operand[i] = id ? store_find(worker, id) : NULL;
         if (id && store_has_memory(run->operand[i]) &&
-            run->operand[i]->block.bytes != points * job_element_bytes(job))
+            run->operand[i]->block.bytes != points * job_element_bytes(&given->job))
             worker_broken("RUN with an operand of another size than its job's", run->id);
     }
 }
@@ -414,50 +341,61 @@ static void add(struct worker *worker, struct run *run)
         start(worker, run);
 }
 
-void jobs_run(struct worker *worker, const struct channel_message *message)
+/* The plan of a RUN's job, which stays until the next one's. NULL, with the status in `failure`:
+ * there is none. */
+static const struct plan *find_plan(struct worker *worker, const struct channel_run *given,
+                                    const struct channel_inbox *inbox, int descriptor,
+                                    struct failure *failure)
 {
-    const uint64_t id = message->u.run.id;
-    struct failure failure = {0};
-    struct job given;
-    const struct job *job = &given;
-    if (id == 0 || runs_find(&worker->runs, id))
-        worker_broken("RUN of a job that is there already", id);
-    find_job(worker, message, &given);
-    const struct plan *plan = NULL;
-    if (!job_check(job, MOST_WORK, &failure)) {
-        log_error("job %llu: %s", (unsigned long long)id, failure.message);
-    } else if (job_block_part(job, BLOCK_END) != job->more.block_bytes) {
-        worker_broken("RUN with a block of another size than its job's", id);
-    } else if (worker->before.has_no_block) {
-        failure.code = STATUS_OUT_OF_MEMORY;
-    } else if (!job_check_block(job, worker->before.block, &failure)) {
-        worker_broken("RUN with a block that its job cannot have", id);
-    } else {
-        plan = plans_get(&worker->plans, job, worker->before.block);
-        failure.code = STATUS_OUT_OF_MEMORY;
+    const struct job *job = &given->job;
+    const uint64_t bytes = job->more.block_bytes;
+    uint8_t *block;
+    if (!job_check(job, MOST_WORK, failure)) {
+        log_error("job %llu: %s", (unsigned long long)given->id, failure->message);
+        return NULL;
     }
+    if (job_block_part(job, BLOCK_END) != bytes)
+        worker_broken("RUN with a block of another size than its job's", given->id);
+    const char *rule = channel_block(inbox, descriptor, bytes, &block);
+    if (rule)
+        worker_broken(rule, given->id);
+    failure->code = STATUS_OUT_OF_MEMORY;
+    if (bytes && !block)
+        return NULL;
+    if (!job_check_block(job, block, failure))
+        worker_broken("RUN with a block that its job cannot have", given->id);
+    const struct plan *plan = plans_get(&worker->plans, job, block);
+    free(block);
+    return plan;
+}
+
+void jobs_run(struct worker *worker, const struct channel_run *given,
+              const struct channel_inbox *inbox, int descriptor)
+{
+    struct failure failure = {0};
+    if (given->id == 0 || runs_find(&worker->runs, given->id))
+        worker_broken("RUN of a job that is there already", given->id);
+    const struct plan *plan = find_plan(worker, given, inbox, descriptor, &failure);
     struct run *run = plan ? calloc(1, sizeof *run) : NULL;
     if (!run) {
-        forget_before_run(worker);
-        answer_finished(worker, id, failure.code, 0, plan ? plan->passes : 0, NULL);
+        answer_finished(worker, given->id, failure.code, 0, plan ? plan->passes : 0, NULL);
         return;
     }
-    run->id = id;
-    run->wants_progress = message->u.run.progress != 0;
-    run->chain = message->u.run.chain;
-    run->ends_round = message->u.run.ends_round != 0;
+    run->id = given->id;
+    run->wants_progress = given->progress != 0;
+    run->chain = given->chain;
+    run->ends_round = given->ends_round != 0;
     plan_copy(&run->plan, plan);
-    find_places(worker, run, job);
-    find_arrays(worker, run, job, message);
-    find_operands(worker, run, job);
-    forget_before_run(worker);
+    find_places(worker, run, given);
+    find_arrays(worker, run, given);
+    find_operands(worker, run, given);
     if (!have_memory(run)) {
         refuse(worker, run);
         return;
     }
-    check_arrays(run, job_bytes(job));
+    check_arrays(run, job_bytes(&given->job));
     check_chain(worker, run);
-    choose_way(worker, run, job_bytes(job));
+    choose_way(worker, run, job_bytes(&given->job));
     add(worker, run);
 }
 

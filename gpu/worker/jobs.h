@@ -10,14 +10,10 @@ void jobs_open(struct worker *worker);
 /* Forget all of them. Nothing is under way. */
 void jobs_close(struct worker *worker);
 
-/* COMPONENTS, PLACES, MORE, BLOCK and OPERANDS are kept for their RUN. Does one of them wait for
- * it?
- */
-bool jobs_is_before_run(uint32_t type);
-void jobs_before_run(struct worker *worker, const struct channel_message *message);
-bool jobs_run_follows(const struct worker *worker);
-/* RUN. */
-void jobs_run(struct worker *worker, const struct channel_message *message);
+/* RUN: the message that the inbox has handed out last, with its descriptor, or −1, which is not
+ * taken. */
+void jobs_run(struct worker *worker, const struct channel_run *given,
+              const struct channel_inbox *inbox, int descriptor);
 /* MEASURE. */
 void jobs_measure(struct worker *worker, const struct channel_message *message);
 /* CANCEL: takes effect at the end of the slice under way. */

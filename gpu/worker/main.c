@@ -138,7 +138,7 @@ static void take_order(const struct channel_message *message, int descriptor)
         take_arena(message->u.arena.bytes, message->u.arena.threads, descriptor);
         return;
     }
-    if (descriptor >= 0 && message->type != CHANNEL_REGION)
+    if (descriptor >= 0 && message->type != CHANNEL_REGION && message->type != CHANNEL_RUN)
         worker_broken("a descriptor that nobody asked for", message->type);
     if (message->type == CHANNEL_PING) {
         answer_ping();
@@ -146,9 +146,6 @@ static void take_order(const struct channel_message *message, int descriptor)
     }
     if (!worker.open)
         worker_broken("an order before the ARENA", message->type);
-    if (jobs_run_follows(&worker) && message->type != CHANNEL_RUN &&
-        !jobs_is_before_run(message->type))
-        worker_broken("parts of a RUN without it", message->type);
     switch (message->type) {
     case CHANNEL_ALLOCATE:
         store_allocate(&worker, message->u.allocate.array, message->u.allocate.bytes,
@@ -164,15 +161,10 @@ static void take_order(const struct channel_message *message, int descriptor)
     case CHANNEL_UNREGION:
         store_unmap(&worker, message->u.region.region);
         break;
-    case CHANNEL_COMPONENTS:
-    case CHANNEL_PLACES:
-    case CHANNEL_MORE:
-    case CHANNEL_BLOCK:
-    case CHANNEL_OPERANDS:
-        jobs_before_run(&worker, message);
-        break;
     case CHANNEL_RUN:
-        jobs_run(&worker, message);
+        jobs_run(&worker, &message->u.run, &loop.orders, descriptor);
+        if (descriptor >= 0)
+            close(descriptor);
         break;
     case CHANNEL_MEASURE:
         jobs_measure(&worker, message);
@@ -235,6 +227,8 @@ static bool take_orders(void)
             channel_receive(CHANNEL_DESCRIPTOR, &loop.orders, &message, &descriptor);
         if (result == CHANNEL_CLOSED)
             end();
+        if (result == CHANNEL_BROKEN)
+            worker_broken("a packet that is not whole records of version", CHANNEL_VERSION);
         if (result == CHANNEL_AGAIN)
             break;
         take_order(&message, descriptor);

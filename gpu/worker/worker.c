@@ -19,7 +19,7 @@ _Noreturn void worker_out_of_memory(void)
 void worker_answer(struct worker *worker, const struct channel_message *message)
 {
     struct pollfd front = {.fd = CHANNEL_DESCRIPTOR, .events = POLLOUT};
-    while (!channel_queue_push(&worker->answers, message, -1)) {
+    while (!channel_queue_push(&worker->answers, message, NULL, -1)) {
         if (!worker->answers.count)
             worker_out_of_memory();
         const enum channel_result result =

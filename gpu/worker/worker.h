@@ -53,12 +53,6 @@ struct worker {
     struct runs runs;
     struct pipeline pipeline;
     struct plans plans;
-    struct before_run { /* what has come for the next RUN */
-        struct channel_message components, places, more, operands; /* or of type 0 */
-        uint8_t *block;    /* its capacity is what `more` says; NULL: none, or no memory for it */
-        bool has_no_block; /* there was none */
-        uint64_t block_bytes;
-    } before;
 };
 
 /* The front broke a rule of channel.h: nothing that it says can be trusted any more. */

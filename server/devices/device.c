@@ -50,16 +50,20 @@ static void worker_kill(struct device *device, const char *why)
 
 /* It goes out with what else this turn of the loop has to say. Without a socket it waits for the
  * next worker. */
-static void tell(struct device *device, const struct channel_message *message)
+static void tell_with(struct device *device, const struct channel_message *message,
+                      const uint8_t *block)
 {
-    if (device->state == DEVICE_CLOSED)
-        return;
-    if (channel_queue_push(&device->queue, message, -1))
+    if (device->state == DEVICE_CLOSED || channel_queue_push(&device->queue, message, block, -1))
         return;
     /* No memory for a longer queue: there is room in this one when some of it is sent. */
     device_flush(device);
-    if (!channel_queue_push(&device->queue, message, -1))
+    if (!channel_queue_push(&device->queue, message, block, -1))
         worker_kill(device, "no memory for its orders");
+}
+
+static void tell(struct device *device, const struct channel_message *message)
+{
+    tell_with(device, message, NULL);
 }
 
 void device_flush(struct device *device)
@@ -165,7 +169,7 @@ bool device_map(struct device *device, const struct region *region)
     message.u.region.writable = region->writable;
     const int descriptor = fcntl(region->descriptor, F_DUPFD_CLOEXEC, 0);
     if (descriptor >= 0 && !descriptors_are_few(device->devices->users, descriptor))
-        return channel_queue_push(&device->queue, &message, descriptor);
+        return channel_queue_push(&device->queue, &message, NULL, descriptor);
     if (descriptor >= 0)
         close(descriptor);
     return false;
@@ -205,92 +209,32 @@ static struct order *take_back(struct device *device, uint64_t id)
     return order;
 }
 
-/* The arrays of the RUN that follows. */
-static void components(struct device *device, const struct order *order)
-{
-    struct channel_message message = {.type = CHANNEL_COMPONENTS};
-    for (int i = 0; i < AXIS_COUNT; i++) {
-        message.u.components.in[i] = number(order->in[i]);
-        message.u.components.out[i] = number(order->out[i]);
-        message.u.components.scratch[i] = number(order->scratch[i]);
-    }
-    tell(device, &message);
-}
-
-static bool place_of(const struct region_use *uses, int component, struct place *place)
+static struct place place_of(const struct region_use *uses, int component)
 {
     const struct region_use *use = uses ? &uses[component] : NULL;
-    if (!use || !use->region)
-        return false;
-    *place = (struct place){use->region->number, use->offset};
-    return true;
-}
-
-/* Where the inputs and outputs of the RUN that follows lie in regions, if any do. */
-static void places(struct device *device, const struct order *order)
-{
-    struct channel_message message = {.type = CHANNEL_PLACES};
-    bool any = false;
-    for (int i = 0; i < AXIS_COUNT; i++) {
-        any |= place_of(order->in_place, i, &message.u.places.in[i]);
-        any |= place_of(order->out_place, i, &message.u.places.out[i]);
-    }
-    if (any)
-        tell(device, &message);
-}
-
-/* What the RUN that follows has beside its arrays and the first part of its job. */
-static void more(struct device *device, const struct order *order)
-{
-    const struct job_more *given = &order->job->more;
-    if (!job_has_more(order->job))
-        return;
-    struct channel_message message = {.type = CHANNEL_MORE};
-    message.u.more = *given;
-    tell(device, &message);
-    for (uint64_t at = 0; at < given->block_bytes; at += CHANNEL_BLOCK_BYTES) {
-        const uint64_t left = given->block_bytes - at;
-        message = (struct channel_message){.type = CHANNEL_BLOCK};
-        memcpy(message.u.block.bytes, order->block + at,
-               left < CHANNEL_BLOCK_BYTES ? left : CHANNEL_BLOCK_BYTES);
-        tell(device, &message);
-    }
-}
-
-/* Its operands, if it has any. */
-static void operands(struct device *device, const struct order *order)
-{
-    struct channel_message message = {.type = CHANNEL_OPERANDS};
-    bool any = false;
-    for (int i = 0; i < OPERANDS; i++) {
-        message.u.operands.array[i] = number(order->operand[i]);
-        any |= order->operand[i] != NULL;
-    }
-    if (any)
-        tell(device, &message);
+    return use && use->region ? (struct place){use->region->number, use->offset}
+                              : (struct place){0};
 }
 
 static void run(struct device *device, const struct order *order)
 {
-    const struct job *job = order->job;
-    places(device, order);
-    more(device, order);
-    operands(device, order);
-    const bool one_each = job_inputs(job) == 1 && job_outputs(job) == 1 && !order->scratch[1];
-    if (!one_each)
-        components(device, order);
     struct channel_message message = {.type = CHANNEL_RUN};
-    message.u.run.id = order->id;
-    if (one_each) {
-        message.u.run.in = number(order->in[0]);
-        message.u.run.out = number(order->out[0]);
-        message.u.run.scratch = number(order->scratch[0]);
+    struct channel_run *run = &message.u.run;
+    run->id = order->id;
+    run->chain = order->chain;
+    run->progress = order->progress;
+    run->ends_round = order->ends_round;
+    run->job = *order->job;
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        run->in[i] = number(order->in[i]);
+        run->out[i] = number(order->out[i]);
+        run->scratch[i] = number(order->scratch[i]);
+        run->from[i] = place_of(order->in_place, i);
+        run->to[i] = place_of(order->out_place, i);
     }
-    message.u.run.chain = order->chain;
-    message.u.run.progress = order->progress;
-    message.u.run.ends_round = order->ends_round;
-    memcpy(message.u.run.job, job, sizeof message.u.run.job);
-    tell(device, &message);
+    for (int i = 0; i < OPERANDS; i++)
+        run->operand[i] = number(order->operand[i]);
+    tell_with(device, &message, order->block);
 }
 
 static void measure(struct device *device, const struct order *order)
@@ -590,7 +534,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
             return;
         }
         heartbeat_heard(&device->heartbeat);
-        if (!take(device, &message)) {
+        if (result == CHANNEL_BROKEN || !take(device, &message)) {
             uv_poll_stop(poll);
             worker_kill(device, "its worker broke the channel's rules");
             return;

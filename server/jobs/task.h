@@ -57,7 +57,7 @@ struct task {
     struct entry entry;       /* on the device */
     int64_t device_ns;        /* that it took there, once FINISHED */
     struct deadline deadline; /* set where it has a timeout, until it is answered */
-    /* By component, as in the channel's COMPONENTS; what is no vector is the first alone. */
+    /* By component, as in the channel's RUN; what is no vector is the first alone. */
     struct field *in[AXIS_COUNT], *out[AXIS_COUNT], *scratch[AXIS_COUNT]; /* referenced; of one
                                                                        output all that it needs */
     bool in_is_own[AXIS_COUNT];      /* it came with the request and goes with it */

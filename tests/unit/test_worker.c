@@ -25,9 +25,11 @@ static struct {
     uint64_t next_id;
     struct channel_inbox inbox;
     bool direct;
-    uint64_t chain; /* of the RUNs that are ordered, … */
+    struct channel_run next; /* what the next RUN has beside its job and arrays … */
+    const void *block;       /* … and its job's block */
+    uint64_t chain;          /* of the RUNs that are ordered, … */
     bool ends_round;
-    bool packs; /* orders go into the packet */
+    bool packs; /* orders wait for send_packet() */
     struct channel_queue packet;
 } front;
 
@@ -62,17 +64,27 @@ static void start(const char *device)
     assert_ptr_not_equal(front.arena, MAP_FAILED);
 }
 
-static void order_with(const struct channel_message *message, int descriptor)
+static void flush(void)
 {
     enum channel_result result;
     struct pollfd poll_out = {.fd = front.socket, .events = POLLOUT};
-    if (front.packs) {
-        assert_true(channel_queue_push(&front.packet, message, descriptor));
-        return;
-    }
-    while ((result = channel_send(front.socket, message, descriptor)) == CHANNEL_AGAIN)
+    while ((result = channel_queue_flush(&front.packet, front.socket)) == CHANNEL_AGAIN)
         poll(&poll_out, 1, PATIENCE_MS);
     assert_int_equal(result, CHANNEL_OK);
+    channel_queue_free(&front.packet);
+}
+
+static void order_all_of(const struct channel_message *message, const void *block, int descriptor)
+{
+    const int own = descriptor < 0 ? -1 : dup(descriptor);
+    assert_true(channel_queue_push(&front.packet, message, block, own));
+    if (!front.packs)
+        flush();
+}
+
+static void order_with(const struct channel_message *message, int descriptor)
+{
+    order_all_of(message, NULL, descriptor);
 }
 
 static void order(const struct channel_message *message)
@@ -89,8 +101,7 @@ static void begin_packet(void)
 static void send_packet(void)
 {
     front.packs = false;
-    assert_int_equal(channel_queue_flush(&front.packet, front.socket), CHANNEL_OK);
-    channel_queue_free(&front.packet);
+    flush();
 }
 
 static struct channel_message answer(void)
@@ -207,33 +218,32 @@ static void download(uint64_t array, void *to, uint64_t bytes)
     memcpy(to, front.arena, bytes);
 }
 
-static uint64_t run(const struct job *job, uint64_t in, uint64_t out, uint64_t scratch,
-                    bool progress)
-{
-    struct channel_message message = {.type = CHANNEL_RUN};
-    message.u.run.id = front.next_id++;
-    message.u.run.in = in;
-    message.u.run.out = out;
-    message.u.run.scratch = scratch;
-    message.u.run.chain = front.chain;
-    message.u.run.ends_round = front.ends_round;
-    message.u.run.progress = progress;
-    memcpy(message.u.run.job, job, sizeof message.u.run.job);
-    order(&message);
-    return message.u.run.id;
-}
-
 static uint64_t run_components(const struct job *job, const uint64_t in[AXIS_COUNT],
                                const uint64_t out[AXIS_COUNT], const uint64_t scratch[AXIS_COUNT])
 {
-    struct channel_message message = {.type = CHANNEL_COMPONENTS};
-    for (int i = 0; i < AXIS_COUNT; i++) {
-        message.u.components.in[i] = in[i];
-        message.u.components.out[i] = out[i];
-        message.u.components.scratch[i] = scratch[i];
-    }
-    order(&message);
-    return run(job, 0, 0, 0, false);
+    struct channel_message message = {.type = CHANNEL_RUN};
+    struct channel_run *run = &message.u.run;
+    const void *block = front.block;
+    *run = front.next;
+    memset(&front.next, 0, sizeof front.next);
+    front.block = NULL;
+    run->id = front.next_id++;
+    memcpy(run->in, in, sizeof run->in);
+    memcpy(run->out, out, sizeof run->out);
+    memcpy(run->scratch, scratch, sizeof run->scratch);
+    run->chain = front.chain;
+    run->ends_round = front.ends_round;
+    run->job = *job;
+    order_all_of(&message, block, -1);
+    return run->id;
+}
+
+static uint64_t run(const struct job *job, uint64_t in, uint64_t out, uint64_t scratch,
+                    bool progress)
+{
+    front.next.progress = progress;
+    return run_components(job, (uint64_t[AXIS_COUNT]){in}, (uint64_t[AXIS_COUNT]){out},
+                          (uint64_t[AXIS_COUNT]){scratch});
 }
 
 static uint64_t order_measure(uint64_t array, uint64_t other, uint64_t result, uint64_t points,
@@ -322,14 +332,11 @@ static void end_region(const struct client_region *region)
     munmap(region->memory, region->bytes);
 }
 
-static void order_places(const struct place in[AXIS_COUNT], const struct place out[AXIS_COUNT])
+/* Of the next RUN. */
+static void set_places(const struct place in[AXIS_COUNT], const struct place out[AXIS_COUNT])
 {
-    struct channel_message message = {.type = CHANNEL_PLACES};
-    for (int i = 0; i < AXIS_COUNT; i++) {
-        message.u.places.in[i] = in[i];
-        message.u.places.out[i] = out[i];
-    }
-    order(&message);
+    memcpy(front.next.from, in, sizeof front.next.from);
+    memcpy(front.next.to, out, sizeof front.next.to);
 }
 
 /* --- jobs --- */
@@ -390,9 +397,7 @@ TEST(test_results_in_every_arrangement, setup, teardown)
             else if (job_scratch(&sample.job, in_place, false))
                 scratch[c] = allocate(bytes);
         }
-        finished(plan->form == PLAN_SCALAR ? run(&sample.job, in[0], out[0], scratch[0], false)
-                                           : run_components(&sample.job, in, out, scratch),
-                 STATUS_OK);
+        finished(run_components(&sample.job, in, out, scratch), STATUS_OK);
         for (int c = 0; c < plan->outputs; c++) {
             download(out[c], sample.result[0], bytes);
             if (memcmp(sample.result[0], sample.expected[c], bytes) != 0) {
@@ -415,13 +420,6 @@ TEST(test_results_in_every_arrangement, setup, teardown)
         }
         sample_free(&sample);
     }
-}
-
-static uint64_t run_sample(const struct sample *sample, const uint64_t in[AXIS_COUNT],
-                           const uint64_t out[AXIS_COUNT], const uint64_t scratch[AXIS_COUNT])
-{
-    return sample->plan.form == PLAN_SCALAR ? run(&sample->job, in[0], out[0], scratch[0], false)
-                                            : run_components(&sample->job, in, out, scratch);
 }
 
 /* So many COPIED and FINISHED, in any order. */
@@ -466,7 +464,7 @@ TEST(test_inputs_that_come_with_their_jobs, setup, teardown)
                 else if (needs_scratch)
                     scratch[k][c] = allocate(bytes);
             }
-            run_sample(&sample, in, out[k], scratch[k]);
+            run_components(&sample.job, in, out[k], scratch[k]);
         }
         send_packet();
         copied_and_finished(plan->inputs, 2);
@@ -749,11 +747,11 @@ TEST(test_a_chain_from_region_to_region, setup, teardown)
         const uint64_t out = front.direct ? 0 : allocate(bytes);
         front.chain = 5;
         for (int round = 0; round < ROUNDS; round++) {
-            order_places((struct place[AXIS_COUNT]){{region.id, 0}}, (struct place[AXIS_COUNT]){0});
+            set_places((struct place[AXIS_COUNT]){{region.id, 0}}, (struct place[AXIS_COUNT]){0});
             run(job, in, array, 0, false);
             run(job, array, array, scratch, false);
-            order_places((struct place[AXIS_COUNT]){{0}},
-                         (struct place[AXIS_COUNT]){{region.id, bytes}});
+            set_places((struct place[AXIS_COUNT]){{0}},
+                       (struct place[AXIS_COUNT]){{region.id, bytes}});
             run(job, array, out, 0, false);
         }
         front.chain = 0;
@@ -851,22 +849,8 @@ TEST(test_results_in_regions, setup, teardown)
             if (job_scratch(&sample.job, false, false))
                 scratch[c] = in_serves ? in[0] : allocate(bytes);
         }
-        if (plan->form == PLAN_SCALAR) {
-            order_places(from, to);
-            finished(run(&sample.job, in[0], out[0], scratch[0], false), STATUS_OK);
-        } else {
-            const bool places_first = random_below(&random, 2);
-            struct channel_message components = {.type = CHANNEL_COMPONENTS};
-            memcpy(components.u.components.in, in, sizeof in);
-            memcpy(components.u.components.out, out, sizeof out);
-            memcpy(components.u.components.scratch, scratch, sizeof scratch);
-            if (places_first)
-                order_places(from, to);
-            order(&components);
-            if (!places_first)
-                order_places(from, to);
-            finished(run(&sample.job, 0, 0, 0, false), STATUS_OK);
-        }
+        set_places(from, to);
+        finished(run_components(&sample.job, in, out, scratch), STATUS_OK);
         for (int c = 0; c < plan->outputs; c++) {
             if (to[c].region) {
                 uint8_t *begin = wanted.memory + to[c].offset;
@@ -925,7 +909,7 @@ TEST(test_many_jobs_at_once, setup, teardown)
             for (int k = 0; k < 3; k++)
                 if (k < 2 ? !front.direct : job_scratch(&jobs[i], false, false))
                     arrays[i][k] = allocate(job_bytes(&jobs[i]));
-            order_places(in, out);
+            set_places(in, out);
             ids[i] = run(&jobs[i], arrays[i][0], arrays[i][1], arrays[i][2], false);
             if (random_below(&random, CANCEL_EVERY) == 0) {
                 struct channel_message cancel = {.type = CHANNEL_CANCEL};
@@ -996,8 +980,8 @@ TEST(test_large_jobs_in_regions, setup, teardown)
     for (int i = 0; i < JOBS; i++) {
         in[i] = front.direct ? 0 : allocate(bytes);
         out[i] = front.direct ? 0 : allocate(bytes);
-        order_places((struct place[AXIS_COUNT]){{region.id, 0}},
-                     (struct place[AXIS_COUNT]){{region.id, (uint64_t)(1 + i) * bytes}});
+        set_places((struct place[AXIS_COUNT]){{region.id, 0}},
+                   (struct place[AXIS_COUNT]){{region.id, (uint64_t)(1 + i) * bytes}});
         ids[i] = run(&jobs[i], in[i], out[i], 0, false);
     }
     for (int i = 0; i < JOBS; i++) {
@@ -1065,7 +1049,7 @@ TEST(test_small_jobs_all_over_a_region, setup, teardown)
             if (is_in)
                 random_field(&random, &jobs[i], given.memory + offset);
         }
-        order_places(places[0], places[1]);
+        set_places(places[0], places[1]);
         ids[i] = run_components(&jobs[i], arrays[i][0], arrays[i][1], arrays[i][2]);
     }
     for (int left = JOBS; left > 0; left--) {
@@ -1115,8 +1099,8 @@ TEST(test_cancelling_a_job_in_regions, setup, teardown)
         const uint64_t out = front.direct ? 0 : allocate(bytes);
         const uint64_t scratch = i ? allocate(bytes) : 0;
         begin_packet();
-        order_places((struct place[AXIS_COUNT]){{region.id, 0}},
-                     (struct place[AXIS_COUNT]){{region.id, bytes}});
+        set_places((struct place[AXIS_COUNT]){{region.id, 0}},
+                   (struct place[AXIS_COUNT]){{region.id, bytes}});
         cancel.u.job.id = run(&jobs[i], in, out, scratch, false);
         order(&cancel);
         send_packet();
@@ -1228,6 +1212,127 @@ TEST(test_many_regions_at_once, setup, teardown)
     ping();
 }
 
+/* A packet of one RUN record, or what pretends to be one, with `behind` bytes after its struct and
+ * a descriptor where descriptor ≥ 0. */
+static void send_run(const struct channel_run *run, uint16_t version, uint32_t said_bytes,
+                     const void *behind, size_t behind_bytes, int descriptor)
+{
+    struct channel_message message = {
+        .bytes = said_bytes, .version = version, .type = CHANNEL_RUN, .u.run = *run};
+    struct iovec pieces[] = {{&message, CHANNEL_RUN_BYTES},
+                             {(void *)(uintptr_t)behind, behind_bytes}};
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {{0}};
+    struct msghdr header = {.msg_iov = pieces, .msg_iovlen = 2};
+    if (descriptor >= 0) {
+        header.msg_control = control.bytes;
+        header.msg_controllen = sizeof control.bytes;
+        *CMSG_FIRSTHDR(&header) = (struct cmsghdr){
+            .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+        memcpy(CMSG_DATA(CMSG_FIRSTHDR(&header)), &descriptor, sizeof descriptor);
+    }
+    assert_int_equal(sendmsg(front.socket, &header, 0), CHANNEL_RUN_BYTES + behind_bytes);
+}
+
+/* A RUN that would be carried out, of a job with one probe. */
+static struct channel_run run_with_probe(void)
+{
+    struct channel_run run = {.id = front.next_id++, .job = diffusion(32, 32, 1)};
+    run.job.more.probes = 1;
+    run.job.more.block_bytes = sizeof(int64_t[AXIS_COUNT + 1]);
+    run.in[0] = allocate(4096);
+    run.out[0] = allocate(4096);
+    run.operand[OPERAND_PROBES] = allocate(2 * job_element_bytes(&run.job));
+    return run;
+}
+static const int64_t a_probe[AXIS_COUNT + 2] = {0, 31, 0, 0, 0}; /* and 8 bytes more */
+enum { PROBE_BYTES = sizeof(int64_t[AXIS_COUNT + 1]) };
+
+/* The same RUN with its block in a memfd of so many bytes with these seals. */
+static void run_with_memfd(uint64_t bytes, unsigned seals, uint64_t behind_bytes)
+{
+    const struct channel_run run = run_with_probe();
+    const int memfd = memfd_create("block", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_int_equal(write(memfd, a_probe, bytes), bytes);
+    assert_int_equal(fcntl(memfd, F_ADD_SEALS, seals), 0);
+    send_run(&run, CHANNEL_VERSION, (uint32_t)(CHANNEL_RUN_BYTES + behind_bytes), a_probe,
+             behind_bytes, memfd);
+    close(memfd);
+}
+enum { ALL_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE };
+/* A block that fits its record, one that does not, and one of a memfd that was made by hand. */
+TEST(test_blocks, setup, teardown)
+{
+    static double block[20000], values[20000], expected[20000], result[20000];
+    static const uint64_t counts[] = {50, 4000, 4100, 20000};
+    for (int i = 0; i < 20000; i++)
+        block[i] = i + 0.1 * (i % 7);
+    for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
+        struct job job;
+        struct plan plan;
+        struct random random = random_start();
+        job_init(&job);
+        job.dtype = DTYPE_F64;
+        job.accuracy = 4;
+        job.n[AXIS_X] = counts[k];
+        job.more.coordinates = 1;
+        job.boundary[AXIS_X][SIDE_LOW].kind = job.boundary[AXIS_X][SIDE_HIGH].kind =
+            BOUNDARY_ONE_SIDED;
+        job.more.block_bytes = 8 * counts[k];
+        job_block_key(block, job.more.block_bytes, job.more.block_key);
+        random_field(&random, &job, values);
+        assert_true(plan_init(&plan, &job, block));
+        reference_run(&plan, (void *[AXIS_COUNT]){values}, (void *[AXIS_COUNT]){expected});
+        plan_release(&plan);
+        const uint64_t in = allocate(job_bytes(&job)), out = allocate(job_bytes(&job));
+        upload(in, values, job_bytes(&job));
+        front.block = block;
+        finished(run(&job, in, out, 0, false), STATUS_OK);
+        download(out, result, job_bytes(&job));
+        assert_memory_equal(result, expected, job_bytes(&job));
+        release(in);
+        release(out);
+    }
+    run_with_memfd(PROBE_BYTES, ALL_SEALS, 0);
+    assert_int_equal(answer_of(CHANNEL_FINISHED).status, STATUS_OK);
+}
+
+/* Bytes of RUN records changed at random: the worker answers, or ends as of a broken front, and
+ * nothing else. */
+TEST(test_random_records)
+{
+    struct random random = random_start();
+    setup(NULL);
+    for (int i = 0; i < 400; i++) {
+        struct channel_run run = run_with_probe();
+        struct channel_message message = {.type = CHANNEL_PING};
+        uint32_t said_bytes = CHANNEL_RUN_BYTES + PROBE_BYTES;
+        int descriptor, status;
+        for (uint64_t k = random_below(&random, 4); k < 4; k++)
+            ((uint8_t *)&run)[random_below(&random, sizeof run)] =
+                (uint8_t)random_below(&random, 256);
+        if (random_below(&random, 8) == 0)
+            said_bytes ^= UINT32_C(1) << random_below(&random, 32);
+        send_run(&run, CHANNEL_VERSION, said_bytes, a_probe, PROBE_BYTES, -1);
+        channel_send(front.socket, &message, -1); /* it may have ended by now */
+        do {
+            struct pollfd poll_in = {.fd = front.socket, .events = POLLIN};
+            if (!channel_inbox_holds(&front.inbox))
+                assert_int_equal(poll(&poll_in, 1, PATIENCE_MS), 1);
+            status = channel_receive(front.socket, &front.inbox, &message, &descriptor);
+        } while (status == CHANNEL_OK && message.type != CHANNEL_PONG);
+        if (status == CHANNEL_OK)
+            continue;
+        assert_int_equal(status, CHANNEL_CLOSED);
+        assert_int_equal(ended(), BROKEN_FRONT);
+        close(front.socket);
+        setup(NULL);
+    }
+    assert_int_equal(close_and_wait(), 0);
+}
+
 TEST(test_a_job_that_is_none_is_refused, setup, teardown)
 {
     struct job job = diffusion(32, 32, 1);
@@ -1235,6 +1340,7 @@ TEST(test_a_job_that_is_none_is_refused, setup, teardown)
     job.accuracy = 5;
     finished(run(&job, in, out, 0, false), STATUS_INVALID_ARGUMENT);
     memset(&job, 0xff, sizeof job);
+    job.more.block_bytes = 0;
     const uint64_t id = run(&job, in, out, 0, false);
     const struct channel_message message = answer_of(CHANNEL_FINISHED);
     assert_int_equal(message.u.job.id, id);
@@ -1315,13 +1421,8 @@ TEST(test_no_memory_for_one_array_of_a_job, setup, teardown)
     if (!none)
         skip();
     finished(run(&job, in, out, none, false), STATUS_OUT_OF_MEMORY);
-    struct channel_message message = {.type = CHANNEL_MORE};
     job.more.source = 1;
-    message.u.more = job.more;
-    order(&message);
-    message = (struct channel_message){.type = CHANNEL_OPERANDS};
-    message.u.operands.array[OPERAND_SOURCE] = none;
-    order(&message);
+    front.next.operand[OPERAND_SOURCE] = none;
     finished(run(&job, in, out, scratch, false), STATUS_OUT_OF_MEMORY);
     release(none);
     release(in);
@@ -1487,7 +1588,7 @@ static struct job vector_job(enum operator_id id)
     job.dt = job.diffusivity[AXIS_X] = job.diffusivity[AXIS_Y] = 0;
     return job;
 }
-static void break_components_missing(void)
+static void break_output_missing(void)
 {
     const struct job job = vector_job(OPERATOR_GRADIENT);
     run(&job, allocate(4096), allocate(4096), 0, false);
@@ -1498,22 +1599,6 @@ static void break_components_too_many_scratches(void)
     const uint64_t in = allocate(4096), out = allocate(4096);
     run_components(&job, (uint64_t[AXIS_COUNT]){in}, (uint64_t[AXIS_COUNT]){out},
                    (uint64_t[AXIS_COUNT]){allocate(4096), allocate(4096)});
-}
-static void break_components_and_arrays(void)
-{
-    const struct job job = diffusion(32, 32, 1);
-    const uint64_t in = allocate(4096), out = allocate(4096);
-    struct channel_message message = {.type = CHANNEL_COMPONENTS};
-    message.u.components.in[0] = in;
-    message.u.components.out[0] = out;
-    order(&message);
-    run(&job, in, 0, 0, false);
-}
-static void break_components_twice(void)
-{
-    const struct channel_message message = {.type = CHANNEL_COMPONENTS};
-    order(&message);
-    order(&message);
 }
 static void break_components_too_few(void)
 {
@@ -1543,24 +1628,13 @@ static void break_components_in_place(void)
     run_components(&job, (uint64_t[AXIS_COUNT]){array},
                    (uint64_t[AXIS_COUNT]){allocate(4096), array}, (uint64_t[AXIS_COUNT]){0});
 }
-static void break_components_without_a_run(void)
-{
-    const struct channel_message message = {.type = CHANNEL_COMPONENTS};
-    order(&message);
-    allocate(16);
-}
 /* A job of 32² points with a source, and what is given for it. */
 static void run_with_source(uint64_t source)
 {
     struct job job = diffusion(32, 32, 1);
     const uint64_t in = allocate(4096), out = allocate(4096);
-    struct channel_message message = {.type = CHANNEL_MORE};
     job.more.source = 1;
-    message.u.more = job.more;
-    order(&message);
-    message = (struct channel_message){.type = CHANNEL_OPERANDS};
-    message.u.operands.array[OPERAND_SOURCE] = source;
-    order(&message);
+    front.next.operand[OPERAND_SOURCE] = source;
     run(&job, in, out, 0, false);
 }
 static void break_operand_missing(void)
@@ -1575,25 +1649,7 @@ static void break_operand_too_many(void)
 {
     const struct job job = diffusion(32, 32, 1);
     const uint64_t in = allocate(4096), out = allocate(4096);
-    struct channel_message message = {.type = CHANNEL_OPERANDS};
-    message.u.operands.array[OPERAND_SOURCE] = allocate(4096);
-    order(&message);
-    run(&job, in, out, 0, false);
-}
-static void break_block_without_more(void)
-{
-    const struct channel_message message = {.type = CHANNEL_BLOCK};
-    order(&message);
-}
-static void break_block_missing(void)
-{
-    struct job job = diffusion(32, 32, 1);
-    const uint64_t in = allocate(4096), out = allocate(4096);
-    struct channel_message message = {.type = CHANNEL_MORE};
-    job.more.probes = 1;
-    job.more.block_bytes = sizeof(int64_t[AXIS_COUNT + 1]);
-    message.u.more = job.more;
-    order(&message);
+    front.next.operand[OPERAND_SOURCE] = allocate(4096);
     run(&job, in, out, 0, false);
 }
 static void break_probe_outside(void)
@@ -1601,19 +1657,97 @@ static void break_probe_outside(void)
     struct job job = diffusion(32, 32, 1);
     const int64_t probe[AXIS_COUNT + 1] = {0, 32, 0, 0};
     const uint64_t in = allocate(4096), out = allocate(4096);
-    const uint64_t probes = allocate(2 * job_element_bytes(&job));
-    struct channel_message message = {.type = CHANNEL_MORE};
     job.more.probes = 1;
     job.more.block_bytes = sizeof probe;
-    message.u.more = job.more;
-    order(&message);
-    message = (struct channel_message){.type = CHANNEL_BLOCK};
-    memcpy(message.u.block.bytes, probe, sizeof probe);
-    order(&message);
-    message = (struct channel_message){.type = CHANNEL_OPERANDS};
-    message.u.operands.array[OPERAND_PROBES] = probes;
-    order(&message);
+    front.next.operand[OPERAND_PROBES] = allocate(2 * job_element_bytes(&job));
+    front.block = probe;
     run(&job, in, out, 0, false);
+}
+
+static void break_record_cut_short(void)
+{
+    const struct channel_run run = run_with_probe();
+    send_run(&run, CHANNEL_VERSION, CHANNEL_RUN_BYTES - 8, NULL, 0, -1);
+}
+static void break_record_past_its_packet(void)
+{
+    const struct channel_run run = run_with_probe();
+    send_run(&run, CHANNEL_VERSION, CHANNEL_RUN_BYTES + PROBE_BYTES, a_probe, PROBE_BYTES - 8, -1);
+}
+static void break_record_short_of_its_packet(void)
+{
+    const struct channel_run run = run_with_probe();
+    send_run(&run, CHANNEL_VERSION, CHANNEL_RUN_BYTES + PROBE_BYTES, a_probe, PROBE_BYTES + 8, -1);
+}
+static void break_version(void)
+{
+    const struct channel_run run = run_with_probe();
+    send_run(&run, CHANNEL_VERSION + 1, CHANNEL_RUN_BYTES + PROBE_BYTES, a_probe, PROBE_BYTES, -1);
+}
+static void break_packet_too_long(void)
+{
+    static uint8_t behind[CHANNEL_PACKET_BYTES];
+    const struct channel_run run = run_with_probe();
+    send_run(&run, CHANNEL_VERSION, CHANNEL_RUN_BYTES + sizeof behind, behind, sizeof behind, -1);
+}
+static void break_block_missing(void)
+{
+    const struct channel_run run = run_with_probe();
+    send_run(&run, CHANNEL_VERSION, CHANNEL_RUN_BYTES, NULL, 0, -1);
+}
+static void break_block_too_long(void)
+{
+    const struct channel_run run = run_with_probe();
+    send_run(&run, CHANNEL_VERSION, CHANNEL_RUN_BYTES + PROBE_BYTES + 8, a_probe, PROBE_BYTES + 8,
+             -1);
+}
+static void break_block_size_of_its_job(void)
+{
+    struct channel_run run = run_with_probe();
+    run.job.more.block_bytes += 8;
+    send_run(&run, CHANNEL_VERSION, CHANNEL_RUN_BYTES + PROBE_BYTES + 8, a_probe, PROBE_BYTES + 8,
+             -1);
+}
+
+static void break_memfd_that_may_be_written(void)
+{
+    run_with_memfd(PROBE_BYTES, F_SEAL_SHRINK | F_SEAL_GROW, 0);
+}
+static void break_memfd_that_may_shrink(void)
+{
+    run_with_memfd(PROBE_BYTES, F_SEAL_GROW | F_SEAL_WRITE, 0);
+}
+static void break_memfd_that_has_shrunk(void)
+{
+    run_with_memfd(PROBE_BYTES - 8, ALL_SEALS, 0);
+}
+static void break_memfd_that_is_larger(void)
+{
+    run_with_memfd(PROBE_BYTES + 8, ALL_SEALS, 0);
+}
+static void break_memfd_beside_a_block(void)
+{
+    run_with_memfd(PROBE_BYTES, ALL_SEALS, PROBE_BYTES);
+}
+static void break_memfd_that_is_none(void)
+{
+    const struct channel_run run = run_with_probe();
+    int pipes[2];
+    assert_int_equal(pipe(pipes), 0);
+    send_run(&run, CHANNEL_VERSION, CHANNEL_RUN_BYTES, NULL, 0, pipes[0]);
+    close(pipes[0]);
+    close(pipes[1]);
+}
+static void break_memfd_without_a_block(void)
+{
+    const struct job job = diffusion(32, 32, 1);
+    struct channel_run run = run_with_probe();
+    run.job = job;
+    run.operand[OPERAND_PROBES] = 0;
+    const int memfd = memfd_create("block", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_int_equal(fcntl(memfd, F_ADD_SEALS, ALL_SEALS), 0);
+    send_run(&run, CHANNEL_VERSION, CHANNEL_RUN_BYTES, NULL, 0, memfd);
+    close(memfd);
 }
 
 static void break_chain_of_two_owners(void)
@@ -1727,7 +1861,7 @@ static void run_in_region(struct place in, struct place out)
     const struct job job = diffusion(32, 32, 1);
     const uint64_t from = in.region && front.direct ? 0 : allocate(4096);
     const uint64_t to = out.region && front.direct ? 0 : allocate(4096);
-    order_places((struct place[AXIS_COUNT]){in}, (struct place[AXIS_COUNT]){out});
+    set_places((struct place[AXIS_COUNT]){in}, (struct place[AXIS_COUNT]){out});
     run(&job, from, to, 0, false);
 }
 static void break_place_end(void)
@@ -1755,7 +1889,7 @@ static void break_place_scratch(void)
     const struct client_region region = make_region(16384, true);
     const struct job job = diffusion(32, 32, 2);
     const uint64_t in = allocate(4096);
-    order_places((struct place[AXIS_COUNT]){{0}}, (struct place[AXIS_COUNT]){{region.id, 0}});
+    set_places((struct place[AXIS_COUNT]){{0}}, (struct place[AXIS_COUNT]){{region.id, 0}});
     run(&job, in, 0, in, false);
 }
 static void break_place_unknown(void)
@@ -1768,13 +1902,8 @@ static void break_places_too_many(void)
     const struct job job = diffusion(32, 32, 1);
     const struct place places[AXIS_COUNT] = {{0}, {region.id, 0}};
     const uint64_t in = allocate(4096), out = allocate(4096);
-    order_places(places, (struct place[AXIS_COUNT]){{0}});
+    set_places(places, (struct place[AXIS_COUNT]){{0}});
     run(&job, in, out, 0, false);
-}
-static void break_places_without_a_run(void)
-{
-    order_places((struct place[AXIS_COUNT]){{0}}, (struct place[AXIS_COUNT]){{0}});
-    allocate(16);
 }
 static void break_unregion_in_use(void)
 {
@@ -1782,14 +1911,15 @@ static void break_unregion_in_use(void)
     const struct job job = diffusion(32, 32, UINT64_C(1) << 40);
     const uint64_t in = allocate(4096), scratch = allocate(4096);
     const uint64_t out = front.direct ? 0 : allocate(4096);
-    order_places((struct place[AXIS_COUNT]){{0}}, (struct place[AXIS_COUNT]){{region.id, 0}});
+    set_places((struct place[AXIS_COUNT]){{0}}, (struct place[AXIS_COUNT]){{region.id, 0}});
     run(&job, in, out, scratch, false);
     order_unregion(region.id);
 }
 
 TEST(test_a_broken_front)
 {
-    static void (*const breaks[])(void) = {break_type,
+    static void (*const breaks[])(void) = {break_size,
+                                           break_type,
                                            break_second_arena,
                                            break_descriptor,
                                            break_unknown_array,
@@ -1813,19 +1943,29 @@ TEST(test_a_broken_front)
                                            break_run_without_scratch,
                                            break_run_in_place_without_scratch,
                                            break_components_too_many_scratches,
-                                           break_components_and_arrays,
-                                           break_components_twice,
-                                           break_components_missing,
+                                           break_output_missing,
                                            break_components_too_few,
                                            break_components_too_many,
                                            break_components_of_one_output,
                                            break_components_in_place,
-                                           break_components_without_a_run,
                                            break_operand_missing,
                                            break_operand_size,
                                            break_operand_too_many,
-                                           break_block_without_more,
+                                           break_record_cut_short,
+                                           break_record_past_its_packet,
+                                           break_record_short_of_its_packet,
+                                           break_version,
+                                           break_packet_too_long,
                                            break_block_missing,
+                                           break_block_too_long,
+                                           break_block_size_of_its_job,
+                                           break_memfd_that_may_be_written,
+                                           break_memfd_that_may_shrink,
+                                           break_memfd_that_has_shrunk,
+                                           break_memfd_that_is_larger,
+                                           break_memfd_beside_a_block,
+                                           break_memfd_that_is_none,
+                                           break_memfd_without_a_block,
                                            break_probe_outside,
                                            break_chain_of_two_owners,
                                            break_release_in_use,
@@ -1848,7 +1988,6 @@ TEST(test_a_broken_front)
                                            break_place_scratch,
                                            break_place_unknown,
                                            break_places_too_many,
-                                           break_places_without_a_run,
                                            break_unregion_in_use};
     for (size_t i = 0; i < sizeof breaks / sizeof breaks[0]; i++) {
         setup(NULL);
@@ -1856,10 +1995,6 @@ TEST(test_a_broken_front)
         assert_int_equal(ended(), BROKEN_FRONT);
         close(front.socket);
     }
-    setup(NULL);
-    break_size(); /* the stream cannot be followed: as good as closed */
-    assert_int_equal(ended(), 0);
-    close(front.socket);
     start(device_name());
     allocate(16); /* before the arena */
     assert_int_equal(ended(), BROKEN_FRONT);
