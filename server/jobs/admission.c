@@ -5,6 +5,7 @@
 #include "server/devices/device.h"
 #include "server/users/memory.h"
 #include "server/jobs/job_script.h"
+#include "server/jobs/requirements.h"
 #include "server/jobs/jobs.h"
 #include "server/jobs/upload.h"
 
@@ -206,101 +207,41 @@ static bool take_inputs(struct task *task, const struct request *request,
     return true;
 }
 
-/* Is it among the inputs? */
-static bool is_input(const struct task *task, const struct field *field)
-{
-    for (int i = 0; i < AXIS_COUNT; i++)
-        if (task->in[i] == field)
-            return true;
-    return false;
-}
-
-/* Does the output overlap an input, or an output before it? */
-static bool overlaps(const struct task *task, int component)
-{
-    const struct region_use *out = &task->out_place[component];
-    for (int i = 0; i < AXIS_COUNT; i++)
-        if (region_overlap(out, &task->in_place[i], task->type.bytes) ||
-            (i < component && region_overlap(out, &task->out_place[i], task->type.bytes)))
-            return true;
-    return false;
-}
-
 static bool take_out_place(struct task *task, int component, const struct arrays *given,
                            struct failure *failure)
 {
     const struct failure_place place = arrays_place(given, "out", component);
     const struct array *array = &given->at[component];
+    struct region_use *use = &task->out_place[component];
     if (array->type.dimensions &&
         !array_check_alike(&array->type, &task->type, place.text, "the result", failure))
         return false;
-    struct region_use *use = &task->out_place[component];
     if (!region_use(use, task->user, task, array, task->type.bytes, true, place.text, failure))
         return false;
     task->ungranted += use->waits;
-    return !overlaps(task, component) ||
-           failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
-                       "its bytes overlap those of an input or of another output");
-}
-
-bool admission_refuse_operand(uint64_t field, const char *place, struct failure *failure)
-{
-    return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
-                       "field %llu is read beside f at every step, and cannot be overwritten",
-                       (unsigned long long)field);
-}
-
-static bool take_output(struct task *task, int component, const struct arrays *given,
-                        const struct routine_needs *needs, struct failure *failure)
-{
-    const struct array_type *type = &task->type;
-    struct field **out = &task->out[component];
-    if (task->out_kind == OUT_FIELD) {
-        const struct failure_place place = arrays_place(given, "out", component);
-        const uint64_t id = given->at[component].field;
-        struct field *field = field_find(task->user, id, place.text, failure);
-        if (!field)
-            return false;
-        if (!array_check_alike(&field->type, type, place.text, "the result", failure))
-            return false;
-        for (int i = 0; i < OPERANDS; i++)
-            if (task->operand[i] == field)
-                return admission_refuse_operand(id, place.text, failure);
-        for (int i = 0; i < component; i++)
-            if (task->out[i] == field)
-                return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
-                                   "field %llu is given for two components",
-                                   (unsigned long long)id);
-        *out = field_reference(field);
-    } else if (task->out_kind == OUT_REGION && !take_out_place(task, component, given, failure)) {
-        return false;
-    } else if (task->out_kind == OUT_REGION && task->device->info.direct && !needs->wanted) {
-        *out = NULL; /* computed where it is to lie */
-    } else if (!(*out = admission_new_array(task, type, failure))) {
-        return false;
-    }
-    /* The result may come to lie in the scratch array: a place in a region needs one beside it. */
-    const bool in_serves = *out && task->in_is_own[component] && !needs->wanted;
-    const bool in_place = needs->in_place || (*out && is_input(task, *out));
-    const int scratch = job_scratch(&task->job, in_place, in_serves);
-    for (int i = component; i < component + scratch; i++)
-        if (!(task->scratch[i] = admission_new_array(task, type, failure)))
-            return false;
     return true;
 }
 
-bool admission_find_types(const struct user *user, struct request *request, struct failure *failure)
+static bool take_output(struct task *task, int component, const struct requirements *needs,
+                        struct failure *failure)
 {
-    for (int i = 0; i < OPERANDS; i++) {
-        struct array *array = &request->operand[i];
-        if (array->kind != ARRAY_FIELD)
-            continue;
-        const struct field *field =
-            field_find(user, array->field, request_operand_place(request, i), failure);
+    const struct arrays *given = &needs->request->out_place;
+    struct field **out = &task->out[component];
+    if (task->out_kind == OUT_FIELD) {
+        const struct failure_place place = arrays_place(given, "out", component);
+        struct field *field =
+            field_find(task->user, given->at[component].field, place.text, failure);
         if (!field)
             return false;
-        array->type = field->type;
+        *out = field_reference(field);
+    } else if ((task->out_kind == OUT_REGION && !take_out_place(task, component, given, failure)) ||
+               (needs->has_out[component] &&
+                !(*out = admission_new_array(task, &task->type, failure)))) {
+        return false;
     }
+    for (int i = component; i < component + needs->scratch[component]; i++)
+        if (!(task->scratch[i] = admission_new_array(task, &task->type, failure)))
+            return false;
     return true;
 }
 
@@ -387,23 +328,21 @@ void admission_free_block(struct task *task)
 }
 
 /* The job of an operator, its operands and its outputs. */
-static bool take_job(struct task *task, struct request *request, const struct upload *upload,
+static bool take_job(struct task *task, struct requirements *needs, const struct upload *upload,
                      struct failure *failure)
 {
-    if (!admission_find_types(task->user, request, failure) ||
-        !request_job(request, &task->type, (double)task->jobs->config->max_work, &task->job,
-                     &task->block, failure) ||
-        !admission_charge(task, task->job.more.block_bytes, failure) ||
-        !take_operands(task, request, upload, failure))
+    task->job = needs->job;
+    task->block = needs->block;
+    needs->block = NULL;
+    if (!admission_charge(task, task->job.more.block_bytes, failure) ||
+        !take_operands(task, needs->request, upload, failure))
         return false;
-    struct routine_needs needs = routine_needs(request, &task->job);
-    needs.wanted = needs.wanted || task->chain_of;
     for (int i = 0; i < job_outputs(&task->job); i++)
-        if (!take_output(task, i, &request->out_place, &needs, failure))
+        if (!take_output(task, i, needs, failure))
             return false;
     if (task->chain_of)
-        return routine_make_link(task, request, failure);
-    return !needs.wanted || routine_make(task, request, failure);
+        return routine_make_link(task, needs->request, failure);
+    return !needs->script.wanted || routine_make(task, needs->request, failure);
 }
 
 static bool any_lost(const struct task *task)
@@ -445,32 +384,57 @@ static void ask_accesses(struct task *task)
             ask_access(task, task->operand[i], false);
 }
 
-bool admission_take_link(struct task *link, struct request *request, const struct upload *upload,
+static bool check_lost(const struct task *task, struct failure *failure)
+{
+    return !any_lost(task) ||
+           failure_set(failure, STATUS_DEVICE_LOST, NULL,
+                       "the worker of %s ended while the array arrived", task->device->name);
+}
+
+static bool take_operator(struct task *task, struct requirements *needs,
+                          const struct upload *upload, struct failure *failure)
+{
+    task->out_kind = needs->request->out;
+    return take_inputs(task, needs->request, upload, failure) &&
+           take_job(task, needs, upload, failure) && check_lost(task, failure);
+}
+
+bool admission_take_link(struct task *link, struct requirements *needs, const struct upload *upload,
                          struct failure *failure)
 {
-    link->out_kind = request->out;
-    return take_inputs(link, request, upload, failure) &&
-           take_job(link, request, upload, failure) &&
-           (!any_lost(link) ||
-            failure_set(failure, STATUS_DEVICE_LOST, NULL,
-                        "the worker of %s ended while the array arrived", link->device->name));
+    return take_operator(link, needs, upload, failure);
+}
+
+static bool take_operators(struct task *task, struct request *request, const struct upload *upload,
+                           struct failure *failure)
+{
+    struct requirements needs[CHAIN_LINKS];
+    uint32_t count;
+    bool ok =
+        requirements_find(task->jobs, task->user, task->device, request, needs, &count, failure);
+    if (ok && request->chain)
+        ok = chain_make(task, request->chain, needs, upload, failure) &&
+             routine_make_chain(task, failure);
+    else if (ok)
+        ok = take_operator(task, needs, upload, failure);
+    requirements_free(needs, count);
+    return ok;
 }
 
 bool admission_take(struct task *task, struct request *request, const struct upload *upload,
                     struct failure *failure)
 {
-    if (request->chain)
-        return chain_make(task, request, upload, failure) && routine_make_chain(task, failure);
-    task->out_kind = request->out;
-    if (!take_inputs(task, request, upload, failure) ||
-        (task->kind == TASK_OPERATOR && !take_job(task, request, upload, failure)))
-        return false;
-    if (any_lost(task))
-        return failure_set(failure, STATUS_DEVICE_LOST, NULL,
-                           "the worker of %s ended while the array arrived", task->device->name);
-    if (task->kind == TASK_GET && task->out_kind == OUT_REGION &&
-        !take_out_place(task, 0, &request->out_place, failure))
-        return false;
-    ask_accesses(task);
+    if (task->kind == TASK_OPERATOR) {
+        if (!take_operators(task, request, upload, failure))
+            return false;
+    } else {
+        task->out_kind = request->out;
+        if (!take_inputs(task, request, upload, failure) || !check_lost(task, failure) ||
+            (task->kind == TASK_GET && task->out_kind == OUT_REGION &&
+             !take_out_place(task, 0, &request->out_place, failure)))
+            return false;
+    }
+    if (!task->chain)
+        ask_accesses(task);
     return true;
 }

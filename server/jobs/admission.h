@@ -5,15 +5,11 @@
 
 #include "server/jobs/task.h"
 
+struct requirements;
 struct upload;
 
 /* May the user have one job more? SHUTTING_DOWN or QUEUE_FULL where not. */
 bool admission_open(const struct jobs *jobs, const struct user *user, struct failure *failure);
-
-/* Fill in the types of the resident fields among the request's operands. False with the failure
- * set: there is no such field. */
-bool admission_find_types(const struct user *user, struct request *request,
-                          struct failure *failure);
 
 /* Take the request's inputs, make its job, its operands and its outputs, and queue for the resident
  * ones among them. What came as payload is in `upload`. False with the failure set: the task holds
@@ -23,7 +19,7 @@ bool admission_take(struct task *task, struct request *request, const struct upl
 
 /* The same of a link of a chain, which has come to what other links give it, and which the chain
  * queues for. */
-bool admission_take_link(struct task *link, struct request *request, const struct upload *upload,
+bool admission_take_link(struct task *link, struct requirements *needs, const struct upload *upload,
                          struct failure *failure);
 
 /* Charge so many bytes of a block to the queue: it waits with its task, as the arrays of jobs do.
@@ -32,9 +28,6 @@ bool admission_charge(struct task *task, uint64_t bytes, struct failure *failure
 
 /* Free the task's block, and all that is charged. */
 void admission_free_block(struct task *task);
-
-/* Fails: the output is a field that is an operand, too. */
-bool admission_refuse_operand(uint64_t field, const char *place, struct failure *failure);
 
 /* A new array of the task, for the caller to release. NULL with the failure set where there is no
  * room for it; where there would be none if the task were alone, TOO_LARGE: no waiting helps. */

@@ -1,62 +1,22 @@
 #include "server/jobs/chain.h"
 
-#include "protocol/request_job.h"
 #include "server/jobs/admission.h"
 #include "server/devices/device.h"
 #include "server/jobs/job_script.h"
 #include "server/jobs/jobs.h"
+#include "server/jobs/requirements.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-bool chain_check(const struct request_chain *given, const struct job *const job[CHAIN_LINKS],
-                 double max_work, struct failure *failure)
-{
-    double work = 0;
-    for (uint32_t i = 0; i < given->count; i++)
-        work += job_work(job[i]);
-    work *= (double)given->repeat;
-    if (work > max_work)
-        return failure_set_limit(failure, STATUS_TOO_LARGE,
-                                 given->is_operator  ? NULL
-                                 : given->repeat > 1 ? "repeat"
-                                                     : "ops",
-                                 work, max_work,
-                                 "the ops' points times steps, times repeat, is %.6g; at most %.6g "
-                                 "are taken in one job",
-                                 work, max_work);
-    int arrays = 0;
-    for (uint32_t i = 0; i < given->answers; i++)
-        arrays += job_outputs(job[given->answer[i].link]);
-    return arrays <= ANSWER_PARTS ||
-           failure_set_limit(failure, STATUS_INVALID_ARGUMENT, "out", arrays, ANSWER_PARTS,
-                             "an answer has at most %d arrays", ANSWER_PARTS);
-}
-
-bool chain_check_block(uint64_t *bytes, const struct job *job, struct failure *failure)
-{
-    *bytes += job->more.block_bytes;
-    return *bytes <= LIMIT_BLOCK_BYTES ||
-           failure_set_limit(failure, STATUS_TOO_LARGE, NULL, (double)*bytes, LIMIT_BLOCK_BYTES,
-                             "coordinates, offsets, weights and probes of a chain's ops take at "
-                             "most %d bytes together",
-                             LIMIT_BLOCK_BYTES);
-}
-
 /* What the link takes from those before it. */
-static bool bind_sources(struct chain *chain, struct task *link, struct request_link *given,
-                         struct failure *failure)
+static void take_sources(const struct chain *chain, struct task *link,
+                         const struct request_link *given)
 {
-    for (int i = 0; i < AXIS_COUNT; i++) {
-        const struct request_source *source = &given->source[i];
-        if (source->link < 0)
-            continue;
-        const struct task *from = chain->link[source->link];
-        if (!request_chain_bind(given, i, &from->job, &from->type, failure))
-            return false;
-        link->in[i] = field_reference(from->out[source->component]);
-    }
-    return true;
+    for (int i = 0; i < AXIS_COUNT; i++)
+        if (given->source[i].link >= 0)
+            link->in[i] = field_reference(
+                chain->link[given->source[i].link]->out[given->source[i].component]);
 }
 
 static struct task *new_link(struct task *task)
@@ -73,9 +33,9 @@ static struct task *new_link(struct task *task)
     return link;
 }
 
-/* The next one. */
-static bool make_link(struct task *task, struct request_chain *all, const struct upload *upload,
-                      uint64_t *block_bytes, struct failure *failure)
+static bool make_link(struct task *task, const struct request_chain *all,
+                      struct requirements *needs, const struct upload *upload,
+                      struct failure *failure)
 {
     struct chain *chain = task->chain;
     if (!task_charge(task, sizeof *task, failure))
@@ -83,11 +43,9 @@ static bool make_link(struct task *task, struct request_chain *all, const struct
     struct task *link = new_link(task);
     if (!link)
         return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
-    struct request_link *const given = &all->link[chain->count];
     chain->link[chain->count++] = link;
-    if (bind_sources(chain, link, given, failure) &&
-        admission_take_link(link, &given->request, upload, failure) &&
-        chain_check_block(block_bytes, &link->job, failure))
+    take_sources(chain, link, needs->link);
+    if (admission_take_link(link, needs, upload, failure))
         return true;
     request_chain_place(all, failure, chain->count - 1);
     return false;
@@ -134,25 +92,18 @@ static bool ask_accesses(struct task *task, struct failure *failure)
     return true;
 }
 
-bool chain_make(struct task *task, struct request *request, const struct upload *upload,
-                struct failure *failure)
+bool chain_make(struct task *task, const struct request_chain *given, struct requirements *needs,
+                const struct upload *upload, struct failure *failure)
 {
-    struct request_chain *given = request->chain;
     struct chain *chain = task->chain = calloc(1, sizeof *chain);
     if (!chain)
         return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
     chain->repeat = given->repeat;
     chain->is_named = given->is_named;
     chain->answers = given->answers;
-    const struct job *job[CHAIN_LINKS];
-    uint64_t block_bytes = 0;
-    for (uint32_t i = 0; i < given->count; i++) {
-        if (!make_link(task, given, upload, &block_bytes, failure))
+    for (uint32_t i = 0; i < given->count; i++)
+        if (!make_link(task, given, &needs[i], upload, failure))
             return false;
-        job[i] = &chain->link[i]->job;
-    }
-    if (!chain_check(given, job, (double)task->jobs->config->max_work, failure))
-        return false;
     for (uint32_t i = 0; i < chain->answers; i++) {
         chain->answer[i].of = given->answer[i];
         memcpy(chain->answer[i].name, given->link[given->answer[i].link].name,

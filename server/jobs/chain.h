@@ -8,6 +8,7 @@
 #include "server/jobs/answer.h"
 #include "server/jobs/task.h"
 
+struct requirements;
 struct upload;
 
 struct chain {
@@ -25,19 +26,10 @@ struct chain {
     uint32_t accesses;
 };
 
-/* Count the block of the next link, whose job this is: do the numbers of all links' parameters keep
- * to what one job may have? False with the failure set. */
-bool chain_check_block(uint64_t *bytes, const struct job *job, struct failure *failure);
-
-/* Do the links, whose jobs these are, keep to the work of one job, which all rounds together are,
- * and to the arrays of one answer? False with the failure set. */
-bool chain_check(const struct request_chain *given, const struct job *const job[CHAIN_LINKS],
-                 double max_work, struct failure *failure);
-
-/* Take the links' inputs, make their jobs and outputs, and queue for the resident fields among
- * them, for the task, whose job becomes the last one's. False with the failure set. */
-bool chain_make(struct task *task, struct request *request, const struct upload *upload,
-                struct failure *failure);
+/* Take what the links need, which is worked out, and queue for the resident fields among it, for
+ * the task, whose job becomes the last one's. False with the failure set. */
+bool chain_make(struct task *task, const struct request_chain *given, struct requirements *needs,
+                const struct upload *upload, struct failure *failure);
 /* NULL is let pass: of both. */
 void chain_release(struct chain *chain);
 void chain_free(struct chain *chain);

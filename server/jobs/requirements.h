@@ -1,0 +1,39 @@
+/* What the operators of a request take, worked out before anything is taken: their jobs, and the
+ * arrays that these need. Admission takes it; a dry run only tells it. All that can be wrong with a
+ * request for what it is, is found here. */
+#ifndef SERVER_JOBS_REQUIREMENTS_H
+#define SERVER_JOBS_REQUIREMENTS_H
+
+#include "protocol/request_chain.h"
+#include "server/jobs/job_script.h"
+
+struct device;
+struct jobs;
+struct user;
+
+/* An operator's. */
+struct requirements {
+    struct request *request;         /* its own */
+    const struct request_link *link; /* of the chain that it belongs to; NULL: it is alone */
+    struct array_type type;          /* of its arrays, but for operands */
+    struct job job;
+    uint8_t *block; /* of the job, owned until it is taken; NULL: none */
+    struct routine_needs script;
+    bool has_out[AXIS_COUNT]; /* else the device computes output i where it is to lie */
+    int scratch[AXIS_COUNT];  /* so many more arrays, from number i on, for output i */
+    uint64_t arrays;          /* of `type`, that the job needs on the device for itself */
+    uint64_t copied;          /* of them those that come from a client's memory or go there */
+    uint64_t copied_again;    /* … that come once in every round of a chain */
+    uint64_t operand_bytes;   /* of its operands, but for resident ones */
+};
+
+/* Of the operators of the request in their order, with which *count says how many are to be freed.
+ * Fills in the types of resident operands, and what links take of one another. False with the
+ * failure set: a job of that kind can't be; whether there is room for it now is not looked at. */
+bool requirements_find(const struct jobs *jobs, const struct user *user,
+                       const struct device *device, struct request *request,
+                       struct requirements needs[CHAIN_LINKS], uint32_t *count,
+                       struct failure *failure);
+void requirements_free(struct requirements *needs, uint32_t count);
+
+#endif
