@@ -2,6 +2,7 @@
  * note when they begin, and wait for what the test lets go on. */
 #include "base/clock.h"
 #include "base/thread_pool.h"
+#include "gpu/host/share.h"
 #include "tests/unit/unit.h"
 
 #include <sched.h>
@@ -302,6 +303,24 @@ TEST(a_thread_that_hangs_shows)
     sem_post(&spinning.may_end);
     close_pool(2);
     assert_int_equal(thread_pool_still_us(), 0);
+}
+
+static void count_units(void *counts, int64_t from, int64_t to)
+{
+    int64_t *const all = counts;
+    all[0] += to - from;
+    all[1] = to - from > all[1] ? to - from : all[1];
+}
+
+/* Or a pass of many points would look as if it hung, on one thread. */
+TEST(no_part_of_a_pass_is_long)
+{
+    int64_t counts[2] = {0};
+    share_units(1000, INT64_C(1000) << 22, count_units, counts);
+    assert_int_equal(counts[0], 1000);
+    assert_int_equal(counts[1], 1);
+    share_units(3, INT64_C(1000) << 22, count_units, counts);
+    assert_int_equal(counts[0], 1003);
 }
 
 TEST(scratch_is_kept_and_grows)
