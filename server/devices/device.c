@@ -415,14 +415,15 @@ static void take_failed(struct device *device, uint64_t array)
 /* The longest that the device should be at one thing of the order's. On a GPU a pass: those of many
  * points are cut into less, and of few points into more, of some milliseconds. On the host, where
  * several threads are at a pass, what one of them does alone: a row along x at least, and as much
- * as all of it where each line is solved from end to end. */
+ * as all of it where each line is solved from end to end (gpu/host/share.c). */
 static double piece_ns(const struct device *device, const struct order *order)
 {
     const struct job *job = order->job;
     if (!is_host(device))
         return (double)schedule_estimate(&order->user->flow, job) / (double)job_passes(job);
     const bool solves = job->operator_id == OPERATOR_DIFFUSION && job->more.scheme == SCHEME_ADI;
-    return HOST_POINT_NS * (double)(solves ? job_points(job) : job->n[AXIS_X]);
+    return HOST_POINT_NS * job_point_work(job) *
+           (double)(solves ? job_points(job) : job->n[AXIS_X]);
 }
 
 static double longest_piece_ns(const struct device *device)
@@ -436,14 +437,19 @@ static double longest_piece_ns(const struct device *device)
     return longest_ns;
 }
 
-/* Why the worker, or its device, is not to be waited for any longer; NULL: it is. */
-static const char *hangs(const struct device *device)
+/* It hangs: its exit starts it again. */
+static void give_up(struct device *device, const char *why)
 {
-    if (heartbeat_is_lost(&device->heartbeat, device->state == DEVICE_STARTING))
-        return "its worker does not answer";
+    worker_kill(device, why);
+    uv_timer_stop(&device->timer);
+}
+
+/* Judged at once: what PONG tells of may end, and leave the device, before the next beat. */
+static void take_pong(struct device *device, const struct channel_pong *pong)
+{
+    heartbeat_pong(&device->heartbeat, pong);
     if (heartbeat_is_stuck(&device->heartbeat, longest_piece_ns(device)))
-        return "its device ends nothing of what it was given";
-    return NULL;
+        give_up(device, "its device ends nothing of what it was given");
 }
 
 /* False: the worker does not keep to the channel's rules. */
@@ -482,7 +488,7 @@ static bool take(struct device *device, const struct channel_message *message)
         device->devices->events->finished(order, (enum status)message->status, message);
         return true;
     case CHANNEL_PONG:
-        heartbeat_pong(&device->heartbeat, &message->u.pong);
+        take_pong(device, &message->u.pong);
         return true;
     default:
         return false;
@@ -571,11 +577,8 @@ static void on_timer(uv_timer_t *timer)
     static const struct channel_message ping = {.type = CHANNEL_PING};
     if (heartbeat_beat(&device->heartbeat))
         tell(device, &ping);
-    const char *why = hangs(device);
-    if (why) {
-        worker_kill(device, why);
-        uv_timer_stop(timer); /* its exit starts it again */
-    }
+    if (heartbeat_is_lost(&device->heartbeat, device->state == DEVICE_STARTING))
+        give_up(device, "its worker does not answer");
 }
 
 static void on_timer_closed(uv_handle_t *handle)

@@ -30,7 +30,8 @@ void heartbeat_pong(struct heartbeat *heartbeat, const struct channel_pong *pong
 bool heartbeat_is_stalled(const struct heartbeat *heartbeat);
 /* Not for 5 seconds; while it starts, 65. */
 bool heartbeat_is_lost(const struct heartbeat *heartbeat, bool starts);
-/* For 5 seconds, and 20 times what the longest piece of its jobs should take, its device has ended
+/* Asked of a PONG as it comes, with the jobs that it tells of: for 5 seconds, and 20 times what the
+ * longest piece of them should take, its device has ended
  * nothing of what it was given; or, by what the worker says, has not gone on with a part of it. */
 bool heartbeat_is_stuck(const struct heartbeat *heartbeat, double longest_piece_ns);
 

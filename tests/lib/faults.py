@@ -10,7 +10,7 @@ import pytest
 
 from fdtest import BUILD, sanitized
 
-FAIL_AT, ALLOCATIONS, FAILED, NO_THREADS, NO_WATCHES, HOLD, HELD, HANG, SPIN = range(9)
+FAIL_AT, ALLOCATIONS, FAILED, NO_THREADS, NO_WATCHES, HOLD, HELD, HANG, GO_ON, SPIN = range(10)
 
 needs_preload = pytest.mark.skipif(bool(sanitized()), reason="a sanitizer has the allocator")
 
