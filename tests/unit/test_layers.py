@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Each room includes only what its layer may: a room's files, and those of the rooms that its row names.
-A room is the longest folder of the table that a file lies in.
+A room is the longest folder of the table that a file lies in. docs/ARCHITECTURE.md shows the table as a picture
+(--draw prints it), and names files that exist.
 """
 
 import pathlib
@@ -34,7 +35,41 @@ def room_of(path):
     return max((room for room in ROOMS if path.startswith(room + "/")), key=len, default=None)
 
 
+def levels():
+    """Of each room, one more than the highest that it may include."""
+    level = {}
+    while len(level) < len(ROOMS):
+        level |= {room: 1 + max((level[other] for other in below), default=-1) for room, below in ROOMS.items()
+                  if room not in level and all(other in level for other in below)}
+    return level
+
+
+def picture():
+    """Each room with the highest that it may include: what lies below these it may include, too."""
+    level = levels()
+    lines = []
+    for room in sorted(ROOMS, key=lambda room: (-level[room], room)):
+        highest = [other for other in ROOMS[room] if not any(other in ROOMS[between] for between in ROOMS[room])]
+        lines.append(f" {level[room]}  {room:16} {'─► ' + ', '.join(highest) if highest else ''}".rstrip())
+    return "\n".join(["```", *lines, "```"])
+
+
+def check_document():
+    text = (ROOT / "docs/ARCHITECTURE.md").read_text()
+    if f"--draw -->\n{picture()}\n<!-- end -->" not in text:
+        sys.exit("docs/ARCHITECTURE.md has another picture of the layers: tests/unit/test_layers.py --draw")
+    now = "\n".join(line for line in text.splitlines() if line.startswith(("Now", "| `")))
+    tops = "|".join(room for room in ROOMS if "/" not in room) + "|server"
+    gone = [path for path in re.findall(rf"`((?:{tops})/[\w/.]*)`", now) if not (ROOT / path).exists()]
+    if gone:
+        sys.exit(f"docs/ARCHITECTURE.md names {', '.join(gone)}")
+
+
 def main():
+    if sys.argv[1:] == ["--draw"]:
+        print(picture())
+        return
+    check_document()
     tops = sorted({room.split("/")[0] for room in ROOMS})
     files = [str(path.relative_to(ROOT)) for top in tops for path in (ROOT / top).rglob("*")
              if path.suffix in (".c", ".h", ".cu", ".cuh", ".inc")]
