@@ -25,8 +25,8 @@
 #define STENCIL_WEIGHT f64
 #include "numerics/stencil_point.h"
 
-void stencil_job_set(struct stencil_job *stencil, const int32_t (*offsets)[AXIS_COUNT],
-                     const double *weights, uint32_t points)
+void random_stencil_set(struct sample *stencil, const int32_t (*offsets)[AXIS_COUNT],
+                        const double *weights, uint32_t points)
 {
     struct job *job = &stencil->job;
     job->operator_id = OPERATOR_STENCIL;
@@ -47,7 +47,7 @@ void stencil_job_set(struct stencil_job *stencil, const int32_t (*offsets)[AXIS_
     stencil->block = block;
 }
 
-static void random_offsets(struct random *random, struct stencil_job *stencil)
+static void random_offsets(struct random *random, struct sample *stencil)
 {
     static int32_t offsets[JOB_STENCIL_POINTS][AXIS_COUNT];
     static double weights[JOB_STENCIL_POINTS];
@@ -74,7 +74,7 @@ static void random_offsets(struct random *random, struct stencil_job *stencil)
     }
     for (uint32_t k = 0; k < points; k++)
         weights[k] = random_below(random, 16) ? random_between(random, -1, 1) : 0;
-    stencil_job_set(stencil, (const int32_t(*)[AXIS_COUNT])offsets, weights, points);
+    random_stencil_set(stencil, (const int32_t(*)[AXIS_COUNT])offsets, weights, points);
     memset(offsets, 0, sizeof offsets);
 }
 
@@ -115,7 +115,7 @@ static void random_side(struct random *random, struct job *job, int axis, int si
     job->more.constant[axis][side] = boundary->constant_array ? 0 : random_between(random, -1, 1);
 }
 
-static void random_faces(struct random *random, struct stencil_job *stencil)
+static void random_faces(struct random *random, struct sample *stencil)
 {
     for (int k = 0; k < OPERANDS; k++) {
         const uint64_t points = job_operand_points(&stencil->job, k);
@@ -133,7 +133,7 @@ static void random_faces(struct random *random, struct stencil_job *stencil)
     }
 }
 
-void random_stencil(struct random *random, uint64_t max_points, struct stencil_job *stencil)
+void random_stencil(struct random *random, uint64_t max_points, struct sample *stencil)
 {
     struct job *job = &stencil->job;
     uint64_t left = max_points;
@@ -166,29 +166,6 @@ void random_stencil(struct random *random, uint64_t max_points, struct stencil_j
         printf("%s: %s\n", failure.parameter, failure.message);
         abort();
     }
-}
-
-void stencil_job_free(struct stencil_job *stencil)
-{
-    free(stencil->block);
-    for (int k = 0; k < OPERANDS; k++)
-        free(stencil->operands.at[k]);
-    memset(stencil, 0, sizeof *stencil);
-}
-
-void stencil_job_print(const struct stencil_job *stencil)
-{
-    const struct job *job = &stencil->job;
-    printf("%" PRIu32 " points, radius %d %d %d (x y z): ", job->more.stencil_points,
-           job->more.stencil_radius[AXIS_X], job->more.stencil_radius[AXIS_Y],
-           job->more.stencil_radius[AXIS_Z]);
-    for (int a = 0; a < job->axes; a++)
-        for (int side = 0; side < SIDE_COUNT; side++) {
-            const struct boundary *b = &job->boundary[a][side];
-            printf("%s %s numbers %d %d; ", b->at_face ? "at face" : "at node",
-                   b->value == 0 ? "of 0" : "", b->value_array, b->constant_array);
-        }
-    random_job_print(job);
 }
 
 static void reference_step(const struct plan *plan, const struct operands *operands, const void *in,

@@ -9,9 +9,8 @@
 #include "numerics/job_check.h"
 #include "tests/lib/fill.h"
 #include "tests/lib/measure_reference.h"
-#include "tests/lib/random_scheme.h"
-#include "tests/lib/random_stencil.h"
 #include "tests/lib/run_backend.h"
+#include "tests/lib/sample.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -20,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SKIPPED = 77, GROUPS = 14, ARENA_BYTES = 64 << 20 };
+enum { SKIPPED = 77, GROUPS = 15, ARENA_BYTES = 64 << 20 };
 
 struct group {
     const char *name;
@@ -71,53 +70,63 @@ static void count_job(struct group *group, const struct job *job, uint64_t diffe
     random_job_print(job);
 }
 
-static void compare_with(struct group *group, const struct job *job, const void *block,
-                         void *const in[AXIS_COUNT], uint64_t at_once)
+/* A sample by both, from `in`: its results, and its probes. */
+static void compare_sample(struct group *group, const struct sample *sample,
+                           void *const in[AXIS_COUNT], uint64_t at_once)
 {
+    const struct job *job = &sample->job;
     struct failure failure = {0};
     if (!job_check(job, INFINITY, &failure)) {
         fprintf(stderr, "%s: no job: %s\n", group->name, failure.message);
         exit(1);
     }
-    void *on_cuda[AXIS_COUNT], *on_host[AXIS_COUNT];
+    void *on_cuda[AXIS_COUNT], *on_host[AXIS_COUNT], *probed[AXIS_COUNT];
+    const uint64_t values = job_operand_points(job, OPERAND_PROBES) * job_element_bytes(job);
     arrays_make(on_cuda, job_outputs(job), job_bytes(job), 0x5a);
     arrays_make(on_host, job_outputs(job), job_bytes(job), 0xa5);
-    struct operands operands;
-    uint64_t first = 0, count = 0;
-    random_operands(&source, job, &operands);
-    if (bed_run(&cuda, job, block, &operands, in, on_cuda, at_once, NULL) &&
-        bed_run(&host, job, block, &operands, in, on_host, 0, NULL)) {
-        for (int i = 0; i < job_outputs(job) && !count; i++)
-            count = differences(job, on_cuda[i], on_host[i], &first);
-    } else {
+    arrays_make(probed, 1, values + 1, 0x5a);
+    uint64_t first = 0, differ = 0;
+    bool ran = bed_run(&cuda, job, sample->block, &sample->operands, in, on_cuda, at_once, NULL);
+    if (values)
+        memcpy(probed[0], sample->operands.at[OPERAND_PROBES], values);
+    ran = bed_run(&host, job, sample->block, &sample->operands, in, on_host, 0, NULL) && ran;
+    for (int i = 0; ran && i < job_outputs(job) && !differ; i++)
+        differ = differences(job, on_cuda[i], on_host[i], &first);
+    if (ran && values && !differ)
+        differ = memcmp(probed[0], sample->operands.at[OPERAND_PROBES], values) != 0;
+    if (!ran)
         printf("%s: no device memory\n", group->name);
-        count = 1;
-    }
-    count_job(group, job, count, first);
+    count_job(group, job, ran ? differ : 1, first);
     arrays_free(on_cuda);
     arrays_free(on_host);
-    operands_free(&operands);
+    arrays_free(probed);
 }
 
 static void compare(struct group *group, const struct job *job, void *const in[AXIS_COUNT],
                     uint64_t at_once)
 {
-    compare_with(group, job, NULL, in, at_once);
+    compare_sample(group, &(struct sample){.job = *job}, in, at_once);
 }
 
-static void table_jobs(uint64_t jobs, uint64_t points)
+/* The sample, which is freed, with random inputs and in launches of random lengths. */
+static void compare_random(struct group *group, struct sample *sample)
 {
-    struct group *group = begin("rows of tables");
+    void *in[AXIS_COUNT];
+    arrays_make(in, job_inputs(&sample->job), job_bytes(&sample->job), 0);
+    for (int c = 0; c < job_inputs(&sample->job); c++)
+        random_field(&source, &sample->job, in[c]);
+    compare_sample(group, sample, in, random_below(&source, 3));
+    arrays_free(in);
+    sample_free(sample);
+}
+
+static void samples(const char *name, enum family family, uint64_t jobs, uint64_t points)
+{
+    struct group *group = begin(name);
     for (uint64_t i = 0; i < jobs; i++) {
-        struct job job;
-        void *in[AXIS_COUNT], *block;
-        random_table_job(&source, points, &job, &block);
-        arrays_make(in, job_inputs(&job), job_bytes(&job), 0);
-        for (int c = 0; c < job_inputs(&job); c++)
-            random_field(&source, &job, in[c]);
-        compare_with(group, &job, block, in, random_below(&source, 3));
-        arrays_free(in);
-        free(block);
+        struct sample sample;
+        sample_make(&source, family, i % 10 ? points : 20 * points, &sample);
+        compare_random(group, &sample);
     }
 }
 
@@ -126,80 +135,9 @@ static void random_jobs(const char *name, uint64_t jobs, uint64_t points,
 {
     struct group *group = begin(name);
     for (uint64_t i = 0; i < jobs; i++) {
-        struct job job;
-        make(&source, points, &job);
-        void *in[AXIS_COUNT];
-        arrays_make(in, job_inputs(&job), job_bytes(&job), 0);
-        for (int c = 0; c < job_inputs(&job); c++)
-            random_field(&source, &job, in[c]);
-        compare(group, &job, in, random_below(&source, 3));
-        arrays_free(in);
-    }
-}
-
-/* Diffusions of every scheme, some with probes, whose values are compared, too. */
-static void schemes(uint64_t jobs, uint64_t points)
-{
-    struct group *group = begin("schemes and probes");
-    for (uint64_t i = 0; i < jobs; i++) {
-        struct job job;
-        struct operands operands;
-        void *in[AXIS_COUNT], *on_cuda[AXIS_COUNT], *on_host[AXIS_COUNT], *probed[AXIS_COUNT];
-        random_scheme_job(&source, i % 10 ? points : 20 * points, &job);
-        void *block = random_below(&source, 2) ? random_probes(&source, &job) : NULL;
-        const uint64_t values = job_operand_points(&job, OPERAND_PROBES) * job_element_bytes(&job);
-        arrays_make(in, 1, job_bytes(&job), 0);
-        arrays_make(on_cuda, 1, job_bytes(&job), 0x5a);
-        arrays_make(on_host, 1, job_bytes(&job), 0xa5);
-        arrays_make(probed, 1, values + 1, 0x5a);
-        random_field(&source, &job, in[0]);
-        random_operands(&source, &job, &operands);
-        uint64_t first = 0, differ = 1;
-        bool ran =
-            bed_run(&cuda, &job, block, &operands, in, on_cuda, random_below(&source, 3), NULL);
-        if (block)
-            memcpy(probed[0], operands.at[OPERAND_PROBES], values);
-        ran = bed_run(&host, &job, block, &operands, in, on_host, 0, NULL) && ran;
-        if (!ran)
-            printf("%s: no device memory\n", group->name);
-        else
-            differ = differences(&job, on_cuda[0], on_host[0], &first);
-        if (block && !differ)
-            differ = memcmp(probed[0], operands.at[OPERAND_PROBES], values) != 0;
-        count_job(group, &job, differ, first);
-        arrays_free(in);
-        arrays_free(on_cuda);
-        arrays_free(on_host);
-        arrays_free(probed);
-        operands_free(&operands);
-        free(block);
-    }
-}
-
-static void stencils(uint64_t jobs, uint64_t points)
-{
-    struct group *group = begin("stencils");
-    for (uint64_t i = 0; i < jobs; i++) {
-        struct stencil_job stencil;
-        void *in[AXIS_COUNT], *on_cuda[AXIS_COUNT], *on_host[AXIS_COUNT];
-        random_stencil(&source, i % 10 ? points : 20 * points, &stencil);
-        const struct job *job = &stencil.job;
-        arrays_make(in, 1, job_bytes(job), 0);
-        arrays_make(on_cuda, 1, job_bytes(job), 0x5a);
-        arrays_make(on_host, 1, job_bytes(job), 0xa5);
-        random_field(&source, job, in[0]);
-        uint64_t first = 0, differ = 1;
-        if (bed_run(&cuda, job, stencil.block, &stencil.operands, in, on_cuda,
-                    random_below(&source, 3), NULL) &&
-            bed_run(&host, job, stencil.block, &stencil.operands, in, on_host, 0, NULL))
-            differ = differences(job, on_cuda[0], on_host[0], &first);
-        else
-            printf("%s: no device memory\n", group->name);
-        count_job(group, job, differ, first);
-        arrays_free(in);
-        arrays_free(on_cuda);
-        arrays_free(on_host);
-        stencil_job_free(&stencil);
+        struct sample sample = {.block = NULL};
+        make(&source, points, &sample.job);
+        compare_random(group, &sample);
     }
 }
 
@@ -597,28 +535,30 @@ int main(int argc, char **argv)
     const uint64_t seed = source.state;
     if (quick) {
         random_jobs("small random jobs", jobs < 60 ? jobs : 60, 3000, random_job);
-        table_jobs(jobs < 60 ? jobs : 60, 3000);
+        samples("rows of tables", FAMILY_TABLE, jobs < 60 ? jobs : 60, 3000);
         random_jobs("gradients of many fields", 8, 40, random_column_job);
         blocks(jobs < 30 ? jobs : 30, 20000);
         many_at_once(60, 3000);
         chains(10, 3000);
         measures(20, 20000);
-        stencils(40, 1000);
-        schemes(60, 2000);
+        samples("stencils", FAMILY_STENCIL, 40, 1000);
+        samples("schemes", FAMILY_SCHEME, 30, 2000);
+        samples("schemes with probes", FAMILY_PROBES, 30, 2000);
         alike_at_once(17);
         heat(67, 3);
         odd_shapes(37, 41, 23);
     } else {
         random_jobs("small random jobs", jobs, 20000, random_job);
-        table_jobs(jobs, 20000);
+        samples("rows of tables", FAMILY_TABLE, jobs, 20000);
         random_jobs("larger random jobs", jobs / 10, 2000000, random_job);
         random_jobs("gradients of many fields", jobs / 10, 60, random_column_job);
         blocks(jobs / 6, 300000);
         many_at_once(300, 20000);
         chains(60, 20000);
         measures(60, (1 << 24) + 4097);
-        stencils(jobs / 2, 20000);
-        schemes(jobs, 20000);
+        samples("stencils", FAMILY_STENCIL, jobs / 2, 20000);
+        samples("schemes", FAMILY_SCHEME, jobs / 2, 20000);
+        samples("schemes with probes", FAMILY_PROBES, jobs / 2, 20000);
         alike_at_once(64);
         cubes();
         heat(4096, 100);

@@ -6,9 +6,8 @@
  *     checksums --write FILE    record them, where a result was changed on purpose (CHANGELOG says
  * which and why)
  */
-#include "tests/lib/random_scheme.h"
-#include "tests/lib/random_stencil.h"
 #include "tests/lib/run_backend.h"
+#include "tests/lib/sample.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -37,14 +36,15 @@ static uint64_t hash_array(uint64_t hash, enum dtype dtype, const void *array, u
     return hash ^ hash >> 32;
 }
 
-static uint32_t checksum(const struct job *job, const void *block, const struct operands *operands)
+static uint32_t checksum(const struct sample *sample)
 {
+    const struct job *job = &sample->job;
     void *in[AXIS_COUNT], *out[AXIS_COUNT];
     arrays_make(in, job_inputs(job), job_bytes(job), 0);
     arrays_make(out, job_outputs(job), job_bytes(job), 0x5a);
     for (int i = 0; i < job_inputs(job); i++)
         random_field(&source, job, in[i]);
-    if (!bed_run(&bed, job, block, operands, in, out, 0, NULL)) {
+    if (!bed_run(&bed, job, sample->block, &sample->operands, in, out, 0, NULL)) {
         fprintf(stderr, "no memory\n");
         exit(2);
     }
@@ -53,39 +53,15 @@ static uint32_t checksum(const struct job *job, const void *block, const struct 
         hash = hash_array(hash, (enum dtype)job->dtype, out[i], job_points(job));
     const uint64_t probes = job_operand_points(job, OPERAND_PROBES);
     if (probes)
-        hash = hash_array(hash, (enum dtype)job->dtype, operands->at[OPERAND_PROBES], probes);
+        hash =
+            hash_array(hash, (enum dtype)job->dtype, sample->operands.at[OPERAND_PROBES], probes);
     arrays_free(in);
     arrays_free(out);
     return (uint32_t)hash;
 }
 
-/* One more job, of the family that its number says; what it is goes to `job`. */
-static uint32_t next_checksum(int number, struct job *job)
-{
-    struct operands operands = {0};
-    void *block = NULL;
-    if (number % 8 == 7) {
-        struct stencil_job stencil;
-        random_stencil(&source, POINTS, &stencil);
-        *job = stencil.job;
-        const uint32_t sum = checksum(job, stencil.block, &stencil.operands);
-        stencil_job_free(&stencil);
-        return sum;
-    }
-    if (number % 8 >= 5) {
-        random_scheme_job(&source, POINTS, job);
-        block = number % 2 ? random_probes(&source, job) : NULL;
-    } else if (number % 8 >= 2) {
-        random_table_job(&source, POINTS, job, &block);
-    } else {
-        random_job(&source, POINTS, job);
-    }
-    random_operands(&source, job, &operands);
-    const uint32_t sum = checksum(job, block, &operands);
-    operands_free(&operands);
-    free(block);
-    return sum;
-}
+static const enum family families[] = {FAMILY_PLAIN, FAMILY_PLAIN,  FAMILY_TABLE,  FAMILY_TABLE,
+                                       FAMILY_TABLE, FAMILY_PROBES, FAMILY_SCHEME, FAMILY_STENCIL};
 
 int main(int argc, char **argv)
 {
@@ -102,17 +78,19 @@ int main(int argc, char **argv)
     }
     uint32_t differ = 0;
     for (int number = 0; number < 2000; number++) {
-        struct job job;
+        struct sample sample;
         source.state = (uint64_t)number; /* of its own, so that no job's draws depend on others' */
-        const uint32_t sum = next_checksum(number, &job);
+        sample_make(&source, families[number % 8], POINTS, &sample);
+        const uint32_t sum = checksum(&sample);
         uint32_t expected = 0;
         if (writes) {
             fprintf(file, "%08" PRIx32 "\n", sum);
         } else if (fscanf(file, "%8" SCNx32, &expected) != 1 || sum != expected) {
             differ++;
             printf("job %d: %08" PRIx32 ", on record %08" PRIx32 ": ", number, sum, expected);
-            random_job_print(&job);
+            sample_print(&sample);
         }
+        sample_free(&sample);
     }
     bed_close(&bed);
     printf("%" PRIu32 " of 2000 jobs have other bits\n", differ);

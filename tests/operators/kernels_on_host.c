@@ -7,8 +7,7 @@
 #include "gpu/cuda/passes.h"
 #include "numerics/job_check.h"
 #include "tests/lib/measure_reference.h"
-#include "tests/lib/random_stencil.h"
-#include "tests/lib/random_scheme.h"
+#include "tests/lib/sample.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,39 +49,24 @@ static bool rest_equals(const struct plan *plan, uint64_t from, uint64_t to, con
 
 /* A job's arrays. */
 struct bed {
-    void *in[AXIS_COUNT], *even[AXIS_COUNT], *odd[AXIS_COUNT], *expected[AXIS_COUNT];
+    struct sample sample;
+    struct trial trial;
     void *shown[AXIS_COUNT], *before[AXIS_COUNT]; /* for parts */
-    struct launch launch;
 };
 
-static void bed_make(struct bed *bed, struct random *random, const struct job *job,
-                     const struct plan *plan)
+static void bed_make(struct bed *bed, struct random *random, const struct job *job)
 {
-    const uint64_t bytes = job_bytes(job);
-    arrays_make(bed->in, plan->inputs, bytes, 0);
-    arrays_make(bed->even, plan->outputs, bytes, 0x5a);
-    arrays_make(bed->odd, 1, bytes, 0xa5);
-    arrays_make(bed->expected, plan->outputs, bytes, 0);
-    arrays_make(bed->shown, plan->inputs, bytes, 0);
-    arrays_make(bed->before, plan->outputs, bytes, 0);
-    for (int i = 0; i < plan->inputs; i++) {
-        random_field(random, job, bed->in[i]);
-        random_exceptions(random, job, bed->in[i]);
-    }
-    reference_run(plan, bed->in, bed->expected);
-    /* Some in place. */
-    const bool own = plan->passes == 1 || random_below(random, 2);
-    bed->launch = (struct launch){.plan = plan, .odd = own ? bed->odd[0] : bed->in[0]};
-    memcpy(bed->launch.in, bed->in, sizeof bed->in);
-    memcpy(bed->launch.even, bed->even, sizeof bed->even);
+    bed->sample = (struct sample){.job = *job};
+    trial_make(&bed->trial, random, &bed->sample);
+    arrays_make(bed->shown, bed->trial.plan.inputs, job_bytes(job), 0);
+    arrays_make(bed->before, bed->trial.plan.outputs, job_bytes(job), 0);
+    if (random_below(random, 2))
+        trial_over_input(&bed->trial);
 }
 
 static void bed_free(struct bed *bed)
 {
-    arrays_free(bed->in);
-    arrays_free(bed->even);
-    arrays_free(bed->odd);
-    arrays_free(bed->expected);
+    trial_free(&bed->trial);
     arrays_free(bed->shown);
     arrays_free(bed->before);
 }
@@ -90,31 +74,20 @@ static void bed_free(struct bed *bed)
 /* The next part of the only pass. */
 static void begin_part(struct bed *bed, uint64_t from, uint64_t to)
 {
-    const struct plan *plan = bed->launch.plan;
-    const uint64_t bytes = plan_array_bytes(plan);
-    show_part(plan, from, to, bed->in, bed->shown);
-    memcpy(bed->launch.in, bed->shown, sizeof bed->shown);
+    const struct plan *plan = &bed->trial.plan;
+    show_part(plan, from, to, bed->trial.in, bed->shown);
+    memcpy(bed->trial.launch.in, bed->shown, sizeof bed->shown);
     for (int i = 0; i < plan->outputs; i++)
-        memcpy(bed->before[i], bed->even[i], bytes);
+        memcpy(bed->before[i], bed->trial.out[i], plan_array_bytes(plan));
 }
 
 /* What it should not have written is as it was. */
 static bool part_is_clean(const struct bed *bed)
 {
-    const struct launch *launch = &bed->launch;
+    const struct launch *launch = &bed->trial.launch;
     bool ok = true;
     for (int i = 0; ok && i < launch->plan->outputs; i++)
-        ok = rest_equals(launch->plan, launch->from, launch->to, bed->even[i], bed->before[i]);
-    return ok;
-}
-
-static bool bed_is_right(const struct bed *bed, const struct job *job)
-{
-    const struct plan *plan = bed->launch.plan;
-    bool ok = true;
-    for (int i = 0; ok && i < plan->outputs; i++)
-        ok = results_equal(job, plan->passes % 2 == 1 ? bed->even[i] : bed->launch.odd,
-                           bed->expected[i]);
+        ok = rest_equals(launch->plan, launch->from, launch->to, bed->trial.out[i], bed->before[i]);
     return ok;
 }
 
@@ -128,43 +101,39 @@ static unsigned random_jobs(struct random *random, const struct job *job)
 
 static bool check(struct random *random, const struct job *job)
 {
-    struct plan plan;
     struct bed beds[PASSES_JOBS];
     const struct launch *launches[PASSES_JOBS];
     const unsigned jobs = random_jobs(random, job);
-    plan_init(&plan, job, NULL);
     for (unsigned j = 0; j < jobs; j++) {
-        bed_make(&beds[j], random, job, &plan);
-        launches[j] = &beds[j].launch;
+        bed_make(&beds[j], random, job);
+        beds[j].trial.launch.plan = &beds[0].trial.plan;
+        launches[j] = &beds[j].trial.launch;
     }
+    const struct plan *plan = &beds[0].trial.plan;
     struct passes_constants constants;
-    const bool in_parts = plan.passes == 1 && random_below(random, 2);
+    const bool in_parts = plan->passes == 1 && random_below(random, 2);
     const int slot = (int)random_below(random, PASSES_SLOTS);
     const int units = (int)random_below(random, random_below(random, 2) ? 300 : 1) + 1;
-    passes_constants_init(&constants, &plan, NULL);
+    passes_constants_init(&constants, plan, NULL);
     bool ok = passes_load(slot, &constants, NULL) == cudaSuccess;
-    for (uint64_t from = 0, to; ok && from < plan.lines * plan.passes; from = to) {
-        to = in_parts
-                 ? random_part(random, &plan, from)
-                 : from + plan.lines * (1 + random_below(random, plan.passes - from / plan.lines));
+    for (uint64_t from = 0, to; ok && from < plan->lines * plan->passes; from = to) {
+        to = in_parts ? random_part(random, plan, from)
+                      : from + plan->lines *
+                                   (1 + random_below(random, plan->passes - from / plan->lines));
         for (unsigned j = 0; j < jobs; j++) {
             if (in_parts)
                 begin_part(&beds[j], from, to);
-            beds[j].launch.from = from;
-            beds[j].launch.to = to;
+            beds[j].trial.launch.from = from;
+            beds[j].trial.launch.to = to;
         }
         ok = passes_launch(launches, jobs, slot, units, NULL) == cudaSuccess;
         for (unsigned j = 0; j < jobs && in_parts; j++)
             ok = ok && part_is_clean(&beds[j]);
     }
-    for (unsigned j = 0; j < jobs; j++) {
-        ok = ok && bed_is_right(&beds[j], job);
+    for (unsigned j = 0; j < jobs; j++)
+        ok = ok && trial_is_right(&beds[j].trial, jobs > 1 ? "of several at once" : "alone");
+    for (unsigned j = 0; j < jobs; j++)
         bed_free(&beds[j]);
-    }
-    if (!ok) {
-        printf("of %u jobs at once: ", jobs);
-        random_job_print(job);
-    }
     return ok;
 }
 
@@ -273,159 +242,57 @@ static bool run_in_parts(struct random *random, struct launch *launch)
     return ok;
 }
 
-/* A stencil of a user's own, in launches of some passes, on devices of any size. */
-static bool check_stencil(struct random *random, uint64_t max_points)
+/* One alone that reads operands or is staged, in launches of some passes, on devices of any size;
+ * some in place. */
+static bool check_sample(struct random *random, const struct sample *sample)
 {
-    struct stencil_job stencil;
-    struct plan plan;
-    void *in[AXIS_COUNT], *even[AXIS_COUNT], *odd[AXIS_COUNT], *expected[AXIS_COUNT];
-    random_stencil(random, max_points, &stencil);
-    if (!plan_init(&plan, &stencil.job, stencil.block))
-        abort();
-    const uint64_t bytes = job_bytes(&stencil.job);
-    arrays_make(in, 1, bytes, 0);
-    arrays_make(even, 1, bytes, 0x5a);
-    arrays_make(odd, 1, bytes, 0xa5);
-    arrays_make(expected, 1, bytes, 0);
-    random_field(random, &stencil.job, in[0]);
-    random_exceptions(random, &stencil.job, in[0]);
-    reference_stencil(&plan, &stencil.operands, in[0], expected[0]);
-    struct launch launch = {.plan = &plan,
-                            .in = {in[0]},
-                            .even = {even[0]},
-                            .odd = odd[0],
-                            .operands = &stencil.operands};
-    bool ok = run_in_parts(random, &launch);
-    ok = ok && results_equal(&stencil.job, plan.passes % 2 == 1 ? even[0] : odd[0], expected[0]);
-    if (!ok)
-        stencil_job_print(&stencil);
-    arrays_free(in);
-    arrays_free(even);
-    arrays_free(odd);
-    arrays_free(expected);
-    plan_release(&plan);
-    stencil_job_free(&stencil);
-    return ok;
-}
-
-typedef void reference(const struct plan *plan, const struct operands *operands,
-                       void *const in[AXIS_COUNT], void *const out[AXIS_COUNT]);
-
-/* A job of several passes a step or of rows of a table, alone; what is staged some in place. */
-static bool check_alone(struct random *random, const struct job *job, const void *block,
-                        reference *reference_of)
-{
-    struct plan plan;
-    struct operands operands;
-    void *in[AXIS_COUNT], *out[AXIS_COUNT], *expected[AXIS_COUNT], *scratch[AXIS_COUNT];
-    if (!plan_init(&plan, job, block))
-        abort();
-    arrays_make(in, plan.inputs, job_bytes(job), 0);
-    arrays_make(out, plan.outputs, job_bytes(job), 0x5a);
-    arrays_make(expected, plan.outputs, job_bytes(job), 0);
-    arrays_make(scratch, plan.staged ? plan.staged : 1, job_bytes(job), 0xa5);
-    for (int c = 0; c < plan.inputs; c++) {
-        random_field(random, job, in[c]);
-        random_exceptions(random, job, in[c]);
-    }
-    random_operands(random, job, &operands);
-    reference_of(&plan, &operands, in, expected);
-    struct launch launch = {
-        .plan = &plan, .odd = scratch[0], .spare = {scratch[1], scratch[2]}, .operands = &operands};
-    memcpy(launch.in, in, sizeof in);
-    memcpy(launch.even, out, sizeof out);
-    if (plan.staged && random_below(random, 2))
-        launch.even[0] = in[0];
-    bool ok = run_in_parts(random, &launch);
-    const bool ends_even = plan.staged || plan.passes % 2 == 1;
-    for (int c = 0; ok && c < plan.outputs; c++)
-        ok = results_equal(job, ends_even ? launch.even[c] : launch.odd, expected[c]);
-    if (!ok)
-        random_job_print(job);
-    operands_free(&operands);
-    arrays_free(in);
-    arrays_free(out);
-    arrays_free(expected);
-    arrays_free(scratch);
-    plan_release(&plan);
-    return ok;
-}
-
-static bool check_scheme(struct random *random)
-{
-    struct job job;
-    random_scheme_job(random, random_below(random, 30) ? 2000 : 20000, &job);
-    return check_alone(random, &job, NULL, reference_scheme);
-}
-
-static bool check_table(struct random *random, uint64_t most, bool conducts)
-{
-    struct job job;
-    void *block;
-    (conducts ? random_conducting_job : random_table_job)(random, most, &job, &block);
-    const bool ok = check_alone(random, &job, block, reference_run_with);
-    free(block);
-    return ok;
-}
-
-/* Are the values the same but for the payloads of NaN? */
-static bool probes_equal(const struct job *job, const void *a, const void *b)
-{
-    struct job values = *job;
-    for (int axis = 0; axis < AXIS_COUNT; axis++)
-        values.n[axis] = 1;
-    values.batch = job_operand_points(job, OPERAND_PROBES);
-    return results_equal(&values, a, b);
-}
-
-/* A diffusion, of any scheme, with probes: their values, in launches of some passes. */
-static bool check_probes(struct random *random)
-{
-    struct job job;
-    struct plan plan;
-    struct operands operands;
-    void *in[AXIS_COUNT], *arrays[AXIS_COUNT], *expected[AXIS_COUNT];
+    struct trial trial;
+    trial_make(&trial, random, sample);
     if (random_below(random, 2))
-        random_scheme_job(random, 1000, &job);
-    else
-        do
-            random_job(random, 1000, &job);
-        while (job.operator_id != OPERATOR_DIFFUSION || job.steps > 9);
-    void *block = random_probes(random, &job);
-    if (!plan_init(&plan, &job, block))
-        abort();
-    const uint64_t bytes = job_operand_points(&job, OPERAND_PROBES) * job_element_bytes(&job);
-    arrays_make(in, 1, job_bytes(&job), 0);
-    arrays_make(arrays, AXIS_COUNT, job_bytes(&job), 0x5a);
-    arrays_make(expected, 1, bytes, 0);
-    void *last = malloc(job_bytes(&job));
-    random_field(random, &job, in[0]);
-    random_exceptions(random, &job, in[0]);
-    random_operands(random, &job, &operands);
-    reference_probes(&job, block, &operands, in[0], expected[0]);
-    struct launch launch = {.plan = &plan,
-                            .in = {in[0]},
-                            .even = {arrays[0]},
-                            .odd = arrays[1],
-                            .spare = {arrays[2], last},
-                            .operands = &operands};
-    bool ok = last && run_in_parts(random, &launch);
-    ok = ok && probes_equal(&job, operands.at[OPERAND_PROBES], expected[0]);
-    if (!ok)
-        random_job_print(&job);
-    operands_free(&operands);
-    arrays_free(in);
-    arrays_free(arrays);
-    arrays_free(expected);
-    free(last);
-    free(block);
-    plan_release(&plan);
+        trial_over_input(&trial);
+    bool ok = run_in_parts(random, &trial.launch);
+    ok = ok && trial_is_right(&trial, "alone");
+    trial_free(&trial);
+    return ok;
+}
+
+static bool check_family(struct random *random, enum family family, uint64_t max_points)
+{
+    struct sample sample;
+    sample_make(random, family, max_points, &sample);
+    const bool ok = check_sample(random, &sample);
+    sample_free(&sample);
     return ok;
 }
 
 static bool check_any_stencil(struct random *random, int i)
 {
-    return check_stencil(random, i % 5 ? 600 : 40000);
+    return check_family(random, FAMILY_STENCIL, i % 5 ? 600 : 40000);
+}
+
+static bool check_any_scheme(struct random *random, int i)
+{
+    return check_family(random, FAMILY_SCHEME, i % 30 ? 2000 : 20000);
+}
+
+static bool check_any_table(struct random *random, int i)
+{
+    return check_family(random, i % 8 ? FAMILY_TABLE : FAMILY_CONDUCTING, i % 10 ? 1000 : 8000);
+}
+
+/* Diffusions of any scheme and plain ones, with probes. */
+static bool check_any_probes(struct random *random, int i)
+{
+    struct sample sample = {.block = NULL};
+    if (i % 2)
+        return check_family(random, FAMILY_PROBES, 1000);
+    do
+        random_job(random, 1000, &sample.job);
+    while (sample.job.operator_id != OPERATOR_DIFFUSION || sample.job.steps > 9);
+    sample_complete(random, &sample, true);
+    const bool ok = check_sample(random, &sample);
+    sample_free(&sample);
+    return ok;
 }
 
 static bool check_any_copies(struct random *random, int i)
@@ -436,23 +303,6 @@ static bool check_any_copies(struct random *random, int i)
 static bool check_any_measure(struct random *random, int i)
 {
     return check_measure(random, i % 2 ? DTYPE_F64 : DTYPE_F32);
-}
-
-static bool check_any_scheme(struct random *random, int i)
-{
-    (void)i;
-    return check_scheme(random);
-}
-
-static bool check_any_probes(struct random *random, int i)
-{
-    (void)i;
-    return check_probes(random);
-}
-
-static bool check_any_table(struct random *random, int i)
-{
-    return check_table(random, i % 10 ? 1000 : 8000, i % 8 == 0);
 }
 
 static bool check_streaming_3d(struct random *random, int i)
@@ -517,15 +367,13 @@ static bool check_block(struct random *random, int i)
 /* Kernel launches that a job takes where FDSERVER_KERNELS is `names`. */
 static uint64_t launches_with(struct random *random, const struct job *job, const char *names)
 {
-    struct plan plan;
     struct bed bed;
     struct passes_constants constants;
-    const struct launch *launch = &bed.launch;
+    const struct launch *launch = &bed.trial.launch;
     const uint64_t before = cuda_on_host_launches();
-    plan_init(&plan, job, NULL);
-    bed_make(&bed, random, job, &plan);
-    bed.launch.to = plan.lines * plan.passes;
-    passes_constants_init(&constants, &plan, NULL);
+    bed_make(&bed, random, job);
+    bed.trial.launch.to = launch->plan->lines * launch->plan->passes;
+    passes_constants_init(&constants, launch->plan, NULL);
     setenv("FDSERVER_KERNELS", names, 1);
     const bool ok = passes_load(0, &constants, NULL) == cudaSuccess &&
                     passes_launch(&launch, 1, 0, 132, NULL) == cudaSuccess;
@@ -548,11 +396,11 @@ static bool check_names(struct random *random, int i)
     return false;
 }
 
-static const struct family {
+static const struct kind {
     const char *name;
     int count;
     bool (*check)(struct random *random, int i);
-} families[] = {
+} kinds[] = {
     {"stencil", 600, check_any_stencil},
     {"copies", 40, check_any_copies},
     {"measure", 60, check_any_measure},
@@ -568,18 +416,18 @@ static const struct family {
     {"names", 1, check_names},
 };
 
-/* kernels_on_host [FAMILY…]: all families without one. */
+/* kernels_on_host [KIND…]: all kinds of checks without one. */
 int main(int argc, char **argv)
 {
     struct random random = random_start();
     int jobs = 0, differ = 0, known = 0;
-    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
+    for (size_t f = 0; f < sizeof kinds / sizeof *kinds; f++) {
         bool wanted = argc == 1;
         for (int i = 1; i < argc; i++)
-            if (strcmp(argv[i], families[f].name) == 0)
+            if (strcmp(argv[i], kinds[f].name) == 0)
                 wanted = true, known++;
-        for (int i = 0; wanted && i < families[f].count; i++, jobs++)
-            differ += !families[f].check(&random, i);
+        for (int i = 0; wanted && i < kinds[f].count; i++, jobs++)
+            differ += !kinds[f].check(&random, i);
     }
     printf("%d copies, measures and jobs, %d differ\n", jobs, differ);
     return differ > 0 || known != argc - 1;

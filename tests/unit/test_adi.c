@@ -1,8 +1,5 @@
-/* Crank–Nicolson split by axes: its rows are those of parabolas, its solves undo its rows, and the
- * host's loops give the bits of the points. */
+/* Crank–Nicolson split by axes: its rows are those of parabolas, its solves undo its rows. */
 #include "numerics/adi.h"
-#include "gpu/host/pass.h"
-#include "base/thread_pool.h"
 #include "numerics/job_check.h"
 #include "tests/lib/random_scheme.h"
 
@@ -190,60 +187,4 @@ TEST(test_solve)
         free(x);
         plan_release(&plan);
     }
-}
-
-/* All of it on the host, in launches of some passes, by every generation of kernels. */
-TEST(test_bits)
-{
-    struct random random = random_start();
-    const struct kernels *kernels[PASS_KERNELS];
-    const int generations = pass_kernels(kernels);
-    for (int i = 0; i < 3000; i++) {
-        struct job job;
-        struct plan plan;
-        struct operands operands;
-        void *in[AXIS_COUNT], *out[AXIS_COUNT], *expected[AXIS_COUNT], *scratch[AXIS_COUNT];
-        random_adi_job(&random, i % 50 ? 2000 : 60000, &job);
-        made(&plan, &job);
-        arrays_make(in, 1, job_bytes(&job), 0);
-        arrays_make(out, 1, job_bytes(&job), 0x5a);
-        arrays_make(expected, 1, job_bytes(&job), 0);
-        arrays_make(scratch, plan.staged, job_bytes(&job), 0xa5);
-        random_field(&random, &job, in[0]);
-        random_exceptions(&random, &job, in[0]);
-        random_operands(&random, &job, &operands);
-        reference_adi(&plan, &operands, in[0], expected[0]);
-        const bool in_place = random_below(&random, 2);
-        struct launch launch = {.plan = &plan,
-                                .in = {in[0]},
-                                .even = {in_place ? in[0] : out[0]},
-                                .odd = scratch[0],
-                                .spare = {scratch[1], scratch[2]},
-                                .operands = &operands};
-        while (launch.to < plan.lines * plan.passes) {
-            launch.from = launch.to;
-            launch.to += plan.lines * (1 + random_below(&random, 3));
-            if (launch.to > plan.lines * plan.passes)
-                launch.to = plan.lines * plan.passes;
-            pass_launch(kernels[i % generations], &launch, 0);
-        }
-        if (!results_equal(&job, launch.even[0], expected[0])) {
-            random_job_print(&job);
-            fail_msg("other bits by %s", kernels[i % generations]->name);
-        }
-        operands_free(&operands);
-        arrays_free(in);
-        arrays_free(out);
-        arrays_free(expected);
-        arrays_free(scratch);
-        plan_release(&plan);
-    }
-}
-
-int main(void)
-{
-    struct failure failure;
-    if (!thread_pool_open(3, &failure))
-        return 1;
-    return unit_run(NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* The host backend against the contract: every generation of kernels that this processor runs gives
- * the bits of numerics/point.h, in pieces that begin and end anywhere; and the backend itself keeps
- * its order, its owners' memory apart, and answers everything once. */
+/* The host backend against the contract: however many threads there are, and where arrays are cut
+ * for the cache; and the backend itself keeps its order, its owners' memory apart, and answers
+ * everything once. */
 #include "gpu/backend.h"
 #include "gpu/host/memory.h"
 #include "gpu/host/pass.h"
@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include <string.h>
 
-enum { JOBS = 600 / ONE_JOB_IN, MOST_POINTS = 12000, POISON = 0xa5 };
+enum { MOST_POINTS = 12000, POISON = 0xa5 };
 
 struct arrays {
     void *in[AXIS_COUNT], *even[AXIS_COUNT], *odd[AXIS_COUNT], *expected[AXIS_COUNT];
@@ -85,50 +85,6 @@ static void check_result(const struct job *job, const struct plan *plan,
         fail_msg("%s: component %d: %" PRIu64 " of %" PRIu64
                  " points differ, the first is %" PRIu64,
                  who, c, wrong, arrays->bytes / element, first);
-    }
-}
-
-/* The whole job in pieces that are cut at random lines. */
-static void run_pieces(struct random *random, const struct kernels *kernels, struct launch launch,
-                       uint64_t stream_bytes)
-{
-    const uint64_t lines = launch.plan->lines * launch.plan->passes;
-    for (uint64_t line = 0; line < lines; line = launch.to) {
-        launch.from = line;
-        launch.to =
-            random_below(random, 3) == 0 ? lines : line + 1 + random_below(random, lines - line);
-        pass_launch(kernels, &launch, stream_bytes);
-    }
-}
-
-TEST(test_kernels)
-{
-    struct random random = random_start();
-    const struct kernels *kernels[PASS_KERNELS];
-    const int count = pass_kernels(kernels);
-    for (int k = 0; k < JOBS; k++) {
-        struct job job;
-        struct plan plan;
-        random_job(&random, random_below(&random, 50) == 0 ? 400000 : MOST_POINTS, &job);
-        plan_init(&plan, &job, NULL);
-        struct arrays arrays = arrays_for(&random, &job, &plan);
-        for (int v = 0; v < count; v++) {
-            for (int stream = 0; stream < 2; stream++) {
-                poison(&plan, &arrays);
-                run_pieces(&random, kernels[v], launch_of(&plan, &arrays), stream ? 0 : UINT64_MAX);
-                check_result(&job, &plan, &arrays, kernels[v]->name);
-            }
-        }
-        /* Where the input is the job's own, odd passes write over it. */
-        if (plan.form == PLAN_SCALAR) {
-            struct launch launch = launch_of(&plan, &arrays);
-            poison(&plan, &arrays);
-            memcpy(arrays.odd[0], arrays.in[0], arrays.bytes);
-            launch.in[0] = arrays.odd[0];
-            run_pieces(&random, kernels[0], launch, UINT64_MAX);
-            check_result(&job, &plan, &arrays, "over its input");
-        }
-        arrays_end(&arrays);
     }
 }
 

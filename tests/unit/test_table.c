@@ -593,7 +593,7 @@ TEST(tables_are_those_of_their_rows)
     for (int k = 0; k < JOBS; k++) {
         struct job job;
         struct plan plan;
-        void *in[AXIS_COUNT], *out[AXIS_COUNT], *expected[AXIS_COUNT], *block;
+        void *in[AXIS_COUNT], *out[AXIS_COUNT], *block;
         struct operands operands;
         if (k % 8 == 0)
             random_conducting_job(&random, MOST_POINTS, &job, &block);
@@ -611,33 +611,17 @@ TEST(tables_are_those_of_their_rows)
         assert_true(plan_init(&plan, &job, block));
         arrays_make(in, plan.inputs, job_bytes(&job), 0);
         arrays_make(out, plan.outputs, job_bytes(&job), 0xa5);
-        arrays_make(expected, plan.outputs, job_bytes(&job), 0x5a);
         for (int c = 0; c < plan.inputs; c++)
             for (uint64_t i = 0; i < job_points(&job); i++)
                 set_element(&job, in[c], i, (float)random_between(&random, -1, 1));
         run_table(&random, kernels[k % generations], &plan, in, out, &operands);
         if (job.steps == 1) /* of several the errors add up */
             check_model(&job, block, &operands, in, out);
-        /* And to the bit, whatever the numbers are. */
-        for (int c = 0; c < plan.inputs; c++) {
-            random_field(&random, &job, in[c]);
-            random_exceptions(&random, &job, in[c]);
-        }
-        reference_run_with(&plan, &operands, in, expected);
-        for (int v = 0; v < generations; v++) {
-            run_table(&random, kernels[v], &plan, in, out, &operands);
-            for (int c = 0; c < plan.outputs; c++)
-                if (!results_equal(&job, out[c], expected[c])) {
-                    random_job_print(&job);
-                    fail_msg("%s: component %d differs", kernels[v]->name, c);
-                }
-        }
         operands_free(&operands);
         plan_release(&plan);
         free(block);
         arrays_free(in);
         arrays_free(out);
-        arrays_free(expected);
     }
     if (ONE_JOB_IN > 1)
         return; /* too few for all to be sure to come */
