@@ -2,134 +2,81 @@
 
 #include "client/error.h"
 #include "client/number.h"
+#include "client/params.h"
 #include "numerics/boundary.h"
+#include "protocol/request.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum kind {
-    KIND_TEXT,
-    KIND_MAYBE,
-    KIND_FLAG,
-    KIND_INT,
-    KIND_SIGNED,
-    KIND_UINT32,
-    KIND_UINT64,
-    KIND_REAL,
-    KIND_IDS
-};
+enum { OPTION_IDS = PARAMS_OTHER, OPTION_MAYBE };
 
 #define ON(command) (1u << (command))
 #define SUBMIT ON(COMMAND_SUBMIT)
+#define CHAIN ON(COMMAND_CHAIN)
+#define PUT ON(COMMAND_PUT)
+#define GET ON(COMMAND_GET)
 #define ANY (ON(COMMAND_COUNT) - 1)
-#define AT(field) offsetof(struct options, field)
 #define BOUNDARY_HELP(name, number, word, numbers, ...) word numbers ", "
+#define AT(member) offsetof(struct options, member)
+#define KIND(member) PARAMS_KIND(&((struct options *)NULL)->member)
+#define FIELD(member) KIND(member), AT(member), PARAMETER_COUNT
+
+#define PARAMETER(name, client, ...) client
+#define OPTION(member, option, ...)                                                                \
+    {option, NULL, __VA_ARGS__, KIND(params.member), AT(params.member), PARAMETER_##member},
+#define MAYBE(member, option, ...)                                                                 \
+    {option, NULL, __VA_ARGS__, OPTION_MAYBE, AT(params.member), PARAMETER_##member},
+#define MEMBER(...)
+#define NO_MEMBER
 
 struct option {
     const char *name, *letter; /* --name, and -letter where it has one */
+    unsigned commands;         /* that take it */
     const char *argument;      /* what it takes; NULL: a flag */
-    enum kind kind;
-    size_t offset;
-    unsigned commands; /* that take it */
     const char *text;
+    int kind; /* enum params_kind, or one of the two above */
+    size_t offset;
+    enum parameter_id parameter; /* PARAMETER_COUNT: it is none */
 };
 
 static const struct option table[] = {
-    {"op", NULL, "NAME", KIND_TEXT, AT(op), SUBMIT,
+    {"op", NULL, SUBMIT, "NAME",
      "Operator: derivative (default), laplacian, diffusion, gradient, divergence, curl, "
-     "biharmonic, "
-     "interpolate or stencil. A gradient, and a curl in 3D, is written to a file for each "
-     "component; divergence and curl "
-     "take such files, or ids, in the order x, y, z."},
-    {"axis", NULL, "AXIS", KIND_TEXT, AT(params.axis), SUBMIT,
-     "derivative, interpolate: x (default; the fastest axis), y, z or a NumPy axis number; two "
-     "letters, x,y, for a mixed derivative."},
-    {"order", NULL, "N", KIND_INT, AT(params.order), SUBMIT, "derivative: 1 (default) to 4."},
-    {"stagger", NULL, "WHERE", KIND_TEXT, AT(params.stagger), SUBMIT,
-     "derivative, interpolate: forward or backward, half a cell from the points."},
-    {"accuracy", NULL, "N", KIND_INT, AT(params.accuracy), SUBMIT,
-     "Order of accuracy: 2, 4, 6 or 8 (default)."},
-    {"spacing", NULL, "H", KIND_TEXT, AT(params.spacing), SUBMIT,
-     "Distance of the points (default 1): 0.1, or x=0.1,y=0.2, or 0.3,0.2,0.1 as --shape; or "
-     "coordinates as JSON: {\"x\": [0, 1, 3]}."},
-    {"boundary", NULL, "WHAT", KIND_TEXT, AT(params.boundary), SUBMIT,
-     BOUNDARY_LIST(
-         BOUNDARY_HELP) "by default periodic; value:V@face half a cell outside; per side: "
-                        "x=periodic,y-=value:0,y+=derivative:0, * for the rest. V and CONST are "
-                        "numbers, or field:ID "
-                        "over the face. Or JSON."},
-    {"endpoint", NULL, "WHICH", KIND_MAYBE, AT(params.endpoint), SUBMIT,
-     "Periodic axes hold their last point as a repeat of the first; --endpoint=x=true,y=false per "
-     "axis."},
-    {"batch", NULL, "N", KIND_UINT32, AT(params.batch), SUBMIT,
-     "The first N axes count fields, and are no space."},
-    {"coefficient", NULL, "field:ID", KIND_TEXT, AT(params.coefficient), SUBMIT,
-     "laplacian: the divergence of this field times the gradient."},
-    {"offsets", NULL, "JSON", KIND_TEXT, AT(params.offsets), SUBMIT,
-     "stencil: its points, as an index of the array counts: [[0, -1], [0, 0], [0, 1]]."},
-    {"weights", NULL, "W,W,...", KIND_TEXT, AT(params.weights), SUBMIT,
-     "stencil: a weight for each of them."},
-    {"steps", NULL, "N", KIND_UINT64, AT(params.steps), SUBMIT,
-     "diffusion, stencil: how often (default 1)."},
-    {"dt", NULL, "DT", KIND_REAL, AT(params.dt), SUBMIT, "diffusion: the time step; or --cfl."},
-    {"cfl", NULL, "C", KIND_REAL, AT(params.cfl), SUBMIT,
-     "diffusion: the time step over the largest stable one."},
-    {"diffusivity", NULL, "K", KIND_TEXT, AT(params.diffusivity), SUBMIT,
-     "diffusion: κ, 1 (default), or per axis: x=1,y=0.5; or field:ID."},
-    {"source", NULL, "S", KIND_TEXT, AT(params.source), SUBMIT,
-     "diffusion: what is added in a unit of time: a number, or field:ID."},
-    {"scheme", NULL, "NAME", KIND_TEXT, AT(params.scheme), SUBMIT,
-     "diffusion: forward-euler (default), rk4 or adi."},
-    {"probes", NULL, "JSON", KIND_TEXT, AT(params.probes), SUBMIT,
-     "diffusion: points, as an index of the array counts: [[0, 7], [3, -1]]. Their values are "
-     "printed, "
-     "a line before the first step and one after each."},
-    {"allow-unstable", NULL, NULL, KIND_FLAG, AT(params.allow_unstable), SUBMIT,
-     "diffusion: take a time step over the limit, and coordinates beside a field κ at an accuracy "
-     "above 2, where it may grow at any step."},
-    {"field", NULL, "ID", KIND_IDS, AT(field), SUBMIT,
-     "Use a resident field instead of a file; ID,ID,ID for a vector field."},
-    {"keep", NULL, NULL, KIND_FLAG, AT(keep), SUBMIT | ON(COMMAND_CHAIN),
-     "Leave the result resident, and print its id (ID,ID,ID) instead of fetching it."},
-    {"every", NULL, "N", KIND_UINT64, AT(params.every), SUBMIT,
-     "diffusion, stencil: a snapshot after every N steps, in a file of its own: "
-     "field.diffusion.100.bin beside field.diffusion.bin."},
-    {"snapshot", NULL, "KIND", KIND_TEXT, AT(params.snapshot), SUBMIT,
-     "With --every: notify (default), or field: each is kept on the server, and its step and id "
-     "are printed."},
-    {"report", NULL, NULL, KIND_FLAG, AT(params.report), SUBMIT,
-     "Say what is in the result, and how far it may be from the truth."},
-    {"repeat", NULL, "N", KIND_UINT64, AT(params.repeat), ON(COMMAND_CHAIN),
-     "chain: do all of it so many times (default 1)."},
-    {"dry-run", NULL, NULL, KIND_FLAG, AT(params.dry_run), SUBMIT | ON(COMMAND_CHAIN),
-     "Do not run the job: say how many bytes of the device and seconds it would take and, for "
-     "diffusion, the largest stable time step. Nothing of the file but its shape is sent."},
-    {"priority", NULL, "N", KIND_SIGNED, AT(params.priority), SUBMIT | ON(COMMAND_CHAIN),
-     "Among your own jobs that wait, the highest goes first: -100 to 100, 0 (default)."},
-    {"timeout", NULL, "SECONDS", KIND_REAL, AT(timeout_s), ANY,
-     "Give up where the job is not done, or the server has not answered, by then."},
-    {"detach", NULL, NULL, KIND_FLAG, AT(params.detach), SUBMIT,
-     "With --keep: the job goes on where this command is ended; list shows its result."},
-    {"shape", NULL, "N,N,N", KIND_TEXT, AT(shape), SUBMIT | ON(COMMAND_PUT),
-     "Shape of a file without one, slowest axis first, as in NumPy; 64x64x64 does as well."},
-    {"dtype", NULL, "TYPE", KIND_TEXT, AT(dtype), SUBMIT | ON(COMMAND_PUT),
-     "Of a file without one: float32 (default) or float64."},
-    {"output", "o", "FILE", KIND_TEXT, AT(output), SUBMIT | ON(COMMAND_GET) | ON(COMMAND_CHAIN),
+     "biharmonic, interpolate or stencil. A gradient, and a curl in 3D, is written to a file for "
+     "each component; divergence and curl take such files, or ids, in the order x, y, z.",
+     FIELD(op)},
+#include "protocol/parameters.inc"
+    {"field", NULL, SUBMIT, "ID",
+     "Use a resident field instead of a file; ID,ID,ID for a vector field.", FIELD(field)},
+    {"keep", NULL, SUBMIT | CHAIN, NULL,
+     "Leave the result resident, and print its id (ID,ID,ID) instead of fetching it.", FIELD(keep)},
+    {"timeout", NULL, ANY, "SECONDS",
+     "Give up where the job is not done, or the server has not answered, by then.",
+     FIELD(timeout_s)},
+    {"shape", NULL, SUBMIT | PUT, "N,N,N",
+     "Shape of a file without one, slowest axis first, as in NumPy; 64x64x64 does as well.",
+     FIELD(shape)},
+    {"dtype", NULL, SUBMIT | PUT, "TYPE", "Of a file without one: float32 (default) or float64.",
+     FIELD(dtype)},
+    {"output", "o", SUBMIT | GET | CHAIN, "FILE",
      "Where the result goes; .npy makes it NumPy's format, - is standard output (as it is for the "
      "file -, standard input). Default: field.derivative.bin for field.bin and derivative; "
-     "field.gradient.x.bin and so on for components."},
-    {"retry", NULL, "N", KIND_UINT64, AT(retry), ANY,
-     "Try again up to N times where the server is away or says that it may work later."},
-    {"connect", NULL, "unix:PATH", KIND_TEXT, AT(connect), ANY,
+     "field.gradient.x.bin and so on for components.",
+     FIELD(output)},
+    {"retry", NULL, ANY, "N",
+     "Try again up to N times where the server is away or says that it may work later.",
+     FIELD(retry)},
+    {"connect", NULL, ANY, "unix:PATH",
      "The server's socket. Default: $FDSERVER_SOCKET, else /run/fdserver/fdserver.sock, else "
-     "$XDG_RUNTIME_DIR/fdserver.sock."},
-    {"json", NULL, NULL, KIND_FLAG, AT(json), ANY, "Say the result as one line of JSON."},
-    {"quiet", "q", NULL, KIND_FLAG, AT(quiet), ANY,
-     "Say nothing but errors and what was asked for."},
-    {"help", "h", NULL, KIND_FLAG, AT(help), ANY, "Print this and exit."},
-    {"version", NULL, NULL, KIND_FLAG, AT(version), ANY, "Print the version and exit."},
+     "$XDG_RUNTIME_DIR/fdserver.sock.",
+     FIELD(connect)},
+    {"json", NULL, ANY, NULL, "Say the result as one line of JSON.", FIELD(json)},
+    {"quiet", "q", ANY, NULL, "Say nothing but errors and what was asked for.", FIELD(quiet)},
+    {"help", "h", ANY, NULL, "Print this and exit.", FIELD(help)},
+    {"version", NULL, ANY, NULL, "Print the version and exit.", FIELD(version)},
 };
 
 enum { ROWS = sizeof table / sizeof *table };
@@ -256,45 +203,43 @@ static bool value_set(struct options *options, const struct option *row, const c
                       struct fdclient_error *error)
 {
     void *place = (char *)options + row->offset;
+    const int64_t least =
+        row->parameter < PARAMETER_COUNT ? request_parameter_low(row->parameter) : 0;
     uint64_t number = 0;
     switch (row->kind) {
-    case KIND_TEXT:
-    case KIND_MAYBE:
+    case PARAMS_TEXT:
+    case OPTION_MAYBE:
         if (!*value)
             return wrong(error, row->name, "must not be empty", value);
         *(const char **)place = value;
         return true;
-    case KIND_FLAG:
+    case PARAMS_FLAG:
         *(bool *)place = true;
         return true;
-    case KIND_REAL:
+    case PARAMS_REAL:
         if (place == &options->timeout_s)
             return (number_read(value, strlen(value), place) && options->timeout_s > 0) ||
                    wrong(error, row->name, "must be a number above 0", value);
         /* NaN would mean that it is not set. */
         return (number_read(value, strlen(value), place) && *(double *)place == *(double *)place) ||
                wrong(error, row->name, "must be a number", value);
-    case KIND_SIGNED:
-        return signed_number(value, place) ||
-               wrong(error, row->name, "must be a whole number", value);
-    case KIND_IDS:
+    case OPTION_IDS:
         return options_ids(value, place) || wrong(error, row->name, "must be an id or some", value);
-    case KIND_INT:
-    case KIND_UINT32:
-    case KIND_UINT64:
+    default:
         break;
     }
-    if (!whole_number(value, &number) || (row->kind == KIND_INT && number > INT_MAX) ||
-        (row->kind == KIND_UINT32 && number > UINT32_MAX))
+    if (least < 0)
+        return signed_number(value, place) ||
+               wrong(error, row->name, "must be a whole number", value);
+    if (!whole_number(value, &number) || (row->kind == PARAMS_INT && number > INT_MAX) ||
+        (row->kind == PARAMS_UINT32 && number > UINT32_MAX))
         return wrong(error, row->name, "must be a whole number", value);
     /* 0 would mean that it is not set; the server refuses these all the same. */
-    if (number == 0 && (place == &options->params.order || place == &options->params.accuracy ||
-                        place == &options->params.steps || place == &options->params.every ||
-                        place == &options->params.repeat))
+    if (number == 0 && least > 0)
         return wrong(error, row->name, "must be at least 1", value);
-    if (row->kind == KIND_INT)
+    if (row->kind == PARAMS_INT)
         *(int *)place = (int)number;
-    else if (row->kind == KIND_UINT32)
+    else if (row->kind == PARAMS_UINT32)
         *(uint32_t *)place = (uint32_t)number;
     else
         *(uint64_t *)place = number;
@@ -412,13 +357,13 @@ bool options_read(struct options *options, int argc, char **argv, struct fdclien
         const struct option *row = row_find(argument, &value);
         if (!row)
             return error_set(error, "USAGE", "", "no option %.60s (see fdclient --help)", argument);
-        if (row->kind == KIND_FLAG && value)
+        if (row->kind == PARAMS_FLAG && value)
             return wrong(error, row->name, "takes no value", value);
-        if (row->kind == KIND_MAYBE && !value)
+        if (row->kind == OPTION_MAYBE && !value)
             value = "true";
-        if (row->kind != KIND_FLAG && !value && ++i < argc)
+        if (row->kind != PARAMS_FLAG && !value && ++i < argc)
             value = argv[i];
-        if (row->kind != KIND_FLAG && !value)
+        if (row->kind != PARAMS_FLAG && !value)
             return wrong(error, row->name, "needs a value", "");
         if (!value_set(options, row, value, error))
             return false;
@@ -473,7 +418,7 @@ void options_help(FILE *out)
         fprintf(out, "  %s%s%s--%s", row->letter ? "-" : "", row->letter ? row->letter : "",
                 row->letter ? ", " : "", row->name);
         if (row->argument)
-            fprintf(out, row->kind == KIND_MAYBE ? "[=%s]" : " %s", row->argument);
+            fprintf(out, row->kind == OPTION_MAYBE ? "[=%s]" : " %s", row->argument);
         fputc('\n', out);
         print_wrapped(out, row->text, 6);
     }

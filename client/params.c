@@ -6,7 +6,6 @@
 #include "numerics/job.h"
 #include "protocol/reply.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,41 +169,6 @@ static bool parameter_write(msgpack_packer *packer, const char *name, const char
 }
 
 /* A letter, a number, or two letters and a comma between them. */
-static void axis_write(msgpack_packer *packer, const char *text)
-{
-    char *end;
-    errno = 0;
-    const long long number = strtoll(text, &end, 10);
-    reply_write_str(packer, "axis");
-    if (*text && !*end && !errno) {
-        msgpack_pack_int64(packer, number);
-    } else if (strlen(text) == 3 && text[1] == ',') {
-        msgpack_pack_array(packer, 2);
-        msgpack_pack_str_with_body(packer, text, 1);
-        msgpack_pack_str_with_body(packer, text + 2, 1);
-    } else {
-        reply_write_str(packer, text);
-    }
-}
-
-static void integer_write(msgpack_packer *packer, const char *name, int64_t value)
-{
-    reply_write_str(packer, name);
-    msgpack_pack_int64(packer, value);
-}
-
-static void number_write(msgpack_packer *packer, const char *name, double value)
-{
-    reply_write_str(packer, name);
-    msgpack_pack_double(packer, value);
-}
-
-static void true_write(msgpack_packer *packer, const char *name)
-{
-    reply_write_str(packer, name);
-    msgpack_pack_true(packer);
-}
-
 /* "field", {"field": id}, or for a vector field a map of them by axis. */
 static void out_write(msgpack_packer *packer, const char *method, const uint64_t *ids)
 {
@@ -225,81 +189,69 @@ static void out_write(msgpack_packer *packer, const char *method, const uint64_t
     }
 }
 
+#define PARAMETER(name, client, ...) client
+#define ROW(name, member)                                                                          \
+    {#name, PARAMS_KIND(&((struct fdclient_params *)NULL)->member),                                \
+     offsetof(struct fdclient_params, member)},
+#define OPTION(member, ...) ROW(member, member)
+#define MAYBE OPTION
+#define MEMBER ROW
+#define NO_MEMBER
+
+static const struct row {
+    const char *name;
+    enum params_kind kind;
+    size_t offset;
+} table[] = {
+#include "protocol/parameters.inc"
+};
+
+static bool is_set(const struct row *row, const void *place)
+{
+    switch (row->kind) {
+    case PARAMS_TEXT:
+        return *(const char *const *)place != NULL;
+    case PARAMS_FLAG:
+        return *(const bool *)place;
+    case PARAMS_REAL:
+        return !isnan(*(const double *)place);
+    case PARAMS_UINT64:
+        return *(const uint64_t *)place != 0;
+    default:
+        return *(const uint32_t *)place != 0;
+    }
+}
+
+static bool member_write(msgpack_packer *packer, const struct row *row, const void *place,
+                         struct fdclient_error *error)
+{
+    if (row->kind == PARAMS_TEXT)
+        return parameter_write(packer, row->name, *(const char *const *)place, error);
+    reply_write_str(packer, row->name);
+    if (row->kind == PARAMS_FLAG)
+        msgpack_pack_true(packer);
+    else if (row->kind == PARAMS_REAL)
+        msgpack_pack_double(packer, *(const double *)place);
+    else if (row->kind == PARAMS_INT)
+        msgpack_pack_int(packer, *(const int *)place);
+    else
+        msgpack_pack_uint64(packer, row->kind == PARAMS_UINT32 ? *(const uint32_t *)place
+                                                               : *(const uint64_t *)place);
+    return true;
+}
+
 bool params_write(msgpack_packer *packer, const char *method, const struct fdclient_params *params,
                   uint32_t *pairs, struct fdclient_error *error)
 {
     *pairs = 0;
-    if (params->axis) {
-        axis_write(packer, params->axis);
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        const void *place = (const char *)params + table[i].offset;
+        if (!is_set(&table[i], place))
+            continue;
+        if (!member_write(packer, &table[i], place, error))
+            return false;
         ++*pairs;
     }
-    const struct {
-        const char *name;
-        int64_t value;
-    } integers[] = {{"order", params->order},
-                    {"accuracy", params->accuracy},
-                    {"batch", params->batch},
-                    {"priority", params->priority}};
-    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
-        if (integers[i].value != 0) {
-            integer_write(packer, integers[i].name, integers[i].value);
-            ++*pairs;
-        }
-    const struct {
-        const char *name, *text;
-    } texts[] = {{"spacing", params->spacing},
-                 {"boundary", params->boundary},
-                 {"endpoint", params->endpoint},
-                 {"diffusivity", params->diffusivity},
-                 {"stagger", params->stagger},
-                 {"coefficient", params->coefficient},
-                 {"offsets", params->offsets},
-                 {"weights", params->weights},
-                 {"source", params->source},
-                 {"scheme", params->scheme},
-                 {"probes", params->probes},
-                 {"snapshot", params->snapshot},
-                 {"ops", params->ops}};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (texts[i].text) {
-            if (!parameter_write(packer, texts[i].name, texts[i].text, error))
-                return false;
-            ++*pairs;
-        }
-    const struct {
-        const char *name;
-        uint64_t value;
-    } counts[] = {{"steps", params->steps},        {"every", params->every},
-                  {"timeout", params->timeout_us}, {"repeat", params->repeat},
-                  {"after", params->after},        {"limit", params->limit}};
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        if (counts[i].value != 0) {
-            reply_write_str(packer, counts[i].name);
-            msgpack_pack_uint64(packer, counts[i].value);
-            ++*pairs;
-        }
-    const struct {
-        const char *name;
-        double value;
-    } numbers[] = {{"dt", params->dt}, {"cfl", params->cfl}};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (!isnan(numbers[i].value)) {
-            number_write(packer, numbers[i].name, numbers[i].value);
-            ++*pairs;
-        }
-    const struct {
-        const char *name;
-        bool set;
-    } flags[] = {{"allow_unstable", params->allow_unstable},
-                 {"progress", params->progress},
-                 {"report", params->report},
-                 {"dry_run", params->dry_run},
-                 {"detach", params->detach}};
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
-        if (flags[i].set) {
-            true_write(packer, flags[i].name);
-            ++*pairs;
-        }
     if (params->out_is_field) {
         out_write(packer, method, params->out_field);
         ++*pairs;

@@ -12,18 +12,6 @@ static bool malformed(struct failure *failure, const char *text)
     return failure_set(failure, STATUS_PROTOCOL, NULL, "%s", text);
 }
 
-const char *request_operand_place(const struct request *request, int operand)
-{
-    if (operand < OPERAND_VALUE)
-        return operand == OPERAND_SOURCE                        ? "source"
-               : request->job.operator_id == OPERATOR_DIFFUSION ? "diffusivity"
-                                                                : "coefficient";
-    const int side = (operand - OPERAND_VALUE) % (AXIS_COUNT * SIDE_COUNT);
-    return request->named.boundary >> side & 1
-               ? job_side_place(side / SIDE_COUNT, side % SIDE_COUNT)
-               : "boundary";
-}
-
 bool request_is_job(const struct request *request)
 {
     return request->method == METHOD_OPERATOR || request->method == METHOD_PUT ||

@@ -123,6 +123,9 @@ void request_free(struct request *request);
 struct failure_place request_payload_place(const struct splitter_payload *payload,
                                            bool *is_numbers);
 
+/* The least that a parameter which is a whole number may be; of others 0. */
+int64_t request_parameter_low(enum parameter_id parameter);
+
 /* The parameter that they are of. */
 const char *request_numbers_name(enum request_numbers numbers);
 

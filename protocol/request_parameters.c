@@ -117,14 +117,15 @@ enum { WORDS = 4 };
 #define OWN(reader) KIND_OWN, 0, 0, .read = reader
 #define BOOLEAN(member) KIND_BOOLEAN, AT(member), .must = "must be true or false"
 #define WHOLE(member, from, to, text) KIND_WHOLE, AT(member), from, to, .must = text
-#define CHECKED(member, checks, text) KIND_WHOLE, AT(member), .check = checks, .must = text
+#define CHECKED(member, from, checks, text)                                                        \
+    KIND_WHOLE, AT(member), from, .check = checks, .must = text
 #define REAL(member, text) KIND_REAL, AT(member), .must = text
 #define WORD(member, from, text, ...)                                                              \
     KIND_WORD, AT(member), from, .must = text, .words = {__VA_ARGS__}
-#define OBJECT(member) KIND_OBJECT, AT(member)
+#define OBJECT(member) KIND_OBJECT, AT(member), .read = NULL
 #define OPERAND(from, reader) KIND_OPERAND, AT(operand[from]), .read = reader
 #define NUMBERS(from, to, reader) KIND_NUMBERS, AT(numbers[from]), from, to, .read = reader
-#define PARAMETER(name, member, option, methods, required, ...)                                    \
+#define PARAMETER(name, client, methods, required, ...)                                            \
     [PARAMETER_##name] = {#name, methods, required, __VA_ARGS__},
 
 static const struct parameter {
@@ -383,4 +384,9 @@ const char *request_numbers_name(enum request_numbers numbers)
             parameters[p].high >= (uint64_t)numbers)
             return parameters[p].name;
     return NULL;
+}
+
+int64_t request_parameter_low(enum parameter_id parameter)
+{
+    return parameters[parameter].kind == KIND_WHOLE ? parameters[parameter].low : 0;
 }

@@ -94,6 +94,18 @@ bool request_check_regions(const struct arrays *f, struct failure *failure)
     return true;
 }
 
+const char *request_operand_place(const struct request *request, int operand)
+{
+    if (operand < OPERAND_VALUE)
+        return operand == OPERAND_SOURCE                        ? "source"
+               : request->job.operator_id == OPERATOR_DIFFUSION ? "diffusivity"
+                                                                : "coefficient";
+    const int side = (operand - OPERAND_VALUE) % (AXIS_COUNT * SIDE_COUNT);
+    return request->named.boundary >> side & 1
+               ? job_side_place(side / SIDE_COUNT, side % SIDE_COUNT)
+               : "boundary";
+}
+
 bool request_check_data(const struct request *request, struct failure *failure)
 {
     const struct arrays *f = &request->f;

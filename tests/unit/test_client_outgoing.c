@@ -70,15 +70,14 @@ TEST(test_parameters)
                                   .detach = true,
                                   .out_is_field = true,
                                   .out_field = {8}};
-    check(
-        "diffusion", &by_id, &all,
-        "[0, 300, \"diffusion\", [{\"axis\": -1, \"order\": 2, \"accuracy\": 4, \"batch\": 1, "
-        "\"priority\": -5, \"spacing\": {\"x\": 0.5, \"*\": 2}, "
-        "\"boundary\": {\"x\": \"periodic\", \"y-\": {\"value\": 0.25}, \"*\": {\"halo\": 1}}, "
-        "\"endpoint\": {\"x\": true, \"y\": false}, \"diffusivity\": [1, 2.5], "
-        "\"steps\": 18446744073709551615, \"timeout\": 2500000, \"dt\": 0, \"cfl\": 0.5, "
-        "\"allow_unstable\": true, "
-        "\"progress\": true, \"detach\": true, \"out\": {\"field\": 8}, \"f\": {\"field\": 9}}]]");
+    check("diffusion", &by_id, &all,
+          "[0, 300, \"diffusion\", [{\"axis\": -1, \"order\": 2, \"accuracy\": 4, "
+          "\"spacing\": {\"x\": 0.5, \"*\": 2}, "
+          "\"boundary\": {\"x\": \"periodic\", \"y-\": {\"value\": 0.25}, \"*\": {\"halo\": 1}}, "
+          "\"endpoint\": {\"x\": true, \"y\": false}, \"batch\": 1, "
+          "\"steps\": 18446744073709551615, \"dt\": 0, \"cfl\": 0.5, \"diffusivity\": [1, 2.5], "
+          "\"allow_unstable\": true, \"progress\": true, \"priority\": -5, \"timeout\": 2500000, "
+          "\"detach\": true, \"out\": {\"field\": 8}, \"f\": {\"field\": 9}}]]");
     struct fdclient_params some = FDCLIENT_PARAMS;
     some.axis = "z";
     some.spacing = "0.3,0.2,0.1";
@@ -131,9 +130,9 @@ TEST(test_less_usual_parameters)
     params.scheme = "rk4";
     params.diffusivity = "field:18446744073709551615";
     check("diffusion", &by_id, &params,
-          "[0, 300, \"diffusion\", [{\"diffusivity\": {\"field\": 18446744073709551615}, "
-          "\"stagger\": \"backward\", \"coefficient\": {\"field\": 5}, "
-          "\"offsets\": [[-1], [0], [1]], \"weights\": [0.25, 0.5, 0.25], \"source\": -2.5, "
+          "[0, 300, \"diffusion\", [{\"stagger\": \"backward\", \"coefficient\": {\"field\": 5}, "
+          "\"offsets\": [[-1], [0], [1]], \"weights\": [0.25, 0.5, 0.25], "
+          "\"diffusivity\": {\"field\": 18446744073709551615}, \"source\": -2.5, "
           "\"scheme\": \"rk4\", \"f\": {\"field\": 9}}]]");
 }
 
