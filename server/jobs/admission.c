@@ -1,7 +1,6 @@
 #include "server/jobs/admission.h"
 
 #include "protocol/request_job.h"
-#include "server/jobs/chain.h"
 #include "server/devices/device.h"
 #include "server/users/memory.h"
 #include "server/jobs/job_script.h"
@@ -48,24 +47,23 @@ static void hold(struct held *held, const struct field *field)
     held->bytes += field->type.bytes;
 }
 
-/* Bytes of the arrays that the task has come to, a link's with those of its whole chain; `own`: but
- * for resident fields, and with its blocks. */
+/* Bytes of the arrays that the task has come to; `own`: but for resident fields, and with its
+ * blocks. */
 static uint64_t held_bytes(const struct task *task, bool own)
 {
-    const struct chain *chain = task->chain_of ? task->chain_of->chain : NULL;
     struct held held;
     held.count = 0;
-    held.bytes = 0;
-    for (uint32_t p = 0; p < (chain ? chain->count : 1); p++) {
-        const struct task *part = chain ? chain->link[p] : task;
-        struct field *const *const arrays[] = {part->in, part->out, part->scratch};
+    held.bytes = script_bytes(task->script) + (own ? task->block_bytes : 0);
+    for (uint32_t k = 0; k < task->count; k++) {
+        const struct op *op = &task->op[k];
+        struct field *const *const arrays[] = {op->in, op->out, op->scratch};
         for (size_t i = 0; i < ARRAYS; i++) {
             const struct field *field = i < 3 * AXIS_COUNT ? arrays[i / AXIS_COUNT][i % AXIS_COUNT]
-                                                           : part->operand[i - 3 * AXIS_COUNT];
+                                                           : op->operand[i - 3 * AXIS_COUNT];
             if (field && !(own && field->resident))
                 hold(&held, field);
         }
-        held.bytes += routine_bytes(part->routine) + (own ? part->block_bytes : 0);
+        held.bytes += op->result ? op->result->type.bytes : 0;
     }
     return held.bytes;
 }
@@ -118,7 +116,7 @@ static bool take_small(struct task *task, void **small, const struct array *arra
     return true;
 }
 
-/* An array that a task reads, as it was given, and where it comes to be held. */
+/* An array that an operator reads, as it was given, and where it comes to be held. */
 struct taking {
     const struct array *array;
     const struct array_type *type;
@@ -130,13 +128,13 @@ struct taking {
 };
 
 /* An uploaded one, a resident field, a place in a region, or a few bytes of the control message. */
-static bool take_array(struct task *task, const struct taking *taking, const struct upload *upload,
+static bool take_array(struct op *op, const struct taking *taking, const struct upload *upload,
                        struct failure *failure)
 {
     const struct array *array = taking->array;
     struct field *found = NULL;
     if (array->kind == ARRAY_FIELD)
-        found = field_find(task->user, array->field, taking->parameter, failure);
+        found = field_find(op->task->user, array->field, taking->parameter, failure);
     else if (array->kind == ARRAY_INLINE && array->payload_count)
         found = upload_find(upload, array, taking->parameter, failure);
     if (found)
@@ -144,103 +142,104 @@ static bool take_array(struct task *task, const struct taking *taking, const str
     if (found || failure->code)
         return found != NULL;
     if (array->kind == ARRAY_REGION) {
-        if (!region_use(taking->place, task->user, task, array, taking->type->bytes, false,
+        if (!region_use(taking->place, op->task->user, op->task, array, taking->type->bytes, false,
                         taking->parameter, failure))
             return false;
-        task->ungranted += taking->place->waits;
+        op->task->ungranted += taking->place->waits;
         if (taking->in_place)
             return true;
-    } else if (!take_small(task, taking->small, array, taking->type->dtype, failure)) {
+    } else if (!take_small(op->task, taking->small, array, taking->type->dtype, failure)) {
         return false;
     }
-    *taking->field = admission_new_array(task, taking->type, failure);
+    *taking->field = admission_new_array(op->task, taking->type, failure);
     return *taking->field != NULL;
 }
 
 /* An input. Its array on the device is the job's own, but for a resident one, and for one in a
  * region where the device computes there itself. */
-static bool take_input(struct task *task, int component, const struct array *array,
+static bool take_input(struct op *op, int component, const struct array *array,
                        const char *parameter, const struct upload *upload, struct failure *failure)
 {
     const struct taking taking = {.array = array,
                                   .type = &array->type,
                                   .parameter = parameter,
-                                  .in_place =
-                                      task->device->info.direct && task->kind == TASK_OPERATOR,
-                                  .field = &task->in[component],
-                                  .place = &task->in_place[component],
-                                  .small = &task->small[component]};
-    if (!take_array(task, &taking, upload, failure))
+                                  .in_place = op->task->device->info.direct &&
+                                              op->task->kind == TASK_OPERATOR,
+                                  .field = &op->in[component],
+                                  .place = &op->in_place[component],
+                                  .small = &op->small[component]};
+    if (!take_array(op, &taking, upload, failure))
         return false;
-    task->in_is_own[component] = array->kind != ARRAY_FIELD && task->in[component];
+    op->in_is_own[component] = array->kind != ARRAY_FIELD && op->in[component];
     return true;
 }
 
-/* All inputs; task->type becomes what they have in common. */
-static bool take_inputs(struct task *task, const struct request *request,
-                        const struct upload *upload, struct failure *failure)
+/* All inputs; op->type becomes what they have in common. */
+static bool take_inputs(struct op *op, const struct request *request, const struct upload *upload,
+                        struct failure *failure)
 {
     const struct arrays *f = &request->f;
-    if (task->kind == TASK_GET) {
+    if (op->task->kind == TASK_GET) {
         const struct array array = {.kind = ARRAY_FIELD, .field = request->field};
-        if (!take_input(task, 0, &array, "field", upload, failure))
+        if (!take_input(op, 0, &array, "field", upload, failure))
             return false;
-        task->type = task->in[0]->type;
+        op->type = op->in[0]->type;
         return true;
     }
-    if (task->kind == TASK_PUT && f->at[0].kind == ARRAY_FIELD)
+    if (op->task->kind == TASK_PUT && f->at[0].kind == ARRAY_FIELD)
         return failure_set(failure, STATUS_UNSUPPORTED, "f", "field %llu is resident already",
                            (unsigned long long)f->at[0].field);
     for (int i = 0; i < AXIS_COUNT; i++) {
         const struct failure_place place = arrays_place(f, "f", i);
         if (f->at[i].kind == ARRAY_NONE)
             continue;
-        if (!task->in[i] && /* else a link before it in its chain gives it */
-            !take_input(task, i, &f->at[i], place.text, upload, failure))
+        if (!op->in[i] && /* else a link before it in its chain gives it */
+            !take_input(op, i, &f->at[i], place.text, upload, failure))
             return false;
-        const struct array_type *type = task->in[i] ? &task->in[i]->type : &f->at[i].type;
-        if (!task->type.dimensions)
-            task->type = *type;
-        if (!array_check_alike(type, &task->type, place.text, "the component before", failure))
+        const struct array_type *type = op->in[i] ? &op->in[i]->type : &f->at[i].type;
+        if (!op->type.dimensions)
+            op->type = *type;
+        if (!array_check_alike(type, &op->type, place.text, "the component before", failure))
             return false;
     }
     return true;
 }
 
-static bool take_out_place(struct task *task, int component, const struct arrays *given,
+static bool take_out_place(struct op *op, int component, const struct arrays *given,
                            struct failure *failure)
 {
     const struct failure_place place = arrays_place(given, "out", component);
     const struct array *array = &given->at[component];
-    struct region_use *use = &task->out_place[component];
+    struct region_use *use = &op->out_place[component];
     if (array->type.dimensions &&
-        !array_check_alike(&array->type, &task->type, place.text, "the result", failure))
+        !array_check_alike(&array->type, &op->type, place.text, "the result", failure))
         return false;
-    if (!region_use(use, task->user, task, array, task->type.bytes, true, place.text, failure))
+    if (!region_use(use, op->task->user, op->task, array, op->type.bytes, true, place.text,
+                    failure))
         return false;
-    task->ungranted += use->waits;
+    op->task->ungranted += use->waits;
     return true;
 }
 
-static bool take_output(struct task *task, int component, const struct requirements *needs,
+static bool take_output(struct op *op, int component, const struct requirements *needs,
                         struct failure *failure)
 {
     const struct arrays *given = &needs->request->out_place;
-    struct field **out = &task->out[component];
-    if (task->out_kind == OUT_FIELD) {
+    struct field **out = &op->out[component];
+    if (op->out_kind == OUT_FIELD) {
         const struct failure_place place = arrays_place(given, "out", component);
         struct field *field =
-            field_find(task->user, given->at[component].field, place.text, failure);
+            field_find(op->task->user, given->at[component].field, place.text, failure);
         if (!field)
             return false;
         *out = field_reference(field);
-    } else if ((task->out_kind == OUT_REGION && !take_out_place(task, component, given, failure)) ||
+    } else if ((op->out_kind == OUT_REGION && !take_out_place(op, component, given, failure)) ||
                (needs->has_out[component] &&
-                !(*out = admission_new_array(task, &task->type, failure)))) {
+                !(*out = admission_new_array(op->task, &op->type, failure)))) {
         return false;
     }
     for (int i = component; i < component + needs->scratch[component]; i++)
-        if (!(task->scratch[i] = admission_new_array(task, &task->type, failure)))
+        if (!(op->scratch[i] = admission_new_array(op->task, &op->type, failure)))
             return false;
     return true;
 }
@@ -262,26 +261,26 @@ static struct array_type operand_type(const struct job *job, int operand)
     return type;
 }
 
-static bool take_operands(struct task *task, const struct request *request,
-                          const struct upload *upload, struct failure *failure)
+static bool take_operands(struct op *op, const struct request *request, const struct upload *upload,
+                          struct failure *failure)
 {
     for (int i = 0; i < OPERANDS; i++) {
         const char *place;
-        const struct array *array = request_job_operand(request, &task->job, i, &place);
-        const struct array_type type = operand_type(&task->job, i);
+        const struct array *array = request_job_operand(request, &op->job, i, &place);
+        const struct array_type type = operand_type(&op->job, i);
         const struct taking taking = {.array = array,
                                       .type = &type,
                                       .parameter = place,
-                                      .field = &task->operand[i],
-                                      .place = &task->operand_place[i],
-                                      .small = &task->small[AXIS_COUNT + i]};
+                                      .field = &op->operand[i],
+                                      .place = &op->operand_place[i],
+                                      .small = &op->small[AXIS_COUNT + i]};
         if (type.bytes == 0)
             continue;
         if (!array)
-            task->operand[i] = admission_new_array(task, &type, failure);
-        else if (!take_array(task, &taking, upload, failure))
+            op->operand[i] = admission_new_array(op->task, &type, failure);
+        else if (!take_array(op, &taking, upload, failure))
             return false;
-        if (!task->operand[i])
+        if (!op->operand[i])
             return false;
     }
     return true;
@@ -317,92 +316,57 @@ bool admission_charge(struct task *task, uint64_t bytes, struct failure *failure
     return true;
 }
 
-void admission_free_block(struct task *task)
+void admission_uncharge(struct task *task)
 {
     task->user->queue_bytes -= task->block_bytes;
     task->jobs->devices->queue_bytes -= task->block_bytes;
     memory_release(task->user, task->block_bytes);
     task->block_bytes = 0;
-    free(task->block);
-    task->block = NULL;
 }
 
 /* The job of an operator, its operands and its outputs. */
-static bool take_job(struct task *task, struct requirements *needs, const struct upload *upload,
+static bool take_job(struct op *op, struct requirements *needs, const struct upload *upload,
                      struct failure *failure)
 {
-    task->job = needs->job;
-    task->block = needs->block;
+    op->job = needs->job;
+    op->block = needs->block;
     needs->block = NULL;
-    if (!admission_charge(task, task->job.more.block_bytes, failure) ||
-        !take_operands(task, needs->request, upload, failure))
+    if (!admission_charge(op->task, op->job.more.block_bytes, failure) ||
+        !take_operands(op, needs->request, upload, failure))
         return false;
-    for (int i = 0; i < job_outputs(&task->job); i++)
-        if (!take_output(task, i, needs, failure))
+    for (int i = 0; i < job_outputs(&op->job); i++)
+        if (!take_output(op, i, needs, failure))
             return false;
-    if (task->chain_of)
-        return routine_make_link(task, needs->request, failure);
-    return !needs->script.wanted || routine_make(task, needs->request, failure);
+    op->cfl = needs->request->cfl;
+    return true;
 }
 
-static bool any_lost(const struct task *task)
+/* What the link takes from those before it. */
+static void take_sources(struct op *op, const struct request_link *link)
 {
-    for (int i = 0; i < AXIS_COUNT; i++)
-        if (task->in[i] && task->in[i]->lost)
-            return true;
-    for (int i = 0; i < OPERANDS; i++)
-        if (task->operand[i] && task->operand[i]->lost)
-            return true;
-    return false;
+    for (int i = 0; link && i < AXIS_COUNT; i++)
+        if (link->source[i].link >= 0)
+            op->in[i] =
+                field_reference(op->task->op[link->source[i].link].out[link->source[i].component]);
 }
 
-/* Queue for a resident field, once whatever it is used for. */
-static void ask_access(struct task *task, struct field *field, bool writes)
+static bool check_lost(const struct op *op, struct failure *failure)
 {
-    for (size_t a = 0; a < TASK_ACCESSES; a++) {
-        if (task->access[a].field == field)
-            return;
-        if (!task->access[a].field) {
-            task->ungranted += !field_access(field, &task->access[a], task, writes);
-            return;
-        }
-    }
+    for (int i = 0; i < OP_READS; i++)
+        if (op_read(op, i) && op_read(op, i)->lost)
+            return failure_set(failure, STATUS_DEVICE_LOST, NULL,
+                               "the worker of %s ended while the array arrived",
+                               op->task->device->name);
+    return true;
 }
 
-/* All at once, so that the order of requests is total (field.h); a field that is also written is
- * asked for as such. */
-static void ask_accesses(struct task *task)
+static bool take_op(struct op *op, struct requirements *needs, const struct upload *upload,
+                    struct failure *failure)
 {
-    for (int i = 0; i < AXIS_COUNT; i++)
-        if (task->out[i] && task->out_kind == OUT_FIELD)
-            ask_access(task, task->out[i], true);
-    for (int i = 0; i < AXIS_COUNT; i++)
-        if (task->in[i] && !task->in_is_own[i])
-            ask_access(task, task->in[i], false);
-    for (int i = 0; i < OPERANDS; i++)
-        if (task->operand[i] && task->operand[i]->resident)
-            ask_access(task, task->operand[i], false);
-}
-
-static bool check_lost(const struct task *task, struct failure *failure)
-{
-    return !any_lost(task) ||
-           failure_set(failure, STATUS_DEVICE_LOST, NULL,
-                       "the worker of %s ended while the array arrived", task->device->name);
-}
-
-static bool take_operator(struct task *task, struct requirements *needs,
-                          const struct upload *upload, struct failure *failure)
-{
-    task->out_kind = needs->request->out;
-    return take_inputs(task, needs->request, upload, failure) &&
-           take_job(task, needs, upload, failure) && check_lost(task, failure);
-}
-
-bool admission_take_link(struct task *link, struct requirements *needs, const struct upload *upload,
-                         struct failure *failure)
-{
-    return take_operator(link, needs, upload, failure);
+    op->out_kind = needs->request->out;
+    take_sources(op, needs->link);
+    return take_inputs(op, needs->request, upload, failure) &&
+           take_job(op, needs, upload, failure) && check_lost(op, failure);
 }
 
 static bool take_operators(struct task *task, struct request *request, const struct upload *upload,
@@ -412,29 +376,51 @@ static bool take_operators(struct task *task, struct request *request, const str
     uint32_t count;
     bool ok =
         requirements_find(task->jobs, task->user, task->device, request, needs, &count, failure);
-    if (ok && request->chain)
-        ok = chain_make(task, request->chain, needs, upload, failure) &&
-             routine_make_chain(task, failure);
-    else if (ok)
-        ok = take_operator(task, needs, upload, failure);
+    for (uint32_t i = 0; ok && i < count; i++)
+        if (!(ok = take_op(&task->op[i], &needs[i], upload, failure)) && request->chain)
+            request_chain_place(request->chain, failure, i);
+    ok = ok && (!needs->script.wanted || script_make(task, needs, failure));
     requirements_free(needs, count);
     return ok;
+}
+
+/* A put or a get. */
+static bool take_transfer(struct op *op, const struct request *request, const struct upload *upload,
+                          struct failure *failure)
+{
+    op->out_kind = request->out;
+    return take_inputs(op, request, upload, failure) && check_lost(op, failure) &&
+           (op->task->kind != TASK_GET || op->out_kind != OUT_REGION ||
+            take_out_place(op, 0, &request->out_place, failure));
+}
+
+/* Queue for the resident fields, each as the most that any operator does with it; all at once, so
+ * that the order of requests is total (field.h). */
+static void ask_accesses(struct task *task)
+{
+    for (uint32_t k = 0; k < task->count; k++) {
+        struct op *op = &task->op[k];
+        for (int i = 0; i < AXIS_COUNT; i++)
+            if (op->out[i] && op->out[i]->resident)
+                op_note_access(op, op->out[i], true);
+        for (int i = 0; i < OP_READS; i++)
+            if (op_read(op, i) && op_read(op, i)->resident)
+                op_note_access(op, op_read(op, i), false);
+    }
+    for (uint32_t k = 0; k < task->count; k++)
+        for (int i = 0; i < OP_ACCESSES; i++) {
+            struct access *access = &task->op[k].access[i];
+            if (access->field)
+                task->ungranted += !field_access(access->field, access, task, access->writes);
+        }
 }
 
 bool admission_take(struct task *task, struct request *request, const struct upload *upload,
                     struct failure *failure)
 {
-    if (task->kind == TASK_OPERATOR) {
-        if (!take_operators(task, request, upload, failure))
-            return false;
-    } else {
-        task->out_kind = request->out;
-        if (!take_inputs(task, request, upload, failure) || !check_lost(task, failure) ||
-            (task->kind == TASK_GET && task->out_kind == OUT_REGION &&
-             !take_out_place(task, 0, &request->out_place, failure)))
-            return false;
-    }
-    if (!task->chain)
-        ask_accesses(task);
+    if (task->kind == TASK_OPERATOR ? !take_operators(task, request, upload, failure)
+                                    : !take_transfer(task->op, request, upload, failure))
+        return false;
+    ask_accesses(task);
     return true;
 }

@@ -5,7 +5,6 @@
 
 #include "server/jobs/task.h"
 
-struct requirements;
 struct upload;
 
 /* May the user have one job more? SHUTTING_DOWN or QUEUE_FULL where not. */
@@ -17,17 +16,12 @@ bool admission_open(const struct jobs *jobs, const struct user *user, struct fai
 bool admission_take(struct task *task, struct request *request, const struct upload *upload,
                     struct failure *failure);
 
-/* The same of a link of a chain, which has come to what other links give it, and which the chain
- * queues for. */
-bool admission_take_link(struct task *link, struct requirements *needs, const struct upload *upload,
-                         struct failure *failure);
-
 /* Charge so many bytes of a block to the queue: it waits with its task, as the arrays of jobs do.
  * False with the failure set: they are over a limit, TOO_LARGE where no waiting helps. */
 bool admission_charge(struct task *task, uint64_t bytes, struct failure *failure);
 
-/* Free the task's block, and all that is charged. */
-void admission_free_block(struct task *task);
+/* All that is charged of its blocks. */
+void admission_uncharge(struct task *task);
 
 /* A new array of the task, for the caller to release. NULL with the failure set where there is no
  * room for it; where there would be none if the task were alone, TOO_LARGE: no waiting helps. */

@@ -21,24 +21,25 @@ void answer_array(struct answer *answer, struct field *field)
     answer->part[answer->parts++] = (struct answer_part){field, answer->text.size};
 }
 
-void answer_result(struct answer *answer, const struct task *task, enum out_kind kind)
+/* One result: an array, a field or a place, or a map of them by axis. */
+static void write_result(struct answer *answer, const struct op *op, enum out_kind kind)
 {
-    const bool computed = task->kind == TASK_OPERATOR;
-    const bool is_vector = computed && job_gives_vector(&task->job);
-    const int components = computed ? job_outputs(&task->job) : 1;
+    const bool computed = op->task->kind == TASK_OPERATOR;
+    const bool is_vector = computed && job_gives_vector(&op->job);
+    const int components = computed ? job_outputs(&op->job) : 1;
     if (is_vector)
         msgpack_pack_map(&answer->packer, (size_t)components);
     for (int i = 0; i < components; i++) {
-        struct field *field = computed ? task->out[i] : task->in[i];
-        const struct region_use *place = &task->out_place[i];
+        struct field *field = computed ? op->out[i] : op->in[i];
+        const struct region_use *place = &op->out_place[i];
         if (is_vector)
             reply_write_str(&answer->packer, axis_name((enum axis)i));
         if (kind == OUT_REGION)
-            reply_write_region(&answer->packer, place->region->id, place->offset, &task->type);
+            reply_write_region(&answer->packer, place->region->id, place->offset, &op->type);
         else if (kind == OUT_INLINE)
             answer_array(answer, field);
         else
-            reply_write_field(&answer->packer, field->id, &task->type);
+            reply_write_field(&answer->packer, field->id, &op->type);
     }
 }
 
@@ -55,34 +56,60 @@ static void write_reports(struct answer *answer, const struct reply_report *repo
     }
 }
 
-void answer_results(struct answer *answer, const struct task *task)
+/* Of an operator that is alone, or a get. */
+static void write_operator(struct answer *answer, const struct task *task)
 {
+    const struct op *op = task->op;
     const bool computed = task->kind == TASK_OPERATOR;
-    const bool is_vector = computed && job_gives_vector(&task->job);
-    const int components = computed ? job_outputs(&task->job) : 1;
-    const bool has_dt = computed && task->job.operator_id == OPERATOR_DIFFUSION;
-    const bool reports = task->routine && task->routine->reports;
-    struct field *probes = computed ? task->operand[OPERAND_PROBES] : NULL;
-    reply_write_begin(&answer->packer, task->msgid);
+    const bool has_dt = computed && op->job.operator_id == OPERATOR_DIFFUSION;
+    const bool reports = task->script && task->script->reports;
+    struct field *probes = computed ? op->operand[OPERAND_PROBES] : NULL;
     msgpack_pack_map(&answer->packer, (size_t)1 + has_dt + reports + (probes != NULL));
     if (has_dt) {
         reply_write_str(&answer->packer, "dt");
-        msgpack_pack_double(&answer->packer, task->job.dt);
+        msgpack_pack_double(&answer->packer, op->job.dt);
     }
     if (reports)
-        write_reports(answer, task->routine->report, components, is_vector);
+        write_reports(answer, task->script->report, job_outputs(&op->job),
+                      job_gives_vector(&op->job));
     reply_write_str(&answer->packer, "out");
-    answer_result(answer, task, task->out_kind);
+    write_result(answer, op, op->out_kind);
     if (probes) {
         reply_write_str(&answer->packer, "probes");
         answer_array(answer, probes);
     }
 }
 
-void answer_id(struct answer *answer, const struct task *task, uint64_t id)
+/* Arrays come last, since a message ends with one. */
+static void write_chain(struct answer *answer, const struct task *task)
 {
-    reply_write_begin(&answer->packer, task->msgid);
     msgpack_pack_map(&answer->packer, 1);
-    reply_write_str(&answer->packer, "field");
-    msgpack_pack_uint64(&answer->packer, id);
+    reply_write_str(&answer->packer, "out");
+    if (task->is_named)
+        msgpack_pack_map(&answer->packer, task->answers);
+    for (int arrays = 0; arrays < 2; arrays++)
+        for (uint32_t i = 0; i < task->answers; i++) {
+            const struct task_answer *one = &task->answer[i];
+            if ((one->of.kind == OUT_INLINE) != arrays)
+                continue;
+            if (task->is_named)
+                reply_write_str(&answer->packer, one->name);
+            write_result(answer, &task->op[one->of.link], one->of.kind);
+        }
+}
+
+bool answer_task(struct answer *answer, const struct task *task)
+{
+    answer_init(answer);
+    reply_write_begin(&answer->packer, task->msgid);
+    if (task->is_chain) {
+        write_chain(answer, task);
+    } else if (task->kind == TASK_PUT) {
+        msgpack_pack_map(&answer->packer, 1);
+        reply_write_str(&answer->packer, "field");
+        msgpack_pack_uint64(&answer->packer, task->op->in[0]->id);
+    } else {
+        write_operator(answer, task);
+    }
+    return answer->text.size > 0;
 }

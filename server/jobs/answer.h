@@ -6,7 +6,6 @@
 #include "protocol/request.h"
 
 struct field;
-struct region_use;
 struct task;
 
 enum { ANSWER_PARTS = 12 };
@@ -31,12 +30,8 @@ void answer_init(struct answer *answer);
 /* An array comes next; its field is not referenced here. */
 void answer_array(struct answer *answer, struct field *field);
 
-/* Of an operator that has come to its end, or a get: where its results are, or the arrays that they
- * are. */
-void answer_results(struct answer *answer, const struct task *task);
-/* One result: an array, a field or a place, or a map of them by axis. */
-void answer_result(struct answer *answer, const struct task *task, enum out_kind kind);
-/* {"field": id} */
-void answer_id(struct answer *answer, const struct task *task, uint64_t id);
+/* Of a task that has come to its end: where its results are, or the arrays that they are. False:
+ * there is no memory for it. */
+bool answer_task(struct answer *answer, const struct task *task);
 
 #endif

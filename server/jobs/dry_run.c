@@ -18,7 +18,7 @@ static uint64_t bytes_of(const struct requirements *needs)
 static double run_ns(const struct requirements *needs, const struct flow *flow)
 {
     return (double)schedule_estimate(flow, &needs->job) +
-           (double)routine_cost_ns(flow, &needs->job, needs->script.estimates);
+           (double)script_cost_ns(flow, &needs->job, needs->script.estimates);
 }
 
 static double copy_ns(uint64_t bytes)

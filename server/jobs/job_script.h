@@ -1,10 +1,11 @@
-/* What a task has its worker do where that is more than one order: segments of its steps with a
- * snapshot between them, a measure of its κ before the time step is judged, the evidence of a
- * report.
+/* What a task has its worker do where that is more than one order: operators one after another,
+ * again and again; segments of an operator's steps with a snapshot between them, a measure of its κ
+ * before the time step is judged, the evidence of a report.
  *
- *   measure κ, judge │ (segment, snapshot) … │ the rest │ estimates, measures │ copies to regions
+ *   measure κ, judge │ (segment, snapshot) … │ runs … │ estimates, measures │ copies to regions
  *
- * The task's own arrays serve; what there is beside them is the routine's. */
+ * The task's own arrays serve; what there is beside them is the script's. Segments and evidence are
+ * of an operator that is alone. */
 #ifndef SERVER_JOBS_JOB_SCRIPT_H
 #define SERVER_JOBS_JOB_SCRIPT_H
 
@@ -14,10 +15,24 @@
 #include "server/jobs/program.h"
 #include "server/users/schedule.h"
 
-struct routine {
+struct requirements;
+struct task;
+
+/* What a step's order is for. */
+enum script_role {
+    ROLE_COEFFICIENT, /* measures κ */
+    ROLE_SEGMENT,     /* some of the steps */
+    ROLE_RUN,         /* the rest of them, or the job as it is */
+    ROLE_SAME,        /* one more step from the result, … */
+    ROLE_FINER,       /* … the same with accuracy + 2; of other operators all of the job */
+    ROLE_VALUES,      /* measures a component of the result, … */
+    ROLE_DISTANCES,   /* … and how far the estimate is from it */
+    ROLE_WRITE        /* copies one to its place in a region */
+};
+
+struct script {
     struct program program;
     struct failure failure; /* why it is broken */
-    double cfl;             /* asked for, of a κ that is measured; 0: dt was */
     /* Segments. */
     enum snapshot snapshot;
     uint64_t every, steps_done;
@@ -28,54 +43,56 @@ struct routine {
     /* Evidence. */
     bool reports, estimates;
     struct field *same[1], *finer[AXIS_COUNT], *work[AXIS_COUNT]; /* referenced */
-    struct field *result; /* that measures work in; referenced */
-    uint8_t *block;       /* of the estimates' jobs, owned; NULL: the task's, or none */
+    uint8_t *block; /* of the estimates' jobs, owned; NULL: the operator's, or none */
     struct reply_report report[AXIS_COUNT];
 };
 
-/* Does the request take one? What it takes beside the task's own arrays: so many of their size, and
- * one of so many bytes (0: none). `job` need not have been measured. */
-struct routine_needs {
+/* Does the operator's request take one? What it takes beside its own arrays: so many of their size,
+ * and one of so many bytes (0: none). `job` need not have been measured. */
+struct script_needs {
     bool wanted;
     bool estimates;
     bool in_place; /* the output serves as input: its job needs the scratch arrays for that */
     int arrays;
     uint64_t result_bytes;
 };
-struct routine_needs routine_needs(const struct request *request, const struct job *job);
+struct script_needs script_needs(const struct request *request, const struct job *job);
 
 /* False with the failure set: the request asks for what does not go together. */
-bool routine_check(const struct request *request, const struct job *job, struct failure *failure);
+bool script_check(const struct request *request, const struct job *job, struct failure *failure);
 
-/* Of a task whose own arrays are there. False with the failure set: they have no room, or the
- * request asks for what does not go together; routine_free() all the same. */
-bool routine_make(struct task *task, const struct request *request, struct failure *failure);
-/* The same of a chain, whose links' routines have been made: what the κ of a link is measured with,
- * without a program; NULL where it has none. */
-bool routine_make_link(struct task *link, const struct request *request, struct failure *failure);
-bool routine_make_chain(struct task *task, struct failure *failure);
+/* Of a task whose own arrays are there, and whose operators need that. False with the failure set:
+ * its own have no room; script_free() all the same. */
+bool script_make(struct task *task, const struct requirements *needs, struct failure *failure);
 /* Give up its arrays; and all of it. NULL is let pass. */
-void routine_release(struct routine *routine);
-void routine_free(struct routine *routine);
+void script_release(struct script *script);
+void script_free(struct script *script);
 
 /* Of its arrays. */
-uint64_t routine_bytes(const struct routine *routine);
+uint64_t script_bytes(const struct script *script);
 
 /* The time that its orders will take, beyond that of the job itself. */
-int64_t routine_cost_ns(const struct flow *flow, const struct job *job, bool estimates);
+int64_t script_cost_ns(const struct flow *flow, const struct job *job, bool estimates);
 
-enum routine_state { ROUTINE_GOES_ON, ROUTINE_DONE, ROUTINE_FAILED /* with its failure */ };
+/* The array of the latest snapshot is the script's no longer. */
+void script_leave_snapshot(struct script *script);
+
+/* The job whose result tells the error, by its distance from that of the same job (`finer` false)
+ * with the job's own accuracy. Of a diffusion one step, from where it has come to. */
+void script_estimate(const struct job *job, bool finer, struct job *estimate);
+
+enum script_state { SCRIPT_GOES_ON, SCRIPT_DONE, SCRIPT_FAILED /* with its failure */ };
 
 /* Begin what can begin. */
-enum routine_state routine_go_on(struct task *task);
-/* Something has ended; routine_go_on() is to follow. */
-void routine_order_ended(struct task *task, struct order *order, enum status status);
-void routine_snapshot_ended(struct task *task);
+enum script_state script_go_on(struct task *task);
+/* Something has ended; script_go_on() is to follow. */
+void script_order_ended(struct task *task, struct order *order, enum status status);
+void script_snapshot_ended(struct task *task);
 
 /* Begin no more. Is there something that is still to end: an order, or a snapshot that has begun to
  * go out? */
-bool routine_stop(struct task *task);
+bool script_stop(struct task *task);
 /* The task has no result: what stands in a field that it wrote is none either. */
-void routine_tear(struct task *task);
+void script_tear(struct task *task);
 
 #endif

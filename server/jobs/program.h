@@ -22,6 +22,7 @@ struct step {
     bool under_way;
     bool ends_round; /* the owner's, as what follows */
     int role, component;
+    uint32_t op; /* of the task */
     struct order order;
     struct job job; /* the order's */
 };

@@ -235,10 +235,10 @@ static bool find_one(const struct finding *finding, struct request_link *link,
                      &needs->job, &needs->block, failure) ||
         !find_operands(finding, failure))
         return false;
-    needs->script = routine_needs(needs->request, &needs->job);
+    needs->script = script_needs(needs->request, &needs->job);
     needs->script.wanted |= link != NULL;
     needs->arrays += (uint64_t)needs->script.arrays;
-    return find_outputs(finding, failure) && routine_check(needs->request, &needs->job, failure);
+    return find_outputs(finding, failure) && script_check(needs->request, &needs->job, failure);
 }
 
 /* Do the links keep to the numbers and the work of one job, which all rounds together are, and to

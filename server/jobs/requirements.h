@@ -18,7 +18,7 @@ struct requirements {
     struct array_type type;          /* of its arrays, but for operands */
     struct job job;
     uint8_t *block; /* of the job, owned until it is taken; NULL: none */
-    struct routine_needs script;
+    struct script_needs script;
     bool has_out[AXIS_COUNT]; /* else the device computes output i where it is to lie */
     int scratch[AXIS_COUNT];  /* so many more arrays, from number i on, for output i */
     uint64_t arrays;          /* of `type`, that the job needs on the device for itself */

@@ -34,16 +34,20 @@ void task_trace_begin(struct task *task)
     if (off(task))
         return;
     task->spans[SPAN_QUEUE] = (struct span){task->received_ns, uv_hrtime()};
-    task->bytes = task->kind == TASK_OPERATOR ? job_bytes(&task->job) : task->in[0]->type.bytes;
+    task->bytes = task->kind == TASK_OPERATOR ? job_bytes(&task->op[task->count - 1].job)
+                                              : task->op->in[0]->type.bytes;
 }
 
 /* Of the arrays that came with the request; they go before its answer does. */
 static struct span copied_in(const struct task *task)
 {
     struct span all = {0};
-    for (int i = 0; i < AXIS_COUNT; i++)
-        if (task->in[i] && (task->in_is_own[i] || task->kind == TASK_PUT))
-            all = both(all, task->in[i]->copied);
+    for (uint32_t k = 0; k < task->count; k++)
+        for (int i = 0; i < AXIS_COUNT; i++) {
+            const struct op *op = &task->op[k];
+            if (op->in[i] && (op->in_is_own[i] || task->kind == TASK_PUT))
+                all = both(all, op->in[i]->copied);
+        }
     return all;
 }
 
@@ -87,8 +91,9 @@ void task_trace_end(struct task *task)
         .uid = task->user->uid,
         .id = task->id,
         .msgid = task->msgid,
-        .name =
-            task->kind == TASK_OPERATOR ? operator_name(task->job.operator_id) : kinds[task->kind],
+        .name = task->kind == TASK_OPERATOR
+                    ? operator_name(task->op[task->count - 1].job.operator_id)
+                    : kinds[task->kind],
         .status = status_name(task->status),
         .bytes = task->bytes,
     };

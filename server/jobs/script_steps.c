@@ -1,0 +1,304 @@
+/* The steps of a job script: what the order of each is, and what comes of it. */
+#include "server/devices/device.h"
+#include "protocol/request_job.h"
+#include "server/jobs/answer.h"
+#include "server/jobs/job_script.h"
+#include "server/jobs/task.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* It begins from what has been reached, or else from the operator's input. */
+static void begin_from(struct order *order, struct field *reached)
+{
+    if (!reached)
+        return;
+    order->in[0] = reached;
+    order->in_place = NULL;
+}
+
+static void set_steps(const struct script *script, const struct op *op, struct step *step)
+{
+    step->job = op->job;
+    step->job.steps = step->role == ROLE_RUN ? op->job.steps - script->steps_done : script->every;
+    step->order.job = &step->job;
+    begin_from(&step->order, script->reached);
+    if (step->role == ROLE_SEGMENT && script->snapshot == SNAPSHOT_FIELD)
+        step->order.out[0] = script->fresh;
+}
+
+static void set_estimate(const struct script *script, const struct op *op, struct step *step)
+{
+    struct order *order = &step->order;
+    script_estimate(&op->job, step->role == ROLE_FINER, &step->job);
+    order->job = &step->job;
+    for (int i = 0; i < AXIS_COUNT; i++)
+        order->out[i] = step->role == ROLE_FINER ? script->finer[i] : NULL;
+    if (step->role == ROLE_SAME)
+        order->out[0] = script->same[0];
+    memcpy(order->scratch, script->work, sizeof order->scratch);
+    order->progress = false;
+    order->operand[OPERAND_PROBES] = NULL;
+    if (job_has_steps(&op->job))
+        begin_from(order, op->out[0]);
+    if (script->block) {
+        order->block = script->block;
+        job_block_key(script->block, step->job.more.block_bytes, step->job.more.block_key);
+    }
+}
+
+static void set_measure(const struct script *script, const struct op *op, struct step *step)
+{
+    struct order *order = &step->order;
+    const int i = step->component;
+    struct field *of = step->role == ROLE_COEFFICIENT ? op->operand[OPERAND_COEFFICIENT]
+                       : step->role == ROLE_VALUES    ? op->out[i]
+                       : job_has_steps(&op->job)      ? script->same[0]
+                                                      : op->out[i];
+    memset(order->in, 0, sizeof order->in);
+    memset(order->out, 0, sizeof order->out);
+    order->in[0] = of;
+    order->in[1] = step->role == ROLE_DISTANCES ? script->finer[i] : NULL;
+    order->out[0] = op->result;
+}
+
+static void set_order(struct task *task, struct step *step)
+{
+    const struct script *script = task->script;
+    const struct op *op = &task->op[step->op];
+    struct order *order = &step->order;
+    const enum order_kind kind = order->kind;
+    op_order(op, order);
+    order->kind = kind;
+    order->out_place = NULL; /* the result goes there when all is done */
+    order->chain = task->is_chain ? task->id : 0;
+    order->ends_round = task->is_chain && step->ends_round;
+    switch ((enum script_role)step->role) {
+    case ROLE_SEGMENT:
+        set_steps(script, op, step);
+        break;
+    case ROLE_RUN:
+        if (script->steps_done)
+            set_steps(script, op, step);
+        break;
+    case ROLE_SAME:
+    case ROLE_FINER:
+        set_estimate(script, op, step);
+        break;
+    case ROLE_COEFFICIENT:
+    case ROLE_VALUES:
+    case ROLE_DISTANCES:
+        set_measure(script, op, step);
+        break;
+    case ROLE_WRITE:
+        order->in[0] = op->out[step->component];
+        order->out_place = &op->out_place[step->component];
+        break;
+    }
+}
+
+/* The time steps of the jobs whose κ the program begins with measuring. */
+static bool judge(struct task *task)
+{
+    struct failure *failure = &task->script->failure;
+    for (const struct step *step = task->script->program.step; step->kind == STEP_ORDER; step++) {
+        struct op *op = &task->op[step->op];
+        const struct measured *k = &step->order.measured;
+        if (request_job_measured(&op->job, op->cfl, k->nan > 0 ? NAN : k->min, k->max,
+                                 (double)task->jobs->config->max_work, failure))
+            continue;
+        if (task->is_chain)
+            request_chain_place(NULL, failure, step->op);
+        return false;
+    }
+    return true;
+}
+
+/* The snapshot's array becomes a field, and another one takes its place. */
+static bool publish(struct task *task)
+{
+    struct script *script = task->script;
+    struct failure *failure = &script->failure;
+    struct field *field = script->fresh;
+    if (field_publish(field, failure)) {
+        script_leave_snapshot(script);
+        script->taken = field;
+        script->fresh = NULL;
+        field_access(field, &script->access, task, false); /* nobody else has heard of it */
+        script->reached = field;
+        if (script->program.round < script->program.rounds)
+            script->fresh = field_new(task->jobs->devices, task->user, &task->op->type, failure);
+    }
+    if (failure->code)
+        snprintf(failure->parameter, sizeof failure->parameter, "snapshot");
+    return script->taken == field;
+}
+
+/* [2, "snapshot", [{"msgid", "step", "time", "out"}]]. False: there is no memory for it. */
+static bool tell(struct task *task, struct field *field)
+{
+    const struct script *script = task->script;
+    struct answer answer;
+    answer_init(&answer);
+    reply_write_snapshot(&answer.packer, task->msgid, script->steps_done,
+                         (double)script->steps_done * task->op->job.dt);
+    if (script->snapshot == SNAPSHOT_FIELD)
+        reply_write_field(&answer.packer, field->id, &field->type);
+    else
+        answer_array(&answer, field);
+    if (!answer.text.size)
+        return failure_set(&task->script->failure, STATUS_OUT_OF_MEMORY, "snapshot",
+                           "the server has no memory for the snapshot's message");
+    task->jobs->calls->snapshot(task->client->outbox, &answer, task);
+    schedule_rest(&task->entry, true);
+    return true;
+}
+
+/* Nobody was told of the snapshot's field. */
+static void withdraw_taken(const struct script *script)
+{
+    if (script->taken && script->taken->id)
+        field_withdraw(script->taken);
+}
+
+/* False: it could not be taken. */
+static bool take_snapshot(struct task *task, struct step *step)
+{
+    struct script *script = task->script;
+    script->reached = task->op->out[0];
+    if (script->snapshot == SNAPSHOT_FIELD && !publish(task))
+        return false;
+    if (task->client) {
+        const bool told = tell(task, script->reached);
+        if (!told)
+            withdraw_taken(script);
+        return told;
+    }
+    program_ended(&script->program, step); /* nobody is there to be told */
+    return true;
+}
+
+/* False: the script is broken. */
+static bool begin(struct task *task, struct step *step)
+{
+    struct script *script = task->script;
+    if (step->kind == STEP_ORDER) {
+        if (script->failure.code) { /* there is no array for the next snapshot */
+            program_ended(&script->program, step);
+            return false;
+        }
+        set_order(task, step);
+        task_order(task, &step->order, ++task->jobs->last_task);
+        return true;
+    }
+    if (step->kind == STEP_SNAPSHOT && take_snapshot(task, step))
+        return true;
+    const bool ok = step->kind == STEP_JUDGE && judge(task);
+    program_ended(&script->program, step);
+    return ok;
+}
+
+enum script_state script_go_on(struct task *task)
+{
+    struct script *script = task->script;
+    for (struct step *step; (step = program_next(&script->program));)
+        if (!begin(task, step))
+            script->program.broken = true;
+    if (!program_is_done(&script->program))
+        return SCRIPT_GOES_ON;
+    return script->program.broken ? SCRIPT_FAILED : SCRIPT_DONE;
+}
+
+/* What the measure says goes into the report. */
+static void note_measure(const struct task *task, const struct step *step)
+{
+    const struct job *job = &task->op->job;
+    struct reply_report *report = &task->script->report[step->component];
+    const struct measured *measured = &step->order.measured;
+    const double numbers = (double)job_points(job) - measured->nan;
+    if (step->role == ROLE_VALUES) {
+        const double dt_max = job_has_steps(job) ? job_dt_max(job) : 0;
+        report->has_values = numbers > 0;
+        report->min = measured->min;
+        report->max = measured->max;
+        report->mean = measured->sum / numbers;
+        report->nan = (uint64_t)measured->nan;
+        report->has_stability = dt_max > 0 && isfinite(dt_max);
+        report->stability = job->dt / dt_max;
+    } else if (step->role == ROLE_DISTANCES) {
+        const double times = job_has_steps(job) ? (double)job->steps : 1;
+        report->has_error = numbers > 0;
+        report->error_max = times * measured->max;
+        report->error_rms = times * sqrt(measured->sum / numbers);
+    }
+}
+
+static void note(struct task *task, const struct step *step)
+{
+    struct op *op = &task->op[step->op];
+    if (step->role == ROLE_SEGMENT) {
+        task->script->steps_done += task->script->every;
+        op->ended += step->order.out[0] == op->out[0];
+    } else if (step->role == ROLE_RUN && task->is_chain) {
+        op_ended(op);
+    } else if (step->role == ROLE_VALUES || step->role == ROLE_DISTANCES) {
+        note_measure(task, step);
+    }
+}
+
+static void cancel_orders(const struct task *task)
+{
+    struct program *program = &task->script->program;
+    program->broken = true;
+    for (uint32_t i = 0; i < program->count; i++)
+        if (program->step[i].kind == STEP_ORDER && program->step[i].under_way)
+            device_cancel(task->device, &program->step[i].order);
+}
+
+void script_order_ended(struct task *task, struct order *order, enum status status)
+{
+    struct script *script = task->script;
+    struct step *step = LIST_ENTRY(order, struct step, order);
+    program_ended(&script->program, step);
+    if (status == STATUS_OK)
+        note(task, step);
+    if (status == STATUS_OK || script->program.broken)
+        return;
+    failure_set(&script->failure, status, NULL, "%s", status_text(status));
+    cancel_orders(task);
+}
+
+void script_snapshot_ended(struct task *task)
+{
+    struct program *program = &task->script->program;
+    schedule_rest(&task->entry, false);
+    for (uint32_t i = 0; i < program->count; i++)
+        if (program->step[i].kind == STEP_SNAPSHOT && program->step[i].under_way)
+            program_ended(program, &program->step[i]);
+}
+
+/* The snapshot does not go out. */
+static bool withdraw_snapshot(struct task *task)
+{
+    if (!task->jobs->calls->withdraw(task->snapshot))
+        return false;
+    withdraw_taken(task->script);
+    return true;
+}
+
+bool script_stop(struct task *task)
+{
+    cancel_orders(task);
+    if (!task->snapshot || withdraw_snapshot(task))
+        script_snapshot_ended(task);
+    return task->script->program.under_way > 0;
+}
+
+void script_tear(struct task *task)
+{
+    for (uint32_t k = 0; k < task->count; k++)
+        for (int i = 0; i < AXIS_COUNT && task->op[k].ended; i++)
+            if (task->op[k].out[i] && task->op[k].out[i]->resident)
+                task->op[k].out[i]->torn = true;
+}

@@ -1,0 +1,358 @@
+/* A task on its device: from what it waits for, over its orders, to what its worker says of them.
+ */
+#include "gpu/worker/channel.h"
+#include "server/devices/device.h"
+#include "server/jobs/job_script.h"
+#include "server/jobs/task.h"
+#include "server/jobs/task_trace.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The time in which its bytes go between regions and the device, by estimate. */
+static int64_t copy_ns(const struct task *task)
+{
+    const struct op *op = task->op;
+    uint64_t bytes = 0;
+    if (task->is_chain || (task->kind == TASK_OPERATOR && task->device->info.direct))
+        return 0;
+    for (int i = 0; i < AXIS_COUNT; i++)
+        bytes +=
+            ((op->in_place[i].region != NULL) + (op->out_place[i].region != NULL)) * op->type.bytes;
+    return schedule_copy(bytes);
+}
+
+/* What its orders will take. */
+static int64_t cost_ns(const struct task *task)
+{
+    const struct flow *flow = &task->user->flow;
+    double ns = 0;
+    for (uint32_t i = 0; i < task->count && task->kind == TASK_OPERATOR; i++)
+        ns += (double)schedule_estimate(flow, &task->op[i].job);
+    ns = ns * (double)task->repeat + (double)copy_ns(task);
+    if (task->script)
+        ns += (double)script_cost_ns(flow, &task->op->job, task->script->estimates);
+    return ns < 0x1p50 ? (int64_t)ns : INT64_C(1) << 50;
+}
+
+static void make_ready(struct task *task)
+{
+    if (task->kind == TASK_GET && task->op->out_kind == OUT_INLINE) {
+        task_trace_begin(task);
+        task_succeed(task);
+        return;
+    }
+    task_step(task, TASK_READY);
+    task->entry.arrival = task->id;
+    task->entry.cost_ns = cost_ns(task);
+    schedule_add(&task->device->schedule, &task->user->flow, &task->entry);
+    task_dispatch(task->device);
+}
+
+static void small_copied(struct slab *slab, void *context, bool ok)
+{
+    (void)ok; /* a lost worker fails the task itself */
+    arena_release(context, slab);
+}
+
+/* Send small inputs on their way; false: no slab for the next one yet. */
+static bool upload_small(struct op *op)
+{
+    struct arena *arena = &op->task->jobs->devices->arena;
+    struct slab *slab;
+    for (int i = 0; i < OP_READS; i++) {
+        if (!op->small[i])
+            continue;
+        if (!arena_take(arena, op->task->user, SHARE_UPLOAD, 1, &slab))
+            return false;
+        struct field *field = op_read(op, i);
+        const uint64_t bytes = field->type.bytes;
+        memcpy(arena_memory_to_write(arena, slab, bytes), op->small[i], bytes);
+        free(op->small[i]);
+        op->small[i] = NULL;
+        device_upload(field, 0, slab, bytes, small_copied, arena);
+    }
+    return true;
+}
+
+static bool upload_all_small(struct task *task)
+{
+    for (uint32_t k = 0; k < task->count; k++)
+        if (!upload_small(&task->op[k]))
+            return false;
+    return true;
+}
+
+/* Is everything that it waits for there? */
+static bool has_all(const struct task *task)
+{
+    for (uint32_t k = 0; k < task->count; k++)
+        for (int i = 0; i < OP_READS; i++)
+            if (task->op[k].small[i])
+                return false;
+    return !task->ungranted;
+}
+
+/* Is it written by one of the first `count` operators? */
+static bool is_written(const struct task *task, uint32_t count, const struct field *field)
+{
+    for (uint32_t k = 0; k < count; k++)
+        for (int i = 0; i < AXIS_COUNT; i++)
+            if (task->op[k].out[i] == field)
+                return true;
+    return false;
+}
+
+/* Does it read a field that was left half-written, and that no operator before writes? */
+static bool is_torn(const struct task *task)
+{
+    for (uint32_t k = 0; k < task->count; k++)
+        for (int i = 0; i < OP_READS; i++) {
+            const struct field *read = op_read(&task->op[k], i);
+            if (read && read->torn && !is_written(task, k, read))
+                return true;
+        }
+    return false;
+}
+
+static void on_put_arrived(struct task *task)
+{
+    struct field *field = task->op->in[0];
+    field->put = NULL;
+    task_trace_begin(task);
+    task_trace_finished(task, NULL);
+    if (field->refused)
+        task_fail(task, STATUS_OUT_OF_MEMORY, "the device could not allocate the field");
+    else
+        task_succeed(task);
+}
+
+static void proceed(struct task *task)
+{
+    if (task->state != TASK_WAITING || !has_all(task))
+        return;
+    if (task->kind == TASK_PUT && !task->op->in_place[0].region) {
+        struct field *field = task->op->in[0];
+        field->put = task;
+        if (!field->copies)
+            on_put_arrived(task);
+        return;
+    }
+    if (is_torn(task))
+        task_fail(task, STATUS_FIELD_LOST, "a job that wrote the field was stopped half-way");
+    else
+        make_ready(task);
+}
+
+static void on_slab(struct slab_waiter *waiter)
+{
+    struct task *task = LIST_ENTRY(waiter, struct task, small_waiter);
+    for (uint32_t k = 0; k < task->count; k++)
+        for (int i = 0; i < OP_READS; i++) {
+            const struct field *field = op_read(&task->op[k], i);
+            if (field && field->lost)
+                return; /* device_lost() follows */
+        }
+    if (!upload_all_small(task))
+        arena_wait(&task->jobs->devices->arena, waiter);
+    else
+        proceed(task);
+}
+
+void task_begin(struct task *task)
+{
+    task->small_waiter.user = task->user;
+    task->small_waiter.share = SHARE_UPLOAD;
+    task->small_waiter.count = 1;
+    task->small_waiter.ready = on_slab;
+    if (!upload_all_small(task))
+        arena_wait(&task->jobs->devices->arena, &task->small_waiter);
+    proceed(task);
+}
+
+/* A task that fails here lets the next one go: one after another, not one inside the other. */
+static void on_granted(struct task *task)
+{
+    struct jobs *jobs = task->jobs;
+    if (--task->ungranted)
+        return;
+    list_push(&jobs->granted, &task->granted_link);
+    if (jobs->granting)
+        return;
+    jobs->granting = true;
+    for (struct list *link; (link = list_first(&jobs->granted));) {
+        list_remove(link);
+        proceed(LIST_ENTRY(link, struct task, granted_link));
+    }
+    jobs->granting = false;
+}
+
+static void on_region_lost(struct task *task, enum status status)
+{
+    if (task->state == TASK_WAITING)
+        task_fail(task, status, "a region of this job could not be mapped");
+}
+
+/* --- orders --- */
+
+/* Where the script has come to its end, so has the task. */
+static void go_on(struct task *task)
+{
+    switch (script_go_on(task)) {
+    case SCRIPT_GOES_ON:
+        break;
+    case SCRIPT_DONE:
+        task_succeed(task);
+        break;
+    case SCRIPT_FAILED:
+        task_fail_with(task, &task->script->failure);
+    }
+}
+
+static void copy_operands(const struct task *task)
+{
+    for (uint32_t k = 0; k < task->count; k++)
+        for (int i = 0; i < OPERANDS; i++)
+            if (task->op[k].operand_place[i].region)
+                device_copy_operand(task->device, task->op[k].operand[i],
+                                    &task->op[k].operand_place[i]);
+}
+
+void task_order(struct task *task, struct order *order, uint64_t id)
+{
+    order->id = id;
+    order->is_short = schedule_is_short(&task->entry);
+    device_order(task->device, order);
+}
+
+void task_dispatch(struct device *device)
+{
+    if (device->state == DEVICE_CLOSED || device->losing)
+        return;
+    for (struct entry *entry; (entry = schedule_next(&device->schedule));) {
+        struct task *task = LIST_ENTRY(entry, struct task, entry);
+        task_step(task, TASK_HAND_OVER);
+        task_trace_begin(task);
+        copy_operands(task);
+        if (task->script) {
+            go_on(task);
+            continue;
+        }
+        op_order(task->op, &task->order);
+        task_order(task, &task->order, task->id);
+    }
+}
+
+static void on_progress(struct order *order, uint64_t passes)
+{
+    struct task *task = order->task;
+    task_step(task, TASK_PROGRESS);
+    const uint64_t before = task->script ? task->script->steps_done : 0;
+    if (task->client && !task->stop)
+        task->jobs->calls->progress(task->client->outbox, task->msgid,
+                                    before + job_steps_done(order->job, passes),
+                                    task->op->job.steps);
+}
+
+/* What the order came to: the fields that it wrote hold its result, or what nobody can tell. */
+static void mark(const struct order *order, bool is_whole)
+{
+    for (int i = 0; i < AXIS_COUNT && order->kind == ORDER_RUN; i++)
+        if (order->out[i] && order->out[i]->resident)
+            order->out[i]->torn = !is_whole;
+}
+
+void task_part_ended(struct task *task)
+{
+    struct device *device = task->device;
+    if (!task->stop)
+        go_on(task);
+    else if (!task->script->program.under_way)
+        task_fail_stopped(task);
+    task_dispatch(device); /* it may rest now */
+}
+
+static void on_finished(struct order *order, enum status status, const struct channel_message *said)
+{
+    struct task *task = order->task;
+    const bool begun = !said || said->u.job.done > 0;
+    const uint64_t device_us = said ? said->u.job.device_us : 0;
+    if (said)
+        task_trace_finished(task, said);
+    if (begun || status == STATUS_OK) {
+        mark(order, status == STATUS_OK);
+        task->device_ns += schedule_time(device_us);
+        if (!task->script)
+            task->device_ns += copy_ns(task);
+    }
+    if (status == STATUS_OK && order->kind == ORDER_RUN)
+        schedule_learn(&task->user->flow, order->job, device_us);
+    if (task->script) {
+        script_order_ended(task, order, status);
+        task_part_ended(task);
+    } else if (task->stop)
+        task_fail_stopped(task);
+    else if (task->kind == TASK_PUT && task->op->in[0]->refused)
+        task_fail(task, STATUS_OUT_OF_MEMORY, "the device could not allocate the field");
+    else if (status == STATUS_OK)
+        task_succeed(task);
+    else
+        task_fail(task, status, status_text(status));
+}
+
+void task_snapshot_sent(struct task *task, uint64_t bytes_out)
+{
+    task->user->counters.bytes_out += bytes_out;
+    task->user->users->totals.bytes_out += bytes_out;
+    task->snapshot = NULL;
+    script_snapshot_ended(task);
+    task_part_ended(task);
+}
+
+/* --- without its worker --- */
+
+/* DEVICE_LOST, unless the task's reply can still be sent. */
+static void device_lost(struct task *task)
+{
+    if (task->state == TASK_REPLYING) {
+        list_remove(&task->device_link);
+        if (task->reply)
+            task->jobs->calls->lost(task->reply);
+        return;
+    }
+    if (task->snapshot)
+        task->jobs->calls->lost(task->snapshot);
+    if (task->stop) {
+        task_fail_stopped(task);
+        return;
+    }
+    char text[96];
+    snprintf(text, sizeof text, "the worker of %s ended while it held this job",
+             task->device->name);
+    task_fail(task, STATUS_DEVICE_LOST, text);
+}
+
+/* A failing task leaves the list, and its answer may make others leave; none comes back. */
+static void on_worker_lost(struct device *device)
+{
+    struct list doomed, *link;
+    list_init(&doomed);
+    while ((link = list_first(&device->tasks))) {
+        list_remove(link);
+        list_push(&doomed, link);
+    }
+    while ((link = list_first(&doomed))) {
+        list_remove(link);
+        list_push(&device->tasks, link);
+        device_lost(LIST_ENTRY(link, struct task, device_link));
+    }
+}
+
+const struct device_events task_events = {.granted = on_granted,
+                                          .region_lost = on_region_lost,
+                                          .put_arrived = on_put_arrived,
+                                          .progress = on_progress,
+                                          .finished = on_finished,
+                                          .worker_lost = on_worker_lost,
+                                          .dispatch = task_dispatch};
