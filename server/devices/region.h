@@ -120,6 +120,13 @@ bool region_overlap(const struct region_use *a, const struct region_use *b, uint
 bool region_would_overlap(const struct user *user, const struct array *a, const struct array *b,
                           uint64_t bytes);
 
+/* region.c, for region_register.c: it never came to be, register is answered with the failure; … */
+void region_refuse(struct region *region, enum status status, const char *text);
+/* … a leaving one goes, if nothing holds it any more; … */
+void region_settle(struct region *region);
+/* … tell the worker; without one that is ready, region_worker_ready() follows. */
+void region_map(struct region *region);
+
 /* What a device says of its worker. */
 void region_worker_ready(struct device *device);
 void region_worker_gone(struct device *device);

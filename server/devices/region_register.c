@@ -1,0 +1,257 @@
+/* How regions come to be: what a descriptor must be, what it is charged, and the threads that
+ * allocate its blocks. */
+#include "base/log.h"
+#include "server/devices/device.h"
+#include "server/devices/placement.h"
+#include "server/devices/region.h"
+#include "server/users/descriptors.h"
+#include "server/users/memory.h"
+#include "server/users/reserve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+/* Allocated by a thread before others have their turn at it. */
+#define ALLOCATE_BYTES (UINT64_C(256) << 20)
+
+static const int seals_needed = F_SEAL_SHRINK | F_SEAL_GROW;
+
+/* The questions go from those that no file's system is asked for to those that a memfd answers. */
+static bool check_memory(struct region *region, const struct request *request,
+                         struct failure *failure)
+{
+    struct stat stat;
+    struct statfs system;
+    const int seals = fcntl(region->descriptor, F_GET_SEALS);
+    if (seals < 0 || fstatfs(region->descriptor, &system) != 0 || system.f_type != TMPFS_MAGIC)
+        return failure_set(failure, STATUS_UNSUPPORTED, NULL,
+                           "the descriptor is no memfd (huge pages are not taken)");
+    if ((seals & seals_needed) != seals_needed)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL,
+                           "the memfd must be sealed: F_SEAL_SHRINK and F_SEAL_GROW");
+    if (fstat(region->descriptor, &stat) != 0 || (uint64_t)stat.st_size != request->bytes)
+        return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, "bytes", (double)request->bytes,
+                                 (double)stat.st_size, "the memfd has %llu bytes, not %llu",
+                                 (unsigned long long)stat.st_size,
+                                 (unsigned long long)request->bytes);
+    const int mode = fcntl(region->descriptor, F_GETFL) & O_ACCMODE;
+    if (mode == O_WRONLY)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL, "the memfd cannot be read");
+    region->bytes = request->bytes;
+    region->inode = stat.st_ino;
+    region->writable =
+        request->writable && mode == O_RDWR && !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE));
+    return true;
+}
+
+static void charge(struct region *region)
+{
+    static uint64_t page_bytes;
+    if (!page_bytes)
+        page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    region->charged_bytes = (region->bytes + page_bytes - 1) / page_bytes * page_bytes;
+    region->user->regions++;
+    region->devices->regions++;
+    region->user->region_bytes += region->charged_bytes;
+    region->devices->region_bytes += region->charged_bytes;
+    memory_hold(region->user, sizeof *region);
+}
+
+static bool check_budget(const struct region *region, struct failure *failure)
+{
+    const struct devices *devices = region->devices;
+    const struct config *config = devices->config;
+    const struct user *user = region->user;
+    const uint64_t need = region->bytes;
+    const uint64_t quota = config->region_bytes, all = config->region_memory;
+    const uint64_t descriptors = devices->users->descriptors / 2; /* the rest is for connections */
+    if (!descriptors_allow(devices->users, region->descriptor,
+                           user->connections > 1 || user->regions || user->passed.awaiting))
+        return failure_set(failure, STATUS_OVER_BUDGET, NULL,
+                           "few descriptors are left: they are for users who hold none");
+    if (devices->regions >= descriptors)
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, (double)devices->regions + 1,
+                                 (double)descriptors,
+                                 "all users have %llu regions already: each holds a descriptor",
+                                 (unsigned long long)devices->regions);
+    if (user->regions >= config->max_regions)
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, (double)user->regions + 1,
+                                 (double)config->max_regions, "you have %llu regions already",
+                                 (unsigned long long)user->regions);
+    if (quota && (need > quota || user->region_bytes > quota - need))
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, "bytes", (double)need, (double)quota,
+                                 "%llu bytes more are over your limit of %llu for regions (you "
+                                 "hold %llu)",
+                                 (unsigned long long)need, (unsigned long long)quota,
+                                 (unsigned long long)user->region_bytes);
+    if (!reserve_allows(all, devices->region_bytes, user->region_bytes, need))
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, "bytes", (double)need,
+                                 (double)reserve_most(all),
+                                 "no room for %llu bytes more: all regions may take %llu, the last "
+                                 "eighth of which is for users who have few",
+                                 (unsigned long long)need, (unsigned long long)all);
+    return true;
+}
+
+static void *wait_for_others(void *mutex)
+{
+    pthread_mutex_lock(mutex);
+    pthread_mutex_unlock(mutex);
+    return NULL;
+}
+
+static void do_nothing(uv_work_t *work)
+{
+    (void)work;
+}
+
+/* libuv makes its pool of threads for the first work, and ends the process where it cannot. So it
+ * is given work at the start, after a trial that as many threads can be had at once. */
+bool regions_open(uv_loop_t *loop)
+{
+    enum { POOL = 4 };
+    static uv_work_t work;
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t threads[POOL];
+    int count = 0, error = 0;
+    pthread_mutex_lock(&mutex);
+    while (count < POOL &&
+           !(error = pthread_create(&threads[count], NULL, wait_for_others, &mutex)))
+        count++;
+    pthread_mutex_unlock(&mutex);
+    while (count > 0)
+        pthread_join(threads[--count], NULL);
+    if (error) {
+        log_error("no threads to allocate regions: %s", strerror(error));
+        return false;
+    }
+    return uv_queue_work(loop, &work, do_nothing, NULL) == 0;
+}
+
+/* On a thread of the loop's pool. Where the descriptor cannot be written, nothing can be allocated
+ * by it: its owner has to have done that. */
+static void allocate(uv_work_t *work)
+{
+    struct region *region = work->data;
+    const uint64_t left = region->bytes - region->allocated_bytes;
+    const uint64_t bytes = left < ALLOCATE_BYTES ? left : ALLOCATE_BYTES;
+    struct stat stat;
+    int result;
+    region->error = 0;
+    if ((fcntl(region->descriptor, F_GETFL) & O_ACCMODE) == O_RDONLY) {
+        const bool whole = fstat(region->descriptor, &stat) == 0 &&
+                           (uint64_t)stat.st_blocks * 512 >= region->bytes;
+        region->error = whole ? 0 : EBADF;
+        region->allocated_bytes = region->bytes;
+        return;
+    }
+    do
+        result = fallocate(region->descriptor, FALLOC_FL_KEEP_SIZE, (off_t)region->allocated_bytes,
+                           (off_t)bytes);
+    while (result != 0 && errno == EINTR);
+    if (result != 0)
+        region->error = errno;
+    region->allocated_bytes += bytes;
+}
+
+static void on_allocated(uv_work_t *work, int status);
+
+/* The user's turn at the threads, for the first region that still needs one: of each user only one
+ * is at work, since a user can make the kernel keep whoever allocates their memory waiting. */
+static void allocate_next(struct user *user)
+{
+    struct region *next = NULL;
+    for (struct list *link = user->region_list.prev; link != &user->region_list;
+         link = link->prev) {
+        struct region *region = LIST_ENTRY(link, struct region, user_link);
+        if (region->working)
+            return;
+        if (region->state == REGION_ALLOCATING && !region->leaving)
+            next = region;
+    }
+    if (!next)
+        return;
+    next->working = true;
+    uv_queue_work(next->devices->loop, &next->work, allocate, on_allocated);
+}
+
+static void on_allocated(uv_work_t *work, int status)
+{
+    struct region *region = work->data;
+    struct user *user = region->user;
+    const bool failed = status != 0 || region->error;
+    region->working = false;
+    if (!failed && !region->leaving && region->allocated_bytes < region->bytes) {
+        allocate_next(user);
+        return;
+    }
+    region->state = REGION_UNMAPPED;
+    allocate_next(user);
+    if (region->leaving) {
+        region_settle(region);
+    } else if (failed && region->error == EBADF) {
+        region_refuse(region, STATUS_INVALID_ARGUMENT,
+                      "the memfd has holes, and is not open for writing: allocate its blocks");
+    } else if (failed) {
+        region_refuse(region, STATUS_OUT_OF_MEMORY, "there is no memory for the region's blocks");
+    } else {
+        region->device = placement_device(region->devices, region->user);
+        region->user->mapped_regions++;
+        list_push(&region->device->regions, &region->device_link);
+        region_map(region);
+    }
+}
+
+static bool make_id(struct region *region, struct failure *failure)
+{
+    do {
+        if (getrandom(&region->id, sizeof region->id, 0) != (ssize_t)sizeof region->id)
+            return failure_set(failure, STATUS_INTERNAL, NULL, "no randomness for an id");
+        region->id >>= 1; /* some languages have no unsigned integers */
+    } while (!region->id);
+    return true;
+}
+
+bool region_register(struct devices *devices, struct region_owner *owner,
+                     const struct request *request, int descriptor, struct failure *failure)
+{
+    struct region *region = calloc(1, sizeof *region);
+    if (!region) {
+        passing_close(descriptor, &owner->user->passed);
+        return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
+    }
+    region->devices = devices;
+    region->owner = owner;
+    region->user = owner->user;
+    region->descriptor = descriptor;
+    region->number = ++devices->last_region;
+    if (!check_memory(region, request, failure) || !check_budget(region, failure) ||
+        !make_id(region, failure)) {
+        passing_close(descriptor, &region->user->passed);
+        free(region);
+        return false;
+    }
+    charge(region);
+    region->registering = true;
+    region->register_msgid = request->msgid;
+    owner->answers_due++;
+    list_init(&region->uses);
+    list_init(&region->device_link);
+    list_push(&region->user->region_list, &region->user_link);
+    list_push(&owner->regions, &region->owner_link);
+    region->work.data = region;
+    allocate_next(region->user);
+    return true;
+}
