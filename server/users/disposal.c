@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <poll.h>
 #include <semaphore.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,7 +16,8 @@
 enum { COLLECTED_MOST = 256, COLLECTED_MS = 100 };
 
 static int entrance = -1, outlet = -1;
-static sem_t let_go, seen; /* between the collector and one thread that is to end */
+static _Atomic uint64_t closed; /* so many of those that were taken, by disposal_take() */
+static sem_t let_go, seen;      /* between the collector and one thread that is to end */
 
 /* Ends when the collector has let its copies go: the last ones end with this thread's table. */
 static void *last_holder(void *unused)
@@ -38,14 +41,16 @@ static bool dispose(void)
     return is_apart;
 }
 
-/* The next one is in this thread's table from here on. False: none has come in time. */
+/* The next one is in this thread's table from here on, or gone where that is full. False: none has
+ * come in time. */
 static bool collect(int timeout_ms)
 {
     struct pollfd outlet_polled = {.fd = outlet, .events = POLLIN};
     char byte;
     int socket;
     return poll(&outlet_polled, 1, timeout_ms) > 0 &&
-           rights_receive(outlet, &byte, sizeof byte, MSG_DONTWAIT, &socket) > 0;
+           (rights_receive(outlet, &byte, sizeof byte, MSG_DONTWAIT, &socket) > 0 ||
+            errno == EMSGSIZE);
 }
 
 static void *collector(void *unused)
@@ -56,11 +61,15 @@ static void *collector(void *unused)
         shutdown(outlet, SHUT_RDWR); /* nothing is taken */
         return NULL;
     }
-    for (int count = 0;;) {
-        if (collect(count ? COLLECTED_MS : -1) && ++count < COLLECTED_MOST)
+    uint64_t taken = 0, disposed = 0;
+    for (;;) {
+        const bool comes = collect(taken > disposed ? COLLECTED_MS : -1);
+        taken += comes;
+        if (comes && taken - disposed < COLLECTED_MOST)
             continue;
-        if (count && dispose())
-            count = 0;
+        /* Not before disposal_take() has closed its own: that must not be the last close. */
+        if (taken > disposed && closed >= taken && dispose())
+            disposed = taken;
     }
 }
 
@@ -91,5 +100,6 @@ bool disposal_take(int socket)
     if (entrance < 0 || rights_send(entrance, &piece, 1, socket) != 1)
         return false;
     close(socket);
+    closed++;
     return true;
 }
