@@ -64,7 +64,7 @@ static void write_lines(const char *text, size_t bytes)
 }
 
 /* Into the buffer, if it then still has so much room. */
-static bool put(enum log_level level, const char *text, size_t room)
+static bool put_text(enum log_level level, const char *text, size_t room)
 {
     char line[LINE_BYTES + ROOM_BYTES];
     const int bytes = snprintf(line, sizeof line, "<%d>%.60s: %s\n", (int)level, out.name, text);
@@ -96,7 +96,7 @@ static void report_dropped(void)
         snprintf(text, sizeof text, "%llu lines dropped: nobody read them",
                  (unsigned long long)out.lost);
         out.lost = 0;
-        put(LOG_LEVEL_WARNING, text, 0);
+        put_text(LOG_LEVEL_WARNING, text, 0);
     }
     for (struct log_cause **place = &out.dropped; *place;) {
         struct log_cause *cause = *place;
@@ -108,7 +108,7 @@ static void report_dropped(void)
                  (unsigned long long)cause->dropped, cause->sample);
         cause->dropped = 0;
         *place = cause->next;
-        out.lost += !put(cause->level, text, ROOM_BYTES);
+        out.lost += !put_text(cause->level, text, ROOM_BYTES);
     }
 }
 
@@ -123,7 +123,7 @@ static void wait_for_more(void)
         pthread_cond_wait(&out.more, &out.mutex);
 }
 
-static void *run(void *unused)
+static void *run_writer(void *unused)
 {
     (void)unused;
     pthread_mutex_lock(&out.mutex);
@@ -156,7 +156,7 @@ bool log_open(const char *name, enum log_level level)
     pthread_cond_init(&out.more, &monotonic);
     pthread_cond_init(&out.written, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    out.open = thread_start(&thread, run, NULL) == 0;
+    out.open = thread_start(&thread, run_writer, NULL) == 0;
     if (out.open)
         pthread_detach(thread);
     return out.open;
@@ -176,7 +176,7 @@ void log_flush(void)
 }
 
 /* May the cause say one more now? */
-static bool take(struct log_cause *cause)
+static bool take_allowance(struct log_cause *cause)
 {
     const uint64_t now = clock_ns();
     if (!cause->dropped && is_over(cause, now)) {
@@ -209,7 +209,7 @@ void log_line(struct log_cause *cause, enum log_level level, const char *format,
     if (level > out.level)
         return;
     pthread_mutex_lock(&out.mutex);
-    if (take(cause)) {
+    if (take_allowance(cause)) {
         char text[LINE_BYTES];
         va_list arguments;
         va_start(arguments, format);
@@ -217,7 +217,7 @@ void log_line(struct log_cause *cause, enum log_level level, const char *format,
         va_end(arguments);
         cause->level = level;
         snprintf(cause->sample, sizeof cause->sample, "%.*s", LOG_SAMPLE_BYTES - 1, text);
-        out.lost += !put(level, text, ROOM_BYTES);
+        out.lost += !put_text(level, text, ROOM_BYTES);
     }
     pthread_mutex_unlock(&out.mutex);
 }
@@ -230,7 +230,7 @@ _Noreturn void log_fatal(int status, const char *format, ...)
     format_line(text, format, arguments);
     va_end(arguments);
     pthread_mutex_lock(&out.mutex);
-    out.lost += !put(LOG_LEVEL_CRITICAL, text, ROOM_BYTES);
+    out.lost += !put_text(LOG_LEVEL_CRITICAL, text, ROOM_BYTES);
     pthread_mutex_unlock(&out.mutex);
     log_flush();
     _exit(status);

@@ -98,7 +98,7 @@ bool failure_set_limit(struct failure *failure, enum status code, const char *pa
 }
 
 /* Append what fits. */
-static char *append(char *to, char *end, const char *text)
+static char *append_text(char *to, char *end, const char *text)
 {
     while (*text && to < end)
         *to++ = *text++;
@@ -111,10 +111,10 @@ struct failure_place failure_place(const char *parameter, const char *part)
 {
     struct failure_place place;
     char *end = place.text + sizeof place.text - 1;
-    char *to = append(place.text, end, parameter);
+    char *to = append_text(place.text, end, parameter);
     if (part) {
-        to = append(to, end, " ");
-        append(to, end, part);
+        to = append_text(to, end, " ");
+        append_text(to, end, part);
     }
     return place;
 }

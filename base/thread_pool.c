@@ -89,7 +89,7 @@ static void push(struct thread_pool_task *task)
         atomic_fetch_add(&pool.shorts, 1);
 }
 
-static struct thread_pool_task *take(enum thread_pool_length length)
+static struct thread_pool_task *take_waiting(enum thread_pool_length length)
 {
     struct thread_pool_task *task = pool.waiting[length].first;
     pool.waiting[length].first = task->next;
@@ -112,12 +112,12 @@ static bool slices_wait(void)
 static struct thread_pool_task *next_task(void)
 {
     if (pool.waiting[POOL_SHORT].first && !(slices_wait() && pool.shorts_us >= POOL_TURN_US))
-        return take(POOL_SHORT);
+        return take_waiting(POOL_SHORT);
     if (!slices_wait())
         return NULL;
     const bool may_be_wide = pool.waiting[POOL_WIDE].first && !pool.wide_under_way;
     const bool is_wide = may_be_wide && (pool.last == POOL_LONG || !pool.waiting[POOL_LONG].first);
-    return take(is_wide ? POOL_WIDE : POOL_LONG);
+    return take_waiting(is_wide ? POOL_WIDE : POOL_LONG);
 }
 
 static struct loop *next_loop(void)
@@ -131,7 +131,7 @@ static struct loop *next_loop(void)
 /* --- threads --- */
 
 /* The mutex is held, but for the task's own time. The thread takes one of those that follow it. */
-static void run(struct thread_pool_task *task)
+static void run_task(struct thread_pool_task *task)
 {
     const enum thread_pool_length length = task->length;
     pthread_mutex_unlock(&pool.mutex);
@@ -155,7 +155,7 @@ static void run(struct thread_pool_task *task)
     wake(begins - 1);
 }
 
-/* As run(). */
+/* As run_task(). */
 static void help(struct loop *loop)
 {
     const int slot = ++loop->joined;
@@ -182,7 +182,7 @@ static void *thread(void *member)
         struct thread_pool_task *task = next_task();
         struct loop *loop = task ? NULL : next_loop();
         if (task) {
-            run(task);
+            run_task(task);
         } else if (loop) {
             help(loop);
         } else {

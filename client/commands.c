@@ -558,7 +558,7 @@ static bool chain(const struct options *o, struct fdclient_error *error)
     return done;
 }
 
-static bool put(const struct options *o, struct fdclient_error *error)
+static bool put_field(const struct options *o, struct fdclient_error *error)
 {
     struct input input;
     if (!read_input(o, o->arguments[0], &input, error))
@@ -660,7 +660,7 @@ static bool command_run(const struct options *o, struct fdclient_error *error)
     case COMMAND_SUBMIT:
         return submit(o, error);
     case COMMAND_PUT:
-        return put(o, error);
+        return put_field(o, error);
     case COMMAND_CHAIN:
         return chain(o, error);
     case COMMAND_GET:

@@ -40,7 +40,7 @@ static void pool_doubt(const struct ticket *ticket)
 }
 
 /* The ticket leaves those that are under way. */
-static void complete(struct fdclient *client, struct ticket *ticket)
+static void complete_ticket(struct fdclient *client, struct ticket *ticket)
 {
     tickets_remove(&client->pending, ticket);
     pool_doubt(ticket);
@@ -56,7 +56,7 @@ static void complete(struct fdclient *client, struct ticket *ticket)
 void connection_settle(struct fdclient *client, struct ticket *ticket)
 {
     if (ticket->replied && outgoing_done(&ticket->out))
-        complete(client, ticket);
+        complete_ticket(client, ticket);
 }
 
 void connection_break(struct fdclient *client, const char *reason)
@@ -69,6 +69,6 @@ void connection_break(struct fdclient *client, const char *reason)
     for (struct ticket *ticket; (ticket = client->pending.first);) {
         if (!ticket->replied)
             ticket_fail(ticket, &client->cause);
-        complete(client, ticket);
+        complete_ticket(client, ticket);
     }
 }

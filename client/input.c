@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bool complain(struct fdclient_error *error, const char *path, const char *reason)
+static bool complain_of_input(struct fdclient_error *error, const char *path, const char *reason)
 {
     return error_set(error, "FILE", "", "%.150s: %.100s", path, reason);
 }
@@ -44,11 +44,11 @@ static bool read_standard_input(struct input *input, struct fdclient_error *erro
         data = grown ? grown : data;
         count = grown ? read(STDIN_FILENO, data + bytes, room - bytes) : -1;
         if (count < 0 && (!grown || errno != EINTR))
-            return complain(error, "standard input", strerror(errno));
+            return complain_of_input(error, "standard input", strerror(errno));
         bytes += count > 0 ? (size_t)count : 0;
     }
     if (bytes == 0)
-        return complain(error, "standard input", "it is empty");
+        return complain_of_input(error, "standard input", "it is empty");
     input->mapping = data;
     input->mapping_bytes = bytes;
     input->is_kept = true;
@@ -63,15 +63,15 @@ static bool map_file(struct input *input, const char *path, struct fdclient_erro
         open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang us */
     struct stat status;
     if (descriptor < 0)
-        return complain(error, path, strerror(errno));
+        return complain_of_input(error, path, strerror(errno));
     if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
         close(descriptor);
-        return complain(error, path, "not a regular file");
+        return complain_of_input(error, path, "not a regular file");
     }
     input->mapping_bytes = (size_t)status.st_size;
     if (status.st_size == 0) {
         close(descriptor);
-        return complain(error, path, "the file is empty");
+        return complain_of_input(error, path, "the file is empty");
     }
     input->mapping = mmap(NULL, input->mapping_bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
     const int reason = errno;
@@ -79,7 +79,7 @@ static bool map_file(struct input *input, const char *path, struct fdclient_erro
     if (input->mapping != MAP_FAILED)
         return true;
     input->mapping = NULL;
-    return complain(error, path, strerror(reason));
+    return complain_of_input(error, path, strerror(reason));
 }
 
 static bool sidecar_understand(const msgpack_object *object, const char *path,
@@ -90,17 +90,18 @@ static bool sidecar_understand(const msgpack_object *object, const char *path,
                          *dtype = object_find(object, "dtype");
     if (!shape || shape->type != MSGPACK_OBJECT_ARRAY || shape->via.array.size < 1 ||
         shape->via.array.size > FDCLIENT_DIMENSIONS)
-        return complain(error, path, "\"shape\" must be a list of 1 to 8 whole numbers");
+        return complain_of_input(error, path, "\"shape\" must be a list of 1 to 8 whole numbers");
     array->dimensions = shape->via.array.size;
     for (uint32_t i = 0; i < array->dimensions; i++)
         if (!object_unsigned(&shape->via.array.ptr[i], &array->shape[i]))
-            return complain(error, path, "\"shape\" must be a list of 1 to 8 whole numbers");
+            return complain_of_input(error, path,
+                                     "\"shape\" must be a list of 1 to 8 whole numbers");
     char name[16] = "";
     if (dtype && dtype->type == MSGPACK_OBJECT_STR)
         snprintf(name, sizeof name, "%.*s",
                  (int)(dtype->via.str.size < 15 ? dtype->via.str.size : 15), dtype->via.str.ptr);
     if (dtype && !dtype_given && !dtype_read(name, &array->dtype))
-        return complain(error, path, "\"dtype\" must be \"float32\" or \"float64\"");
+        return complain_of_input(error, path, "\"dtype\" must be \"float32\" or \"float64\"");
     return true;
 }
 
@@ -116,20 +117,20 @@ static bool sidecar_read(const char *path, struct fdclient_array *array, bool dt
         return true;
     FILE *file = fopen(name, "re");
     if (!file)
-        return errno == ENOENT || complain(error, name, strerror(errno));
+        return errno == ENOENT || complain_of_input(error, name, strerror(errno));
     const size_t length = fread(text, 1, sizeof text, file);
     fclose(file);
     if (length == sizeof text)
-        return complain(error, name, "too long to be the description of a field");
+        return complain_of_input(error, name, "too long to be the description of a field");
     *found = true;
     msgpack_zone zone;
     msgpack_object object;
     const char *reason;
     if (!msgpack_zone_init(&zone, MSGPACK_ZONE_CHUNK_SIZE))
-        return complain(error, name, "out of memory");
+        return complain_of_input(error, name, "out of memory");
     const bool read = json_read(text, length, &zone, &object, &reason)
                           ? sidecar_understand(&object, name, array, dtype_given, error)
-                          : complain(error, name, reason);
+                          : complain_of_input(error, name, reason);
     msgpack_zone_destroy(&zone);
     return read;
 }

@@ -19,7 +19,7 @@ struct members {
     size_t count, capacity;
 };
 
-static bool fail(struct reader *r, const char *error)
+static bool fail_json(struct reader *r, const char *error)
 {
     if (!r->error)
         r->error = error;
@@ -33,7 +33,7 @@ static char peek(struct reader *r)
     return r->at < r->end ? *r->at : '\0';
 }
 
-static bool take(struct reader *r, char wanted)
+static bool take_character(struct reader *r, char wanted)
 {
     if (peek(r) != wanted || r->at == r->end)
         return false;
@@ -45,7 +45,7 @@ static void *zone_copy(struct reader *r, const void *from, size_t bytes)
 {
     void *copy = msgpack_zone_malloc(r->zone, bytes ? bytes : 1);
     if (!copy)
-        fail(r, "out of memory");
+        fail_json(r, "out of memory");
     else if (bytes > 0)
         memcpy(copy, from, bytes);
     return copy;
@@ -58,7 +58,7 @@ static bool hex_read(struct reader *r, uint32_t *unit)
         static const char digits[] = "0123456789abcdef0123456789ABCDEF";
         const char *digit = r->at < r->end && *r->at ? strchr(digits, *r->at) : NULL;
         if (!digit)
-            return fail(r, "\\u needs four hexadecimal digits");
+            return fail_json(r, "\\u needs four hexadecimal digits");
         *unit = *unit << 4 | ((uint32_t)(digit - digits) & 15);
     }
     return true;
@@ -72,12 +72,12 @@ static bool unicode_read(struct reader *r, char **to)
         return false;
     if (code >= 0xd800 && code < 0xe000) {
         if (code >= 0xdc00 || r->end - r->at < 2 || r->at[0] != '\\' || r->at[1] != 'u')
-            return fail(r, "half of a surrogate pair");
+            return fail_json(r, "half of a surrogate pair");
         r->at += 2;
         if (!hex_read(r, &low))
             return false;
         if (low < 0xdc00 || low >= 0xe000)
-            return fail(r, "half of a surrogate pair");
+            return fail_json(r, "half of a surrogate pair");
         code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
     }
     char *out = *to;
@@ -100,16 +100,16 @@ static bool string_read(struct reader *r, msgpack_object *object)
     while (r->at < r->end && *r->at != '"')
         r->at += *r->at == '\\' && r->end - r->at > 1 ? 2 : 1;
     if (r->at >= r->end)
-        return fail(r, "a string without its end");
+        return fail_json(r, "a string without its end");
     const char *close = r->at;
     char *text = msgpack_zone_malloc(r->zone, (size_t)(close - begin) + 1); /* never grows */
     if (!text)
-        return fail(r, "out of memory");
+        return fail_json(r, "out of memory");
     char *to = text;
     for (r->at = begin; r->at < close;) {
         const char c = *r->at++;
         if ((unsigned char)c < 0x20)
-            return fail(r, "a control character in a string");
+            return fail_json(r, "a control character in a string");
         if (c != '\\') {
             *to++ = c;
             continue;
@@ -120,7 +120,7 @@ static bool string_read(struct reader *r, msgpack_object *object)
         if (found)
             *to++ = plain[found - letters];
         else if (letter != 'u')
-            return fail(r, "an unknown escape in a string");
+            return fail_json(r, "an unknown escape in a string");
         else if (!unicode_read(r, &to))
             return false;
     }
@@ -160,7 +160,7 @@ static bool number_or_word_read(struct reader *r, msgpack_object *object)
     double value;
     if (first < '0' || first > '9' || !number_read(begin, length, &value) ||
         memchr(begin, 'x', length) || memchr(begin, 'X', length))
-        return fail(r, "neither a value nor a number");
+        return fail_json(r, "neither a value nor a number");
     const bool negative = begin[0] == '-';
     uint64_t magnitude = 0;
     const bool integer = integer_read(begin + negative, r->at, &magnitude);
@@ -183,7 +183,7 @@ static bool members_read(struct reader *r, int depth, bool is_map, char close,
                          struct members *members)
 {
     r->at++; /* past the bracket */
-    if (take(r, close))
+    if (take_character(r, close))
         return true;
     do {
         for (int part = is_map ? 0 : 1; part < 2; part++) {
@@ -191,26 +191,26 @@ static bool members_read(struct reader *r, int depth, bool is_map, char close,
                 members->capacity = members->capacity ? 2 * members->capacity : 8;
                 msgpack_object *more = realloc(members->objects, members->capacity * sizeof *more);
                 if (!more)
-                    return fail(r, "out of memory");
+                    return fail_json(r, "out of memory");
                 members->objects = more;
             }
             if (part == 0 && peek(r) != '"')
-                return fail(r, "a key must be a string");
+                return fail_json(r, "a key must be a string");
             if (!value_read(r, depth + 1, &members->objects[members->count]))
                 return false;
             members->count++;
-            if (part == 0 && !take(r, ':'))
-                return fail(r, "a key without a colon");
+            if (part == 0 && !take_character(r, ':'))
+                return fail_json(r, "a key without a colon");
         }
-    } while (take(r, ','));
-    return take(r, close) || fail(r, "a list or map without its end");
+    } while (take_character(r, ','));
+    return take_character(r, close) || fail_json(r, "a list or map without its end");
 }
 
 static bool container_read(struct reader *r, int depth, msgpack_object *object)
 {
     const bool is_map = *r->at == '{';
     if (depth >= LIMIT_DEPTH)
-        return fail(r, "too many containers inside each other");
+        return fail_json(r, "too many containers inside each other");
     struct members members = {0};
     bool read = members_read(r, depth, is_map, is_map ? '}' : ']', &members);
     void *copy =
@@ -235,7 +235,7 @@ static bool value_read(struct reader *r, int depth, msgpack_object *object)
 {
     switch (peek(r)) {
     case '\0':
-        return fail(r, "a value is missing");
+        return fail_json(r, "a value is missing");
     case '{':
     case '[':
         return container_read(r, depth, object);
@@ -251,9 +251,9 @@ bool json_read(const char *text, size_t length, msgpack_zone *zone, msgpack_obje
 {
     struct reader r = {text, text + length, zone, NULL};
     if (length > UINT32_MAX)
-        fail(&r, "too long");
+        fail_json(&r, "too long");
     else if (value_read(&r, 0, object) && (peek(&r) != '\0' || r.at < r.end))
-        fail(&r, "text after the value");
+        fail_json(&r, "text after the value");
     *error = r.error;
     return !r.error;
 }

@@ -17,7 +17,7 @@ static int exit_status_of(const struct fdclient_error *error)
     return error->retryable ? EXIT_RETRY : EXIT_REFUSED;
 }
 
-static int complain(const struct options *options, struct fdclient_error *error)
+static int complain_of_usage(const struct options *options, struct fdclient_error *error)
 {
     const int status = exit_status_of(error);
     options_speak(options, error);
@@ -39,7 +39,7 @@ int main(int argc, char **argv)
     struct options options;
     struct fdclient_error error;
     if (!options_read(&options, argc, argv, &error))
-        return complain(&options, &error);
+        return complain_of_usage(&options, &error);
     if (options.help) {
         options_help(stdout);
         return EXIT_DONE;
@@ -50,7 +50,7 @@ int main(int argc, char **argv)
     }
     for (uint64_t attempt = 0; !commands_run(&options, &error); attempt++) {
         if (!error.retryable || attempt == options.retry)
-            return complain(&options, &error);
+            return complain_of_usage(&options, &error);
         back_off(attempt);
     }
     return EXIT_DONE;

@@ -31,7 +31,7 @@ static void skip_space(struct cursor *c)
         c->at++;
 }
 
-static bool take(struct cursor *c, const char *word)
+static bool take_word(struct cursor *c, const char *word)
 {
     skip_space(c);
     const size_t length = strlen(word);
@@ -57,7 +57,7 @@ static bool take_string(struct cursor *c, char *text, size_t capacity)
     return true;
 }
 
-static bool refuse(struct fdclient_error *error, const char *reason)
+static bool refuse_file(struct fdclient_error *error, const char *reason)
 {
     return error_set(error, "FILE", "", "%s", reason);
 }
@@ -67,9 +67,9 @@ static bool take_descr(struct cursor *c, struct fdclient_array *array, struct fd
     char descr[32];
     skip_space(c);
     if (c->at < c->end && *c->at == '[')
-        return refuse(error, "a structured .npy: save each of its members as an array");
+        return refuse_file(error, "a structured .npy: save each of its members as an array");
     if (!take_string(c, descr, sizeof descr))
-        return refuse(error, "the .npy header's descr cannot be read");
+        return refuse_file(error, "the .npy header's descr cannot be read");
     if (strcmp(descr, "<f4") == 0)
         array->dtype = FDCLIENT_F32;
     else if (strcmp(descr, "<f8") == 0)
@@ -82,10 +82,10 @@ static bool take_descr(struct cursor *c, struct fdclient_array *array, struct fd
 
 static bool take_shape(struct cursor *c, struct fdclient_array *array, struct fdclient_error *error)
 {
-    if (!take(c, "("))
-        return refuse(error, "the .npy header's shape cannot be read");
+    if (!take_word(c, "("))
+        return refuse_file(error, "the .npy header's shape cannot be read");
     array->dimensions = 0;
-    while (!take(c, ")")) {
+    while (!take_word(c, ")")) {
         if (array->dimensions == FDCLIENT_DIMENSIONS)
             return error_set(error, "FILE", "", "a .npy of more than %d dimensions",
                              FDCLIENT_DIMENSIONS);
@@ -95,36 +95,38 @@ static bool take_shape(struct cursor *c, struct fdclient_array *array, struct fd
         for (; c->at < c->end && *c->at >= '0' && *c->at <= '9'; c->at++)
             if (__builtin_mul_overflow(n, 10, &n) ||
                 __builtin_add_overflow(n, (uint64_t)(*c->at - '0'), &n))
-                return refuse(error, "the .npy header's shape is beyond 64 bits");
+                return refuse_file(error, "the .npy header's shape is beyond 64 bits");
         if (c->at == begin)
-            return refuse(error, "the .npy header's shape cannot be read");
+            return refuse_file(error, "the .npy header's shape cannot be read");
         array->shape[array->dimensions++] = n;
-        take(c, "L"); /* Python 2 wrote long integers so */
-        if (!take(c, ",") && (c->at == c->end || *c->at != ')'))
-            return refuse(error, "the .npy header's shape cannot be read");
+        take_word(c, "L"); /* Python 2 wrote long integers so */
+        if (!take_word(c, ",") && (c->at == c->end || *c->at != ')'))
+            return refuse_file(error, "the .npy header's shape cannot be read");
     }
-    return array->dimensions > 0 || refuse(error, "a .npy of no dimensions: a number is no field");
+    return array->dimensions > 0 ||
+           refuse_file(error, "a .npy of no dimensions: a number is no field");
 }
 
 static bool dictionary_read(struct cursor *c, struct fdclient_array *array,
                             struct fdclient_error *error)
 {
     enum { DESCR = 1, ORDER = 2, SHAPE = 4, ALL = 7 } found = 0;
-    if (!take(c, "{"))
-        return refuse(error, "the .npy header is no dictionary");
-    while (!take(c, "}")) {
+    if (!take_word(c, "{"))
+        return refuse_file(error, "the .npy header is no dictionary");
+    while (!take_word(c, "}")) {
         char key[32];
-        if (!take_string(c, key, sizeof key) || !take(c, ":"))
-            return refuse(error, "the .npy header cannot be read");
+        if (!take_string(c, key, sizeof key) || !take_word(c, ":"))
+            return refuse_file(error, "the .npy header cannot be read");
         if (strcmp(key, "descr") == 0) {
             if (!take_descr(c, array, error))
                 return false;
             found |= DESCR;
         } else if (strcmp(key, "fortran_order") == 0) {
-            if (take(c, "True"))
-                return refuse(error, "a .npy in Fortran order: save numpy.ascontiguousarray(f)");
-            if (!take(c, "False"))
-                return refuse(error, "the .npy header's fortran_order cannot be read");
+            if (take_word(c, "True"))
+                return refuse_file(error,
+                                   "a .npy in Fortran order: save numpy.ascontiguousarray(f)");
+            if (!take_word(c, "False"))
+                return refuse_file(error, "the .npy header's fortran_order cannot be read");
             found |= ORDER;
         } else if (strcmp(key, "shape") == 0) {
             if (!take_shape(c, array, error))
@@ -134,10 +136,11 @@ static bool dictionary_read(struct cursor *c, struct fdclient_array *array,
             return error_set(error, "FILE", "", "the .npy header has an unknown key '%s'", key);
         }
         skip_space(c);
-        if (!take(c, ",") && (c->at == c->end || *c->at != '}'))
-            return refuse(error, "the .npy header cannot be read");
+        if (!take_word(c, ",") && (c->at == c->end || *c->at != '}'))
+            return refuse_file(error, "the .npy header cannot be read");
     }
-    return found == ALL || refuse(error, "the .npy header lacks descr, fortran_order or shape");
+    return found == ALL ||
+           refuse_file(error, "the .npy header lacks descr, fortran_order or shape");
 }
 
 bool npy_read(const void *bytes, size_t length, struct fdclient_array *array, size_t *data_begin,
@@ -145,17 +148,17 @@ bool npy_read(const void *bytes, size_t length, struct fdclient_array *array, si
 {
     const uint8_t *b = bytes;
     if (!npy_is(bytes, length))
-        return refuse(error, "not a .npy file: it does not begin with \\x93NUMPY");
+        return refuse_file(error, "not a .npy file: it does not begin with \\x93NUMPY");
     const size_t before = length > 6 && b[6] == 1 ? 10 : 12; /* the length has 2 bytes, then 4 */
     if (length < before)
-        return refuse(error, "the .npy file ends within its header");
+        return refuse_file(error, "the .npy file ends within its header");
     if (b[6] < 1 || b[6] > 3)
         return error_set(error, "FILE", "", "a .npy of version %d: 1 to 3 are known", b[6]);
     uint64_t header = b[8] | (uint64_t)b[9] << 8;
     if (before == 12)
         header |= (uint64_t)b[10] << 16 | (uint64_t)b[11] << 24;
     if (header > length - before)
-        return refuse(error, "the .npy file ends within its header");
+        return refuse_file(error, "the .npy file ends within its header");
     struct cursor cursor = {(const char *)bytes + before, (const char *)bytes + before + header};
     if (!dictionary_read(&cursor, array, error))
         return false;

@@ -172,8 +172,8 @@ bool outgoing_bytes(const char *method, const struct fdclient_array *f, uint32_t
 }
 
 /* [0, id, method, [a map of `pairs`: they must follow. */
-static void begin(struct outgoing *out, msgpack_packer *packer, uint64_t id, const char *method,
-                  uint32_t pairs)
+static void begin_request(struct outgoing *out, msgpack_packer *packer, uint64_t id,
+                          const char *method, uint32_t pairs)
 {
     msgpack_sbuffer_init(&out->control);
     msgpack_packer_init(packer, &out->control, msgpack_sbuffer_write);
@@ -185,7 +185,7 @@ static void begin(struct outgoing *out, msgpack_packer *packer, uint64_t id, con
     msgpack_pack_map(packer, pairs);
 }
 
-static void end(struct outgoing *out)
+static void end_request(struct outgoing *out)
 {
     if (out->in_pieces < out->control.size)
         pieces_add(out, NULL, 0);
@@ -202,10 +202,10 @@ static bool init_number(struct outgoing *out, uint64_t id, const char *method, c
     out->pieces = calloc(1, sizeof *out->pieces);
     if (!out->pieces)
         return false;
-    begin(out, &packer, id, method, 1);
+    begin_request(out, &packer, id, method, 1);
     reply_write_str(&packer, name);
     msgpack_pack_uint64(&packer, number);
-    end(out);
+    end_request(out);
     return true;
 }
 
@@ -252,7 +252,7 @@ bool outgoing_init(struct outgoing *out, uint64_t id, const char *method,
         msgpack_sbuffer_destroy(&pairs);
         return error_set(error, "OUT_OF_MEMORY", "", "no memory for the request");
     }
-    begin(out, &packer, id, method, count + (f ? 1 : 0) + (route->outs ? 1 : 0));
+    begin_request(out, &packer, id, method, count + (f ? 1 : 0) + (route->outs ? 1 : 0));
     if (pairs.size > 0)
         msgpack_sbuffer_write(&out->control, pairs.data, pairs.size);
     msgpack_sbuffer_destroy(&pairs);
@@ -260,7 +260,7 @@ bool outgoing_init(struct outgoing *out, uint64_t id, const char *method,
         outs_write(&packer, route);
     if (f)
         f_write(out, &packer, method, f, f_count, types, route, described);
-    end(out);
+    end_request(out);
     return true;
 }
 

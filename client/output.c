@@ -19,7 +19,7 @@ struct bytes {
     size_t count;
 };
 
-static bool complain(struct fdclient_error *error, const char *path, int reason)
+static bool complain_of_output(struct fdclient_error *error, const char *path, int reason)
 {
     return error_set(error, "FILE", "", "%.150s: %s", path, strerror(reason));
 }
@@ -89,19 +89,19 @@ bool output_check(const char *path, struct fdclient_error *error)
                          "no other format's) and - for standard output; got '%.100s'",
                          path);
     if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
-        return complain(error, path, EISDIR);
+        return complain_of_output(error, path, EISDIR);
     if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
-        return access(path, W_OK) == 0 || complain(error, path, errno);
+        return access(path, W_OK) == 0 || complain_of_output(error, path, errno);
     char *place = real_place(path);
     if (!place)
-        return complain(error, path, ENOMEM);
+        return complain_of_output(error, path, ENOMEM);
     char *slash = strrchr(place, '/');
     if (slash)
         slash[slash == place] = '\0';
     const bool can = access(slash ? place : ".", W_OK | X_OK) == 0;
     const int reason = errno;
     free(place);
-    return can || complain(error, path, reason);
+    return can || complain_of_output(error, path, reason);
 }
 
 static bool write_all(int descriptor, const struct bytes *parts, int count)
@@ -134,7 +134,7 @@ static bool replace_file(const char *path, const struct bytes *parts, int count,
     char *place = real_place(path), *temporary = NULL;
     if (!place || asprintf(&temporary, "%s.XXXXXX", place) < 0) {
         free(place);
-        return complain(error, path, ENOMEM);
+        return complain_of_output(error, path, ENOMEM);
     }
     const int descriptor = mkostemp(temporary, O_CLOEXEC);
     bool good = descriptor >= 0 && fchmod(descriptor, mode_for(place)) == 0 &&
@@ -152,7 +152,7 @@ static bool replace_file(const char *path, const struct bytes *parts, int count,
         unlink(temporary);
     free(temporary);
     free(place);
-    return good || complain(error, path, reason);
+    return good || complain_of_output(error, path, reason);
 }
 
 static bool write_device(const char *path, const struct bytes *parts, int count,
@@ -163,7 +163,7 @@ static bool write_device(const char *path, const struct bytes *parts, int count,
     const int reason = errno;
     if (descriptor >= 0)
         close(descriptor);
-    return good || complain(error, path, reason);
+    return good || complain_of_output(error, path, reason);
 }
 
 static bool sidecar_write(const char *path, const struct fdclient_array *array,
@@ -177,7 +177,7 @@ static bool sidecar_write(const char *path, const struct fdclient_array *array,
     used += snprintf(text + used, sizeof text - (size_t)used, "], \"dtype\": \"%s\"}\n",
                      dtype_text(array->dtype));
     if (asprintf(&name, "%s.json", path) < 0)
-        return complain(error, path, ENOMEM);
+        return complain_of_output(error, path, ENOMEM);
     const bool written = replace_file(name, &(struct bytes){text, (size_t)used}, 1, error);
     free(name);
     return written;
@@ -190,7 +190,8 @@ bool output_write(const char *path, bool as_npy, const struct fdclient_array *ar
     const struct bytes parts[] = {{header, as_npy ? npy_write(array, header) : 0},
                                   {array->data, (size_t)shape_bytes(array)}};
     if (strcmp(path, "-") == 0)
-        return write_all(STDOUT_FILENO, parts, 2) || complain(error, "standard output", errno);
+        return write_all(STDOUT_FILENO, parts, 2) ||
+               complain_of_output(error, "standard output", errno);
     if (is_device(path))
         return write_device(path, parts, 2, error);
     return replace_file(path, parts, 2, error) && (as_npy || sidecar_write(path, array, error));

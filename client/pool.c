@@ -76,7 +76,7 @@ static bool may_go(const struct region *region)
 
 /* Make room for so many bytes more in the pool, of what is idle. False: that is too little, and all
  * of it stays. */
-static bool make_room(struct fdclient *client, size_t bytes)
+static bool make_pool_room(struct fdclient *client, size_t bytes)
 {
     size_t kept_bytes = client->pool_bytes;
     for (const struct region *region = client->regions; region; region = region->next)
@@ -106,7 +106,7 @@ static void grow(struct fdclient *client, size_t bytes, uint32_t count)
     const size_t size = region_pool_bytes(bytes);
     for (struct region *region = client->regions; region && count; region = region->next)
         count -= region->pooled && region->state == REGION_ASKED && region->bytes == size;
-    while (count-- && !client->refused && make_room(client, size))
+    while (count-- && !client->refused && make_pool_room(client, size))
         if (!ask(client, size, true))
             return;
 }

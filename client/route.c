@@ -33,7 +33,7 @@ static struct way pooled(struct region *regions, size_t bytes, struct wish *wish
     return (struct way){0};
 }
 
-static void release(struct way *way)
+static void release_way(struct way *way)
 {
     if (way->pooled)
         way->pooled->busy = false;
@@ -43,14 +43,14 @@ static void release(struct way *way)
 void route_settle(struct route *route)
 {
     for (int i = 0; i < FDCLIENT_AXES && !route->outs; i++)
-        release(&route->out[i]);
+        release_way(&route->out[i]);
 }
 
 void route_release(struct route *route)
 {
     for (int i = 0; i < FDCLIENT_AXES; i++) {
-        release(&route->in[i]);
-        release(&route->out[i]);
+        release_way(&route->in[i]);
+        release_way(&route->out[i]);
     }
     route->outs = 0;
 }

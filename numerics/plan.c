@@ -48,8 +48,9 @@ static void closure_init(struct plan_axis *axis, int row, enum rows_kind kind, i
         axis->row[row][k] = rounded(made.w[k] * scale, dtype);
 }
 
-static void side_init(struct plan *plan, struct plan_axis *axis, int s,
-                      const struct boundary *boundary, int order, int accuracy, rows_real scale)
+static void plan_side_init(struct plan *plan, struct plan_axis *axis, int s,
+                           const struct boundary *boundary, int order, int accuracy,
+                           rows_real scale)
 {
     struct plan_side *side = &axis->side[s];
     switch ((enum boundary_kind)boundary->kind) {
@@ -157,7 +158,7 @@ static void plain_init(struct plan *plan, const struct job *job)
         if (order == 2)
             centre[a] = real(second_centre[stencil]) * scale;
         for (int s = 0; s < SIDE_COUNT; s++)
-            side_init(plan, axis, s, &job->boundary[a][s], order, job->accuracy, scale);
+            plan_side_init(plan, axis, s, &job->boundary[a][s], order, job->accuracy, scale);
         if (!shared)
             shared = axis;
         for (int m = 1; m <= plan->radius; m++)

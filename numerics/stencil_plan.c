@@ -96,7 +96,7 @@ static void side_rows(struct stencil_side *side, const struct job *job, int a, i
     }
 }
 
-static void side_init(struct stencil_table *table, const struct job *job, int a, int s)
+static void stencil_side_init(struct stencil_table *table, const struct job *job, int a, int s)
 {
     const struct boundary *boundary = &job->boundary[a][s];
     struct stencil_side *side = &table->axis[a].side[s];
@@ -162,7 +162,7 @@ struct plan_table *stencil_table_new(const struct job *job, const void *block)
             axis->above = offset > axis->above ? offset : axis->above;
         }
         for (int s = 0; s < SIDE_COUNT; s++)
-            side_init(table, job, a, s);
+            stencil_side_init(table, job, a, s);
         interior_init(axis);
     }
     for (uint64_t k = 0; k < points; k++) {

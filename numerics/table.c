@@ -229,7 +229,7 @@ static struct table_rows plan_rows(struct making *making, const struct rows_orde
     return rows;
 }
 
-static void side_init(struct making *making, int a, int s)
+static void table_side_init(struct making *making, int a, int s)
 {
     static const int32_t maps[ROWS_KINDS] = {
         [ROWS_PERIODIC] = SIDE_MAP_PERIODIC,
@@ -551,7 +551,7 @@ bool table_make(struct plan *plan, const struct job *job, const void *block)
     header_init(&making, block);
     for (int a = 0; a < job->axes; a++) {
         for (int s = 0; s < SIDE_COUNT; s++)
-            side_init(&making, a, s);
+            table_side_init(&making, a, s);
         alone[a] = without_data(&making.axis[a]);
         rows_of(&making, a, sets, factors, &alone[a], orders[a], has[a]);
         for (int use = 0; use < TABLE_ROWS; use++)

@@ -36,7 +36,7 @@ static struct row row_of(const struct tridiagonal_line *line, int64_t n, int64_t
     return row;
 }
 
-static void put(void *table, uint64_t at, int64_t i, int dtype, rows_real value)
+static void put_rounded(void *table, uint64_t at, int64_t i, int dtype, rows_real value)
 {
     char *to = (char *)table + at;
     if (dtype == DTYPE_F32)
@@ -77,9 +77,9 @@ bool tridiagonal_make(struct tridiagonal *lines, const struct tridiagonal_line *
                                   : 0) +
                 (i ? -row.below * z[i - 1] : 0)) *
                q;
-        put(table, lines->at, i, dtype, m);
-        put(table, lines->at + size, i, dtype, p[i]);
-        put(table, lines->at + 2 * size, i, dtype, q);
+        put_rounded(table, lines->at, i, dtype, m);
+        put_rounded(table, lines->at + size, i, dtype, p[i]);
+        put_rounded(table, lines->at + 2 * size, i, dtype, q);
     }
     for (int64_t i = count - 2; i >= 0; i--)
         z[i] += p[i] * z[i + 1];
@@ -87,7 +87,7 @@ bool tridiagonal_make(struct tridiagonal *lines, const struct tridiagonal_line *
     for (int64_t i = 0; i < count; i++) {
         /* The middle row stands for all that the table lacks: nothing reaches there. */
         const bool nothing = !lines->corner || (count < lines->n && i == lines->half - 1);
-        put(table, lines->at + 3 * size, i, dtype, nothing ? 0 : scale * z[i]);
+        put_rounded(table, lines->at + 3 * size, i, dtype, nothing ? 0 : scale * z[i]);
     }
     lines->last = dtype == DTYPE_F32 ? (double)(float)last : (double)last;
     free(z);

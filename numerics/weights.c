@@ -620,7 +620,7 @@ struct columns {
     double *entry;
 };
 
-static void add(const struct columns *columns, int64_t at, double value)
+static void add_to_column(const struct columns *columns, int64_t at, double value)
 {
     if (at >= columns->begin && at < columns->begin + columns->count)
         columns->entry[at - columns->begin] += value;
@@ -636,27 +636,28 @@ static bool matrix_row(const struct rows_axis *axis, int accuracy, int64_t i,
         return false;
     for (int j = 0; j < row.count; j++) {
         const struct rows_place place = rows_map(axis, row.first + (int64_t)j * row.step);
-        add(columns, place.at, place.sign * (double)row.w[j]);
+        add_to_column(columns, place.at, place.sign * (double)row.w[j]);
     }
     for (int s = 0; s < SIDE_COUNT; s++) { /* of EVEN, at accuracy 2, where k is 1 */
         const struct rows_side *side = &axis->side[s];
         const double v = side->mixed, h = axis->spacing;
         if (side->kind == ROWS_EVEN && i == (s == SIDE_LOW ? 0 : axis->n - 1))
-            add(columns, i, side->at_face ? -v / (h + v * h * h / 2) : -2 * v / h);
+            add_to_column(columns, i, side->at_face ? -v / (h + v * h * h / 2) : -2 * v / h);
     }
     if (row.side == ROWS_CENTRED || axis->side[row.side].mixed == 0)
         return true;
     const struct rows_side *side = &axis->side[row.side];
     const double pull = -side->mixed * (double)row.data[row.side];
     if (!side->at_face) {
-        add(columns, row.side == SIDE_LOW ? 0 : axis->n - 1, pull);
+        add_to_column(columns, row.side == SIDE_LOW ? 0 : axis->n - 1, pull);
         return true;
     }
     if (!rows_face(axis, 2, accuracy, row.side, &face))
         return false;
     const double whole = 1 + side->mixed * (double)face.data[row.side];
     for (int j = 0; j < face.count; j++)
-        add(columns, face.first + (int64_t)j * face.step, pull * (double)face.w[j] / whole);
+        add_to_column(columns, face.first + (int64_t)j * face.step,
+                      pull * (double)face.w[j] / whole);
     return true;
 }
 

@@ -117,20 +117,20 @@ static bool put_bytes(const struct array *array, struct sink *to)
     return true;
 }
 
-static bool put(const struct array *array, struct sink to)
+static bool put_numbers(const struct array *array, struct sink to)
 {
     return array->kind == ARRAY_LIST ? put_list(array->object, &to) : put_bytes(array, &to);
 }
 
 void numbers_reals(const struct array *array, double *to)
 {
-    put(array, (struct sink){.reals = to});
+    put_numbers(array, (struct sink){.reals = to});
 }
 
 bool numbers_whole(const struct array *array, const char *parameter, int64_t *to,
                    struct failure *failure)
 {
-    return put(array, (struct sink){.whole = to}) ||
+    return put_numbers(array, (struct sink){.whole = to}) ||
            failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
                        "one of its numbers is no whole number");
 }

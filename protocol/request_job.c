@@ -102,8 +102,8 @@ static uint64_t coordinates_needed(const struct job *job, int axis)
 }
 
 /* Does the axis have as many coordinates as it needs? */
-static bool check_coordinates(const struct array *given, const struct job *job, int axis,
-                              struct failure *failure)
+static bool check_coordinate_count(const struct array *given, const struct job *job, int axis,
+                                   struct failure *failure)
 {
     const uint64_t count = numbers_count(given), need = coordinates_needed(job, axis);
     return count == need ||
@@ -136,7 +136,7 @@ static bool resolve_spacing(const struct request *request, struct job *job, stru
         const struct array *given = request_coordinates(request, a);
         if (!given)
             continue;
-        if (!check_coordinates(given, job, a, failure))
+        if (!check_coordinate_count(given, job, a, failure))
             return false;
         if (job_is_active(job, a))
             job->more.coordinates |= (uint8_t)(1u << a);

@@ -78,7 +78,7 @@ void splitter_free(struct splitter *s)
     memset(s, 0, sizeof *s);
 }
 
-static enum splitter_event fail(struct splitter *s, const char *why)
+static enum splitter_event fail_splitter(struct splitter *s, const char *why)
 {
     s->error = why;
     return SPLITTER_ERROR;
@@ -113,7 +113,7 @@ static const char *make_room(struct splitter *s, uint64_t bytes)
     return NULL;
 }
 
-static void append(struct splitter *s, const uint8_t *bytes, size_t count)
+static void append_control(struct splitter *s, const uint8_t *bytes, size_t count)
 {
     memcpy(s->control + s->control_bytes, bytes, count);
     s->control_bytes += (uint32_t)count;
@@ -164,13 +164,13 @@ static enum splitter_event begin_container(struct splitter *s, bool is_map, uint
 {
     const uint64_t objects = is_map ? 2 * count : count;
     if (s->depth == LIMIT_DEPTH)
-        return fail(s, "containers are nested more than 16 deep");
+        return fail_splitter(s, "containers are nested more than 16 deep");
     /* This container is still among what its parent announced. */
     if (s->elements + announced(s) - (s->depth > 0) + objects > s->element_limit)
-        return fail(s, "a message has too many elements (4096 from a client)");
+        return fail_splitter(s, "a message has too many elements (4096 from a client)");
     const struct splitter_level *parent = s->depth > 0 ? &s->level[s->depth - 1] : NULL;
     const bool under_data = parent && is_map_value(parent) && parent->key_is_data;
-    append(s, s->header, s->header_bytes);
+    append_control(s, s->header, s->header_bytes);
     if (objects == 0) {
         complete_object(s);
         return SPLITTER_MORE;
@@ -204,10 +204,10 @@ static enum splitter_event begin_payload(struct splitter *s, uint64_t bytes)
     const struct splitter_level *level = &s->level[s->depth - 1];
     const struct splitter_level *map = level->is_map ? level : level - 1;
     if (s->payloads == LIMIT_PAYLOADS)
-        return fail(s, "a message has more than 256 payloads");
+        return fail_splitter(s, "a message has more than 256 payloads");
     const char *const why = make_room(s, EXT_BYTES);
     if (why)
-        return fail(s, why);
+        return fail_splitter(s, why);
     s->payload = (struct splitter_payload){
         .number = s->payloads++,
         .list_index = level->is_map ? 0 : level->count - (uint32_t)level->left,
@@ -226,7 +226,7 @@ static enum splitter_event begin_payload(struct splitter *s, uint64_t bytes)
     uint8_t ext[EXT_BYTES] = {EXT_FIRST, SPLITTER_EXT_TYPE};
     for (int i = 0; i < 4; i++)
         ext[EXT_BYTES - 1 - i] = (uint8_t)(s->payload.number >> 8 * i);
-    append(s, ext, sizeof ext);
+    append_control(s, ext, sizeof ext);
     s->payload_left = bytes;
     s->payload_open = true;
     return SPLITTER_PAYLOAD;
@@ -242,8 +242,8 @@ static enum splitter_event begin_bytes(struct splitter *s, uint64_t length)
     }
     const char *const why = make_room(s, s->header_bytes + length);
     if (why)
-        return fail(s, why);
-    append(s, s->header, s->header_bytes);
+        return fail_splitter(s, why);
+    append_control(s, s->header, s->header_bytes);
     s->copy_left = length;
     if (length == 0)
         complete_object(s);
@@ -256,14 +256,14 @@ static enum splitter_event begin_object(struct splitter *s, const struct header 
     s->elements++; /* within the limit: all but the first were announced, and judged there */
     const char *const why = make_room(s, s->header_bytes);
     if (why)
-        return fail(s, why);
+        return fail_splitter(s, why);
     const uint64_t count =
         header->bytes == 1 ? header->fixed : big_endian(s->header + 1, header->bytes - 1);
     if (header->kind == KIND_BYTES)
         return begin_bytes(s, count);
     if (header->kind == KIND_ARRAY || header->kind == KIND_MAP)
         return begin_container(s, header->kind == KIND_MAP, count);
-    append(s, s->header, s->header_bytes);
+    append_control(s, s->header, s->header_bytes);
     complete_object(s);
     return SPLITTER_MORE;
 }
@@ -275,11 +275,11 @@ static enum splitter_event feed_header(struct splitter *s, const uint8_t *bytes,
     if (s->header_bytes == 0) {
         const struct header header = header_of(bytes[*used]);
         if (s->depth == 0 && header.kind != KIND_ARRAY)
-            return fail(s, "a message must be an array");
+            return fail_splitter(s, "a message must be an array");
         if (header.kind == KIND_INVALID)
-            return fail(s, "0xc1 is no MessagePack type");
+            return fail_splitter(s, "0xc1 is no MessagePack type");
         if (header.kind == KIND_EXT)
-            return fail(s, "extension types are not taken");
+            return fail_splitter(s, "extension types are not taken");
         s->header[s->header_bytes++] = bytes[(*used)++];
     }
     const struct header header = header_of(s->header[0]);
@@ -299,7 +299,7 @@ enum splitter_event splitter_feed(struct splitter *s, const uint8_t *bytes, size
     if (s->error)
         return SPLITTER_ERROR;
     if (s->payload_left > 0)
-        return fail(s, "control bytes were fed while payload was due");
+        return fail_splitter(s, "control bytes were fed while payload was due");
     if (s->payload_open && splitter_payload_done(s, 0) == SPLITTER_MESSAGE)
         return SPLITTER_MESSAGE;
     while (!is_complete(s)) {
@@ -309,7 +309,7 @@ enum splitter_event splitter_feed(struct splitter *s, const uint8_t *bytes, size
             size_t count = length - *used;
             if (count > s->copy_left)
                 count = (size_t)s->copy_left;
-            append(s, bytes + *used, count);
+            append_control(s, bytes + *used, count);
             *used += count;
             s->copy_left -= count;
             if (s->copy_left == 0)
@@ -333,7 +333,7 @@ enum splitter_event splitter_payload_done(struct splitter *s, uint64_t count)
     if (s->error)
         return SPLITTER_ERROR;
     if (count > s->payload_left)
-        return fail(s, "more payload was read than was due");
+        return fail_splitter(s, "more payload was read than was due");
     s->payload_left -= count;
     if (s->payload_open && s->payload_left == 0) {
         s->payload_open = false;

@@ -199,8 +199,8 @@ static __global__ void __launch_bounds__(TILE)
 }
 
 template <typename T>
-static cudaError_t launch(const struct launch *launch, const struct stage *stage, int slot,
-                          cudaStream_t stream)
+static cudaError_t launch_adi_pass(const struct launch *launch, const struct stage *stage, int slot,
+                                   cudaStream_t stream)
 {
     const struct plan *plan = launch->plan;
     const struct adi *adi = (const struct adi *)plan_table_rows(plan->table);
@@ -238,6 +238,7 @@ static cudaError_t launch(const struct launch *launch, const struct stage *stage
 extern "C" cudaError_t adi_launch(const struct launch *launch_, const struct stage *stage, int slot,
                                   cudaStream_t stream)
 {
-    return launch_->plan->dtype == DTYPE_F32 ? launch<float>(launch_, stage, slot, stream)
-                                             : launch<double>(launch_, stage, slot, stream);
+    return launch_->plan->dtype == DTYPE_F32
+               ? launch_adi_pass<float>(launch_, stage, slot, stream)
+               : launch_adi_pass<double>(launch_, stage, slot, stream);
 }

@@ -30,7 +30,7 @@ static bool is_sticky(cudaError_t error)
     }
 }
 
-static _Noreturn void end(cudaError_t error, const char *what)
+static _Noreturn void end_worker(cudaError_t error, const char *what)
 {
     log_fatal(BACKEND_FAULT_EXIT, "cuda: %s: %s (%d): this worker ends", what,
               cudaGetErrorString(error), (int)error);
@@ -41,7 +41,7 @@ bool fault_check(cudaError_t error, const char *what)
     if (error == cudaSuccess)
         return true;
     if (is_sticky(error))
-        end(error, what);
+        end_worker(error, what);
     cudaGetLastError();
     return false;
 }
@@ -49,5 +49,5 @@ bool fault_check(cudaError_t error, const char *what)
 void fault_never(cudaError_t error, const char *what)
 {
     if (error != cudaSuccess)
-        end(error, what);
+        end_worker(error, what);
 }

@@ -70,7 +70,7 @@ void graphs_ended(struct graph *graph)
 }
 
 /* What the group's launches tell; how many there are. */
-static uint32_t tell(const struct group *group, struct told told[GRAPH_LAUNCHES])
+static uint32_t tell_launches(const struct group *group, struct told told[GRAPH_LAUNCHES])
 {
     uint32_t count = 0;
     for (const struct operation *o = group->operations.first; o; o = o->next) {
@@ -93,7 +93,7 @@ static uint32_t tell(const struct group *group, struct told told[GRAPH_LAUNCHES]
     return count;
 }
 
-static struct graph *find(const struct told *told, uint32_t count)
+static struct graph *find_graph(const struct told *told, uint32_t count)
 {
     for (int i = 0; i < GRAPHS_KEPT; i++)
         if (cache.kept[i].count == count &&
@@ -151,7 +151,8 @@ static bool capture(struct graph *graph, const struct group *group, int units)
 }
 
 /* False: it has not been, and none will be. */
-static bool launch(struct graph *graph, const struct group *group, int units, cudaStream_t stream)
+static bool launch_graph(struct graph *graph, const struct group *group, int units,
+                         cudaStream_t stream)
 {
     if ((graph->exec || capture(graph, group, units)) &&
         fault_check(cudaGraphLaunch(graph->exec, stream), "cudaGraphLaunch"))
@@ -172,8 +173,8 @@ static struct graph *graph_of(const struct group *group)
         cache.freed = memory_freed();
         drop_all();
     }
-    const uint32_t count = tell(group, told);
-    struct graph *graph = count > 1 ? find(told, count) : NULL;
+    const uint32_t count = tell_launches(group, told);
+    struct graph *graph = count > 1 ? find_graph(told, count) : NULL;
     if (!graph && count > 1)
         note(told, count);
     return graph;
@@ -182,7 +183,7 @@ static struct graph *graph_of(const struct group *group)
 void graphs_put(struct group *group, int units, cudaStream_t stream)
 {
     struct graph *graph = graph_of(group);
-    if (!graph || !launch(graph, group, units, stream)) {
+    if (!graph || !launch_graph(graph, group, units, stream)) {
         fault_never(put_each(group, units, stream), "launch");
         return;
     }

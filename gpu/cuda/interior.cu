@@ -404,7 +404,7 @@ extern "C" bool interior_takes(const struct plan *plan)
 }
 
 template <typename T>
-static cudaError_t launch(const struct geometry *g, const struct table_pass *pass)
+static cudaError_t launch_interior(const struct geometry *g, const struct table_pass *pass)
 {
     const table_header *header = table_of(g->plan);
     const uint32_t most = 65535; /* blocks along y: threads go on from there */
@@ -443,5 +443,6 @@ static cudaError_t launch(const struct geometry *g, const struct table_pass *pas
 
 extern "C" cudaError_t interior_launch(const struct geometry *g, const struct table_pass *pass)
 {
-    return g->plan->dtype == DTYPE_F32 ? launch<float>(g, pass) : launch<double>(g, pass);
+    return g->plan->dtype == DTYPE_F32 ? launch_interior<float>(g, pass)
+                                       : launch_interior<double>(g, pass);
 }

@@ -64,8 +64,8 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 template <typename How, typename T>
-static cudaError_t put(const void *a, const void *b, uint64_t count, struct measured *to,
-                       cudaStream_t stream)
+static cudaError_t put_measure(const void *a, const void *b, uint64_t count, struct measured *to,
+                               cudaStream_t stream)
 {
     const uint64_t needed = (measure_blocks(count) + WARPS - 1) / WARPS;
     const unsigned blocks = (unsigned)min(needed, (uint64_t)BLOCKS_MOST);
@@ -83,17 +83,17 @@ extern "C" cudaError_t measure_launch(const struct launch *launch, cudaStream_t 
     const bool is_float = plan->dtype == DTYPE_F32;
     cudaError_t error;
     if (plan->inputs == 2)
-        error = is_float ? put<distances, float>(a, b, count, to, stream)
-                         : put<distances, double>(a, b, count, to, stream);
+        error = is_float ? put_measure<distances, float>(a, b, count, to, stream)
+                         : put_measure<distances, double>(a, b, count, to, stream);
     else
-        error = is_float ? put<values, float>(a, b, count, to, stream)
-                         : put<values, double>(a, b, count, to, stream);
+        error = is_float ? put_measure<values, float>(a, b, count, to, stream)
+                         : put_measure<values, double>(a, b, count, to, stream);
     for (uint64_t blocks = measure_blocks(count); blocks > 1 && error == cudaSuccess;
          blocks = measure_blocks(count)) {
         const struct measured *from = to;
         to += blocks;
         count = blocks;
-        error = put<results, struct measured>(from, NULL, count, to, stream);
+        error = put_measure<results, struct measured>(from, NULL, count, to, stream);
     }
     return error;
 }

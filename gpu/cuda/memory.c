@@ -39,7 +39,7 @@ static void forget(uint32_t i)
     memmove(&cache.blocks[i], &cache.blocks[i + 1], (cache.count - i) * sizeof cache.blocks[0]);
 }
 
-static void drop_oldest(void)
+static void drop_oldest_block(void)
 {
     void *memory = cache.blocks[0].memory;
     forget(0);
@@ -60,7 +60,7 @@ void memory_open(uint64_t keep_bytes)
 void memory_close(void)
 {
     while (cache.count)
-        drop_oldest();
+        drop_oldest_block();
 }
 
 /* The newest block of that size, its owner's own where there is one; KEEP_BLOCKS: there is none. */
@@ -95,7 +95,7 @@ void *memory_take(uint64_t bytes, uint64_t owner, bool *must_clear)
             return memory;
         if (cache.count == 0)
             return NULL;
-        drop_oldest();
+        drop_oldest_block();
     }
 }
 
@@ -103,7 +103,7 @@ void memory_give(void *memory, uint64_t bytes, uint64_t owner)
 {
     bytes = memory_rounded(bytes);
     if (cache.count == KEEP_BLOCKS)
-        drop_oldest();
+        drop_oldest_block();
     cache.blocks[cache.count++] = (struct kept){memory, bytes, owner};
     cache.bytes += bytes;
 }
@@ -111,6 +111,6 @@ void memory_give(void *memory, uint64_t bytes, uint64_t owner)
 bool memory_rest(void)
 {
     if (cache.bytes > cache.most_bytes)
-        drop_oldest();
+        drop_oldest_block();
     return cache.bytes > cache.most_bytes;
 }

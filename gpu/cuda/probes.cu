@@ -16,8 +16,8 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 template <typename T>
-static cudaError_t launch(const struct plan *plan, int slot, const void *field, void *values,
-                          uint64_t row, cudaStream_t stream)
+static cudaError_t launch_probes(const struct plan *plan, int slot, const void *field, void *values,
+                                 uint64_t row, cudaStream_t stream)
 {
     const T *from = (const T *)field;
     T *to = (T *)values + row * plan->probes;
@@ -29,6 +29,6 @@ static cudaError_t launch(const struct plan *plan, int slot, const void *field, 
 extern "C" cudaError_t probes_launch(const struct plan *plan, int slot, const void *field,
                                      void *values, uint64_t row, cudaStream_t stream)
 {
-    return plan->dtype == DTYPE_F32 ? launch<float>(plan, slot, field, values, row, stream)
-                                    : launch<double>(plan, slot, field, values, row, stream);
+    return plan->dtype == DTYPE_F32 ? launch_probes<float>(plan, slot, field, values, row, stream)
+                                    : launch_probes<double>(plan, slot, field, values, row, stream);
 }

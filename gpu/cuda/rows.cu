@@ -21,15 +21,17 @@
 #include "numerics/table_point.h"
 
 /* One spelling for both types. */
-static __device__ __forceinline__ table_view_f32 begin(const table_header &header, const void *rows,
-                                                       const table_pass &pass, uint64_t batch,
-                                                       float)
+static __device__ __forceinline__ table_view_f32 begin_view(const table_header &header,
+                                                            const void *rows,
+                                                            const table_pass &pass, uint64_t batch,
+                                                            float)
 {
     return table_begin_f32(&header, rows, &pass, batch);
 }
-static __device__ __forceinline__ table_view_f64 begin(const table_header &header, const void *rows,
-                                                       const table_pass &pass, uint64_t batch,
-                                                       double)
+static __device__ __forceinline__ table_view_f64 begin_view(const table_header &header,
+                                                            const void *rows,
+                                                            const table_pass &pass, uint64_t batch,
+                                                            double)
 {
     return table_begin_f64(&header, rows, &pass, batch);
 }
@@ -71,7 +73,7 @@ static __global__ void __launch_bounds__(THREADS, 4)
     uint64_t field;
     if (!boundary_find(shape, (uint64_t)blockIdx.x * THREADS + threadIdx.x, at, &field))
         return;
-    auto view = begin(header, table[shape.slot].rows, pass, field, T());
+    auto view = begin_view(header, table[shape.slot].rows, pass, field, T());
     move(&view, at);
     const uint64_t place = field * header.points + (uint64_t)view.place;
     for (int c = 0; c < header.outputs; c++)
@@ -79,8 +81,8 @@ static __global__ void __launch_bounds__(THREADS, 4)
 }
 
 template <typename T>
-static cudaError_t launch(const table_header *header, dim3 blocks, void *arguments[],
-                          cudaStream_t stream)
+static cudaError_t launch_table_rows(const table_header *header, dim3 blocks, void *arguments[],
+                                     cudaStream_t stream)
 {
     static void (*const kernels[])(table_header, table_pass, boundary_shape) = {
         rows_kernel<T, TABLE_FORM_PARTS>, rows_kernel<T, TABLE_FORM_SUM>,
@@ -97,6 +99,7 @@ extern "C" cudaError_t rows_launch(const struct geometry *g, const struct table_
         return cudaErrorInvalidConfiguration;
     void *arguments[] = {(void *)header, (void *)pass, (void *)&g->boundary};
     const dim3 grid((unsigned)blocks);
-    return g->plan->dtype == DTYPE_F32 ? launch<float>(header, grid, arguments, g->stream)
-                                       : launch<double>(header, grid, arguments, g->stream);
+    return g->plan->dtype == DTYPE_F32
+               ? launch_table_rows<float>(header, grid, arguments, g->stream)
+               : launch_table_rows<double>(header, grid, arguments, g->stream);
 }

@@ -40,7 +40,7 @@ static void leave_room(struct slot *slot)
 
 /* Room for a table of so many bytes. A large one is rare, and may wait for the device. False: no
  * memory. */
-static bool make_room(struct slot *slot, uint64_t bytes)
+static bool make_slot_room(struct slot *slot, uint64_t bytes)
 {
     bool must_clear; /* all that is read is written */
     if (bytes <= slot->bytes)
@@ -63,7 +63,7 @@ cudaError_t slots_open(void)
             cudaEventCreateWithFlags(&cache.slots[i].loaded, cudaEventDisableTiming);
         if (error != cudaSuccess)
             return error;
-        if (!make_room(&cache.slots[i], ROOM_BYTES))
+        if (!make_slot_room(&cache.slots[i], ROOM_BYTES))
             return cudaErrorMemoryAllocation;
     }
     return cudaHostAlloc((void **)&cache.constants, PASSES_SLOTS * sizeof *cache.constants,
@@ -107,7 +107,7 @@ static bool load_table(struct slot *slot, const struct plan *plan, cudaStream_t 
     slot->serial = serial_of(plan);
     if (!plan->table)
         return true;
-    if (!make_room(slot, plan->table->bytes)) {
+    if (!make_slot_room(slot, plan->table->bytes)) {
         if (!is_any_in_use())
             fault_never(cudaErrorMemoryAllocation, "memory for a table");
         return false;

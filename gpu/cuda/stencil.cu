@@ -343,8 +343,8 @@ static cudaError_t put_pass(stencil_grid *grid, Taps *taps, const struct geometr
 
 /* As many packs a thread as leave the device enough blocks. */
 template <typename T, typename Taps>
-static cudaError_t put(stencil_grid *grid, Taps *taps, const struct geometry *g, int axes,
-                       const void *in, void *out)
+static cudaError_t put_stencil(stencil_grid *grid, Taps *taps, const struct geometry *g, int axes,
+                               const void *in, void *out)
 {
     constexpr int V = Taps::PACK > 1 ? 4 : 32 / (int)sizeof(T);
     const int64_t points = (int64_t)(g->plan->points * g->plan->batch);
@@ -437,12 +437,12 @@ static cudaError_t put_typed(stencil_grid *grid, const struct stencil_table *tab
     choose_interior(g, table, P);
     if (table->axis[AXIS_X].n % P == 0 && PACKED * (g->high[AXIS_X] - g->low[AXIS_X]) >= length &&
         give(&packs, table))
-        return put<T>(grid, &packs, g, axes, in, out);
+        return put_stencil<T>(grid, &packs, g, axes, in, out);
     choose_interior(g, table, 1);
     if (give(&given, table))
-        return put<T>(grid, &given, g, axes, in, out);
+        return put_stencil<T>(grid, &given, g, axes, in, out);
     table_taps<T> taps = {table->points, g->slot};
-    return put<T>(grid, &taps, g, axes, in, out);
+    return put_stencil<T>(grid, &taps, g, axes, in, out);
 }
 
 extern "C" cudaError_t stencil_launch(const struct launch *launch, int slot, int units,

@@ -80,7 +80,7 @@ static void tail_remove(const struct operation *operation)
 }
 
 /* Returns what may begin now. */
-static struct thread_pool_task *complete(struct operation *operation)
+static struct thread_pool_task *complete_operation(struct operation *operation)
 {
     const uint64_t one = 1;
     pthread_mutex_lock(&host.mutex);
@@ -107,11 +107,11 @@ static struct thread_pool_task *carry_out(struct thread_pool_task *task)
         pass_launch(host.kernels, &operation->launch, host.stream_bytes);
         operation->device_us = clock_us() - begin;
     }
-    return complete(operation);
+    return complete_operation(operation);
 }
 
 /* A job that is done in one slice is a short one: gpu/worker/slices.c sizes the first. */
-static enum thread_pool_length length_of(const struct launch *launch)
+static enum thread_pool_length pool_length_of(const struct launch *launch)
 {
     const struct plan *plan = launch->plan;
     if (launch->from == 0 && launch->to == plan->lines * plan->passes)
@@ -218,7 +218,7 @@ static const void *host_launch(const struct launch *launch, uint64_t token)
     struct operation *operation = operation_take(token);
     bool waits = false;
     operation->launch = *launch;
-    operation->task.length = length_of(launch);
+    operation->task.length = pool_length_of(launch);
     if (launch->chain) {
         pthread_mutex_lock(&host.mutex);
         struct operation *tail = host.tails;

@@ -77,7 +77,7 @@ static void unmap(void *memory, uint64_t bytes)
     munmap((char *)memory - place, bytes);
 }
 
-static void drop_oldest(void)
+static void drop_oldest_mapping(void)
 {
     unmap(kept[0].memory, kept[0].bytes);
     kept_bytes -= kept[0].bytes;
@@ -88,7 +88,7 @@ static void drop_oldest(void)
 void memory_trim(void)
 {
     while (kept_count > 0)
-        drop_oldest();
+        drop_oldest_mapping();
 }
 
 static bool fits(uint64_t bytes)
@@ -101,7 +101,7 @@ static bool fits(uint64_t bytes)
 }
 
 /* Large blocks begin at a large page, or none of their pages could be one. */
-static void *map(uint64_t bytes)
+static void *map_block(uint64_t bytes)
 {
     const uint64_t extra = is_large(bytes) ? LARGE_PAGE_BYTES : 0;
     char *memory =
@@ -140,10 +140,10 @@ void *memory_allocate(uint64_t bytes, uint64_t owner)
         if (!fits(bytes))
             return NULL;
     }
-    void *memory = map(bytes);
+    void *memory = map_block(bytes);
     if (!memory && kept_count > 0) {
         memory_trim();
-        memory = map(bytes);
+        memory = map_block(bytes);
     }
     return memory;
 }
@@ -158,7 +158,7 @@ void memory_release(void *memory, uint64_t bytes, uint64_t owner)
         return;
     }
     while (kept_count == KEPT_BLOCKS || kept_bytes + bytes > KEPT_BYTES)
-        drop_oldest();
+        drop_oldest_mapping();
     kept[kept_count++] = (struct block){memory, bytes, owner};
     kept_bytes += bytes;
 }

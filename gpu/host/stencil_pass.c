@@ -108,8 +108,8 @@ static void work_split(struct work *work, const struct stencil_table *table,
 
 /* The whole fields, whole planes, or lines of a plane that lines [from, to) of a pass begin with;
  * returns their number. */
-static int64_t work_of(struct work *work, const struct stencil_table *table, int64_t from,
-                       int64_t to)
+static int64_t stencil_work_of(struct work *work, const struct stencil_table *table, int64_t from,
+                               int64_t to)
 {
     const int64_t lines = table->axis[AXIS_Y].n, field_lines = lines * table->axis[AXIS_Z].n;
     const int64_t first = from % field_lines;
@@ -175,7 +175,7 @@ static void pass_run(const struct kernels *kernels, const struct stencil_box *pa
     const int64_t taps = 1 + table->points / TAPS_OF_POINT;
     struct work work = {.kernels = kernels, .plan = plan, .pass = pass};
     while (from < to) {
-        from += work_of(&work, table, from, to);
+        from += stencil_work_of(&work, table, from, to);
         const int64_t cost = work.points * work.fields * taps;
         const int threads = cost > SMALL_WORK ? thread_pool_threads() : 1;
         work.tiles = 0;

@@ -60,8 +60,8 @@ static enum channel_result send_packet(int socket, struct iovec *pieces, uint32_
 }
 
 /* The message as it is sent, with so many bytes behind it. */
-static void complete(struct channel_message *to, const struct channel_message *message,
-                     uint32_t behind)
+static void complete_message(struct channel_message *to, const struct channel_message *message,
+                             uint32_t behind)
 {
     const uint32_t bytes = record_bytes(message->type);
     memcpy(to, message, bytes);
@@ -72,7 +72,7 @@ static void complete(struct channel_message *to, const struct channel_message *m
 enum channel_result channel_send(int socket, const struct channel_message *message, int descriptor)
 {
     struct channel_message sent;
-    complete(&sent, message, 0);
+    complete_message(&sent, message, 0);
     struct iovec piece = {&sent, sent.bytes};
     return send_packet(socket, &piece, 1, sent.bytes, descriptor);
 }
@@ -83,7 +83,7 @@ static bool is_long(const struct channel_queued *item)
     return item->block_bytes > CHANNEL_PACKET_BYTES - CHANNEL_RUN_BYTES;
 }
 
-static bool make_room(struct channel_queue *queue)
+static bool make_queue_room(struct channel_queue *queue)
 {
     if (queue->first && queue->first + queue->count == queue->capacity) {
         memmove(queue->items, queue->items + queue->first, queue->count * sizeof *queue->items);
@@ -105,7 +105,7 @@ static bool make_room(struct channel_queue *queue)
 bool channel_queue_push(struct channel_queue *queue, const struct channel_message *message,
                         const uint8_t *block, int descriptor)
 {
-    if (!make_room(queue)) {
+    if (!make_queue_room(queue)) {
         if (descriptor >= 0)
             close(descriptor);
         return false;
@@ -114,7 +114,7 @@ bool channel_queue_push(struct channel_queue *queue, const struct channel_messag
     item->block = block;
     item->block_bytes = block ? message->u.run.job.more.block_bytes : 0;
     item->descriptor = descriptor;
-    complete(&item->message, message, is_long(item) ? 0 : (uint32_t)item->block_bytes);
+    complete_message(&item->message, message, is_long(item) ? 0 : (uint32_t)item->block_bytes);
     return true;
 }
 

@@ -324,7 +324,7 @@ static void choose_way(const struct worker *worker, struct run *run, uint64_t by
 }
 
 /* There is no memory for it, or for its arrays. */
-static void refuse(struct worker *worker, struct run *run)
+static void refuse_run(struct worker *worker, struct run *run)
 {
     answer_finished(worker, run->id, STATUS_OUT_OF_MEMORY, 0, run->plan.passes, NULL);
     plan_release(&run->plan);
@@ -332,11 +332,11 @@ static void refuse(struct worker *worker, struct run *run)
 }
 
 /* It waits for its turn, or starts. */
-static void add(struct worker *worker, struct run *run)
+static void add_run(struct worker *worker, struct run *run)
 {
     run->progress_us = clock_us();
     if (!runs_add(&worker->runs, run))
-        refuse(worker, run);
+        refuse_run(worker, run);
     else if (runs_may_start(&worker->runs, run))
         start(worker, run);
 }
@@ -390,13 +390,13 @@ void jobs_run(struct worker *worker, const struct channel_run *given,
     find_arrays(worker, run, given);
     find_operands(worker, run, given);
     if (!have_memory(run)) {
-        refuse(worker, run);
+        refuse_run(worker, run);
         return;
     }
     check_arrays(run, job_bytes(&given->job));
     check_chain(worker, run);
     choose_way(worker, run, job_bytes(&given->job));
-    add(worker, run);
+    add_run(worker, run);
 }
 
 void jobs_measure(struct worker *worker, const struct channel_message *message)
@@ -420,7 +420,7 @@ void jobs_measure(struct worker *worker, const struct channel_message *message)
     run->out[0] = store_find(worker, message->u.measure.result);
     plan_init_measure(&run->plan, (enum dtype)message->u.measure.dtype, points, run->in[1] != NULL);
     if (!have_memory(run)) {
-        refuse(worker, run);
+        refuse_run(worker, run);
         return;
     }
     for (int i = 0; i < 2; i++)
@@ -429,7 +429,7 @@ void jobs_measure(struct worker *worker, const struct channel_message *message)
             worker_broken("MEASURE of an array of another size, or of its result", id);
     if (run->out[0]->block.bytes != measure_bytes(points))
         worker_broken("MEASURE with a result of another size", id);
-    add(worker, run);
+    add_run(worker, run);
 }
 
 /* The blocks are measured: bring over what they came to. */

@@ -47,7 +47,7 @@ static struct {
 
 /* --- beginning and end --- */
 
-static _Noreturn void refuse(const struct failure *failure)
+static _Noreturn void refuse_device(const struct failure *failure)
 {
     struct channel_message message = {.type = CHANNEL_REFUSED, .status = failure->code};
     snprintf(message.u.refused.text, sizeof message.u.refused.text, "%.*s",
@@ -72,7 +72,7 @@ static void take_arena(uint64_t bytes, uint32_t threads, int memfd)
     if (arena == MAP_FAILED) {
         failure_set(&failure, STATUS_INTERNAL, NULL, "the arena cannot be mapped: %s",
                     strerror(errno));
-        refuse(&failure);
+        refuse_device(&failure);
     }
     close(memfd);
     struct channel_message message = {.type = CHANNEL_READY};
@@ -81,7 +81,7 @@ static void take_arena(uint64_t bytes, uint32_t threads, int memfd)
     if (!worker.backend || !thread_pool_open((int)threads, &failure) ||
         !worker.backend->open(worker.device, arena, bytes, &message.u.ready.info, &failure) ||
         !store_open(&worker, &failure))
-        refuse(&failure);
+        refuse_device(&failure);
     worker.arena = arena;
     worker.arena_bytes = bytes;
     worker.direct = message.u.ready.info.direct != 0;
@@ -99,7 +99,7 @@ static bool is_busy(void)
     return worker.under_way || worker.pipeline.under_way;
 }
 
-static _Noreturn void end(void)
+static _Noreturn void end_worker(void)
 {
     /* With work under way the device may still write to memory that closing would take away. */
     log_flush();
@@ -226,7 +226,7 @@ static bool take_orders(void)
         const enum channel_result result =
             channel_receive(CHANNEL_DESCRIPTOR, &loop.orders, &message, &descriptor);
         if (result == CHANNEL_CLOSED)
-            end();
+            end_worker();
         if (result == CHANNEL_BROKEN)
             worker_broken("a packet that is not whole records of version", CHANNEL_VERSION);
         if (result == CHANNEL_AGAIN)
@@ -269,7 +269,7 @@ static bool wait(int timeout_ms)
 
 /* A thread that sleeps is woken in the time that a small job takes: so busy-poll for a while first.
  */
-static _Noreturn void serve(void)
+static _Noreturn void serve_front(void)
 {
     uint64_t active_us = 0, waited_us = 0;
     for (;;) {
@@ -278,7 +278,7 @@ static _Noreturn void serve(void)
             worker.backend->begin();
         }
         if (channel_queue_flush(&worker.answers, CHANNEL_DESCRIPTOR) == CHANNEL_CLOSED)
-            end();
+            end_worker();
         const uint64_t now = clock_us();
         const bool polls = loop.busy_polls && now - active_us < BUSY_POLL_US;
         bool some;
@@ -353,5 +353,5 @@ int main(int argc, char **argv)
     signal(SIGHUP, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
     open_log(argv[1]);
-    serve();
+    serve_front();
 }

@@ -16,15 +16,15 @@ static bool is_of(const struct kept_plan *kept, const struct job *job, const voi
            (bytes == 0 || memcmp(kept->block, block, bytes) == 0);
 }
 
-static uint64_t bytes_of(const struct kept_plan *kept)
+static uint64_t plan_bytes_of(const struct kept_plan *kept)
 {
     return kept->job.more.block_bytes + (kept->plan.table ? kept->plan.table->bytes : 0);
 }
 
-static void drop_oldest(struct plans *plans)
+static void drop_oldest_plan(struct plans *plans)
 {
     struct kept_plan *kept = at(plans, 0);
-    plans->bytes -= bytes_of(kept);
+    plans->bytes -= plan_bytes_of(kept);
     plan_release(&kept->plan);
     free(kept->block);
     plans->oldest = (plans->oldest + 1) % PLANS_KEPT;
@@ -53,9 +53,9 @@ const struct plan *plans_get(struct plans *plans, const struct job *job, const v
             return &at(plans, i)->plan;
     if (!make(&made, job, block))
         return NULL;
-    const uint64_t bytes = bytes_of(&made);
+    const uint64_t bytes = plan_bytes_of(&made);
     while (plans->count == PLANS_KEPT || (plans->count && plans->bytes + bytes > PLANS_KEPT_BYTES))
-        drop_oldest(plans);
+        drop_oldest_plan(plans);
     struct kept_plan *kept = at(plans, plans->count++);
     *kept = made;
     plans->bytes += bytes;
@@ -65,5 +65,5 @@ const struct plan *plans_get(struct plans *plans, const struct job *job, const v
 void plans_free(struct plans *plans)
 {
     while (plans->count)
-        drop_oldest(plans);
+        drop_oldest_plan(plans);
 }

@@ -47,7 +47,7 @@ static void *map_aligned(const struct region *region, int access, int flags)
     return memory;
 }
 
-static void map(const struct regions *regions, struct region *region)
+static void map_region(const struct regions *regions, struct region *region)
 {
     const int access = PROT_READ | (region->writable ? PROT_WRITE : 0);
     void *memory = map_aligned(region, access, MAP_SHARED);
@@ -105,7 +105,7 @@ static void *mapper(void *argument)
             unmap(regions, region);
             continue;
         }
-        map(regions, region);
+        map_region(regions, region);
         pthread_mutex_lock(&regions->mutex);
         region->next = NULL;
         *regions->mapped_end = region;

@@ -72,7 +72,8 @@ static int placed(const bool has[AXIS_COUNT], int i)
 }
 
 /* The next component takes the slab too or, after the last, all have it. */
-static void advance(const bool has[AXIS_COUNT], int *component, uint64_t *position, uint64_t bytes)
+static void advance_component(const bool has[AXIS_COUNT], int *component, uint64_t *position,
+                              uint64_t bytes)
 {
     *component = placed(has, *component + 1);
     if (*component == AXIS_COUNT) {
@@ -98,7 +99,7 @@ bool transfer_copy_in(struct transfer *t, struct slab *slab)
     *slab = (struct slab){.component = t->in_component};
     slab->offset = field + (at < tail ? t->field_bytes - tail + at : at - tail);
     slab->bytes = smaller(t->slab_bytes, at < tail ? tail - at : t->field_bytes - at);
-    advance(t->in, &t->in_component, &t->in_bytes, slab->bytes);
+    advance_component(t->in, &t->in_component, &t->in_bytes, slab->bytes);
     t->under_way++;
     return true;
 }
@@ -173,7 +174,7 @@ bool transfer_copy_out(struct transfer *t, struct slab *slab)
                           .offset = t->out_bytes,
                           .bytes = smaller(t->slab_bytes, end - t->out_bytes),
                           .launch = t->first_launch};
-    advance(t->out, &t->out_component, &t->out_bytes, slab->bytes);
+    advance_component(t->out, &t->out_component, &t->out_bytes, slab->bytes);
     if (t->out_bytes == end) {
         t->first_launch = (t->first_launch + 1) % TRANSFER_LAUNCHES;
         t->launches--;

@@ -118,7 +118,7 @@ struct given {
     const char *name, *value;
 };
 
-static bool complain(struct given given, const char *why)
+static bool complain_of_option(struct given given, const char *why)
 {
     fprintf(stderr, "fdserver: %s %s: %s\n", given.name, *given.value ? given.value : "''", why);
     return false;
@@ -132,28 +132,28 @@ static bool number_read(const struct option *option, struct given given, uint64_
     errno = 0;
     unsigned long long n = strtoull(value, &end, octal ? 8 : 10);
     if (errno || end == value || value[0] == '-' || value[0] == '+')
-        return complain(given, "not a number");
+        return complain_of_option(given, "not a number");
     if (option->kind == OPTION_BYTES && *end) {
         static const char suffixes[] = "KMGT";
         const char *suffix = strchr(suffixes, *end);
         if (!suffix)
-            return complain(given, "the units are K, M, G and T (powers of 1024)");
+            return complain_of_option(given, "the units are K, M, G and T (powers of 1024)");
         const int shift = 10 * (int)(suffix - suffixes + 1);
         if (n > UINT64_MAX >> shift)
-            return complain(given, "too large");
+            return complain_of_option(given, "too large");
         n <<= shift;
         end++;
         if (end[0] == 'i' && end[1] == 'B')
             end += 2;
     }
     if (*end)
-        return complain(given, octal ? "not an octal number" : "not a number");
+        return complain_of_option(given, octal ? "not an octal number" : "not a number");
     if (n < option->least || n > option->most) {
         char why[96];
         snprintf(why, sizeof why,
                  octal ? "must be from %llo to 0%llo" : "must be from %llu to %llu",
                  (unsigned long long)option->least, (unsigned long long)option->most);
-        return complain(given, why);
+        return complain_of_option(given, why);
     }
     *number = n;
     return true;
@@ -182,11 +182,11 @@ static bool devices_check(struct given given)
     for (const char *name = list;; name++) {
         const size_t length = strcspn(name, ",");
         if (!is_device(name, length))
-            return complain(given, "must be auto, or a list of host and cuda:N");
+            return complain_of_option(given, "must be auto, or a list of host and cuda:N");
         for (const char *before = list; before < name; before += strcspn(before, ",") + 1)
             if (*name != 'h' && strcspn(before, ",") == length &&
                 strncmp(before, name, length) == 0)
-                return complain(given, "names a device twice");
+                return complain_of_option(given, "names a device twice");
         name += length;
         if (!*name)
             return true;
@@ -198,7 +198,7 @@ static bool option_set(struct config *config, const struct option *option, struc
     char *place = (char *)config + option->offset;
     if (option->kind == OPTION_TEXT || option->kind == OPTION_DEVICES) {
         if (!*given.value)
-            return complain(given, "must not be empty");
+            return complain_of_option(given, "must not be empty");
         if (option->kind == OPTION_DEVICES && !devices_check(given))
             return false;
         *(const char **)place = given.value;
@@ -207,9 +207,9 @@ static bool option_set(struct config *config, const struct option *option, struc
     if (option->kind != OPTION_LIST)
         return number_read(option, given, (uint64_t *)place);
     if (config->listen_count == CONFIG_LISTEN_MAX)
-        return complain(given, "at most 8 sockets");
+        return complain_of_option(given, "at most 8 sockets");
     if (strncmp(given.value, "unix:", 5) != 0 || !given.value[5])
-        return complain(given, "must be unix:PATH");
+        return complain_of_option(given, "must be unix:PATH");
     config->listen[config->listen_count++] = given.value;
     return true;
 }

@@ -61,7 +61,7 @@ static void tell_with(struct device *device, const struct channel_message *messa
         worker_kill(device, "no memory for its orders");
 }
 
-static void tell(struct device *device, const struct channel_message *message)
+static void tell_worker(struct device *device, const struct channel_message *message)
 {
     tell_with(device, message, NULL);
 }
@@ -81,14 +81,14 @@ void device_allocate(struct device *device, const struct field *field)
     message.u.allocate.array = field->array;
     message.u.allocate.bytes = field->type.bytes;
     message.u.allocate.owner = field->user->uid;
-    tell(device, &message);
+    tell_worker(device, &message);
 }
 
 void device_release(struct device *device, const struct field *field)
 {
     struct channel_message message = {.type = CHANNEL_RELEASE};
     message.u.job.id = field->array;
-    tell(device, &message);
+    tell_worker(device, &message);
 }
 
 static void send_copy(struct device *device, const struct slab *slab)
@@ -100,7 +100,7 @@ static void send_copy(struct device *device, const struct slab *slab)
     message.u.copy.arena_offset = arena_offset(&field->device->devices->arena, slab);
     message.u.copy.bytes = slab->bytes;
     message.u.copy.tag = slab->number;
-    tell(device, &message);
+    tell_worker(device, &message);
     if (slab->bytes == field->device->devices->arena.slab_bytes)
         device_flush(device); /* much is under way: it need not wait for what else there is */
 }
@@ -179,7 +179,7 @@ void device_unmap(struct device *device, const struct region *region)
 {
     struct channel_message message = {.type = CHANNEL_UNREGION};
     message.u.region.region = region->number;
-    tell(device, &message);
+    tell_worker(device, &message);
 }
 
 static uint64_t number(const struct field *field)
@@ -216,7 +216,7 @@ static struct place place_of(const struct region_use *uses, int component)
                               : (struct place){0};
 }
 
-static void run(struct device *device, const struct order *order)
+static void send_run(struct device *device, const struct order *order)
 {
     struct channel_message message = {.type = CHANNEL_RUN};
     struct channel_run *run = &message.u.run;
@@ -247,7 +247,7 @@ static void measure(struct device *device, const struct order *order)
     message.u.measure.result = number(order->out[0]);
     message.u.measure.points = type->bytes / (type->dtype == DTYPE_F64 ? 8 : 4);
     message.u.measure.dtype = type->dtype;
-    tell(device, &message);
+    tell_worker(device, &message);
 }
 
 static void copy_region(struct device *device, const struct order *order)
@@ -260,7 +260,7 @@ static void copy_region(struct device *device, const struct order *order)
     message.u.copy.arena_offset = use->offset;
     message.u.copy.bytes = order->in[0]->type.bytes;
     message.u.copy.tag = TAG_ORDER | order->id;
-    tell(device, &message);
+    tell_worker(device, &message);
 }
 
 void device_copy_operand(struct device *device, struct field *field, const struct region_use *use)
@@ -273,7 +273,7 @@ void device_copy_operand(struct device *device, struct field *field, const struc
     message.u.copy.arena_offset = use->offset;
     message.u.copy.bytes = field->type.bytes;
     message.u.copy.tag = TAG_FIELD | field->array;
-    tell(device, &message);
+    tell_worker(device, &message);
 }
 
 /* The copy to an operand is over. */
@@ -299,13 +299,13 @@ static void send_cancel(struct device *device, const struct order *order)
 {
     struct channel_message message = {.type = CHANNEL_CANCEL};
     message.u.job.id = order->id;
-    tell(device, &message);
+    tell_worker(device, &message);
 }
 
 static void send_order(struct device *device, const struct order *order)
 {
     if (order->kind == ORDER_RUN)
-        run(device, order);
+        send_run(device, order);
     else if (order->kind == ORDER_MEASURE)
         measure(device, order);
     else
@@ -378,7 +378,7 @@ static void take_ready(struct device *device, const struct channel_message *mess
     }
 }
 
-/* False, as of take(): it is no copy that is under way. */
+/* False, as of take_message(): it is no copy that is under way. */
 static bool take_copied(struct device *device, uint64_t tag, enum status status)
 {
     const struct arena *arena = &device->devices->arena;
@@ -453,7 +453,7 @@ static void take_pong(struct device *device, const struct channel_pong *pong)
 }
 
 /* False: the worker does not keep to the channel's rules. */
-static bool take(struct device *device, const struct channel_message *message)
+static bool take_message(struct device *device, const struct channel_message *message)
 {
     struct order *order;
     switch (message->type) {
@@ -507,7 +507,7 @@ static void channel_closed(struct device *device)
         worker_kill(device, "its channel closed");
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events)
+static void on_channel_poll(uv_poll_t *poll, int status, int events)
 {
     struct device *device = poll->data;
     device->devices->heard_ns = uv_hrtime();
@@ -540,7 +540,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
             return;
         }
         heartbeat_heard(&device->heartbeat);
-        if (result == CHANNEL_BROKEN || !take(device, &message)) {
+        if (result == CHANNEL_BROKEN || !take_message(device, &message)) {
             uv_poll_stop(poll);
             worker_kill(device, "its worker broke the channel's rules");
             return;
@@ -560,7 +560,7 @@ static void poll_update(struct device *device)
     if (writes == device->poll_writes)
         return;
     device->poll_writes = writes;
-    uv_poll_start(&device->poll, UV_READABLE | (writes ? UV_WRITABLE : 0), on_poll);
+    uv_poll_start(&device->poll, UV_READABLE | (writes ? UV_WRITABLE : 0), on_channel_poll);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -576,7 +576,7 @@ static void on_timer(uv_timer_t *timer)
     region_worker_ready(device); /* those that there was no descriptor for */
     static const struct channel_message ping = {.type = CHANNEL_PING};
     if (heartbeat_beat(&device->heartbeat))
-        tell(device, &ping);
+        tell_worker(device, &ping);
     if (heartbeat_is_lost(&device->heartbeat, device->state == DEVICE_STARTING))
         give_up(device, "its worker does not answer");
 }
@@ -723,7 +723,8 @@ static void worker_start(struct device *device)
     device->poll.data = device;
     device->poll_open = true;
     device->poll_writes = device->queue.count > 0;
-    uv_poll_start(&device->poll, UV_READABLE | (device->poll_writes ? UV_WRITABLE : 0), on_poll);
+    uv_poll_start(&device->poll, UV_READABLE | (device->poll_writes ? UV_WRITABLE : 0),
+                  on_channel_poll);
     uv_timer_start(&device->timer, on_timer, HEARTBEAT_MS, HEARTBEAT_MS);
     if (channel_send(device->socket, &message, devices->arena.descriptor) != CHANNEL_OK)
         worker_kill(device, "its channel broke");

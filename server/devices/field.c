@@ -41,7 +41,7 @@ static bool full(const struct budget *budget, uint64_t need, struct failure *fai
         never ? "" : ", of which some are taken");
 }
 
-static bool has_room(const struct budget *budget, uint64_t need, struct failure *failure)
+static bool has_memory_room(const struct budget *budget, uint64_t need, struct failure *failure)
 {
     if (need <= budget->limit && budget->taken <= budget->limit - need)
         return true;
@@ -75,7 +75,7 @@ struct field *field_new(struct devices *devices, struct user *user, const struct
         {STATUS_QUEUE_FULL, "all jobs' arrays", limit_of(config->max_queue_bytes),
          devices->queue_bytes}};
     for (size_t i = 0; i < sizeof budgets / sizeof *budgets; i++)
-        if (!has_room(&budgets[i], type->bytes, failure))
+        if (!has_memory_room(&budgets[i], type->bytes, failure))
             return NULL;
     if (!device_has_room(device, user, type->bytes, failure))
         return NULL;

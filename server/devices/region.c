@@ -177,7 +177,7 @@ bool region_mapped(struct device *device, uint64_t number, enum status status)
 }
 
 /* The user's region with that id; NULL: none. */
-static struct region *find(const struct user *user, uint64_t id)
+static struct region *find_region(const struct user *user, uint64_t id)
 {
     for (struct list *link = user->region_list.next; link != &user->region_list;
          link = link->next) {
@@ -197,7 +197,7 @@ static bool not_found(uint64_t id, const char *parameter, struct failure *failur
 bool region_unregister(struct region_owner *owner, const struct request *request,
                        struct failure *failure)
 {
-    struct region *region = find(owner->user, request->region);
+    struct region *region = find_region(owner->user, request->region);
     if (!region || region->owner != owner)
         return not_found(request->region, "region", failure);
     region->unregistering = true;
@@ -214,7 +214,7 @@ static struct region *check_operand(const struct user *user, const struct array 
                                     uint64_t bytes, bool writes, const char *parameter,
                                     struct failure *failure)
 {
-    struct region *region = find(user, array->region);
+    struct region *region = find_region(user, array->region);
     if (!region)
         not_found(array->region, parameter, failure);
     else if (region->state == REGION_LOST)
@@ -293,7 +293,7 @@ bool region_would_overlap(const struct user *user, const struct array *a, const 
 {
     if (a->kind != ARRAY_REGION || b->kind != ARRAY_REGION)
         return false;
-    const struct region_use one = {.region = find(user, a->region), .offset = a->offset};
-    const struct region_use other = {.region = find(user, b->region), .offset = b->offset};
+    const struct region_use one = {.region = find_region(user, a->region), .offset = a->offset};
+    const struct region_use other = {.region = find_region(user, b->region), .offset = b->offset};
     return region_overlap(&one, &other, bytes);
 }

@@ -49,7 +49,7 @@ static int spawn(struct start *start, int channel)
     return error;
 }
 
-static void *run(void *unused)
+static void *run_starter(void *unused)
 {
     (void)unused;
     if (!rights_own_table(outlet))
@@ -78,7 +78,7 @@ bool starter_open(void)
     }
     entrance = ends[0];
     outlet = ends[1];
-    if (thread_start(&thread, run, NULL) != 0) {
+    if (thread_start(&thread, run_starter, NULL) != 0) {
         log_error("no thread to start workers");
         return false;
     }

@@ -59,7 +59,7 @@ static uint64_t thread_ns(void)
     return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
 }
 
-static void find(uv_work_t *handle)
+static void find_bounds(uv_work_t *handle)
 {
     struct work *work = LIST_ENTRY(handle, struct work, work);
     const uint64_t begun_ns = thread_ns();
@@ -83,8 +83,8 @@ static void on_found(uv_work_t *handle, int status)
     call_next(user);
 }
 
-static bool begin(struct connection *connection, const struct request_bounds *list, uint64_t bytes,
-                  struct failure *failure)
+static bool begin_bounds(struct connection *connection, const struct request_bounds *list,
+                         uint64_t bytes, struct failure *failure)
 {
     struct work *work = NULL;
     bytes += sizeof *work - sizeof work->bounds;
@@ -102,7 +102,7 @@ static bool begin(struct connection *connection, const struct request_bounds *li
     connection->user->bounds.busy = true;
     connection->bounds.state = BOUNDS_FINDING;
     connection->bounds.work = work;
-    uv_queue_work(work->io->loop, &work->work, find, on_found); /* no error is possible */
+    uv_queue_work(work->io->loop, &work->work, find_bounds, on_found); /* no error is possible */
     return true;
 }
 
@@ -123,7 +123,7 @@ enum bounds_answer bounds_prepare(struct connection *connection, struct request 
         list_push(&connection->user->bounds.waiting, &bounds->link);
         return BOUNDS_LATER;
     }
-    return begin(connection, &list, bytes, failure) ? BOUNDS_LATER : BOUNDS_REFUSED;
+    return begin_bounds(connection, &list, bytes, failure) ? BOUNDS_LATER : BOUNDS_REFUSED;
 }
 
 void bounds_release(struct connection *connection)

@@ -379,7 +379,8 @@ void connection_close(struct connection *connection)
 }
 
 /* Close a socket that no connection is made of, on the account of its user where that is known. */
-static void refuse(struct io *io, struct connection *connection, int descriptor, uint64_t begun_ns)
+static void refuse_socket(struct io *io, struct connection *connection, int descriptor,
+                          uint64_t begun_ns)
 {
     static struct passing_account strangers;
     struct user *user = connection ? connection->user : NULL;
@@ -390,7 +391,7 @@ static void refuse(struct io *io, struct connection *connection, int descriptor,
 }
 
 /* Is there room for one more of the user? The last eighth is for users who have none. */
-static bool has_room(const struct io *io, const struct user *user, int descriptor)
+static bool has_connection_room(const struct io *io, const struct user *user, int descriptor)
 {
     const uint64_t most = io->config->max_connections, count = io->connection_count;
     if (count >= most)
@@ -414,16 +415,16 @@ void connection_open(struct io *io, int descriptor)
     if (!connection || getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
         !(connection->user = user_find(io->jobs->users, peer.uid))) {
         log_warning("a connection could not be taken: %s", strerror(errno));
-        refuse(io, connection, descriptor, begun_ns);
+        refuse_socket(io, connection, descriptor, begun_ns);
         return;
     }
-    if (!has_room(io, connection->user, descriptor)) {
-        refuse(io, connection, descriptor, begun_ns);
+    if (!has_connection_room(io, connection->user, descriptor)) {
+        refuse_socket(io, connection, descriptor, begun_ns);
         return;
     }
     if (!fair_open(io, connection->user)) {
         log_warning("a connection cannot be watched: %s", strerror(errno));
-        refuse(io, connection, descriptor, begun_ns);
+        refuse_socket(io, connection, descriptor, begun_ns);
         return;
     }
     connection->io = io;

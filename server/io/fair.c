@@ -44,7 +44,7 @@ static void make_ready(struct io *io, struct user *user)
         list_push_front(&io->fair.ready, &user->fair.link);
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events)
+static void on_user_poll(uv_poll_t *poll, int status, int events)
 {
     (void)status; /* an epoll instance has no errors */
     (void)events;
@@ -90,7 +90,7 @@ bool fair_open(struct io *io, struct user *user)
         return false;
     }
     user->fair.watch = watch;
-    uv_poll_start(&watch->poll, UV_READABLE, on_poll);
+    uv_poll_start(&watch->poll, UV_READABLE, on_user_poll);
     return true;
 }
 

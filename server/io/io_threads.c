@@ -40,7 +40,7 @@ static void move_load(struct load *load)
 }
 
 /* Until it is told to leave and no load waits. */
-static void *run(void *context)
+static void *run_io_thread(void *context)
 {
     struct io_threads *io_threads = context;
     pthread_mutex_lock(&io_threads->mutex);
@@ -103,8 +103,8 @@ bool io_threads_open(struct io_threads *io_threads, uv_loop_t *loop, uint32_t co
     pthread_mutex_init(&io_threads->mutex, NULL);
     pthread_cond_init(&io_threads->more, NULL);
     while (io_threads->count < count && io_threads->count < IO_THREADS_MOST) {
-        const int error =
-            pthread_create(&io_threads->threads[io_threads->count], NULL, run, io_threads);
+        const int error = pthread_create(&io_threads->threads[io_threads->count], NULL,
+                                         run_io_thread, io_threads);
         if (error) {
             log_warning("no more than %u I/O threads: %s", io_threads->count, strerror(error));
             break;

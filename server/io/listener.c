@@ -27,7 +27,7 @@ static void pause_listener(struct listener *listener)
     uv_poll_stop(&listener->poll);
 }
 
-static void on_poll(uv_poll_t *poll, int status, int events)
+static void on_listener_poll(uv_poll_t *poll, int status, int events)
 {
     (void)events;
     struct listener *listener = poll->data;
@@ -66,7 +66,7 @@ void listener_tick(struct listener *listener)
     if (!listener->paused || has_few(listener))
         return;
     listener->paused = false;
-    uv_poll_start(&listener->poll, UV_READABLE, on_poll);
+    uv_poll_start(&listener->poll, UV_READABLE, on_listener_poll);
 }
 
 static bool listener_start(struct io *io, int descriptor, char *path)
@@ -90,7 +90,7 @@ static bool listener_start(struct io *io, int descriptor, char *path)
         return false;
     }
     listener->poll.data = listener;
-    uv_poll_start(&listener->poll, UV_READABLE, on_poll);
+    uv_poll_start(&listener->poll, UV_READABLE, on_listener_poll);
     list_push(&io->listeners, &listener->link);
     return true;
 }

@@ -136,7 +136,7 @@ static void push_snapshot(struct outbox *outbox, const struct answer *answer, st
 
 /* Text behind text that waits already, so that many small replies take no more than their bytes.
  * False: there is none that it may stand behind. */
-static bool append(struct outbox *outbox, const msgpack_sbuffer *message)
+static bool append_control(struct outbox *outbox, const msgpack_sbuffer *message)
 {
     enum { APPENDED_MOST = 4 << 10 };
     struct reply *last =
@@ -153,7 +153,7 @@ static bool append(struct outbox *outbox, const msgpack_sbuffer *message)
 
 void outbox_push(struct outbox *outbox, uint64_t msgid, msgpack_sbuffer *message, struct task *task)
 {
-    if (!task && append(outbox, message)) {
+    if (!task && append_control(outbox, message)) {
         msgpack_sbuffer_destroy(message);
         outbox->changed(outbox);
         return;

@@ -22,7 +22,7 @@ static void put_text(msgpack_packer *packer, const char *key, const char *value)
     reply_write_str(packer, value);
 }
 
-static size_t length_of(const struct list *list)
+static size_t report_length_of(const struct list *list)
 {
     size_t n = 0;
     for (const struct list *link = list->next; link != list; link = link->next)
@@ -42,7 +42,7 @@ static bool is_operator(const struct user *user)
     return user->uid == 0 || user->uid == geteuid();
 }
 
-static uint64_t bytes_of(const struct io *io)
+static uint64_t reported_bytes_of(const struct io *io)
 {
     uint64_t bytes = 0;
     for (const struct list *link = io->jobs->devices->list.next; link != &io->jobs->devices->list;
@@ -72,7 +72,7 @@ static uint64_t staged_by(const struct io *io, enum share share)
     X(FIRST, COUNT, "connections", io->connection_count, user->connections)                        \
     X(TOTALS, COUNT, "jobs", io->jobs->count, user->jobs)                                          \
     X(TOTALS, COUNT, "fields", fields_of(io), user->fields)                                        \
-    X(TOTALS, BYTES, "bytes", bytes_of(io), user->bytes)                                           \
+    X(TOTALS, BYTES, "bytes", reported_bytes_of(io), user->bytes)                                  \
     X(TOTALS, BYTES, "region_bytes", io->jobs->devices->region_bytes, user->region_bytes)          \
     X(TOTALS, BYTES, "front_bytes", io->jobs->users->front_bytes, user->front_bytes)               \
     OF_BOTH(X, COUNT, "done", counters->jobs[TASK_DONE])                                           \
@@ -193,7 +193,7 @@ void report_info(msgpack_packer *packer, struct io *io, const struct user *user)
     put_text(packer, "version", FDSERVER_VERSION);
     put_number(packer, "pid", (uint64_t)getpid());
     reply_write_str(packer, "devices");
-    msgpack_pack_array(packer, length_of(&io->jobs->devices->list));
+    msgpack_pack_array(packer, report_length_of(&io->jobs->devices->list));
     for (const struct list *link = io->jobs->devices->list.next; link != &io->jobs->devices->list;
          link = link->next)
         put_device(packer, LIST_ENTRY(link, struct device, link), is_operator(user));

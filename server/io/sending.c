@@ -34,7 +34,7 @@ static void begin_writing(struct writing *writing, size_t most)
 }
 
 /* False: there was no room for all of it. */
-static bool add(struct writing *writing, const void *memory, size_t bytes)
+static bool add_bytes(struct writing *writing, const void *memory, size_t bytes)
 {
     if (!bytes)
         return true;
@@ -51,15 +51,16 @@ static bool gather(struct reply *reply, struct writing *writing)
 {
     if (reply->parts && !reply_started(reply) && !(reply->pieces && piece_at(reply, 0)->ready))
         return false; /* until the header is out, an error can take its place */
-    if (!add(writing, reply->text.data + reply->head_sent, reply->head_bytes - reply->head_sent))
+    if (!add_bytes(writing, reply->text.data + reply->head_sent,
+                   reply->head_bytes - reply->head_sent))
         return false;
     for (uint32_t i = 0; i < reply->pieces; i++) {
         struct piece *piece = piece_at(reply, i);
         if (!piece->ready ||
-            !add(writing, piece->header + piece->header_sent,
-                 piece->header_bytes - piece->header_sent) ||
-            !add(writing, arena_memory(reply->arena, piece->slab) + piece->sent,
-                 piece->bytes - piece->sent))
+            !add_bytes(writing, piece->header + piece->header_sent,
+                       piece->header_bytes - piece->header_sent) ||
+            !add_bytes(writing, arena_memory(reply->arena, piece->slab) + piece->sent,
+                       piece->bytes - piece->sent))
             return false;
     }
     return reply->asked == reply->bytes;
@@ -82,7 +83,7 @@ static void gather_all(struct outbox *outbox, struct writing *writing, size_t mo
 }
 
 /* Of `bytes` that were sent, this reply's are its own; returns the rest. */
-static size_t advance(struct reply *reply, size_t bytes)
+static size_t advance_reply(struct reply *reply, size_t bytes)
 {
     struct outbox *outbox = reply->outbox;
     size_t step = minimum(bytes, reply->head_bytes - reply->head_sent);
@@ -110,7 +111,7 @@ static size_t advance(struct reply *reply, size_t bytes)
     return bytes;
 }
 
-static bool complete(const struct reply *reply)
+static bool reply_is_complete(const struct reply *reply)
 {
     return reply->head_sent == reply->head_bytes && reply->asked == reply->bytes && !reply->pieces;
 }
@@ -133,8 +134,8 @@ static void sent(struct outbox *outbox, size_t bytes)
 {
     while (bytes) {
         struct reply *reply = reply_first(&outbox->ready);
-        bytes = advance(reply, bytes);
-        if (complete(reply))
+        bytes = advance_reply(reply, bytes);
+        if (reply_is_complete(reply))
             finish(reply);
         else if (reply->parts && !reply->whole)
             staging_stream(reply);
@@ -188,7 +189,7 @@ static bool hand_over(struct outbox *outbox)
     return true;
 }
 
-static bool has_room(int socket)
+static bool socket_has_room(int socket)
 {
     struct pollfd descriptor = {.fd = socket, .events = POLLOUT};
     return poll(&descriptor, 1, 0) == 1;
@@ -196,7 +197,7 @@ static bool has_room(int socket)
 
 void outbox_write(struct outbox *outbox)
 {
-    if (outbox->stalled && !has_room(outbox->socket))
+    if (outbox->stalled && !socket_has_room(outbox->socket))
         return; /* whatever else there is to say */
     size_t budget = io_threads_turn_bytes(outbox->io_threads);
     if (outbox->sending_bytes)

@@ -36,7 +36,7 @@ static void poll_or_sleep(struct io *io)
         uv_idle_stop(&turn->busy_poll);
 }
 
-static void settle(struct io *io)
+static void settle_connections(struct io *io)
 {
     for (struct list *link; (link = list_first(&io->changed));) {
         struct connection *connection = LIST_ENTRY(link, struct connection, changed_link);
@@ -53,7 +53,7 @@ static void on_end(uv_prepare_t *handle)
 {
     struct io *io = handle->data;
     fair_serve(io);
-    settle(io);
+    settle_connections(io);
     turn_free_closed(io);
     for (struct list *link = io->jobs->devices->list.next; link != &io->jobs->devices->list;
          link = link->next)

@@ -131,7 +131,7 @@ static void on_watchdog(uv_timer_t *timer)
     notify_send("WATCHDOG=1");
 }
 
-static void serve(struct server *server)
+static void serve_clients(struct server *server)
 {
     if (server->listening || server->stopped)
         return;
@@ -184,7 +184,7 @@ static void on_device_settled(struct device *device, bool ready)
          link = link->next)
         if (!LIST_ENTRY(link, struct device, link)->once_ready)
             return;
-    serve(server);
+    serve_clients(server);
 }
 
 static bool open_devices(struct server *server)

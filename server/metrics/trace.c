@@ -148,7 +148,7 @@ static void add_job(struct trace *trace, const struct traced_job *job, const str
 
 /* --- the file --- */
 
-static void fail(struct trace *trace, const char *what, int error)
+static void fail_trace(struct trace *trace, const char *what, int error)
 {
     log_error("%s: %s: %s; no more is traced", trace->path, what, strerror(error));
     if (trace->file >= 0)
@@ -163,7 +163,7 @@ static void write_now(struct trace *trace, const char *bytes, size_t length)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {
-            fail(trace, "write", errno);
+            fail_trace(trace, "write", errno);
             return;
         }
         bytes += n;
@@ -179,7 +179,7 @@ static void begin_file(struct trace *trace)
     trace->file = open(trace->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     trace->file_bytes = 0;
     if (trace->file < 0)
-        fail(trace, "open", errno);
+        fail_trace(trace, "open", errno);
     write_now(trace, head, sizeof head - 1);
     /* What was put together before may be on any of the tracks. */
     trace->written.length = 0;
@@ -200,7 +200,7 @@ static void rotate(struct trace *trace)
 {
     end_file(trace);
     if (rename(trace->path, trace->old_path) != 0)
-        fail(trace, "rename", errno);
+        fail_trace(trace, "rename", errno);
     else
         begin_file(trace);
 }
@@ -212,7 +212,7 @@ static void on_written(uv_fs_t *request)
     uv_fs_req_cleanup(request);
     trace->writing = false;
     if (n < 0) {
-        fail(trace, "write", (int)-n);
+        fail_trace(trace, "write", (int)-n);
         return;
     }
     trace->file_bytes += (uint64_t)n;
@@ -236,7 +236,7 @@ void trace_flush(struct trace *trace)
         uv_fs_write(trace->loop, &trace->request, trace->file, &bytes, 1, -1, on_written);
     trace->writing = status == 0;
     if (status != 0)
-        fail(trace, "write", -status);
+        fail_trace(trace, "write", -status);
 }
 
 /* --- */
@@ -266,7 +266,7 @@ void trace_job(struct trace *trace, const struct traced_job *job)
     track->end_ns = whole(job).end_ns;
 }
 
-static void release(struct trace *trace)
+static void release_trace(struct trace *trace)
 {
     free(trace->filling.bytes);
     free(trace->written.bytes);
@@ -292,7 +292,7 @@ struct trace *trace_open(uv_loop_t *loop, const char *path, uint64_t bytes_most)
         if (trace->file >= 0)
             return trace;
     }
-    release(trace);
+    release_trace(trace);
     return NULL;
 }
 
@@ -303,5 +303,5 @@ void trace_close(struct trace *trace)
     write_now(trace, trace->filling.bytes, trace->filling.length);
     if (trace->file >= 0)
         end_file(trace);
-    release(trace);
+    release_trace(trace);
 }

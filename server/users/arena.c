@@ -134,7 +134,7 @@ static struct slab_waiter *next_waiter(struct arena *arena)
 
 /* Wake those who can go on. A waiter may take, release and wait again from inside; it ends because
  * each one that was woken has left its queue or taken a slab. */
-static void serve(struct arena *arena)
+static void serve_waiters(struct arena *arena)
 {
     if (arena->serving)
         return;
@@ -152,7 +152,7 @@ void arena_release(struct arena *arena, struct slab *slab)
     slab->user->slabs[slab->share]--;
     slab->user = NULL;
     list_push_front(&arena->free, &slab->link);
-    serve(arena);
+    serve_waiters(arena);
 }
 
 void arena_init_queues(struct slab_queue queues[SHARE_COUNT], struct user *user)

@@ -37,7 +37,7 @@ static struct closer closers[SORTS] = {
 static size_t descriptors_most;
 static struct passing_account all; /* of all users */
 
-static void *run(void *context)
+static void *run_closer(void *context)
 {
     struct closer *closer = context;
     for (;;) {
@@ -66,7 +66,7 @@ bool passing_open(uint64_t descriptors)
     for (int i = 0; i < SORTS; i++) {
         pthread_t thread;
         closers[i].waiting = calloc(descriptors, sizeof *closers[i].waiting);
-        if (!closers[i].waiting || pthread_create(&thread, NULL, run, &closers[i]) != 0) {
+        if (!closers[i].waiting || pthread_create(&thread, NULL, run_closer, &closers[i]) != 0) {
             log_error("no memory or no thread to close what peers pass");
             return false;
         }
@@ -98,7 +98,7 @@ void passing_close(int descriptor, struct passing_account *account)
     pthread_mutex_unlock(&closer->mutex);
 }
 
-static void add(struct passed_descriptor *passed, int descriptor)
+static void add_passed(struct passed_descriptor *passed, int descriptor)
 {
     if (!passing_any(passed)) {
         passed->descriptor = descriptor;
@@ -157,7 +157,7 @@ ssize_t passing_receive(int socket, void *bytes, size_t length, struct passed_de
         for (size_t i = 0; i < count; i++) {
             int descriptor;
             memcpy(&descriptor, CMSG_DATA(c) + i * sizeof descriptor, sizeof descriptor);
-            add(passed, descriptor);
+            add_passed(passed, descriptor);
         }
     }
     /* There is room for as many as a message can carry: it is the process that has none. */

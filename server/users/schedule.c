@@ -35,7 +35,7 @@ void entry_init(struct entry *entry)
 
 /* --- what jobs take --- */
 
-static double work_of(const struct job *job)
+static double flow_work_of(const struct job *job)
 {
     const int arrays = job_inputs(job) + job_outputs(job);
     return (double)job_points(job) * (double)job_passes(job) * job_point_work(job) * arrays / 2;
@@ -75,7 +75,7 @@ static int64_t bounded(double ns)
 
 int64_t schedule_estimate(const struct flow *flow, const struct job *job)
 {
-    return bounded(work_of(job) * rate_near(flow->rate[kind_of(job)], size_of(job)));
+    return bounded(flow_work_of(job) * rate_near(flow->rate[kind_of(job)], size_of(job)));
 }
 
 int64_t schedule_time(uint64_t device_us)
@@ -91,7 +91,7 @@ int64_t schedule_copy(uint64_t bytes)
 void schedule_learn(struct flow *flow, const struct job *job, uint64_t device_us)
 {
     double *rate = &flow->rate[kind_of(job)][size_of(job)];
-    const double seen = (double)schedule_time(device_us) / work_of(job);
+    const double seen = (double)schedule_time(device_us) / flow_work_of(job);
     *rate += *rate > 0 ? (seen - *rate) / MEMORY : seen;
 }
 
@@ -196,7 +196,7 @@ void schedule_add(struct schedule *schedule, struct flow *flow, struct entry *en
 }
 
 /* A flow without jobs leaves. When the last has left, all stand evenly again. */
-static void settle(struct schedule *schedule, struct flow *flow)
+static void settle_flow(struct schedule *schedule, struct flow *flow)
 {
     if (is_served(flow) || waits(flow))
         return;
@@ -212,7 +212,7 @@ void schedule_remove(struct schedule *schedule, struct entry *entry)
 {
     list_remove(&entry->link);
     schedule->jobs--;
-    settle(schedule, entry->flow);
+    settle_flow(schedule, entry->flow);
 }
 
 /* Is some of its work there that the device could be at? */
@@ -319,5 +319,5 @@ void schedule_done(struct schedule *schedule, struct entry *entry, int64_t devic
     flow->handed[length_of(entry)]--;
     if (length_of(entry) == SHORT)
         flow->handed_ns -= entry->cost_ns;
-    settle(schedule, flow);
+    settle_flow(schedule, flow);
 }
