@@ -13,7 +13,7 @@
 
 enum {
     OWN = 24,         /* of the server itself, a worker's channel and the sockets it listens on */
-    RESERVE = 16,     /* a worker's start takes 4, and a connection to be refused 1 */
+    RESERVE = 16,     /* a worker's start takes 2, and a connection to be refused 1 */
     USUALLY = 1 << 16 /* no more than these, where the options need no more */
 };
 
