@@ -8,11 +8,15 @@
     busy      as many processes as there are CPUs that compute all the time
     chain     the same
     long      8 users with a diffusion each that lasts, on small fields and on large ones
+    asking    another user's 1,000 connections with a job each at a time (asking-pings: the same)
+    joining   1,000 that connect for each job (joining-pings: the same)
+    notifying 2,000 that send notifications, which nothing answers (notifying-pings: the same)
 
-What is measured: jobs a second of a user who has one small inline job at a time (waiters, unread);
-the median time of a resident 64³ derivative, one at a time (busy, long); the time of 1,500
-derivatives at 128² with coordinates, each of the result of the one before (chain). Alone and beside
-neighbours are measured in turn, in each round; the last line of a row has the medians.
+What is measured: jobs a second of a user who has one small inline job at a time (waiters, unread,
+asking, joining, notifying), or pings; the median time of a resident 64³ derivative, one at a time
+(busy, long); the time of 1,500 derivatives at 128² with coordinates, each of the result of the one
+before (chain). Alone and beside neighbours are measured in turn, in each round; the last line of a
+row has the medians, and the longest time without a message of the daemon's watchdog, due each second.
 Needs root, for the neighbours' uids, and msgpack.
 """
 
@@ -27,12 +31,33 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import msgpack
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests/lib"))
+from flooding import ask_without_end, neighbour, send_without_end  # noqa: E402
+
 FIRST_UID = 20000
 MIB = 1 << 20
+
+
+class Watchdog:
+    """Takes the daemon's messages to systemd; gap: the longest time between two of its watchdog."""
+
+    def __init__(self, path):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(path)
+        self.gap, self.last = 0.0, time.monotonic()
+        self.env = os.environ | {"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "1000000"}
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        while True:
+            if b"WATCHDOG=1" in self.socket.recv(4096):
+                now = time.monotonic()
+                self.gap, self.last = max(self.gap, now - self.last), now
 
 
 @contextlib.contextmanager
@@ -41,14 +66,15 @@ def front(options):
         os.chmod(folder, 0o755)
         path = f"{folder}/s"
         load = shutil.copy(options.build / "bench/bench_load", folder)  # any uid reaches it there
+        watchdog = Watchdog(f"{folder}/notify")
         process = subprocess.Popen([options.build / "server/fdserver", "--listen", f"unix:{path}", "--mode", "0666",
-                                    "--device", options.device, "--log-level", "4"])
+                                    "--device", options.device, "--log-level", "3"], env=watchdog.env)
         try:
             while not os.path.exists(path):
                 if process.poll() is not None:
                     raise SystemExit(f"fdserver --device {options.device} did not start")
                 time.sleep(0.01)
-            yield path, load
+            yield path, load, watchdog
         finally:
             process.kill()
             process.wait()
@@ -186,31 +212,78 @@ def long(path, load, options):
         yield
 
 
+def asked_per_second(path, options, method, **params):
+    """On one connection, one request at a time."""
+    with connection(path, os.geteuid()) as (call, _, _):
+        count, begin = 0, time.monotonic()
+        while time.monotonic() - begin < options.seconds:
+            call(method, **params)
+            count += 1
+        return count / (time.monotonic() - begin)
+
+
+def asked_jobs_per_second(path, load, options):
+    return asked_per_second(path, options, "derivative", f=array(64), axis="x")
+
+
+def asked_pings_per_second(path, load, options):
+    return asked_per_second(path, options, "ping")
+
+
+@contextlib.contextmanager
+def flood(act):
+    with neighbour(act):
+        time.sleep(1)
+        yield
+
+
+def asking(path, load, options, reconnects=False):
+    return flood(ask_without_end(path, request(1, "derivative", f=array(64), axis="x"), 1000, reconnects))
+
+
+def joining(path, load, options):
+    return asking(path, load, options, reconnects=True)
+
+
+def notifying(path, load, options):
+    return flood(send_without_end(path, msgpack.packb([2, "", []]), 2000))
+
+
 def main():
     rows = {"waiters": (jobs_per_second, "jobs/s", waiters), "unread": (jobs_per_second, "jobs/s", unread),
             "busy": (resident_us, "µs", busy), "chain": (chain_s, "s", busy), "long": (resident_us, "µs", long)}
+    for others in (asking, joining, notifying):
+        rows[others.__name__] = asked_jobs_per_second, "jobs/s", others
+        rows[f"{others.__name__}-pings"] = asked_pings_per_second, "pings/s", others
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default="build/release")
     parser.add_argument("--device", default="host")
     parser.add_argument("--only", choices=rows, action="append")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--json", type=pathlib.Path, help="write the medians to this file")
     options = parser.parse_args()
-    print(f"{'neighbours':12}{'alone':>12}{'beside':>12}{'ratio':>9}   ({os.cpu_count()} CPUs)")
+    print(f"{'neighbours':16}{'alone':>12}{'beside':>12}{'ratio':>9}   ({os.cpu_count()} CPUs)")
 
     def line(name, alone, beside, unit):
-        print(f"{name:12}{alone:12,.4g}{beside:12,.4g}{beside / alone:9.3f}   {unit}", flush=True)
+        print(f"{name:16}{alone:12,.4g}{beside:12,.4g}{beside / alone:9.3f}   {unit}", flush=True)
 
+    medians = []
     for name in options.only or rows:
         measure, unit, neighbours = rows[name]
-        seen = []
+        seen, gap = [], 0.0
         for _ in range(options.rounds):
-            with front(options) as (path, load):
+            with front(options) as (path, load, watchdog):
                 alone = measure(path, load, options)
                 with neighbours(path, load, options):
                     seen.append((alone, measure(path, load, options)))
+                gap = max(gap, watchdog.gap, time.monotonic() - watchdog.last)
             line(name, *seen[-1], unit)
-        line("  median", *(statistics.median(column) for column in zip(*seen)), unit)
+        alone, beside = (statistics.median(column) for column in zip(*seen))
+        line("  median", alone, beside, f"{unit}, longest watchdog gap {gap:.2f} s")
+        medians.append({"neighbours": name, "unit": unit, "alone": alone, "beside": beside, "watchdog_gap_s": gap})
+    if options.json:
+        options.json.write_text(json.dumps(medians, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Another user who takes all that the front gives: for tests of what is left, and for bench/floods.py. Needs root."""
+"""Another user who takes all that the front gives: for tests of what is left, and for bench/neighbours.py. Needs root."""
 
 import contextlib
 import os

@@ -22,10 +22,43 @@ void scripted_say(struct scripted *s, const void *bytes, size_t length)
     }
 }
 
-void scripted_say_buffer(struct scripted *s, msgpack_sbuffer *buffer)
+msgpack_packer *scripted_write(struct scripted *s)
 {
-    scripted_say(s, buffer->data, buffer->size);
-    msgpack_sbuffer_destroy(buffer);
+    reply_buffer_init(&s->buffer, &s->packer);
+    return &s->packer;
+}
+
+void scripted_flush(struct scripted *s)
+{
+    scripted_say(s, s->buffer.data, s->buffer.size);
+    msgpack_sbuffer_destroy(&s->buffer);
+}
+
+msgpack_packer *scripted_reply(struct scripted *s, uint64_t id, const char *key)
+{
+    msgpack_packer *packer = scripted_write(s);
+    reply_write_begin(packer, id);
+    msgpack_pack_map(packer, 1);
+    reply_write_str(packer, key);
+    return packer;
+}
+
+msgpack_packer *scripted_out(struct scripted *s, uint64_t id, const struct array_type *type)
+{
+    msgpack_packer *packer = scripted_reply(s, id, "out");
+    array_write_header(packer, type);
+    return packer;
+}
+
+void scripted_say_region(struct scripted *s, uint64_t id)
+{
+    msgpack_pack_uint64(scripted_reply(s, id, "region"), id);
+    scripted_flush(s);
+}
+
+struct array_type scripted_type(uint64_t n)
+{
+    return (struct array_type){.dtype = DTYPE_F32, .dimensions = 1, .shape = {n}, .bytes = 4 * n};
 }
 
 bool scripted_hear(struct scripted *s, msgpack_unpacked *request)
@@ -72,8 +105,11 @@ static void *serve(void *context)
     return NULL;
 }
 
-struct fdclient *scripted_begin(struct scripted *s, void (*script)(struct scripted *), size_t piece)
+static struct scripted server;
+
+struct fdclient *scripted_begin(void (*script)(struct scripted *), size_t piece)
 {
+    struct scripted *s = &server;
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     *s = (struct scripted){.folder = "/tmp/fdclient-XXXXXX", .script = script, .piece = piece};
     assert_non_null(mkdtemp(s->folder));
@@ -89,25 +125,16 @@ struct fdclient *scripted_begin(struct scripted *s, void (*script)(struct script
     return client;
 }
 
-void scripted_end(struct scripted *s, struct fdclient *client)
+void scripted_end(struct fdclient *client)
 {
-    fdclient_close(client);
+    struct scripted *s = &server;
+    if (client)
+        fdclient_close(client);
     pthread_join(s->thread, NULL);
     close(s->listener);
     unlink(s->address + 5);
     rmdir(s->folder);
-    assert_false(s->failed);
-}
-
-void scripted_out_begin(msgpack_sbuffer *buffer, msgpack_packer *packer, uint64_t id,
-                        const struct array_type *type)
-{
-    msgpack_sbuffer_init(buffer);
-    msgpack_packer_init(packer, buffer, msgpack_sbuffer_write);
-    reply_write_begin(packer, id);
-    msgpack_pack_map(packer, 1);
-    reply_write_str(packer, "out");
-    array_write_header(packer, type);
+    assert_false(client && s->failed);
 }
 
 uint8_t scripted_byte(uint64_t id, size_t i)
@@ -117,18 +144,14 @@ uint8_t scripted_byte(uint64_t id, size_t i)
 
 void scripted_say_array(struct scripted *s, uint64_t id, uint64_t n)
 {
-    const struct array_type type = {
-        .dtype = DTYPE_F32, .dimensions = 1, .shape = {n}, .bytes = 4 * n};
-    msgpack_sbuffer buffer;
-    msgpack_packer packer;
-    scripted_out_begin(&buffer, &packer, id, &type);
+    const struct array_type type = scripted_type(n);
+    scripted_out(s, id, &type);
     uint8_t *data = malloc(type.bytes);
     for (size_t i = 0; i < type.bytes; i++)
         data[i] = scripted_byte(id, i);
-    msgpack_sbuffer_write(&buffer, (char *)data, type.bytes);
-    scripted_say(s, buffer.data, buffer.size);
+    msgpack_sbuffer_write(&s->buffer, (char *)data, type.bytes);
     free(data);
-    msgpack_sbuffer_destroy(&buffer);
+    scripted_flush(s);
 }
 
 void scripted_check_array(const struct fdclient_result *result, uint64_t id, uint64_t n)
@@ -141,4 +164,16 @@ void scripted_check_array(const struct fdclient_result *result, uint64_t id, uin
     for (size_t i = 0; i < 4 * n; i++)
         if (bytes[i] != scripted_byte(id, i))
             fail_msg("byte %zu is wrong", i);
+}
+
+int scripted_by_regions(void **state)
+{
+    (void)state;
+    return setenv("FDCLIENT_TRANSPORT", "region", 1);
+}
+
+int scripted_by_socket(void **state)
+{
+    (void)state;
+    return setenv("FDCLIENT_TRANSPORT", "socket", 1);
 }

@@ -17,16 +17,22 @@ struct scripted {
     void (*script)(struct scripted *);
     size_t piece; /* bytes of one write; 0: all at once */
     msgpack_unpacker unpacker;
+    msgpack_sbuffer buffer; /* of the reply that is being written */
+    msgpack_packer packer;
     bool leaves; /* the script's end is the connection's, else the client closes first */
     bool failed; /* the script could not read or write what it wanted */
 };
 
-/* Start the server and connect to it. */
-struct fdclient *scripted_begin(struct scripted *s, void (*script)(struct scripted *),
-                                size_t piece);
+/* Start the server, of which there is one at a time, and connect to it. */
+struct fdclient *scripted_begin(void (*script)(struct scripted *), size_t piece);
 
-/* Close the client, end the server, and check that its script did all that it wanted. */
-void scripted_end(struct scripted *s, struct fdclient *client);
+/* Close the client, end the server, and check that its script did all that it wanted. NULL: the
+ * client was closed before, maybe under the script. */
+void scripted_end(struct fdclient *client);
+
+/* A test's setup: arrays go through regions; and its teardown: over the socket again. */
+int scripted_by_regions(void **state);
+int scripted_by_socket(void **state);
 
 /* --- for scripts ----------------------------------------------------------------------------- */
 
@@ -38,12 +44,21 @@ void scripted_skip(struct scripted *s, int n);
 
 void scripted_say(struct scripted *s, const void *bytes, size_t length);
 
-/* The same, and destroy the buffer. */
-void scripted_say_buffer(struct scripted *s, msgpack_sbuffer *buffer);
+/* Begin messages of the script's own, which scripted_flush() says. */
+msgpack_packer *scripted_write(struct scripted *s);
+void scripted_flush(struct scripted *s);
 
-/* [1, id, nil, {"out": an array of that type up to its data. */
-void scripted_out_begin(msgpack_sbuffer *buffer, msgpack_packer *packer, uint64_t id,
-                        const struct array_type *type);
+/* The same: [1, id, nil, a map of one element, whose key this is. */
+msgpack_packer *scripted_reply(struct scripted *s, uint64_t id, const char *key);
+
+/* The same: [1, id, nil, {"out": an array of that type up to its data. */
+msgpack_packer *scripted_out(struct scripted *s, uint64_t id, const struct array_type *type);
+
+/* {"region": id} */
+void scripted_say_region(struct scripted *s, uint64_t id);
+
+/* n float32 */
+struct array_type scripted_type(uint64_t n);
 
 /* A whole reply: an array of n float32 whose bytes depend on the id; and is this that array? */
 void scripted_say_array(struct scripted *s, uint64_t id, uint64_t n);

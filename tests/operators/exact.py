@@ -367,6 +367,7 @@ def matrix(rows):
     return dense
 
 
+@functools.cache
 def rounded(fraction, dtype):
     """Rounded once, to the nearest of the dtype's numbers; a tie to the even one."""
     import numpy as np

@@ -130,8 +130,11 @@ def scaled(rows, order, h, low, high):
     return [{j: w / h ** by.get(j, order) for j, w in made.items()} for made in rows]
 
 
-def dense(made, n):
-    return [made.get(j, Fraction(0)) for j in (*range(n), "-", "+")]
+def dense(made, n, dtype):
+    row = np.zeros(n + 2, dtype)
+    for j, w in made.items():
+        row[{"-": n, "+": n + 1}.get(j, j)] = float(w)
+    return row
 
 
 def assert_rows(matrix, rows, dtype, low, high, add=0):
@@ -139,12 +142,11 @@ def assert_rows(matrix, rows, dtype, low, high, add=0):
     a value off, within the rounding of the sum. add: to Σ|w|."""
     n = len(rows)
     for i, (got, made) in enumerate(zip(matrix, rows, strict=True)):
-        right = dense(made, n)
-        size = float(sum(map(abs, right))) + add
+        size = float(sum(map(abs, made.values()))) + add
         if {low, high}.isdisjoint({*exact.IMAGES, "mixed", "mixed face"}) and not add:
-            expected = np.array([exact.rounded(w, dtype) for w in right], dtype)
+            expected = dense({j: exact.rounded(w, dtype) for j, w in made.items()}, n, dtype)
             np.testing.assert_array_equal(got, expected, err_msg=f"{low} {high} row {i}")
-        wrong = np.abs(got - np.array([float(w) for w in right])).max()
+        wrong = np.abs(got - dense(made, n, "f8")).max()
         assert wrong <= 4 * np.finfo(dtype).eps * size, (low, high, i, wrong / size)
 
 
@@ -200,7 +202,7 @@ def test_weights_of_diffusion(client, accuracy, dtype):
         # Away from the edges to the bit. Beside them the identity is added to a weight that is rounded.
         inside = slice(accuracy // 2, N - accuracy // 2)
         for got, made_row in zip(made[inside], rows[inside]):
-            expected = np.array([exact.rounded(w, dtype) for w in dense(made_row, N)], dtype)
+            expected = dense({j: exact.rounded(w, dtype) for j, w in made_row.items()}, N, dtype)
             np.testing.assert_array_equal(got, expected)
         assert_rows(made, rows, dtype, low, high, add=1)
 

@@ -37,8 +37,7 @@ TEST(test_replies_in_pieces)
     static const size_t pieces[] = {1, 2, 3, 7, 61, 1000, 65536, 0};
     for (size_t p = 0; p < sizeof pieces / sizeof *pieces; p++)
         for (int own = 0; own < 2; own++) { /* into memory of the caller's, or the client's */
-            struct scripted server;
-            struct fdclient *client = scripted_begin(&server, script_sizes, pieces[p]);
+            struct fdclient *client = scripted_begin(script_sizes, pieces[p]);
             for (uint64_t id = 1; id <= SIZES; id++) {
                 const size_t room = 4 * sizes[id - 1];
                 struct fdclient_result result = {.data = own ? malloc(room) : NULL,
@@ -48,7 +47,7 @@ TEST(test_replies_in_pieces)
                 scripted_check_array(&result, id, sizes[id - 1]);
                 free(result.data);
             }
-            scripted_end(&server, client);
+            scripted_end(client);
         }
 }
 
@@ -61,8 +60,7 @@ static void script_reversed(struct scripted *s)
 
 TEST(test_replies_in_any_order)
 {
-    struct scripted server;
-    struct fdclient *client = scripted_begin(&server, script_reversed, 4097);
+    struct fdclient *client = scripted_begin(script_reversed, 4097);
     struct fdclient_result results[20] = {0};
     struct fdclient_error error;
     uint64_t ticket;
@@ -83,7 +81,7 @@ TEST(test_replies_in_any_order)
         scripted_check_array(&results[id - 1], id, 500 * id);
         free(results[id - 1].data);
     }
-    scripted_end(&server, client);
+    scripted_end(client);
 }
 
 static void script_list_of_bins(struct scripted *s)
@@ -91,36 +89,32 @@ static void script_list_of_bins(struct scripted *s)
     static const size_t bins[] = {0, 1, 5000, 3, 6988, 8, 0};
     for (uint64_t id = 1; id <= 2; id++) {
         scripted_skip(s, 1);
-        const struct array_type type = {
-            .dtype = DTYPE_F32, .dimensions = 1, .shape = {3000}, .bytes = 12000};
-        msgpack_sbuffer buffer;
-        msgpack_packer packer;
-        scripted_out_begin(&buffer, &packer, id, &type);
-        buffer.size -= 3; /* the header of its one bin (c5 and 2 bytes): a list takes its place */
-        msgpack_pack_array(&packer, 7);
+        const struct array_type type = scripted_type(3000);
+        msgpack_packer *packer = scripted_out(s, id, &type);
+        s->buffer.size -= 3; /* a list takes the place of its one bin's header, c5 and 2 bytes */
+        msgpack_pack_array(packer, 7);
         for (size_t b = 0, at = 0; b < 7; b++) {
-            msgpack_pack_bin(&packer, bins[b]);
+            msgpack_pack_bin(packer, bins[b]);
             for (size_t end_at = at + bins[b]; at < end_at; at++) {
                 const char byte = (char)scripted_byte(id, at);
-                msgpack_sbuffer_write(&buffer, &byte, 1);
+                msgpack_sbuffer_write(&s->buffer, &byte, 1);
             }
         }
-        scripted_say_buffer(s, &buffer);
+        scripted_flush(s);
     }
 }
 
 TEST(test_a_list_of_bins)
 {
     for (size_t piece = 0; piece < 4; piece++) {
-        struct scripted server;
-        struct fdclient *client = scripted_begin(&server, script_list_of_bins, piece);
+        struct fdclient *client = scripted_begin(script_list_of_bins, piece);
         for (uint64_t id = 1; id <= 2; id++) {
             struct fdclient_result result = {0};
             assert_true(fdclient_get(client, 5, &result, NULL));
             scripted_check_array(&result, id, 3000);
             free(result.data);
         }
-        scripted_end(&server, client);
+        scripted_end(client);
     }
 }
 
@@ -130,27 +124,20 @@ static void script_vectors(struct scripted *s)
     for (uint64_t id = 1; id <= SIZES; id++) {
         static const char order[] = "zxy";
         const uint64_t n = sizes[id - 1];
-        const struct array_type type = {
-            .dtype = DTYPE_F32, .dimensions = 1, .shape = {n}, .bytes = 4 * n};
-        msgpack_sbuffer buffer;
-        msgpack_packer packer;
-        msgpack_sbuffer_init(&buffer);
-        msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
+        const struct array_type type = scripted_type(n);
         scripted_skip(s, 1);
-        reply_write_begin(&packer, id);
-        msgpack_pack_map(&packer, 1);
-        reply_write_str(&packer, "out");
-        msgpack_pack_map(&packer, 3);
+        msgpack_packer *packer = scripted_reply(s, id, "out");
+        msgpack_pack_map(packer, 3);
         for (int k = 0; k < 3; k++) {
             const char axis[] = {order[k], '\0'};
-            reply_write_str(&packer, axis);
-            array_write_header(&packer, &type);
+            reply_write_str(packer, axis);
+            array_write_header(packer, &type);
             for (size_t i = 0; i < type.bytes; i++) {
                 const char byte = (char)scripted_byte(id + (uint64_t)axis[0], i);
-                msgpack_sbuffer_write(&buffer, &byte, 1);
+                msgpack_sbuffer_write(&s->buffer, &byte, 1);
             }
         }
-        scripted_say_buffer(s, &buffer);
+        scripted_flush(s);
     }
 }
 
@@ -158,8 +145,7 @@ TEST(test_vectors_in_pieces)
 {
     static const size_t pieces[] = {1, 3, 61, 1000, 65536, 0};
     for (size_t p = 0; p < sizeof pieces / sizeof *pieces; p++) {
-        struct scripted server;
-        struct fdclient *client = scripted_begin(&server, script_vectors, pieces[p]);
+        struct fdclient *client = scripted_begin(script_vectors, pieces[p]);
         struct fdclient_error error;
         for (uint64_t id = 1; id <= SIZES; id++) {
             struct fdclient_result results[FDCLIENT_AXES] = {{0}};
@@ -177,7 +163,7 @@ TEST(test_vectors_in_pieces)
                 free(results[c].data);
             }
         }
-        scripted_end(&server, client);
+        scripted_end(client);
     }
 }
 
@@ -194,8 +180,7 @@ static void script_vector_fields(struct scripted *s)
 
 TEST(test_resident_vectors)
 {
-    struct scripted server;
-    struct fdclient *client = scripted_begin(&server, script_vector_fields, 5);
+    struct fdclient *client = scripted_begin(script_vector_fields, 5);
     struct fdclient_params params = FDCLIENT_PARAMS;
     struct fdclient_result results[FDCLIENT_AXES] = {{0}};
     params.out_is_field = true;
@@ -205,7 +190,7 @@ TEST(test_resident_vectors)
     assert_int_equal(results[1].bytes, 48);
     assert_int_equal(results[2].field, 0);
     assert_int_equal(results[2].bytes, 0);
-    scripted_end(&server, client);
+    scripted_end(client);
 }
 
 /* --- errors ---------------------------------------------------------------------------------- */
@@ -218,13 +203,9 @@ static void script_failure(struct scripted *s)
                                     .limit = 1024,
                                     .parameter = "f",
                                     .message = "no room"};
-    msgpack_sbuffer buffer;
-    msgpack_packer packer;
-    msgpack_sbuffer_init(&buffer);
-    msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
     scripted_skip(s, 1);
-    reply_write_failure(&packer, 1, &failure);
-    scripted_say_buffer(s, &buffer);
+    reply_write_failure(scripted_write(s), 1, &failure);
+    scripted_flush(s);
     scripted_skip(s, 1);
     static const char bare[] = "\x94\x01\x02\xa4oops\xc0"; /* an error that is no map */
     scripted_say(s, bare, sizeof bare - 1);
@@ -234,8 +215,7 @@ static void script_failure(struct scripted *s)
 
 TEST(test_errors_from_the_server)
 {
-    struct scripted server;
-    struct fdclient *client = scripted_begin(&server, script_failure, 5);
+    struct fdclient *client = scripted_begin(script_failure, 5);
     struct fdclient_error error;
     struct fdclient_result result = {0};
     assert_false(fdclient_get(client, 5, &result, &error));
@@ -250,7 +230,7 @@ TEST(test_errors_from_the_server)
     assert_true(fdclient_get(client, 5, &result, &error));
     scripted_check_array(&result, 3, 10);
     free(result.data);
-    scripted_end(&server, client);
+    scripted_end(client);
 }
 
 /* A job, a request to cancel it and another job; the first is cancelled when that has come. */
@@ -267,25 +247,21 @@ static void script_cancel(struct scripted *s)
                 !object_unsigned(msgid, &id) || id != 1;
     msgpack_unpacked_destroy(&request);
     scripted_skip(s, 1);
-    msgpack_sbuffer buffer;
-    msgpack_packer packer;
-    msgpack_sbuffer_init(&buffer);
-    msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
+    msgpack_packer *packer = scripted_write(s);
     struct failure failure = {0};
     failure_set(&failure, STATUS_CANCELLED, NULL, "cancelled");
-    reply_write_begin(&packer, 2);
-    msgpack_pack_map(&packer, 1);
-    reply_write_str(&packer, "state");
-    reply_write_str(&packer, "cancelled");
-    reply_write_failure(&packer, 1, &failure);
-    scripted_say_buffer(s, &buffer);
+    reply_write_begin(packer, 2);
+    msgpack_pack_map(packer, 1);
+    reply_write_str(packer, "state");
+    reply_write_str(packer, "cancelled");
+    reply_write_failure(packer, 1, &failure);
+    scripted_flush(s);
     scripted_say_array(s, 3, 10);
 }
 
 TEST(test_cancel)
 {
-    struct scripted server;
-    struct fdclient *client = scripted_begin(&server, script_cancel, 7);
+    struct fdclient *client = scripted_begin(script_cancel, 7);
     struct fdclient_error error;
     struct fdclient_result results[2] = {{0}, {0}};
     uint64_t first, second, ticket;
@@ -302,7 +278,7 @@ TEST(test_cancel)
     assert_int_equal(fdclient_next(client, &ticket, &error), 0); /* nothing of the cancel's own */
     assert_false(fdclient_cancel(client, first, &error));
     assert_string_equal(error.parameter, "ticket");
-    scripted_end(&server, client);
+    scripted_end(client);
 }
 
 static void script_two_sizes(struct scripted *s)
@@ -319,8 +295,7 @@ TEST(test_a_result_too_large_is_dropped_and_the_next_arrives)
 {
     static const size_t pieces[] = {0, 1, 4096};
     for (int p = 0; p < 3; p++) {
-        struct scripted server;
-        struct fdclient *client = scripted_begin(&server, script_two_sizes, pieces[p]);
+        struct fdclient *client = scripted_begin(script_two_sizes, pieces[p]);
         struct fdclient_error error;
         for (int i = 0; i < 2; i++) { /* one whose data is payload, one that is small */
             struct fdclient_result result = {.data = malloc(2000), .capacity = 2000};
@@ -333,25 +308,22 @@ TEST(test_a_result_too_large_is_dropped_and_the_next_arrives)
         assert_true(fdclient_get(client, 5, &result, &error));
         scripted_check_array(&result, 3, 500);
         free(result.data);
-        scripted_end(&server, client);
+        scripted_end(client);
     }
 }
 
 /* The shape says n, the data is of another length. */
 static void say_lie(struct scripted *s, uint64_t id, uint64_t n, uint32_t data_bytes)
 {
-    const struct array_type type = {
-        .dtype = DTYPE_F32, .dimensions = 1, .shape = {n}, .bytes = 100000};
-    msgpack_sbuffer buffer;
-    msgpack_packer packer;
-    scripted_out_begin(&buffer, &packer, id, &type);
-    buffer.size -= 5; /* bin32 */
-    msgpack_pack_bin(&packer, data_bytes);
+    struct array_type type = scripted_type(n);
+    type.bytes = 100000;
+    msgpack_packer *packer = scripted_out(s, id, &type);
+    s->buffer.size -= 5; /* bin32 */
+    msgpack_pack_bin(packer, data_bytes);
     char *data = calloc(1, data_bytes);
-    msgpack_sbuffer_write(&buffer, data, data_bytes);
-    scripted_say(s, buffer.data, buffer.size);
+    msgpack_sbuffer_write(&s->buffer, data, data_bytes);
+    scripted_flush(s);
     free(data);
-    msgpack_sbuffer_destroy(&buffer);
 }
 
 static void script_lies(struct scripted *s)
@@ -376,8 +348,7 @@ static void script_lies(struct scripted *s)
 
 TEST(test_replies_that_make_no_sense)
 {
-    struct scripted server;
-    struct fdclient *client = scripted_begin(&server, script_lies, 999);
+    struct fdclient *client = scripted_begin(script_lies, 999);
     struct fdclient_error error;
     for (int i = 0; i < 6; i++) {
         struct fdclient_result result = {0};
@@ -389,7 +360,7 @@ TEST(test_replies_that_make_no_sense)
     assert_true(fdclient_get(client, 5, &result, &error));
     scripted_check_array(&result, 7, 5000);
     free(result.data);
-    scripted_end(&server, client);
+    scripted_end(client);
 }
 
 static void script_garbage(struct scripted *s)
@@ -422,13 +393,11 @@ static void script_half_a_payload(struct scripted *s)
     s->leaves = true;
     const struct array_type type = {
         .dtype = DTYPE_F64, .dimensions = 1, .shape = {100000}, .bytes = 800000};
-    msgpack_sbuffer buffer;
-    msgpack_packer packer;
     scripted_skip(s, 1);
-    scripted_out_begin(&buffer, &packer, 1, &type);
+    scripted_out(s, 1, &type);
     static const char half[400000];
-    msgpack_sbuffer_write(&buffer, half, sizeof half);
-    scripted_say_buffer(s, &buffer);
+    msgpack_sbuffer_write(&s->buffer, half, sizeof half);
+    scripted_flush(s);
 }
 
 TEST(test_the_server_goes_away)
@@ -436,8 +405,7 @@ TEST(test_the_server_goes_away)
     void (*const scripts[])(struct scripted *) = {script_garbage, script_not_rpc, script_silence,
                                                   script_half_a_header, script_half_a_payload};
     for (int i = 0; i < 5; i++) {
-        struct scripted server;
-        struct fdclient *client = scripted_begin(&server, scripts[i], 0);
+        struct fdclient *client = scripted_begin(scripts[i], 0);
         struct fdclient_result results[3] = {0};
         struct fdclient_error error;
         uint64_t ticket;
@@ -458,7 +426,7 @@ TEST(test_the_server_goes_away)
         assert_false(fdclient_submit(client, "ping", NULL, NULL, &results[0], &ticket, &error));
         assert_string_equal(error.code, "CONNECTION");
         assert_int_equal(fdclient_events(client), 0);
-        scripted_end(&server, client);
+        scripted_end(client);
     }
 }
 
@@ -471,15 +439,14 @@ static void script_leaves_in_an_upload(struct scripted *s)
 
 TEST(test_the_server_goes_away_during_an_upload)
 {
-    struct scripted server;
-    struct fdclient *client = scripted_begin(&server, script_leaves_in_an_upload, 0);
+    struct fdclient *client = scripted_begin(script_leaves_in_an_upload, 0);
     struct fdclient_error error;
     float *data = calloc(1 << 22, sizeof *data);
     const struct fdclient_array f = {.dimensions = 1, .shape = {1 << 22}, .data = data};
     uint64_t field;
     assert_false(fdclient_put(client, &f, &field, &error));
     assert_string_equal(error.code, "CONNECTION");
-    scripted_end(&server, client);
+    scripted_end(client);
     free(data);
 }
 
@@ -489,11 +456,9 @@ static void script_leaves_at_register(struct scripted *s)
     s->leaves = true;
 }
 
-TEST(test_the_server_goes_away_instead_of_taking_a_region)
+TEST(test_the_server_goes_away_instead_of_taking_a_region, scripted_by_regions, scripted_by_socket)
 {
-    struct scripted server;
-    setenv("FDCLIENT_TRANSPORT", "region", 1);
-    struct fdclient *client = scripted_begin(&server, script_leaves_at_register, 0);
+    struct fdclient *client = scripted_begin(script_leaves_at_register, 0);
     struct fdclient_error error;
     static float data[1 << 10];
     const struct fdclient_array f = {.dimensions = 1, .shape = {1 << 10}, .data = data};
@@ -502,8 +467,7 @@ TEST(test_the_server_goes_away_instead_of_taking_a_region)
         assert_false(fdclient_put(client, &f, &field, &error));
         assert_string_equal(error.code, "CONNECTION");
     }
-    setenv("FDCLIENT_TRANSPORT", "socket", 1);
-    scripted_end(&server, client);
+    scripted_end(client);
 }
 
 /* `register` is answered while it still waits behind an upload: the region is none before its
@@ -528,9 +492,8 @@ static void script_registers_early(struct scripted *s)
 
 TEST(test_a_region_that_is_answered_before_it_is_sent)
 {
-    struct scripted server;
     setenv("FDCLIENT_TRANSPORT", "", 1);
-    struct fdclient *client = scripted_begin(&server, script_registers_early, 0);
+    struct fdclient *client = scripted_begin(script_registers_early, 0);
     float *data = calloc(1 << 22, sizeof *data);
     const struct fdclient_array f = {.dimensions = 1, .shape = {1 << 22}, .data = data};
     struct fdclient_result result = {0};
@@ -540,7 +503,7 @@ TEST(test_a_region_that_is_answered_before_it_is_sent)
     assert_true(fdclient_wait(client, ticket, NULL));
     assert_int_equal(result.field, 7);
     setenv("FDCLIENT_TRANSPORT", "socket", 1);
-    scripted_end(&server, client);
+    scripted_end(client);
     free(data);
 }
 
@@ -554,21 +517,15 @@ static bool sees_a_region_given_up(struct scripted *s, enum status status)
             break; /* the client has left */
         const msgpack_object *method = &request.data.via.array.ptr[2];
         gives_up = object_is(method, "unregister");
-        msgpack_sbuffer buffer;
-        msgpack_packer packer;
-        reply_buffer_init(&buffer, &packer);
         if (object_is(method, "register")) {
-            reply_write_begin(&packer, id);
-            msgpack_pack_map(&packer, 1);
-            reply_write_str(&packer, "region");
-            msgpack_pack_uint64(&packer, id);
+            scripted_say_region(s, id);
         } else {
             struct failure failure = {0};
             failure_set(&failure, status, NULL, "no job is done here");
-            reply_write_failure(&packer, id, &failure);
+            reply_write_failure(scripted_write(s), id, &failure);
+            scripted_flush(s);
         }
         msgpack_unpacked_destroy(&request);
-        scripted_say_buffer(s, &buffer);
     }
     s->leaves = true;
     return gives_up;
@@ -586,11 +543,9 @@ static void script_stops_jobs(struct scripted *s)
 
 /* A job that was stopped may be answered while a worker that hangs can still write its result: the
  * memory of the pool that it named is no other job's. */
-TEST(test_memory_of_a_stopped_job_is_given_up)
+TEST(test_memory_of_a_stopped_job_is_given_up, scripted_by_regions, scripted_by_socket)
 {
-    struct scripted server;
-    setenv("FDCLIENT_TRANSPORT", "region", 1);
-    struct fdclient *client = scripted_begin(&server, script_stops_jobs, 0);
+    struct fdclient *client = scripted_begin(script_stops_jobs, 0);
     float data[16] = {0}, out[16];
     const struct fdclient_array f = {.dimensions = 1, .shape = {16}, .data = data};
     struct fdclient_result result = {.data = out, .capacity = sizeof out};
@@ -598,17 +553,14 @@ TEST(test_memory_of_a_stopped_job_is_given_up)
     assert_false(fdclient_run(client, "derivative", &f, NULL, &result, &error));
     assert_string_equal(error.code, "TIMEOUT");
     assert_false(fdclient_run(client, "derivative", &f, NULL, &result, &error));
-    setenv("FDCLIENT_TRANSPORT", "socket", 1);
-    scripted_end(&server, client);
+    scripted_end(client);
 }
 
 /* The pool has room for two of three results: it gives up neither these for the third, nor anything
  * else that does not help. */
-TEST(test_results_that_the_pool_has_no_room_for)
+TEST(test_results_that_the_pool_has_no_room_for, scripted_by_regions, scripted_by_socket)
 {
-    struct scripted server;
-    setenv("FDCLIENT_TRANSPORT", "region", 1);
-    struct fdclient *client = scripted_begin(&server, script_takes_regions, 0);
+    struct fdclient *client = scripted_begin(script_takes_regions, 0);
     const struct fdclient_array f = {.dimensions = 3, .shape = {1, 1, 1}, .field = 7};
     struct fdclient_result results[3];
     struct fdclient_error error;
@@ -622,14 +574,12 @@ TEST(test_results_that_the_pool_has_no_room_for)
     assert_false(
         fdclient_submit_vector(client, "gradient", &f, 1, NULL, results, 3, &ticket, &error));
     assert_string_equal(error.code, "OVER_BUDGET");
-    setenv("FDCLIENT_TRANSPORT", "socket", 1);
-    scripted_end(&server, client);
+    scripted_end(client);
 }
 
 TEST(test_closing_with_jobs_under_way)
 {
-    struct scripted server;
-    struct fdclient *client = scripted_begin(&server, script_half_a_payload, 0);
+    struct fdclient *client = scripted_begin(script_half_a_payload, 0);
     struct fdclient_result result = {0};
     uint64_t ticket;
     assert_true(fdclient_submit(client, "get", &by_id, NULL, &result, &ticket, NULL));
@@ -637,10 +587,7 @@ TEST(test_closing_with_jobs_under_way)
         continue;
     fdclient_close(client);
     assert_null(result.data); /* given up, as ASan can tell */
-    pthread_join(server.thread, NULL);
-    close(server.listener);
-    unlink(server.address + 5);
-    rmdir(server.folder);
+    scripted_end(NULL);
 }
 
 /* --- a lot under way ------------------------------------------------------------------------- */
@@ -657,24 +604,19 @@ static void script_echo(struct scripted *s)
             return;
         const msgpack_object *params = request.data.via.array.ptr[3].via.array.ptr;
         const msgpack_object *data = object_find(object_find(params, "f"), "data");
-        const struct array_type type = {
-            .dtype = DTYPE_F32, .dimensions = 1, .shape = {JOB_POINTS}, .bytes = 4 * JOB_POINTS};
-        msgpack_sbuffer buffer;
-        msgpack_packer packer;
-        scripted_out_begin(&buffer, &packer, id, &type);
-        scripted_say(s, buffer.data, buffer.size);
+        const struct array_type type = scripted_type(JOB_POINTS);
+        scripted_out(s, id, &type);
+        scripted_flush(s);
         s->failed = s->failed || data->via.bin.size != type.bytes;
         if (!s->failed)
             scripted_say(s, data->via.bin.ptr, type.bytes);
-        msgpack_sbuffer_destroy(&buffer);
         msgpack_unpacked_destroy(&request);
     }
 }
 
 TEST(test_many_large_jobs_before_the_first_reply_is_read)
 {
-    struct scripted server;
-    struct fdclient *client = scripted_begin(&server, script_echo, 0);
+    struct fdclient *client = scripted_begin(script_echo, 0);
     struct fdclient_result results[JOBS] = {0};
     struct fdclient_error error;
     uint8_t *data = malloc(4 * JOB_POINTS);
@@ -693,7 +635,7 @@ TEST(test_many_large_jobs_before_the_first_reply_is_read)
     }
     assert_false(fdclient_wait(client, 1, &error)); /* taken already */
     assert_string_equal(error.parameter, "ticket");
-    scripted_end(&server, client);
+    scripted_end(client);
     free(data);
 }
 
@@ -721,8 +663,7 @@ static void script_early_refusal(struct scripted *s)
 
 TEST(test_a_refusal_before_the_upload_has_ended)
 {
-    struct scripted server;
-    struct fdclient *client = scripted_begin(&server, script_early_refusal, 0);
+    struct fdclient *client = scripted_begin(script_early_refusal, 0);
     struct fdclient_error error;
     float *data = calloc(1 << 22, sizeof *data);
     const struct fdclient_array f = {.dimensions = 1, .shape = {1 << 22}, .data = data};
@@ -731,7 +672,7 @@ TEST(test_a_refusal_before_the_upload_has_ended)
     free(data); /* borrowed no longer */
     assert_string_equal(error.code, "QUEUE_FULL");
     assert_true(error.retryable);
-    scripted_end(&server, client);
+    scripted_end(client);
 }
 
 /* --- the other methods ----------------------------------------------------------------------- */
@@ -757,8 +698,7 @@ static void script_methods(struct scripted *s)
 
 TEST(test_put_free_call_and_fields)
 {
-    struct scripted server;
-    struct fdclient *client = scripted_begin(&server, script_methods, 1);
+    struct fdclient *client = scripted_begin(script_methods, 1);
     struct fdclient_error error;
     const float data[3] = {1, 2, 3};
     const struct fdclient_array f = {.dimensions = 1, .shape = {3}, .data = data};
@@ -779,51 +719,41 @@ TEST(test_put_free_call_and_fields)
     assert_int_equal(result.dimensions, 2);
     assert_int_equal(result.bytes, 48);
     assert_null(result.data);
-    scripted_end(&server, client);
+    scripted_end(client);
 }
 
 static void script_long_list(struct scripted *s)
 {
-    msgpack_sbuffer buffer;
-    msgpack_packer packer;
-    msgpack_sbuffer_init(&buffer);
-    msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
     scripted_skip(s, 1);
-    reply_write_begin(&packer, 1);
-    msgpack_pack_map(&packer, 1);
-    reply_write_str(&packer, "fields");
-    msgpack_pack_array(&packer, 65536);
+    msgpack_packer *packer = scripted_reply(s, 1, "fields");
+    msgpack_pack_array(packer, 65536);
     for (uint32_t i = 0; i < 65536; i++) {
-        msgpack_pack_map(&packer, 1);
-        reply_write_str(&packer, "field");
-        msgpack_pack_uint64(&packer, i);
+        msgpack_pack_map(packer, 1);
+        reply_write_str(packer, "field");
+        msgpack_pack_uint64(packer, i);
     }
-    scripted_say_buffer(s, &buffer);
+    scripted_flush(s);
 }
 
 TEST(test_a_list_of_all_the_fields_a_user_may_have)
 {
-    struct scripted server;
-    struct fdclient *client = scripted_begin(&server, script_long_list, 0);
+    struct fdclient *client = scripted_begin(script_long_list, 0);
     char *json;
     assert_true(fdclient_call(client, "list", &json, NULL));
     assert_non_null(strstr(json, "{\"field\": 65535}]}"));
     free(json);
-    scripted_end(&server, client);
+    scripted_end(client);
 }
 
 static void script_progress(struct scripted *s)
 {
-    msgpack_sbuffer buffer;
-    msgpack_packer packer;
-    msgpack_sbuffer_init(&buffer);
-    msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
+    msgpack_packer *packer = scripted_write(s);
     scripted_skip(s, 1);
-    reply_write_progress(&packer, 1, 10, 30);
-    reply_write_progress(&packer, 77, 1, 2);                  /* of no job here */
-    msgpack_sbuffer_write(&buffer, "\x93\x02\xa3new\x90", 7); /* of a later server */
-    reply_write_progress(&packer, 1, 20, 30);
-    scripted_say_buffer(s, &buffer);
+    reply_write_progress(packer, 1, 10, 30);
+    reply_write_progress(packer, 77, 1, 2);                      /* of no job here */
+    msgpack_sbuffer_write(&s->buffer, "\x93\x02\xa3new\x90", 7); /* of a later server */
+    reply_write_progress(packer, 1, 20, 30);
+    scripted_flush(s);
     scripted_say_array(s, 1, 3);
 }
 
@@ -835,15 +765,14 @@ static void note_progress(void *context, uint64_t ticket, uint64_t done, uint64_
 
 TEST(test_progress)
 {
-    struct scripted server;
-    struct fdclient *client = scripted_begin(&server, script_progress, 3);
+    struct fdclient *client = scripted_begin(script_progress, 3);
     char text[256] = "";
     struct fdclient_result result = {0};
     fdclient_on_progress(client, note_progress, text);
     assert_true(fdclient_run(client, "diffusion", &by_id, NULL, &result, NULL));
     assert_string_equal(text, "1: 10 of 30; 1: 20 of 30; ");
     free(result.data);
-    scripted_end(&server, client);
+    scripted_end(client);
 }
 
 /* --- wrong use ------------------------------------------------------------------------------- */
@@ -856,8 +785,7 @@ static void script_one(struct scripted *s)
 
 TEST(test_a_refused_submit_leaves_the_connection_as_it_was)
 {
-    struct scripted server;
-    struct fdclient *client = scripted_begin(&server, script_one, 0);
+    struct fdclient *client = scripted_begin(script_one, 0);
     struct fdclient_error error;
     struct fdclient_result result = {0};
     const struct fdclient_array wrong = {.dimensions = 0, .data = client};
@@ -869,7 +797,7 @@ TEST(test_a_refused_submit_leaves_the_connection_as_it_was)
     assert_true(fdclient_get(client, 5, &result, &error));
     scripted_check_array(&result, 1, 3);
     free(result.data);
-    scripted_end(&server, client);
+    scripted_end(client);
 }
 
 TEST(test_addresses)

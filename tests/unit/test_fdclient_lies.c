@@ -40,12 +40,6 @@ static void place_check(struct place *place)
     free(place);
 }
 
-static struct array_type type_of(uint64_t points)
-{
-    return (struct array_type){
-        .dtype = DTYPE_F32, .dimensions = 1, .shape = {points}, .bytes = 4 * points};
-}
-
 /* Pack a bin of that many bytes. */
 static void pack_bytes(msgpack_packer *packer, size_t bytes)
 {
@@ -58,19 +52,17 @@ static void pack_bytes(msgpack_packer *packer, size_t bytes)
 /* [1, id, nil, {"out": an array of POINTS whose data is these bins (0: their end). */
 static void say_bins(struct scripted *s, uint64_t id, const size_t *bins)
 {
-    const struct array_type type = type_of(POINTS);
-    msgpack_sbuffer buffer;
-    msgpack_packer packer;
+    const struct array_type type = scripted_type(POINTS);
     uint32_t count = 0;
     while (bins[count])
         count++;
-    scripted_out_begin(&buffer, &packer, id, &type);
-    buffer.size -= 3; /* the header of its one bin: c5 and 2 bytes */
+    msgpack_packer *packer = scripted_out(s, id, &type);
+    s->buffer.size -= 3; /* the header of its one bin: c5 and 2 bytes */
     if (count > 1)
-        msgpack_pack_array(&packer, count);
+        msgpack_pack_array(packer, count);
     for (uint32_t i = 0; i < count; i++)
-        pack_bytes(&packer, bins[i]);
-    scripted_say_buffer(s, &buffer);
+        pack_bytes(packer, bins[i]);
+    scripted_flush(s);
 }
 
 /* --- more data than the shape says ------------------------------------------------------------ */
@@ -93,8 +85,7 @@ TEST(test_more_data_than_its_shape)
 {
     static const size_t pieces[] = {0, 1000, 4096};
     for (int p = 0; p < 3; p++) {
-        struct scripted server;
-        struct fdclient *client = scripted_begin(&server, script_too_long, pieces[p]);
+        struct fdclient *client = scripted_begin(script_too_long, pieces[p]);
         struct fdclient_error error;
         struct fdclient_result result;
         for (int i = 0; i < TOO_LONG; i++) {
@@ -108,7 +99,7 @@ TEST(test_more_data_than_its_shape)
         assert_true(fdclient_get(client, 5, &result, &error));
         scripted_check_array(&result, TOO_LONG + 1, POINTS);
         place_check(place);
-        scripted_end(&server, client);
+        scripted_end(client);
     }
 }
 
@@ -117,25 +108,22 @@ static void script_snapshots_too_long(struct scripted *s)
 {
     scripted_skip(s, 1);
     for (int i = 0; i < TOO_LONG + 1; i++) {
-        const struct array_type type = type_of(POINTS);
-        msgpack_sbuffer buffer;
-        msgpack_packer packer;
-        msgpack_sbuffer_init(&buffer);
-        msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
-        reply_write_snapshot(&packer, 1, (uint64_t)i, 0);
-        array_write_header(&packer, &type);
-        buffer.size -= 3;
+        const struct array_type type = scripted_type(POINTS);
+        msgpack_packer *packer = scripted_write(s);
+        reply_write_snapshot(packer, 1, (uint64_t)i, 0);
+        array_write_header(packer, &type);
+        s->buffer.size -= 3;
         if (i == TOO_LONG) { /* an honest one */
-            pack_bytes(&packer, BYTES);
+            pack_bytes(packer, BYTES);
         } else {
             uint32_t count = 0;
             while (too_long[i][count])
                 count++;
-            msgpack_pack_array(&packer, count);
+            msgpack_pack_array(packer, count);
             for (uint32_t b = 0; b < count; b++)
-                pack_bytes(&packer, too_long[i][b]);
+                pack_bytes(packer, too_long[i][b]);
         }
-        scripted_say_buffer(s, &buffer);
+        scripted_flush(s);
     }
     scripted_say_array(s, 1, 10);
 }
@@ -151,8 +139,7 @@ TEST(test_a_snapshot_of_more_data_than_its_shape)
 {
     static const size_t pieces[] = {0, 1000, 4096};
     for (int p = 0; p < 3; p++) {
-        struct scripted server;
-        struct fdclient *client = scripted_begin(&server, script_snapshots_too_long, pieces[p]);
+        struct fdclient *client = scripted_begin(script_snapshots_too_long, pieces[p]);
         struct fdclient_result result = {0};
         uint64_t steps = 0;
         fdclient_on_snapshot(client, note_snapshot, &steps);
@@ -160,7 +147,7 @@ TEST(test_a_snapshot_of_more_data_than_its_shape)
         assert_int_equal(steps, TOO_LONG);
         scripted_check_array(&result, 1, 10);
         free(result.data);
-        scripted_end(&server, client);
+        scripted_end(client);
     }
 }
 
@@ -181,19 +168,14 @@ enum { LIES = sizeof lies / sizeof *lies };
 static void say_region(struct scripted *s, uint64_t id, const struct lie *lie, uint64_t region,
                        uint64_t offset)
 {
-    const struct array_type type = type_of(lie->points);
-    msgpack_sbuffer buffer;
-    msgpack_packer packer;
-    reply_buffer_init(&buffer, &packer);
-    reply_write_begin(&packer, id);
-    msgpack_pack_map(&packer, 1);
-    reply_write_str(&packer, "out");
+    const struct array_type type = scripted_type(lie->points);
+    msgpack_packer *packer = scripted_reply(s, id, "out");
     if (lie->as_vector) {
-        msgpack_pack_map(&packer, 1);
-        reply_write_str(&packer, "y");
+        msgpack_pack_map(packer, 1);
+        reply_write_str(packer, "y");
     }
-    reply_write_region(&packer, region + lie->region, offset + lie->offset, &type);
-    scripted_say_buffer(s, &buffer);
+    reply_write_region(packer, region + lie->region, offset + lie->offset, &type);
+    scripted_flush(s);
 }
 
 /* Registers every region, under the request's id, and answers the first jobs with lies, then one
@@ -210,14 +192,7 @@ static void script_regions(struct scripted *s)
         const msgpack_object *out = object_find(items[3].via.array.ptr, "out");
         uint64_t region = 0, offset = 0;
         if (object_is(&items[2], "register")) {
-            msgpack_sbuffer buffer;
-            msgpack_packer packer;
-            reply_buffer_init(&buffer, &packer);
-            reply_write_begin(&packer, id);
-            msgpack_pack_map(&packer, 1);
-            reply_write_str(&packer, "region");
-            msgpack_pack_uint64(&packer, id);
-            scripted_say_buffer(s, &buffer);
+            scripted_say_region(s, id);
         } else {
             if (out)
                 s->failed = s->failed || !object_unsigned(object_find(out, "region"), &region) ||
@@ -243,20 +218,17 @@ static void check_lies(struct fdclient *client, const void *input, struct fdclie
     }
 }
 
-TEST(test_another_place_in_the_pool)
+TEST(test_another_place_in_the_pool, scripted_by_regions, scripted_by_socket)
 {
     static const float input[POINTS];
-    struct scripted server;
     struct fdclient_result result = {0};
     const struct fdclient_array f = {.dimensions = 1, .shape = {POINTS}, .data = input};
-    setenv("FDCLIENT_TRANSPORT", "region", 1);
-    struct fdclient *client = scripted_begin(&server, script_regions, 0);
+    struct fdclient *client = scripted_begin(script_regions, 0);
     check_lies(client, input, &result);
     assert_true(fdclient_run(client, "laplacian", &f, NULL, &result, NULL));
     assert_int_equal(result.bytes, BYTES);
     free(result.data);
-    setenv("FDCLIENT_TRANSPORT", "socket", 1);
-    scripted_end(&server, client);
+    scripted_end(client);
 }
 
 /* A larger array than asked for, in a region of the pool that would hold it: not over the caller's.
@@ -275,41 +247,30 @@ static void script_larger_than_its_place(struct scripted *s)
         if (out && (is_job = object_unsigned(object_find(out, "region"), &region))) {
             say_region(s, id, &larger, region, 0);
         } else {
-            msgpack_sbuffer buffer;
-            msgpack_packer packer;
-            reply_buffer_init(&buffer, &packer);
-            reply_write_begin(&packer, id);
-            msgpack_pack_map(&packer, 1);
-            reply_write_str(&packer, "region");
-            msgpack_pack_uint64(&packer, id);
-            scripted_say_buffer(s, &buffer);
+            scripted_say_region(s, id);
         }
         msgpack_unpacked_destroy(&request);
     }
 }
 
-TEST(test_a_larger_array_than_its_place)
+TEST(test_a_larger_array_than_its_place, scripted_by_regions, scripted_by_socket)
 {
     static const float input[POINTS];
-    struct scripted server;
     struct fdclient_result result;
     struct fdclient_error error;
     const struct fdclient_array f = {.dimensions = 1, .shape = {POINTS}, .data = input};
-    setenv("FDCLIENT_TRANSPORT", "region", 1);
-    struct fdclient *client = scripted_begin(&server, script_larger_than_its_place, 0);
+    struct fdclient *client = scripted_begin(script_larger_than_its_place, 0);
     struct place *place = place_make(&result);
     assert_false(fdclient_run(client, "laplacian", &f, NULL, &result, &error));
     assert_string_equal(error.code, "TOO_LARGE");
     place_check(place);
-    setenv("FDCLIENT_TRANSPORT", "socket", 1);
-    scripted_end(&server, client);
+    scripted_end(client);
 }
 
 TEST(test_another_place_in_memory_of_the_callers)
 {
-    struct scripted server;
     setenv("FDCLIENT_TRANSPORT", "", 1);
-    struct fdclient *client = scripted_begin(&server, script_regions, 0);
+    struct fdclient *client = scripted_begin(script_regions, 0);
     uint8_t *memory = fdclient_alloc(client, (size_t)2 << 16);
     memset(memory, 0xa5, (size_t)2 << 16);
     struct fdclient_result result = {.data = memory + (1 << 16), .capacity = BYTES};
@@ -326,7 +287,7 @@ TEST(test_another_place_in_memory_of_the_callers)
         assert_int_equal(memory[i], 0xa5);
     fdclient_dealloc(client, memory);
     setenv("FDCLIENT_TRANSPORT", "socket", 1);
-    scripted_end(&server, client);
+    scripted_end(client);
 }
 
 /* A job whose result comes over the socket has no place in a region: not even in region 0. */
@@ -339,14 +300,13 @@ static void script_no_region(struct scripted *s)
 
 TEST(test_a_region_for_a_result_of_the_socket)
 {
-    struct scripted server;
-    struct fdclient *client = scripted_begin(&server, script_no_region, 0);
+    struct fdclient *client = scripted_begin(script_no_region, 0);
     struct fdclient_result result = {0};
     struct fdclient_error error;
     assert_false(fdclient_get(client, 5, &result, &error));
     assert_string_equal(error.code, "CONNECTION");
     assert_null(result.data);
-    scripted_end(&server, client);
+    scripted_end(client);
 }
 
 /* --- fields ----------------------------------------------------------------------------------- */
@@ -358,28 +318,25 @@ static void script_fields(struct scripted *s)
     static const char field[] = "\xa3out\x83\xa5"
                                 "field\x07\xa5shape\x91\xce\x10\0\0\0\xa4type\xa3<f8";
     for (uint64_t id = 1; id <= 3; id++) {
-        const struct array_type small = type_of(POINTS);
-        msgpack_sbuffer buffer;
-        msgpack_packer packer;
+        const struct array_type small = scripted_type(POINTS);
         scripted_skip(s, 1);
-        reply_buffer_init(&buffer, &packer);
-        reply_write_begin(&packer, id);
-        msgpack_pack_map(&packer, id == 1 ? 2 : 1);
+        msgpack_packer *packer = scripted_write(s);
+        reply_write_begin(packer, id);
+        msgpack_pack_map(packer, id == 1 ? 2 : 1);
         if (id == 1) {
-            reply_write_str(&packer, "report");
-            array_write_header(&packer, &small);
-            buffer.size -= 3;
-            pack_bytes(&packer, BYTES);
+            reply_write_str(packer, "report");
+            array_write_header(packer, &small);
+            s->buffer.size -= 3;
+            pack_bytes(packer, BYTES);
         }
-        msgpack_sbuffer_write(&buffer, field, sizeof field - 1);
-        scripted_say_buffer(s, &buffer);
+        msgpack_sbuffer_write(&s->buffer, field, sizeof field - 1);
+        scripted_flush(s);
     }
 }
 
 TEST(test_a_field_beside_data_or_for_an_array)
 {
-    struct scripted server;
-    struct fdclient *client = scripted_begin(&server, script_fields, 0);
+    struct fdclient *client = scripted_begin(script_fields, 0);
     struct fdclient_params params = FDCLIENT_PARAMS;
     struct fdclient_error error;
     struct fdclient_result result = {0};
@@ -395,7 +352,7 @@ TEST(test_a_field_beside_data_or_for_an_array)
     result = (struct fdclient_result){0};
     assert_true(fdclient_run(client, "laplacian", &by_id, &params, &result, &error));
     assert_int_equal(result.field, 7);
-    scripted_end(&server, client);
+    scripted_end(client);
 }
 
 /* --- a second reply --------------------------------------------------------------------------- */
@@ -431,13 +388,11 @@ static void script_put_twice(struct scripted *s)
 
 static void say_small(struct scripted *s, uint64_t reply)
 {
-    const struct array_type type = type_of(2);
-    msgpack_sbuffer buffer;
-    msgpack_packer packer;
-    scripted_out_begin(&buffer, &packer, 1, &type);
+    const struct array_type type = scripted_type(2);
+    scripted_out(s, 1, &type);
     const float data[2] = {(float)reply, 3};
-    msgpack_sbuffer_write(&buffer, (const char *)data, sizeof data);
-    scripted_say_buffer(s, &buffer);
+    msgpack_sbuffer_write(&s->buffer, (const char *)data, sizeof data);
+    scripted_flush(s);
 }
 
 static void script_small_twice(struct scripted *s)
@@ -466,8 +421,7 @@ TEST(test_a_second_reply)
     float *data = calloc(LARGE, sizeof *data);
     const struct fdclient_array f = {.dimensions = 1, .shape = {LARGE}, .data = data};
     for (int i = 0; i < 3; i++) {
-        struct scripted server;
-        struct fdclient *client = scripted_begin(&server, scripts[i], 0);
+        struct fdclient *client = scripted_begin(scripts[i], 0);
         struct fdclient_result result = {0};
         struct fdclient_error error;
         uint64_t ticket;
@@ -479,7 +433,7 @@ TEST(test_a_second_reply)
         else
             assert_true(((const float *)result.data)[0] == 0);
         free(result.data);
-        scripted_end(&server, client);
+        scripted_end(client);
     }
     free(data);
 }
