@@ -15,5 +15,8 @@ users=""
 if [ "$(id -u)" -ne 0 ] && unshare --user --map-root-user --map-auto true 2>/dev/null; then
     users="unshare --user --map-root-user --map-auto"
 fi
+# ctest has given each processor a test: NumPy's linear algebra beside them, by a thread of its own for each
+# processor, would wait for the others' in a loop, many times as long as it computes.
+export OPENBLAS_NUM_THREADS="${OPENBLAS_NUM_THREADS:-1}"
 PYTHONPATH="$here${PYTHONPATH:+:$PYTHONPATH}" PYTHONDONTWRITEBYTECODE=1 \
     exec $users "$python" -m pytest -q -rs -p no:cacheprovider "$@"
