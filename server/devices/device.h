@@ -78,6 +78,14 @@ void device_forget(struct device *device);
 /* Send the orders that wait: at the end of a turn of the loop. */
 void device_flush(struct device *device);
 
+/* It goes out with what else this turn of the loop has to say, with a RUN the job's block behind it
+ * (else NULL). Without a socket it waits for the next worker. */
+void device_tell(struct device *device, const struct channel_message *message,
+                 const uint8_t *block);
+
+/* It hangs: its exit starts it again. */
+void device_give_up(struct device *device, const char *why);
+
 /* Orders to the worker; see gpu/worker/channel.h for their rules. */
 void device_allocate(struct device *device, const struct field *field);
 void device_release(struct device *device, const struct field *field);

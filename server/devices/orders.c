@@ -1,0 +1,448 @@
+#include "server/devices/orders.h"
+
+#include "base/log.h"
+#include "server/devices/device.h"
+#include "server/devices/field.h"
+#include "server/devices/order.h"
+#include "server/devices/region.h"
+#include "server/users/descriptors.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What a point of a pass may take one of the host's cores. */
+#define HOST_POINT_NS 10.0
+
+/* A copy's tag is its slab's number or, with this, its order's. */
+#define TAG_ORDER (UINT64_C(1) << 63)
+#define TAG_FIELD (UINT64_C(1) << 62) /* its array's number: an operand from a region */
+
+void device_allocate(struct device *device, const struct field *field)
+{
+    struct channel_message message = {.type = CHANNEL_ALLOCATE};
+    message.u.allocate.array = field->array;
+    message.u.allocate.bytes = field->type.bytes;
+    message.u.allocate.owner = field->user->uid;
+    device_tell(device, &message, NULL);
+}
+
+void device_release(struct device *device, const struct field *field)
+{
+    struct channel_message message = {.type = CHANNEL_RELEASE};
+    message.u.job.id = field->array;
+    device_tell(device, &message, NULL);
+}
+
+static void send_copy(struct device *device, const struct slab *slab)
+{
+    const struct field *field = slab->field;
+    struct channel_message message = {.type = slab->goes_up ? CHANNEL_UPLOAD : CHANNEL_DOWNLOAD};
+    message.u.copy.array = field->array;
+    message.u.copy.offset = slab->offset;
+    message.u.copy.arena_offset = arena_offset(&field->device->devices->arena, slab);
+    message.u.copy.bytes = slab->bytes;
+    message.u.copy.tag = slab->number;
+    device_tell(device, &message, NULL);
+    if (slab->bytes == field->device->devices->arena.slab_bytes)
+        device_flush(device); /* much is under way: it need not wait for what else there is */
+}
+
+static void send_order(struct device *device, const struct order *order);
+
+/* Send what the user's window lets go. */
+static void send_some(struct device *device, struct user *user)
+{
+    const uint64_t now_ns = uv_hrtime();
+    for (struct record *record;
+         (record = send_window_next(&user->window, &device->contention, now_ns));)
+        if (record->is_order)
+            send_order(device, LIST_ENTRY(record, struct order, record));
+        else
+            send_copy(device, LIST_ENTRY(record, struct slab, record));
+}
+
+/* The worker has answered it. */
+static void answered(struct device *device, struct user *user, const struct record *record)
+{
+    send_window_answered(&user->window, record);
+    send_some(device, user);
+}
+
+static void copy(bool goes_up, struct field *field, uint64_t offset, struct slab *slab,
+                 uint64_t bytes, void (*copied)(struct slab *, void *, bool), void *context)
+{
+    struct device *device = field->device;
+    slab->field = field_reference(field);
+    slab->copied = copied;
+    slab->context = context;
+    slab->copying = true;
+    slab->goes_up = goes_up;
+    slab->offset = offset;
+    slab->bytes = bytes;
+    const int64_t copy_ns = schedule_copy(bytes);
+    slab->record = (struct record){
+        .cost_ns = copy_ns > SEND_WINDOW_RECORD_NS ? copy_ns : SEND_WINDOW_RECORD_NS};
+    list_push(&device->copies, &slab->link);
+    field->copies++;
+    send_window_add(&field->user->window, &device->contention, &slab->record, uv_hrtime());
+    send_some(device, field->user);
+}
+
+void device_upload(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes,
+                   void (*copied)(struct slab *, void *, bool), void *context)
+{
+    if (field->device->devices->trace && !field->copied.begin_ns)
+        field->copied.begin_ns = uv_hrtime();
+    copy(true, field, offset, slab, bytes, copied, context);
+}
+
+void device_download(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes,
+                     void (*copied)(struct slab *, void *, bool), void *context)
+{
+    arena_memory_to_write(&field->device->devices->arena, slab, bytes);
+    copy(false, field, offset, slab, bytes, copied, context);
+}
+
+bool device_map(struct device *device, const struct region *region)
+{
+    struct channel_message message = {.type = CHANNEL_REGION};
+    message.u.region.region = region->number;
+    message.u.region.bytes = region->bytes;
+    message.u.region.writable = region->writable;
+    const int descriptor = fcntl(region->descriptor, F_DUPFD_CLOEXEC, 0);
+    if (descriptor >= 0 && !descriptors_are_few(device->devices->users, descriptor))
+        return channel_queue_push(&device->queue, &message, NULL, descriptor);
+    if (descriptor >= 0)
+        close(descriptor);
+    return false;
+}
+
+void device_unmap(struct device *device, const struct region *region)
+{
+    struct channel_message message = {.type = CHANNEL_UNREGION};
+    message.u.region.region = region->number;
+    device_tell(device, &message, NULL);
+}
+
+static uint64_t number(const struct field *field)
+{
+    return field ? field->array : 0;
+}
+
+/* Where the order with that id is in its bucket, or else the end of it. */
+static struct order **bucket_place(struct device *device, uint64_t id)
+{
+    struct order **place = &device->running[id % DEVICE_BUCKETS];
+    while (*place && (*place)->id != id)
+        place = &(*place)->next_running;
+    return place;
+}
+
+/* The order with that id, which is with the worker no longer; NULL: there is none. */
+static struct order *take_back(struct device *device, uint64_t id)
+{
+    struct order **place = bucket_place(device, id);
+    struct order *order = *place;
+    if (!order || !list_empty(&order->record.link))
+        return NULL;
+    *place = order->next_running;
+    order->id = 0;
+    answered(device, order->user, &order->record);
+    return order;
+}
+
+static struct place place_of(const struct region_use *uses, int component)
+{
+    const struct region_use *use = uses ? &uses[component] : NULL;
+    return use && use->region ? (struct place){use->region->number, use->offset}
+                              : (struct place){0};
+}
+
+static void send_run(struct device *device, const struct order *order)
+{
+    struct channel_message message = {.type = CHANNEL_RUN};
+    struct channel_run *run = &message.u.run;
+    run->id = order->id;
+    run->chain = order->chain;
+    run->progress = order->progress;
+    run->ends_round = order->ends_round;
+    run->job = *order->job;
+    for (int i = 0; i < AXIS_COUNT; i++) {
+        run->in[i] = number(order->in[i]);
+        run->out[i] = number(order->out[i]);
+        run->scratch[i] = number(order->scratch[i]);
+        run->from[i] = place_of(order->in_place, i);
+        run->to[i] = place_of(order->out_place, i);
+    }
+    for (int i = 0; i < OPERANDS; i++)
+        run->operand[i] = number(order->operand[i]);
+    device_tell(device, &message, order->block);
+}
+
+static void measure(struct device *device, const struct order *order)
+{
+    const struct array_type *type = &order->in[0]->type;
+    struct channel_message message = {.type = CHANNEL_MEASURE};
+    message.u.measure.id = order->id;
+    message.u.measure.array = number(order->in[0]);
+    message.u.measure.other = number(order->in[1]);
+    message.u.measure.result = number(order->out[0]);
+    message.u.measure.points = type->bytes / (type->dtype == DTYPE_F64 ? 8 : 4);
+    message.u.measure.dtype = type->dtype;
+    device_tell(device, &message, NULL);
+}
+
+static void copy_region(struct device *device, const struct order *order)
+{
+    const bool reads = order->kind == ORDER_READ;
+    const struct region_use *use = reads ? order->in_place : order->out_place;
+    struct channel_message message = {.type = reads ? CHANNEL_UPLOAD : CHANNEL_DOWNLOAD};
+    message.u.copy.array = order->in[0]->array;
+    message.u.copy.region = use->region->number;
+    message.u.copy.arena_offset = use->offset;
+    message.u.copy.bytes = order->in[0]->type.bytes;
+    message.u.copy.tag = TAG_ORDER | order->id;
+    device_tell(device, &message, NULL);
+}
+
+void device_copy_operand(struct device *device, struct field *field, const struct region_use *use)
+{
+    region_use_share(&field->source, use);
+    field_reference(field);
+    struct channel_message message = {.type = CHANNEL_UPLOAD};
+    message.u.copy.array = field->array;
+    message.u.copy.region = use->region->number;
+    message.u.copy.arena_offset = use->offset;
+    message.u.copy.bytes = field->type.bytes;
+    message.u.copy.tag = TAG_FIELD | field->array;
+    device_tell(device, &message, NULL);
+}
+
+/* The copy to an operand is over. */
+static void operand_copied(struct field *field)
+{
+    region_use_end(&field->source);
+    field_release(field);
+}
+
+/* A field that is being copied to from a region: with that number, 0 any. NULL: none is. */
+static struct field *find_copied(struct device *device, uint64_t array)
+{
+    for (struct list *link = device->arrays.next; link != &device->arrays; link = link->next) {
+        struct field *field = LIST_ENTRY(link, struct field, device_link);
+        if (field->source.region && (!array || field->array == array))
+            return field;
+    }
+    return NULL;
+}
+
+/* A copy takes its course. */
+static void send_cancel(struct device *device, const struct order *order)
+{
+    struct channel_message message = {.type = CHANNEL_CANCEL};
+    message.u.job.id = order->id;
+    device_tell(device, &message, NULL);
+}
+
+static void send_order(struct device *device, const struct order *order)
+{
+    if (order->kind == ORDER_RUN)
+        send_run(device, order);
+    else if (order->kind == ORDER_MEASURE)
+        measure(device, order);
+    else
+        copy_region(device, order);
+    if (order->stopped)
+        send_cancel(device, order);
+}
+
+void device_order(struct device *device, struct order *order)
+{
+    struct user *user = order->user;
+    order->next_running = NULL;
+    order->stopped = false;
+    *bucket_place(device, order->id) = order;
+    order->record =
+        (struct record){.is_order = true, .cost_ns = order->is_short ? SEND_WINDOW_RECORD_NS : 0};
+    send_window_add(&user->window, &device->contention, &order->record, uv_hrtime());
+    send_some(device, user);
+}
+
+void device_cancel(struct device *device, struct order *order)
+{
+    order->stopped = true;
+    if (list_empty(&order->record.link))
+        send_cancel(device, order);
+}
+
+static void copy_ended(struct slab *slab, bool ok)
+{
+    struct field *field = slab->field;
+    slab->field = NULL;
+    slab->copying = false;
+    list_remove(&slab->link);
+    field->copies--;
+    if (field->device->devices->trace)
+        field->copied.end_ns = uv_hrtime();
+    slab->copied(slab, slab->context, ok);
+    if (ok && field->put && !field->copies)
+        field->device->devices->events->put_arrived(field->put);
+    field_release(field);
+}
+
+void orders_forget(struct device *device)
+{
+    memset(device->running, 0, sizeof device->running);
+    struct list *const users = &device->devices->users->list;
+    for (struct list *one = users->next; one != users; one = one->next)
+        if (LIST_ENTRY(one, struct user, link)->device == device)
+            send_window_clear(&LIST_ENTRY(one, struct user, link)->window);
+}
+
+void orders_lose(struct device *device)
+{
+    for (struct list *link; (link = list_first(&device->copies));)
+        copy_ended(LIST_ENTRY(link, struct slab, link), false);
+    for (struct field *field; (field = find_copied(device, 0));)
+        operand_copied(field);
+}
+
+static bool is_host(const struct device *device)
+{
+    return strcmp(device->info.kind, "host") == 0;
+}
+
+static void take_ready(struct device *device, const struct channel_message *message)
+{
+    const struct config *config = device->devices->config;
+    device->info = message->u.ready.info;
+    device->info.kind[sizeof device->info.kind - 1] = 0;
+    device->info.name[sizeof device->info.name - 1] = 0;
+    /* On the host the page cache and everybody else live in the same memory. */
+    const uint64_t free_bytes = device->info.free_bytes;
+    const uint64_t own =
+        is_host(device) ? free_bytes / 2 / device->devices->hosts : free_bytes / 10 * 9;
+    device->memory_bytes = config->device_memory ? config->device_memory : own;
+    if (!is_host(device))
+        device->devices->has_gpu = true;
+    device->state = DEVICE_READY;
+    device->ready_ns = uv_hrtime();
+    log_info("%s: %s, %llu bytes for arrays (worker %d, generation %llu)", device->name,
+             device->info.name, (unsigned long long)device->memory_bytes, (int)device->pid,
+             (unsigned long long)device->generation);
+    region_worker_ready(device);
+    if (!device->once_ready) {
+        device->once_ready = true;
+        device->devices->events->settled(device, true);
+    }
+}
+
+/* False, as of orders_take(): it is no copy that is under way. */
+static bool take_copied(struct device *device, uint64_t tag, enum status status)
+{
+    const struct arena *arena = &device->devices->arena;
+    if (tag & TAG_ORDER) {
+        struct order *order = take_back(device, tag & ~TAG_ORDER);
+        if (order)
+            device->devices->events->finished(order, status, NULL);
+        return order != NULL;
+    }
+    if (tag & TAG_FIELD) {
+        struct field *field = find_copied(device, tag & ~TAG_FIELD);
+        if (field)
+            operand_copied(field);
+        return field != NULL;
+    }
+    struct slab *slab = tag < arena->slab_count ? &arena->slabs[tag] : NULL;
+    if (!slab || !slab->copying || slab->field->device != device || !list_empty(&slab->record.link))
+        return false;
+    answered(device, slab->field->user, &slab->record);
+    copy_ended(slab, true);
+    return true;
+}
+
+/* There was no memory for the array. */
+static void take_failed(struct device *device, uint64_t array)
+{
+    for (struct list *link = device->arrays.next; link != &device->arrays; link = link->next) {
+        struct field *field = LIST_ENTRY(link, struct field, device_link);
+        if (field->array == array)
+            field->refused = true;
+    }
+}
+
+/* The longest that the device should be at one thing of the order's. On a GPU a pass: those of many
+ * points are cut into less, and of few points into more, of some milliseconds. On the host, where
+ * several threads are at a pass, what one of them does alone: a row along x at least, and as much
+ * as all of it where each line is solved from end to end (gpu/host/share.c). */
+static double piece_ns(const struct device *device, const struct order *order)
+{
+    const struct job *job = order->job;
+    if (!is_host(device))
+        return (double)schedule_estimate(&order->user->flow, job) / (double)job_passes(job);
+    const bool solves = job->operator_id == OPERATOR_DIFFUSION && job->more.scheme == SCHEME_ADI;
+    return HOST_POINT_NS * job_point_work(job) *
+           (double)(solves ? job_points(job) : job->n[AXIS_X]);
+}
+
+static double longest_piece_ns(const struct device *device)
+{
+    double longest_ns = 0;
+    for (size_t i = 0; i < DEVICE_BUCKETS; i++)
+        for (const struct order *order = device->running[i]; order; order = order->next_running) {
+            const double ns = order->kind == ORDER_RUN ? piece_ns(device, order) : 0;
+            longest_ns = ns > longest_ns ? ns : longest_ns;
+        }
+    return longest_ns;
+}
+
+/* Judged at once: what PONG tells of may end, and leave the device, before the next beat. */
+static void take_pong(struct device *device, const struct channel_pong *pong)
+{
+    heartbeat_pong(&device->heartbeat, pong);
+    if (heartbeat_is_stuck(&device->heartbeat, longest_piece_ns(device)))
+        device_give_up(device, "its device ends nothing of what it was given");
+}
+
+bool orders_take(struct device *device, const struct channel_message *message)
+{
+    struct order *order;
+    switch (message->type) {
+    case CHANNEL_READY:
+        if (device->state != DEVICE_STARTING)
+            return false;
+        take_ready(device, message);
+        return true;
+    case CHANNEL_REFUSED:
+        memcpy(device->refusal, message->u.refused.text, sizeof device->refusal);
+        device->refusal[sizeof device->refusal - 1] = 0;
+        return true;
+    case CHANNEL_COPIED:
+        return message->status < STATUS_COUNT &&
+               take_copied(device, message->u.copy.tag, (enum status)message->status);
+    case CHANNEL_FAILED:
+        take_failed(device, message->u.allocate.array);
+        return true;
+    case CHANNEL_MAPPED:
+        return message->status < STATUS_COUNT &&
+               region_mapped(device, message->u.region.region, (enum status)message->status);
+    case CHANNEL_PROGRESS:
+        order = *bucket_place(device, message->u.job.id);
+        if (order)
+            device->devices->events->progress(order, message->u.job.done);
+        return order != NULL;
+    case CHANNEL_FINISHED:
+        order = take_back(device, message->u.job.id);
+        if (!order || message->status >= STATUS_COUNT)
+            return false;
+        order->measured = message->u.job.measured;
+        device->devices->events->finished(order, (enum status)message->status, message);
+        return true;
+    case CHANNEL_PONG:
+        take_pong(device, &message->u.pong);
+        return true;
+    default:
+        return false;
+    }
+}
