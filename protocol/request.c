@@ -15,7 +15,8 @@ static bool malformed(struct failure *failure, const char *text)
 bool request_is_job(const struct request *request)
 {
     return request->method == METHOD_OPERATOR || request->method == METHOD_PUT ||
-           request->method == METHOD_GET || request->method == METHOD_CHAIN;
+           request->method == METHOD_GET || request->method == METHOD_CHAIN ||
+           request->method == METHOD_HESSIAN;
 }
 
 bool request_decode(const msgpack_object *object, struct request *request, bool *has_msgid,
@@ -58,6 +59,7 @@ bool request_decode(const msgpack_object *object, struct request *request, bool 
                            "params must be one map of named parameters: [{\"name\": value, …}]");
     return request_read_parameters(map, 0, request, failure) &&
            (!request->is_mixed || request_expand_mixed(request, failure)) &&
+           (request->method != METHOD_HESSIAN || request_check_hessian(request, failure)) &&
            (!request->ops || request_read_chain(request, failure)) &&
            (request->dry_run || request_check_data(request, failure));
 }

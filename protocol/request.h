@@ -14,6 +14,7 @@
     X(METHOD_REGISTER, "register")                                                                 \
     X(METHOD_UNREGISTER, "unregister")                                                             \
     X(METHOD_CHAIN, "chain")                                                                       \
+    X(METHOD_HESSIAN, "hessian")                                                                   \
     X(METHOD_CANCEL, "cancel")                                                                     \
     X(METHOD_LIST_FIELDS, "list")                                                                  \
     X(METHOD_PING, "ping")                                                                         \
@@ -72,7 +73,8 @@ struct request {
     uint64_t cancel;         /* cancel: the msgid of a request before it */
     uint64_t after, limit;   /* list: an id, or 0; 1 to LIMIT_LISTED */
 
-    struct request_chain *chain;           /* chain: owned (protocol/request_chain.h); else NULL */
+    struct request_chain *chain;           /* chain, and of hessian when the type of f is known:
+                                              owned (protocol/request_chain.h); else NULL */
     uint64_t repeat;                       /* … from 1 up */
     const msgpack_object *ops, *chain_out; /* … point into the message */
 

@@ -24,6 +24,10 @@ bool request_chain_bind(struct request_link *link, int i, const struct job *from
 {
     struct arrays *f = &link->request.f;
     struct request_source *source = &link->source[i];
+    if (source->component == SOURCE_INPUT) {
+        f->at[i] = (struct array){.kind = ARRAY_FIELD, .type = *type};
+        return true;
+    }
     const int outputs = job_outputs(from);
     const bool is_vector = job_gives_vector(from);
     const bool is_whole = i == 0 && !f->is_vector && source->component < 0;
@@ -325,68 +329,4 @@ bool request_read_chain(struct request *request, struct failure *failure)
                                "without its connection a job must leave its result in a field: "
                                "give out");
     return true;
-}
-
-static bool is_map(enum boundary_kind kind)
-{
-    return kind == BOUNDARY_PERIODIC || kind == BOUNDARY_SYMMETRIC || kind == BOUNDARY_MIRROR ||
-           kind == BOUNDARY_ANTISYMMETRIC;
-}
-
-/* The sides that the inner derivative has. Where f keeps to a number along the outer axis, the same
- * all along the side, its derivative along the side keeps to 0. Of the sides of other axes, which
- * the outer derivative does not look at, a number would be one of f's. */
-static bool take_tangential_sides(struct request *outer, struct failure *failure)
-{
-    for (int i = 0; i < AXIS_COUNT * SIDE_COUNT; i++) {
-        const int a = i / SIDE_COUNT, s = i % SIDE_COUNT;
-        struct boundary *const boundary = &outer->job.boundary[a][s];
-        struct array *const value = &outer->operand[OPERAND_VALUE + i];
-        struct array *const constant = &outer->operand[OPERAND_CONSTANT + i];
-        const bool is_outer = a == outer->job.axis;
-        if (is_outer && (value->kind != ARRAY_NONE || constant->kind != ARRAY_NONE ||
-                         boundary->kind == BOUNDARY_HALO))
-            return failure_set(failure, STATUS_UNSUPPORTED, job_side_place(a, s),
-                               "a mixed derivative takes no halo and no numbers over a face");
-        if (is_outer && boundary->kind != BOUNDARY_MIXED)
-            boundary->value = 0;
-        if (!is_outer && !is_map((enum boundary_kind)boundary->kind))
-            *boundary = (struct boundary){.kind = BOUNDARY_ONE_SIDED};
-        outer->job.more.constant[a][s] = 0;
-        value->kind = constant->kind = ARRAY_NONE;
-    }
-    return true;
-}
-
-bool request_expand_mixed(struct request *request, struct failure *failure)
-{
-    const struct job *const job = &request->job;
-    if (job->order != 1 || job->more.stagger != STAGGER_NONE)
-        return request_invalid(failure, job->order != 1 ? "order" : "stagger",
-                               "a mixed derivative is of order 1 along each axis, at the nodes");
-    if (request->report)
-        return failure_set(failure, STATUS_UNSUPPORTED, "report",
-                           "a mixed derivative has no report");
-    struct request_chain *chain = calloc(1, sizeof *chain + 2 * sizeof *chain->link);
-    if (!chain)
-        return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
-    struct request *const inner = &chain->link[0].request, *const outer = &chain->link[1].request;
-    *inner = *outer = *request;
-    *chain = (struct request_chain){
-        .repeat = 1, .is_operator = true, .answers = 1, .answer = {{1, request->out}}, .count = 2};
-    for (int link = 0; link < 2; link++)
-        for (int a = 0; a < AXIS_COUNT; a++)
-            chain->link[link].source[a] = (struct request_source){-1, -1};
-    inner->job.axis = (uint8_t)request->inner_axis;
-    inner->out = OUT_INLINE;
-    memset(&outer->f, 0, sizeof outer->f);
-    chain->link[1].source[0].link = 0;
-    request->method = METHOD_CHAIN;
-    request->chain = chain;
-    request->out = OUT_INLINE;
-    memset(&request->f, 0, sizeof request->f);
-    memset(request->operand, 0, sizeof request->operand);
-    memset(request->numbers, 0, sizeof request->numbers);
-    return take_tangential_sides(outer, failure) &&
-           (request->dry_run || request_check_data(inner, failure));
 }

@@ -8,8 +8,11 @@
 
 enum { CHAIN_LINKS = 16, CHAIN_NAME_BYTES = 31 };
 
+enum { SOURCE_INPUT = -2 };
+
 /* What a component of f is: `component` of what the link before it with that number gives (−1: of
- * what it gives, whatever that is). link −1: what request.f says. */
+ * what it gives, whatever that is; SOURCE_INPUT: what that link's own f is). link −1: what
+ * request.f says. */
 struct request_source {
     int link, component;
 };
@@ -41,6 +44,11 @@ struct request_chain {
  */
 bool request_chain_bind(struct request_link *link, int i, const struct job *from,
                         const struct array_type *type, struct failure *failure);
+
+/* The chain of a Hessian, whose f is of that type, in request->chain, which is NULL: a link for
+ * each second derivative, and for each first one that mixed ones are taken of. */
+bool request_expand_hessian(struct request *request, const struct array_type *type,
+                            struct failure *failure);
 
 /* How an error names a parameter of a link: "ops 2 accuracy", counted from 0. chain: NULL for one
  * whose links are ops. */

@@ -28,9 +28,14 @@ static bool are_all(const struct arrays *arrays, enum array_kind kind)
     return true;
 }
 
+static bool is_operator(const struct request *request)
+{
+    return request->method == METHOD_OPERATOR || request->method == METHOD_HESSIAN;
+}
+
 static bool read_out(const msgpack_object *value, struct request *request, struct failure *failure)
 {
-    const bool computes = request->method == METHOD_OPERATOR;
+    const bool computes = is_operator(request);
     if (request->method == METHOD_CHAIN) { /* it names ops, which may come after it */
         request->chain_out = value;
         return true;
@@ -110,7 +115,7 @@ enum { WORDS = 4 };
 #define BIT(number) (UINT64_C(1) << (number))
 #define TAKES(method) BIT(METHOD_##method)
 #define TAKES_OPERATOR(id) BIT(METHOD_OPERATOR + OPERATOR_##id)
-#define TAKES_OPERATORS ((BIT(OPERATOR_COUNT) - 1) << METHOD_OPERATOR)
+#define TAKES_OPERATORS ((BIT(OPERATOR_COUNT) - 1) << METHOD_OPERATOR | TAKES(HESSIAN))
 #define TAKES_JOBS (TAKES_OPERATORS | TAKES(PUT) | TAKES(GET) | TAKES(CHAIN))
 
 #define AT(member) offsetof(struct request, member), sizeof(((struct request *)NULL)->member)
@@ -245,7 +250,7 @@ static bool check_together(struct request *request, struct failure *failure)
     if (request->snapshot != SNAPSHOT_NONE && !request->every)
         return request_invalid(failure, "snapshot",
                                "a snapshot is taken every so many steps: give every");
-    if (request->detach && request->method == METHOD_OPERATOR && request->out != OUT_NEW_FIELD &&
+    if (request->detach && is_operator(request) && request->out != OUT_NEW_FIELD &&
         request->out != OUT_FIELD)
         return request_invalid(
             failure, "detach",

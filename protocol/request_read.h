@@ -30,6 +30,8 @@ bool request_read_parameters(const msgpack_object *map, uint64_t others, struct 
 bool request_read_chain(struct request *request, struct failure *failure);
 /* … of a mixed derivative: that of its two derivatives. */
 bool request_expand_mixed(struct request *request, struct failure *failure);
+/* Is what a Hessian was given what it takes? Its chain is made when the type of f is known. */
+bool request_check_hessian(const struct request *request, struct failure *failure);
 
 /* request_read.c, all that follows. INVALID_ARGUMENT with that text. */
 bool request_invalid(struct failure *failure, const char *parameter, const char *text);

@@ -129,17 +129,12 @@ static enum outcome call_stats(struct call *call)
 }
 
 static enum outcome (*const handlers[METHOD_COUNT])(struct call *) = {
-    [METHOD_OPERATOR] = call_task,
-    [METHOD_CHAIN] = call_task,
-    [METHOD_PUT] = call_task,
-    [METHOD_GET] = call_task,
-    [METHOD_FREE] = call_free,
-    [METHOD_LIST_FIELDS] = call_list,
-    [METHOD_PING] = call_ping,
-    [METHOD_INFO] = call_info,
-    [METHOD_STATS] = call_stats,
-    [METHOD_REGISTER] = call_register,
-    [METHOD_UNREGISTER] = call_unregister,
+    [METHOD_OPERATOR] = call_task,     [METHOD_CHAIN] = call_task,
+    [METHOD_HESSIAN] = call_task,      [METHOD_PUT] = call_task,
+    [METHOD_GET] = call_task,          [METHOD_FREE] = call_free,
+    [METHOD_LIST_FIELDS] = call_list,  [METHOD_PING] = call_ping,
+    [METHOD_INFO] = call_info,         [METHOD_STATS] = call_stats,
+    [METHOD_REGISTER] = call_register, [METHOD_UNREGISTER] = call_unregister,
     [METHOD_CANCEL] = call_cancel,
 };
 

@@ -193,7 +193,7 @@ static bool take_inputs(struct op *op, const struct request *request, const stru
         const struct failure_place place = arrays_place(f, "f", i);
         if (f->at[i].kind == ARRAY_NONE)
             continue;
-        if (!op->in[i] && /* else a link before it in its chain gives it */
+        if (!op->in[i] && !op->in_place[i].region && /* else a link before it gives it */
             !take_input(op, i, &f->at[i], place.text, upload, failure))
             return false;
         const struct array_type *type = op->in[i] ? &op->in[i]->type : &f->at[i].type;
@@ -344,10 +344,18 @@ static bool take_job(struct op *op, struct requirements *needs, const struct upl
 /* What the link takes from those before it. */
 static void take_sources(struct op *op, const struct request_link *link)
 {
-    for (int i = 0; link && i < AXIS_COUNT; i++)
-        if (link->source[i].link >= 0)
-            op->in[i] =
-                field_reference(op->task->op[link->source[i].link].out[link->source[i].component]);
+    for (int i = 0; link && i < AXIS_COUNT; i++) {
+        const struct request_source *const source = &link->source[i];
+        if (source->link < 0)
+            continue;
+        const struct op *const from = &op->task->op[source->link];
+        if (source->component != SOURCE_INPUT)
+            op->in[i] = field_reference(from->out[source->component]);
+        else if (from->in[i])
+            op->in[i] = field_reference(from->in[i]);
+        else /* the device computes in its region */
+            region_use_share(&op->in_place[i], &from->in_place[i]);
+    }
 }
 
 static bool check_lost(const struct op *op, struct failure *failure)

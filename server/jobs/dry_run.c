@@ -112,8 +112,9 @@ bool dry_run(struct jobs *jobs, struct user *user, struct request *request, msgp
 {
     const struct device *device = placement_device(jobs->devices, user);
     struct requirements needs[CHAIN_LINKS];
-    uint32_t count;
-    const bool ok = requirements_find(jobs, user, device, request, needs, &count, failure);
+    uint32_t count = 0;
+    const bool ok = requirements_expand(user, request, failure) &&
+                    requirements_find(jobs, user, device, request, needs, &count, failure);
     if (ok)
         write_answer(packer, needs, count, request->chain, &user->flow, device);
     requirements_free(needs, count);

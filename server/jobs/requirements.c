@@ -135,9 +135,10 @@ static bool is_input(const struct finding *finding, uint64_t field)
     const struct requirements *needs = finding->needs;
     for (int i = 0; i < AXIS_COUNT; i++) {
         const struct requirements *from = source_of(finding, i);
-        const struct array *array =
-            from ? &from->request->out_place.at[needs->link->source[i].component]
-                 : &needs->request->f.at[i];
+        const int component = from ? needs->link->source[i].component : i;
+        const struct array *array = component == SOURCE_INPUT ? &from->request->f.at[i]
+                                    : from ? &from->request->out_place.at[component]
+                                           : &needs->request->f.at[i];
         if (array->kind == ARRAY_FIELD && array->field == field)
             return true;
     }
@@ -276,6 +277,21 @@ static bool count_block(uint64_t *bytes, const struct job *job, struct failure *
                              "coordinates, offsets, weights and probes of a chain's ops take at "
                              "most %d bytes together",
                              LIMIT_BLOCK_BYTES);
+}
+
+bool requirements_expand(const struct user *user, struct request *request, struct failure *failure)
+{
+    const struct array *const f = &request->f.at[0];
+    const struct array_type *type = &f->type;
+    if (request->method != METHOD_HESSIAN)
+        return true;
+    if (f->kind == ARRAY_FIELD) {
+        const struct field *field = field_find(user, f->field, "f", failure);
+        if (!field)
+            return false;
+        type = &field->type;
+    }
+    return request_expand_hessian(request, type, failure);
 }
 
 bool requirements_find(const struct jobs *jobs, const struct user *user,

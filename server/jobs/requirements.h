@@ -27,6 +27,10 @@ struct requirements {
     uint64_t operand_bytes;   /* of its operands, but for resident ones */
 };
 
+/* Make a Hessian's chain, now that the type of its f can be known; for any other request nothing is
+ * done. Call it first. False with the failure set: there is no such field, or no memory. */
+bool requirements_expand(const struct user *user, struct request *request, struct failure *failure);
+
 /* Of the operators of the request in their order, with which *count says how many are to be freed.
  * Fills in the types of resident operands, and what links take of one another. False with the
  * failure set: a job of that kind can't be; whether there is room for it now is not looked at. */

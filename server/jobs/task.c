@@ -11,6 +11,7 @@
 #include "server/jobs/admission.h"
 #include "server/jobs/answer.h"
 #include "server/jobs/job_script.h"
+#include "server/jobs/requirements.h"
 #include "server/jobs/task_trace.h"
 #include "server/users/memory.h"
 
@@ -431,7 +432,7 @@ bool task_accept(struct client *client, struct request *request, const struct up
 {
     struct jobs *jobs = client->jobs;
     struct user *user = client->user;
-    if (!admission_open(jobs, user, failure)) {
+    if (!admission_open(jobs, user, failure) || !requirements_expand(user, request, failure)) {
         user_count_refused(user);
         return false;
     }

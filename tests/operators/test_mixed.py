@@ -1,4 +1,4 @@
-"""Mixed derivatives: axis ["x", "y"] is ∂x of the rounded ∂y f, whose sides keep to the tangential derivative of what
+"""Mixed derivatives and the Hessian: axis ["x", "y"] is ∂x of the rounded ∂y f, whose sides keep to the tangential derivative of what
 f keeps to there."""
 
 import itertools
@@ -111,3 +111,81 @@ def test_in_a_chain_it_is_two_derivatives(client):
     with pytest.raises(fdtest.FdError) as refused:
         client.call("chain", ops=[{"op": "derivative", "f": np.zeros((9, 9)), "axis": ["x", "y"]}])
     assert refused.value.code == "UNSUPPORTED" and refused.value.parameter == "ops 0 axis"
+
+
+def second_derivatives(client, f, boundary, axes, **params):
+    """The same one by one."""
+    made = {}
+    for a, b in itertools.combinations_with_replacement(axes, 2):
+        order = dict(axis=a, order=2) if a == b else dict(axis=[a, b])
+        made[a + b] = client.out("derivative", f=f, boundary=boundary, **order, **params)
+    return made
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(31,), (17, 19), (13, 14, 15), (2, 13, 14, 15)])
+def test_the_hessian_is_all_second_derivatives(client, shape, dtype):
+    f = field(dtype, shape)
+    axes = "xyz"[:len(shape)]
+    for kind, accuracy in zip(["mirror", "one-sided", "value", "mixed face"], ACCURACIES):
+        boundary = sides.word(kind, 0.5, V)
+        params = dict(accuracy=accuracy, spacing={a: SPACING[a] for a in axes})
+        expected = second_derivatives(client, f, boundary, axes, **params)
+        found = client.out("hessian", f=f, boundary=boundary, **params)
+        assert list(found) == list(expected)
+        assert all(found[name].tobytes() == expected[name].tobytes() for name in expected), kind
+
+
+def test_a_hessian_of_a_resident_field_in_a_batch_stays_resident(client):
+    f = field("f4", (4, 20, 21))
+    expected = second_derivatives(client, f, "periodic", "xy", batch=1)
+    told = client.call("hessian", f={"field": client.put(f)}, batch=1, out="field")["out"]
+    assert list(told) == ["xx", "xy", "yy"]
+    for name, place in told.items():
+        assert client.call("get", field=place["field"])["out"].tobytes() == expected[name].tobytes()
+
+
+def test_a_hessian_of_coordinates(client):
+    f = field("f8", (24, 25))
+    rng = np.random.default_rng(5)
+    params = dict(spacing={"x": np.cumsum(rng.uniform(0.5, 1.5, 25)), "y": np.cumsum(rng.uniform(0.5, 1.5, 24))},
+                  accuracy=4)
+    expected = second_derivatives(client, f, "one-sided", "xy", **params)
+    found = client.out("hessian", f=f, boundary="one-sided", **params)
+    assert all(found[name].tobytes() == expected[name].tobytes() for name in expected)
+
+
+@pytest.mark.parametrize("params, parameter, code", [
+    (dict(axis="x"), "axis", "INVALID_ARGUMENT"),
+    (dict(order=2), "order", "INVALID_ARGUMENT"),
+    (dict(report=True), "report", "UNSUPPORTED"),
+    (dict(out={"field": 7}), "out", "UNSUPPORTED"),
+    (dict(boundary={"halo": 1}), "boundary x-", "UNSUPPORTED"),
+    (dict(f={"x": np.zeros((9, 9)), "y": np.zeros((9, 9))}), "f", "INVALID_ARGUMENT"),
+    (dict(f={"field": 123456}), "f", "NOT_FOUND"),
+    (dict(spacing=-1), "spacing", "INVALID_ARGUMENT"),
+    (dict(batch=2), "batch", "INVALID_ARGUMENT"),
+])
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_what_a_hessian_refuses(client, params, parameter, code, dry_run):
+    with pytest.raises(fdtest.FdError) as refused:
+        client.call("hessian", **{"f": np.zeros((9, 9)), **params}, dry_run=dry_run)
+    assert refused.value.code == code and refused.value.parameter.startswith(parameter), refused.value
+
+
+def test_a_dry_run_of_a_hessian(client):
+    f = field("f4", (16, 17, 18))
+    told = client.call("hessian", f=f, dry_run=True)
+    assert told["bytes"] >= 9 * f.nbytes and len(told["ops"]) == 8
+
+
+@pytest.mark.parametrize("method, params", [("hessian", {}), ("derivative", {"axis": ["z", "x"]})])
+def test_f_in_a_region(client, method, params):
+    f = field("f4", (33, 34, 35))
+    region = fdtest.Region(f.nbytes)
+    region.register(client)
+    region.array("f4", f.shape)[:] = f
+    expected, found = (client.out(method, f=g, **params) for g in (f, region.place(like=f)))
+    for name in expected if method == "hessian" else [...]:
+        assert found[name].tobytes() == expected[name].tobytes()
+    assert client.call("unregister", region=region.id) == {}
