@@ -25,10 +25,9 @@ static const double MOST_WORK = 0x1p62;
 static void answer_finished(struct worker *worker, uint64_t id, enum status status, uint64_t done,
                             uint64_t total, const struct run *begun)
 {
-    struct channel_message message = {.type = CHANNEL_FINISHED, .status = status};
-    message.u.job.id = id;
-    message.u.job.done = done;
-    message.u.job.total = total;
+    struct channel_message message = {.type = CHANNEL_FINISHED,
+                                      .status = status,
+                                      .u.job = {.id = id, .done = done, .total = total}};
     if (begun) {
         message.u.job.device_us = begun->slices.device_us;
         message.u.job.copy_in = begun->copied[WAY_IN];
@@ -85,22 +84,13 @@ void jobs_settle(struct worker *worker, struct run *run)
 /* Are all uploads to its arrays complete? */
 static bool is_resident(const struct run *run)
 {
-    for (int i = 0; i < AXIS_COUNT; i++)
-        if ((run->in[i] && run->in[i]->uploads) || (run->out[i] && run->out[i]->uploads) ||
-            (run->scratch[i] && run->scratch[i]->uploads))
+    bool written;
+    for (int i = 0; i < RUN_ARRAYS; i++) {
+        const struct holding *holding = run_array(run, i, &written);
+        if (holding && holding->uploads)
             return false;
-    for (int i = 0; i < OPERANDS; i++)
-        if (run->operand[i] && run->operand[i]->uploads)
-            return false;
+    }
     return true;
-}
-
-static bool has_operands(const struct run *run)
-{
-    for (int i = 0; i < OPERANDS; i++)
-        if (run->operand[i])
-            return true;
-    return false;
 }
 
 static void launch_next(struct worker *worker, struct run *run)
@@ -108,7 +98,7 @@ static void launch_next(struct worker *worker, struct run *run)
     struct launch launch;
     if (!slices_next(&run->slices, &launch))
         return;
-    launch.operands = has_operands(run) ? &run->operands : NULL;
+    launch.operands = &run->operands;
     launch.is_resident = !run->in_pipeline && is_resident(run);
     launch.chain = run_is_chained(run) ? run->chain : 0;
     launch.ends_round = run->ends_round;
@@ -274,12 +264,11 @@ static void check_arrays(const struct run *run, uint64_t bytes)
 /* One of its arrays; NULL: it has none. */
 static const struct holding *any_array(const struct run *run)
 {
-    struct holding *const *const all[] = {run->in, run->out, run->scratch};
-    for (int k = 0; k < 3; k++)
-        for (int i = 0; i < AXIS_COUNT; i++)
-            if (all[k][i])
-                return all[k][i];
-    return NULL;
+    const struct holding *array = NULL;
+    bool written;
+    for (int i = 0; i < RUN_ARRAYS && !array; i++)
+        array = run_array(run, i, &written);
+    return array;
 }
 
 /* Nobody's launches come behind another's because somebody else says so. */
@@ -294,14 +283,12 @@ static void check_chain(const struct worker *worker, const struct run *run)
 /* Was there memory for all of its arrays? */
 static bool have_memory(const struct run *run)
 {
-    for (int i = 0; i < AXIS_COUNT; i++)
-        if ((run->in[i] && !store_has_memory(run->in[i])) ||
-            (run->out[i] && !store_has_memory(run->out[i])) ||
-            (run->scratch[i] && !store_has_memory(run->scratch[i])))
+    bool written;
+    for (int i = 0; i < RUN_ARRAYS; i++) {
+        const struct holding *holding = run_array(run, i, &written);
+        if (holding && !store_has_memory(holding))
             return false;
-    for (int i = 0; i < OPERANDS; i++)
-        if (run->operand[i] && !store_has_memory(run->operand[i]))
-            return false;
+    }
     return true;
 }
 
@@ -462,12 +449,12 @@ static void tell_progress(struct worker *worker, struct run *run)
     const uint64_t now = clock_us();
     if (now - run->progress_us < PROGRESS_US)
         return;
-    struct channel_message message = {.type = CHANNEL_PROGRESS};
-    message.u.job.id = run->id;
-    message.u.job.done = run->slices.done / run->plan.lines;
-    message.u.job.total = run->plan.passes;
-    message.u.job.device_us = run->slices.device_us;
-    worker_answer(worker, &message);
+    worker_answer(worker,
+                  &(struct channel_message){.type = CHANNEL_PROGRESS,
+                                            .u.job = {.id = run->id,
+                                                      .done = run->slices.done / run->plan.lines,
+                                                      .total = run->plan.passes,
+                                                      .device_us = run->slices.device_us}});
     run->progress_us = now;
 }
 

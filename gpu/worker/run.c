@@ -2,86 +2,60 @@
 
 #include "base/clock.h"
 
-/* Of its operands the probes alone are written. */
-static bool writes(const struct run *run, const struct holding *holding)
+struct holding *run_array(const struct run *run, int i, bool *written)
 {
-    if (holding && run->operand[OPERAND_PROBES] == holding)
-        return true;
-    for (int i = 0; i < AXIS_COUNT; i++)
-        if (holding && (run->out[i] == holding || run->scratch[i] == holding))
-            return true;
-    return false;
+    const int operand = i - 3 * AXIS_COUNT;
+    *written = operand < 0 ? i >= AXIS_COUNT : operand == OPERAND_PROBES;
+    return operand >= 0         ? run->operand[operand]
+           : i < AXIS_COUNT     ? run->in[i]
+           : i < 2 * AXIS_COUNT ? run->out[i - AXIS_COUNT]
+                                : run->scratch[i - 2 * AXIS_COUNT];
 }
 
-static bool touches(const struct run *run, const struct holding *holding)
-{
-    for (int i = 0; i < AXIS_COUNT; i++)
-        if (holding && run->in[i] == holding)
-            return true;
-    for (int i = 0; i < OPERANDS; i++)
-        if (holding && run->operand[i] == holding)
-            return true;
-    return writes(run, holding);
-}
-
-static uint32_t times(struct holding *const holdings[AXIS_COUNT], const struct holding *holding)
+/* How often the run writes the array, or how often it reads it. */
+static uint32_t times(const struct run *run, const struct holding *holding, bool writes)
 {
     uint32_t count = 0;
-    for (int i = 0; i < AXIS_COUNT; i++)
-        count += holdings[i] == holding;
+    bool written;
+    for (int i = 0; i < RUN_ARRAYS; i++)
+        count += run_array(run, i, &written) == holding && written == writes;
     return count;
-}
-
-static uint32_t times_read(const struct run *run, const struct holding *holding)
-{
-    uint32_t count = times(run->in, holding);
-    for (int i = 0; i < OPERANDS; i++)
-        count += run->operand[i] == holding && i != OPERAND_PROBES;
-    return count;
-}
-
-static uint32_t times_written(const struct run *run, const struct holding *holding)
-{
-    return times(run->out, holding) + times(run->scratch, holding) +
-           (run->operand[OPERAND_PROBES] == holding);
 }
 
 /* Is nobody else at an array that it writes, and does nobody else write one that it reads? */
 static bool is_alone(const struct run *run)
 {
-    struct holding *const *const all[] = {run->in, run->out, run->scratch};
-    for (int k = 0; k < 3; k++)
-        for (int i = 0; i < AXIS_COUNT; i++) {
-            const struct holding *holding = all[k][i];
-            if (holding && (holding->writers != times_written(run, holding) ||
-                            (k > 0 && holding->readers != times_read(run, holding))))
-                return false;
-        }
-    for (int i = 0; i < OPERANDS; i++) {
-        const struct holding *holding = run->operand[i];
-        if (holding && (holding->writers != times_written(run, holding) ||
-                        (i == OPERAND_PROBES && holding->readers != times_read(run, holding))))
+    bool written;
+    for (int i = 0; i < RUN_ARRAYS; i++) {
+        const struct holding *holding = run_array(run, i, &written);
+        if (holding && (holding->writers != times(run, holding, true) ||
+                        (written && holding->readers != times(run, holding, false))))
             return false;
     }
     return true;
 }
 
-/* Is it still copied in such a way that it may not be read, or not be written? */
-static bool is_being_copied(const struct holding *holding, bool write)
+/* Is one of its arrays still copied in such a way that it may not be read, or not be written? */
+static bool is_being_copied(const struct run *run)
 {
-    return holding && (holding->region_uploads || (write && holding->downloads));
+    bool written;
+    for (int i = 0; i < RUN_ARRAYS; i++) {
+        const struct holding *holding = run_array(run, i, &written);
+        if (holding && (holding->region_uploads || (written && holding->downloads)))
+            return true;
+    }
+    return false;
 }
 
 /* Does it write what the run uses, or use what the run writes? */
 static bool stands_before(const struct run *other, const struct run *run)
 {
-    for (int i = 0; i < AXIS_COUNT; i++)
-        if (writes(other, run->in[i]) || touches(other, run->out[i]) ||
-            touches(other, run->scratch[i]))
+    bool written;
+    for (int i = 0; i < RUN_ARRAYS; i++) {
+        const struct holding *holding = run_array(run, i, &written);
+        if (holding && (times(other, holding, true) || (written && times(other, holding, false))))
             return true;
-    for (int i = 0; i < OPERANDS; i++)
-        if (i == OPERAND_PROBES ? touches(other, run->operand[i]) : writes(other, run->operand[i]))
-            return true;
+    }
     return false;
 }
 
@@ -100,13 +74,8 @@ bool runs_may_start(const struct runs *runs, const struct run *run)
 {
     if (run->measures && runs->slots == UINT64_MAX)
         return false;
-    for (int i = 0; i < AXIS_COUNT; i++)
-        if (is_being_copied(run->in[i], false) || is_being_copied(run->out[i], true) ||
-            is_being_copied(run->scratch[i], true))
-            return false;
-    for (int i = 0; i < OPERANDS; i++)
-        if (is_being_copied(run->operand[i], i == OPERAND_PROBES))
-            return false;
+    if (is_being_copied(run))
+        return false;
     if (is_alone(run))
         return true;
     const bool chained = run_is_chained(run);
@@ -128,16 +97,13 @@ static void use(const struct run *run, bool begins)
             run->from[i].region->users += by;
         if (run->to[i].region)
             run->to[i].region->users += by;
-        if (run->in[i])
-            run->in[i]->readers += by;
-        if (run->out[i])
-            run->out[i]->writers += by;
-        if (run->scratch[i])
-            run->scratch[i]->writers += by;
     }
-    for (int i = 0; i < OPERANDS; i++)
-        if (run->operand[i])
-            *(i == OPERAND_PROBES ? &run->operand[i]->writers : &run->operand[i]->readers) += by;
+    for (int i = 0; i < RUN_ARRAYS; i++) {
+        bool written;
+        struct holding *holding = run_array(run, i, &written);
+        if (holding)
+            *(written ? &holding->writers : &holding->readers) += by;
+    }
 }
 
 /* One of several passes copies at its ends alone. */

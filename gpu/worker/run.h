@@ -69,6 +69,10 @@ struct runs {
 bool runs_add(struct runs *runs, struct run *run);
 /* Out of the row; its arrays are in use no longer. */
 void runs_remove(struct runs *runs, struct run *run);
+/* One of the arrays that it uses, NULL where it has none such: inputs, outputs, scratch and
+ * operands in turn. *written: the run writes it; of its operands the probes alone. */
+enum { RUN_ARRAYS = 3 * AXIS_COUNT + OPERANDS };
+struct holding *run_array(const struct run *run, int i, bool *written);
 /* Its arrays and places in memory, as slices_begin() takes them. */
 struct buffers run_buffers(const struct run *run);
 

@@ -49,9 +49,8 @@ void store_close(struct worker *worker)
 
 static void answer_mapped(struct worker *worker, uint64_t id, enum status status)
 {
-    struct channel_message message = {.type = CHANNEL_MAPPED, .status = status};
-    message.u.region.region = id;
-    worker_answer(worker, &message);
+    worker_answer(worker, &(struct channel_message){
+                              .type = CHANNEL_MAPPED, .status = status, .u.region.region = id});
 }
 
 void store_map(struct worker *worker, const struct channel_message *message, int memfd)
@@ -102,9 +101,9 @@ bool store_has_memory(const struct holding *holding)
 
 static void answer_failed(struct worker *worker, uint64_t id)
 {
-    struct channel_message message = {.type = CHANNEL_FAILED, .status = STATUS_OUT_OF_MEMORY};
-    message.u.allocate.array = id;
-    worker_answer(worker, &message);
+    worker_answer(worker, &(struct channel_message){.type = CHANNEL_FAILED,
+                                                    .status = STATUS_OUT_OF_MEMORY,
+                                                    .u.allocate.array = id});
 }
 
 struct holding *store_find(const struct worker *worker, uint64_t id)
@@ -148,9 +147,8 @@ void store_release(struct worker *worker, uint64_t id)
 
 static void answer_copied(struct worker *worker, uint64_t tag, enum status status)
 {
-    struct channel_message message = {.type = CHANNEL_COPIED, .status = status};
-    message.u.copy.tag = tag;
-    worker_answer(worker, &message);
+    worker_answer(worker, &(struct channel_message){
+                              .type = CHANNEL_COPIED, .status = status, .u.copy.tag = tag});
 }
 
 /* Between a region and an array: beside the copies of jobs, since it may be as long. */
