@@ -23,7 +23,7 @@ enum {
 static const double MOST_WORK = 0x1p62;
 
 static void answer_finished(struct worker *worker, uint64_t id, enum status status, uint64_t done,
-                            uint64_t total, const struct run *begun)
+                            uint64_t total, const struct execution *begun)
 {
     struct channel_message message = {.type = CHANNEL_FINISHED,
                                       .status = status,
@@ -39,20 +39,20 @@ static void answer_finished(struct worker *worker, uint64_t id, enum status stat
     worker_answer(worker, &message);
 }
 
-static void finish(struct worker *worker, struct run *run, enum status status)
+static void finish(struct worker *worker, struct execution *run, enum status status)
 {
     /* Begun passes count: from 1 on, the output may hold anything. */
     const uint64_t lines = run->plan.lines;
     const uint64_t done = run->started ? (run->slices.done + lines - 1) / lines : 0;
     answer_finished(worker, run->id, status, done, run->plan.passes, run->started ? run : NULL);
-    runs_remove(&worker->runs, run);
+    executions_remove(&worker->runs, run);
     plan_release(&run->plan);
     free(run);
 }
 
 /* Where its result comes to lie in the scratch array's memory, the two exchange theirs: whoever
  * starts from here on finds it. */
-static void place_result(const struct run *run)
+static void place_result(const struct execution *run)
 {
     for (int i = 0; i < run->plan.outputs && !run->plan.staged; i++) {
         struct holding *out = run->out[i], *other = run->scratch[i];
@@ -64,7 +64,7 @@ static void place_result(const struct run *run)
     }
 }
 
-void jobs_settle(struct worker *worker, struct run *run)
+void jobs_settle(struct worker *worker, struct execution *run)
 {
     if (run->copy) {
         if (transfer_is_done(&run->transfer)) {
@@ -82,25 +82,25 @@ void jobs_settle(struct worker *worker, struct run *run)
 }
 
 /* Are all uploads to its arrays complete? */
-static bool is_resident(const struct run *run)
+static bool is_resident(const struct execution *run)
 {
     bool written;
-    for (int i = 0; i < RUN_ARRAYS; i++) {
-        const struct holding *holding = run_array(run, i, &written);
+    for (int i = 0; i < EXECUTION_ARRAYS; i++) {
+        const struct holding *holding = execution_array(run, i, &written);
         if (holding && holding->uploads)
             return false;
     }
     return true;
 }
 
-static void launch_next(struct worker *worker, struct run *run)
+static void launch_next(struct worker *worker, struct execution *run)
 {
     struct launch launch;
     if (!slices_next(&run->slices, &launch))
         return;
     launch.operands = &run->operands;
     launch.is_resident = !run->in_pipeline && is_resident(run);
-    launch.chain = run_is_chained(run) ? run->chain : 0;
+    launch.chain = execution_is_chained(run) ? run->chain : 0;
     launch.ends_round = run->ends_round;
     for (int i = 0; i < AXIS_COUNT && run->launches_copy; i++) {
         launch.source[i] = launch.from == 0 ? run->from[i].memory : NULL;
@@ -112,19 +112,19 @@ static void launch_next(struct worker *worker, struct run *run)
     range_end();
     if (launch.to == run->slices.total && !run->in_pipeline) {
         place_result(run);
-        run->launched = run_is_chained(run);
+        run->launched = execution_is_chained(run);
     }
 }
 
-static void compute_passes(void *worker, struct run *run)
+static void compute_passes(void *worker, struct execution *run)
 {
     launch_next(worker, run);
 }
 
-static void start(struct worker *worker, struct run *run)
+static void start(struct worker *worker, struct execution *run)
 {
-    runs_start(&worker->runs, run);
-    const struct buffers buffers = run_buffers(run);
+    executions_start(&worker->runs, run);
+    const struct buffers buffers = execution_buffers(run);
     slices_begin(&run->slices, &run->plan, worker->backend->splits_passes, &buffers);
     if (run->in_pipeline)
         pipeline_add(&worker->pipeline, run);
@@ -137,7 +137,7 @@ static void open_measured(struct worker *worker)
 {
     const size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
     bool addressable;
-    _Static_assert(RUNS_MEASURING * sizeof(struct measured) <= 4096, "they fit a page");
+    _Static_assert(EXECUTIONS_MEASURING * sizeof(struct measured) <= 4096, "they fit a page");
     worker->runs.measured = aligned_alloc(bytes, bytes);
     if (!worker->runs.measured)
         worker_out_of_memory();
@@ -163,7 +163,7 @@ void jobs_open(struct worker *worker)
 void jobs_close(struct worker *worker)
 {
     while (worker->runs.first) {
-        struct run *run = worker->runs.first;
+        struct execution *run = worker->runs.first;
         worker->runs.first = run->next;
         plan_release(&run->plan);
         free(run);
@@ -177,21 +177,21 @@ void jobs_close(struct worker *worker)
 /* Of a chain those behind one that must wait are not looked at: there may be many. */
 void jobs_start_waiting(struct worker *worker)
 {
-    struct run *next;
+    struct execution *next;
     uint64_t stuck = 0;
-    for (struct run *run = worker->runs.first; run && worker->runs.waiting; run = next) {
+    for (struct execution *run = worker->runs.first; run && worker->runs.waiting; run = next) {
         next = run->next;
-        if (run->started || (run_is_chained(run) && run->chain == stuck))
+        if (run->started || (execution_is_chained(run) && run->chain == stuck))
             continue;
-        if (runs_may_start(&worker->runs, run))
+        if (executions_may_start(&worker->runs, run))
             start(worker, run);
-        else if (run_is_chained(run))
+        else if (execution_is_chained(run))
             stuck = run->chain;
     }
 }
 
 /* The run's places, if it has any. */
-static void find_places(const struct worker *worker, struct run *run,
+static void find_places(const struct worker *worker, struct execution *run,
                         const struct channel_run *given)
 {
     const struct job *job = &given->job;
@@ -208,7 +208,7 @@ static void find_places(const struct worker *worker, struct run *run,
     }
 }
 
-static void find_arrays(const struct worker *worker, struct run *run,
+static void find_arrays(const struct worker *worker, struct execution *run,
                         const struct channel_run *given)
 {
     const struct job *job = &given->job;
@@ -226,7 +226,7 @@ static void find_arrays(const struct worker *worker, struct run *run,
 }
 
 /* The run's operands: those that its job has. */
-static void find_operands(const struct worker *worker, struct run *run,
+static void find_operands(const struct worker *worker, struct execution *run,
                           const struct channel_run *given)
 {
     for (int i = 0; i < OPERANDS; i++) {
@@ -242,7 +242,7 @@ static void find_operands(const struct worker *worker, struct run *run,
 }
 
 /* They are of so many bytes each, and none is written that must not be. */
-static void check_arrays(const struct run *run, uint64_t bytes)
+static void check_arrays(const struct execution *run, uint64_t bytes)
 {
     struct buffers ids; /* an array without memory is known by its holding alone */
     for (int i = 0; i < AXIS_COUNT; i++) {
@@ -262,30 +262,31 @@ static void check_arrays(const struct run *run, uint64_t bytes)
 }
 
 /* One of its arrays; NULL: it has none. */
-static const struct holding *any_array(const struct run *run)
+static const struct holding *any_array(const struct execution *run)
 {
     const struct holding *array = NULL;
     bool written;
-    for (int i = 0; i < RUN_ARRAYS && !array; i++)
-        array = run_array(run, i, &written);
+    for (int i = 0; i < EXECUTION_ARRAYS && !array; i++)
+        array = execution_array(run, i, &written);
     return array;
 }
 
 /* Nobody's launches come behind another's because somebody else says so. */
-static void check_chain(const struct worker *worker, const struct run *run)
+static void check_chain(const struct worker *worker, const struct execution *run)
 {
-    const struct run *other = run->chain ? runs_last_of_chain(&worker->runs, run->chain) : NULL;
+    const struct execution *other =
+        run->chain ? executions_last_of_chain(&worker->runs, run->chain) : NULL;
     const struct holding *array = any_array(run), *of_other = other ? any_array(other) : NULL;
     if (array && of_other && array->block.owner != of_other->block.owner)
         worker_broken("RUN in a chain of another owner's", run->id);
 }
 
 /* Was there memory for all of its arrays? */
-static bool have_memory(const struct run *run)
+static bool have_memory(const struct execution *run)
 {
     bool written;
-    for (int i = 0; i < RUN_ARRAYS; i++) {
-        const struct holding *holding = run_array(run, i, &written);
+    for (int i = 0; i < EXECUTION_ARRAYS; i++) {
+        const struct holding *holding = execution_array(run, i, &written);
         if (holding && !store_has_memory(holding))
             return false;
     }
@@ -293,7 +294,7 @@ static bool have_memory(const struct run *run)
 }
 
 /* How its arrays, of so many bytes each, come from and to its places. */
-static void choose_way(const struct worker *worker, struct run *run, uint64_t bytes)
+static void choose_way(const struct worker *worker, struct execution *run, uint64_t bytes)
 {
     bool has_places = false, reached = true;
     for (int i = 0; i < AXIS_COUNT; i++) {
@@ -311,7 +312,7 @@ static void choose_way(const struct worker *worker, struct run *run, uint64_t by
 }
 
 /* There is no memory for it, or for its arrays. */
-static void refuse_run(struct worker *worker, struct run *run)
+static void refuse_run(struct worker *worker, struct execution *run)
 {
     answer_finished(worker, run->id, STATUS_OUT_OF_MEMORY, 0, run->plan.passes, NULL);
     plan_release(&run->plan);
@@ -319,12 +320,12 @@ static void refuse_run(struct worker *worker, struct run *run)
 }
 
 /* It waits for its turn, or starts. */
-static void add_run(struct worker *worker, struct run *run)
+static void add_run(struct worker *worker, struct execution *run)
 {
     run->progress_us = clock_us();
-    if (!runs_add(&worker->runs, run))
+    if (!executions_add(&worker->runs, run))
         refuse_run(worker, run);
-    else if (runs_may_start(&worker->runs, run))
+    else if (executions_may_start(&worker->runs, run))
         start(worker, run);
 }
 
@@ -360,10 +361,10 @@ void jobs_run(struct worker *worker, const struct channel_run *given,
               const struct channel_inbox *inbox, int descriptor)
 {
     struct failure failure = {0};
-    if (given->id == 0 || runs_find(&worker->runs, given->id))
+    if (given->id == 0 || executions_find(&worker->runs, given->id))
         worker_broken("RUN of a job that is there already", given->id);
     const struct plan *plan = find_plan(worker, given, inbox, descriptor, &failure);
-    struct run *run = plan ? calloc(1, sizeof *run) : NULL;
+    struct execution *run = plan ? calloc(1, sizeof *run) : NULL;
     if (!run) {
         answer_finished(worker, given->id, failure.code, 0, plan ? plan->passes : 0, NULL);
         return;
@@ -390,11 +391,11 @@ void jobs_measure(struct worker *worker, const struct channel_message *message)
 {
     const uint64_t id = message->u.measure.id, points = message->u.measure.points;
     const uint64_t element = message->u.measure.dtype == DTYPE_F64 ? 8 : 4;
-    if (id == 0 || runs_find(&worker->runs, id))
+    if (id == 0 || executions_find(&worker->runs, id))
         worker_broken("MEASURE of a job that is there already", id);
     if (message->u.measure.dtype > DTYPE_F64 || points == 0 || points > LIMIT_POINTS)
         worker_broken("MEASURE of what is no array", id);
-    struct run *run = calloc(1, sizeof *run);
+    struct execution *run = calloc(1, sizeof *run);
     if (!run) {
         answer_finished(worker, id, STATUS_OUT_OF_MEMORY, 0, 0, NULL);
         return;
@@ -420,7 +421,7 @@ void jobs_measure(struct worker *worker, const struct channel_message *message)
 }
 
 /* The blocks are measured: bring over what they came to. */
-static void fetch_measured(struct worker *worker, struct run *run)
+static void fetch_measured(struct worker *worker, struct execution *run)
 {
     const uint64_t at = measure_bytes(run->plan.points) - sizeof(struct measured);
     run->measured = true;
@@ -432,7 +433,7 @@ static void fetch_measured(struct worker *worker, struct run *run)
 
 void jobs_cancel(struct worker *worker, uint64_t id)
 {
-    struct run *run = runs_find(&worker->runs, id);
+    struct execution *run = executions_find(&worker->runs, id);
     if (!run)
         return; /* it has ended already */
     run->cancelled = true;
@@ -444,7 +445,7 @@ void jobs_cancel(struct worker *worker, uint64_t id)
     }
 }
 
-static void tell_progress(struct worker *worker, struct run *run)
+static void tell_progress(struct worker *worker, struct execution *run)
 {
     const uint64_t now = clock_us();
     if (now - run->progress_us < PROGRESS_US)
@@ -458,7 +459,7 @@ static void tell_progress(struct worker *worker, struct run *run)
     run->progress_us = now;
 }
 
-void jobs_piece_completed(struct worker *worker, struct run *run,
+void jobs_piece_completed(struct worker *worker, struct execution *run,
                           const struct completion *completion)
 {
     if (run->measured) {
@@ -466,7 +467,7 @@ void jobs_piece_completed(struct worker *worker, struct run *run,
         return;
     }
     slices_completed(&run->slices, completion->device_us);
-    run_computed(run, completion->device_us + completion->copy_us);
+    execution_computed(run, completion->device_us + completion->copy_us);
     const bool done = run->slices.done == run->slices.total;
     if (run->wants_progress && !done)
         tell_progress(worker, run);

@@ -20,11 +20,11 @@ void jobs_measure(struct worker *worker, const struct channel_message *message);
 void jobs_cancel(struct worker *worker, uint64_t id);
 
 /* The run's slice under way has completed. */
-void jobs_piece_completed(struct worker *worker, struct run *run,
+void jobs_piece_completed(struct worker *worker, struct execution *run,
                           const struct completion *completion);
 /* A step of the run has completed in the pipeline: finish it, or the copy that it is, where nothing
  * is left to do. */
-void jobs_settle(struct worker *worker, struct run *run);
+void jobs_settle(struct worker *worker, struct execution *run);
 /* Start those that waited for an array which may be free now. */
 void jobs_start_waiting(struct worker *worker);
 

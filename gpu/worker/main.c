@@ -208,7 +208,7 @@ static bool take_completions(void)
                 continue;
             }
             worker.ended++;
-            jobs_piece_completed(&worker, (struct run *)address, &completions[i]);
+            jobs_piece_completed(&worker, (struct execution *)address, &completions[i]);
         }
     } while (count == AT_ONCE);
     if (some)

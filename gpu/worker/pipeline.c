@@ -9,7 +9,7 @@
 enum { STEPS_KEPT = 256 };
 
 void pipeline_init(struct pipeline *pipeline, const struct backend *backend, uint64_t tokens,
-                   void (*compute_passes)(void *context, struct run *run), void *context)
+                   void (*compute_passes)(void *context, struct execution *run), void *context)
 {
     *pipeline = (struct pipeline){
         .backend = backend, .tokens = tokens, .compute_passes = compute_passes, .context = context};
@@ -48,14 +48,15 @@ uint64_t pipeline_slab_bytes(uint64_t array_bytes)
 
 /* --- queues --- */
 
-static struct pipeline_queue *queue_of(struct pipeline *pipeline, const struct run *run, int way)
+static struct pipeline_queue *queue_of(struct pipeline *pipeline, const struct execution *run,
+                                       int way)
 {
     const bool is_small = run->transfer.array_bytes <= PIPELINE_SLAB_BYTES;
     return &pipeline->queues[way][is_small ? PIPELINE_SMALL : PIPELINE_LARGE];
 }
 
 /* At the end of its queue, if it has something to copy and is not there yet. */
-static void enqueue(struct pipeline *pipeline, struct run *run, int way)
+static void enqueue(struct pipeline *pipeline, struct execution *run, int way)
 {
     struct pipeline_queue *queue = queue_of(pipeline, run, way);
     const bool has_slab = way == WAY_IN ? transfer_can_copy_in(&run->transfer)
@@ -68,13 +69,13 @@ static void enqueue(struct pipeline *pipeline, struct run *run, int way)
     queue->last = run;
 }
 
-static void dequeue(struct pipeline *pipeline, struct run *run, int way)
+static void dequeue(struct pipeline *pipeline, struct execution *run, int way)
 {
     struct pipeline_queue *queue = queue_of(pipeline, run, way);
-    struct run *before = NULL;
+    struct execution *before = NULL;
     if (!run->queued[way])
         return;
-    for (struct run *other = queue->first; other != run; other = other->behind[way])
+    for (struct execution *other = queue->first; other != run; other = other->behind[way])
         before = other;
     *(before ? &before->behind[way] : &queue->first) = run->behind[way];
     if (queue->last == run)
@@ -83,7 +84,7 @@ static void dequeue(struct pipeline *pipeline, struct run *run, int way)
 }
 
 /* The run whose slab is copied next; NULL: none has one, or enough is under way. */
-static struct run *next_run(struct pipeline *pipeline, int way)
+static struct execution *next_run(struct pipeline *pipeline, int way)
 {
     if (pipeline->bytes[way] > (PIPELINE_SLABS - 1) * PIPELINE_SLAB_BYTES)
         return NULL;
@@ -96,7 +97,7 @@ static struct run *next_run(struct pipeline *pipeline, int way)
 
 /* --- steps --- */
 
-static struct step *take_step(struct pipeline *pipeline, struct run *run, enum step_kind kind)
+static struct step *take_step(struct pipeline *pipeline, struct execution *run, enum step_kind kind)
 {
     struct step *step = pipeline->free_steps;
     if (step)
@@ -116,7 +117,7 @@ static uint64_t token_of(const struct pipeline *pipeline, const struct step *ste
 }
 
 /* Launch the lines whose inputs are on their way. */
-static void compute(struct pipeline *pipeline, struct run *run)
+static void compute(struct pipeline *pipeline, struct execution *run)
 {
     struct part part;
     while (transfer_compute(&run->transfer, &part)) {
@@ -140,7 +141,7 @@ static void compute(struct pipeline *pipeline, struct run *run)
     enqueue(pipeline, run, WAY_OUT);
 }
 
-static void copy_in(struct pipeline *pipeline, struct run *run)
+static void copy_in(struct pipeline *pipeline, struct execution *run)
 {
     struct slab slab;
     transfer_copy_in(&run->transfer, &slab);
@@ -151,7 +152,7 @@ static void copy_in(struct pipeline *pipeline, struct run *run)
         dequeue(pipeline, run, WAY_IN);
     if (slab.bytes < run->transfer.array_bytes)
         pipeline->backend->begin(); /* what has been launched does not wait for this slab */
-    run_copy_begins(run, WAY_IN);
+    execution_copy_begins(run, WAY_IN);
     range_begin("upload", run->id);
     pipeline->backend->upload((uint8_t *)run->slices.in[slab.component] + slab.offset,
                               run->from[slab.component].memory + slab.offset, slab.bytes,
@@ -160,7 +161,7 @@ static void copy_in(struct pipeline *pipeline, struct run *run)
     compute(pipeline, run);
 }
 
-static void copy_out(struct pipeline *pipeline, struct run *run)
+static void copy_out(struct pipeline *pipeline, struct execution *run)
 {
     struct slab slab;
     transfer_copy_out(&run->transfer, &slab);
@@ -169,7 +170,7 @@ static void copy_out(struct pipeline *pipeline, struct run *run)
     pipeline->bytes[WAY_OUT] += slab.bytes;
     if (!transfer_can_copy_out(&run->transfer))
         dequeue(pipeline, run, WAY_OUT);
-    run_copy_begins(run, WAY_OUT);
+    execution_copy_begins(run, WAY_OUT);
     range_begin("download", run->id);
     pipeline->backend->download(run->to[slab.component].memory + slab.offset,
                                 (const uint8_t *)slices_result(&run->slices, slab.component) +
@@ -182,7 +183,7 @@ static void copy_out(struct pipeline *pipeline, struct run *run)
 
 /* --- runs --- */
 
-void pipeline_add(struct pipeline *pipeline, struct run *run)
+void pipeline_add(struct pipeline *pipeline, struct execution *run)
 {
     bool in[AXIS_COUNT], out[AXIS_COUNT];
     for (int i = 0; i < AXIS_COUNT; i++) {
@@ -197,7 +198,8 @@ void pipeline_add(struct pipeline *pipeline, struct run *run)
     compute(pipeline, run); /* where no input has a place */
 }
 
-void pipeline_add_copy(struct pipeline *pipeline, struct run *run, uint64_t bytes, enum way way)
+void pipeline_add_copy(struct pipeline *pipeline, struct execution *run, uint64_t bytes,
+                       enum way way)
 {
     transfer_init_copy(&run->transfer, bytes, way == WAY_IN, PIPELINE_SLAB_BYTES);
     run->plan.passes = 1;
@@ -205,13 +207,13 @@ void pipeline_add_copy(struct pipeline *pipeline, struct run *run, uint64_t byte
     enqueue(pipeline, run, way);
 }
 
-void pipeline_remove(struct pipeline *pipeline, struct run *run)
+void pipeline_remove(struct pipeline *pipeline, struct execution *run)
 {
     for (int way = 0; way < WAYS; way++)
         dequeue(pipeline, run, way);
 }
 
-void pipeline_passes_completed(struct pipeline *pipeline, struct run *run)
+void pipeline_passes_completed(struct pipeline *pipeline, struct execution *run)
 {
     transfer_passes_completed(&run->transfer);
     enqueue(pipeline, run, WAY_OUT);
@@ -219,7 +221,7 @@ void pipeline_passes_completed(struct pipeline *pipeline, struct run *run)
 
 void pipeline_pump(struct pipeline *pipeline)
 {
-    struct run *in, *out;
+    struct execution *in, *out;
     do { /* in turns: the first results are soon under way */
         if ((in = next_run(pipeline, WAY_IN)))
             copy_in(pipeline, in);
@@ -228,18 +230,19 @@ void pipeline_pump(struct pipeline *pipeline)
     } while (in || out);
 }
 
-struct run *pipeline_complete(struct pipeline *pipeline, struct step *step, uint64_t device_us)
+struct execution *pipeline_complete(struct pipeline *pipeline, struct step *step,
+                                    uint64_t device_us)
 {
-    struct run *run = step->run;
+    struct execution *run = step->run;
     if (step->kind == STEP_LAUNCH) {
         if (run->launches[step->launch] == step->name)
             run->launches[step->launch] = NULL;
         run->slices.device_us += device_us;
-        run_computed(run, device_us);
+        execution_computed(run, device_us);
     } else {
         const enum way way = step->kind == STEP_IN ? WAY_IN : WAY_OUT;
         pipeline->bytes[way] -= step->bytes;
-        run_copy_ended(run, way);
+        execution_copy_ended(run, way);
     }
     transfer_completed(&run->transfer);
     pipeline->under_way--;

@@ -9,7 +9,7 @@
 #define GPU_WORKER_PIPELINE_H
 
 #include "gpu/backend.h"
-#include "gpu/worker/run.h"
+#include "gpu/worker/execution.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,13 +25,13 @@ uint64_t pipeline_slab_bytes(uint64_t array_bytes);
 enum { PIPELINE_SMALL, PIPELINE_LARGE, PIPELINE_SIZES };
 
 struct pipeline_queue {
-    struct run *first, *last;
+    struct execution *first, *last;
 };
 
 /* A copy or launch that is under way. */
 struct step {
     struct step *next; /* in free_steps */
-    struct run *run;
+    struct execution *run;
     enum step_kind { STEP_IN, STEP_OUT, STEP_LAUNCH } kind;
     uint32_t launch;  /* its number */
     const void *name; /* as the backend calls it */
@@ -41,7 +41,7 @@ struct step {
 struct pipeline {
     const struct backend *backend;
     /* Of a transfer that is `whole`: its inputs are in. */
-    void (*compute_passes)(void *context, struct run *run);
+    void (*compute_passes)(void *context, struct execution *run);
     void *context;
     uint64_t tokens; /* bits of every token, beside the step's address */
     /* The runs that have a slab to copy, and the size that had the last turn. */
@@ -53,23 +53,25 @@ struct pipeline {
 };
 
 void pipeline_init(struct pipeline *pipeline, const struct backend *backend, uint64_t tokens,
-                   void (*compute_passes)(void *context, struct run *run), void *context);
+                   void (*compute_passes)(void *context, struct execution *run), void *context);
 /* Nothing is under way. */
 void pipeline_free(struct pipeline *pipeline);
 
 /* A run that starts: its transfer and its slices begin. pipeline_pump() is to follow. */
-void pipeline_add(struct pipeline *pipeline, struct run *run);
+void pipeline_add(struct pipeline *pipeline, struct execution *run);
 /* A copy alone, of so many bytes: from run->from[0] to run->slices.in[0], or from
  * run->slices.even[0] to run->to[0]. pipeline_pump() is to follow. */
-void pipeline_add_copy(struct pipeline *pipeline, struct run *run, uint64_t bytes, enum way way);
+void pipeline_add_copy(struct pipeline *pipeline, struct execution *run, uint64_t bytes,
+                       enum way way);
 /* Begin no more of it. */
-void pipeline_remove(struct pipeline *pipeline, struct run *run);
+void pipeline_remove(struct pipeline *pipeline, struct execution *run);
 /* Its passes have completed. pipeline_pump() is to follow. */
-void pipeline_passes_completed(struct pipeline *pipeline, struct run *run);
+void pipeline_passes_completed(struct pipeline *pipeline, struct execution *run);
 
 /* Begin all that can begin now. */
 void pipeline_pump(struct pipeline *pipeline);
 /* A step has completed. The run that it was of, whose transfer may be done. */
-struct run *pipeline_complete(struct pipeline *pipeline, struct step *step, uint64_t device_us);
+struct execution *pipeline_complete(struct pipeline *pipeline, struct step *step,
+                                    uint64_t device_us);
 
 #endif

@@ -152,8 +152,8 @@ static void answer_copied(struct worker *worker, uint64_t tag, enum status statu
 }
 
 /* Between a region and an array: beside the copies of jobs, since it may be as long. */
-static void copy_in_slabs(struct worker *worker, struct run *run, struct copy *copy, void *memory,
-                          uint8_t *outside, uint64_t bytes)
+static void copy_in_slabs(struct worker *worker, struct execution *run, struct copy *copy,
+                          void *memory, uint8_t *outside, uint64_t bytes)
 {
     run->id = copy->tag;
     run->copy = copy;
@@ -232,7 +232,7 @@ void store_copy(struct worker *worker, const struct channel_message *message)
         return;
     }
     struct copy *copy = new_copy(worker);
-    struct run *run = copy && region && bytes ? calloc(1, sizeof *run) : NULL;
+    struct execution *run = copy && region && bytes ? calloc(1, sizeof *run) : NULL;
     if (!copy || (region && bytes && !run)) {
         refuse_copy(worker, holding, message);
         recycle(worker, copy);

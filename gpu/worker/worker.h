@@ -15,7 +15,7 @@
 #include "gpu/worker/pipeline.h"
 #include "gpu/worker/plans.h"
 #include "gpu/worker/region.h"
-#include "gpu/worker/run.h"
+#include "gpu/worker/execution.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,7 +27,7 @@ struct copy;
 /* What the backend is given to name a piece of work: the address of what it belongs to, and in its
  * lowest bits which kind that is. */
 enum token {
-    TOKEN_RUN,  /* struct run: a slice of it */
+    TOKEN_RUN,  /* struct execution: a slice of it */
     TOKEN_COPY, /* struct copy */
     TOKEN_STEP, /* struct step, of the pipeline */
     TOKEN_KIND = 3
@@ -50,7 +50,7 @@ struct worker {
     struct regions regions;
     struct copy *free_copies;
     /* The jobs'. */
-    struct runs runs;
+    struct executions runs;
     struct pipeline pipeline;
     struct plans plans;
 };

@@ -17,12 +17,12 @@ static struct region region; /* of no importance here but that there is one */
 /* A job whose inputs and outputs have places or not. */
 struct client {
     struct job job;
-    struct run run;
+    struct execution run;
     struct holding holdings[3 * AXIS_COUNT];
     void *in[AXIS_COUNT], *out[AXIS_COUNT]; /* its own memory, or what the arrays hold */
 };
 
-static void launch_piece(void *unused, struct run *run)
+static void launch_piece(void *unused, struct execution *run)
 {
     (void)unused;
     struct launch launch;
@@ -41,7 +41,7 @@ static struct holding *hold(struct client *client, int i, uint64_t bytes)
 static void client_init(struct client *client, struct random *random, const struct job *job)
 {
     const uint64_t bytes = job_bytes(job);
-    struct run *run = &client->run;
+    struct execution *run = &client->run;
     memset(client, 0, sizeof *client);
     client->job = *job;
     plan_init(&run->plan, job, NULL);
@@ -68,7 +68,7 @@ static void client_init(struct client *client, struct random *random, const stru
         if (job_scratch(job, false, false))
             run->scratch[i] = hold(client, 2 * AXIS_COUNT + i, bytes);
     }
-    const struct buffers buffers = run_buffers(run);
+    const struct buffers buffers = execution_buffers(run);
     slices_begin(&run->slices, &run->plan, true, &buffers);
 }
 
@@ -123,7 +123,7 @@ TEST(test_many_jobs_together)
             const int count = backend->reap(completions, 8);
             for (int i = 0; i < count; i++) {
                 void *owner = (void *)(uintptr_t)(completions[i].token & ~(uint64_t)1);
-                struct run *run = owner;
+                struct execution *run = owner;
                 if (completions[i].token & TOKEN_STEP) {
                     run = pipeline_complete(&pipeline, owner, completions[i].device_us);
                 } else {
@@ -190,12 +190,12 @@ static void note_begin(void)
 static const struct backend taking_note = {
     .upload = note_upload, .download = note_download, .launch = note_launch, .begin = note_begin};
 
-static const struct run *complete(uint64_t token)
+static const struct execution *complete(uint64_t token)
 {
     return pipeline_complete(&pipeline, (struct step *)(uintptr_t)(token - TOKEN_STEP), 0);
 }
 
-static struct run *plain_run(struct run *run, struct holding *holding, uint64_t n)
+static struct execution *plain_run(struct execution *run, struct holding *holding, uint64_t n)
 {
     struct job job;
     job_init(&job);
@@ -214,7 +214,7 @@ static struct run *plain_run(struct run *run, struct holding *holding, uint64_t 
 TEST(test_a_small_job_passes_large_ones)
 {
     enum { SMALL = 20 };
-    static struct run large[3], small[SMALL];
+    static struct execution large[3], small[SMALL];
     static struct holding holding;
     memset(&noted, 0, sizeof noted);
     pipeline_init(&pipeline, &taking_note, TOKEN_STEP, NULL, NULL);
@@ -229,7 +229,7 @@ TEST(test_a_small_job_passes_large_ones)
     assert_int_equal(noted.count, begun);
     int of_small = 0, of_large = 0;
     while (of_small < SMALL) {
-        const struct run *run = complete(noted.tokens[0]);
+        const struct execution *run = complete(noted.tokens[0]);
         memmove(noted.tokens, noted.tokens + 1, sizeof noted.tokens - sizeof noted.tokens[0]);
         noted.count--;
         of_small += run->plan.points == small[0].plan.points;
@@ -276,7 +276,7 @@ static void note_upload_after_launches(void *device, const void *from, size_t by
  * one's upload. */
 TEST(test_a_launch_does_not_wait_for_the_next_slab)
 {
-    static struct run run;
+    static struct execution run;
     static struct holding holding;
     struct backend backend = taking_note;
     backend.upload = note_upload_after_launches;

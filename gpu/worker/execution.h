@@ -1,7 +1,7 @@
 /* The jobs of a worker that are not finished, in the order they came, and which of them may start:
  * those that share an array keep their order, unless all of them only read it. One thread. */
-#ifndef GPU_WORKER_RUN_H
-#define GPU_WORKER_RUN_H
+#ifndef GPU_WORKER_EXECUTION_H
+#define GPU_WORKER_EXECUTION_H
 
 #include "gpu/worker/channel.h"
 #include "gpu/worker/holding.h"
@@ -14,24 +14,24 @@
 #include <stdint.h>
 
 /* Where in a region an input or output lies; region NULL: nowhere. */
-struct run_place {
+struct execution_place {
     struct region *region;
     uint8_t *memory;
 };
 
 enum way { WAY_IN, WAY_OUT, WAYS };
 
-/* A RUN that is not FINISHED. Or a copy between an array and a region: gpu/worker/pipeline.h's
- * alone. */
-struct run {
-    struct run *previous, *next; /* in the order they came */
+/* A RUN or MEASURE that is not FINISHED. Or a copy between an array and a region:
+ * gpu/worker/pipeline.h's alone. */
+struct execution {
+    struct execution *previous, *next; /* in the order they came */
     uint64_t id;
     /* NULL from the job's number on, and where the backend computes in the place itself. */
     struct holding *in[AXIS_COUNT], *out[AXIS_COUNT];
-    struct run_place from[AXIS_COUNT], to[AXIS_COUNT]; /* of in and out */
-    struct holding *scratch[AXIS_COUNT];               /* by output; NULL where none was given */
-    struct holding *operand[OPERANDS];                 /* by enum operand; NULL: it has none such */
-    struct operands operands;                          /* their memory, once started */
+    struct execution_place from[AXIS_COUNT], to[AXIS_COUNT]; /* of in and out */
+    struct holding *scratch[AXIS_COUNT]; /* by output; NULL where none was given */
+    struct holding *operand[OPERANDS];   /* by enum operand; NULL: it has none such */
+    struct operands operands;            /* their memory, once started */
     bool wants_progress, cancelled, started;
     uint64_t chain; /* the front's number of it; 0: it is in none */
     bool ends_round;
@@ -45,7 +45,7 @@ struct run {
     struct transfer transfer;
     const void *launches[TRANSFER_LAUNCHES]; /* the backend's names of those under way, else NULL */
     bool queued[WAYS];
-    struct run *behind[WAYS];                   /* in the queue */
+    struct execution *behind[WAYS];             /* in the queue */
     struct channel_span copied[WAYS], computed; /* for its FINISHED */
     struct copy *copy;                          /* the worker's, where it is no RUN; else NULL */
     /* A MEASURE: what it comes to is brought to the slot of runs.measured, once started. */
@@ -53,49 +53,50 @@ struct run {
     uint32_t slot;
 };
 
-enum { RUNS_MEASURING = 64 };
+enum { EXECUTIONS_MEASURING = 64 };
 
-struct runs {
-    struct run *first, *last;
+struct executions {
+    struct execution *first, *last;
     struct ids by_id;
-    uint32_t waiting;          /* not started */
-    uint32_t copying;          /* of one pass, whose launches copy */
-    uint64_t chain_points;     /* × passes: so much of a chain may be with the backend at once */
-    uint64_t slots;            /* bit i: slot i is a MEASURE's that has started */
-    struct measured *measured; /* RUNS_MEASURING of them, the worker's; NULL: it measures nothing */
+    uint32_t waiting;      /* not started */
+    uint32_t copying;      /* of one pass, whose launches copy */
+    uint64_t chain_points; /* × passes: so much of a chain may be with the backend at once */
+    uint64_t slots;        /* bit i: slot i is a MEASURE's that has started */
+    struct measured
+        *measured; /* EXECUTIONS_MEASURING of them, the worker's; NULL: it measures nothing */
 };
 
 /* The last in the row; its arrays are in use from now on. Owned by the caller. False: no memory. */
-bool runs_add(struct runs *runs, struct run *run);
+bool executions_add(struct executions *runs, struct execution *run);
 /* Out of the row; its arrays are in use no longer. */
-void runs_remove(struct runs *runs, struct run *run);
+void executions_remove(struct executions *runs, struct execution *run);
 /* One of the arrays that it uses, NULL where it has none such: inputs, outputs, scratch and
  * operands in turn. *written: the run writes it; of its operands the probes alone. */
-enum { RUN_ARRAYS = 3 * AXIS_COUNT + OPERANDS };
-struct holding *run_array(const struct run *run, int i, bool *written);
+enum { EXECUTION_ARRAYS = 3 * AXIS_COUNT + OPERANDS };
+struct holding *execution_array(const struct execution *run, int i, bool *written);
 /* Its arrays and places in memory, as slices_begin() takes them. */
-struct buffers run_buffers(const struct run *run);
+struct buffers execution_buffers(const struct execution *run);
 
 /* Do its launches keep the order of its chain? Those that copy its places do not. */
-bool run_is_chained(const struct run *run);
+bool execution_is_chained(const struct execution *run);
 
 /* It starts. */
-void runs_start(struct runs *runs, struct run *run);
+void executions_start(struct executions *runs, struct execution *run);
 
 /* Does no run before it, no want of a slot, no download of what it writes, and no upload from a
  * region of what it uses stand in its way? What has been launched of its chain does not, as long as
  * all of that is no more than chain_points. */
-bool runs_may_start(const struct runs *runs, const struct run *run);
+bool executions_may_start(const struct executions *runs, const struct execution *run);
 
 /* One of its copies begins; one has ended. */
-void run_copy_begins(struct run *run, enum way way);
-void run_copy_ended(struct run *run, enum way way);
+void execution_copy_begins(struct execution *run, enum way way);
+void execution_copy_ended(struct execution *run, enum way way);
 /* A launch of it has ended that took so long, its own copies included. */
-void run_computed(struct run *run, uint64_t us);
+void execution_computed(struct execution *run, uint64_t us);
 
 /* NULL where there is none. */
-struct run *runs_find(const struct runs *runs, uint64_t id);
+struct execution *executions_find(const struct executions *runs, uint64_t id);
 /* The last one of a chain; NULL where there is none. */
-const struct run *runs_last_of_chain(const struct runs *runs, uint64_t chain);
+const struct execution *executions_last_of_chain(const struct executions *runs, uint64_t chain);
 
 #endif

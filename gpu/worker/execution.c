@@ -1,8 +1,8 @@
-#include "gpu/worker/run.h"
+#include "gpu/worker/execution.h"
 
 #include "base/clock.h"
 
-struct holding *run_array(const struct run *run, int i, bool *written)
+struct holding *execution_array(const struct execution *run, int i, bool *written)
 {
     const int operand = i - 3 * AXIS_COUNT;
     *written = operand < 0 ? i >= AXIS_COUNT : operand == OPERAND_PROBES;
@@ -13,21 +13,21 @@ struct holding *run_array(const struct run *run, int i, bool *written)
 }
 
 /* How often the run writes the array, or how often it reads it. */
-static uint32_t times(const struct run *run, const struct holding *holding, bool writes)
+static uint32_t times(const struct execution *run, const struct holding *holding, bool writes)
 {
     uint32_t count = 0;
     bool written;
-    for (int i = 0; i < RUN_ARRAYS; i++)
-        count += run_array(run, i, &written) == holding && written == writes;
+    for (int i = 0; i < EXECUTION_ARRAYS; i++)
+        count += execution_array(run, i, &written) == holding && written == writes;
     return count;
 }
 
 /* Is nobody else at an array that it writes, and does nobody else write one that it reads? */
-static bool is_alone(const struct run *run)
+static bool is_alone(const struct execution *run)
 {
     bool written;
-    for (int i = 0; i < RUN_ARRAYS; i++) {
-        const struct holding *holding = run_array(run, i, &written);
+    for (int i = 0; i < EXECUTION_ARRAYS; i++) {
+        const struct holding *holding = execution_array(run, i, &written);
         if (holding && (holding->writers != times(run, holding, true) ||
                         (written && holding->readers != times(run, holding, false))))
             return false;
@@ -36,11 +36,11 @@ static bool is_alone(const struct run *run)
 }
 
 /* Is one of its arrays still copied in such a way that it may not be read, or not be written? */
-static bool is_being_copied(const struct run *run)
+static bool is_being_copied(const struct execution *run)
 {
     bool written;
-    for (int i = 0; i < RUN_ARRAYS; i++) {
-        const struct holding *holding = run_array(run, i, &written);
+    for (int i = 0; i < EXECUTION_ARRAYS; i++) {
+        const struct holding *holding = execution_array(run, i, &written);
         if (holding && (holding->region_uploads || (written && holding->downloads)))
             return true;
     }
@@ -48,11 +48,11 @@ static bool is_being_copied(const struct run *run)
 }
 
 /* Does it write what the run uses, or use what the run writes? */
-static bool stands_before(const struct run *other, const struct run *run)
+static bool stands_before(const struct execution *other, const struct execution *run)
 {
     bool written;
-    for (int i = 0; i < RUN_ARRAYS; i++) {
-        const struct holding *holding = run_array(run, i, &written);
+    for (int i = 0; i < EXECUTION_ARRAYS; i++) {
+        const struct holding *holding = execution_array(run, i, &written);
         if (holding && (times(other, holding, true) || (written && times(other, holding, false))))
             return true;
     }
@@ -60,17 +60,17 @@ static bool stands_before(const struct run *other, const struct run *run)
 }
 
 /* × passes. */
-static uint64_t points_of(const struct run *run)
+static uint64_t points_of(const struct execution *run)
 {
     return run->plan.points * run->plan.batch * run->plan.passes;
 }
 
-bool run_is_chained(const struct run *run)
+bool execution_is_chained(const struct execution *run)
 {
     return run->chain && !run->in_pipeline && !run->launches_copy;
 }
 
-bool runs_may_start(const struct runs *runs, const struct run *run)
+bool executions_may_start(const struct executions *runs, const struct execution *run)
 {
     if (run->measures && runs->slots == UINT64_MAX)
         return false;
@@ -78,9 +78,9 @@ bool runs_may_start(const struct runs *runs, const struct run *run)
         return false;
     if (is_alone(run))
         return true;
-    const bool chained = run_is_chained(run);
+    const bool chained = execution_is_chained(run);
     uint64_t points = 0;
-    for (const struct run *other = runs->first; other != run; other = other->next)
+    for (const struct execution *other = runs->first; other != run; other = other->next)
         if (chained && other->launched && other->chain == run->chain)
             points += points_of(other);
         else if (stands_before(other, run))
@@ -89,7 +89,7 @@ bool runs_may_start(const struct runs *runs, const struct run *run)
 }
 
 /* Count the run in or out among those that use its arrays. */
-static void use(const struct run *run, bool begins)
+static void use(const struct execution *run, bool begins)
 {
     const uint32_t by = begins ? 1 : UINT32_MAX; /* − 1 */
     for (int i = 0; i < AXIS_COUNT; i++) {
@@ -98,21 +98,21 @@ static void use(const struct run *run, bool begins)
         if (run->to[i].region)
             run->to[i].region->users += by;
     }
-    for (int i = 0; i < RUN_ARRAYS; i++) {
+    for (int i = 0; i < EXECUTION_ARRAYS; i++) {
         bool written;
-        struct holding *holding = run_array(run, i, &written);
+        struct holding *holding = execution_array(run, i, &written);
         if (holding)
             *(written ? &holding->writers : &holding->readers) += by;
     }
 }
 
 /* One of several passes copies at its ends alone. */
-static bool copies_all_along(const struct run *run)
+static bool copies_all_along(const struct execution *run)
 {
     return run->launches_copy && run->plan.passes == 1;
 }
 
-bool runs_add(struct runs *runs, struct run *run)
+bool executions_add(struct executions *runs, struct execution *run)
 {
     if (!ids_add(&runs->by_id, run->id, run))
         return false;
@@ -126,7 +126,7 @@ bool runs_add(struct runs *runs, struct run *run)
     return true;
 }
 
-void runs_remove(struct runs *runs, struct run *run)
+void executions_remove(struct executions *runs, struct execution *run)
 {
     ids_remove(&runs->by_id, run->id);
     use(run, false);
@@ -140,12 +140,12 @@ void runs_remove(struct runs *runs, struct run *run)
 }
 
 /* An array's memory or, where it has none, its place. */
-static void *memory(const struct holding *holding, const struct run_place *place)
+static void *memory(const struct holding *holding, const struct execution_place *place)
 {
     return holding ? holding->block.memory : place ? place->memory : NULL;
 }
 
-struct buffers run_buffers(const struct run *run)
+struct buffers execution_buffers(const struct execution *run)
 {
     struct buffers buffers;
     for (int i = 0; i < AXIS_COUNT; i++) {
@@ -156,7 +156,7 @@ struct buffers run_buffers(const struct run *run)
     return buffers;
 }
 
-void runs_start(struct runs *runs, struct run *run)
+void executions_start(struct executions *runs, struct execution *run)
 {
     run->started = true;
     if (run->measures) {
@@ -168,31 +168,31 @@ void runs_start(struct runs *runs, struct run *run)
     runs->waiting--;
 }
 
-struct run *runs_find(const struct runs *runs, uint64_t id)
+struct execution *executions_find(const struct executions *runs, uint64_t id)
 {
     return ids_find(&runs->by_id, id);
 }
 
-const struct run *runs_last_of_chain(const struct runs *runs, uint64_t chain)
+const struct execution *executions_last_of_chain(const struct executions *runs, uint64_t chain)
 {
-    const struct run *run = runs->last;
+    const struct execution *run = runs->last;
     while (run && run->chain != chain)
         run = run->previous;
     return run;
 }
 
-void run_copy_begins(struct run *run, enum way way)
+void execution_copy_begins(struct execution *run, enum way way)
 {
     if (!run->copied[way].begin_ns)
         run->copied[way].begin_ns = clock_ns();
 }
 
-void run_copy_ended(struct run *run, enum way way)
+void execution_copy_ended(struct execution *run, enum way way)
 {
     run->copied[way].end_ns = clock_ns();
 }
 
-void run_computed(struct run *run, uint64_t us)
+void execution_computed(struct execution *run, uint64_t us)
 {
     const uint64_t now = clock_ns();
     if (!run->computed.begin_ns)
