@@ -437,6 +437,6 @@ cudaError_t classics_load(const struct plan *plan)
         active |= plan->axis[a].active << a;
     }
     weights.centre = (float)plan->centre[active];
-    weights.frame = (float)plan->axis[AXIS_X].side[SIDE_LOW].claim_value;
+    weights.frame = (float)plan->axis[AXIS_X].side[SIDE_LOW].value.number;
     return cudaMemcpyToSymbol(w, &weights, sizeof weights);
 }

@@ -18,6 +18,7 @@
 #include "bench/runner.h"
 #include "numerics/job_check.h"
 #include "tests/lib/fill.h"
+#include "numerics/stability.h"
 
 #include <float.h>
 #include <fnmatch.h>

@@ -29,7 +29,7 @@ struct table_pass launch_table_pass(const struct launch *launch, uint64_t number
         pass.set = stage.part;
     }
     const bool is_between = stage.kind == STAGE_PART && stage.part != STAGE_WHOLE;
-    pass.claimed = is_between ? TABLE_KEEP : TABLE_STEP;
+    pass.held = is_between ? TABLE_KEEP : TABLE_STEP;
     for (int i = 0; i < OPERANDS && launch->operands; i++)
         pass.operand[i] = launch->operands->at[i];
     return pass;

@@ -1,59 +1,37 @@
 #include "numerics/adi.h"
 
+#include "numerics/job_rows.h"
 #include "numerics/rounded.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* dt A u at an edge node in units of dt κ/h², with u as a parabola. mixed: of ∂n f + v f = c, v h.
- */
+/* dt A u at an edge node in units of dt κ/h², with u as a parabola. */
 struct edge {
     rows_real next, own, datum;
 };
 
-/* Where the datum counts by h, it is ∂n f or c; of ∂n² f by h². */
-static struct edge edge_of(const struct boundary *boundary, rows_real h)
+/* Where the datum counts by h, it is ∂n f or c of ∂n f + v f = c; of ∂n² f by h². */
+static struct edge edge_of(const struct rows_side *rows, bool is_mixed, rows_real h)
 {
-    const rows_real v = (rows_real)boundary->value * h;
-    const bool at_face = boundary->at_face != 0;
-    switch (boundary->kind) {
-    case BOUNDARY_SYMMETRIC:
+    const rows_real v = (rows_real)rows->mixed * h, under = 1 + 3 * v / 8;
+    const rows_real pull = is_mixed ? -v : 0;
+    const bool at_face = rows->at_face != 0;
+    switch ((enum rows_kind)rows->kind) {
+    case ROWS_SYMMETRIC:
         return (struct edge){1, 0, 0};
-    case BOUNDARY_MIRROR:
+    case ROWS_MIRROR:
         return (struct edge){2, 0, 0};
-    case BOUNDARY_ANTISYMMETRIC:
+    case ROWS_ANTISYMMETRIC:
         return (struct edge){1, -2, 0};
-    case BOUNDARY_VALUE: /* at the face */
+    case ROWS_VALUE: /* at the face */
         return (struct edge){(rows_real)4 / 3, (rows_real)-8 / 3, (rows_real)8 / 3};
-    case BOUNDARY_DERIVATIVE:
-        return at_face ? (struct edge){1, 0, h} : (struct edge){2, 0, 2 * h};
-    case BOUNDARY_MIXED: {
-        const rows_real under = 1 + 3 * v / 8;
-        return at_face ? (struct edge){(1 + v / 2) / under, -v / under, h / under}
-                       : (struct edge){2, -2 * v, 2 * h};
-    }
-    default: /* CURVATURE, at the node */
+    case ROWS_CURVATURE: /* at the node */
         return (struct edge){0, 0, h * h};
+    default: /* a derivative or mixed */
+        return at_face ? (struct edge){(1 + v / 2) / under, pull / under, h / under}
+                       : (struct edge){2, 2 * pull, 2 * h};
     }
-}
-
-/* Is f known there, so that it has no rate? */
-static bool is_claimed(const struct boundary *boundary)
-{
-    return boundary->kind == BOUNDARY_HALO || boundary_is_held(boundary);
-}
-
-/* What the side's number is: of a mixed one c, which alone stands on the right. */
-static void number_init(struct adi_side *side, const struct job *job, int a, int s)
-{
-    const struct boundary *boundary = &job->boundary[a][s];
-    const bool mixed = boundary->kind == BOUNDARY_MIXED;
-    const int array = mixed ? boundary->constant_array : boundary->value_array;
-    side->number = rounded(mixed ? job->more.constant[a][s] : boundary->value, job->dtype);
-    side->batched = array == NUMBER_FACE_BATCH;
-    side->operand = array == NUMBER_CONSTANT
-                        ? -1
-                        : (mixed ? OPERAND_CONSTANT : OPERAND_VALUE) + SIDE_COUNT * a + s;
 }
 
 /* All of an axis but its lines' table, of which it says in `line` what it is. */
@@ -68,23 +46,24 @@ static void axis_init(struct adi_axis *axis, struct tridiagonal_line *line, cons
     /* Of a field κ the mean at two points counts, and only the first for what is the node's own. */
     const rows_real between = job->more.coefficient ? weight / 2 : weight;
     const bool periodic = boundary_is_periodic(&boundary[SIDE_LOW]);
+    struct rows_axis rows;
     axis->n = (int64_t)job->n[a];
     axis->active = a < job->axes && !(axis->n == 1 && periodic);
     axis->period = boundary[SIDE_LOW].kind == BOUNDARY_ENDPOINT ? axis->n - 1 : axis->n;
     axis->weight = rounded(between, job->dtype);
     axis->lines.n = periodic ? axis->period : axis->n;
     *line = (struct tridiagonal_line){.weight = weight / 2, .periodic = periodic};
-    for (int s = 0; s < SIDE_COUNT && !periodic; s++) {
-        struct adi_side *side = &axis->side[s];
-        number_init(side, job, a, s);
-        side->kind = is_claimed(&boundary[s]) ? ADI_CLAIMED : ADI_ROW;
-        side->imposes = boundary_is_held(&boundary[s]);
-        if (side->kind == ADI_CLAIMED)
+    axis->periodic = periodic;
+    job_rows(job, a, NULL, &rows);
+    for (int s = 0; s < SIDE_COUNT; s++) {
+        axis->side[s] = side_of(job, a, s);
+        if (periodic || axis->side[s].held)
             continue;
-        const struct edge edge = edge_of(&boundary[s], h);
-        side->next = rounded(edge.next * between, job->dtype);
-        side->own = rounded(edge.own * weight, job->dtype);
-        side->datum = rounded(edge.datum * weight, job->dtype);
+        const struct edge edge =
+            edge_of(&rows.side[s], axis->side[s].datum >= SIDE_DATUM_MIXED_NODE, h);
+        axis->edge[s] = (struct adi_edge){.next = rounded(edge.next * between, job->dtype),
+                                          .own = rounded(edge.own * weight, job->dtype),
+                                          .datum = rounded(edge.datum * weight, job->dtype)};
         line->end[s].next = edge.next * weight / 2;
         line->end[s].own = edge.own * weight / 2;
     }

@@ -14,37 +14,30 @@
 #ifndef NUMERICS_ADI_H
 #define NUMERICS_ADI_H
 
+#include "numerics/side.h"
 #include "numerics/tridiagonal.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum adi_kind {
-    ADI_MAPPED,  /* periodic, endpoint: beside the first point is the last one of the period */
-    ADI_CLAIMED, /* the node holds what it has: its δ is 0 */
-    ADI_ROW      /* dt A u = next (f_inner − f) + own f + datum g */
-};
-
-struct adi_side {
-    int32_t kind;    /* enum adi_kind */
-    int32_t imposes; /* CLAIMED: the node holds g, from the beginning on */
-    int32_t operand; /* enum operand: the array of g; −1: it is `number` */
-    int32_t batched; /* … which has the fields of the batch */
-    double number;
+/* dt A u = next (f_inner − f) + own f + datum g at the edge's point of a side that neither holds
+ * it, so that its δ is 0, nor is periodic. g is the side's value, of a mixed one its constant. */
+struct adi_edge {
     double next, own, datum;
 };
 
 struct adi_axis {
     int64_t n, stride;
-    int64_t period; /* of MAPPED sides */
+    int64_t period; /* where it is periodic */
     int64_t face_points;
     int32_t active; /* 0: one point, which has no neighbour */
-    int32_t reserved;
+    int32_t periodic;
     /* κ τ/h². With a field κ: τ/(2 h²), half of it for each of the two points. τ is the time that a
      * factor of the axis goes on: dt, where the step is symmetric dt/2 along x and y. */
     double weight;
-    struct adi_side side[SIDE_COUNT];
+    struct side side[SIDE_COUNT];
+    struct adi_edge edge[SIDE_COUNT];
     struct tridiagonal lines; /* where κ is a number, with a table */
 };
 
@@ -57,6 +50,20 @@ struct adi {
     double dt, source_value;
     struct adi_axis axis[AXIS_COUNT];
 };
+
+#ifdef __CUDACC__
+#define ADI_FUNCTION static __host__ __device__ inline
+#else
+#define ADI_FUNCTION static inline
+#endif
+
+/* Has the point i of the axis the row of an edge? Its side; −1: it has none. */
+ADI_FUNCTION int adi_edge_of(const struct adi_axis *axis, int64_t i)
+{
+    const int side = i == 0 ? SIDE_LOW : SIDE_HIGH;
+    const bool is_edge = i == 0 || i == axis->n - 1;
+    return is_edge && !axis->periodic && !axis->side[side].held ? side : -1;
+}
 
 /* Of a job that passed job_check(). NULL: no memory. */
 struct plan_table *adi_make(const struct job *job);

@@ -9,30 +9,27 @@
 
 /* The number of a side at a point next to it. */
 POINT_FUNCTION REAL POINT_NAME(adi_number)(const struct adi *adi, const struct operands *operands,
-                                           int axis, int side, int64_t field, const int64_t at[3])
+                                           int a, int side, int64_t field, const int64_t at[3])
 {
-    const struct adi_side *edge = &adi->axis[axis].side[side];
-    if (edge->operand < 0)
-        return (REAL)edge->number;
-    int64_t i = 0, stride = 1;
-    for (int a = 0; a < AXIS_COUNT; a++) {
-        if (a == axis)
-            continue;
-        i += at[a] * stride;
-        stride *= adi->axis[a].n;
-    }
-    return ((const REAL *)operands->at[edge->operand])[i + (edge->batched ? field * stride : 0)];
+    const struct adi_axis *axis = adi->axis;
+    const struct side *of = &axis[a].side[side];
+    const struct side_number *number =
+        of->datum >= SIDE_DATUM_MIXED_NODE ? &of->constant : &of->value;
+    const REAL *array = (const REAL *)side_array(number, (const void *const *)operands->at, field,
+                                                 axis[a].face_points, sizeof(REAL));
+    return array ? array[side_element(a, at[AXIS_X], at[AXIS_Y], at[AXIS_Z], axis[AXIS_X].n,
+                                      axis[AXIS_Y].n)]
+                 : (REAL)number->number;
 }
 
-/* The first of x low, x high, y low, … that claims the point: SIDE_COUNT · axis + side; −1: none.
- */
-POINT_FUNCTION int POINT_NAME(adi_claim)(const struct adi *adi, const int64_t at[3])
+/* The first of x low, x high, y low, … that holds the point: SIDE_COUNT · axis + side; −1: none. */
+POINT_FUNCTION int POINT_NAME(adi_holder)(const struct adi *adi, const int64_t at[3])
 {
     for (int a = 0; a < AXIS_COUNT; a++) {
         const struct adi_axis *axis = &adi->axis[a];
-        if (at[a] == 0 && axis->side[SIDE_LOW].kind == ADI_CLAIMED)
+        if (at[a] < axis->side[SIDE_LOW].held)
             return SIDE_COUNT * a + SIDE_LOW;
-        if (at[a] == axis->n - 1 && axis->side[SIDE_HIGH].kind == ADI_CLAIMED)
+        if (axis->n - 1 - at[a] < axis->side[SIDE_HIGH].held)
             return SIDE_COUNT * a + SIDE_HIGH;
     }
     return -1;
@@ -42,10 +39,11 @@ POINT_FUNCTION int POINT_NAME(adi_claim)(const struct adi *adi, const int64_t at
 POINT_FUNCTION REAL POINT_NAME(adi_impose)(const struct adi *adi, const struct operands *operands,
                                            REAL f, int64_t field, const int64_t at[3])
 {
-    const int claim = POINT_NAME(adi_claim)(adi, at);
-    if (claim < 0 || !adi->axis[claim / SIDE_COUNT].side[claim % SIDE_COUNT].imposes)
+    const int holder = POINT_NAME(adi_holder)(adi, at), a = holder / SIDE_COUNT;
+    const int side = holder % SIDE_COUNT;
+    if (holder < 0 || adi->axis[a].side[side].halo)
         return f;
-    return POINT_NAME(adi_number)(adi, operands, claim / SIDE_COUNT, claim % SIDE_COUNT, field, at);
+    return POINT_NAME(adi_number)(adi, operands, a, side, field, at);
 }
 
 /* Index i of a periodic axis, which lies at most one outside, as a distance from point `from`. */
@@ -60,10 +58,9 @@ POINT_FUNCTION int64_t POINT_NAME(adi_step)(const struct adi_axis *axis, int64_t
 POINT_FUNCTION REAL POINT_NAME(adi_term)(const struct adi_axis *axis, int64_t i, const REAL *f,
                                          const REAL *k, REAL g, REAL acc)
 {
-    const struct adi_side *edge = i == 0             ? &axis->side[SIDE_LOW]
-                                  : i == axis->n - 1 ? &axis->side[SIDE_HIGH]
-                                                     : (const struct adi_side *)0;
-    if (edge && edge->kind == ADI_ROW) {
+    const int side = adi_edge_of(axis, i);
+    if (side >= 0) {
+        const struct adi_edge *edge = &axis->edge[side];
         const int64_t inner = i == 0 ? axis->stride : -axis->stride;
         const REAL difference = f[inner] - *f;
         if (!k) {
@@ -92,7 +89,7 @@ POINT_FUNCTION REAL POINT_NAME(adi_rate)(const struct adi *adi, const struct ope
     int64_t place = 0;
     for (int a = 0; a < AXIS_COUNT; a++)
         place += at[a] * adi->axis[a].stride;
-    if (POINT_NAME(adi_claim)(adi, at) >= 0)
+    if (POINT_NAME(adi_holder)(adi, at) >= 0)
         return (REAL)0;
     const int64_t begin = field * (int64_t)adi->points + place;
     const REAL *k = adi->coefficient ? (const REAL *)operands->at[OPERAND_COEFFICIENT] + begin
@@ -102,10 +99,9 @@ POINT_FUNCTION REAL POINT_NAME(adi_rate)(const struct adi *adi, const struct ope
         const struct adi_axis *axis = &adi->axis[a];
         if (!axis->active || (along != a && along != AXIS_COUNT))
             continue;
-        REAL g = (REAL)0;
-        for (int s = 0; s < SIDE_COUNT; s++)
-            if (at[a] == (s == SIDE_LOW ? 0 : axis->n - 1) && axis->side[s].kind == ADI_ROW)
-                g = POINT_NAME(adi_number)(adi, operands, a, s, field, at);
+        const int side = adi_edge_of(axis, at[a]);
+        const REAL g =
+            side < 0 ? (REAL)0 : POINT_NAME(adi_number)(adi, operands, a, side, field, at);
         acc = POINT_NAME(adi_term)(axis, at[a], u + place, k, g, acc);
     }
     if (along < AXIS_Z)
@@ -158,14 +154,13 @@ POINT_FUNCTION void POINT_NAME(adi_row)(const struct adi_axis *axis, const REAL 
 {
     const int64_t n = axis->lines.n, stride = axis->stride;
     const REAL own = k[i * stride];
-    const struct adi_side *edge = i == 0       ? &axis->side[SIDE_LOW]
-                                  : i == n - 1 ? &axis->side[SIDE_HIGH]
-                                               : (const struct adi_side *)0;
+    const int side = adi_edge_of(axis, i);
     *below = *above = (REAL)0;
     *diagonal = (REAL)1;
-    if (edge && edge->kind == ADI_CLAIMED)
+    if ((i == 0 && axis->side[SIDE_LOW].held) || (i == n - 1 && axis->side[SIDE_HIGH].held))
         return;
-    if (edge && edge->kind == ADI_ROW) {
+    if (side >= 0) {
+        const struct adi_edge *edge = &axis->edge[side];
         const int64_t inner = i == 0 ? 1 : n - 2;
         const REAL next = (REAL)0.5 * (REAL)edge->next * (k[inner * stride] + own);
         *(i == 0 ? above : below) = next;
@@ -190,7 +185,7 @@ POINT_FUNCTION void POINT_NAME(adi_solve)(const struct adi_axis *axis, const REA
                                           REAL *q, REAL *z)
 {
     const int64_t n = axis->lines.n, stride = axis->stride;
-    const int corner = axis->side[SIDE_LOW].kind == ADI_MAPPED && n > 2;
+    const int corner = axis->periodic && n > 2;
     REAL below, diagonal, above, first = (REAL)0, before = (REAL)0, low = (REAL)0;
     for (int64_t i = 0; i < n; i++) {
         POINT_NAME(adi_row)(axis, k, i, &below, &diagonal, &above);

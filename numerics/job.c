@@ -1,8 +1,5 @@
 #include "numerics/job.h"
 
-#include "numerics/job_rows.h"
-#include "numerics/job_scheme.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -99,30 +96,6 @@ int job_radius(const struct job *job)
     return job->accuracy / 2;
 }
 
-double job_dt_max(const struct job *job)
-{
-    static const double symbol[] = {4.0, 16.0 / 3.0, 272.0 / 45.0, 2048.0 / 315.0, 512.0 / 75.0};
-    const int row = job->accuracy / 2 - 1;
-    const double lambda = symbol[row < 0 ? 0 : row > 4 ? 4 : row];
-    double rate = 0;
-    for (int a = 0; a < job->axes && a < AXIS_COUNT; a++) {
-        if (job->diffusivity[a] == 0) /* over an h² that underflows it is no NaN but no flow */
-            continue;
-        double axis_rate = job->diffusivity[a] / job->spacing[a] / job->spacing[a] * lambda;
-        struct rows_axis rows;
-        job_rows(job, a, NULL, &rows);
-        if (!(job->more.coordinates >> a & 1) && /* job_rows_spacing() knows of its sides */
-            (rows_is_stiff(&rows.side[SIDE_LOW]) || rows_is_stiff(&rows.side[SIDE_HIGH])))
-            axis_rate = fmax(axis_rate, job->diffusivity[a] * job_rows_bound(&rows, job->accuracy));
-        rate += axis_rate;
-    }
-    const double most = job->more.coefficient ? job->more.coefficient_max : 1;
-    const double interval = job_stable_interval(job);
-    if (rate == 0 || most == 0 || interval == INFINITY) /* any step, however large the other is */
-        return INFINITY;
-    return interval / (rate * most);
-}
-
 /* Along an axis of one point that is periodic nothing flows. */
 bool job_is_symmetric_split(const struct job *job)
 {
@@ -207,51 +180,6 @@ bool job_is_active(const struct job *job, int axis)
 bool job_has_steps(const struct job *job)
 {
     return job->operator_id == OPERATOR_DIFFUSION || job->operator_id == OPERATOR_STENCIL;
-}
-
-static bool is_plain_boundary(const struct job *job, const struct boundary *boundary)
-{
-    if (boundary->at_face || boundary->value_array || boundary->constant_array)
-        return false;
-    switch (boundary->kind) {
-    case BOUNDARY_PERIODIC:
-    case BOUNDARY_ENDPOINT:
-        return true;
-    case BOUNDARY_MIRROR:
-        return job_order(job) == 2;
-    case BOUNDARY_ONE_SIDED:
-        return job->operator_id != OPERATOR_DIFFUSION;
-    case BOUNDARY_VALUE:
-    case BOUNDARY_HALO:
-        return job->operator_id == OPERATOR_DIFFUSION;
-    case BOUNDARY_DERIVATIVE:
-        return job->operator_id == OPERATOR_DIFFUSION && boundary->value == 0;
-    default:
-        return false;
-    }
-}
-
-/* Is anything asked for but probes, which every engine has? */
-static bool has_more_than_probes(const struct job *job)
-{
-    static const struct job_more none;
-    struct job rest = *job;
-    rest.more.probes = 0;
-    if (job_block_part(&rest, BLOCK_END) == 0) {
-        rest.more.block_bytes = 0;
-        memset(rest.more.block_key, 0, sizeof rest.more.block_key);
-    }
-    return memcmp(&rest.more, &none, sizeof none) != 0;
-}
-
-bool job_is_plain(const struct job *job)
-{
-    bool plain = job->operator_id <= OPERATOR_CURL && !has_more_than_probes(job) &&
-                 job_order(job) >= 1 && job_order(job) <= 2 && job->accuracy <= 8;
-    for (int a = 0; a < AXIS_COUNT; a++)
-        for (int side = 0; side < SIDE_COUNT; side++)
-            plain = plain && is_plain_boundary(job, &job->boundary[a][side]);
-    return plain;
 }
 
 uint64_t job_block_part(const struct job *job, enum block_part part)

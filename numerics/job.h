@@ -131,10 +131,6 @@ bool job_has_steps(const struct job *job);
 /* Elements of an operand; 0: the job has none such. */
 uint64_t job_operand_points(const struct job *job, int operand);
 
-/* Do weights of the interior and closures of their own do all of it (numerics/plan.h), or does each
- * point have a row of a table? */
-bool job_is_plain(const struct job *job);
-
 /* A derivative (order 1 along x, accuracy 8) of one point, spacing 1, periodic, with every byte
  * set. */
 void job_init(struct job *job);
@@ -158,12 +154,6 @@ uint64_t job_bytes(const struct job *job);
 
 /* Radius of the centred stencil: accuracy / 2 for orders 1 and 2. */
 int job_radius(const struct job *job);
-
-/* The largest stable forward Euler step: dt_max = 2 / Σ_axes(κ λ / h²), where λ = 4, 16/3, 272/45,
- * 2048/315 for accuracy 2, 4, 6, 8 is the symbol of −h²∂²/∂x² at the grid's highest frequency
- * (von Neumann: 1 − dt Σ κλ/h² ≥ −1); or where a side's rows are stiffer rows_bound() in the place
- * of λ/h², which takes milliseconds when it is first asked for. Infinity where every κ is 0. */
-double job_dt_max(const struct job *job);
 
 /* Passes over the field: those of all steps, and one more where values must be imposed before the
  * first. */

@@ -1,7 +1,7 @@
 #include "numerics/job_check.h"
 
 #include "numerics/job_rows.h"
-#include "numerics/job_scheme.h"
+#include "numerics/stability.h"
 #include "base/limits.h"
 #include "base/near.h"
 

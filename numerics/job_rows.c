@@ -1,6 +1,5 @@
 #include "numerics/job_rows.h"
 
-#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -65,49 +64,7 @@ void job_rows(const struct job *job, int axis, const double *x, struct rows_axis
     }
 }
 
-enum { REMEMBERED = 64 }; /* a chain has 48 axes, and its dt_max is asked for twice */
-
-double job_rows_bound(const struct rows_axis *rows, int accuracy)
-{
-    static _Thread_local struct {
-        struct rows_axis axis;
-        int accuracy;
-        double bound;
-    } remembered[REMEMBERED];
-    static _Thread_local unsigned next;
-    if (rows->x)
-        return rows_bound(rows, accuracy);
-    /* All axes of these sides, in units of their spacing. */
-    struct rows_axis axis;
-    memset(&axis, 0, sizeof axis);                      /* compared as bytes */
-    axis.n = rows->n < ROWS_EDGE ? rows->n : ROWS_EDGE; /* no further one is looked at */
-    axis.spacing = 1;
-    for (int s = 0; s < SIDE_COUNT; s++) {
-        axis.side[s].kind = rows->side[s].kind;
-        axis.side[s].at_face = rows->side[s].at_face;
-        axis.side[s].mixed = rows->side[s].mixed * rows->spacing;
-    }
-    const double scale = 1 / rows->spacing / rows->spacing;
-    for (int k = 0; k < REMEMBERED; k++)
-        if (remembered[k].accuracy == accuracy &&
-            memcmp(&remembered[k].axis, &axis, sizeof axis) == 0)
-            return remembered[k].bound * scale;
-    remembered[next].axis = axis;
-    remembered[next].accuracy = accuracy;
-    remembered[next].bound = rows_bound(&axis, accuracy);
-    const double bound = remembered[next].bound;
-    next = (next + 1) % REMEMBERED;
-    return bound * scale;
-}
-
 int job_face_order(const struct job *job)
 {
     return job_order(job) > 0 ? job_order(job) : 1;
-}
-
-double job_rows_spacing(double bound, int accuracy)
-{
-    const struct rows_axis endless = {.n = 1, .spacing = 1};
-    const double spacing = sqrt(job_rows_bound(&endless, accuracy) / bound);
-    return isfinite(spacing) ? spacing : 0;
 }

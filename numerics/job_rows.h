@@ -23,13 +23,4 @@ bool job_conducts(const struct job *job, int axis);
  * operator's own, the first for an interpolation. */
 int job_face_order(const struct job *job);
 
-/* The spacing of a uniform axis that is as stiff as one of that job_rows_bound(): job.spacing of an
- * axis with coordinates of a diffusion, so that job_dt_max() needs no block. 0 where coordinates
- * are too far apart from each other for the range of the numbers. */
-double job_rows_spacing(double bound, int accuracy);
-
-/* rows_bound() of an axis of a diffusion. Where it takes rows_bound() milliseconds to find, it is
- * remembered: of a thread's last few axes. */
-double job_rows_bound(const struct rows_axis *rows, int accuracy);
-
 #endif

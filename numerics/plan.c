@@ -1,6 +1,7 @@
 #include "numerics/plan.h"
 
 #include "numerics/adi.h"
+#include "numerics/job_rows.h"
 #include "numerics/measure.h"
 #include "numerics/rounded.h"
 #include "numerics/stencil_plan.h"
@@ -37,8 +38,8 @@ static rows_real real(struct rational r)
 }
 
 /* The closure of the point at distance `row` from an edge of that kind. */
-static void closure_init(struct plan_axis *axis, int row, enum rows_kind kind, int order,
-                         int accuracy, rows_real scale, int dtype)
+static void closure_init(struct plan_axis *axis, int row, uint8_t kind, int order, int accuracy,
+                         rows_real scale, int dtype)
 {
     const struct rows_axis edge = {
         .n = 4 * ROWS_POINTS, .spacing = 1, .side = {{.kind = kind}, {.kind = kind}}};
@@ -48,45 +49,21 @@ static void closure_init(struct plan_axis *axis, int row, enum rows_kind kind, i
         axis->row[row][k] = rounded(made.w[k] * scale, dtype);
 }
 
-static void plan_side_init(struct plan *plan, struct plan_axis *axis, int s,
-                           const struct boundary *boundary, int order, int accuracy,
-                           rows_real scale)
+static void plan_side_init(struct plan *plan, struct plan_axis *axis, const struct job *job, int a,
+                           int s, rows_real scale)
 {
-    struct plan_side *side = &axis->side[s];
-    switch ((enum boundary_kind)boundary->kind) {
-    case BOUNDARY_PERIODIC:
-        side->map = SIDE_MAP_PERIODIC;
-        break;
-    case BOUNDARY_ENDPOINT:
-        side->map = SIDE_MAP_ENDPOINT;
-        break;
-    case BOUNDARY_MIRROR:
-    case BOUNDARY_DERIVATIVE:
-        side->map = SIDE_MAP_NODE;
-        break;
-    case BOUNDARY_ONE_SIDED:
+    struct side *side = &axis->side[s];
+    struct rows_axis rows;
+    *side = side_of(job, a, s);
+    job_rows(job, a, NULL, &rows);
+    if (rows_has_closures(&rows.side[s])) {
         side->rows = plan->radius;
-        axis->row_points = order + accuracy;
-        for (int d = 0; d < plan->radius; d++)
-            closure_init(axis, d, ROWS_ONE_SIDED, order, accuracy, scale, plan->dtype);
-        break;
-    case BOUNDARY_VALUE: /* row 0 is never asked for: its point is claimed */
-        side->rows = plan->radius;
-        axis->row_points = accuracy + 2;
-        for (int d = 1; d < plan->radius; d++)
-            closure_init(axis, d, ROWS_VALUE, order, accuracy, scale, plan->dtype);
-        side->claim = 1;
-        side->claim_value = rounded(boundary->value, plan->dtype);
-        break;
-    case BOUNDARY_HALO:
-        side->claim = plan->radius;
-        side->claim_scales = 1;
-        side->claim_value = rounded(boundary->value, plan->dtype);
-        break;
-    default: /* no plain plan has it */
-        break;
+        axis->row_points = job_order(job) + job->accuracy;
+        for (int d = side->held; d < side->rows; d++)
+            closure_init(axis, d, rows.side[s].kind, job_order(job), job->accuracy, scale,
+                         plan->dtype);
     }
-    plan->claims |= side->claim > 0;
+    plan->holds |= side->held > 0;
 }
 
 static bool stencil_init(struct plan *plan, const struct job *job, const void *block)
@@ -158,7 +135,7 @@ static void plain_init(struct plan *plan, const struct job *job)
         if (order == 2)
             centre[a] = real(second_centre[stencil]) * scale;
         for (int s = 0; s < SIDE_COUNT; s++)
-            plan_side_init(plan, axis, s, &job->boundary[a][s], order, job->accuracy, scale);
+            plan_side_init(plan, axis, job, a, s, scale);
         if (!shared)
             shared = axis;
         for (int m = 1; m <= plan->radius; m++)
@@ -206,6 +183,52 @@ static bool engine_init(struct plan *plan, const struct job *job, const void *bl
         return plan->table != NULL;
     }
     return engine != PLAN_STENCIL || stencil_init(plan, job, block);
+}
+
+/* Do weights of the interior, or closures of their own at the node, do for the side? */
+static bool is_plain_side(const struct job *job, int a, int s)
+{
+    const struct boundary *boundary = &job->boundary[a][s];
+    struct rows_axis rows;
+    job_rows(job, a, NULL, &rows);
+    if (boundary->at_face || boundary->value_array || boundary->constant_array)
+        return false;
+    switch ((enum rows_kind)rows.side[s].kind) {
+    case ROWS_PERIODIC:
+    case ROWS_ENDPOINT:
+    case ROWS_ONE_SIDED:
+        return true;
+    case ROWS_MIRROR:
+        return job_order(job) == 2;
+    case ROWS_VALUE:
+    case ROWS_HALO:
+        return job->operator_id == OPERATOR_DIFFUSION;
+    default:
+        return false;
+    }
+}
+
+/* Is anything asked for but probes, which every engine has? */
+static bool has_more_than_probes(const struct job *job)
+{
+    static const struct job_more none;
+    struct job rest = *job;
+    rest.more.probes = 0;
+    if (job_block_part(&rest, BLOCK_END) == 0) {
+        rest.more.block_bytes = 0;
+        memset(rest.more.block_key, 0, sizeof rest.more.block_key);
+    }
+    return memcmp(&rest.more, &none, sizeof none) != 0;
+}
+
+bool job_is_plain(const struct job *job)
+{
+    bool plain = job->operator_id <= OPERATOR_CURL && !has_more_than_probes(job) &&
+                 job_order(job) >= 1 && job_order(job) <= 2 && job->accuracy <= 8;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        for (int side = 0; side < SIDE_COUNT; side++)
+            plain = plain && is_plain_side(job, a, side);
+    return plain;
 }
 
 bool plan_init_by(struct plan *plan, const struct job *job, const void *block,

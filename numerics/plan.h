@@ -6,7 +6,7 @@
 #define NUMERICS_PLAN_H
 
 #include "numerics/plan_table.h"
-#include "numerics/job.h"
+#include "numerics/side.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -31,22 +31,12 @@ enum plan_form {
     PLAN_CURL
 };
 
-struct plan_side {
-    int32_t map; /* enum side_map */
-    /* Of points at the distance d from the edge: d < rows use closure row d; d < claim are not
-     * computed but claimed (diffusion): claim_scales 1: input × claim_value; 0: claim_value. */
-    int32_t rows;
-    int32_t claim, claim_scales;
-    int32_t apart;      /* PLAN_TABLE: d < apart are not in the box that other kernels compute */
-    double claim_value; /* rounded to the dtype */
-};
-
 struct plan_axis {
     int64_t n;
     int64_t stride;     /* elements between neighbours along this axis */
     int32_t active;     /* is there a derivative along it? */
     int32_t row_points; /* in each closure */
-    struct plan_side side[SIDE_COUNT];
+    struct side side[SIDE_COUNT];
     double c[PLAN_RADIUS + 1]; /* c[1 … radius]; c[0] is in plan.centre */
     /* Of the first row_points points, seen from the low edge; from the high edge they are counted
      * from there, and odd weights change their sign. */
@@ -68,7 +58,7 @@ struct plan {
     int32_t shared; /* even: all active axes have the same c[1 … radius]: their pair sums are added
                        first */
     int32_t identity;    /* even: u + … (a diffusion step): 1 is part of every centre */
-    int32_t claims;      /* has any side a claim? */
+    int32_t holds;       /* has any side held points? */
     int32_t impose;      /* pass 0 copies the input with values imposed; the steps follow */
     int32_t dtype;       /* enum dtype */
     int32_t form;        /* enum plan_form */
@@ -98,6 +88,9 @@ struct plan {
  * The job must have passed job_check(); block: its job.more.block_bytes bytes, which passed
  * job_check_block(). False: no memory for the table. */
 bool plan_init(struct plan *plan, const struct job *job, const void *block);
+/* Do weights of the interior and closures of their own do all of it, or does each point have a row
+ * of a table? */
+bool job_is_plain(const struct job *job);
 /* The same by an engine of the caller's choice, for tests; PLAN_PLAIN: job_is_plain(). */
 bool plan_init_by(struct plan *plan, const struct job *job, const void *block,
                   enum plan_engine engine);

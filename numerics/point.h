@@ -29,25 +29,24 @@ POINT_FUNCTION int64_t POINT_NAME(index)(const struct plan_axis *axis, int64_t i
     return i < 0 ? i + period : i;
 }
 
-/* The claim on a point: the first of x low, x high, y low, … that has it; NULL where none has. */
-POINT_FUNCTION const struct plan_side *POINT_NAME(claim)(const struct plan *plan,
-                                                         const int64_t at[3])
+/* The side that holds a point: the first of x low, x high, y low, … that does; NULL where none. */
+POINT_FUNCTION const struct side *POINT_NAME(holder)(const struct plan *plan, const int64_t at[3])
 {
     for (int a = 0; a < AXIS_COUNT; a++) {
         const struct plan_axis *axis = &plan->axis[a];
-        if (at[a] < axis->side[SIDE_LOW].claim)
+        if (at[a] < axis->side[SIDE_LOW].held)
             return &axis->side[SIDE_LOW];
-        if (axis->n - 1 - at[a] < axis->side[SIDE_HIGH].claim)
+        if (axis->n - 1 - at[a] < axis->side[SIDE_HIGH].held)
             return &axis->side[SIDE_HIGH];
     }
-    return (const struct plan_side *)0;
+    return (const struct side *)0;
 }
 
 /* Pass 0 where plan->impose: the input, with the boundary values in their nodes. */
 POINT_FUNCTION REAL POINT_NAME(impose)(const struct plan *plan, const REAL *f, const int64_t at[3])
 {
-    const struct plan_side *claim = POINT_NAME(claim)(plan, at);
-    return claim && !claim->claim_scales ? (REAL)claim->claim_value : *f;
+    const struct side *side = POINT_NAME(holder)(plan, at);
+    return side && !side->halo ? (REAL)side->value.number : *f;
 }
 
 /* acc + the closure row `row` of `axis` on `side` applied to the line through `f` (its point `i`).
@@ -132,10 +131,10 @@ POINT_FUNCTION REAL POINT_NAME(evaluate)(const struct plan *plan, const REAL *fi
 {
     const REAL *f = field + at[AXIS_X] * plan->axis[AXIS_X].stride +
                     at[AXIS_Y] * plan->axis[AXIS_Y].stride + at[AXIS_Z] * plan->axis[AXIS_Z].stride;
-    if (plan->claims) {
-        const struct plan_side *claim = POINT_NAME(claim)(plan, at);
-        if (claim)
-            return claim->claim_scales ? (REAL)claim->claim_value * *f : (REAL)claim->claim_value;
+    if (plan->holds) {
+        const struct side *side = POINT_NAME(holder)(plan, at);
+        if (side)
+            return side->halo ? (REAL)side->value.number * *f : (REAL)side->value.number;
     }
     if (plan->parity == PLAN_ODD) {
         for (int a = 0; a < AXIS_COUNT; a++)

@@ -16,26 +16,10 @@ extern "C" {
 
 enum { STENCIL_ROW = 8 }; /* points in the row of a ghost: the accuracy */
 
-/* The number that a side gives to its ghosts. */
-enum stencil_datum {
-    STENCIL_DATUM_NONE,
-    STENCIL_DATUM_NUMBER,     /* the side's value */
-    STENCIL_DATUM_MIXED_NODE, /* constant − value × f at the edge node */
-    STENCIL_DATUM_MIXED_FACE  /* constant − value × f at the face, by the row `face` */
-};
-
-struct stencil_side {
-    int32_t map;                         /* enum side_map */
-    int32_t claim, claim_scales;         /* as struct plan_side's */
-    int32_t datum;                       /* enum stencil_datum */
-    int32_t points;                      /* of `ghost` */
-    int32_t face_points;                 /* of `face` */
-    int32_t free_points;                 /* of `free` */
-    int32_t value_array, constant_array; /* enum boundary_number */
-    int32_t reserved;
-    double value, constant; /* rounded to the dtype; where they are no array */
-    /* The value at the distance 1 + m outside from the points at 0, 1, … from the edge, and from
-     * the datum; `free`: of what is data itself, without one. */
+/* The ghosts of a side: the value at the distance 1 + m outside from the points at 0, 1, … from the
+ * edge, and from the datum; `free`: of what is data itself, without one. */
+struct stencil_ghosts {
+    int32_t points, free_points; /* of `ghost`, of `free` */
     double ghost[JOB_STENCIL_RADIUS][STENCIL_ROW], data[JOB_STENCIL_RADIUS];
     double free[JOB_STENCIL_RADIUS][STENCIL_ROW];
     double face[STENCIL_ROW], face_data;
@@ -46,7 +30,8 @@ struct stencil_axis {
     int64_t face_points;  /* of an array over a face */
     int64_t low, high;    /* the interior: [low, high); may be empty */
     int32_t below, above; /* how far offsets reach */
-    struct stencil_side side[SIDE_COUNT];
+    struct side side[SIDE_COUNT];
+    struct stencil_ghosts ghosts[SIDE_COUNT];
 };
 
 /* A term of the sum. */
@@ -65,7 +50,7 @@ struct stencil_offset {
 /* The table's first bytes; `points` taps and then as many offsets follow it. */
 struct stencil_table {
     int32_t points;
-    int32_t claims, holds; /* has any side a claim? One that nodes are read as? */
+    int32_t held, imposes; /* has any side held points? A value that nodes are read as? */
     int32_t reserved;
     uint64_t field_points; /* of one field of the batch */
     struct stencil_axis axis[AXIS_COUNT];

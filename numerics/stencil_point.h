@@ -88,8 +88,8 @@ POINT_FUNCTION REAL STENCIL_NAME(face)(const struct STENCIL_NAME(source) * s, co
 {
     const struct stencil_axis *axis = s->table->axis;
     const int b = a == AXIS_X ? AXIS_Y : AXIS_X, c = a == AXIS_Z ? AXIS_Y : AXIS_Z;
-    const struct stencil_side *side_b = place->side[b] < 0 ? 0 : &axis[b].side[place->side[b]];
-    const struct stencil_side *side_c = place->side[c] < 0 ? 0 : &axis[c].side[place->side[c]];
+    const struct stencil_ghosts *side_b = place->side[b] < 0 ? 0 : &axis[b].ghosts[place->side[b]];
+    const struct stencil_ghosts *side_c = place->side[c] < 0 ? 0 : &axis[c].ghosts[place->side[c]];
     REAL sum_c = (REAL)0;
     for (int k = 0; k < (side_c ? side_c->free_points : 1); k++) {
         const int64_t at_c =
@@ -107,45 +107,42 @@ POINT_FUNCTION REAL STENCIL_NAME(face)(const struct STENCIL_NAME(source) * s, co
     return sum_c;
 }
 
-/* A number of a side at a point of its face; operand: OPERAND_VALUE or OPERAND_CONSTANT. */
-POINT_FUNCTION REAL STENCIL_NAME(number)(const struct STENCIL_NAME(source) * s, int a, int side,
-                                         int operand, const struct STENCIL_NAME(place) * place)
+/* A number of a side of axis a at a point of its face. */
+POINT_FUNCTION REAL STENCIL_NAME(number)(const struct STENCIL_NAME(source) * s, int a,
+                                         const struct side_number *number,
+                                         const struct STENCIL_NAME(place) * place)
 {
-    const struct stencil_axis *axis = &s->table->axis[a];
-    const struct stencil_side *of = &axis->side[side];
-    const int32_t array = operand == OPERAND_VALUE ? of->value_array : of->constant_array;
-    if (array == NUMBER_CONSTANT)
-        return (REAL)(operand == OPERAND_VALUE ? of->value : of->constant);
-    const REAL *g = (const REAL *)s->operands[operand + SIDE_COUNT * a + side];
-    return STENCIL_NAME(face)(s, array == NUMBER_FACE_BATCH ? g + s->field * axis->face_points : g,
-                              a, place);
+    const REAL *array = (const REAL *)side_array(number, s->operands, s->field,
+                                                 s->table->axis[a].face_points, sizeof(REAL));
+    return array ? STENCIL_NAME(face)(s, array, a, place) : (REAL)number->number;
 }
 
-/* The claim on a point inside: the first of x low, x high, y low, … that has it, as SIDE_COUNT ·
- * axis + side; −1 where none has. */
-POINT_FUNCTION int STENCIL_NAME(claim)(const struct stencil_table *table,
-                                       const int64_t at[AXIS_COUNT])
+/* The side that holds a point inside: the first of x low, x high, y low, … that does, as SIDE_COUNT
+ * · axis + side; −1 where none does. */
+POINT_FUNCTION int STENCIL_NAME(holder)(const struct stencil_table *table,
+                                        const int64_t at[AXIS_COUNT])
 {
-    for (int a = 0; table->claims && a < AXIS_COUNT; a++) {
+    for (int a = 0; table->held && a < AXIS_COUNT; a++) {
         const struct stencil_axis *axis = &table->axis[a];
-        if (at[a] < axis->side[SIDE_LOW].claim)
+        if (at[a] < axis->side[SIDE_LOW].held)
             return SIDE_COUNT * a + SIDE_LOW;
-        if (axis->n - 1 - at[a] < axis->side[SIDE_HIGH].claim)
+        if (axis->n - 1 - at[a] < axis->side[SIDE_HIGH].held)
             return SIDE_COUNT * a + SIDE_HIGH;
     }
     return -1;
 }
 
-/* What a claimed point inside becomes. */
-POINT_FUNCTION REAL STENCIL_NAME(claimed)(const struct STENCIL_NAME(source) * s, int claim,
-                                          const int64_t at[AXIS_COUNT])
+/* What a held point inside becomes. */
+POINT_FUNCTION REAL STENCIL_NAME(held)(const struct STENCIL_NAME(source) * s, int holder,
+                                       const int64_t at[AXIS_COUNT])
 {
-    const int a = claim / SIDE_COUNT, side = claim % SIDE_COUNT;
+    const int a = holder / SIDE_COUNT;
     const struct stencil_axis *axis = s->table->axis;
+    const struct side *side = &axis[a].side[holder % SIDE_COUNT];
     const struct STENCIL_NAME(place)
         node = {{at[AXIS_X], at[AXIS_Y], at[AXIS_Z]}, {-1, -1, -1}, {0, 0, 0}, (REAL)1};
-    const REAL number = STENCIL_NAME(number)(s, a, side, OPERAND_VALUE, &node);
-    if (!axis[a].side[side].claim_scales)
+    const REAL number = STENCIL_NAME(number)(s, a, &side->value, &node);
+    if (!side->halo)
         return number;
     return number *
            s->f[at[AXIS_X] + at[AXIS_Y] * axis[AXIS_Y].stride + at[AXIS_Z] * axis[AXIS_Z].stride];
@@ -156,10 +153,10 @@ POINT_FUNCTION REAL STENCIL_NAME(inside)(const struct STENCIL_NAME(source) * s,
                                          const int64_t at[AXIS_COUNT])
 {
     const struct stencil_axis *axis = s->table->axis;
-    if (s->table->holds) {
-        const int claim = STENCIL_NAME(claim)(s->table, at);
-        if (claim >= 0 && !axis[claim / SIDE_COUNT].side[claim % SIDE_COUNT].claim_scales)
-            return STENCIL_NAME(claimed)(s, claim, at);
+    if (s->table->imposes) {
+        const int holder = STENCIL_NAME(holder)(s->table, at);
+        if (holder >= 0 && !axis[holder / SIDE_COUNT].side[holder % SIDE_COUNT].halo)
+            return STENCIL_NAME(held)(s, holder, at);
     }
     return s->f[at[AXIS_X] + at[AXIS_Y] * axis[AXIS_Y].stride + at[AXIS_Z] * axis[AXIS_Z].stride];
 }
@@ -173,7 +170,7 @@ struct STENCIL_NAME(sums) {
 /* How many terms the sum along an axis has; of a point inside one, its value. */
 POINT_FUNCTION int STENCIL_NAME(terms)(const struct stencil_axis *axis, int side)
 {
-    return side < 0 ? 1 : axis->side[side].points;
+    return side < 0 ? 1 : axis->ghosts[side].points;
 }
 
 /* The term k of the sum along axis a. */
@@ -185,10 +182,10 @@ POINT_FUNCTION void STENCIL_NAME(add)(const struct stencil_axis *axis, int a,
         sums->ghost = value;
         return;
     }
-    const struct stencil_side *side = &axis[a].side[place->side[a]];
-    sums->ghost = STENCIL_NAME(term)(side->ghost[place->ghost[a]], k, value, sums->ghost);
-    if (side->datum == STENCIL_DATUM_MIXED_FACE)
-        sums->edge = STENCIL_NAME(term)(side->face, k, value, sums->edge);
+    const struct stencil_ghosts *ghosts = &axis[a].ghosts[place->side[a]];
+    sums->ghost = STENCIL_NAME(term)(ghosts->ghost[place->ghost[a]], k, value, sums->ghost);
+    if (axis[a].side[place->side[a]].datum == SIDE_DATUM_MIXED_FACE)
+        sums->edge = STENCIL_NAME(term)(ghosts->face, k, value, sums->edge);
     else if (k == 0)
         sums->edge = value;
 }
@@ -201,19 +198,20 @@ POINT_FUNCTION REAL STENCIL_NAME(close)(const struct STENCIL_NAME(source) * s, i
     const int side = place->side[a];
     if (side < 0)
         return sums->ghost;
-    const struct stencil_side *of = &s->table->axis[a].side[side];
-    if (of->datum == STENCIL_DATUM_NONE)
+    const struct side *of = &s->table->axis[a].side[side];
+    const struct stencil_ghosts *ghosts = &s->table->axis[a].ghosts[side];
+    if (of->datum == SIDE_DATUM_NONE)
         return sums->ghost;
-    REAL datum = STENCIL_NAME(number)(s, a, side, OPERAND_VALUE, place);
-    if (of->datum != STENCIL_DATUM_NUMBER) {
-        const REAL v = datum, c = STENCIL_NAME(number)(s, a, side, OPERAND_CONSTANT, place);
+    REAL datum = STENCIL_NAME(number)(s, a, &of->value, place);
+    if (of->datum != SIDE_DATUM_NUMBER) {
+        const REAL v = datum, c = STENCIL_NAME(number)(s, a, &of->constant, place);
         REAL edge = sums->edge;
-        if (of->datum == STENCIL_DATUM_MIXED_FACE)
-            edge =
-                REAL_FMA((REAL)of->face_data, c, edge) / REAL_FMA((REAL)of->face_data, v, (REAL)1);
+        if (of->datum == SIDE_DATUM_MIXED_FACE)
+            edge = REAL_FMA((REAL)ghosts->face_data, c, edge) /
+                   REAL_FMA((REAL)ghosts->face_data, v, (REAL)1);
         datum = REAL_FMA(-v, edge, c);
     }
-    return REAL_FMA((REAL)of->data[place->ghost[a]], datum, sums->ghost);
+    return REAL_FMA((REAL)ghosts->data[place->ghost[a]], datum, sums->ghost);
 }
 
 /* What a place beyond some side is, but for its sign. */
@@ -269,15 +267,15 @@ POINT_FUNCTION REAL STENCIL_NAME(evaluate)(const struct STENCIL_NAME(source) * s
     const struct stencil_table *table = s->table;
     const struct stencil_tap *taps = stencil_taps(table);
     const struct stencil_offset *offsets = stencil_offsets(table);
-    const int claim = STENCIL_NAME(claim)(table, at);
+    const int holder = STENCIL_NAME(holder)(table, at);
     REAL acc = (REAL)0;
-    if (claim >= 0)
-        return STENCIL_NAME(claimed)(s, claim, at);
+    if (holder >= 0)
+        return STENCIL_NAME(held)(s, holder, at);
     const struct stencil_axis *axis = table->axis;
     const REAL *f =
         s->f + at[AXIS_X] + at[AXIS_Y] * axis[AXIS_Y].stride + at[AXIS_Z] * axis[AXIS_Z].stride;
     for (int k = 0; k < table->points; k++) {
-        bool is_own = !table->holds; /* is it the field's, where it lies? */
+        bool is_own = !table->imposes; /* is it the field's, where it lies? */
         for (int a = 0; a < AXIS_COUNT; a++)
             is_own &= (uint64_t)(at[a] + offsets[k].at[a]) < (uint64_t)axis[a].n;
         const int32_t *o = offsets[k].at;

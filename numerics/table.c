@@ -231,75 +231,31 @@ static struct table_rows plan_rows(struct making *making, const struct rows_orde
 
 static void table_side_init(struct making *making, int a, int s)
 {
-    static const int32_t maps[ROWS_KINDS] = {
-        [ROWS_PERIODIC] = SIDE_MAP_PERIODIC,
-        [ROWS_ENDPOINT] = SIDE_MAP_ENDPOINT,
-        [ROWS_SYMMETRIC] = SIDE_MAP_FACE,
-        [ROWS_MIRROR] = SIDE_MAP_NODE,
-        [ROWS_ANTISYMMETRIC] = SIDE_MAP_ANTISYMMETRIC,
-        [ROWS_REFLECT] = SIDE_MAP_NODE,
-        [ROWS_EVEN] = SIDE_MAP_NODE,
-        [ROWS_ODD] = SIDE_MAP_ODD_NODE,
-    };
-    const struct job *job = making->job;
-    const struct boundary *boundary = &job->boundary[a][s];
-    const struct rows_side *given = &making->axis[a].side[s];
-    struct table_axis *axis = &making->header.axis_of[a];
-    struct table_side *side = &axis->side[s];
-    side->map = maps[given->kind];
-    if (given->at_face)
-        side->map = side->map == SIDE_MAP_NODE       ? SIDE_MAP_FACE
-                    : side->map == SIDE_MAP_ODD_NODE ? SIDE_MAP_ODD_FACE
-                                                     : SIDE_MAP_NONE;
-    side->value = rounded(boundary->value, job->dtype);
-    side->constant = rounded(job->more.constant[a][s], job->dtype);
-    side->value_array = boundary->value_array;
-    side->constant_array = boundary->constant_array;
-    switch (boundary->kind) {
-    case BOUNDARY_VALUE:
-        if (boundary->at_face) {
-            side->datum = TABLE_DATUM_NUMBER;
-        } else {
-            side->claim = TABLE_CLAIM_VALUE;
-            side->claimed = 1;
-        }
-        break;
-    case BOUNDARY_DERIVATIVE:
-    case BOUNDARY_CURVATURE:
-        side->datum = TABLE_DATUM_NUMBER;
-        break;
-    case BOUNDARY_MIXED:
-        side->datum = boundary->at_face ? TABLE_DATUM_MIXED_FACE : TABLE_DATUM_MIXED_NODE;
-        break;
-    case BOUNDARY_HALO:
-        side->claim = TABLE_CLAIM_HALO;
-        side->claimed =
-            rows_radius(&making->axis[a], job_order(job), job->accuracy, job_stagger(job, a));
-        break;
-    default:
-        break;
-    }
-    making->header.imposes |=
-        side->claim == TABLE_CLAIM_VALUE && job->operator_id != OPERATOR_DIFFUSION;
-    making->header.halos |= side->claim == TABLE_CLAIM_HALO;
-    if (side->claim == TABLE_CLAIM_VALUE && job->operator_id != OPERATOR_DIFFUSION)
+    struct table_header *header = &making->header;
+    struct table_axis *axis = &header->axis_of[a];
+    struct side *side = &axis->side[s];
+    *side = side_of(making->job, a, s);
+    header->halos |= side->halo;
+    if (side->held && !side->halo && making->job->operator_id != OPERATOR_DIFFUSION) {
+        header->imposes = 1;
         *(s == SIDE_LOW ? &axis->first : &axis->last) += s == SIDE_LOW ? 1 : -1;
-    if (side->datum == TABLE_DATUM_MIXED_FACE)
-        side->face = take_rows(making, 1);
+    }
+    if (side->datum == SIDE_DATUM_MIXED_FACE)
+        axis->face[s] = take_rows(making, 1);
 }
 
 static void put_face(struct making *making, int a, int s)
 {
-    const struct table_side *side = &making->header.axis_of[a].side[s];
+    const struct table_axis *axis = &making->header.axis_of[a];
     struct rows_row row;
     struct table_row_f64 made;
     rows_real centre;
-    if (side->datum != TABLE_DATUM_MIXED_FACE ||
+    if (axis->side[s].datum != SIDE_DATUM_MIXED_FACE ||
         !rows_face(&making->axis[a], job_face_order(making->job), making->job->accuracy, s, &row))
         return;
     const struct scale scale = scale_of(making, a, 0, 1);
     convert(making, a, 0, &row, &scale, &made, &centre);
-    put_row(making, side->face, &made);
+    put_row(making, axis->face[s], &made);
 }
 
 /* What the operator is multiplied by in each pass of a step, over dt; returns how many. */
@@ -469,8 +425,8 @@ static void find_box(struct making *making, int a, const bool has[TABLE_ROWS])
         before = larger(before, larger(rows->low, below));
         after = larger(after, larger(rows->high, above));
     }
-    before = larger(before, axis->side[SIDE_LOW].claimed);
-    after = larger(after, axis->side[SIDE_HIGH].claimed);
+    before = larger(before, axis->side[SIDE_LOW].held);
+    after = larger(after, axis->side[SIDE_HIGH].held);
     axis->low = before < axis->n ? before : axis->n;
     axis->high = larger(axis->n - after, axis->low);
     if (making->axis[a].x && header->active >> a & 1) /* every point has a row of its own */
@@ -500,8 +456,8 @@ static int inner_map(const struct table_axis *axis, int parity)
     return low == SIDE_MAP_PERIODIC   ? SIDE_MAP_PERIODIC
            : low == SIDE_MAP_ENDPOINT ? SIDE_MAP_ENDPOINT
            : low == SIDE_MAP_NODE && high == SIDE_MAP_NODE && parity == PLAN_EVEN &&
-                   axis->side[SIDE_LOW].datum == TABLE_DATUM_NONE &&
-                   axis->side[SIDE_HIGH].datum == TABLE_DATUM_NONE
+                   axis->side[SIDE_LOW].datum == SIDE_DATUM_NONE &&
+                   axis->side[SIDE_HIGH].datum == SIDE_DATUM_NONE
                ? SIDE_MAP_NODE
                : SIDE_MAP_NONE;
 }

@@ -3,7 +3,7 @@
  * bytes on the host and on a device. numerics/table_point.h evaluates a point by it,
  * docs/NUMERICS.md is the contract.
  *
- * A pass computes, of every point that no side claims,
+ * A pass computes, of every point that no side holds,
  *
  *   out = [base + ] L in
  *
@@ -50,39 +50,15 @@ enum table_use {
 
 enum { TABLE_SPLIT = -1 }; /* a row's count: k u″ + k′ u′ in the place of its sum */
 
-/* What is known of the points next to a side without any row. */
-enum table_claim {
-    TABLE_CLAIM_NONE,
-    TABLE_CLAIM_VALUE, /* the edge node holds the side's value */
-    TABLE_CLAIM_HALO   /* `claimed` layers are data, and come out multiplied by the value */
-};
-
-/* The number that a side gives to the rows next to it. */
-enum table_datum {
-    TABLE_DATUM_NONE,
-    TABLE_DATUM_NUMBER,     /* the side's value */
-    TABLE_DATUM_MIXED_NODE, /* constant − value × f at the edge node */
-    TABLE_DATUM_MIXED_FACE  /* constant − value × f at the face, by the row `face` */
-};
-
-struct table_side {
-    int32_t map;                         /* enum side_map */
-    int32_t claim;                       /* enum table_claim */
-    int32_t claimed;                     /* points */
-    int32_t datum;                       /* enum table_datum */
-    int32_t value_array, constant_array; /* enum boundary_number */
-    double value, constant;              /* rounded to the dtype; where they are no array */
-    uint64_t face;                       /* where that row is, as table_rows.at */
-};
-
 struct table_axis {
     int64_t n, stride; /* points; elements between neighbours */
     int64_t face_points;
     int64_t first, last; /* between them, both included, no value is imposed on a node */
     /* The box: from low to high − 1, along all axes, rows are centred, and read nothing that is
-     * mapped, imposed or claimed. */
+     * mapped, imposed or held. */
     int64_t low, high;
-    struct table_side side[SIDE_COUNT];
+    struct side side[SIDE_COUNT];
+    uint64_t face[SIDE_COUNT]; /* of MIXED_FACE: f at the face by the row there, as table_rows.at */
 };
 
 /* The rows of one kind along one axis: low + high + 1 of them. The point at index i has row i below
@@ -149,8 +125,8 @@ struct table_row_f64 {
     double data[SIDE_COUNT];
 };
 
-/* What comes out at claimed points. */
-enum table_claimed {
+/* What comes out at held points. */
+enum table_held {
     TABLE_STEP, /* a value; a halo's own old one (of base, where there is one) times its factor */
     TABLE_KEEP  /* a value; a halo's own old one */
 };
@@ -163,7 +139,7 @@ struct table_pass {
     void *out[AXIS_COUNT];
     const void *operand[OPERANDS]; /* by enum operand; NULL: the job has none such */
     int32_t set;                   /* of factors */
-    int32_t claimed;               /* enum table_claimed */
+    int32_t held;                  /* enum table_held */
     int32_t impose; /* no evaluation: out = in, with the sides' values in their nodes */
 };
 

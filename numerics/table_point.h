@@ -71,10 +71,8 @@ TABLE_FUNCTION void TABLE_NAME(move)(struct TABLE_NAME(view) * view, int64_t x, 
         const struct table_axis *axis = &table->axis_of[a];
         if (view->at[a] < axis->first || view->at[a] > axis->last)
             view->held |= 1 << a;
-        view->imposed |=
-            (axis->side[SIDE_LOW].claim == TABLE_CLAIM_VALUE && view->at[a] <= TABLE_POINTS) |
-            (axis->side[SIDE_HIGH].claim == TABLE_CLAIM_VALUE &&
-             axis->n - 1 - view->at[a] <= TABLE_POINTS);
+        view->imposed |= (axis->first > 0 && view->at[a] <= TABLE_POINTS) |
+                         (axis->last < axis->n - 1 && axis->n - 1 - view->at[a] <= TABLE_POINTS);
     }
 }
 
@@ -93,41 +91,45 @@ TABLE_FUNCTION const REAL *TABLE_NAME(input)(const struct TABLE_NAME(view) * vie
                             : view->field[AXIS_COUNT];
 }
 
-/* The number of a side where it meets the line or plane of at[]: its value, or its constant. */
-TABLE_FUNCTION REAL TABLE_NAME(number)(const struct TABLE_NAME(view) * view, int a, int s,
-                                       int is_constant, const int64_t at[AXIS_COUNT])
-{
-    const struct table_axis *axis = &view->table->axis_of[a];
-    const struct table_side *side = &axis->side[s];
-    const int from = is_constant ? side->constant_array : side->value_array;
-    if (from == NUMBER_CONSTANT)
-        return (REAL)(is_constant ? side->constant : side->value);
-    const int operand = (is_constant ? OPERAND_CONSTANT : OPERAND_VALUE) + SIDE_COUNT * a + s;
-    const int inner = a == AXIS_X ? AXIS_Y : AXIS_X, outer = a == AXIS_Z ? AXIS_Y : AXIS_Z;
-    int64_t i =
-        TABLE_NAME(pick)(at, outer) * view->table->axis_of[inner].n + TABLE_NAME(pick)(at, inner);
-    if (from == NUMBER_FACE_BATCH)
-        i += (int64_t)view->batch * axis->face_points;
-    return TABLE_LOAD((const REAL *)view->pass->operand[operand] + i);
-}
-
-/* Does the side claim the point? */
-TABLE_FUNCTION int TABLE_NAME(claims)(const struct table_axis *axis, int s, int64_t i)
-{
-    return (s == SIDE_LOW ? i : axis->n - 1 - i) < axis->side[s].claimed;
-}
-
-/* The first of x low, x high, y low, … that claims the point at[] as `claim` says, or in any way
- * where that is TABLE_CLAIM_NONE: SIDE_COUNT × axis + side; −1 where none does. */
-TABLE_FUNCTION int TABLE_NAME(claimer)(const struct table_header *table, int claim,
+/* A number of a side of axis a where it meets the line or plane of at[]. */
+TABLE_FUNCTION REAL TABLE_NAME(number)(const struct TABLE_NAME(view) * view, int a,
+                                       const struct side_number *number,
                                        const int64_t at[AXIS_COUNT])
 {
+    const struct table_axis *axis = view->table->axis_of;
+    const REAL *array = (const REAL *)side_array(number, view->pass->operand, (int64_t)view->batch,
+                                                 axis[a].face_points, sizeof(REAL));
+    if (!array)
+        return (REAL)number->number;
+    return TABLE_LOAD(array + side_element(a, at[AXIS_X], at[AXIS_Y], at[AXIS_Z], axis[AXIS_X].n,
+                                           axis[AXIS_Y].n));
+}
+
+/* The first of x low, x high, y low, … that holds the point at[], or where `halos` that has it in
+ * its halo: SIDE_COUNT × axis + side; −1 where none does. */
+TABLE_FUNCTION int TABLE_NAME(holder)(const struct table_header *table, int halos,
+                                      const int64_t at[AXIS_COUNT])
+{
     for (int a = 0; a < AXIS_COUNT; a++)
-        for (int s = 0; s < SIDE_COUNT; s++)
-            if (TABLE_NAME(claims)(&table->axis_of[a], s, at[a]) &&
-                (claim == TABLE_CLAIM_NONE || table->axis_of[a].side[s].claim == claim))
+        for (int s = 0; s < SIDE_COUNT; s++) {
+            const struct table_axis *axis = &table->axis_of[a];
+            if ((s == SIDE_LOW ? at[a] : axis->n - 1 - at[a]) < axis->side[s].held &&
+                (!halos || axis->side[s].halo))
                 return SIDE_COUNT * a + s;
+        }
     return -1;
+}
+
+/* The side whose value the point at[] has, and its axis; NULL: none, or a halo goes first. */
+TABLE_FUNCTION const struct side *TABLE_NAME(stated)(const struct table_header *table,
+                                                     const int64_t at[AXIS_COUNT], int *axis)
+{
+    const int holder = TABLE_NAME(holder)(table, 0, at);
+    if (holder < 0)
+        return (const struct side *)0;
+    *axis = holder / SIDE_COUNT;
+    const struct side *side = &table->axis_of[*axis].side[holder % SIDE_COUNT];
+    return side->halo ? (const struct side *)0 : side;
 }
 
 /* Are points low to high of the line along axis a through the point inside, and none
@@ -151,10 +153,10 @@ TABLE_FUNCTION REAL TABLE_NAME(read)(const struct TABLE_NAME(view) * view, int c
         const int64_t at[AXIS_COUNT] = {a == AXIS_X ? j : view->at[AXIS_X],
                                         a == AXIS_Y ? j : view->at[AXIS_Y],
                                         a == AXIS_Z ? j : view->at[AXIS_Z]};
-        const int claim = TABLE_NAME(claimer)(table, TABLE_CLAIM_NONE, at);
-        if (claim >= 0 &&
-            table->axis_of[claim / SIDE_COUNT].side[claim % SIDE_COUNT].claim == TABLE_CLAIM_VALUE)
-            return TABLE_NAME(number)(view, claim / SIDE_COUNT, claim % SIDE_COUNT, 0, at);
+        int of;
+        const struct side *side = TABLE_NAME(stated)(table, at, &of);
+        if (side)
+            return TABLE_NAME(number)(view, of, &side->value, at);
     }
     return TABLE_NAME(input)(
         view,
@@ -210,7 +212,8 @@ TABLE_FUNCTION REAL TABLE_NAME(fetch)(const struct TABLE_NAME(view) * view, int 
     const REAL value = TABLE_NAME(read)(view, component, a, image);
     const int s = component < AXIS_COUNT ? TABLE_NAME(lifts)(axis, j) : -1;
     if (s >= 0)
-        return REAL_FMA((REAL)2, TABLE_NAME(number)(view, a, s, 0, view->at), -value);
+        return REAL_FMA((REAL)2, TABLE_NAME(number)(view, a, &axis->side[s].value, view->at),
+                        -value);
     return negative && component < AXIS_COUNT ? -value : value;
 }
 
@@ -229,16 +232,16 @@ TABLE_FUNCTION REAL TABLE_NAME(datum)(const struct TABLE_NAME(view) * view, int 
                                       int s)
 {
     const struct table_axis *axis = &view->table->axis_of[a];
-    const struct table_side *side = &axis->side[s];
-    const REAL value = TABLE_NAME(number)(view, a, s, 0, view->at);
-    if (side->datum == TABLE_DATUM_NUMBER)
+    const struct side *side = &axis->side[s];
+    const REAL value = TABLE_NAME(number)(view, a, &side->value, view->at);
+    if (side->datum == SIDE_DATUM_NUMBER)
         return value;
-    const REAL constant = TABLE_NAME(number)(view, a, s, 1, view->at);
-    if (side->datum == TABLE_DATUM_MIXED_NODE)
+    const REAL constant = TABLE_NAME(number)(view, a, &side->constant, view->at);
+    if (side->datum == SIDE_DATUM_MIXED_NODE)
         return REAL_FMA(-value,
                         TABLE_NAME(read)(view, component, a, s == SIDE_LOW ? 0 : axis->n - 1),
                         constant);
-    const TABLE_ROW *face = (const TABLE_ROW *)(view->bytes + side->face);
+    const TABLE_ROW *face = (const TABLE_ROW *)(view->bytes + axis->face[s]);
     REAL acc = (REAL)0;
     for (int k = 0; k < face->count; k++) {
         const int64_t j = face->first + (int64_t)k * face->step;
@@ -514,7 +517,7 @@ TABLE_FUNCTION REAL TABLE_NAME(inflow)(const struct TABLE_NAME(view) * view, int
     REAL k = TABLE_LOAD(&row->w[0]) * edge;
     for (int m = 1; m < count; m++) {
         REAL next = TABLE_NAME(read)(view, AXIS_COUNT, a, first + m * step);
-        if (axis->side[s].datum == TABLE_DATUM_MIXED_FACE && next > edge + edge)
+        if (axis->side[s].datum == SIDE_DATUM_MIXED_FACE && next > edge + edge)
             next = edge + edge; /* so that k at the face is half of it at least */
         k = REAL_FMA(TABLE_LOAD(&row->w[m]), next, k);
     }
@@ -646,26 +649,27 @@ TABLE_FUNCTION REAL TABLE_NAME(whole)(const struct TABLE_NAME(view) * view, int 
     return table->source == TABLE_SOURCE_NONE ? acc : TABLE_NAME(source)(view, acc);
 }
 
-/* A point that a side of a diffusion claims. */
-TABLE_FUNCTION REAL TABLE_NAME(claimed)(const struct TABLE_NAME(view) * view, int claim)
+/* A point that a side of a diffusion holds. */
+TABLE_FUNCTION REAL TABLE_NAME(held)(const struct TABLE_NAME(view) * view, int holder)
 {
-    const int a = claim / SIDE_COUNT, s = claim % SIDE_COUNT;
-    const struct table_side *side = &view->table->axis_of[a].side[s];
-    if (side->claim == TABLE_CLAIM_VALUE)
-        return TABLE_NAME(number)(view, a, s, 0, view->at);
+    const int a = holder / SIDE_COUNT;
+    const struct side *side = &view->table->axis_of[a].side[holder % SIDE_COUNT];
+    if (!side->halo)
+        return TABLE_NAME(number)(view, a, &side->value, view->at);
     const REAL old = (view->base ? view->base : view->field[0])[view->place];
-    return view->pass->claimed == TABLE_KEEP ? old : (REAL)side->value * old;
+    return view->pass->held == TABLE_KEEP ? old : (REAL)side->value.number * old;
 }
 
 /* A component of the result at a point in a halo of an operator: of the input where that has it. */
-TABLE_FUNCTION REAL TABLE_NAME(halo)(const struct TABLE_NAME(view) * view, int component, int claim)
+TABLE_FUNCTION REAL TABLE_NAME(halo)(const struct TABLE_NAME(view) * view, int component,
+                                     int holder)
 {
     const struct table_header *table = view->table;
-    const struct table_side *side = &table->axis_of[claim / SIDE_COUNT].side[claim % SIDE_COUNT];
+    const struct side *side = &table->axis_of[holder / SIDE_COUNT].side[holder % SIDE_COUNT];
     if (table->inputs > table->outputs)
         return (REAL)0;
     const int from = table->inputs == 1 ? 0 : component;
-    return (REAL)side->value * TABLE_NAME(read)(view, from, AXIS_X, view->at[AXIS_X]);
+    return (REAL)side->value.number * TABLE_NAME(read)(view, from, AXIS_X, view->at[AXIS_X]);
 }
 
 /* A component of the result at the point, of a table of that form: a constant, where it can be. */
@@ -675,11 +679,10 @@ TABLE_FUNCTION REAL TABLE_NAME(evaluate_form)(const struct TABLE_NAME(view) * vi
     const struct table_header *table = view->table;
     const int diffusion = table->operator_id == OPERATOR_DIFFUSION;
     if (diffusion || table->halos) {
-        const int claim =
-            TABLE_NAME(claimer)(table, diffusion ? TABLE_CLAIM_NONE : TABLE_CLAIM_HALO, view->at);
-        if (claim >= 0)
-            return diffusion ? TABLE_NAME(claimed)(view, claim)
-                             : TABLE_NAME(halo)(view, component, claim);
+        const int holder = TABLE_NAME(holder)(table, !diffusion, view->at);
+        if (holder >= 0)
+            return diffusion ? TABLE_NAME(held)(view, holder)
+                             : TABLE_NAME(halo)(view, component, holder);
     }
     return form == TABLE_FORM_PARTS ? TABLE_NAME(parts)(view, component)
                                     : TABLE_NAME(whole)(view, form);
@@ -694,9 +697,7 @@ TABLE_FUNCTION REAL TABLE_NAME(evaluate)(const struct TABLE_NAME(view) * view, i
 TABLE_FUNCTION REAL TABLE_NAME(impose)(const struct TABLE_NAME(view) * view)
 {
     const struct table_header *table = view->table;
-    const int claim = TABLE_NAME(claimer)(table, TABLE_CLAIM_NONE, view->at);
-    if (claim >= 0 &&
-        table->axis_of[claim / SIDE_COUNT].side[claim % SIDE_COUNT].claim == TABLE_CLAIM_VALUE)
-        return TABLE_NAME(number)(view, claim / SIDE_COUNT, claim % SIDE_COUNT, 0, view->at);
-    return view->field[0][view->place];
+    int a;
+    const struct side *side = TABLE_NAME(stated)(table, view->at, &a);
+    return side ? TABLE_NAME(number)(view, a, &side->value, view->at) : view->field[0][view->place];
 }

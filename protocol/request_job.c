@@ -5,6 +5,7 @@
 #include "protocol/request_block.h"
 #include "protocol/request_bounds.h"
 #include "protocol/request_stencil.h"
+#include "numerics/stability.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-/* The points near edges that have closures or claims: a few layers of them. 512³ with radius
+/* The points near edges that have closures or are held: a few layers of them. 512³ with radius
  * 4 has 5 % of its points there. Where an operator is even:
  *
  *   faces   a thread has all R points between the edge and the interior, of one row (faces of x) or
@@ -106,13 +106,13 @@ template <int AXIS> static __device__ __forceinline__ int others(const struct pl
     return set;
 }
 
-/* What the point at distance d from a side is, unless it is claimed. */
+/* What the point at distance d from a side is, unless it is held. */
 template <typename T>
-static __device__ __forceinline__ T claimed(const struct plan_side *side, int d, T own, T computed)
+static __device__ __forceinline__ T held_or(const struct side *side, int d, T own, T computed)
 {
-    if (d >= side->claim)
+    if (d >= side->held)
         return computed;
-    return side->claim_scales ? (T)side->claim_value * own : (T)side->claim_value;
+    return side->halo ? (T)side->value.number * own : (T)side->value.number;
 }
 
 /* The R points at one end of a row. */
@@ -155,7 +155,7 @@ static __device__ __forceinline__ void face_of_x(const boundary_weights<T, R> &w
     for (int d = 0; d < R; d++) {
         const int at = P * V - 1 - d;
         const T computed = high ? acc[at / V].v[at % V] : acc[d / V].v[d % V];
-        target[high ? n - 1 - d : d] = claimed(&axis->side[side], d, line[d], computed);
+        target[high ? n - 1 - d : d] = held_or(&axis->side[side], d, line[d], computed);
     }
 }
 
@@ -198,7 +198,7 @@ static __device__ __forceinline__ void face_across(const boundary_weights<T, R> 
             add_across<R, 1, V>(acc, row + x0, AXIS_Z, slot);
 #pragma unroll
         for (int v = 0; v < V; v++)
-            acc[0].v[v] = claimed(&axis->side[side], d, line[d].v[v], acc[0].v[v]);
+            acc[0].v[v] = held_or(&axis->side[side], d, line[d].v[v], acc[0].v[v]);
         store_pack(target + edge + d * stride + x0, acc[0]);
     }
 }
@@ -222,11 +222,10 @@ static __device__ __forceinline__ void rim_point(const boundary_weights<T, R> &w
     for (int a = 0; a < AXIS_COUNT; a++) {
         const struct plan_axis *axis = &plan->axis[a];
         const int below = at[a], above = (int)axis->n - 1 - at[a];
-        const struct plan_side *low_side = &axis->side[SIDE_LOW],
-                               *high_side = &axis->side[SIDE_HIGH];
-        if (plan->claims && (below < low_side->claim || above < high_side->claim)) {
-            const struct plan_side *claim = below < low_side->claim ? low_side : high_side;
-            *target = claim->claim_scales ? (T)claim->claim_value * *f : (T)claim->claim_value;
+        const struct side *low_side = &axis->side[SIDE_LOW], *high_side = &axis->side[SIDE_HIGH];
+        if (plan->holds && (below < low_side->held || above < high_side->held)) {
+            const struct side *holder = below < low_side->held ? low_side : high_side;
+            *target = holder->halo ? (T)holder->value.number * *f : (T)holder->value.number;
             return;
         }
         high[a] = below >= low_side->rows;
@@ -345,8 +344,8 @@ static bool find_face(const struct plan *plan, int a, int side, int R, int V,
         low[b] = begin[b] > reach ? begin[b] : reach;
         high[b] = end[b] < other->n - reach ? end[b] : other->n - reach;
         for (int s = 0; s < SIDE_COUNT && b != a; s++) { /* whole planes reach other boundaries */
-            const int64_t rows = other->side[s].rows, claim = other->side[s].claim;
-            const int64_t thick = rows > claim ? rows : claim;
+            const int64_t rows = other->side[s].rows, held = other->side[s].held;
+            const int64_t thick = rows > held ? rows : held;
             if (s == SIDE_LOW && low[b] < thick)
                 low[b] = thick;
             if (s == SIDE_HIGH && high[b] > other->n - thick)

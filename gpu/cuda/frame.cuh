@@ -1,8 +1,8 @@
 /* Several steps of the points near edges, for kernels that do several steps of all others at once.
  *
- * An axis with closures, claims or a doubled end point (endpoint) has rules of its own near its
- * edges. After s steps they have spread to `reach` = s · radius points from each edge: the frame.
- * The kernel of the interior leaves it out, and a few blocks beside it compute it in tiles:
+ * An axis with closures, held points or a doubled end point (endpoint) has rules of its own near
+ * its edges. After s steps they have spread to `reach` = s · radius points from each edge: the
+ * frame. The kernel of the interior leaves it out, and a few blocks beside it compute it in tiles:
  *
  *   ┌──┬───────────┬──┐    c: both axes cut: the four corners as one tile
  *   │c │ x windows │c │    x windows: along x a window of FRAME_WINDOW points, along y cut
@@ -138,12 +138,12 @@ static __device__ __forceinline__ T frame_along(const struct plan_axis *axis, co
     return acc;
 }
 
-static __device__ __forceinline__ const struct plan_side *frame_claim(const struct plan_axis *axis,
-                                                                      const frame_axis &a, int i)
+static __device__ __forceinline__ const struct side *frame_holder(const struct plan_axis *axis,
+                                                                  const frame_axis &a, int i)
 {
-    if (a.cut && i < axis->side[SIDE_LOW].claim)
+    if (a.cut && i < axis->side[SIDE_LOW].held)
         return &axis->side[SIDE_LOW];
-    return a.cut && a.size - 1 - i < axis->side[SIDE_HIGH].claim ? &axis->side[SIDE_HIGH] : NULL;
+    return a.cut && a.size - 1 - i < axis->side[SIDE_HIGH].held ? &axis->side[SIDE_HIGH] : NULL;
 }
 
 /* A point near an edge. */
@@ -154,10 +154,10 @@ static __device__ __forceinline__ T frame_special(const struct plan *plan,
                                                   int y, const T *f, int stride_x, int stride_y)
 {
     const struct plan_axis *x_axis = &plan->axis[AXIS_X], *y_axis = &plan->axis[AXIS_Y];
-    const struct plan_side *claim = frame_claim(x_axis, xs, x);
-    claim = claim ? claim : frame_claim(y_axis, ys, y);
-    if (claim)
-        return claim->claim_scales ? (T)claim->claim_value * *f : (T)claim->claim_value;
+    const struct side *holder = frame_holder(x_axis, xs, x);
+    holder = holder ? holder : frame_holder(y_axis, ys, y);
+    if (holder)
+        return holder->halo ? (T)holder->value.number * *f : (T)holder->value.number;
     const bool x_centred = frame_is_centred(x_axis, xs, x);
     const bool y_centred = frame_is_centred(y_axis, ys, y);
     const int centred = x_centred << AXIS_X | y_centred << AXIS_Y;
@@ -271,7 +271,7 @@ static inline bool frame_needed(const struct plan_axis *axis)
 {
     bool needed = false;
     for (int side = 0; side < SIDE_COUNT; side++)
-        needed |= axis->side[side].rows > 0 || axis->side[side].claim > 0 ||
+        needed |= axis->side[side].rows > 0 || axis->side[side].held > 0 ||
                   axis->side[side].map == SIDE_MAP_ENDPOINT;
     return needed;
 }

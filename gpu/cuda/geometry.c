@@ -10,9 +10,9 @@ static int64_t between(int64_t x, int64_t low, int64_t high)
 }
 
 /* The points next to the side that are not in the interior. */
-static int64_t boundary_points(const struct plan_side *side)
+static int64_t boundary_points(const struct side *side)
 {
-    const int32_t apart = side->rows > side->claim ? side->rows : side->claim;
+    const int32_t apart = side->rows > side->held ? side->rows : side->held;
     return apart > side->apart ? apart : side->apart;
 }
 
@@ -62,7 +62,7 @@ void geometry_init(struct geometry *g, const struct plan *whole, uint64_t from, 
     const struct plan *plan = g->plan;
     for (int a = 0; a < AXIS_COUNT; a++) {
         const struct plan_axis *axis = &plan->axis[a];
-        const struct plan_side *low = &axis->side[SIDE_LOW], *high = &axis->side[SIDE_HIGH];
+        const struct side *low = &axis->side[SIDE_LOW], *high = &axis->side[SIDE_HIGH];
         g->low[a] = between(boundary_points(low), g->begin[a], g->end[a]);
         g->high[a] = between(axis->n - boundary_points(high), g->low[a], g->end[a]);
     }

@@ -136,8 +136,8 @@ static __device__ __forceinline__ void own_arrays(In &in, Out &out, const job_ar
 }
 
 /* Where index i of an axis is read. Beside point.h's index(): the usual case, one step over the
- * edge, without a division; and where nothing is mapped (closures and claims cover the edge) an
- * index that can be read, for a value that nobody uses. */
+ * edge, without a division; and where nothing is mapped (closures and held points cover the edge)
+ * an index that can be read, for a value that nobody uses. */
 static __device__ __forceinline__ int64_t source(const struct plan_axis *axis, int64_t i)
 {
     const int64_t n = axis->n;

@@ -27,7 +27,7 @@
  * Device memory: 10.5 bytes for S steps: S times 0.76 of copy.
  *
  * At the edges: images of points evolve as the points do, so periodic and zero derivative are a
- * matter of what is loaded; claims are made at each level. */
+ * matter of what is loaded; held points are set at each level. */
 #include "gpu/cuda/grid.cuh"
 
 #include <cuda_pipeline.h>
@@ -65,9 +65,8 @@ template <typename T, int R> struct temporal_3d_shape {
     int32_t halo;                      /* points beside a tile's results along x: whole packs */
     int32_t steps;
     int32_t packs; /* rows are whole packs */
-    int32_t claim[AXIS_COUNT][SIDE_COUNT];
-    T factor[AXIS_COUNT]
-            [SIDE_COUNT]; /* of old values: 1 where these are the claim's value already */
+    int32_t held[AXIS_COUNT][SIDE_COUNT];
+    T factor[AXIS_COUNT][SIDE_COUNT]; /* of old values: 1 where these are the held value already */
     T centre, c[AXIS_COUNT][R + 1];
 };
 
@@ -122,9 +121,9 @@ template <typename T, int R, int S> struct temporal_3d_input {
     }
 };
 
-/* What an axis claims of a thread's points, on one side: their old values times a factor. Images of
- * points have no claims. */
-template <typename T> struct temporal_3d_claims {
+/* What an axis holds of a thread's points, on one side: their old values times a factor. Images of
+ * points are not held. */
+template <typename T> struct temporal_3d_held {
     unsigned which; /* bit i: the thread's column or row i */
     T factor;
 
@@ -138,7 +137,7 @@ template <typename T> struct temporal_3d_claims {
             for (int i = 0; i < count; i++) {
                 const int distance =
                     side == SIDE_LOW ? from + i : shape.images[axis].n - 1 - (from + i);
-                if (distance < 0 || distance >= shape.claim[axis][side])
+                if (distance < 0 || distance >= shape.held[axis][side])
                     continue;
                 which |= 1u << i;
                 factor = shape.factor[axis][side];
@@ -146,7 +145,7 @@ template <typename T> struct temporal_3d_claims {
     }
 };
 
-/* PLAIN: S steps and no claims; else any number of steps up to S. */
+/* PLAIN: S steps and nothing held; else any number of steps up to S. */
 template <typename T, int R, int S, bool EQUAL, bool PLAIN>
 __global__ void __launch_bounds__(temporal_3d<T, R, S>::THREADS, 1)
     temporal_3d_kernel(const __grid_constant__ temporal_3d_shape<T, R> shape,
@@ -178,13 +177,13 @@ __global__ void __launch_bounds__(temporal_3d<T, R, S>::THREADS, 1)
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
         stores |= (x >= x_from && x < x_to && y + r >= y_from && y + r < y_to ? 1u : 0u) << r;
-    temporal_3d_claims<T> claims_x, claims_y;
+    temporal_3d_held<T> held_x, held_y;
     if (!PLAIN) {
-        claims_x.find(shape, AXIS_X, x, V);
-        claims_y.find(shape, AXIS_Y, y, ROWS);
+        held_x.find(shape, AXIS_X, x, V);
+        held_y.find(shape, AXIS_Y, y, ROWS);
     }
-    const bool claimed_z = z_from - reach < shape.claim[AXIS_Z][SIDE_LOW] ||
-                           z_to + reach > shape.images[AXIS_Z].n - shape.claim[AXIS_Z][SIDE_HIGH];
+    const bool holds_z = z_from - reach < shape.held[AXIS_Z][SIDE_LOW] ||
+                         z_to + reach > shape.images[AXIS_Z].n - shape.held[AXIS_Z][SIDE_HIGH];
 
     /* In shared memory: a ring of planes of level 0, then two planes of each other level. */
     T *const own = (T *)shared_memory + thread * V; /* row r: + r ROW */
@@ -297,29 +296,29 @@ __global__ void __launch_bounds__(temporal_3d<T, R, S>::THREADS, 1)
                     }
                 }
                 if (!PLAIN) { /* z's, then y's over them, then x's */
-                    temporal_3d_claims<T> claims_z;
-                    if (claimed_z)
-                        claims_z.find(shape, AXIS_Z, k - (t + 1) * R, 1);
-                    if (claimed_z && claims_z.which)
+                    temporal_3d_held<T> held_z;
+                    if (holds_z)
+                        held_z.find(shape, AXIS_Z, k - (t + 1) * R, 1);
+                    if (holds_z && held_z.which)
 #pragma unroll
                         for (int r = 0; r < ROWS; r++)
 #pragma unroll
                             for (int v = 0; v < V; v++)
-                                acc[r].v[v] = claims_z.factor * centre[r].v[v];
-                    if (claims_y.which)
+                                acc[r].v[v] = held_z.factor * centre[r].v[v];
+                    if (held_y.which)
 #pragma unroll
                         for (int r = 0; r < ROWS; r++)
 #pragma unroll
                             for (int v = 0; v < V; v++)
-                                if (claims_y.which >> r & 1)
-                                    acc[r].v[v] = claims_y.factor * centre[r].v[v];
-                    if (claims_x.which)
+                                if (held_y.which >> r & 1)
+                                    acc[r].v[v] = held_y.factor * centre[r].v[v];
+                    if (held_x.which)
 #pragma unroll
                         for (int v = 0; v < V; v++)
 #pragma unroll
                             for (int r = 0; r < ROWS; r++)
-                                if (claims_x.which >> v & 1)
-                                    acc[r].v[v] = claims_x.factor * centre[r].v[v];
+                                if (held_x.which >> v & 1)
+                                    acc[r].v[v] = held_x.factor * centre[r].v[v];
                 }
 #pragma unroll
                 for (int r = 0; r < ROWS; r++) {
@@ -430,9 +429,8 @@ static cudaError_t temporal_3d_run(const struct geometry *g, const void *in, voi
         for (int m = 1; m <= R; m++)
             shape.c[a][m] = (T)axis->c[m];
         for (int side = 0; side < SIDE_COUNT; side++) {
-            shape.claim[a][side] = axis->side[side].claim;
-            shape.factor[a][side] =
-                axis->side[side].claim_scales ? (T)axis->side[side].claim_value : (T)1;
+            shape.held[a][side] = axis->side[side].held;
+            shape.factor[a][side] = axis->side[side].halo ? (T)axis->side[side].value.number : (T)1;
         }
     }
     shape.centre = (T)plan->centre[all];
@@ -460,7 +458,7 @@ template <typename T, int R, int S>
 static cudaError_t temporal_3d_weighted(const struct geometry *g, const void *in, void *out,
                                         int steps)
 {
-    const bool plain = steps == S && !g->plan->claims;
+    const bool plain = steps == S && !g->plan->holds;
     if (g->plan->shared)
         return plain ? temporal_3d_run<T, R, S, true, true>(g, in, out, steps)
                      : temporal_3d_run<T, R, S, true, false>(g, in, out, steps);
@@ -503,7 +501,7 @@ extern "C" uint64_t temporal_blocking_3d_steps(const struct geometry *g)
             return 0;
         for (int side = 0; side < SIDE_COUNT; side++)
             if (axis->side[side].map == SIDE_MAP_ENDPOINT ||
-                axis->side[side].rows > axis->side[side].claim)
+                axis->side[side].rows > axis->side[side].held)
                 return 0;
     }
     if (plan->dtype == DTYPE_F32)

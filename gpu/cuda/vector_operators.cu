@@ -474,7 +474,7 @@ static cudaError_t launch_column(const struct geometry *g, const void *const in[
     using Column = vector_column<T, R, FORM, AXES>;
     const struct plan *plan = g->plan;
     const struct plan_axis *axis = plan->axis;
-    const struct plan_side *side = axis[AXIS_X].side;
+    const struct side *side = axis[AXIS_X].side;
     vector_shape<T> shape = {};
     for (int a = 0; a < AXIS_COUNT; a++) {
         shape.in[a] = (const T *)in[a];

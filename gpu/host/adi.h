@@ -61,22 +61,20 @@ static void NAME(adi_terms)(const struct adi_work *work, int a, const REAL *f, c
 {
     const struct adi *adi = work->adi;
     const struct adi_axis *axis = &adi->axis[a];
-    const int64_t n = adi->axis[AXIS_X].n, i = at[a], last = axis->n - 1;
-    const int side = i == 0 ? SIDE_LOW : SIDE_HIGH;
+    const int64_t n = adi->axis[AXIS_X].n, i = at[a];
     int64_t begin = 0, end = n;
     if (a == AXIS_X) { /* its ends point by point */
         begin = 1;
         end = n - 1;
-    } else if ((i == 0 || i == last) && axis->side[side].kind == ADI_ROW) {
+    } else if (adi_edge_of(axis, i) >= 0) {
         end = 0; /* all of it */
     }
     for (int64_t *x = &at[AXIS_X]; *x < n; ++*x)
         if (*x < begin || *x >= end) {
-            const int s = at[a] == 0 ? SIDE_LOW : SIDE_HIGH;
-            const bool has = (at[a] == 0 || at[a] == last) && axis->side[s].kind == ADI_ROW;
+            const int s = adi_edge_of(axis, at[a]);
             const REAL g =
-                has ? POINT_NAME(adi_number)(adi, work->operands, a, s, field, at) : (REAL)0;
-            if (POINT_NAME(adi_claim)(adi, at) < 0)
+                s < 0 ? (REAL)0 : POINT_NAME(adi_number)(adi, work->operands, a, s, field, at);
+            if (POINT_NAME(adi_holder)(adi, at) < 0)
                 out[*x] = POINT_NAME(adi_term)(axis, at[a], f + *x, k ? k + *x : NULL, g, out[*x]);
         }
     at[AXIS_X] = 0;
@@ -102,12 +100,11 @@ static void NAME(adi_rate)(const struct adi_work *work, int64_t line)
     const REAL *k =
         adi->coefficient ? (const REAL *)work->operands->at[OPERAND_COEFFICIENT] + begin : NULL;
     memset(out, 0, (size_t)n * sizeof *out);
-    bool claimed = false;
+    bool held = false;
     for (int a = AXIS_Y; a < AXIS_COUNT; a++)
-        claimed |=
-            (at[a] == 0 && adi->axis[a].side[SIDE_LOW].kind == ADI_CLAIMED) ||
-            (at[a] == adi->axis[a].n - 1 && adi->axis[a].side[SIDE_HIGH].kind == ADI_CLAIMED);
-    if (claimed)
+        held |= at[a] < adi->axis[a].side[SIDE_LOW].held ||
+                adi->axis[a].n - 1 - at[a] < adi->axis[a].side[SIDE_HIGH].held;
+    if (held)
         return;
     for (int a = 0; a < AXIS_COUNT; a++)
         if (adi->axis[a].active && (work->axis == a || work->axis == AXIS_COUNT))
@@ -115,9 +112,9 @@ static void NAME(adi_rate)(const struct adi_work *work, int64_t line)
     const REAL *s = adi->source ? (const REAL *)work->operands->at[OPERAND_SOURCE] + begin : NULL;
     for (int64_t i = 0; work->axis >= AXIS_Z && i < n; i++) /* the source is z's */
         out[i] = REAL_FMA((REAL)adi->dt, s ? s[i] : (REAL)adi->source_value, out[i]);
-    if (adi->axis[AXIS_X].side[SIDE_LOW].kind == ADI_CLAIMED)
+    if (adi->axis[AXIS_X].side[SIDE_LOW].held)
         out[0] = 0;
-    if (adi->axis[AXIS_X].side[SIDE_HIGH].kind == ADI_CLAIMED)
+    if (adi->axis[AXIS_X].side[SIDE_HIGH].held)
         out[n - 1] = 0;
 }
 

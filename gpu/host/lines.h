@@ -1,4 +1,4 @@
-/* Lines along x of a scalar operator, a block of each at a time: claimed, next to an edge, with a
+/* Lines along x of a scalar operator, a block of each at a time: held, next to an edge, with a
  * closure, or whole. What the loops of stencil.h can do goes to them. */
 
 /* Closures along x, with their rows as lanes: weight k of the points next to a side. */
@@ -330,40 +330,40 @@ static void NAME(run_terms)(struct NAME(work) * work, const struct NAME(run) * r
     NAME(terms_run)(&terms, (REAL)plan->centre[centred], f, out, end - begin);
 }
 
-/* Is the line at[a] along axis `a` centred and nobody's claim? */
+/* Is the line at[a] along axis `a` centred, and not held? */
 static bool NAME(plain)(const struct plan_axis *axis, int64_t at)
 {
-    const struct plan_side *low = &axis->side[SIDE_LOW], *high = &axis->side[SIDE_HIGH];
+    const struct side *low = &axis->side[SIDE_LOW], *high = &axis->side[SIDE_HIGH];
     const int64_t below = axis->n - 1 - at;
-    return at >= low->rows && at >= low->claim && below >= high->rows && below >= high->claim;
+    return at >= low->rows && at >= low->held && below >= high->rows && below >= high->held;
 }
 
-/* The side of y or z that claims a whole line; NULL where none does. */
-static const struct plan_side *NAME(claim_of_line)(const struct plan *plan,
-                                                   const int64_t at[AXIS_COUNT])
+/* The side of y or z that holds a whole line; NULL where none does. */
+static const struct side *NAME(holder_of_line)(const struct plan *plan,
+                                               const int64_t at[AXIS_COUNT])
 {
     for (int a = AXIS_Y; a < AXIS_COUNT; a++) {
         const struct plan_axis *axis = &plan->axis[a];
-        if (at[a] < axis->side[SIDE_LOW].claim)
+        if (at[a] < axis->side[SIDE_LOW].held)
             return &axis->side[SIDE_LOW];
-        if (axis->n - 1 - at[a] < axis->side[SIDE_HIGH].claim)
+        if (axis->n - 1 - at[a] < axis->side[SIDE_HIGH].held)
             return &axis->side[SIDE_HIGH];
     }
     return NULL;
 }
 
-/* Points [begin, end) of all lines: claimed by that side, or copied where there is none. */
-static void NAME(run_claim)(const struct NAME(work) * work, const struct NAME(run) * run,
-                            const struct plan_side *side, int64_t begin, int64_t end)
+/* Points [begin, end) of all lines: held by that side, or copied where there is none. */
+static void NAME(run_held)(const struct NAME(work) * work, const struct NAME(run) * run,
+                           const struct side *side, int64_t begin, int64_t end)
 {
-    const bool copies = !side || (side->claim_scales && work->tile->impose);
-    const REAL value = side ? (REAL)side->claim_value : 0;
+    const bool copies = !side || (side->halo && work->tile->impose);
+    const REAL value = side ? (REAL)side->value.number : 0;
     for (int b = 0; begin < end && b < run->count; b++)
         for (int row = 0; row < run->rows; row++) {
             const REAL *f = NAME(source_line)(run->source, work->plan, run->y + row, run->z + b);
             REAL *out = run->out[b] + row * run->out_row - run->begin;
             for (int64_t i = begin; i < end; i++)
-                out[i] = copies ? f[i] : side->claim_scales ? value * f[i] : value;
+                out[i] = copies ? f[i] : side->halo ? value * f[i] : value;
         }
 }
 
@@ -373,15 +373,15 @@ static int NAME(rows_together)(const struct NAME(work) * work, const struct NAME
                                int64_t y, int64_t end, int64_t points)
 {
     const struct plan_axis *axis = &work->plan->axis[AXIS_Y];
-    const struct plan_side *low = &axis->side[SIDE_LOW], *high = &axis->side[SIDE_HIGH];
+    const struct side *low = &axis->side[SIDE_LOW], *high = &axis->side[SIDE_HIGH];
     /* Of long rows only the ends are brought beside each other, see stretch_parts(). */
     const bool brought = points < SHORT * NAME(LANES) + 2 * PLAN_ROWS;
     const int64_t most = BLOCK / NAME(row_length)(brought ? points : 2 * NAME(LANES));
     const int64_t reach = work->plan->radius;
     int64_t first = 0, stop = end;
     if (axis->active && source->wraps[AXIS_Y]) {
-        first = low->rows > low->claim ? low->rows : low->claim;
-        stop = high->rows > high->claim ? high->rows : high->claim;
+        first = low->rows > low->held ? low->rows : low->held;
+        stop = high->rows > high->held ? high->rows : high->held;
         first = first > reach ? first : reach;
         stop = axis->n - (stop > reach ? stop : reach);
         stop = stop < end ? stop : end;
@@ -407,16 +407,16 @@ static void NAME(run_lines)(struct NAME(work) * work, const struct NAME(run) * r
     const int64_t at[AXIS_COUNT] = {0, POINT_NAME(index)(&axis[AXIS_Y], run->y),
                                     POINT_NAME(index)(&axis[AXIS_Z], run->z)};
     int64_t begin = run->begin, end = run->end;
-    if (plan->claims) {
-        const struct plan_side *claim = NAME(claim_of_line)(plan, at);
-        const int64_t low = x->side[SIDE_LOW].claim, high = x->n - x->side[SIDE_HIGH].claim;
+    if (plan->holds) {
+        const struct side *holder = NAME(holder_of_line)(plan, at);
+        const int64_t low = x->side[SIDE_LOW].held, high = x->n - x->side[SIDE_HIGH].held;
         begin = low < begin ? begin : low < end ? low : end;
         end = high > end ? end : high > begin ? high : begin;
-        NAME(run_claim)(work, run, &x->side[SIDE_LOW], run->begin, begin);
-        NAME(run_claim)(work, run, &x->side[SIDE_HIGH], end, run->end);
-        if (claim || work->tile->impose)
-            NAME(run_claim)(work, run, claim, begin, end);
-        if (claim || work->tile->impose)
+        NAME(run_held)(work, run, &x->side[SIDE_LOW], run->begin, begin);
+        NAME(run_held)(work, run, &x->side[SIDE_HIGH], end, run->end);
+        if (holder || work->tile->impose)
+            NAME(run_held)(work, run, holder, begin, end);
+        if (holder || work->tile->impose)
             return;
     }
     const int64_t low = work->edge[SIDE_LOW].rows, high = x->n - work->edge[SIDE_HIGH].rows;

@@ -129,22 +129,19 @@ static void NAME(stencil_bringer_init)(struct NAME(stencil_bringer) * b,
         b->image[side][distance] = place.side[AXIS_X] < 0 ? place.at[AXIS_X] : -1;
         b->sign[side][distance] = place.sign;
     }
-    b->low = box->table->holds ? x->side[SIDE_LOW].claim : 0;
-    b->high = x->n - (box->table->holds ? x->side[SIDE_HIGH].claim : 0);
+    b->low = box->table->imposes ? x->side[SIDE_LOW].held : 0;
+    b->high = x->n - (box->table->imposes ? x->side[SIDE_HIGH].held : 0);
 }
 
 /* A number of a side of axis a at points [begin, begin + count) of a line. */
-static void NAME(stencil_numbers)(const struct STENCIL_NAME(source) * s, int a, int side,
-                                  int operand, struct STENCIL_NAME(place) place, int64_t begin,
-                                  int count, REAL *to)
+static void NAME(stencil_numbers)(const struct STENCIL_NAME(source) * s, int a,
+                                  const struct side_number *number,
+                                  struct STENCIL_NAME(place) place, int64_t begin, int count,
+                                  REAL *to)
 {
-    const struct stencil_side *of = &s->table->axis[a].side[side];
-    const int32_t array = operand == OPERAND_VALUE ? of->value_array : of->constant_array;
     for (int i = 0; i < count; i++) {
         place.at[AXIS_X] = begin + i;
-        to[i] = i > 0 && array == NUMBER_CONSTANT
-                    ? to[0]
-                    : STENCIL_NAME(number)(s, a, side, operand, &place);
+        to[i] = i > 0 && number->operand < 0 ? to[0] : STENCIL_NAME(number)(s, a, number, &place);
     }
 }
 
@@ -160,9 +157,10 @@ static void NAME(stencil_ghosts)(const struct NAME(stencil_bringer) * b,
     const int a = place->side[AXIS_Z] >= 0 ? AXIS_Z : AXIS_Y;
     const int side = place->side[a], ghost = place->ghost[a];
     const struct stencil_axis *axis = &s->table->axis[a];
-    const struct stencil_side *of = &axis->side[side];
+    const struct side *of = &axis->side[side];
+    const struct stencil_ghosts *ghosts = &axis->ghosts[side];
     REAL value[STENCIL_GHOSTS], edge[STENCIL_GHOSTS], number[STENCIL_GHOSTS];
-    for (int k = 0; k < of->points; k++) {
+    for (int k = 0; k < ghosts->points; k++) {
         int64_t at[AXIS_COUNT] = {0, place->at[AXIS_Y], place->at[AXIS_Z]};
         at[a] = STENCIL_NAME(inwards)(axis, side, k);
         if (a == AXIS_Z && place->side[AXIS_Y] >= 0) {
@@ -175,19 +173,19 @@ static void NAME(stencil_ghosts)(const struct NAME(stencil_bringer) * b,
             NAME(stencil_bring)(b, at[AXIS_Y], at[AXIS_Z], begin, begin + count, value);
         }
         for (int i = 0; i < count; i++)
-            to[i] = STENCIL_NAME(term)(of->ghost[ghost], k, value[i], to[i]);
-        for (int i = 0; i < count && of->datum == STENCIL_DATUM_MIXED_FACE; i++)
-            edge[i] = STENCIL_NAME(term)(of->face, k, value[i], edge[i]);
-        if (k == 0 && of->datum == STENCIL_DATUM_MIXED_NODE)
+            to[i] = STENCIL_NAME(term)(ghosts->ghost[ghost], k, value[i], to[i]);
+        for (int i = 0; i < count && of->datum == SIDE_DATUM_MIXED_FACE; i++)
+            edge[i] = STENCIL_NAME(term)(ghosts->face, k, value[i], edge[i]);
+        if (k == 0 && of->datum == SIDE_DATUM_MIXED_NODE)
             memcpy(edge, value, (size_t)count * sizeof *edge);
     }
-    if (of->datum != STENCIL_DATUM_NONE) {
-        const REAL data = (REAL)of->data[ghost], face = (REAL)of->face_data;
-        NAME(stencil_numbers)(s, a, side, OPERAND_VALUE, *place, begin, count, value);
-        if (of->datum != STENCIL_DATUM_NUMBER) {
-            NAME(stencil_numbers)(s, a, side, OPERAND_CONSTANT, *place, begin, count, number);
+    if (of->datum != SIDE_DATUM_NONE) {
+        const REAL data = (REAL)ghosts->data[ghost], face = (REAL)ghosts->face_data;
+        NAME(stencil_numbers)(s, a, &of->value, *place, begin, count, value);
+        if (of->datum != SIDE_DATUM_NUMBER) {
+            NAME(stencil_numbers)(s, a, &of->constant, *place, begin, count, number);
             for (int i = 0; i < count; i++) {
-                if (of->datum == STENCIL_DATUM_MIXED_FACE)
+                if (of->datum == SIDE_DATUM_MIXED_FACE)
                     edge[i] =
                         REAL_FMA(face, number[i], edge[i]) / REAL_FMA(face, value[i], (REAL)1);
                 value[i] = REAL_FMA(-value[i], edge[i], number[i]);
@@ -212,11 +210,12 @@ static void NAME(stencil_bring)(const struct NAME(stencil_bringer) * b, int64_t 
     const REAL *from =
         s->f + place.at[AXIS_Y] * axis[AXIS_Y].stride + place.at[AXIS_Z] * axis[AXIS_Z].stride;
     const int64_t middle[AXIS_COUNT] = {b->low, place.at[AXIS_Y], place.at[AXIS_Z]};
-    const int claim = s->table->holds && is_image && b->low < b->high
-                          ? STENCIL_NAME(claim)(s->table, middle)
-                          : -1;
-    const bool is_held =
-        claim >= 0 && !axis[claim / SIDE_COUNT].side[claim % SIDE_COUNT].claim_scales;
+    const int holder = s->table->imposes && is_image && b->low < b->high
+                           ? STENCIL_NAME(holder)(s->table, middle)
+                           : -1;
+    const struct side *side_of_line =
+        holder < 0 ? NULL : &axis[holder / SIDE_COUNT].side[holder % SIDE_COUNT];
+    const bool is_held = side_of_line && !side_of_line->halo;
     const bool is_own = is_image && !is_held;
     /* Points that are done as a line; the others one by one. */
     const int64_t first = b->low > begin ? b->low : begin, last = b->high < end ? b->high : end;
@@ -240,8 +239,7 @@ static void NAME(stencil_bring)(const struct NAME(stencil_bringer) * b, int64_t 
             struct STENCIL_NAME(place) node = place;
             node.at[AXIS_X] = i;
             NAME(stencil_numbers)
-            (s, claim / SIDE_COUNT, claim % SIDE_COUNT, OPERAND_VALUE, node, i, (int)count,
-             to + (i - begin));
+            (s, holder / SIDE_COUNT, &side_of_line->value, node, i, (int)count, to + (i - begin));
             for (int64_t k = i; k < i + count; k++)
                 to[k - begin] = place.sign * to[k - begin];
         } else {
@@ -276,8 +274,8 @@ static void NAME(stencil_interior)(const struct stencil_box *box)
     }
 }
 
-/* The box's points, of which some are claimed, are the sums of what is brought to a ring of planes;
- * then the claims are made good. */
+/* The box's points, of which some are held, are the sums of what is brought to a ring of planes;
+ * then the held ones are put right. */
 static void NAME(stencil_edge)(const struct stencil_box *box)
 {
     const struct stencil_table *table = box->table;
@@ -312,13 +310,13 @@ static void NAME(stencil_edge)(const struct stencil_box *box)
         (&sum, room + axis[AXIS_Y].below * row + axis[AXIS_X].below, row,
          out + plane + begin[AXIS_Y] * axis[AXIS_Y].stride + begin[AXIS_X], axis[AXIS_Y].stride,
          end[AXIS_X] - begin[AXIS_X], end[AXIS_Y] - begin[AXIS_Y], false);
-        for (int64_t y = begin[AXIS_Y]; table->claims && y < end[AXIS_Y]; y++)
+        for (int64_t y = begin[AXIS_Y]; table->held && y < end[AXIS_Y]; y++)
             for (int64_t x = begin[AXIS_X]; x < end[AXIS_X]; x++) {
                 const int64_t at[AXIS_COUNT] = {x, y, z};
-                const int claim = STENCIL_NAME(claim)(table, at);
-                if (claim >= 0)
+                const int holder = STENCIL_NAME(holder)(table, at);
+                if (holder >= 0)
                     out[plane + y * axis[AXIS_Y].stride + x] =
-                        STENCIL_NAME(claimed)(&bringer.source, claim, at);
+                        STENCIL_NAME(held)(&bringer.source, holder, at);
             }
     }
 }

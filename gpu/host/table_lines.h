@@ -413,7 +413,7 @@ static void NAME(table_inflow)(struct NAME(table_work) * work, int a, int64_t y,
     const TABLE_ROW *row = TABLE_NAME(row)(view, TABLE_ROWS_INFLOW, a);
     const REAL *edge = NAME(table_image)(work, AXIS_COUNT, a, row->first, y, z);
     const REAL factor = (REAL)view->table->factor[view->pass->set];
-    const bool limited = axis->side[s].datum == TABLE_DATUM_MIXED_FACE;
+    const bool limited = axis->side[s].datum == SIDE_DATUM_MIXED_FACE;
     REAL *k = NAME(table_scratch)(work);
     for (int64_t x = 0; x < count; x++)
         k[x] = row->w[0] * edge[x];
@@ -526,30 +526,30 @@ static void NAME(table_divergence)(struct NAME(table_work) * work, int64_t y, in
     NAME(terms_sum)(&terms, out, out, 0, count);
 }
 
-/* A block that a side claims. */
-static void NAME(table_claimed)(struct NAME(table_work) * work, int component, int claim, int64_t y,
-                                int64_t z, REAL *out)
+/* A block that a side holds. */
+static void NAME(table_held)(struct NAME(table_work) * work, int component, int holder, int64_t y,
+                             int64_t z, REAL *out)
 {
     const struct table_header *table = work->view.table;
     const struct table_pass *pass = work->view.pass;
-    const int a = claim / SIDE_COUNT, s = claim % SIDE_COUNT, used = work->used;
-    const struct table_side *side = &table->axis_of[a].side[s];
+    const int a = holder / SIDE_COUNT, used = work->used;
+    const struct side *side = &table->axis_of[a].side[holder % SIDE_COUNT];
     const bool diffusion = table->operator_id == OPERATOR_DIFFUSION;
     const size_t count = (size_t)(work->end - work->begin);
     TABLE_NAME(move)(&work->view, work->begin, y, z);
     const REAL *old = NAME(table_line)(work, table->inputs == 1 ? 0 : component, y, z);
     if (work->view.base)
         old = work->view.base + work->view.place;
-    if (side->claim == TABLE_CLAIM_VALUE) {
-        memcpy(out, NAME(table_numbers)(work, a, s, false, y, z), count * sizeof *out);
-    } else if (diffusion && (pass->impose || pass->claimed == TABLE_KEEP)) {
+    if (!side->halo) {
+        memcpy(out, NAME(table_numbers)(work, a, &side->value, y, z), count * sizeof *out);
+    } else if (diffusion && (pass->impose || pass->held == TABLE_KEEP)) {
         memmove(out, old, count * sizeof *out);
     } else if (table->inputs > table->outputs) {
         memset(out, 0, count * sizeof *out);
     } else {
         struct NAME(terms) terms;
         NAME(terms_begin)(&terms, false, false);
-        NAME(terms_put)(&terms, (REAL)side->value, old, NULL);
+        NAME(terms_put)(&terms, (REAL)side->value.number, old, NULL);
         NAME(terms_sum)(&terms, NULL, out, 0, (int64_t)count);
     }
     work->used = used;
@@ -562,12 +562,11 @@ static void NAME(table_block)(struct NAME(table_work) * work, int component, int
     struct TABLE_NAME(view) *view = &work->view;
     const struct table_header *table = view->table;
     const bool diffusion = table->operator_id == OPERATOR_DIFFUSION;
-    int claim = -1;
-    if (diffusion || table->halos)
-        claim = NAME(table_line_claim)(work, diffusion ? TABLE_CLAIM_NONE : TABLE_CLAIM_HALO, y, z);
+    const int64_t at[AXIS_COUNT] = {work->begin, y, z};
+    const int holder = diffusion || table->halos ? TABLE_NAME(holder)(table, !diffusion, at) : -1;
     work->used = 0;
-    if (claim >= 0) {
-        NAME(table_claimed)(work, component, claim, y, z, out);
+    if (holder >= 0) {
+        NAME(table_held)(work, component, holder, y, z, out);
     } else if (view->pass->impose) {
         const size_t bytes = (size_t)(work->end - work->begin) * sizeof *out;
         memcpy(out, NAME(table_line)(work, 0, y, z), bytes);
@@ -587,8 +586,8 @@ static void NAME(table_lines)(const struct table_lines *lines)
     const struct table_header *table = lines->table;
     const struct table_axis *axis = table->axis_of;
     const int64_t n = axis[AXIS_X].n, ny = axis[AXIS_Y].n, field_lines = ny * axis[AXIS_Z].n;
-    const int64_t low = axis[AXIS_X].side[SIDE_LOW].claimed;
-    const int64_t high = n - axis[AXIS_X].side[SIDE_HIGH].claimed;
+    const int64_t low = axis[AXIS_X].side[SIDE_LOW].held;
+    const int64_t high = n - axis[AXIS_X].side[SIDE_HIGH].held;
     struct NAME(table_work) work;
     work.low = low < n ? low : n;
     work.high = high > work.low ? high : work.low;

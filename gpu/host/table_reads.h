@@ -20,8 +20,8 @@ struct NAME(table_slide) {
 /* A block of a line. */
 struct NAME(table_work) {
     struct TABLE_NAME(view) view;      /* at a point of the line */
-    int64_t low, high;                 /* no side of x claims points [low, high) of a line */
-    int64_t begin, end;                /* the block: at most BLOCK points, all claimed, or none */
+    int64_t low, high;                 /* no side of x holds points [low, high) of a line */
+    int64_t begin, end;                /* the block: at most BLOCK points, all held, or none */
     int used;                          /* scratch lines */
     struct NAME(table_slide) slide[2]; /* the last one a biharmonic's inner rows */
     REAL scratch[TABLE_SCRATCH][MARGIN + BLOCK + MARGIN];
@@ -41,31 +41,17 @@ static const REAL *NAME(table_fill)(struct NAME(table_work) * work, REAL value)
     return line;
 }
 
-/* The numbers of a side along the line at y and z: its value, or its constant. A side of x has one
- * for the line, that of a block of one point. */
-static const REAL *NAME(table_numbers)(struct NAME(table_work) * work, int a, int s,
-                                       bool is_constant, int64_t y, int64_t z)
+/* A number of a side of axis a along the line at y and z. A side of x has one for the line, that of
+ * a block of one point. */
+static const REAL *NAME(table_numbers)(struct NAME(table_work) * work, int a,
+                                       const struct side_number *number, int64_t y, int64_t z)
 {
     const struct table_axis *axis = work->view.table->axis_of;
-    const struct table_side *side = &axis[a].side[s];
-    const int from = is_constant ? side->constant_array : side->value_array;
-    if (from == NUMBER_CONSTANT)
-        return NAME(table_fill)(work, (REAL)(is_constant ? side->constant : side->value));
-    const int operand = (is_constant ? OPERAND_CONSTANT : OPERAND_VALUE) + SIDE_COUNT * a + s;
-    int64_t i =
-        a == AXIS_X ? z * axis[AXIS_Y].n + y : (a == AXIS_Y ? z : y) * axis[AXIS_X].n + work->begin;
-    if (from == NUMBER_FACE_BATCH)
-        i += (int64_t)work->view.batch * axis[a].face_points;
-    return (const REAL *)work->view.pass->operand[operand] + i;
-}
-
-/* The first side that claims the block of the line at y and z as `claim` says: as
- * numerics/table_point.h's claimer(). */
-static int NAME(table_line_claim)(const struct NAME(table_work) * work, int claim, int64_t y,
-                                  int64_t z)
-{
-    const int64_t at[AXIS_COUNT] = {work->begin, y, z};
-    return TABLE_NAME(claimer)(work->view.table, claim, at);
+    const REAL *array = side_array(number, work->view.pass->operand, (int64_t)work->view.batch,
+                                   axis[a].face_points, sizeof(REAL));
+    if (!array)
+        return NAME(table_fill)(work, (REAL)number->number);
+    return array + side_element(a, work->begin, y, z, axis[AXIS_X].n, axis[AXIS_Y].n);
 }
 
 /* f along the line at y and z, which is inside. */
@@ -74,10 +60,11 @@ static const REAL *NAME(table_line)(struct NAME(table_work) * work, int componen
 {
     const struct table_header *table = work->view.table;
     if (table->imposes && component < AXIS_COUNT) {
-        const int claim = NAME(table_line_claim)(work, TABLE_CLAIM_NONE, y, z);
-        const int a = claim / SIDE_COUNT, s = claim % SIDE_COUNT;
-        if (claim >= 0 && table->axis_of[a].side[s].claim == TABLE_CLAIM_VALUE)
-            return NAME(table_numbers)(work, a, s, false, y, z);
+        const int64_t at[AXIS_COUNT] = {work->begin, y, z};
+        int a;
+        const struct side *side = TABLE_NAME(stated)(table, at, &a);
+        if (side)
+            return NAME(table_numbers)(work, a, &side->value, y, z);
     }
     return work->view.field[component] + work->begin + y * table->axis_of[AXIS_Y].stride +
            z * table->axis_of[AXIS_Z].stride;
@@ -98,7 +85,8 @@ static const REAL *NAME(table_odd)(struct NAME(table_work) * work, int a, int s,
 {
     REAL *line = NAME(table_scratch)(work);
     const int used = work->used;
-    const REAL *value = NAME(table_numbers)(work, a, s, false, y, z);
+    const REAL *value =
+        NAME(table_numbers)(work, a, &work->view.table->axis_of[a].side[s].value, y, z);
     for (int64_t i = 0; i < work->end - work->begin; i++)
         line[i] = REAL_FMA((REAL)2, value[i], -f[i]);
     work->used = used;
@@ -174,21 +162,21 @@ static const REAL *NAME(table_data)(struct NAME(table_work) * work, int componen
                                     int64_t y, int64_t z)
 {
     const struct table_axis *axis = &work->view.table->axis_of[a];
-    const struct table_side *side = &axis->side[s];
+    const struct side *side = &axis->side[s];
     const int64_t count = work->end - work->begin;
-    if (side->datum == TABLE_DATUM_NUMBER)
-        return NAME(table_numbers)(work, a, s, false, y, z);
+    if (side->datum == SIDE_DATUM_NUMBER)
+        return NAME(table_numbers)(work, a, &side->value, y, z);
     REAL *data = NAME(table_scratch)(work);
     const int used = work->used;
-    const REAL *value = NAME(table_numbers)(work, a, s, false, y, z);
-    const REAL *constant = NAME(table_numbers)(work, a, s, true, y, z);
-    if (side->datum == TABLE_DATUM_MIXED_NODE) {
+    const REAL *value = NAME(table_numbers)(work, a, &side->value, y, z);
+    const REAL *constant = NAME(table_numbers)(work, a, &side->constant, y, z);
+    if (side->datum == SIDE_DATUM_MIXED_NODE) {
         const REAL *edge =
             NAME(table_image)(work, component, a, s == SIDE_LOW ? 0 : axis->n - 1, y, z);
         for (int64_t i = 0; i < count; i++)
             data[i] = REAL_FMA(-value[i], edge[i], constant[i]);
     } else {
-        const TABLE_ROW *face = (const TABLE_ROW *)(work->view.bytes + side->face);
+        const TABLE_ROW *face = (const TABLE_ROW *)(work->view.bytes + axis->face[s]);
         const REAL weight = face->data[s];
         struct NAME(terms) terms;
         NAME(terms_begin)(&terms, false, false);

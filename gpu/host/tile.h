@@ -54,8 +54,8 @@ static bool NAME(waits)(const struct tile *tile)
 {
     const struct plan_axis *x = &tile->plan->axis[AXIS_X], *z = &tile->plan->axis[AXIS_Z];
     bool whole = x->n % NAME(LANES) == 0;
-    const int64_t ends = x->side[SIDE_LOW].rows + x->side[SIDE_HIGH].rows +
-                         x->side[SIDE_LOW].claim + x->side[SIDE_HIGH].claim;
+    const int64_t ends = x->side[SIDE_LOW].rows + x->side[SIDE_HIGH].rows + x->side[SIDE_LOW].held +
+                         x->side[SIDE_HIGH].held;
     for (int c = 0; c < tile->plan->outputs; c++)
         whole &= (uintptr_t)tile->out[c] % VECTOR_BYTES == 0;
     if (x->n >= BLOCK)

@@ -6,6 +6,7 @@
 #include "server/users/schedule.h"
 #include "server/jobs/jobs.h"
 #include "server/jobs/requirements.h"
+#include "numerics/stability.h"
 
 #include <math.h>
 

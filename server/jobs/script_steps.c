@@ -4,6 +4,7 @@
 #include "server/jobs/answer.h"
 #include "server/jobs/job_script.h"
 #include "server/jobs/task.h"
+#include "numerics/stability.h"
 
 #include <math.h>
 #include <stdio.h>

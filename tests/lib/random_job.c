@@ -35,6 +35,7 @@
 #define TABLE_ROW struct table_row_f64
 #include "numerics/point.h"
 #include "numerics/table_point.h"
+#include "numerics/stability.h"
 
 struct random random_start(void)
 {

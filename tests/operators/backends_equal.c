@@ -11,6 +11,7 @@
 #include "tests/lib/measure_reference.h"
 #include "tests/lib/run_backend.h"
 #include "tests/lib/sample.h"
+#include "numerics/stability.h"
 
 #include <inttypes.h>
 #include <math.h>

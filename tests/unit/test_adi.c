@@ -137,7 +137,7 @@ static double residual(struct plan *plan, const double *r, const double *x, int6
     struct adi *adi = plan_table_rows(plan->table);
     double worst = 0, scale = 1e-300;
     for (int s = 0; s < SIDE_COUNT; s++)
-        adi->axis[AXIS_X].side[s].number = 0;
+        adi->axis[AXIS_X].side[s].value.number = adi->axis[AXIS_X].side[s].constant.number = 0;
     adi->source_value = 0;
     for (int64_t i = 0; i < n; i++) {
         worst = fmax(worst, fabs(r[i] - (x[i] - rate(plan, x, i) / 2)));
@@ -171,7 +171,7 @@ TEST(test_solve)
         for (int64_t k = 0; k < n; k++)
             r[k] = random_between(&random, -1, 1);
         for (int s = 0; s < SIDE_COUNT; s++)
-            if (adi->axis[AXIS_X].side[s].kind == ADI_CLAIMED)
+            if (adi->axis[AXIS_X].side[s].held)
                 r[s ? n - 1 : 0] = 0;
         if (endpoint)
             r[n - 1] = r[0];

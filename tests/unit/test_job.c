@@ -2,6 +2,7 @@
 #include "numerics/job_block.h"
 #include "numerics/job_check.h"
 #include "tests/unit/unit.h"
+#include "numerics/stability.h"
 
 #include <math.h>
 #include <string.h>

@@ -195,7 +195,7 @@ TEST(test_one_sided)
         for (int side = 0; side < SIDE_COUNT; side++) {
             assert_int_equal(axis->side[side].rows, table->accuracy / 2);
             assert_int_equal(axis->side[side].map, SIDE_MAP_NONE);
-            assert_int_equal(axis->side[side].claim, 0);
+            assert_int_equal(axis->side[side].held, 0);
         }
         for (int k = 0; k < axis->row_points; k++)
             assert_true(axis->row[0][k] == (double)table->over[k] / table->under);
@@ -215,17 +215,17 @@ TEST(test_value)
         job.boundary[AXIS_X][SIDE_HIGH].kind = BOUNDARY_DERIVATIVE;
         planned(&plan, &job);
         struct plan_axis axis = plan.axis[AXIS_X];
-        assert_int_equal(plan.claims, 1);
+        assert_int_equal(plan.holds, 1);
         assert_int_equal(plan.impose, 1);
         assert_int_equal(plan.passes, 2);
         assert_int_equal(axis.row_points, accuracy + 2);
-        assert_int_equal(axis.side[SIDE_LOW].claim, 1);
-        assert_int_equal(axis.side[SIDE_LOW].claim_scales, 0);
-        assert_true(axis.side[SIDE_LOW].claim_value == 0.1);
+        assert_int_equal(axis.side[SIDE_LOW].held, 1);
+        assert_int_equal(axis.side[SIDE_LOW].halo, 0);
+        assert_true(axis.side[SIDE_LOW].value.number == 0.1);
         assert_int_equal(axis.side[SIDE_LOW].rows, accuracy / 2);
         assert_int_equal(axis.side[SIDE_HIGH].map, SIDE_MAP_NODE);
         assert_int_equal(axis.side[SIDE_HIGH].rows, 0);
-        assert_int_equal(axis.side[SIDE_HIGH].claim, 0);
+        assert_int_equal(axis.side[SIDE_HIGH].held, 0);
         for (int d = 1; d < accuracy / 2; d++) {
             for (int k = 0; k < axis.row_points; k++)
                 axis.row[d][k] *= 16;
@@ -233,7 +233,7 @@ TEST(test_value)
         }
         job.dtype = DTYPE_F32;
         planned(&plan, &job);
-        assert_true(plan.axis[AXIS_X].side[SIDE_LOW].claim_value == (double)0.1f);
+        assert_true(plan.axis[AXIS_X].side[SIDE_LOW].value.number == (double)0.1f);
     }
 }
 
@@ -246,17 +246,17 @@ TEST(test_halo)
     job.boundary[AXIS_Y][SIDE_HIGH] = (struct boundary){.kind = BOUNDARY_HALO, .value = 0.75};
     job.boundary[AXIS_Y][SIDE_LOW] = (struct boundary){.kind = BOUNDARY_DERIVATIVE};
     planned(&plan, &job);
-    const struct plan_side *side = &plan.axis[AXIS_Y].side[SIDE_HIGH];
-    assert_int_equal(side->claim, 3);
-    assert_int_equal(side->claim_scales, 1);
-    assert_true(side->claim_value == 0.75);
+    const struct side *side = &plan.axis[AXIS_Y].side[SIDE_HIGH];
+    assert_int_equal(side->held, 3);
+    assert_int_equal(side->halo, 1);
+    assert_true(side->value.number == 0.75);
     assert_int_equal(side->rows, 0);
     assert_int_equal(side->map, SIDE_MAP_NONE);
-    assert_int_equal(plan.claims, 1);
+    assert_int_equal(plan.holds, 1);
     assert_int_equal(plan.impose, 0);
     assert_int_equal(plan.passes, 4);
     assert_int_equal(plan.axis[AXIS_X].side[SIDE_LOW].map, SIDE_MAP_PERIODIC);
-    assert_int_equal(plan.axis[AXIS_X].side[SIDE_LOW].claim, 0);
+    assert_int_equal(plan.axis[AXIS_X].side[SIDE_LOW].held, 0);
 }
 
 TEST(test_shape)

@@ -1,5 +1,6 @@
 /* Rows of weights against exact fractions, against the polynomials that define them, and against
  * the weights that jobs are run with. */
+#include "numerics/stability.h"
 #include "numerics/weights.h"
 #include "numerics/plan.h"
 #include "numerics/job_check.h"
@@ -362,8 +363,8 @@ static void compare_with_plan(const struct job *job)
     assert_int_equal(plan.radius, rows_radius(&axis, order, accuracy, ROWS_AT_NODE));
     for (int64_t i = 0; i < axis.n; i++) {
         struct rows_row row;
-        const bool low = i < planned->side[SIDE_LOW].claim;
-        const bool high = axis.n - 1 - i < planned->side[SIDE_HIGH].claim;
+        const bool low = i < planned->side[SIDE_LOW].held;
+        const bool high = axis.n - 1 - i < planned->side[SIDE_HIGH].held;
         if (low || high)
             continue;
         made(&axis, order, accuracy, ROWS_AT_NODE, i, &row);

@@ -80,8 +80,7 @@ static void assert_inputs_are_in(const struct model *model, uint64_t line)
     const int row = point_row(axis, at, &side);
     for (int k = 0; row >= 0 && k < axis->row_points; k++)
         assert_unit_is_in(model, field, (uint64_t)(side == SIDE_LOW ? k : axis->n - 1 - k));
-    if (row >= 0 || at < axis->side[SIDE_LOW].claim ||
-        axis->n - 1 - at < axis->side[SIDE_HIGH].claim)
+    if (row >= 0 || at < axis->side[SIDE_LOW].held || axis->n - 1 - at < axis->side[SIDE_HIGH].held)
         return;
     for (int m = -model->plan.radius; m <= model->plan.radius; m++)
         assert_unit_is_in(model, field, (uint64_t)point_index(axis, at + m));

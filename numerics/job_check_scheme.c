@@ -1,28 +1,14 @@
-#include "numerics/job_scheme.h"
-
+/* What a job may ask for of its steps in time: scheme, source and probes. */
 #include "base/limits.h"
 #include "numerics/job_check.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stddef.h>
 
 /* Tables of a solve have a row for each point of a line, of a longer one as many as a step of that
  * size has an effect on: about 166 √(κ dt/(2 h²)). */
 #define LONG_LINE (UINT64_C(1) << 18)
 #define LONG_LINE_WEIGHT 0x1p21
-
-double job_stable_interval(const struct job *job)
-{
-    switch (job->more.scheme) {
-    case SCHEME_RK4:
-        return 2.785293563405282;
-    case SCHEME_ADI:
-        return INFINITY;
-    default:
-        return 2;
-    }
-}
 
 static bool check_adi(const struct job *job, struct failure *failure)
 {

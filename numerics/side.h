@@ -1,0 +1,66 @@
+/* A side of an axis as every engine sees it, made from a job in one place; and the job's axes as
+ * numerics/weights.h sees them. Plain data, the same bytes on the host and on a device. */
+#ifndef NUMERICS_SIDE_H
+#define NUMERICS_SIDE_H
+
+#include "numerics/job.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The number that a side gives to the rows next to it, or to its ghosts. */
+enum side_datum {
+    SIDE_DATUM_NONE,
+    SIDE_DATUM_NUMBER,     /* the side's value */
+    SIDE_DATUM_MIXED_NODE, /* constant − value × f at the edge node */
+    SIDE_DATUM_MIXED_FACE  /* constant − value × f at the face */
+};
+
+/* One number, or an array over the face. */
+struct side_number {
+    double number;   /* rounded to the dtype */
+    int32_t operand; /* enum operand: of the array; −1: it is `number` */
+    int32_t batched; /* the array has the fields of the batch */
+};
+
+struct side {
+    int32_t map; /* enum side_map */
+    /* Points at the distance d < held from the edge need no row: the edge node, which holds the
+     * side's value, or those of a halo, which are data and come out multiplied by it. */
+    int32_t held, halo;
+    int32_t datum; /* enum side_datum */
+    int32_t rows;  /* PLAN_PLAIN: points d < rows use closure row d */
+    int32_t apart; /* PLAN_TABLE: d < apart are not in the interior that other kernels compute */
+    struct side_number value, constant;
+};
+
+/* All but `rows` and `apart`, of a job that passed job_check(). */
+struct side side_of(const struct job *job, int axis, int side);
+
+#ifdef __CUDACC__
+#define SIDE_FUNCTION static __host__ __device__ inline
+#else
+#define SIDE_FUNCTION static inline
+#endif
+
+/* The array of a number for one field of the batch, `size` bytes an element; NULL: it has none.
+ * operands: by enum operand. */
+SIDE_FUNCTION const void *side_array(const struct side_number *number, const void *const *operands,
+                                     int64_t field, int64_t face_points, int64_t size)
+{
+    if (number->operand < 0)
+        return (const void *)0;
+    return (const char *)operands[number->operand] + number->batched * field * face_points * size;
+}
+
+/* A point's element of an array over a face of the axis a. */
+SIDE_FUNCTION int64_t side_element(int a, int64_t x, int64_t y, int64_t z, int64_t nx, int64_t ny)
+{
+    return a == AXIS_X ? z * ny + y : (a == AXIS_Y ? z : y) * nx + x;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif
