@@ -68,3 +68,27 @@ def stated(side, number):
     given = dict(word(side))
     name = "const" if "mixed" in side else next(iter(given.keys() & {"value", "derivative"}), None)
     return given | {name: number} if name else given
+
+
+def steady_error(client, accuracy, side, x, spacing):
+    """(of the steady state, which is the solution of the server's own rows; of a step's rate inside)"""
+    other, n = "value" if is_at_node(side) else "value face", len(x)
+
+    def u_of(x, order=0):
+        return 0.7**order * np.exp(0.7 * x) + 2**order * np.sin(2 * x + order * np.pi / 2)
+
+    low, high = (x[0], x[-1]) if is_at_node(side) else (1.5 * x[0] - x[1] / 2, 1.5 * x[-1] - x[-2] / 2)
+    k, slope = 1 + 0.5 * np.sin(3 * x + 0.4), 1.5 * np.cos(3 * x + 0.4)
+    u, v = u_of(x), V.get(side.removesuffix(" face"), 0.0)
+    number = u_of(low) if side.startswith("value") else v * u_of(low) - u_of(low, 1)
+    source = -(k * u_of(x, 2) + slope * u_of(x, 1))
+    f = np.concatenate([np.zeros((1, n)), np.eye(n), u[None]])
+    out = client.out("diffusion", f=f, diffusivity=np.tile(k, (n + 2, 1)), source=np.tile(source, (n + 2, 1)),
+                     boundary={"x-": stated(side, number), "x+": stated(other, u_of(high))}, accuracy=accuracy,
+                     steps=1, dt=n**-2.0, allow_unstable=True, spacing=spacing, batch=1)
+    step, added = (out[1:-1] - out[0]).T, out[0].copy()
+    for edge, one in ((0, side), (-1, other)):
+        if one == "value":
+            step[edge], added[edge] = 0, u[edge]
+    rate = np.abs(out[-1] - u)[2:-2].max() * n**2
+    return np.abs(np.linalg.solve(np.eye(n) - step, added) - u).max(), rate

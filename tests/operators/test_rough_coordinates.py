@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import fdtest
-from rough import (MAPS, PATTERNS, SCHEMES, STATED, V, assert_stable, diffusivity, is_at_node, stated, step_matrices,
-                   word)
+from rough import (MAPS, PATTERNS, SCHEMES, STATED, V, assert_stable, diffusivity, is_at_node, stated,
+                   step_matrices, word, steady_error)
 
 GRIDS = {"by 1.7": lambda random, n: random.uniform(1, 1.7, n), "by 30": lambda random, n: 30 ** random.uniform(0, 1, n),
          "by 1e6": lambda random, n: 1e6 ** random.uniform(-1, 0, n),
@@ -189,34 +189,12 @@ def rough(random, n):
 ORDERS = {"smooth": smooth, "rough": rough}
 
 
-def steady_error(client, side, x):
-    other, n = "value" if is_at_node(side) else "value face", len(x)
-
-    def u_of(x, order=0):
-        return 0.7**order * np.exp(0.7 * x) + 2**order * np.sin(2 * x + order * np.pi / 2)
-
-    low, high = (x[0], x[-1]) if is_at_node(side) else (1.5 * x[0] - x[1] / 2, 1.5 * x[-1] - x[-2] / 2)
-    k, slope = 1 + 0.5 * np.sin(3 * x + 0.4), 1.5 * np.cos(3 * x + 0.4)
-    u, v = u_of(x), V.get(side.removesuffix(" face"), 0.0)
-    number = u_of(low) if side.startswith("value") else v * u_of(low) - u_of(low, 1)
-    source = -(k * u_of(x, 2) + slope * u_of(x, 1))
-    f = np.concatenate([np.zeros((1, n)), np.eye(n), u[None]])
-    out = client.out("diffusion", f=f, diffusivity=np.tile(k, (n + 2, 1)), source=np.tile(source, (n + 2, 1)),
-                     boundary={"x-": stated(side, number), "x+": stated(other, u_of(high))}, accuracy=2, steps=1,
-                     dt=n**-2.0, allow_unstable=True, spacing={"x": x}, batch=1)
-    step, added = (out[1:-1] - out[0]).T, out[0].copy()
-    for edge, one in ((0, side), (-1, other)):
-        if one == "value":
-            step[edge], added[edge] = 0, u[edge]
-    rate = np.abs(out[-1] - u)[2:-2].max() * n**2
-    return np.abs(np.linalg.solve(np.eye(n) - step, added) - u).max(), rate
-
-
 @pytest.mark.parametrize("grid", ORDERS)
 @pytest.mark.parametrize("side", ["value", "value face", "slope", "slope face", "mixed", "mixed face"])
 def test_order(client, side, grid):
     random = np.random.default_rng(8)
-    errors = np.array([steady_error(client, side, ORDERS[grid](random, n)) for n in (81, 161, 321)])
+    grids = [ORDERS[grid](random, n) for n in (81, 161, 321)]
+    errors = np.array([steady_error(client, 2, side, x, {"x": x}) for x in grids])
     order, of_rate = np.log2(errors[:-1] / errors[1:]).T
     print(f"{grid} {side}: {errors[0, 0]:.1e} {errors[1, 0]:.1e} {errors[2, 0]:.1e} {order}"
           f" rate {errors[0, 1]:.1e} {errors[2, 1]:.1e} {of_rate}")

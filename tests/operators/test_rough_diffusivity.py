@@ -11,7 +11,7 @@ import exact
 import fdtest
 from offered import ACCURACIES
 from rough import (MAPS, PATTERNS, SCHEMES, STATED, V, assert_stable, diffusivity, is_at_node, stated,
-                   step_matrices, word)
+                   step_matrices, word, steady_error)
 
 
 def offered(accuracy, sides):
@@ -188,33 +188,11 @@ def test_what_flows_in_stays(client, accuracy, side):
 
 # The order where κ′ is not 0 at the edge: of the steady state, the solution of the server's own rows.
 
-def steady_error(client, accuracy, side, n):
-    other = "value" if is_at_node(side) else "value face"
-    h = 1 / (n - 1) if is_at_node(side) else 1 / n
-    x = h * np.arange(n) if is_at_node(side) else h * (np.arange(n) + 0.5)
-
-    def u_of(x, order=0):
-        return 0.7**order * np.exp(0.7 * x) + 2**order * np.sin(2 * x + order * np.pi / 2)
-
-    k, slope = 1 + 0.5 * np.sin(3 * x + 0.4), 1.5 * np.cos(3 * x + 0.4)
-    u = u_of(x)
-    v = V.get(side.removesuffix(" face"), 0.0)
-    number = u_of(0) if side.startswith("value") else v * u_of(0) - u_of(0, 1)
-    common = dict(accuracy=accuracy, steps=1, dt=h * h, allow_unstable=True, spacing=h, batch=1)
-    source = -(k * u_of(x, 2) + slope * u_of(x, 1))
-    f = np.concatenate([np.zeros((1, n)), np.eye(n)])
-    out = client.out("diffusion", f=f, diffusivity=np.tile(k, (n + 1, 1)), source=np.tile(source, (n + 1, 1)),
-                     boundary={"x-": stated(side, number), "x+": stated(other, u_of(1.0))}, **common)
-    step, added = (out[1:] - out[0]).T, out[0].copy()
-    for edge, one in ((0, side), (-1, other)):
-        if one == "value":
-            step[edge], added[edge] = 0, u[edge]
-    return np.abs(np.linalg.solve(np.eye(n) - step, added) - u).max()
-
-
 @pytest.mark.parametrize("accuracy, side", cases(["value", "value face", "slope", "slope face", "mixed", "mixed face"]))
 def test_order_at_the_edge(client, accuracy, side):
-    errors = [steady_error(client, accuracy, side, n) for n in (81, 161)]
+    hs = [1 / (n - is_at_node(side)) for n in (81, 161)]
+    errors = [steady_error(client, accuracy, side, np.arange(0 if is_at_node(side) else h / 2, 1 + h / 4, h), h)[0]
+              for h in hs]
     order = np.log2(errors[0] / errors[1])
     print(f"{accuracy} {side}: {errors[0]:.2e} {errors[1]:.2e} {order:.2f}")
     assert 1.85 <= order <= 2.15
