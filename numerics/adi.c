@@ -1,6 +1,6 @@
 #include "numerics/adi.h"
 
-#include "numerics/job_rows.h"
+#include "numerics/job_weights.h"
 #include "numerics/rounded.h"
 
 #include <stdlib.h>
@@ -8,25 +8,25 @@
 
 /* dt A u at an edge node in units of dt κ/h², with u as a parabola. */
 struct edge {
-    rows_real next, own, datum;
+    weights_real next, own, datum;
 };
 
 /* Where the datum counts by h, it is ∂n f or c of ∂n f + v f = c; of ∂n² f by h². */
-static struct edge edge_of(const struct rows_side *rows, bool is_mixed, rows_real h)
+static struct edge edge_of(const struct weights_side *rows, bool is_mixed, weights_real h)
 {
-    const rows_real v = (rows_real)rows->mixed * h, under = 1 + 3 * v / 8;
-    const rows_real pull = is_mixed ? -v : 0;
+    const weights_real v = (weights_real)rows->mixed * h, under = 1 + 3 * v / 8;
+    const weights_real pull = is_mixed ? -v : 0;
     const bool at_face = rows->at_face != 0;
-    switch ((enum rows_kind)rows->kind) {
-    case ROWS_SYMMETRIC:
+    switch ((enum weights_kind)rows->kind) {
+    case WEIGHTS_SYMMETRIC:
         return (struct edge){1, 0, 0};
-    case ROWS_MIRROR:
+    case WEIGHTS_MIRROR:
         return (struct edge){2, 0, 0};
-    case ROWS_ANTISYMMETRIC:
+    case WEIGHTS_ANTISYMMETRIC:
         return (struct edge){1, -2, 0};
-    case ROWS_VALUE: /* at the face */
-        return (struct edge){(rows_real)4 / 3, (rows_real)-8 / 3, (rows_real)8 / 3};
-    case ROWS_CURVATURE: /* at the node */
+    case WEIGHTS_VALUE: /* at the face */
+        return (struct edge){(weights_real)4 / 3, (weights_real)-8 / 3, (weights_real)8 / 3};
+    case WEIGHTS_CURVATURE: /* at the node */
         return (struct edge){0, 0, h * h};
     default: /* a derivative or mixed */
         return at_face ? (struct edge){(1 + v / 2) / under, pull / under, h / under}
@@ -40,13 +40,14 @@ static void axis_init(struct adi_axis *axis, struct tridiagonal_line *line, cons
 {
     const struct boundary *boundary = job->boundary[a];
     const bool twice = job_is_symmetric_split(job) && a != AXIS_Z; /* in a step, each half of it */
-    const rows_real h = job->spacing[a], dt = twice ? (rows_real)job->dt / 2 : (rows_real)job->dt;
-    const rows_real kappa = job->more.coefficient ? 1 : (rows_real)job->diffusivity[a];
-    const rows_real weight = kappa * dt / (h * h);
+    const weights_real h = job->spacing[a],
+                       dt = twice ? (weights_real)job->dt / 2 : (weights_real)job->dt;
+    const weights_real kappa = job->more.coefficient ? 1 : (weights_real)job->diffusivity[a];
+    const weights_real weight = kappa * dt / (h * h);
     /* Of a field κ the mean at two points counts, and only the first for what is the node's own. */
-    const rows_real between = job->more.coefficient ? weight / 2 : weight;
+    const weights_real between = job->more.coefficient ? weight / 2 : weight;
     const bool periodic = boundary_is_periodic(&boundary[SIDE_LOW]);
-    struct rows_axis rows;
+    struct weights_axis rows;
     axis->n = (int64_t)job->n[a];
     axis->active = a < job->axes && !(axis->n == 1 && periodic);
     axis->period = boundary[SIDE_LOW].kind == BOUNDARY_ENDPOINT ? axis->n - 1 : axis->n;
@@ -54,7 +55,7 @@ static void axis_init(struct adi_axis *axis, struct tridiagonal_line *line, cons
     axis->lines.n = periodic ? axis->period : axis->n;
     *line = (struct tridiagonal_line){.weight = weight / 2, .periodic = periodic};
     axis->periodic = periodic;
-    job_rows(job, a, NULL, &rows);
+    job_weights(job, a, NULL, &rows);
     for (int s = 0; s < SIDE_COUNT; s++) {
         axis->side[s] = side_of(job, a, s);
         if (periodic || axis->side[s].held)

@@ -11,11 +11,11 @@ static const uint8_t told[] = {BOUNDARY_LIST(BOUNDARY_NUMBER)};
 
 const struct boundary_traits *boundary_traits(uint32_t kind)
 {
-    static const struct boundary_traits unknown = {"?", 0, ROWS_KINDS, ROWS_KINDS};
+    static const struct boundary_traits unknown = {"?", 0, WEIGHTS_KINDS, WEIGHTS_KINDS};
     static const struct boundary_traits traits[BOUNDARY_KINDS] = {
-        [BOUNDARY_ENDPOINT] = {"endpoint", BOUNDARY_WRAPS, ROWS_ENDPOINT, ROWS_ENDPOINT},
+        [BOUNDARY_ENDPOINT] = {"endpoint", BOUNDARY_WRAPS, WEIGHTS_ENDPOINT, WEIGHTS_ENDPOINT},
 #define BOUNDARY_ROW(name, number, word, numbers, has, rows, conducts)                             \
-    [BOUNDARY_##name] = {word, has, ROWS_##rows, ROWS_##conducts},
+    [BOUNDARY_##name] = {word, has, WEIGHTS_##rows, WEIGHTS_##conducts},
         BOUNDARY_LIST(BOUNDARY_ROW)
 #undef BOUNDARY_ROW
     };

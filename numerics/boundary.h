@@ -40,7 +40,7 @@ enum boundary_has {
  *   HALO           the outermost radius layers are data, multiplied by `value` each step
  *
  * X(name, its number in a job, word, how an option writes its numbers, enum boundary_has, enum
- *   rows_kind of the points next to it, … where the diffusivity is a field) */
+ *   weights_kind of the points next to it, … where the diffusivity is a field) */
 #define BOUNDARY_LIST(X)                                                                           \
     X(PERIODIC, 0, "periodic", "", BOUNDARY_WRAPS, PERIODIC, PERIODIC)                             \
     X(ONE_SIDED, 2, "one-sided", "", 0, ONE_SIDED, ONE_SIDED)                                      \
@@ -94,7 +94,7 @@ struct boundary {
 struct boundary_traits {
     const char *word;
     uint8_t has;      /* enum boundary_has, or'ed */
-    uint8_t rows;     /* enum rows_kind */
+    uint8_t rows;     /* enum weights_kind */
     uint8_t conducts; /* … where job_conducts() */
 };
 

@@ -26,11 +26,11 @@ const struct conductances *conductances_of(int accuracy)
 }
 
 /* The weight of f(j) in the derivative at d of the polynomial through f(0) … f(last). */
-static rows_real slope_weight(int last, int j, int d)
+static weights_real slope_weight(int last, int j, int d)
 {
-    rows_real sum = 0;
+    weights_real sum = 0;
     for (int without = 0; without <= last; without++) {
-        rows_real product = 1;
+        weights_real product = 1;
         for (int l = 0; l <= last; l++)
             product *= l == j || l == without ? 1 : d - l;
         sum += without == j ? 0 : product;
@@ -40,7 +40,7 @@ static rows_real slope_weight(int last, int j, int d)
     return sum;
 }
 
-void conductances_inflow(int accuracy, bool at_face, int d, rows_real w[ROWS_ACCURACY])
+void conductances_inflow(int accuracy, bool at_face, int d, weights_real w[WEIGHTS_ACCURACY])
 {
     const struct conductances *given = conductances_of(accuracy);
     const int r = accuracy / 2;
@@ -53,7 +53,7 @@ void conductances_inflow(int accuracy, bool at_face, int d, rows_real w[ROWS_ACC
             const int beyond = d + s * m, found = beyond < 0 ? -beyond - at_face : beyond;
             for (int l = m - r; l <= r; l++) {
                 const int at = d + s * l, k = at < 0 ? -at - at_face : at;
-                w[k] -= (rows_real)(d - found) * given->c[m - 1][r - m + l] / given->under;
+                w[k] -= (weights_real)(d - found) * given->c[m - 1][r - m + l] / given->under;
             }
         }
 }
@@ -69,12 +69,12 @@ struct flows {
     bool limits[SIDE_COUNT]; /* … with k at the face */
 };
 
-static bool flows_init(const struct rows_axis *axis, struct flows *flows)
+static bool flows_init(const struct weights_axis *axis, struct flows *flows)
 {
     const int64_t n = flows->n = axis->n;
-    double before = rows_gap(axis, -1);
+    double before = weights_gap(axis, -1);
     for (int64_t i = 0; i < n; i++) {
-        const double after = rows_gap(axis, i);
+        const double after = weights_gap(axis, i);
         if (!(before > 0 && after > 0))
             return false;
         flows->rate[SIDE_LOW][i + 1] = 2 / before / (before + after);
@@ -82,18 +82,19 @@ static bool flows_init(const struct rows_axis *axis, struct flows *flows)
         before = after;
     }
     for (int s = 0; s < SIDE_COUNT; s++) {
-        const struct rows_side *side = &axis->side[s];
+        const struct weights_side *side = &axis->side[s];
         const int64_t edge = s == SIDE_LOW ? 0 : n - 1;
-        const struct rows_place place = rows_map(axis, s == SIDE_LOW ? -1 : n);
-        const double h = rows_gap(axis, s == SIDE_LOW ? -1 : n - 1), v = fabs(side->mixed);
+        const struct weights_place place = weights_map(axis, s == SIDE_LOW ? -1 : n);
+        const double h = weights_gap(axis, s == SIDE_LOW ? -1 : n - 1), v = fabs(side->mixed);
         flows->beyond[s] = place.at >= 0 && place.at < n ? place.at + 1 : -1;
         if (place.at == edge && place.sign > 0 && n > 1) /* its own image: nothing flows */
             flows->rate[s][edge + 1] = 0;
-        flows->held[s] = side->kind == ROWS_HALO || (side->kind == ROWS_ODD && !side->at_face);
+        flows->held[s] =
+            side->kind == WEIGHTS_HALO || (side->kind == WEIGHTS_ODD && !side->at_face);
         flows->limits[s] = side->at_face;
-        flows->pull[s] = side->kind != ROWS_EVEN ? 0
-                         : side->at_face         ? v / (1 + v * h / 2) / h
-                                                 : 2 * v / h;
+        flows->pull[s] = side->kind != WEIGHTS_EVEN ? 0
+                         : side->at_face            ? v / (1 + v * h / 2) / h
+                                                    : 2 * v / h;
     }
     return true;
 }
@@ -126,7 +127,7 @@ static double flows_apply(const struct flows *flows, double *x, double *y)
 
 /* All x > 0 have largest y_i/x_i that are bounds of the largest eigenvalue of |A| (Collatz and
  * Wielandt), which none of A is above in magnitude; those of the power method come down to it. */
-double conductances_bound(const struct rows_axis *axis)
+double conductances_bound(const struct weights_axis *axis)
 {
     enum { ITERATIONS = 64 };
     static const double least = 1e-200;

@@ -98,7 +98,7 @@ struct job {
     uint64_t batch;                 /* fields */
     uint64_t steps;                 /* diffusion, stencil: how often; else 1 */
     double dt;                      /* diffusion: time step; else 0 */
-    double spacing[AXIS_COUNT];     /* distance between points; job_rows_spacing() */
+    double spacing[AXIS_COUNT];     /* distance between points; job_weights_spacing() */
     double diffusivity[AXIS_COUNT]; /* diffusion: κ along each axis; else 0 */
     struct boundary boundary[AXIS_COUNT][SIDE_COUNT];
     struct job_more more;

@@ -1,6 +1,6 @@
 #include "numerics/job_check.h"
 
-#include "numerics/job_rows.h"
+#include "numerics/job_weights.h"
 #include "numerics/stability.h"
 #include "base/limits.h"
 #include "base/near.h"
@@ -34,7 +34,7 @@ struct job_range job_spacings(const struct job *job)
 
 bool job_check_order(int64_t order, struct failure *failure)
 {
-    if (order >= 1 && order <= ROWS_ORDER)
+    if (order >= 1 && order <= WEIGHTS_ORDER)
         return true;
     return failure_set(failure, STATUS_INVALID_ARGUMENT, "order",
                        "order (of the derivative) must be 1, 2, 3 or 4; got %" PRId64 "%s", order,

@@ -1,7 +1,7 @@
 /* Which boundaries a job may have, and how many points they need. */
 #include "numerics/job_check.h"
 
-#include "numerics/job_rows.h"
+#include "numerics/job_weights.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -141,8 +141,8 @@ static bool check_side(const struct job *job, int axis, int side, struct failure
 static bool check_mixed(const struct job *job, int axis, int side, struct failure *failure)
 {
     const struct boundary *boundary = &job->boundary[axis][side];
-    struct rows_axis rows;
-    struct rows_row face;
+    struct weights_axis rows;
+    struct weights_row face;
     if (!(boundary_traits(boundary->kind)->has & BOUNDARY_HAS_CONSTANT) || !boundary->at_face ||
         !(boundary->value < 0))
         return true;
@@ -151,8 +151,8 @@ static bool check_mixed(const struct job *job, int axis, int side, struct failur
                            "mixed at the face of an axis with coordinates must be from 0 up; got "
                            "%.9g",
                            boundary->value);
-    job_rows(job, axis, NULL, &rows);
-    if (!rows_face(&rows, job_face_order(job), job->accuracy, side, &face))
+    job_weights(job, axis, NULL, &rows);
+    if (!weights_face(&rows, job_face_order(job), job->accuracy, side, &face))
         return true; /* it is not read: no row has data of that side */
     const double limit = -1 / (double)face.data[side];
     if (boundary->value > limit)
@@ -166,13 +166,13 @@ static bool check_mixed(const struct job *job, int axis, int side, struct failur
 
 static uint64_t stencil_points_needed(const struct job *job, int axis, int *named)
 {
-    struct rows_axis rows;
+    struct weights_axis rows;
     uint64_t need = 1;
-    job_rows(job, axis, NULL, &rows);
+    job_weights(job, axis, NULL, &rows);
     for (int side = SIDE_COUNT - 1; side >= 0; side--) {
-        const uint64_t points = rows_has_closures(&rows.side[side])     ? job->accuracy
-                                : rows.side[side].kind == ROWS_ENDPOINT ? 2
-                                                                        : 1;
+        const uint64_t points = weights_has_closures(&rows.side[side])     ? job->accuracy
+                                : rows.side[side].kind == WEIGHTS_ENDPOINT ? 2
+                                                                           : 1;
         if (points >= need) {
             need = points;
             *named = side;
@@ -191,15 +191,15 @@ static int64_t points_needed(const struct job *job, int axis, int order, int *na
     *named = SIDE_HIGH;
     if (job->more.scheme == SCHEME_ADI) /* whose rows are its own: job_check_scheme() */
         return job->boundary[axis][SIDE_HIGH].kind == BOUNDARY_ENDPOINT ? 2 : 1;
-    struct rows_axis rows;
-    job_rows(job, axis, job->more.coordinates >> axis & 1 ? coordinates : NULL, &rows);
+    struct weights_axis rows;
+    job_weights(job, axis, job->more.coordinates >> axis & 1 ? coordinates : NULL, &rows);
     const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
-    const enum rows_stagger stagger = job_stagger(job, axis);
-    const int64_t need = rows_points_needed(&rows, order, job->accuracy, stagger, diffusion);
+    const enum weights_stagger stagger = job_stagger(job, axis);
+    const int64_t need = weights_points_needed(&rows, order, job->accuracy, stagger, diffusion);
     for (int side = SIDE_COUNT - 1; side >= 0; side--) {
-        struct rows_axis alone = rows;
+        struct weights_axis alone = rows;
         alone.side[!side] = alone.side[side];
-        if (rows_points_needed(&alone, order, job->accuracy, stagger, diffusion) > rows.n)
+        if (weights_points_needed(&alone, order, job->accuracy, stagger, diffusion) > rows.n)
             *named = side;
     }
     return need;
@@ -230,7 +230,7 @@ bool job_check_boundaries(const struct job *job, int axis, struct failure *failu
     for (int s = 0; s < SIDE_COUNT && job_order(job) == 0; s++)
         if (boundary_traits(boundary[s].kind)->has & BOUNDARY_HAS_CONSTANT && boundary[s].at_face &&
             need < job->accuracy) {
-            side = s; /* for f at its face: rows_face() */
+            side = s; /* for f at its face: weights_face() */
             need = job->accuracy;
         }
     if (job->n[axis] < (uint64_t)need)

@@ -1,7 +1,7 @@
 #include "numerics/plan.h"
 
 #include "numerics/adi.h"
-#include "numerics/job_rows.h"
+#include "numerics/job_weights.h"
 #include "numerics/measure.h"
 #include "numerics/rounded.h"
 #include "numerics/stencil_plan.h"
@@ -32,31 +32,31 @@ static const struct rational second[PLAN_RADIUS][PLAN_RADIUS] = {
 
 static const struct rational second_centre[PLAN_RADIUS] = {{-2, 1}, {-5, 2}, {-49, 18}, {-205, 72}};
 
-static rows_real real(struct rational r)
+static weights_real real(struct rational r)
 {
-    return (rows_real)r.over / (rows_real)r.under;
+    return (weights_real)r.over / (weights_real)r.under;
 }
 
 /* The closure of the point at distance `row` from an edge of that kind. */
 static void closure_init(struct plan_axis *axis, int row, uint8_t kind, int order, int accuracy,
-                         rows_real scale, int dtype)
+                         weights_real scale, int dtype)
 {
-    const struct rows_axis edge = {
-        .n = 4 * ROWS_POINTS, .spacing = 1, .side = {{.kind = kind}, {.kind = kind}}};
-    struct rows_row made;
-    rows_make(&edge, order, accuracy, ROWS_AT_NODE, row, &made);
+    const struct weights_axis edge = {
+        .n = 4 * WEIGHTS_POINTS, .spacing = 1, .side = {{.kind = kind}, {.kind = kind}}};
+    struct weights_row made;
+    weights_make(&edge, order, accuracy, WEIGHTS_AT_NODE, row, &made);
     for (int k = 0; k < axis->row_points; k++)
         axis->row[row][k] = rounded(made.w[k] * scale, dtype);
 }
 
 static void plan_side_init(struct plan *plan, struct plan_axis *axis, const struct job *job, int a,
-                           int s, rows_real scale)
+                           int s, weights_real scale)
 {
     struct side *side = &axis->side[s];
-    struct rows_axis rows;
+    struct weights_axis rows;
     *side = side_of(job, a, s);
-    job_rows(job, a, NULL, &rows);
-    if (rows_has_closures(&rows.side[s])) {
+    job_weights(job, a, NULL, &rows);
+    if (weights_has_closures(&rows.side[s])) {
         side->rows = plan->radius;
         axis->row_points = job_order(job) + job->accuracy;
         for (int d = side->held; d < side->rows; d++)
@@ -117,17 +117,17 @@ static void plain_init(struct plan *plan, const struct job *job)
     plan->radius = job_radius(job);
     plan->identity = diffusion;
 
-    rows_real centre[AXIS_COUNT] = {0};
+    weights_real centre[AXIS_COUNT] = {0};
     const struct plan_axis *shared = NULL;
     plan->shared = 1;
     for (int a = 0; a < AXIS_COUNT; a++) {
         struct plan_axis *axis = &plan->axis[a];
         if (!axis->active)
             continue;
-        const rows_real h = job->spacing[a];
-        rows_real scale = order == 1 ? 1 / h : 1 / (h * h);
+        const weights_real h = job->spacing[a];
+        weights_real scale = order == 1 ? 1 / h : 1 / (h * h);
         if (diffusion)
-            scale = (rows_real)job->diffusivity[a] * (rows_real)job->dt / (h * h);
+            scale = (weights_real)job->diffusivity[a] * (weights_real)job->dt / (h * h);
         for (int m = 1; m <= plan->radius; m++) {
             const struct rational *c = order == 1 ? first[stencil] : second[stencil];
             axis->c[m] = rounded(real(c[m - 1]) * scale, plan->dtype);
@@ -143,7 +143,7 @@ static void plain_init(struct plan *plan, const struct job *job)
     }
     plan->shared &= plan->parity == PLAN_EVEN && shared;
     for (int set = 0; set < 1 << AXIS_COUNT && plan->parity == PLAN_EVEN; set++) {
-        rows_real sum = plan->identity;
+        weights_real sum = plan->identity;
         for (int a = 0; a < AXIS_COUNT; a++)
             sum += set >> a & 1 ? centre[a] : 0;
         plan->centre[set] = rounded(sum, plan->dtype);
@@ -189,19 +189,19 @@ static bool engine_init(struct plan *plan, const struct job *job, const void *bl
 static bool is_plain_side(const struct job *job, int a, int s)
 {
     const struct boundary *boundary = &job->boundary[a][s];
-    struct rows_axis rows;
-    job_rows(job, a, NULL, &rows);
+    struct weights_axis rows;
+    job_weights(job, a, NULL, &rows);
     if (boundary->at_face || boundary->value_array || boundary->constant_array)
         return false;
-    switch ((enum rows_kind)rows.side[s].kind) {
-    case ROWS_PERIODIC:
-    case ROWS_ENDPOINT:
-    case ROWS_ONE_SIDED:
+    switch ((enum weights_kind)rows.side[s].kind) {
+    case WEIGHTS_PERIODIC:
+    case WEIGHTS_ENDPOINT:
+    case WEIGHTS_ONE_SIDED:
         return true;
-    case ROWS_MIRROR:
+    case WEIGHTS_MIRROR:
         return job_order(job) == 2;
-    case ROWS_VALUE:
-    case ROWS_HALO:
+    case WEIGHTS_VALUE:
+    case WEIGHTS_HALO:
         return job->operator_id == OPERATOR_DIFFUSION;
     default:
         return false;

@@ -6,7 +6,7 @@
 #include "numerics/job.h"
 #include "numerics/weights.h"
 
-static inline double rounded(rows_real value, int dtype)
+static inline double rounded(weights_real value, int dtype)
 {
     return dtype == DTYPE_F32 ? (double)(float)value : (double)value;
 }

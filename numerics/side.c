@@ -1,22 +1,22 @@
 #include "numerics/side.h"
 
-#include "numerics/job_rows.h"
+#include "numerics/job_weights.h"
 #include "numerics/rounded.h"
 
 /* Of that kind of rows; where the place of the image is the face, the face's. */
-static int32_t map_of(const struct rows_side *rows, bool has_ghosts)
+static int32_t map_of(const struct weights_side *rows, bool has_ghosts)
 {
-    static const int32_t maps[ROWS_KINDS][2] = {
-        [ROWS_PERIODIC] = {SIDE_MAP_PERIODIC},
-        [ROWS_ENDPOINT] = {SIDE_MAP_ENDPOINT},
-        [ROWS_SYMMETRIC] = {SIDE_MAP_FACE},
-        [ROWS_MIRROR] = {SIDE_MAP_NODE},
-        [ROWS_ANTISYMMETRIC] = {SIDE_MAP_ANTISYMMETRIC},
-        [ROWS_REFLECT] = {SIDE_MAP_NODE, SIDE_MAP_FACE},
-        [ROWS_EVEN] = {SIDE_MAP_NODE, SIDE_MAP_FACE},
-        [ROWS_ODD] = {SIDE_MAP_ODD_NODE, SIDE_MAP_ODD_FACE},
+    static const int32_t maps[WEIGHTS_KINDS][2] = {
+        [WEIGHTS_PERIODIC] = {SIDE_MAP_PERIODIC},
+        [WEIGHTS_ENDPOINT] = {SIDE_MAP_ENDPOINT},
+        [WEIGHTS_SYMMETRIC] = {SIDE_MAP_FACE},
+        [WEIGHTS_MIRROR] = {SIDE_MAP_NODE},
+        [WEIGHTS_ANTISYMMETRIC] = {SIDE_MAP_ANTISYMMETRIC},
+        [WEIGHTS_REFLECT] = {SIDE_MAP_NODE, SIDE_MAP_FACE},
+        [WEIGHTS_EVEN] = {SIDE_MAP_NODE, SIDE_MAP_FACE},
+        [WEIGHTS_ODD] = {SIDE_MAP_ODD_NODE, SIDE_MAP_ODD_FACE},
     };
-    if (rows_has_closures(rows))
+    if (weights_has_closures(rows))
         return has_ghosts ? SIDE_MAP_GHOST : SIDE_MAP_NONE;
     return maps[rows->kind][rows->at_face];
 }
@@ -42,12 +42,12 @@ struct side side_of(const struct job *job, int a, int s)
     static const double coordinates[1]; /* that there are some is all that matters */
     const struct boundary *boundary = &job->boundary[a][s];
     const bool is_stencil = job->operator_id == OPERATOR_STENCIL;
-    struct rows_axis rows;
-    job_rows(job, a, job->more.coordinates >> a & 1 ? coordinates : NULL, &rows);
+    struct weights_axis rows;
+    job_weights(job, a, job->more.coordinates >> a & 1 ? coordinates : NULL, &rows);
     struct side side = {
         .map = map_of(&rows.side[s], is_stencil),
         .held = boundary_is_held(boundary),
-        .halo = rows.side[s].kind == ROWS_HALO,
+        .halo = rows.side[s].kind == WEIGHTS_HALO,
         .datum = datum_of(boundary),
         .value = number_of(job, boundary->value, boundary->value_array,
                            OPERAND_VALUE + SIDE_COUNT * a + s),
@@ -57,6 +57,6 @@ struct side side_of(const struct job *job, int a, int s)
     if (side.halo)
         side.held = is_stencil
                         ? job->more.stencil_radius[a]
-                        : rows_radius(&rows, job_order(job), job->accuracy, job_stagger(job, a));
+                        : weights_radius(&rows, job_order(job), job->accuracy, job_stagger(job, a));
     return side;
 }

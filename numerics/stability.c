@@ -19,20 +19,20 @@ static double stable_interval(const struct job *job)
 
 enum { REMEMBERED = 64 }; /* a chain has 48 axes, and its dt_max is asked for twice */
 
-double job_rows_bound(const struct rows_axis *rows, int accuracy)
+double job_weights_bound(const struct weights_axis *rows, int accuracy)
 {
     static _Thread_local struct {
-        struct rows_axis axis;
+        struct weights_axis axis;
         int accuracy;
         double bound;
     } remembered[REMEMBERED];
     static _Thread_local unsigned next;
     if (rows->x)
-        return rows_bound(rows, accuracy);
+        return weights_bound(rows, accuracy);
     /* All axes of these sides, in units of their spacing. */
-    struct rows_axis axis;
-    memset(&axis, 0, sizeof axis);                      /* compared as bytes */
-    axis.n = rows->n < ROWS_EDGE ? rows->n : ROWS_EDGE; /* no further one is looked at */
+    struct weights_axis axis;
+    memset(&axis, 0, sizeof axis);                            /* compared as bytes */
+    axis.n = rows->n < WEIGHTS_EDGE ? rows->n : WEIGHTS_EDGE; /* no further one is looked at */
     axis.spacing = 1;
     for (int s = 0; s < SIDE_COUNT; s++) {
         axis.side[s].kind = rows->side[s].kind;
@@ -46,16 +46,16 @@ double job_rows_bound(const struct rows_axis *rows, int accuracy)
             return remembered[k].bound * scale;
     remembered[next].axis = axis;
     remembered[next].accuracy = accuracy;
-    remembered[next].bound = rows_bound(&axis, accuracy);
+    remembered[next].bound = weights_bound(&axis, accuracy);
     const double bound = remembered[next].bound;
     next = (next + 1) % REMEMBERED;
     return bound * scale;
 }
 
-double job_rows_spacing(double bound, int accuracy)
+double job_weights_spacing(double bound, int accuracy)
 {
-    const struct rows_axis endless = {.n = 1, .spacing = 1};
-    const double spacing = sqrt(job_rows_bound(&endless, accuracy) / bound);
+    const struct weights_axis endless = {.n = 1, .spacing = 1};
+    const double spacing = sqrt(job_weights_bound(&endless, accuracy) / bound);
     return isfinite(spacing) ? spacing : 0;
 }
 
@@ -69,11 +69,12 @@ double job_dt_max(const struct job *job)
         if (job->diffusivity[a] == 0) /* over an h² that underflows it is no NaN but no flow */
             continue;
         double axis_rate = job->diffusivity[a] / job->spacing[a] / job->spacing[a] * lambda;
-        struct rows_axis rows;
-        job_rows(job, a, NULL, &rows);
-        if (!(job->more.coordinates >> a & 1) && /* job_rows_spacing() knows of its sides */
-            (rows_is_stiff(&rows.side[SIDE_LOW]) || rows_is_stiff(&rows.side[SIDE_HIGH])))
-            axis_rate = fmax(axis_rate, job->diffusivity[a] * job_rows_bound(&rows, job->accuracy));
+        struct weights_axis rows;
+        job_weights(job, a, NULL, &rows);
+        if (!(job->more.coordinates >> a & 1) && /* job_weights_spacing() knows of its sides */
+            (weights_is_stiff(&rows.side[SIDE_LOW]) || weights_is_stiff(&rows.side[SIDE_HIGH])))
+            axis_rate =
+                fmax(axis_rate, job->diffusivity[a] * job_weights_bound(&rows, job->accuracy));
         rate += axis_rate;
     }
     const double most = job->more.coefficient ? job->more.coefficient_max : 1;

@@ -1,12 +1,12 @@
 #include "numerics/stencil_plan.h"
 
 #include "numerics/rounded.h"
-#include "numerics/job_rows.h"
+#include "numerics/job_weights.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-static void round_row(const struct rows_row *row, int dtype, double to[STENCIL_ROW])
+static void round_row(const struct weights_row *row, int dtype, double to[STENCIL_ROW])
 {
     for (int k = 0; k < row->count; k++)
         to[k] = rounded(row->w[k], dtype);
@@ -16,26 +16,26 @@ static void round_row(const struct rows_row *row, int dtype, double to[STENCIL_R
  * axis is long. */
 static void ghosts_init(struct stencil_ghosts *ghosts, const struct job *job, int a, int s)
 {
-    struct rows_axis axis;
-    struct rows_row row;
-    job_rows(job, a, NULL, &axis);
-    const struct rows_side stated = axis.side[s];
-    axis.side[!s] = (struct rows_side){.kind = ROWS_HALO}; /* the row is that of one side */
+    struct weights_axis axis;
+    struct weights_row row;
+    job_weights(job, a, NULL, &axis);
+    const struct weights_side stated = axis.side[s];
+    axis.side[!s] = (struct weights_side){.kind = WEIGHTS_HALO}; /* the row is that of one side */
     for (int m = 1; m <= job->more.stencil_radius[a]; m++) {
         axis.side[s] = stated;
-        if (rows_ghost(&axis, job->accuracy, s, m, &row)) {
+        if (weights_ghost(&axis, job->accuracy, s, m, &row)) {
             round_row(&row, job->dtype, ghosts->ghost[m - 1]);
             ghosts->points = row.count;
             ghosts->data[m - 1] = rounded(row.data[s], job->dtype);
         }
-        axis.side[s] = (struct rows_side){.kind = ROWS_ONE_SIDED};
-        if (rows_ghost(&axis, job->accuracy, s, m, &row)) {
+        axis.side[s] = (struct weights_side){.kind = WEIGHTS_ONE_SIDED};
+        if (weights_ghost(&axis, job->accuracy, s, m, &row)) {
             round_row(&row, job->dtype, ghosts->free[m - 1]);
             ghosts->free_points = row.count;
         }
     }
     axis.side[s] = stated;
-    if (rows_face(&axis, 0, job->accuracy, s, &row)) {
+    if (weights_face(&axis, 0, job->accuracy, s, &row)) {
         round_row(&row, job->dtype, ghosts->face);
         ghosts->face_data = rounded(row.data[s], job->dtype);
     }

@@ -3,21 +3,21 @@
 #include "base/thread_pool.h"
 #include "numerics/rounded.h"
 #include "numerics/conductances.h"
-#include "numerics/job_rows.h"
+#include "numerics/job_weights.h"
 
 #include <string.h>
 
-_Static_assert((int)TABLE_POINTS == (int)ROWS_POINTS, "a row fits");
+_Static_assert((int)TABLE_POINTS == (int)WEIGHTS_POINTS, "a row fits");
 _Static_assert((int)TABLE_RADIUS == (int)CONDUCTANCES_RADIUS, "as do their ratios");
 
 /* What is made. */
 struct making {
     const struct job *job;
-    struct rows_axis axis[AXIS_COUNT];
+    struct weights_axis axis[AXIS_COUNT];
     struct table_header header;
     uint64_t bytes; /* so far */
     char *table;    /* its first byte, once there is memory */
-    rows_real centre[TABLE_ROWS][AXIS_COUNT];
+    weights_real centre[TABLE_ROWS][AXIS_COUNT];
 };
 
 static uint64_t row_bytes(const struct making *making)
@@ -50,35 +50,35 @@ static void put_row(const struct making *making, uint64_t at, const struct table
 
 /* What a row in units of the spacing is multiplied by: its weights, and the data of each side. */
 struct scale {
-    rows_real weights, data[SIDE_COUNT];
+    weights_real weights, data[SIDE_COUNT];
 };
 
 /* Of a derivative of `order` along axis a, times `factor`. With coordinates rows have their units.
  */
-static struct scale scale_of(const struct making *making, int a, int order, rows_real factor)
+static struct scale scale_of(const struct making *making, int a, int order, weights_real factor)
 {
     const struct job *job = making->job;
     struct scale scale = {factor, {factor, factor}};
     if (making->axis[a].x)
         return scale;
-    const rows_real h = job->spacing[a];
-    rows_real power = 1; /* of the spacing */
+    const weights_real h = job->spacing[a];
+    weights_real power = 1; /* of the spacing */
     for (int k = 0; k < order; k++)
         power *= h;
     scale.weights = factor / power;
     for (int s = 0; s < SIDE_COUNT; s++) {
         const int kind = making->axis[a].side[s].kind;
-        scale.data[s] = kind == ROWS_VALUE       ? scale.weights
-                        : kind == ROWS_CURVATURE ? scale.weights * (h * h)
-                                                 : scale.weights * h;
+        scale.data[s] = kind == WEIGHTS_VALUE       ? scale.weights
+                        : kind == WEIGHTS_CURVATURE ? scale.weights * (h * h)
+                                                    : scale.weights * h;
     }
     return scale;
 }
 
 /* Point i's row as the table holds it; *centre: the weight of the point itself where the row is the
  * centred one of a uniform axis. */
-static void convert(const struct making *making, int a, int64_t i, const struct rows_row *row,
-                    const struct scale *scale, struct table_row_f64 *made, rows_real *centre)
+static void convert(const struct making *making, int a, int64_t i, const struct weights_row *row,
+                    const struct scale *scale, struct table_row_f64 *made, weights_real *centre)
 {
     const int dtype = making->job->dtype;
     const int shift = making->header.shift;
@@ -92,7 +92,7 @@ static void convert(const struct making *making, int a, int64_t i, const struct 
         made->data[s] = rounded(row->data[s] * scale->data[s], dtype);
     if (empty)
         made->count = 0;
-    if (row->side != ROWS_CENTRED || making->axis[a].x)
+    if (row->side != WEIGHTS_CENTRED || making->axis[a].x)
         return;
     const int64_t self = i - row->first, above = self - (shift < 0);
     *made = (struct table_row_f64){.data = {made->data[0], made->data[1]}};
@@ -105,9 +105,9 @@ static void convert(const struct making *making, int a, int64_t i, const struct 
 
 /* Rows of a derivative of `order` along an axis, times `factor`. */
 struct rows_order {
-    const struct rows_axis *axis;
+    const struct weights_axis *axis;
     int a, order;
-    rows_real factor;
+    weights_real factor;
     bool splits; /* rows with a datum are TABLE_SPLIT */
     bool inflow; /* TABLE_ROWS_INFLOW, none of the above */
 };
@@ -120,20 +120,20 @@ static void put_across(const struct job *job, double across[TABLE_ACROSS])
     for (int m = 1; m <= r; m++) {
         const int32_t *c = given->c[m - 1] + (r - m);
         for (int e = 1; 2 * e <= m; e++)
-            *across++ = rounded((rows_real)c[e] / c[0], job->dtype);
+            *across++ = rounded((weights_real)c[e] / c[0], job->dtype);
         for (int e = 1; m + e <= r; e++)
-            *across++ = rounded((rows_real)c[-e] / c[0], job->dtype);
+            *across++ = rounded((weights_real)c[-e] / c[0], job->dtype);
     }
 }
 
 /* Its centred row, which is half the second derivative times `scale` where k is 1. */
-static void put_conducting(const struct job *job, rows_real scale, struct table_row_f64 *row)
+static void put_conducting(const struct job *job, weights_real scale, struct table_row_f64 *row)
 {
     const struct conductances *given = conductances_of(job->accuracy);
     const int r = job->accuracy / 2;
     for (int m = 1; m <= r; m++)
         row->w[m - 1] =
-            rounded(2 * (rows_real)given->c[m - 1][r - m] / given->under * scale, job->dtype);
+            rounded(2 * (weights_real)given->c[m - 1][r - m] / given->under * scale, job->dtype);
 }
 
 /* The row of TABLE_ROWS_INFLOW of point i. */
@@ -145,29 +145,29 @@ static void put_inflow(const struct making *making, const struct rows_order *giv
     const int64_t last = given->axis->n - 1, d = s == SIDE_LOW ? i : last - i;
     struct table_row_f64 made = {
         .first = s == SIDE_LOW ? 0 : last, .step = s == SIDE_LOW ? 1 : -1, .count = job->accuracy};
-    rows_real w[ROWS_ACCURACY];
-    const double h = given->axis->x ? rows_gap(given->axis, s == SIDE_LOW ? 0 : last - 1)
+    weights_real w[WEIGHTS_ACCURACY];
+    const double h = given->axis->x ? weights_gap(given->axis, s == SIDE_LOW ? 0 : last - 1)
                                     : job->spacing[given->a];
     conductances_inflow(job->accuracy, given->axis->side[s].at_face, (int)d, w);
     for (int j = 0; j < made.count; j++)
-        made.w[j] = rounded(w[j] / (rows_real)h, job->dtype);
+        made.w[j] = rounded(w[j] / (weights_real)h, job->dtype);
     put_row(making, at, &made);
 }
 
 /* The row of point i, in the place `r`. Returns the weight of its centre, where it has one. */
-static rows_real put_one(const struct making *making, const struct rows_order *given,
-                         const struct rows_axis *axis, const struct table_rows *rows, int64_t i,
-                         int64_t r)
+static weights_real put_one(const struct making *making, const struct rows_order *given,
+                            const struct weights_axis *axis, const struct table_rows *rows,
+                            int64_t i, int64_t r)
 {
     const struct scale scale = scale_of(making, given->a, given->order, given->factor);
-    const enum rows_stagger stagger = job_stagger(making->job, given->a);
-    struct rows_row row;
+    const enum weights_stagger stagger = job_stagger(making->job, given->a);
+    struct weights_row row;
     struct table_row_f64 made;
-    rows_real centre = 0;
-    if (!rows_make(axis, given->order, making->job->accuracy, stagger, i, &row))
+    weights_real centre = 0;
+    if (!weights_make(axis, given->order, making->job->accuracy, stagger, i, &row))
         return 0; /* of a halo, or no point */
     convert(making, given->a, i, &row, &scale, &made, &centre);
-    if (given->splits && row.side != ROWS_CENTRED && rows_has_datum(&axis->side[row.side]))
+    if (given->splits && row.side != WEIGHTS_CENTRED && weights_has_datum(&axis->side[row.side]))
         made = (struct table_row_f64){.step = 1, .count = TABLE_SPLIT};
     if (given->splits && made.step == 0)
         put_conducting(making->job, scale.weights, &made);
@@ -187,7 +187,7 @@ struct apart {
 static void put_apart(void *context, int64_t r)
 {
     const struct apart *part = context;
-    const struct rows_axis *axis = part->given->axis;
+    const struct weights_axis *axis = part->given->axis;
     const struct table_rows *rows = part->rows;
     const int64_t i = r < rows->low ? r : axis->n - 1 - (r - rows->low);
     if (part->given->inflow)
@@ -197,33 +197,33 @@ static void put_apart(void *context, int64_t r)
 }
 
 /* All of them. Returns the weight of the centre of the shared one, 0 where it has none. */
-static rows_real put_rows(const struct making *making, const struct rows_order *given,
-                          const struct table_rows *rows)
+static weights_real put_rows(const struct making *making, const struct rows_order *given,
+                             const struct table_rows *rows)
 {
-    const struct rows_axis *axis = given->axis;
+    const struct weights_axis *axis = given->axis;
     const int64_t apart = (int64_t)rows->low + rows->high;
     struct apart part = {making, given, rows};
     thread_pool_for(axis->x && axis->n > SMALL_AXIS ? thread_pool_threads() : 1, apart, put_apart,
                     &part);
-    const struct rows_axis endless = {.n = 1, .spacing = 1};
+    const struct weights_axis endless = {.n = 1, .spacing = 1};
     return axis->x || given->inflow ? 0 : put_one(making, given, &endless, rows, 0, apart);
 }
 
 /* Room for them. */
 static struct table_rows plan_rows(struct making *making, const struct rows_order *given)
 {
-    const struct rows_axis *axis = given->axis;
+    const struct weights_axis *axis = given->axis;
     const int accuracy = making->job->accuracy, order = given->order;
-    const enum rows_stagger stagger = job_stagger(making->job, given->a);
+    const enum weights_stagger stagger = job_stagger(making->job, given->a);
     struct table_rows rows = {0};
     if (given->inflow) {
-        rows.low = axis->side[SIDE_LOW].kind == ROWS_EVEN ? accuracy / 2 : 0;
-        rows.high = axis->side[SIDE_HIGH].kind == ROWS_EVEN ? accuracy / 2 : 0;
+        rows.low = axis->side[SIDE_LOW].kind == WEIGHTS_EVEN ? accuracy / 2 : 0;
+        rows.high = axis->side[SIDE_HIGH].kind == WEIGHTS_EVEN ? accuracy / 2 : 0;
     } else if (axis->x) {
         rows.low = (int32_t)axis->n;
     } else {
-        rows.low = rows_apart(axis, order, accuracy, stagger, SIDE_LOW);
-        rows.high = rows_apart(axis, order, accuracy, stagger, SIDE_HIGH);
+        rows.low = weights_apart(axis, order, accuracy, stagger, SIDE_LOW);
+        rows.high = weights_apart(axis, order, accuracy, stagger, SIDE_HIGH);
     }
     rows.at = take_rows(making, (int64_t)rows.low + rows.high + 1);
     return rows;
@@ -247,11 +247,12 @@ static void table_side_init(struct making *making, int a, int s)
 static void put_face(struct making *making, int a, int s)
 {
     const struct table_axis *axis = &making->header.axis_of[a];
-    struct rows_row row;
+    struct weights_row row;
     struct table_row_f64 made;
-    rows_real centre;
+    weights_real centre;
     if (axis->side[s].datum != SIDE_DATUM_MIXED_FACE ||
-        !rows_face(&making->axis[a], job_face_order(making->job), making->job->accuracy, s, &row))
+        !weights_face(&making->axis[a], job_face_order(making->job), making->job->accuracy, s,
+                      &row))
         return;
     const struct scale scale = scale_of(making, a, 0, 1);
     convert(making, a, 0, &row, &scale, &made, &centre);
@@ -259,7 +260,7 @@ static void put_face(struct making *making, int a, int s)
 }
 
 /* What the operator is multiplied by in each pass of a step, over dt; returns how many. */
-static int factors_of(const struct job *job, rows_real factors[TABLE_FACTORS])
+static int factors_of(const struct job *job, weights_real factors[TABLE_FACTORS])
 {
     static const int nested[TABLE_FACTORS] = {4, 3, 2, 1};
     if (job->operator_id != OPERATOR_DIFFUSION) {
@@ -268,7 +269,7 @@ static int factors_of(const struct job *job, rows_real factors[TABLE_FACTORS])
     }
     const int count = job->more.scheme == SCHEME_RK4 ? TABLE_FACTORS : 1;
     for (int k = 0; k < count; k++)
-        factors[k] = count == 1 ? (rows_real)job->dt : (rows_real)job->dt / nested[k];
+        factors[k] = count == 1 ? (weights_real)job->dt : (weights_real)job->dt / nested[k];
     return count;
 }
 
@@ -311,7 +312,7 @@ static void header_init(struct making *making, const void *block)
         axis->face_points = (int64_t)(header->points / job->n[a]);
         stride *= axis->n;
         header->conducts |= job_conducts(job, a) << a;
-        job_rows(job, a, job_coordinates(job, block, a), &making->axis[a]);
+        job_weights(job, a, job_coordinates(job, block, a), &making->axis[a]);
         if (!making->axis[a].x)
             making->axis[a].spacing = 1; /* scale_of() */
     }
@@ -342,13 +343,13 @@ static bool is_shared(const struct making *making, int sets)
 }
 
 /* Which rows an axis has, by their use. alone: without_data(). */
-static void rows_of(const struct making *making, int a, int sets, const rows_real *factors,
-                    const struct rows_axis *alone, struct rows_order orders[TABLE_ROWS],
+static void rows_of(const struct making *making, int a, int sets, const weights_real *factors,
+                    const struct weights_axis *alone, struct rows_order orders[TABLE_ROWS],
                     bool has[TABLE_ROWS])
 {
     const struct job *job = making->job;
     const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
-    const rows_real kappa = diffusion ? (rows_real)job->diffusivity[a] : 1;
+    const weights_real kappa = diffusion ? (weights_real)job->diffusivity[a] : 1;
     const struct rows_order plain = {.axis = &making->axis[a], .a = a, .order = 2, .factor = 1};
     for (int use = 0; use < TABLE_ROWS; use++) {
         has[use] = false;
@@ -377,12 +378,12 @@ static void rows_of(const struct making *making, int a, int sets, const rows_rea
 }
 
 /* The same axis without data: rows of the points at the edge alone in their place. */
-static struct rows_axis without_data(const struct rows_axis *axis)
+static struct weights_axis without_data(const struct weights_axis *axis)
 {
-    struct rows_axis alone = *axis;
+    struct weights_axis alone = *axis;
     for (int s = 0; s < SIDE_COUNT; s++)
-        if (rows_has_datum(&alone.side[s]))
-            alone.side[s] = (struct rows_side){.kind = ROWS_VALUE};
+        if (weights_has_datum(&alone.side[s]))
+            alone.side[s] = (struct weights_side){.kind = WEIGHTS_VALUE};
     return alone;
 }
 
@@ -499,8 +500,8 @@ bool table_make(struct plan *plan, const struct job *job, const void *block)
 {
     struct making making = {.job = job, .bytes = (sizeof(struct table_header) + 63) / 64 * 64};
     struct table_header *header = &making.header;
-    rows_real factors[TABLE_FACTORS];
-    struct rows_axis alone[AXIS_COUNT];
+    weights_real factors[TABLE_FACTORS];
+    struct weights_axis alone[AXIS_COUNT];
     struct rows_order orders[AXIS_COUNT][TABLE_ROWS];
     bool has[AXIS_COUNT][TABLE_ROWS];
     const int sets = factors_of(job, factors);
@@ -532,7 +533,7 @@ bool table_make(struct plan *plan, const struct job *job, const void *block)
     for (int set = 0; set < sets; set++) {
         header->factor[set] = rounded(factors[set], job->dtype);
         for (int centred = 0; centred < 1 << AXIS_COUNT; centred++) {
-            rows_real sum = header->identity;
+            weights_real sum = header->identity;
             for (int a = 0; a < AXIS_COUNT; a++)
                 sum += centred >> a & 1 ? making.centre[set][a] : 0;
             header->centre[set][centred] = rounded(sum, job->dtype);

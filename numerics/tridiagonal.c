@@ -14,7 +14,7 @@ uint64_t tridiagonal_count(uint64_t n, double weight)
 
 /* One row of 1 − A. */
 struct row {
-    rows_real below, diagonal, above;
+    weights_real below, diagonal, above;
 };
 
 static struct row row_of(const struct tridiagonal_line *line, int64_t n, int64_t i)
@@ -36,7 +36,7 @@ static struct row row_of(const struct tridiagonal_line *line, int64_t n, int64_t
     return row;
 }
 
-static void put_rounded(void *table, uint64_t at, int64_t i, int dtype, rows_real value)
+static void put_rounded(void *table, uint64_t at, int64_t i, int dtype, weights_real value)
 {
     char *to = (char *)table + at;
     if (dtype == DTYPE_F32)
@@ -50,7 +50,7 @@ bool tridiagonal_make(struct tridiagonal *lines, const struct tridiagonal_line *
 {
     const int64_t count = (int64_t)tridiagonal_count((uint64_t)lines->n, (double)line->weight);
     const uint64_t size = (uint64_t)count * (dtype == DTYPE_F32 ? 4 : 8);
-    rows_real *z = malloc((size_t)count * 2 * sizeof *z), *p = z + count;
+    weights_real *z = malloc((size_t)count * 2 * sizeof *z), *p = z + count;
     if (!z)
         return false;
     lines->count = count;
@@ -59,16 +59,16 @@ bool tridiagonal_make(struct tridiagonal *lines, const struct tridiagonal_line *
     lines->repeats = 0;
     /* Of a periodic line: the first row's diagonal is doubled, and u, the corner's column, is minus
      * that diagonal on top and −weight at the end. */
-    const rows_real first = row_of(line, count, 0).diagonal;
-    const rows_real corner = lines->corner ? line->weight : 0, last = corner / first;
-    rows_real q = 0, above = 0;
+    const weights_real first = row_of(line, count, 0).diagonal;
+    const weights_real corner = lines->corner ? line->weight : 0, last = corner / first;
+    weights_real q = 0, above = 0;
     for (int64_t i = 0; i < count; i++) {
         struct row row = row_of(line, count, i);
         if (lines->corner && i == 0)
             row.diagonal += first;
         if (lines->corner && i == count - 1)
             row.diagonal += corner * last;
-        const rows_real m = -row.below * q;
+        const weights_real m = -row.below * q;
         q = 1 / (row.diagonal + m * above);
         above = row.above;
         p[i] = -row.above * q;
@@ -83,7 +83,7 @@ bool tridiagonal_make(struct tridiagonal *lines, const struct tridiagonal_line *
     }
     for (int64_t i = count - 2; i >= 0; i--)
         z[i] += p[i] * z[i + 1];
-    const rows_real scale = lines->corner ? -1 / (1 + z[0] + last * z[count - 1]) : 0;
+    const weights_real scale = lines->corner ? -1 / (1 + z[0] + last * z[count - 1]) : 0;
     for (int64_t i = 0; i < count; i++) {
         /* The middle row stands for all that the table lacks: nothing reaches there. */
         const bool nothing = !lines->corner || (count < lines->n && i == lines->half - 1);

@@ -46,9 +46,9 @@ uint64_t tridiagonal_count(uint64_t n, double weight);
 /* One line's matrix: −weight beside the diagonal, 1 + 2 weight on it, but for its ends; NULL: it is
  * periodic. */
 struct tridiagonal_line {
-    rows_real weight;
+    weights_real weight;
     struct {
-        rows_real next, own;
+        weights_real next, own;
     } end[SIDE_COUNT];
     bool periodic;
 };

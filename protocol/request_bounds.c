@@ -1,14 +1,14 @@
 #include "protocol/request_bounds.h"
 
-#include "numerics/job_rows.h"
+#include "numerics/job_weights.h"
 #include "protocol/request_block.h"
 
 #include <math.h>
 #include <string.h>
 
 enum {
-    FEWEST = ROWS_POINTS, /* an axis of fewer points is found at once, and may have no rows */
-    EDGES_COST = 512,     /* both edges of an axis take the time of so many coordinates */
+    FEWEST = WEIGHTS_POINTS, /* an axis of fewer points is found at once, and may have no rows */
+    EDGES_COST = 512,        /* both edges of an axis take the time of so many coordinates */
     LITTLE = 4 * (LIMIT_STABLE_COORDINATES + EDGES_COST)
 };
 
@@ -40,7 +40,7 @@ static void list_axes(const struct request *request, struct request_bounds *list
             continue;
         struct request_bound *bound = &list->at[list->count++];
         *bound = (struct request_bound){.given = given, .accuracy = job.accuracy};
-        job_rows(&job, a, list->coordinates, &bound->axis);
+        job_weights(&job, a, list->coordinates, &bound->axis);
     }
 }
 
@@ -88,7 +88,7 @@ void request_bounds_copy(const struct request_bounds *list, struct request_bound
 void request_bounds_find(struct request_bounds *bounds)
 {
     for (uint32_t i = 0; i < bounds->count; i++)
-        bounds->at[i].bound = rows_bound(&bounds->at[i].axis, bounds->at[i].accuracy);
+        bounds->at[i].bound = weights_bound(&bounds->at[i].axis, bounds->at[i].accuracy);
 }
 
 void request_bounds_give(struct request *request, const struct request_bounds *bounds)
@@ -98,15 +98,15 @@ void request_bounds_give(struct request *request, const struct request_bounds *b
         request->chain->link[i].request.bounds = bounds;
 }
 
-static bool is_same_side(const struct rows_side *one, const struct rows_side *other)
+static bool is_same_side(const struct weights_side *one, const struct weights_side *other)
 {
     return one->kind == other->kind && one->at_face == other->at_face && one->mixed == other->mixed;
 }
 
 const double *request_bounds_look_up(const struct request_bounds *bounds,
-                                     const struct rows_axis *axis, int accuracy)
+                                     const struct weights_axis *axis, int accuracy)
 {
-    const bool repeats = axis->side[SIDE_LOW].kind == ROWS_PERIODIC;
+    const bool repeats = axis->side[SIDE_LOW].kind == WEIGHTS_PERIODIC;
     for (uint32_t i = 0; bounds && axis->x && i < bounds->count; i++) {
         const struct request_bound *known = &bounds->at[i];
         if (known->accuracy == accuracy && known->axis.n == axis->n &&

@@ -1,4 +1,4 @@
-/* Bounds of the axes with coordinates of a request's diffusions (rows_bound()), found before its
+/* Bounds of the axes with coordinates of a request's diffusions (weights_bound()), found before its
  * jobs are made: each takes up to some milliseconds, and a chain has many axes. Without them, and
  * for an axis that is not among them, request_job() finds the bound itself.
  *
@@ -17,7 +17,7 @@
 struct request_bounds {
     uint32_t count;
     struct request_bound {
-        struct rows_axis axis;     /* its coordinates are below */
+        struct weights_axis axis;  /* its coordinates are below */
         const struct array *given; /* while it is listed and copied: they, in the request */
         int accuracy;
         double bound;
@@ -40,6 +40,6 @@ void request_bounds_give(struct request *request, const struct request_bounds *b
 /* The bound of an axis with just these coordinates and sides; NULL: it is not known, or `bounds` is
  * NULL. */
 const double *request_bounds_look_up(const struct request_bounds *bounds,
-                                     const struct rows_axis *axis, int accuracy);
+                                     const struct weights_axis *axis, int accuracy);
 
 #endif

@@ -1,7 +1,7 @@
 #include "protocol/request_job.h"
 
 #include "numerics/job_check.h"
-#include "numerics/job_rows.h"
+#include "numerics/job_weights.h"
 #include "protocol/request_block.h"
 #include "protocol/request_bounds.h"
 #include "protocol/request_stencil.h"
@@ -416,11 +416,11 @@ static bool resolve_stiffness(struct job *job, const uint8_t *block,
     for (int a = 0; a < job->axes; a++) {
         if (!(job->more.coordinates >> a & 1))
             continue;
-        struct rows_axis rows;
-        job_rows(job, a, job_coordinates(job, block, a), &rows);
+        struct weights_axis rows;
+        job_weights(job, a, job_coordinates(job, block, a), &rows);
         const double *const found = request_bounds_look_up(known, &rows, job->accuracy);
-        const double bound = found ? *found : job_rows_bound(&rows, job->accuracy);
-        job->spacing[a] = job_rows_spacing(bound, job->accuracy);
+        const double bound = found ? *found : job_weights_bound(&rows, job->accuracy);
+        job->spacing[a] = job_weights_spacing(bound, job->accuracy);
         if (job->spacing[a] == 0)
             return failure_set(failure, STATUS_INVALID_ARGUMENT,
                                failure_place("spacing", axis_name((enum axis)a)).text,

@@ -94,7 +94,7 @@ static bool read_probes(const msgpack_object *value, struct request *request,
 
 static bool check_order(int64_t order, struct failure *failure)
 {
-    return (order >= 0 && order <= ROWS_ORDER) || job_check_order(order, failure);
+    return (order >= 0 && order <= WEIGHTS_ORDER) || job_check_order(order, failure);
 }
 
 /* What a parameter's value is. */

@@ -212,7 +212,7 @@ static void random_table_candidate(struct random *random, uint64_t max_points, s
     if (along)
         job->axis = (uint8_t)random_below(random, job->axes);
     if (job->operator_id == OPERATOR_DERIVATIVE)
-        job->order = (uint8_t)(1 + random_below(random, ROWS_ORDER));
+        job->order = (uint8_t)(1 + random_below(random, WEIGHTS_ORDER));
     if (along)
         job->more.stagger = (uint8_t)random_below(random, STAGGER_COUNT);
     const bool isotropic = random_below(random, 2), stretched = random_below(random, 4) == 0;

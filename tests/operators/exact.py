@@ -358,7 +358,7 @@ def on_coordinates(x, order, accuracy, low="periodic", high=None, stagger=Fracti
 
 def matrix(rows):
     """An axis's rows as doubles, each rounded once; without their data."""
-    import numpy as np  # in here, so that a build that prints rows (tests/unit/rows_exact.py) does without
+    import numpy as np  # in here, so that a build that prints rows (tests/unit/weights_exact.py) does without
     dense = np.zeros((len(rows), len(rows)))
     for i, made in enumerate(rows):
         for j, w in made.items():

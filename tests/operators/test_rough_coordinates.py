@@ -66,7 +66,7 @@ def rows_of(x, k, low, high):
 
 
 @pytest.mark.parametrize("low", [*STATED, *MAPS])
-def test_rows(client, low):
+def test_weights(client, low):
     random = np.random.default_rng(3)
     for grid, high in itertools.product(GRIDS, [*STATED, *MAPS]):
         x = coordinates(random, grid, 9)

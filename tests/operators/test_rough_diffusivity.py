@@ -149,7 +149,7 @@ def rows_of(k, accuracy, low, high):
 
 
 @pytest.mark.parametrize("accuracy, low", cases(STATED))
-def test_rows(client, accuracy, low):
+def test_weights(client, accuracy, low):
     n, random = 13, np.random.default_rng(3)
     for pattern, high in itertools.product(PATTERNS, offered(accuracy, [*STATED, *MAPS[:3]])):
         k, u = diffusivity(random, pattern, (n,)), random.standard_normal(n)

@@ -4,7 +4,7 @@
 #include "gpu/host/pass.h"
 #include "base/thread_pool.h"
 #include "numerics/table.h"
-#include "numerics/job_rows.h"
+#include "numerics/job_weights.h"
 #include "tests/lib/random_job.h"
 #include "tests/unit/unit.h"
 
@@ -98,10 +98,10 @@ static uint64_t place_of(const struct job *job, const int64_t at[AXIS_COUNT])
     return ((uint64_t)at[2] * job->n[1] + (uint64_t)at[1]) * job->n[0] + (uint64_t)at[0];
 }
 
-static struct rows_axis axis_of(const struct model *model, int a)
+static struct weights_axis axis_of(const struct model *model, int a)
 {
-    struct rows_axis rows;
-    job_rows(model->job, a, job_coordinates(model->job, model->block, a), &rows);
+    struct weights_axis rows;
+    job_weights(model->job, a, job_coordinates(model->job, model->block, a), &rows);
     return rows;
 }
 
@@ -127,10 +127,10 @@ static double model_number(const struct model *model, int a, int s, bool is_cons
 static bool is_in_halo(const struct model *model, int a, int s, const int64_t at[AXIS_COUNT])
 {
     const struct job *job = model->job;
-    const struct rows_axis rows = axis_of(model, a);
+    const struct weights_axis rows = axis_of(model, a);
     const int64_t d = s == SIDE_LOW ? at[a] : (int64_t)job->n[a] - 1 - at[a];
     return job->boundary[a][s].kind == BOUNDARY_HALO &&
-           d < rows_radius(&rows, job_order(job), job->accuracy, job_stagger(job, a));
+           d < weights_radius(&rows, job_order(job), job->accuracy, job_stagger(job, a));
 }
 
 static bool is_value_node(const struct model *model, const int64_t at[AXIS_COUNT], double *value)
@@ -194,9 +194,9 @@ static long double model_datum(const struct model *model, int c, int a, int s,
         *size = fabsl(constant) + fabsl(edge);
         return constant - edge;
     }
-    const struct rows_axis rows = axis_of(model, a);
-    struct rows_row face;
-    assert_true(rows_face(&rows, job_face_order(job), job->accuracy, s, &face));
+    const struct weights_axis rows = axis_of(model, a);
+    struct weights_row face;
+    assert_true(weights_face(&rows, job_face_order(job), job->accuracy, s, &face));
     long double sum = (long double)face.data[s] * constant, terms = fabsl(sum);
     for (int k = 0; k < face.count; k++) {
         const long double term =
@@ -210,10 +210,10 @@ static long double model_datum(const struct model *model, int c, int a, int s,
     return constant - slope * sum;
 }
 
-static bool states_number(const struct rows_side *side)
+static bool states_number(const struct weights_side *side)
 {
-    return side->kind == ROWS_DERIVATIVE || side->kind == ROWS_CURVATURE ||
-           (side->kind == ROWS_VALUE && side->at_face);
+    return side->kind == WEIGHTS_DERIVATIVE || side->kind == WEIGHTS_CURVATURE ||
+           (side->kind == WEIGHTS_VALUE && side->at_face);
 }
 
 /* The derivative along an axis; *size: the sum of its terms' magnitudes. */
@@ -221,13 +221,13 @@ static long double model_derivative(const struct model *model, int c, int a, int
                                     const int64_t at[AXIS_COUNT], long double *size)
 {
     const struct job *job = model->job;
-    const struct rows_axis rows = axis_of(model, a);
-    struct rows_row row;
+    const struct weights_axis rows = axis_of(model, a);
+    struct weights_row row;
     long double sum = 0;
-    if (!rows_make(&rows, order, job->accuracy, job_stagger(job, a), at[a], &row))
+    if (!weights_make(&rows, order, job->accuracy, job_stagger(job, a), at[a], &row))
         fail_msg("no row");
     for (int k = 0; k < row.count; k++) {
-        const struct rows_place place = rows_map(&rows, row.first + (int64_t)k * row.step);
+        const struct weights_place place = weights_map(&rows, row.first + (int64_t)k * row.step);
         const long double term =
             (long double)row.w[k] * place.sign * model_on_line(model, c, a, at, place.at);
         sum += term;
@@ -272,10 +272,10 @@ static const struct conductance {
 };
 
 /* The side of ODD or EVEN that index j is beyond; −1: none. */
-static int beyond(const struct rows_axis *rows, int64_t j)
+static int beyond(const struct weights_axis *rows, int64_t j)
 {
     const int s = j < 0 ? SIDE_LOW : SIDE_HIGH;
-    const bool stated = rows->side[s].kind == ROWS_ODD || rows->side[s].kind == ROWS_EVEN;
+    const bool stated = rows->side[s].kind == WEIGHTS_ODD || rows->side[s].kind == WEIGHTS_EVEN;
     return (j < 0 || j >= rows->n) && stated ? s : -1;
 }
 
@@ -284,7 +284,7 @@ static int beyond(const struct rows_axis *rows, int64_t j)
 static long double model_flow_centred(const struct model *model, int a, int s,
                                       const int64_t at[AXIS_COUNT], long double *size)
 {
-    const struct rows_axis rows = axis_of(model, a);
+    const struct weights_axis rows = axis_of(model, a);
     const int r = model->job->accuracy / 2;
     const long double h = model->job->spacing[a], u = model_at(model, 0, at);
     const struct conductance *of = &conductances[r - 1];
@@ -293,12 +293,12 @@ static long double model_flow_centred(const struct model *model, int a, int s,
     for (int m = 1; m <= r; m++) {
         long double g = 0, terms = 0;
         for (int l = m - r; l <= r; l++) {
-            there[a] = rows_map(&rows, at[a] + s * l).at;
+            there[a] = weights_map(&rows, at[a] + s * l).at;
             const long double term = of->c[m - 1][l - (m - r)] * coefficient_at(model, there);
             g += term;
             terms += fabsl(term);
         }
-        const struct rows_place place = rows_map(&rows, at[a] + s * m);
+        const struct weights_place place = weights_map(&rows, at[a] + s * m);
         there[a] = place.at;
         long double far = place.sign * model_at(model, 0, there);
         const int side = beyond(&rows, at[a] + s * m);
@@ -314,16 +314,16 @@ static long double model_flow_centred(const struct model *model, int a, int s,
 static long double coefficient_from(const struct model *model, int a, int s,
                                     const int64_t at[AXIS_COUNT], int64_t j)
 {
-    const struct rows_axis rows = axis_of(model, a);
+    const struct weights_axis rows = axis_of(model, a);
     int64_t there[AXIS_COUNT] = {at[0], at[1], at[2]};
-    there[a] = rows_map(&rows, s == SIDE_LOW ? j : rows.n - 1 - j).at;
+    there[a] = weights_map(&rows, s == SIDE_LOW ? j : rows.n - 1 - j).at;
     return coefficient_at(model, there);
 }
 
 /* The distance of the two points at a side's edge. */
 static long double edge_spacing(const struct model *model, int a, int s)
 {
-    const struct rows_axis rows = axis_of(model, a);
+    const struct weights_axis rows = axis_of(model, a);
     const int64_t low = s == SIDE_LOW ? 0 : rows.n - 2;
     return rows.x ? (long double)rows.x[low + 1] - rows.x[low] : rows.spacing;
 }
@@ -377,24 +377,24 @@ static long double model_flow(const struct model *model, int a, const int64_t at
                               long double *size)
 {
     const struct job *job = model->job;
-    struct rows_axis rows = axis_of(model, a);
-    struct rows_row row;
+    struct weights_axis rows = axis_of(model, a);
+    struct weights_row row;
     long double sum = 0, slope = 0, ignored = 0;
-    assert_true(rows_make(&rows, 2, job->accuracy, ROWS_AT_NODE, at[a], &row));
+    assert_true(weights_make(&rows, 2, job->accuracy, WEIGHTS_AT_NODE, at[a], &row));
     const long double k = coefficient_at(model, at), u = model_at(model, 0, at);
     int64_t there[AXIS_COUNT] = {at[0], at[1], at[2]};
     for (int s = 0; s < SIDE_COUNT; s++) {
         const int64_t d = s == SIDE_LOW ? at[a] : rows.n - 1 - at[a];
-        if (rows.side[s].kind == ROWS_EVEN && d < job->accuracy / 2)
+        if (rows.side[s].kind == WEIGHTS_EVEN && d < job->accuracy / 2)
             sum += model_inflow(model, a, s, at, (int)d, size);
     }
-    if (row.side == ROWS_CENTRED && !rows.x)
+    if (row.side == WEIGHTS_CENTRED && !rows.x)
         return sum + model_flow_centred(model, a, 1, at, size) +
                model_flow_centred(model, a, -1, at, size);
-    if (row.side == ROWS_CENTRED || !states_number(&rows.side[row.side])) {
+    if (row.side == WEIGHTS_CENTRED || !states_number(&rows.side[row.side])) {
         for (int m = 0; m < row.count; m++) {
             const int64_t j = row.first + (int64_t)m * row.step;
-            const struct rows_place place = rows_map(&rows, j);
+            const struct weights_place place = weights_map(&rows, j);
             const int side = beyond(&rows, j);
             there[a] = place.at;
             if (j == at[a])
@@ -410,10 +410,10 @@ static long double model_flow(const struct model *model, int a, const int64_t at
     }
     for (int s = 0; s < SIDE_COUNT; s++)
         if (states_number(&rows.side[s]))
-            rows.side[s] = (struct rows_side){.kind = ROWS_VALUE};
-    assert_true(rows_make(&rows, 1, job->accuracy, ROWS_AT_NODE, at[a], &row));
+            rows.side[s] = (struct weights_side){.kind = WEIGHTS_VALUE};
+    assert_true(weights_make(&rows, 1, job->accuracy, WEIGHTS_AT_NODE, at[a], &row));
     for (int m = 0; m < row.count; m++) {
-        there[a] = rows_map(&rows, row.first + (int64_t)m * row.step).at;
+        there[a] = weights_map(&rows, row.first + (int64_t)m * row.step).at;
         slope += (long double)row.w[m] * coefficient_at(model, there);
         ignored += fabsl((long double)row.w[m] * coefficient_at(model, there));
     }
@@ -428,15 +428,15 @@ static long double model_flow(const struct model *model, int a, const int64_t at
 static long double model_mixed(const struct model *model, int a, int b,
                                const int64_t at[AXIS_COUNT], long double *size)
 {
-    struct rows_axis rows = axis_of(model, b);
-    struct rows_row row;
+    struct weights_axis rows = axis_of(model, b);
+    struct weights_row row;
     long double sum = 0;
     for (int s = 0; s < SIDE_COUNT; s++)
         if (states_number(&rows.side[s]))
-            rows.side[s] = (struct rows_side){.kind = ROWS_VALUE};
-    assert_true(rows_make(&rows, 2, model->job->accuracy, ROWS_AT_NODE, at[b], &row));
+            rows.side[s] = (struct weights_side){.kind = WEIGHTS_VALUE};
+    assert_true(weights_make(&rows, 2, model->job->accuracy, WEIGHTS_AT_NODE, at[b], &row));
     for (int m = 0; m < row.count; m++) {
-        const struct rows_place place = rows_map(&rows, row.first + (int64_t)m * row.step);
+        const struct weights_place place = weights_map(&rows, row.first + (int64_t)m * row.step);
         int64_t there[AXIS_COUNT] = {at[0], at[1], at[2]};
         long double terms = 0;
         there[b] = place.at;

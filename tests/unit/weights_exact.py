@@ -1,5 +1,5 @@
-"""Prints rows_exact.inc for the build: the rows that test_rows.c compares with to the last bit, as fractions of the
-solver in tests/operators/exact.py, which knows nothing of how numerics/weights.c makes them. Which points a
+"""Prints weights_exact.inc for the build: the rows that test_weights.c compares with to the last bit, as fractions of
+the solver in tests/operators/exact.py, which knows nothing of how numerics/weights.c makes them. Which points a
 row has is said here once more."""
 
 import itertools
@@ -66,12 +66,12 @@ def literal(number):
 
 
 def main():
-    print("/* Rows as exact fractions over one denominator, printed by rows_exact.py:")
+    print("/* Rows as exact fractions over one denominator, printed by weights_exact.py:")
     print(" * order, accuracy, kind, at_face, stagger, distance, first, count, under, data, over. */")
     for order, accuracy, kind, at_face, stagger, distance, made in itertools.chain(table(), ghosts()):
         under = lcm(*(value.denominator for value in (*made.weights, made.data)))
         over = ", ".join(literal(int(value * under)) for value in made.weights)
-        print(f"{{{order}, {accuracy}, ROWS_{kind}, {at_face}, ROWS_{stagger}, {distance}, "
+        print(f"{{{order}, {accuracy}, WEIGHTS_{kind}, {at_face}, WEIGHTS_{stagger}, {distance}, "
               f"{made.points[0]}, {len(made.points)}, {literal(under)}, "
               f"{literal(int(made.data * under))}, {{{over}}}}},")
 

@@ -1,4 +1,4 @@
-#include "numerics/job_rows.h"
+#include "numerics/job_weights.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -20,11 +20,11 @@ static bool reflects(const struct job *job, int axis, const struct boundary *bou
            !job->more.coefficient && !(job->more.coordinates >> axis & 1);
 }
 
-enum rows_stagger job_stagger(const struct job *job, int axis)
+enum weights_stagger job_stagger(const struct job *job, int axis)
 {
-    return axis == job->axis && job->more.stagger == STAGGER_FORWARD    ? ROWS_FORWARD
-           : axis == job->axis && job->more.stagger == STAGGER_BACKWARD ? ROWS_BACKWARD
-                                                                        : ROWS_AT_NODE;
+    return axis == job->axis && job->more.stagger == STAGGER_FORWARD    ? WEIGHTS_FORWARD
+           : axis == job->axis && job->more.stagger == STAGGER_BACKWARD ? WEIGHTS_BACKWARD
+                                                                        : WEIGHTS_AT_NODE;
 }
 
 const double *job_coordinates(const struct job *job, const void *block, int axis)
@@ -42,23 +42,23 @@ static uint8_t kind_of(const struct job *job, int axis, int side)
     const bool conducts = job_conducts(job, axis);
     if (traits->has & BOUNDARY_MIRRORS && (conducts || reflects(job, axis, boundary))) {
         if (boundary_is_zero(boundary))
-            return boundary->at_face ? ROWS_SYMMETRIC : ROWS_MIRROR;
-        return conducts ? ROWS_EVEN : ROWS_REFLECT;
+            return boundary->at_face ? WEIGHTS_SYMMETRIC : WEIGHTS_MIRROR;
+        return conducts ? WEIGHTS_EVEN : WEIGHTS_REFLECT;
     }
     return conducts ? traits->conducts : traits->rows;
 }
 
-void job_rows(const struct job *job, int axis, const double *x, struct rows_axis *rows)
+void job_weights(const struct job *job, int axis, const double *x, struct weights_axis *rows)
 {
-    *rows = (struct rows_axis){.n = (int64_t)job->n[axis],
-                               .spacing = x ? 0 : job->spacing[axis],
-                               .x = x,
-                               .conducts = x && job_conducts(job, axis)};
+    *rows = (struct weights_axis){.n = (int64_t)job->n[axis],
+                                  .spacing = x ? 0 : job->spacing[axis],
+                                  .x = x,
+                                  .conducts = x && job_conducts(job, axis)};
     for (int s = 0; s < SIDE_COUNT; s++) {
         const struct boundary *boundary = &job->boundary[axis][s];
-        struct rows_side *side = &rows->side[s];
+        struct weights_side *side = &rows->side[s];
         side->kind = kind_of(job, axis, s);
-        side->at_face = boundary->at_face && side->kind != ROWS_SYMMETRIC;
+        side->at_face = boundary->at_face && side->kind != WEIGHTS_SYMMETRIC;
         side->mixed =
             boundary_traits(boundary->kind)->has & BOUNDARY_HAS_CONSTANT ? boundary->value : 0;
     }

@@ -1,18 +1,18 @@
 /* A job's axes as numerics/weights.h sees them: which rows its boundaries give. */
-#ifndef NUMERICS_JOB_ROWS_H
-#define NUMERICS_JOB_ROWS_H
+#ifndef NUMERICS_JOB_WEIGHTS_H
+#define NUMERICS_JOB_WEIGHTS_H
 
 #include "numerics/job.h"
 #include "numerics/weights.h"
 
 /* An axis of space of a job that passed job_check(); x: its coordinates, or NULL. */
-void job_rows(const struct job *job, int axis, const double *x, struct rows_axis *rows);
+void job_weights(const struct job *job, int axis, const double *x, struct weights_axis *rows);
 
 /* The job's coordinates of an axis in its block; NULL: it has none. */
 const double *job_coordinates(const struct job *job, const void *block, int axis);
 
 /* Where the results of a derivative or an interpolation along the axis lie. */
-enum rows_stagger job_stagger(const struct job *job, int axis);
+enum weights_stagger job_stagger(const struct job *job, int axis);
 
 /* Is the diffusivity κ a field, and the axis uniform or, with coordinates, the accuracy 2? Then its
  * matrix has no positive eigenvalue, whatever κ ≥ 0 is, beside any side that is offered (`mixed`

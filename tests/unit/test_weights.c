@@ -10,35 +10,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MANY = 40, ACCURACIES = ROWS_ACCURACY / 2 };
+enum { MANY = 40, ACCURACIES = WEIGHTS_ACCURACY / 2 };
 
 /* Rounding that a sum of 113-bit terms may show. */
 static const double NOISE = 1e-28;
 
-#define BIG(high, low) ((rows_real)(high) * (1LL << 60) + (low))
+#define BIG(high, low) ((weights_real)(high) * (1LL << 60) + (low))
 
 static const struct exact {
     int order, accuracy, kind, at_face, stagger, distance, first, count;
-    rows_real under, data, over[ROWS_POINTS];
+    weights_real under, data, over[WEIGHTS_POINTS];
 } exact[] = {
-#include "rows_exact.inc" /* printed by rows_exact.py */
+#include "weights_exact.inc" /* printed by weights_exact.py */
 };
 
-static double magnitude(rows_real value)
+static double magnitude(weights_real value)
 {
     return fabs((double)value);
 }
 
-static struct rows_axis axis_of(int64_t n, int low, int high)
+static struct weights_axis axis_of(int64_t n, int low, int high)
 {
-    return (struct rows_axis){
+    return (struct weights_axis){
         .n = n, .spacing = 1, .side = {{.kind = (uint8_t)low}, {.kind = (uint8_t)high}}};
 }
 
-static void made(const struct rows_axis *axis, int order, int accuracy, int stagger, int64_t i,
-                 struct rows_row *row)
+static void made(const struct weights_axis *axis, int order, int accuracy, int stagger, int64_t i,
+                 struct weights_row *row)
 {
-    if (!rows_make(axis, order, accuracy, (enum rows_stagger)stagger, i, row))
+    if (!weights_make(axis, order, accuracy, (enum weights_stagger)stagger, i, row))
         fail_msg("no row: order %d, accuracy %d, stagger %d, sides %d %d, point %d of %d", order,
                  accuracy, stagger, axis->side[0].kind, axis->side[1].kind, (int)i, (int)axis->n);
 }
@@ -48,16 +48,16 @@ TEST(test_fractions)
 {
     for (size_t k = 0; k < sizeof exact / sizeof *exact; k++) {
         const struct exact *e = &exact[k];
-        struct rows_axis axis = axis_of(MANY, e->kind, e->kind);
+        struct weights_axis axis = axis_of(MANY, e->kind, e->kind);
         axis.side[SIDE_LOW].at_face = axis.side[SIDE_HIGH].at_face = (uint8_t)e->at_face;
-        const bool centred = e->kind == ROWS_PERIODIC;
+        const bool centred = e->kind == WEIGHTS_PERIODIC;
         const int64_t i = centred ? MANY / 2 : e->distance;
-        struct rows_row row;
+        struct weights_row row;
         if (e->distance < 0)
-            assert_true(rows_ghost(&axis, e->accuracy, SIDE_LOW, -i, &row));
+            assert_true(weights_ghost(&axis, e->accuracy, SIDE_LOW, -i, &row));
         else
             made(&axis, e->order, e->accuracy, e->stagger, i, &row);
-        assert_int_equal(row.side, centred ? ROWS_CENTRED : SIDE_LOW);
+        assert_int_equal(row.side, centred ? WEIGHTS_CENTRED : SIDE_LOW);
         assert_int_equal(row.first, centred ? i + e->first : e->first);
         assert_int_equal(row.step, 1);
         assert_int_equal(row.count, e->count);
@@ -70,9 +70,9 @@ TEST(test_fractions)
     }
 }
 
-static rows_real monomial(rows_real t, int degree, int derivative)
+static weights_real monomial(weights_real t, int degree, int derivative)
 {
-    rows_real value = 1;
+    weights_real value = 1;
     for (int k = 0; k < degree; k++)
         value *= k < derivative ? degree - k : t;
     return degree < derivative ? 0 : value;
@@ -83,13 +83,13 @@ static rows_real monomial(rows_real t, int degree, int derivative)
 TEST(test_ghosts)
 {
     const double x[] = {0, 1, 3, 4, 5, 6, 8, 9};
-    for (int kind = ROWS_ONE_SIDED; kind <= ROWS_CURVATURE; kind++)
+    for (int kind = WEIGHTS_ONE_SIDED; kind <= WEIGHTS_CURVATURE; kind++)
         for (int m = 1; m <= 8; m++) {
-            struct rows_axis axis = axis_of(MANY, kind, kind);
-            struct rows_row low, high;
+            struct weights_axis axis = axis_of(MANY, kind, kind);
+            struct weights_row low, high;
             axis.spacing = 0.5;
-            assert_true(rows_ghost(&axis, 8, SIDE_LOW, m, &low));
-            assert_true(rows_ghost(&axis, 8, SIDE_HIGH, m, &high));
+            assert_true(weights_ghost(&axis, 8, SIDE_LOW, m, &low));
+            assert_true(weights_ghost(&axis, 8, SIDE_HIGH, m, &high));
             assert_int_equal(low.first, 0);
             assert_int_equal(high.first, MANY - 1);
             assert_int_equal(high.step, -1);
@@ -99,59 +99,59 @@ TEST(test_ghosts)
             assert_true(low.data[SIDE_LOW] == high.data[SIDE_HIGH]);
             assert_true(low.data[SIDE_HIGH] == 0);
             axis.n = low.count;
-            assert_true(rows_ghost(&axis, 8, SIDE_LOW, m, &low));
+            assert_true(weights_ghost(&axis, 8, SIDE_LOW, m, &low));
             axis.n--;
-            assert_false(rows_ghost(&axis, 8, SIDE_LOW, m, &low));
+            assert_false(weights_ghost(&axis, 8, SIDE_LOW, m, &low));
             axis.n = 8;
             axis.x = x;
-            assert_false(rows_ghost(&axis, 8, SIDE_LOW, m, &low));
+            assert_false(weights_ghost(&axis, 8, SIDE_LOW, m, &low));
         }
-    const struct rows_axis mirror = axis_of(MANY, ROWS_MIRROR, ROWS_ONE_SIDED);
-    struct rows_row row;
-    assert_false(rows_ghost(&mirror, 8, SIDE_LOW, 1, &row));
-    assert_true(rows_ghost(&mirror, 8, SIDE_HIGH, 1, &row));
-    assert_false(rows_ghost(&mirror, 8, SIDE_HIGH, 0, &row));
-    assert_false(rows_ghost(&mirror, 7, SIDE_HIGH, 1, &row));
+    const struct weights_axis mirror = axis_of(MANY, WEIGHTS_MIRROR, WEIGHTS_ONE_SIDED);
+    struct weights_row row;
+    assert_false(weights_ghost(&mirror, 8, SIDE_LOW, 1, &row));
+    assert_true(weights_ghost(&mirror, 8, SIDE_HIGH, 1, &row));
+    assert_false(weights_ghost(&mirror, 8, SIDE_HIGH, 0, &row));
+    assert_false(weights_ghost(&mirror, 7, SIDE_HIGH, 1, &row));
 }
 
 /* The face's value is that of the ghosts' polynomial: through `accuracy` numbers, one the datum. */
 TEST(test_ghosts_face)
 {
     for (int accuracy = 2; accuracy <= 8; accuracy += 2) {
-        struct rows_axis axis = axis_of(MANY, ROWS_DERIVATIVE, ROWS_ONE_SIDED);
-        struct rows_row row;
+        struct weights_axis axis = axis_of(MANY, WEIGHTS_DERIVATIVE, WEIGHTS_ONE_SIDED);
+        struct weights_row row;
         axis.side[SIDE_LOW].at_face = 1;
-        assert_true(rows_face(&axis, 0, accuracy, SIDE_LOW, &row));
+        assert_true(weights_face(&axis, 0, accuracy, SIDE_LOW, &row));
         assert_int_equal(row.count, accuracy - 1);
         for (int degree = 0; degree < accuracy; degree++) {
-            rows_real sum = -row.data[SIDE_LOW] * monomial(0, degree, 1);
+            weights_real sum = -row.data[SIDE_LOW] * monomial(0, degree, 1);
             for (int j = 0; j < row.count; j++)
-                sum += row.w[j] * monomial(row.first + j + (rows_real)0.5, degree, 0);
+                sum += row.w[j] * monomial(row.first + j + (weights_real)0.5, degree, 0);
             assert_true(magnitude(sum - (degree == 0)) < 1e-24);
         }
     }
 }
 
 /* Every kind of side that a derivative may have. */
-static const struct rows_side sides[] = {
-    {.kind = ROWS_PERIODIC},      {.kind = ROWS_ENDPOINT},
-    {.kind = ROWS_SYMMETRIC},     {.kind = ROWS_MIRROR},
-    {.kind = ROWS_ANTISYMMETRIC}, {.kind = ROWS_REFLECT},
-    {.kind = ROWS_ONE_SIDED},     {.kind = ROWS_REFLECT, .at_face = 1},
-    {.kind = ROWS_VALUE},         {.kind = ROWS_VALUE, .at_face = 1},
-    {.kind = ROWS_DERIVATIVE},    {.kind = ROWS_DERIVATIVE, .at_face = 1},
-    {.kind = ROWS_CURVATURE},     {.kind = ROWS_CURVATURE, .at_face = 1},
-    {.kind = ROWS_HALO},
+static const struct weights_side sides[] = {
+    {.kind = WEIGHTS_PERIODIC},      {.kind = WEIGHTS_ENDPOINT},
+    {.kind = WEIGHTS_SYMMETRIC},     {.kind = WEIGHTS_MIRROR},
+    {.kind = WEIGHTS_ANTISYMMETRIC}, {.kind = WEIGHTS_REFLECT},
+    {.kind = WEIGHTS_ONE_SIDED},     {.kind = WEIGHTS_REFLECT, .at_face = 1},
+    {.kind = WEIGHTS_VALUE},         {.kind = WEIGHTS_VALUE, .at_face = 1},
+    {.kind = WEIGHTS_DERIVATIVE},    {.kind = WEIGHTS_DERIVATIVE, .at_face = 1},
+    {.kind = WEIGHTS_CURVATURE},     {.kind = WEIGHTS_CURVATURE, .at_face = 1},
+    {.kind = WEIGHTS_HALO},
 };
 enum { SIDES = sizeof sides / sizeof *sides };
 
-static bool is_cyclic(const struct rows_side *side)
+static bool is_cyclic(const struct weights_side *side)
 {
-    return side->kind == ROWS_PERIODIC || side->kind == ROWS_ENDPOINT;
+    return side->kind == WEIGHTS_PERIODIC || side->kind == WEIGHTS_ENDPOINT;
 }
 
 /* Is the pair one that an axis may have? */
-static bool fit(const struct rows_side *low, const struct rows_side *high)
+static bool fit(const struct weights_side *low, const struct weights_side *high)
 {
     return low->kind == high->kind || (!is_cyclic(low) && !is_cyclic(high));
 }
@@ -159,23 +159,23 @@ static bool fit(const struct rows_side *low, const struct rows_side *high)
 /* What a row whose points are all inside (or x for all its indices, which may be virtual) gives for
  * the monomials of (t − at)/unit; datum: where its datum is. The degree from which on it is wrong.
  */
-static int exact_below(const struct rows_row *row, const struct rows_axis *axis, int order,
-                       rows_real at, rows_real datum, rows_real unit,
-                       rows_real (*where)(const struct rows_axis *, int64_t))
+static int exact_below(const struct weights_row *row, const struct weights_axis *axis, int order,
+                       weights_real at, weights_real datum, weights_real unit,
+                       weights_real (*where)(const struct weights_axis *, int64_t))
 {
     for (int degree = 0;; degree++) {
-        rows_real sum = 0;
+        weights_real sum = 0;
         double terms = degree == order ? 1 : 0;
         for (int j = 0; j < row->count; j++) {
-            const rows_real t = (where(axis, row->first + j * row->step) - at) / unit;
-            const rows_real term = row->w[j] * monomial(t, degree, 0);
+            const weights_real t = (where(axis, row->first + j * row->step) - at) / unit;
+            const weights_real term = row->w[j] * monomial(t, degree, 0);
             sum += term;
             terms += magnitude(term);
         }
         for (int s = 0; s < SIDE_COUNT; s++) {
             const int kind = axis->side[s].kind;
-            const int given = kind == ROWS_VALUE ? 0 : kind == ROWS_CURVATURE ? 2 : 1;
-            rows_real g = monomial((datum - at) / unit, degree, given);
+            const int given = kind == WEIGHTS_VALUE ? 0 : kind == WEIGHTS_CURVATURE ? 2 : 1;
+            weights_real g = monomial((datum - at) / unit, degree, given);
             for (int k = 0; k < given; k++)
                 g /= unit;
             if (given == 1 && s == SIDE_LOW)
@@ -183,71 +183,72 @@ static int exact_below(const struct rows_row *row, const struct rows_axis *axis,
             sum += row->data[s] * g;
             terms += magnitude(row->data[s] * g);
         }
-        rows_real expected = monomial(0, degree, order);
+        weights_real expected = monomial(0, degree, order);
         for (int k = 0; k < order; k++)
             expected /= unit;
-        if (degree > ROWS_POINTS + 1 || /* where it is the datum itself */
+        if (degree > WEIGHTS_POINTS + 1 || /* where it is the datum itself */
             magnitude(sum - expected) > NOISE * (terms + magnitude(expected)))
             return degree;
     }
 }
 
-static rows_real on_lattice(const struct rows_axis *axis, int64_t i)
+static weights_real on_lattice(const struct weights_axis *axis, int64_t i)
 {
-    return axis->spacing * (rows_real)i;
+    return axis->spacing * (weights_real)i;
 }
 
 /* Every row of a uniform axis is exact to the degree that its order and accuracy ask for. */
-static void polynomials_of(const struct rows_axis *axis, int order, int accuracy,
-                           enum rows_stagger stagger)
+static void polynomials_of(const struct weights_axis *axis, int order, int accuracy,
+                           enum weights_stagger stagger)
 {
-    const int radius = rows_radius(axis, order, accuracy, stagger);
+    const int radius = weights_radius(axis, order, accuracy, stagger);
     for (int64_t i = 0; i < axis->n; i++) {
-        struct rows_row row;
-        if ((axis->side[SIDE_LOW].kind == ROWS_HALO && i < radius) ||
-            (axis->side[SIDE_HIGH].kind == ROWS_HALO && axis->n - 1 - i < radius)) {
-            assert_false(rows_make(axis, order, accuracy, stagger, i, &row));
+        struct weights_row row;
+        if ((axis->side[SIDE_LOW].kind == WEIGHTS_HALO && i < radius) ||
+            (axis->side[SIDE_HIGH].kind == WEIGHTS_HALO && axis->n - 1 - i < radius)) {
+            assert_false(weights_make(axis, order, accuracy, stagger, i, &row));
             continue;
         }
         if (i > radius && i < axis->n - 1 - radius)
             continue; /* centred, as its neighbours */
         made(axis, order, accuracy, stagger, i, &row);
-        if (row.side == ROWS_CENTRED)
+        if (row.side == WEIGHTS_CENTRED)
             row.data[SIDE_LOW] = row.data[SIDE_HIGH] = 0; /* the image's */
         else
             assert_true((row.side == SIDE_LOW ? i : axis->n - 1 - i) <
-                        rows_apart(axis, order, accuracy, stagger, row.side));
-        const rows_real half = 0.5, shift = stagger == ROWS_FORWARD    ? half
-                                            : stagger == ROWS_BACKWARD ? -half
-                                                                       : 0;
+                        weights_apart(axis, order, accuracy, stagger, row.side));
+        const weights_real half = 0.5, shift = stagger == WEIGHTS_FORWARD    ? half
+                                               : stagger == WEIGHTS_BACKWARD ? -half
+                                                                             : 0;
         const bool high = row.side == SIDE_HIGH;
-        const rows_real face = axis->side[high].at_face ? half : 0;
-        const rows_real datum = high ? axis->n - 1 + face : -face;
+        const weights_real face = axis->side[high].at_face ? half : 0;
+        const weights_real datum = high ? axis->n - 1 + face : -face;
         const int degree = exact_below(&row, axis, order, axis->spacing * (i + shift),
                                        axis->spacing * datum, 1, on_lattice);
         assert_true(degree >= order + accuracy);
-        if (row.side == ROWS_CENTRED)
+        if (row.side == WEIGHTS_CENTRED)
             assert_int_equal(degree, order + accuracy);
     }
 }
 
 TEST(test_polynomials)
 {
-    for (int order = 0; order <= ROWS_ORDER; order++)
-        for (int accuracy = 2; accuracy <= ROWS_ACCURACY; accuracy += 2)
+    for (int order = 0; order <= WEIGHTS_ORDER; order++)
+        for (int accuracy = 2; accuracy <= WEIGHTS_ACCURACY; accuracy += 2)
             for (int stagger = order ? 0 : 1; stagger < 3; stagger++)
                 for (int l = 0; l < SIDES; l++) {
                     const int other = (l + accuracy / 2) % SIDES;
                     const int h = fit(&sides[l], &sides[other]) ? other : l;
-                    const struct rows_axis axis = {
+                    const struct weights_axis axis = {
                         .n = MANY, .spacing = 0.375, .side = {sides[l], sides[h]}};
-                    polynomials_of(&axis, order, accuracy, (enum rows_stagger)stagger);
+                    polynomials_of(&axis, order, accuracy, (enum weights_stagger)stagger);
                 }
 }
 
-static void assert_twins(const struct rows_row *a, const struct rows_row *b, int order, int64_t n)
+static void assert_twins(const struct weights_row *a, const struct weights_row *b, int order,
+                         int64_t n)
 {
-    const bool same_way = a->side == ROWS_CENTRED;
+    const bool same_way = a->side == WEIGHTS_CENTRED;
     assert_int_equal(a->count, b->count);
     assert_int_equal(b->step, same_way ? 1 : -a->step);
     for (int j = 0; j < a->count; j++) {
@@ -262,21 +263,21 @@ static void assert_twins(const struct rows_row *a, const struct rows_row *b, int
 /* The axis reversed has the rows reversed, forward for backward, to the bit. */
 TEST(test_twins)
 {
-    for (int order = 0; order <= ROWS_ORDER; order++)
-        for (int accuracy = 2; accuracy <= ROWS_ACCURACY; accuracy += 4)
+    for (int order = 0; order <= WEIGHTS_ORDER; order++)
+        for (int accuracy = 2; accuracy <= WEIGHTS_ACCURACY; accuracy += 4)
             for (int stagger = order ? 0 : 1; stagger < 3; stagger++)
                 for (int k = 0; k < SIDES - 1; k++) { /* but HALO */
                     const int other = is_cyclic(&sides[k]) ? k : SIDES - 2;
-                    const struct rows_axis axis = {
+                    const struct weights_axis axis = {
                         .n = MANY, .spacing = 0.3, .side = {sides[k], sides[other]}};
-                    const struct rows_axis reversed = {
+                    const struct weights_axis reversed = {
                         .n = MANY, .spacing = 0.3, .side = {sides[other], sides[k]}};
                     for (int64_t i = 0; i < MANY; i += i == 8 ? MANY - 17 : 1) {
-                        struct rows_row a, b;
+                        struct weights_row a, b;
                         made(&axis, order, accuracy, stagger, i, &a);
                         made(&reversed, order, accuracy,
-                             stagger ? ROWS_FORWARD + ROWS_BACKWARD - stagger : 0, MANY - 1 - i,
-                             &b);
+                             stagger ? WEIGHTS_FORWARD + WEIGHTS_BACKWARD - stagger : 0,
+                             MANY - 1 - i, &b);
                         assert_twins(&a, &b, order, MANY);
                     }
                 }
@@ -288,29 +289,29 @@ TEST(test_datum_alone)
     const struct {
         int kind, at_face, order, stagger;
     } alone[] = {
-        {ROWS_DERIVATIVE, 0, 1, ROWS_AT_NODE}, {ROWS_CURVATURE, 0, 2, ROWS_AT_NODE},
-        {ROWS_VALUE, 1, 0, ROWS_BACKWARD},     {ROWS_DERIVATIVE, 1, 1, ROWS_BACKWARD},
-        {ROWS_CURVATURE, 1, 2, ROWS_BACKWARD},
+        {WEIGHTS_DERIVATIVE, 0, 1, WEIGHTS_AT_NODE}, {WEIGHTS_CURVATURE, 0, 2, WEIGHTS_AT_NODE},
+        {WEIGHTS_VALUE, 1, 0, WEIGHTS_BACKWARD},     {WEIGHTS_DERIVATIVE, 1, 1, WEIGHTS_BACKWARD},
+        {WEIGHTS_CURVATURE, 1, 2, WEIGHTS_BACKWARD},
     };
     double x[MANY];
     for (int i = 0; i < MANY; i++)
         x[i] = 0.1 * i + 0.01 * i * i;
     for (size_t k = 0; k < sizeof alone / sizeof *alone; k++)
-        for (int accuracy = 2; accuracy <= ROWS_ACCURACY; accuracy += 2)
+        for (int accuracy = 2; accuracy <= WEIGHTS_ACCURACY; accuracy += 2)
             for (int variant = 0; variant < 4; variant++) {
                 const int s = variant & 1;
-                struct rows_axis axis = axis_of(MANY, ROWS_ONE_SIDED, ROWS_ONE_SIDED);
+                struct weights_axis axis = axis_of(MANY, WEIGHTS_ONE_SIDED, WEIGHTS_ONE_SIDED);
                 axis.spacing = 0.7;
                 axis.x = variant & 2 ? x : NULL;
                 axis.side[s].kind = (uint8_t)alone[k].kind;
                 axis.side[s].at_face = (uint8_t)alone[k].at_face;
-                struct rows_row row;
+                struct weights_row row;
                 made(&axis, alone[k].order, accuracy,
-                     alone[k].stagger && s ? ROWS_FORWARD : alone[k].stagger, s ? MANY - 1 : 0,
+                     alone[k].stagger && s ? WEIGHTS_FORWARD : alone[k].stagger, s ? MANY - 1 : 0,
                      &row);
                 for (int j = 0; j < row.count; j++)
                     assert_true(row.w[j] == 0);
-                assert_true(row.data[s] == (alone[k].kind == ROWS_DERIVATIVE && !s ? -1 : 1));
+                assert_true(row.data[s] == (alone[k].kind == WEIGHTS_DERIVATIVE && !s ? -1 : 1));
                 assert_true(row.data[!s] == 0);
             }
 }
@@ -320,7 +321,7 @@ static double random_in(double low, double high)
     return low + (high - low) * rand() / RAND_MAX;
 }
 
-static double rounded(rows_real value, int dtype)
+static double rounded(weights_real value, int dtype)
 {
     return dtype == DTYPE_F32 ? (double)(float)value : (double)value;
 }
@@ -330,19 +331,19 @@ static uint8_t kind_of(uint64_t boundary)
 {
     switch (boundary) {
     case BOUNDARY_PERIODIC:
-        return ROWS_PERIODIC;
+        return WEIGHTS_PERIODIC;
     case BOUNDARY_ENDPOINT:
-        return ROWS_ENDPOINT;
+        return WEIGHTS_ENDPOINT;
     case BOUNDARY_ONE_SIDED:
-        return ROWS_ONE_SIDED;
+        return WEIGHTS_ONE_SIDED;
     case BOUNDARY_VALUE:
-        return ROWS_VALUE;
+        return WEIGHTS_VALUE;
     case BOUNDARY_DERIVATIVE:
-        return ROWS_REFLECT;
+        return WEIGHTS_REFLECT;
     case BOUNDARY_MIRROR:
-        return ROWS_MIRROR;
+        return WEIGHTS_MIRROR;
     default:
-        return ROWS_HALO;
+        return WEIGHTS_HALO;
     }
 }
 
@@ -354,21 +355,22 @@ static void compare_with_plan(const struct job *job)
     plan_init(&plan, job, NULL);
     const struct plan_axis *planned = &plan.axis[AXIS_X];
     const int order = job_order(job), accuracy = job->accuracy;
-    const rows_real factor =
-        diffusion ? (rows_real)job->diffusivity[AXIS_X] * (rows_real)job->dt : (rows_real)1;
+    const weights_real factor = diffusion
+                                    ? (weights_real)job->diffusivity[AXIS_X] * (weights_real)job->dt
+                                    : (weights_real)1;
     const struct boundary *boundary = job->boundary[AXIS_X];
-    struct rows_axis axis = axis_of((int64_t)job->n[AXIS_X], kind_of(boundary[SIDE_LOW].kind),
-                                    kind_of(boundary[SIDE_HIGH].kind));
+    struct weights_axis axis = axis_of((int64_t)job->n[AXIS_X], kind_of(boundary[SIDE_LOW].kind),
+                                       kind_of(boundary[SIDE_HIGH].kind));
     axis.spacing = job->spacing[AXIS_X];
-    assert_int_equal(plan.radius, rows_radius(&axis, order, accuracy, ROWS_AT_NODE));
+    assert_int_equal(plan.radius, weights_radius(&axis, order, accuracy, WEIGHTS_AT_NODE));
     for (int64_t i = 0; i < axis.n; i++) {
-        struct rows_row row;
+        struct weights_row row;
         const bool low = i < planned->side[SIDE_LOW].held;
         const bool high = axis.n - 1 - i < planned->side[SIDE_HIGH].held;
         if (low || high)
             continue;
-        made(&axis, order, accuracy, ROWS_AT_NODE, i, &row);
-        if (row.side == ROWS_CENTRED) {
+        made(&axis, order, accuracy, WEIGHTS_AT_NODE, i, &row);
+        if (row.side == WEIGHTS_CENTRED) {
             assert_true(i >= planned->side[SIDE_LOW].rows);
             assert_true(axis.n - 1 - i >= planned->side[SIDE_HIGH].rows);
             for (int m = 1; m <= plan.radius; m++)
@@ -433,19 +435,19 @@ static void stretch(void)
 }
 
 /* Where the sides' images are, by their definition: one reflection or turn. */
-static rows_real on_coordinates(const struct rows_axis *axis, int64_t i)
+static weights_real on_coordinates(const struct weights_axis *axis, int64_t i)
 {
     const double *x = axis->x;
     const int64_t n = axis->n;
     if (i >= 0 && i < n)
         return x[i];
-    const rows_real first = x[0], last = x[n - 1];
+    const weights_real first = x[0], last = x[n - 1];
     switch (axis->side[i < 0 ? SIDE_LOW : SIDE_HIGH].kind) {
-    case ROWS_PERIODIC:
+    case WEIGHTS_PERIODIC:
         return i < 0 ? x[i + n] - (x[n] - first) : x[i - n] + (x[n] - first);
-    case ROWS_ENDPOINT:
+    case WEIGHTS_ENDPOINT:
         return i < 0 ? x[i + n - 1] - (last - first) : x[i - (n - 1)] + (last - first);
-    case ROWS_MIRROR:
+    case WEIGHTS_MIRROR:
         return i < 0 ? 2 * first - x[-i] : 2 * last - x[2 * (n - 1) - i];
     default:
         return i < 0 ? 2 * (first - (x[1] - first) / 2) - x[-1 - i]
@@ -453,30 +455,32 @@ static rows_real on_coordinates(const struct rows_axis *axis, int64_t i)
     }
 }
 
-static void coordinates_of(const struct rows_axis *axis, int order, int accuracy,
-                           enum rows_stagger stagger)
+static void coordinates_of(const struct weights_axis *axis, int order, int accuracy,
+                           enum weights_stagger stagger)
 {
     const double *x = axis->x;
-    const int radius = rows_radius(axis, order, accuracy, stagger);
+    const int radius = weights_radius(axis, order, accuracy, stagger);
     for (int64_t i = 0; i < axis->n; i++) {
-        struct rows_row row;
+        struct weights_row row;
         const bool inside = i >= radius && i < axis->n - radius;
-        if ((axis->side[SIDE_LOW].kind == ROWS_HALO && !inside) || (inside && i % 8))
+        if ((axis->side[SIDE_LOW].kind == WEIGHTS_HALO && !inside) || (inside && i % 8))
             continue;
         made(axis, order, accuracy, stagger, i, &row);
         assert_int_equal(row.step, 1);
-        if (row.side == ROWS_CENTRED) {
+        if (row.side == WEIGHTS_CENTRED) {
             assert_int_equal(row.count, order + accuracy);
             assert_true(i - row.first <= radius);
             assert_true(row.first + row.count - 1 - i <= radius);
         }
-        const int64_t next = stagger == ROWS_FORWARD ? i + 1 : stagger == ROWS_BACKWARD ? i - 1 : i;
-        const rows_real at = (on_coordinates(axis, i) + on_coordinates(axis, next)) / 2;
+        const int64_t next = stagger == WEIGHTS_FORWARD    ? i + 1
+                             : stagger == WEIGHTS_BACKWARD ? i - 1
+                                                           : i;
+        const weights_real at = (on_coordinates(axis, i) + on_coordinates(axis, next)) / 2;
         const bool high = row.side == SIDE_HIGH;
-        const rows_real edge = high ? x[MANY - 1] : x[0];
-        const rows_real cell = edge - (high ? x[MANY - 2] : x[1]);
-        const rows_real datum = edge + (axis->side[high].at_face ? cell / 2 : 0);
-        const rows_real unit =
+        const weights_real edge = high ? x[MANY - 1] : x[0];
+        const weights_real cell = edge - (high ? x[MANY - 2] : x[1]);
+        const weights_real datum = edge + (axis->side[high].at_face ? cell / 2 : 0);
+        const weights_real unit =
             on_coordinates(axis, row.first + 1) - on_coordinates(axis, row.first);
         assert_true(exact_below(&row, axis, order, at, datum, unit, on_coordinates) >=
                     order + accuracy);
@@ -486,15 +490,15 @@ static void coordinates_of(const struct rows_axis *axis, int order, int accuracy
 TEST(test_coordinates)
 {
     stretch();
-    for (int order = 0; order <= ROWS_ORDER; order++)
-        for (int accuracy = 2; accuracy <= ROWS_ACCURACY; accuracy += 2)
+    for (int order = 0; order <= WEIGHTS_ORDER; order++)
+        for (int accuracy = 2; accuracy <= WEIGHTS_ACCURACY; accuracy += 2)
             for (int stagger = order ? 0 : 1; stagger < 3; stagger++)
                 for (int k = 0; k < SIDES; k++) {
-                    const struct rows_axis axis = {.n = MANY,
-                                                   .x = stretched[(k + accuracy / 2) % 2],
-                                                   .side = {sides[k], sides[k]}};
-                    if (sides[k].kind != ROWS_REFLECT)
-                        coordinates_of(&axis, order, accuracy, (enum rows_stagger)stagger);
+                    const struct weights_axis axis = {.n = MANY,
+                                                      .x = stretched[(k + accuracy / 2) % 2],
+                                                      .side = {sides[k], sides[k]}};
+                    if (sides[k].kind != WEIGHTS_REFLECT)
+                        coordinates_of(&axis, order, accuracy, (enum weights_stagger)stagger);
                 }
 }
 
@@ -503,11 +507,11 @@ TEST(test_endpoint)
 {
     stretch();
     for (int k = 0; k < 2; k++)
-        for (int order = 1; order <= ROWS_ORDER; order++)
+        for (int order = 1; order <= WEIGHTS_ORDER; order++)
             for (int stagger = 0; stagger < 3; stagger++) {
-                struct rows_axis axis = axis_of(MANY, ROWS_ENDPOINT, ROWS_ENDPOINT);
+                struct weights_axis axis = axis_of(MANY, WEIGHTS_ENDPOINT, WEIGHTS_ENDPOINT);
                 axis.x = stretched[k];
-                struct rows_row first, last;
+                struct weights_row first, last;
                 made(&axis, order, 6, stagger, 0, &first);
                 made(&axis, order, 6, stagger, MANY - 1, &last);
                 assert_int_equal(last.first, first.first + MANY - 1);
@@ -522,18 +526,19 @@ TEST(test_uniform_coordinates)
     double x[MANY];
     for (int i = 0; i < MANY; i++)
         x[i] = 0.25 * i - 3;
-    for (int order = 1; order <= ROWS_ORDER; order++)
+    for (int order = 1; order <= WEIGHTS_ORDER; order++)
         for (int accuracy = 2; accuracy <= 8; accuracy += 2)
             for (int at_face = 0; at_face < 2; at_face++)
                 for (int64_t i = 0; i < MANY; i++) {
-                    struct rows_axis axis = axis_of(MANY, ROWS_DERIVATIVE, ROWS_DERIVATIVE);
+                    struct weights_axis axis =
+                        axis_of(MANY, WEIGHTS_DERIVATIVE, WEIGHTS_DERIVATIVE);
                     axis.spacing = 0.25;
                     axis.side[0].at_face = axis.side[1].at_face = (uint8_t)at_face;
-                    struct rows_row a, b;
-                    made(&axis, order, accuracy, ROWS_AT_NODE, i, &a);
+                    struct weights_row a, b;
+                    made(&axis, order, accuracy, WEIGHTS_AT_NODE, i, &a);
                     axis.x = x;
-                    made(&axis, order, accuracy, ROWS_AT_NODE, i, &b);
-                    rows_real dense[2][MANY] = {{0}};
+                    made(&axis, order, accuracy, WEIGHTS_AT_NODE, i, &b);
+                    weights_real dense[2][MANY] = {{0}};
                     for (int j = 0; j < a.count; j++)
                         dense[0][a.first + j * a.step] = a.w[j];
                     for (int j = 0; j < b.count; j++)
@@ -552,24 +557,24 @@ TEST(test_scales)
 {
     const double units[] = {0x1p-1030, 0x1p-300, 0x1p300, 0x1p1018};
     for (int k = 0; k < 4; k++)
-        for (int kind = ROWS_ONE_SIDED; kind <= ROWS_CURVATURE; kind++)
-            for (int order = 1; order <= ROWS_ORDER; order++) {
+        for (int kind = WEIGHTS_ONE_SIDED; kind <= WEIGHTS_CURVATURE; kind++)
+            for (int order = 1; order <= WEIGHTS_ORDER; order++) {
                 double x[2][20];
                 for (int i = 0; i < 20; i++) {
                     x[0][i] = i;
                     x[1][i] = i * units[k];
                 }
-                struct rows_axis axis = axis_of(20, kind, kind);
-                struct rows_row a, b, c;
+                struct weights_axis axis = axis_of(20, kind, kind);
+                struct weights_row a, b, c;
                 axis.x = x[0];
-                made(&axis, order, 8, ROWS_AT_NODE, 1, &a);
+                made(&axis, order, 8, WEIGHTS_AT_NODE, 1, &a);
                 axis.x = x[1];
-                made(&axis, order, 8, ROWS_AT_NODE, 1, &b);
+                made(&axis, order, 8, WEIGHTS_AT_NODE, 1, &b);
                 axis.x = NULL;
                 axis.spacing = units[k];
-                made(&axis, order, 8, ROWS_AT_NODE, 1, &c);
+                made(&axis, order, 8, WEIGHTS_AT_NODE, 1, &c);
                 for (int j = 0; j < a.count; j++) {
-                    rows_real scaled = b.w[j], uniform = c.w[j];
+                    weights_real scaled = b.w[j], uniform = c.w[j];
                     for (int m = 0; m < order; m++) {
                         scaled *= units[k];
                         uniform *= units[k];
@@ -587,40 +592,40 @@ TEST(test_maps)
     static const struct {
         int kind, at_face, at[OUT + N + OUT];
     } maps[] = {
-        {ROWS_PERIODIC, 0, {1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1}},
-        {ROWS_ENDPOINT, 0, {1, 0, 1, 0, 1, 0, 1, 2, 1, 0, 1, 0, 1}},
-        {ROWS_SYMMETRIC, 0, {1, 2, 2, 1, 0, 0, 1, 2, 2, 1, 0, 0, 1}},
-        {ROWS_ANTISYMMETRIC, 0, {1, 2, 2, 1, 0, 0, 1, 2, 2, 1, 0, 0, 1}},
-        {ROWS_MIRROR, 0, {1, 0, 1, 2, 1, 0, 1, 2, 1, 0, 1, 2, 1}},
-        {ROWS_REFLECT, 0, {1, 0, 1, 2, 1, 0, 1, 2, 1, 0, 1, 2, 1}},
-        {ROWS_REFLECT, 1, {1, 2, 2, 1, 0, 0, 1, 2, 2, 1, 0, 0, 1}},
+        {WEIGHTS_PERIODIC, 0, {1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1}},
+        {WEIGHTS_ENDPOINT, 0, {1, 0, 1, 0, 1, 0, 1, 2, 1, 0, 1, 0, 1}},
+        {WEIGHTS_SYMMETRIC, 0, {1, 2, 2, 1, 0, 0, 1, 2, 2, 1, 0, 0, 1}},
+        {WEIGHTS_ANTISYMMETRIC, 0, {1, 2, 2, 1, 0, 0, 1, 2, 2, 1, 0, 0, 1}},
+        {WEIGHTS_MIRROR, 0, {1, 0, 1, 2, 1, 0, 1, 2, 1, 0, 1, 2, 1}},
+        {WEIGHTS_REFLECT, 0, {1, 0, 1, 2, 1, 0, 1, 2, 1, 0, 1, 2, 1}},
+        {WEIGHTS_REFLECT, 1, {1, 2, 2, 1, 0, 0, 1, 2, 2, 1, 0, 0, 1}},
     };
     for (size_t k = 0; k < sizeof maps / sizeof *maps; k++) {
-        struct rows_axis axis = axis_of(N, maps[k].kind, maps[k].kind);
+        struct weights_axis axis = axis_of(N, maps[k].kind, maps[k].kind);
         axis.side[0].at_face = axis.side[1].at_face = (uint8_t)maps[k].at_face;
         for (int i = -OUT; i < N + OUT; i++) {
-            const struct rows_place place = rows_map(&axis, i);
+            const struct weights_place place = weights_map(&axis, i);
             assert_int_equal(place.at, maps[k].at[i + OUT]);
             const bool once = i < 0 ? i >= -N : i < 2 * N; /* beyond, −f again */
             const bool outside = i < 0 || i >= N;
             assert_int_equal(place.sign,
-                             maps[k].kind == ROWS_ANTISYMMETRIC && outside && once ? -1 : 1);
+                             maps[k].kind == WEIGHTS_ANTISYMMETRIC && outside && once ? -1 : 1);
             /* f = x goes on as it is where its slope is stated: −1 and 1 along the normals. */
-            if (maps[k].kind == ROWS_REFLECT)
+            if (maps[k].kind == WEIGHTS_REFLECT)
                 assert_int_equal(place.at - place.lift[SIDE_LOW] + place.lift[SIDE_HIGH], i);
             else
                 assert_true(!place.lift[SIDE_LOW] && !place.lift[SIDE_HIGH]);
         }
     }
-    for (int kind = ROWS_SYMMETRIC; kind <= ROWS_REFLECT; kind++)
-        for (int other = ROWS_SYMMETRIC; other <= ROWS_REFLECT; other++)
+    for (int kind = WEIGHTS_SYMMETRIC; kind <= WEIGHTS_REFLECT; kind++)
+        for (int other = WEIGHTS_SYMMETRIC; other <= WEIGHTS_REFLECT; other++)
             for (int i = -9; i <= 9; i++) { /* one point, two mirrors: it ends */
-                const struct rows_axis axis = axis_of(1, kind, other);
-                assert_int_equal(rows_map(&axis, i).at, 0);
+                const struct weights_axis axis = axis_of(1, kind, other);
+                assert_int_equal(weights_map(&axis, i).at, 0);
             }
-    const struct rows_axis open = axis_of(N, ROWS_ONE_SIDED, ROWS_MIRROR);
-    assert_int_equal(rows_map(&open, -2).at, -2);
-    assert_int_equal(rows_map(&open, 4).at, 0);
+    const struct weights_axis open = axis_of(N, WEIGHTS_ONE_SIDED, WEIGHTS_MIRROR);
+    assert_int_equal(weights_map(&open, -2).at, -2);
+    assert_int_equal(weights_map(&open, 4).at, 0);
 }
 
 /* The mirror rule keeps what it may assume: x (times the slopes) plus what is even about the edge.
@@ -630,21 +635,21 @@ TEST(test_reflect)
     for (int accuracy = 2; accuracy <= 8; accuracy += 2)
         for (int at_face = 0; at_face < 2; at_face++)
             for (int64_t n = 2; n <= 12; n++) {
-                struct rows_axis axis = axis_of(n, ROWS_REFLECT, ROWS_REFLECT);
+                struct weights_axis axis = axis_of(n, WEIGHTS_REFLECT, WEIGHTS_REFLECT);
                 axis.side[0].at_face = axis.side[1].at_face = (uint8_t)at_face;
                 axis.spacing = 0.5;
                 for (int64_t i = 0; i < n; i++) {
-                    struct rows_row row;
-                    made(&axis, 2, accuracy, ROWS_AT_NODE, i, &row);
-                    rows_real linear = row.data[SIDE_HIGH] - row.data[SIDE_LOW], constant = 0;
+                    struct weights_row row;
+                    made(&axis, 2, accuracy, WEIGHTS_AT_NODE, i, &row);
+                    weights_real linear = row.data[SIDE_HIGH] - row.data[SIDE_LOW], constant = 0;
                     for (int j = 0; j < row.count; j++) {
-                        const struct rows_place place = rows_map(&axis, row.first + j);
+                        const struct weights_place place = weights_map(&axis, row.first + j);
                         linear += row.w[j] * axis.spacing * place.at;
                         constant += row.w[j];
                     }
                     assert_true(magnitude(linear) < NOISE * 100);
                     assert_true(magnitude(constant) < NOISE * 100);
-                    if (i >= rows_apart(&axis, 2, accuracy, ROWS_AT_NODE, SIDE_LOW))
+                    if (i >= weights_apart(&axis, 2, accuracy, WEIGHTS_AT_NODE, SIDE_LOW))
                         assert_true(row.data[SIDE_LOW] == 0);
                 }
             }
@@ -654,57 +659,57 @@ TEST(test_reflect)
 TEST(test_face)
 {
     stretch();
-    for (int order = 1; order <= ROWS_ORDER; order++)
-        for (int accuracy = 2; accuracy <= ROWS_ACCURACY; accuracy += 2)
+    for (int order = 1; order <= WEIGHTS_ORDER; order++)
+        for (int accuracy = 2; accuracy <= WEIGHTS_ACCURACY; accuracy += 2)
             for (int variant = 0; variant < 4; variant++) {
                 const int s = variant & 1;
-                struct rows_axis axis = axis_of(20, ROWS_DERIVATIVE, ROWS_DERIVATIVE);
+                struct weights_axis axis = axis_of(20, WEIGHTS_DERIVATIVE, WEIGHTS_DERIVATIVE);
                 axis.side[0].at_face = axis.side[1].at_face = 1;
                 axis.spacing = 0.3;
                 axis.x = variant & 2 ? stretched[0] : NULL;
-                struct rows_row face, row;
-                assert_true(rows_face(&axis, order, accuracy, s, &face));
-                made(&axis, order, accuracy, ROWS_AT_NODE, s ? 19 : 0, &row);
+                struct weights_row face, row;
+                assert_true(weights_face(&axis, order, accuracy, s, &face));
+                made(&axis, order, accuracy, WEIGHTS_AT_NODE, s ? 19 : 0, &row);
                 assert_int_equal(face.first, row.first);
                 assert_int_equal(face.count, row.count);
                 assert_int_equal(face.step, row.step);
                 assert_true(face.data[s] > 0);
                 const double *x = stretched[0];
-                const rows_real at = axis.x
-                                         ? s ? x[19] + (x[19] - (rows_real)x[18]) / 2
-                                             : x[0] - (x[1] - (rows_real)x[0]) / 2
-                                         : (s ? (rows_real)19.5 : (rows_real)-0.5) * axis.spacing;
+                const weights_real at =
+                    axis.x ? s ? x[19] + (x[19] - (weights_real)x[18]) / 2
+                               : x[0] - (x[1] - (weights_real)x[0]) / 2
+                           : (s ? (weights_real)19.5 : (weights_real)-0.5) * axis.spacing;
                 assert_true(exact_below(&face, &axis, 0, at, at, 1,
                                         axis.x ? on_coordinates : on_lattice) >= order + accuracy);
             }
-    struct rows_row row;
-    struct rows_axis axis = axis_of(20, ROWS_DERIVATIVE, ROWS_VALUE);
-    assert_false(rows_face(&axis, 2, 2, SIDE_LOW, &row)); /* at the node: no row is needed */
+    struct weights_row row;
+    struct weights_axis axis = axis_of(20, WEIGHTS_DERIVATIVE, WEIGHTS_VALUE);
+    assert_false(weights_face(&axis, 2, 2, SIDE_LOW, &row)); /* at the node: no row is needed */
     axis.side[1].at_face = 1;
-    assert_false(rows_face(&axis, 2, 2, SIDE_HIGH, &row));
+    assert_false(weights_face(&axis, 2, 2, SIDE_HIGH, &row));
 }
 
-static bool has_all_rows(const struct rows_axis *axis, int order, int accuracy,
-                         enum rows_stagger stagger)
+static bool has_all_rows(const struct weights_axis *axis, int order, int accuracy,
+                         enum weights_stagger stagger)
 {
-    const int radius = rows_radius(axis, order, accuracy, stagger);
+    const int radius = weights_radius(axis, order, accuracy, stagger);
     bool all = axis->n > 0;
     for (int64_t i = 0; all && i < axis->n; i++) {
-        struct rows_row row;
-        all = (axis->side[SIDE_LOW].kind == ROWS_HALO && i < radius) ||
-              (axis->side[SIDE_HIGH].kind == ROWS_HALO && axis->n - 1 - i < radius) ||
-              rows_make(axis, order, accuracy, stagger, i, &row);
+        struct weights_row row;
+        all = (axis->side[SIDE_LOW].kind == WEIGHTS_HALO && i < radius) ||
+              (axis->side[SIDE_HIGH].kind == WEIGHTS_HALO && axis->n - 1 - i < radius) ||
+              weights_make(axis, order, accuracy, stagger, i, &row);
     }
     return all;
 }
 
 /* As many points as it says are enough; uniform and without halos, one fewer is not. */
-static void points_needed_by(struct rows_axis *axis, int order, int accuracy,
-                             enum rows_stagger stagger)
+static void points_needed_by(struct weights_axis *axis, int order, int accuracy,
+                             enum weights_stagger stagger)
 {
-    const int64_t need = rows_points_needed(axis, order, accuracy, stagger, false);
+    const int64_t need = weights_points_needed(axis, order, accuracy, stagger, false);
     const bool halo =
-        axis->side[SIDE_LOW].kind == ROWS_HALO || axis->side[SIDE_HIGH].kind == ROWS_HALO;
+        axis->side[SIDE_LOW].kind == WEIGHTS_HALO || axis->side[SIDE_HIGH].kind == WEIGHTS_HALO;
     for (axis->n = need - 1; axis->n <= need + 1; axis->n++) {
         const bool all = has_all_rows(axis, order, accuracy, stagger);
         if (axis->n >= need ? !all : all && !halo && !axis->x)
@@ -718,64 +723,65 @@ static void points_needed_by(struct rows_axis *axis, int order, int accuracy,
 TEST(test_points_needed)
 {
     stretch();
-    for (int order = 0; order <= ROWS_ORDER; order++)
-        for (int accuracy = 2; accuracy <= ROWS_ACCURACY; accuracy += 4)
+    for (int order = 0; order <= WEIGHTS_ORDER; order++)
+        for (int accuracy = 2; accuracy <= WEIGHTS_ACCURACY; accuracy += 4)
             for (int stagger = order ? 0 : 1; stagger < 3; stagger++)
                 for (int pair = 0; pair < 2 * SIDES * SIDES; pair++) {
-                    const struct rows_side *low = &sides[pair / 2 / SIDES];
-                    const struct rows_side *high = &sides[pair / 2 % SIDES];
-                    struct rows_axis axis = {.n = 1,
-                                             .spacing = 1,
-                                             .x = pair % 2 ? stretched[0] : NULL,
-                                             .side = {*low, *high}};
-                    const bool reflects = low->kind == ROWS_REFLECT || high->kind == ROWS_REFLECT;
+                    const struct weights_side *low = &sides[pair / 2 / SIDES];
+                    const struct weights_side *high = &sides[pair / 2 % SIDES];
+                    struct weights_axis axis = {.n = 1,
+                                                .spacing = 1,
+                                                .x = pair % 2 ? stretched[0] : NULL,
+                                                .side = {*low, *high}};
+                    const bool reflects =
+                        low->kind == WEIGHTS_REFLECT || high->kind == WEIGHTS_REFLECT;
                     if (fit(low, high) && !(axis.x && reflects) &&
                         (accuracy == 2 || (pair + order) % 5 == 0))
-                        points_needed_by(&axis, order, accuracy, (enum rows_stagger)stagger);
+                        points_needed_by(&axis, order, accuracy, (enum weights_stagger)stagger);
                 }
-    const struct rows_axis one_sided = axis_of(1, ROWS_ONE_SIDED, ROWS_ONE_SIDED);
-    assert_int_equal(rows_points_needed(&one_sided, 2, 8, ROWS_AT_NODE, false), 10);
-    struct rows_axis pair = axis_of(1, ROWS_CURVATURE, ROWS_HALO);
-    assert_int_equal(rows_points_needed(&pair, 2, 8, ROWS_AT_NODE, true), 10);
+    const struct weights_axis one_sided = axis_of(1, WEIGHTS_ONE_SIDED, WEIGHTS_ONE_SIDED);
+    assert_int_equal(weights_points_needed(&one_sided, 2, 8, WEIGHTS_AT_NODE, false), 10);
+    struct weights_axis pair = axis_of(1, WEIGHTS_CURVATURE, WEIGHTS_HALO);
+    assert_int_equal(weights_points_needed(&pair, 2, 8, WEIGHTS_AT_NODE, true), 10);
     pair.side[0].at_face = 1;
-    assert_int_equal(rows_points_needed(&pair, 2, 8, ROWS_AT_NODE, true), 25);
+    assert_int_equal(weights_points_needed(&pair, 2, 8, WEIGHTS_AT_NODE, true), 25);
 }
 
 TEST(test_refused)
 {
-    const struct rows_axis good = axis_of(MANY, ROWS_ONE_SIDED, ROWS_ONE_SIDED);
-    struct rows_row row, before;
+    const struct weights_axis good = axis_of(MANY, WEIGHTS_ONE_SIDED, WEIGHTS_ONE_SIDED);
+    struct weights_row row, before;
     memset(&row, 0xa5, sizeof row);
     before = row;
-    assert_false(rows_make(&good, -1, 2, ROWS_AT_NODE, 0, &row));
-    assert_false(rows_make(&good, 5, 2, ROWS_AT_NODE, 0, &row));
-    assert_false(rows_make(&good, 0, 2, ROWS_AT_NODE, 0, &row));
-    assert_false(rows_make(&good, 1, 0, ROWS_AT_NODE, 0, &row));
-    assert_false(rows_make(&good, 1, 3, ROWS_AT_NODE, 0, &row));
-    assert_false(rows_make(&good, 1, 12, ROWS_AT_NODE, 0, &row));
-    assert_false(rows_make(&good, 1, 2, (enum rows_stagger)3, 0, &row));
-    assert_false(rows_make(&good, 1, 2, ROWS_AT_NODE, -1, &row));
-    assert_false(rows_make(&good, 1, 2, ROWS_AT_NODE, MANY, &row));
-    struct rows_axis bad = good;
+    assert_false(weights_make(&good, -1, 2, WEIGHTS_AT_NODE, 0, &row));
+    assert_false(weights_make(&good, 5, 2, WEIGHTS_AT_NODE, 0, &row));
+    assert_false(weights_make(&good, 0, 2, WEIGHTS_AT_NODE, 0, &row));
+    assert_false(weights_make(&good, 1, 0, WEIGHTS_AT_NODE, 0, &row));
+    assert_false(weights_make(&good, 1, 3, WEIGHTS_AT_NODE, 0, &row));
+    assert_false(weights_make(&good, 1, 12, WEIGHTS_AT_NODE, 0, &row));
+    assert_false(weights_make(&good, 1, 2, (enum weights_stagger)3, 0, &row));
+    assert_false(weights_make(&good, 1, 2, WEIGHTS_AT_NODE, -1, &row));
+    assert_false(weights_make(&good, 1, 2, WEIGHTS_AT_NODE, MANY, &row));
+    struct weights_axis bad = good;
     bad.n = 0;
-    assert_false(rows_make(&bad, 1, 2, ROWS_AT_NODE, 0, &row));
+    assert_false(weights_make(&bad, 1, 2, WEIGHTS_AT_NODE, 0, &row));
     bad = good;
-    bad.side[SIDE_HIGH].kind = ROWS_KINDS;
-    assert_false(rows_make(&bad, 1, 2, ROWS_AT_NODE, 0, &row));
-    bad.side[SIDE_HIGH].kind = ROWS_PERIODIC;
-    assert_false(rows_make(&bad, 1, 2, ROWS_AT_NODE, 0, &row));
+    bad.side[SIDE_HIGH].kind = WEIGHTS_KINDS;
+    assert_false(weights_make(&bad, 1, 2, WEIGHTS_AT_NODE, 0, &row));
+    bad.side[SIDE_HIGH].kind = WEIGHTS_PERIODIC;
+    assert_false(weights_make(&bad, 1, 2, WEIGHTS_AT_NODE, 0, &row));
     bad = good;
     bad.side[SIDE_LOW].at_face = 1;
-    assert_false(rows_make(&bad, 1, 2, ROWS_AT_NODE, 0, &row));
-    bad.side[SIDE_LOW] = (struct rows_side){.kind = ROWS_VALUE, .at_face = 2};
-    assert_false(rows_make(&bad, 1, 2, ROWS_AT_NODE, 0, &row));
-    bad = axis_of(1, ROWS_ENDPOINT, ROWS_ENDPOINT);
-    assert_false(rows_make(&bad, 1, 2, ROWS_AT_NODE, 0, &row));
+    assert_false(weights_make(&bad, 1, 2, WEIGHTS_AT_NODE, 0, &row));
+    bad.side[SIDE_LOW] = (struct weights_side){.kind = WEIGHTS_VALUE, .at_face = 2};
+    assert_false(weights_make(&bad, 1, 2, WEIGHTS_AT_NODE, 0, &row));
+    bad = axis_of(1, WEIGHTS_ENDPOINT, WEIGHTS_ENDPOINT);
+    assert_false(weights_make(&bad, 1, 2, WEIGHTS_AT_NODE, 0, &row));
     const double spacings[] = {0, -1, INFINITY, NAN};
     for (int k = 0; k < 4; k++) {
         bad = good;
         bad.spacing = spacings[k];
-        assert_false(rows_make(&bad, 1, 2, ROWS_AT_NODE, 0, &row));
+        assert_false(weights_make(&bad, 1, 2, WEIGHTS_AT_NODE, 0, &row));
     }
     double x[MANY];
     const double wrong[] = {2, 1, 0, INFINITY, -INFINITY, NAN};
@@ -786,11 +792,11 @@ TEST(test_refused)
         bad = good;
         bad.x = x;
         for (int64_t i = 0; i < 5; i++)
-            assert_false(rows_make(&bad, 2, 4, ROWS_AT_NODE, i, &row));
+            assert_false(weights_make(&bad, 2, 4, WEIGHTS_AT_NODE, i, &row));
     }
     x[3] = 3;
-    bad.side[0].kind = bad.side[1].kind = ROWS_REFLECT;
-    assert_false(rows_make(&bad, 2, 2, ROWS_AT_NODE, 0, &row));
+    bad.side[0].kind = bad.side[1].kind = WEIGHTS_REFLECT;
+    assert_false(weights_make(&bad, 2, 2, WEIGHTS_AT_NODE, 0, &row));
     assert_memory_equal(&row, &before, sizeof row);
 }
 
@@ -802,74 +808,74 @@ TEST(test_bound)
         int kind, at_face;
         double mixed, ratio[4];
     } known[] = {
-        {ROWS_PERIODIC, 0, 0, {1, 1, 1, 1}},
-        {ROWS_REFLECT, 0, 0, {1, 1, 1, 1}},
-        {ROWS_HALO, 0, 0, {1, 1, 1, 1}},
-        {ROWS_VALUE, 0, 0, {1, 1, 1, 1}},
-        {ROWS_CURVATURE, 1, 0, {1, 1, 1, 1}},
-        {ROWS_VALUE, 1, 0, {1.405, 1.274, 1.061, 1.00}},
-        {ROWS_DERIVATIVE, 1, 0, {1, 1, 1, 1}},
-        {ROWS_DERIVATIVE, 0, 0, {1.265, 1.665, 1.864, 1.993}},
-        {ROWS_DERIVATIVE, 0, 1, {1.83, 2.28, 2.52, 2.69}},
-        {ROWS_DERIVATIVE, 0, 9, {7.7, 8.3, 8.8, 9.2}},
-        {ROWS_DERIVATIVE, 1, 1, {1, 1, 1, 1}},
-        {ROWS_DERIVATIVE, 1, 9, {1.20, 1.07, 1, 1}},
+        {WEIGHTS_PERIODIC, 0, 0, {1, 1, 1, 1}},
+        {WEIGHTS_REFLECT, 0, 0, {1, 1, 1, 1}},
+        {WEIGHTS_HALO, 0, 0, {1, 1, 1, 1}},
+        {WEIGHTS_VALUE, 0, 0, {1, 1, 1, 1}},
+        {WEIGHTS_CURVATURE, 1, 0, {1, 1, 1, 1}},
+        {WEIGHTS_VALUE, 1, 0, {1.405, 1.274, 1.061, 1.00}},
+        {WEIGHTS_DERIVATIVE, 1, 0, {1, 1, 1, 1}},
+        {WEIGHTS_DERIVATIVE, 0, 0, {1.265, 1.665, 1.864, 1.993}},
+        {WEIGHTS_DERIVATIVE, 0, 1, {1.83, 2.28, 2.52, 2.69}},
+        {WEIGHTS_DERIVATIVE, 0, 9, {7.7, 8.3, 8.8, 9.2}},
+        {WEIGHTS_DERIVATIVE, 1, 1, {1, 1, 1, 1}},
+        {WEIGHTS_DERIVATIVE, 1, 9, {1.20, 1.07, 1, 1}},
     };
     const double h = 0.25;
     for (size_t k = 0; k < sizeof known / sizeof *known; k++)
         for (int p = 0; p < 4; p++)
             for (int n = 31; n <= 1000; n += 969) {
-                struct rows_axis axis = axis_of(n, known[k].kind, known[k].kind);
+                struct weights_axis axis = axis_of(n, known[k].kind, known[k].kind);
                 axis.spacing = h;
                 for (int s = 0; s < SIDE_COUNT; s++) {
                     axis.side[s].at_face = (uint8_t)known[k].at_face;
                     axis.side[s].mixed = known[k].mixed / h;
                 }
-                const double ratio = rows_bound(&axis, 2 * p + 2) * h * h / symbol[p];
+                const double ratio = weights_bound(&axis, 2 * p + 2) * h * h / symbol[p];
                 assert_true(ratio > known[k].ratio[p] * 0.993 - 1e-9);
                 assert_true(ratio < known[k].ratio[p] * 1.013 + 1e-9);
             }
     /* Periodic: the symbol itself. One point moves nothing less. */
-    const struct rows_axis periodic = axis_of(1, ROWS_PERIODIC, ROWS_PERIODIC);
+    const struct weights_axis periodic = axis_of(1, WEIGHTS_PERIODIC, WEIGHTS_PERIODIC);
     for (int p = 0; p < 4; p++)
-        assert_true(rows_bound(&periodic, 2 * p + 2) == symbol[p]);
+        assert_true(weights_bound(&periodic, 2 * p + 2) == symbol[p]);
 }
 
-/* With coordinates the centred rows' part of the bound is found without rows_make(): never below
+/* With coordinates the centred rows' part of the bound is found without weights_make(): never below
  * what its weights sum to, and between index maps, where no closure counts, hardly above it. */
 TEST(test_bound_sums)
 {
     srand(5);
     double x[MANY + 1];
-    for (int accuracy = 2; accuracy <= ROWS_ACCURACY; accuracy += 2)
+    for (int accuracy = 2; accuracy <= WEIGHTS_ACCURACY; accuracy += 2)
         for (int k = 0; k < SIDES; k++)
             for (int spread = 0; spread < 9; spread++) { /* of neighbouring gaps: to 2^32 */
-                struct rows_axis axis = {.n = MANY, .x = x, .side = {sides[k], sides[k]}};
+                struct weights_axis axis = {.n = MANY, .x = x, .side = {sides[k], sides[k]}};
                 x[0] = spread % 2 ? 0 : 1e-3;
                 for (int i = 0; i < MANY; i++)
                     x[i + 1] = x[i] + (i + 0.5) * exp2(random_in(-2 * spread, 2 * spread) - 40);
-                if (sides[k].kind == ROWS_REFLECT)
+                if (sides[k].kind == WEIGHTS_REFLECT)
                     continue;
                 double largest = 0;
                 for (int i = 0; i < MANY; i++) {
-                    struct rows_row row;
+                    struct weights_row row;
                     double sum = 0;
-                    if (!rows_make(&axis, 2, accuracy, ROWS_AT_NODE, i, &row) ||
-                        row.side != ROWS_CENTRED)
+                    if (!weights_make(&axis, 2, accuracy, WEIGHTS_AT_NODE, i, &row) ||
+                        row.side != WEIGHTS_CENTRED)
                         continue;
                     for (int j = 0; j < row.count; j++)
                         sum += magnitude(row.w[j]);
                     largest = fmax(largest, sum);
                 }
-                const double bound = rows_bound(&axis, accuracy);
+                const double bound = weights_bound(&axis, accuracy);
                 assert_true(largest > 0 && bound >= largest);
-                if (sides[k].kind < ROWS_REFLECT)
+                if (sides[k].kind < WEIGHTS_REFLECT)
                     assert_true(bound <= largest * (1 + 1e-9));
             }
     for (int i = 0; i <= MANY; i++) /* beyond the range in which it is found */
         x[i] = i < MANY / 2 ? i * 1e-40 : i;
-    const struct rows_axis apart = {.n = MANY, .x = x};
-    assert_true(rows_bound(&apart, 8) == INFINITY);
+    const struct weights_axis apart = {.n = MANY, .x = x};
+    assert_true(weights_bound(&apart, 8) == INFINITY);
 }
 
 /* A vector's growth under the matrix, step by step, is no larger than the bound allows. */
@@ -880,26 +886,28 @@ TEST(test_bound_holds)
     for (int accuracy = 2; accuracy <= 8; accuracy += 2)
         for (int k = 0; k < SIDES; k++)
             for (int given = 0; given < 2; given++) {
-                struct rows_axis axis = {.n = MANY,
-                                         .spacing = 1,
-                                         .x = given ? stretched[0] : NULL,
-                                         .side = {sides[k], sides[k]}};
-                if (sides[k].kind == ROWS_ONE_SIDED || (given && sides[k].kind == ROWS_REFLECT))
+                struct weights_axis axis = {.n = MANY,
+                                            .spacing = 1,
+                                            .x = given ? stretched[0] : NULL,
+                                            .side = {sides[k], sides[k]}};
+                if (sides[k].kind == WEIGHTS_ONE_SIDED ||
+                    (given && sides[k].kind == WEIGHTS_REFLECT))
                     continue;
-                const double bound = rows_bound(&axis, accuracy);
+                const double bound = weights_bound(&axis, accuracy);
                 assert_true(bound < INFINITY);
                 static double a[MANY][MANY];
                 memset(a, 0, sizeof a);
                 double u[MANY], v[MANY];
                 for (int i = 0; i < MANY; i++) {
-                    struct rows_row row;
+                    struct weights_row row;
                     u[i] = random_in(-1, 1);
-                    if ((sides[k].kind == ROWS_VALUE && !sides[k].at_face &&
+                    if ((sides[k].kind == WEIGHTS_VALUE && !sides[k].at_face &&
                          (i == 0 || i == MANY - 1)) ||
-                        !rows_make(&axis, 2, accuracy, ROWS_AT_NODE, i, &row))
+                        !weights_make(&axis, 2, accuracy, WEIGHTS_AT_NODE, i, &row))
                         continue;
                     for (int j = 0; j < row.count; j++) {
-                        const struct rows_place place = rows_map(&axis, row.first + j * row.step);
+                        const struct weights_place place =
+                            weights_map(&axis, row.first + j * row.step);
                         a[i][place.at] += place.sign * (double)row.w[j];
                     }
                 }
