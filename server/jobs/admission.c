@@ -261,12 +261,14 @@ static struct array_type operand_type(const struct job *job, int operand)
     return type;
 }
 
-static bool take_operands(struct op *op, const struct request *request, const struct upload *upload,
-                          struct failure *failure)
+static bool take_operands(struct op *op, const struct requirements *needs,
+                          const struct upload *upload, struct failure *failure)
 {
     for (int i = 0; i < OPERANDS; i++) {
+        if (!(needs->operands >> i & 1))
+            continue;
         const char *place;
-        const struct array *array = request_job_operand(request, &op->job, i, &place);
+        const struct array *array = request_job_operand(needs->request, &op->job, i, &place);
         const struct array_type type = operand_type(&op->job, i);
         const struct taking taking = {.array = array,
                                       .type = &type,
@@ -274,8 +276,6 @@ static bool take_operands(struct op *op, const struct request *request, const st
                                       .field = &op->operand[i],
                                       .place = &op->operand_place[i],
                                       .small = &op->small[AXIS_COUNT + i]};
-        if (type.bytes == 0)
-            continue;
         if (!array)
             op->operand[i] = admission_new_array(op->task, &type, failure);
         else if (!take_array(op, &taking, upload, failure))
@@ -332,7 +332,7 @@ static bool take_job(struct op *op, struct requirements *needs, const struct upl
     op->block = needs->block;
     needs->block = NULL;
     if (!admission_charge(op->task, op->job.more.block_bytes, failure) ||
-        !take_operands(op, needs->request, upload, failure))
+        !take_operands(op, needs, upload, failure))
         return false;
     for (int i = 0; i < job_outputs(&op->job); i++)
         if (!take_output(op, i, needs, failure))

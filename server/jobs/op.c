@@ -64,6 +64,8 @@ void op_release(struct op *op)
     op->block = NULL;
     for (int i = 0; i < OP_ACCESSES; i++) {
         struct field *field = op->access[i].field;
+        if (!field)
+            continue;
         field_access_end(&op->access[i]);
         field_release(field);
     }

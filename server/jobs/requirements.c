@@ -119,6 +119,9 @@ static bool find_operands(const struct finding *finding, struct failure *failure
     for (int i = 0; i < OPERANDS; i++) {
         const char *place;
         const uint64_t bytes = job_operand_points(&needs->job, i) * job_element_bytes(&needs->job);
+        if (bytes == 0)
+            continue;
+        needs->operands |= UINT32_C(1) << i;
         const struct array *array = request_job_operand(needs->request, &needs->job, i, &place);
         if (array && array->kind == ARRAY_REGION &&
             !region_check(finding->user, array, bytes, false, place, failure))

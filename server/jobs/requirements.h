@@ -24,6 +24,7 @@ struct requirements {
     uint64_t arrays;          /* of `type`, that the job needs on the device for itself */
     uint64_t copied;          /* of them those that come from a client's memory or go there */
     uint64_t copied_again;    /* … that come once in every round of a chain */
+    uint32_t operands;        /* that it has: a bit each, by enum operand */
     uint64_t operand_bytes;   /* of its operands, but for resident ones */
 };
 
