@@ -248,3 +248,14 @@ const char *job_side_place(int axis, int side)
                                                                {"boundary z-", "boundary z+"}};
     return places[axis][side];
 }
+
+const char *job_operand_place(const struct job *job, int operand)
+{
+    const int side = (operand - OPERAND_VALUE) % (AXIS_COUNT * SIDE_COUNT);
+    if (operand >= OPERAND_VALUE)
+        return job_side_place(side / SIDE_COUNT, side % SIDE_COUNT);
+    return operand == OPERAND_SOURCE                ? "source"
+           : operand == OPERAND_PROBES              ? "probes"
+           : job->operator_id == OPERATOR_DIFFUSION ? "diffusivity"
+                                                    : "coefficient";
+}

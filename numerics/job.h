@@ -185,6 +185,8 @@ const char *axis_name(enum axis axis);
 
 /* How errors name a side of an axis: "boundary x-". */
 const char *job_side_place(int axis, int side);
+/* … and an operand (enum operand). */
+const char *job_operand_place(const struct job *job, int operand);
 
 #ifdef __cplusplus
 }

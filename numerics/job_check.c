@@ -224,7 +224,7 @@ static bool check_more(const struct job *job, struct failure *failure)
                            "stagger must be forward or backward; got the number %d", more->stagger);
     if (more->coefficient > 1 || !(more->coefficient_max >= 0) || !isfinite(more->coefficient_max))
         return failure_set(failure, STATUS_INVALID_ARGUMENT,
-                           job->operator_id == OPERATOR_DIFFUSION ? "diffusivity" : "coefficient",
+                           job_operand_place(job, OPERAND_COEFFICIENT),
                            "a coefficient is one array of finite numbers; the largest is %g",
                            more->coefficient_max);
     for (int a = 0; a < 8; a++)

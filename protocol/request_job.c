@@ -236,38 +236,27 @@ static bool resolve_boundaries(const struct request *request, const struct array
 }
 
 /* An operand like f. */
-static bool resolve_field(const struct array *array, const struct array_type *type,
-                          const struct job *job, const char *parameter, uint8_t *has,
-                          struct failure *failure)
+static bool resolve_field(const struct request *request, const struct array_type *type,
+                          const struct job *job, int operand, uint8_t *has, struct failure *failure)
 {
+    const struct array *array = &request->operand[operand];
+    const char *place = job_operand_place(job, operand);
     *has = array->kind != ARRAY_NONE;
-    if (!*has || !check_dtype(array, job, parameter, failure))
-        return *has == 0;
-    return array_check_alike(&array->type, type, parameter, "f", failure);
-}
-
-static const char *coefficient_place(const struct job *job)
-{
-    return job->operator_id == OPERATOR_DIFFUSION ? "diffusivity" : "coefficient";
+    return !*has || (check_dtype(array, job, place, failure) &&
+                     array_check_alike(&array->type, type, place, "f", failure));
 }
 
 static bool resolve_operands(const struct request *request, const struct array_type *type,
                              struct job *job, struct failure *failure)
 {
-    return resolve_field(&request->operand[OPERAND_COEFFICIENT], type, job, coefficient_place(job),
-                         &job->more.coefficient, failure) &&
-           resolve_field(&request->operand[OPERAND_SOURCE], type, job, "source", &job->more.source,
-                         failure);
+    return resolve_field(request, type, job, OPERAND_COEFFICIENT, &job->more.coefficient,
+                         failure) &&
+           resolve_field(request, type, job, OPERAND_SOURCE, &job->more.source, failure);
 }
 
 const struct array *request_job_operand(const struct request *request, const struct job *job,
-                                        int operand, const char **place)
+                                        int operand)
 {
-    const int side = (operand - OPERAND_VALUE) % (AXIS_COUNT * SIDE_COUNT);
-    *place = operand == OPERAND_COEFFICIENT ? coefficient_place(job)
-             : operand == OPERAND_SOURCE    ? "source"
-             : operand < OPERAND_VALUE      ? "probes"
-                                            : job_side_place(side / SIDE_COUNT, side % SIDE_COUNT);
     return operand != OPERAND_PROBES && job_operand_points(job, operand)
                ? &request->operand[operand]
                : NULL;

@@ -15,9 +15,9 @@ bool request_job(const struct request *request, const struct array_type *type, d
                  struct job *job, uint8_t **block, struct failure *failure);
 
 /* The array that was given for an operand of the request's job (enum operand); NULL: it has none.
- * *place: how an error names it. */
+ */
 const struct array *request_job_operand(const struct request *request, const struct job *job,
-                                        int operand, const char **place);
+                                        int operand);
 
 /* Is there a limit of the job that the numbers of its field κ alone tell? */
 bool job_measures(const struct job *job);

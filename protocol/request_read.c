@@ -96,13 +96,9 @@ bool request_check_regions(const struct arrays *f, struct failure *failure)
 
 const char *request_operand_place(const struct request *request, int operand)
 {
-    if (operand < OPERAND_VALUE)
-        return operand == OPERAND_SOURCE                        ? "source"
-               : request->job.operator_id == OPERATOR_DIFFUSION ? "diffusivity"
-                                                                : "coefficient";
     const int side = (operand - OPERAND_VALUE) % (AXIS_COUNT * SIDE_COUNT);
-    return request->named.boundary >> side & 1
-               ? job_side_place(side / SIDE_COUNT, side % SIDE_COUNT)
+    return operand < OPERAND_VALUE || request->named.boundary >> side & 1
+               ? job_operand_place(&request->job, operand)
                : "boundary";
 }
 

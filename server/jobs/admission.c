@@ -267,12 +267,11 @@ static bool take_operands(struct op *op, const struct requirements *needs,
     for (int i = 0; i < OPERANDS; i++) {
         if (!(needs->operands >> i & 1))
             continue;
-        const char *place;
-        const struct array *array = request_job_operand(needs->request, &op->job, i, &place);
+        const struct array *array = request_job_operand(needs->request, &op->job, i);
         const struct array_type type = operand_type(&op->job, i);
         const struct taking taking = {.array = array,
                                       .type = &type,
-                                      .parameter = place,
+                                      .parameter = job_operand_place(&op->job, i),
                                       .field = &op->operand[i],
                                       .place = &op->operand_place[i],
                                       .small = &op->small[AXIS_COUNT + i]};

@@ -117,14 +117,14 @@ static bool find_operands(const struct finding *finding, struct failure *failure
 {
     struct requirements *needs = finding->needs;
     for (int i = 0; i < OPERANDS; i++) {
-        const char *place;
         const uint64_t bytes = job_operand_points(&needs->job, i) * job_element_bytes(&needs->job);
         if (bytes == 0)
             continue;
         needs->operands |= UINT32_C(1) << i;
-        const struct array *array = request_job_operand(needs->request, &needs->job, i, &place);
+        const struct array *array = request_job_operand(needs->request, &needs->job, i);
         if (array && array->kind == ARRAY_REGION &&
-            !region_check(finding->user, array, bytes, false, place, failure))
+            !region_check(finding->user, array, bytes, false, job_operand_place(&needs->job, i),
+                          failure))
             return false;
         if (!array || (array->kind != ARRAY_FIELD && !is_sent_before(needs, array, i)))
             needs->operand_bytes += bytes;
@@ -170,8 +170,7 @@ static bool check_operands(const struct requirements *needs, const struct array 
                            const char *place, struct failure *failure)
 {
     for (int i = 0; i < OPERANDS && out->kind == ARRAY_FIELD; i++) {
-        const char *unused;
-        const struct array *read = request_job_operand(needs->request, &needs->job, i, &unused);
+        const struct array *read = request_job_operand(needs->request, &needs->job, i);
         if (read && read->kind == ARRAY_FIELD && read->field == out->field)
             return failure_set(
                 failure, STATUS_INVALID_ARGUMENT, place,

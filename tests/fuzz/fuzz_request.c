@@ -43,9 +43,8 @@ static void check_failure(uint64_t msgid, const struct failure *failure)
 static void check_operands(const struct request *request, const struct job *job)
 {
     for (int i = 0; i < OPERANDS; i++) {
-        const char *place;
         const uint64_t points = job_operand_points(job, i);
-        const struct array *array = request_job_operand(request, job, i, &place);
+        const struct array *array = request_job_operand(request, job, i);
         check((array != NULL) == (points > 0 && i != OPERAND_PROBES));
         check(!array || (array->kind != ARRAY_NONE && numbers_count(array) == points));
     }
