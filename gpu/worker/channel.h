@@ -42,8 +42,9 @@
  * measure_bytes().
  * An input with a place is read from there into its array, and an output is written from its array
  * to its place: copies are part of the RUN, overlap with its computation, and its FINISHED comes
- * after the last of them. Such an array is that RUN's own while it lasts. A RUN that does not end
- * OK may have written any part of its outputs, arrays and places, once it has begun a pass. A
+ * after the last of them. It writes the input's array so: a RUN behind it that reads that array
+ * waits for it. A RUN that does not end OK may have written any part of its outputs, arrays and
+ * places, once it has begun a pass. A
  * worker whose device_info says `direct` computes in regions themselves: an input or output with
  * a place has no array there (id 0), and an input with a place is no scratch.
  * RUNs of one chain, a number of the front's, may begin before those before them have ended, since

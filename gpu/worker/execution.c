@@ -5,7 +5,7 @@
 struct holding *execution_array(const struct execution *run, int i, bool *written)
 {
     const int operand = i - 3 * AXIS_COUNT;
-    *written = operand < 0 ? i >= AXIS_COUNT : operand == OPERAND_PROBES;
+    *written = operand >= 0 ? operand == OPERAND_PROBES : i >= AXIS_COUNT || run->from[i].region;
     return operand >= 0         ? run->operand[operand]
            : i < AXIS_COUNT     ? run->in[i]
            : i < 2 * AXIS_COUNT ? run->out[i - AXIS_COUNT]

@@ -71,7 +71,8 @@ bool executions_add(struct executions *runs, struct execution *run);
 /* Out of the row; its arrays are in use no longer. */
 void executions_remove(struct executions *runs, struct execution *run);
 /* One of the arrays that it uses, NULL where it has none such: inputs, outputs, scratch and
- * operands in turn. *written: the run writes it; of its operands the probes alone. */
+ * operands in turn. *written: the run writes it; of its operands the probes alone, of its inputs
+ * those that it copies from a place. */
 enum { EXECUTION_ARRAYS = 3 * AXIS_COUNT + OPERANDS };
 struct holding *execution_array(const struct execution *run, int i, bool *written);
 /* Its arrays and places in memory, as slices_begin() takes them. */

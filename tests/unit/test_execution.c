@@ -72,6 +72,24 @@ TEST(nobody_writes_what_one_before_reads_or_the_front_downloads, clear, NULL)
     assert_false(executions_may_start(&runs, &writer));
 }
 
+/* Links of a chain may share an input, which the first of them copies from a region. */
+TEST(nobody_reads_an_input_before_it_has_been_copied_from_its_place, clear, NULL)
+{
+    struct region region = {0};
+    struct execution first = run_of(1, &a, &b, NULL), reader = run_of(2, &a, &c, NULL);
+    first.from[0].region = &region;
+    add(&first);
+    add(&reader);
+    assert_true(executions_may_start(&runs, &first));
+    assert_false(executions_may_start(&runs, &reader));
+    executions_start(&runs, &first);
+    assert_false(executions_may_start(&runs, &reader));
+    executions_remove(&runs, &first);
+    assert_true(executions_may_start(&runs, &reader));
+    executions_remove(&runs, &reader);
+    assert_int_equal(a.readers + a.writers + region.users, 0);
+}
+
 /* Beside their inputs and outputs, jobs read arrays (κ, a source) and write one, their probes. */
 TEST(operands_are_in_order_too, clear, NULL)
 {
