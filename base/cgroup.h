@@ -1,4 +1,4 @@
-/* The memory that this process's control groups let it have. The front and the host's workers ask.
+/* The memory limit of this process's control groups. The front and the host's workers ask for it.
  */
 #ifndef BASE_CGROUP_H
 #define BASE_CGROUP_H

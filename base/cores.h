@@ -1,11 +1,11 @@
-/* Cores to spare: what a program asks before it keeps one busy while it waits. */
+/* Whether a process may keep one core busy while it waits (busy polling). */
 #ifndef BASE_CORES_H
 #define BASE_CORES_H
 
 #include <sched.h>
 #include <stdbool.h>
 
-enum { CORES_TO_SPARE = 4 }; /* with fewer, others need ours more */
+enum { CORES_TO_SPARE = 4 }; /* with fewer, other processes need the core more */
 
 /* May this thread run on so many? */
 static inline bool cores_to_spare(void)

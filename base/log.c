@@ -55,7 +55,7 @@ static void write_lines(const char *text, size_t bytes)
         if (n < 0 && errno == EAGAIN)
             poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, -1);
         else if (n < 0 && errno != EINTR)
-            return; /* nobody will ever read it */
+            return; /* it has no reader any more */
         else if (n > 0) {
             text += n;
             bytes -= (size_t)n;
@@ -175,7 +175,7 @@ void log_flush(void)
     pthread_mutex_unlock(&out.mutex);
 }
 
-/* May the cause say one more now? */
+/* May the cause log another line now? */
 static bool take_allowance(struct log_cause *cause)
 {
     const uint64_t now = clock_ns();
@@ -190,7 +190,7 @@ static bool take_allowance(struct log_cause *cause)
     if (!cause->dropped++) {
         cause->next = out.dropped;
         out.dropped = cause;
-        pthread_cond_signal(&out.more); /* whoever writes is to look at it in time */
+        pthread_cond_signal(&out.more); /* the writer is to check it in time */
     }
     return false;
 }

@@ -268,7 +268,7 @@ void thread_pool_share(int most, thread_pool_work *work, void *context)
     wake(loop.most);
     pthread_mutex_unlock(&pool.mutex);
     work(context, 0);
-    end_parts(); /* whoever is waited for has one */
+    end_parts(); /* a thread that is waited for has one */
     pthread_mutex_lock(&pool.mutex);
     loop.exhausted = true;
     struct loop **before = &pool.loops;

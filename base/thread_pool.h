@@ -1,19 +1,18 @@
-/* A worker's computing threads: tasks, each begun by one of them, and loops that a thread shares
- * with those that are free. The threads are made when the pool is opened, never more, and sleep
- * while there is nothing to do.
+/* The computing threads of a worker. They run tasks, and share loops with threads that are free.
+ * All threads are made when the pool is opened and sleep while there is no work.
  *
  *   thread_pool_give() → short tasks ─┐                  ┌─► run ─► thread_pool_share() ─┐
- *                 long slices ─┼─► free threads ──┤                       │
- *                 wide slices ─┘                  └─► join a loop ◄────────┘
+ *                        long slices ─┼─► free threads ──┤                               │
+ *                        wide slices ─┘                  └─► join a loop ◄───────────────┘
  *
- * A short task goes before slices of long jobs, but for one slice after each POOL_TURN_US that
- * short ones have had while slices waited; so it waits until one of the slices under way ends and,
- * at most, for one more. Pieces that stay on one thread and those that are wide take turns. Of wide
- * ones one is under way at a time: it has all threads that find no task, which leave it between two
- * parts when a short task comes.
+ * A short task goes before slices of long jobs, except for one slice after each POOL_TURN_US of
+ * short tasks while slices waited. So a short task waits for the end of one slice under way and for
+ * at most one more. Long slices, which stay on one thread, and wide ones, which share loops,
+ * alternate. One wide slice is under way at a time: it uses all threads without a task, which leave
+ * it between two parts when a short task comes.
  *
  * A thread that shares its loop waits for parts that helpers have begun, never for a helper to
- * come: on a machine that is busy with other things it goes on alone.
+ * come: on a busy machine it continues alone.
  *
  * A thread that hangs shows in thread_pool_still_us(): it begins no other part. */
 #ifndef BASE_THREAD_POOL_H
@@ -44,9 +43,9 @@ struct thread_pool_task {
     struct thread_pool_task *(*run)(struct thread_pool_task *task);
 };
 
-/* Make the threads; 0: one for each core that this process may run on. Fewer where the system
- * gives no more, INTERNAL where it gives none; those of a pool that is open already stay. Signals
- * are blocked in them. */
+/* Make the threads; 0: one for each core that this process may run on. Fewer if the system refuses
+ * some, INTERNAL if it refuses all; those of a pool that is open already stay. Signals are blocked
+ * in them. */
 bool thread_pool_open(int threads, struct failure *failure);
 /* End them. No task is waiting or under way. */
 void thread_pool_close(void);
@@ -56,20 +55,19 @@ int thread_pool_threads(void);
 /* From any thread. The pool is open; the task lives until it runs. */
 void thread_pool_give(struct thread_pool_task *task);
 
-/* Work whose parts are taken from where all that share it look, until none is left. `slot` tells
- * those apart that are at it: 0 is the caller. Between two parts it asks thread_pool_stays(), and
- * returns where that is false. */
+/* Work in parts, which all threads that share it take from one place until none is left. `slot`
+ * numbers the threads: 0 is the caller. Between two parts the work asks thread_pool_stays(), and
+ * returns if that is false. */
 typedef void thread_pool_work(void *context, int slot);
 bool thread_pool_stays(void);
-/* Do the work on this thread, and on others as they are free: `most` in all. Returns when all parts
- * are done. From any thread; not from within such work. */
+/* Do the work on this thread and on free ones: `most` in all. Returns when all parts are done. From
+ * any thread; not from within such work. */
 void thread_pool_share(int most, thread_pool_work *work, void *context);
 
-/* For how long the slowest thread has been at the part, or the task, that it is at: microseconds in
- * which it ran or slept, not those in which it waited for a CPU or a page. So a thread that hangs,
- * in a loop or asleep, is told from one that a busy machine is slow to run. Counted from one call
- * to the next, and of a longer pause between two (the process was stopped) one second; one caller.
- */
+/* The longest time, in microseconds, that a thread has spent on its present part or task. Time in
+ * which it waited for a CPU or a page does not count, so that a thread that hangs, in a loop or
+ * asleep, is told from one on a busy machine. Counted from one call to the next, at most one second
+ * for a longer pause between two (the process was stopped); one caller. */
 uint64_t thread_pool_still_us(void);
 
 /* The same of parts [0, count), in any order and one at a time. */

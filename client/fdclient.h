@@ -93,7 +93,7 @@ struct fdclient_params {
                              resident need their shape and dtype alone */
     int priority;         /* −100 to 100: among your jobs the highest goes first */
     uint64_t timeout_us;  /* from its receipt; "TIMEOUT" where it is not done then */
-    bool detach;          /* it goes on without the connection; out_is_field set too */
+    bool detach;          /* it continues without the connection; out_is_field set too */
     bool out_is_field;    /* keep the result resident: result.field */
     uint64_t out_field[FDCLIENT_AXES]; /* overwrite this field, or those of a vector's components
                                           (out_is_field set too) */

@@ -121,7 +121,7 @@ static bool find_route(struct fdclient *client, struct route *route, const struc
                      &missing_count);
         if (!missing_count)
             return true;
-        /* Who has one job to run is spared the pool. */
+        /* A client with one job needs no pool. */
         const bool first = !client->lacked;
         client->lacked = true;
         if (first && !client->by_region)

@@ -1,11 +1,10 @@
-/* One device kind, behind one table of functions: a new kind is one file and one line in main.c.
+/* A kind of device behind one table of functions: a new kind is one file and one line in main.c.
  * All functions but pin and unpin are called from the worker's main thread, and none of them waits
- * for the device.
- * What was begun ends as a completion with the caller's token, in any order.
+ * for the device. Each operation that was begun ends as a completion with the caller's token, in
+ * any order.
  *
- * A fault that the device cannot come back from (a sticky CUDA error) is never answered: the
- * backend logs it and ends the process with BACKEND_FAULT_EXIT; the front starts another worker.
- */
+ * A fault from which the device cannot recover (a sticky CUDA error) is never answered: the backend
+ * logs it and ends the process with BACKEND_FAULT_EXIT; the front starts another worker. */
 #ifndef GPU_BACKEND_H
 #define GPU_BACKEND_H
 
@@ -32,12 +31,12 @@ struct completion {
 
 struct backend {
     const char *kind;
-    /* May a launch begin and end anywhere inside a pass, but of a plan that is staged? Else from
-     * and to are multiples of plan->lines or, where the plan has one pass, lines that
-     * split_allows(). */
+    /* May a launch begin and end anywhere inside a pass, unless its plan is staged? Else from and
+     * to are multiples of plan->lines or, if the plan has one pass, lines that split_allows()
+     * takes. */
     bool splits_passes;
-    /* Arrays of up to so many bytes are better copied by launches, from their source and to their
-     * target, than by upload and download. 0: launches cannot. */
+    /* The largest array, in bytes, that launches copy faster, from source and to target, than
+     * upload and download do. 0: launches cannot copy. */
     uint64_t launch_copies_bytes;
 
     /* Open device `index`, with the arena mapped at `arena` (pin it). Fills info. INTERNAL with the
@@ -46,29 +45,29 @@ struct backend {
                  struct failure *failure);
     void (*close)(void);
 
-    /* Make a client's memory, which is mapped for reading alone or for writing too, one that upload
-     * and download copy from and to; undo it, when no copy is under way. From another thread, one
-     * call at a time, while the device is open. STATUS_OK, OUT_OF_MEMORY or INTERNAL. *addressable:
-     * launches may have it as source and, where it is writable, as target. NULL: nothing needs to
-     * be done, and nothing is addressable. */
+    /* Pin a client's memory, which is mapped for reading or for reading and writing, so that upload
+     * and download may copy from and to it; unpin it when no copy is under way. From another
+     * thread, one call at a time, while the device is open. STATUS_OK, OUT_OF_MEMORY or INTERNAL.
+     * *addressable: launches may have it as source and, if it is writable, as target. NULL: nothing
+     * needs to be done, and nothing is addressable. */
     enum status (*pin)(void *memory, size_t bytes, bool writable, bool *addressable);
     void (*unpin)(void *memory, size_t bytes);
 
-    /* Device memory; holds no byte of another owner's. NULL where there is none. */
+    /* Device memory without a byte of another owner's. NULL if there is none. */
     void *(*allocate)(uint64_t bytes, uint64_t owner);
     void (*release)(void *memory, uint64_t bytes, uint64_t owner);
 
     /* Copy between the arena, or a client's memory, and the device. A launch that is not resident
-     * sees every upload begun before it. A download sees the launch that `after` names and what has
-     * completed. The caller keeps everything else in order. */
+     * sees every upload begun before it. A download sees the launch that `after` names and all that
+     * has completed. All other ordering is the caller's. */
     void (*upload)(void *device, const void *arena, size_t bytes, uint64_t token);
     void (*download)(void *arena, const void *device, size_t bytes, const void *after,
                      uint64_t token);
 
-    /* Order a launch. It may wait for the next begin(), one of a chain for the one after
-     * earlier ones of it have been reaped: small ones that were ordered together are
-     * begun together, and those of one plan may run at once. Returns a name for it, never NULL
-     * and no other launch's, until its completion has been reaped. */
+    /* Enqueue a launch. It may be held until the next begin(); one of a chain until the begin()
+     * after earlier ones of the chain have been reaped. Small launches enqueued together begin
+     * together, and those of one plan may run at once. Returns an identifier, never NULL and unique
+     * until the launch's completion has been reaped. */
     const void *(*launch)(const struct launch *launch, uint64_t token);
     void (*begin)(void);
 
@@ -76,16 +75,16 @@ struct backend {
      * calls before it sleeps. */
     int (*wake_descriptor)(void);
     void (*arm)(void);
-    /* Nothing is under way and the caller would sleep: give a part of what is kept in reserve
-     * beyond measure back. True: there is more. */
+    /* Call when nothing is under way and the caller would sleep: gives part of the memory kept in
+     * reserve back. True: there is more to give back. */
     bool (*rest)(void);
-    /* Does it pay to call reap() again and again for a while, rather than to sleep? */
+    /* Does busy polling with reap() pay, rather than sleeping at once? */
     bool busy_polls;
-    /* For how long the slowest part of what is under way has not gone on, microseconds that do not
-     * count where the machine is only slow; counted from one call to the next. NULL: it shows in
-     * what completes. */
+    /* The longest time, in microseconds, that a part under way has made no progress, without time
+     * in which the machine was only slow; counted from one call to the next. NULL: hangs show in
+     * completions. */
     uint64_t (*still_us)(void);
-    /* Take up to max completions; also looks for faults. */
+    /* Take up to max completions; also checks for faults. */
     int (*reap)(struct completion *completions, int max);
 };
 

@@ -17,16 +17,16 @@ struct operands {
 };
 
 /* A slice of a job: lines [from, to) of its passes one after another. A line is one row along x; a
- * pass has plan->lines of them. Pass p reads `in` (p = 0), else what pass p − 1 wrote; even passes
+ * pass has plan->lines of them. Pass 0 reads `in`, pass p > 0 the output of pass p − 1; even passes
  * write `even`, odd passes write `odd`. No `in` is an `even`, no `even` is another or `odd`; odd
  * may be in. Vector fields have an array for each axis: plan->inputs and plan->outputs of them, the
- * others are NULL; whoever has more than one pass has one array on each side. A plan that is staged
- * has its result in even[0] and says itself what its passes read and write. Pieces of a job are
- * launched one after another, each when the one before has completed.
+ * others are NULL; a plan of more than one pass has one array on each side. A staged plan has its
+ * result in even[0] and defines what its passes read and write. Slices of a job are launched one
+ * after another, each when the one before has completed.
  *
  * source, target: a client's addressable memory (pin()) at a multiple of 16 bytes. Before the first
- * pass the whole of `in` is copied from its source, after the last one the whole of what that wrote
- * to its target. NULL: it is not. */
+ * pass all of `in` is copied from its source, after the last one the whole result to its target.
+ * NULL: not copied. */
 struct launch {
     const struct plan *plan; /* lives until the completion */
     const void *in[AXIS_COUNT];
@@ -37,14 +37,14 @@ struct launch {
     uint64_t from, to;
     const void *source[AXIS_COUNT];
     void *target[AXIS_COUNT];
-    /* Launches of one chain, a number that is not 0, are carried out one after another in the order
-     * of launch(), each seeing what those before it wrote, and the caller need not wait for any of
-     * them; what else is under way is not waited for. They have no source and no target. 0: it is
-     * in none. */
+    /* Launches of one chain (a number that is not 0) run in the order of launch(), each seeing what
+     * those before it wrote, and the caller need not wait for any of them; no other launch is
+     * waited for. They have no source and no target. 0: no chain. */
     uint64_t chain;
-    /* Those of the chain up to this one are likely to come again, in other launches, just so. */
+    /* May be cached: the launches of the chain up to this one are likely to be repeated with the
+     * same arguments. */
     bool ends_round;
-    /* No upload to its arrays is under way: it waits for none, whosever they are. */
+    /* No upload to its arrays is under way, so it waits for no upload. */
     bool is_resident;
 };
 

@@ -1,7 +1,7 @@
-/* NVTX ranges around what the worker gives its device, so that Nsight names it: "launch" with the
- * job's number on the channel as the range's payload; "upload" and "download" with the job's where
- * they are copies of its places, else with the array's. Without a profiler each costs a few
- * nanoseconds; without NVTX's headers, which come with the CUDA toolkit, nothing. */
+/* NVTX ranges around the worker's calls to its device, so that Nsight names them: "launch" with the
+ * job's number on the channel as payload; "upload" and "download" with the job's number if they
+ * copy its places in regions, else with the array's. Without a profiler each costs a few
+ * nanoseconds; without NVTX's headers, which come with the CUDA toolkit, none is made. */
 #ifndef GPU_RANGE_H
 #define GPU_RANGE_H
 

@@ -1,6 +1,7 @@
-/* How one pass is computed part by part: in units along the slowest axis that has more than one
- * point, planes in 3D, rows in 2D; in rows also where no row looks at another. A field of one row
- * is one unit. Shared by all that split passes: copies that overlap with them, and the kernels. */
+/* How one pass is split into parts: in units along the slowest axis that has more than one point
+ * (planes in 3D, rows in 2D), and in rows where rows are independent of each other. A field of one
+ * row is one unit. Shared by all code that splits passes: copies that overlap with them, and the
+ * kernels. */
 #ifndef GPU_SPLIT_H
 #define GPU_SPLIT_H
 
@@ -28,9 +29,9 @@ struct split {
 
 struct split split_of(const struct plan *plan);
 
-/* May a backend that does not split passes anywhere (backend.h) compute these lines of the first
- * pass alone? They are whole fields, or begin at a multiple of `grain` units and end at one
- * that is not nearer than `reach` to the field's end, or at that end. */
+/* May a backend without splits_passes (backend.h) compute these lines of the first pass alone? They
+ * are whole fields, or begin at a multiple of `grain` units and end at one that is not nearer than
+ * `reach` to the field's end, or at that end. */
 bool split_allows(const struct split *split, uint64_t from, uint64_t to);
 
 #ifdef __cplusplus

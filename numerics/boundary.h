@@ -1,6 +1,5 @@
-/* What is known of f beyond a side of an axis: the kinds of boundaries, and all that tells one from
- * another. Nothing else switches on a kind: words, checks, weights and maps come from the traits.
- */
+/* The kinds of boundaries: what is assumed of f beyond a side of an axis. No other file switches on
+ * a kind: words, checks, weights and maps come from the traits. */
 #ifndef NUMERICS_BOUNDARY_H
 #define NUMERICS_BOUNDARY_H
 

@@ -1,7 +1,8 @@
-/* A job → weights: everything that the kernels of every backend need, computed once on the CPU and
- * rounded once, so that backends cannot differ. docs/NUMERICS.md is the contract; the evaluation
- * itself stands once, in numerics/point.h, and every kernel must equal it to the bit.
- */
+/* A job → weights, maps and passes: all that the kernels of every backend read, computed once on
+ * the CPU and rounded once, so that backends cannot differ. docs/NUMERICS.md is the contract. A
+ * plain plan's points are evaluated by numerics/point.h, a table's by numerics/table_point.h, a
+ * user's stencil by numerics/stencil_point.h and ADI by numerics/adi_point.h; every kernel gives
+ * their bits. */
 #ifndef NUMERICS_PLAN_H
 #define NUMERICS_PLAN_H
 

@@ -18,7 +18,7 @@ uint64_t memory_rounded(uint64_t bytes);
 void *memory_take(uint64_t bytes, uint64_t owner, bool *must_clear);
 void memory_give(void *memory, uint64_t bytes, uint64_t owner);
 
-/* How many blocks have gone back to the device until now: then their addresses are nobody's. */
+/* The number of blocks given back to the device so far; their addresses may be reused. */
 uint64_t memory_freed(void);
 
 /* While nothing is under way: give one block back to the device, if too much is kept. True: there

@@ -166,7 +166,7 @@ void slots_give(int slot)
 {
     struct slot *given = &cache.slots[slot];
     given->users--;
-    given->loader = NULL; /* nobody needs to wait any more */
+    given->loader = NULL; /* no later user needs to wait */
     /* The server counts on that memory for arrays. */
     if (given->users == 0 && given->bytes > ROOM_BYTES)
         leave_room(given);

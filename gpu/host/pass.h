@@ -1,6 +1,6 @@
-/* Runs the passes of a job, or pieces of them: cuts a pass into boxes that fit the caches, which
- * the caller shares with the free threads of the pool (base/thread_pool.h) where there are enough
- * of them. Any thread; what is computed at the same time is not the caller's concern. */
+/* Runs the passes of a job or a slice of it: cuts a pass into boxes that fit the caches, which the
+ * caller shares with the free threads of the pool (base/thread_pool.h) if there are enough of them.
+ * Any thread. */
 #ifndef GPU_HOST_PASS_H
 #define GPU_HOST_PASS_H
 
@@ -12,7 +12,7 @@
 /* The generations of kernels that this processor can run, fastest first; how many. */
 int pass_kernels(const struct kernels *found[PASS_KERNELS]);
 
-/* Output that is larger is better written past the caches. */
+/* The size of an output, in bytes, above which it is written past the caches. */
 uint64_t pass_stream_bytes(void);
 
 /* Are its passes large enough to be shared? */

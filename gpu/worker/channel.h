@@ -217,7 +217,7 @@ bool channel_inbox_holds(const struct channel_inbox *inbox);
 const char *channel_block(const struct channel_inbox *inbox, int descriptor, uint64_t bytes,
                           uint8_t **block);
 
-/* Messages on their way out, in order: whoever has something to say keeps it here, and one flush a
+/* Messages on their way out, in order: senders queue them here, and one flush a
  * turn of the loop sends all of it in few packets. Grows as needed: each end's orders are bounded
  * by the jobs and slabs of the front. */
 struct channel_queue {

@@ -32,7 +32,7 @@
 enum {
     EXIT_NO_DEVICE = 1,
     EXIT_USAGE = 2,
-    FAULT_POLL_MS = 50,  /* a device that has failed calls nobody back */
+    FAULT_POLL_MS = 50,  /* a failed device wakes no one */
     ORDERS_AT_ONCE = 64, /* between two polls of the device */
     BUSY_POLL_US = 250,  /* after something has happened, before we sleep */
     SLEEP_US = 1000      /* … and the longest without a look at all descriptors */
@@ -257,7 +257,7 @@ static bool wait(int timeout_ms)
     if (ready < 0)
         return false;
     bool some = false;
-    /* Also where nothing woke us: a device that has failed calls nobody back. */
+    /* Also when nothing woke the worker: a failed device does not. */
     if (polls[1].revents || is_busy())
         some = take_completions();
     if (polls[2].revents)

@@ -4,7 +4,7 @@
  *
  * Of copies each way so few are under way that another waits for two slabs at most; the next is
  * the oldest of the jobs that are no larger than a slab and of the others in turn: a small job
- * passes large ones, and nobody starves. One thread. */
+ * passes large ones, and no run starves. One thread. */
 #ifndef GPU_WORKER_PIPELINE_H
 #define GPU_WORKER_PIPELINE_H
 

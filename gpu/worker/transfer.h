@@ -1,6 +1,6 @@
 /* A run whose inputs or outputs lie in clients' regions, as a pipeline: its arrays are copied in
  * and out slab by slab, and lines are computed as soon as what they need has been copied in. Which
- * slab, which lines come next: pure bookkeeping of one run. Whoever does the work begins what is
+ * slab, which lines come next: pure bookkeeping of one run. The caller begins what is
  * next, in any order between the three, and says when it has completed, in any order at all.
  *
  *   copy in ──► compute ──► copy out          (input slabs, lines of the pass, output slabs)

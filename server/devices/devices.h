@@ -1,6 +1,5 @@
-/* All devices of the front, with what they share, and what they tell the layer above.
- *
- * Whose the work is that they are given, a task, they do not know: they hand it back as it came. */
+/* All devices of the front, what they share, and their events for the layer above. Devices know
+ * nothing of a task but its address. */
 #ifndef SERVER_DEVICES_DEVICES_H
 #define SERVER_DEVICES_DEVICES_H
 
@@ -47,7 +46,7 @@ struct devices {
     uv_signal_t ended; /* SIGCHLD */
     unsigned hosts;    /* of them on the host, which share its memory */
     bool has_gpu;
-    uint64_t heard_ns; /* when a worker last said something */
+    uint64_t heard_ns; /* when a worker last sent something */
     uint64_t last_array, last_region;
     uint64_t regions, region_bytes; /* of all users; charged */
     uint64_t queue_bytes;           /* of the arrays of all users' jobs */

@@ -4,8 +4,8 @@
  * The last one gone releases the memory on the device and the charge.
  *
  * Accesses keep the order in which requests came: readers of a field run together, a writer alone,
- * and nobody passes somebody who came before. All accesses of a task are queued at once, so the
- * order is total and nobody waits in a circle.
+ * and no access overtakes an earlier one. All accesses of a task are queued at once, so the
+ * order is total and no cycle of waits arises.
  */
 #ifndef SERVER_DEVICES_FIELD_H
 #define SERVER_DEVICES_FIELD_H
@@ -34,7 +34,7 @@ struct field {
     uint32_t references;
     uint32_t copies;          /* of it that the worker has not finished */
     struct span copied;       /* the copies to it, where there is a trace */
-    struct task *put;         /* waits for them; NULL: nobody does */
+    struct task *put;         /* waits for them; NULL: none */
     struct region_use source; /* what the worker is copying to it lies there */
     bool lost;                /* with its worker */
     bool torn;                /* a job that wrote it was stopped half-way */

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* On the stack of whoever waits for it. */
+/* On the stack of the caller, which waits for it. */
 struct start {
     const char *program, *argument;
     pid_t pid;

@@ -33,7 +33,7 @@ bool bounds_due(const struct connection *connection)
     return connection->bounds.state == BOUNDS_CALLED || connection->bounds.state == BOUNDS_KNOWN;
 }
 
-/* The user's turn goes to who has waited longest. */
+/* The user's turn goes to the connection that has waited longest. */
 static void call_next(struct user *user)
 {
     struct list *link = list_first(&user->bounds.waiting);

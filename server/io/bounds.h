@@ -1,16 +1,15 @@
-/* What takes too long for the loop: bounds of many axes with coordinates (request_bounds.h), as a
- * chain of diffusions may have them, are found on a thread of the loop's pool.
+/* Stability bounds that take too long for the loop, those of many axes with coordinates
+ * (request_bounds.h) as in a chain of diffusions, are computed on a thread of the loop's pool.
  *
- * The message that needs them stays where it is and its connection is not read until they are
- * known; then the same message is taken again. Of each user one message at a time is at a thread,
- * so that others' need not wait for thousands of one user's; the others of the user wait in line,
- * and hold nothing for it. The thread's time is charged to the user as the loop's is (fair.h), what
- * is copied for it as the front's memory (memory.h).
+ * The message that needs them is kept, and its connection is not read until they are known; then
+ * the message is processed again. One message of each user is on a thread at a time, so that other
+ * users need not wait for thousands of messages of one; the user's other messages wait in line and
+ * hold nothing. The thread's time is charged to the user as the loop's is (fair.h), copies made for
+ * it as the front's memory (memory.h).
  *
  *   BOUNDS_NONE → (BOUNDS_WAITING → BOUNDS_CALLED)? → BOUNDS_FINDING → BOUNDS_KNOWN → BOUNDS_NONE
  *
- * All but the finding on the loop's thread.
- */
+ * All on the loop's thread, except the computation. */
 #ifndef SERVER_IO_BOUNDS_H
 #define SERVER_IO_BOUNDS_H
 

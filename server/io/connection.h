@@ -1,11 +1,10 @@
-/* One client: its socket, the splitter that cuts its bytes into messages, the arrays that come with
- * them, and what it is owed.
+/* A client's connection: its socket, the splitter that cuts its bytes into messages, the arrays
+ * that come with them, and the replies that it is owed.
  *
- * It is read unless (a) its next byte is payload and it has no slab, (b) it does not take its
- * replies and they are many, (c) what its message needs is being found (bounds.h), or (d) it has
- * half-closed. Half-closed, it gets the replies it is owed
- * and is closed then; closed by its peer, its work is cancelled.
- */
+ * It is read unless (a) its next byte is payload and it has no slab, (b) many of its replies are
+ * unread, (c) bounds that its message needs are being computed (bounds.h), or (d) it has half-
+ * closed. A half-closed connection gets the replies it is owed and is closed then; the work of one
+ * that its peer closed is cancelled. */
 #ifndef SERVER_IO_CONNECTION_H
 #define SERVER_IO_CONNECTION_H
 
@@ -54,15 +53,15 @@ struct connection {
 /* Take over an accepted socket. */
 void connection_open(struct io *io, int socket);
 
-/* Do what it can do, while its user's slice lasts: `events` are those of epoll that have come, and
- * there may be input at hand. */
+/* Process its input while its user's slice lasts: `events` are those of epoll that have come, and
+ * there may be buffered input. */
 void connection_serve(struct connection *connection, uint32_t events);
 
 /* Close it: its uploads are dropped and its work is cancelled, now or, where an I/O thread has a
  * load of it, at the end of the turn in which that comes back. */
 void connection_close(struct connection *connection);
 
-/* Give a closed one's memory back. Called at the end of a turn, when nobody is at work with it. */
+/* Free a closed connection. Called at the end of a turn, when no caller uses it. */
 void connection_free(struct connection *connection);
 
 /* Send what waits and watch for what can come next. Called at the end of a turn of the loop in

@@ -1,5 +1,5 @@
-/* One loop of sockets: it reads messages, gives what they ask for to jobs, and sends the answers.
- * Several may feed one scheduler (jobs.h). */
+/* An event loop of sockets: it reads messages, passes their requests to jobs, and sends the
+ * answers. Several may feed one scheduler (jobs.h). */
 #ifndef SERVER_IO_IO_H
 #define SERVER_IO_IO_H
 
@@ -30,7 +30,7 @@ struct io {
     struct report_coarse coarse;
     msgpack_zone message;                   /* the objects of the one at work */
     uint8_t read_buffer[IO_READ_BYTES];     /* control bytes, for one connection at a time */
-    uint8_t drop_buffer[UPLOAD_DROP_BYTES]; /* payload that nobody wants */
+    uint8_t drop_buffer[UPLOAD_DROP_BYTES]; /* for payload that is dropped */
 };
 
 #endif

@@ -1,12 +1,11 @@
-/* I/O threads copy payload between sockets and memory while the loop goes on. They hold no state
- * and do one recvmsg() or sendmsg() for each load; its result is handed back on the loop.
+/* I/O threads copy payload between sockets and memory while the loop runs. They hold no state and
+ * do one recvmsg() or sendmsg() for each load; its result is handed back on the loop.
  *
- * A load is worth the hand-over only where somebody else would wait for the copy: it is large, and
- * the loop has lately been at work for more than one connection. Else the caller copies itself,
- * which takes less time.
+ * Handing a load over pays only if another connection would wait for the copy: the load is large,
+ * and the loop has lately served more than one connection. Else the caller copies itself, which
+ * takes less time.
  *
- * Called from the loop's thread alone.
- */
+ * Called from the loop's thread alone. */
 #ifndef SERVER_IO_IO_THREADS_H
 #define SERVER_IO_IO_THREADS_H
 
@@ -23,7 +22,7 @@
 enum {
     IO_THREADS_MOST = 4,
     LOAD_BYTES_LEAST = 64 << 10,
-    LOAD_BYTES_MOST = 2 << 20, /* what a caller should give: it holds a thread for so long */
+    LOAD_BYTES_MOST = 2 << 20, /* a load holds a thread for so long */
     LOAD_PIECES_MOST = 64
 };
 
@@ -37,7 +36,7 @@ struct io_threads {
     struct list waiting, ended; /* struct load; under the mutex, as is: */
     bool leaving;
     struct list spare;            /* struct load, for the next ones */
-    struct contention contention; /* the connections that the loop is at work for; loop time */
+    struct contention contention; /* between connections; loop time */
 };
 
 /* Start `count` threads (IO_THREADS_MOST at most; 0: none); the system may give fewer. False: the
@@ -48,14 +47,14 @@ bool io_threads_open(struct io_threads *io_threads, uv_loop_t *loop, uint32_t co
  * back. No other is taken on. Harmless a second time. */
 void io_threads_close(struct io_threads *io_threads);
 
-/* The loop is at work for this connection. */
+/* Note that the loop serves this connection. */
 void io_threads_meet(struct io_threads *io_threads, const void *connection);
 
-/* Is it worth it now, for what is large? */
+/* Does handing large loads over pay now? */
 bool io_threads_wanted(const struct io_threads *io_threads);
 
-/* What the loop may copy itself for one connection each way in one turn: others wait for 30 µs;
- * where there is none, a turn's own cost (13 µs) counts for more. */
+/* The bytes that the loop may copy itself for one connection each way in a turn: under contention
+ * as many as take 30 µs; else more, since a turn itself costs 13 µs. */
 size_t io_threads_turn_bytes(const struct io_threads *io_threads);
 
 /* Called on the loop: `moved` is what recvmsg() or sendmsg() returned; −1: `error` says why. */

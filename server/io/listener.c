@@ -159,7 +159,7 @@ static bool listen_unix(struct io *io, const char *path)
     if (!clear_path(path, &address))
         return false;
     const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    const mode_t mask = umask(0777); /* nobody gets in before mode and group are right */
+    const mode_t mask = umask(0777); /* no client connects before mode and group are right */
     const bool bound =
         descriptor >= 0 && bind(descriptor, (struct sockaddr *)&address, sizeof address) == 0;
     umask(mask);

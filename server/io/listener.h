@@ -16,7 +16,7 @@ struct listener {
     uv_poll_t poll;
     int socket;
     char *path;   /* bound by us and removed at the end; NULL: handed over */
-    dev_t device; /* of the socket file that we made: nobody else's is removed */
+    dev_t device; /* of the socket file that we made: no other is removed */
     ino_t inode;
     bool paused; /* no descriptor was left; tried again at the next tick */
 };

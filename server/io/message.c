@@ -99,7 +99,7 @@ void message_take(struct connection *connection)
         outbox_push_failure(&connection->outbox, request.msgid, NULL, &failure);
     else if (!ok && !has_msgid &&
              (result == MSGPACK_UNPACK_PARSE_ERROR || !request.is_notification)) {
-        /* Whoever sent this does not speak the protocol. */
+        /* The sender does not speak the protocol. */
         connection->close_when_sent = true;
         outbox_push_failure(&connection->outbox, 0, NULL, &failure);
     }

@@ -9,7 +9,7 @@
  * inherit them. Once, at start. */
 void notify_init(void);
 
-/* Send "READY=1", "STOPPING=1", "WATCHDOG=1", "STATUS=…"; nothing where nobody listens. */
+/* Send "READY=1", "STOPPING=1", "WATCHDOG=1", "STATUS=…"; nothing without a listener. */
 void notify_send(const char *state);
 
 /* How often the watchdog must be fed, in milliseconds; 0: not at all. */

@@ -1,4 +1,4 @@
-/* What a connection still has to say. Control replies are a few bytes; a result stays on its device
+/* The unsent replies of a connection. Control replies are a few bytes; a result stays on its device
  * and is staged through the arena only as fast as the socket takes it.
  *
  *   staging ──► loading ──► ready ──► (socket, by the loop or an I/O thread)
@@ -15,7 +15,7 @@
  * device), and gets none before its socket has room: so it costs its own quota and nothing else.
  *
  * No function here closes the socket, nor does changed(): that it is broken shows in
- * outbox_broken(). So whoever pushes need not fear for the connection or its other tasks.
+ * outbox_broken(). So the connection and its other tasks outlive a push.
  */
 #ifndef SERVER_IO_OUTBOX_H
 #define SERVER_IO_OUTBOX_H

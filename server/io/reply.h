@@ -26,7 +26,7 @@ struct reply {
     struct arena *arena;
     struct user *user;
     uint64_t own_bytes, counted_bytes; /* of its memory without the text; of all of it (memory.h) */
-    struct task *task;                 /* NULL: nobody waits for its end */
+    struct task *task;                 /* NULL: no task waits for its end */
     uint64_t msgid;
     bool is_snapshot; /* of its task; else its answer */
     msgpack_sbuffer text;

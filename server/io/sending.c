@@ -163,7 +163,7 @@ static void on_sent(void *context, ssize_t n, int error)
     outbox->blocked = n >= 0 && (uint64_t)n < outbox->sending_bytes;
     outbox->sending_bytes = 0;
     has_gone(outbox, n, error);
-    outbox->changed(outbox); /* it goes on at the end of the turn */
+    outbox->changed(outbox); /* resumed at the end of the turn */
     fair_charge(outbox->io, outbox->user, begun_ns);
 }
 

@@ -1,7 +1,7 @@
-/* The end of a turn of the loop. Users who have sent something are served here (fair.h), and what
- * the turn had to say goes out: the replies of each connection in one write, the orders of each
- * worker in one packet or few. Then the loop sleeps until something comes, or polls for it for a
- * while first: to wake a process that sleeps takes about as long as a small job. */
+/* The end of a turn (an iteration) of the event loop. Users with input are served here (fair.h),
+ * and the output of the turn is flushed: the replies of each connection in one write, the orders of
+ * each worker in one packet or few. Then the loop blocks, or busy-polls for a while first: waking a
+ * sleeping process takes about as long as a small job. */
 #ifndef SERVER_IO_TURN_H
 #define SERVER_IO_TURN_H
 
@@ -22,7 +22,7 @@ void turn_open(struct io *io);
 void turn_close(struct io *io);
 /* Connections that were closed give back what they hold; after the last turn, too. */
 void turn_free_closed(struct io *io);
-/* A connection has said something. */
+/* A connection has sent something. */
 void turn_heard(struct io *io);
 
 #endif

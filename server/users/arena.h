@@ -1,6 +1,6 @@
 /* The staging arena: a sealed memfd cut into slabs, through which all payload passes between
- * sockets and workers. It is the only place in the front where payload lies; what else the front
- * holds is counted in memory.h.
+ * sockets and workers. It is the only place in the front where payload lies; other memory of
+ * the front is charged by memory.h.
  *
  * Uploads and replies have half each, so that neither can starve the other; users share each half
  * by reserve_shares(); a user who holds none may also have the last slab.
@@ -24,7 +24,7 @@ struct slab {
     struct list link; /* free, or in its device's list of copies */
     uint32_t number;
     enum share share;
-    struct user *user;      /* who holds it; NULL: free */
+    struct user *user;      /* its holder; NULL: free */
     uid_t last_uid;         /* whose bytes it has held */
     uint32_t used_bytes;    /* how far they reach, from its begin */
     bool copying;           /* a worker reads or writes it, or is about to */
@@ -39,7 +39,7 @@ struct slab {
 /* Slabs that a waiter may ask for at once. */
 enum { SLABS_AT_ONCE = 8 };
 
-/* Somebody who waits for slabs. ready() is called when `count` can be had, after the waiter was
+/* A waiter for slabs. ready() is called when `count` can be had, after the waiter was
  * taken off its queue; it is expected to take them. */
 struct slab_waiter {
     struct list link;
@@ -89,8 +89,8 @@ void arena_wait(struct arena *arena, struct slab_waiter *waiter);
 void arena_forget(struct slab_waiter *waiter);
 
 uint8_t *arena_memory(const struct arena *arena, const struct slab *slab);
-/* The same for whoever is going to write it, no further than `bytes` from its begin: so much is
- * cleared before another user has the slab. */
+/* The same, to write at most `bytes` from its beginning: so much is cleared before another user
+ * gets the slab. */
 uint8_t *arena_memory_to_write(const struct arena *arena, struct slab *slab, uint64_t bytes);
 uint64_t arena_offset(const struct arena *arena, const struct slab *slab);
 

@@ -10,7 +10,7 @@ enum { CONTENTION_NS = 100 * 1000 * 1000 };
 /* Zeroed: no activity yet. */
 struct contention {
     const void *latest;  /* who was active last */
-    uint64_t changed_ns; /* when that was another one than before; 0: never */
+    uint64_t changed_ns; /* when the active one last changed; 0: never */
 };
 
 static inline void contention_note(struct contention *contention, const void *who, uint64_t now_ns)

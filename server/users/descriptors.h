@@ -1,10 +1,10 @@
-/* How many descriptors the process may have, and for whom the last of them are. They are given out
- * lowest first, so the number of a new one tells how full the table is:
+/* The descriptors of the process, and who may have the last of them. The kernel gives out the
+ * lowest free number, so the number of a new descriptor shows how full the table is:
  *
  *   0 … what users hold … │ the last eighth: for users who hold none │ the reserve │ limit
  *
- * The reserve makes two things possible at any time: to accept a connection and see whose it is,
- * and to start a worker anew. */
+ * The reserve makes two things possible at any time: to accept a connection and identify its user,
+ * and to start a worker. */
 #ifndef SERVER_USERS_DESCRIPTORS_H
 #define SERVER_USERS_DESCRIPTORS_H
 
@@ -20,7 +20,7 @@ struct users;
  * line of the log says why. */
 bool descriptors_open(struct users *users, uv_loop_t *loop, struct config *config);
 
-/* May a user keep this new one, who holds others or holds none? */
+/* May a user keep this new descriptor? holds_others: the user has descriptors already. */
 bool descriptors_allow(const struct users *users, int descriptor, bool holds_others);
 
 /* Is it one of the reserve? */

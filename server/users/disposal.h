@@ -1,13 +1,11 @@
-/* Sockets that a user's descriptors are still in, where too many of that user's wait to be closed
- * already (passed.h). Whoever closes such a socket may wait for as long as that user likes, and
- * while it waited in our table it would take a place there. So it is closed by a thread with a
- * table of descriptors of its own, by ending: no socket lingers for a thread that ends, and one
- * that hangs all the same holds nothing of ours.
+/* Sockets with descriptors in them, of users of whose descriptors too many wait to be closed
+ * already (descriptor_passing.h). Closing such a socket may take as long as its user likes, and
+ * meanwhile it would hold a place in our table of descriptors. So a thread with a table of its own
+ * closes it by ending: no socket lingers for a thread that ends, and a thread that hangs all the
+ * same holds none of our descriptors.
  *
  *   disposal_take() → a socketpair → the collector → once 256 are there, or after 100 ms → a thread
- *   (our own is closed)              (own table)                         with that table, which
- * ends
- */
+ *   (our own is closed)              (own table)                 with that table, which ends */
 #ifndef SERVER_USERS_DISPOSAL_H
 #define SERVER_USERS_DISPOSAL_H
 

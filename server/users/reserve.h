@@ -1,5 +1,5 @@
-/* How users share what there is so much of, without a share set aside for each. Two rules, and one
- * test that both are made of. */
+/* How users share a bounded resource without a fixed share for each: two rules, both made of one
+ * test. */
 #ifndef SERVER_USERS_RESERVE_H
 #define SERVER_USERS_RESERVE_H
 
@@ -31,9 +31,9 @@ static inline uint64_t reserve_most(uint64_t limit)
     return limit - limit / RESERVE_PART;
 }
 
-/* The last eighth is for those who hold little: nobody, and no number of users who take what they
- * can, keeps a new one out. May a user who holds `own` have `need` more of `limit`, of which all
- * users hold `taken`? Where that reaches into the last eighth, only by the rule above. */
+/* The last eighth is for users who hold little, so that no number of greedy users keeps a new one
+ * out. May a user who holds `own` have `need` more of `limit`, of which all users hold `taken`?
+ * Within the last eighth the rule above decides. */
 static inline bool reserve_allows(uint64_t limit, uint64_t taken, uint64_t own, uint64_t need)
 {
     if (need > limit || taken > limit - need)

@@ -1,22 +1,22 @@
-/* Whose job goes to a device's worker next. Pure bookkeeping: no device, no memory.
+/* Which user's job goes to a device's worker next. Pure bookkeeping: no device, no memory.
  *
- * Users share a device evenly in time, by start-time fair queueing with several jobs handed over at
- * once: SFQ (Goyal, Vin and Cheng, IEEE/ACM ToN 5(5), 1997), SFQ(D) (Jin, Chase and Kaur,
- * SIGMETRICS 2004). A user's work begins, in virtual time, where the user's work before it ends,
- * but not before the device's virtual time: the start of what was handed over last. So nobody is
- * owed for the time in which they asked for nothing, and a newcomer stands beside those who are
- * there. What a job takes is estimated beforehand and set right when it is known, less the time in
- * which its user was the only one with jobs here: nobody else wanted that.
+ * Users share the time of a device evenly, by start-time fair queueing with several jobs handed
+ * over at once: SFQ (Goyal, Vin and Cheng, IEEE/ACM ToN 5(5), 1997), SFQ(D) (Jin, Chase and Kaur,
+ * SIGMETRICS 2004). A user's work begins, in virtual time, where the user's previous work ends, but
+ * not before the device's virtual time: the start of the job that was handed over last. So no user
+ * saves up time by being idle, and a newcomer stands level with the others. The cost of a job is
+ * estimated beforehand and corrected when it is known, less the time in which its user was the only
+ * one with jobs on the device.
  *
- * Among one user's jobs the highest priority goes first, then the one that came first.
+ * Among one user's jobs the highest priority goes first, then the earliest.
  *
- * What is with the worker cannot be called back, and the worker takes its turns among all that is
- * there. So as much of a user's work is handed over as keeps the device busy while word goes to and
- * fro, small jobs enough to be grouped: SCHEDULE_USER_NS; of larger jobs two. Long ones go one at a
- * time, beside the others, which do not wait for them; so do those that last, from seconds to days,
- * beside the long ones. And of one who has had more than another
- * whose work is there, only one at a time: so the worker's turns even out what each gets. A user
- * who has nothing there never waits: a bulk of jobs is never before an interactive one. */
+ * A job that was handed over cannot be called back, and the worker shares its turns among all of
+ * them. So a user's jobs are handed over only as far as keeps the device busy during a round trip:
+ * SCHEDULE_USER_NS of small jobs, enough to be grouped, or two larger ones. Long jobs are handed
+ * over one at a time, beside the short ones, which do not wait for them; so are lasting jobs, of
+ * seconds to days, beside the long ones. A user who has had more device time than another with jobs
+ * at the worker has one job there at a time, so that the worker's turns even out the shares. A user
+ * without a job at the worker never waits: no bulk of jobs delays an interactive one. */
 #ifndef SERVER_USERS_SCHEDULE_H
 #define SERVER_USERS_SCHEDULE_H
 
@@ -37,7 +37,7 @@ struct schedule {
     struct list flows;       /* of users who have jobs here, waiting or with the worker */
     uint64_t alone_since_ns; /* by the clock, where there is one flow; 0: there is none, or more */
     int64_t now_ns;          /* virtual time */
-    int64_t latest_ns;       /* where the work of those ends who have none left */
+    int64_t latest_ns;       /* the latest end of the work of flows that have left */
     uint64_t jobs;           /* waiting */
 };
 
