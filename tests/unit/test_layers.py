@@ -63,6 +63,10 @@ def check_document():
     gone = [path for path in re.findall(rf"`((?:{tops})/[\w/.]*)`", now) if not (ROOT / path).exists()]
     if gone:
         sys.exit(f"docs/ARCHITECTURE.md names {', '.join(gone)}")
+    renamed = [line.split()[1] for line in (ROOT / "docs/renames.txt").read_text().splitlines()[1:]]
+    gone = [path for path in renamed if not (ROOT / path).exists()]
+    if gone:
+        sys.exit(f"docs/renames.txt names {', '.join(gone)}")
 
 
 def main():
