@@ -94,6 +94,7 @@ bool request_expand_mixed(struct request *request, struct failure *failure)
     struct request *const inner = add_derivative(request, (int)request->inner_axis, 1, -1, -1);
     struct request *const outer = add_derivative(request, job->axis, 1, 0, -1);
     outer->out = request->out;
+    memset(&inner->out_place, 0, sizeof inner->out_place); /* it is the outer one's */
     request->chain->answers = 1;
     request->chain->answer[0] = (struct request_answer){1, request->out};
     request->method = METHOD_CHAIN;

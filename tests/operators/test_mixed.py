@@ -82,6 +82,17 @@ def test_a_dry_run_says_what_it_takes(client):
     f = field("f4", (32, 32))
     told = client.call("derivative", f=f, axis=["x", "y"], dry_run=True)
     assert told["bytes"] >= 3 * f.nbytes and len(told["ops"]) == 2
+    given = client.put(f)  # no operator reads what it writes
+    told = client.call("derivative", f=f, axis=["x", "y"], dry_run=True, out={"field": given})
+    assert told["bytes"] == 2 * f.nbytes
+
+
+def test_the_result_may_take_the_place_of_f(client):
+    f = field("f4", (130, 131))
+    given = client.put(f)
+    client.call("derivative", f={"field": given}, axis=["x", "y"], out={"field": given})
+    expected = client.out("derivative", f=f, axis=["x", "y"])
+    assert client.call("get", field=given)["out"].tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("params, parameter, code", [
