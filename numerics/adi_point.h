@@ -15,11 +15,12 @@ POINT_FUNCTION REAL POINT_NAME(adi_number)(const struct adi *adi, const struct o
     const struct side *of = &axis[a].side[side];
     const struct side_number *number =
         of->datum >= SIDE_DATUM_MIXED_NODE ? &of->constant : &of->value;
+    if (number->operand < 0) /* there may be no operands at all */
+        return (REAL)number->number;
     const REAL *array = (const REAL *)side_array(number, (const void *const *)operands->at, field,
                                                  axis[a].face_points, sizeof(REAL));
-    return array ? array[side_element(a, at[AXIS_X], at[AXIS_Y], at[AXIS_Z], axis[AXIS_X].n,
-                                      axis[AXIS_Y].n)]
-                 : (REAL)number->number;
+    return array[side_element(a, at[AXIS_X], at[AXIS_Y], at[AXIS_Z], axis[AXIS_X].n,
+                              axis[AXIS_Y].n)];
 }
 
 /* The first of x low, x high, y low, … that holds the point: SIDE_COUNT · axis + side; −1: none. */
