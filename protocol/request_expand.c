@@ -1,4 +1,5 @@
 /* Operators that are done as chains of others: mixed derivatives and the Hessian. */
+#include "numerics/boundary.h"
 #include "protocol/request_chain.h"
 #include "protocol/request_read.h"
 
@@ -6,18 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_map(enum boundary_kind kind)
-{
-    return kind == BOUNDARY_PERIODIC || kind == BOUNDARY_SYMMETRIC || kind == BOUNDARY_MIRROR ||
-           kind == BOUNDARY_ANTISYMMETRIC;
-}
-
 static bool check_side(const struct request *request, int axis, int side, struct failure *failure)
 {
     const int i = SIDE_COUNT * axis + side;
     return (request->operand[OPERAND_VALUE + i].kind == ARRAY_NONE &&
             request->operand[OPERAND_CONSTANT + i].kind == ARRAY_NONE &&
-            request->job.boundary[axis][side].kind != BOUNDARY_HALO) ||
+            !(boundary_traits(request->job.boundary[axis][side].kind)->has & BOUNDARY_IS_HALO)) ||
            failure_set(failure, STATUS_UNSUPPORTED, job_side_place(axis, side),
                        "a mixed derivative takes no halo and no numbers over a face");
 }
@@ -33,9 +28,10 @@ static bool take_tangential_sides(struct request *outer, struct failure *failure
     for (int i = 0; i < AXIS_COUNT * SIDE_COUNT; i++) {
         const int a = i / SIDE_COUNT, s = i % SIDE_COUNT;
         struct boundary *const boundary = &outer->job.boundary[a][s];
-        if (a == axis && boundary->kind != BOUNDARY_MIXED)
+        const unsigned has = boundary_traits(boundary->kind)->has;
+        if (a == axis && !(has & BOUNDARY_HAS_CONSTANT)) /* `mixed` keeps its v */
             boundary->value = 0;
-        if (a != axis && !is_map((enum boundary_kind)boundary->kind))
+        if (a != axis && has & BOUNDARY_HAS_VALUE)
             *boundary = (struct boundary){.kind = BOUNDARY_ONE_SIDED};
         outer->job.more.constant[a][s] = 0;
     }
