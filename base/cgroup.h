@@ -1,7 +1,6 @@
 /* The memory limit of this process's control groups. The front and the host's workers ask for it.
  */
-#ifndef BASE_CGROUP_H
-#define BASE_CGROUP_H
+#pragma once
 
 #include <stdint.h>
 
@@ -13,5 +12,3 @@ struct cgroup_memory {
 
 /* By version 1 or 2. `root` stands before /proc and /sys: "" but in tests. */
 struct cgroup_memory cgroup_memory(const char *root);
-
-#endif

@@ -1,6 +1,5 @@
 /* The clock that all of a worker's times are by, and the front's too: CLOCK_MONOTONIC. */
-#ifndef BASE_CLOCK_H
-#define BASE_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 #include <time.h>
@@ -16,5 +15,3 @@ static inline uint64_t clock_us(void)
 {
     return clock_ns() / 1000;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Whether a process may keep one core busy while it waits (busy polling). */
-#ifndef BASE_CORES_H
-#define BASE_CORES_H
+#pragma once
 
 #include <sched.h>
 #include <stdbool.h>
@@ -13,5 +12,3 @@ static inline bool cores_to_spare(void)
     cpu_set_t cores;
     return sched_getaffinity(0, sizeof cores, &cores) == 0 && CPU_COUNT(&cores) >= CORES_TO_SPARE;
 }
-
-#endif

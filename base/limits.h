@@ -1,7 +1,6 @@
 /* What a peer may make us hold or do, whatever it sends. The reasons are here; the numbers that an
  * operator may change are options of the server (server/config/config.c). */
-#ifndef BASE_LIMITS_H
-#define BASE_LIMITS_H
+#pragma once
 
 enum {
     LIMIT_DEPTH = 16,      /* containers inside each other; a chain of vector maps needs 8 */
@@ -30,5 +29,3 @@ enum {
 
 /* Points in an array: sizes in bytes then stay far inside 64 bits (2^50 float64 are 8 PiB). */
 #define LIMIT_POINTS (UINT64_C(1) << 50)
-
-#endif

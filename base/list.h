@@ -1,6 +1,5 @@
 /* Intrusive doubly linked lists. A list head is a link whose neighbours are the ends. */
-#ifndef BASE_LIST_H
-#define BASE_LIST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,5 +52,3 @@ static inline struct list *list_first(struct list *list)
 {
     return list_empty(list) ? NULL : list->next;
 }
-
-#endif

@@ -8,8 +8,7 @@
  * gets LOG_WINDOW_LINES lines in LOG_WINDOW_S, since a stranger may decide how often it has
  * something to say, and the number of those beyond is written at the end of that time. Any thread
  * may log. */
-#ifndef BASE_LOG_H
-#define BASE_LOG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ __attribute__((format(printf, 2, 3))) _Noreturn void log_fatal(int status, const
 #define log_error(...) LOG_AT(LOG_LEVEL_ERROR, __VA_ARGS__)
 #define log_warning(...) LOG_AT(LOG_LEVEL_WARNING, __VA_ARGS__)
 #define log_info(...) LOG_AT(LOG_LEVEL_INFO, __VA_ARGS__)
-
-#endif

@@ -1,6 +1,5 @@
 /* "did you mean accuracy?": names that a mistyped word is near to. */
-#ifndef BASE_NEAR_H
-#define BASE_NEAR_H
+#pragma once
 
 #include <stdint.h>
 
@@ -31,5 +30,3 @@ struct near_text near_text(const struct near *near);
 
 /* "; did you mean name?" */
 struct near_text near_mean(const char *name);
-
-#endif

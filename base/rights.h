@@ -1,6 +1,5 @@
 /* Descriptors that pass between processes, or between the tables of threads (SCM_RIGHTS). */
-#ifndef BASE_RIGHTS_H
-#define BASE_RIGHTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,5 +19,3 @@ ssize_t rights_receive(int socket, void *bytes, size_t length, int flags, int *d
  * What else it had is closed, as far as the kernel has copied it. False: with errno, nothing has
  * changed. */
 bool rights_own_table(int keep);
-
-#endif

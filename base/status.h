@@ -1,14 +1,12 @@
 /* Every way that a request can fail, once: the server, the workers, the clients and PROTOCOL.md all
  * speak of this list. */
-#ifndef BASE_STATUS_H
-#define BASE_STATUS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/cdefs.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 /* X(enumerator, wire name, may the same request succeed later without change?, what it means) */
 #define STATUS_LIST(X)                                                                             \
@@ -77,7 +75,4 @@ struct failure_place {
 };
 struct failure_place failure_place(const char *parameter, const char *part);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+__END_DECLS

@@ -1,6 +1,5 @@
 /* Threads of the front and of a worker, beside the one that serves the loop. */
-#ifndef BASE_THREAD_H
-#define BASE_THREAD_H
+#pragma once
 
 #include <pthread.h>
 #include <signal.h>
@@ -16,5 +15,3 @@ static inline int thread_start(pthread_t *thread, void *(*run)(void *), void *co
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;
 }
-
-#endif

@@ -15,8 +15,7 @@
  * come: on a busy machine it continues alone.
  *
  * A thread that hangs shows in thread_pool_still_us(): it begins no other part. */
-#ifndef BASE_THREAD_POOL_H
-#define BASE_THREAD_POOL_H
+#pragma once
 
 #include "base/status.h"
 
@@ -77,5 +76,3 @@ void thread_pool_for(int most, int64_t count, thread_pool_part *part, void *cont
 /* This thread's own memory, of so many bytes at least, in whole pages; what it holds is lost with
  * the next call. Kept until the thread ends. NULL where there is none. */
 void *thread_pool_scratch(size_t bytes);
-
-#endif

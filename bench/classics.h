@@ -1,6 +1,5 @@
 /* What is taught about finite differences on GPUs, to stand beside the product in every table. */
-#ifndef BENCH_CLASSICS_H
-#define BENCH_CLASSICS_H
+#pragma once
 
 #include "gpu/backend.h"
 
@@ -26,5 +25,4 @@ cudaError_t classics_load(const struct plan *plan);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,8 +1,7 @@
 /* What the machine can do at all: the floors that every figure of a benchmark is a ratio to,
  * measured in the same run. Bandwidths in bytes per microsecond (MB/s) count bytes read plus bytes
  * written. */
-#ifndef BENCH_FLOORS_H
-#define BENCH_FLOORS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,5 +37,4 @@ double floors_launch_us(void);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

@@ -1,7 +1,6 @@
 /* Where a benchmark's operators run, and how they are timed: the host backend by the wall clock,
  * CUDA's kernels alone by the device's own clock. What fails ends the process with a message. */
-#ifndef BENCH_RUNNER_H
-#define BENCH_RUNNER_H
+#pragma once
 
 #include "bench/timing.h"
 #include "gpu/backend.h"
@@ -40,5 +39,4 @@ extern const struct runner runner_cuda;
 
 #ifdef __cplusplus
 }
-#endif
 #endif

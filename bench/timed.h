@@ -2,8 +2,7 @@
  * timing, so that no time of the CPU's is in it, and replayed between two events. The product and
  * the classical kernels are timed so; the floors both so and launched as often one by one, since
  * CUDA copies large arrays faster outside a graph. */
-#ifndef BENCH_TIMED_H
-#define BENCH_TIMED_H
+#pragma once
 
 #include "bench/timing.h"
 
@@ -28,5 +27,4 @@ void timed_must(cudaError_t status, const char *what);
 
 #ifdef __cplusplus
 }
-#endif
 #endif

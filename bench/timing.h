@@ -1,6 +1,5 @@
 /* How long something took, and the kernel that took it. */
-#ifndef BENCH_TIMING_H
-#define BENCH_TIMING_H
+#pragma once
 
 /* As the CUDA runtime sees it; all zero on the host. */
 struct timing_kernel {
@@ -15,5 +14,3 @@ struct timing {
     double spread;               /* (slowest − fastest) / median */
     struct timing_kernel kernel; /* the one with the most threads */
 };
-
-#endif

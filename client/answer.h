@@ -1,7 +1,6 @@
 /* What a reply says, put where its ticket's caller wants it: arrays, fields, JSON, an error. What
  * makes no sense, or has no place, fails the ticket alone. */
-#ifndef CLIENT_ANSWER_H
-#define CLIENT_ANSWER_H
+#pragma once
 
 #include "client/ticket.h"
 #include "protocol/splitter.h"
@@ -18,5 +17,3 @@ void answer_take(struct ticket *ticket, const msgpack_object *error, const msgpa
 
 /* The type and shape beside a field's id; false: they are not there. */
 bool answer_field_type(const msgpack_object *out, struct array_type *type);
-
-#endif

@@ -1,6 +1,5 @@
 /* From an address to a connected socket. */
-#ifndef CLIENT_CONNECT_H
-#define CLIENT_CONNECT_H
+#pragma once
 
 #include "client/fdclient.h"
 
@@ -9,5 +8,3 @@
  * error set.
  */
 int connect_open(const char *address, struct fdclient_error *error);
-
-#endif

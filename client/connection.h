@@ -1,6 +1,5 @@
 /* What a client consists of, and how its tickets and the connection end. */
-#ifndef CLIENT_CONNECTION_H
-#define CLIENT_CONNECTION_H
+#pragma once
 
 #include "client/ticket.h"
 #include "protocol/splitter.h"
@@ -47,5 +46,3 @@ void connection_settle(struct fdclient *client, struct ticket *ticket);
 
 /* Nothing more will come: every ticket that has no reply ends with the cause. */
 void connection_break(struct fdclient *client, const char *reason);
-
-#endif

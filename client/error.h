@@ -1,6 +1,5 @@
 /* Filling a struct fdclient_error. */
-#ifndef CLIENT_ERROR_H
-#define CLIENT_ERROR_H
+#pragma once
 
 #include "client/fdclient.h"
 #include "base/status.h"
@@ -16,5 +15,3 @@ bool error_copy(struct fdclient_error *error, const struct fdclient_error *from)
 
 /* The server is away, or what it says cannot be followed. */
 #define ERROR_CONNECTION "CONNECTION"
-
-#endif

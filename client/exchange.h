@@ -1,6 +1,5 @@
 /* Requests out and replies in, with and without waiting. */
-#ifndef CLIENT_EXCHANGE_H
-#define CLIENT_EXCHANGE_H
+#pragma once
 
 #include "client/connection.h"
 
@@ -15,5 +14,3 @@ void exchange_now(struct fdclient *client);
 
 /* Wait until something can be sent or received, and do so. Something must be under way. */
 void exchange_wait(struct fdclient *client);
-
-#endif

@@ -1,6 +1,5 @@
 /* A file with a field in it, mapped. */
-#ifndef CLIENT_INPUT_H
-#define CLIENT_INPUT_H
+#pragma once
 
 #include "client/fdclient.h"
 
@@ -23,5 +22,3 @@ struct input {
 bool input_open(struct input *input, const char *path, const char *shape, const char *dtype,
                 struct fdclient_error *error);
 void input_close(struct input *input);
-
-#endif

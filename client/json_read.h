@@ -1,6 +1,5 @@
 /* JSON text → MessagePack objects: sidecar files, parameters as JSON, answers to be printed. */
-#ifndef CLIENT_JSON_READ_H
-#define CLIENT_JSON_READ_H
+#pragma once
 
 #include <msgpack.h>
 #include <stdbool.h>
@@ -11,5 +10,3 @@
  * most LIMIT_DEPTH containers inside each other. False: *error is a static phrase that says why. */
 bool json_read(const char *text, size_t length, msgpack_zone *zone, msgpack_object *object,
                const char **error);
-
-#endif

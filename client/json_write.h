@@ -1,6 +1,5 @@
 /* MessagePack objects → JSON text. */
-#ifndef CLIENT_JSON_WRITE_H
-#define CLIENT_JSON_WRITE_H
+#pragma once
 
 #include <msgpack.h>
 #include <stddef.h>
@@ -13,5 +12,3 @@ void json_write(FILE *out, const msgpack_object *object, int indent);
 
 /* Write a string with its quotes. */
 void json_write_string(FILE *out, const char *text, size_t length);
-
-#endif

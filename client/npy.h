@@ -1,6 +1,5 @@
 /* The header of NumPy's .npy files, versions 1, 2 and 3. */
-#ifndef CLIENT_NPY_H
-#define CLIENT_NPY_H
+#pragma once
 
 #include "client/fdclient.h"
 
@@ -22,5 +21,3 @@ bool npy_read(const void *bytes, size_t length, struct fdclient_array *array, si
 enum { NPY_HEADER_BYTES = 256 };
 /* Write the header for an array: its length, a multiple of 64. */
 size_t npy_write(const struct fdclient_array *array, char header[NPY_HEADER_BYTES]);
-
-#endif

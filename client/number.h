@@ -1,6 +1,5 @@
 /* Numbers as text, the same in every locale: the host application may have set a decimal comma. */
-#ifndef CLIENT_NUMBER_H
-#define CLIENT_NUMBER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,5 +11,3 @@ bool number_read(const char *text, size_t length, double *value);
 
 /* The fewest digits, 17 at most, that read back as the same double; NaN and infinity as null. */
 void number_print(FILE *out, double value);
-
-#endif

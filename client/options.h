@@ -1,6 +1,5 @@
 /* The command line: one table makes the parsing, --help and what the manual is checked against. */
-#ifndef CLIENT_OPTIONS_H
-#define CLIENT_OPTIONS_H
+#pragma once
 
 #include "client/fdclient.h"
 
@@ -73,5 +72,3 @@ bool options_give_vector(const struct options *options);
 /* Rows of the table, for the test of the manual: the option's name and argument ("" for a flag),
  * NULL after the last. */
 const char *options_name(size_t row, const char **argument);
-
-#endif

@@ -1,7 +1,6 @@
 /* A request on its way out: its control bytes, the caller's arrays sent from where they lie, and
  * the descriptor that goes with its first byte. */
-#ifndef CLIENT_OUTGOING_H
-#define CLIENT_OUTGOING_H
+#pragma once
 
 #include "client/fdclient.h"
 #include "client/route.h"
@@ -43,5 +42,3 @@ bool outgoing_done(const struct outgoing *out);
 
 /* Send once, without waiting. Bytes sent; −1 with errno set. */
 ssize_t outgoing_send(struct outgoing *out, int socket);
-
-#endif

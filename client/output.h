@@ -1,6 +1,5 @@
 /* A file that is there whole or not at all. */
-#ifndef CLIENT_OUTPUT_H
-#define CLIENT_OUTPUT_H
+#pragma once
 
 #include "client/fdclient.h"
 
@@ -23,5 +22,3 @@ bool output_check(const char *path, struct fdclient_error *error);
  * and renamed into it. */
 bool output_write(const char *path, bool as_npy, const struct fdclient_array *array,
                   struct fdclient_error *error);
-
-#endif

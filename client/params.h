@@ -1,6 +1,5 @@
 /* The parameters of fdclient.h, in their string forms → the pairs of a request's map. */
-#ifndef CLIENT_PARAMS_H
-#define CLIENT_PARAMS_H
+#pragma once
 
 #include "client/fdclient.h"
 
@@ -28,5 +27,3 @@ enum params_kind {
  * parameter). */
 bool params_write(msgpack_packer *packer, const char *method, const struct fdclient_params *params,
                   uint32_t *pairs, struct fdclient_error *error);
-
-#endif

@@ -2,8 +2,7 @@
  * through. The pool grows behind the jobs: one that finds no room in it goes over the socket, and
  * what it lacked is registered for those that follow (but for the first one's, who may be the only
  * one), by a ticket that the caller never sees. */
-#ifndef CLIENT_POOL_H
-#define CLIENT_POOL_H
+#pragma once
 
 #include "client/connection.h"
 
@@ -20,5 +19,3 @@ bool pool_route(struct fdclient *client, struct route *route, const struct route
 /* fdclient_alloc() and fdclient_dealloc(). */
 void *pool_alloc(struct fdclient *client, size_t bytes);
 void pool_dealloc(struct fdclient *client, void *memory);
-
-#endif

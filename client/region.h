@@ -1,8 +1,7 @@
 /* Memory that the client and its server share: a sealed memfd, mapped here, registered there.
  * Either the caller's, from fdclient_alloc(), or of the pool that ordinary arrays are copied
  * through. */
-#ifndef CLIENT_REGION_H
-#define CLIENT_REGION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,5 +41,3 @@ struct region *region_around(struct region *first, const void *data, size_t byte
 /* The smallest idle region of the pool that the array fits in, and that is not much too large for
  * it. NULL: none. */
 struct region *region_idle(struct region *first, size_t bytes);
-
-#endif

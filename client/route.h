@@ -1,7 +1,6 @@
 /* Which way each array of a job goes: inline over the socket, from where it lies in shared memory,
  * or through a region of the pool, with a copy before the request and after the reply. */
-#ifndef CLIENT_ROUTE_H
-#define CLIENT_ROUTE_H
+#pragma once
 
 #include "client/fdclient.h"
 #include "client/region.h"
@@ -39,5 +38,3 @@ void route_choose(struct route *route, const struct routed *job, struct region *
                   size_t pool_bytes, size_t *missing_bytes, uint32_t *missing_count);
 void route_settle(struct route *route);
 void route_release(struct route *route);
-
-#endif

@@ -1,6 +1,5 @@
 /* Shapes and dtypes as a person types them. */
-#ifndef CLIENT_SHAPE_H
-#define CLIENT_SHAPE_H
+#pragma once
 
 #include "client/fdclient.h"
 
@@ -25,5 +24,3 @@ uint64_t shape_bytes(const struct fdclient_array *array);
 
 /* Has an array of that dtype and shape exactly that many bytes? False with code "FILE". */
 bool shape_check(const struct fdclient_array *array, uint64_t bytes, struct fdclient_error *error);
-
-#endif

@@ -1,6 +1,5 @@
 /* The answer of `list` as a table for a terminal. */
-#ifndef CLIENT_TABLE_H
-#define CLIENT_TABLE_H
+#pragma once
 
 #include <msgpack.h>
 #include <stdio.h>
@@ -8,5 +7,3 @@
 /* Print {"fields": [{…}, …]}: a column for each key of the first, a line for each field; nothing
  * where there is none. */
 void table_print(FILE *out, const msgpack_object *answer);
-
-#endif

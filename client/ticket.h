@@ -1,6 +1,5 @@
 /* A request under way, until the caller takes what became of it; and lists of them. */
-#ifndef CLIENT_TICKET_H
-#define CLIENT_TICKET_H
+#pragma once
 
 #include "client/fdclient.h"
 #include "client/outgoing.h"
@@ -51,5 +50,3 @@ void tickets_add(struct tickets *tickets, struct ticket *ticket);
 void tickets_remove(struct tickets *tickets, struct ticket *ticket);
 /* NULL: there is none. */
 struct ticket *tickets_find(const struct tickets *tickets, uint64_t id);
-
-#endif

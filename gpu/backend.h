@@ -5,8 +5,7 @@
  *
  * A fault from which the device cannot recover (a sticky CUDA error) is never answered: the backend
  * logs it and ends the process with BACKEND_FAULT_EXIT; the front starts another worker. */
-#ifndef GPU_BACKEND_H
-#define GPU_BACKEND_H
+#pragma once
 
 #include "gpu/device_info.h"
 #include "gpu/launch.h"
@@ -14,10 +13,9 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/cdefs.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 #define BACKEND_FAULT_EXIT 70
 /* Memory is pinned in pieces that end where addresses are multiples of this. A power of two. */
@@ -91,7 +89,4 @@ struct backend {
 const struct backend *backend_host(void);
 const struct backend *backend_cuda(void); /* only where built with CUDA (HAVE_CUDA) */
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+__END_DECLS

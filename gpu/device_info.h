@@ -1,6 +1,5 @@
 /* What a backend says of its device, and a worker to the front: plain data. */
-#ifndef GPU_DEVICE_INFO_H
-#define GPU_DEVICE_INFO_H
+#pragma once
 
 #include <stdint.h>
 
@@ -14,5 +13,3 @@ struct device_info {
     uint32_t direct;       /* 1: computes in regions themselves, without a copy */
     uint32_t driver;       /* CUDA driver's version (13000 for 13.0); 0 on the host */
 };
-
-#endif

@@ -1,15 +1,13 @@
 /* A slice of a job as a backend runs it: its plan, and the arrays in the device's memory. */
-#ifndef GPU_LAUNCH_H
-#define GPU_LAUNCH_H
+#pragma once
 
 #include "numerics/stage.h"
 #include "numerics/table.h"
 
 #include <stdint.h>
+#include <sys/cdefs.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 /* Arrays that a job reads beside its inputs, by enum operand; NULL: it has none such. */
 struct operands {
@@ -55,7 +53,4 @@ void *launch_array(const struct launch *launch, int array);
  * factors is its part. */
 struct table_pass launch_table_pass(const struct launch *launch, uint64_t number);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+__END_DECLS

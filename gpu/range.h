@@ -2,8 +2,7 @@
  * job's number on the channel as payload; "upload" and "download" with the job's number if they
  * copy its places in regions, else with the array's. Without a profiler each costs a few
  * nanoseconds; without NVTX's headers, which come with the CUDA toolkit, none is made. */
-#ifndef GPU_RANGE_H
-#define GPU_RANGE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -39,5 +38,4 @@ static inline void range_end(void)
 {
 }
 
-#endif
 #endif

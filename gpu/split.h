@@ -2,16 +2,14 @@
  * (planes in 3D, rows in 2D), and in rows where rows are independent of each other. A field of one
  * row is one unit. Shared by all code that splits passes: copies that overlap with them, and the
  * kernels. */
-#ifndef GPU_SPLIT_H
-#define GPU_SPLIT_H
+#pragma once
 
 #include "numerics/plan.h"
 
 #include <stdbool.h>
+#include <sys/cdefs.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 struct split {
     int axis; /* enum axis; where it has no derivative, those slower than it count as part of it */
@@ -34,7 +32,4 @@ struct split split_of(const struct plan *plan);
  * `reach` to the field's end, or at that end. */
 bool split_allows(const struct split *split, uint64_t from, uint64_t to);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+__END_DECLS

@@ -11,15 +11,12 @@
  * the one norm in which all A_a are symmetric, so that no dt and no κ ≥ 0 makes it grow.
  *
  * numerics/adi_point.h evaluates it, for the host and devices; docs/NUMERICS.md is the contract. */
-#ifndef NUMERICS_ADI_H
-#define NUMERICS_ADI_H
+#pragma once
 
 #include "numerics/side.h"
 #include "numerics/tridiagonal.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 /* dt A u = next (f_inner − f) + own f + datum g at the edge's point of a side that neither holds
  * it, so that its δ is 0, nor is periodic. g is the side's value, of a mixed one its constant. */
@@ -68,7 +65,4 @@ ADI_FUNCTION int adi_edge_of(const struct adi_axis *axis, int64_t i)
 /* Of a job that passed job_check(). NULL: no memory. */
 struct plan_table *adi_make(const struct job *job);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+__END_DECLS

@@ -1,15 +1,13 @@
 /* The kinds of boundaries: what is assumed of f beyond a side of an axis. No other file switches on
  * a kind: words, checks, weights and maps come from the traits. */
-#ifndef NUMERICS_BOUNDARY_H
-#define NUMERICS_BOUNDARY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/cdefs.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 enum { SIDE_LOW, SIDE_HIGH, SIDE_COUNT }; /* index 0, index n − 1 */
 
@@ -117,7 +115,4 @@ bool boundary_is_periodic(const struct boundary *boundary);
 /* Is the number that it states 0 everywhere? */
 bool boundary_is_zero(const struct boundary *boundary);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+__END_DECLS

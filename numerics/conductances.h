@@ -4,8 +4,7 @@
  * "div(k grad u)". With coordinates that holds of rows of three points (weights_axis.conducts), in
  * the sum over the points times the lengths that are theirs. Pure arithmetic, safe on any thread.
  */
-#ifndef NUMERICS_CONDUCTANCES_H
-#define NUMERICS_CONDUCTANCES_H
+#pragma once
 
 #include "numerics/weights.h"
 
@@ -34,5 +33,3 @@ void conductances_inflow(int accuracy, bool at_face, int d, weights_real w[WEIGH
  * over the largest rate. Infinity where numbers are out of range, or there are more points than
  * LIMIT_STABLE_COORDINATES. */
 double conductances_bound(const struct weights_axis *axis);
-
-#endif

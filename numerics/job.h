@@ -1,17 +1,15 @@
 /* What a job is, once its parameters have been read: plain data that the front checks, the channel
  * carries and a worker turns into weights and kernels. No pointers, no ownership. */
-#ifndef NUMERICS_JOB_H
-#define NUMERICS_JOB_H
+#pragma once
 
 #include "base/status.h"
 #include "numerics/boundary.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/cdefs.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 enum dtype { DTYPE_F32, DTYPE_F64 }; /* little-endian IEEE 754, "<f4" and "<f8" on the wire */
 
@@ -188,7 +186,4 @@ const char *job_side_place(int axis, int side);
 /* … and an operand (enum operand). */
 const char *job_operand_place(const struct job *job, int operand);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+__END_DECLS

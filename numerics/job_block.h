@@ -1,6 +1,5 @@
 /* What the front and a worker may count on in a job's block. */
-#ifndef NUMERICS_JOB_BLOCK_H
-#define NUMERICS_JOB_BLOCK_H
+#pragma once
 
 #include "numerics/job.h"
 
@@ -8,5 +7,3 @@
  * bytes? Coordinates are finite and increase, offsets are within the stencil's radius, probes are
  * points of the field. Any bytes may be passed in. */
 bool job_check_block(const struct job *job, const void *block, struct failure *failure);
-
-#endif

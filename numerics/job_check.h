@@ -1,6 +1,5 @@
 /* Is a job one that is offered? */
-#ifndef NUMERICS_JOB_CHECK_H
-#define NUMERICS_JOB_CHECK_H
+#pragma once
 
 #include "numerics/job.h"
 
@@ -29,5 +28,3 @@ struct job_range {
     double low, high;
 };
 struct job_range job_spacings(const struct job *job);
-
-#endif

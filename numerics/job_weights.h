@@ -1,6 +1,5 @@
 /* A job's axes as numerics/weights.h sees them: which rows its boundaries give. */
-#ifndef NUMERICS_JOB_WEIGHTS_H
-#define NUMERICS_JOB_WEIGHTS_H
+#pragma once
 
 #include "numerics/job.h"
 #include "numerics/weights.h"
@@ -22,5 +21,3 @@ bool job_conducts(const struct job *job, int axis);
 /* Of derivatives of which order are the rows whose polynomial says what f is at a face? The
  * operator's own, the first for an interpolation. */
 int job_face_order(const struct job *job);
-
-#endif

@@ -5,8 +5,7 @@
  * without multiply-adds.
  *
  * MEASURE_FUNCTION: such as `static inline`, or `static __device__`. */
-#ifndef NUMERICS_MEASURE_H
-#define NUMERICS_MEASURE_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -77,5 +76,3 @@ static inline uint64_t measure_bytes(uint64_t count)
     } while (count > 1);
     return all * sizeof(struct measured);
 }
-
-#endif

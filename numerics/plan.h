@@ -3,15 +3,12 @@
  * plain plan's points are evaluated by numerics/point.h, a table's by numerics/table_point.h, a
  * user's stencil by numerics/stencil_point.h and ADI by numerics/adi_point.h; every kernel gives
  * their bits. */
-#ifndef NUMERICS_PLAN_H
-#define NUMERICS_PLAN_H
+#pragma once
 
 #include "numerics/plan_table.h"
 #include "numerics/side.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 enum {
     PLAN_RADIUS = 4,     /* accuracy 8, orders 1 and 2 */
@@ -107,7 +104,4 @@ void plan_release(struct plan *plan);
 uint64_t plan_element_bytes(const struct plan *plan);
 uint64_t plan_array_bytes(const struct plan *plan);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+__END_DECLS

@@ -1,14 +1,12 @@
 /* What a plan holds beside its own numbers: bytes that are made once and shared by its copies, here
  * and on a device. */
-#ifndef NUMERICS_PLAN_TABLE_H
-#define NUMERICS_PLAN_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/cdefs.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 /* Rows of weights and whatever else is too much for a plan: bytes without pointers, in an order
  * that its engine knows, made once and never changed. */
@@ -28,7 +26,4 @@ void *plan_table_rows(const struct plan_table *table);
  * no memory, and *table is as it was. */
 bool plan_table_grow(struct plan_table **table, uint64_t bytes);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+__END_DECLS

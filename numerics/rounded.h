@@ -1,7 +1,6 @@
 /* The only rounding of a weight, or of a number of a job: from 113 bits, which hold any double,
  * straight to the field's type. */
-#ifndef NUMERICS_ROUNDED_H
-#define NUMERICS_ROUNDED_H
+#pragma once
 
 #include "numerics/job.h"
 #include "numerics/weights.h"
@@ -10,5 +9,3 @@ static inline double rounded(weights_real value, int dtype)
 {
     return dtype == DTYPE_F32 ? (double)(float)value : (double)value;
 }
-
-#endif

@@ -1,13 +1,10 @@
 /* A side of an axis as every engine sees it, made from a job in one place; and the job's axes as
  * numerics/weights.h sees them. Plain data, the same bytes on the host and on a device. */
-#ifndef NUMERICS_SIDE_H
-#define NUMERICS_SIDE_H
+#pragma once
 
 #include "numerics/job.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 /* The number that a side gives to the rows next to it, or to its ghosts. */
 enum side_datum {
@@ -60,7 +57,4 @@ SIDE_FUNCTION int64_t side_element(int a, int64_t x, int64_t y, int64_t z, int64
     return a == AXIS_X ? z * ny + y : (a == AXIS_Y ? z : y) * nx + x;
 }
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+__END_DECLS

@@ -1,12 +1,9 @@
 /* How large a step of a diffusion may be. */
-#ifndef NUMERICS_STABILITY_H
-#define NUMERICS_STABILITY_H
+#pragma once
 
 #include "numerics/job_weights.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 /* The largest stable forward Euler step: dt_max = 2 / Σ_axes(κ λ / h²), where λ = 4, 16/3, 272/45,
  * 2048/315 for accuracy 2, 4, 6, 8 is the symbol of −h²∂²/∂x² at the grid's highest frequency
@@ -24,7 +21,4 @@ double job_weights_spacing(double bound, int accuracy);
  * it is remembered: of a thread's last few axes. */
 double job_weights_bound(const struct weights_axis *rows, int accuracy);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+__END_DECLS

@@ -1,15 +1,13 @@
 /* What each pass of a plan does, from which array of its launch to which: the schemes of
  * docs/NUMERICS.md, "Time". Pure; the order of job_passes(), in the arrays of job_scratch(). */
-#ifndef NUMERICS_STAGE_H
-#define NUMERICS_STAGE_H
+#pragma once
 
 #include "numerics/plan.h"
 
 #include <stdbool.h>
+#include <sys/cdefs.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 enum stage_kind {
     STAGE_IMPOSE, /* write = read, with the boundary values in their nodes */
@@ -47,7 +45,4 @@ struct stage {
 /* Of pass 0 … plan->passes − 1. */
 struct stage stage_of(const struct plan *plan, uint64_t pass);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+__END_DECLS

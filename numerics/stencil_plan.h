@@ -5,14 +5,11 @@
  *
  * A point all of whose reads find a field's own values is in the interior: it may be evaluated by
  * the distances alone. */
-#ifndef NUMERICS_STENCIL_PLAN_H
-#define NUMERICS_STENCIL_PLAN_H
+#pragma once
 
 #include "numerics/plan.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 enum { STENCIL_ROW = 8 }; /* points in the row of a ghost: the accuracy */
 
@@ -81,7 +78,4 @@ static inline const struct stencil_table *stencil_table_of(const struct plan_tab
     return (const struct stencil_table *)((const char *)table + PLAN_TABLE_ALIGN);
 }
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+__END_DECLS

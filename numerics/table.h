@@ -13,14 +13,11 @@
  * of which holds it. A pass is done by rows_passes() of gpu/host/rows.h, or
  * by gpu/cuda/passes.c: the box by box.cu or by a plain plan's kernels, the rest by rows.cu.
  */
-#ifndef NUMERICS_TABLE_H
-#define NUMERICS_TABLE_H
+#pragma once
 
 #include "numerics/plan.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 enum {
     TABLE_POINTS = 14, /* in a row: order 4, accuracy 10 */
@@ -153,7 +150,4 @@ static inline const struct table_header *table_of(const struct plan *plan)
     return (const struct table_header *)plan_table_rows(plan->table);
 }
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+__END_DECLS

@@ -9,17 +9,14 @@
  * shorter one, whose middle row stands for all that it lacks. numerics/adi_point.h is the
  * elimination.
  */
-#ifndef NUMERICS_TRIDIAGONAL_H
-#define NUMERICS_TRIDIAGONAL_H
+#pragma once
 
 #include "numerics/plan.h"
 #ifndef __CUDACC__ /* which has no numbers of 113 bits */
 #include "numerics/weights.h"
 #endif
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 /* A row at the end of a line. 1 − A has 1 + next − own there, and −next beside it. */
 struct tridiagonal_end {
@@ -59,7 +56,4 @@ bool tridiagonal_make(struct tridiagonal *lines, const struct tridiagonal_line *
                       void *table);
 #endif
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+__END_DECLS

@@ -8,8 +8,7 @@
  * integers below 2^113 and rounded once; with coordinates they are good to about 1e-30 of the row's
  * largest. Then they are scaled by the spacing in the same arithmetic. The caller rounds to the
  * field's type. */
-#ifndef NUMERICS_WEIGHTS_H
-#define NUMERICS_WEIGHTS_H
+#pragma once
 
 #include "numerics/boundary.h"
 
@@ -169,5 +168,3 @@ double weights_gap(const struct weights_axis *axis, int64_t i);
  * of real rates in range, no more: on abruptly stretched axes some may grow at any step. An axis
  * that conducts has the bound of conductances_bound(). */
 double weights_bound(const struct weights_axis *axis, int accuracy);
-
-#endif

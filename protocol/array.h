@@ -1,7 +1,6 @@
 /* The wire's ARRAY: an inline array as msgpack-numpy writes it, a resident field, or a place in a
  * region of shared memory. Reads and writes headers only; payload bytes are never touched here. */
-#ifndef PROTOCOL_ARRAY_H
-#define PROTOCOL_ARRAY_H
+#pragma once
 
 #include "numerics/job.h"
 #include "base/limits.h"
@@ -123,5 +122,3 @@ bool array_is_list(uint64_t bytes);
 
 /* The header of one bin of a list. */
 void array_write_bin(msgpack_packer *packer, uint64_t bytes);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * An ARRAY of LIMIT_DIVERT_BYTES or more is payload: `small` is NULL as it is read, and is set by
  * whoever received it (struct request's list of them) before anything is written. */
-#ifndef PROTOCOL_NUMBERS_H
-#define PROTOCOL_NUMBERS_H
+#pragma once
 
 #include "protocol/array.h"
 
@@ -35,5 +34,3 @@ void numbers_reals(const struct array *array, double *to);
  */
 bool numbers_whole(const struct array *array, const char *parameter, int64_t *to,
                    struct failure *failure);
-
-#endif

@@ -1,7 +1,6 @@
 /* Reading MessagePack objects whose types a peer chose: nothing here trusts one. Text may be str or
  * bin (pynvim and old msgpack-numpy write bins), numbers may be msgpack-numpy's scalars. */
-#ifndef PROTOCOL_OBJECT_H
-#define PROTOCOL_OBJECT_H
+#pragma once
 
 #include <msgpack.h>
 #include <stdbool.h>
@@ -38,5 +37,3 @@ bool object_element_signed(char letter, uint32_t bytes, const void *at, int64_t 
 
 /* true or false, or msgpack-numpy's scalar of type |b1. */
 bool object_boolean(const msgpack_object *object, bool *value);
-
-#endif

@@ -1,7 +1,6 @@
 /* What the server says, packed: responses, errors, notifications; and the client's reading of an
  * error. */
-#ifndef PROTOCOL_REPLY_H
-#define PROTOCOL_REPLY_H
+#pragma once
 
 #include "protocol/array.h"
 #include "base/status.h"
@@ -53,5 +52,3 @@ void reply_write_str(msgpack_packer *packer, const char *text);
 
 /* Read an error object of a response (the client's side): any shape is taken without fault. */
 void reply_read_failure(const msgpack_object *object, struct failure *failure);
-
-#endif

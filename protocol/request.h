@@ -1,7 +1,6 @@
 /* A complete control message → a request: method, parameters, arrays. Pure decoding: what depends
  * on the server's state (who owns a field, how much memory is left) is checked by the server. */
-#ifndef PROTOCOL_REQUEST_H
-#define PROTOCOL_REQUEST_H
+#pragma once
 
 #include "numerics/job.h"
 #include "protocol/numbers.h"
@@ -133,5 +132,3 @@ const char *request_numbers_name(enum request_numbers numbers);
 
 /* How an error names an operand of the request (enum operand): by its side, if that was named. */
 const char *request_operand_place(const struct request *request, int operand);
-
-#endif

@@ -1,7 +1,6 @@
 /* The parameters of many numbers, from a request to its job's block: coordinates, a stencil's
  * offsets and weights, probes. */
-#ifndef PROTOCOL_REQUEST_BLOCK_H
-#define PROTOCOL_REQUEST_BLOCK_H
+#pragma once
 
 #include "protocol/request.h"
 
@@ -13,5 +12,3 @@ const struct array *request_coordinates(const struct request *request, int axis)
  * the parameter whose numbers are wrong. */
 bool request_block_make(const struct request *request, struct job *job, uint8_t **block,
                         struct failure *failure);
-
-#endif

@@ -7,8 +7,7 @@
  *   request_bounds_find(bounds)                          on any thread, without the request
  *   request_bounds_give(&request, bounds)                before request_job(), of the same message
  */
-#ifndef PROTOCOL_REQUEST_BOUNDS_H
-#define PROTOCOL_REQUEST_BOUNDS_H
+#pragma once
 
 #include "protocol/request.h"
 #include "protocol/request_chain.h"
@@ -41,5 +40,3 @@ void request_bounds_give(struct request *request, const struct request_bounds *b
  * NULL. */
 const double *request_bounds_look_up(const struct request_bounds *bounds,
                                      const struct weights_axis *axis, int accuracy);
-
-#endif

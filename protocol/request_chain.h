@@ -1,7 +1,6 @@
 /* A chain's parameters: several operators in one request. Each is read as a request of its own;
  * what they name of each other is resolved here. */
-#ifndef PROTOCOL_REQUEST_CHAIN_H
-#define PROTOCOL_REQUEST_CHAIN_H
+#pragma once
 
 #include "numerics/job.h"
 #include "protocol/request.h"
@@ -53,5 +52,3 @@ bool request_expand_hessian(struct request *request, const struct array_type *ty
 /* How an error names a parameter of a link: "ops 2 accuracy", counted from 0. chain: NULL for one
  * whose links are ops. */
 void request_chain_place(const struct request_chain *chain, struct failure *failure, uint32_t link);
-
-#endif

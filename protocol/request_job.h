@@ -1,6 +1,5 @@
 /* A request's parameters, and what its inputs turned out to be → a job. */
-#ifndef PROTOCOL_REQUEST_JOB_H
-#define PROTOCOL_REQUEST_JOB_H
+#pragma once
 
 #include "protocol/request.h"
 
@@ -27,5 +26,3 @@ bool job_measures(const struct job *job);
  * more.coefficient_max, then job_check(). */
 bool request_job_measured(struct job *job, double cfl, double least, double largest,
                           double max_work, struct failure *failure);
-
-#endif

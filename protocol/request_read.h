@@ -1,8 +1,7 @@
 /* What the readers of a request share, from the value to the whole: request_read.c (values) →
  * request_axes.c, request_boundary.c (parameters) → request_parameters.c (their table) →
  * request_chain.c → request.c. For the files named request*.c alone. */
-#ifndef PROTOCOL_REQUEST_READ_H
-#define PROTOCOL_REQUEST_READ_H
+#pragma once
 
 #include "protocol/request.h"
 
@@ -60,5 +59,3 @@ bool request_check_data(const struct request *request, struct failure *failure);
 
 /* Is it an ARRAY (and neither a number nor a map by axis)? */
 bool request_is_array(const msgpack_object *value);
-
-#endif

@@ -1,6 +1,5 @@
 /* A stencil's offsets and weights, from a request to a job and its block. */
-#ifndef PROTOCOL_REQUEST_STENCIL_H
-#define PROTOCOL_REQUEST_STENCIL_H
+#pragma once
 
 #include "protocol/request.h"
 
@@ -12,5 +11,3 @@ bool request_stencil_resolve(const struct request *request, struct job *job,
 /* Into the job's block, whose bytes are 0. Failures as above. */
 bool request_stencil_put(const struct request *request, const struct job *job, uint8_t *block,
                          struct failure *failure);
-
-#endif

@@ -9,8 +9,7 @@
  *                                 then splitter_payload_done(s, count)
  *     else: splitter_feed(s, bytes, length, &used) and act on the event
  */
-#ifndef PROTOCOL_SPLITTER_H
-#define PROTOCOL_SPLITTER_H
+#pragma once
 
 #include "base/limits.h"
 
@@ -117,5 +116,3 @@ enum splitter_kind { SPLITTER_REQUEST = 0, SPLITTER_RESPONSE = 1 };
  * tell: an error can then be answered to the right request, and payload go where its request wants
  * it. False where it has not come, or the message is of another kind. */
 bool splitter_peek_msgid(const struct splitter *s, enum splitter_kind kind, uint64_t *msgid);
-
-#endif

@@ -2,8 +2,7 @@
  * thread asks for a box, and no thread's instructions or registers carry it. Threads learn what has
  * come, and what is no longer needed, from barriers in shared memory (PTX ISA, mbarrier and
  * cp.async.bulk.tensor) that count arrivals, and for copies also bytes, in phases 0, 1, 0, … */
-#ifndef GPU_CUDA_BULK_CUH
-#define GPU_CUDA_BULK_CUH
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -135,5 +134,4 @@ bool bulk_map_init(struct bulk_map *map, const void *array, size_t element, cons
 void bulk_box(void *shared, const struct bulk_map *map, int x, int y, int plane,
               struct arrivals *arrivals);
 
-#endif
 #endif

@@ -1,14 +1,12 @@
 /* Copies by a kernel, between the device's memory and clients' memory that it can address: they
  * keep their place among the kernels of a stream, and pass the queue of the copy engines by. */
-#ifndef GPU_CUDA_COPY_H
-#define GPU_CUDA_COPY_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 #include <stdint.h>
+#include <sys/cdefs.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 enum { COPY_MOST = 48 };
 
@@ -27,7 +25,4 @@ struct copies {
 /* Put all of them, in no order among each other, on the stream. */
 cudaError_t copy_launch(const struct copies *copies, cudaStream_t stream);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+__END_DECLS

@@ -1,14 +1,11 @@
 /* The kernel families, each in a file of its name, from the maths to the launch. passes.c chooses.
  */
-#ifndef GPU_CUDA_FAMILIES_H
-#define GPU_CUDA_FAMILIES_H
+#pragma once
 
 #include "gpu/cuda/geometry.h"
 #include "numerics/table.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 /* One pass of the geometry's jobs, from `in` to `out` of the first, on its stream. All points:
  * along_x (x alone), along_y_z (y or z alone, where it takes the plan). */
@@ -61,7 +58,4 @@ cudaError_t rows_launch(const struct geometry *g, const struct table_pass *pass)
 cudaError_t probes_launch(const struct plan *plan, int slot, const void *field, void *values,
                           uint64_t row, cudaStream_t stream);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+__END_DECLS

@@ -1,6 +1,5 @@
 /* What CUDA says, judged in one place. */
-#ifndef GPU_CUDA_FAULT_H
-#define GPU_CUDA_FAULT_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
@@ -12,5 +11,3 @@ bool fault_check(cudaError_t error, const char *what);
 
 /* The same where no failure is expected: any ends the process. */
 void fault_never(cudaError_t error, const char *what);
-
-#endif

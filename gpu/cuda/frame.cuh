@@ -15,8 +15,7 @@
  *
  * A tile lies in shared memory, and goes step after step from one copy to the other. point.h itself
  * would be 600 instructions for a point near an edge, a fifth of which its rules need. */
-#ifndef GPU_CUDA_FRAME_CUH
-#define GPU_CUDA_FRAME_CUH
+#pragma once
 
 #include "gpu/cuda/grid.cuh"
 
@@ -306,5 +305,3 @@ static inline size_t frame_shared_bytes(const frame_shape &shape, size_t element
         shape.size[AXIS_X] > shape.size[AXIS_Y] ? shape.size[AXIS_X] : shape.size[AXIS_Y];
     return shape.tiles ? 2 * element * FRAME_WINDOW * (size_t)rows : 0;
 }
-
-#endif

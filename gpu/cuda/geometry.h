@@ -1,16 +1,14 @@
 /* What every pass of a plan has in common: the points that are centred on every active axis (the
  * interior), and all others (the boundary); of a part of a pass, those of its units (gpu/split.h).
  */
-#ifndef GPU_CUDA_GEOMETRY_H
-#define GPU_CUDA_GEOMETRY_H
+#pragma once
 
 #include "gpu/cuda/passes.h"
 
 #include <stdbool.h>
+#include <sys/cdefs.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 enum { BOUNDARY_BOXES = 2 * AXIS_COUNT };
 
@@ -55,7 +53,4 @@ void geometry_init(struct geometry *geometry, const struct plan *plan, uint64_t 
 /* After a change of the interior: sets has_interior, and the boundary to all other points. */
 void geometry_boundary(struct geometry *geometry);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+__END_DECLS

@@ -6,8 +6,7 @@
  * All of that is compared. A few are kept, those used lately, until memory goes back to the device.
  *
  * The worker's main thread. */
-#ifndef GPU_CUDA_GRAPHS_H
-#define GPU_CUDA_GRAPHS_H
+#pragma once
 
 #include "gpu/cuda/group.h"
 
@@ -21,5 +20,3 @@ void graphs_close(void);
 void graphs_put(struct group *group, int units, cudaStream_t stream);
 /* A group that it was launched with has ended. */
 void graphs_ended(struct graph *graph);
-
-#endif

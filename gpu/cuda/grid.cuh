@@ -1,7 +1,6 @@
 /* What all kernels share: the weights in constant memory, vectors of points, indices at the edges,
  * and how they are launched. */
-#ifndef GPU_CUDA_GRID_CUH
-#define GPU_CUDA_GRID_CUH
+#pragma once
 
 #include "gpu/cuda/families.h"
 
@@ -366,5 +365,3 @@ static cudaError_t launch_typed(const struct geometry *g, int64_t n, const void 
     return g->plan->dtype == DTYPE_F32 ? launch_radius<Launch, float>(g, n, in, out)
                                        : launch_radius<Launch, double>(g, n, in, out);
 }
-
-#endif

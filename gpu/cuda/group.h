@@ -2,8 +2,7 @@
  * are put on a stream one after another and complete at once; and chains of launches, whose groups
  * come one after another on one stream. Operations and groups are recycled. The worker's main
  * thread; where there is no memory for one, the process ends. */
-#ifndef GPU_CUDA_GROUP_H
-#define GPU_CUDA_GROUP_H
+#pragma once
 
 #include "gpu/backend.h"
 
@@ -72,5 +71,3 @@ void chains_settle(struct chain **chains, struct chain *chain);
 
 /* Free what was given back: all that ever was. */
 void groups_close(void);
-
-#endif

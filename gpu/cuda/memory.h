@@ -1,7 +1,6 @@
 /* Device memory, with freed blocks kept: cudaMalloc takes longer than a small job, and cudaFree
  * waits for the device. One thread. */
-#ifndef GPU_CUDA_MEMORY_H
-#define GPU_CUDA_MEMORY_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
@@ -24,5 +23,3 @@ uint64_t memory_freed(void);
 /* While nothing is under way: give one block back to the device, if too much is kept. True: there
  * is more to give. */
 bool memory_rest(void);
-
-#endif

@@ -1,14 +1,12 @@
 /* The kernels' side of the CUDA backend: weights in constant memory, and passes put on a stream. */
-#ifndef GPU_CUDA_PASSES_H
-#define GPU_CUDA_PASSES_H
+#pragma once
 
 #include "gpu/backend.h"
 
 #include <cuda_runtime_api.h>
+#include <sys/cdefs.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+__BEGIN_DECLS
 
 #define PASSES_JOBS 16 /* at most that are launched at once */
 
@@ -40,7 +38,4 @@ cudaError_t passes_load(int slot, const struct passes_constants *constants, cuda
 cudaError_t passes_launch(const struct launch *const launches[], unsigned jobs, int slot, int units,
                           cudaStream_t stream);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
+__END_DECLS

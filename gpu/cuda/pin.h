@@ -1,7 +1,6 @@
 /* Clients' memory, pinned piece by piece. A call that pins may keep all others waiting, so that one
  * pins no more than BACKEND_PIN_BYTES; and no copy reaches from one piece into the next. */
-#ifndef GPU_CUDA_PIN_H
-#define GPU_CUDA_PIN_H
+#pragma once
 
 #include "gpu/backend.h"
 
@@ -13,5 +12,3 @@ size_t pin_piece(const void *memory, size_t bytes);
  * the driver's own memory, slower. */
 enum status pin_memory(void *memory, size_t bytes, bool writable, bool *pinned);
 void unpin_memory(void *memory, size_t bytes);
-
-#endif

@@ -1,7 +1,6 @@
 /* Which plans constant memory holds: each in a slot (passes.h) that launches share while they use
  * it, and that the next plan takes when they have ended. The worker's main thread. */
-#ifndef GPU_CUDA_SLOTS_H
-#define GPU_CUDA_SLOTS_H
+#pragma once
 
 #include "numerics/plan.h"
 
@@ -20,5 +19,3 @@ int slots_take(const struct plan *plan, cudaStream_t stream);
 uint64_t slots_load_of(int slot);
 /* A launch that used it has ended. */
 void slots_give(int slot);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the kernels of vector_operators.cu and gradient.cu share. */
-#ifndef GPU_CUDA_VECTOR_OPERATORS_CUH
-#define GPU_CUDA_VECTOR_OPERATORS_CUH
+#pragma once
 
 #include "gpu/cuda/grid.cuh"
 
@@ -27,5 +26,3 @@ static __device__ __forceinline__ pack<T, V> derivative(const T *c, bool whole, 
 /* Gradients of large fields (gradient.cu), of one job. cudaErrorInvalidConfiguration: it is not for
  * this grid, or not for this device. */
 cudaError_t gradient_launch(const struct geometry *g, const void *in, void *const out[AXIS_COUNT]);
-
-#endif

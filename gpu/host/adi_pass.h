@@ -1,7 +1,6 @@
 /* Plans of the engine PLAN_ADI on the host: whole passes (numerics/stage.h), each shared by the
  * pool's threads. Any thread. */
-#ifndef GPU_HOST_ADI_PASS_H
-#define GPU_HOST_ADI_PASS_H
+#pragma once
 
 #include "numerics/adi.h"
 #include "gpu/backend.h"
@@ -22,5 +21,3 @@ enum { ADI_TOGETHER = 8 }; /* lines along x that are solved at once */
 
 /* All of a launch. */
 void adi_pass_launch(const struct kernels *kernels, const struct launch *launch);
-
-#endif

@@ -1,6 +1,5 @@
 /* Arithmetic of boxes that are cut into pieces. */
-#ifndef GPU_HOST_CUT_H
-#define GPU_HOST_CUT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ static inline int64_t ceil_div(int64_t n, int64_t size)
 {
     return (n + size - 1) / size;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* The host backend's loops, compiled once for each processor generation (CMakeLists.txt); pass.c
  * chooses. Every generation gives the bits of numerics/point.h. */
-#ifndef GPU_HOST_KERNELS_H
-#define GPU_HOST_KERNELS_H
+#pragma once
 
 #include "numerics/plan.h"
 #include "numerics/table.h"
@@ -58,5 +57,3 @@ struct kernels {
 extern const struct kernels kernels_baseline;
 extern const struct kernels kernels_v3; /* x86-64-v3: AVX2 and FMA. Only where HAVE_X86_64_V3 */
 extern const struct kernels kernels_v4; /* x86-64-v4: AVX-512. Only where HAVE_X86_64_V4 */
-
-#endif

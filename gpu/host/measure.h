@@ -1,10 +1,7 @@
 /* Measures on the host's cores. */
-#ifndef GPU_HOST_MEASURE_H
-#define GPU_HOST_MEASURE_H
+#pragma once
 
 #include "gpu/backend.h"
 
 /* Do all of a launch of a plan that measures, and return: its lines are blocks. */
 void measure_pass(const struct launch *launch);
-
-#endif

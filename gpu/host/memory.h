@@ -1,7 +1,6 @@
 /* The host's memory as a device's: blocks that come zeroed from the system, and a few freed ones
  * kept for their owner, so that jobs of one size do not fault every page anew. One thread. */
-#ifndef GPU_HOST_MEMORY_H
-#define GPU_HOST_MEMORY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -14,5 +13,3 @@ void memory_release(void *memory, uint64_t bytes, uint64_t owner);
 
 /* Give back what is kept. */
 void memory_trim(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* Runs the passes of a job or a slice of it: cuts a pass into boxes that fit the caches, which the
  * caller shares with the free threads of the pool (base/thread_pool.h) if there are enough of them.
  * Any thread. */
-#ifndef GPU_HOST_PASS_H
-#define GPU_HOST_PASS_H
+#pragma once
 
 #include "gpu/backend.h"
 #include "gpu/host/kernels.h"
@@ -21,5 +20,3 @@ bool pass_is_wide(const struct plan *plan);
 /* Do all of a launch and return. An array of more than stream_bytes is written past the
  * caches where its lines are long (any that is not empty where stream_bytes is 0). */
 void pass_launch(const struct kernels *kernels, const struct launch *launch, uint64_t stream_bytes);
-
-#endif

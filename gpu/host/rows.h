@@ -1,7 +1,6 @@
 /* Plans of the engine PLAN_TABLE on the host: their passes line by line on all cores, each point by
  * numerics/table_point.h. One caller at a time. */
-#ifndef GPU_HOST_ROWS_H
-#define GPU_HOST_ROWS_H
+#pragma once
 
 #include "gpu/backend.h"
 #include "gpu/host/kernels.h"
@@ -12,5 +11,3 @@ void rows_pass(const struct kernels *kernels, const struct plan *plan,
 
 /* All of a launch whose passes launch_table_pass() knows. */
 void rows_passes(const struct kernels *kernels, const struct launch *launch);
-
-#endif

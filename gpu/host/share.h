@@ -1,6 +1,5 @@
 /* How a launch's work of equal units is shared by the pool's threads (base/thread_pool.h). */
-#ifndef GPU_HOST_SHARE_H
-#define GPU_HOST_SHARE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -8,5 +7,3 @@
  * free where that pays. From any thread. */
 typedef void share_part(void *work, int64_t from, int64_t to);
 void share_units(int64_t units, int64_t points, share_part *part, void *work);
-
-#endif

@@ -1,7 +1,6 @@
 /* Stencils of the user's own on the host: a launch is cut into boxes, which the pool's threads
  * share. */
-#ifndef GPU_HOST_STENCIL_PASS_H
-#define GPU_HOST_STENCIL_PASS_H
+#pragma once
 
 #include "gpu/backend.h"
 #include "gpu/host/kernels.h"
@@ -26,5 +25,3 @@ struct stencil_box {
 /* As pass_launch(), of a plan whose engine is PLAN_STENCIL. */
 void stencil_pass_launch(const struct kernels *kernels, const struct launch *launch,
                          uint64_t stream_bytes);
-
-#endif

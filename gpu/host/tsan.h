@@ -2,8 +2,7 @@
  * store, which takes tests minutes: they are compiled without it, and it is told once for each pass
  * of a launch that the lines which the pass computes are read, and written. Not told: the lines
  * around them, and operands. */
-#ifndef GPU_HOST_TSAN_H
-#define GPU_HOST_TSAN_H
+#pragma once
 
 #include "numerics/stage.h"
 
@@ -54,5 +53,4 @@ static inline void tsan_launch(const struct launch *launch)
     (void)launch;
 }
 
-#endif
 #endif

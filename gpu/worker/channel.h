@@ -56,8 +56,7 @@
  * forgets it.
  * When either end closes, the worker exits (status 0) or the front restarts it.
  */
-#ifndef GPU_WORKER_CHANNEL_H
-#define GPU_WORKER_CHANNEL_H
+#pragma once
 
 #include "gpu/device_info.h"
 #include "numerics/measure.h"
@@ -238,5 +237,3 @@ bool channel_queue_push(struct channel_queue *queue, const struct channel_messag
  * and some still waits. */
 enum channel_result channel_queue_flush(struct channel_queue *queue, int socket);
 void channel_queue_free(struct channel_queue *queue);
-
-#endif

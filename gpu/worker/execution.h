@@ -1,7 +1,6 @@
 /* The jobs of a worker that are not finished, in the order they came, and which of them may start:
  * those that share an array keep their order, unless all of them only read it. One thread. */
-#ifndef GPU_WORKER_EXECUTION_H
-#define GPU_WORKER_EXECUTION_H
+#pragma once
 
 #include "gpu/worker/channel.h"
 #include "gpu/worker/holding.h"
@@ -99,5 +98,3 @@ void execution_computed(struct execution *run, uint64_t us);
 struct execution *executions_find(const struct executions *runs, uint64_t id);
 /* The last one of a chain; NULL where there is none. */
 const struct execution *executions_last_of_chain(const struct executions *runs, uint64_t chain);
-
-#endif

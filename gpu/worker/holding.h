@@ -1,6 +1,5 @@
 /* The arrays that a worker holds, by the front's ids, and who uses them now. One thread. */
-#ifndef GPU_WORKER_HOLDING_H
-#define GPU_WORKER_HOLDING_H
+#pragma once
 
 #include "gpu/worker/ids.h"
 
@@ -33,5 +32,3 @@ struct holding *holdings_add(struct ids *holdings, uint64_t id);
 void holdings_remove(struct ids *holdings, struct holding *holding);
 /* Free the table and what is left in it, but for the blocks. */
 void holdings_free(struct ids *holdings);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the front names by ids: a table from id to item. One thread. */
-#ifndef GPU_WORKER_IDS_H
-#define GPU_WORKER_IDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,5 +23,3 @@ bool ids_add(struct ids *ids, uint64_t id, void *item);
 void ids_remove(struct ids *ids, uint64_t id);
 /* Free the table, not the items. */
 void ids_free(struct ids *ids);
-
-#endif

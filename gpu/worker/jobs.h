@@ -1,7 +1,6 @@
 /* A worker's jobs: their orders, their slices on the device one after another, and how they end. An
  * order that breaks a rule of channel.h ends the process. */
-#ifndef GPU_WORKER_JOBS_H
-#define GPU_WORKER_JOBS_H
+#pragma once
 
 #include "gpu/worker/worker.h"
 
@@ -27,5 +26,3 @@ void jobs_piece_completed(struct worker *worker, struct execution *run,
 void jobs_settle(struct worker *worker, struct execution *run);
 /* Start those that waited for an array which may be free now. */
 void jobs_start_waiting(struct worker *worker);
-
-#endif

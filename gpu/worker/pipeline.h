@@ -5,8 +5,7 @@
  * Of copies each way so few are under way that another waits for two slabs at most; the next is
  * the oldest of the jobs that are no larger than a slab and of the others in turn: a small job
  * passes large ones, and no run starves. One thread. */
-#ifndef GPU_WORKER_PIPELINE_H
-#define GPU_WORKER_PIPELINE_H
+#pragma once
 
 #include "gpu/backend.h"
 #include "gpu/worker/execution.h"
@@ -73,5 +72,3 @@ void pipeline_pump(struct pipeline *pipeline);
 /* A step has completed. The run that it was of, whose transfer may be done. */
 struct execution *pipeline_complete(struct pipeline *pipeline, struct step *step,
                                     uint64_t device_us);
-
-#endif

@@ -1,7 +1,6 @@
 /* The plans of the jobs that came lately: weights beside an edge take milliseconds to compute. One
  * thread. */
-#ifndef GPU_WORKER_PLANS_H
-#define GPU_WORKER_PLANS_H
+#pragma once
 
 #include "numerics/plan.h"
 
@@ -27,5 +26,3 @@ struct plans {
  * passed job_check(). NULL: no memory. */
 const struct plan *plans_get(struct plans *plans, const struct job *job, const void *block);
 void plans_free(struct plans *plans);
-
-#endif

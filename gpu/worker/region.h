@@ -8,8 +8,7 @@
  *
  * All functions are for the worker's thread. Those that take an order return what rule of channel.h
  * it breaks, or NULL. */
-#ifndef GPU_WORKER_REGION_H
-#define GPU_WORKER_REGION_H
+#pragma once
 
 #include "gpu/backend.h"
 #include "gpu/worker/channel.h"
@@ -63,5 +62,3 @@ bool regions_mapped(struct regions *regions, uint64_t *id, enum status *status);
 /* The region that holds so many bytes at the place, to be written to or only read. */
 const char *regions_find(const struct regions *regions, const struct place *place, uint64_t bytes,
                          bool write, struct region **region);
-
-#endif

@@ -1,7 +1,6 @@
 /* A job cut into slices of about ten milliseconds, so that cancellation takes effect and a short
  * job passes a long one; and which buffer each pass of it reads and writes. Pure bookkeeping. */
-#ifndef GPU_WORKER_SLICES_H
-#define GPU_WORKER_SLICES_H
+#pragma once
 
 #include "gpu/backend.h"
 
@@ -46,5 +45,3 @@ bool slices_next(struct slices *slices, struct launch *launch);
 
 /* The slice under way has completed in that time; sizes the next. */
 void slices_completed(struct slices *slices, uint64_t device_us);
-
-#endif

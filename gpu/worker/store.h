@@ -1,8 +1,7 @@
 /* What a worker stores, and the orders about it: arrays on its device, the clients' regions that it
  * has mapped, and copies between arrays and the arena or a region. An order that breaks a rule of
  * channel.h ends the process. */
-#ifndef GPU_WORKER_STORE_H
-#define GPU_WORKER_STORE_H
+#pragma once
 
 #include "gpu/worker/holding.h"
 #include "gpu/worker/worker.h"
@@ -34,5 +33,3 @@ struct holding *store_find(const struct worker *worker, uint64_t id);
 /* So many bytes at a place, and the region that holds them. */
 uint8_t *store_find_place(const struct worker *worker, const struct place *place, uint64_t bytes,
                           bool write, struct region **region);
-
-#endif

@@ -11,8 +11,7 @@
  * Units (gpu/split.h) are copied in as they are needed: those at the end of a field that its first
  * ones look at, around a periodic edge, then all others in order. A plan of several passes is
  * computed whole, when all is in; so is one of another engine than PLAN_PLAIN, or with probes. */
-#ifndef GPU_WORKER_TRANSFER_H
-#define GPU_WORKER_TRANSFER_H
+#pragma once
 
 #include "gpu/split.h"
 
@@ -79,5 +78,3 @@ void transfer_passes_completed(struct transfer *transfer);
 
 /* Has all begun and completed? */
 bool transfer_is_done(const struct transfer *transfer);
-
-#endif

@@ -6,8 +6,7 @@
  *   store.c   arrays, clients' regions, and copies between them and the arena
  *
  * One thread. */
-#ifndef GPU_WORKER_WORKER_H
-#define GPU_WORKER_WORKER_H
+#pragma once
 
 #include "gpu/backend.h"
 #include "gpu/worker/channel.h"
@@ -65,5 +64,3 @@ _Noreturn void worker_out_of_memory(void);
 /* Say it to the front, at the end of the turn; sooner, waiting for the front to listen, where there
  * is no memory to keep it in. */
 void worker_answer(struct worker *worker, const struct channel_message *message);
-
-#endif

@@ -1,6 +1,5 @@
 /* The server's options: one table makes command line, environment, --help and the manual. */
-#ifndef SERVER_CONFIG_CONFIG_H
-#define SERVER_CONFIG_CONFIG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,5 +42,3 @@ enum config_result { CONFIG_RUN, CONFIG_EXIT, CONFIG_ERROR };
 /* Read environment and command line. CONFIG_EXIT: --help, --version or --manual was printed.
  * CONFIG_ERROR: a line on stderr says why. Strings point into argv and the environment. */
 enum config_result config_read(struct config *config, int argc, char **argv);
-
-#endif

@@ -7,8 +7,7 @@
  * It hangs where it says nothing for 5 s (while it starts: 65 s), or where its device ends nothing
  * of what it was given (heartbeat.h); then it is killed.
  */
-#ifndef SERVER_DEVICES_DEVICE_H
-#define SERVER_DEVICES_DEVICE_H
+#pragma once
 
 #include "gpu/worker/channel.h"
 #include "server/devices/devices.h"
@@ -112,5 +111,3 @@ void device_cancel(struct device *device, struct order *order);
 
 /* "starting", "ready", "down", "closed"; "stalled": ready, and silent for a second. */
 const char *device_state_name(const struct device *device);
-
-#endif

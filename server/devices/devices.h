@@ -1,7 +1,6 @@
 /* All devices of the front, what they share, and their events for the layer above. Devices know
  * nothing of a task but its address. */
-#ifndef SERVER_DEVICES_DEVICES_H
-#define SERVER_DEVICES_DEVICES_H
+#pragma once
 
 #include "server/config/config.h"
 #include "server/metrics/trace.h"
@@ -51,5 +50,3 @@ struct devices {
     uint64_t regions, region_bytes; /* of all users; charged */
     uint64_t queue_bytes;           /* of the arrays of all users' jobs */
 };
-
-#endif

@@ -7,8 +7,7 @@
  * and no access overtakes an earlier one. All accesses of a task are queued at once, so the
  * order is total and no cycle of waits arises.
  */
-#ifndef SERVER_DEVICES_FIELD_H
-#define SERVER_DEVICES_FIELD_H
+#pragma once
 
 #include "protocol/array.h"
 #include "base/list.h"
@@ -88,5 +87,3 @@ void field_lose(struct field *field);
 /* Queue an access; returns whether it is granted at once. granted() follows when it is later. */
 bool field_access(struct field *field, struct access *access, struct task *task, bool writes);
 void field_access_end(struct access *access);
-
-#endif

@@ -3,8 +3,7 @@
  * Time is counted in beats of the front's loop, so that a front that was stopped or starved holds
  * nothing against its workers: however long it was away, that is one beat. At each beat without an
  * answer due the worker is pinged; whatever it says is a sign of life. */
-#ifndef SERVER_DEVICES_HEARTBEAT_H
-#define SERVER_DEVICES_HEARTBEAT_H
+#pragma once
 
 #include "gpu/worker/channel.h"
 
@@ -34,5 +33,3 @@ bool heartbeat_is_lost(const struct heartbeat *heartbeat, bool starts);
  * longest piece of them should take, its device has ended
  * nothing of what it was given; or, by what the worker says, has not gone on with a part of it. */
 bool heartbeat_is_stuck(const struct heartbeat *heartbeat, double longest_piece_ns);
-
-#endif

@@ -1,7 +1,6 @@
 /* What a worker is told to do for a task, and answers once: a RUN, a MEASURE, or a copy between an
  * array and a region. */
-#ifndef SERVER_DEVICES_ORDER_H
-#define SERVER_DEVICES_ORDER_H
+#pragma once
 
 #include "numerics/measure.h"
 #include "numerics/job.h"
@@ -39,5 +38,3 @@ struct order {
     const struct region_use *in_place, *out_place; /* of each component; NULL: none has any */
     struct measured measured;                      /* MEASURE, once it has ended well */
 };
-
-#endif

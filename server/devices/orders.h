@@ -1,7 +1,6 @@
 /* What passes between a device and its worker: arrays, copies and orders that way (device.h), and
  * what the worker says of them. For device.c, which has the process and the channel. */
-#ifndef SERVER_DEVICES_ORDERS_H
-#define SERVER_DEVICES_ORDERS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -15,5 +14,3 @@ bool orders_take(struct device *device, const struct channel_message *message);
 void orders_forget(struct device *device);
 /* … and its copies have failed, after the arrays were lost. */
 void orders_lose(struct device *device);
-
-#endif

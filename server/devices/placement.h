@@ -1,6 +1,5 @@
 /* Which device a user's work goes to: all of it to one, while there is any. */
-#ifndef SERVER_DEVICES_PLACEMENT_H
-#define SERVER_DEVICES_PLACEMENT_H
+#pragma once
 
 struct device;
 struct devices;
@@ -12,5 +11,3 @@ struct device *placement_device(struct devices *devices, struct user *user);
 
 /* Call when a job, field, array or region is gone: a user who holds nothing may be placed anew. */
 void placement_settle(struct user *user);
-
-#endif

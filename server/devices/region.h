@@ -13,8 +13,7 @@
  * which is being mapped waits for that as for a field. Nobody keeps jobs on the same bytes in
  * order: that is the client's own affair.
  */
-#ifndef SERVER_DEVICES_REGION_H
-#define SERVER_DEVICES_REGION_H
+#pragma once
 
 #include "protocol/request.h"
 #include "base/list.h"
@@ -132,5 +131,3 @@ void region_worker_ready(struct device *device);
 void region_worker_gone(struct device *device);
 /* False: it is none that it was told to map. */
 bool region_mapped(struct device *device, uint64_t number, enum status status);
-
-#endif

@@ -4,8 +4,7 @@
  * serves, could be closed there for as long as that user likes.
  *
  *   starter_start() → a socketpair → the thread (own table) → posix_spawn() → the worker */
-#ifndef SERVER_DEVICES_STARTER_H
-#define SERVER_DEVICES_STARTER_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -18,5 +17,3 @@ bool starter_open(void);
  * caller keeps its own) as CHANNEL_DESCRIPTOR, and signals as they are by default. Returns 0 or an
  * errno; waits for the program's start, and for nobody else. */
 int starter_start(const char *program, const char *argument, int channel, pid_t *pid);
-
-#endif

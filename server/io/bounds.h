@@ -10,8 +10,7 @@
  *   BOUNDS_NONE → (BOUNDS_WAITING → BOUNDS_CALLED)? → BOUNDS_FINDING → BOUNDS_KNOWN → BOUNDS_NONE
  *
  * All on the loop's thread, except the computation. */
-#ifndef SERVER_IO_BOUNDS_H
-#define SERVER_IO_BOUNDS_H
+#pragma once
 
 #include "protocol/request.h"
 #include "base/list.h"
@@ -53,5 +52,3 @@ bool bounds_due(const struct connection *connection);
 /* The message has been acted upon, or its connection closes. A thread that is at work goes on, and
  * no longer knows the connection. */
 void bounds_release(struct connection *connection);
-
-#endif

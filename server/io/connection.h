@@ -5,8 +5,7 @@
  * unread, (c) bounds that its message needs are being computed (bounds.h), or (d) it has half-
  * closed. A half-closed connection gets the replies it is owed and is closed then; the work of one
  * that its peer closed is cancelled. */
-#ifndef SERVER_IO_CONNECTION_H
-#define SERVER_IO_CONNECTION_H
+#pragma once
 
 #include "protocol/request.h"
 #include "protocol/splitter.h"
@@ -70,5 +69,3 @@ void connection_settle(struct connection *connection);
 
 /* Called twice a second: flush uploads that stand still, time them out, notice hang-ups. */
 void connection_tick(struct connection *connection, uint64_t now_ns);
-
-#endif

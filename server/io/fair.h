@@ -10,8 +10,7 @@
  * others wait for their end.
  *
  * All on the loop's thread. */
-#ifndef SERVER_IO_FAIR_H
-#define SERVER_IO_FAIR_H
+#pragma once
 
 #include "server/users/contention.h"
 #include "base/list.h"
@@ -62,5 +61,3 @@ bool fair_is_due(const struct io *io);
 
 /* Called twice a second: watches of users who have gone are closed. */
 void fair_tick(struct io *io);
-
-#endif

@@ -1,7 +1,6 @@
 /* An event loop of sockets: it reads messages, passes their requests to jobs, and sends the
  * answers. Several may feed one scheduler (jobs.h). */
-#ifndef SERVER_IO_IO_H
-#define SERVER_IO_IO_H
+#pragma once
 
 #include "server/io/fair.h"
 #include "server/io/io_threads.h"
@@ -32,5 +31,3 @@ struct io {
     uint8_t read_buffer[IO_READ_BYTES];     /* control bytes, for one connection at a time */
     uint8_t drop_buffer[UPLOAD_DROP_BYTES]; /* for payload that is dropped */
 };
-
-#endif

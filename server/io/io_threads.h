@@ -6,8 +6,7 @@
  * takes less time.
  *
  * Called from the loop's thread alone. */
-#ifndef SERVER_IO_IO_THREADS_H
-#define SERVER_IO_IO_THREADS_H
+#pragma once
 
 #include "server/users/contention.h"
 #include "base/list.h"
@@ -69,5 +68,3 @@ bool io_threads_receive(struct io_threads *io_threads, int socket, void *memory,
 /* Send the pieces, LOAD_PIECES_MOST at most, as far as the socket takes them. The same rules. */
 bool io_threads_send(struct io_threads *io_threads, int socket, const struct iovec *pieces,
                      uint32_t count, load_ended *ended, void *context);
-
-#endif

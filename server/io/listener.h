@@ -1,6 +1,5 @@
 /* Sockets that clients connect to. */
-#ifndef SERVER_IO_LISTENER_H
-#define SERVER_IO_LISTENER_H
+#pragma once
 
 #include "base/list.h"
 
@@ -26,5 +25,3 @@ bool listener_open_all(struct io *io);
 void listener_close_all(struct io *io);
 /* Try again where accepting had to pause. */
 void listener_tick(struct listener *listener);
-
-#endif

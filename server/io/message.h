@@ -1,6 +1,5 @@
 /* A message of a connection whose bytes are complete: to be unpacked, decoded and acted upon. */
-#ifndef SERVER_IO_MESSAGE_H
-#define SERVER_IO_MESSAGE_H
+#pragma once
 
 #include "base/status.h"
 
@@ -11,5 +10,3 @@ void message_take(struct connection *connection);
 
 /* The bytes cannot be followed any further: say why, then close. */
 void message_fail(struct connection *connection, enum status status, const char *text);
-
-#endif

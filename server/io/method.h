@@ -1,6 +1,5 @@
 /* Methods: a decoded request → a task, or an answer at once. */
-#ifndef SERVER_IO_METHOD_H
-#define SERVER_IO_METHOD_H
+#pragma once
 
 #include "protocol/request.h"
 
@@ -15,5 +14,3 @@ void method_call(struct connection *connection, struct request *request);
 /* Answers register or unregister for the connection whose regions these are (region.h). */
 void method_region_answered(struct region_owner *owner, uint64_t msgid, const struct region *region,
                             const struct failure *failure);
-
-#endif

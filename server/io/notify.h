@@ -1,7 +1,6 @@
 /* What systemd and a service say to each other, without its library: readiness, the watchdog and
  * sockets handed over (sd_notify(3), sd_listen_fds(3)). */
-#ifndef SERVER_IO_NOTIFY_H
-#define SERVER_IO_NOTIFY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -17,5 +16,3 @@ uint64_t notify_watchdog_ms(void);
 
 /* Sockets handed over: descriptors first … first + count − 1, now close-on-exec. */
 int notify_sockets(int *first);
-
-#endif

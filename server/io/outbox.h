@@ -17,8 +17,7 @@
  * No function here closes the socket, nor does changed(): that it is broken shows in
  * outbox_broken(). So the connection and its other tasks outlive a push.
  */
-#ifndef SERVER_IO_OUTBOX_H
-#define SERVER_IO_OUTBOX_H
+#pragma once
 
 #include "server/jobs/answer.h"
 #include "server/jobs/jobs.h"
@@ -87,5 +86,3 @@ bool outbox_is_sending(const struct outbox *outbox);
 
 /* Called twice a second: take slabs back from a client that does not read. */
 void outbox_check_stall(struct outbox *outbox, uint64_t now_ns);
-
-#endif

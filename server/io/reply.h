@@ -4,8 +4,7 @@
  *   text ─ bytes of part 0 ─ text ─ bytes of part 1 ─ …
  *
  * For outbox.c (the queues), staging.c (bytes from devices) and sending.c (bytes to sockets). */
-#ifndef SERVER_IO_REPLY_H
-#define SERVER_IO_REPLY_H
+#pragma once
 
 #include "server/io/outbox.h"
 
@@ -69,5 +68,3 @@ void staging_go_on(struct outbox *outbox);
 void staging_on_waiter(struct slab_waiter *waiter);
 /* staging.c: keep the window of a reply that is streamed full. */
 void staging_stream(struct reply *reply);
-
-#endif

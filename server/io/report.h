@@ -1,6 +1,5 @@
 /* What `info`, `stats` and `list` say. The fields are documented in protocol/PROTOCOL.md. */
-#ifndef SERVER_IO_REPORT_H
-#define SERVER_IO_REPORT_H
+#pragma once
 
 #include <msgpack.h>
 #include <stdbool.h>
@@ -26,5 +25,3 @@ void report_stats(msgpack_packer *packer, struct io *io, const struct user *user
  * failure set: they are too many for one answer, or there is no room for it. */
 bool report_fields(msgpack_packer *packer, struct user *user, const struct request *request,
                    struct failure *failure);
-
-#endif

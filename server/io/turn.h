@@ -2,8 +2,7 @@
  * and the output of the turn is flushed: the replies of each connection in one write, the orders of
  * each worker in one packet or few. Then the loop blocks, or busy-polls for a while first: waking a
  * sleeping process takes about as long as a small job. */
-#ifndef SERVER_IO_TURN_H
-#define SERVER_IO_TURN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ void turn_close(struct io *io);
 void turn_free_closed(struct io *io);
 /* A connection has sent something. */
 void turn_heard(struct io *io);
-
-#endif

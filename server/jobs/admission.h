@@ -1,7 +1,6 @@
 /* May a job come in, and all that it needs with it? Everything is reserved here, before anything
  * is done, or nothing is: so no task ever waits for memory while it holds some. */
-#ifndef SERVER_JOBS_ADMISSION_H
-#define SERVER_JOBS_ADMISSION_H
+#pragma once
 
 #include "server/jobs/task.h"
 
@@ -27,5 +26,3 @@ void admission_uncharge(struct task *task);
  * room for it; where there would be none if the task were alone, TOO_LARGE: no waiting helps. */
 struct field *admission_new_array(const struct task *task, const struct array_type *type,
                                   struct failure *failure);
-
-#endif

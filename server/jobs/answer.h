@@ -1,6 +1,5 @@
 /* What a task answers, packed: text, and the arrays that lie in it. */
-#ifndef SERVER_JOBS_ANSWER_H
-#define SERVER_JOBS_ANSWER_H
+#pragma once
 
 #include "protocol/reply.h"
 #include "protocol/request.h"
@@ -33,5 +32,3 @@ void answer_array(struct answer *answer, struct field *field);
 /* Of a task that has come to its end: where its results are, or the arrays that they are. False:
  * there is no memory for it. */
 bool answer_task(struct answer *answer, const struct task *task);
-
-#endif

@@ -1,6 +1,5 @@
 /* Points in time at which something is to be done, to the millisecond. */
-#ifndef SERVER_JOBS_DEADLINE_H
-#define SERVER_JOBS_DEADLINE_H
+#pragma once
 
 #include "base/list.h"
 
@@ -25,5 +24,3 @@ void deadlines_close(struct deadlines *deadlines);
 void deadline_init(struct deadline *deadline, void (*passed)(struct deadline *deadline));
 void deadline_set(struct deadlines *deadlines, struct deadline *deadline, uint64_t at_ns);
 void deadline_forget(struct deadline *deadline);
-
-#endif

@@ -1,6 +1,5 @@
 /* What a job would take, without running it or holding anything for it. */
-#ifndef SERVER_JOBS_DRY_RUN_H
-#define SERVER_JOBS_DRY_RUN_H
+#pragma once
 
 #include "protocol/request.h"
 
@@ -16,5 +15,3 @@ struct user;
  * at. Fills in the types of resident operands, and what links take of one another. */
 bool dry_run(struct jobs *jobs, struct user *user, struct request *request, msgpack_packer *packer,
              struct failure *failure);
-
-#endif

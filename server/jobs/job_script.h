@@ -6,8 +6,7 @@
  *
  * The task's own arrays serve; what there is beside them is the script's. Segments and evidence are
  * of an operator that is alone. */
-#ifndef SERVER_JOBS_JOB_SCRIPT_H
-#define SERVER_JOBS_JOB_SCRIPT_H
+#pragma once
 
 #include "protocol/reply.h"
 #include "protocol/request.h"
@@ -94,5 +93,3 @@ void script_snapshot_ended(struct task *task);
 bool script_stop(struct task *task);
 /* The task has no result: what stands in a field that it wrote is none either. */
 void script_tear(struct task *task);
-
-#endif

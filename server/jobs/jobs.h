@@ -2,8 +2,7 @@
  * of I/O may feed. Whom a task is for it knows as a client; how answers go back, as a table of
  * calls.
  */
-#ifndef SERVER_JOBS_JOBS_H
-#define SERVER_JOBS_JOBS_H
+#pragma once
 
 #include "server/devices/devices.h"
 #include "server/jobs/deadline.h"
@@ -58,5 +57,3 @@ struct client {
     uint64_t answered[CLIENT_ANSWERED]; /* msgids of the last tasks that ended, a ring */
     uint32_t answered_count;
 };
-
-#endif

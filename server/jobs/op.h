@@ -1,6 +1,5 @@
 /* One operator of a task: its job, and what its orders need. A put and a get have one, too. */
-#ifndef SERVER_JOBS_OP_H
-#define SERVER_JOBS_OP_H
+#pragma once
 
 #include "protocol/request.h"
 #include "server/devices/field.h"
@@ -56,5 +55,3 @@ void op_withdraw(struct field *const fields[AXIS_COUNT]);
 
 /* What it is as one order, without an id. */
 void op_order(const struct op *op, struct order *order);
-
-#endif

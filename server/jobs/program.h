@@ -4,8 +4,7 @@
  *
  *   step 0 … from − 1 │ from … to − 1, `rounds` times │ to … count − 1
  */
-#ifndef SERVER_JOBS_PROGRAM_H
-#define SERVER_JOBS_PROGRAM_H
+#pragma once
 
 #include "server/devices/order.h"
 
@@ -52,5 +51,3 @@ void program_ended(struct program *program, struct step *step);
 
 /* Is nothing under way, and nothing left to do? */
 bool program_is_done(const struct program *program);
-
-#endif

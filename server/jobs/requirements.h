@@ -1,8 +1,7 @@
 /* What the operators of a request take, worked out before anything is taken: their jobs, and the
  * arrays that these need. Admission takes it; a dry run only tells it. All that can be wrong with a
  * request for what it is, is found here. */
-#ifndef SERVER_JOBS_REQUIREMENTS_H
-#define SERVER_JOBS_REQUIREMENTS_H
+#pragma once
 
 #include "protocol/request_chain.h"
 #include "server/jobs/job_script.h"
@@ -40,5 +39,3 @@ bool requirements_find(const struct jobs *jobs, const struct user *user,
                        struct requirements needs[CHAIN_LINKS], uint32_t *count,
                        struct failure *failure);
 void requirements_free(struct requirements *needs, uint32_t count);
-
-#endif

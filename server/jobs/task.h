@@ -14,8 +14,7 @@
  * its client is gone (unless it is detached): at once, or from RUNNING when the worker says
  * FINISHED.
  */
-#ifndef SERVER_JOBS_TASK_H
-#define SERVER_JOBS_TASK_H
+#pragma once
 
 #include "protocol/request_chain.h"
 #include "server/jobs/jobs.h"
@@ -116,5 +115,3 @@ void task_dispatch(struct device *device);
 void task_order(struct task *task, struct order *order, uint64_t id);
 /* A part of its script has ended. */
 void task_part_ended(struct task *task);
-
-#endif

@@ -1,7 +1,6 @@
 /* The life of a task as a table: which event may come in which state, and where it leads. The one
  * place that says so; task.c does what belongs to each. Pure. */
-#ifndef SERVER_JOBS_TASK_STATE_H
-#define SERVER_JOBS_TASK_STATE_H
+#pragma once
 
 /* X(enumerator, name) */
 #define TASK_STATE_LIST(X)                                                                         \
@@ -30,5 +29,3 @@ enum task_state task_state_after(enum task_state state, enum task_event event);
 
 const char *task_state_name(enum task_state state);
 const char *task_event_name(enum task_event event);
-
-#endif

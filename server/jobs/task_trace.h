@@ -1,6 +1,5 @@
 /* What a task leaves in the trace (trace.h). Where there is none, each of these is one branch. */
-#ifndef SERVER_JOBS_TASK_TRACE_H
-#define SERVER_JOBS_TASK_TRACE_H
+#pragma once
 
 struct channel_message;
 struct task;
@@ -16,5 +15,3 @@ void task_trace_fetched(struct task *task);
 void task_trace_write(struct task *task);
 /* It was answered, or can't be any more. */
 void task_trace_end(struct task *task);
-
-#endif

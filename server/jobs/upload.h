@@ -6,8 +6,7 @@
  * An array that cannot be taken is void: its bytes are read and dropped, and why is in `failure`,
  * which answers the message.
  */
-#ifndef SERVER_JOBS_UPLOAD_H
-#define SERVER_JOBS_UPLOAD_H
+#pragma once
 
 #include "protocol/array.h"
 #include "protocol/splitter.h"
@@ -73,5 +72,3 @@ bool upload_find_numbers(const struct upload *upload, struct array *array, const
 
 /* Forget the message. */
 void upload_drop(struct upload *upload);
-
-#endif

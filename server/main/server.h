@@ -11,8 +11,7 @@
  * that the layer above hands down: struct device_events (devices.h), struct client_calls (jobs.h),
  * struct region_owner, and callbacks named resume, changed, ready, copied.
  */
-#ifndef SERVER_MAIN_SERVER_H
-#define SERVER_MAIN_SERVER_H
+#pragma once
 
 #include "server/io/io.h"
 
@@ -32,5 +31,3 @@ struct server {
     uv_timer_t watchdog;
     uv_signal_t terminate, interrupt;
 };
-
-#endif

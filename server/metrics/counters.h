@@ -1,6 +1,5 @@
 /* What is counted of a user's jobs and bytes, and of all users'. */
-#ifndef SERVER_METRICS_COUNTERS_H
-#define SERVER_METRICS_COUNTERS_H
+#pragma once
 
 #include "server/metrics/latency.h"
 
@@ -20,5 +19,3 @@ struct counters {
     uint64_t bytes_in, bytes_out;      /* payload */
     struct latency latency;            /* request read to reply handed to the socket, of jobs */
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* A histogram of durations in constant memory: buckets a quarter of an octave wide. */
-#ifndef SERVER_METRICS_LATENCY_H
-#define SERVER_METRICS_LATENCY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -16,5 +15,3 @@ void latency_record(struct latency *latency, uint64_t us);
 /* The duration that a share (0 … 1) of all stays under: exact to a quarter of an octave. 0: none
  * yet. */
 uint64_t latency_quantile(const struct latency *latency, double share);
-
-#endif

@@ -10,8 +10,7 @@
  * `bytes_most` it is ended and renamed to FILE.1, and a new one is begun. It is written by a thread
  * of libuv's; jobs that end while it cannot keep up are left out and counted.
  */
-#ifndef SERVER_METRICS_TRACE_H
-#define SERVER_METRICS_TRACE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ void trace_job(struct trace *trace, const struct traced_job *job);
 void trace_flush(struct trace *trace);
 /* Write the rest and end the file. The loop has ended. NULL is allowed. */
 void trace_close(struct trace *trace);
-
-#endif

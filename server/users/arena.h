@@ -5,8 +5,7 @@
  * Uploads and replies have half each, so that neither can starve the other; users share each half
  * by reserve_shares(); a user who holds none may also have the last slab.
  */
-#ifndef SERVER_USERS_ARENA_H
-#define SERVER_USERS_ARENA_H
+#pragma once
 
 #include "server/users/send_window.h"
 #include "base/list.h"
@@ -93,5 +92,3 @@ uint8_t *arena_memory(const struct arena *arena, const struct slab *slab);
  * gets the slab. */
 uint8_t *arena_memory_to_write(const struct arena *arena, struct slab *slab, uint64_t bytes);
 uint64_t arena_offset(const struct arena *arena, const struct slab *slab);
-
-#endif

@@ -1,6 +1,5 @@
 /* Whether several users (or connections) have been active lately. Pure bookkeeping. */
-#ifndef SERVER_USERS_CONTENTION_H
-#define SERVER_USERS_CONTENTION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ static inline bool contention_is_none(const struct contention *contention, uint6
 {
     return now_ns - contention->changed_ns >= CONTENTION_NS;
 }
-
-#endif

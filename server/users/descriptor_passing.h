@@ -3,8 +3,7 @@
  * takes as long as that user likes. So a user may have a bounded number of descriptors that wait to
  * be closed. A client that passes one more is disconnected, and its socket is closed together with
  * the descriptor in it by a thread with a table of its own (disposal.h). */
-#ifndef SERVER_USERS_DESCRIPTOR_PASSING_H
-#define SERVER_USERS_DESCRIPTOR_PASSING_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -50,5 +49,3 @@ void passing_close(int descriptor, struct passing_account *account);
 /* Close a connection's socket. Descriptors that are still in it are taken first, so that none is
  * closed on the loop. */
 void passing_close_socket(int socket, struct passing_account *account);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * The reserve makes two things possible at any time: to accept a connection and identify its user,
  * and to start a worker. */
-#ifndef SERVER_USERS_DESCRIPTORS_H
-#define SERVER_USERS_DESCRIPTORS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ bool descriptors_allow(const struct users *users, int descriptor, bool holds_oth
 
 /* Is it one of the reserve? */
 bool descriptors_are_few(const struct users *users, int descriptor);
-
-#endif

@@ -6,8 +6,7 @@
  *
  *   disposal_take() → a socketpair → the collector → once 256 are there, or after 100 ms → a thread
  *   (our own is closed)              (own table)                 with that table, which ends */
-#ifndef SERVER_USERS_DISPOSAL_H
-#define SERVER_USERS_DISPOSAL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -17,5 +16,3 @@ bool disposal_open(void);
 /* Take the socket over, which is closed here: without waiting, since it is known elsewhere. False:
  * not now; the caller still has it. */
 bool disposal_take(int socket);
-
-#endif

@@ -5,8 +5,7 @@
  * Users share it by reserve_shares(). A request that does not fit is refused. What must be held
  * nevertheless, an answer above all, is charged without a check; so a user over the limit is
  * throttled elsewhere: a connection with unread replies is not read (connection.c). */
-#ifndef SERVER_USERS_MEMORY_H
-#define SERVER_USERS_MEMORY_H
+#pragma once
 
 #include "base/status.h"
 
@@ -26,5 +25,3 @@ void memory_recount(struct user *user, uint64_t *counted, uint64_t bytes);
 
 /* Does the user hold more than is left for others? */
 bool memory_is_over(const struct user *user);
-
-#endif

@@ -1,7 +1,6 @@
 /* How users share a bounded resource without a fixed share for each: two rules, both made of one
  * test. */
-#ifndef SERVER_USERS_RESERVE_H
-#define SERVER_USERS_RESERVE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ static inline bool reserve_allows(uint64_t limit, uint64_t taken, uint64_t own, 
         return false;
     return limit - taken - need >= limit / RESERVE_PART || reserve_shares(limit - taken, own, need);
 }
-
-#endif

@@ -17,8 +17,7 @@
  * seconds to days, beside the long ones. A user who has had more device time than another with jobs
  * at the worker has one job there at a time, so that the worker's turns even out the shares. A user
  * without a job at the worker never waits: no bulk of jobs delays an interactive one. */
-#ifndef SERVER_USERS_SCHEDULE_H
-#define SERVER_USERS_SCHEDULE_H
+#pragma once
 
 #include "numerics/job.h"
 #include "base/list.h"
@@ -102,5 +101,3 @@ struct entry *schedule_next(struct schedule *schedule);
 void schedule_rest(struct entry *entry, bool rests);
 /* A job that was handed over is done, or lost: it has taken that long. */
 void schedule_done(struct schedule *schedule, struct entry *entry, int64_t device_ns);
-
-#endif

@@ -6,8 +6,7 @@
  * way out. Under contention a user has no more in flight than keeps the worker busy for about
  * SEND_WINDOW_NS; the rest waits here, in order, for the worker's answers. A user alone waits for
  * nothing. The time that jobs compute is shared out by schedule.h. */
-#ifndef SERVER_USERS_SEND_WINDOW_H
-#define SERVER_USERS_SEND_WINDOW_H
+#pragma once
 
 #include "server/users/contention.h"
 #include "base/list.h"
@@ -49,5 +48,3 @@ void send_window_answered(struct send_window *window, const struct record *recor
 
 /* The worker is gone, and all of them with it. */
 void send_window_clear(struct send_window *window);
-
-#endif

@@ -1,6 +1,5 @@
 /* Users: the peers' uids. Everything that a client makes the server hold is charged to its user. */
-#ifndef SERVER_USERS_USER_H
-#define SERVER_USERS_USER_H
+#pragma once
 
 #include "server/users/arena.h"
 #include "server/users/send_window.h"
@@ -79,5 +78,3 @@ struct user *user_find(struct users *users, uid_t uid);
 
 /* A request of the user's was refused before it became a job. */
 void user_count_refused(struct user *user);
-
-#endif

@@ -1,6 +1,5 @@
 /* A device that is a counter, for tests of what gpu/cuda/ holds of one. */
-#ifndef TESTS_COUNTED_DEVICE_H
-#define TESTS_COUNTED_DEVICE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -9,5 +8,3 @@ extern struct counted_device {
     uint64_t has_bytes;
     uint64_t bytes, made, freed; /* taken now, in all, and given back */
 } counted_device;
-
-#endif

@@ -1,10 +1,7 @@
 /* Input for arrays of gigabytes, which random_field() takes too long for. */
-#ifndef TESTS_LIB_FILL_H
-#define TESTS_LIB_FILL_H
+#pragma once
 
 #include "numerics/job.h"
 
 /* Numbers in [−1, 1), different at every point and for every key, by the pool's threads. */
 void fill_array(enum dtype dtype, uint64_t points, uint64_t key, void *array);
-
-#endif

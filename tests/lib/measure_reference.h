@@ -1,6 +1,5 @@
 /* What numerics/measure.h says, written down a second time; and arrays to measure. */
-#ifndef TESTS_MEASURE_REFERENCE_H
-#define TESTS_MEASURE_REFERENCE_H
+#pragma once
 
 #include "numerics/measure.h"
 #include "numerics/job.h"
@@ -18,5 +17,3 @@ void measure_reference_values(struct random *random, enum dtype dtype, uint64_t 
 
 /* A number of points: one, about a block, about a block of blocks, or anything below `most`. */
 uint64_t measure_reference_points(struct random *random, uint64_t most);
-
-#endif

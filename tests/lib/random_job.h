@@ -1,8 +1,7 @@
 /* Random jobs of every kind that job_check() allows, and what they must give: numerics/point.h,
  * point by point and pass by pass. For tests that compare a backend's loops with the contract to
  * the bit. */
-#ifndef TESTS_RANDOM_JOB_H
-#define TESTS_RANDOM_JOB_H
+#pragma once
 
 #include "gpu/backend.h"
 #include "gpu/split.h"
@@ -70,5 +69,3 @@ void reference_run(const struct plan *plan, void *const in[AXIS_COUNT],
 /* The same of one that has operands. */
 void reference_run_with(const struct plan *plan, const struct operands *operands,
                         void *const in[AXIS_COUNT], void *const out[AXIS_COUNT]);
-
-#endif

@@ -1,7 +1,6 @@
 /* Diffusions of every scheme and the arrays that they read besides, and what they must give: beside
  * random_job.h. */
-#ifndef TESTS_RANDOM_SCHEME_H
-#define TESTS_RANDOM_SCHEME_H
+#pragma once
 
 #include "gpu/backend.h"
 #include "tests/lib/random_job.h"
@@ -27,5 +26,3 @@ void *random_probes(struct random *random, struct job *job);
 /* Their values, each row from a run of so many steps. */
 void reference_probes(const struct job *job, const void *block, const struct operands *operands,
                       void *in, void *values);
-
-#endif

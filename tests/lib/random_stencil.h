@@ -1,7 +1,6 @@
 /* Random stencils of a user's own, and what they must give: numerics/stencil_point.h, point by
  * point and step by step. */
-#ifndef TESTS_RANDOM_STENCIL_H
-#define TESTS_RANDOM_STENCIL_H
+#pragma once
 
 #include "tests/lib/sample.h"
 
@@ -17,5 +16,3 @@ void random_stencil(struct random *random, uint64_t max_points, struct sample *s
 /* The result of all steps of the plan. Aborts where memory is short. */
 void reference_stencil(const struct plan *plan, const struct operands *operands, const void *in,
                        void *out);
-
-#endif

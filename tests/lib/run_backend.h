@@ -1,6 +1,5 @@
 /* One job through a backend, start to end, as the worker would run it. */
-#ifndef TESTS_RUN_BACKEND_H
-#define TESTS_RUN_BACKEND_H
+#pragma once
 
 #include "gpu/backend.h"
 #include "numerics/measure.h"
@@ -48,5 +47,3 @@ bool bed_run_together(struct bed *bed, const struct bed_job *jobs, uint64_t coun
 /* The same jobs, of one input and one output each, as one chain: so many rounds in which each is
  * done twice, what it makes is its input again, and all launches are ordered at once. */
 bool bed_run_chain(struct bed *bed, const struct bed_job *jobs, uint64_t count, uint64_t rounds);
-
-#endif

@@ -1,7 +1,6 @@
 /* A random job of any family with all that it reads, what it must give, and the arrays for a trial
  * of one: what every test shares that compares loops or kernels with the contract to the bit. */
-#ifndef TESTS_SAMPLE_H
-#define TESTS_SAMPLE_H
+#pragma once
 
 #include "gpu/backend.h"
 #include "tests/lib/random_job.h"
@@ -53,5 +52,3 @@ void trial_over_input(struct trial *trial);
 /* Are the results and probes right, after a run of all lines? Else says by whom they are not. */
 bool trial_is_right(const struct trial *trial, const char *who);
 void trial_free(struct trial *trial);
-
-#endif

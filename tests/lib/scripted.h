@@ -1,8 +1,7 @@
 /* A server that is a thread of the test and says exactly what the test's script wants: for
  * libfdclient against replies in every cut, and against lies. A script runs in the server's thread;
  * what it could not do fails the test in scripted_end(). */
-#ifndef TESTS_LIB_SCRIPTED_H
-#define TESTS_LIB_SCRIPTED_H
+#pragma once
 
 #include "client/fdclient.h"
 #include "protocol/array.h"
@@ -64,5 +63,3 @@ struct array_type scripted_type(uint64_t n);
 void scripted_say_array(struct scripted *s, uint64_t id, uint64_t n);
 void scripted_check_array(const struct fdclient_result *result, uint64_t id, uint64_t n);
 uint8_t scripted_byte(uint64_t id, size_t i);
-
-#endif

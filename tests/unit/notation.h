@@ -1,8 +1,7 @@
 /* MessagePack from text, so that a test shows the message that it sends: JSON, with `b"…"` for a
  * bin,
  * `#N` for a bin of N bytes that count up from 0, `$N` for a str of N letters, nan and inf. */
-#ifndef TESTS_UNIT_NOTATION_H
-#define TESTS_UNIT_NOTATION_H
+#pragma once
 
 #include <msgpack.h>
 #include <stdbool.h>
@@ -128,5 +127,3 @@ static inline msgpack_unpacked notation_object(const char *text)
     msgpack_zone_push_finalizer(unpacked.zone, free, msgpack_sbuffer_release(&buffer));
     return unpacked;
 }
-
-#endif

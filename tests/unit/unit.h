@@ -1,8 +1,7 @@
 /* A unit test is a function that begins with TEST(name) or TEST(name, setup, teardown); writing it
  * is all that it takes to have it run. Tests run in the order of their file. A file whose tests
  * need more than the main() of unit_main.c writes its own, which ends in unit_run(). */
-#ifndef TESTS_UNIT_UNIT_H
-#define TESTS_UNIT_UNIT_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,5 +24,3 @@ int unit_run(CMFixtureFunction setup, CMFixtureFunction teardown);
         unit_add(&(struct CMUnitTest){#name, name, setup, teardown, NULL});                        \
     }                                                                                              \
     static void name(void **state)
-
-#endif

@@ -1,6 +1,5 @@
 /* The C++ part of cuda_runtime_api.h: what kernels use, and launching them. */
-#ifndef TESTS_CUDA_ON_HOST_FIBERS_H
-#define TESTS_CUDA_ON_HOST_FIBERS_H
+#pragma once
 
 #include <algorithm>
 #include <cmath>
@@ -254,4 +253,3 @@ static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t byt
     memcpy(to, from, bytes);
     return cudaSuccess;
 }
-#endif

@@ -1,7 +1,6 @@
 /* Asynchronous copies to shared memory: they land when they are waited for, and no sooner, so that
  * a kernel that does not wait reads what was there before. */
-#ifndef TESTS_CUDA_ON_HOST_PIPELINE_H
-#define TESTS_CUDA_ON_HOST_PIPELINE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -10,5 +9,3 @@ void __pipeline_memcpy_async(void *shared, const void *global, size_t bytes, siz
 void __pipeline_commit();
 /* Until at most `prior` of the thread's last commits are under way. */
 void __pipeline_wait_prior(size_t prior);
-
-#endif

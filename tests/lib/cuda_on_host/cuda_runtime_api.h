@@ -3,8 +3,7 @@
  * every access), the alignment of wide loads, the grids' limits, barriers that not all threads
  * reach, and reads of shared memory that nobody wrote. What it does not show: races between
  * barriers. */
-#ifndef TESTS_CUDA_ON_HOST_H
-#define TESTS_CUDA_ON_HOST_H
+#pragma once
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -96,5 +95,4 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 
 #ifdef __cplusplus
 #include "cuda_on_host.h"
-#endif
 #endif
