@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Each room includes only what its layer may: a room's files, and those of the rooms that its row names.
 A room is the longest folder of the table that a file lies in. docs/ARCHITECTURE.md shows the table as a picture
-(--draw prints it), and names files that exist.
+(--draw prints it), and names files that exist; so do CONTRIBUTING.md's lists of where to add things.
 """
 
 import pathlib
@@ -69,11 +69,25 @@ def check_document():
         sys.exit(f"docs/renames.txt names {', '.join(gone)}")
 
 
+def check_adding():
+    """CONTRIBUTING.md's lists of where to add things: the files are there, and what is named is in them."""
+    lists = (ROOT / "CONTRIBUTING.md").read_text().split("\n## Where to add things\n")[1]
+    for line in lists.splitlines():
+        paths = [ROOT / path for path in re.findall(r"`([\w.]+/[\w./]*)`", line)]
+        texts = "".join(path.read_text() for path in paths if path.is_file())
+        gone = [str(path) for path in paths if not path.exists()]
+        gone += [name for name in re.findall(r"`((?:enum |struct )\w+|[A-Z_]+|\w+\()\)?`", line)
+                 if not re.search(rf"\b{re.escape(name)}", texts)]
+        if gone:
+            sys.exit(f"CONTRIBUTING.md names {', '.join(gone)}")
+
+
 def main():
     if sys.argv[1:] == ["--draw"]:
         print(picture())
         return
     check_document()
+    check_adding()
     tops = sorted({room.split("/")[0] for room in ROOMS})
     files = [str(path.relative_to(ROOT)) for top in tops for path in (ROOT / top).rglob("*")
              if path.suffix in (".c", ".h", ".cu", ".cuh", ".inc")]
