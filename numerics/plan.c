@@ -3,68 +3,11 @@
 #include "numerics/adi.h"
 #include "numerics/job_weights.h"
 #include "numerics/measure.h"
-#include "numerics/rounded.h"
 #include "numerics/stencil_plan.h"
 #include "numerics/table.h"
-#include "numerics/weights.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* C_1 … C_4 of the central stencils as rationals, by accuracy / 2 − 1. */
-struct rational {
-    int16_t over, under;
-};
-
-static const struct rational first[PLAN_RADIUS][PLAN_RADIUS] = {
-    {{1, 2}},
-    {{2, 3}, {-1, 12}},
-    {{3, 4}, {-3, 20}, {1, 60}},
-    {{4, 5}, {-1, 5}, {4, 105}, {-1, 280}},
-};
-
-static const struct rational second[PLAN_RADIUS][PLAN_RADIUS] = {
-    {{1, 1}},
-    {{4, 3}, {-1, 12}},
-    {{3, 2}, {-3, 20}, {1, 90}},
-    {{8, 5}, {-1, 5}, {8, 315}, {-1, 560}},
-};
-
-static const struct rational second_centre[PLAN_RADIUS] = {{-2, 1}, {-5, 2}, {-49, 18}, {-205, 72}};
-
-static weights_real real(struct rational r)
-{
-    return (weights_real)r.over / (weights_real)r.under;
-}
-
-/* The closure of the point at distance `row` from an edge of that kind. */
-static void closure_init(struct plan_axis *axis, int row, uint8_t kind, int order, int accuracy,
-                         weights_real scale, int dtype)
-{
-    const struct weights_axis edge = {
-        .n = 4 * WEIGHTS_POINTS, .spacing = 1, .side = {{.kind = kind}, {.kind = kind}}};
-    struct weights_row made;
-    weights_make(&edge, order, accuracy, WEIGHTS_AT_NODE, row, &made);
-    for (int k = 0; k < axis->row_points; k++)
-        axis->row[row][k] = rounded(made.w[k] * scale, dtype);
-}
-
-static void plan_side_init(struct plan *plan, struct plan_axis *axis, const struct job *job, int a,
-                           int s, weights_real scale)
-{
-    struct side *side = &axis->side[s];
-    struct weights_axis rows;
-    *side = side_of(job, a, s);
-    job_weights(job, a, NULL, &rows);
-    if (weights_has_closures(&rows.side[s])) {
-        side->rows = plan->radius;
-        axis->row_points = job_order(job) + job->accuracy;
-        for (int d = side->held; d < side->rows; d++)
-            closure_init(axis, d, rows.side[s].kind, job_order(job), job->accuracy, scale,
-                         plan->dtype);
-    }
-    plan->holds |= side->held > 0;
-}
 
 static bool stencil_init(struct plan *plan, const struct job *job, const void *block)
 {
@@ -107,49 +50,6 @@ static void plan_begin(struct plan *plan, const struct job *job)
     }
 }
 
-/* The weights of PLAN_PLAIN. */
-static void plain_init(struct plan *plan, const struct job *job)
-{
-    const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
-    const int order = job_order(job);
-    const int stencil = job->accuracy / 2 - 1;
-
-    plan->radius = job_radius(job);
-    plan->identity = diffusion;
-
-    weights_real centre[AXIS_COUNT] = {0};
-    const struct plan_axis *shared = NULL;
-    plan->shared = 1;
-    for (int a = 0; a < AXIS_COUNT; a++) {
-        struct plan_axis *axis = &plan->axis[a];
-        if (!axis->active)
-            continue;
-        const weights_real h = job->spacing[a];
-        weights_real scale = order == 1 ? 1 / h : 1 / (h * h);
-        if (diffusion)
-            scale = (weights_real)job->diffusivity[a] * (weights_real)job->dt / (h * h);
-        for (int m = 1; m <= plan->radius; m++) {
-            const struct rational *c = order == 1 ? first[stencil] : second[stencil];
-            axis->c[m] = rounded(real(c[m - 1]) * scale, plan->dtype);
-        }
-        if (order == 2)
-            centre[a] = real(second_centre[stencil]) * scale;
-        for (int s = 0; s < SIDE_COUNT; s++)
-            plan_side_init(plan, axis, job, a, s, scale);
-        if (!shared)
-            shared = axis;
-        for (int m = 1; m <= plan->radius; m++)
-            plan->shared &= axis->c[m] == shared->c[m];
-    }
-    plan->shared &= plan->parity == PLAN_EVEN && shared;
-    for (int set = 0; set < 1 << AXIS_COUNT && plan->parity == PLAN_EVEN; set++) {
-        weights_real sum = plan->identity;
-        for (int a = 0; a < AXIS_COUNT; a++)
-            sum += set >> a & 1 ? centre[a] : 0;
-        plan->centre[set] = rounded(sum, plan->dtype);
-    }
-}
-
 /* Their places at the end of the table, whatever else it holds. */
 static bool add_probes(struct plan *plan, const struct job *job, const void *block)
 {
@@ -168,21 +68,6 @@ static bool add_probes(struct plan *plan, const struct job *job, const void *blo
     plan->probes = job->more.probes;
     plan->probes_at = first;
     return true;
-}
-
-static bool engine_init(struct plan *plan, const struct job *job, const void *block,
-                        enum plan_engine engine)
-{
-    plan->engine = engine;
-    if (engine == PLAN_PLAIN)
-        plain_init(plan, job);
-    if (engine == PLAN_TABLE)
-        return table_make(plan, job, block);
-    if (engine == PLAN_ADI) {
-        plan->table = adi_make(job);
-        return plan->table != NULL;
-    }
-    return engine != PLAN_STENCIL || stencil_init(plan, job, block);
 }
 
 /* Do weights of the interior, or closures of their own at the node, do for the side? */
@@ -231,24 +116,26 @@ bool job_is_plain(const struct job *job)
     return plain;
 }
 
-bool plan_init_by(struct plan *plan, const struct job *job, const void *block,
-                  enum plan_engine engine)
+static bool engine_init(struct plan *plan, const struct job *job, const void *block)
 {
-    plan_begin(plan, job);
-    if (engine_init(plan, job, block, engine) &&
-        (job->more.probes == 0 || add_probes(plan, job, block)))
-        return true;
-    plan_release(plan);
-    return false;
+    plan->engine = job->operator_id == OPERATOR_STENCIL ? PLAN_STENCIL
+                   : job->more.scheme == SCHEME_ADI     ? PLAN_ADI
+                                                        : PLAN_TABLE;
+    if (plan->engine == PLAN_TABLE)
+        return table_make(plan, job, block);
+    if (plan->engine == PLAN_STENCIL)
+        return stencil_init(plan, job, block);
+    plan->table = adi_make(job);
+    return plan->table != NULL;
 }
 
 bool plan_init(struct plan *plan, const struct job *job, const void *block)
 {
-    return plan_init_by(plan, job, block,
-                        job->operator_id == OPERATOR_STENCIL ? PLAN_STENCIL
-                        : job->more.scheme == SCHEME_ADI     ? PLAN_ADI
-                        : job_is_plain(job)                  ? PLAN_PLAIN
-                                                             : PLAN_TABLE);
+    plan_begin(plan, job);
+    if (engine_init(plan, job, block) && (job->more.probes == 0 || add_probes(plan, job, block)))
+        return true;
+    plan_release(plan);
+    return false;
 }
 
 void plan_init_measure(struct plan *plan, enum dtype dtype, uint64_t points, bool of_two)

@@ -1,8 +1,7 @@
 /* A job → weights, maps and passes: all that the kernels of every backend read, computed once on
- * the CPU and rounded once, so that backends cannot differ. docs/NUMERICS.md is the contract. A
- * plain plan's points are evaluated by numerics/point.h, a table's by numerics/table_point.h, a
- * user's stencil by numerics/stencil_point.h and ADI by numerics/adi_point.h; every kernel gives
- * their bits. */
+ * the CPU and rounded once, so that backends cannot differ. docs/NUMERICS.md is the contract. An
+ * operator's points are evaluated by numerics/table_point.h, a user's stencil by
+ * numerics/stencil_point.h and ADI by numerics/adi_point.h; every kernel gives their bits. */
 #pragma once
 
 #include "numerics/plan_table.h"
@@ -43,7 +42,6 @@ struct plan_axis {
 
 /* Which code evaluates a plan. */
 enum plan_engine {
-    PLAN_PLAIN,   /* what follows here, in kernels made for it */
     PLAN_TABLE,   /* each point by its row of the table */
     PLAN_MEASURE, /* numerics/measure.h: of one array, or of the distances of two */
     PLAN_ADI,     /* tridiagonal solves along each axis (numerics/adi.h) */
@@ -55,16 +53,18 @@ struct plan {
     int32_t radius;
     int32_t shared; /* even: all active axes have the same c[1 … radius]: their pair sums are added
                        first */
-    int32_t identity;    /* even: u + … (a diffusion step): 1 is part of every centre */
-    int32_t holds;       /* has any side held points? */
-    int32_t impose;      /* pass 0 copies the input with values imposed; the steps follow */
-    int32_t dtype;       /* enum dtype */
-    int32_t form;        /* enum plan_form */
-    int32_t inputs;      /* arrays that a pass reads: 1, or one for each axis of space */
-    int32_t outputs;     /* … and writes */
-    int32_t engine;      /* enum plan_engine */
-    int32_t inner;       /* PLAN_TABLE: the box is that of a plan of PLAN_PLAIN, whose weights are
-                            here, and whose closures are the table's */
+    int32_t identity; /* even: u + … (a diffusion step): 1 is part of every centre */
+    int32_t holds;    /* has any side held points? */
+    int32_t impose;   /* pass 0 copies the input with values imposed; the steps follow */
+    int32_t dtype;    /* enum dtype */
+    int32_t form;     /* enum plan_form */
+    int32_t inputs;   /* arrays that a pass reads: 1, or one for each axis of space */
+    int32_t outputs;  /* … and writes */
+    int32_t engine;   /* enum plan_engine */
+    /* Of PLAN_TABLE, for kernels of centred stencils and their closures: what follows here has the
+     * weights and sides of the table's interior (inner), or of all points (plain, inner too), which
+     * may then be computed without the table, in parts, and for several jobs at once. */
+    int32_t inner, plain;
     int32_t staged;      /* scratch arrays of a scheme of several passes; 0: they go to and fro */
     int32_t scheme;      /* enum scheme; what each pass does of it: numerics/stage.h */
     int32_t step_passes; /* of one step */
@@ -86,12 +86,8 @@ struct plan {
  * The job must have passed job_check(); block: its job.more.block_bytes bytes, which passed
  * job_check_block(). False: no memory for the table. */
 bool plan_init(struct plan *plan, const struct job *job, const void *block);
-/* Do weights of the interior and closures of their own do all of it, or does each point have a row
- * of a table? */
+/* Is it one whose plan is `plain`? */
 bool job_is_plain(const struct job *job);
-/* The same by an engine of the caller's choice, for tests; PLAN_PLAIN: job_is_plain(). */
-bool plan_init_by(struct plan *plan, const struct job *job, const void *block,
-                  enum plan_engine engine);
 /* Of a measure of so many points, from 1 up, of one array or of two: lines are its blocks, its
  * output is of measure_bytes(). */
 void plan_init_measure(struct plan *plan, enum dtype dtype, uint64_t points, bool of_two);

@@ -27,8 +27,8 @@ struct side {
      * side's value, or those of a halo, which are data and come out multiplied by it. */
     int32_t held, halo;
     int32_t datum; /* enum side_datum */
-    int32_t rows;  /* PLAN_PLAIN: points d < rows use closure row d */
-    int32_t apart; /* PLAN_TABLE: d < apart are not in the interior that other kernels compute */
+    int32_t rows;  /* of a plan: points d < rows have closures, of a plain one plan_axis.row[d] */
+    int32_t apart; /* of a plan: d < apart are not in its interior */
     struct side_number value, constant;
 };
 

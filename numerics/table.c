@@ -392,11 +392,11 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* The centred row of one kind. */
-static struct table_row_f64 middle_row(const struct making *making, const struct table_rows *rows)
+/* The row r of one kind. */
+static struct table_row_f64 row_at(const struct making *making, const struct table_rows *rows,
+                                   int64_t r)
 {
-    const char *at =
-        making->table + rows->at + (uint64_t)(rows->low + rows->high) * row_bytes(making);
+    const char *at = making->table + rows->at + (uint64_t)r * row_bytes(making);
     struct table_row_f64 wide;
     if (making->job->dtype == DTYPE_F64) {
         memcpy(&wide, at, sizeof wide);
@@ -408,6 +408,11 @@ static struct table_row_f64 middle_row(const struct making *making, const struct
     for (int k = 0; k < narrow.count; k++)
         wide.w[k] = narrow.w[k];
     return wide;
+}
+
+static struct table_row_f64 middle_row(const struct making *making, const struct table_rows *rows)
+{
+    return row_at(making, rows, rows->low + rows->high);
 }
 
 /* The box along axis a, which has rows of these kinds. */
@@ -434,8 +439,8 @@ static void find_box(struct making *making, int a, const bool has[TABLE_ROWS])
         axis->low = axis->high = axis->n;
 }
 
-/* Can a plain plan compute the box? Its kernels read past the edge of a closure's side, so that
- * there have to be as many points as a plain plan's closures have. */
+/* Can kernels of centred stencils compute the box? They read past the edge of a closure's side, so
+ * that there have to be as many points as closures have. */
 static bool is_inner(const struct making *making, const struct plan *plan)
 {
     const struct job *job = making->job;
@@ -449,8 +454,8 @@ static bool is_inner(const struct making *making, const struct plan *plan)
     return inner;
 }
 
-/* The map of a plain plan that does what the table does at both sides of an axis; NONE: there is
- * none such. */
+/* The map by which kernels of centred stencils do what the table does at both sides of an axis;
+ * NONE: there is none such. */
 static int inner_map(const struct table_axis *axis, int parity)
 {
     const int low = axis->side[SIDE_LOW].map, high = axis->side[SIDE_HIGH].map;
@@ -463,17 +468,37 @@ static int inner_map(const struct table_axis *axis, int parity)
                : SIDE_MAP_NONE;
 }
 
-/* What the plan says of the box. */
+/* An axis of a plain plan: sides and closures as the table has them. */
+static void plain_axis(const struct making *making, int a, struct plan *plan)
+{
+    struct plan_axis *axis = &plan->axis[a];
+    const struct table_rows *rows = &making->header.rows[0][a];
+    for (int s = 0; s < SIDE_COUNT; s++) {
+        struct side *side = &axis->side[s];
+        *side = making->header.axis_of[a].side[s];
+        side->rows = s == SIDE_LOW ? rows->low : rows->high;
+        plan->holds |= side->held > 0;
+        for (int d = 0; d < side->rows; d++) {
+            const struct table_row_f64 row =
+                row_at(making, rows, s == SIDE_LOW ? d : rows->low + d);
+            axis->row_points = row.count;
+            for (int k = 0; k < row.count; k++)
+                axis->row[d][k] = s == SIDE_HIGH && plan->parity == PLAN_ODD ? -row.w[k] : row.w[k];
+        }
+    }
+}
+
+/* What the plan says for kernels of centred stencils. */
 static void plan_box(const struct making *making, struct plan *plan)
 {
     const struct table_header *header = &making->header;
-    plan->inner = is_inner(making, plan);
-    for (int a = 0; a < making->job->axes; a++) {
-        const struct table_axis *axis = &header->axis_of[a];
-        struct plan_axis *given = &plan->axis[a];
-        for (int s = 0; s < SIDE_COUNT; s++)
-            given->side[s].apart = (int32_t)(s == SIDE_LOW ? axis->low : axis->n - axis->high);
-    }
+    plan->plain = job_is_plain(making->job);
+    plan->inner = plan->plain || is_inner(making, plan);
+    for (int a = 0; a < making->job->axes; a++)
+        for (int s = 0; s < SIDE_COUNT && !plan->plain; s++)
+            plan->axis[a].side[s].apart =
+                (int32_t)(s == SIDE_LOW ? header->axis_of[a].low
+                                        : header->axis_of[a].n - header->axis_of[a].high);
     if (!plan->inner)
         return;
     plan->radius = making->job->accuracy / 2;
@@ -488,7 +513,9 @@ static void plan_box(const struct making *making, struct plan *plan)
         const struct table_row_f64 row = middle_row(making, &header->rows[0][a]);
         for (int m = 1; m <= plan->radius; m++)
             axis->c[m] = row.w[m - 1];
-        for (int s = 0; s < SIDE_COUNT; s++) {
+        if (plan->plain)
+            plain_axis(making, a, plan);
+        for (int s = 0; s < SIDE_COUNT && !plan->plain; s++) {
             axis->side[s].map = map;
             axis->side[s].rows = map == SIDE_MAP_NONE ? plan->radius : 0;
             axis->side[s].apart = map == SIDE_MAP_NONE ? axis->side[s].apart : 0;

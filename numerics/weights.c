@@ -155,6 +155,43 @@ static bool weigh(const weights_real *a, int count, int order, const struct datu
     return true;
 }
 
+/* weigh() for a = −at, 2 − at, 4 − at, …: the rows of uniform axes, of which there are few, so that
+ * each thread remembers the last ones. */
+static bool weigh_even(int64_t at, int count, int order, const struct datum *datum, weights_real *w,
+                       weights_real *rho)
+{
+    enum { REMEMBERED = 64 };
+    struct key {
+        int64_t at, datum_at;
+        int32_t count, order, has_datum, datum_order;
+    } key = {.at = at, .count = count, .order = order, .has_datum = datum != NULL};
+    static _Thread_local struct {
+        struct key key;
+        weights_real w[WEIGHTS_POINTS], rho;
+    } remembered[REMEMBERED];
+    if (datum) {
+        key.datum_at = (int64_t)datum->at;
+        key.datum_order = datum->order;
+    }
+    const uint64_t place = (uint64_t)at + 5 * (uint64_t)count + 19 * (uint64_t)order +
+                           3 * (uint64_t)key.has_datum + 7 * (uint64_t)key.datum_order;
+    weights_real *known = remembered[place % REMEMBERED].w, of_datum = 0;
+    struct key *known_key = &remembered[place % REMEMBERED].key;
+    if (memcmp(known_key, &key, sizeof key) != 0) {
+        weights_real a[WEIGHTS_POINTS] = {0};
+        for (int j = 0; j < count; j++)
+            a[j] = 2 * j - at;
+        if (!weigh(a, count, order, datum, w, &of_datum))
+            return false;
+        *known_key = key;
+        memcpy(known, w, (size_t)count * sizeof *w);
+        remembered[place % REMEMBERED].rho = of_datum;
+    }
+    memcpy(w, known, (size_t)count * sizeof *w);
+    *rho = remembered[place % REMEMBERED].rho;
+    return true;
+}
+
 struct weights_place weights_map(const struct weights_axis *axis, int64_t i)
 {
     struct weights_place place = {.at = i, .sign = 1};
@@ -327,12 +364,9 @@ static bool uniform_row(const struct weights_axis *axis, int order, int accuracy
     const int count = closure_points(side, order, accuracy);
     if (count > axis->n)
         return false;
-    weights_real a[WEIGHTS_POINTS];
-    for (int j = 0; j < count; j++)
-        a[j] = 2 * j - at;
     const struct datum datum = {.at = -(int)side->at_face - at, .order = datum_order(side)};
     weights_real data = 0;
-    if (!weigh(a, count, order, weights_has_datum(side) ? &datum : NULL, row->w, &data))
+    if (!weigh_even(at, count, order, weights_has_datum(side) ? &datum : NULL, row->w, &data))
         return false;
     row->first = s == SIDE_LOW ? 0 : axis->n - 1;
     row->step = s == SIDE_LOW ? 1 : -1;
@@ -355,11 +389,10 @@ static bool uniform_closure(const struct weights_axis *axis, int order, int accu
 static void uniform_centred(int order, int below, int above, enum weights_stagger stagger,
                             int64_t i, struct weights_row *row)
 {
-    weights_real a[WEIGHTS_POINTS] = {0};
     const int count = below + 1 + above;
-    for (int j = 0; j < count; j++)
-        a[j] = 2 * (j - below) - (stagger == WEIGHTS_FORWARD) + (stagger == WEIGHTS_BACKWARD);
-    weigh(a, count, order, NULL, row->w, NULL);
+    const int at = 2 * below + (stagger == WEIGHTS_FORWARD) - (stagger == WEIGHTS_BACKWARD);
+    weights_real none;
+    weigh_even(at, count, order, NULL, row->w, &none);
     row->first = i - below;
     row->step = 1;
     row->count = count;

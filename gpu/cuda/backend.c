@@ -419,8 +419,8 @@ static void copy_by_kernel(const struct queue *queue, const struct group *group,
 /* The same lines of one plan, by kernels that take several jobs. */
 static bool are_equal(const struct operation *a, const struct operation *b)
 {
-    return a->launch.plan->engine == PLAN_PLAIN && a->launch.plan->probes == 0 &&
-           a->slot == b->slot && a->launch.from == b->launch.from && a->launch.to == b->launch.to;
+    return a->launch.plan->plain && a->launch.plan->probes == 0 && a->slot == b->slot &&
+           a->launch.from == b->launch.from && a->launch.to == b->launch.to;
 }
 
 /* Put the passes of the group's launches on the queue, those of equal ones at once: none waits for

@@ -332,7 +332,7 @@ static cudaError_t launch_all(const struct launch *const launches[], unsigned jo
     struct geometry geometry;
     geometry_init(&geometry, plan, is_part ? first : 0, is_part ? first + count : plan->lines, jobs,
                   slot, units, stream);
-    if (plan->engine == PLAN_TABLE)
+    if (!plan->plain)
         return launch_table(&geometry, launch);
     if (plan->form != PLAN_SCALAR)
         return launch_vectors(&geometry, launches);

@@ -364,11 +364,11 @@ static void launch_lines(const struct kernels *kernels, const struct launch *lau
                          uint64_t stream_bytes)
 {
     switch ((enum plan_engine)launch->plan->engine) {
-    case PLAN_PLAIN:
-        launch_plain(kernels, launch, stream_bytes);
-        break;
     case PLAN_TABLE:
-        rows_passes(kernels, launch);
+        if (launch->plan->plain)
+            launch_plain(kernels, launch, stream_bytes);
+        else
+            rows_passes(kernels, launch);
         break;
     case PLAN_MEASURE:
         measure_pass(launch);

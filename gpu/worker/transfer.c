@@ -29,7 +29,7 @@ void transfer_init(struct transfer *t, const struct plan *plan, const bool in[AX
     memset(t, 0, sizeof *t);
     t->split = split_of(plan);
     t->lines = plan->lines;
-    t->whole = plan->passes > 1 || plan->engine != PLAN_PLAIN || plan->probes > 0;
+    t->whole = plan->passes > 1 || !plan->plain || plan->probes > 0;
     t->inputs = count(t->in, in);
     t->outputs = count(t->out, out);
     const uint64_t line_bytes = (uint64_t)plan->axis[AXIS_X].n * plan_element_bytes(plan);

@@ -10,7 +10,7 @@
  *
  * Units (gpu/split.h) are copied in as they are needed: those at the end of a field that its first
  * ones look at, around a periodic edge, then all others in order. A plan of several passes is
- * computed whole, when all is in; so is one of another engine than PLAN_PLAIN, or with probes. */
+ * computed whole, when all is in; so is one that is not plain, or with probes. */
 #pragma once
 
 #include "gpu/split.h"

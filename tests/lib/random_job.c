@@ -12,30 +12,37 @@
 
 #include "numerics/table.h"
 
-#define POINT_FUNCTION static inline
 #define TABLE_FUNCTION static inline __attribute__((unused))
 #define TABLE_LOAD(pointer) (*(pointer))
 #define TABLE_FETCHES
 #define REAL float
 #define REAL_FMA(a, b, c) fmaf(a, b, c)
-#define POINT_NAME(name) reference_##name##_f32
-#define TABLE_NAME(name) reference_table_##name##_f32
+#define TABLE_NAME(name) reference_##name##_f32
 #define TABLE_ROW struct table_row_f32
-#include "numerics/point.h"
 #include "numerics/table_point.h"
 #undef REAL
 #undef REAL_FMA
-#undef POINT_NAME
 #undef TABLE_NAME
 #undef TABLE_ROW
 #define REAL double
 #define REAL_FMA(a, b, c) fma(a, b, c)
-#define POINT_NAME(name) reference_##name##_f64
-#define TABLE_NAME(name) reference_table_##name##_f64
+#define TABLE_NAME(name) reference_##name##_f64
 #define TABLE_ROW struct table_row_f64
-#include "numerics/point.h"
 #include "numerics/table_point.h"
 #include "numerics/stability.h"
+
+void plan_make(struct plan *plan, const struct job *job)
+{
+    static struct kept {
+        struct kept *next;
+        struct plan_table *table;
+    } * all;
+    struct kept *kept = malloc(sizeof *kept);
+    if (!kept || !plan_init(plan, job, NULL))
+        abort();
+    *kept = (struct kept){all, plan->table};
+    all = kept;
+}
 
 struct random random_start(void)
 {
@@ -414,80 +421,34 @@ void random_job_print(const struct job *job)
     printf("\n");
 }
 
-static void reference_components(const struct plan *plan, void *const in[AXIS_COUNT],
-                                 void *const out[AXIS_COUNT])
-{
-    int64_t at[AXIS_COUNT];
-    uint64_t i = 0;
-    for (uint64_t field = 0; field < plan->batch; field++) {
-        const float *f[AXIS_COUNT] = {0};
-        const double *d[AXIS_COUNT] = {0};
-        for (int a = 0; a < plan->inputs; a++) {
-            f[a] = (const float *)in[a] + field * plan->points;
-            d[a] = (const double *)in[a] + field * plan->points;
-        }
-        for (at[AXIS_Z] = 0; at[AXIS_Z] < plan->axis[AXIS_Z].n; at[AXIS_Z]++)
-            for (at[AXIS_Y] = 0; at[AXIS_Y] < plan->axis[AXIS_Y].n; at[AXIS_Y]++)
-                for (at[AXIS_X] = 0; at[AXIS_X] < plan->axis[AXIS_X].n; at[AXIS_X]++, i++)
-                    for (int c = 0; c < plan->outputs; c++) {
-                        if (plan->dtype == DTYPE_F32)
-                            ((float *)out[c])[i] = reference_component_f32(plan, f, c, at);
-                        else
-                            ((double *)out[c])[i] = reference_component_f64(plan, d, c, at);
-                    }
-    }
-}
-
-static void reference_pass(const struct plan *plan, bool impose, const void *in, void *out)
-{
-    int64_t at[AXIS_COUNT];
-    uint64_t i = 0;
-    for (uint64_t field = 0; field < plan->batch; field++) {
-        const uint64_t begin = field * plan->points;
-        for (at[AXIS_Z] = 0; at[AXIS_Z] < plan->axis[AXIS_Z].n; at[AXIS_Z]++)
-            for (at[AXIS_Y] = 0; at[AXIS_Y] < plan->axis[AXIS_Y].n; at[AXIS_Y]++)
-                for (at[AXIS_X] = 0; at[AXIS_X] < plan->axis[AXIS_X].n; at[AXIS_X]++, i++) {
-                    if (plan->dtype == DTYPE_F32) {
-                        const float *f = in;
-                        ((float *)out)[i] = impose ? reference_impose_f32(plan, f + i, at)
-                                                   : reference_evaluate_f32(plan, f + begin, at);
-                    } else {
-                        const double *f = in;
-                        ((double *)out)[i] = impose ? reference_impose_f64(plan, f + i, at)
-                                                    : reference_evaluate_f64(plan, f + begin, at);
-                    }
-                }
-    }
-}
-
-static void reference_table_pass(const struct plan *plan, const struct table_pass *pass)
+static void reference_pass(const struct plan *plan, const struct table_pass *pass)
 {
     const struct table_header *table = table_of(plan);
     uint64_t i = 0;
     for (uint64_t field = 0; field < plan->batch; field++) {
-        struct reference_table_view_f32 f = reference_table_begin_f32(table, table, pass, field);
-        struct reference_table_view_f64 d = reference_table_begin_f64(table, table, pass, field);
+        struct reference_view_f32 f = reference_begin_f32(table, table, pass, field);
+        struct reference_view_f64 d = reference_begin_f64(table, table, pass, field);
         for (int64_t z = 0; z < plan->axis[AXIS_Z].n; z++)
             for (int64_t y = 0; y < plan->axis[AXIS_Y].n; y++)
                 for (int64_t x = 0; x < plan->axis[AXIS_X].n; x++, i++)
                     for (int c = 0; c < plan->outputs; c++) {
                         if (plan->dtype == DTYPE_F32) {
-                            reference_table_move_f32(&f, x, y, z);
+                            reference_move_f32(&f, x, y, z);
                             ((float *)pass->out[c])[i] = pass->impose
-                                                             ? reference_table_impose_f32(&f)
-                                                             : reference_table_evaluate_f32(&f, c);
+                                                             ? reference_impose_f32(&f)
+                                                             : reference_evaluate_f32(&f, c);
                         } else {
-                            reference_table_move_f64(&d, x, y, z);
+                            reference_move_f64(&d, x, y, z);
                             ((double *)pass->out[c])[i] = pass->impose
-                                                              ? reference_table_impose_f64(&d)
-                                                              : reference_table_evaluate_f64(&d, c);
+                                                              ? reference_impose_f64(&d)
+                                                              : reference_evaluate_f64(&d, c);
                         }
                     }
     }
 }
 
-static void reference_table(const struct plan *plan, const struct operands *operands,
-                            void *const in[AXIS_COUNT], void *const out[AXIS_COUNT])
+void reference_run_with(const struct plan *plan, const struct operands *operands,
+                        void *const in[AXIS_COUNT], void *const out[AXIS_COUNT])
 {
     void *own[AXIS_COUNT];
     arrays_make(own, plan->passes > 1 ? AXIS_COUNT : 0, plan_array_bytes(plan), 0);
@@ -499,35 +460,11 @@ static void reference_table(const struct plan *plan, const struct operands *oper
     }
     for (uint64_t number = 0; number < plan->passes; number++) {
         const struct table_pass pass = launch_table_pass(&launch, number);
-        reference_table_pass(plan, &pass);
+        reference_pass(plan, &pass);
     }
     if (plan->passes % 2 == 0 && !plan->staged)
         memcpy(out[0], launch.odd, plan_array_bytes(plan));
     arrays_free(own);
-}
-
-void reference_run_with(const struct plan *plan, const struct operands *operands,
-                        void *const in[AXIS_COUNT], void *const out[AXIS_COUNT])
-{
-    if (plan->engine == PLAN_TABLE) {
-        reference_table(plan, operands, in, out);
-        return;
-    }
-    if (plan->form != PLAN_SCALAR) {
-        reference_components(plan, in, out);
-        return;
-    }
-    const uint64_t bytes = plan_array_bytes(plan);
-    void *other = malloc(bytes);
-    if (!other)
-        abort();
-    /* The last pass writes `out`. */
-    void *target[2] = {plan->passes % 2 == 1 ? out[0] : other,
-                       plan->passes % 2 == 1 ? other : out[0]};
-    for (uint64_t pass = 0; pass < plan->passes; pass++)
-        reference_pass(plan, plan->impose && pass == 0, pass == 0 ? in[0] : target[(pass + 1) % 2],
-                       target[pass % 2]);
-    free(other);
 }
 
 void reference_run(const struct plan *plan, void *const in[AXIS_COUNT], void *const out[AXIS_COUNT])

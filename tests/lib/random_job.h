@@ -1,6 +1,6 @@
-/* Random jobs of every kind that job_check() allows, and what they must give: numerics/point.h,
- * point by point and pass by pass. For tests that compare a backend's loops with the contract to
- * the bit. */
+/* Random jobs of every kind that job_check() allows, and what they must give:
+ * numerics/table_point.h, point by point and pass by pass. For tests that compare a backend's loops
+ * with the contract to the bit. */
 #pragma once
 
 #include "gpu/backend.h"
@@ -11,6 +11,9 @@
 struct random {
     uint64_t state;
 };
+
+/* plan_init() of a plan that lives until the process ends. */
+void plan_make(struct plan *plan, const struct job *job);
 
 /* A seed from FDSERVER_SEED, or a fresh one; printed, so that a failure can be repeated. */
 struct random random_start(void);

@@ -143,7 +143,7 @@ static uint64_t next_end(const struct plan *plan, uint64_t from, uint64_t at_onc
     const uint64_t total = plan->lines * plan->passes;
     if (at_once == 0)
         return total;
-    if (plan->passes > 1 || plan->engine != PLAN_PLAIN || plan->probes)
+    if (plan->passes > 1 || !plan->plain || plan->probes)
         return total - from < at_once * plan->lines ? total : from + at_once * plan->lines;
     const struct split split = split_of(plan);
     const uint64_t field = split.units * split.unit_lines, begin = from % field;

@@ -138,7 +138,7 @@ TEST(test_large)
         }
         if (!job_check(&job, INFINITY, &failure))
             continue; /* the curl of a line */
-        plan_init(&plan, &job, NULL);
+        plan_make(&plan, &job);
         struct arrays arrays = arrays_for(&random, &job, &plan);
         struct launch launch = launch_of(&plan, &arrays);
         launch.to = plan.lines * plan.passes;
@@ -188,7 +188,7 @@ TEST(test_levels)
         }
         if (!job_check(&job, INFINITY, &failure))
             fail_msg("%s", failure.message);
-        plan_init(&plan, &job, NULL);
+        plan_make(&plan, &job);
         struct arrays arrays = arrays_for(&random, &job, &plan);
         struct launch launch = launch_of(&plan, &arrays);
         launch.to = plan.lines * plan.passes;
@@ -255,7 +255,7 @@ TEST(test_launches)
         struct job job;
         struct plan plan;
         random_job(&random, MOST_POINTS, &job);
-        plan_init(&plan, &job, NULL);
+        plan_make(&plan, &job);
         struct arrays arrays = arrays_for(&random, &job, &plan);
         struct arrays device = arrays;
         device.odd[0] = backend->allocate(arrays.bytes, 7);
@@ -336,7 +336,7 @@ TEST(test_a_short_job_passes_pieces)
         jobs[i].steps = 3;
         jobs[i].dt = 0.05;
         jobs[i].diffusivity[AXIS_X] = jobs[i].diffusivity[AXIS_Y] = 1;
-        plan_init(&plans[i], &jobs[i], NULL);
+        plan_make(&plans[i], &jobs[i]);
         arrays[i] = arrays_for(&random, &jobs[i], &plans[i]);
         launches[i] = launch_of(&plans[i], &arrays[i]);
     }

@@ -44,7 +44,7 @@ static void client_init(struct client *client, struct random *random, const stru
     struct execution *run = &client->run;
     memset(client, 0, sizeof *client);
     client->job = *job;
-    plan_init(&run->plan, job, NULL);
+    plan_make(&run->plan, job);
     arrays_make(client->in, run->plan.inputs, bytes, 0);
     arrays_make(client->out, run->plan.outputs, bytes, 0x5a);
     while (!run->in_pipeline) {
@@ -202,7 +202,7 @@ static struct execution *plain_run(struct execution *run, struct holding *holdin
     job.axes = AXIS_COUNT;
     job.n[AXIS_X] = job.n[AXIS_Y] = job.n[AXIS_Z] = n;
     memset(run, 0, sizeof *run);
-    plan_init(&run->plan, &job, NULL);
+    plan_make(&run->plan, &job);
     run->in[0] = run->out[0] = holding;
     run->from[0].region = run->to[0].region = &region;
     slices_begin(&run->slices, &run->plan, false, &(struct buffers){.out = {holding}});

@@ -70,7 +70,8 @@ static void planned(struct plan *plan, const struct job *job)
     if (!job_check(job, INFINITY, &failure))
         fail_msg("%s", failure.message);
     memset(plan, 0xa5, sizeof *plan);
-    plan_init(plan, job, NULL);
+    assert_true(plan_init(plan, job, NULL));
+    plan_release(plan); /* its own numbers stay */
 }
 
 /* A quotient of small integers in double is the fraction rounded once: so must the weights be. */

@@ -17,9 +17,15 @@ static struct job job_of(uint64_t n)
 static void check(uint64_t n)
 {
     const struct job job = job_of(n);
+    const struct plan *kept = plans_get(&plans, &job, NULL);
     struct plan plan;
-    plan_init(&plan, &job, NULL);
-    assert_memory_equal(plans_get(&plans, &job, NULL), &plan, sizeof plan);
+    assert_true(plan_init(&plan, &job, NULL));
+    assert_int_equal(kept->table->bytes, plan.table->bytes);
+    assert_memory_equal(plan_table_rows(kept->table), plan_table_rows(plan.table),
+                        plan.table->bytes);
+    plan_release(&plan);
+    plan.table = kept->table;
+    assert_memory_equal(kept, &plan, sizeof plan);
 }
 
 TEST(plans_are_those_of_their_jobs)

@@ -7,11 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define POINT_FUNCTION static inline __attribute__((unused))
-#define REAL double
-#define REAL_FMA __builtin_fma
-#define POINT_NAME(name) point_##name
-#include "numerics/point.h"
 #include "tests/unit/unit.h"
 
 struct model {
@@ -27,7 +22,7 @@ struct model {
 static void model_init(struct model *model, const struct job *job)
 {
     memset(model, 0, sizeof *model);
-    plan_init(&model->plan, job, NULL);
+    plan_make(&model->plan, job);
     model->split = split_of(&model->plan);
     model->array_bytes = job_bytes(job);
     model->line_bytes = model->array_bytes / model->plan.lines;
@@ -66,6 +61,20 @@ static void assert_unit_is_in(const struct model *model, uint64_t field, uint64_
             assert_int_equal(model->in[i][field + unit * bytes + k], 1);
 }
 
+/* Where the value is that stands for the one at index i. */
+static int64_t image_of(const struct plan_axis *axis, int64_t i)
+{
+    const int64_t n = axis->n;
+    const int map = axis->side[i < 0 ? SIDE_LOW : SIDE_HIGH].map;
+    const int64_t period = map == SIDE_MAP_NODE       ? 2 * (n - 1)
+                           : map == SIDE_MAP_ENDPOINT ? n - 1
+                                                      : n;
+    if (i >= 0 && i < n)
+        return i;
+    i = period ? (i % period + period) % period : 0;
+    return i < n ? i : period - i;
+}
+
 static void assert_inputs_are_in(const struct model *model, uint64_t line)
 {
     const struct split *split = &model->split;
@@ -73,17 +82,17 @@ static void assert_inputs_are_in(const struct model *model, uint64_t line)
     const uint64_t lines = split->unit_lines * split->units;
     const uint64_t field = line / lines * lines * model->line_bytes;
     const int64_t at = (int64_t)(line % lines / split->unit_lines);
-    int side;
     assert_unit_is_in(model, field, (uint64_t)at);
     if (split->reach == 0)
         return;
-    const int row = point_row(axis, at, &side);
-    for (int k = 0; row >= 0 && k < axis->row_points; k++)
-        assert_unit_is_in(model, field, (uint64_t)(side == SIDE_LOW ? k : axis->n - 1 - k));
-    if (row >= 0 || at < axis->side[SIDE_LOW].held || axis->n - 1 - at < axis->side[SIDE_HIGH].held)
+    const bool low = at < axis->side[SIDE_LOW].rows;
+    const bool closed = low || axis->n - 1 - at < axis->side[SIDE_HIGH].rows;
+    for (int k = 0; closed && k < axis->row_points; k++)
+        assert_unit_is_in(model, field, (uint64_t)(low ? k : axis->n - 1 - k));
+    if (closed || at < axis->side[SIDE_LOW].held || axis->n - 1 - at < axis->side[SIDE_HIGH].held)
         return;
     for (int m = -model->plan.radius; m <= model->plan.radius; m++)
-        assert_unit_is_in(model, field, (uint64_t)point_index(axis, at + m));
+        assert_unit_is_in(model, field, (uint64_t)image_of(axis, at + m));
 }
 
 static void take_part(struct model *model, const struct part *part)
@@ -211,7 +220,7 @@ static uint64_t most_behind(const struct job *job)
     struct part part;
     bool in[AXIS_COUNT], out[AXIS_COUNT];
     uint64_t came = 0, left = 0, most = 0;
-    plan_init(&plan, job, NULL);
+    plan_make(&plan, job);
     for (int i = 0; i < AXIS_COUNT; i++) {
         in[i] = i < plan.inputs;
         out[i] = i < plan.outputs;
@@ -267,7 +276,7 @@ TEST(test_a_small_job_is_one_step_of_each)
     struct transfer transfer;
     struct slab slab;
     struct part part;
-    plan_init(&plan, &job, NULL);
+    plan_make(&plan, &job);
     transfer_init(&transfer, &plan, one, one, SLAB);
     assert_false(transfer_compute(&transfer, &part));
     assert_false(transfer_copy_out(&transfer, &slab));

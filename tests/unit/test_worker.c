@@ -354,7 +354,7 @@ struct sample {
 static void sample_make(struct sample *sample, struct random *random)
 {
     random_job(random, 4000, &sample->job);
-    plan_init(&sample->plan, &sample->job, NULL);
+    plan_make(&sample->plan, &sample->job);
     sample->bytes = job_bytes(&sample->job);
     arrays_make(sample->fields, sample->plan.inputs, sample->bytes, 0);
     arrays_make(sample->expected, sample->plan.outputs, sample->bytes, 0);
@@ -522,7 +522,7 @@ TEST(test_a_long_job_in_pieces, setup, teardown)
     static float values[300 * 301], expected[300 * 301], result[300 * 301];
     const struct job job = diffusion(300, 301, 1501);
     struct plan plan;
-    plan_init(&plan, &job, NULL);
+    plan_make(&plan, &job);
     const uint64_t field = field_of(&job, values), scratch = allocate(sizeof values);
     reference_run(&plan, (void *[AXIS_COUNT]){values}, (void *[AXIS_COUNT]){expected});
     const uint64_t id = run(&job, field, field, scratch, true);
@@ -568,7 +568,7 @@ TEST(test_runs_on_one_field_wait_for_each_other, setup, teardown)
     static float values[100 * 100], expected[100 * 100], result[100 * 100];
     const struct job steps7 = diffusion(100, 100, 7), steps28 = diffusion(100, 100, 28);
     struct plan plan;
-    plan_init(&plan, &steps28, NULL);
+    plan_make(&plan, &steps28);
     const uint64_t field = field_of(&steps7, values), scratch = allocate(sizeof values);
     reference_run(&plan, (void *[AXIS_COUNT]){values}, (void *[AXIS_COUNT]){expected});
     uint64_t ids[4];
@@ -638,7 +638,7 @@ static void chain_round(struct chain_sample *chain, bool ends)
         front.ends_round = ends && k == LINKS - 1;
         run(&chain->job[k], chain->array[link[0]], chain->array[link[1]], chain->array[link[2]],
             false);
-        plan_init(&plan, &chain->job[k], NULL);
+        plan_make(&plan, &chain->job[k]);
         arrays_make(result, 1, chain->bytes, 0);
         reference_run(&plan, (void *[AXIS_COUNT]){chain->expected[link[0]]}, result);
         memcpy(chain->expected[link[1]], result[0], chain->bytes);
@@ -760,7 +760,7 @@ TEST(test_a_chain_from_region_to_region, setup, teardown)
         struct plan plan;
         void *expected[AXIS_COUNT];
         steps.steps = 3;
-        plan_init(&plan, &steps, NULL);
+        plan_make(&plan, &steps);
         arrays_make(expected, 1, bytes, 0);
         reference_run(&plan, (void *[AXIS_COUNT]){region.memory}, expected);
         assert_memory_equal(region.memory + bytes, expected[0], bytes);
@@ -783,7 +783,7 @@ TEST(test_measures, setup, teardown)
     static float values[100 * 100], expected[100 * 100];
     const struct job job = diffusion(100, 100, 7);
     struct plan plan;
-    plan_init(&plan, &job, NULL);
+    plan_make(&plan, &job);
     const uint64_t in = field_of(&job, values), out = allocate(sizeof values);
     const uint64_t scratch = allocate(sizeof values);
     reference_run(&plan, (void *[AXIS_COUNT]){values}, (void *[AXIS_COUNT]){expected});
@@ -929,7 +929,7 @@ TEST(test_many_jobs_at_once, setup, teardown)
         for (int i = 0; i < AT_ONCE; i++) {
             struct plan plan;
             void *expected[AXIS_COUNT];
-            plan_init(&plan, &jobs[i], NULL);
+            plan_make(&plan, &jobs[i]);
             arrays_make(expected, 1, job_bytes(&jobs[i]), 0);
             reference_run(&plan, (void *[AXIS_COUNT]){given.memory + i * STEP}, expected);
             if (!is_cancelled[i] &&
@@ -1003,7 +1003,7 @@ TEST(test_large_jobs_in_regions, setup, teardown)
     arrays_make(expected, 1, bytes, 0);
     for (int i = 0; i < JOBS; i++) {
         struct plan plan;
-        plan_init(&plan, &jobs[i], NULL);
+        plan_make(&plan, &jobs[i]);
         reference_run(&plan, (void *[AXIS_COUNT]){region.memory}, expected);
         assert_memory_equal(region.memory + (uint64_t)(1 + i) * bytes, expected[0], bytes);
         if (in[i])
@@ -1062,7 +1062,7 @@ TEST(test_small_jobs_all_over_a_region, setup, teardown)
     for (int i = 0; i < JOBS; i++) {
         struct plan plan;
         void *in[AXIS_COUNT], *expected[AXIS_COUNT];
-        plan_init(&plan, &jobs[i], NULL);
+        plan_make(&plan, &jobs[i]);
         arrays_make(expected, plan.outputs, job_bytes(&jobs[i]), 0);
         for (int c = 0; c < AXIS_COUNT; c++)
             in[c] = given.memory + (uint64_t)i * ALL + (uint64_t)c * STEP + GUARD;
@@ -1156,7 +1156,7 @@ TEST(test_copies_between_regions_and_arrays, setup, teardown)
         assert_memory_equal(region.memory + bytes, region.memory, bytes);
         struct plan plan;
         void *expected[AXIS_COUNT];
-        plan_init(&plan, &jobs[i], NULL);
+        plan_make(&plan, &jobs[i]);
         arrays_make(expected, 1, bytes, 0);
         reference_run(&plan, (void *[AXIS_COUNT]){region.memory}, expected);
         assert_memory_equal(region.memory + 2 * bytes, expected[0], bytes);
