@@ -52,3 +52,30 @@ static inline struct list *list_first(struct list *list)
 {
     return list_empty(list) ? NULL : list->next;
 }
+
+static inline struct list *list_take(struct list *list)
+{
+    struct list *const link = list_first(list);
+    if (link)
+        list_remove(link);
+    return link;
+}
+
+static inline void *list_entry(struct list *link, size_t offset)
+{
+    return link ? (char *)link - offset : NULL;
+}
+
+/* The first entry, and the same taken out of the list; NULL where there is none. */
+#define LIST_FIRST(list, type, member)                                                             \
+    ((type *)list_entry(list_first(list), offsetof(type, member)))
+#define LIST_TAKE(list, type, member) ((type *)list_entry(list_take(list), offsetof(type, member)))
+
+/* Loops over the entries: the body may remove the one that it is at; LIST_DRAIN takes each out. */
+#define LIST_DRAIN(type, name, list, member)                                                       \
+    for (type * name; (name = LIST_TAKE(list, type, member));)
+#define LIST_EACH(type, name, list, member)                                                        \
+    for (type *name = LIST_ENTRY((list)->next, type, member), *name##_next;                        \
+         &name->member != (list) &&                                                                \
+         (name##_next = LIST_ENTRY(name->member.next, type, member), true);                        \
+         name = name##_next)

@@ -215,9 +215,8 @@ static void worker_gone(struct device *device)
 
     /* A task that fails makes room for the next, whose arrays are lost too. */
     device->losing = true;
-    struct list *link;
-    for (link = device->arrays.next; link != &device->arrays; link = link->next)
-        field_lose(LIST_ENTRY(link, struct field, device_link));
+    LIST_EACH (struct field, field, &device->arrays, device_link)
+        field_lose(field);
     region_worker_gone(device);
     orders_lose(device);
     device->devices->events->worker_lost(device);
@@ -232,10 +231,8 @@ static void on_ended(uv_signal_t *handle, int signal)
 {
     struct devices *devices = handle->data;
     (void)signal;
-    for (struct list *link = devices->list.next, *next; link != &devices->list; link = next) {
-        struct device *device = LIST_ENTRY(link, struct device, link);
+    LIST_EACH (struct device, device, &devices->list, link) {
         int status;
-        next = link->next;
         if (device->pid <= 0 || waitpid(device->pid, &status, WNOHANG) != device->pid)
             continue;
         if (!leaves(device))
@@ -336,8 +333,7 @@ void device_forget(struct device *device)
 
 void device_close_all(struct devices *devices)
 {
-    for (struct list *link = devices->list.next; link != &devices->list; link = link->next) {
-        struct device *device = LIST_ENTRY(link, struct device, link);
+    LIST_EACH (struct device, device, &devices->list, link) {
         if (device->state == DEVICE_CLOSED)
             continue;
         device->state = DEVICE_CLOSED;

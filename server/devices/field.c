@@ -165,8 +165,7 @@ void field_withdraw(struct field *field)
 
 void field_withdraw_all(const struct users *users)
 {
-    for (struct list *link = users->list.next; link != &users->list; link = link->next) {
-        const struct user *user = LIST_ENTRY(link, struct user, link);
+    LIST_EACH (const struct user, user, &users->list, link) {
         for (struct field *field; (field = field_after(user, 0));)
             field_withdraw(field);
     }
@@ -238,10 +237,8 @@ void field_access_end(struct access *access)
     bool again = true;
     while (again) {
         again = false;
-        for (struct list *link = field->accesses.next; link != &field->accesses;
-             link = link->next) {
-            struct access *next = LIST_ENTRY(link, struct access, link);
-            if (next->writes && link != field->accesses.next)
+        LIST_EACH (struct access, next, &field->accesses, link) {
+            if (next->writes && &next->link != field->accesses.next)
                 break;
             if (!next->granted) {
                 next->granted = true;

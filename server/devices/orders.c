@@ -229,8 +229,7 @@ static void operand_copied(struct field *field)
 /* A field that is being copied to from a region: with that number, 0 any. NULL: none is. */
 static struct field *find_copied(struct device *device, uint64_t array)
 {
-    for (struct list *link = device->arrays.next; link != &device->arrays; link = link->next) {
-        struct field *field = LIST_ENTRY(link, struct field, device_link);
+    LIST_EACH (struct field, field, &device->arrays, device_link) {
         if (field->source.region && (!array || field->array == array))
             return field;
     }
@@ -294,16 +293,15 @@ static void copy_ended(struct slab *slab, bool ok)
 void orders_forget(struct device *device)
 {
     memset(device->running, 0, sizeof device->running);
-    struct list *const users = &device->devices->users->list;
-    for (struct list *one = users->next; one != users; one = one->next)
-        if (LIST_ENTRY(one, struct user, link)->device == device)
-            send_window_clear(&LIST_ENTRY(one, struct user, link)->window);
+    LIST_EACH (struct user, user, &device->devices->users->list, link)
+        if (user->device == device)
+            send_window_clear(&user->window);
 }
 
 void orders_lose(struct device *device)
 {
-    for (struct list *link; (link = list_first(&device->copies));)
-        copy_ended(LIST_ENTRY(link, struct slab, link), false);
+    LIST_DRAIN (struct slab, slab, &device->copies, link)
+        copy_ended(slab, false);
     for (struct field *field; (field = find_copied(device, 0));)
         operand_copied(field);
 }
@@ -365,8 +363,7 @@ static bool take_copied(struct device *device, uint64_t tag, enum status status)
 /* There was no memory for the array. */
 static void take_failed(struct device *device, uint64_t array)
 {
-    for (struct list *link = device->arrays.next; link != &device->arrays; link = link->next) {
-        struct field *field = LIST_ENTRY(link, struct field, device_link);
+    LIST_EACH (struct field, field, &device->arrays, device_link) {
         if (field->array == array)
             field->refused = true;
     }

@@ -7,8 +7,7 @@ struct device *placement_device(struct devices *devices, struct user *user)
     if (user->device)
         return user->device;
     struct device *best = NULL;
-    for (struct list *link = devices->list.next; link != &devices->list; link = link->next) {
-        struct device *device = LIST_ENTRY(link, struct device, link);
+    LIST_EACH (struct device, device, &devices->list, link) {
         const bool ready = device->state == DEVICE_READY;
         const bool best_ready = best && best->state == DEVICE_READY;
         if (!best || (ready && !best_ready) ||

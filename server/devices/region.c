@@ -80,10 +80,7 @@ void region_refuse(struct region *region, enum status status, const char *text)
 
 void region_hang_up(struct region_owner *owner)
 {
-    struct list *link;
-    while ((link = list_first(&owner->regions))) {
-        struct region *region = LIST_ENTRY(link, struct region, owner_link);
-        list_remove(link);
+    LIST_DRAIN (struct region, region, &owner->regions, owner_link) {
         region->owner = NULL;
         region->registering = region->unregistering = false;
         leave(region);
@@ -101,8 +98,7 @@ void region_map(struct region *region)
 
 void region_worker_ready(struct device *device)
 {
-    for (struct list *link = device->regions.next; link != &device->regions; link = link->next) {
-        struct region *region = LIST_ENTRY(link, struct region, device_link);
+    LIST_EACH (struct region, region, &device->regions, device_link) {
         if (region->state == REGION_UNMAPPED)
             region_map(region);
     }
@@ -110,11 +106,10 @@ void region_worker_ready(struct device *device)
 
 void region_worker_gone(struct device *device)
 {
-    struct list *link;
-    for (link = device->regions.next; link != &device->regions; link = link->next)
-        LIST_ENTRY(link, struct region, device_link)->state = REGION_UNMAPPED;
+    LIST_EACH (struct region, region, &device->regions, device_link)
+        region->state = REGION_UNMAPPED;
     /* One that goes is answered, and an answer may make others go: the scan begins anew. */
-    for (link = device->regions.next; link != &device->regions;) {
+    for (struct list *link = device->regions.next; link != &device->regions;) {
         struct region *region = LIST_ENTRY(link, struct region, device_link);
         const bool goes = region->leaving && list_empty(&region->uses) && !region->busy;
         region_settle(region);
@@ -125,8 +120,7 @@ void region_worker_gone(struct device *device)
 /* A use that waits for the region; NULL: none does. */
 static struct region_use *first_waiting(struct region *region)
 {
-    for (struct list *link = region->uses.next; link != &region->uses; link = link->next) {
-        struct region_use *use = LIST_ENTRY(link, struct region_use, link);
+    LIST_EACH (struct region_use, use, &region->uses, link) {
         if (use->waits)
             return use;
     }
@@ -149,8 +143,7 @@ static void end_waits(struct region *region)
 
 static struct region *by_number(struct device *device, uint64_t number)
 {
-    for (struct list *link = device->regions.next; link != &device->regions; link = link->next) {
-        struct region *region = LIST_ENTRY(link, struct region, device_link);
+    LIST_EACH (struct region, region, &device->regions, device_link) {
         if (region->number == number)
             return region;
     }
@@ -179,9 +172,7 @@ bool region_mapped(struct device *device, uint64_t number, enum status status)
 /* The user's region with that id; NULL: none. */
 static struct region *find_region(const struct user *user, uint64_t id)
 {
-    for (struct list *link = user->region_list.next; link != &user->region_list;
-         link = link->next) {
-        struct region *region = LIST_ENTRY(link, struct region, user_link);
+    LIST_EACH (struct region, region, &user->region_list, user_link) {
         if (region->id == id && !region->leaving && !region->registering)
             return region;
     }

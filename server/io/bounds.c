@@ -36,12 +36,10 @@ bool bounds_due(const struct connection *connection)
 /* The user's turn goes to the connection that has waited longest. */
 static void call_next(struct user *user)
 {
-    struct list *link = list_first(&user->bounds.waiting);
-    user->bounds.busy = link != NULL;
-    if (!link)
+    struct connection *next = LIST_TAKE(&user->bounds.waiting, struct connection, bounds.link);
+    user->bounds.busy = next != NULL;
+    if (!next)
         return;
-    struct connection *next = LIST_ENTRY(link, struct connection, bounds.link);
-    list_remove(link);
     next->bounds.state = BOUNDS_CALLED;
     fair_again(next);
 }

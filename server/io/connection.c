@@ -350,16 +350,15 @@ static void close_now(struct connection *connection)
     connection->closed = true;
     list_remove(&connection->changed_link);
     /* None finds the way back here, also not those that another one lets go as it ends. */
-    struct list *link;
-    for (link = connection->client.tasks.next; link != &connection->client.tasks; link = link->next)
-        LIST_ENTRY(link, struct task, client_link)->client = NULL;
+    LIST_EACH (struct task, task, &connection->client.tasks, client_link)
+        task->client = NULL;
     bounds_release(connection);
     region_hang_up(
         &connection->regions); /* first: a task that ends may be what an unregister waits for */
     upload_drop(&connection->upload);
     outbox_close(&connection->outbox);
-    while ((link = list_first(&connection->client.tasks)))
-        task_hang_up(LIST_ENTRY(link, struct task, client_link));
+    LIST_DRAIN (struct task, task, &connection->client.tasks, client_link)
+        task_hang_up(task);
     list_push(&connection->io->closed, &connection->changed_link);
 }
 

@@ -173,10 +173,8 @@ static bool serve_slice(struct io *io, struct user *user, uint64_t *now_ns)
             more = poll_events(user);
         if (list_empty(again))
             return false;
-        struct connection *connection =
-            LIST_ENTRY(list_first(again), struct connection, again_link);
+        struct connection *connection = LIST_TAKE(again, struct connection, again_link);
         const uint32_t events = connection->seen;
-        list_remove(&connection->again_link);
         connection->seen = 0;
         const uint64_t begun_ns = *now_ns;
         fair->until_ns = begun_ns + (uint64_t)*credit_ns;
@@ -194,19 +192,16 @@ void fair_serve(struct io *io)
     list_init(&served);
     uint64_t now_ns = uv_hrtime();
     const uint64_t end_ns = now_ns + TURN_NS;
-    for (struct list *link; now_ns < end_ns && (link = list_first(&fair->ready));) {
-        struct user *user = LIST_ENTRY(link, struct user, fair.link);
-        list_remove(link);
-        list_push(&served, link);
+    while (now_ns < end_ns && !list_empty(&fair->ready)) {
+        struct user *user = LIST_TAKE(&fair->ready, struct user, fair.link);
+        list_push(&served, &user->fair.link);
         contention_note(&fair->contention, user, now_ns);
         if (!serve_slice(io, user, &now_ns))
-            list_remove(link);
+            list_remove(&user->fair.link);
     }
     /* Those who have more input stand behind those who had no slice in this turn. */
-    for (struct list *link; (link = list_first(&served));) {
-        list_remove(link);
+    for (struct list *link; (link = list_take(&served));)
         list_push(&fair->ready, link);
-    }
 }
 
 bool fair_is_due(const struct io *io)
@@ -216,9 +211,7 @@ bool fair_is_due(const struct io *io)
 
 void fair_tick(struct io *io)
 {
-    for (struct list *link = io->jobs->users->list.next; link != &io->jobs->users->list;
-         link = link->next) {
-        struct user *user = LIST_ENTRY(link, struct user, link);
+    LIST_EACH (struct user, user, &io->jobs->users->list, link) {
         if (!user->connections)
             close_watch(user);
     }
@@ -226,7 +219,6 @@ void fair_tick(struct io *io)
 
 void fair_close(struct io *io)
 {
-    for (struct list *link = io->jobs->users->list.next; link != &io->jobs->users->list;
-         link = link->next)
-        close_watch(LIST_ENTRY(link, struct user, link));
+    LIST_EACH (struct user, user, &io->jobs->users->list, link)
+        close_watch(user);
 }

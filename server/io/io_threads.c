@@ -45,17 +45,16 @@ static void *run_io_thread(void *context)
     struct io_threads *io_threads = context;
     pthread_mutex_lock(&io_threads->mutex);
     for (;;) {
-        struct list *link;
-        while (!(link = list_first(&io_threads->waiting)) && !io_threads->leaving)
+        while (list_empty(&io_threads->waiting) && !io_threads->leaving)
             pthread_cond_wait(&io_threads->more, &io_threads->mutex);
-        if (!link)
+        struct load *load = LIST_TAKE(&io_threads->waiting, struct load, link);
+        if (!load)
             break;
-        list_remove(link);
         pthread_mutex_unlock(&io_threads->mutex);
-        move_load(LIST_ENTRY(link, struct load, link));
+        move_load(load);
         pthread_mutex_lock(&io_threads->mutex);
         const bool first = list_empty(&io_threads->ended);
-        list_push(&io_threads->ended, link);
+        list_push(&io_threads->ended, &load->link);
         pthread_mutex_unlock(&io_threads->mutex);
         if (first)
             uv_async_send(&io_threads->back);
@@ -73,14 +72,12 @@ static void hand_back(struct io_threads *io_threads)
     pthread_mutex_lock(&io_threads->mutex);
     list_move(&io_threads->ended, &ended);
     pthread_mutex_unlock(&io_threads->mutex);
-    for (struct list *link; (link = list_first(&ended));) {
-        const struct load *load = LIST_ENTRY(link, struct load, link);
+    LIST_DRAIN (struct load, load, &ended, link) {
         load_ended *const call = load->ended;
         void *const context = load->context;
         const ssize_t moved = load->moved;
         const int error = load->error;
-        list_remove(link);
-        list_push_front(&io_threads->spare, link);
+        list_push_front(&io_threads->spare, &load->link);
         call(context, moved, error);
     }
 }
@@ -128,10 +125,8 @@ void io_threads_close(struct io_threads *io_threads)
     for (uint32_t i = 0; i < count; i++)
         pthread_join(io_threads->threads[i], NULL);
     hand_back(io_threads);
-    for (struct list *link; (link = list_first(&io_threads->spare));) {
-        list_remove(link);
-        free(LIST_ENTRY(link, struct load, link));
-    }
+    LIST_DRAIN (struct load, load, &io_threads->spare, link)
+        free(load);
     pthread_cond_destroy(&io_threads->more);
     pthread_mutex_destroy(&io_threads->mutex);
     uv_close((uv_handle_t *)&io_threads->back, NULL);
@@ -165,11 +160,8 @@ size_t io_threads_turn_bytes(const struct io_threads *io_threads)
 
 static struct load *new_load(struct io_threads *io_threads)
 {
-    struct list *link = list_first(&io_threads->spare);
-    if (!link)
-        return malloc(sizeof(struct load));
-    list_remove(link);
-    return LIST_ENTRY(link, struct load, link);
+    struct load *spare = LIST_TAKE(&io_threads->spare, struct load, link);
+    return spare ? spare : malloc(sizeof *spare);
 }
 
 /* Where it is worth it. */

@@ -243,11 +243,8 @@ static void on_closed(uv_handle_t *handle)
 
 void listener_close_all(struct io *io)
 {
-    struct list *link;
-    while ((link = list_first(&io->listeners))) {
-        struct listener *listener = LIST_ENTRY(link, struct listener, link);
+    LIST_DRAIN (struct listener, listener, &io->listeners, link) {
         struct stat status;
-        list_remove(link);
         if (listener->path && lstat(listener->path, &status) == 0 &&
             status.st_dev == listener->device && status.st_ino == listener->inode)
             unlink(listener->path);

@@ -307,8 +307,7 @@ void outbox_close(struct outbox *outbox)
     arena_forget(&outbox->waiter);
     struct list *const lists[] = {&outbox->ready, &outbox->loading, &outbox->staging};
     for (size_t i = 0; i < 3; i++) {
-        for (struct reply *reply; (reply = reply_first(lists[i]));) {
-            list_remove(&reply->link);
+        LIST_DRAIN (struct reply, reply, lists[i], link) {
             if (reply->task && reply->is_snapshot)
                 reply->task->snapshot = NULL;
             else if (reply->task)

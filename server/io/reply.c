@@ -6,12 +6,6 @@
 
 #include <stdlib.h>
 
-struct reply *reply_first(struct list *list)
-{
-    struct list *link = list_first(list);
-    return link ? LIST_ENTRY(link, struct reply, link) : NULL;
-}
-
 const struct answer_part *reply_part(const struct reply *reply, uint64_t at, uint64_t *offset)
 {
     const struct answer_part *part = reply->part;

@@ -46,9 +46,6 @@ static inline struct piece *piece_at(struct reply *reply, uint32_t i)
     return &reply->piece[(reply->first + i) % REPLY_WINDOW];
 }
 
-/* The first of a list of replies, or NULL. */
-struct reply *reply_first(struct list *list);
-
 /* The part in which the byte `at` of all lies; *offset: where in it. */
 const struct answer_part *reply_part(const struct reply *reply, uint64_t at, uint64_t *offset);
 

@@ -45,18 +45,16 @@ static bool is_operator(const struct user *user)
 static uint64_t reported_bytes_of(const struct io *io)
 {
     uint64_t bytes = 0;
-    for (const struct list *link = io->jobs->devices->list.next; link != &io->jobs->devices->list;
-         link = link->next)
-        bytes += LIST_ENTRY(link, struct device, link)->bytes;
+    LIST_EACH (const struct device, device, &io->jobs->devices->list, link)
+        bytes += device->bytes;
     return bytes;
 }
 
 static uint64_t fields_of(const struct io *io)
 {
     uint64_t fields = 0;
-    for (const struct list *link = io->jobs->users->list.next; link != &io->jobs->users->list;
-         link = link->next)
-        fields += LIST_ENTRY(link, struct user, link)->fields;
+    LIST_EACH (const struct user, user, &io->jobs->users->list, link)
+        fields += user->fields;
     return fields;
 }
 
@@ -158,9 +156,7 @@ static void refresh_coarse(struct io *io)
     for (int i = 0; i < REPORT_COUNTED; i++)
         known->values[i] = coarse(known->values[i],
                                   rows[i].unit == COUNT ? COARSE_LEAST_COUNT : COARSE_LEAST_BYTES);
-    for (struct list *link = io->jobs->devices->list.next; link != &io->jobs->devices->list;
-         link = link->next) {
-        struct device *device = LIST_ENTRY(link, struct device, link);
+    LIST_EACH (struct device, device, &io->jobs->devices->list, link) {
         device->coarse_bytes = coarse(device->bytes, COARSE_LEAST_BYTES);
     }
 }
@@ -194,9 +190,8 @@ void report_info(msgpack_packer *packer, struct io *io, const struct user *user)
     put_number(packer, "pid", (uint64_t)getpid());
     reply_write_str(packer, "devices");
     msgpack_pack_array(packer, report_length_of(&io->jobs->devices->list));
-    for (const struct list *link = io->jobs->devices->list.next; link != &io->jobs->devices->list;
-         link = link->next)
-        put_device(packer, LIST_ENTRY(link, struct device, link), is_operator(user));
+    LIST_EACH (const struct device, device, &io->jobs->devices->list, link)
+        put_device(packer, device, is_operator(user));
     reply_write_str(packer, "methods");
     msgpack_pack_array(packer, method_count);
     for (size_t i = 0; i < method_count; i++)

@@ -69,16 +69,16 @@ static bool gather(struct reply *reply, struct writing *writing)
 /* Of as many replies as fit into one write of at most `most` bytes. */
 static void gather_all(struct outbox *outbox, struct writing *writing, size_t most)
 {
-    bool all = true;
     begin_writing(writing, most);
-    for (struct list *link = outbox->ready.next; link != &outbox->ready && all; link = link->next) {
-        struct reply *reply = LIST_ENTRY(link, struct reply, link);
+    LIST_EACH (struct reply, reply, &outbox->ready, link) {
         const size_t before = writing->bytes;
-        all = gather(reply, writing);
+        const bool all = gather(reply, writing);
         if (writing->bytes == before)
             break;
         if (reply->task)
             task_trace_write(reply->task);
+        if (!all)
+            break;
     }
 }
 
@@ -133,7 +133,7 @@ static void finish(struct reply *reply)
 static void sent(struct outbox *outbox, size_t bytes)
 {
     while (bytes) {
-        struct reply *reply = reply_first(&outbox->ready);
+        struct reply *reply = LIST_FIRST(&outbox->ready, struct reply, link);
         bytes = advance_reply(reply, bytes);
         if (reply_is_complete(reply))
             finish(reply);
@@ -171,7 +171,7 @@ static void on_sent(void *context, ssize_t n, int error)
  * has all of it and asks for more, the loop must have let go of what the reply's job held. */
 static bool hand_over(struct outbox *outbox)
 {
-    struct reply *reply = reply_first(&outbox->ready);
+    struct reply *reply = LIST_FIRST(&outbox->ready, struct reply, link);
     if (!reply || !io_threads_wanted(outbox->io_threads))
         return false;
     struct writing writing;

@@ -90,10 +90,10 @@ void staging_go_on(struct outbox *outbox)
     struct arena *arena = outbox->arena;
     if (outbox->stalled || !list_empty(&outbox->waiter.link))
         return;
-    struct reply *head = reply_first(&outbox->ready);
+    struct reply *head = LIST_FIRST(&outbox->ready, struct reply, link);
     if (head && head->parts && !head->whole)
         staging_stream(head);
-    for (struct reply *reply; (reply = reply_first(&outbox->staging));) {
+    for (struct reply *reply; (reply = LIST_FIRST(&outbox->staging, struct reply, link));) {
         if (reply->part[0].field->lost)
             return; /* lost() follows */
         const uint64_t slabs = slabs_of(reply);
@@ -178,10 +178,7 @@ void outbox_check_stall(struct outbox *outbox, uint64_t now_ns)
     outbox->stalled = true;
     outbox->window = REPLY_WINDOW_LEAST;
     arena_forget(&outbox->waiter);
-    struct list *link = outbox->ready.next;
-    while (link != &outbox->ready) {
-        struct reply *reply = LIST_ENTRY(link, struct reply, link);
-        link = link->next;
+    LIST_EACH (struct reply, reply, &outbox->ready, link) {
         if (!reply->parts || reply->loading || reply->lost || reply->part[0].field->lost)
             continue;
         const bool goes_back = reply->whole && !reply_started(reply);

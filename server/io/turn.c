@@ -38,10 +38,8 @@ static void poll_or_sleep(struct io *io)
 
 static void settle_connections(struct io *io)
 {
-    for (struct list *link; (link = list_first(&io->changed));) {
-        struct connection *connection = LIST_ENTRY(link, struct connection, changed_link);
+    LIST_DRAIN (struct connection, connection, &io->changed, changed_link) {
         const uint64_t begun_ns = uv_hrtime();
-        list_remove(link);
         connection_settle(connection);
         fair_charge(io, connection->user, begun_ns);
     }
@@ -55,19 +53,16 @@ static void on_end(uv_prepare_t *handle)
     fair_serve(io);
     settle_connections(io);
     turn_free_closed(io);
-    for (struct list *link = io->jobs->devices->list.next; link != &io->jobs->devices->list;
-         link = link->next)
-        device_flush(LIST_ENTRY(link, struct device, link));
+    LIST_EACH (struct device, device, &io->jobs->devices->list, link)
+        device_flush(device);
     poll_or_sleep(io);
 }
 
 void turn_free_closed(struct io *io)
 {
-    for (struct list *link; (link = list_first(&io->closed));) {
-        struct connection *connection = LIST_ENTRY(link, struct connection, changed_link);
+    LIST_DRAIN (struct connection, connection, &io->closed, changed_link) {
         struct user *user = connection->user;
         const uint64_t begun_ns = uv_hrtime();
-        list_remove(link);
         connection_free(connection);
         fair_charge(io, user, begun_ns);
     }

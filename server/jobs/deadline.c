@@ -7,12 +7,12 @@ static void on_timer(uv_timer_t *timer);
 /* Wake at the first, or a little before it where that was forgotten. */
 static void arm(struct deadlines *deadlines)
 {
-    struct list *link = list_first(&deadlines->list);
-    if (!link || uv_is_closing((uv_handle_t *)&deadlines->timer))
+    const struct deadline *first = LIST_FIRST(&deadlines->list, struct deadline, link);
+    if (!first || uv_is_closing((uv_handle_t *)&deadlines->timer))
         return;
-    const uint64_t at_ns = LIST_ENTRY(link, struct deadline, link)->at_ns;
     const uint64_t now_ns = uv_hrtime();
-    const uint64_t wait_ms = at_ns > now_ns ? (at_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS : 0;
+    const uint64_t wait_ms =
+        first->at_ns > now_ns ? (first->at_ns - now_ns + NS_PER_MS - 1) / NS_PER_MS : 0;
     uv_update_time(deadlines->timer.loop); /* the timer counts from the loop's own time */
     uv_timer_start(&deadlines->timer, on_timer, wait_ms, 0);
 }
@@ -21,11 +21,11 @@ static void on_timer(uv_timer_t *timer)
 {
     struct deadlines *deadlines = timer->data;
     const uint64_t now_ns = uv_hrtime();
-    for (struct list *link; (link = list_first(&deadlines->list));) {
-        struct deadline *deadline = LIST_ENTRY(link, struct deadline, link);
+    for (struct deadline *deadline;
+         (deadline = LIST_FIRST(&deadlines->list, struct deadline, link));) {
         if (deadline->at_ns > now_ns)
             break;
-        list_remove(link);
+        list_remove(&deadline->link);
         deadline->passed(deadline);
     }
     arm(deadlines);

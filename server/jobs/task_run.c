@@ -181,10 +181,8 @@ static void on_granted(struct task *task)
     if (jobs->granting)
         return;
     jobs->granting = true;
-    for (struct list *link; (link = list_first(&jobs->granted));) {
-        list_remove(link);
-        proceed(LIST_ENTRY(link, struct task, granted_link));
-    }
+    LIST_DRAIN (struct task, next, &jobs->granted, granted_link)
+        proceed(next);
     jobs->granting = false;
 }
 
@@ -336,16 +334,12 @@ static void device_lost(struct task *task)
 /* A failing task leaves the list, and its answer may make others leave; none comes back. */
 static void on_worker_lost(struct device *device)
 {
-    struct list doomed, *link;
+    struct list doomed;
     list_init(&doomed);
-    while ((link = list_first(&device->tasks))) {
-        list_remove(link);
-        list_push(&doomed, link);
-    }
-    while ((link = list_first(&doomed))) {
-        list_remove(link);
-        list_push(&device->tasks, link);
-        device_lost(LIST_ENTRY(link, struct task, device_link));
+    list_move(&device->tasks, &doomed);
+    LIST_DRAIN (struct task, task, &doomed, device_link) {
+        list_push(&device->tasks, &task->device_link);
+        device_lost(task);
     }
 }
 

@@ -37,9 +37,8 @@ static void server_stop(struct server *server, int status)
     server->exit_status = status;
     io_threads_close(&server->io.io_threads); /* first: then a connection closes at once */
     listener_close_all(&server->io);
-    for (struct list *link = server->io.connections.next; link != &server->io.connections;
-         link = link->next)
-        connection_close(LIST_ENTRY(link, struct connection, link));
+    LIST_EACH (struct connection, connection, &server->io.connections, link)
+        connection_close(connection);
     field_withdraw_all(&server->users);
     device_close_all(&server->devices);
     turn_close(&server->io);
@@ -61,9 +60,8 @@ static void drain(struct server *server)
     server->jobs.draining = true;
     server->drain_until_ns = uv_hrtime() + server->config.drain_timeout_s * UINT64_C(1000000000);
     listener_close_all(&server->io);
-    for (struct list *link = server->devices.list.next; link != &server->devices.list;
-         link = link->next)
-        task_drain(LIST_ENTRY(link, struct device, link), false);
+    LIST_EACH (struct device, device, &server->devices.list, link)
+        task_drain(device, false);
 }
 
 /* Drained when every job has been answered and every answer taken; at the time limit running jobs
@@ -71,9 +69,7 @@ static void drain(struct server *server)
 static void drain_tick(struct server *server, uint64_t now_ns)
 {
     bool unsent = false;
-    for (struct list *link = server->io.connections.next; link != &server->io.connections;
-         link = link->next) {
-        const struct connection *connection = LIST_ENTRY(link, struct connection, link);
+    LIST_EACH (const struct connection, connection, &server->io.connections, link) {
         unsent |= !outbox_empty(&connection->outbox) || bounds_hold(connection);
     }
     if (!server->jobs.count && !unsent) {
@@ -87,23 +83,18 @@ static void drain_tick(struct server *server, uint64_t now_ns)
         server_stop(server, 0);
         return;
     }
-    for (struct list *link = server->devices.list.next; link != &server->devices.list;
-         link = link->next)
-        task_drain(LIST_ENTRY(link, struct device, link), true);
+    LIST_EACH (struct device, device, &server->devices.list, link)
+        task_drain(device, true);
 }
 
 static void on_tick(uv_timer_t *timer)
 {
     struct server *server = timer->data;
     const uint64_t now_ns = uv_hrtime();
-    struct list *link = server->io.connections.next;
-    while (link != &server->io.connections) {
-        struct connection *connection = LIST_ENTRY(link, struct connection, link);
-        link = link->next;
+    LIST_EACH (struct connection, connection, &server->io.connections, link)
         connection_tick(connection, now_ns);
-    }
-    for (link = server->io.listeners.next; link != &server->io.listeners; link = link->next)
-        listener_tick(LIST_ENTRY(link, struct listener, link));
+    LIST_EACH (struct listener, listener, &server->io.listeners, link)
+        listener_tick(listener);
     fair_tick(&server->io);
     if (server->devices.trace)
         trace_flush(server->devices.trace);
@@ -180,9 +171,8 @@ static void on_device_settled(struct device *device, bool ready)
                   device->refusal[0] ? device->refusal : "its worker ended before it was ready");
         server_stop(server, EXIT_START);
     }
-    for (struct list *link = server->devices.list.next; link != &server->devices.list;
-         link = link->next)
-        if (!LIST_ENTRY(link, struct device, link)->once_ready)
+    LIST_EACH (const struct device, other, &server->devices.list, link)
+        if (!other->once_ready)
             return;
     serve_clients(server);
 }

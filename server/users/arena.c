@@ -74,8 +74,7 @@ bool arena_take(struct arena *arena, struct user *user, enum share share, uint32
     if (!may_take(arena, user, share, count))
         return false;
     for (uint32_t i = 0; i < count; i++) {
-        struct slab *slab = LIST_ENTRY(list_first(&arena->free), struct slab, link);
-        list_remove(&slab->link);
+        struct slab *slab = LIST_TAKE(&arena->free, struct slab, link);
         if (slab->last_uid != user->uid) {
             memset(arena_memory(arena, slab), 0, slab->used_bytes);
             slab->used_bytes = 0;
@@ -96,8 +95,7 @@ static struct slab_waiter *first_ready(const struct arena *arena, struct slab_qu
 {
     struct slab_waiter *first = NULL;
     for (uint32_t i = 0; i < SLABS_AT_ONCE && may_take(arena, queue->user, share, i + 1); i++) {
-        struct list *link = list_first(&queue->waiting[i]);
-        struct slab_waiter *waiter = link ? LIST_ENTRY(link, struct slab_waiter, link) : NULL;
+        struct slab_waiter *waiter = LIST_FIRST(&queue->waiting[i], struct slab_waiter, link);
         if (waiter && (!first || waiter->arrival < first->arrival))
             first = waiter;
     }
@@ -117,14 +115,12 @@ static struct slab_waiter *next_waiter(struct arena *arena)
 {
     for (int share = 0; share < SHARE_COUNT; share++) {
         struct list *const queues = &arena->queues[share];
-        for (struct list *link = queues->next, *next; link != queues; link = next) {
-            struct slab_queue *queue = LIST_ENTRY(link, struct slab_queue, link);
+        LIST_EACH (struct slab_queue, queue, queues, link) {
             struct slab_waiter *waiter = first_ready(arena, queue, (enum share)share);
-            next = link->next;
             if (waiter || is_empty(queue))
-                list_remove(link);
+                list_remove(&queue->link);
             if (waiter) {
-                list_push(queues, link);
+                list_push(queues, &queue->link);
                 return waiter;
             }
         }

@@ -227,9 +227,7 @@ static bool is_at_work(const struct flow *flow)
 /* Has somebody else whose work is with the worker been given less, by more than a user's part? */
 static bool is_ahead(const struct schedule *schedule, const struct flow *flow)
 {
-    for (const struct list *link = schedule->flows.next; link != &schedule->flows;
-         link = link->next) {
-        const struct flow *other = LIST_ENTRY(link, struct flow, link);
+    LIST_EACH (const struct flow, other, &schedule->flows, link) {
         if (other != flow && is_at_work(other) &&
             flow->start_ns - other->start_ns > SCHEDULE_USER_NS)
             return true;
@@ -275,8 +273,8 @@ struct entry *schedule_next(struct schedule *schedule)
     struct entry *next = NULL;
     if (!schedule->jobs)
         return NULL;
-    for (struct list *link = schedule->flows.next; link != &schedule->flows; link = link->next) {
-        struct entry *one = next_of(schedule, LIST_ENTRY(link, struct flow, link));
+    LIST_EACH (struct flow, flow, &schedule->flows, link) {
+        struct entry *one = next_of(schedule, flow);
         if (one && (!next || starts_before(one, next)))
             next = one;
     }

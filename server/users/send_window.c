@@ -16,11 +16,10 @@ void send_window_add(struct send_window *window, struct contention *contention,
 struct record *send_window_next(struct send_window *window, const struct contention *contention,
                                 uint64_t now_ns)
 {
-    struct list *link = list_first(&window->waiting);
-    if (!link || (window->there_ns >= SEND_WINDOW_NS && !contention_is_none(contention, now_ns)))
+    if (list_empty(&window->waiting) ||
+        (window->there_ns >= SEND_WINDOW_NS && !contention_is_none(contention, now_ns)))
         return NULL;
-    struct record *record = LIST_ENTRY(link, struct record, link);
-    list_remove(link);
+    struct record *record = LIST_TAKE(&window->waiting, struct record, link);
     window->there_ns += record->cost_ns;
     return record;
 }
@@ -32,7 +31,7 @@ void send_window_answered(struct send_window *window, const struct record *recor
 
 void send_window_clear(struct send_window *window)
 {
-    for (struct list *link; (link = list_first(&window->waiting));)
-        list_remove(link);
+    while (list_take(&window->waiting))
+        ;
     window->there_ns = 0;
 }

@@ -10,8 +10,7 @@ void users_open(struct users *users, const struct config *config)
 
 struct user *user_find(struct users *users, uid_t uid)
 {
-    for (struct list *link = users->list.next; link != &users->list; link = link->next) {
-        struct user *user = LIST_ENTRY(link, struct user, link);
+    LIST_EACH (struct user, user, &users->list, link) {
         if (user->uid == uid)
             return user;
     }
