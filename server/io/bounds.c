@@ -41,7 +41,7 @@ static void call_next(struct user *user)
     if (!next)
         return;
     next->bounds.state = BOUNDS_CALLED;
-    fair_again(next);
+    turn_again(next);
 }
 
 static void free_work(struct work *work)
@@ -71,10 +71,10 @@ static void on_found(uv_work_t *handle, int status)
     struct work *work = LIST_ENTRY(handle, struct work, work);
     struct user *user = work->user;
     struct connection *connection = work->connection;
-    fair_charge_ns(user, work->ns);
+    user->turn.credit_ns -= (int64_t)work->ns;
     if (connection) {
         connection->bounds.state = BOUNDS_KNOWN;
-        fair_again(connection);
+        turn_again(connection);
     } else {
         free_work(work);
     }

@@ -4,7 +4,7 @@
  * The message that needs them is kept, and its connection is not read until they are known; then
  * the message is processed again. One message of each user is on a thread at a time, so that other
  * users need not wait for thousands of messages of one; the user's other messages wait in line and
- * hold nothing. The thread's time is charged to the user as the loop's is (fair.h), copies made for
+ * hold nothing. The thread's time is charged to the user as the loop's is (turn.h), copies made for
  * it as the front's memory (memory.h).
  *
  *   BOUNDS_NONE → (BOUNDS_WAITING → BOUNDS_CALLED)? → BOUNDS_FINDING → BOUNDS_KNOWN → BOUNDS_NONE
@@ -46,7 +46,7 @@ enum bounds_answer bounds_prepare(struct connection *connection, struct request 
 
 /* Is a message held back? */
 bool bounds_hold(const struct connection *connection);
-/* … and is it to be taken again now? fair_again() was called for it. */
+/* … and is it to be taken again now? turn_again() was called for it. */
 bool bounds_due(const struct connection *connection);
 
 /* The message has been acted upon, or its connection closes. A thread that is at work goes on, and

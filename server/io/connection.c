@@ -10,7 +10,6 @@
 #include "server/users/descriptors.h"
 #include "server/users/memory.h"
 #include "server/io/message.h"
-#include "server/io/method.h"
 #include "server/devices/region.h"
 #include "server/users/reserve.h"
 #include "server/io/io.h"
@@ -54,7 +53,7 @@ static bool may_read(const struct connection *connection)
 {
     return !connection->closing && !connection->receiving && !connection->end_of_input &&
            !connection->close_when_sent && !upload_waits(&connection->upload) &&
-           !bounds_hold(connection) && !outbox_broken(&connection->outbox) &&
+           !bounds_hold(connection) && !connection->outbox.broken &&
            connection->outbox.control_bytes <
                (is_over_budget(connection) ? CONTROL_UNSENT_OVER : CONTROL_UNSENT_MOST);
 }
@@ -69,7 +68,7 @@ static void on_event(enum splitter_event event, struct connection *connection, b
     if (event == SPLITTER_MESSAGE) {
         connection->is_last = is_last;
         message_take(connection);
-        connection->rests = fair_is_over(connection->io);
+        connection->rests = turn_is_over(connection->io);
     } else if (event == SPLITTER_ERROR)
         message_fail(connection,
                      connection->splitter.no_memory ? STATUS_OUT_OF_MEMORY : STATUS_PROTOCOL,
@@ -174,7 +173,7 @@ static void on_received(void *context, ssize_t n, int error)
     if (!connection->closing && has_come(connection, n, error))
         take_payload(connection, (size_t)n);
     settle_later(connection);
-    fair_charge(connection->io, connection->user, begun_ns);
+    turn_charge(connection->io, connection->user, begun_ns);
 }
 
 /* Payload that goes into a slab, or nowhere. */
@@ -227,7 +226,7 @@ static bool is_over(const struct connection *connection)
                       bounds_hold(connection);
     const bool input_over =
         connection->close_when_sent || (connection->end_of_input && !connection->leftover_bytes);
-    return outbox_broken(&connection->outbox) || (input_over && !owed);
+    return connection->outbox.broken || (input_over && !owed);
 }
 
 /* Watch for what the connection can do next. */
@@ -236,10 +235,10 @@ static void watch(struct connection *connection)
     if (connection->closing)
         return;
     const uint32_t reading = may_read(connection) ? EPOLLIN : 0;
-    if (!fair_watch(connection, reading | (outbox_wants_write(&connection->outbox) ? EPOLLOUT : 0)))
+    if (!turn_watch(connection, reading | (connection->outbox.blocked ? EPOLLOUT : 0)))
         connection_close(connection);
     else if ((reading && connection->leftover_bytes) || bounds_due(connection))
-        fair_again(connection);
+        turn_again(connection);
 }
 
 /* Close it or watch it. Called from the loop alone: a task or an upload of it may be at work
@@ -276,7 +275,7 @@ void connection_serve(struct connection *connection, uint32_t events)
         outbox_write(&connection->outbox);
     if (bounds_due(connection)) {
         message_take(connection);
-        connection->rests = fair_is_over(connection->io);
+        connection->rests = turn_is_over(connection->io);
     }
     if ((events & EPOLLIN || connection->leftover_bytes) && may_read(connection))
         read_some(connection);
@@ -298,7 +297,7 @@ void connection_tick(struct connection *connection, uint64_t now_ns)
         still_ns > connection->io->config->upload_timeout_s * UINT64_C(1000000000))
         message_fail(connection, STATUS_TIMEOUT, "the message stood still half-way for too long");
     /* The last resort: it reads nothing, and what waits for it is in its user's way. */
-    if (outbox_wants_write(&connection->outbox) && is_over_budget(connection) &&
+    if (connection->outbox.blocked && is_over_budget(connection) &&
         now_ns - connection->outbox.sent_ns >
             connection->io->config->upload_timeout_s * UINT64_C(1000000000))
         connection->outbox.broken = true;
@@ -317,12 +316,12 @@ void connection_settle(struct connection *connection)
         return;
     }
     io_threads_meet(&connection->io->io_threads, connection);
-    if (!outbox_wants_write(&connection->outbox))
+    if (!connection->outbox.blocked)
         outbox_write(&connection->outbox);
     update(connection);
 }
 
-static void on_changed(struct outbox *outbox)
+void connection_changed(struct outbox *outbox)
 {
     settle_later(LIST_ENTRY(outbox, struct connection, outbox));
 }
@@ -364,7 +363,7 @@ static void close_now(struct connection *connection)
 
 static bool is_carried(const struct connection *connection)
 {
-    return connection->receiving || outbox_is_sending(&connection->outbox);
+    return connection->receiving || connection->outbox.sending_bytes;
 }
 
 void connection_close(struct connection *connection)
@@ -372,7 +371,7 @@ void connection_close(struct connection *connection)
     if (connection->closed)
         return;
     connection->closing = true;
-    fair_watch(connection, 0);
+    turn_watch(connection, 0);
     if (!is_carried(connection)) /* else connection_settle() calls again */
         close_now(connection);
 }
@@ -386,7 +385,7 @@ static void refuse_socket(struct io *io, struct connection *connection, int desc
     passing_close_socket(descriptor, user ? &user->passed : &strangers);
     free(connection);
     if (user)
-        fair_charge(io, user, begun_ns);
+        turn_charge(io, user, begun_ns);
 }
 
 /* Is there room for one more of the user? The last eighth is for users who have none. */
@@ -421,7 +420,7 @@ void connection_open(struct io *io, int descriptor)
         refuse_socket(io, connection, descriptor, begun_ns);
         return;
     }
-    if (!fair_open(io, connection->user)) {
+    if (!turn_watch_user(io, connection->user)) {
         log_warning("a connection cannot be watched: %s", strerror(errno));
         refuse_socket(io, connection, descriptor, begun_ns);
         return;
@@ -441,14 +440,14 @@ void connection_open(struct io *io, int descriptor)
     list_init(&connection->changed_link);
     list_init(&connection->again_link);
     connection->regions =
-        (struct region_owner){.user = connection->user, .answer = method_region_answered};
+        (struct region_owner){.user = connection->user, .answer = message_region_answered};
     list_init(&connection->regions.regions);
     bounds_init(&connection->bounds);
     upload_init(&connection->upload, io->jobs, connection->user, io->drop_buffer, on_resume);
-    outbox_init(&connection->outbox, io, connection->user, descriptor, on_changed);
+    outbox_init(&connection->outbox, io, connection->user, descriptor);
     list_push(&io->connections, &connection->link);
     io->connection_count++;
     connection->user->connections++;
     watch(connection);
-    fair_charge(io, connection->user, begun_ns);
+    turn_charge(io, connection->user, begun_ns);
 }

@@ -20,12 +20,12 @@ struct io;
 struct connection {
     struct list link;
     struct list changed_link; /* in io->changed; closed, in io->closed */
-    struct list again_link;   /* in its user's fair.again */
+    struct list again_link;   /* in its user's turn.again */
     struct io *io;
     struct user *user;
     int socket;
-    uint32_t events;      /* that are watched (fair.h) */
-    uint32_t seen;        /* … and have come, while it waits in fair.again */
+    uint32_t events;      /* that are watched (turn.h) */
+    uint32_t seen;        /* … and have come, while it waits in turn.again */
     bool rests;           /* its user's slice is over */
     bool end_of_input;    /* half-closed */
     bool receiving;       /* an I/O thread does, into the upload's slab */
@@ -66,6 +66,9 @@ void connection_free(struct connection *connection);
 /* Send what waits and watch for what can come next. Called at the end of a turn of the loop in
  * which something changed. */
 void connection_settle(struct connection *connection);
+
+/* Something has become of its replies: it is to be settled. */
+void connection_changed(struct outbox *outbox);
 
 /* Called twice a second: flush uploads that stand still, time them out, notice hang-ups. */
 void connection_tick(struct connection *connection, uint64_t now_ns);

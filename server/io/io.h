@@ -2,7 +2,6 @@
  * answers. Several may feed one scheduler (jobs.h). */
 #pragma once
 
-#include "server/io/fair.h"
 #include "server/io/io_threads.h"
 #include "server/io/report.h"
 #include "server/io/turn.h"
@@ -23,7 +22,6 @@ struct io {
     struct list changed;     /* struct connection: to be settled at the end of the turn */
     struct list closed;      /* struct connection: to be freed then */
     uint64_t connection_count;
-    struct fair fair;
     struct turn turn;
     uint64_t started_ns; /* uv_hrtime() */
     struct report_coarse coarse;

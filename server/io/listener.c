@@ -33,7 +33,7 @@ static void on_listener_poll(uv_poll_t *poll, int status, int events)
     struct listener *listener = poll->data;
     struct io *io = listener->io;
     const uint64_t begun_ns = uv_hrtime();
-    for (int i = 0; status == 0 && (i == 0 || fair_accepts(io, begun_ns)); i++) {
+    for (int i = 0; status == 0 && (i == 0 || turn_accepts(io, begun_ns)); i++) {
         const int descriptor = accept4(listener->socket, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (descriptor < 0) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {

@@ -1,10 +1,117 @@
 #include "server/io/message.h"
 
+#include "protocol/reply.h"
 #include "protocol/request_chain.h"
-#include "server/io/bounds.h"
 #include "server/io/connection.h"
 #include "server/io/io.h"
-#include "server/io/method.h"
+#include "server/io/report.h"
+#include "server/jobs/dry_run.h"
+#include "server/jobs/task.h"
+
+/* --- methods --- */
+
+static bool call_register(struct connection *connection, const struct request *request,
+                          struct failure *failure)
+{
+    const int descriptor = connection->passed.descriptor;
+    connection->passed.descriptor = -1;
+    if (!connection->io->jobs->draining)
+        return region_register(connection->io->jobs->devices, &connection->regions, request,
+                               descriptor, failure);
+    passing_close(descriptor, &connection->user->passed);
+    return failure_set(failure, STATUS_SHUTTING_DOWN, NULL, "the server is draining");
+}
+
+/* Methods that are answered at once pack their result. False with the failure set. */
+static bool call_at_once(struct connection *connection, struct request *request,
+                         msgpack_packer *result, struct failure *failure)
+{
+    struct user *user = connection->user;
+    struct field *field;
+    if (request->dry_run)
+        return dry_run(connection->io->jobs, user, request, result, failure);
+    switch (request->method) {
+    case METHOD_LIST_FIELDS:
+        return report_fields(result, user, request, failure);
+    case METHOD_INFO:
+        report_info(result, connection->io, user);
+        return true;
+    case METHOD_STATS:
+        report_stats(result, connection->io, user);
+        return true;
+    case METHOD_CANCEL:
+        msgpack_pack_map(result, 1);
+        reply_write_str(result, "state");
+        reply_write_str(result, task_cancel(&connection->client, request->cancel));
+        return true;
+    case METHOD_FREE:
+        if (!(field = field_find_any(user, request->field, "field", failure)))
+            return false;
+        field_withdraw(field);
+        break;
+    default: /* ping */
+        break;
+    }
+    msgpack_pack_map(result, 0);
+    return true;
+}
+
+static bool answer_at_once(struct connection *connection, struct request *request,
+                           struct failure *failure)
+{
+    msgpack_sbuffer message;
+    msgpack_packer packer;
+    reply_buffer_init(&message, &packer);
+    reply_write_begin(&packer, request->msgid);
+    const bool ok = call_at_once(connection, request, &packer, failure);
+    if (ok)
+        outbox_push(&connection->outbox, request->msgid, &message, NULL);
+    else
+        msgpack_sbuffer_destroy(&message);
+    return ok;
+}
+
+/* Every request gets exactly one reply: here, or from its task or region later. */
+static void call_method(struct connection *connection, struct request *request)
+{
+    struct failure failure = {0};
+    bool ok;
+    if (request_is_job(request) && !request->dry_run)
+        ok = task_accept(&connection->client, request, &connection->upload, connection->message_ns,
+                         &failure);
+    else if (request->method == METHOD_REGISTER)
+        ok = call_register(connection, request, &failure);
+    else if (request->method == METHOD_UNREGISTER)
+        ok = region_unregister(&connection->regions, request, &failure);
+    else
+        ok = answer_at_once(connection, request, &failure);
+    if (!ok)
+        outbox_push_failure(&connection->outbox, request->msgid, NULL, &failure);
+}
+
+void message_region_answered(struct region_owner *owner, uint64_t msgid,
+                             const struct region *region, const struct failure *failure)
+{
+    struct connection *connection = LIST_ENTRY(owner, struct connection, regions);
+    msgpack_sbuffer message;
+    msgpack_packer packer;
+    if (failure) {
+        outbox_push_failure(&connection->outbox, msgid, NULL, failure);
+        return;
+    }
+    reply_buffer_init(&message, &packer);
+    reply_write_begin(&packer, msgid);
+    msgpack_pack_map(&packer, region ? 2 : 0);
+    if (region) {
+        reply_write_str(&packer, "region");
+        msgpack_pack_uint64(&packer, region->id);
+        reply_write_str(&packer, "writable");
+        (region->writable ? msgpack_pack_true : msgpack_pack_false)(&packer);
+    }
+    outbox_push(&connection->outbox, msgid, &message, NULL);
+}
+
+/* --- messages --- */
 
 void message_fail(struct connection *connection, enum status status, const char *text)
 {
@@ -20,11 +127,11 @@ void message_fail(struct connection *connection, enum status status, const char 
 /* A descriptor belongs to the message whose bytes it came with: to a register, else to the last
  * message of what was read at once, since a read ends with those bytes. */
 static bool check_passed(const struct connection *connection, const struct request *request,
-                         bool is_last, struct failure *failure)
+                         struct failure *failure)
 {
     const struct passed_descriptor *passed = &connection->passed;
     if (request->method != METHOD_REGISTER)
-        return !is_last || !passing_any(passed) ||
+        return !connection->is_last || !passing_any(passed) ||
                failure_set(failure, STATUS_PROTOCOL, NULL,
                            "a descriptor came with a message that takes none");
     if (passed->many)
@@ -54,61 +161,67 @@ static bool find_numbers(const struct connection *connection, struct request *re
     return true;
 }
 
-void message_take(struct connection *connection)
+/* Unpack and decode it, and find what came beside it. False with the failure set. */
+static bool read_message(struct connection *connection, struct request *request, bool *has_msgid,
+                         bool *is_msgpack, struct failure *failure)
 {
-    const bool is_last = connection->is_last;
-    msgpack_zone *const zone = &connection->io->message;
+    struct splitter *splitter = &connection->splitter;
     msgpack_object object;
-    struct request request;
-    struct failure failure = {0};
-    bool has_msgid = false;
-    request.method = METHOD_COUNT;
-    request.chain = NULL;
-    upload_flush(&connection->upload);
     const msgpack_unpack_return result =
-        msgpack_unpack((const char *)connection->splitter.control,
-                       connection->splitter.control_bytes, NULL, zone, &object);
+        msgpack_unpack((const char *)splitter->control, splitter->control_bytes, NULL,
+                       &connection->io->message, &object);
     const bool unpacked = result == MSGPACK_UNPACK_SUCCESS;
-    bool ok = unpacked && request_decode(&object, &request, &has_msgid, &failure);
+    *is_msgpack = result != MSGPACK_UNPACK_PARSE_ERROR;
+    bool ok = unpacked && request_decode(&object, request, has_msgid, failure);
     if (result == MSGPACK_UNPACK_NOMEM_ERROR) {
-        has_msgid = splitter_peek_msgid(&connection->splitter, SPLITTER_REQUEST, &request.msgid);
-        request.is_notification = !has_msgid;
-        failure_set(&failure, STATUS_OUT_OF_MEMORY, NULL, "the server has no memory to read it");
+        *has_msgid = splitter_peek_msgid(splitter, SPLITTER_REQUEST, &request->msgid);
+        request->is_notification = !*has_msgid;
+        failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server has no memory to read it");
     } else if (!unpacked) {
-        failure_set(&failure, STATUS_PROTOCOL, NULL, "the message is no valid MessagePack");
+        failure_set(failure, STATUS_PROTOCOL, NULL, "the message is no valid MessagePack");
     }
     if (connection->upload.failure.code) {
-        failure = connection->upload.failure; /* why its array was dropped goes first */
+        *failure = connection->upload.failure; /* why its array was dropped goes first */
         ok = false;
     }
-    ok = ok && check_passed(connection, &request, is_last, &failure);
-    ok = ok && find_numbers(connection, &request, &failure);
+    return ok && check_passed(connection, request, failure) &&
+           find_numbers(connection, request, failure);
+}
+
+void message_take(struct connection *connection)
+{
+    struct request request;
+    struct failure failure = {0};
+    bool has_msgid = false, is_msgpack;
+    request.method = METHOD_COUNT;
+    request.is_notification = false;
+    request.chain = NULL;
+    upload_flush(&connection->upload);
+    bool ok = read_message(connection, &request, &has_msgid, &is_msgpack, &failure);
     const enum bounds_answer bounds =
-        ok ? bounds_prepare(connection, &request, &failure) : BOUNDS_GO_ON;
-    if (bounds == BOUNDS_LATER) {
-        request_free(&request);
-        msgpack_zone_clear(zone);
-        return;
+        ok ? bounds_prepare(connection, &request, &failure) : BOUNDS_REFUSED;
+    ok = bounds == BOUNDS_GO_ON;
+    if (bounds != BOUNDS_LATER) {
+        if (!ok && request_is_job(&request))
+            user_count_refused(connection->user);
+        if (ok && !request.is_notification) {
+            call_method(connection, &request);
+        } else if (!ok && has_msgid && !request.is_notification) {
+            outbox_push_failure(&connection->outbox, request.msgid, NULL, &failure);
+        } else if (!ok && !has_msgid && (!is_msgpack || !request.is_notification)) {
+            /* The sender does not speak the protocol. */
+            connection->close_when_sent = true;
+            outbox_push_failure(&connection->outbox, 0, NULL, &failure);
+        }
+        upload_drop(&connection->upload);
+        bounds_release(connection);
+        if (connection->is_last)
+            passing_forget(&connection->passed);
     }
-    ok = ok && bounds == BOUNDS_GO_ON;
-    if (!ok && request_is_job(&request))
-        user_count_refused(connection->user);
-    if (ok && !request.is_notification)
-        method_call(connection, &request);
-    else if (!ok && has_msgid && !request.is_notification)
-        outbox_push_failure(&connection->outbox, request.msgid, NULL, &failure);
-    else if (!ok && !has_msgid &&
-             (result == MSGPACK_UNPACK_PARSE_ERROR || !request.is_notification)) {
-        /* The sender does not speak the protocol. */
-        connection->close_when_sent = true;
-        outbox_push_failure(&connection->outbox, 0, NULL, &failure);
-    }
-    upload_drop(&connection->upload);
     request_free(&request);
-    bounds_release(connection);
-    if (is_last)
-        passing_forget(&connection->passed);
-    msgpack_zone_clear(zone);
+    msgpack_zone_clear(&connection->io->message);
+    if (bounds == BOUNDS_LATER)
+        return;
     splitter_next(&connection->splitter);
     splitter_shrink(&connection->splitter);
 }

@@ -1,15 +1,14 @@
 #include "server/io/outbox.h"
 
-#include "server/devices/field.h"
-#include "server/io/reply.h"
+#include "server/io/connection.h"
 #include "server/io/io.h"
 #include "server/jobs/task.h"
+#include "server/users/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-void outbox_init(struct outbox *outbox, struct io *io, struct user *user, int socket,
-                 void (*changed)(struct outbox *outbox))
+void outbox_init(struct outbox *outbox, struct io *io, struct user *user, int socket)
 {
     memset(outbox, 0, sizeof *outbox);
     outbox->io = io;
@@ -17,7 +16,6 @@ void outbox_init(struct outbox *outbox, struct io *io, struct user *user, int so
     outbox->io_threads = &io->io_threads;
     outbox->user = user;
     outbox->socket = socket;
-    outbox->changed = changed;
     outbox->window = REPLY_WINDOW_LEAST;
     list_init(&outbox->staging);
     list_init(&outbox->loading);
@@ -25,6 +23,47 @@ void outbox_init(struct outbox *outbox, struct io *io, struct user *user, int so
     outbox->waiter = (struct slab_waiter){
         .user = user, .share = SHARE_REPLY, .count = 1, .ready = staging_on_waiter};
     list_init(&outbox->waiter.link);
+}
+
+/* --- replies --- */
+
+bool reply_started(const struct reply *reply)
+{
+    const struct outbox *outbox = reply->outbox;
+    return reply->head_sent > 0 ||
+           (outbox->sending_bytes && outbox->ready.next == &reply->link); /* an I/O thread has it */
+}
+
+void reply_drop_pieces(struct reply *reply)
+{
+    for (uint32_t i = 0; i < reply->pieces; i++) {
+        struct piece *piece = piece_at(reply, i);
+        if (piece->slab && !piece->slab->copying)
+            arena_release(reply->arena, piece->slab);
+        piece->slab = NULL;
+    }
+    reply->pieces = 0;
+    reply->first = 0;
+}
+
+static void reply_count(struct reply *reply)
+{
+    memory_recount(reply->user, &reply->counted_bytes, reply->own_bytes + reply->text.alloc);
+}
+
+static void reply_release_fields(struct reply *reply)
+{
+    for (uint32_t i = 0; i < reply->parts; i++)
+        field_release(reply->part[i].field);
+    reply->parts = 0;
+}
+
+void reply_free(struct reply *reply)
+{
+    reply_release_fields(reply);
+    memory_release(reply->user, reply->counted_bytes);
+    msgpack_sbuffer_destroy(&reply->text);
+    free(reply);
 }
 
 enum { SPARE_TEXT_BYTES = 512 };
@@ -88,9 +127,7 @@ static msgpack_sbuffer pack_out_of_memory(uint64_t msgid)
     return text;
 }
 
-/* A message and its arrays, if it has any: it is taken over. NULL: no memory, and the outbox is
- * broken. staging_go_on() is to follow. */
-static struct reply *push(struct outbox *outbox, const struct answer *answer)
+void outbox_push_answer(struct outbox *outbox, const struct answer *answer, struct task *task)
 {
     struct reply *reply = reply_new(outbox, answer->parts ? REPLY_WINDOW : 0);
     msgpack_sbuffer text = answer->text;
@@ -98,7 +135,7 @@ static struct reply *push(struct outbox *outbox, const struct answer *answer)
         outbox->broken = true; /* it cannot be told anything any more */
         msgpack_sbuffer_destroy(&text);
         free(reply);
-        return NULL;
+        return;
     }
     const uint32_t parts = reply->parts = answer->parts;
     for (uint32_t i = 0; i < parts; i++) {
@@ -108,29 +145,12 @@ static struct reply *push(struct outbox *outbox, const struct answer *answer)
     reply->text = text;
     reply->head_bytes = parts ? answer->part[0].text_end : text.size;
     reply_enter(reply, parts ? &outbox->staging : &outbox->ready);
-    outbox->changed(outbox);
-    return reply;
-}
-
-void outbox_push_answer(struct outbox *outbox, const struct answer *answer, struct task *task)
-{
-    struct reply *reply = push(outbox, answer);
-    if (reply && task) {
+    if (task) {
         reply->task = task;
         reply->msgid = task->msgid;
         task->reply = reply;
     }
-    staging_go_on(outbox);
-}
-
-static void push_snapshot(struct outbox *outbox, const struct answer *answer, struct task *task)
-{
-    struct reply *reply = push(outbox, answer);
-    if (reply) {
-        reply->task = task;
-        reply->is_snapshot = true;
-        task->snapshot = reply;
-    }
+    connection_changed(outbox);
     staging_go_on(outbox);
 }
 
@@ -155,7 +175,7 @@ void outbox_push(struct outbox *outbox, uint64_t msgid, msgpack_sbuffer *message
 {
     if (!task && append_control(outbox, message)) {
         msgpack_sbuffer_destroy(message);
-        outbox->changed(outbox);
+        connection_changed(outbox);
         return;
     }
     const struct answer answer = {.text = message->size ? *message : pack_out_of_memory(msgid)};
@@ -184,6 +204,29 @@ static void push_progress(struct outbox *outbox, uint64_t msgid, uint64_t done, 
         outbox_push(outbox, msgid, &message, NULL);
 }
 
+/* Of a task that goes on after it; else its answer. */
+static bool is_snapshot(const struct reply *reply)
+{
+    return reply->task->state != TASK_REPLYING;
+}
+
+static void leave_task(struct reply *reply)
+{
+    if (reply->task)
+        reply->task->reply = NULL;
+    reply->task = NULL;
+}
+
+/* It is in no queue: it ends when its copies have. */
+static void abandon(struct reply *reply)
+{
+    leave_task(reply);
+    reply->outbox = NULL;
+    reply_drop_pieces(reply);
+    if (!reply->loading)
+        reply_free(reply);
+}
+
 /* Nothing of it has gone out: nothing will. */
 static void take_out(struct reply *reply)
 {
@@ -192,23 +235,15 @@ static void take_out(struct reply *reply)
     outbox->control_bytes -= reply->head_bytes;
     if (reply->whole)
         outbox->slabs -= reply->pieces;
-    reply->task = NULL;
-    reply->outbox = NULL;
     arena_forget(&outbox->waiter); /* it may have been this one's */
-    reply_drop_pieces(reply);
-    if (!reply->loading)
-        reply_free(reply);
+    abandon(reply);
 }
 
 static bool withdraw(struct reply *reply)
 {
     struct outbox *outbox = reply->outbox;
-    if (reply_started(reply) || (!reply->parts && !reply->is_snapshot))
+    if (reply_started(reply) || (!reply->parts && !is_snapshot(reply)))
         return false;
-    if (reply->is_snapshot)
-        reply->task->snapshot = NULL;
-    else
-        reply->task->reply = NULL;
     take_out(reply);
     staging_go_on(outbox);
     return true;
@@ -247,44 +282,34 @@ static void replace(struct reply *reply)
 static void lost(struct reply *reply)
 {
     struct outbox *outbox = reply->outbox;
-    struct task *task = reply->task;
+    const bool snapshot = is_snapshot(reply), started = reply_started(reply);
     reply->lost = true; /* nothing more of it can be brought over */
-    bool all_here = reply->asked == reply->bytes;
+    bool all_here = reply->asked == reply->bytes && (started || reply->whole);
     for (uint32_t i = 0; i < reply->pieces; i++)
-        if (!piece_at(reply, i)->slab || !piece_at(reply, i)->ready)
-            all_here = false;
-    if (reply->is_snapshot)
-        task->snapshot = NULL;
-    if (all_here && (reply_started(reply) || reply->whole)) {
-        if (reply->is_snapshot)
-            reply->task = NULL;
-        return; /* what is left to send has been brought over already */
-    }
-    if (!reply->is_snapshot)
-        task->outcome = TASK_FAILED;
-    if (reply_started(reply)) {
+        all_here = all_here && piece_at(reply, i)->slab && piece_at(reply, i)->ready;
+    if (all_here || started) {
+        if (!all_here && !snapshot)
+            reply->task->outcome = TASK_FAILED;
+        if (snapshot)
+            leave_task(reply);
+        if (all_here)
+            return;            /* what is left to send has been brought over already */
         outbox->broken = true; /* half of it is out: nothing else can follow on this stream */
-        if (reply->is_snapshot)
-            reply->task = NULL;
-    } else if (reply->is_snapshot)
+    } else if (snapshot) {
         take_out(reply);
-    else
+    } else {
+        reply->task->outcome = TASK_FAILED;
         replace(reply);
-    outbox->changed(outbox);
+    }
+    connection_changed(outbox);
 }
 
 const struct client_calls outbox_calls = {.failure = outbox_push_failure,
                                           .answer = outbox_push_answer,
-                                          .snapshot = push_snapshot,
                                           .progress = push_progress,
                                           .withdraw = withdraw,
                                           .is_held_up = is_held_up,
                                           .lost = lost};
-
-bool outbox_wants_write(const struct outbox *outbox)
-{
-    return outbox->blocked;
-}
 
 bool outbox_empty(const struct outbox *outbox)
 {
@@ -292,31 +317,11 @@ bool outbox_empty(const struct outbox *outbox)
            list_empty(&outbox->staging);
 }
 
-bool outbox_broken(const struct outbox *outbox)
-{
-    return outbox->broken;
-}
-
-bool outbox_is_sending(const struct outbox *outbox)
-{
-    return outbox->sending_bytes > 0;
-}
-
 void outbox_close(struct outbox *outbox)
 {
     arena_forget(&outbox->waiter);
     struct list *const lists[] = {&outbox->ready, &outbox->loading, &outbox->staging};
-    for (size_t i = 0; i < 3; i++) {
-        LIST_DRAIN (struct reply, reply, lists[i], link) {
-            if (reply->task && reply->is_snapshot)
-                reply->task->snapshot = NULL;
-            else if (reply->task)
-                reply->task->reply = NULL;
-            reply->task = NULL;
-            reply->outbox = NULL;
-            reply_drop_pieces(reply);
-            if (!reply->loading)
-                reply_free(reply);
-        }
-    }
+    for (size_t i = 0; i < 3; i++)
+        LIST_DRAIN (struct reply, reply, lists[i], link)
+            abandon(reply);
 }

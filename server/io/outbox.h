@@ -3,8 +3,7 @@
  *
  *   staging ──► loading ──► ready ──► (socket, by the loop or an I/O thread)
  *
- * outbox.c has the queues, staging.c the ways to ready, sending.c the way from there, and reply.h
- * what stands in the queues.
+ * outbox.c has the queues, staging.c the ways to ready, sending.c the way from there.
  *
  * staging: the result waits for slabs. loading: a result of at most REPLY_WINDOW slabs is brought
  * over whole before its header goes out, so that the loss of its worker is still answered with an
@@ -14,8 +13,10 @@
  * A client that stops reading has its slabs taken back after a second (the result is still on the
  * device), and gets none before its socket has room: so it costs its own quota and nothing else.
  *
- * No function here closes the socket, nor does changed(): that it is broken shows in
- * outbox_broken(). So the connection and its other tasks outlive a push.
+ * No function here closes the socket: that it cannot be used any more shows in `broken`. So the
+ * connection and its other tasks outlive a push. Where something has become of the replies,
+ * connection_changed() says so, and at the end of the loop's turn all that is ready goes out by one
+ * outbox_write().
  */
 #pragma once
 
@@ -39,24 +40,20 @@ struct outbox {
     struct io_threads *io_threads;
     struct user *user;
     int socket;
-    void (*changed)(struct outbox *outbox);
     struct list staging, loading, ready; /* struct reply */
     struct slab_waiter waiter;
     uint64_t control_bytes; /* of replies, unsent: the sender is not read while they are many */
-    uint64_t sending_bytes; /* of what is ready first, that an I/O thread sends */
-    uint64_t sent_ns;       /* when the socket last took something */
-    uint32_t slabs;         /* held by whole replies */
-    uint32_t window;        /* for the reply that is streamed */
-    bool blocked;           /* the socket is full */
-    bool stalled;           /* so long that slabs were taken back */
-    bool broken;
+    uint64_t
+        sending_bytes; /* of what is ready first, that an I/O thread sends and nobody may drop */
+    uint64_t sent_ns;  /* when the socket last took something */
+    uint32_t slabs;    /* held by whole replies */
+    uint32_t window;   /* for the reply that is streamed */
+    bool blocked;      /* the socket is full: something waits for it */
+    bool stalled;      /* so long that slabs were taken back */
+    bool broken;       /* the socket is over */
 };
 
-/* changed() is called where something has become of the replies: there is something to send, the
- * socket is to be watched for room or no longer, or is over. It does nothing itself: at the end of
- * the loop's turn all that is ready goes out by one outbox_write(). */
-void outbox_init(struct outbox *outbox, struct io *io, struct user *user, int socket,
-                 void (*changed)(struct outbox *outbox));
+void outbox_init(struct outbox *outbox, struct io *io, struct user *user, int socket);
 /* Drop everything unsent; copies under way end by themselves. The tasks are left alone. Not while
  * an I/O thread has a load of it. */
 void outbox_close(struct outbox *outbox);
@@ -64,7 +61,7 @@ void outbox_close(struct outbox *outbox);
 /* Each takes the task over (it may be NULL) until task_replied(). */
 void outbox_push_failure(struct outbox *outbox, uint64_t msgid, struct task *task,
                          const struct failure *failure);
-/* An answer that is not empty; its text is taken over, and its fields are referenced. */
+/* An answer or a snapshot; its text is taken over, and its fields are referenced. */
 void outbox_push_answer(struct outbox *outbox, const struct answer *answer, struct task *task);
 /* A packed answer to the request; its memory is taken over. Where it is empty, since there was none
  * to pack it in, the answer is OUT_OF_MEMORY. */
@@ -77,12 +74,63 @@ extern const struct client_calls outbox_calls;
 /* Send what is ready, as far as the socket takes it: once at the end of a turn, and when a full
  * socket has room again. */
 void outbox_write(struct outbox *outbox);
-/* Is there something that only waits for the socket? */
-bool outbox_wants_write(const struct outbox *outbox);
 bool outbox_empty(const struct outbox *outbox);
-bool outbox_broken(const struct outbox *outbox);
-/* Has an I/O thread a load of it? What that sends cannot be dropped: changed() follows. */
-bool outbox_is_sending(const struct outbox *outbox);
 
 /* Called twice a second: take slabs back from a client that does not read. */
 void outbox_check_stall(struct outbox *outbox, uint64_t now_ns);
+
+/* --- for outbox.c, staging.c (bytes from devices) and sending.c (bytes to sockets) --- */
+
+/* A piece of an array in a slab, with what stands before it. */
+struct piece {
+    struct slab *slab;
+    uint64_t offset; /* in the reply's arrays, one after another */
+    uint32_t bytes, sent;
+    bool ready;         /* it has been copied */
+    const char *header; /* of the reply's text, or the bin's below */
+    uint32_t header_bytes, header_sent;
+    char bin[8];
+};
+
+/* One message on its way to a client: text (packed already), or text with arrays in it, whose bytes
+ * come from a device piece by piece:
+ *
+ *   text ─ bytes of part 0 ─ text ─ bytes of part 1 ─ … */
+struct reply {
+    struct list link;
+    struct outbox *outbox; /* NULL: gone; the reply lives on until its copies have ended */
+    struct arena *arena;
+    struct user *user;
+    uint64_t own_bytes, counted_bytes; /* of its memory without the text; of all of it (memory.h) */
+    struct task *task;                 /* NULL: no task waits for its end */
+    uint64_t msgid;
+    msgpack_sbuffer text;
+    size_t head_bytes, head_sent; /* of the text before part 0; without parts all of it */
+    uint32_t parts;
+    struct answer_part part[ANSWER_PARTS]; /* their fields referenced */
+    uint64_t bytes;                        /* of all parts */
+    uint64_t asked;                        /* of them, brought or being brought over */
+    uint32_t loading;                      /* copies under way */
+    bool whole;                            /* brought over whole before it is sent */
+    bool lost;                             /* the worker is gone */
+    uint32_t first, pieces;                /* ring */
+    struct piece piece[];                  /* REPLY_WINDOW; without parts none */
+};
+
+static inline struct piece *piece_at(struct reply *reply, uint32_t i)
+{
+    return &reply->piece[(reply->first + i) % REPLY_WINDOW];
+}
+
+/* It may be that bytes of it are out. */
+bool reply_started(const struct reply *reply);
+
+/* Its slabs that no worker touches go back. */
+void reply_drop_pieces(struct reply *reply);
+void reply_free(struct reply *reply);
+
+/* staging.c: bring over what there are slabs for. */
+void staging_go_on(struct outbox *outbox);
+void staging_on_waiter(struct slab_waiter *waiter);
+/* staging.c: keep the window of a reply that is streamed full. */
+void staging_stream(struct reply *reply);

@@ -1,7 +1,7 @@
 /* The bytes of replies from slabs to their sockets, as far as these take them. */
 #include "server/io/io_threads.h"
 #include "server/devices/field.h"
-#include "server/io/reply.h"
+#include "server/io/connection.h"
 #include "server/io/io.h"
 #include "server/jobs/task.h"
 #include "server/jobs/task_trace.h"
@@ -76,7 +76,7 @@ static void gather_all(struct outbox *outbox, struct writing *writing, size_t mo
         if (writing->bytes == before)
             break;
         if (reply->task)
-            task_trace_write(reply->task);
+            task_trace_open(reply->task, SPAN_WRITE);
         if (!all)
             break;
     }
@@ -120,13 +120,10 @@ static void finish(struct reply *reply)
 {
     struct task *task = reply->task;
     const uint64_t bytes = reply->bytes;
-    const bool is_snapshot = reply->is_snapshot;
     list_remove(&reply->link);
     reply_free(reply);
-    if (task && is_snapshot)
-        task_snapshot_sent(task, bytes);
-    else if (task)
-        task_replied(task, true, bytes);
+    if (task)
+        task_replied(task, bytes);
 }
 
 /* So many bytes were sent, from the first reply on. */
@@ -163,8 +160,8 @@ static void on_sent(void *context, ssize_t n, int error)
     outbox->blocked = n >= 0 && (uint64_t)n < outbox->sending_bytes;
     outbox->sending_bytes = 0;
     has_gone(outbox, n, error);
-    outbox->changed(outbox); /* resumed at the end of the turn */
-    fair_charge(outbox->io, outbox->user, begun_ns);
+    connection_changed(outbox); /* resumed at the end of the turn */
+    turn_charge(outbox->io, outbox->user, begun_ns);
 }
 
 /* Give an I/O thread what can be sent of the first reply, but for its last byte: before the client
@@ -185,7 +182,7 @@ static bool hand_over(struct outbox *outbox)
         return false;
     outbox->sending_bytes = writing.bytes;
     if (reply->task)
-        task_trace_write(reply->task);
+        task_trace_open(reply->task, SPAN_WRITE);
     return true;
 }
 

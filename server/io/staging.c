@@ -1,7 +1,7 @@
 /* The bytes of replies from their devices into slabs, as far as there are any. */
 #include "server/devices/device.h"
 #include "server/devices/field.h"
-#include "server/io/reply.h"
+#include "server/io/connection.h"
 #include "server/jobs/task.h"
 #include "server/jobs/task_trace.h"
 
@@ -38,13 +38,25 @@ static bool set_header(const struct reply *reply, struct piece *piece,
     return packed;
 }
 
+/* The part in which the byte `at` of all lies; *offset: where in it. */
+static const struct answer_part *part_at(const struct reply *reply, uint64_t at, uint64_t *offset)
+{
+    const struct answer_part *part = reply->part;
+    while (at >= part->field->type.bytes) {
+        at -= part->field->type.bytes;
+        part++;
+    }
+    *offset = at;
+    return part;
+}
+
 /* Bring the next piece over; the slab was taken. */
 static void piece_begin(struct reply *reply, struct slab *slab)
 {
     struct piece *piece = piece_at(reply, reply->pieces++);
     const uint32_t slab_bytes = reply->arena->slab_bytes;
     uint64_t offset;
-    const struct answer_part *part = reply_part(reply, reply->asked, &offset);
+    const struct answer_part *part = part_at(reply, reply->asked, &offset);
     const uint64_t left = part->field->type.bytes - offset;
     *piece = (struct piece){.slab = slab, .offset = reply->asked};
     /* To the end of a slab's part: one that was taken back half sent goes on inside of it. */
@@ -54,7 +66,7 @@ static void piece_begin(struct reply *reply, struct slab *slab)
         reply->outbox->broken = true;
     reply->asked += piece->bytes;
     reply->loading++;
-    task_trace_fetch(reply->task);
+    task_trace_open(reply->task, SPAN_COPY_OUT);
     device_download(part->field, offset, slab, piece->bytes, piece_copied, reply);
 }
 
@@ -146,12 +158,12 @@ static void piece_copied(struct slab *slab, void *context, bool ok)
         if (piece_at(reply, i)->slab == slab)
             piece_at(reply, i)->ready = true;
     struct outbox *outbox = reply->outbox;
-    task_trace_fetched(reply->task);
+    task_trace_close(reply->task, SPAN_COPY_OUT);
     if (reply->whole && !reply->loading) {
         list_remove(&reply->link);
         list_push(&outbox->ready, &reply->link);
     }
-    outbox->changed(outbox);
+    connection_changed(outbox);
 }
 
 /* Take the slabs of a reply back, from its last on. What of the first was not sent yet is brought

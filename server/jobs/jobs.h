@@ -14,14 +14,13 @@ struct outbox;
 struct reply;
 struct task;
 
-/* What the layer above does with answers. Each push takes the task over (it may be NULL) until
- * task_replied(), a snapshot until task_snapshot_sent(); what is under way is the task's `reply` or
- * `snapshot`, and NULL again before either. */
+/* What the layer above does with answers and snapshots. Each push takes the task over (it may be
+ * NULL) until task_replied(); what is under way is the task's `reply`, and NULL again before that.
+ */
 struct client_calls {
     void (*failure)(struct outbox *outbox, uint64_t msgid, struct task *task,
                     const struct failure *failure);
     void (*answer)(struct outbox *outbox, const struct answer *answer, struct task *task);
-    void (*snapshot)(struct outbox *outbox, const struct answer *answer, struct task *task);
     void (*progress)(struct outbox *outbox, uint64_t msgid, uint64_t done, uint64_t total);
     /* Take one back of which not a byte has gone out; its task is the caller's again. False: it is
      * too late, or the answer holds no array. */

@@ -151,7 +151,7 @@ static bool tell(struct task *task, struct field *field)
     if (!answer.text.size)
         return failure_set(&task->script->failure, STATUS_OUT_OF_MEMORY, "snapshot",
                            "the server has no memory for the snapshot's message");
-    task->jobs->calls->snapshot(task->client->outbox, &answer, task);
+    task->jobs->calls->answer(task->client->outbox, &answer, task);
     schedule_rest(&task->entry, true);
     return true;
 }
@@ -282,7 +282,7 @@ void script_snapshot_ended(struct task *task)
 /* The snapshot does not go out. */
 static bool withdraw_snapshot(struct task *task)
 {
-    if (!task->jobs->calls->withdraw(task->snapshot))
+    if (!task->jobs->calls->withdraw(task->reply))
         return false;
     withdraw_taken(task->script);
     return true;
@@ -291,7 +291,7 @@ static bool withdraw_snapshot(struct task *task)
 bool script_stop(struct task *task)
 {
     cancel_orders(task);
-    if (!task->snapshot || withdraw_snapshot(task))
+    if (!task->reply || withdraw_snapshot(task))
         script_snapshot_ended(task);
     return task->script->program.under_way > 0;
 }

@@ -204,7 +204,7 @@ static void record_latency(const struct task *task)
 static void answer_early(struct task *task)
 {
     struct failure failure = {0};
-    if (!task->client || task->snapshot) /* it is sent to its end first */
+    if (!task->client || task->reply) /* a snapshot is sent to its end first */
         return;
     set_stopped(task, &failure);
     for (uint32_t k = 0; k < task->count; k++)
@@ -278,13 +278,17 @@ void task_succeed(struct task *task)
     task_dispatch(device);
 }
 
-void task_replied(struct task *task, bool sent, uint64_t bytes_out)
+void task_replied(struct task *task, uint64_t bytes_out)
 {
-    if (sent)
-        record_latency(task);
     task->user->counters.bytes_out += bytes_out;
     task->user->users->totals.bytes_out += bytes_out;
     task->reply = NULL;
+    if (task->state != TASK_REPLYING) {
+        script_snapshot_ended(task);
+        task_part_ended(task);
+        return;
+    }
+    record_latency(task);
     task_end(task);
 }
 

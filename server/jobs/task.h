@@ -58,8 +58,7 @@ struct task {
     struct slab_waiter small_waiter;
     struct order order;            /* where it is but one … */
     struct script *script;         /* … else NULL; owned */
-    struct reply *reply;           /* REPLYING */
-    struct reply *snapshot;        /* on its way, which the script waits for */
+    struct reply *reply;           /* REPLYING: its answer; else a snapshot that is on its way */
     enum status status;            /* it is answered with */
     uint64_t bytes;                /* of one of its arrays; for the trace */
     struct span spans[SPAN_COUNT]; /* where there is a trace */
@@ -79,11 +78,8 @@ bool task_accept(struct client *client, struct request *request, const struct up
 /* Count the front's memory that it is about to take, until it ends. False with OVER_BUDGET. */
 bool task_charge(struct task *task, uint64_t bytes, struct failure *failure);
 
-/* Its reply was sent, or can't be sent any more (client gone). */
-void task_replied(struct task *task, bool sent, uint64_t bytes_out);
-
-/* Its snapshot was. */
-void task_snapshot_sent(struct task *task, uint64_t bytes_out);
+/* Its answer or snapshot was sent. */
+void task_replied(struct task *task, uint64_t bytes_out);
 
 /* Its client is gone. */
 void task_hang_up(struct task *task);

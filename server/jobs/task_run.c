@@ -299,28 +299,17 @@ static void on_finished(struct order *order, enum status status, const struct ch
         task_fail(task, status, status_text(status));
 }
 
-void task_snapshot_sent(struct task *task, uint64_t bytes_out)
-{
-    task->user->counters.bytes_out += bytes_out;
-    task->user->users->totals.bytes_out += bytes_out;
-    task->snapshot = NULL;
-    script_snapshot_ended(task);
-    task_part_ended(task);
-}
-
 /* --- without its worker --- */
 
 /* DEVICE_LOST, unless the task's reply can still be sent. */
 static void device_lost(struct task *task)
 {
+    if (task->reply)
+        task->jobs->calls->lost(task->reply);
     if (task->state == TASK_REPLYING) {
         list_remove(&task->device_link);
-        if (task->reply)
-            task->jobs->calls->lost(task->reply);
         return;
     }
-    if (task->snapshot)
-        task->jobs->calls->lost(task->snapshot);
     if (task->stop) {
         task_fail_stopped(task);
         return;

@@ -64,22 +64,16 @@ void task_trace_finished(struct task *task, const struct channel_message *finish
     spans[SPAN_COPY_OUT] = of_worker(task, &finished->u.job.copy_out);
 }
 
-void task_trace_fetch(struct task *task)
+void task_trace_open(struct task *task, enum span_kind kind)
 {
-    if (!off(task) && !task->spans[SPAN_COPY_OUT].begin_ns)
-        task->spans[SPAN_COPY_OUT].begin_ns = uv_hrtime();
+    if (!off(task) && !task->spans[kind].begin_ns)
+        task->spans[kind].begin_ns = uv_hrtime();
 }
 
-void task_trace_fetched(struct task *task)
+void task_trace_close(struct task *task, enum span_kind kind)
 {
     if (!off(task))
-        task->spans[SPAN_COPY_OUT].end_ns = uv_hrtime();
-}
-
-void task_trace_write(struct task *task)
-{
-    if (!off(task) && !task->spans[SPAN_WRITE].begin_ns)
-        task->spans[SPAN_WRITE].begin_ns = uv_hrtime();
+        task->spans[kind].end_ns = uv_hrtime();
 }
 
 void task_trace_end(struct task *task)

@@ -95,7 +95,7 @@ static void on_tick(uv_timer_t *timer)
         connection_tick(connection, now_ns);
     LIST_EACH (struct listener, listener, &server->io.listeners, link)
         listener_tick(listener);
-    fair_tick(&server->io);
+    turn_tick(&server->io);
     if (server->devices.trace)
         trace_flush(server->devices.trace);
     if (server->jobs.draining)

@@ -1,7 +1,7 @@
 /* The front, one per process, put together from its layers; everything runs on its loop's thread,
  * but for what I/O threads and the closer of passed descriptors are given.
  *
- *   io        sockets → messages       │ a request: listener → connection → method
+ *   io        sockets → messages       │ a request: listener → connection → message
  *   jobs      admission, tasks         │   → task (its arrays: upload) → order
  *   devices   workers, arrays, regions │   → device → worker
  *   users     shares, turns, limits    │

@@ -24,8 +24,8 @@ struct user *user_find(struct users *users, uid_t uid)
     arena_init_queues(user->slab_queues, user);
     flow_init(&user->flow);
     send_window_init(&user->window);
-    list_init(&user->fair.link);
-    list_init(&user->fair.again);
+    list_init(&user->turn.link);
+    list_init(&user->turn.again);
     list_init(&user->bounds.waiting);
     list_push(&users->list, &user->link);
     return user;

@@ -14,7 +14,7 @@
 #include <uv/tree.h>
 
 struct device;
-struct fair_watch;
+struct turn_watch;
 struct field;
 
 /* Fields that have an id, in its order. */
@@ -29,12 +29,12 @@ struct users {
     struct counters totals;
 };
 
-/* Parts of a user that I/O alone keeps: the turns of the user's connections (server/io/fair.h), and
+/* Parts of a user that I/O alone keeps: the turns of the user's connections (server/io/turn.h), and
  * of those of them that wait for a thread (server/io/bounds.h). */
-struct fair_user {
-    struct list link;         /* in fair->ready */
+struct turn_user {
+    struct list link;         /* in turn->ready */
     struct list again;        /* struct connection: has input at hand, or events that have come */
-    struct fair_watch *watch; /* the epoll instance; NULL: no connection of late */
+    struct turn_watch *watch; /* the epoll instance; NULL: no connection of late */
     int64_t credit_ns;        /* negative: a debt, kept when the last connection has gone */
 };
 
@@ -65,7 +65,7 @@ struct user {
     struct device *device;         /* where all the user's work goes while there is any */
     struct flow flow;              /* of that device's time */
     struct send_window window;     /* to its worker */
-    struct fair_user fair;         /* of the loop's */
+    struct turn_user turn;         /* of the loop's time */
     struct bounds_user bounds;
     struct counters counters;
 };
