@@ -92,7 +92,7 @@ bool answer_payload(struct ticket *ticket, const struct splitter_payload *payloa
     if (!part->has_type) {
         struct array_type type;
         struct failure failure = {0};
-        if (!array_type_peek(payload, "out", &type, &failure))
+        if (!array_type_peek(payload, "out", false, &type, &failure))
             bad_reply(ticket, failure.message);
         else
             result_prepare(ticket, *component, &type);

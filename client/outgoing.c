@@ -100,7 +100,7 @@ static void array_write(struct outgoing *out, msgpack_packer *packer,
         const uint64_t left = type->bytes - done;
         const uint64_t length = is_list && left > ARRAY_BIN_BYTES ? ARRAY_BIN_BYTES : left;
         if (is_list)
-            array_write_bin(packer, length);
+            msgpack_pack_bin(packer, length);
         pieces_add(out, (const char *)f->data + done, length);
         done += length;
     }

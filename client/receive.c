@@ -31,7 +31,7 @@ static void incoming_begin(struct fdclient *client)
         splitter->control[1] != 2)
         return;
     if (!incoming->data && incoming->received_bytes == 0 &&
-        array_type_peek(&splitter->payload, "out", &incoming->type, &failure))
+        array_type_peek(&splitter->payload, "out", false, &incoming->type, &failure))
         incoming->data = malloc(incoming->type.bytes);
     if (incoming->data && splitter->payload.bytes > incoming->type.bytes - incoming->received_bytes)
         incoming_drop(client);

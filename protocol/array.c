@@ -7,41 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One bin ends here: MessagePack counts its bytes in 32 bits. */
-#define BIN_MAX_BYTES UINT32_MAX
-
-enum key { KEY_ND, KEY_TYPE, KEY_KIND, KEY_SHAPE, KEY_DATA, KEY_COUNT };
-static const char *const key_names[KEY_COUNT] = {"nd", "type", "kind", "shape", "data"};
-
-static bool invalid(struct failure *failure, const char *parameter, const char *text)
-{
-    return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter, "%s", text);
-}
-
-/* The values of an inline array's map by key; NULL where absent. */
-static bool read_keys(const msgpack_object *object, const char *parameter,
-                      const msgpack_object *values[KEY_COUNT], struct failure *failure)
-{
-    memset(values, 0, KEY_COUNT * sizeof *values);
-    if (object->type != MSGPACK_OBJECT_MAP)
-        return invalid(failure, parameter,
-                       "an array is a map as msgpack-numpy writes it, {\"field\": id} or "
-                       "{\"region\": id, \"offset\": bytes, \"shape\": […], \"type\": \"<f4\"}");
-    for (uint32_t i = 0; i < object->via.map.size; i++) {
-        const msgpack_object_kv *pair = &object->via.map.ptr[i];
-        int key = 0;
-        while (key < KEY_COUNT && !object_is(&pair->key, key_names[key]))
-            key++;
-        if (key == KEY_COUNT)
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
-                               "an array has no key \"%s\"", object_quote(&pair->key).text);
-        if (values[key])
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
-                               "the array's key \"%s\" is given twice", key_names[key]);
-        values[key] = &pair->val;
-    }
-    return true;
-}
+static const char *const inline_keys[] = {"nd", "type", "kind", "shape", "data", NULL};
+enum { KEY_ND, KEY_TYPE, KEY_KIND, KEY_SHAPE, KEY_DATA, KEY_COUNT };
 
 /* "<f4" and the like; false: it is none of a number. */
 static bool find_element(const msgpack_object *object, struct array_element *element)
@@ -61,21 +28,10 @@ static bool find_element(const msgpack_object *object, struct array_element *ele
     return false;
 }
 
-/* Of types that have no numbers. */
-static const char *what_is(char letter)
+static bool refuse_structured(const char *parameter, struct failure *failure)
 {
-    switch (letter) {
-    case 'O':
-        return ", an array of Python objects";
-    case 'U':
-    case 'S':
-        return ", an array of strings";
-    case 'M':
-    case 'm':
-        return ", an array of times";
-    default:
-        return "";
-    }
+    return failure_set(failure, STATUS_UNSUPPORTED, parameter,
+                       "structured types are not taken; send each member as an array");
 }
 
 /* `integers`: they are taken, too. */
@@ -83,16 +39,17 @@ static bool read_element(const msgpack_object *object, const char *parameter, bo
                          struct array_element *element, struct failure *failure)
 {
     if (!object)
-        return invalid(failure, parameter, "the array's type is missing, or comes after its data");
+        return invalid_argument(failure, parameter,
+                                "the array's type is missing, or comes after its data");
     if (object->type == MSGPACK_OBJECT_ARRAY)
-        return failure_set(failure, STATUS_UNSUPPORTED, parameter,
-                           "structured types are not taken; send each member as an array");
+        return refuse_structured(parameter, failure);
     if (find_element(object, element) && (integers || element->letter == 'f'))
         return true;
     const char *bytes;
     uint32_t length;
     if (!object_bytes(object, &bytes, &length))
-        return invalid(failure, parameter, "the array's type must be a string, <f4 or <f8");
+        return invalid_argument(failure, parameter,
+                                "the array's type must be a string, <f4 or <f8");
     const struct quoted name = object_quote(object);
     if (length >= 3 && bytes[0] == '>')
         return failure_set(failure, STATUS_UNSUPPORTED, parameter,
@@ -109,31 +66,36 @@ static bool read_element(const msgpack_object *object, const char *parameter, bo
         return failure_set(failure, STATUS_UNSUPPORTED, parameter,
                            "complex type %s is not taken; send the real and imaginary parts",
                            name.text);
+    const char *const what = letter == 'O'                    ? ", an array of Python objects"
+                             : letter == 'U' || letter == 'S' ? ", an array of strings"
+                             : letter == 'M' || letter == 'm' ? ", an array of times"
+                                                              : "";
     return failure_set(failure, letter == 'f' ? STATUS_UNSUPPORTED : STATUS_INVALID_ARGUMENT,
                        parameter, "type must be <f4 or <f8%s; got %s%s",
-                       integers ? ", or of integers" : "", name.text, what_is(letter));
+                       integers ? ", or of integers" : "", name.text, what);
 }
 
 static bool read_shape(const msgpack_object *object, const char *parameter, uint64_t element_bytes,
                        struct array_type *type, struct failure *failure)
 {
     if (!object)
-        return invalid(failure, parameter, "the array's shape is missing, or comes after its data");
+        return invalid_argument(failure, parameter,
+                                "the array's shape is missing, or comes after its data");
     if (object->type != MSGPACK_OBJECT_ARRAY)
-        return invalid(failure, parameter, "the array's shape must be a list of whole numbers");
+        return invalid_argument(failure, parameter,
+                                "the array's shape must be a list of whole numbers");
     const uint32_t dimensions = object->via.array.size;
     if (dimensions < 1 || dimensions > LIMIT_DIMENSIONS)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
-                           "an array has 1 to %d dimensions; got %" PRIu32, LIMIT_DIMENSIONS,
-                           dimensions);
+        return invalid_argument(failure, parameter, "an array has 1 to %d dimensions; got %" PRIu32,
+                                LIMIT_DIMENSIONS, dimensions);
     uint64_t points = 1;
     double need = 1;
     bool fits = true;
     for (uint32_t i = 0; i < dimensions; i++) {
         uint64_t n;
         if (!object_unsigned(&object->via.array.ptr[i], &n) || n == 0)
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
-                               "shape[%" PRIu32 "] must be a whole number from 1 up", i);
+            return invalid_argument(failure, parameter,
+                                    "shape[%" PRIu32 "] must be a whole number from 1 up", i);
         type->shape[i] = n;
         need *= (double)n;
         fits = fits && !__builtin_mul_overflow(points, n, &points);
@@ -146,90 +108,26 @@ static bool read_shape(const msgpack_object *object, const char *parameter, uint
     return true;
 }
 
-/* `integers`: they are taken as elements, too. */
-static bool read_type_and_shape(const msgpack_object *type_object, const msgpack_object *shape,
-                                const char *parameter, bool integers, struct array_type *type,
-                                struct array_element *element, struct failure *failure)
-{
-    if (!read_element(type_object, parameter, integers, element, failure))
-        return false;
-    type->dtype = element->bytes == 8 ? DTYPE_F64 : DTYPE_F32;
-    return read_shape(shape, parameter, element->bytes, type, failure);
-}
-
-static bool read_type(const msgpack_object *const values[KEY_COUNT], const char *parameter,
-                      bool integers, struct array_type *type, struct array_element *element,
+static bool read_type(const msgpack_object *type, const msgpack_object *shape,
+                      const char *parameter, bool integers, struct array *array,
                       struct failure *failure)
 {
-    memset(type, 0, sizeof *type);
-    const msgpack_object *nd = values[KEY_ND], *kind = values[KEY_KIND];
-    if (!nd || nd->type != MSGPACK_OBJECT_BOOLEAN)
-        return invalid(failure, parameter, "an inline array has \"nd\": true");
-    if (!nd->via.boolean)
-        return invalid(failure, parameter, "a scalar was given in the place of an array");
-    if (kind && object_is(kind, "O"))
-        return failure_set(failure, STATUS_UNSUPPORTED, parameter,
-                           "arrays of objects (pickles) are not taken");
-    if (kind && object_is(kind, "V"))
-        return failure_set(failure, STATUS_UNSUPPORTED, parameter,
-                           "structured types are not taken; send each member as an array");
-    if (kind && kind->type != MSGPACK_OBJECT_NIL && !object_is(kind, ""))
-        return failure_set(failure, STATUS_UNSUPPORTED, parameter,
-                           "arrays of kind \"%s\" are not taken", object_quote(kind).text);
-    return read_type_and_shape(values[KEY_TYPE], values[KEY_SHAPE], parameter, integers, type,
-                               element, failure);
+    if (!read_element(type, parameter, integers, &array->element, failure))
+        return false;
+    array->type.dtype = array->element.bytes == 8 ? DTYPE_F64 : DTYPE_F32;
+    return read_shape(shape, parameter, array->element.bytes, &array->type, failure);
 }
 
-static bool type_read(const msgpack_object *object, const char *parameter, bool integers,
-                      struct array_type *type, struct failure *failure)
+static bool check_kind(const msgpack_object *kind, const char *parameter, struct failure *failure)
 {
-    const msgpack_object *values[KEY_COUNT];
-    struct array_element element;
-    return read_keys(object, parameter, values, failure) &&
-           read_type(values, parameter, integers, type, &element, failure);
-}
-
-bool array_type_read(const msgpack_object *object, const char *parameter, struct array_type *type,
-                     struct failure *failure)
-{
-    return type_read(object, parameter, false, type, failure);
-}
-
-static bool type_peek(const struct splitter_payload *payload, const char *parameter, bool integers,
-                      struct array_type *type, struct failure *failure)
-{
-    msgpack_sbuffer bytes;
-    msgpack_packer packer;
-    msgpack_unpacked object;
-    msgpack_sbuffer_init(&bytes);
-    msgpack_packer_init(&packer, &bytes, msgpack_sbuffer_write);
-    msgpack_unpacked_init(&object);
-    /* The splitter has seen that it is well-formed. */
-    const bool unpacked =
-        msgpack_pack_map(&packer, payload->map_pairs) == 0 &&
-        msgpack_sbuffer_write(&bytes, (const char *)payload->map, payload->map_bytes) == 0 &&
-        msgpack_unpack_next(&object, bytes.data, bytes.size, NULL) == MSGPACK_UNPACK_SUCCESS;
-    const bool ok = unpacked ? type_read(&object.data, parameter, integers, type, failure)
-                             : failure_set(failure, STATUS_OUT_OF_MEMORY, parameter,
-                                           "no memory for the array's header");
-    msgpack_unpacked_destroy(&object);
-    msgpack_sbuffer_destroy(&bytes);
-    return ok;
-}
-
-bool array_type_peek(const struct splitter_payload *payload, const char *parameter,
-                     struct array_type *type, struct failure *failure)
-{
-    return type_peek(payload, parameter, false, type, failure);
-}
-
-bool array_numbers_peek(const struct splitter_payload *payload, const char *parameter,
-                        uint64_t *bytes, struct failure *failure)
-{
-    struct array_type type;
-    const bool ok = type_peek(payload, parameter, true, &type, failure);
-    *bytes = ok ? type.bytes : 0;
-    return ok;
+    if (!kind || kind->type == MSGPACK_OBJECT_NIL || object_is(kind, ""))
+        return true;
+    if (object_is(kind, "V"))
+        return refuse_structured(parameter, failure);
+    return failure_set(failure, STATUS_UNSUPPORTED, parameter,
+                       object_is(kind, "O") ? "arrays of objects (pickles) are not taken"
+                                            : "arrays of kind \"%s\" are not taken",
+                       object_quote(kind).text);
 }
 
 /* The number of a diverted bin, as the splitter left it. */
@@ -244,101 +142,81 @@ static bool read_payload(const msgpack_object *object, uint32_t *number)
     return true;
 }
 
+/* One bin, or a list of them: diverted ones, or one that came with the control bytes. */
 static bool read_data(const msgpack_object *data, const char *parameter, struct array *array,
                       struct failure *failure)
 {
-    if (read_payload(data, &array->payload_first)) {
-        array->payload_count = 1;
-        return true;
-    }
-    if (data->type == MSGPACK_OBJECT_ARRAY && data->via.array.size > 0) {
-        for (uint32_t i = 0; i < data->via.array.size; i++) {
-            uint32_t number;
-            if (!read_payload(&data->via.array.ptr[i], &number))
-                return invalid(failure, parameter,
-                               "the array's data must be a bin or a list of bins");
-            if (i == 0)
-                array->payload_first = number;
-        }
-        array->payload_count = data->via.array.size;
-        return true;
-    }
+    const bool is_list = data->type == MSGPACK_OBJECT_ARRAY && data->via.array.size > 0;
+    const msgpack_object *const bins = is_list ? data->via.array.ptr : data;
     const char *bytes;
     uint32_t length;
-    if (!object_bytes(data, &bytes, &length))
-        return invalid(failure, parameter, "the array's data must be a bin or a list of bins");
-    if (length != array->type.bytes)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
-                           "the shape and type need %" PRIu64 " bytes of data; got %" PRIu32,
-                           array->type.bytes, length);
-    array->small = bytes;
+    if (object_bytes(data, &bytes, &length)) {
+        array->small = bytes;
+        return length == array->type.bytes ||
+               invalid_argument(failure, parameter,
+                                "the shape and type need %" PRIu64 " bytes of data; got %" PRIu32,
+                                array->type.bytes, length);
+    }
+    array->payload_count = is_list ? data->via.array.size : 1;
+    for (uint32_t i = array->payload_count; i-- > 0;) /* the first one's number stays */
+        if (!read_payload(&bins[i], &array->payload_first))
+            return invalid_argument(failure, parameter,
+                                    "the array's data must be a bin or a list of bins");
     return true;
 }
 
-/* {"field": id}. A reply's map may come back as it is: the shape and type beside the id are not
- * read. */
-static bool read_field(const msgpack_object *object, const char *parameter, uint64_t *field,
+/* A reply's map may be sent back as it is: the shape and type beside the id are not read. */
+static bool read_field(const msgpack_object *object, const char *parameter, struct array *array,
                        struct failure *failure)
 {
-    bool found = false;
-    for (uint32_t i = 0; i < object->via.map.size; i++) {
-        const msgpack_object_kv *pair = &object->via.map.ptr[i];
-        if (object_is(&pair->key, "field")) {
-            if (found)
-                return invalid(failure, parameter, "the key \"field\" is given twice");
-            if (!object_unsigned(&pair->val, field))
-                return invalid(failure, parameter, "a field's id is an unsigned integer");
-            found = true;
-        } else if (!object_is(&pair->key, "shape") && !object_is(&pair->key, "type")) {
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
-                               "a resident field has no key \"%s\"", object_quote(&pair->key).text);
-        }
-    }
-    return true;
+    static const char *const keys[] = {"field", "shape", "type", NULL};
+    const msgpack_object *values[3];
+    array->kind = ARRAY_FIELD;
+    return object_read_map(object, parameter, keys, "a resident field is {\"field\": id}", values,
+                           failure) &&
+           (object_unsigned(values[0], &array->field) ||
+            invalid_argument(failure, parameter, "a field's id is an unsigned integer"));
 }
 
-enum region_key { REGION_ID, REGION_OFFSET, REGION_SHAPE, REGION_TYPE, REGION_KEYS };
-
-/* {"region": id, "offset": bytes, "shape": […], "type": "<f4"}, as an output without the latter. */
+/* As an output it has no shape and type. */
 static bool read_region(const msgpack_object *object, const char *parameter, struct array *array,
                         struct failure *failure)
 {
-    static const char *const names[REGION_KEYS] = {"region", "offset", "shape", "type"};
-    const msgpack_object *values[REGION_KEYS] = {NULL};
-    for (uint32_t i = 0; i < object->via.map.size; i++) {
-        const msgpack_object_kv *pair = &object->via.map.ptr[i];
-        int key = 0;
-        while (key < REGION_KEYS && !object_is(&pair->key, names[key]))
-            key++;
-        if (key == REGION_KEYS)
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
-                               "an array in a region has no key \"%s\"",
-                               object_quote(&pair->key).text);
-        if (values[key])
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
-                               "the array's key \"%s\" is given twice", names[key]);
-        values[key] = &pair->val;
-    }
-    if (!object_unsigned(values[REGION_ID], &array->region))
-        return invalid(failure, parameter, "a region's id is an unsigned integer");
-    if (values[REGION_OFFSET] && (!object_unsigned(values[REGION_OFFSET], &array->offset) ||
-                                  array->offset % ARRAY_OFFSET_BYTES != 0))
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
-                           "the offset in a region is a number of bytes, a multiple of %d",
-                           ARRAY_OFFSET_BYTES);
+    enum { ID, OFFSET, SHAPE, TYPE, COUNT };
+    static const char *const keys[] = {"region", "offset", "shape", "type", NULL};
+    const msgpack_object *values[COUNT];
     array->kind = ARRAY_REGION;
-    if (!values[REGION_SHAPE] && !values[REGION_TYPE])
-        return true;
-    return read_type_and_shape(values[REGION_TYPE], values[REGION_SHAPE], parameter, false,
-                               &array->type, &array->element, failure);
+    if (!object_read_map(object, parameter, keys,
+                         "an array in a region has the keys region, offset, shape and type", values,
+                         failure))
+        return false;
+    if (!object_unsigned(values[ID], &array->region))
+        return invalid_argument(failure, parameter, "a region's id is an unsigned integer");
+    if (values[OFFSET] && (!object_unsigned(values[OFFSET], &array->offset) ||
+                           array->offset % ARRAY_OFFSET_BYTES != 0))
+        return invalid_argument(failure, parameter,
+                                "the offset in a region is a number of bytes, a multiple of %d",
+                                ARRAY_OFFSET_BYTES);
+    return (!values[SHAPE] && !values[TYPE]) ||
+           read_type(values[TYPE], values[SHAPE], parameter, false, array, failure);
 }
 
 static bool read_inline(const msgpack_object *object, const char *parameter, bool integers,
                         struct array *array, struct failure *failure)
 {
     const msgpack_object *values[KEY_COUNT];
-    if (!read_keys(object, parameter, values, failure) ||
-        !read_type(values, parameter, integers, &array->type, &array->element, failure))
+    if (!object_read_map(object, parameter, inline_keys,
+                         "an array is a map as msgpack-numpy writes it, {\"field\": id} or "
+                         "{\"region\": id, \"offset\": bytes, \"shape\": […], \"type\": \"<f4\"}",
+                         values, failure))
+        return false;
+    const msgpack_object *nd = values[KEY_ND];
+    if (!nd || nd->type != MSGPACK_OBJECT_BOOLEAN)
+        return invalid_argument(failure, parameter, "an inline array has \"nd\": true");
+    if (!nd->via.boolean)
+        return invalid_argument(failure, parameter, "a scalar was given in the place of an array");
+    if (!check_kind(values[KEY_KIND], parameter, failure) ||
+        !read_type(values[KEY_TYPE], values[KEY_SHAPE], parameter, integers, array, failure))
         return false;
     array->kind = values[KEY_DATA] ? ARRAY_INLINE : ARRAY_DESCRIBED;
     return !values[KEY_DATA] || read_data(values[KEY_DATA], parameter, array, failure);
@@ -357,35 +235,54 @@ bool array_read(const msgpack_object *object, const char *parameter, struct arra
     memset(array, 0, sizeof *array);
     if (object_find(object, "region"))
         return read_region(object, parameter, array, failure);
-    if (object_find(object, "field")) {
-        if (!read_field(object, parameter, &array->field, failure))
-            return false;
-        array->kind = ARRAY_FIELD;
-        return true;
-    }
+    if (object_find(object, "field"))
+        return read_field(object, parameter, array, failure);
     return read_inline(object, parameter, false, array, failure);
+}
+
+bool array_type_peek(const struct splitter_payload *payload, const char *parameter, bool integers,
+                     struct array_type *type, struct failure *failure)
+{
+    struct array array = {0};
+    msgpack_sbuffer bytes;
+    msgpack_packer packer;
+    msgpack_unpacked object;
+    msgpack_sbuffer_init(&bytes);
+    msgpack_packer_init(&packer, &bytes, msgpack_sbuffer_write);
+    msgpack_unpacked_init(&object);
+    /* The splitter has seen that it is well-formed. */
+    const bool unpacked =
+        msgpack_pack_map(&packer, payload->map_pairs) == 0 &&
+        msgpack_sbuffer_write(&bytes, (const char *)payload->map, payload->map_bytes) == 0 &&
+        msgpack_unpack_next(&object, bytes.data, bytes.size, NULL) == MSGPACK_UNPACK_SUCCESS;
+    const bool ok = unpacked ? read_inline(&object.data, parameter, integers, &array, failure)
+                             : failure_set(failure, STATUS_OUT_OF_MEMORY, parameter,
+                                           "no memory for the array's header");
+    *type = array.type;
+    msgpack_unpacked_destroy(&object);
+    msgpack_sbuffer_destroy(&bytes);
+    return ok;
 }
 
 bool arrays_read(const msgpack_object *object, const char *parameter, struct arrays *arrays,
                  struct failure *failure)
 {
+    static const char *const axes[] = {"x", "y", "z", NULL};
     memset(arrays, 0, sizeof *arrays);
     for (int a = 0; a < AXIS_COUNT; a++)
-        arrays->is_vector = arrays->is_vector || object_find(object, axis_name((enum axis)a));
+        arrays->is_vector = arrays->is_vector || object_find(object, axes[a]);
     if (!arrays->is_vector)
         return array_read(object, parameter, &arrays->at[0], failure);
     for (uint32_t i = 0; i < object->via.map.size; i++) {
         const msgpack_object_kv *pair = &object->via.map.ptr[i];
-        int a = 0;
-        while (a < AXIS_COUNT && !object_is(&pair->key, axis_name((enum axis)a)))
-            a++;
-        if (a == AXIS_COUNT)
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
-                               "a vector field has the keys x, y and z; got \"%s\"",
-                               object_quote(&pair->key).text);
-        const struct failure_place place = failure_place(parameter, axis_name((enum axis)a));
+        const int a = object_find_word(&pair->key, axes);
+        if (a < 0)
+            return invalid_argument(failure, parameter,
+                                    "a vector field has the keys x, y and z; it has no key \"%s\"",
+                                    object_quote(&pair->key).text);
+        const struct failure_place place = failure_place(parameter, axes[a]);
         if (arrays->at[a].kind != ARRAY_NONE)
-            return invalid(failure, place.text, "the component is given twice");
+            return invalid_argument(failure, place.text, "the component is given twice");
         if (!array_read(&pair->val, place.text, &arrays->at[a], failure))
             return false;
     }
@@ -424,23 +321,28 @@ bool array_check_alike(const struct array_type *given, const struct array_type *
                        const char *place, const char *whose, struct failure *failure)
 {
     return array_is_alike(given, wanted) ||
-           failure_set(failure, STATUS_INVALID_ARGUMENT, place,
-                       "its type and shape are %s %s, and those of %s %s %s",
-                       array_dtype_text(given->dtype),
-                       array_shape_text(given->shape, given->dimensions).text, whose,
-                       array_dtype_text(wanted->dtype),
-                       array_shape_text(wanted->shape, wanted->dimensions).text);
+           invalid_argument(failure, place, "its type and shape are %s %s, and those of %s %s %s",
+                            array_dtype_text(given->dtype),
+                            array_shape_text(given->shape, given->dimensions).text, whose,
+                            array_dtype_text(wanted->dtype),
+                            array_shape_text(wanted->shape, wanted->dimensions).text);
 }
 
 bool array_is_list(uint64_t bytes)
 {
-    return bytes > BIN_MAX_BYTES;
+    return bytes > UINT32_MAX; /* MessagePack counts the bytes of a bin in 32 bits */
 }
 
 static void write_key(msgpack_packer *packer, const char *key)
 {
-    msgpack_pack_bin(packer, strlen(key));
-    msgpack_pack_bin_body(packer, key, strlen(key));
+    msgpack_pack_bin_with_body(packer, key, strlen(key));
+}
+
+void array_write_shape(msgpack_packer *packer, const struct array_type *type)
+{
+    msgpack_pack_array(packer, type->dimensions);
+    for (uint32_t i = 0; i < type->dimensions; i++)
+        msgpack_pack_uint64(packer, type->shape[i]);
 }
 
 static void write_type(msgpack_packer *packer, const struct array_type *type, uint32_t pairs)
@@ -449,15 +351,11 @@ static void write_type(msgpack_packer *packer, const struct array_type *type, ui
     write_key(packer, "nd");
     msgpack_pack_true(packer);
     write_key(packer, "type");
-    const char *dtype = array_dtype_text(type->dtype);
-    msgpack_pack_str(packer, strlen(dtype));
-    msgpack_pack_str_body(packer, dtype, strlen(dtype));
+    msgpack_pack_str_with_body(packer, array_dtype_text(type->dtype), 3);
     write_key(packer, "kind");
     msgpack_pack_bin(packer, 0);
     write_key(packer, "shape");
-    msgpack_pack_array(packer, type->dimensions);
-    for (uint32_t i = 0; i < type->dimensions; i++)
-        msgpack_pack_uint64(packer, type->shape[i]);
+    array_write_shape(packer, type);
 }
 
 void array_write_description(msgpack_packer *packer, const struct array_type *type)
@@ -473,9 +371,4 @@ void array_write_header(msgpack_packer *packer, const struct array_type *type)
         msgpack_pack_array(packer, (type->bytes + ARRAY_BIN_BYTES - 1) / ARRAY_BIN_BYTES);
     else
         msgpack_pack_bin(packer, type->bytes);
-}
-
-void array_write_bin(msgpack_packer *packer, uint64_t bytes)
-{
-    msgpack_pack_bin(packer, bytes);
 }

@@ -79,46 +79,41 @@ struct array_shape_text array_shape_text(const uint64_t *shape, uint32_t dimensi
 /* "<f4" */
 const char *array_dtype_text(enum dtype dtype);
 
-/* Read the type and shape from an array map's object; the `data` key may be absent yet. Fails with
- * INVALID_ARGUMENT, UNSUPPORTED or TOO_LARGE naming `parameter`. */
-bool array_type_read(const msgpack_object *object, const char *parameter, struct array_type *type,
-                     struct failure *failure);
-
-/* The same as soon as the first byte of an array's payload is due, from the pairs of its map that
- * have come before. INTERNAL where memory is short. */
-bool array_type_peek(const struct splitter_payload *payload, const char *parameter,
-                     struct array_type *type, struct failure *failure);
-
-/* Read a whole ARRAY: inline bytes must be exactly type.bytes long unless they were diverted, where
+/* Read an ARRAY. Inline bytes must be exactly type.bytes long unless they were diverted, where
  * their length was checked as they came. Without data it is ARRAY_DESCRIBED, which the caller
- * refuses where the data is wanted. */
+ * refuses where it needs the data. Fails with INVALID_ARGUMENT, UNSUPPORTED or TOO_LARGE naming
+ * `parameter`.
+ */
 bool array_read(const msgpack_object *object, const char *parameter, struct array *array,
                 struct failure *failure);
 
 /* The same of an inline array whose elements may be integers, too; type.dtype says nothing where
- * they are. And, as array_type_peek(), the bytes that it will have. */
+ * they are. */
 bool array_read_numbers(const msgpack_object *object, const char *parameter, struct array *array,
                         struct failure *failure);
-bool array_numbers_peek(const struct splitter_payload *payload, const char *parameter,
-                        uint64_t *bytes, struct failure *failure);
+
+/* The type and shape of an inline array as soon as the first byte of its payload is due, from the
+ * pairs of its map that have come before; `integers`: as array_read_numbers(). Fails as
+ * array_read(), and with OUT_OF_MEMORY. */
+bool array_type_peek(const struct splitter_payload *payload, const char *parameter, bool integers,
+                     struct array_type *type, struct failure *failure);
 
 /* Read an ARRAY or a map of them by axis. An error in a component names it: "f y". */
 bool arrays_read(const msgpack_object *object, const char *parameter, struct arrays *arrays,
                  struct failure *failure);
 
 /* Write an inline array up to and including the header of its data; exactly type->bytes of payload
- * must follow. One bin where it fits; else a list of bins, all but the last of ARRAY_BIN_BYTES:
- * this writes the list's header, the caller writes each bin's with array_write_bin, the first's
- * too. */
+ * must follow. That is one bin where it fits; else a list of bins, all but the last of
+ * ARRAY_BIN_BYTES: this writes the header of the list, the caller that of each bin. */
 void array_write_header(msgpack_packer *packer, const struct array_type *type);
 
 /* Write the same without data. */
 void array_write_description(msgpack_packer *packer, const struct array_type *type);
 
+/* Write the shape alone. */
+void array_write_shape(msgpack_packer *packer, const struct array_type *type);
+
 #define ARRAY_BIN_BYTES (UINT64_C(1) << 31) /* of each bin in a list; one bin ends at 2^32 − 1 */
 
 /* Is a payload of that size written as a list of bins? */
 bool array_is_list(uint64_t bytes);
-
-/* The header of one bin of a list. */
-void array_write_bin(msgpack_packer *packer, uint64_t bytes);

@@ -20,10 +20,6 @@
 bool numbers_read(const msgpack_object *object, const char *parameter, struct array *array,
                   struct failure *failure);
 
-/* The same of a list alone; the object is one. */
-bool numbers_read_list(const msgpack_object *object, const char *parameter, struct array *array,
-                       struct failure *failure);
-
 /* How many there are; 0 where the parameter was not given. */
 uint64_t numbers_count(const struct array *array);
 

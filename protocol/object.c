@@ -5,17 +5,11 @@
 
 bool object_bytes(const msgpack_object *object, const char **bytes, uint32_t *length)
 {
-    if (object->type == MSGPACK_OBJECT_STR) {
-        *bytes = object->via.str.ptr;
-        *length = object->via.str.size;
-        return true;
-    }
-    if (object->type == MSGPACK_OBJECT_BIN) {
-        *bytes = object->via.bin.ptr;
-        *length = object->via.bin.size;
-        return true;
-    }
-    return false;
+    if (object->type != MSGPACK_OBJECT_STR && object->type != MSGPACK_OBJECT_BIN)
+        return false;
+    *bytes = object->via.str.ptr; /* a bin has the same layout */
+    *length = object->via.str.size;
+    return true;
 }
 
 bool object_is(const msgpack_object *object, const char *text)
@@ -26,14 +20,40 @@ bool object_is(const msgpack_object *object, const char *text)
            (length == 0 || memcmp(bytes, text, length) == 0);
 }
 
+int object_find_word(const msgpack_object *object, const char *const *words)
+{
+    for (int i = 0; words[i]; i++)
+        if (object_is(object, words[i]))
+            return i;
+    return -1;
+}
+
 const msgpack_object *object_find(const msgpack_object *map, const char *key)
 {
-    if (map->type != MSGPACK_OBJECT_MAP)
-        return NULL;
-    for (uint32_t i = 0; i < map->via.map.size; i++)
+    for (uint32_t i = 0; map->type == MSGPACK_OBJECT_MAP && i < map->via.map.size; i++)
         if (object_is(&map->via.map.ptr[i].key, key))
             return &map->via.map.ptr[i].val;
     return NULL;
+}
+
+bool object_read_map(const msgpack_object *map, const char *parameter, const char *const *keys,
+                     const char *rule, const msgpack_object **values, struct failure *failure)
+{
+    for (int i = 0; keys[i]; i++)
+        values[i] = NULL;
+    if (map->type != MSGPACK_OBJECT_MAP)
+        return invalid_argument(failure, parameter, "%s", rule);
+    for (uint32_t i = 0; i < map->via.map.size; i++) {
+        const msgpack_object_kv *pair = &map->via.map.ptr[i];
+        const int key = object_find_word(&pair->key, keys);
+        if (key < 0)
+            return invalid_argument(failure, parameter, "%s; it has no key \"%s\"", rule,
+                                    object_quote(&pair->key).text);
+        if (values[key])
+            return invalid_argument(failure, parameter, "the key \"%s\" is given twice", keys[key]);
+        values[key] = &pair->val;
+    }
+    return true;
 }
 
 struct quoted object_quote(const msgpack_object *object)
@@ -52,176 +72,114 @@ struct quoted object_quote(const msgpack_object *object)
     return quoted;
 }
 
-/* A number as MessagePack holds them: exactly one of three. */
-struct number {
-    enum { NUMBER_UNSIGNED, NUMBER_NEGATIVE, NUMBER_REAL } kind;
-    uint64_t magnitude;
-    double real;
-};
-
-static struct number number_signed(int64_t value)
+static msgpack_object signed_number(int64_t value)
 {
-    return value < 0 ? (struct number){NUMBER_NEGATIVE, -(uint64_t)value, 0}
-                     : (struct number){NUMBER_UNSIGNED, (uint64_t)value, 0};
+    return value < 0 ? (msgpack_object){MSGPACK_OBJECT_NEGATIVE_INTEGER, {.i64 = value}}
+                     : (msgpack_object){MSGPACK_OBJECT_POSITIVE_INTEGER, {.u64 = (uint64_t)value}};
 }
 
-/* The data of a msgpack-numpy scalar whose type is `type`, such as "<i8"; little-endian. */
-static bool scalar_read(const msgpack_object *scalar, const char **type, uint32_t *type_bytes,
-                        const char **data, uint32_t *data_bytes)
+msgpack_object object_element(char letter, uint32_t bytes, const void *at)
 {
-    const msgpack_object *nd = object_find(scalar, "nd");
-    const msgpack_object *type_object = object_find(scalar, "type");
-    const msgpack_object *data_object = object_find(scalar, "data");
-    return nd && nd->type == MSGPACK_OBJECT_BOOLEAN && !nd->via.boolean && type_object &&
-           object_bytes(type_object, type, type_bytes) && *type_bytes == 3 && data_object &&
-           object_bytes(data_object, data, data_bytes);
-}
-
-/* Little-endian bytes of an element. */
-static bool number_read_element(char letter, uint32_t bytes, const void *at, struct number *number)
-{
+    const uint32_t unused_bits = 64 - 8 * bytes;
     uint64_t bits = 0;
+    msgpack_object real = {MSGPACK_OBJECT_FLOAT64, {0}};
     if (bytes != 1 && bytes != 2 && bytes != 4 && bytes != 8)
-        return false;
+        return (msgpack_object){MSGPACK_OBJECT_NIL, {0}};
     memcpy(&bits, at, bytes); /* the wire and the host are both little-endian */
-    switch (letter) {
-    case 'u':
-        *number = (struct number){NUMBER_UNSIGNED, bits, 0};
-        return true;
-    case 'i':
-        /* Move the sign up to bit 63 and back. */
-        *number = number_signed((int64_t)(bits << (64 - 8 * bytes)) >> (64 - 8 * bytes));
-        return true;
-    case 'f':
-        if (bytes == 4) {
-            float real;
-            memcpy(&real, at, sizeof real);
-            *number = (struct number){NUMBER_REAL, 0, (double)real};
-            return true;
-        }
-        if (bytes == 8) {
-            double real;
-            memcpy(&real, at, sizeof real);
-            *number = (struct number){NUMBER_REAL, 0, real};
-            return true;
-        }
-        return false;
-    default:
-        return false;
+    if (letter == 'u')
+        return (msgpack_object){MSGPACK_OBJECT_POSITIVE_INTEGER, {.u64 = bits}};
+    if (letter == 'i') /* the sign goes up to bit 63 and back */
+        return signed_number((int64_t)(bits << unused_bits) >> unused_bits);
+    if (letter == 'f' && bytes == 4) {
+        float narrow;
+        memcpy(&narrow, at, sizeof narrow);
+        real.via.f64 = (double)narrow;
+    } else if (letter == 'f' && bytes == 8) {
+        memcpy(&real.via.f64, at, sizeof real.via.f64);
+    } else {
+        real.type = MSGPACK_OBJECT_NIL;
     }
+    return real;
 }
 
-static bool number_read_scalar(const msgpack_object *object, struct number *number)
+/* The data of a msgpack-numpy scalar and its type, three characters such as "<i8"; NULL: it is none
+ * of that many bytes. */
+static const char *scalar_data(const msgpack_object *map, const char **type)
 {
-    const char *type, *data;
-    uint32_t type_bytes, data_bytes;
-    if (!scalar_read(object, &type, &type_bytes, &data, &data_bytes))
-        return false;
-    const uint32_t bytes = (uint32_t)(type[2] - '0');
-    const bool one_byte = type[0] == '|' && bytes == 1;
-    return (one_byte || type[0] == '<') && data_bytes == bytes &&
-           number_read_element(type[1], bytes, data, number);
+    const msgpack_object *nd = object_find(map, "nd"), *type_object = object_find(map, "type"),
+                         *data_object = object_find(map, "data");
+    const char *data;
+    uint32_t type_bytes, bytes;
+    if (!nd || nd->type != MSGPACK_OBJECT_BOOLEAN || nd->via.boolean || !type_object ||
+        !object_bytes(type_object, type, &type_bytes) || type_bytes != 3 || !data_object ||
+        !object_bytes(data_object, &data, &bytes))
+        return NULL;
+    return (*type)[2] - '0' == (int64_t)bytes ? data : NULL;
 }
 
-static bool number_read(const msgpack_object *object, struct number *number)
+/* Its number: an integer or a float; nil where it is none. */
+static msgpack_object number_of(const msgpack_object *object)
 {
-    switch (object->type) {
-    case MSGPACK_OBJECT_POSITIVE_INTEGER:
-        *number = (struct number){NUMBER_UNSIGNED, object->via.u64, 0};
-        return true;
-    case MSGPACK_OBJECT_NEGATIVE_INTEGER:
-        *number = number_signed(object->via.i64);
-        return true;
-    case MSGPACK_OBJECT_FLOAT32:
-    case MSGPACK_OBJECT_FLOAT64:
-        *number = (struct number){NUMBER_REAL, 0, object->via.f64};
-        return true;
-    case MSGPACK_OBJECT_MAP:
-        return number_read_scalar(object, number);
-    default:
-        return false;
-    }
-}
-
-static double number_real(const struct number *number)
-{
-    return number->kind == NUMBER_REAL       ? number->real
-           : number->kind == NUMBER_NEGATIVE ? -(double)number->magnitude
-                                             : (double)number->magnitude;
-}
-
-/* A whole number, where a float is one: up to 2^53, beyond which a float no longer names one
- * number. */
-static bool number_whole(struct number *number)
-{
-    if (number->kind != NUMBER_REAL)
-        return true;
-    const double real = number->real;
-    if (!(fabs(real) <= 0x1p53) || real != floor(real))
-        return false;
-    *number = number_signed((int64_t)real);
-    return true;
-}
-
-static bool number_signed_value(struct number *number, int64_t *value)
-{
-    if (!number_whole(number) || (number->kind == NUMBER_UNSIGNED && number->magnitude > INT64_MAX))
-        return false;
-    *value = (int64_t)(number->kind == NUMBER_NEGATIVE ? -number->magnitude : number->magnitude);
-    return true;
+    const char *type = NULL;
+    const char *data = object->type == MSGPACK_OBJECT_MAP ? scalar_data(object, &type) : NULL;
+    if (!data || (type[0] != '<' && memcmp(type, "|i1", 3) != 0 && memcmp(type, "|u1", 3) != 0))
+        return *object;
+    return object_element(type[1], (uint32_t)(type[2] - '0'), data);
 }
 
 bool object_real(const msgpack_object *object, double *value)
 {
-    struct number number;
-    if (!number_read(object, &number))
+    const msgpack_object number = number_of(object);
+    if (number.type == MSGPACK_OBJECT_POSITIVE_INTEGER)
+        *value = (double)number.via.u64;
+    else if (number.type == MSGPACK_OBJECT_NEGATIVE_INTEGER)
+        *value = (double)number.via.i64;
+    else if (number.type == MSGPACK_OBJECT_FLOAT32 || number.type == MSGPACK_OBJECT_FLOAT64)
+        *value = number.via.f64;
+    else
         return false;
-    *value = number_real(&number);
     return true;
+}
+
+/* An integer; of floats those up to 2^53, beyond which a float no longer names one number. Anything
+ * but an integer where it is none. */
+static msgpack_object whole_number(const msgpack_object *object)
+{
+    const msgpack_object number = number_of(object);
+    const bool is_real =
+        number.type == MSGPACK_OBJECT_FLOAT32 || number.type == MSGPACK_OBJECT_FLOAT64;
+    return is_real && fabs(number.via.f64) <= 0x1p53 && number.via.f64 == floor(number.via.f64)
+               ? signed_number((int64_t)number.via.f64)
+               : number;
 }
 
 bool object_signed(const msgpack_object *object, int64_t *value)
 {
-    struct number number;
-    return number_read(object, &number) && number_signed_value(&number, value);
+    const msgpack_object number = whole_number(object);
+    if (number.type != MSGPACK_OBJECT_NEGATIVE_INTEGER &&
+        (number.type != MSGPACK_OBJECT_POSITIVE_INTEGER || number.via.u64 > INT64_MAX))
+        return false;
+    *value = number.via.i64;
+    return true;
 }
 
 bool object_unsigned(const msgpack_object *object, uint64_t *value)
 {
-    struct number number;
-    if (!number_read(object, &number) || !number_whole(&number) || number.kind != NUMBER_UNSIGNED)
+    const msgpack_object number = whole_number(object);
+    if (number.type != MSGPACK_OBJECT_POSITIVE_INTEGER)
         return false;
-    *value = number.magnitude;
+    *value = number.via.u64;
     return true;
-}
-
-bool object_element_real(char letter, uint32_t bytes, const void *at, double *value)
-{
-    struct number number;
-    if (!number_read_element(letter, bytes, at, &number))
-        return false;
-    *value = number_real(&number);
-    return true;
-}
-
-bool object_element_signed(char letter, uint32_t bytes, const void *at, int64_t *value)
-{
-    struct number number;
-    return number_read_element(letter, bytes, at, &number) && number_signed_value(&number, value);
 }
 
 bool object_boolean(const msgpack_object *object, bool *value)
 {
-    if (object->type == MSGPACK_OBJECT_BOOLEAN) {
+    const char *type = NULL, *data = scalar_data(object, &type);
+    if (data && memcmp(type, "|b1", 3) == 0)
+        *value = data[0] != 0;
+    else if (object->type == MSGPACK_OBJECT_BOOLEAN)
         *value = object->via.boolean;
-        return true;
-    }
-    const char *type, *data;
-    uint32_t type_bytes, data_bytes;
-    if (object->type != MSGPACK_OBJECT_MAP ||
-        !scalar_read(object, &type, &type_bytes, &data, &data_bytes) ||
-        memcmp(type, "|b1", 3) != 0 || data_bytes != 1)
+    else
         return false;
-    *value = data[0] != 0;
     return true;
 }

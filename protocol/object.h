@@ -2,10 +2,15 @@
  * bin (pynvim and old msgpack-numpy write bins), numbers may be msgpack-numpy's scalars. */
 #pragma once
 
+#include "base/status.h"
+
 #include <msgpack.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* failure_set() with the most frequent code. */
+#define invalid_argument(failure, ...) failure_set(failure, STATUS_INVALID_ARGUMENT, __VA_ARGS__)
 
 /* The bytes of a str or bin, not terminated. False for any other type. */
 bool object_bytes(const msgpack_object *object, const char **bytes, uint32_t *length);
@@ -13,8 +18,17 @@ bool object_bytes(const msgpack_object *object, const char **bytes, uint32_t *le
 /* Is it a str or bin with that text? */
 bool object_is(const msgpack_object *object, const char *text);
 
+/* Which of the words it is, counted from 0; −1: none. The list ends with NULL. */
+int object_find_word(const msgpack_object *object, const char *const *words);
+
 /* The value under a str or bin key of a map; NULL where there is none or it is no map. */
 const msgpack_object *object_find(const msgpack_object *map, const char *key);
+
+/* All values of a map: values[i] is that of keys[i], NULL where absent. The list of keys ends with
+ * NULL. INVALID_ARGUMENT for a key that is given twice, and for one that is not in the list: `rule`
+ * says which there are. */
+bool object_read_map(const msgpack_object *map, const char *parameter, const char *const *keys,
+                     const char *rule, const msgpack_object **values, struct failure *failure);
 
 /* A peer's text made fit for a log line or an error: printable ASCII, cut to fit. */
 struct quoted {
@@ -30,10 +44,9 @@ bool object_real(const msgpack_object *object, double *value);
 bool object_signed(const msgpack_object *object, int64_t *value);
 bool object_unsigned(const msgpack_object *object, uint64_t *value);
 
-/* The same of an element of an array: letter 'f', 'i' or 'u' and `bytes` little-endian bytes, 4 or
- * 8, of integers also 1 or 2. */
-bool object_element_real(char letter, uint32_t bytes, const void *at, double *value);
-bool object_element_signed(char letter, uint32_t bytes, const void *at, int64_t *value);
+/* An element of an array as a number: of 'i' and 'u' 1, 2, 4 or 8 little-endian bytes, of 'f' 4 or
+ * 8. Nil for any other type. */
+msgpack_object object_element(char letter, uint32_t bytes, const void *at);
 
 /* true or false, or msgpack-numpy's scalar of type |b1. */
 bool object_boolean(const msgpack_object *object, bool *value);

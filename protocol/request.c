@@ -1,6 +1,5 @@
 #include "protocol/request.h"
 
-#include "protocol/object.h"
 #include "protocol/request_read.h"
 
 #include <stdlib.h>
@@ -55,13 +54,13 @@ bool request_decode(const msgpack_object *object, struct request *request, bool 
     if (map && map->type == MSGPACK_OBJECT_NIL)
         map = NULL;
     if (given > 1 || (map && map->type != MSGPACK_OBJECT_MAP))
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL,
-                           "params must be one map of named parameters: [{\"name\": value, …}]");
-    return request_read_parameters(map, 0, request, failure) &&
+        return invalid_argument(
+            failure, NULL, "params must be one map of named parameters: [{\"name\": value, …}]");
+    return request_read_parameters(map, request, failure) &&
            (!request->is_mixed || request_expand_mixed(request, failure)) &&
            (request->method != METHOD_HESSIAN || request_check_hessian(request, failure)) &&
            (!request->ops || request_read_chain(request, failure)) &&
-           (request->dry_run || request_check_data(request, failure));
+           request_check_inputs(request, request->dry_run, failure);
 }
 
 void request_free(struct request *request)

@@ -72,10 +72,12 @@ struct request {
     uint64_t cancel;         /* cancel: the msgid of a request before it */
     uint64_t after, limit;   /* list: an id, or 0; 1 to LIMIT_LISTED */
 
-    struct request_chain *chain;           /* chain, and of hessian when the type of f is known:
-                                              owned (protocol/request_chain.h); else NULL */
-    uint64_t repeat;                       /* … from 1 up */
-    const msgpack_object *ops, *chain_out; /* … point into the message */
+    struct request_chain *chain; /* chain, and of hessian when the type of f is known:
+                                    owned (protocol/request_chain.h); else NULL */
+    uint64_t repeat;             /* … from 1 up */
+    bool is_link;                /* it is an op of a chain */
+    /* Where they stand in the message, to be read with the chain. */
+    const msgpack_object *op, *ops, *late_f, *late_out;
 
     /* Operators, put, get: how the job is to be treated. */
     int priority;        /* among the jobs of its user: the highest goes first */

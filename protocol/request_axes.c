@@ -1,65 +1,73 @@
-#include "protocol/numbers.h"
-#include "protocol/object.h"
 #include "protocol/request_read.h"
+
+/* "x", "y" or "z"; −1: none. */
+static int find_axis(const msgpack_object *value)
+{
+    const int found = object_find_word(value, request_side_keys + AXIS_COUNT * SIDE_COUNT);
+    return found < AXIS_COUNT ? found : -1;
+}
 
 bool request_read_axis(const msgpack_object *value, struct request *request,
                        struct failure *failure)
 {
-    enum axis axis = AXIS_X;
-    const bool is_derivative = request->job.operator_id == OPERATOR_DERIVATIVE;
-    if (value->type == MSGPACK_OBJECT_ARRAY && is_derivative) { /* a mixed one */
-        const msgpack_object *const two = value->via.array.ptr;
-        request->is_mixed = value->via.array.size == 2 && request_find_axis(&two[0], &axis) &&
-                            request_find_axis(&two[1], &request->inner_axis) &&
-                            axis != request->inner_axis;
-        request->job.axis = (uint8_t)axis;
-        return request->is_mixed ||
-               request_invalid(failure, "axis",
-                               "the axes of a mixed derivative are two of \"x\", \"y\" and \"z\"");
+    const msgpack_object *const two = value->via.array.ptr;
+    if (value->type == MSGPACK_OBJECT_ARRAY && request->job.operator_id == OPERATOR_DERIVATIVE) {
+        const bool are_two = value->via.array.size == 2;
+        const int outer = are_two ? find_axis(&two[0]) : -1,
+                  inner = are_two ? find_axis(&two[1]) : -1;
+        if (outer < 0 || inner < 0 || outer == inner)
+            return invalid_argument(
+                failure, "axis",
+                "the axes of a mixed derivative are two of \"x\", \"y\" and \"z\"");
+        request->is_mixed = true;
+        request->job.axis = (uint8_t)outer;
+        request->inner_axis = (enum axis)inner;
+        return true;
     }
-    request->axis_is_number = !request_find_axis(value, &axis);
-    request->job.axis = (uint8_t)axis;
-    return !request->axis_is_number || object_signed(value, &request->axis_number) ||
-           request_invalid(failure, "axis",
-                           "axis must be \"x\", \"y\", \"z\", a NumPy axis number or, for a "
-                           "mixed derivative, a list of two letters");
+    const int axis = find_axis(value);
+    request->axis_is_number = axis < 0;
+    request->job.axis = (uint8_t)(axis < 0 ? AXIS_X : axis);
+    return axis >= 0 || object_signed(value, &request->axis_number) ||
+           invalid_argument(failure, "axis",
+                            "axis must be \"x\", \"y\", \"z\", a NumPy axis number or, for a "
+                            "mixed derivative, a list of two letters");
 }
 
-static bool is_axis_map(const msgpack_object *value)
+bool request_read_parts(const msgpack_object *map, const char *parameter, bool by_side,
+                        request_part_reader *read, uint8_t *named, struct request *request,
+                        struct failure *failure)
 {
-    return value->type == MSGPACK_OBJECT_MAP && !object_find(value, "nd") &&
-           !request_is_array(value);
-}
-
-/* Reads the value of some axes, a bit each. */
-typedef bool axes_reader(const msgpack_object *value, const char *parameter, unsigned axes,
-                         struct request *request, struct failure *failure);
-
-/* A value for all axes, or a map by axis in which "*" is the rest. *named: the axes by name. */
-static bool read_by_axis(const msgpack_object *value, const char *parameter, axes_reader *read,
-                         uint8_t *named, struct request *request, struct failure *failure)
-{
-    enum { ALL = (1u << AXIS_COUNT) - 1, REST = 1u << AXIS_COUNT };
-    unsigned seen = 0;
-    if (!is_axis_map(value))
-        return read(value, parameter, ALL, request, failure);
-    for (uint32_t i = 0; i < value->via.map.size; i++) {
-        const msgpack_object_kv *pair = &value->via.map.ptr[i];
-        enum axis axis = AXIS_COUNT;
-        if (!request_find_axis(&pair->key, &axis) && !object_is(&pair->key, "*"))
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
-                               "keys are x, y, z and *; got \"%s\"", object_quote(&pair->key).text);
-        const unsigned bit = 1u << axis;
-        if (seen & bit)
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
-                               "the key \"%s\" is given twice", object_quote(&pair->key).text);
-        seen |= bit;
-        *named = seen & ALL;
-        if (!read(&pair->val, failure_place(parameter, bit == REST ? "*" : axis_name(axis)).text,
-                  bit == REST ? ALL & ~seen : bit, request, failure))
+    enum { SIDES = AXIS_COUNT * SIDE_COUNT };
+    const int sides = by_side ? SIDES : 0, rest = sides + AXIS_COUNT;
+    const char *const *const keys = request_side_keys + SIDES - sides;
+    const msgpack_object *values[SIDES + AXIS_COUNT + 1];
+    if (!object_read_map(map, parameter, keys,
+                         by_side ? "its keys are x, x-, x+, y, y-, y+, z, z-, z+ and *"
+                                 : "its keys are x, y, z and *",
+                         values, failure))
+        return false;
+    for (int i = rest; i >= 0; i--) { /* an axis overrides "*", a side its axis */
+        const unsigned parts = i == rest   ? ALL_PARTS
+                               : i < sides ? 1u << i
+                               : by_side   ? 3u << SIDE_COUNT * (i - sides)
+                                           : 1u << i;
+        if (values[i] &&
+            !read(values[i], failure_place(parameter, keys[i]).text, parts, request, failure))
             return false;
+        *named |= (uint8_t)(values[i] && i < rest ? parts : 0);
     }
     return true;
+}
+
+/* A value for all axes, or a map by axis. */
+static bool read_by_axis(const msgpack_object *value, const char *parameter,
+                         request_part_reader *read, uint8_t *named, struct request *request,
+                         struct failure *failure)
+{
+    const bool is_map =
+        value->type == MSGPACK_OBJECT_MAP && !object_find(value, "nd") && !request_is_array(value);
+    return is_map ? request_read_parts(value, parameter, false, read, named, request, failure)
+                  : read(value, parameter, ALL_PARTS, request, failure);
 }
 
 /* A number in the place of an axis's value. */
@@ -71,8 +79,8 @@ static bool read_axis_number(const msgpack_object *value, const char *parameter,
         return request_is_array(value)
                    ? failure_set(failure, STATUS_UNSUPPORTED, parameter,
                                  "an array is taken for all axes together, not for one of them")
-                   : request_invalid(failure, parameter,
-                                     "must be a number, or a map of numbers by axis");
+                   : invalid_argument(failure, parameter,
+                                      "must be a number, or a map of numbers by axis");
     for (int a = 0; a < AXIS_COUNT; a++)
         if (axes >> a & 1)
             to[a] = number;
@@ -89,8 +97,8 @@ static bool read_coordinates(const msgpack_object *value, const char *parameter,
 {
     return numbers_read(value, parameter, numbers, failure) &&
            (numbers->type.dimensions == 1 ||
-            request_invalid(failure, parameter,
-                            "coordinates are a list of numbers or an array of one dimension"));
+            invalid_argument(failure, parameter,
+                             "coordinates are a list of numbers or an array of one dimension"));
 }
 
 static bool read_spacing(const msgpack_object *value, const char *parameter, unsigned axes,
@@ -130,8 +138,8 @@ bool request_read_diffusivity(const msgpack_object *value, struct request *reque
                               struct failure *failure)
 {
     if (request_is_array(value))
-        return request_read_operand(value, "diffusivity", false,
-                                    &request->operand[OPERAND_COEFFICIENT], failure);
+        return request_read_operand(value, "diffusivity", &request->operand[OPERAND_COEFFICIENT],
+                                    failure);
     return read_by_axis(value, "diffusivity", read_diffusivity, &request->named.diffusivity,
                         request, failure);
 }
@@ -140,8 +148,8 @@ static bool read_endpoint(const msgpack_object *value, const char *parameter, un
                           struct request *request, struct failure *failure)
 {
     bool on;
-    if (!request_read_boolean(value, parameter, &on, failure))
-        return false;
+    if (!object_boolean(value, &on))
+        return invalid_argument(failure, parameter, "must be true, false or a map of them by axis");
     request->endpoint = (uint8_t)((request->endpoint & ~axes) | (on ? axes : 0));
     return true;
 }
@@ -149,10 +157,6 @@ static bool read_endpoint(const msgpack_object *value, const char *parameter, un
 bool request_read_endpoint(const msgpack_object *value, struct request *request,
                            struct failure *failure)
 {
-    bool on;
-    if (!object_boolean(value, &on) && !is_axis_map(value))
-        return request_invalid(failure, "endpoint",
-                               "endpoint must be true, false or a map of them by axis");
     return read_by_axis(value, "endpoint", read_endpoint, &request->named.endpoint, request,
                         failure);
 }

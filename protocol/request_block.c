@@ -2,8 +2,7 @@
 
 #include "numerics/job_check.h"
 #include "base/limits.h"
-#include "protocol/numbers.h"
-#include "protocol/request_stencil.h"
+#include "protocol/object.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -34,17 +33,18 @@ static bool put_coordinates(const struct array *given, const struct job *job, in
     numbers_reals(given, to);
     for (uint64_t i = 0; i < count; i++) {
         if (!isfinite(to[i]))
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
-                               "coordinate %" PRIu64 " is not finite", i);
+            return invalid_argument(failure, place.text, "coordinate %" PRIu64 " is not finite", i);
         if (i == 1 && decrease(to, count))
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
-                               "coordinates must increase, and these decrease: turn them and that "
-                               "axis of every array round, in NumPy c[::-1] and f[..., ::-1%s]",
-                               &", :, :"[3 * (AXIS_Z - axis)]); /* the axes behind it */
+            return invalid_argument(
+                failure, place.text,
+                "coordinates must increase, and these decrease: turn them and that "
+                "axis of every array round, in NumPy c[::-1] and f[..., ::-1%s]",
+                &", :, :"[3 * (AXIS_Z - axis)]); /* the axes behind it */
         if (i > 0 && !(to[i] > to[i - 1]))
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, place.text,
-                               "coordinates must increase; number %" PRIu64 " is %.9g after %.9g",
-                               i, to[i], to[i - 1]);
+            return invalid_argument(failure, place.text,
+                                    "coordinates must increase; number %" PRIu64
+                                    " is %.9g after %.9g",
+                                    i, to[i], to[i - 1]);
         const double distance = i > 0 ? to[i] - to[i - 1] : 0;
         least = i > 0 && distance < least ? distance : least;
         most = distance > most ? distance : most;
@@ -67,15 +67,125 @@ static bool put_coordinates(const struct array *given, const struct job *job, in
     return true;
 }
 
+/* Whole numbers as they were given; the caller frees them. NULL with the failure set. */
+static int64_t *read_whole(const struct array *given, const char *parameter,
+                           struct failure *failure)
+{
+    int64_t *numbers = malloc(numbers_count(given) * sizeof *numbers);
+    if (!numbers)
+        failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
+    if (numbers && numbers_whole(given, parameter, numbers, failure))
+        return numbers;
+    free(numbers);
+    return NULL;
+}
+
+/* As many offsets as weights, of an index for each axis of space; of one axis, a list of numbers
+ * will do. */
+static bool count_stencil(const struct request *request, struct job *job, struct failure *failure)
+{
+    const struct array_type *offsets = &request->numbers[NUMBERS_OFFSETS].type;
+    const struct array_type *weights = &request->numbers[NUMBERS_WEIGHTS].type;
+    if (weights->dimensions != 1)
+        return invalid_argument(failure, "weights", "weights are one list of numbers");
+    if (!(offsets->dimensions == 2 && offsets->shape[1] == job->axes) &&
+        !(offsets->dimensions == 1 && job->axes == 1))
+        return invalid_argument(failure, "offsets",
+                                "an offset has %d numbers here, in the order of shape: [[…], …]",
+                                job->axes);
+    if (offsets->shape[0] != weights->shape[0])
+        return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, "weights",
+                                 (double)weights->shape[0], (double)offsets->shape[0],
+                                 "%" PRIu64 " weights are given for %" PRIu64 " offsets",
+                                 weights->shape[0], offsets->shape[0]);
+    if (offsets->shape[0] > JOB_STENCIL_POINTS)
+        return failure_set_limit(failure, STATUS_TOO_LARGE, "offsets", (double)offsets->shape[0],
+                                 JOB_STENCIL_POINTS, "a stencil has at most %d points",
+                                 JOB_STENCIL_POINTS);
+    job->more.stencil_points = (uint32_t)offsets->shape[0];
+    return true;
+}
+
+/* Offsets to x, y, z: each within the radius, and none twice. Sets the stencil's radius. */
+static bool put_offsets(const int64_t *given, struct job *job, int32_t *to, struct failure *failure)
+{
+    enum { WIDTH = 2 * JOB_STENCIL_RADIUS + 1 };
+    uint8_t seen[WIDTH * WIDTH * WIDTH] = {0};
+    for (uint64_t k = 0; k < job->more.stencil_points; k++) {
+        size_t place = 0;
+        for (int a = 0; a < job->axes; a++) {
+            const int64_t o = given[k * job->axes + job->axes - 1 - (uint64_t)a];
+            if (o < -JOB_STENCIL_RADIUS || o > JOB_STENCIL_RADIUS)
+                return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, "offsets",
+                                         fabs((double)o), JOB_STENCIL_RADIUS,
+                                         "offsets go from %d to %d along each axis; number %" PRIu64
+                                         " has %" PRId64 " along %s",
+                                         -JOB_STENCIL_RADIUS, JOB_STENCIL_RADIUS, k, o,
+                                         axis_name((enum axis)a));
+            place = place * WIDTH + (size_t)(o + JOB_STENCIL_RADIUS);
+            to[k * AXIS_COUNT + (uint64_t)a] = (int32_t)o;
+            if (llabs(o) > job->more.stencil_radius[a])
+                job->more.stencil_radius[a] = (uint8_t)llabs(o);
+        }
+        if (seen[place])
+            return invalid_argument(failure, "offsets",
+                                    "number %" PRIu64 " is one that was given before", k);
+        seen[place] = 1;
+    }
+    return true;
+}
+
+static bool put_stencil(const struct request *request, struct job *job, uint8_t *block,
+                        struct failure *failure)
+{
+    double *weights = (double *)(void *)(block + job_block_part(job, BLOCK_WEIGHTS));
+    int64_t *given = read_whole(&request->numbers[NUMBERS_OFFSETS], "offsets", failure);
+    const bool ok =
+        given &&
+        put_offsets(given, job, (int32_t *)(void *)(block + job_block_part(job, BLOCK_OFFSETS)),
+                    failure);
+    free(given);
+    if (!ok)
+        return false;
+    numbers_reals(&request->numbers[NUMBERS_WEIGHTS], weights);
+    for (uint64_t k = 0; k < job->more.stencil_points; k++)
+        if (!isfinite(job->dtype == DTYPE_F32 ? (double)(float)weights[k] : weights[k]))
+            return invalid_argument(failure, "weights",
+                                    "weights must be finite numbers of the type of f; number "
+                                    "%" PRIu64 " is %g",
+                                    k, weights[k]);
+    return true;
+}
+
+/* How many probes there are, and whether they have the right number of indices. */
+static bool count_probes(const struct request *request, const struct array_type *type,
+                         struct job *job, struct failure *failure)
+{
+    const struct array *given = &request->numbers[NUMBERS_PROBES];
+    if (given->kind == ARRAY_NONE)
+        return true;
+    const uint64_t count = given->type.shape[0], dimensions = given->type.shape[1];
+    if (count > LIMIT_PROBES)
+        return failure_set_limit(failure, STATUS_TOO_LARGE, "probes", (double)count, LIMIT_PROBES,
+                                 "a job has at most %d probes", LIMIT_PROBES);
+    const bool has_batch = type->dimensions > job->axes;
+    const uint64_t need = (uint64_t)job->axes + has_batch;
+    if (dimensions != need)
+        return invalid_argument(failure, "probes",
+                                "a probe has %" PRIu64
+                                " indices here, in the order of shape%s; got %" PRIu64,
+                                need, has_batch ? " after one of the batch" : "", dimensions);
+    job->more.probes = (uint32_t)count;
+    return true;
+}
+
 /* Indices in the order of shape, negative ones from the end, to x, y, z and the batch's field. */
 static bool put_probes(const struct array *given, const struct job *job, int64_t *to,
                        struct failure *failure)
 {
     const uint64_t count = given->type.shape[0], dimensions = given->type.shape[1];
-    int64_t *indices = malloc(count * dimensions * sizeof *indices);
-    if (!indices)
-        return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
-    bool ok = numbers_whole(given, "probes", indices, failure);
+    int64_t *indices = read_whole(given, "probes", failure);
+    bool ok = indices;
     const int64_t extra = (int64_t)dimensions - job->axes; /* an index of the batch before those */
     for (uint64_t i = 0; ok && i < count * dimensions; i++) {
         const int64_t d = (int64_t)(i % dimensions);
@@ -84,17 +194,17 @@ static bool put_probes(const struct array *given, const struct job *job, int64_t
         const int64_t n = (int64_t)(is_batch ? job->batch : job->n[axis]);
         int64_t at = indices[i];
         if (at < -n || at >= n)
-            ok = failure_set(failure, STATUS_INVALID_ARGUMENT, "probes",
-                             "index %" PRId64 " of probe %" PRIu64 " is out of range for %" PRId64
-                             " points",
-                             at, i / dimensions, n);
+            ok = invalid_argument(failure, "probes",
+                                  "index %" PRId64 " of probe %" PRIu64
+                                  " is out of range for %" PRId64 " points",
+                                  at, i / dimensions, n);
         to[i / dimensions * (AXIS_COUNT + 1) + (uint64_t)axis] = at < 0 ? at + n : at;
     }
     free(indices);
     return ok;
 }
 
-static bool fill_block(const struct request *request, const struct job *job, uint8_t *block,
+static bool fill_block(const struct request *request, struct job *job, uint8_t *block,
                        struct failure *failure)
 {
     for (int a = 0; a < AXIS_COUNT; a++)
@@ -102,16 +212,19 @@ static bool fill_block(const struct request *request, const struct job *job, uin
             !put_coordinates(request_coordinates(request, a), job, a,
                              (double *)(void *)(block + job_block_part(job, BLOCK_X + a)), failure))
             return false;
-    if (job->more.stencil_points && !request_stencil_put(request, job, block, failure))
+    if (job->more.stencil_points && !put_stencil(request, job, block, failure))
         return false;
     return !job->more.probes ||
            put_probes(&request->numbers[NUMBERS_PROBES], job,
                       (int64_t *)(void *)(block + job_block_part(job, BLOCK_PROBES)), failure);
 }
 
-bool request_block_make(const struct request *request, struct job *job, uint8_t **block,
-                        struct failure *failure)
+bool request_block_make(const struct request *request, const struct array_type *type,
+                        struct job *job, uint8_t **block, struct failure *failure)
 {
+    if (!count_probes(request, type, job, failure) ||
+        (job->operator_id == OPERATOR_STENCIL && !count_stencil(request, job, failure)))
+        return false;
     const uint64_t bytes = job_block_part(job, BLOCK_END);
     if (bytes == 0)
         return true;

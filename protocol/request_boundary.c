@@ -1,8 +1,8 @@
 /* The grammar of `boundary`: a word, a map that is one boundary, or a map of these by side. */
-#include "protocol/object.h"
 #include "protocol/request_read.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* What is said of one side. */
@@ -17,7 +17,9 @@ static bool read_boundary_word(const msgpack_object *word, const char *label,
 {
     const char *bytes = "";
     uint32_t length = 0;
-    object_bytes(word, &bytes, &length);
+    if (!object_bytes(word, &bytes, &length))
+        return invalid_argument(failure, label,
+                                "a boundary is a word or a map such as {\"value\": 0}");
     const int found = boundary_find(bytes, length, 0);
     const struct quoted quoted = object_quote(word);
     if (found >= 0 && !(boundary_traits((uint32_t)found)->has & BOUNDARY_HAS_VALUE)) {
@@ -25,120 +27,102 @@ static bool read_boundary_word(const msgpack_object *word, const char *label,
         return true;
     }
     if (object_is(word, "reflect"))
-        return request_invalid(failure, label,
-                               "\"reflect\" means two things, by library: say symmetric or mirror");
+        return invalid_argument(
+            failure, label, "\"reflect\" means two things, by library: say symmetric or mirror");
     if (object_is(word, "endpoint"))
-        return request_invalid(failure, label,
-                               "use the parameter endpoint: true, and boundary periodic");
+        return invalid_argument(failure, label,
+                                "use the parameter endpoint: true, and boundary periodic");
     if (found >= 0)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, label,
-                           "boundary %s needs its number: {\"%s\": number}", quoted.text,
-                           quoted.text);
-    return failure_set(failure, STATUS_INVALID_ARGUMENT, label,
-                       "no boundary is called \"%s\"; there are %s", quoted.text,
-                       boundary_words(0, " and ").text);
+        return invalid_argument(failure, label, "boundary %s needs its number: {\"%s\": number}",
+                                quoted.text, quoted.text);
+    return invalid_argument(failure, label, "no boundary is called \"%s\"; there are %s",
+                            quoted.text, boundary_words(0, " and ").text);
 }
 
-/* The keys of a boundary's map: kinds that have a number, and these. */
-enum { KEY_CONST = BOUNDARY_KINDS, KEY_AT, KEY_TYPE, KEY_COUNT };
-
-static int find_key(const msgpack_object *key)
-{
-    static const char *const words[] = {"const", "at", "type", NULL};
-    const char *bytes;
-    uint32_t length;
-    if (!object_bytes(key, &bytes, &length))
-        return -1;
-    const int kind = boundary_find(bytes, length, BOUNDARY_HAS_VALUE);
-    const int word = request_find_word(key, words);
-    return kind >= 0 || word < 0 ? kind : KEY_CONST + word;
-}
+/* The keys of a boundary's map: the kinds' words, and these. */
+#define BOUNDARY_WORD(name, number, word, ...) word,
+#define BOUNDARY_NUMBER(name, number, ...) number,
+static const char *const keys[] = {BOUNDARY_LIST(BOUNDARY_WORD) "const", "at", "type", NULL};
+static const uint8_t kinds[] = {BOUNDARY_LIST(BOUNDARY_NUMBER)};
+enum { KINDS = sizeof kinds, KEY_CONST = KINDS, KEY_AT, KEY_TYPE, KEY_COUNT };
 
 /* Is it one boundary, such as {"value": 0}, and not a map by side? */
 static bool is_boundary_map(const msgpack_object *map)
 {
     for (uint32_t i = 0; i < map->via.map.size; i++)
-        if (find_key(&map->via.map.ptr[i].key) >= 0)
+        if (object_find_word(&map->via.map.ptr[i].key, keys) >= 0)
             return true;
     return false;
 }
 
-/* The values of a boundary's map by key; NULL where absent. *kind: its kind's key. */
+/* The values of a boundary's map by key; NULL where absent. *key: the one that says its kind. */
 static bool read_keys(const msgpack_object *map, const char *label,
-                      const msgpack_object *values[KEY_COUNT], int *kind, struct failure *failure)
+                      const msgpack_object *values[KEY_COUNT], int *key, struct failure *failure)
 {
-    int kinds = 0;
-    const struct boundary_words words = boundary_words(BOUNDARY_HAS_VALUE, ", ");
-    memset(values, 0, KEY_COUNT * sizeof *values);
-    for (uint32_t i = 0; i < map->via.map.size; i++) {
-        const msgpack_object_kv *pair = &map->via.map.ptr[i];
-        const int key = find_key(&pair->key);
-        const struct quoted quoted = object_quote(&pair->key);
-        if (key < 0)
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, label,
-                               "a boundary has no key \"%s\"; say %s or type", quoted.text,
-                               words.text);
-        if (values[key])
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, label,
-                               "the key \"%s\" is given twice", quoted.text);
-        values[key] = &pair->val;
-        if (key < BOUNDARY_KINDS || key == KEY_TYPE) {
-            *kind = key;
-            kinds++;
+    char rule[192];
+    int count = 0;
+    snprintf(rule, sizeof rule, "a boundary has one of the keys %s and type",
+             boundary_words(BOUNDARY_HAS_VALUE, ", ").text);
+    if (!object_read_map(map, label, keys, rule, values, failure))
+        return false;
+    for (int i = 0; i < KEY_COUNT; i++)
+        if (values[i] && i != KEY_CONST && i != KEY_AT) {
+            *key = i;
+            count++;
         }
-    }
-    if (kinds != 1)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, label,
-                           "a boundary has one of the keys %s and type", words.text);
-    if (values[KEY_CONST] && !(boundary_traits((uint32_t)*kind)->has & BOUNDARY_HAS_CONSTANT))
-        return request_invalid(failure, label, "the key \"const\" belongs to mixed");
-    return true;
+    if (count != 1)
+        return invalid_argument(failure, label, "%s", rule);
+    const unsigned has = *key == KEY_TYPE ? BOUNDARY_HAS_VALUE : boundary_traits(kinds[*key])->has;
+    if (!(has & BOUNDARY_HAS_VALUE))
+        return invalid_argument(failure, label, "%s takes no number; %s", keys[*key], rule);
+    return !values[KEY_CONST] || has & BOUNDARY_HAS_CONSTANT ||
+           invalid_argument(failure, label, "the key \"const\" belongs to mixed");
 }
 
-static bool read_at(const msgpack_object *at, const char *label, int kind,
-                    struct boundary *boundary, struct failure *failure)
+static bool read_at(const msgpack_object *at, const char *label, int key, struct boundary *boundary,
+                    struct failure *failure)
 {
     static const char *const words[] = {"node", "face", NULL};
-    const int found = request_find_word(at, words);
+    const int found = object_find_word(at, words);
     if (found < 0)
-        return request_invalid(failure, label, "\"at\" must be \"node\" or \"face\"");
-    if (!(boundary_traits((uint32_t)kind)->has & BOUNDARY_HAS_PLACE))
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, label,
-                           "\"at\" is for %s; %s says itself where it is",
-                           boundary_words(BOUNDARY_HAS_PLACE, " and ").text,
-                           kind == KEY_TYPE ? "a type" : boundary_traits((uint32_t)kind)->word);
+        return invalid_argument(failure, label, "\"at\" must be \"node\" or \"face\"");
     boundary->at_face = (uint8_t)found;
-    return true;
+    return (key != KEY_TYPE && boundary_traits(kinds[key])->has & BOUNDARY_HAS_PLACE) ||
+           invalid_argument(failure, label, "\"at\" is for %s; %s says itself where it is",
+                            boundary_words(BOUNDARY_HAS_PLACE, " and ").text,
+                            key == KEY_TYPE ? "a type" : keys[key]);
 }
 
 /* A number, or where `arrays` numbers over the face. */
 static bool read_number(const msgpack_object *value, const char *label, bool arrays, double *number,
                         struct array *array, struct failure *failure)
 {
-    if (arrays && (value->type == MSGPACK_OBJECT_ARRAY || request_is_array(value)))
-        return request_read_operand(value, label, true, array, failure);
+    if (arrays && value->type == MSGPACK_OBJECT_ARRAY)
+        return numbers_read(value, label, array, failure);
+    if (arrays && request_is_array(value))
+        return request_read_operand(value, label, array, failure);
     if (!object_real(value, number))
-        return request_invalid(failure, label,
-                               arrays ? "must be a number, or an array of them over the face"
-                                      : "must be a number");
+        return invalid_argument(failure, label,
+                                arrays ? "must be a number, or an array of them over the face"
+                                       : "must be a number");
     return isfinite(*number) ||
-           failure_set(failure, STATUS_INVALID_ARGUMENT, label,
-                       "the number of a boundary must be finite; got %g", *number);
+           invalid_argument(failure, label, "the number of a boundary must be finite; got %g",
+                            *number);
 }
 
 static bool read_boundary_map(const msgpack_object *map, const char *label,
                               struct request_side *side, struct failure *failure)
 {
     const msgpack_object *values[KEY_COUNT];
-    int kind = KEY_TYPE;
-    if (!read_keys(map, label, values, &kind, failure) ||
-        (values[KEY_AT] && !read_at(values[KEY_AT], label, kind, &side->boundary, failure)))
+    int key = KEY_TYPE;
+    if (!read_keys(map, label, values, &key, failure) ||
+        (values[KEY_AT] && !read_at(values[KEY_AT], label, key, &side->boundary, failure)))
         return false;
-    if (kind == KEY_TYPE)
+    if (key == KEY_TYPE)
         return read_boundary_word(values[KEY_TYPE], label, &side->boundary, failure);
-    side->boundary.kind = (uint32_t)kind;
-    const unsigned has = boundary_traits((uint32_t)kind)->has;
-    if (!read_number(values[kind], label, has & BOUNDARY_HAS_PLACE, &side->boundary.value,
+    side->boundary.kind = kinds[key];
+    const unsigned has = boundary_traits(kinds[key])->has;
+    if (!read_number(values[key], label, has & BOUNDARY_HAS_PLACE, &side->boundary.value,
                      &side->value, failure) ||
         (values[KEY_CONST] && !read_number(values[KEY_CONST], label, true, &side->constant_number,
                                            &side->constant, failure)))
@@ -148,94 +132,32 @@ static bool read_boundary_map(const msgpack_object *map, const char *label,
     return true;
 }
 
-static bool read_one_boundary(const msgpack_object *value, const char *label,
-                              struct request_side *side, struct failure *failure)
+/* One boundary, for some sides: a bit each. */
+static bool read_sides(const msgpack_object *value, const char *label, unsigned sides,
+                       struct request *request, struct failure *failure)
 {
-    memset(side, 0, sizeof *side);
-    if (value->type == MSGPACK_OBJECT_MAP)
-        return read_boundary_map(value, label, side, failure);
-    const char *bytes;
-    uint32_t length;
-    if (!object_bytes(value, &bytes, &length))
-        return request_invalid(failure, label,
-                               "a boundary is a word or a map such as {\"value\": 0}");
-    return read_boundary_word(value, label, &side->boundary, failure);
-}
-
-/* A key of a map by side: "x", "x-", "x+", … or "*". *side is SIDE_COUNT for both. */
-static bool find_side(const msgpack_object *key, enum axis *axis, int *side)
-{
-    const char *bytes;
-    uint32_t length;
-    *axis = AXIS_COUNT;
-    *side = SIDE_COUNT;
-    if (request_find_axis(key, axis) || object_is(key, "*"))
-        return true;
-    if (!object_bytes(key, &bytes, &length) || length != 2 || bytes[0] < 'x' || bytes[0] > 'z' ||
-        (bytes[1] != '-' && bytes[1] != '+'))
+    struct request_side side = {0};
+    if (value->type == MSGPACK_OBJECT_MAP
+            ? !read_boundary_map(value, label, &side, failure)
+            : !read_boundary_word(value, label, &side.boundary, failure))
         return false;
-    *axis = (enum axis)(AXIS_X + (bytes[0] - 'x'));
-    *side = bytes[1] == '-' ? SIDE_LOW : SIDE_HIGH;
+    for (int i = 0; i < AXIS_COUNT * SIDE_COUNT; i++) {
+        const int a = i / SIDE_COUNT, s = i % SIDE_COUNT;
+        if (!(sides >> i & 1))
+            continue;
+        request->job.boundary[a][s] = side.boundary;
+        request->job.more.constant[a][s] = side.constant_number;
+        request->operand[OPERAND_VALUE + i] = side.value;
+        request->operand[OPERAND_CONSTANT + i] = side.constant;
+    }
     return true;
-}
-
-/* To those sides of which nothing was said that is nearer: a side goes before its axis, an axis
- * before "*". */
-enum { NEAR_REST = 1, NEAR_AXIS, NEAR_SIDE };
-
-static void put_sides(const struct request_side *given, enum axis axis, int side,
-                      uint8_t nearest[AXIS_COUNT][SIDE_COUNT], struct request *request)
-{
-    const uint8_t near = axis == AXIS_COUNT   ? NEAR_REST
-                         : side == SIDE_COUNT ? NEAR_AXIS
-                                              : NEAR_SIDE;
-    for (int a = 0; a < AXIS_COUNT; a++)
-        for (int s = 0; s < SIDE_COUNT; s++) {
-            const int at = SIDE_COUNT * a + s;
-            if ((axis != AXIS_COUNT && a != (int)axis) || (side != SIDE_COUNT && s != side) ||
-                nearest[a][s] > near)
-                continue;
-            nearest[a][s] = near;
-            request->named.boundary |= (uint8_t)((near > NEAR_REST) << at);
-            request->job.boundary[a][s] = given->boundary;
-            request->job.more.constant[a][s] = given->constant_number;
-            request->operand[OPERAND_VALUE + at] = given->value;
-            request->operand[OPERAND_CONSTANT + at] = given->constant;
-        }
 }
 
 bool request_read_boundary(const msgpack_object *value, struct request *request,
                            struct failure *failure)
 {
-    struct request_side boundary;
-    uint8_t nearest[AXIS_COUNT][SIDE_COUNT] = {{0}};
-    if (value->type != MSGPACK_OBJECT_MAP || is_boundary_map(value)) {
-        if (!read_one_boundary(value, "boundary", &boundary, failure))
-            return false;
-        put_sides(&boundary, AXIS_COUNT, SIDE_COUNT, nearest, request);
-        return true;
-    }
-    unsigned seen = 0;
-    for (uint32_t i = 0; i < value->via.map.size; i++) {
-        const msgpack_object_kv *pair = &value->via.map.ptr[i];
-        enum axis axis;
-        int side;
-        const struct quoted key = object_quote(&pair->key);
-        if (!find_side(&pair->key, &axis, &side))
-            return failure_set(
-                failure, STATUS_INVALID_ARGUMENT, "boundary",
-                "no side is called \"%s\"; there are x, x-, x+, y, y-, y+, z, z-, z+ "
-                "and *",
-                key.text);
-        const unsigned bit = 1u << ((unsigned)axis * (SIDE_COUNT + 1) + (unsigned)side);
-        if (seen & bit)
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, "boundary",
-                               "the key \"%s\" is given twice", key.text);
-        seen |= bit;
-        if (!read_one_boundary(&pair->val, failure_place("boundary", key.text).text, &boundary,
-                               failure))
-            return false;
-        put_sides(&boundary, axis, side, nearest, request);
-    }
-    return true;
+    return value->type == MSGPACK_OBJECT_MAP && !is_boundary_map(value)
+               ? request_read_parts(value, "boundary", true, read_sides, &request->named.boundary,
+                                    request, failure)
+               : read_sides(value, "boundary", ALL_PARTS, request, failure);
 }

@@ -4,7 +4,6 @@
 #include "protocol/request_read.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static bool check_side(const struct request *request, int axis, int side, struct failure *failure)
@@ -36,18 +35,6 @@ static bool take_tangential_sides(struct request *outer, struct failure *failure
         outer->job.more.constant[a][s] = 0;
     }
     memset(outer->operand, 0, sizeof outer->operand);
-    return true;
-}
-
-/* A chain for so many links, none yet, in request->chain. False: no memory. */
-static bool begin_chain(struct request *request, uint32_t most, struct failure *failure)
-{
-    struct request_chain *chain = calloc(1, sizeof *chain + most * sizeof *chain->link);
-    if (!chain)
-        return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
-    chain->repeat = 1;
-    chain->is_operator = true;
-    request->chain = chain;
     return true;
 }
 
@@ -83,10 +70,11 @@ bool request_expand_mixed(struct request *request, struct failure *failure)
 {
     const struct job *const job = &request->job;
     if (job->order != 1 || job->more.stagger != STAGGER_NONE)
-        return request_invalid(failure, job->order != 1 ? "order" : "stagger",
-                               "a mixed derivative is of order 1 along each axis, at the nodes");
-    if (!check_no_report(request, failure) || !begin_chain(request, 2, failure))
+        return invalid_argument(failure, job->order != 1 ? "order" : "stagger",
+                                "a mixed derivative is of order 1 along each axis, at the nodes");
+    if (!check_no_report(request, failure) || !request_new_chain(request, 2, failure))
         return false;
+    request->chain->is_operator = true;
     struct request *const inner = add_derivative(request, (int)request->inner_axis, 1, -1, -1);
     struct request *const outer = add_derivative(request, job->axis, 1, 0, -1);
     outer->out = request->out;
@@ -99,7 +87,7 @@ bool request_expand_mixed(struct request *request, struct failure *failure)
     memset(request->operand, 0, sizeof request->operand);
     memset(request->numbers, 0, sizeof request->numbers);
     return take_tangential_sides(outer, failure) &&
-           (request->dry_run || request_check_data(inner, failure));
+           request_check_inputs(inner, request->dry_run, failure);
 }
 
 bool request_check_hessian(const struct request *request, struct failure *failure)
@@ -112,7 +100,7 @@ bool request_check_hessian(const struct request *request, struct failure *failur
             if (!check_side(request, a, s, failure))
                 return false;
     return (!request->f.is_vector ||
-            request_invalid(failure, "f", "hessian takes one array, no vector field")) &&
+            invalid_argument(failure, "f", "hessian takes one array, no vector field")) &&
            check_no_report(request, failure);
 }
 
@@ -122,9 +110,10 @@ bool request_expand_hessian(struct request *request, const struct array_type *ty
     const int dimensions = (int)type->dimensions - (int)request->batch;
     const int axes = dimensions < 1 ? 1 : dimensions > AXIS_COUNT ? AXIS_COUNT : dimensions;
     int inner[AXIS_COUNT]; /* the link that is ∂b f */
-    if (!begin_chain(request, CHAIN_LINKS, failure))
+    if (!request_new_chain(request, CHAIN_LINKS, failure))
         return false;
     struct request_chain *const chain = request->chain;
+    chain->is_operator = true;
     for (int b = 1; b < axes; b++) {
         inner[b] = (int)chain->count;
         add_derivative(request, b, 1, b == 1 ? -1 : 0, b == 1 ? -1 : SOURCE_INPUT);

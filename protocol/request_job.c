@@ -2,9 +2,9 @@
 
 #include "numerics/job_check.h"
 #include "numerics/job_weights.h"
+#include "protocol/object.h"
 #include "protocol/request_block.h"
 #include "protocol/request_bounds.h"
-#include "protocol/request_stencil.h"
 #include "numerics/stability.h"
 
 #include <inttypes.h>
@@ -22,10 +22,10 @@ static bool resolve_batch(const struct request *request, const struct array_type
         return true;
     }
     if (batch >= type->dimensions || type->dimensions - batch > AXIS_COUNT)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, "batch",
-                           "batch %" PRIu32 " must leave 1 to 3 of the array's %" PRIu32
-                           " axes for space",
-                           batch, type->dimensions);
+        return invalid_argument(failure, "batch",
+                                "batch %" PRIu32 " must leave 1 to 3 of the array's %" PRIu32
+                                " axes for space",
+                                batch, type->dimensions);
     *lead = batch;
     return true;
 }
@@ -45,26 +45,26 @@ static bool resolve_axis(const struct request *request, const struct array_type 
     const int64_t dimensions = type->dimensions;
     if (!(request->given & PARAMETER_BIT(axis))) {
         if (job->axes > 1)
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, "axis",
-                               "%s needs the parameter axis for an array of %d axes of space",
-                               operator_name((enum operator_id)job->operator_id), job->axes);
+            return invalid_argument(failure, "axis",
+                                    "%s needs the parameter axis for an array of %d axes of space",
+                                    operator_name((enum operator_id)job->operator_id), job->axes);
         return true;
     }
     if (!request->axis_is_number)
-        return job->axis < job->axes || failure_set(failure, STATUS_INVALID_ARGUMENT, "axis",
-                                                    "the array has %d axes of space; none is %s",
-                                                    job->axes, axis_name((enum axis)job->axis));
+        return job->axis < job->axes ||
+               invalid_argument(failure, "axis", "the array has %d axes of space; none is %s",
+                                job->axes, axis_name((enum axis)job->axis));
     int64_t number = request->axis_number;
     if (number < -dimensions || number >= dimensions)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, "axis",
-                           "axis %" PRId64 " is out of range for an array of %" PRId64
-                           " dimensions",
-                           number, dimensions);
+        return invalid_argument(failure, "axis",
+                                "axis %" PRId64 " is out of range for an array of %" PRId64
+                                " dimensions",
+                                number, dimensions);
     if (number < 0)
         number += dimensions;
     if (dimensions - 1 - number >= job->axes)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, "axis",
-                           "axis %" PRId64 " is part of the batch, not of space", number);
+        return invalid_argument(failure, "axis",
+                                "axis %" PRId64 " is part of the batch, not of space", number);
     job->axis = (uint8_t)(dimensions - 1 - number);
     return true;
 }
@@ -75,10 +75,9 @@ static bool check_axes_exist(const struct job *job, const char *parameter, unsig
 {
     for (int a = job->axes; a < AXIS_COUNT; a++)
         if (named >> a & 1)
-            return failure_set(failure, STATUS_INVALID_ARGUMENT,
-                               failure_place(parameter, axis_name((enum axis)a)).text,
-                               "the array has %d axes of space; none is %s", job->axes,
-                               axis_name((enum axis)a));
+            return invalid_argument(failure, failure_place(parameter, axis_name((enum axis)a)).text,
+                                    "the array has %d axes of space; none is %s", job->axes,
+                                    axis_name((enum axis)a));
     return true;
 }
 
@@ -87,9 +86,9 @@ static bool resolve_list_by_axis(const struct array *list, struct job *job, stru
     double numbers[AXIS_COUNT];
     const uint64_t count = numbers_count(list);
     if (count != job->axes)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, "spacing",
-                           "%" PRIu64 " numbers are given for %d axes of space%s", count, job->axes,
-                           count > AXIS_COUNT ? "; give coordinates by axis: {\"x\": […]}" : "");
+        return invalid_argument(
+            failure, "spacing", "%" PRIu64 " numbers are given for %d axes of space%s", count,
+            job->axes, count > AXIS_COUNT ? "; give coordinates by axis: {\"x\": […]}" : "");
     numbers_reals(list, numbers);
     for (int a = 0; a < job->axes; a++)
         job->spacing[a] = numbers[job->axes - 1 - a]; /* in the order of shape: x is the last */
@@ -129,10 +128,10 @@ static bool resolve_spacing(const struct request *request, struct job *job, stru
     if (list->kind == ARRAY_LIST && (job->axes > 1 || numbers_count(list) == 1))
         return resolve_list_by_axis(list, job, failure);
     if (list->kind != ARRAY_NONE && job->axes > 1)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, "spacing",
-                           "the array has %d axes of space; give coordinates by axis: {\"x\": "
-                           "ARRAY}",
-                           job->axes);
+        return invalid_argument(failure, "spacing",
+                                "the array has %d axes of space; give coordinates by axis: {\"x\": "
+                                "ARRAY}",
+                                job->axes);
     for (int a = 0; a < job->axes; a++) {
         const struct array *given = request_coordinates(request, a);
         if (!given)
@@ -155,12 +154,11 @@ static bool refuse_face(const struct array *array, const struct array_type *type
         if (i != type->dimensions - 1 - (uint32_t)axis)
             face[dimensions++] = type->shape[i];
     const bool has_face = dimensions > lead; /* else it is a point of each field of the batch */
-    return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
-                       "its shape is %s, and that of the face %s%s%s",
-                       array_shape_text(array->type.shape, array->type.dimensions).text,
-                       has_face ? array_shape_text(face + lead, dimensions - lead).text : "",
-                       has_face && lead ? " or, with the batch, " : "",
-                       lead ? array_shape_text(face, dimensions).text : "");
+    return invalid_argument(failure, place, "its shape is %s, and that of the face %s%s%s",
+                            array_shape_text(array->type.shape, array->type.dimensions).text,
+                            has_face ? array_shape_text(face + lead, dimensions - lead).text : "",
+                            has_face && lead ? " or, with the batch, " : "",
+                            lead ? array_shape_text(face, dimensions).text : "");
 }
 
 /* Is the array one over the face: of the axes of space without that one, in the order of shape, and
@@ -175,8 +173,7 @@ static bool resolve_face(const struct array *array, const struct array_type *typ
     if (array->kind == ARRAY_NONE)
         return true;
     if (face == 0 && lead == 0)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, place,
-                           "the faces of one axis are points: give a number");
+        return invalid_argument(failure, place, "the faces of one axis are points: give a number");
     bool fits = dimensions > 0 && (dimensions == face || dimensions == face + lead);
     uint32_t d = 0;
     for (uint32_t i = dimensions == face ? lead : 0; fits && i < type->dimensions; i++)
@@ -193,10 +190,9 @@ static bool check_dtype(const struct array *array, const struct job *job, const 
 {
     return array->kind == ARRAY_NONE || array->kind == ARRAY_LIST ||
            array->type.dtype == job->dtype ||
-           failure_set(failure, STATUS_INVALID_ARGUMENT, place,
-                       "its type is %s, and that of f %s; convert it",
-                       array_dtype_text(array->type.dtype),
-                       array_dtype_text((enum dtype)job->dtype));
+           invalid_argument(failure, place, "its type is %s, and that of f %s; convert it",
+                            array_dtype_text(array->type.dtype),
+                            array_dtype_text((enum dtype)job->dtype));
 }
 
 static bool resolve_side(const struct request *request, const struct array_type *type,
@@ -225,33 +221,30 @@ static bool resolve_boundaries(const struct request *request, const struct array
         if (!(request->endpoint >> a & 1))
             continue;
         if (sides[SIDE_LOW].kind != BOUNDARY_PERIODIC || sides[SIDE_HIGH].kind != BOUNDARY_PERIODIC)
-            return failure_set(failure, STATUS_INVALID_ARGUMENT,
-                               failure_place("endpoint", axis_name((enum axis)a)).text,
-                               "endpoint is for periodic axes, and %s is not",
-                               axis_name((enum axis)a));
+            return invalid_argument(
+                failure, failure_place("endpoint", axis_name((enum axis)a)).text,
+                "endpoint is for periodic axes, and %s is not", axis_name((enum axis)a));
         sides[SIDE_LOW].kind = sides[SIDE_HIGH].kind = BOUNDARY_ENDPOINT;
     }
     return check_axes_exist(job, "boundary", named, failure) &&
            check_axes_exist(job, "endpoint", request->named.endpoint, failure);
 }
 
-/* An operand like f. */
-static bool resolve_field(const struct request *request, const struct array_type *type,
-                          const struct job *job, int operand, uint8_t *has, struct failure *failure)
-{
-    const struct array *array = &request->operand[operand];
-    const char *place = job_operand_place(job, operand);
-    *has = array->kind != ARRAY_NONE;
-    return !*has || (check_dtype(array, job, place, failure) &&
-                     array_check_alike(&array->type, type, place, "f", failure));
-}
-
+/* Operands like f. */
 static bool resolve_operands(const struct request *request, const struct array_type *type,
                              struct job *job, struct failure *failure)
 {
-    return resolve_field(request, type, job, OPERAND_COEFFICIENT, &job->more.coefficient,
-                         failure) &&
-           resolve_field(request, type, job, OPERAND_SOURCE, &job->more.source, failure);
+    for (int i = OPERAND_COEFFICIENT; i <= OPERAND_SOURCE; i++) {
+        const struct array *array = &request->operand[i];
+        const char *place = job_operand_place(job, i);
+        if (array->kind != ARRAY_NONE &&
+            (!check_dtype(array, job, place, failure) ||
+             !array_check_alike(&array->type, type, place, "f", failure)))
+            return false;
+    }
+    job->more.coefficient = request->operand[OPERAND_COEFFICIENT].kind != ARRAY_NONE;
+    job->more.source = request->operand[OPERAND_SOURCE].kind != ARRAY_NONE;
+    return true;
 }
 
 const struct array *request_job_operand(const struct request *request, const struct job *job,
@@ -265,11 +258,10 @@ const struct array *request_job_operand(const struct request *request, const str
 static bool check_cfl(const struct job *job, double cfl, struct failure *failure)
 {
     if (job->more.scheme == SCHEME_ADI)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, "cfl",
-                           "adi is stable at any step, so that none follows from cfl; give dt");
+        return invalid_argument(
+            failure, "cfl", "adi is stable at any step, so that none follows from cfl; give dt");
     if (!(cfl > 0) || !isfinite(cfl))
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, "cfl",
-                           "cfl must be a finite number above 0; got %g", cfl);
+        return invalid_argument(failure, "cfl", "cfl must be a finite number above 0; got %g", cfl);
     return job->allow_unstable || cfl <= 1 ||
            failure_set_limit(failure, STATUS_UNSTABLE, "cfl", cfl, 1,
                              "cfl is %.9g; steps are stable up to 1 (allow_unstable takes it all "
@@ -284,8 +276,8 @@ static bool choose_time_step(struct job *job, double cfl, struct failure *failur
     for (int a = 0; a < job->axes; a++)
         flows = flows || job->diffusivity[a] != 0;
     if (!flows || (job->more.coefficient && job->more.coefficient_max == 0))
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, "cfl",
-                           "no time step follows from cfl where every diffusivity is 0; give dt");
+        return invalid_argument(
+            failure, "cfl", "no time step follows from cfl where every diffusivity is 0; give dt");
     job->dt = cfl * job_dt_max(job);
     return true;
 }
@@ -295,9 +287,8 @@ static bool resolve_time_step(const struct request *request, struct job *job,
 {
     const uint64_t both = PARAMETER_BIT(dt) | PARAMETER_BIT(cfl), given = request->given & both;
     if (given == 0 || given == both)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, "dt",
-                           "diffusion needs exactly one of dt and cfl; got %s",
-                           given ? "both" : "none");
+        return invalid_argument(failure, "dt", "diffusion needs exactly one of dt and cfl; got %s",
+                                given ? "both" : "none");
     if (given == PARAMETER_BIT(dt))
         return true;
     return check_cfl(job, request->cfl, failure) &&
@@ -324,9 +315,9 @@ bool request_job_measured(struct job *job, double cfl, double least, double larg
                           double max_work, struct failure *failure)
 {
     if (!(least >= 0) || !isfinite(largest))
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, "diffusivity",
-                           "its numbers must be finite and from 0 up; they go from %g to %g", least,
-                           largest);
+        return invalid_argument(failure, "diffusivity",
+                                "its numbers must be finite and from 0 up; they go from %g to %g",
+                                least, largest);
     job->more.coefficient_max = largest;
     return (cfl == 0 || choose_time_step(job, cfl, failure)) && job_check(job, max_work, failure);
 }
@@ -338,10 +329,10 @@ static bool check_components(const struct arrays *given, const char *parameter, 
     const char *name = operator_name((enum operator_id)job->operator_id);
     const char *verb = strcmp(parameter, "f") == 0 ? "takes" : "gives";
     if (given->is_vector != is_vector)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter,
-                           is_vector ? "%s %s a vector field: {\"x\": ARRAY, \"y\": ARRAY, …}"
-                                     : "%s %s one array, and no map of them by axis",
-                           name, verb);
+        return invalid_argument(failure, parameter,
+                                is_vector ? "%s %s a vector field: {\"x\": ARRAY, \"y\": ARRAY, …}"
+                                          : "%s %s one array, and no map of them by axis",
+                                name, verb);
     for (int a = 0; a < AXIS_COUNT; a++) {
         const bool has = given->at[a].kind != ARRAY_NONE;
         const char *axis = axis_name((enum axis)a);
@@ -356,28 +347,6 @@ static bool check_components(const struct arrays *given, const char *parameter, 
 }
 
 /* ---- the job ---- */
-
-/* How many probes there are, and whether they have the right number of indices. */
-static bool resolve_probes(const struct request *request, const struct array_type *type,
-                           struct job *job, struct failure *failure)
-{
-    const struct array *given = &request->numbers[NUMBERS_PROBES];
-    if (given->kind == ARRAY_NONE)
-        return true;
-    const uint64_t count = given->type.shape[0], dimensions = given->type.shape[1];
-    if (count > LIMIT_PROBES)
-        return failure_set_limit(failure, STATUS_TOO_LARGE, "probes", (double)count, LIMIT_PROBES,
-                                 "a job has at most %d probes", LIMIT_PROBES);
-    const bool has_batch = type->dimensions > job->axes;
-    const uint64_t need = (uint64_t)job->axes + has_batch;
-    if (dimensions != need)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, "probes",
-                           "a probe has %" PRIu64
-                           " indices here, in the order of shape%s; got %" PRIu64,
-                           need, has_batch ? " after one of the batch" : "", dimensions);
-    job->more.probes = (uint32_t)count;
-    return true;
-}
 
 /* The job of arrays of that type. */
 static bool resolve_type(const struct request *request, const struct array_type *type,
@@ -411,9 +380,8 @@ static bool resolve_stiffness(struct job *job, const uint8_t *block,
         const double bound = found ? *found : job_weights_bound(&rows, job->accuracy);
         job->spacing[a] = job_weights_spacing(bound, job->accuracy);
         if (job->spacing[a] == 0)
-            return failure_set(failure, STATUS_INVALID_ARGUMENT,
-                               failure_place("spacing", axis_name((enum axis)a)).text,
-                               "no time step follows from these coordinates");
+            return invalid_argument(failure, failure_place("spacing", axis_name((enum axis)a)).text,
+                                    "no time step follows from these coordinates");
     }
     return true;
 }
@@ -436,12 +404,10 @@ static bool resolve(const struct request *request, const struct array_type *type
 {
     if (!resolve_type(request, type, job, failure) ||
         !resolve_boundaries(request, type, job, failure) ||
-        !resolve_spacing(request, job, failure) || !resolve_operands(request, type, job, failure) ||
-        !resolve_probes(request, type, job, failure) ||
-        (job->operator_id == OPERATOR_STENCIL && !request_stencil_resolve(request, job, failure)))
+        !resolve_spacing(request, job, failure) || !resolve_operands(request, type, job, failure))
         return false;
     /* Before anything is made of them: what job_check() says of the shape holds for the block. */
-    if (!request_block_make(request, job, block, failure))
+    if (!request_block_make(request, type, job, block, failure))
         return false;
     if (job->operator_id == OPERATOR_DIFFUSION && !resolve_diffusion(request, job, *block, failure))
         return false;
@@ -455,9 +421,8 @@ bool request_job(const struct request *request, const struct array_type *type, d
     *block = NULL;
     *job = request->job;
     if (type->dimensions < 1 || type->dimensions > LIMIT_DIMENSIONS)
-        return failure_set(failure, STATUS_INVALID_ARGUMENT, "f",
-                           "an array has 1 to %d dimensions; got %" PRIu32, LIMIT_DIMENSIONS,
-                           type->dimensions);
+        return invalid_argument(failure, "f", "an array has 1 to %d dimensions; got %" PRIu32,
+                                LIMIT_DIMENSIONS, type->dimensions);
     bool ok =
         resolve(request, type, max_work, job, block, failure) &&
         check_components(&request->f, "f", job_takes_vector(job), job_inputs(job), job, failure);

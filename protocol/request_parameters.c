@@ -4,7 +4,6 @@
 #include "numerics/boundary.h"
 #include "numerics/job_check.h"
 #include "numerics/weights.h"
-#include "protocol/object.h"
 #include "protocol/splitter.h"
 
 #include <math.h>
@@ -12,11 +11,13 @@
 
 static bool read_f(const msgpack_object *value, struct request *request, struct failure *failure)
 {
-    if (!arrays_read(value, "f", &request->f, failure))
-        return false;
-    if (request->method == METHOD_PUT && request->f.is_vector)
-        return request_invalid(failure, "f", "put takes one array; put the components one by one");
-    return request_check_regions(&request->f, failure);
+    if (request->is_link) { /* it names ops before it */
+        request->late_f = value;
+        return true;
+    }
+    return arrays_read(value, "f", &request->f, failure) &&
+           (request->method != METHOD_PUT || !request->f.is_vector ||
+            invalid_argument(failure, "f", "put takes one array; put the components one by one"));
 }
 
 /* Are all components of one kind? */
@@ -36,8 +37,11 @@ static bool is_operator(const struct request *request)
 static bool read_out(const msgpack_object *value, struct request *request, struct failure *failure)
 {
     const bool computes = is_operator(request);
-    if (request->method == METHOD_CHAIN) { /* it names ops, which may come after it */
-        request->chain_out = value;
+    const char *bytes;
+    uint32_t length;
+    if (request->method == METHOD_CHAIN || /* it names ops, which may come after it, or itself */
+        (request->is_link && object_bytes(value, &bytes, &length))) {
+        request->late_out = value;
         return true;
     }
     if (object_is(value, "inline")) {
@@ -60,9 +64,9 @@ static bool read_out(const msgpack_object *value, struct request *request, struc
             return true;
     }
     if (!computes)
-        return request_invalid(failure, "out",
-                               "out must be \"inline\" or {\"region\": id, \"offset\": bytes}");
-    return request_invalid(
+        return invalid_argument(failure, "out",
+                                "out must be \"inline\" or {\"region\": id, \"offset\": bytes}");
+    return invalid_argument(
         failure, "out",
         "out must be \"inline\", \"field\", {\"field\": id}, {\"region\": id, "
         "\"offset\": bytes} or, for a vector field, a map by axis of either kind");
@@ -73,13 +77,12 @@ static bool read_source(const msgpack_object *value, struct request *request,
 {
     double *number = &request->job.more.source_value;
     if (request_is_array(value))
-        return request_read_operand(value, "source", false, &request->operand[OPERAND_SOURCE],
-                                    failure);
+        return request_read_operand(value, "source", &request->operand[OPERAND_SOURCE], failure);
     if (!object_real(value, number))
-        return request_invalid(failure, "source", "source must be a number, or an array like f");
+        return invalid_argument(failure, "source", "source must be a number, or an array like f");
     *number += 0.0; /* −0 becomes 0: equal jobs are equal bytes */
-    return isfinite(*number) || failure_set(failure, STATUS_INVALID_ARGUMENT, "source",
-                                            "source must be finite; got %g", *number);
+    return isfinite(*number) ||
+           invalid_argument(failure, "source", "source must be finite; got %g", *number);
 }
 
 static bool read_probes(const msgpack_object *value, struct request *request,
@@ -88,8 +91,8 @@ static bool read_probes(const msgpack_object *value, struct request *request,
     struct array *probes = &request->numbers[NUMBERS_PROBES];
     return numbers_read(value, "probes", probes, failure) &&
            (probes->type.dimensions == 2 ||
-            request_invalid(failure, "probes",
-                            "probes are a list of indices: [[k, j, i], …], or an array of them"));
+            invalid_argument(failure, "probes",
+                             "probes are a list of indices: [[k, j, i], …], or an array of them"));
 }
 
 static bool check_order(int64_t order, struct failure *failure)
@@ -116,6 +119,8 @@ enum { WORDS = 4 };
 #define TAKES(method) BIT(METHOD_##method)
 #define TAKES_OPERATOR(id) BIT(METHOD_OPERATOR + OPERATOR_##id)
 #define TAKES_OPERATORS ((BIT(OPERATOR_COUNT) - 1) << METHOD_OPERATOR | TAKES(HESSIAN))
+#define ALONE BIT(62)    /* not as an op of a chain */
+#define IN_CHAIN BIT(63) /* only there */
 #define TAKES_JOBS (TAKES_OPERATORS | TAKES(PUT) | TAKES(GET) | TAKES(CHAIN))
 
 #define AT(member) offsetof(struct request, member), sizeof(((struct request *)NULL)->member)
@@ -147,13 +152,13 @@ static const struct parameter {
 } parameters[] = {
 #include "protocol/parameters.inc"
 };
-_Static_assert(PARAMETER_COUNT <= 64 && METHOD_OPERATOR + OPERATOR_COUNT <= 64, "a bit for each");
+_Static_assert(PARAMETER_COUNT <= 64 && METHOD_OPERATOR + OPERATOR_COUNT <= 62, "a bit for each");
 _Static_assert(LIMIT_LISTED == 4096 && LIMIT_DIMENSIONS == 8, "as the table's texts have it");
 
 static uint64_t method_bit(const struct request *request)
 {
-    return request->method == METHOD_OPERATOR ? BIT(METHOD_OPERATOR + request->job.operator_id)
-                                              : BIT(request->method);
+    return BIT(request->method +
+               (request->method == METHOD_OPERATOR ? request->job.operator_id : 0));
 }
 
 static bool read_whole(const struct parameter *parameter, const msgpack_object *value,
@@ -171,7 +176,7 @@ static bool read_whole(const struct parameter *parameter, const msgpack_object *
                *number <= parameter->high) {
         return true;
     }
-    return request_invalid(failure, parameter->name, parameter->must);
+    return invalid_argument(failure, parameter->name, "%s", parameter->must);
 }
 
 static bool read_parameter(const struct parameter *parameter, const msgpack_object *value,
@@ -192,16 +197,16 @@ static bool read_parameter(const struct parameter *parameter, const msgpack_obje
             return false;
         break;
     case KIND_WORD: {
-        const int found = request_find_word(value, parameter->words);
+        const int found = object_find_word(value, parameter->words);
         good = found >= 0;
         whole = (uint64_t)(parameter->low + found);
         break;
     }
     case KIND_REAL:
         return object_real(value, place) ||
-               request_invalid(failure, parameter->name, parameter->must);
+               invalid_argument(failure, parameter->name, "%s", parameter->must);
     case KIND_OPERAND:
-        return request_read_operand(value, parameter->name, false, place, failure);
+        return request_read_operand(value, parameter->name, place, failure);
     case KIND_NUMBERS:
         return numbers_read(value, parameter->name, place, failure);
     default:
@@ -209,31 +214,31 @@ static bool read_parameter(const struct parameter *parameter, const msgpack_obje
         return true;
     }
     memcpy(place, &whole, parameter->bytes);
-    return good || request_invalid(failure, parameter->name, parameter->must);
+    return good || invalid_argument(failure, parameter->name, "%s", parameter->must);
 }
 
-/* Parameters of that method with a name like this. */
-static struct near_text near_parameter(const char *name, uint64_t method)
+static bool takes(const struct request *request, const struct parameter *parameter)
 {
-    struct near near;
-    near_begin(&near, name);
-    for (size_t p = 0; p < PARAMETER_COUNT; p++)
-        if (parameters[p].methods & method)
-            near_try(&near, parameters[p].name);
-    return near_text(&near);
+    return parameter->methods & method_bit(request) &&
+           !(parameter->methods & (request->is_link ? ALONE : IN_CHAIN));
 }
 
-/* The row of a key that the request's method takes. */
+/* The row of a key that the request's method takes; NULL with the failure set. */
 static const struct parameter *
 find_parameter(const msgpack_object *key, const struct request *request, struct failure *failure)
 {
-    const uint64_t bit = method_bit(request);
-    for (size_t p = 0; p < PARAMETER_COUNT; p++)
-        if (parameters[p].methods & bit && object_is(key, parameters[p].name))
-            return &parameters[p];
     const struct quoted quoted = object_quote(key);
-    failure_set(failure, STATUS_INVALID_ARGUMENT, quoted.text, "%s has no parameter \"%s\"%s",
-                request->method_name, quoted.text, near_parameter(quoted.text, bit).text);
+    struct near near;
+    near_begin(&near, quoted.text);
+    for (size_t p = 0; p < PARAMETER_COUNT; p++) {
+        if (!takes(request, &parameters[p]))
+            continue;
+        if (object_is(key, parameters[p].name))
+            return &parameters[p];
+        near_try(&near, parameters[p].name);
+    }
+    invalid_argument(failure, quoted.text, "%s has no parameter \"%s\"%s%s", request->method_name,
+                     quoted.text, request->is_link ? " in a chain" : "", near_text(&near).text);
     return NULL;
 }
 
@@ -242,52 +247,39 @@ static bool check_together(struct request *request, struct failure *failure)
 {
     for (size_t p = 0; p < PARAMETER_COUNT; p++)
         if (parameters[p].required & method_bit(request) && !(request->given & BIT(p)))
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, parameters[p].name,
-                               "%s needs the parameter %s", request->method_name,
-                               parameters[p].name);
+            return invalid_argument(failure, parameters[p].name, "%s needs the parameter %s",
+                                    request->method_name, parameters[p].name);
     if (!(request->given & PARAMETER_BIT(accuracy)) && request->job.more.scheme == SCHEME_ADI)
         request->job.accuracy = 2;
     if (request->snapshot != SNAPSHOT_NONE && !request->every)
-        return request_invalid(failure, "snapshot",
-                               "a snapshot is taken every so many steps: give every");
+        return invalid_argument(failure, "snapshot",
+                                "a snapshot is taken every so many steps: give every");
     if (request->detach && is_operator(request) && request->out != OUT_NEW_FIELD &&
         request->out != OUT_FIELD)
-        return request_invalid(
+        return invalid_argument(
             failure, "detach",
             "without its connection a job must leave its result in a field: give out");
     return true;
 }
 
-/* Those of the map's pairs whose bit is set in `others` are another's to read. */
-static bool read_pairs(const msgpack_object *map, uint64_t others, struct request *request,
-                       struct failure *failure)
+bool request_read_parameters(const msgpack_object *map, struct request *request,
+                             struct failure *failure)
 {
     for (uint32_t i = 0; map && i < map->via.map.size; i++) {
         const msgpack_object_kv *pair = &map->via.map.ptr[i];
-        if (i < 64 && others & BIT(i)) {
-            request->given |= object_is(&pair->key, "f") ? PARAMETER_BIT(f) : 0;
-            continue;
-        }
         const struct parameter *parameter = find_parameter(&pair->key, request, failure);
         if (!parameter)
             return false;
         const uint64_t bit = BIT(parameter - parameters);
         if (request->given & bit)
-            return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter->name,
-                               "%s is given twice", parameter->name);
+            return invalid_argument(failure, parameter->name, "%s is given twice", parameter->name);
         request->given |= bit;
         if (!read_parameter(parameter, &pair->val, request, failure)) {
             request_say_given(&pair->val, failure);
             return false;
         }
     }
-    return true;
-}
-
-bool request_read_parameters(const msgpack_object *map, uint64_t others, struct request *request,
-                             struct failure *failure)
-{
-    return read_pairs(map, others, request, failure) && check_together(request, failure);
+    return check_together(request, failure);
 }
 
 /* What its parameters say where they are not given. */
@@ -306,35 +298,22 @@ bool request_find_method(const msgpack_object *name, struct request *request,
 {
     const struct quoted quoted = object_quote(name);
     memcpy(request->method_name, quoted.text, LIMIT_METHOD_BYTES);
-    static const struct {
-        const char *name;
-        enum method method;
-    } methods[] = {
-#define METHOD_ROW(enumerator, name) {name, enumerator},
-        METHOD_LIST(METHOD_ROW)
-#undef METHOD_ROW
-    };
-    static const char *const later[] = {"metrics", NULL};
-    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
-        if (object_is(name, methods[i].name)) {
-            request->method = methods[i].method;
-            return true;
-        }
-    if (request_find_word(name, later) >= 0)
-        return failure_set(failure, STATUS_UNSUPPORTED, NULL, "%s is not offered yet",
-                           request->method_name);
-    for (int i = 0; i < OPERATOR_COUNT; i++)
-        if (object_is(name, operator_name((enum operator_id)i))) {
-            begin_job(&request->job, (enum operator_id)i);
-            request->method = METHOD_OPERATOR;
-            return true;
-        }
+#define NAME(enumerator, name) name,
+    static const char *const names[] = {METHOD_LIST(NAME) OPERATOR_LIST(NAME) NULL};
+#undef NAME
+    const int found = object_find_word(name, names);
+    if (found >= METHOD_OPERATOR)
+        begin_job(&request->job, (enum operator_id)(found - METHOD_OPERATOR));
+    if (found >= 0) {
+        request->method = found < METHOD_OPERATOR ? (enum method)found : METHOD_OPERATOR;
+        return true;
+    }
+    if (object_is(name, "metrics"))
+        return failure_set(failure, STATUS_UNSUPPORTED, NULL, "metrics is not offered yet");
     struct near near;
     near_begin(&near, quoted.text);
-    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
-        near_try(&near, methods[i].name);
-    for (int i = 0; i < OPERATOR_COUNT; i++)
-        near_try(&near, operator_name((enum operator_id)i));
+    for (size_t i = 0; names[i]; i++)
+        near_try(&near, names[i]);
     return failure_set(failure, STATUS_UNKNOWN_METHOD, NULL, "no method is called \"%s\"%s",
                        quoted.text, near.count ? near_text(&near).text : "; info lists them");
 }
@@ -366,20 +345,18 @@ static const struct parameter *find_arrays(const msgpack_object *key)
 
 struct failure_place request_payload_place(const struct splitter_payload *payload, bool *is_numbers)
 {
-    static const char *const parts[] = {"x", "x-", "x+", "y", "y-", "y+",
-                                        "z", "z-", "z+", "*", NULL};
     const msgpack_object name = text_of(&payload->name), outer = text_of(&payload->outer);
     const struct parameter *whole = find_arrays(&name), *by_axis = find_arrays(&outer);
     const bool of_side =
         !whole && (object_is(&name, "const") ||
                    boundary_find(payload->name.text, payload->name.bytes, BOUNDARY_HAS_PLACE) >= 0);
-    const int part = request_find_word(of_side ? &outer : &name, parts);
+    const int part = object_find_word(of_side ? &outer : &name, request_side_keys);
     const struct parameter *parameter = whole ? whole : of_side ? NULL : by_axis;
     *is_numbers = parameter && parameter->kind == KIND_NUMBERS;
     return failure_place(parameter ? parameter->name
                          : of_side ? "boundary"
                                    : "f",
-                         whole || part < 0 ? NULL : parts[part]);
+                         whole || part < 0 ? NULL : request_side_keys[part]);
 }
 
 const char *request_numbers_name(enum request_numbers numbers)

@@ -1,70 +1,10 @@
 #include "protocol/request_read.h"
 
-#include "protocol/numbers.h"
-#include "protocol/object.h"
-
 #include <stdio.h>
 #include <string.h>
 
-bool request_invalid(struct failure *failure, const char *parameter, const char *text)
-{
-    return failure_set(failure, STATUS_INVALID_ARGUMENT, parameter, "%s", text);
-}
-
-/* As MessagePack has it; false: it is a container, or an array. */
-static bool describe(const msgpack_object *value, char *text, size_t room)
-{
-    const char *bytes;
-    uint32_t length;
-    double number;
-    bool boolean;
-    if (object_bytes(value, &bytes, &length))
-        snprintf(text, room, "\"%s\"", object_quote(value).text);
-    else if (object_real(value, &number))
-        snprintf(text, room, "%.9g", number);
-    else if (object_boolean(value, &boolean))
-        snprintf(text, room, "%s", boolean ? "true" : "false");
-    else if (value->type == MSGPACK_OBJECT_NIL)
-        snprintf(text, room, "nil");
-    else
-        return false;
-    return true;
-}
-
-void request_say_given(const msgpack_object *value, struct failure *failure)
-{
-    char given[64];
-    const size_t used = strlen(failure->message);
-    if (failure->code == STATUS_INVALID_ARGUMENT && !strstr(failure->message, "got ") &&
-        describe(value, given, sizeof given) && !strstr(failure->message, given) &&
-        used + strlen(given) + 6 < sizeof failure->message)
-        snprintf(failure->message + used, sizeof failure->message - used, "; got %s", given);
-}
-
-bool request_read_boolean(const msgpack_object *value, const char *parameter, bool *to,
-                          struct failure *failure)
-{
-    return object_boolean(value, to) ||
-           request_invalid(failure, parameter, "must be true or false");
-}
-
-int request_find_word(const msgpack_object *object, const char *const *words)
-{
-    for (int i = 0; words[i]; i++)
-        if (object_is(object, words[i]))
-            return i;
-    return -1;
-}
-
-bool request_find_axis(const msgpack_object *object, enum axis *axis)
-{
-    for (int a = 0; a < AXIS_COUNT; a++)
-        if (object_is(object, axis_name((enum axis)a))) {
-            *axis = (enum axis)a;
-            return true;
-        }
-    return false;
-}
+const char *const request_side_keys[] = {"x-", "x+", "y-", "y+", "z-", "z+",
+                                         "x",  "y",  "z",  "*",  NULL};
 
 bool request_is_array(const msgpack_object *value)
 {
@@ -73,25 +13,42 @@ bool request_is_array(const msgpack_object *value)
     return (nd && !is_scalar) || object_find(value, "field") || object_find(value, "region");
 }
 
-bool request_read_operand(const msgpack_object *value, const char *parameter, bool lists,
-                          struct array *array, struct failure *failure)
+static bool check_type(const struct array *input, const char *place, struct failure *failure)
 {
-    if (lists && value->type == MSGPACK_OBJECT_ARRAY)
-        return numbers_read_list(value, parameter, array, failure);
+    return input->kind != ARRAY_REGION || input->type.dimensions > 0 ||
+           invalid_argument(failure, place, "an input in a region needs its shape and type");
+}
+
+bool request_read_operand(const msgpack_object *value, const char *parameter, struct array *array,
+                          struct failure *failure)
+{
     if (!array_read(value, parameter, array, failure))
         return false;
     array->object = value;
-    return array->kind != ARRAY_REGION || array->type.dimensions > 0 ||
-           request_invalid(failure, parameter, "an input in a region needs its shape and type");
+    return check_type(array, parameter, failure);
 }
 
-bool request_check_regions(const struct arrays *f, struct failure *failure)
+void request_say_given(const msgpack_object *value, struct failure *failure)
 {
-    for (int a = 0; a < AXIS_COUNT; a++)
-        if (f->at[a].kind == ARRAY_REGION && f->at[a].type.dimensions == 0)
-            return request_invalid(failure, arrays_place(f, "f", a).text,
-                                   "an input in a region needs its shape and type");
-    return true;
+    const char *bytes;
+    uint32_t length;
+    double number;
+    bool boolean;
+    char given[64];
+    const size_t used = strlen(failure->message);
+    if (object_bytes(value, &bytes, &length))
+        snprintf(given, sizeof given, "\"%s\"", object_quote(value).text);
+    else if (object_real(value, &number))
+        snprintf(given, sizeof given, "%.9g", number);
+    else if (object_boolean(value, &boolean))
+        snprintf(given, sizeof given, "%s", boolean ? "true" : "false");
+    else if (value->type == MSGPACK_OBJECT_NIL)
+        snprintf(given, sizeof given, "nil");
+    else
+        return;
+    if (failure->code == STATUS_INVALID_ARGUMENT && !strstr(failure->message, "got ") &&
+        !strstr(failure->message, given) && used + strlen(given) + 6 < sizeof failure->message)
+        snprintf(failure->message + used, sizeof failure->message - used, "; got %s", given);
 }
 
 const char *request_operand_place(const struct request *request, int operand)
@@ -102,16 +59,23 @@ const char *request_operand_place(const struct request *request, int operand)
                : "boundary";
 }
 
-bool request_check_data(const struct request *request, struct failure *failure)
+static bool check_data(const struct array *input, const char *place, struct failure *failure)
+{
+    return input->kind != ARRAY_DESCRIBED ||
+           invalid_argument(failure, place, "the array's data is missing");
+}
+
+bool request_check_inputs(const struct request *request, bool dry_run, struct failure *failure)
 {
     const struct arrays *f = &request->f;
-    for (int a = 0; a < AXIS_COUNT; a++)
-        if (f->at[a].kind == ARRAY_DESCRIBED)
-            return request_invalid(failure, arrays_place(f, "f", a).text,
-                                   "the array's data is missing");
-    for (int i = 0; i < OPERANDS; i++)
-        if (request->operand[i].kind == ARRAY_DESCRIBED)
-            return request_invalid(failure, request_operand_place(request, i),
-                                   "the array's data is missing");
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        const struct failure_place place = arrays_place(f, "f", a);
+        if (!check_type(&f->at[a], place.text, failure) ||
+            (!dry_run && !check_data(&f->at[a], place.text, failure)))
+            return false;
+    }
+    for (int i = 0; i < OPERANDS && !dry_run; i++)
+        if (!check_data(&request->operand[i], request_operand_place(request, i), failure))
+            return false;
     return true;
 }

@@ -3,13 +3,39 @@
  * request_chain.c → request.c. For the files named request*.c alone. */
 #pragma once
 
+#include "protocol/object.h"
 #include "protocol/request.h"
 
 /* One parameter's value into the request; false with the failure set. */
 typedef bool parameter_reader(const msgpack_object *value, struct request *request,
                               struct failure *failure);
 
-/* request_axes.c */
+/* "x-", "x+", "y-", … by SIDE_COUNT·axis + side, then "x", "y", "z", "*", NULL. */
+extern const char *const request_side_keys[];
+
+/* Is it an ARRAY (and neither a number nor a map by axis)? */
+bool request_is_array(const msgpack_object *value);
+
+/* An ARRAY beside f. */
+bool request_read_operand(const msgpack_object *value, const char *parameter, struct array *array,
+                          struct failure *failure);
+
+/* Add to an INVALID_ARGUMENT about that value what it is, where the error does not say so yet:
+ * text, a number, a boolean or nil. */
+void request_say_given(const msgpack_object *value, struct failure *failure);
+
+/* Have all inputs in regions a type? Of a request that is to be run: is the data of its arrays
+ * there? */
+bool request_check_inputs(const struct request *request, bool dry_run, struct failure *failure);
+
+/* request_axes.c. Reads the value of some axes, or of some sides: a bit each. */
+enum { ALL_PARTS = (1u << AXIS_COUNT * SIDE_COUNT) - 1 };
+typedef bool request_part_reader(const msgpack_object *value, const char *parameter, unsigned parts,
+                                 struct request *request, struct failure *failure);
+/* A map by axis, or by side and axis, in which "*" is the rest. *named: those that have a name. */
+bool request_read_parts(const msgpack_object *map, const char *parameter, bool by_side,
+                        request_part_reader *read, uint8_t *named, struct request *request,
+                        struct failure *failure);
 parameter_reader request_read_axis, request_read_spacing, request_read_diffusivity,
     request_read_endpoint;
 /* request_boundary.c */
@@ -20,42 +46,15 @@ void request_begin(struct request *request);
 /* Its method by that name; of an operator the job with its defaults. */
 bool request_find_method(const msgpack_object *name, struct request *request,
                          struct failure *failure);
-/* Its parameters, a map or NULL; the map's pairs i whose bit i is set in `others` are read
- * elsewhere, and count as given. */
-bool request_read_parameters(const msgpack_object *map, uint64_t others, struct request *request,
+/* Its parameters, a map or NULL. */
+bool request_read_parameters(const msgpack_object *map, struct request *request,
                              struct failure *failure);
 
-/* request_chain.c: request->chain, of the parameters of a chain. */
+/* request_chain.c. A chain with room for so many links, none yet. False: no memory. */
+bool request_new_chain(struct request *request, uint32_t links, struct failure *failure);
+/* request->chain, of the parameters of a chain. */
 bool request_read_chain(struct request *request, struct failure *failure);
-/* … of a mixed derivative: that of its two derivatives. */
+/* request_expand.c: … of a mixed derivative: that of its two derivatives. */
 bool request_expand_mixed(struct request *request, struct failure *failure);
-/* Is what a Hessian was given what it takes? Its chain is made when the type of f is known. */
+/* Does a Hessian take what it was given? Its chain is made when the type of f is known. */
 bool request_check_hessian(const struct request *request, struct failure *failure);
-
-/* request_read.c, all that follows. INVALID_ARGUMENT with that text. */
-bool request_invalid(struct failure *failure, const char *parameter, const char *text);
-
-/* Add to an INVALID_ARGUMENT about that value what it is, where the error does not say so yet:
- * text, a number, a boolean or nil. */
-void request_say_given(const msgpack_object *value, struct failure *failure);
-
-bool request_read_boolean(const msgpack_object *value, const char *parameter, bool *to,
-                          struct failure *failure);
-
-/* Which of the words is it, counted from 0; −1: none. The list ends with NULL. */
-int request_find_word(const msgpack_object *object, const char *const *words);
-
-/* "x", "y" or "z". */
-bool request_find_axis(const msgpack_object *object, enum axis *axis);
-
-/* An ARRAY: of its own shape where it lies in a region. A list of numbers too where `lists`. */
-bool request_read_operand(const msgpack_object *value, const char *parameter, bool lists,
-                          struct array *array, struct failure *failure);
-
-/* Of f: have all in regions a type? */
-bool request_check_regions(const struct arrays *f, struct failure *failure);
-/* Of a request that is to be run: is the data of its inputs and operands there? */
-bool request_check_data(const struct request *request, struct failure *failure);
-
-/* Is it an ARRAY (and neither a number nor a map by axis)? */
-bool request_is_array(const msgpack_object *value);

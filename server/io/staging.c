@@ -27,7 +27,7 @@ static bool set_header(const struct reply *reply, struct piece *piece,
     msgpack_sbuffer header;
     msgpack_packer packer;
     reply_buffer_init(&header, &packer);
-    array_write_bin(&packer, left < ARRAY_BIN_BYTES ? left : ARRAY_BIN_BYTES);
+    msgpack_pack_bin(&packer, left < ARRAY_BIN_BYTES ? left : ARRAY_BIN_BYTES);
     const bool packed = header.size && header.size <= sizeof piece->bin;
     if (packed) {
         memcpy(piece->bin, header.data, header.size);

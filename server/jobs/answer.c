@@ -17,7 +17,7 @@ void answer_array(struct answer *answer, struct field *field)
     const uint64_t bytes = field->type.bytes;
     array_write_header(&answer->packer, &field->type);
     if (array_is_list(bytes))
-        array_write_bin(&answer->packer, bytes < ARRAY_BIN_BYTES ? bytes : ARRAY_BIN_BYTES);
+        msgpack_pack_bin(&answer->packer, bytes < ARRAY_BIN_BYTES ? bytes : ARRAY_BIN_BYTES);
     answer->part[answer->parts++] = (struct answer_part){field, answer->text.size};
 }
 

@@ -129,10 +129,8 @@ static void begin_array(struct upload *upload, struct arrival *arrival,
 {
     struct failure *failure = &upload->failure;
     struct array_type type = {0};
-    const bool known =
-        !failure->code &&
-        (arrival->is_numbers ? array_numbers_peek(payload, arrival->name.text, &type.bytes, failure)
-                             : array_type_peek(payload, arrival->name.text, &type, failure));
+    const bool known = !failure->code && array_type_peek(payload, arrival->name.text,
+                                                         arrival->is_numbers, &type, failure);
     if (!known)
         return;
     if (payload->list_count ? payload->bytes > type.bytes : payload->bytes != type.bytes) {
