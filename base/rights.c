@@ -1,9 +1,11 @@
 #include "base/rights.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/close_range.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -75,6 +77,14 @@ ssize_t rights_receive(int socket, void *bytes, size_t length, int flags, int *d
     *descriptor = -1;
     errno = EMSGSIZE;
     return -1;
+}
+
+bool rights_sealed(int descriptor, int seals, uint64_t bytes)
+{
+    struct stat stat;
+    const int sealed = descriptor < 0 ? -1 : fcntl(descriptor, F_GET_SEALS);
+    return sealed >= 0 && (sealed & seals) == seals && fstat(descriptor, &stat) == 0 && bytes > 0 &&
+           (uint64_t)stat.st_size == bytes;
 }
 
 bool rights_own_table(int keep)

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
@@ -14,6 +15,10 @@ ssize_t rights_send(int socket, struct iovec *pieces, size_t count, int descript
  * EMSGSIZE where there is more, whose beginning is in `bytes`. *descriptor: the caller's, closed on
  * exec; −1: none came. */
 ssize_t rights_receive(int socket, void *bytes, size_t length, int flags, int *descriptor);
+
+/* Is it a memfd of that size, which is not 0, with these seals (F_SEAL_SHRINK, …)? Then no access
+ * to what was mapped of it faults. descriptor < 0: it is not. */
+bool rights_sealed(int descriptor, int seals, uint64_t bytes);
 
 /* From here on this thread has a table of descriptors of its own, with 0 to 2 and `keep` in it.
  * What else it had is closed, as far as the kernel has copied it. False: with errno, nothing has

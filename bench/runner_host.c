@@ -27,7 +27,7 @@ static void open_host(int index)
     pass_kernels(found);
     kernels = found[0];
     if (arena != MAP_FAILED && thread_pool_open(0, &failure) &&
-        backend_host()->open(index, arena, ARENA_BYTES, &info, &failure))
+        backend_host()->open(index, arena, ARENA_BYTES, -1, &info, &failure))
         return;
     fprintf(stderr, "the host backend does not open: %s\n", failure.message);
     exit(1);

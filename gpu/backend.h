@@ -21,8 +21,15 @@ __BEGIN_DECLS
 /* Memory is pinned in pieces that end where addresses are multiples of this. A power of two. */
 #define BACKEND_PIN_BYTES (8 << 20)
 
+/* The caller's name for an operation, which its completion carries; backends do not look at it. */
+struct token {
+    void *of;
+    uint64_t number;
+    int kind;
+};
+
 struct completion {
-    uint64_t token;
+    struct token token;
     /* Launches: time on the device, microseconds, of passes and of their own copies. Copies: 0. */
     uint64_t device_us, copy_us;
 };
@@ -37,9 +44,10 @@ struct backend {
      * upload and download do. 0: launches cannot copy. */
     uint64_t launch_copies_bytes;
 
-    /* Open device `index`, with the arena mapped at `arena` (pin it). Fills info. INTERNAL with the
-     * reason in `failure` where there is no such device or it does not answer. */
-    bool (*open)(int index, void *arena, size_t arena_bytes, struct device_info *info,
+    /* Open device `index`, with the arena mapped at `arena` (pin it). Completions write to the
+     * eventfd `wake`: of what was under way at the last arm(), at least. Fills info. INTERNAL with
+     * the reason in `failure` where there is no such device or it does not answer. */
+    bool (*open)(int index, void *arena, size_t arena_bytes, int wake, struct device_info *info,
                  struct failure *failure);
     void (*close)(void);
 
@@ -58,20 +66,18 @@ struct backend {
     /* Copy between the arena, or a client's memory, and the device. A launch that is not resident
      * sees every upload begun before it. A download sees the launch that `after` names and all that
      * has completed. All other ordering is the caller's. */
-    void (*upload)(void *device, const void *arena, size_t bytes, uint64_t token);
+    void (*upload)(void *device, const void *arena, size_t bytes, struct token token);
     void (*download)(void *arena, const void *device, size_t bytes, const void *after,
-                     uint64_t token);
+                     struct token token);
 
     /* Enqueue a launch. It may be held until the next begin(); one of a chain until the begin()
      * after earlier ones of the chain have been reaped. Small launches enqueued together begin
      * together, and those of one plan may run at once. Returns an identifier, never NULL and unique
      * until the launch's completion has been reaped. */
-    const void *(*launch)(const struct launch *launch, uint64_t token);
+    const void *(*launch)(const struct launch *launch, struct token token);
     void (*begin)(void);
 
-    /* Readable when completions may wait: of what was under way at the last arm(), which the caller
-     * calls before it sleeps. */
-    int (*wake_descriptor)(void);
+    /* To be called before the caller sleeps, so that what is under way wakes it. */
     void (*arm)(void);
     /* Call when nothing is under way and the caller would sleep: gives part of the memory kept in
      * reserve back. True: there is more to give back. */
@@ -82,8 +88,8 @@ struct backend {
      * in which the machine was only slow; counted from one call to the next. NULL: hangs show in
      * completions. */
     uint64_t (*still_us)(void);
-    /* Take up to max completions; also checks for faults. */
-    int (*reap)(struct completion *completions, int max);
+    /* Take one completion; false where there is none. Also checks for faults. */
+    bool (*reap)(struct completion *completion);
 };
 
 const struct backend *backend_host(void);

@@ -22,6 +22,7 @@
  * queue and complete at once, for the cost of one; those of one plan share a launch. reap() looks
  * at the events itself; only before the worker sleeps do host functions go behind what is under
  * way, to wake it. */
+#include "base/thread.h"
 #include "gpu/backend.h"
 #include "gpu/cuda/copy.h"
 #include "gpu/cuda/fault.h"
@@ -32,13 +33,9 @@
 #include "gpu/cuda/pin.h"
 #include "gpu/cuda/slots.h"
 
-#include <errno.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 enum {
     PLAIN_QUEUES = 8, /* for launches */
@@ -88,19 +85,15 @@ static struct {
     } kinds[KINDS];
     struct chain *chains;        /* of which something is ordered or under way */
     struct operations completed; /* not yet reaped */
-    atomic_bool woken;
     void *arena;
     bool addresses; /* the device finds memory that was pinned where the host does */
     int device, units, wake;
-} cuda = {.wake = -1};
+} cuda;
 
 static void CUDART_CB wake(void *unused)
 {
     (void)unused;
-    const uint64_t one = 1;
-    while (write(cuda.wake, &one, sizeof one) < 0 && errno == EINTR)
-        ;
-    atomic_store(&cuda.woken, true); /* there is something to read */
+    thread_wake(cuda.wake);
 }
 
 /* --- queues --- */
@@ -188,8 +181,8 @@ static bool make_streams(struct failure *failure)
     return error == cudaSuccess || open_failed(failure, "streams and weights", error);
 }
 
-static bool cuda_open(int index, void *arena, size_t arena_bytes, struct device_info *info,
-                      struct failure *failure)
+static bool cuda_open(int index, void *arena, size_t arena_bytes, int wake_descriptor,
+                      struct device_info *info, struct failure *failure)
 {
     struct cudaDeviceProp properties;
     int count = 0, driver = 0, addresses = 0;
@@ -223,9 +216,7 @@ static bool cuda_open(int index, void *arena, size_t arena_bytes, struct device_
     error = cudaMemGetInfo(&free_bytes, &memory_bytes);
     if (error != cudaSuccess)
         return open_failed(failure, "cudaMemGetInfo", error);
-    cuda.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (cuda.wake < 0)
-        return failure_set(failure, STATUS_INTERNAL, NULL, "eventfd: %s", strerror(errno));
+    cuda.wake = wake_descriptor;
     cuda.device = index;
     cuda.units = properties.multiProcessorCount;
     cuda.addresses = addresses != 0;
@@ -259,9 +250,7 @@ static void cuda_close(void)
     for (int i = 0; i < ALL_QUEUES; i++)
         cudaStreamDestroy(cuda.queues[i].stream);
     cudaHostUnregister(cuda.arena);
-    close(cuda.wake);
     memset(&cuda, 0, sizeof cuda);
-    cuda.wake = -1;
 }
 
 /* --- memory and copies --- */
@@ -309,7 +298,7 @@ static void begin_copy(struct queue *queue, struct operation *operation, enum cu
     queue_add(queue, group);
 }
 
-static struct operation *take_copy(void *to, const void *from, size_t bytes, uint64_t token)
+static struct operation *take_copy(void *to, const void *from, size_t bytes, struct token token)
 {
     struct operation *operation = operation_take(token);
     operation->to = to;
@@ -318,7 +307,7 @@ static struct operation *take_copy(void *to, const void *from, size_t bytes, uin
     return operation;
 }
 
-static void cuda_upload(void *device, const void *arena, size_t bytes, uint64_t token)
+static void cuda_upload(void *device, const void *arena, size_t bytes, struct token token)
 {
     begin_copy(&cuda.queues[UPLOADS], take_copy(device, arena, bytes, token),
                cudaMemcpyHostToDevice);
@@ -333,7 +322,7 @@ static void downloads_wait(const struct group *group)
 }
 
 static void cuda_download(void *arena, const void *device, size_t bytes, const void *after,
-                          uint64_t token)
+                          struct token token)
 {
     struct operation *operation = take_copy(arena, device, bytes, token);
     struct operation *launch = (struct operation *)(uintptr_t)after;
@@ -566,7 +555,7 @@ static void cuda_begin(void)
 }
 
 /* One that is not small begins at once: it must not wait for uploads that come after it. */
-static const void *cuda_launch(const struct launch *launch, uint64_t token)
+static const void *cuda_launch(const struct launch *launch, struct token token)
 {
     struct kind *kind = &cuda.kinds[copying_of(launch) ? COPYING : PLAIN];
     struct operation *operation = operation_take(token);
@@ -657,35 +646,25 @@ static void collect(void)
     for (int i = 0; i < 3; i++)
         while (lists[i].first)
             operations_add(&cuda.completed, operations_take(&lists[i]));
+    cudaGetLastError(); /* "not ready" is no error */
 }
 
-static int cuda_reap(struct completion *completions, int max)
+static bool cuda_reap(struct completion *completion)
 {
-    int count = 0;
-    if (atomic_exchange(&cuda.woken, false)) {
-        uint64_t times;
-        while (read(cuda.wake, &times, sizeof times) < 0 && errno == EINTR)
-            ;
-    }
-    collect();
-    cudaGetLastError(); /* "not ready" is no error */
-    while (cuda.completed.first && count < max) {
-        struct operation *operation = operations_take(&cuda.completed);
-        completions[count++] = operation->completion;
-        operation_give(operation);
-    }
-    return count;
+    if (!cuda.completed.first)
+        collect();
+    if (!cuda.completed.first)
+        return false;
+    struct operation *operation = operations_take(&cuda.completed);
+    *completion = operation->completion;
+    operation_give(operation);
+    return true;
 }
 
 static void cuda_arm(void)
 {
     for (int i = 0; i < ALL_QUEUES; i++)
         queue_arm(&cuda.queues[i]);
-}
-
-static int cuda_wake_descriptor(void)
-{
-    return cuda.wake;
 }
 
 const struct backend *backend_cuda(void)
@@ -707,7 +686,6 @@ const struct backend *backend_cuda(void)
         .arm = cuda_arm,
         .rest = memory_rest,
         .busy_polls = true,
-        .wake_descriptor = cuda_wake_descriptor,
         .reap = cuda_reap,
     };
     return &backend;

@@ -40,7 +40,7 @@ static void *new_item(size_t bytes)
     return item;
 }
 
-struct operation *operation_take(uint64_t token)
+struct operation *operation_take(struct token token)
 {
     struct operation *operation = spare.operations;
     if (operation)

@@ -57,7 +57,7 @@ void operations_add(struct operations *operations, struct operation *operation);
 struct operation *operations_take(struct operations *operations);
 
 /* A new one, and what is none any more. */
-struct operation *operation_take(uint64_t token);
+struct operation *operation_take(struct token token);
 void operation_give(struct operation *operation);
 
 /* A new one without operations; and what is none any more. */

@@ -3,7 +3,7 @@
  * several at a time.
  *
  *   worker's thread                     pool's threads
- *   launch() → operation ────────────►  pass_launch() ─► those that follow it
+ *   launch() → operation ────────────►  pass_launch() ─► operations that follow it
  *   reap()   ◄── completed, eventfd ◄───┘
  */
 #include "gpu/backend.h"
@@ -11,15 +11,12 @@
 #include "gpu/host/memory.h"
 #include "gpu/host/pass.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "base/thread_pool.h"
 
-#include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 /* A launch or a copy. Recycled. */
 struct operation {
@@ -28,8 +25,8 @@ struct operation {
     void *to;
     const void *from;
     size_t bytes;
-    uint64_t token, device_us;
-    struct thread_pool_task *followers; /* what begins when it has completed */
+    struct completion completion;
+    struct thread_pool_task *followers; /* begin when it has completed */
     bool completed;
     struct operation *next_tail;
 };
@@ -42,12 +39,12 @@ static struct {
     struct thread_pool_task *completed, **completed_end;
     struct operation *tails; /* the last one of each chain that is under way */
     int wake;                /* eventfd */
-} host = {.mutex = PTHREAD_MUTEX_INITIALIZER, .wake = -1};
+} host = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static struct thread_pool_task *carry_out(struct thread_pool_task *task);
 
 /* An operation that is lost would never be answered. */
-static struct operation *operation_take(uint64_t token)
+static struct operation *operation_take(struct token token)
 {
     struct thread_pool_task *task = host.unused;
     struct operation *operation = (struct operation *)task;
@@ -57,7 +54,7 @@ static struct operation *operation_take(uint64_t token)
         operation = malloc(sizeof *operation);
     if (!operation)
         log_fatal(BACKEND_FAULT_EXIT, "host: no memory for an operation");
-    *operation = (struct operation){.task.run = carry_out, .token = token};
+    *operation = (struct operation){.task.run = carry_out, .completion.token = token};
     return operation;
 }
 
@@ -82,7 +79,6 @@ static void tail_remove(const struct operation *operation)
 /* Returns what may begin now. */
 static struct thread_pool_task *complete_operation(struct operation *operation)
 {
-    const uint64_t one = 1;
     pthread_mutex_lock(&host.mutex);
     struct thread_pool_task *followers = operation->followers;
     operation->completed = true;
@@ -92,8 +88,7 @@ static struct thread_pool_task *complete_operation(struct operation *operation)
     *host.completed_end = &operation->task;
     host.completed_end = &operation->task.next;
     pthread_mutex_unlock(&host.mutex);
-    while (write(host.wake, &one, sizeof one) < 0 && errno == EINTR)
-        ;
+    thread_wake(host.wake);
     return followers;
 }
 
@@ -105,7 +100,7 @@ static struct thread_pool_task *carry_out(struct thread_pool_task *task)
     } else {
         const uint64_t begin = clock_us();
         pass_launch(host.kernels, &operation->launch, host.stream_bytes);
-        operation->device_us = clock_us() - begin;
+        operation->completion.device_us = clock_us() - begin;
     }
     return complete_operation(operation);
 }
@@ -138,11 +133,10 @@ static void read_name(char *name, size_t size)
         fclose(file);
 }
 
-static bool host_open(int index, void *arena, size_t arena_bytes, struct device_info *info,
-                      struct failure *failure)
+static bool host_open(int index, void *arena, size_t arena_bytes, int wake,
+                      struct device_info *info, struct failure *failure)
 {
-    (void)arena;
-    (void)arena_bytes;
+    (void)arena, (void)arena_bytes;
     if (index != 0)
         return failure_set(failure, STATUS_INTERNAL, NULL, "there is one host device, 0; got %d",
                            index);
@@ -157,9 +151,7 @@ static bool host_open(int index, void *arena, size_t arena_bytes, struct device_
         operation->task.next = host.unused;
         host.unused = &operation->task;
     }
-    host.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (host.wake < 0)
-        return failure_set(failure, STATUS_INTERNAL, NULL, "eventfd: %s", strerror(errno));
+    host.wake = wake;
     host.completed_end = &host.completed;
     memset(info, 0, sizeof *info);
     snprintf(info->kind, sizeof info->kind, "host");
@@ -175,8 +167,6 @@ static void host_close(void)
     free_all(host.unused);
     free_all(host.completed);
     host.unused = host.completed = NULL;
-    close(host.wake);
-    host.wake = -1;
     memory_trim();
 }
 
@@ -193,7 +183,7 @@ static bool follow(struct operation *operation, struct operation *other)
 }
 
 static void host_download(void *to, const void *from, size_t bytes, const void *after,
-                          uint64_t token)
+                          struct token token)
 {
     struct operation *launch = (struct operation *)(uintptr_t)after;
     struct operation *copy = operation_take(token);
@@ -207,13 +197,13 @@ static void host_download(void *to, const void *from, size_t bytes, const void *
         carry_out(&copy->task);
 }
 
-static void host_upload(void *to, const void *from, size_t bytes, uint64_t token)
+static void host_upload(void *to, const void *from, size_t bytes, struct token token)
 {
     host_download(to, from, bytes, NULL, token);
 }
 
 /* The last of a chain that is under way gives its place to the next. */
-static const void *host_launch(const struct launch *launch, uint64_t token)
+static const void *host_launch(const struct launch *launch, struct token token)
 {
     struct operation *operation = operation_take(token);
     bool waits = false;
@@ -236,7 +226,7 @@ static const void *host_launch(const struct launch *launch, uint64_t token)
     return operation;
 }
 
-/* launch() has begun it, and its completion wakes whoever sleeps. */
+/* launch() has begun it, and every completion wakes the caller. */
 static void host_nothing(void)
 {
 }
@@ -246,33 +236,22 @@ static bool host_rest(void)
     return false;
 }
 
-static int host_wake_descriptor(void)
+static bool host_reap(struct completion *completion)
 {
-    return host.wake;
-}
-
-static int host_reap(struct completion *completions, int max)
-{
-    uint64_t count;
-    int taken = 0;
     pthread_mutex_lock(&host.mutex);
-    while (taken < max && host.completed) {
-        struct thread_pool_task *task = host.completed;
-        const struct operation *operation = (const struct operation *)task;
-        completions[taken++] =
-            (struct completion){.token = operation->token, .device_us = operation->device_us};
+    struct thread_pool_task *task = host.completed;
+    if (task) {
         host.completed = task->next;
-        task->next = host.unused;
-        host.unused = task;
-    }
-    /* Under the mutex: a completion that comes now will be written to the descriptor after this. */
-    if (!host.completed) {
-        host.completed_end = &host.completed;
-        while (read(host.wake, &count, sizeof count) < 0 && errno == EINTR)
-            ;
+        if (!host.completed)
+            host.completed_end = &host.completed;
     }
     pthread_mutex_unlock(&host.mutex);
-    return taken;
+    if (!task)
+        return false;
+    *completion = ((const struct operation *)task)->completion;
+    task->next = host.unused;
+    host.unused = task;
+    return true;
 }
 
 const struct backend *backend_host(void)
@@ -291,7 +270,6 @@ const struct backend *backend_host(void)
         .arm = host_nothing,
         .rest = host_rest,
         .busy_polls = false, /* its launches need the CPUs */
-        .wake_descriptor = host_wake_descriptor,
         .still_us = thread_pool_still_us,
         .reap = host_reap,
     };

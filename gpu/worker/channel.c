@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { BLOCK_SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE };
@@ -246,16 +245,11 @@ static bool read_block(int memfd, uint8_t *block, uint64_t bytes)
 const char *channel_block(const struct channel_inbox *inbox, int descriptor, uint64_t bytes,
                           uint8_t **block)
 {
-    struct stat stat;
     *block = NULL;
     if (descriptor < 0 && inbox->block_bytes != bytes)
         return "RUN with a block of another size than its job's";
-    if (descriptor >= 0) {
-        const int seals = fcntl(descriptor, F_GET_SEALS);
-        if (seals < 0 || (seals & BLOCK_SEALS) != BLOCK_SEALS || fstat(descriptor, &stat) < 0 ||
-            bytes == 0 || inbox->block_bytes || (uint64_t)stat.st_size != bytes)
-            return "RUN whose block is not in a sealed memfd of its size";
-    }
+    if (descriptor >= 0 && (inbox->block_bytes || !rights_sealed(descriptor, BLOCK_SEALS, bytes)))
+        return "RUN whose block is not in a sealed memfd of its size";
     if (bytes == 0 || !(*block = malloc(bytes)))
         return NULL;
     if (descriptor < 0)

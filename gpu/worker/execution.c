@@ -181,21 +181,10 @@ const struct execution *executions_last_of_chain(const struct executions *runs, 
     return run;
 }
 
-void execution_copy_begins(struct execution *run, enum way way)
-{
-    if (!run->copied[way].begin_ns)
-        run->copied[way].begin_ns = clock_ns();
-}
-
-void execution_copy_ended(struct execution *run, enum way way)
-{
-    run->copied[way].end_ns = clock_ns();
-}
-
-void execution_computed(struct execution *run, uint64_t us)
+void execution_span(struct channel_span *span, uint64_t us)
 {
     const uint64_t now = clock_ns();
-    if (!run->computed.begin_ns)
-        run->computed.begin_ns = now - 1000 * us;
-    run->computed.end_ns = now;
+    if (!span->begin_ns)
+        span->begin_ns = now - 1000 * us;
+    span->end_ns = now;
 }

@@ -1,16 +1,47 @@
-/* The jobs of a worker that are not finished, in the order they came, and which of them may start:
- * those that share an array keep their order, unless all of them only read it. One thread. */
+/* The arrays of a worker and its unfinished orders, in the sequence they came, and which of them
+ * may start: those that share an array keep their sequence unless all of them only read it. One
+ * thread.
+ */
 #pragma once
 
 #include "gpu/worker/channel.h"
-#include "gpu/worker/holding.h"
 #include "gpu/worker/ids.h"
-#include "gpu/worker/slices.h"
 #include "gpu/worker/region.h"
+#include "gpu/worker/slices.h"
 #include "gpu/worker/transfer.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+
+/* What a completion of the backend is of. */
+enum token_kind {
+    TOKEN_SLICE,  /* of: struct execution */
+    TOKEN_UPLOAD, /* from the arena. of: struct holding; number: the order's tag */
+    TOKEN_DOWNLOAD,
+    /* The pipeline's. of: struct execution; number: the copy's bytes, or the launch's number. */
+    TOKEN_COPY_IN,
+    TOKEN_COPY_OUT,
+    TOKEN_PART
+};
+
+/* Device memory. Two arrays of one size may exchange theirs. */
+struct block {
+    void *memory; /* NULL: there was none to be had */
+    uint64_t bytes;
+    uint64_t owner;
+};
+
+/* An array, by the front's id. */
+struct holding {
+    uint64_t id;
+    struct block block;
+    bool failed;      /* there was no memory to carry out an upload to it */
+    uint32_t uploads; /* begun and not completed */
+    uint32_t downloads;
+    uint32_t region_uploads; /* of uploads those that are begun slab by slab */
+    uint32_t readers;        /* unfinished jobs that read it */
+    uint32_t writers;        /* unfinished jobs that write it */
+};
 
 /* Where in a region an input or output lies; region NULL: nowhere. */
 struct execution_place {
@@ -20,11 +51,11 @@ struct execution_place {
 
 enum way { WAY_IN, WAY_OUT, WAYS };
 
-/* A RUN or MEASURE that is not FINISHED. Or a copy between an array and a region:
- * gpu/worker/pipeline.h's alone. */
+/* A RUN or MEASURE that is not FINISHED; or, of the pipeline alone, a copy between an array and a
+ * region. */
 struct execution {
-    struct execution *previous, *next; /* in the order they came */
-    uint64_t id;
+    struct execution *previous, *next; /* in the sequence they came */
+    uint64_t id;                       /* of a copy its tag */
     /* NULL from the job's number on, and where the backend computes in the place itself. */
     struct holding *in[AXIS_COUNT], *out[AXIS_COUNT];
     struct execution_place from[AXIS_COUNT], to[AXIS_COUNT]; /* of in and out */
@@ -39,15 +70,15 @@ struct execution {
     uint64_t progress_us; /* when the last PROGRESS was sent */
     struct plan plan;
     struct slices slices; /* once started */
-    /* The pipeline copies its arrays from and to places, and has what follows, once started. */
+    /* Once started, where the pipeline copies its arrays from and to places. */
     bool in_pipeline;
     struct transfer transfer;
     const void *launches[TRANSFER_LAUNCHES]; /* the backend's names of those under way, else NULL */
     bool queued[WAYS];
     struct execution *behind[WAYS];             /* in the queue */
     struct channel_span copied[WAYS], computed; /* for its FINISHED */
-    struct copy *copy;                          /* the worker's, where it is no RUN; else NULL */
-    /* A MEASURE: what it comes to is brought to the slot of runs.measured, once started. */
+    struct holding *copies; /* the array, where it is a copy of one and no job; else NULL */
+    /* A MEASURE: its result is brought to the slot of runs.measured, once started. */
     bool measures, measured;
     uint32_t slot;
 };
@@ -57,17 +88,17 @@ enum { EXECUTIONS_MEASURING = 64 };
 struct executions {
     struct execution *first, *last;
     struct ids by_id;
-    uint32_t waiting;      /* not started */
-    uint32_t copying;      /* of one pass, whose launches copy */
-    uint64_t chain_points; /* × passes: so much of a chain may be with the backend at once */
-    uint64_t slots;        /* bit i: slot i is a MEASURE's that has started */
-    struct measured
-        *measured; /* EXECUTIONS_MEASURING of them, the worker's; NULL: it measures nothing */
+    uint32_t waiting;          /* not started */
+    uint32_t copying;          /* of one pass, whose launches copy */
+    uint64_t chain_points;     /* × passes: so much of a chain may be with the backend at once */
+    uint64_t slots;            /* bit i: slot i is a MEASURE's that has started */
+    struct measured *measured; /* EXECUTIONS_MEASURING of them */
 };
 
-/* The last in the row; its arrays are in use from now on. Owned by the caller. False: no memory. */
+/* Add it as the last one, the caller's still; its arrays are in use from now on. False: no memory.
+ */
 bool executions_add(struct executions *runs, struct execution *run);
-/* Out of the row; its arrays are in use no longer. */
+/* Take it out; its arrays are in use no longer. */
 void executions_remove(struct executions *runs, struct execution *run);
 /* One of the arrays that it uses, NULL where it has none such: inputs, outputs, scratch and
  * operands in turn. *written: the run writes it; of its operands the probes alone, of its inputs
@@ -88,11 +119,8 @@ void executions_start(struct executions *runs, struct execution *run);
  * all of that is no more than chain_points. */
 bool executions_may_start(const struct executions *runs, const struct execution *run);
 
-/* One of its copies begins; one has ended. */
-void execution_copy_begins(struct execution *run, enum way way);
-void execution_copy_ended(struct execution *run, enum way way);
-/* A launch of it has ended that took so long, its own copies included. */
-void execution_computed(struct execution *run, uint64_t us);
+/* A copy or launch of it that the span tells of has been going on for so many µs. */
+void execution_span(struct channel_span *span, uint64_t us);
 
 /* NULL where there is none. */
 struct execution *executions_find(const struct executions *runs, uint64_t id);

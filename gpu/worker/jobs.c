@@ -1,10 +1,9 @@
-#include "gpu/worker/jobs.h"
+#include "gpu/worker/worker.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "numerics/measure.h"
 #include "gpu/range.h"
-#include "gpu/worker/store.h"
 #include "numerics/job_block.h"
 #include "numerics/job_check.h"
 #include "base/limits.h"
@@ -66,14 +65,12 @@ static void place_result(const struct execution *run)
 
 void jobs_settle(struct worker *worker, struct execution *run)
 {
-    if (run->copy) {
-        if (transfer_is_done(&run->transfer)) {
-            store_copied(worker, run->copy);
-            free(run);
-        }
-        return;
-    }
-    if (transfer_is_done(&run->transfer)) {
+    const bool is_done = transfer_is_done(&run->transfer);
+    if (is_done && run->copies) {
+        struct region *from = run->from[0].region;
+        store_copied(worker, run->copies, from ? from : run->to[0].region, from != NULL, run->id);
+        free(run);
+    } else if (is_done) {
         place_result(run);
         finish(worker, run, STATUS_OK);
     } else if (run->cancelled && run->transfer.under_way == 0) {
@@ -98,17 +95,14 @@ static void launch_next(struct worker *worker, struct execution *run)
     struct launch launch;
     if (!slices_next(&run->slices, &launch))
         return;
-    launch.operands = &run->operands;
     launch.is_resident = !run->in_pipeline && is_resident(run);
-    launch.chain = execution_is_chained(run) ? run->chain : 0;
-    launch.ends_round = run->ends_round;
     for (int i = 0; i < AXIS_COUNT && run->launches_copy; i++) {
         launch.source[i] = launch.from == 0 ? run->from[i].memory : NULL;
         launch.target[i] = launch.to == run->slices.total ? run->to[i].memory : NULL;
     }
     worker->under_way++;
     range_begin("launch", run->id);
-    worker->backend->launch(&launch, (uint64_t)(uintptr_t)run | TOKEN_RUN);
+    worker->backend->launch(&launch, (struct token){.of = run, .kind = TOKEN_SLICE});
     range_end();
     if (launch.to == run->slices.total && !run->in_pipeline) {
         place_result(run);
@@ -126,6 +120,9 @@ static void start(struct worker *worker, struct execution *run)
     executions_start(&worker->runs, run);
     const struct buffers buffers = execution_buffers(run);
     slices_begin(&run->slices, &run->plan, worker->backend->splits_passes, &buffers);
+    run->slices.launch.operands = &run->operands;
+    run->slices.launch.chain = execution_is_chained(run) ? run->chain : 0;
+    run->slices.launch.ends_round = run->ends_round;
     if (run->in_pipeline)
         pipeline_add(&worker->pipeline, run);
     else
@@ -155,7 +152,7 @@ static void close_measured(struct worker *worker)
 
 void jobs_open(struct worker *worker)
 {
-    pipeline_init(&worker->pipeline, worker->backend, TOKEN_STEP, compute_passes, worker);
+    pipeline_init(&worker->pipeline, worker->backend, compute_passes, worker);
     worker->runs.chain_points = slices_first_points(worker->backend->splits_passes);
     open_measured(worker);
 }
@@ -171,7 +168,6 @@ void jobs_close(struct worker *worker)
     ids_free(&worker->runs.by_id);
     plans_free(&worker->plans);
     close_measured(worker);
-    pipeline_free(&worker->pipeline);
 }
 
 /* Of a chain those behind one that must wait are not looked at: there may be many. */
@@ -190,21 +186,18 @@ void jobs_start_waiting(struct worker *worker)
     }
 }
 
-/* The run's places, if it has any. */
-static void find_places(const struct worker *worker, struct execution *run,
-                        const struct channel_run *given)
+/* The region and the memory of each of its places, of so many bytes. */
+static void find_places(const struct worker *worker, const struct execution *run,
+                        const struct place given[AXIS_COUNT], int arrays, uint64_t bytes,
+                        bool writes, struct execution_place found[AXIS_COUNT])
 {
-    const struct job *job = &given->job;
-    const struct place *from = given->from, *to = given->to;
     for (int i = 0; i < AXIS_COUNT; i++) {
-        if ((from[i].region && i >= job_inputs(job)) || (to[i].region && i >= job_outputs(job)))
+        if (!given[i].region)
+            continue;
+        if (i >= arrays)
             worker_broken("RUN with more places than its job has arrays", run->id);
-        if (from[i].region)
-            run->from[i].memory =
-                store_find_place(worker, &from[i], job_bytes(job), false, &run->from[i].region);
-        if (to[i].region)
-            run->to[i].memory =
-                store_find_place(worker, &to[i], job_bytes(job), true, &run->to[i].region);
+        found[i].region = regions_find(&worker->regions, &given[i], bytes, writes);
+        found[i].memory = found[i].region->memory + given[i].offset;
     }
 }
 
@@ -360,6 +353,7 @@ static const struct plan *find_plan(struct worker *worker, const struct channel_
 void jobs_run(struct worker *worker, const struct channel_run *given,
               const struct channel_inbox *inbox, int descriptor)
 {
+    const struct job *job = &given->job;
     struct failure failure = {0};
     if (given->id == 0 || executions_find(&worker->runs, given->id))
         worker_broken("RUN of a job that is there already", given->id);
@@ -374,16 +368,17 @@ void jobs_run(struct worker *worker, const struct channel_run *given,
     run->chain = given->chain;
     run->ends_round = given->ends_round != 0;
     plan_copy(&run->plan, plan);
-    find_places(worker, run, given);
+    find_places(worker, run, given->from, job_inputs(job), job_bytes(job), false, run->from);
+    find_places(worker, run, given->to, job_outputs(job), job_bytes(job), true, run->to);
     find_arrays(worker, run, given);
     find_operands(worker, run, given);
     if (!have_memory(run)) {
         refuse_run(worker, run);
         return;
     }
-    check_arrays(run, job_bytes(&given->job));
+    check_arrays(run, job_bytes(job));
     check_chain(worker, run);
-    choose_way(worker, run, job_bytes(&given->job));
+    choose_way(worker, run, job_bytes(job));
     add_run(worker, run);
 }
 
@@ -426,9 +421,9 @@ static void fetch_measured(struct worker *worker, struct execution *run)
     const uint64_t at = measure_bytes(run->plan.points) - sizeof(struct measured);
     run->measured = true;
     worker->under_way++;
-    worker->backend->download(&worker->runs.measured[run->slot],
-                              (const uint8_t *)run->out[0]->block.memory + at,
-                              sizeof(struct measured), NULL, (uint64_t)(uintptr_t)run | TOKEN_RUN);
+    worker->backend->download(
+        &worker->runs.measured[run->slot], (const uint8_t *)run->out[0]->block.memory + at,
+        sizeof(struct measured), NULL, (struct token){.of = run, .kind = TOKEN_SLICE});
 }
 
 void jobs_cancel(struct worker *worker, uint64_t id)
@@ -459,7 +454,7 @@ static void tell_progress(struct worker *worker, struct execution *run)
     run->progress_us = now;
 }
 
-void jobs_piece_completed(struct worker *worker, struct execution *run,
+void jobs_slice_completed(struct worker *worker, struct execution *run,
                           const struct completion *completion)
 {
     if (run->measured) {
@@ -467,7 +462,7 @@ void jobs_piece_completed(struct worker *worker, struct execution *run,
         return;
     }
     slices_completed(&run->slices, completion->device_us);
-    execution_computed(run, completion->device_us + completion->copy_us);
+    execution_span(&run->computed, completion->device_us + completion->copy_us);
     const bool done = run->slices.done == run->slices.total;
     if (run->wants_progress && !done)
         tell_progress(worker, run);

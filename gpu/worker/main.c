@@ -9,12 +9,12 @@
  * device; 2, started wrongly; 65, the front broke a rule of channel.h; BACKEND_FAULT_EXIT, the
  * device failed. */
 #include "base/clock.h"
-#include "gpu/worker/jobs.h"
-#include "base/log.h"
-#include "base/thread_pool.h"
-#include "gpu/worker/store.h"
-#include "gpu/worker/worker.h"
 #include "base/cores.h"
+#include "base/log.h"
+#include "base/rights.h"
+#include "base/thread.h"
+#include "base/thread_pool.h"
+#include "gpu/worker/worker.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,10 +23,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -60,13 +60,9 @@ static _Noreturn void refuse_device(const struct failure *failure)
 static void take_arena(uint64_t bytes, uint32_t threads, int memfd)
 {
     struct failure failure = {0};
-    struct stat stat;
     if (worker.open)
         worker_broken("a second ARENA", bytes);
-    /* Sealed against shrinking, so that no access to it can fault later. */
-    const int seals = memfd < 0 ? -1 : fcntl(memfd, F_GET_SEALS);
-    if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(memfd, &stat) < 0 || bytes == 0 ||
-        (uint64_t)stat.st_size != bytes)
+    if (!rights_sealed(memfd, F_SEAL_SHRINK, bytes))
         worker_broken("an ARENA without a sealed memfd of its size", bytes);
     void *arena = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
     if (arena == MAP_FAILED) {
@@ -76,21 +72,25 @@ static void take_arena(uint64_t bytes, uint32_t threads, int memfd)
     }
     close(memfd);
     struct channel_message message = {.type = CHANNEL_READY};
+    struct device_info *info = &message.u.ready.info;
+    worker.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (worker.wake < 0)
+        failure_set(&failure, STATUS_INTERNAL, NULL, "eventfd: %s", strerror(errno));
     if (!worker.backend)
         failure_set(&failure, STATUS_INTERNAL, NULL, "this fdworker was built without CUDA");
-    if (!worker.backend || !thread_pool_open((int)threads, &failure) ||
-        !worker.backend->open(worker.device, arena, bytes, &message.u.ready.info, &failure) ||
-        !store_open(&worker, &failure))
+    if (failure.code || !thread_pool_open((int)threads, &failure) ||
+        !worker.backend->open(worker.device, arena, bytes, worker.wake, info, &failure) ||
+        !regions_init(&worker.regions, worker.backend, worker.wake, &failure))
         refuse_device(&failure);
     worker.arena = arena;
     worker.arena_bytes = bytes;
-    worker.direct = message.u.ready.info.direct != 0;
+    worker.direct = info->direct != 0;
     jobs_open(&worker);
     worker.open = true;
     loop.busy_polls = worker.backend->busy_polls && cores_to_spare();
     message.u.ready.pid = (uint32_t)getpid();
     worker_answer(&worker, &message);
-    log_info("%s is ready", message.u.ready.info.name);
+    log_info("%s is ready", info->name);
 }
 
 /* Does the backend owe a completion? */
@@ -159,7 +159,7 @@ static void take_order(const struct channel_message *message, int descriptor)
         store_map(&worker, message, descriptor);
         break;
     case CHANNEL_UNREGION:
-        store_unmap(&worker, message->u.region.region);
+        regions_unmap(&worker.regions, message->u.region.region);
         break;
     case CHANNEL_RUN:
         jobs_run(&worker, &message->u.run, &loop.orders, descriptor);
@@ -181,36 +181,33 @@ static void take_order(const struct channel_message *message, int descriptor)
     }
 }
 
+static void take_completion(const struct completion *completion)
+{
+    const int kind = completion->token.kind;
+    void *of = completion->token.of;
+    if (kind >= TOKEN_COPY_IN) {
+        worker.ended++;
+        jobs_settle(&worker, pipeline_complete(&worker.pipeline, completion));
+        return;
+    }
+    worker.under_way--;
+    if (kind == TOKEN_SLICE) {
+        worker.ended++;
+        jobs_slice_completed(&worker, of, completion);
+    } else {
+        worker.copies--;
+        worker.copied++;
+        store_copied(&worker, of, NULL, kind == TOKEN_UPLOAD, completion->token.number);
+    }
+}
+
 /* Were there any? */
 static bool take_completions(void)
 {
-    enum { AT_ONCE = 64 };
-    struct completion completions[AT_ONCE];
+    struct completion completion;
     bool some = false;
-    int count;
-    do {
-        count = worker.backend->reap(completions, AT_ONCE);
-        some = some || count;
-        for (int i = 0; i < count; i++) {
-            const uintptr_t address = (uintptr_t)completions[i].token & ~(uintptr_t)TOKEN_KIND;
-            const unsigned kind = completions[i].token & TOKEN_KIND;
-            if (kind == TOKEN_STEP) {
-                worker.ended++;
-                jobs_settle(&worker, pipeline_complete(&worker.pipeline, (struct step *)address,
-                                                       completions[i].device_us));
-                continue;
-            }
-            worker.under_way--;
-            if (kind == TOKEN_COPY) {
-                worker.copies--;
-                worker.copied++;
-                store_copied(&worker, (struct copy *)address);
-                continue;
-            }
-            worker.ended++;
-            jobs_piece_completed(&worker, (struct execution *)address, &completions[i]);
-        }
-    } while (count == AT_ONCE);
+    for (; worker.backend->reap(&completion); some = true)
+        take_completion(&completion);
     if (some)
         jobs_start_waiting(&worker);
     return some;
@@ -241,27 +238,27 @@ static bool take_orders(void)
 /* Sleep until something comes or completes, at most timeout_ms; and take it. */
 static bool wait(int timeout_ms)
 {
-    struct pollfd polls[3] = {
-        {.fd = CHANNEL_DESCRIPTOR, .events = POLLIN},
-        {.fd = worker.open ? worker.backend->wake_descriptor() : -1, .events = POLLIN},
-        {.fd = worker.open ? worker.regions.wake : -1, .events = POLLIN}};
+    struct pollfd polls[] = {{.fd = CHANNEL_DESCRIPTOR, .events = POLLIN},
+                             {.fd = worker.open ? worker.wake : -1, .events = POLLIN}};
     if (worker.answers.count)
         polls[0].events |= POLLOUT;
     if (timeout_ms && is_busy())
         worker.backend->arm();
     else if (timeout_ms && worker.open && worker.backend->rest())
         timeout_ms = 0;
-    const int ready = poll(polls, 3, timeout_ms);
+    const int ready = poll(polls, 2, timeout_ms);
     if (ready < 0 && errno != EINTR && errno != EAGAIN)
         log_fatal(BACKEND_FAULT_EXIT, "poll: %s", strerror(errno));
     if (ready < 0)
         return false;
     bool some = false;
+    if (polls[1].revents) {
+        thread_awake(worker.wake);
+        store_answer_mapped(&worker);
+    }
     /* Also when nothing woke the worker: a failed device does not. */
     if (polls[1].revents || is_busy())
         some = take_completions();
-    if (polls[2].revents)
-        store_answer_mapped(&worker);
     if (polls[0].revents & (POLLIN | POLLHUP | POLLERR))
         some = take_orders() || some;
     return some;

@@ -1,36 +1,14 @@
 #include "gpu/worker/pipeline.h"
 
-#include "base/log.h"
 #include "gpu/range.h"
 
-#include <stdlib.h>
-
-/* So many may be under way without a call for memory. */
-enum { STEPS_KEPT = 256 };
-
-void pipeline_init(struct pipeline *pipeline, const struct backend *backend, uint64_t tokens,
+void pipeline_init(struct pipeline *pipeline, const struct backend *backend,
                    void (*compute_passes)(void *context, struct execution *run), void *context)
 {
-    *pipeline = (struct pipeline){
-        .backend = backend, .tokens = tokens, .compute_passes = compute_passes, .context = context};
+    *pipeline =
+        (struct pipeline){.backend = backend, .compute_passes = compute_passes, .context = context};
     for (int way = 0; way < WAYS; way++)
         pipeline->last_size[way] = PIPELINE_LARGE; /* a small one is the first */
-    for (int i = 0; i < STEPS_KEPT; i++) {
-        struct step *step = malloc(sizeof *step);
-        if (!step)
-            break;
-        step->next = pipeline->free_steps;
-        pipeline->free_steps = step;
-    }
-}
-
-void pipeline_free(struct pipeline *pipeline)
-{
-    while (pipeline->free_steps) {
-        struct step *step = pipeline->free_steps;
-        pipeline->free_steps = step->next;
-        free(step);
-    }
 }
 
 /* The way out stands still until the first slab is in, and remains a slab behind: small ones are
@@ -95,25 +73,14 @@ static struct execution *next_run(struct pipeline *pipeline, int way)
     return pipeline->queues[way][size].first;
 }
 
-/* --- steps --- */
+/* --- copies and launches --- */
 
-static struct step *take_step(struct pipeline *pipeline, struct execution *run, enum step_kind kind)
+/* Something of the run begins. */
+static struct token token_of(struct pipeline *pipeline, struct execution *run, enum token_kind kind,
+                             uint64_t number)
 {
-    struct step *step = pipeline->free_steps;
-    if (step)
-        pipeline->free_steps = step->next;
-    else
-        step = malloc(sizeof *step);
-    if (!step)
-        log_fatal(BACKEND_FAULT_EXIT, "no memory for a step of the pipeline");
-    *step = (struct step){.run = run, .kind = kind};
     pipeline->under_way++;
-    return step;
-}
-
-static uint64_t token_of(const struct pipeline *pipeline, const struct step *step)
-{
-    return (uint64_t)(uintptr_t)step | pipeline->tokens;
+    return (struct token){.of = run, .number = number, .kind = kind};
 }
 
 /* Launch the lines whose inputs are on their way. */
@@ -125,17 +92,13 @@ static void compute(struct pipeline *pipeline, struct execution *run)
             pipeline->compute_passes(pipeline->context, run);
             return;
         }
-        struct step *step = take_step(pipeline, run, STEP_LAUNCH);
-        struct launch launch = {.plan = &run->plan, .from = part.from, .to = part.to};
-        for (int i = 0; i < AXIS_COUNT; i++) {
-            launch.in[i] = run->slices.in[i];
-            launch.even[i] = run->slices.even[i];
-        }
-        step->launch = part.launch;
+        struct launch launch = run->slices.launch;
+        launch.from = part.from;
+        launch.to = part.to;
         run->slices.done = part.to;
         range_begin("launch", run->id);
-        step->name = pipeline->backend->launch(&launch, token_of(pipeline, step));
-        run->launches[part.launch] = step->name;
+        run->launches[part.launch % TRANSFER_LAUNCHES] =
+            pipeline->backend->launch(&launch, token_of(pipeline, run, TOKEN_PART, part.launch));
         range_end();
     }
     enqueue(pipeline, run, WAY_OUT);
@@ -145,18 +108,17 @@ static void copy_in(struct pipeline *pipeline, struct execution *run)
 {
     struct slab slab;
     transfer_copy_in(&run->transfer, &slab);
-    struct step *step = take_step(pipeline, run, STEP_IN);
-    step->bytes = slab.bytes;
     pipeline->bytes[WAY_IN] += slab.bytes;
     if (!transfer_can_copy_in(&run->transfer))
         dequeue(pipeline, run, WAY_IN);
     if (slab.bytes < run->transfer.array_bytes)
         pipeline->backend->begin(); /* what has been launched does not wait for this slab */
-    execution_copy_begins(run, WAY_IN);
+    execution_span(&run->copied[WAY_IN], 0);
     range_begin("upload", run->id);
-    pipeline->backend->upload((uint8_t *)run->slices.in[slab.component] + slab.offset,
+    pipeline->backend->upload((uint8_t *)(uintptr_t)run->slices.launch.in[slab.component] +
+                                  slab.offset,
                               run->from[slab.component].memory + slab.offset, slab.bytes,
-                              token_of(pipeline, step));
+                              token_of(pipeline, run, TOKEN_COPY_IN, slab.bytes));
     range_end();
     compute(pipeline, run);
 }
@@ -165,17 +127,16 @@ static void copy_out(struct pipeline *pipeline, struct execution *run)
 {
     struct slab slab;
     transfer_copy_out(&run->transfer, &slab);
-    struct step *step = take_step(pipeline, run, STEP_OUT);
-    step->bytes = slab.bytes;
     pipeline->bytes[WAY_OUT] += slab.bytes;
     if (!transfer_can_copy_out(&run->transfer))
         dequeue(pipeline, run, WAY_OUT);
-    execution_copy_begins(run, WAY_OUT);
+    execution_span(&run->copied[WAY_OUT], 0);
     range_begin("download", run->id);
     pipeline->backend->download(run->to[slab.component].memory + slab.offset,
                                 (const uint8_t *)slices_result(&run->slices, slab.component) +
                                     slab.offset,
-                                slab.bytes, run->launches[slab.launch], token_of(pipeline, step));
+                                slab.bytes, run->launches[slab.launch % TRANSFER_LAUNCHES],
+                                token_of(pipeline, run, TOKEN_COPY_OUT, slab.bytes));
     range_end();
     if (!run->transfer.whole)
         compute(pipeline, run); /* there is room for another launch */
@@ -203,7 +164,7 @@ void pipeline_add_copy(struct pipeline *pipeline, struct execution *run, uint64_
 {
     transfer_init_copy(&run->transfer, bytes, way == WAY_IN, PIPELINE_SLAB_BYTES);
     run->plan.passes = 1;
-    run->slices.plan = &run->plan;
+    run->slices.launch.plan = &run->plan;
     enqueue(pipeline, run, way);
 }
 
@@ -230,23 +191,22 @@ void pipeline_pump(struct pipeline *pipeline)
     } while (in || out);
 }
 
-struct execution *pipeline_complete(struct pipeline *pipeline, struct step *step,
-                                    uint64_t device_us)
+struct execution *pipeline_complete(struct pipeline *pipeline, const struct completion *completion)
 {
-    struct execution *run = step->run;
-    if (step->kind == STEP_LAUNCH) {
-        if (run->launches[step->launch] == step->name)
-            run->launches[step->launch] = NULL;
-        run->slices.device_us += device_us;
-        execution_computed(run, device_us);
+    struct execution *run = completion->token.of;
+    const uint64_t number = completion->token.number;
+    if (completion->token.kind == TOKEN_PART) {
+        const struct transfer *transfer = &run->transfer;
+        if (transfer->first_launch + transfer->launches <= number + TRANSFER_LAUNCHES)
+            run->launches[number % TRANSFER_LAUNCHES] = NULL; /* no later one has the place */
+        run->slices.device_us += completion->device_us;
+        execution_span(&run->computed, completion->device_us);
     } else {
-        const enum way way = step->kind == STEP_IN ? WAY_IN : WAY_OUT;
-        pipeline->bytes[way] -= step->bytes;
-        execution_copy_ended(run, way);
+        const enum way way = completion->token.kind == TOKEN_COPY_IN ? WAY_IN : WAY_OUT;
+        pipeline->bytes[way] -= number;
+        execution_span(&run->copied[way], 0);
     }
     transfer_completed(&run->transfer);
     pipeline->under_way--;
-    step->next = pipeline->free_steps;
-    pipeline->free_steps = step;
     return run;
 }

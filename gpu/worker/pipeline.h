@@ -27,39 +27,25 @@ struct pipeline_queue {
     struct execution *first, *last;
 };
 
-/* A copy or launch that is under way. */
-struct step {
-    struct step *next; /* in free_steps */
-    struct execution *run;
-    enum step_kind { STEP_IN, STEP_OUT, STEP_LAUNCH } kind;
-    uint32_t launch;  /* its number */
-    const void *name; /* as the backend calls it */
-    uint64_t bytes;
-};
-
 struct pipeline {
     const struct backend *backend;
     /* Of a transfer that is `whole`: its inputs are in. */
     void (*compute_passes)(void *context, struct execution *run);
     void *context;
-    uint64_t tokens; /* bits of every token, beside the step's address */
     /* The runs that have a slab to copy, and the size that had the last turn. */
     struct pipeline_queue queues[WAYS][PIPELINE_SIZES];
     int last_size[WAYS];
     uint64_t bytes[WAYS]; /* under way */
     uint32_t under_way;   /* completions that the backend owes */
-    struct step *free_steps;
 };
 
-void pipeline_init(struct pipeline *pipeline, const struct backend *backend, uint64_t tokens,
+void pipeline_init(struct pipeline *pipeline, const struct backend *backend,
                    void (*compute_passes)(void *context, struct execution *run), void *context);
-/* Nothing is under way. */
-void pipeline_free(struct pipeline *pipeline);
 
 /* A run that starts: its transfer and its slices begin. pipeline_pump() is to follow. */
 void pipeline_add(struct pipeline *pipeline, struct execution *run);
-/* A copy alone, of so many bytes: from run->from[0] to run->slices.in[0], or from
- * run->slices.even[0] to run->to[0]. pipeline_pump() is to follow. */
+/* A copy alone, of so many bytes: from run->from[0] to run->slices.launch.in[0], or from
+ * run->slices.launch.even[0] to run->to[0]. pipeline_pump() is to follow. */
 void pipeline_add_copy(struct pipeline *pipeline, struct execution *run, uint64_t bytes,
                        enum way way);
 /* Begin no more of it. */
@@ -69,6 +55,5 @@ void pipeline_passes_completed(struct pipeline *pipeline, struct execution *run)
 
 /* Begin all that can begin now. */
 void pipeline_pump(struct pipeline *pipeline);
-/* A step has completed. The run that it was of, whose transfer may be done. */
-struct execution *pipeline_complete(struct pipeline *pipeline, struct step *step,
-                                    uint64_t device_us);
+/* A copy or launch has completed. The run that it was of, whose transfer may be done. */
+struct execution *pipeline_complete(struct pipeline *pipeline, const struct completion *completion);

@@ -1,15 +1,15 @@
 #include "gpu/worker/region.h"
 
 #include "base/log.h"
+#include "base/rights.h"
 #include "base/thread.h"
+#include "gpu/worker/worker.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* --- the mapper's --- */
@@ -87,17 +87,13 @@ static void unmap(const struct regions *regions, struct region *region)
 static void *mapper(void *argument)
 {
     struct regions *regions = argument;
-    const uint64_t one = 1;
     for (;;) {
         pthread_mutex_lock(&regions->mutex);
-        while (!regions->orders && !regions->ending)
+        while (STAILQ_EMPTY(&regions->orders) && !regions->ending)
             pthread_cond_wait(&regions->ordered, &regions->mutex);
-        struct region *region = regions->orders;
-        if (region) {
-            regions->orders = region->next;
-            if (!region->next)
-                regions->orders_end = &regions->orders;
-        }
+        struct region *region = STAILQ_FIRST(&regions->orders);
+        if (region)
+            STAILQ_REMOVE_HEAD(&regions->orders, link);
         pthread_mutex_unlock(&regions->mutex);
         if (!region)
             return NULL;
@@ -107,27 +103,23 @@ static void *mapper(void *argument)
         }
         map_region(regions, region);
         pthread_mutex_lock(&regions->mutex);
-        region->next = NULL;
-        *regions->mapped_end = region;
-        regions->mapped_end = &region->next;
+        STAILQ_INSERT_TAIL(&regions->mapped, region, link);
         pthread_mutex_unlock(&regions->mutex);
-        while (write(regions->wake, &one, sizeof one) < 0 && errno == EINTR)
-            ;
+        thread_wake(regions->wake);
     }
 }
 
 /* --- the worker's --- */
 
-bool regions_init(struct regions *regions, const struct backend *backend, struct failure *failure)
+bool regions_init(struct regions *regions, const struct backend *backend, int wake,
+                  struct failure *failure)
 {
     *regions = (struct regions){.backend = backend,
                                 .mutex = PTHREAD_MUTEX_INITIALIZER,
                                 .ordered = PTHREAD_COND_INITIALIZER,
-                                .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-    regions->orders_end = &regions->orders;
-    regions->mapped_end = &regions->mapped;
-    if (regions->wake < 0)
-        return failure_set(failure, STATUS_INTERNAL, NULL, "eventfd: %s", strerror(errno));
+                                .wake = wake};
+    STAILQ_INIT(&regions->orders);
+    STAILQ_INIT(&regions->mapped);
     const int error = thread_start(&regions->mapper, mapper, regions);
     return error == 0 || failure_set(failure, STATUS_INTERNAL, NULL, "no thread to map regions: %s",
                                      strerror(error));
@@ -136,9 +128,7 @@ bool regions_init(struct regions *regions, const struct backend *backend, struct
 static void order(struct regions *regions, struct region *region)
 {
     pthread_mutex_lock(&regions->mutex);
-    region->next = NULL;
-    *regions->orders_end = region;
-    regions->orders_end = &region->next;
+    STAILQ_INSERT_TAIL(&regions->orders, region, link);
     pthread_cond_signal(&regions->ordered);
     pthread_mutex_unlock(&regions->mutex);
 }
@@ -150,67 +140,51 @@ void regions_free(struct regions *regions)
     pthread_cond_signal(&regions->ordered);
     pthread_mutex_unlock(&regions->mutex);
     pthread_join(regions->mapper, NULL);
-    close(regions->wake);
     for (size_t i = 0; i < regions->ids.capacity; i++)
         if (regions->ids.slots[i].item)
             unmap(regions, regions->ids.slots[i].item);
     ids_free(&regions->ids);
-    *regions = (struct regions){.wake = -1};
 }
 
-const char *regions_map(struct regions *regions, uint64_t id, uint64_t bytes, bool writable,
-                        int memfd, bool *refused)
+bool regions_map(struct regions *regions, uint64_t id, uint64_t bytes, bool writable, int memfd)
 {
     enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
-    struct stat stat;
-    /* Sealed, so that no access to it can fault later. */
-    const int seals = memfd < 0 ? -1 : fcntl(memfd, F_GET_SEALS);
-    if (seals < 0 || (seals & SEALS) != SEALS || fstat(memfd, &stat) < 0 || bytes == 0 ||
-        (uint64_t)stat.st_size != bytes)
-        return "a REGION without a sealed memfd of its size";
+    if (!rights_sealed(memfd, SEALS, bytes))
+        worker_broken("a REGION without a sealed memfd of its size", id);
     if (id == 0 || ids_find(&regions->ids, id))
-        return "a REGION that is there already";
+        worker_broken("a REGION that is there already", id);
     struct region *region = calloc(1, sizeof *region);
-    *refused = !region || !ids_add(&regions->ids, id, region);
-    if (*refused) {
+    if (!region || !ids_add(&regions->ids, id, region)) {
         free(region);
         close(memfd);
-        return NULL;
+        return false;
     }
     region->id = id;
     region->bytes = bytes;
     region->writable = writable;
     region->memfd = memfd;
     order(regions, region);
-    return NULL;
+    return true;
 }
 
-const char *regions_unmap(struct regions *regions, uint64_t id)
+void regions_unmap(struct regions *regions, uint64_t id)
 {
     struct region *region = ids_find(&regions->ids, id);
     if (!region || !region->answered)
-        return "UNREGION of a region that is not mapped";
+        worker_broken("UNREGION of a region that is not mapped", id);
     if (region->users)
-        return "UNREGION of a region that is in use";
+        worker_broken("UNREGION of a region that is in use", id);
     ids_remove(&regions->ids, id);
     region->goes = true;
     order(regions, region);
-    return NULL;
 }
 
 bool regions_mapped(struct regions *regions, uint64_t *id, enum status *status)
 {
-    uint64_t count;
     pthread_mutex_lock(&regions->mutex);
-    struct region *region = regions->mapped;
-    if (region) {
-        regions->mapped = region->next;
-        if (!region->next)
-            regions->mapped_end = &regions->mapped;
-    } else {
-        while (read(regions->wake, &count, sizeof count) < 0 && errno == EINTR)
-            ;
-    }
+    struct region *region = STAILQ_FIRST(&regions->mapped);
+    if (region)
+        STAILQ_REMOVE_HEAD(&regions->mapped, link);
     pthread_mutex_unlock(&regions->mutex);
     if (!region)
         return false;
@@ -224,17 +198,16 @@ bool regions_mapped(struct regions *regions, uint64_t *id, enum status *status)
     return true;
 }
 
-const char *regions_find(const struct regions *regions, const struct place *place, uint64_t bytes,
-                         bool write, struct region **region)
+struct region *regions_find(const struct regions *regions, const struct place *place,
+                            uint64_t bytes, bool write)
 {
-    struct region *found = ids_find(&regions->ids, place->region);
-    if (!found || !found->answered)
-        return "an order names a region that is not mapped";
-    if (bytes > found->bytes || place->offset > found->bytes - bytes ||
+    struct region *region = ids_find(&regions->ids, place->region);
+    if (!region || !region->answered)
+        worker_broken("an order names a region that is not mapped", place->region);
+    if (bytes > region->bytes || place->offset > region->bytes - bytes ||
         place->offset % PLACE_ALIGNMENT)
-        return "a place is not inside its region";
-    if (write && !found->writable)
-        return "an order writes to a region that is read only";
-    *region = found;
-    return NULL;
+        worker_broken("a place is not inside its region", place->region);
+    if (write && !region->writable)
+        worker_broken("an order writes to a region that is read only", place->region);
+    return region;
 }

@@ -6,8 +6,8 @@
  *   regions_mapped() ◄─ eventfd ──┘
  *   regions_unmap()  ── queue ──► backend->unpin, munmap
  *
- * All functions are for the worker's thread. Those that take an order return what rule of channel.h
- * it breaks, or NULL. */
+ * All functions are for the worker's thread. An order that breaks a rule of channel.h ends the
+ * process. */
 #pragma once
 
 #include "gpu/backend.h"
@@ -17,6 +17,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 struct region {
     uint64_t id, bytes;
@@ -25,12 +26,14 @@ struct region {
     uint32_t users;     /* unfinished copies and jobs that name it */
     enum status status; /* of mapping it */
     /* The mapper's, until it has been answered, and again when it goes. */
-    struct region *next;
+    STAILQ_ENTRY(region) link;
     uint8_t *memory;
     bool addressable; /* backend.h */
     int memfd;
     bool goes;
 };
+
+STAILQ_HEAD(region_queue, region);
 
 struct regions {
     const struct backend *backend;
@@ -39,26 +42,25 @@ struct regions {
     bool ending;
     pthread_mutex_t mutex; /* guards what follows, and the regions in the queues */
     pthread_cond_t ordered;
-    struct region *orders, **orders_end;
-    struct region *mapped, **mapped_end;
-    int wake; /* eventfd: readable when regions_mapped() has something */
+    struct region_queue orders, mapped;
+    int wake; /* eventfd, the caller's: written when regions_mapped() has something */
 };
 
-/* The backend is open. False with the failure set: there is no thread, or no descriptor. */
-bool regions_init(struct regions *regions, const struct backend *backend, struct failure *failure);
+/* The backend is open. False with the failure set: there is no thread. */
+bool regions_init(struct regions *regions, const struct backend *backend, int wake,
+                  struct failure *failure);
 /* No region has a user. Waits for the mapper. */
 void regions_free(struct regions *regions);
 
-/* REGION: begin to map one; takes the descriptor. *refused: it is not, for want of memory, and is
+/* REGION: begin to map one; takes the descriptor. False: there is no memory for it, and it is
  * forgotten. */
-const char *regions_map(struct regions *regions, uint64_t id, uint64_t bytes, bool writable,
-                        int memfd, bool *refused);
+bool regions_map(struct regions *regions, uint64_t id, uint64_t bytes, bool writable, int memfd);
 /* UNREGION. */
-const char *regions_unmap(struct regions *regions, uint64_t id);
+void regions_unmap(struct regions *regions, uint64_t id);
 /* The next region that is mapped, or could not be, to be answered: *id and *status. One that could
  * not be is forgotten. False: there is none. */
 bool regions_mapped(struct regions *regions, uint64_t *id, enum status *status);
 
 /* The region that holds so many bytes at the place, to be written to or only read. */
-const char *regions_find(const struct regions *regions, const struct place *place, uint64_t bytes,
-                         bool write, struct region **region);
+struct region *regions_find(const struct regions *regions, const struct place *place,
+                            uint64_t bytes, bool write);

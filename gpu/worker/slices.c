@@ -81,24 +81,25 @@ void slices_begin(struct slices *slices, const struct plan *plan, bool splits_pa
                   const struct buffers *buffers)
 {
     const bool ends_even = plan->passes % 2 == 1;
-    *slices = (struct slices){.plan = plan,
+    struct launch *const launch = &slices->launch;
+    *slices = (struct slices){.launch.plan = plan,
                               .total = plan->passes * plan->lines,
                               .whole_passes = !splits_passes || plan->staged};
     for (int i = 0; i < plan->inputs; i++)
-        slices->in[i] = buffers->in[i];
+        launch->in[i] = buffers->in[i];
     if (plan->staged) {
-        slices->even[0] = buffers->out[0];
-        slices->odd = buffers->scratch[0];
-        slices->spare[0] = buffers->scratch[1];
-        slices->spare[1] = buffers->scratch[2];
+        launch->even[0] = buffers->out[0];
+        launch->odd = buffers->scratch[0];
+        launch->spare[0] = buffers->scratch[1];
+        launch->spare[1] = buffers->scratch[2];
     }
     for (int i = 0; i < plan->outputs && !plan->staged; i++) {
         void *out = buffers->out[i], *scratch = buffers->scratch[i];
         const bool scratch_first = is_input(plan, buffers, out) ||
                                    (plan->passes > 1 && scratch != buffers->in[0] && !ends_even);
-        slices->even[i] = scratch_first ? scratch : out;
+        launch->even[i] = scratch_first ? scratch : out;
         if (plan->passes > 1)
-            slices->odd = scratch_first ? out : scratch;
+            launch->odd = scratch_first ? out : scratch;
     }
     const uint64_t points = plan->points * plan->batch;
     const uint64_t row = points / plan->lines;
@@ -109,15 +110,16 @@ void slices_begin(struct slices *slices, const struct plan *plan, bool splits_pa
 
 void *slices_result(const struct slices *slices, int component)
 {
-    return slices->plan->passes % 2 == 1 || slices->plan->staged ? slices->even[component]
-                                                                 : slices->odd;
+    const struct launch *launch = &slices->launch;
+    return launch->plan->passes % 2 == 1 || launch->plan->staged ? launch->even[component]
+                                                                 : launch->odd;
 }
 
 bool slices_next(struct slices *slices, struct launch *launch)
 {
     if (slices->size || slices->done == slices->total)
         return false;
-    const uint64_t lines = slices->plan->lines;
+    const uint64_t lines = slices->launch.plan->lines;
     uint64_t size = slices->next_size;
     if (size / lines > PIECE_PASSES)
         size = PIECE_PASSES * lines;
@@ -128,14 +130,9 @@ bool slices_next(struct slices *slices, struct launch *launch)
     if (size > slices->total - slices->done)
         size = slices->total - slices->done;
     slices->size = size;
-    *launch = (struct launch){
-        .plan = slices->plan, .odd = slices->odd, .from = slices->done, .to = slices->done + size};
-    for (int i = 0; i < AXIS_COUNT; i++) {
-        launch->in[i] = slices->in[i];
-        launch->even[i] = slices->even[i];
-    }
-    for (int i = 0; i < 2; i++)
-        launch->spare[i] = slices->spare[i];
+    *launch = slices->launch;
+    launch->from = slices->done;
+    launch->to = slices->done + size;
     return true;
 }
 

@@ -8,13 +8,12 @@
 #include <stdint.h>
 
 struct slices {
-    const struct plan *plan;
-    void *in[AXIS_COUNT], *even[AXIS_COUNT], *odd, *spare[2]; /* as in struct launch */
-    uint64_t total;                                           /* lines of all passes */
-    uint64_t done;                                            /* lines completed */
-    uint64_t size;      /* lines in the slice under way; 0: none is */
-    uint64_t next_size; /* lines in the next one */
-    uint64_t device_us; /* of the slices completed */
+    struct launch launch; /* of all slices, but for the lines and what else differs */
+    uint64_t total;       /* lines of all passes */
+    uint64_t done;        /* lines completed */
+    uint64_t size;        /* lines in the slice under way; 0: none is */
+    uint64_t next_size;   /* lines in the next one */
+    uint64_t device_us;   /* of the slices completed */
     bool whole_passes;
 };
 

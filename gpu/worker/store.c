@@ -1,47 +1,23 @@
-#include "gpu/worker/store.h"
+#include "gpu/worker/worker.h"
 
 #include "gpu/range.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct copy {
-    struct holding *holding;
-    struct region *region; /* NULL: the arena */
-    struct copy *next;     /* in worker->free_copies */
-    uint64_t tag;
-    bool is_upload;
-};
-
-/* So many may be under way without a call for memory. */
-enum { COPIES_KEPT = 256 };
-
-bool store_open(struct worker *worker, struct failure *failure)
+static void release_block(struct worker *worker, struct holding *holding)
 {
-    for (int i = 0; i < COPIES_KEPT; i++) {
-        struct copy *copy = malloc(sizeof *copy);
-        if (!copy)
-            return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "no memory for copies");
-        copy->next = worker->free_copies;
-        worker->free_copies = copy;
-    }
-    return regions_init(&worker->regions, worker->backend, failure);
+    if (holding->block.memory)
+        worker->backend->release(holding->block.memory, holding->block.bytes, holding->block.owner);
+    free(holding);
 }
 
 void store_close(struct worker *worker)
 {
-    while (worker->free_copies) {
-        struct copy *copy = worker->free_copies;
-        worker->free_copies = copy->next;
-        free(copy);
-    }
-    for (size_t i = 0; i < worker->holdings.capacity; i++) {
-        struct holding *holding = worker->holdings.slots[i].item;
-        if (holding && holding->block.memory)
-            worker->backend->release(holding->block.memory, holding->block.bytes,
-                                     holding->block.owner);
-    }
-    holdings_free(&worker->holdings);
+    for (size_t i = 0; i < worker->holdings.capacity; i++)
+        if (worker->holdings.slots[i].item)
+            release_block(worker, worker->holdings.slots[i].item);
+    ids_free(&worker->holdings);
     regions_free(&worker->regions);
 }
 
@@ -56,20 +32,9 @@ static void answer_mapped(struct worker *worker, uint64_t id, enum status status
 void store_map(struct worker *worker, const struct channel_message *message, int memfd)
 {
     const uint64_t id = message->u.region.region;
-    bool refused = false;
-    const char *rule = regions_map(&worker->regions, id, message->u.region.bytes,
-                                   message->u.region.writable, memfd, &refused);
-    if (rule)
-        worker_broken(rule, id);
-    if (refused)
+    if (!regions_map(&worker->regions, id, message->u.region.bytes, message->u.region.writable,
+                     memfd))
         answer_mapped(worker, id, STATUS_OUT_OF_MEMORY);
-}
-
-void store_unmap(struct worker *worker, uint64_t id)
-{
-    const char *rule = regions_unmap(&worker->regions, id);
-    if (rule)
-        worker_broken(rule, id);
 }
 
 void store_answer_mapped(struct worker *worker)
@@ -78,15 +43,6 @@ void store_answer_mapped(struct worker *worker)
     enum status status;
     while (regions_mapped(&worker->regions, &id, &status))
         answer_mapped(worker, id, status);
-}
-
-uint8_t *store_find_place(const struct worker *worker, const struct place *place, uint64_t bytes,
-                          bool write, struct region **region)
-{
-    const char *rule = regions_find(&worker->regions, place, bytes, write, region);
-    if (rule)
-        worker_broken(rule, place->region);
-    return (*region)->memory + place->offset;
 }
 
 /* --- arrays --- */
@@ -108,7 +64,7 @@ static void answer_failed(struct worker *worker, uint64_t id)
 
 struct holding *store_find(const struct worker *worker, uint64_t id)
 {
-    struct holding *holding = holdings_find(&worker->holdings, id);
+    struct holding *holding = ids_find(&worker->holdings, id);
     if (!holding && worker->unknown)
         return &unknown;
     if (!holding)
@@ -118,11 +74,16 @@ struct holding *store_find(const struct worker *worker, uint64_t id)
 
 void store_allocate(struct worker *worker, uint64_t id, uint64_t bytes, uint64_t owner)
 {
-    if (bytes == 0 || id == 0 || holdings_find(&worker->holdings, id))
+    if (bytes == 0 || id == 0 || ids_find(&worker->holdings, id))
         worker_broken("ALLOCATE of no bytes, or of an array that is there already", id);
-    struct holding *holding = holdings_add(&worker->holdings, id);
+    struct holding *holding = calloc(1, sizeof *holding);
+    if (holding && !ids_add(&worker->holdings, id, holding)) {
+        free(holding);
+        holding = NULL;
+    }
     if (holding)
-        holding->block = (struct block){worker->backend->allocate(bytes, owner), bytes, owner};
+        *holding = (struct holding){
+            .id = id, .block = {worker->backend->allocate(bytes, owner), bytes, owner}};
     else
         worker->unknown++;
     if (!holding || !holding->block.memory)
@@ -138,9 +99,8 @@ void store_release(struct worker *worker, uint64_t id)
     }
     if (holding->uploads || holding->downloads || holding->readers || holding->writers)
         worker_broken("RELEASE of an array that is in use", id);
-    if (holding->block.memory)
-        worker->backend->release(holding->block.memory, holding->block.bytes, holding->block.owner);
-    holdings_remove(&worker->holdings, holding);
+    ids_remove(&worker->holdings, id);
+    release_block(worker, holding);
 }
 
 /* --- copies --- */
@@ -149,17 +109,6 @@ static void answer_copied(struct worker *worker, uint64_t tag, enum status statu
 {
     worker_answer(worker, &(struct channel_message){
                               .type = CHANNEL_COPIED, .status = status, .u.copy.tag = tag});
-}
-
-/* Between a region and an array: beside the copies of jobs, since it may be as long. */
-static void copy_in_slabs(struct worker *worker, struct execution *run, struct copy *copy,
-                          void *memory, uint8_t *outside, uint64_t bytes)
-{
-    run->id = copy->tag;
-    run->copy = copy;
-    run->from[0].memory = run->to[0].memory = outside;
-    run->slices.in[0] = run->slices.even[0] = memory;
-    pipeline_add_copy(&worker->pipeline, run, bytes, copy->is_upload ? WAY_IN : WAY_OUT);
 }
 
 /* May the array be copied to, or from, now? */
@@ -175,84 +124,37 @@ static void check_unused(const struct holding *holding, bool is_upload)
         worker_broken("a copy of an array that comes from a region", holding->id);
 }
 
-/* NULL: no memory. */
-static struct copy *new_copy(struct worker *worker)
+/* Between a region and an array: beside the copies of jobs, since it may be as long. False: there
+ * is no memory to carry it out. */
+static bool copy_in_slabs(struct worker *worker, struct holding *holding, struct region *region,
+                          uint8_t *outside, const struct channel_message *message)
 {
-    struct copy *copy = worker->free_copies;
-    if (copy)
-        worker->free_copies = copy->next;
-    else
-        copy = malloc(sizeof *copy);
-    return copy;
-}
-
-static void recycle(struct worker *worker, struct copy *copy)
-{
-    if (!copy)
-        return;
-    copy->next = worker->free_copies;
-    worker->free_copies = copy;
-}
-
-/* There is no memory to carry it out. */
-static void refuse_copy(struct worker *worker, struct holding *holding,
-                        const struct channel_message *message)
-{
-    if (message->type == CHANNEL_UPLOAD) {
-        holding->failed = true;
-        answer_failed(worker, holding->id);
-    } else if (!message->u.copy.region) {
-        worker_out_of_memory(); /* the front waits for its slab, and for nothing else */
-    }
-    answer_copied(worker, message->u.copy.tag,
-                  message->type == CHANNEL_UPLOAD ? STATUS_OK : STATUS_OUT_OF_MEMORY);
-}
-
-void store_copy(struct worker *worker, const struct channel_message *message)
-{
-    const uint64_t offset = message->u.copy.offset, arena_offset = message->u.copy.arena_offset;
-    const uint64_t bytes = message->u.copy.bytes;
     const bool is_upload = message->type == CHANNEL_UPLOAD;
-    const struct place place = {message->u.copy.region, arena_offset};
-    struct holding *holding = store_find(worker, message->u.copy.array);
-    struct region *region = NULL;
-    if (holding != &unknown &&
-        (bytes > holding->block.bytes || offset > holding->block.bytes - bytes))
-        worker_broken("a copy reaches past its array", holding->id);
-    if (!place.region &&
-        (bytes > worker->arena_bytes || arena_offset > worker->arena_bytes - bytes))
-        worker_broken("a copy reaches past the arena", holding->id);
-    uint8_t *outside = place.region ? store_find_place(worker, &place, bytes, !is_upload, &region)
-                                    : worker->arena + arena_offset;
-    check_unused(holding, is_upload);
-    if (!store_has_memory(holding)) {
-        if (!is_upload) /* nobody else's bytes may go out in place of its own */
-            memset(outside, 0, bytes);
-        answer_copied(worker, message->u.copy.tag, STATUS_OK);
-        return;
-    }
-    struct copy *copy = new_copy(worker);
-    struct execution *run = copy && region && bytes ? calloc(1, sizeof *run) : NULL;
-    if (!copy || (region && bytes && !run)) {
-        refuse_copy(worker, holding, message);
-        recycle(worker, copy);
-        return;
-    }
-    *copy = (struct copy){
-        .holding = holding, .region = region, .tag = message->u.copy.tag, .is_upload = is_upload};
-    *(is_upload ? &holding->uploads : &holding->downloads) += 1;
-    if (region) {
-        region->users++;
-        holding->region_uploads += is_upload;
-    }
-    uint8_t *memory = (uint8_t *)holding->block.memory + offset;
-    if (region && bytes) {
-        copy_in_slabs(worker, run, copy, memory, outside, bytes);
-        return;
-    }
+    struct execution *run = calloc(1, sizeof *run);
+    if (!run)
+        return false;
+    void *memory = (uint8_t *)holding->block.memory + message->u.copy.offset;
+    run->id = message->u.copy.tag;
+    run->copies = holding;
+    *(is_upload ? &run->from[0] : &run->to[0]) = (struct execution_place){region, outside};
+    run->slices.launch.in[0] = run->slices.launch.even[0] = memory;
+    region->users++;
+    holding->region_uploads += is_upload;
+    pipeline_add_copy(&worker->pipeline, run, message->u.copy.bytes, is_upload ? WAY_IN : WAY_OUT);
+    return true;
+}
+
+static void copy_at_once(struct worker *worker, struct holding *holding, uint8_t *outside,
+                         const struct channel_message *message)
+{
+    const bool is_upload = message->type == CHANNEL_UPLOAD;
+    const uint64_t bytes = message->u.copy.bytes;
+    uint8_t *memory = (uint8_t *)holding->block.memory + message->u.copy.offset;
+    const struct token token = {.of = holding,
+                                .number = message->u.copy.tag,
+                                .kind = is_upload ? TOKEN_UPLOAD : TOKEN_DOWNLOAD};
     worker->under_way++;
     worker->copies++;
-    const uint64_t token = (uint64_t)(uintptr_t)copy | TOKEN_COPY;
     range_begin(is_upload ? "upload" : "download", holding->id);
     if (is_upload)
         worker->backend->upload(memory, outside, bytes, token);
@@ -261,16 +163,47 @@ void store_copy(struct worker *worker, const struct channel_message *message)
     range_end();
 }
 
-void store_copied(struct worker *worker, struct copy *copy)
+void store_copy(struct worker *worker, const struct channel_message *message)
 {
-    if (copy->is_upload)
-        copy->holding->uploads--;
-    else
-        copy->holding->downloads--;
-    if (copy->region) {
-        copy->region->users--;
-        copy->holding->region_uploads -= copy->is_upload;
+    const uint64_t offset = message->u.copy.offset, arena_offset = message->u.copy.arena_offset;
+    const uint64_t bytes = message->u.copy.bytes, tag = message->u.copy.tag;
+    const bool is_upload = message->type == CHANNEL_UPLOAD;
+    const struct place place = {message->u.copy.region, arena_offset};
+    struct holding *holding = store_find(worker, message->u.copy.array);
+    struct region *region =
+        place.region ? regions_find(&worker->regions, &place, bytes, !is_upload) : NULL;
+    if (holding != &unknown &&
+        (bytes > holding->block.bytes || offset > holding->block.bytes - bytes))
+        worker_broken("a copy reaches past its array", holding->id);
+    if (!region && (bytes > worker->arena_bytes || arena_offset > worker->arena_bytes - bytes))
+        worker_broken("a copy reaches past the arena", holding->id);
+    uint8_t *outside = (region ? region->memory : worker->arena) + arena_offset;
+    check_unused(holding, is_upload);
+    if (!store_has_memory(holding) || bytes == 0) {
+        if (!is_upload) /* nobody else's bytes may go out in place of its own */
+            memset(outside, 0, bytes);
+        answer_copied(worker, tag, STATUS_OK);
+        return;
     }
-    answer_copied(worker, copy->tag, STATUS_OK);
-    recycle(worker, copy);
+    if (region && !copy_in_slabs(worker, holding, region, outside, message)) {
+        holding->failed |= is_upload;
+        if (is_upload)
+            answer_failed(worker, holding->id);
+        answer_copied(worker, tag, is_upload ? STATUS_OK : STATUS_OUT_OF_MEMORY);
+        return;
+    }
+    *(is_upload ? &holding->uploads : &holding->downloads) += 1;
+    if (!region)
+        copy_at_once(worker, holding, outside, message);
+}
+
+void store_copied(struct worker *worker, struct holding *holding, struct region *region,
+                  bool is_upload, uint64_t tag)
+{
+    *(is_upload ? &holding->uploads : &holding->downloads) -= 1;
+    if (region) {
+        region->users--;
+        holding->region_uploads -= is_upload;
+    }
+    answer_copied(worker, tag, STATUS_OK);
 }

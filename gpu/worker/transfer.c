@@ -138,10 +138,11 @@ bool transfer_compute(struct transfer *t, struct part *part)
     }
     part->from = t->computed;
     part->to = (field * split->units + end) * split->unit_lines;
-    part->launch = (t->first_launch + t->launches) % TRANSFER_LAUNCHES;
+    part->launch = t->first_launch + t->launches;
     t->computed = part->to;
     if (t->outputs > 0 && !t->whole) {
-        t->launch_ends[part->launch] = part->to / split->unit_lines * t->unit_bytes;
+        t->launch_ends[part->launch % TRANSFER_LAUNCHES] =
+            part->to / split->unit_lines * t->unit_bytes;
         t->launches++;
     }
     t->under_way++;
@@ -152,7 +153,7 @@ void transfer_passes_completed(struct transfer *t)
 {
     t->under_way--;
     if (t->outputs > 0) {
-        t->launch_ends[t->first_launch] = t->array_bytes;
+        t->launch_ends[t->first_launch % TRANSFER_LAUNCHES] = t->array_bytes;
         t->launches = 1;
     }
 }
@@ -168,7 +169,7 @@ bool transfer_copy_out(struct transfer *t, struct slab *slab)
 {
     if (!transfer_can_copy_out(t))
         return false;
-    const uint64_t end = t->launch_ends[t->first_launch];
+    const uint64_t end = t->launch_ends[t->first_launch % TRANSFER_LAUNCHES];
     t->out_component = placed(t->out, t->out_component);
     *slab = (struct slab){.component = t->out_component,
                           .offset = t->out_bytes,
@@ -176,7 +177,7 @@ bool transfer_copy_out(struct transfer *t, struct slab *slab)
                           .launch = t->first_launch};
     advance_component(t->out, &t->out_component, &t->out_bytes, slab->bytes);
     if (t->out_bytes == end) {
-        t->first_launch = (t->first_launch + 1) % TRANSFER_LAUNCHES;
+        t->first_launch++;
         t->launches--;
     }
     t->under_way++;

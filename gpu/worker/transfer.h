@@ -24,14 +24,14 @@ enum { TRANSFER_LAUNCHES = 8 }; /* begun, and not yet wholly on their way out */
 struct slab {
     int component;
     uint64_t offset, bytes;
-    uint32_t launch; /* out: the one that computes it */
+    uint64_t launch; /* out: the one that computes it */
 };
 
-/* Lines [from, to) of the first pass; `launch` names them for slabs, until all of theirs have
- * begun: a number below TRANSFER_LAUNCHES. */
+/* Lines [from, to) of the first pass, by a launch: those whose slabs have not all begun are
+ * numbered in order, and are TRANSFER_LAUNCHES at most. */
 struct part {
     uint64_t from, to;
-    uint32_t launch;
+    uint64_t launch;
 };
 
 struct transfer {
@@ -47,11 +47,10 @@ struct transfer {
     uint64_t in_bytes, out_bytes;
     int in_component, out_component;
     uint64_t computed; /* lines */
-    /* The launches whose lines are not all on their way out, oldest first: where they end, bytes.
-     */
+    /* The launches whose lines are not all on their way out: where each ends, bytes; a ring. */
     uint64_t launch_ends[TRANSFER_LAUNCHES];
-    uint32_t first_launch, launches;
-    uint32_t under_way; /* begun and not completed, of all kinds */
+    uint64_t first_launch, launches; /* the oldest one's number, and how many they are */
+    uint32_t under_way;              /* begun and not completed, of all kinds */
 };
 
 /* Slabs are of slab_bytes at most, and of whole units where these are smaller. in, out: which of

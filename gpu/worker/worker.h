@@ -1,8 +1,8 @@
-/* What the parts of a worker have in common: its device, what is resident there, and how they speak
- * to the front.
+/* A worker: its device, the arrays on it, and how it speaks to the front. An order that breaks a
+ * rule of channel.h ends the process.
  *
- *   main.c    the process and its loop: what comes goes to the two below
- *   jobs.c    runs, slice by slice or in the pipeline
+ *   main.c    the process and its loop: orders and completions go to the two below
+ *   jobs.c    runs: their slices on the device one after another, and how they end
  *   store.c   arrays, clients' regions, and copies between them and the arena
  *
  * One thread. */
@@ -10,27 +10,16 @@
 
 #include "gpu/backend.h"
 #include "gpu/worker/channel.h"
+#include "gpu/worker/execution.h"
 #include "gpu/worker/ids.h"
 #include "gpu/worker/pipeline.h"
 #include "gpu/worker/plans.h"
 #include "gpu/worker/region.h"
-#include "gpu/worker/execution.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-struct copy;
-
 #define WORKER_BROKEN_FRONT_EXIT 65
-
-/* What the backend is given to name a piece of work: the address of what it belongs to, and in its
- * lowest bits which kind that is. */
-enum token {
-    TOKEN_RUN,  /* struct execution: a slice of it */
-    TOKEN_COPY, /* struct copy */
-    TOKEN_STEP, /* struct step, of the pipeline */
-    TOKEN_KIND = 3
-};
 
 struct worker {
     const struct backend *backend;
@@ -39,6 +28,7 @@ struct worker {
     uint8_t *arena;
     uint64_t arena_bytes;
     bool direct;                  /* the backend computes in regions themselves */
+    int wake;                     /* eventfd: something completed, or a region is mapped */
     uint32_t under_way;           /* completions that the backend owes, beside the pipeline's */
     uint32_t copies;              /* of these, between the arena and arrays */
     uint64_t copied, ended;       /* such copies, and all else, that have completed */
@@ -47,7 +37,6 @@ struct worker {
     struct ids holdings;
     uint64_t unknown; /* arrays that there was no memory to note */
     struct regions regions;
-    struct copy *free_copies;
     /* The jobs'. */
     struct executions runs;
     struct pipeline pipeline;
@@ -61,6 +50,51 @@ _Noreturn void worker_broken(const char *rule, uint64_t id);
  * is. */
 _Noreturn void worker_out_of_memory(void);
 
-/* Say it to the front, at the end of the turn; sooner, waiting for the front to listen, where there
+/* Send it to the front at the end of the turn; at once, waiting for the front to read, where there
  * is no memory to keep it in. */
 void worker_answer(struct worker *worker, const struct channel_message *message);
+
+/* --- store.c --- */
+
+/* Release all arrays and regions. Nothing is under way. */
+void store_close(struct worker *worker);
+/* REGION; takes the descriptor. */
+void store_map(struct worker *worker, const struct channel_message *message, int memfd);
+/* MAPPED of each region that has been mapped, or could not be, since the last call. */
+void store_answer_mapped(struct worker *worker);
+/* ALLOCATE, RELEASE. */
+void store_allocate(struct worker *worker, uint64_t id, uint64_t bytes, uint64_t owner);
+void store_release(struct worker *worker, uint64_t id);
+/* UPLOAD, DOWNLOAD. */
+void store_copy(struct worker *worker, const struct channel_message *message);
+/* That copy has completed; region NULL: of the arena. */
+void store_copied(struct worker *worker, struct holding *holding, struct region *region,
+                  bool is_upload, uint64_t tag);
+/* Is there memory behind the array, and what was copied to it? */
+bool store_has_memory(const struct holding *holding);
+/* The array of that id, which is there; or one of no bytes, where it may be one that there was no
+ * memory to note. */
+struct holding *store_find(const struct worker *worker, uint64_t id);
+
+/* --- jobs.c --- */
+
+/* The backend is open. */
+void jobs_open(struct worker *worker);
+/* Forget all of them. Nothing is under way. */
+void jobs_close(struct worker *worker);
+/* RUN: the message that the inbox has handed out last, with its descriptor, or −1, which is not
+ * taken. */
+void jobs_run(struct worker *worker, const struct channel_run *given,
+              const struct channel_inbox *inbox, int descriptor);
+/* MEASURE. */
+void jobs_measure(struct worker *worker, const struct channel_message *message);
+/* CANCEL: takes effect at the end of the slice under way. */
+void jobs_cancel(struct worker *worker, uint64_t id);
+/* The run's slice under way has completed. */
+void jobs_slice_completed(struct worker *worker, struct execution *run,
+                          const struct completion *completion);
+/* A copy or launch of the run has completed in the pipeline: finish it, or the copy that it is,
+ * where nothing is left to do. */
+void jobs_settle(struct worker *worker, struct execution *run);
+/* Start those that waited for an array which may be free now. */
+void jobs_start_waiting(struct worker *worker);

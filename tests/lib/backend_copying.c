@@ -4,10 +4,10 @@
 
 const struct backend *backend_copying(void); /* backend_host() to the main.c of that test */
 
-static bool open_copying(int index, void *arena, size_t arena_bytes, struct device_info *info,
-                         struct failure *failure)
+static bool open_copying(int index, void *arena, size_t arena_bytes, int wake,
+                         struct device_info *info, struct failure *failure)
 {
-    const bool ok = backend_host()->open(index, arena, arena_bytes, info, failure);
+    const bool ok = backend_host()->open(index, arena, arena_bytes, wake, info, failure);
     info->direct = 0;
     return ok;
 }

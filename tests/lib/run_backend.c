@@ -1,5 +1,6 @@
 #include "tests/lib/run_backend.h"
 
+#include "base/thread.h"
 #include "base/thread_pool.h"
 #include "gpu/split.h"
 
@@ -7,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { POISON = 0xa5, OWNER = 1, PARTS_MOST = 1000 };
 
@@ -20,33 +23,41 @@ bool bed_open(struct bed *bed, const struct backend *backend, int index, size_t 
     bed->arena = mmap(NULL, arena_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (bed->arena == MAP_FAILED)
         return failure_set(failure, STATUS_INTERNAL, NULL, "no memory for the arena");
+    bed->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     return thread_pool_open(0, failure) &&
-           backend->open(index, bed->arena, arena_bytes, &bed->info, failure);
+           backend->open(index, bed->arena, arena_bytes, bed->wake, &bed->info, failure);
 }
 
 void bed_close(struct bed *bed)
 {
     bed->backend->close();
     thread_pool_close();
+    close(bed->wake);
     munmap(bed->arena, bed->arena_bytes);
 }
 
 /* Until something may have completed. */
 static void sleep_a_while(struct bed *bed)
 {
-    struct pollfd wake = {.fd = bed->backend->wake_descriptor(), .events = POLLIN};
+    struct pollfd wake = {.fd = bed->wake, .events = POLLIN};
     bed->backend->begin();
     bed->backend->arm();
     poll(&wake, 1, 100);
+    thread_awake(bed->wake);
+}
+
+static struct token token(uint64_t number)
+{
+    return (struct token){.number = number};
 }
 
 /* Wait for one token; there is never another under way here. */
-static struct completion wait_for(struct bed *bed, uint64_t token)
+static struct completion wait_for(struct bed *bed, uint64_t number)
 {
     struct completion completion;
-    while (bed->backend->reap(&completion, 1) == 0)
+    while (!bed->backend->reap(&completion))
         sleep_a_while(bed);
-    if (completion.token != token) {
+    if (completion.token.number != number) {
         fprintf(stderr, "a completion nobody waits for\n");
         abort();
     }
@@ -66,7 +77,7 @@ static void upload(struct bed *bed, uint8_t *device, const uint8_t *in, uint64_t
             memcpy(bed->arena, in + done, piece);
         else if (!done)
             memset(bed->arena, POISON, piece);
-        bed->backend->upload(device + done, bed->arena, piece, 1);
+        bed->backend->upload(device + done, bed->arena, piece, token(1));
         wait_for(bed, 1);
     }
 }
@@ -75,7 +86,7 @@ static void download(struct bed *bed, uint8_t *out, const uint8_t *device, uint6
 {
     for (uint64_t done = 0; done < bytes; done += piece_of(bed, bytes, done)) {
         const size_t piece = piece_of(bed, bytes, done);
-        bed->backend->download(bed->arena, device + done, piece, NULL, 2);
+        bed->backend->download(bed->arena, device + done, piece, NULL, token(2));
         wait_for(bed, 2);
         memcpy(out + done, bed->arena, piece);
     }
@@ -203,7 +214,7 @@ bool bed_run(struct bed *bed, const struct job *job, const void *block,
         while (launch.to < total) {
             launch.from = launch.to;
             launch.to = next_end(plan, launch.from, at_once);
-            bed->backend->launch(&launch, 3);
+            bed->backend->launch(&launch, token(3));
             us += wait_for(bed, 3).device_us;
         }
         if (device_us)
@@ -239,7 +250,7 @@ bool bed_measure(struct bed *bed, enum dtype dtype, uint64_t points, const void 
         const uint64_t most = at_once && backend->splits_passes ? at_once : left;
         launch.from = launch.to;
         launch.to += most < left ? most : left;
-        backend->launch(&launch, 3);
+        backend->launch(&launch, token(3));
         wait_for(bed, 3);
     }
     if (ok)
@@ -255,13 +266,10 @@ bool bed_measure(struct bed *bed, enum dtype dtype, uint64_t points, const void 
 
 static void wait_for_all(struct bed *bed, uint64_t count)
 {
-    struct completion completions[16];
-    for (;;) {
-        count -= (uint64_t)bed->backend->reap(completions, 16);
-        if (count == 0)
-            return;
-        sleep_a_while(bed);
-    }
+    struct completion completion;
+    for (; count; count--)
+        while (!bed->backend->reap(&completion))
+            sleep_a_while(bed);
 }
 
 /* A client's memory that launches copy from and to. */
@@ -335,12 +343,12 @@ bool bed_run_together(struct bed *bed, const struct bed_job *jobs, uint64_t coun
                 abort();
             memcpy(bed->arena + place, jobs[i].in[c], bytes);
             bed->backend->upload((void *)(uintptr_t)all[i].launch.in[c], bed->arena + place, bytes,
-                                 1);
+                                 token(1));
             place += bytes;
             tokens++;
         }
         all[i].launch.is_resident = all[i].launch.source[0] != NULL;
-        bed->backend->launch(&all[i].launch, 2);
+        bed->backend->launch(&all[i].launch, token(2));
         tokens++;
     }
     if (ok)
@@ -386,8 +394,8 @@ bool bed_run_chain(struct bed *bed, const struct bed_job *jobs, uint64_t count, 
         for (uint64_t i = 0; i < count; i++) {
             struct launch second = back(&all[i]);
             second.ends_round = i + 1 == count;
-            bed->backend->launch(&all[i].launch, 2);
-            bed->backend->launch(&second, 2);
+            bed->backend->launch(&all[i].launch, token(2));
+            bed->backend->launch(&second, token(2));
         }
     if (ok)
         wait_for_all(bed, 2 * count * rounds);

@@ -10,6 +10,7 @@
 struct bed {
     const struct backend *backend;
     struct device_info info;
+    int wake; /* eventfd */
     uint8_t *arena;
     size_t arena_bytes;
 };

@@ -4,6 +4,7 @@
 #include "gpu/backend.h"
 #include "gpu/host/memory.h"
 #include "gpu/host/pass.h"
+#include "base/thread.h"
 #include "base/thread_pool.h"
 #include "numerics/job_check.h"
 #include "tests/lib/random_job.h"
@@ -17,6 +18,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
 enum { MOST_POINTS = 12000, POISON = 0xa5 };
 
@@ -197,13 +199,22 @@ TEST(test_levels)
     }
 }
 
+static int wake_descriptor;
+
+static struct token token(uint64_t number)
+{
+    return (struct token){.number = number};
+}
+
 /* Wait for one completion. */
 static struct completion next_completion(const struct backend *backend)
 {
     struct completion completion;
-    struct pollfd wake = {.fd = backend->wake_descriptor(), .events = POLLIN};
-    while (backend->reap(&completion, 1) == 0)
+    struct pollfd wake = {.fd = wake_descriptor, .events = POLLIN};
+    while (!backend->reap(&completion)) {
         assert_true(poll(&wake, 1, 60000) == 1);
+        thread_awake(wake_descriptor);
+    }
     return completion;
 }
 
@@ -212,8 +223,9 @@ static const struct backend *opened(int threads, struct device_info *info)
     static char arena[4096];
     struct failure failure = {.code = STATUS_OK};
     const struct backend *backend = backend_host();
+    wake_descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (!thread_pool_open(threads, &failure) ||
-        !backend->open(0, arena, sizeof arena, info, &failure))
+        !backend->open(0, arena, sizeof arena, wake_descriptor, info, &failure))
         fail_msg("%s", failure.message);
     return backend;
 }
@@ -222,6 +234,7 @@ static void closed(const struct backend *backend)
 {
     backend->close();
     thread_pool_close();
+    close(wake_descriptor);
 }
 
 TEST(test_open)
@@ -229,7 +242,7 @@ TEST(test_open)
     struct device_info info;
     struct failure failure = {.code = STATUS_OK};
     const struct backend *backend = backend_host();
-    assert_false(backend->open(1, NULL, 0, &info, &failure));
+    assert_false(backend->open(1, NULL, 0, -1, &info, &failure));
     assert_int_equal(failure.code, STATUS_INTERNAL);
     for (int twice = 0; twice < 2; twice++) {
         assert_ptr_equal(opened(3, &info), backend);
@@ -237,9 +250,8 @@ TEST(test_open)
         assert_true(strlen(info.name) > 0);
         assert_int_equal(info.units, 3);
         assert_true(info.free_bytes > 0 && info.free_bytes <= info.memory_bytes);
-        assert_true(backend->wake_descriptor() >= 0);
         struct completion completion;
-        assert_int_equal(backend->reap(&completion, 1), 0);
+        assert_false(backend->reap(&completion));
         closed(backend);
     }
 }
@@ -263,8 +275,8 @@ TEST(test_launches)
         for (int i = 0; i < plan.inputs; i++) {
             device.in[i] = backend->allocate(arrays.bytes, 7);
             assert_non_null(device.in[i]);
-            backend->upload(device.in[i], arrays.in[i], arrays.bytes, 1000);
-            assert_int_equal(next_completion(backend).token, 1000);
+            backend->upload(device.in[i], arrays.in[i], arrays.bytes, token(1000));
+            assert_int_equal(next_completion(backend).token.number, 1000);
         }
         for (int i = 0; i < plan.outputs; i++) {
             device.even[i] = backend->allocate(arrays.bytes, 7);
@@ -279,18 +291,18 @@ TEST(test_launches)
             launch.from = line;
             launch.to = line + piece < lines ? line + piece : lines;
             const void *const before = name;
-            name = backend->launch(&launch, sent);
+            name = backend->launch(&launch, token(sent));
             assert_non_null(name);
             assert_ptr_not_equal(name, before); /* both are under way: none has been reaped */
         }
-        backend->download(arrays.odd[0], device.odd[0], arrays.bytes, name, 2000);
+        backend->download(arrays.odd[0], device.odd[0], arrays.bytes, name, token(2000));
         for (int i = 0; i < plan.outputs; i++)
-            backend->download(arrays.even[i], device.even[i], arrays.bytes, name, 2001);
-        for (uint64_t token = 0; token < sent; token++)
-            assert_int_equal(next_completion(backend).token, token);
+            backend->download(arrays.even[i], device.even[i], arrays.bytes, name, token(2001));
+        for (uint64_t number = 0; number < sent; number++)
+            assert_int_equal(next_completion(backend).token.number, number);
         uint64_t sum = 0;
         for (int i = 0; i < 1 + plan.outputs; i++)
-            sum += next_completion(backend).token;
+            sum += next_completion(backend).token.number;
         assert_int_equal(sum, 2000 + 2001 * plan.outputs);
         check_result(&job, &plan, &arrays, "backend");
         for (int i = 0; i < plan.inputs; i++)
@@ -345,15 +357,15 @@ TEST(test_a_short_job_passes_pieces)
     sem_init(&held.may_end, 0, 0);
     thread_pool_give(&held.task); /* the piece under way */
     sem_wait(&held.begun);
-    for (uint64_t token = 0; token < PIECES; token++) { /* the same one again and again */
-        launches[token % 2].to = plans[token % 2].lines;
-        backend->launch(&launches[token % 2], token);
+    for (uint64_t i = 0; i < PIECES; i++) { /* the same one again and again */
+        launches[i % 2].to = plans[i % 2].lines;
+        backend->launch(&launches[i % 2], token(i));
     }
     launches[0].to = plans[0].lines * plans[0].passes;
-    backend->launch(&launches[0], SHORT_TOKEN);
+    backend->launch(&launches[0], token(SHORT_TOKEN));
     sem_post(&held.may_end);
     int before = 0;
-    while (next_completion(backend).token != SHORT_TOKEN)
+    while (next_completion(backend).token.number != SHORT_TOKEN)
         before++;
     assert_true(before <= MOST_PIECES);
     for (int i = before; i < PIECES; i++)

@@ -1,6 +1,7 @@
 /* Runs that are copied from and to clients' memory: the results, on the host backend, of many jobs
  * under way together; and whose slab is next, on a device that only takes note. */
 #include "gpu/worker/pipeline.h"
+#include "base/thread.h"
 #include "base/thread_pool.h"
 #include "tests/lib/random_job.h"
 #include "tests/unit/unit.h"
@@ -8,8 +9,10 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
-enum { TOKEN_RUN, TOKEN_STEP = 1, MOST_IN_FLIGHT = PIPELINE_SLABS * PIPELINE_SLAB_BYTES };
+enum { MOST_IN_FLIGHT = PIPELINE_SLABS * PIPELINE_SLAB_BYTES };
 
 static struct pipeline pipeline;
 static struct region region; /* of no importance here but that there is one */
@@ -27,7 +30,7 @@ static void launch_piece(void *unused, struct execution *run)
     (void)unused;
     struct launch launch;
     if (slices_next(&run->slices, &launch))
-        pipeline.backend->launch(&launch, (uint64_t)(uintptr_t)run | TOKEN_RUN);
+        pipeline.backend->launch(&launch, (struct token){.of = run, .kind = TOKEN_SLICE});
 }
 
 static struct holding *hold(struct client *client, int i, uint64_t bytes)
@@ -103,8 +106,9 @@ TEST(test_many_jobs_together)
     struct failure failure = {0};
     const struct backend *backend = backend_host();
     assert_true(thread_pool_open(0, &failure));
-    assert_true(backend->open(0, NULL, 0, &info, &failure));
-    pipeline_init(&pipeline, backend, TOKEN_STEP, launch_piece, NULL);
+    struct pollfd wake = {.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .events = POLLIN};
+    assert_true(backend->open(0, NULL, 0, wake.fd, &info, &failure));
+    pipeline_init(&pipeline, backend, launch_piece, NULL);
     for (int round = 0; round < ROUNDS; round++) {
         int left = TOGETHER;
         for (int i = 0; i < TOGETHER; i++) {
@@ -114,20 +118,18 @@ TEST(test_many_jobs_together)
             pipeline_add(&pipeline, &clients[i].run);
         }
         while (left) {
-            struct completion completions[8];
-            struct pollfd wake = {.fd = backend->wake_descriptor(), .events = POLLIN};
+            struct completion completion;
             pipeline_pump(&pipeline);
             assert_true(pipeline.bytes[WAY_IN] <= MOST_IN_FLIGHT);
             assert_true(pipeline.bytes[WAY_OUT] <= MOST_IN_FLIGHT);
             poll(&wake, 1, -1);
-            const int count = backend->reap(completions, 8);
-            for (int i = 0; i < count; i++) {
-                void *owner = (void *)(uintptr_t)(completions[i].token & ~(uint64_t)1);
-                struct execution *run = owner;
-                if (completions[i].token & TOKEN_STEP) {
-                    run = pipeline_complete(&pipeline, owner, completions[i].device_us);
+            thread_awake(wake.fd);
+            while (backend->reap(&completion)) {
+                struct execution *run = completion.token.of;
+                if (completion.token.kind != TOKEN_SLICE) {
+                    pipeline_complete(&pipeline, &completion);
                 } else {
-                    slices_completed(&run->slices, completions[i].device_us);
+                    slices_completed(&run->slices, completion.device_us);
                     if (run->slices.done == run->slices.total)
                         pipeline_passes_completed(&pipeline, run);
                     else
@@ -141,22 +143,22 @@ TEST(test_many_jobs_together)
         for (int i = 0; i < TOGETHER; i++)
             client_end(&clients[i]);
     }
-    pipeline_free(&pipeline);
     backend->close();
     thread_pool_close();
+    close(wake.fd);
 }
 
 /* --- a device that takes note --- */
 
 static struct {
     uint64_t uploads, downloads, launches;
-    uint64_t waiting;     /* launches that have not begun */
-    uint64_t tokens[64];  /* of uploads under way, oldest first */
-    uint64_t others[512]; /* of all else, which ends late */
+    uint64_t waiting;         /* launches that have not begun */
+    struct token tokens[64];  /* of uploads under way, oldest first */
+    struct token others[512]; /* of all else, which ends late */
     int count, other_count;
 } noted;
 
-static void note_upload(void *device, const void *from, size_t bytes, uint64_t token)
+static void note_upload(void *device, const void *from, size_t bytes, struct token token)
 {
     (void)device;
     (void)from;
@@ -165,7 +167,7 @@ static void note_upload(void *device, const void *from, size_t bytes, uint64_t t
     noted.tokens[noted.count++] = token;
 }
 static void note_download(void *to, const void *device, size_t bytes, const void *after,
-                          uint64_t token)
+                          struct token token)
 {
     (void)to;
     (void)device;
@@ -174,7 +176,7 @@ static void note_download(void *to, const void *device, size_t bytes, const void
     noted.downloads++;
     noted.others[noted.other_count++] = token;
 }
-static const void *note_launch(const struct launch *launch, uint64_t token)
+static const void *note_launch(const struct launch *launch, struct token token)
 {
     (void)launch;
     noted.waiting++;
@@ -190,9 +192,9 @@ static void note_begin(void)
 static const struct backend taking_note = {
     .upload = note_upload, .download = note_download, .launch = note_launch, .begin = note_begin};
 
-static const struct execution *complete(uint64_t token)
+static const struct execution *complete(struct token token)
 {
-    return pipeline_complete(&pipeline, (struct step *)(uintptr_t)(token - TOKEN_STEP), 0);
+    return pipeline_complete(&pipeline, &(struct completion){.token = token});
 }
 
 static struct execution *plain_run(struct execution *run, struct holding *holding, uint64_t n)
@@ -217,7 +219,7 @@ TEST(test_a_small_job_passes_large_ones)
     static struct execution large[3], small[SMALL];
     static struct holding holding;
     memset(&noted, 0, sizeof noted);
-    pipeline_init(&pipeline, &taking_note, TOKEN_STEP, NULL, NULL);
+    pipeline_init(&pipeline, &taking_note, NULL, NULL);
     for (int i = 0; i < 3; i++)
         pipeline_add(&pipeline, plain_run(&large[i], &holding, 256));
     pipeline_pump(&pipeline);
@@ -252,7 +254,6 @@ TEST(test_a_small_job_passes_large_ones)
     for (int i = 0; i < noted.other_count; i++)
         complete(noted.others[i]);
     assert_int_equal(pipeline.under_way, 0);
-    pipeline_free(&pipeline);
 }
 
 /* As few as have little time to lose, as many as take little time each. */
@@ -266,7 +267,8 @@ TEST(test_larger_jobs_have_larger_slabs)
     assert_int_equal(pipeline_slab_bytes(UINT64_MAX), PIPELINE_SLAB_BYTES);
 }
 
-static void note_upload_after_launches(void *device, const void *from, size_t bytes, uint64_t token)
+static void note_upload_after_launches(void *device, const void *from, size_t bytes,
+                                       struct token token)
 {
     assert_int_equal(noted.waiting, 0);
     note_upload(device, from, bytes, token);
@@ -281,14 +283,13 @@ TEST(test_a_launch_does_not_wait_for_the_next_slab)
     struct backend backend = taking_note;
     backend.upload = note_upload_after_launches;
     memset(&noted, 0, sizeof noted);
-    pipeline_init(&pipeline, &backend, TOKEN_STEP, NULL, NULL);
+    pipeline_init(&pipeline, &backend, NULL, NULL);
     pipeline_add(&pipeline, plain_run(&run, &holding, 100));
     while (pipeline_pump(&pipeline), noted.count || noted.other_count) {
-        uint64_t token =
+        struct token token =
             noted.count ? noted.tokens[--noted.count] : noted.others[--noted.other_count];
         complete(token);
     }
     assert_true(transfer_is_done(&run.transfer));
     assert_true(noted.uploads > 2 && noted.launches > 2);
-    pipeline_free(&pipeline);
 }
