@@ -1,4 +1,4 @@
-#include "client/answer.h"
+#include "client/connection.h"
 
 #include "client/error.h"
 #include "client/json_write.h"
@@ -60,14 +60,20 @@ static void result_prepare(struct ticket *ticket, uint32_t component, const stru
         return;
     }
     ticket->parts[component].type = *type;
-    ticket->parts[component].has_type = true;
+    ticket->parts[component].data = result->data;
+}
+
+void answer_describe(const struct array_type *type, enum fdclient_dtype *dtype,
+                     uint32_t *dimensions, uint64_t shape[FDCLIENT_DIMENSIONS])
+{
+    *dtype = type->dtype == DTYPE_F64 ? FDCLIENT_F64 : FDCLIENT_F32;
+    *dimensions = type->dimensions;
+    memcpy(shape, type->shape, sizeof type->shape);
 }
 
 static void result_describe(struct fdclient_result *result, const struct array_type *type)
 {
-    result->dtype = type->dtype == DTYPE_F64 ? FDCLIENT_F64 : FDCLIENT_F32;
-    result->dimensions = type->dimensions;
-    memcpy(result->shape, type->shape, sizeof result->shape);
+    answer_describe(type, &result->dtype, &result->dimensions, result->shape);
     result->bytes = type->bytes;
 }
 
@@ -82,26 +88,21 @@ static uint32_t payload_component(const struct splitter_payload *payload)
     return probes ? TICKET_PROBES : 0;
 }
 
-bool answer_payload(struct ticket *ticket, const struct splitter_payload *payload,
-                    uint32_t *component)
+struct part *answer_payload(struct ticket *ticket, const struct splitter_payload *payload)
 {
-    *component = payload_component(payload);
+    const uint32_t component = payload_component(payload);
+    struct part *part = &ticket->parts[component];
+    struct array_type type;
+    struct failure failure = {0};
     if (ticket->replied || ticket->answer != ANSWER_ARRAY || ticket->failed)
-        return false;
-    struct part *part = &ticket->parts[*component];
-    if (!part->has_type) {
-        struct array_type type;
-        struct failure failure = {0};
-        if (!array_type_peek(payload, "out", false, &type, &failure))
-            bad_reply(ticket, failure.message);
-        else
-            result_prepare(ticket, *component, &type);
-    }
-    if (ticket->failed)
-        return false;
-    if (payload->bytes > part->type.bytes - part->received_bytes)
+        return NULL;
+    if (!part->data && !array_type_peek(payload, "out", false, &type, &failure))
+        bad_reply(ticket, failure.message);
+    else if (!part->data)
+        result_prepare(ticket, component, &type);
+    if (!ticket->failed && payload->bytes > part->type.bytes - part->received_bytes)
         bad_reply(ticket, "more data than its shape says");
-    return !ticket->failed;
+    return ticket->failed ? NULL : part;
 }
 
 bool answer_field_type(const msgpack_object *out, struct array_type *type)
@@ -146,7 +147,7 @@ static void field_take(struct ticket *ticket, uint32_t component, uint64_t field
     struct array_type type;
     if (!ticket->takes_fields) {
         bad_reply(ticket, "a field that was not asked for");
-    } else if (ticket->parts[component].has_type) {
+    } else if (ticket->parts[component].data) {
         bad_reply(ticket, "data beside its array");
     } else if (has_place(ticket, component)) {
         ticket->results[component].field = field;
@@ -168,13 +169,13 @@ static void array_take(struct ticket *ticket, uint32_t component, const struct a
         return;
     }
     if (array->payload_count > 0) {
-        if (!part->has_type || part->received_bytes != part->type.bytes ||
+        if (!part->data || part->received_bytes != part->type.bytes ||
             memcmp(&part->type, &array->type, sizeof array->type) != 0) {
             bad_reply(ticket, "less data than its shape says");
             return;
         }
     } else {
-        if (part->has_type) {
+        if (part->data) {
             bad_reply(ticket, "data beside its array");
             return;
         }
@@ -201,7 +202,7 @@ static void out_take(struct ticket *ticket, const msgpack_object *out)
             bad_reply(ticket, "an array without its data");
         else if (arrays.at[i].kind != ARRAY_NONE)
             array_take(ticket, i, &arrays.at[i], arrays.is_vector ? object_find(out, axis) : out);
-        else if (ticket->parts[i].has_type)
+        else if (ticket->parts[i].data)
             bad_reply(ticket, "data beside its array");
     }
 }
@@ -211,7 +212,7 @@ static void probes_take(struct ticket *ticket, const msgpack_object *probes)
 {
     struct array array;
     struct failure failure = {0};
-    if (!probes && !ticket->parts[TICKET_PROBES].has_type)
+    if (!probes && !ticket->parts[TICKET_PROBES].data)
         return;
     if (!probes || !array_read(probes, "probes", &array, &failure) || array.kind != ARRAY_INLINE)
         bad_reply(ticket, "its probes are no array");

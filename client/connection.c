@@ -1,56 +1,87 @@
+/* Tickets and the socket: sending, waiting, and how tickets and the connection end. */
 #include "client/connection.h"
 
+#include "base/clock.h"
 #include "client/error.h"
-#include "client/region.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
-/* `register` was answered and wholly sent, or never will be. Not before may the region be used, and
- * so be given up: its descriptor is sent from here. */
-static void region_asked(struct fdclient *client, struct ticket *ticket)
+#define SYSTEM_SOCKET "/run/fdserver/fdserver.sock"
+
+/* Sent in one call, so that it returns to a caller's loop while a server keeps reading. */
+#define SEND_BYTES ((size_t)16 << 20)
+
+/* A thread that sleeps is woken 5 µs late, and 40 on a core that sleeps too: about a small job's
+ * time. So a wait polls first, where the process has cores to spare. */
+enum { BUSY_POLL_NS = 100000 };
+
+/* ---- tickets ---- */
+
+struct ticket *ticket_new(struct fdclient *client, enum answer answer, bool internal)
 {
-    struct region *region = ticket->region;
-    close(region->descriptor); /* the server has its own */
-    region->descriptor = -1;
-    region->state = ticket->failed ? REGION_REFUSED : REGION_READY;
-    if (ticket->failed && region->pooled) {
-        client->refused = true;
-        client->refusal = ticket->error;
+    struct ticket *ticket = calloc(1, sizeof *ticket);
+    if (ticket) {
+        ticket->id = client->last_id + 1;
+        ticket->answer = answer;
+        ticket->internal = internal;
     }
+    return ticket;
 }
 
-/* Memory of the pool goes after errors with which it may be of no more use: a worker that was
- * started anew may have been unable to map it again, and then jobs that name it fail ever after; a
- * job that was stopped may be answered while a worker that hangs can still write to it. */
-static void pool_doubt(const struct ticket *ticket)
+void ticket_free(struct ticket *ticket)
 {
-    static const char *const codes[] = {"INTERNAL", "OUT_OF_MEMORY", "CANCELLED", "TIMEOUT"};
-    bool doubtful = false;
-    for (size_t i = 0; ticket->failed && i < sizeof codes / sizeof *codes; i++)
-        doubtful |= strcmp(ticket->error.code, codes[i]) == 0;
-    if (!doubtful)
+    outgoing_free(&ticket->out);
+    free(ticket);
+}
+
+struct fdclient_result *ticket_result(const struct ticket *ticket, uint32_t part)
+{
+    if (part == TICKET_PROBES)
+        return ticket->result_count ? ticket->results->probes : NULL;
+    return part < ticket->result_count ? &ticket->results[part] : NULL;
+}
+
+void ticket_fail(struct ticket *ticket, const struct fdclient_error *error)
+{
+    if (ticket->failed)
         return;
-    for (int i = 0; i < FDCLIENT_AXES; i++) {
-        if (ticket->route.in[i].pooled)
-            ticket->route.in[i].pooled->state = REGION_SPENT;
-        if (ticket->route.out[i].pooled)
-            ticket->route.out[i].pooled->state = REGION_SPENT;
+    ticket->failed = true;
+    ticket->error = *error;
+    for (uint32_t i = 0; i < TICKET_PARTS; i++) {
+        struct fdclient_result *result = ticket_result(ticket, i);
+        if (result && result->allocated) {
+            free(result->data);
+            result->data = NULL;
+            result->allocated = false;
+        }
     }
 }
 
-/* The ticket leaves those that are under way. */
+struct ticket *tickets_find(const struct tickets *tickets, uint64_t id)
+{
+    struct ticket *ticket;
+    TAILQ_FOREACH(ticket, tickets, link)
+    if (ticket->id == id)
+        break;
+    return ticket;
+}
+
 static void complete_ticket(struct fdclient *client, struct ticket *ticket)
 {
-    tickets_remove(&client->pending, ticket);
-    pool_doubt(ticket);
-    route_release(&ticket->route);
-    if (ticket->region)
-        region_asked(client, ticket);
+    TAILQ_REMOVE(&client->pending, ticket, link);
+    pool_settle(client, ticket);
     if (ticket->internal)
         ticket_free(ticket);
     else
-        tickets_add(&client->done, ticket);
+        TAILQ_INSERT_TAIL(&client->done, ticket, link);
 }
 
 void connection_settle(struct fdclient *client, struct ticket *ticket)
@@ -66,9 +97,159 @@ void connection_break(struct fdclient *client, const char *reason)
     client->broken = true;
     client->receiving = NULL;
     error_set(&client->cause, ERROR_CONNECTION, "", "%s", reason);
-    for (struct ticket *ticket; (ticket = client->pending.first);) {
+    for (struct ticket *ticket; (ticket = TAILQ_FIRST(&client->pending));) {
         if (!ticket->replied)
             ticket_fail(ticket, &client->cause);
         complete_ticket(client, ticket);
     }
+}
+
+/* ---- connecting ---- */
+
+/* The default socket: the system's; where that is absent and the user's own exists, the latter. */
+static bool default_path(struct sockaddr_un *at, struct fdclient_error *error)
+{
+    snprintf(at->sun_path, sizeof at->sun_path, "%s", SYSTEM_SOCKET);
+    if (access(at->sun_path, F_OK) == 0)
+        return true;
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    const int length = runtime && *runtime ? snprintf(at->sun_path, sizeof at->sun_path,
+                                                      "%s/fdserver.sock", runtime)
+                                           : 0;
+    if (length > 0 && length < (int)sizeof at->sun_path && access(at->sun_path, F_OK) == 0)
+        return true;
+    if (length == 0)
+        return error_set(error, ERROR_CONNECTION, "",
+                         "no fdserver is running here: there is no " SYSTEM_SOCKET);
+    return error_set(error, ERROR_CONNECTION, "",
+                     "no fdserver is running here: there is neither " SYSTEM_SOCKET
+                     " nor %.100s/fdserver.sock",
+                     runtime);
+}
+
+static bool given_path(const char *address, struct sockaddr_un *at, struct fdclient_error *error)
+{
+    const char *path = strncmp(address, "unix:", 5) == 0 ? address + 5 : address;
+    if (!*path || (path == address && !strchr("/.", *path)))
+        return error_set(error, "INVALID_ARGUMENT", "connect",
+                         "an address is unix:PATH; got '%.100s'", address);
+    if (strlen(path) >= sizeof at->sun_path)
+        return error_set(error, "INVALID_ARGUMENT", "connect",
+                         "a socket's path is at most %zu bytes long; got %zu",
+                         sizeof at->sun_path - 1, strlen(path));
+    memcpy(at->sun_path, path, strlen(path) + 1);
+    return true;
+}
+
+/* A connect that a signal interrupted continues by itself; its end is awaited. */
+static int connect_whole(int descriptor, const struct sockaddr_un *at)
+{
+    if (connect(descriptor, (const struct sockaddr *)at, sizeof *at) == 0)
+        return 0;
+    if (errno != EINTR)
+        return errno;
+    struct pollfd wait = {descriptor, POLLOUT, 0};
+    while (poll(&wait, 1, -1) < 0 && errno == EINTR)
+        continue;
+    int result = 0;
+    socklen_t length = sizeof result;
+    return getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &result, &length) == 0 ? result : errno;
+}
+
+int connection_open(const char *address, struct fdclient_error *error)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    const char *environment = getenv("FDSERVER_SOCKET");
+    /* As much as the system allows: a small job's array goes out in one call. */
+    const int buffer_bytes = 4 << 20;
+    if (!address && environment && *environment)
+        address = environment;
+    if (address ? !given_path(address, &at, error) : !default_path(&at, error))
+        return -1;
+    const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int failed = descriptor < 0 ? errno : connect_whole(descriptor, &at);
+    if (failed == 0 && fcntl(descriptor, F_SETFL, O_NONBLOCK) == 0) {
+        setsockopt(descriptor, SOL_SOCKET, SO_SNDBUF, &buffer_bytes, sizeof buffer_bytes);
+        return descriptor;
+    }
+    error_set(error, ERROR_CONNECTION, "", "cannot connect to %s: %s", at.sun_path,
+              strerror(failed));
+    if (descriptor >= 0)
+        close(descriptor);
+    return -1;
+}
+
+/* ---- sending and waiting ---- */
+
+static struct ticket *find_unsent(const struct fdclient *client)
+{
+    struct ticket *ticket = TAILQ_FIRST(&client->pending);
+    while (ticket && outgoing_done(&ticket->out))
+        ticket = TAILQ_NEXT(ticket, link);
+    return ticket;
+}
+
+/* Send what the socket takes. False: it takes nothing any more (errno says why). */
+static bool send_some(struct fdclient *client)
+{
+    size_t bytes = 0;
+    for (struct ticket *ticket = find_unsent(client), *next; ticket; ticket = next) {
+        next = TAILQ_NEXT(ticket, link);
+        while (!outgoing_done(&ticket->out)) {
+            if (bytes >= SEND_BYTES)
+                return true;
+            const ssize_t sent = outgoing_send(&ticket->out, client->socket);
+            if (sent < 0)
+                return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+            bytes += (size_t)sent;
+        }
+        connection_settle(client, ticket);
+    }
+    return true;
+}
+
+void connection_begin(struct fdclient *client, struct ticket *ticket)
+{
+    client->last_id = ticket->id;
+    const bool first = !find_unsent(client);
+    TAILQ_INSERT_TAIL(&client->pending, ticket, link);
+    if (first)
+        send_some(client); /* a failure here shows again in connection_process() */
+}
+
+short connection_events(const struct fdclient *client)
+{
+    return (short)(client->broken ? 0 : find_unsent(client) ? POLLIN | POLLOUT : POLLIN);
+}
+
+void connection_process(struct fdclient *client)
+{
+    if (client->broken)
+        return;
+    const bool writable = send_some(client);
+    const int reason = errno;
+    receive_some(client); /* even then: the server may have said why before it hung up */
+    if (!writable)
+        connection_break(client, reason == EPIPE || reason == ECONNRESET
+                                     ? "the server closed the connection"
+                                     : strerror(reason));
+}
+
+/* Only what poll() names is tried: any other call would come back with nothing. This beats a read
+ * that waits, whose sleeper Linux wakes a microsecond later. */
+void connection_wait(struct fdclient *client)
+{
+    struct pollfd wait = {client->socket, connection_events(client), 0};
+    int ready = 0;
+    if (client->busy_polls)
+        for (const uint64_t end_ns = clock_ns() + BUSY_POLL_NS; !ready && clock_ns() < end_ns;)
+            ready = poll(&wait, 1, 0);
+    if (!ready)
+        ready = poll(&wait, 1, -1);
+    if (ready <= 0)
+        return; /* a signal: the caller decides whether to wait on */
+    if (wait.revents == POLLIN)
+        receive_some(client);
+    else if (wait.revents != POLLOUT || !send_some(client))
+        connection_process(client);
 }

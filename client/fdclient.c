@@ -1,17 +1,11 @@
-/* submit → route → outgoing → socket … socket → splitter → answer → ticket complete → next.
- *
- * What can go wrong: the connection ends at any byte (every ticket then ends with that error); a
+/* What can go wrong: the connection ends at any byte (every ticket then ends with that error); a
  * reply comes before its request is wholly sent (the ticket is complete when both are, since the
  * array is borrowed until then); a reply's payload does not fit its place (it is read and dropped,
  * so that the replies behind it still arrive). */
-#include "client/fdclient.h"
-
-#include "client/connect.h"
 #include "client/connection.h"
-#include "client/error.h"
-#include "client/exchange.h"
-#include "client/pool.h"
+
 #include "base/cores.h"
+#include "client/error.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,12 +22,12 @@ struct fdclient *fdclient_open(const char *address, struct fdclient_error *error
         return NULL;
     }
     splitter_init_limits(&client->splitter, REPLY_CONTROL_BYTES, REPLY_ELEMENTS);
-    tickets_init(&client->pending);
-    tickets_init(&client->done);
+    TAILQ_INIT(&client->pending);
+    TAILQ_INIT(&client->done);
     client->socket = -1;
     client->busy_polls = cores_to_spare();
     if (pool_open(client, error))
-        client->socket = connect_open(address, error);
+        client->socket = connection_open(address, error);
     if (client->socket < 0) {
         fdclient_close(client);
         return NULL;
@@ -46,8 +40,8 @@ void fdclient_close(struct fdclient *client)
     if (!client)
         return;
     connection_break(client, "the connection was closed");
-    for (struct ticket *ticket = client->done.first, *next; ticket; ticket = next) {
-        next = ticket->next;
+    for (struct ticket *ticket; (ticket = TAILQ_FIRST(&client->done));) {
+        TAILQ_REMOVE(&client->done, ticket, link);
         ticket_free(ticket);
     }
     pool_close(client);
@@ -86,16 +80,6 @@ static void result_clear(struct fdclient_result *result)
         result_clear(probes);
 }
 
-void *fdclient_alloc(struct fdclient *client, size_t bytes)
-{
-    return pool_alloc(client, bytes);
-}
-
-void fdclient_dealloc(struct fdclient *client, void *memory)
-{
-    pool_dealloc(client, memory);
-}
-
 bool fdclient_submit_vector(struct fdclient *client, const char *method,
                             const struct fdclient_array *f, uint32_t f_count,
                             const struct fdclient_params *params, struct fdclient_result *results,
@@ -107,34 +91,27 @@ bool fdclient_submit_vector(struct fdclient *client, const char *method,
         return error_copy(error, &client->cause);
     if (answer != ANSWER_NOTHING && (!results || result_count == 0))
         return error_set(error, "INVALID_ARGUMENT", "result", "there is no place for the result");
-    struct routed job = {.method = method,
-                         .f = f,
-                         .f_count = f_count,
-                         .params = params,
-                         .results = results,
-                         .result_count = results ? result_count : 0};
-    if (!outgoing_bytes(method, f, f_count, job.f_bytes, error))
+    struct call call = {method, f, f_count, params, results, results ? result_count : 0, {{0}}};
+    if (!call_types(&call, error))
         return false;
-    struct ticket *ticket = calloc(1, sizeof *ticket);
+    struct ticket *ticket = ticket_new(client, answer, false);
     if (!ticket)
         return error_set(error, "OUT_OF_MEMORY", "", "no memory for the request");
-    for (uint32_t i = 0; i < job.result_count; i++)
+    for (uint32_t i = 0; i < call.result_count; i++)
         result_clear(&results[i]);
     const bool routed = answer == ANSWER_JSON || is_chain(method) ||
-                        pool_route(client, &ticket->route, &job, error);
+                        pool_route(client, &ticket->route, &call, error);
     ticket->id = client->last_id + 1; /* the pool may have had some */
-    ticket->answer = answer;
     ticket->takes_fields = is_chain(method) || (params && params->out_is_field);
     ticket->results = results;
-    ticket->result_count = job.result_count;
-    if (!routed || !outgoing_init(&ticket->out, ticket->id, method, f, f_count, params,
-                                  &ticket->route, error)) {
+    ticket->result_count = call.result_count;
+    if (!routed || !outgoing_init(&ticket->out, ticket->id, &call, &ticket->route, error)) {
         route_release(&ticket->route);
         free(ticket);
         return false;
     }
     *ticket_id = ticket->id;
-    exchange_begin(client, ticket);
+    connection_begin(client, ticket);
     return true;
 }
 
@@ -150,12 +127,13 @@ bool fdclient_cancel(struct fdclient *client, uint64_t ticket_id, struct fdclien
         return true;
     if (!tickets_find(&client->pending, ticket_id))
         return error_set(error, "INVALID_ARGUMENT", "ticket", "no such ticket is under way");
-    struct ticket *ticket = ticket_internal(ANSWER_NOTHING, client->last_id + 1);
-    if (!ticket || !outgoing_init_cancel(&ticket->out, ticket->id, ticket_id)) {
+    struct ticket *ticket = ticket_new(client, ANSWER_NOTHING, true);
+    if (!ticket ||
+        !outgoing_init_number(&ticket->out, ticket->id, "cancel", "msgid", ticket_id, -1)) {
         free(ticket);
         return error_set(error, "OUT_OF_MEMORY", "", "no memory for the request");
     }
-    exchange_begin(client, ticket);
+    connection_begin(client, ticket);
     return true;
 }
 
@@ -173,12 +151,12 @@ int fdclient_descriptor(const struct fdclient *client)
 
 short fdclient_events(const struct fdclient *client)
 {
-    return exchange_events(client);
+    return connection_events(client);
 }
 
 bool fdclient_process(struct fdclient *client, struct fdclient_error *error)
 {
-    exchange_now(client);
+    connection_process(client);
     return !client->broken || error_copy(error, &client->cause);
 }
 
@@ -188,14 +166,14 @@ static bool done_take(struct fdclient *client, struct ticket *ticket, struct fdc
     const bool succeeded = !ticket->failed;
     if (error)
         *error = ticket->error;
-    tickets_remove(&client->done, ticket);
+    TAILQ_REMOVE(&client->done, ticket, link);
     ticket_free(ticket);
     return succeeded;
 }
 
 int fdclient_next(struct fdclient *client, uint64_t *ticket, struct fdclient_error *error)
 {
-    struct ticket *first = client->done.first;
+    struct ticket *first = TAILQ_FIRST(&client->done);
     if (!first)
         return 0;
     *ticket = first->id;
@@ -210,24 +188,8 @@ bool fdclient_wait(struct fdclient *client, uint64_t ticket, struct fdclient_err
             return done_take(client, done, error);
         if (!tickets_find(&client->pending, ticket))
             return error_set(error, "INVALID_ARGUMENT", "ticket", "no such ticket is under way");
-        exchange_wait(client); /* a break completes the ticket, too */
+        connection_wait(client); /* a break completes the ticket, too */
     }
-}
-
-static bool submit_and_wait(struct fdclient *client, const char *method,
-                            const struct fdclient_array *f, const struct fdclient_params *params,
-                            struct fdclient_result *result, struct fdclient_error *error)
-{
-    uint64_t ticket;
-    return fdclient_submit(client, method, f, params, result, &ticket, error) &&
-           fdclient_wait(client, ticket, error);
-}
-
-bool fdclient_run(struct fdclient *client, const char *operator_name,
-                  const struct fdclient_array *f, const struct fdclient_params *params,
-                  struct fdclient_result *result, struct fdclient_error *error)
-{
-    return submit_and_wait(client, operator_name, f, params, result, error);
 }
 
 bool fdclient_run_vector(struct fdclient *client, const char *operator_name,
@@ -241,6 +203,13 @@ bool fdclient_run_vector(struct fdclient *client, const char *operator_name,
            fdclient_wait(client, ticket, error);
 }
 
+bool fdclient_run(struct fdclient *client, const char *operator_name,
+                  const struct fdclient_array *f, const struct fdclient_params *params,
+                  struct fdclient_result *result, struct fdclient_error *error)
+{
+    return fdclient_run_vector(client, operator_name, f, 1, params, result, 1, error);
+}
+
 bool fdclient_chain(struct fdclient *client, const struct fdclient_params *params,
                     struct fdclient_result *results, uint32_t result_count,
                     struct fdclient_error *error)
@@ -252,7 +221,7 @@ bool fdclient_put(struct fdclient *client, const struct fdclient_array *f, uint6
                   struct fdclient_error *error)
 {
     struct fdclient_result result = {0};
-    const bool done = submit_and_wait(client, "put", f, NULL, &result, error);
+    const bool done = fdclient_run(client, "put", f, NULL, &result, error);
     *field = result.field;
     return done;
 }
@@ -261,20 +230,20 @@ bool fdclient_get(struct fdclient *client, uint64_t field, struct fdclient_resul
                   struct fdclient_error *error)
 {
     const struct fdclient_array f = {.field = field};
-    return submit_and_wait(client, "get", &f, NULL, result, error);
+    return fdclient_run(client, "get", &f, NULL, result, error);
 }
 
 bool fdclient_free(struct fdclient *client, uint64_t field, struct fdclient_error *error)
 {
     const struct fdclient_array f = {.field = field};
-    return submit_and_wait(client, "free", &f, NULL, NULL, error);
+    return fdclient_run(client, "free", &f, NULL, NULL, error);
 }
 
 bool fdclient_call(struct fdclient *client, const char *method, char **json,
                    struct fdclient_error *error)
 {
     struct fdclient_result result = {0};
-    const bool done = submit_and_wait(client, method, NULL, NULL, &result, error);
+    const bool done = fdclient_run(client, method, NULL, NULL, &result, error);
     *json = result.json;
     return done;
 }

@@ -1,9 +1,10 @@
-#include "client/outgoing.h"
+/* A request on its way out: its control bytes, the caller's arrays sent from where they lie, and
+ * the descriptor that goes with its first byte. */
+#include "client/connection.h"
 
+#include "base/limits.h"
 #include "client/error.h"
 #include "client/params.h"
-#include "protocol/array.h"
-#include "base/limits.h"
 #include "protocol/reply.h"
 
 #include <errno.h>
@@ -44,9 +45,29 @@ static bool takes_id(const char *method)
     return strcmp(method, "get") == 0 || strcmp(method, "free") == 0;
 }
 
-static bool takes_vector(const char *method)
+struct job call_job(const char *method, uint32_t axes)
 {
-    return strcmp(method, "divergence") == 0 || strcmp(method, "curl") == 0;
+    struct job job = {.operator_id = OPERATOR_DERIVATIVE, .axes = (uint8_t)axes};
+    while (job.operator_id < OPERATOR_COUNT &&
+           strcmp(method, operator_name((enum operator_id)job.operator_id)) != 0)
+        job.operator_id++;
+    return job;
+}
+
+bool call_types(struct call *call, struct fdclient_error *error)
+{
+    const bool described = call->params && call->params->dry_run; /* they need no data */
+    if (call->f && (call->f_count < 1 || call->f_count > AXIS_COUNT))
+        return error_set(error, "INVALID_ARGUMENT", "f",
+                         "a vector field has 1 to %d components; got %u", AXIS_COUNT,
+                         call->f_count);
+    call->f_count = call->f ? call->f_count : 0;
+    memset(call->types, 0, sizeof call->types);
+    for (uint32_t i = 0; i < call->f_count; i++)
+        if ((call->f[i].data || (described && !call->f[i].field)) && !takes_id(call->method) &&
+            !type_of(&call->f[i], &call->types[i], error))
+            return false;
+    return true;
 }
 
 /* Bins that an array's data is sent in; 0: it has none. */
@@ -107,23 +128,23 @@ static void array_write(struct outgoing *out, msgpack_packer *packer,
 }
 
 /* f's pair of the map. */
-static void f_write(struct outgoing *out, msgpack_packer *packer, const char *method,
-                    const struct fdclient_array *f, uint32_t f_count,
-                    const struct array_type *types, const struct route *route, bool described)
+static void f_write(struct outgoing *out, msgpack_packer *packer, const struct call *call,
+                    const struct route *route, bool described)
 {
-    if (takes_id(method)) {
+    const struct job job = call_job(call->method, call->f_count);
+    const bool is_vector = call->f_count > 1 || job_takes_vector(&job);
+    if (takes_id(call->method)) {
         reply_write_str(packer, "field");
-        msgpack_pack_uint64(packer, f->field);
+        msgpack_pack_uint64(packer, call->f->field);
         return;
     }
-    const bool is_vector = f_count > 1 || takes_vector(method);
     reply_write_str(packer, "f");
     if (is_vector)
-        msgpack_pack_map(packer, f_count);
-    for (uint32_t i = 0; i < f_count; i++) {
+        msgpack_pack_map(packer, call->f_count);
+    for (uint32_t i = 0; i < call->f_count; i++) {
         if (is_vector)
             reply_write_str(packer, axis_name((enum axis)i));
-        array_write(out, packer, &f[i], &types[i], &route->in[i], described);
+        array_write(out, packer, &call->f[i], &call->types[i], &route->in[i], described);
     }
 }
 
@@ -142,33 +163,6 @@ static void outs_write(msgpack_packer *packer, const struct route *route)
         reply_write_str(packer, "offset");
         msgpack_pack_uint64(packer, route->out[i].offset);
     }
-}
-
-/* Of those that are not resident; where they are to be `described` alone, they need no data. */
-static bool types_of(const char *method, const struct fdclient_array *f, uint32_t f_count,
-                     bool described, struct array_type types[AXIS_COUNT],
-                     struct fdclient_error *error)
-{
-    if (f && (f_count < 1 || f_count > AXIS_COUNT))
-        return error_set(error, "INVALID_ARGUMENT", "f",
-                         "a vector field has 1 to %d components; got %u", AXIS_COUNT, f_count);
-    memset(types, 0, AXIS_COUNT * sizeof *types);
-    for (uint32_t i = 0; f && i < f_count; i++)
-        if ((f[i].data || (described && !f[i].field)) && !takes_id(method) &&
-            !type_of(&f[i], &types[i], error))
-            return false;
-    return true;
-}
-
-bool outgoing_bytes(const char *method, const struct fdclient_array *f, uint32_t f_count,
-                    uint64_t bytes[FDCLIENT_AXES], struct fdclient_error *error)
-{
-    struct array_type types[AXIS_COUNT];
-    if (!types_of(method, f, f_count, false, types, error))
-        return false;
-    for (int i = 0; i < FDCLIENT_AXES; i++)
-        bytes[i] = types[i].bytes;
-    return true;
 }
 
 /* [0, id, method, [a map of `pairs`: they must follow. */
@@ -192,14 +186,11 @@ static void end_request(struct outgoing *out)
     control_place(out);
 }
 
-/* Of one number, with a descriptor where that is ≥ 0. */
-static bool init_number(struct outgoing *out, uint64_t id, const char *method, const char *name,
-                        uint64_t number, int descriptor)
+bool outgoing_init_number(struct outgoing *out, uint64_t id, const char *method, const char *name,
+                          uint64_t number, int descriptor)
 {
     msgpack_packer packer;
-    memset(out, 0, sizeof *out);
-    out->descriptor = descriptor;
-    out->pieces = calloc(1, sizeof *out->pieces);
+    *out = (struct outgoing){.descriptor = descriptor, .pieces = calloc(1, sizeof *out->pieces)};
     if (!out->pieces)
         return false;
     begin_request(out, &packer, id, method, 1);
@@ -209,59 +200,38 @@ static bool init_number(struct outgoing *out, uint64_t id, const char *method, c
     return true;
 }
 
-bool outgoing_init_register(struct outgoing *out, uint64_t id, const struct region *region)
+bool outgoing_init(struct outgoing *out, uint64_t id, const struct call *call,
+                   const struct route *route, struct fdclient_error *error)
 {
-    return init_number(out, id, "register", "bytes", region->bytes, region->descriptor);
-}
-
-bool outgoing_init_unregister(struct outgoing *out, uint64_t id, uint64_t region)
-{
-    return init_number(out, id, "unregister", "region", region, -1);
-}
-
-bool outgoing_init_cancel(struct outgoing *out, uint64_t id, uint64_t msgid)
-{
-    return init_number(out, id, "cancel", "msgid", msgid, -1);
-}
-
-bool outgoing_init(struct outgoing *out, uint64_t id, const char *method,
-                   const struct fdclient_array *f, uint32_t f_count,
-                   const struct fdclient_params *params, const struct route *route,
-                   struct fdclient_error *error)
-{
-    struct array_type types[AXIS_COUNT];
-    memset(out, 0, sizeof *out);
-    out->descriptor = -1;
-    const bool described = params && params->dry_run;
-    if (!types_of(method, f, f_count, described, types, error))
-        return false;
-    msgpack_sbuffer pairs; /* packed first: the map's header needs their number */
-    msgpack_sbuffer_init(&pairs);
-    msgpack_packer packer;
-    msgpack_packer_init(&packer, &pairs, msgpack_sbuffer_write);
-    uint32_t count = 0;
-    if (params && !params_write(&packer, method, params, &count, error)) {
-        msgpack_sbuffer_destroy(&pairs);
-        return false;
-    }
+    const bool described = call->params && call->params->dry_run;
     uint64_t bins = 0;
     for (int i = 0; i < AXIS_COUNT; i++)
-        bins += route->in[i].region || described ? 0 : bins_of(&types[i]);
-    out->pieces = calloc(1 + 2 * bins, sizeof *out->pieces);
-    if (!out->pieces) {
-        msgpack_sbuffer_destroy(&pairs);
-        return error_set(error, "OUT_OF_MEMORY", "", "no memory for the request");
+        bins += route->in[i].region || described ? 0 : bins_of(&call->types[i]);
+    msgpack_sbuffer pairs; /* packed first: the map's header needs their number */
+    msgpack_packer packer;
+    uint32_t count = 0;
+    msgpack_sbuffer_init(&pairs);
+    msgpack_packer_init(&packer, &pairs, msgpack_sbuffer_write);
+    *out = (struct outgoing){.descriptor = -1, .pieces = calloc(1 + 2 * bins, sizeof *out->pieces)};
+    if (!out->pieces)
+        error_set(error, "OUT_OF_MEMORY", "", "no memory for the request");
+    const bool ok = out->pieces && (!call->params || params_write(&packer, call->method,
+                                                                  call->params, &count, error));
+    if (ok) {
+        begin_request(out, &packer, id, call->method,
+                      count + (call->f ? 1 : 0) + (route->outs ? 1 : 0));
+        if (pairs.size > 0)
+            msgpack_sbuffer_write(&out->control, pairs.data, pairs.size);
+        if (route->outs)
+            outs_write(&packer, route);
+        if (call->f)
+            f_write(out, &packer, call, route, described);
+        end_request(out);
+    } else {
+        outgoing_free(out);
     }
-    begin_request(out, &packer, id, method, count + (f ? 1 : 0) + (route->outs ? 1 : 0));
-    if (pairs.size > 0)
-        msgpack_sbuffer_write(&out->control, pairs.data, pairs.size);
     msgpack_sbuffer_destroy(&pairs);
-    if (route->outs)
-        outs_write(&packer, route);
-    if (f)
-        f_write(out, &packer, method, f, f_count, types, route, described);
-    end_request(out);
-    return true;
+    return ok;
 }
 
 void outgoing_free(struct outgoing *out)

@@ -1,17 +1,226 @@
-#include "client/pool.h"
+/* Memory that the client and its server share, and which of a job's arrays go through it. */
+#include "client/connection.h"
 
 #include "client/error.h"
-#include "client/exchange.h"
-#include "client/region.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-/* Arrays from here up go through the pool. The copies cost less than the socket already below, but
+/* Arrays from here up go through the pool. The copies cost less than the socket below it too, but
  * not by enough to keep memory for it. */
 #define POOL_ARRAY_BYTES ((size_t)64 << 10)
 /* Of the pool. Each of its regions stays in RAM. */
 #define POOL_BYTES ((size_t)1 << 30)
+#define POOL_LEAST_BYTES ((size_t)64 << 10) /* of one of its regions */
+enum { POOL_TOO_LARGE = 4 };                /* times */
+
+/* ---- regions ---- */
+
+struct region *region_make(size_t bytes, bool pooled)
+{
+    struct region *region = calloc(1, sizeof *region);
+    if (!region)
+        return NULL;
+    region->bytes = bytes;
+    region->pooled = pooled;
+    region->descriptor = memfd_create("fdclient", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (region->descriptor >= 0 && ftruncate(region->descriptor, (off_t)bytes) == 0 &&
+        fcntl(region->descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
+        region->memory =
+            mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, region->descriptor, 0);
+        if (region->memory != MAP_FAILED) {
+            madvise(region->memory, bytes, MADV_HUGEPAGE); /* where the system offers it */
+            return region;
+        }
+    }
+    region->memory = NULL;
+    region_free(region);
+    return NULL;
+}
+
+void region_free(struct region *region)
+{
+    if (region->memory)
+        munmap(region->memory, region->bytes);
+    if (region->descriptor >= 0)
+        close(region->descriptor);
+    free(region);
+}
+
+/* Four steps between powers of two. */
+size_t region_pool_bytes(size_t bytes)
+{
+    size_t step = POOL_LEAST_BYTES / 4;
+    if (bytes <= POOL_LEAST_BYTES)
+        return POOL_LEAST_BYTES;
+    while (step * 8 < bytes)
+        step *= 2;
+    return (bytes + step - 1) / step * step;
+}
+
+/* The ready region of the caller's that holds the whole array where the server takes one. */
+static struct region *region_around(struct region *first, const void *data, size_t bytes)
+{
+    const uintptr_t at = (uintptr_t)data;
+    for (struct region *region = first; region; region = region->next) {
+        const uintptr_t from = (uintptr_t)region->memory;
+        if (at >= from && at - from <= region->bytes && bytes <= region->bytes - (at - from))
+            return !region->pooled && region->state == REGION_READY &&
+                           (at - from) % ARRAY_OFFSET_BYTES == 0
+                       ? region
+                       : NULL;
+    }
+    return NULL;
+}
+
+/* The smallest idle region of the pool that the array fits in, and that is not much too large. */
+static struct region *region_idle(struct region *first, size_t bytes)
+{
+    struct region *best = NULL;
+    for (struct region *region = first; region; region = region->next)
+        if (region->pooled && !region->busy && region->state == REGION_READY &&
+            region->bytes >= bytes && region->bytes / POOL_TOO_LARGE <= region_pool_bytes(bytes) &&
+            (!best || region->bytes < best->bytes))
+            best = region;
+    return best;
+}
+
+/* ---- routes ---- */
+
+static struct way way_direct(const struct region *region, const void *data)
+{
+    return (struct way){.region = region->id,
+                        .offset = (uint64_t)((const uint8_t *)data - region->memory)};
+}
+
+/* Through the pool, where the array is one that should and there is room; else inline. */
+static struct way way_pooled(struct region *regions, size_t bytes, size_t pool_bytes,
+                             struct wish *wish)
+{
+    if (bytes < pool_bytes)
+        return (struct way){0};
+    struct region *region = region_idle(regions, bytes);
+    if (region) {
+        region->busy = true;
+        return (struct way){.region = region->id, .pooled = region};
+    }
+    wish->count++;
+    wish->bytes = bytes > wish->bytes ? bytes : wish->bytes;
+    return (struct way){0};
+}
+
+static void release_way(struct way *way)
+{
+    if (way->pooled)
+        way->pooled->busy = false;
+    *way = (struct way){0};
+}
+
+void route_settle(struct route *route)
+{
+    for (int i = 0; i < FDCLIENT_AXES && !route->outs; i++)
+        release_way(&route->out[i]);
+}
+
+void route_release(struct route *route)
+{
+    for (int i = 0; i < FDCLIENT_AXES; i++) {
+        release_way(&route->in[i]);
+        release_way(&route->out[i]);
+    }
+    route->outs = 0;
+}
+
+/* Arrays that the method gives; 0 where that is not known here. */
+static uint32_t results_of(const struct call *call, bool *is_vector)
+{
+    uint32_t axes = call->f_count;
+    if (strcmp(call->method, "gradient") == 0) {
+        const uint32_t dimensions = call->f->dimensions;
+        const uint32_t batch = call->params ? call->params->batch : 0;
+        if (batch && (batch >= dimensions || dimensions - batch > FDCLIENT_AXES))
+            return 0;
+        axes = dimensions - batch < FDCLIENT_AXES ? dimensions - batch : FDCLIENT_AXES;
+    }
+    const struct job job = call_job(call->method, axes);
+    *is_vector = job_gives_vector(&job);
+    return job.operator_id < OPERATOR_COUNT || strcmp(call->method, "get") == 0
+               ? (uint32_t)job_outputs(&job)
+               : 0;
+}
+
+/* A capacity may be any number. */
+static bool overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
+{
+    const uintptr_t at = (uintptr_t)a, other = (uintptr_t)b;
+    return at < other ? other - at < a_bytes : at - other < b_bytes;
+}
+
+/* May the result be written where the caller wants it? The server takes no output that lies over an
+ * input or another output. */
+static bool stands_alone(const struct call *call, uint32_t component, uint64_t bytes)
+{
+    const void *data = call->results[component].data;
+    for (uint32_t i = 0; i < call->f_count; i++)
+        if (overlap(data, bytes, call->f[i].data, call->types[i].bytes))
+            return false;
+    for (uint32_t i = 0; i < component; i++)
+        if (overlap(data, bytes, call->results[i].data, call->results[i].capacity))
+            return false;
+    return true;
+}
+
+/* `known`: the result's bytes; 0: they are not known before the reply. Then only a place that ends
+ * with its region lets the server see that the result does not fit. */
+static struct way choose_out(const struct call *call, uint32_t component, uint64_t known,
+                             struct region *regions, size_t pool_bytes, struct wish *wish)
+{
+    const struct fdclient_result *result = &call->results[component];
+    const uint64_t bytes = known ? known : result->capacity;
+    const struct region *region = region_around(regions, result->data, bytes);
+    const bool ends =
+        known || !region || (const uint8_t *)result->data + bytes == region->memory + region->bytes;
+    return region && ends && stands_alone(call, component, bytes)
+               ? way_direct(region, result->data)
+               : way_pooled(regions, bytes, pool_bytes, wish);
+}
+
+void route_choose(struct route *route, const struct call *call, struct region *regions,
+                  size_t pool_bytes, struct wish *wish)
+{
+    uint64_t known = 0;
+    *wish = (struct wish){0};
+    *route = (struct route){0};
+    for (uint32_t i = 0; i < call->f_count; i++) {
+        const void *data = call->f[i].data;
+        const uint64_t bytes = call->types[i].bytes;
+        if (!bytes)
+            continue;
+        known = known ? known : bytes;
+        const struct region *region = region_around(regions, data, bytes);
+        route->in[i] =
+            region ? way_direct(region, data) : way_pooled(regions, bytes, pool_bytes, wish);
+        if (route->in[i].pooled)
+            memcpy(route->in[i].pooled->memory, data, bytes);
+    }
+    const uint32_t outs = call->f_count ? results_of(call, &route->out_is_vector) : 0;
+    bool all =
+        outs > 0 && outs <= call->result_count && !(call->params && call->params->out_is_field);
+    for (uint32_t i = 0; all && i < outs; i++)
+        all = call->results[i].data ? call->results[i].capacity >= known : known > 0;
+    if (!all)
+        return; /* inline: the server or the reply says what is wrong */
+    for (uint32_t i = 0; i < outs; i++) {
+        route->out[i] = choose_out(call, i, known, regions, pool_bytes, wish);
+        all = all && route->out[i].region;
+    }
+    route->outs = all ? outs : 0;
+}
+
+/* ---- the pool ---- */
 
 bool pool_open(struct fdclient *client, struct fdclient_error *error)
 {
@@ -30,8 +239,9 @@ bool pool_open(struct fdclient *client, struct fdclient_error *error)
 static struct region *ask(struct fdclient *client, size_t bytes, bool pooled)
 {
     struct region *region = region_make(bytes, pooled);
-    struct ticket *ticket = region ? ticket_internal(ANSWER_REGION, client->last_id + 1) : NULL;
-    if (!ticket || !outgoing_init_register(&ticket->out, ticket->id, region)) {
+    struct ticket *ticket = region ? ticket_new(client, ANSWER_REGION, true) : NULL;
+    if (!ticket || !outgoing_init_number(&ticket->out, ticket->id, "register", "bytes", bytes,
+                                         region->descriptor)) {
         free(ticket);
         if (region)
             region_free(region);
@@ -41,14 +251,14 @@ static struct region *ask(struct fdclient *client, size_t bytes, bool pooled)
     region->next = client->regions;
     client->regions = region;
     client->pool_bytes += pooled ? bytes : 0;
-    exchange_begin(client, ticket);
+    connection_begin(client, ticket);
     return region;
 }
 
 static void await_region(struct fdclient *client, struct region *region)
 {
     while (region->state == REGION_ASKED)
-        exchange_wait(client); /* a break refuses the region, too */
+        connection_wait(client); /* a break refuses the region, too */
 }
 
 /* The region's memory goes; no job uses it. */
@@ -60,9 +270,10 @@ static void drop(struct fdclient *client, struct region *region)
     *link = region->next;
     client->pool_bytes -= region->pooled ? region->bytes : 0;
     struct ticket *ticket =
-        region->id && !client->broken ? ticket_internal(ANSWER_NOTHING, client->last_id + 1) : NULL;
-    if (ticket && outgoing_init_unregister(&ticket->out, ticket->id, region->id))
-        exchange_begin(client, ticket);
+        region->id && !client->broken ? ticket_new(client, ANSWER_NOTHING, true) : NULL;
+    if (ticket &&
+        outgoing_init_number(&ticket->out, ticket->id, "unregister", "region", region->id, -1))
+        connection_begin(client, ticket);
     else
         free(ticket); /* it goes with the connection */
     region_free(region);
@@ -91,43 +302,32 @@ static bool make_pool_room(struct fdclient *client, size_t bytes)
     return true;
 }
 
-static void drop_spent(struct fdclient *client)
-{
-    for (struct region *region = client->regions, *next; region; region = next) {
-        next = region->next;
-        if (region->state == REGION_SPENT && !region->busy)
-            drop(client, region);
-    }
-}
-
 /* Ask for what a job did not find in the pool, less what is on its way already. */
-static void grow(struct fdclient *client, size_t bytes, uint32_t count)
+static void grow(struct fdclient *client, struct wish wish)
 {
-    const size_t size = region_pool_bytes(bytes);
-    for (struct region *region = client->regions; region && count; region = region->next)
-        count -= region->pooled && region->state == REGION_ASKED && region->bytes == size;
-    while (count-- && !client->refused && make_pool_room(client, size))
+    const size_t size = region_pool_bytes(wish.bytes);
+    for (struct region *region = client->regions; region && wish.count; region = region->next)
+        wish.count -= region->pooled && region->state == REGION_ASKED && region->bytes == size;
+    while (wish.count-- && !client->refused && make_pool_room(client, size))
         if (!ask(client, size, true))
             return;
 }
 
-static bool find_route(struct fdclient *client, struct route *route, const struct routed *job,
+/* True: the route stands. */
+static bool find_route(struct fdclient *client, struct route *route, const struct call *call,
                        struct fdclient_error *error)
 {
-    size_t missing_bytes;
-    uint32_t missing_count;
     for (;;) {
-        route_choose(route, job, client->regions, client->pool_array_bytes, &missing_bytes,
-                     &missing_count);
-        if (!missing_count)
+        struct wish wish;
+        route_choose(route, call, client->regions, client->pool_array_bytes, &wish);
+        if (!wish.count)
             return true;
-        /* A client with one job needs no pool. */
         const bool first = !client->lacked;
         client->lacked = true;
         if (first && !client->by_region)
-            return true;
+            return true; /* a client with one job needs no pool */
         const bool was_refused = client->refused;
-        grow(client, missing_bytes, missing_count);
+        grow(client, wish);
         if (!client->by_region)
             return true;
         route_release(route);
@@ -147,48 +347,79 @@ static bool find_route(struct fdclient *client, struct route *route, const struc
     }
 }
 
-bool pool_route(struct fdclient *client, struct route *route, const struct routed *job,
+bool pool_route(struct fdclient *client, struct route *route, const struct call *call,
                 struct fdclient_error *error)
 {
-    drop_spent(client);
-    if (!find_route(client, route, job, error))
+    for (struct region *region = client->regions, *next; region; region = next) {
+        next = region->next;
+        if (region->state == REGION_SPENT && !region->busy)
+            drop(client, region);
+    }
+    if (!find_route(client, route, call, error))
         return false;
     route_settle(route);
     return true;
 }
 
-void pool_close(struct fdclient *client)
+/* May a region of the pool be of no more use after this error? A worker that was started anew may
+ * have been unable to map it again, and then all later jobs that name it fail; a job that was
+ * stopped may be answered while a worker that hangs can still write to it. */
+static bool is_doubtful(const struct ticket *ticket)
 {
-    for (struct region *region = client->regions, *next; region; region = next) {
-        next = region->next;
-        region_free(region);
-    }
-    client->regions = NULL;
+    static const char *const codes[] = {"INTERNAL", "OUT_OF_MEMORY", "CANCELLED", "TIMEOUT"};
+    for (size_t i = 0; ticket->failed && i < sizeof codes / sizeof *codes; i++)
+        if (strcmp(ticket->error.code, codes[i]) == 0)
+            return true;
+    return false;
 }
 
-void *pool_alloc(struct fdclient *client, size_t bytes)
+void pool_settle(struct fdclient *client, struct ticket *ticket)
 {
-    const bool by_socket = client->pool_array_bytes == SIZE_MAX;
-    struct region *region;
-    if (bytes == 0)
+    struct region *const region = ticket->region;
+    for (int i = 0; i < FDCLIENT_AXES && is_doubtful(ticket); i++) {
+        if (ticket->route.in[i].pooled)
+            ticket->route.in[i].pooled->state = REGION_SPENT;
+        if (ticket->route.out[i].pooled)
+            ticket->route.out[i].pooled->state = REGION_SPENT;
+    }
+    route_release(&ticket->route);
+    if (!region)
+        return;
+    close(region->descriptor); /* the server has its own */
+    region->descriptor = -1;
+    region->state = ticket->failed ? REGION_REFUSED : REGION_READY;
+    if (ticket->failed && region->pooled) {
+        client->refused = true;
+        client->refusal = ticket->error;
+    }
+}
+
+void pool_close(struct fdclient *client)
+{
+    for (struct region *region; (region = client->regions);) {
+        client->regions = region->next;
+        region_free(region);
+    }
+}
+
+void *fdclient_alloc(struct fdclient *client, size_t bytes)
+{
+    const bool asks = !client->broken && client->pool_array_bytes != SIZE_MAX;
+    struct region *region = bytes == 0 ? NULL
+                            : asks     ? ask(client, bytes, false)
+                                       : region_make(bytes, false);
+    if (!region)
         return NULL;
-    if (client->broken || by_socket) {
-        region = region_make(bytes, false);
-        if (!region)
-            return NULL;
+    if (!asks) {
         region->state = REGION_REFUSED;
         region->next = client->regions;
         client->regions = region;
-    } else {
-        region = ask(client, bytes, false);
-        if (!region)
-            return NULL;
-        await_region(client, region);
     }
+    await_region(client, region);
     return region->memory;
 }
 
-void pool_dealloc(struct fdclient *client, void *memory)
+void fdclient_dealloc(struct fdclient *client, void *memory)
 {
     for (struct region *region = client->regions; memory && region; region = region->next)
         if (region->memory == memory && !region->pooled) {

@@ -1,6 +1,6 @@
-#include "client/receive.h"
+/* From the socket to the tickets: payload straight to its place, the rest through the splitter. */
+#include "client/connection.h"
 
-#include "client/answer.h"
 #include "client/error.h"
 #include "protocol/object.h"
 
@@ -18,23 +18,24 @@
 static void incoming_drop(struct fdclient *client)
 {
     free(client->incoming.data);
-    client->incoming = (struct incoming){0};
+    client->incoming = (struct part){0};
 }
 
 /* Payload of a notification: [2, …. It is kept where somebody wants it and there is memory. */
-static void incoming_begin(struct fdclient *client)
+static struct part *incoming_begin(struct fdclient *client)
 {
     const struct splitter *splitter = &client->splitter;
-    struct incoming *incoming = &client->incoming;
+    struct part *incoming = &client->incoming;
     struct failure failure = {0};
     if (!client->snapshot || splitter->control_bytes < 2 || splitter->control[0] != 0x93 ||
         splitter->control[1] != 2)
-        return;
+        return NULL;
     if (!incoming->data && incoming->received_bytes == 0 &&
         array_type_peek(&splitter->payload, "out", false, &incoming->type, &failure))
         incoming->data = malloc(incoming->type.bytes);
     if (incoming->data && splitter->payload.bytes > incoming->type.bytes - incoming->received_bytes)
         incoming_drop(client);
+    return incoming->data ? incoming : NULL;
 }
 
 /* Payload comes next: decide where it goes. */
@@ -44,22 +45,23 @@ static void payload_begin(struct fdclient *client)
     struct ticket *ticket = splitter_peek_msgid(&client->splitter, SPLITTER_RESPONSE, &id)
                                 ? tickets_find(&client->pending, id)
                                 : NULL;
-    const bool wanted =
-        ticket && answer_payload(ticket, &client->splitter.payload, &client->component);
-    client->receiving = wanted ? ticket : NULL;
-    if (!ticket)
-        incoming_begin(client);
+    client->receiving =
+        ticket ? answer_payload(ticket, &client->splitter.payload) : incoming_begin(client);
+}
+
+/* The whole number under a key of the map. */
+static bool take_count(const msgpack_object *map, const char *key, uint64_t *value)
+{
+    const msgpack_object *object = object_find(map, key);
+    return object && object_unsigned(object, value);
 }
 
 static void progress_take(struct fdclient *client, const msgpack_object *map)
 {
-    const msgpack_object *id = object_find(map, "msgid"), *done = object_find(map, "done"),
-                         *total = object_find(map, "total");
-    uint64_t values[3];
-    if (id && done && total && object_unsigned(id, &values[0]) &&
-        object_unsigned(done, &values[1]) && object_unsigned(total, &values[2]) &&
-        tickets_find(&client->pending, values[0]))
-        client->progress(client->progress_context, values[0], values[1], values[2]);
+    uint64_t id, done, total;
+    if (take_count(map, "msgid", &id) && take_count(map, "done", &done) &&
+        take_count(map, "total", &total) && tickets_find(&client->pending, id))
+        client->progress(client->progress_context, id, done, total);
 }
 
 /* The snapshot's array: its bytes have come as payload or stand in the message, or it is a field.
@@ -67,7 +69,7 @@ static void progress_take(struct fdclient *client, const msgpack_object *map)
 static bool snapshot_array(const struct fdclient *client, const msgpack_object *out,
                            struct fdclient_array *to)
 {
-    const struct incoming *incoming = &client->incoming;
+    const struct part *incoming = &client->incoming;
     struct array array;
     struct failure failure = {0};
     if (!array_read(out, "out", &array, &failure))
@@ -86,19 +88,16 @@ static bool snapshot_array(const struct fdclient *client, const msgpack_object *
     } else {
         return false;
     }
-    to->dtype = array.type.dtype == DTYPE_F64 ? FDCLIENT_F64 : FDCLIENT_F32;
-    to->dimensions = array.type.dimensions;
-    memcpy(to->shape, array.type.shape, sizeof to->shape);
+    answer_describe(&array.type, &to->dtype, &to->dimensions, to->shape);
     return true;
 }
 
 static void snapshot_take(struct fdclient *client, const msgpack_object *map)
 {
-    const msgpack_object *id = object_find(map, "msgid"), *step = object_find(map, "step"),
-                         *time = object_find(map, "time"), *out = object_find(map, "out");
+    const msgpack_object *time = object_find(map, "time"), *out = object_find(map, "out");
     struct fdclient_snapshot snapshot = {0};
-    if (id && step && time && out && object_unsigned(id, &snapshot.ticket) &&
-        object_unsigned(step, &snapshot.step) && object_real(time, &snapshot.time) &&
+    if (take_count(map, "msgid", &snapshot.ticket) && take_count(map, "step", &snapshot.step) &&
+        time && object_real(time, &snapshot.time) && out &&
         tickets_find(&client->pending, snapshot.ticket) &&
         snapshot_array(client, out, &snapshot.array))
         client->snapshot(client->snapshot_context, &snapshot);
@@ -151,21 +150,14 @@ static void message_take(struct fdclient *client)
 static enum splitter_event payload_count(struct fdclient *client, size_t bytes)
 {
     if (client->receiving)
-        client->receiving->parts[client->component].received_bytes += bytes;
-    else if (client->incoming.data)
-        client->incoming.received_bytes += bytes;
+        client->receiving->received_bytes += bytes;
     return splitter_payload_done(&client->splitter, bytes);
 }
 
 static uint8_t *payload_place(const struct fdclient *client)
 {
-    const struct ticket *ticket = client->receiving;
-    const struct incoming *incoming = &client->incoming;
-    if (!ticket && incoming->data)
-        return incoming->data + incoming->received_bytes;
-    return ticket ? (uint8_t *)ticket_result(ticket, client->component)->data +
-                        ticket->parts[client->component].received_bytes
-                  : NULL;
+    const struct part *part = client->receiving;
+    return part ? part->data + part->received_bytes : NULL;
 }
 
 static void event_take(struct fdclient *client, enum splitter_event event)

@@ -32,15 +32,38 @@ void reply_buffer_init(msgpack_sbuffer *buffer, msgpack_packer *packer)
 
 void reply_write_str(msgpack_packer *packer, const char *text)
 {
-    msgpack_pack_str(packer, strlen(text));
-    msgpack_pack_str_body(packer, text, strlen(text));
+    msgpack_pack_str_with_body(packer, text, strlen(text));
 }
 
-void reply_write_begin(msgpack_packer *packer, uint64_t msgid)
+static void write_count(msgpack_packer *packer, const char *key, uint64_t value)
+{
+    reply_write_str(packer, key);
+    msgpack_pack_uint64(packer, value);
+}
+
+/* [1, msgid, … */
+static void begin_response(msgpack_packer *packer, uint64_t msgid)
 {
     msgpack_pack_array(packer, 4);
     msgpack_pack_int(packer, MESSAGE_RESPONSE);
     msgpack_pack_uint64(packer, msgid);
+}
+
+/* [2, name, [{"msgid", … so many pairs */
+static void begin_notification(msgpack_packer *packer, const char *name, uint64_t msgid,
+                               uint32_t pairs)
+{
+    msgpack_pack_array(packer, 3);
+    msgpack_pack_int(packer, MESSAGE_NOTIFICATION);
+    reply_write_str(packer, name);
+    msgpack_pack_array(packer, 1);
+    msgpack_pack_map(packer, pairs);
+    write_count(packer, "msgid", msgid);
+}
+
+void reply_write_begin(msgpack_packer *packer, uint64_t msgid)
+{
+    begin_response(packer, msgid);
     msgpack_pack_nil(packer);
 }
 
@@ -59,8 +82,7 @@ void reply_write_report(msgpack_packer *packer, const struct reply_report *repor
     write_pair(packer, "min", report->has_values, report->min);
     write_pair(packer, "max", report->has_values, report->max);
     write_pair(packer, "mean", report->has_values, report->mean);
-    reply_write_str(packer, "nan");
-    msgpack_pack_uint64(packer, report->nan);
+    write_count(packer, "nan", report->nan);
     write_pair(packer, "stability", report->has_stability, report->stability);
     reply_write_str(packer, "error");
     if (!report->has_error) {
@@ -75,18 +97,15 @@ void reply_write_report(msgpack_packer *packer, const struct reply_report *repor
 void reply_write_type(msgpack_packer *packer, const struct array_type *type)
 {
     reply_write_str(packer, "type");
-    reply_write_str(packer, type->dtype == DTYPE_F64 ? "<f8" : "<f4");
+    reply_write_str(packer, array_dtype_text(type->dtype));
     reply_write_str(packer, "shape");
-    msgpack_pack_array(packer, type->dimensions);
-    for (uint32_t i = 0; i < type->dimensions; i++)
-        msgpack_pack_uint64(packer, type->shape[i]);
+    array_write_shape(packer, type);
 }
 
 void reply_write_field(msgpack_packer *packer, uint64_t id, const struct array_type *type)
 {
     msgpack_pack_map(packer, 3);
-    reply_write_str(packer, "field");
-    msgpack_pack_uint64(packer, id);
+    write_count(packer, "field", id);
     reply_write_type(packer, type);
 }
 
@@ -94,10 +113,8 @@ void reply_write_region(msgpack_packer *packer, uint64_t id, uint64_t offset,
                         const struct array_type *type)
 {
     msgpack_pack_map(packer, 4);
-    reply_write_str(packer, "region");
-    msgpack_pack_uint64(packer, id);
-    reply_write_str(packer, "offset");
-    msgpack_pack_uint64(packer, offset);
+    write_count(packer, "region", id);
+    write_count(packer, "offset", offset);
     reply_write_type(packer, type);
 }
 
@@ -113,9 +130,7 @@ static void write_number(msgpack_packer *packer, double value)
 void reply_write_failure(msgpack_packer *packer, uint64_t msgid, const struct failure *failure)
 {
     const bool has_parameter = failure->parameter[0] != '\0';
-    msgpack_pack_array(packer, 4);
-    msgpack_pack_int(packer, MESSAGE_RESPONSE);
-    msgpack_pack_uint64(packer, msgid);
+    begin_response(packer, msgid);
     msgpack_pack_map(packer, 3 + (has_parameter ? 1 : 0) + (failure->has_need ? 2 : 0));
     reply_write_str(packer, "code");
     reply_write_str(packer, status_name(failure->code));
@@ -126,10 +141,7 @@ void reply_write_failure(msgpack_packer *packer, uint64_t msgid, const struct fa
         reply_write_str(packer, failure->parameter);
     }
     reply_write_str(packer, "retryable");
-    if (status_retryable(failure->code))
-        msgpack_pack_true(packer);
-    else
-        msgpack_pack_false(packer);
+    (status_retryable(failure->code) ? msgpack_pack_true : msgpack_pack_false)(packer);
     if (failure->has_need) {
         reply_write_str(packer, "need");
         write_number(packer, failure->need);
@@ -141,30 +153,15 @@ void reply_write_failure(msgpack_packer *packer, uint64_t msgid, const struct fa
 
 void reply_write_progress(msgpack_packer *packer, uint64_t msgid, uint64_t done, uint64_t total)
 {
-    msgpack_pack_array(packer, 3);
-    msgpack_pack_int(packer, MESSAGE_NOTIFICATION);
-    reply_write_str(packer, "progress");
-    msgpack_pack_array(packer, 1);
-    msgpack_pack_map(packer, 3);
-    reply_write_str(packer, "msgid");
-    msgpack_pack_uint64(packer, msgid);
-    reply_write_str(packer, "done");
-    msgpack_pack_uint64(packer, done);
-    reply_write_str(packer, "total");
-    msgpack_pack_uint64(packer, total);
+    begin_notification(packer, "progress", msgid, 3);
+    write_count(packer, "done", done);
+    write_count(packer, "total", total);
 }
 
 void reply_write_snapshot(msgpack_packer *packer, uint64_t msgid, uint64_t step, double time)
 {
-    msgpack_pack_array(packer, 3);
-    msgpack_pack_int(packer, MESSAGE_NOTIFICATION);
-    reply_write_str(packer, "snapshot");
-    msgpack_pack_array(packer, 1);
-    msgpack_pack_map(packer, 4);
-    reply_write_str(packer, "msgid");
-    msgpack_pack_uint64(packer, msgid);
-    reply_write_str(packer, "step");
-    msgpack_pack_uint64(packer, step);
+    begin_notification(packer, "snapshot", msgid, 4);
+    write_count(packer, "step", step);
     reply_write_str(packer, "time");
     msgpack_pack_double(packer, time);
     reply_write_str(packer, "out");

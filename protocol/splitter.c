@@ -89,28 +89,29 @@ static bool is_complete(const struct splitter *s)
     return s->depth == 0 && s->control_bytes > 0;
 }
 
-/* Make room for so many more control bytes. NULL: there is; else why not. */
-static const char *make_room(struct splitter *s, uint64_t bytes)
+/* Make room for so many more control bytes; false with the error set. */
+static bool make_room(struct splitter *s, uint64_t bytes)
 {
     enum { STEP = 8 };
-    if (bytes > s->control_limit - s->control_bytes)
-        return "a message is too large beside its payloads (64 KiB from a client)";
+    if (bytes > s->control_limit - s->control_bytes) {
+        s->error = "a message is too large beside its payloads (64 KiB from a client)";
+        return false;
+    }
     const uint64_t need = s->control_bytes + bytes;
     uint64_t room = s->control_room;
     while (room < need)
         room = room ? STEP * room : SPLITTER_ROOM_BYTES;
     if (room > s->control_limit)
         room = s->control_limit;
-    if (room <= s->control_room)
-        return NULL;
-    uint8_t *control = realloc(s->control, room);
+    uint8_t *control = room > s->control_room ? realloc(s->control, room) : s->control;
     if (!control) {
         s->no_memory = true;
-        return "out of memory for a message";
+        s->error = "out of memory for a message";
+        return false;
     }
     s->control = control;
-    s->control_room = (uint32_t)room;
-    return NULL;
+    s->control_room = room > s->control_room ? (uint32_t)room : s->control_room;
+    return true;
 }
 
 static void append_control(struct splitter *s, const uint8_t *bytes, size_t count)
@@ -205,9 +206,8 @@ static enum splitter_event begin_payload(struct splitter *s, uint64_t bytes)
     const struct splitter_level *map = level->is_map ? level : level - 1;
     if (s->payloads == LIMIT_PAYLOADS)
         return fail_splitter(s, "a message has more than 256 payloads");
-    const char *const why = make_room(s, EXT_BYTES);
-    if (why)
-        return fail_splitter(s, why);
+    if (!make_room(s, EXT_BYTES))
+        return SPLITTER_ERROR;
     s->payload = (struct splitter_payload){
         .number = s->payloads++,
         .list_index = level->is_map ? 0 : level->count - (uint32_t)level->left,
@@ -240,9 +240,8 @@ static enum splitter_event begin_bytes(struct splitter *s, uint64_t length)
             (!level->is_map && level->key_is_data))
             return begin_payload(s, length);
     }
-    const char *const why = make_room(s, s->header_bytes + length);
-    if (why)
-        return fail_splitter(s, why);
+    if (!make_room(s, s->header_bytes + length))
+        return SPLITTER_ERROR;
     append_control(s, s->header, s->header_bytes);
     s->copy_left = length;
     if (length == 0)
@@ -254,9 +253,8 @@ static enum splitter_event begin_bytes(struct splitter *s, uint64_t length)
 static enum splitter_event begin_object(struct splitter *s, const struct header *header)
 {
     s->elements++; /* within the limit: all but the first were announced, and judged there */
-    const char *const why = make_room(s, s->header_bytes);
-    if (why)
-        return fail_splitter(s, why);
+    if (!make_room(s, s->header_bytes))
+        return SPLITTER_ERROR;
     const uint64_t count =
         header->bytes == 1 ? header->fixed : big_endian(s->header + 1, header->bytes - 1);
     if (header->kind == KIND_BYTES)

@@ -1,4 +1,4 @@
-#include "client/outgoing.h"
+#include "client/connection.h"
 
 #include "client/json_write.h"
 #include "tests/unit/unit.h"
@@ -9,13 +9,21 @@
 
 static const struct route inline_all;
 
+static bool begin(struct outgoing *out, uint64_t id, const char *method,
+                  const struct fdclient_array *f, uint32_t f_count,
+                  const struct fdclient_params *params, struct fdclient_error *error)
+{
+    struct call call = {.method = method, .f = f, .f_count = f_count, .params = params};
+    return call_types(&call, error) && outgoing_init(out, id, &call, &inline_all, error);
+}
+
 /* A request without an array's data, as JSON. */
 static void check_vector(const char *method, const struct fdclient_array *f, uint32_t f_count,
                          const struct fdclient_params *params, const char *wanted)
 {
     struct outgoing out;
     struct fdclient_error error;
-    assert_true(outgoing_init(&out, 300, method, f, f_count, params, &inline_all, &error));
+    assert_true(begin(&out, 300, method, f, f_count, params, &error));
     msgpack_unpacked unpacked;
     msgpack_unpacked_init(&unpacked);
     size_t offset = 0, length;
@@ -157,9 +165,9 @@ TEST(test_vectors)
                  "\"f\": {\"x\": {\"field\": 1}, \"y\": {\"field\": 2}}}]]");
     struct outgoing out;
     struct fdclient_error error;
-    assert_false(outgoing_init(&out, 1, "curl", ids, 4, NULL, &inline_all, &error));
+    assert_false(begin(&out, 1, "curl", ids, 4, NULL, &error));
     assert_string_equal(error.parameter, "f");
-    assert_false(outgoing_init(&out, 1, "curl", ids, 0, NULL, &inline_all, &error));
+    assert_false(begin(&out, 1, "curl", ids, 0, NULL, &error));
 }
 
 TEST(test_parameters_without_form)
@@ -171,7 +179,7 @@ TEST(test_parameters_without_form)
         struct fdclient_error error;
         struct fdclient_params params = FDCLIENT_PARAMS;
         params.spacing = texts[i];
-        assert_false(outgoing_init(&out, 1, "laplacian", &by_id, 1, &params, &inline_all, &error));
+        assert_false(begin(&out, 1, "laplacian", &by_id, 1, &params, &error));
         assert_string_equal(error.code, "INVALID_ARGUMENT");
         assert_string_equal(error.parameter, "spacing");
     }
@@ -190,7 +198,7 @@ TEST(test_arrays_without_sense)
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         struct outgoing out;
         struct fdclient_error error;
-        assert_false(outgoing_init(&out, 1, "laplacian", &arrays[i], 1, NULL, &inline_all, &error));
+        assert_false(begin(&out, 1, "laplacian", &arrays[i], 1, NULL, &error));
         assert_string_equal(error.parameter, "f");
     }
 }
@@ -226,7 +234,7 @@ TEST(test_one_bin)
     struct outgoing out;
     uint8_t headers[256];
     uint64_t payload;
-    assert_true(outgoing_init(&out, 1, "put", &f, 1, NULL, &inline_all, NULL));
+    assert_true(begin(&out, 1, "put", &f, 1, NULL, NULL));
     const size_t length = pieces_take(&out, data, headers, &payload);
     assert_int_equal(length, sizeof wanted - 1);
     assert_memory_equal(headers, wanted, length);
@@ -242,7 +250,7 @@ TEST(test_a_vector_inline)
     for (int i = 0; i < 3; i++)
         f[i] = (struct fdclient_array){FDCLIENT_F64, 1, {4}, data[i], 0};
     struct outgoing out;
-    assert_true(outgoing_init(&out, 1, "divergence", f, 3, NULL, &inline_all, NULL));
+    assert_true(begin(&out, 1, "divergence", f, 3, NULL, NULL));
     assert_int_equal(out.count, 6);
     uint8_t message[1024];
     size_t length = 0;
@@ -270,7 +278,7 @@ TEST(test_a_list_of_bins)
     struct outgoing out;
     uint8_t headers[256];
     uint64_t payload;
-    assert_true(outgoing_init(&out, 1, "put", &f, 1, NULL, &inline_all, NULL));
+    assert_true(begin(&out, 1, "put", &f, 1, NULL, NULL));
     assert_int_equal(out.count, 6);
     const size_t length = pieces_take(&out, data, headers, &payload);
     static const uint8_t wanted[] = "data\x93\xc6\x80\0\0\0\xc6\x80\0\0\0\xc4\x04";
@@ -294,8 +302,8 @@ TEST(test_room_for_the_bins_of_large_arrays)
                         (struct fdclient_array){.dimensions = 1, .shape = {points}, .data = data};
                 struct outgoing out;
                 uint64_t payload = 0;
-                assert_true(outgoing_init(&out, 1, components > 1 ? "divergence" : "put", f,
-                                          components, NULL, &inline_all, NULL));
+                assert_true(begin(&out, 1, components > 1 ? "divergence" : "put", f, components,
+                                  NULL, NULL));
                 assert_in_range(out.count * sizeof *out.pieces, 1, malloc_usable_size(out.pieces));
                 for (size_t i = 0; i < out.count; i++)
                     payload += i % 2 ? out.pieces[i].iov_len : 0;

@@ -1,5 +1,5 @@
 /* Which way a job's arrays go: from where they lie, through the pool, or over the socket. */
-#include "client/route.h"
+#include "client/connection.h"
 #include "tests/unit/unit.h"
 
 #include <fcntl.h>
@@ -35,8 +35,7 @@ static int forget(void **state)
 
 struct chosen {
     struct route route;
-    size_t missing_bytes;
-    uint32_t missing_count;
+    struct wish missing;
 };
 
 /* A job of f_count arrays of BYTES (data NULL: resident), through a pool that takes arrays of
@@ -46,19 +45,19 @@ static struct chosen choose(const char *method, void *const f[], uint32_t f_coun
 {
     struct fdclient_array arrays[FDCLIENT_AXES] = {{0}};
     struct fdclient_result results[FDCLIENT_AXES] = {{0}};
-    struct routed job = {.method = method,
-                         .f = arrays,
-                         .f_count = f_count,
-                         .results = results,
-                         .result_count = out_count};
+    struct call job = {.method = method,
+                       .f = arrays,
+                       .f_count = f_count,
+                       .results = results,
+                       .result_count = out_count};
     for (uint32_t i = 0; i < f_count; i++) {
         arrays[i] = (struct fdclient_array){FDCLIENT_F32, 3, {4, 64, N / 256}, f[i], 9};
-        job.f_bytes[i] = f[i] ? BYTES : 0;
+        job.types[i].bytes = f[i] ? BYTES : 0;
     }
     for (uint32_t i = 0; i < out_count; i++)
         results[i] = (struct fdclient_result){.data = outs[i], .capacity = capacity};
     struct chosen chosen;
-    route_choose(&chosen.route, &job, first, BYTES, &chosen.missing_bytes, &chosen.missing_count);
+    route_choose(&chosen.route, &job, first, BYTES, &chosen.missing);
     route_settle(&chosen.route);
     return chosen;
 }
@@ -96,7 +95,7 @@ TEST(arrays_in_shared_memory_stay_where_they_are, NULL, forget)
     assert_true(c.route.in[0].region == a->id && c.route.in[0].offset == BYTES);
     assert_true(c.route.out[0].region == b->id && c.route.out[0].offset == 0);
     assert_int_equal(c.route.outs, 1);
-    assert_false(c.route.out_is_vector || c.missing_count);
+    assert_false(c.route.out_is_vector || c.missing.count);
     assert_null(c.route.in[0].pooled);
     /* Not where the server takes an array; past the end; not registered. */
     assert_false(choose("put", (void *[]){a->memory + 8}, 1, NULL, 0, 0).route.in[0].region);
@@ -112,8 +111,8 @@ TEST(ordinary_arrays_go_through_the_pool_or_say_what_it_lacks, NULL, forget)
     memset(f, 7, BYTES);
     struct chosen c = choose("laplacian", (void *[]){f}, 1, (void *[]){out}, 1, BYTES);
     assert_false(c.route.in[0].region || c.route.outs);
-    assert_int_equal(c.missing_count, 2);
-    assert_int_equal(c.missing_bytes, BYTES);
+    assert_int_equal(c.missing.count, 2);
+    assert_int_equal(c.missing.bytes, BYTES);
     struct region *small = add(BYTES / 2, true, REGION_READY),
                   *fits = add(BYTES, true, REGION_READY);
     struct region *large = add(BYTES * 2, true, REGION_READY),
@@ -121,11 +120,11 @@ TEST(ordinary_arrays_go_through_the_pool_or_say_what_it_lacks, NULL, forget)
     add(BYTES, true, REGION_ASKED);
     c = choose("laplacian", (void *[]){f}, 1, (void *[]){NULL}, 1, 0);
     assert_true(c.route.in[0].pooled == fits && c.route.out[0].pooled == large);
-    assert_true(c.route.outs == 1 && !c.missing_count);
+    assert_true(c.route.outs == 1 && !c.missing.count);
     assert_memory_equal(fits->memory, f, BYTES);
     assert_true(fits->busy && large->busy && !small->busy && !huge->busy);
     const struct chosen second = choose("laplacian", (void *[]){f}, 1, (void *[]){out}, 1, BYTES);
-    assert_int_equal(second.missing_count, 2);
+    assert_int_equal(second.missing.count, 2);
     route_release(&c.route);
     assert_false(fits->busy || large->busy);
     free(f);
@@ -144,7 +143,7 @@ TEST(all_results_go_by_regions_or_none, NULL, forget)
     route_release(&c.route);
     pooled->state = REGION_ASKED;
     c = choose("gradient", f, 1, (void *[]){b->memory, b->memory + BYTES, plain}, 3, BYTES);
-    assert_true(c.route.outs == 0 && !c.route.out[0].region && c.missing_count == 1);
+    assert_true(c.route.outs == 0 && !c.route.out[0].region && c.missing.count == 1);
     pooled->state = REGION_READY;
     /* No place for a component, or too small a one: the reply says so, as ever. */
     assert_int_equal(choose("gradient", f, 1, (void *[]){b->memory}, 1, BYTES).route.outs, 0);
