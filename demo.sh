@@ -1,7 +1,7 @@
 #!/bin/bash
-# Installs what is missing, builds for this machine in build/demo, and shows the service at work: a private
-# fdserver (on the GPU where there is one), a derivative of a field from disk, a diffusion, each against its
-# exact solution.
+# Installs missing packages, builds for this machine in build/demo, and demonstrates the service: a private
+# fdserver (on the GPU, if there is one), a derivative of a field from disk, and a diffusion, each compared
+# with its exact solution.
 set -euo pipefail
 cd "$(dirname "$0")"
 . .ci/packages.sh
@@ -10,20 +10,20 @@ install_packages $product_packages $demo_packages
 
 echo "== build"
 mkdir -p build
-# Code for other machines' GPUs takes many minutes, so this build, in a folder of its own, has none.
-# gpu_architectures: of the GPUs that are seen here, as "90-real" or "80-real;90-real"; nothing without one.
+# Code for the GPUs of other machines takes many minutes, so this build has a separate folder and none of it.
+# gpu_architectures prints those of this machine's GPUs, as "90-real" or "80-real;90-real", or nothing.
 gpu_architectures() {
     { nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null || true; } |
         sed -nE 's/^([89]|[1-9][0-9])\.([0-9])$/\1\2-real/p' | sort -u | paste -sd ';'
 }
 architectures=$(gpu_architectures)
 if ! command -v nvcc >/dev/null; then
-    echo "No nvcc is found, so this build has the host worker alone. For a GPU: install the CUDA toolkit," \
-        "then ./demo.sh again."
+    echo "No nvcc was found, so this build has only the host worker. For a GPU: install the CUDA toolkit," \
+        "then run ./demo.sh again."
     cuda="-DFDSERVER_CUDA=OFF"
 elif [ -z "$architectures" ]; then
-    echo "nvidia-smi shows no GPU (of compute capability 8.0 or newer), so this build has the host worker" \
-        "alone. To build the CUDA worker for every such GPU, in build/release (many minutes):" \
+    echo "nvidia-smi shows no GPU (of compute capability 8.0 or newer), so this build has only the host" \
+        "worker. To build the CUDA worker for every such GPU, in build/release (many minutes):" \
         "cmake --preset release && cmake --build --preset release"
     cuda="-DFDSERVER_CUDA=OFF"
 else
@@ -38,7 +38,7 @@ cmake --build --preset demo -j "$(nproc)"
 work=build/demo/fields
 mkdir -p "$work"
 export FDSERVER_SOCKET="$PWD/$work/fdserver.sock"
-# A socket's path has at most 107 bytes.
+# The path of a Unix socket has at most 107 bytes.
 [ ${#FDSERVER_SOCKET} -lt 108 ] || FDSERVER_SOCKET="$(mktemp -d)/fdserver.sock"
 export FDSERVER_SOCKET="unix:$FDSERVER_SOCKET"
 PATH="$PWD/build/demo/client:$PATH"
@@ -86,7 +86,7 @@ else:
     print(f"{name}: {len(errors)} points, RMS error {rms:.3e}, maximum {max(map(abs, errors)):.3e}")
 PYTHON
 
-# submit CHECKED-FILE ARGUMENTS…: run the command, then say how long it took and how exact it is.
+# submit CHECKED-FILE ARGUMENTS…: run the command, then print its time and the error of its result.
 submit() {
     local result="$1" begin end
     shift

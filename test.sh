@@ -1,9 +1,9 @@
 #!/bin/bash
-# Installs what is missing, builds, and runs every test of the release build; ctest's summary comes last,
-# and behind it what could not be tested here.
+# Installs missing packages, builds, and runs every test of the release build. The output ends with ctest's
+# summary and a list of the tests that were skipped on this machine.
 #   --format        check the formatting first
-#   --sanitizers    also the tests under ASan + UBSan, and under TSan
-#   --fuzz SECONDS  also that long of fuzzing, in all
+#   --sanitizers    also run the tests under ASan + UBSan, and under TSan
+#   --fuzz SECONDS  also fuzz for that time in total
 #   --no-install    install nothing
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -61,7 +61,7 @@ if [ "$sanitizers" = yes ]; then
     ctest --preset asan -j "$jobs"
     build tsan
     echo "== tsan: test"
-    # TSan's shadow has no place for the addresses that kernels with much randomisation hand out.
+    # TSan's shadow memory does not cover the addresses of kernels with much address randomisation.
     same_addresses="setarch $(uname -m) -R"
     $same_addresses true 2>/dev/null || same_addresses=""
     $same_addresses ctest --preset tsan -j "$jobs"
@@ -81,7 +81,7 @@ if [ "$fuzz_seconds" -gt 0 ]; then
     done
 fi
 
-# It may have been configured without them.
+# An existing build folder may have been configured without them.
 build release -DFDSERVER_TESTS=ON -DFDSERVER_BENCH=ON
 echo "== release: test"
 status=0

@@ -1,12 +1,12 @@
-# Debian packages for the set-up scripts, installed where they are missing. Source it; needs root or sudo
-# only when there is something to install.
+# Debian packages for demo.sh and test.sh, which source this file. Installing missing ones needs root or
+# sudo.
 
 product_packages="gcc g++ cmake ninja-build pkg-config libuv1-dev libmsgpack-dev scdoc"
-# The demo makes and checks its fields with the standard library alone.
+# The demo creates and checks its fields with Python's standard library alone.
 demo_packages="python3"
 test_packages="libcmocka-dev clang-14 libclang-rt-14-dev clang-format-14 python3-venv systemd"
 
-# install_packages NAME…: says what it installs; silent where all are there.
+# install_packages NAME…: prints the packages that it installs; silent if all are installed.
 install_packages() {
     missing=""
     for package in "$@"; do
@@ -17,13 +17,13 @@ install_packages() {
     done
     [ -n "$missing" ] || return 0
     if ! command -v apt-get >/dev/null; then
-        echo "These Debian packages, or their like, are needed:$missing" >&2
+        echo "These Debian packages, or equivalent ones, are required:$missing" >&2
         return 1
     fi
     as_root=""
     if [ "$(id -u)" -ne 0 ]; then
         if ! command -v sudo >/dev/null; then
-            echo "Run as root, or install first:$missing" >&2
+            echo "Run as root, or install these packages first:$missing" >&2
             return 1
         fi
         as_root="sudo"
@@ -35,7 +35,7 @@ install_packages() {
         $missing >/dev/null
 }
 
-# The toolkit's usual place is often not on the PATH of a bare shell.
+# The toolkit's default folder is often not in PATH.
 if ! command -v nvcc >/dev/null && [ -x /usr/local/cuda/bin/nvcc ]; then
     PATH="$PATH:/usr/local/cuda/bin"
 fi

@@ -1,4 +1,4 @@
-# One set of rules for every target: C17, all warnings as errors, and floating point as written.
+# Rules for every target: C17, warnings as errors, and floating point as written.
 set(CMAKE_C_STANDARD 17)
 set(CMAKE_C_STANDARD_REQUIRED ON)
 set(CMAKE_C_EXTENSIONS ON) # accept4, memfd_create, _GNU_SOURCE
@@ -8,7 +8,7 @@ add_compile_definitions(_GNU_SOURCE FDSERVER_VERSION="${PROJECT_VERSION}")
 include_directories(${PROJECT_SOURCE_DIR})
 
 # Bits are part of the contract (docs/NUMERICS.md): no contraction, no reassociation, in any target.
-# Asserts say what must not go on; there are few, and none of them in a loop.
+# Asserts stay in release builds: there are few, none of them in a loop, and continuing would be worse.
 add_compile_options($<$<COMPILE_LANGUAGE:C>:-UNDEBUG>)
 add_compile_options($<$<COMPILE_LANGUAGE:C>:-Wall> $<$<COMPILE_LANGUAGE:C>:-Wextra>
                     $<$<COMPILE_LANGUAGE:C>:-Werror> $<$<COMPILE_LANGUAGE:C>:-Wvla>

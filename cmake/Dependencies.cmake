@@ -1,9 +1,8 @@
-# libuv, msgpack-c and, where there is an nvcc, the CUDA runtime: all that the product needs. scdoc makes the
-# manual pages.
+# The product needs libuv, msgpack-c and, if there is an nvcc, the CUDA runtime; scdoc makes the manual pages.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 pkg_check_modules(LIBUV REQUIRED IMPORTED_TARGET libuv)
-# The name of the C library moved over the years.
+# The pkg-config name of the C library differs between its versions.
 pkg_search_module(MSGPACK REQUIRED IMPORTED_TARGET msgpack-c msgpackc msgpack)
 
 add_library(fdserver_uv INTERFACE)
@@ -23,7 +22,7 @@ endif()
 set(HAVE_CUDA OFF)
 if(FDSERVER_CUDA)
   include(CheckLanguage)
-  if(NOT CMAKE_CUDA_COMPILER) # check_language() would not look again for an nvcc that has come since
+  if(NOT CMAKE_CUDA_COMPILER) # else check_language() would not find an nvcc that was installed since
     unset(CMAKE_CUDA_COMPILER CACHE)
   endif()
   check_language(CUDA)
@@ -33,7 +32,7 @@ if(FDSERVER_CUDA)
     set(CMAKE_CUDA_STANDARD 17)
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
-    # --fmad=false: only the fused multiply-adds that are written down (docs/NUMERICS.md).
+    # --fmad=false: only the fused multiply-adds of the source (docs/NUMERICS.md).
     add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:--fmad=false>
                         $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Werror,-ffp-contract=off>
                         $<$<COMPILE_LANGUAGE:CUDA>:--Werror=all-warnings>)
