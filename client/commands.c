@@ -434,17 +434,15 @@ static bool read_page(struct session *s, msgpack_zone *zone, msgpack_object_arra
 /* All fields, printed as one answer. */
 static bool list_fields(struct session *s, struct fdclient_error *error)
 {
-    msgpack_zone zone;
+    msgpack_zone *zone = msgpack_zone_new(MSGPACK_ZONE_CHUNK_SIZE);
     msgpack_object_kv pair = {
         .key = {.type = MSGPACK_OBJECT_STR, .via.str = {.ptr = "fields", .size = 6}},
         .val = {.type = MSGPACK_OBJECT_ARRAY}};
     const msgpack_object answer = {.type = MSGPACK_OBJECT_MAP, .via.map = {1, &pair}};
     uint64_t after = 0;
     bool done;
-    if (!msgpack_zone_init(&zone, MSGPACK_ZONE_CHUNK_SIZE))
-        return error_set(error, "OUT_OF_MEMORY", "", "no memory for the answer");
     do
-        done = read_page(s, &zone, &pair.val.via.array, &after, error);
+        done = read_page(s, zone, &pair.val.via.array, &after, error);
     while (done && after);
     if (done && s->o->json) {
         json_write(stdout, &answer, 0);
@@ -453,7 +451,7 @@ static bool list_fields(struct session *s, struct fdclient_error *error)
         say_table(stdout, &answer);
     }
     free(pair.val.via.array.ptr);
-    msgpack_zone_destroy(&zone);
+    msgpack_zone_free(zone);
     return done;
 }
 

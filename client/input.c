@@ -88,21 +88,12 @@ static bool sidecar_understand(const msgpack_object *object, const char *path,
 {
     const msgpack_object *shape = object_find(object, "shape"),
                          *dtype = object_find(object, "dtype");
-    if (!shape || shape->type != MSGPACK_OBJECT_ARRAY || shape->via.array.size < 1 ||
-        shape->via.array.size > FDCLIENT_DIMENSIONS)
+    if (!shape || !shape_from_list(shape, array))
         return complain_of_input(error, path, "\"shape\" must be a list of 1 to 8 whole numbers");
-    array->dimensions = shape->via.array.size;
-    for (uint32_t i = 0; i < array->dimensions; i++)
-        if (!object_unsigned(&shape->via.array.ptr[i], &array->shape[i]))
-            return complain_of_input(error, path,
-                                     "\"shape\" must be a list of 1 to 8 whole numbers");
-    char name[16] = "";
-    if (dtype && dtype->type == MSGPACK_OBJECT_STR)
-        snprintf(name, sizeof name, "%.*s",
-                 (int)(dtype->via.str.size < 15 ? dtype->via.str.size : 15), dtype->via.str.ptr);
-    if (dtype && !dtype_given && !dtype_read(name, &array->dtype))
-        return complain_of_input(error, path, "\"dtype\" must be \"float32\" or \"float64\"");
-    return true;
+    if (!dtype || dtype_given)
+        return true;
+    return dtype_read(object_quote(dtype).text, &array->dtype) ||
+           complain_of_input(error, path, "\"dtype\" must be \"float32\" or \"float64\"");
 }
 
 enum { SIDECAR_BYTES = 4096 };
@@ -123,15 +114,13 @@ static bool sidecar_read(const char *path, struct fdclient_array *array, bool dt
     if (length == sizeof text)
         return complain_of_input(error, name, "too long to be the description of a field");
     *found = true;
-    msgpack_zone zone;
+    msgpack_zone *zone = msgpack_zone_new(MSGPACK_ZONE_CHUNK_SIZE);
     msgpack_object object;
     const char *reason;
-    if (!msgpack_zone_init(&zone, MSGPACK_ZONE_CHUNK_SIZE))
-        return complain_of_input(error, name, "out of memory");
-    const bool read = json_read(text, length, &zone, &object, &reason)
+    const bool read = json_read(text, length, zone, &object, &reason)
                           ? sidecar_understand(&object, name, array, dtype_given, error)
                           : complain_of_input(error, name, reason);
-    msgpack_zone_destroy(&zone);
+    msgpack_zone_free(zone);
     return read;
 }
 

@@ -11,11 +11,8 @@ struct reader {
     const char *at, *end;
     msgpack_zone *zone;
     const char *error; /* the first that was found */
-};
-
-/* Members of a container while it is read: pairs lie as key, value, key, value. */
-struct members {
-    msgpack_object *objects;
+    /* Values that are read and whose container is not whole: of a map key, value, key, value. */
+    msgpack_object *open;
     size_t count, capacity;
 };
 
@@ -39,16 +36,6 @@ static bool take_character(struct reader *r, char wanted)
         return false;
     r->at++;
     return true;
-}
-
-static void *zone_copy(struct reader *r, const void *from, size_t bytes)
-{
-    void *copy = msgpack_zone_malloc(r->zone, bytes ? bytes : 1);
-    if (!copy)
-        fail_json(r, "out of memory");
-    else if (bytes > 0)
-        memcpy(copy, from, bytes);
-    return copy;
 }
 
 static bool hex_read(struct reader *r, uint32_t *unit)
@@ -131,18 +118,6 @@ static bool string_read(struct reader *r, msgpack_object *object)
     return true;
 }
 
-/* Digits and nothing else, in 64 bits? */
-static bool integer_read(const char *from, const char *to, uint64_t *value)
-{
-    *value = 0;
-    for (; from < to; from++) {
-        if (*from < '0' || *from > '9' || __builtin_mul_overflow(*value, 10, value) ||
-            __builtin_add_overflow(*value, (uint64_t)(*from - '0'), value))
-            return false;
-    }
-    return true;
-}
-
 static bool number_or_word_read(struct reader *r, msgpack_object *object)
 {
     const char *begin = r->at;
@@ -163,7 +138,7 @@ static bool number_or_word_read(struct reader *r, msgpack_object *object)
         return fail_json(r, "neither a value nor a number");
     const bool negative = begin[0] == '-';
     uint64_t magnitude = 0;
-    const bool integer = integer_read(begin + negative, r->at, &magnitude);
+    const bool integer = number_whole(begin + negative, length - negative, &magnitude);
     if (!integer || (negative && magnitude > INT64_MAX)) {
         object->type = MSGPACK_OBJECT_FLOAT64;
         object->via.f64 = value;
@@ -179,56 +154,57 @@ static bool number_or_word_read(struct reader *r, msgpack_object *object)
 
 static bool value_read(struct reader *r, int depth, msgpack_object *object);
 
-static bool members_read(struct reader *r, int depth, bool is_map, char close,
-                         struct members *members)
+/* Read a value onto the open ones. */
+static bool open_read(struct reader *r, int depth)
 {
-    r->at++; /* past the bracket */
-    if (take_character(r, close))
-        return true;
-    do {
-        for (int part = is_map ? 0 : 1; part < 2; part++) {
-            if (members->count == members->capacity) {
-                members->capacity = members->capacity ? 2 * members->capacity : 8;
-                msgpack_object *more = realloc(members->objects, members->capacity * sizeof *more);
-                if (!more)
-                    return fail_json(r, "out of memory");
-                members->objects = more;
-            }
-            if (part == 0 && peek(r) != '"')
-                return fail_json(r, "a key must be a string");
-            if (!value_read(r, depth + 1, &members->objects[members->count]))
-                return false;
-            members->count++;
-            if (part == 0 && !take_character(r, ':'))
-                return fail_json(r, "a key without a colon");
-        }
-    } while (take_character(r, ','));
-    return take_character(r, close) || fail_json(r, "a list or map without its end");
+    msgpack_object object;
+    if (!value_read(r, depth, &object))
+        return false;
+    if (r->count == r->capacity) {
+        r->capacity = r->capacity ? 2 * r->capacity : 64;
+        msgpack_object *more = realloc(r->open, r->capacity * sizeof *more);
+        if (!more)
+            return fail_json(r, "out of memory");
+        r->open = more;
+    }
+    r->open[r->count++] = object;
+    return true;
 }
 
 static bool container_read(struct reader *r, int depth, msgpack_object *object)
 {
-    const bool is_map = *r->at == '{';
+    const bool is_map = *r->at++ == '{';
+    const char close = is_map ? '}' : ']';
+    const size_t first = r->count;
     if (depth >= LIMIT_DEPTH)
         return fail_json(r, "too many containers inside each other");
-    struct members members = {0};
-    bool read = members_read(r, depth, is_map, is_map ? '}' : ']', &members);
-    void *copy =
-        read ? zone_copy(r, members.objects, members.count * sizeof *members.objects) : NULL;
-    read = copy != NULL;
-    if (is_map) {
-        /* msgpack_object_kv is a key and a value, so the members lie as it wants them. */
-        _Static_assert(sizeof(msgpack_object_kv) == 2 * sizeof(msgpack_object), "no padding");
-        object->type = MSGPACK_OBJECT_MAP;
-        object->via.map.ptr = copy;
-        object->via.map.size = (uint32_t)(members.count / 2);
-    } else {
-        object->type = MSGPACK_OBJECT_ARRAY;
-        object->via.array.ptr = copy;
-        object->via.array.size = (uint32_t)members.count;
+    if (!take_character(r, close)) {
+        do {
+            if (is_map && peek(r) != '"')
+                return fail_json(r, "a key must be a string");
+            if (is_map && open_read(r, depth + 1) && !take_character(r, ':'))
+                return fail_json(r, "a key without a colon");
+            if (!open_read(r, depth + 1))
+                return false;
+        } while (take_character(r, ','));
+        if (!take_character(r, close))
+            return fail_json(r, "a list or map without its end");
     }
-    free(members.objects);
-    return read;
+    /* msgpack_object_kv is a key and a value, so they lie as it wants them. */
+    _Static_assert(sizeof(msgpack_object_kv) == 2 * sizeof(msgpack_object), "no padding");
+    const size_t count = r->count - first;
+    void *copy = msgpack_zone_malloc(r->zone, (count + 1) * sizeof *r->open);
+    if (!copy)
+        return fail_json(r, "out of memory");
+    if (count > 0)
+        memcpy(copy, r->open + first, count * sizeof *r->open);
+    r->count = first;
+    object->type = is_map ? MSGPACK_OBJECT_MAP : MSGPACK_OBJECT_ARRAY;
+    if (is_map)
+        object->via.map = (msgpack_object_map){(uint32_t)(count / 2), copy};
+    else
+        object->via.array = (msgpack_object_array){(uint32_t)count, copy};
+    return true;
 }
 
 static bool value_read(struct reader *r, int depth, msgpack_object *object)
@@ -249,11 +225,14 @@ static bool value_read(struct reader *r, int depth, msgpack_object *object)
 bool json_read(const char *text, size_t length, msgpack_zone *zone, msgpack_object *object,
                const char **error)
 {
-    struct reader r = {text, text + length, zone, NULL};
-    if (length > UINT32_MAX)
+    struct reader r = {.at = text, .end = text + length, .zone = zone};
+    if (!zone)
+        fail_json(&r, "out of memory");
+    else if (length > UINT32_MAX)
         fail_json(&r, "too long");
     else if (value_read(&r, 0, object) && (peek(&r) != '\0' || r.at < r.end))
         fail_json(&r, "text after the value");
+    free(r.open);
     *error = r.error;
     return !r.error;
 }

@@ -6,7 +6,8 @@
 #include <stddef.h>
 
 /* Read one JSON value, and nothing after it but white space (RFC 8259). The object and its strings
- * live in the zone. Integers that fit 64 bits stay integers; every other number is a double. At
- * most LIMIT_DEPTH containers inside each other. False: *error is a static phrase that says why. */
+ * live in the zone (NULL: out of memory). Integers that fit 64 bits stay integers; every other
+ * number is a double. At most LIMIT_DEPTH containers inside each other. False: *error is a static
+ * phrase that says why. */
 bool json_read(const char *text, size_t length, msgpack_zone *zone, msgpack_object *object,
                const char **error);

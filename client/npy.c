@@ -1,18 +1,17 @@
 #include "client/npy.h"
 
 #include "client/error.h"
+#include "client/json_read.h"
 #include "client/shape.h"
+#include "protocol/object.h"
 
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char magic[6] = "\x93NUMPY";
-
-struct cursor {
-    const char *at, *end;
-};
 
 bool npy_is(const void *bytes, size_t length)
 {
@@ -25,122 +24,89 @@ bool npy_is_name(const char *path)
     return length > 4 && strcmp(path + length - 4, ".npy") == 0;
 }
 
-static void skip_space(struct cursor *c)
-{
-    while (c->at < c->end && strchr(" \t\r\n", *c->at) && *c->at)
-        c->at++;
-}
-
-static bool take_word(struct cursor *c, const char *word)
-{
-    skip_space(c);
-    const size_t length = strlen(word);
-    if ((size_t)(c->end - c->at) < length || memcmp(c->at, word, length) != 0)
-        return false;
-    c->at += length;
-    return true;
-}
-
-/* A Python string without escapes: NumPy writes no other here. */
-static bool take_string(struct cursor *c, char *text, size_t capacity)
-{
-    skip_space(c);
-    if (c->at == c->end || (*c->at != '\'' && *c->at != '"'))
-        return false;
-    const char quote = *c->at++;
-    const char *close = memchr(c->at, quote, (size_t)(c->end - c->at));
-    if (!close || (size_t)(close - c->at) >= capacity)
-        return false;
-    memcpy(text, c->at, (size_t)(close - c->at));
-    text[close - c->at] = '\0';
-    c->at = close + 1;
-    return true;
-}
-
 static bool refuse_file(struct fdclient_error *error, const char *reason)
 {
     return error_set(error, "FILE", "", "%s", reason);
 }
 
-static bool take_descr(struct cursor *c, struct fdclient_array *array, struct fdclient_error *error)
+/* Python's literals as JSON: other quotes and brackets, no comma before one, True and False, and
+ * Python 2's long integers without their L. `to` has room for as many bytes. Bytes of it. */
+static size_t write_as_json(const char *text, size_t length, char *to)
 {
-    char descr[32];
-    skip_space(c);
-    if (c->at < c->end && *c->at == '[')
-        return refuse_file(error, "a structured .npy: save each of its members as an array");
-    if (!take_string(c, descr, sizeof descr))
-        return refuse_file(error, "the .npy header's descr cannot be read");
-    if (strcmp(descr, "<f4") == 0)
-        array->dtype = FDCLIENT_F32;
-    else if (strcmp(descr, "<f8") == 0)
-        array->dtype = FDCLIENT_F64;
-    else
-        return error_set(error, "FILE", "",
-                         "a .npy of type '%s': only <f4 and <f8 are taken (astype('<f4'))", descr);
-    return true;
-}
-
-static bool take_shape(struct cursor *c, struct fdclient_array *array, struct fdclient_error *error)
-{
-    if (!take_word(c, "("))
-        return refuse_file(error, "the .npy header's shape cannot be read");
-    array->dimensions = 0;
-    while (!take_word(c, ")")) {
-        if (array->dimensions == FDCLIENT_DIMENSIONS)
-            return error_set(error, "FILE", "", "a .npy of more than %d dimensions",
-                             FDCLIENT_DIMENSIONS);
-        uint64_t n = 0;
-        skip_space(c);
-        const char *begin = c->at;
-        for (; c->at < c->end && *c->at >= '0' && *c->at <= '9'; c->at++)
-            if (__builtin_mul_overflow(n, 10, &n) ||
-                __builtin_add_overflow(n, (uint64_t)(*c->at - '0'), &n))
-                return refuse_file(error, "the .npy header's shape is beyond 64 bits");
-        if (c->at == begin)
-            return refuse_file(error, "the .npy header's shape cannot be read");
-        array->shape[array->dimensions++] = n;
-        take_word(c, "L"); /* Python 2 wrote long integers so */
-        if (!take_word(c, ",") && (c->at == c->end || *c->at != ')'))
-            return refuse_file(error, "the .npy header's shape cannot be read");
+    static const char python[] = "()TF", json[] = "[]tf";
+    char *const begin = to, quote = 0;
+    for (const char *at = text; at < text + length; at++) {
+        const char *other = *at ? strchr(python, *at) : NULL;
+        if (quote || *at == '\'' || *at == '"') {
+            *to++ = *at == quote || !quote ? '"' : *at;
+            quote = !quote ? *at : *at == quote ? '\0' : quote;
+            continue;
+        }
+        if (*at == ')' || *at == '}') {
+            while (to > begin && to[-1] == ' ')
+                to--;
+            to -= to > begin && to[-1] == ',';
+        }
+        if (*at != 'L')
+            *to++ = other ? json[other - python] : *at;
     }
-    return array->dimensions > 0 ||
-           refuse_file(error, "a .npy of no dimensions: a number is no field");
+    return (size_t)(to - begin);
 }
 
-static bool dictionary_read(struct cursor *c, struct fdclient_array *array,
+static bool read_descr(const msgpack_object *descr, struct fdclient_array *array,
+                       struct fdclient_error *error)
+{
+    if (descr->type == MSGPACK_OBJECT_ARRAY)
+        return refuse_file(error, "a structured .npy: save each of its members as an array");
+    array->dtype = object_is(descr, "<f8") ? FDCLIENT_F64 : FDCLIENT_F32;
+    return array->dtype == FDCLIENT_F64 || object_is(descr, "<f4") ||
+           error_set(error, "FILE", "",
+                     "a .npy of type '%s': only <f4 and <f8 are taken (astype('<f4'))",
+                     object_quote(descr).text);
+}
+
+static bool read_dictionary(const msgpack_object *dictionary, struct fdclient_array *array,
                             struct fdclient_error *error)
 {
-    enum { DESCR = 1, ORDER = 2, SHAPE = 4, ALL = 7 } found = 0;
-    if (!take_word(c, "{"))
-        return refuse_file(error, "the .npy header is no dictionary");
-    while (!take_word(c, "}")) {
-        char key[32];
-        if (!take_string(c, key, sizeof key) || !take_word(c, ":"))
-            return refuse_file(error, "the .npy header cannot be read");
-        if (strcmp(key, "descr") == 0) {
-            if (!take_descr(c, array, error))
-                return false;
-            found |= DESCR;
-        } else if (strcmp(key, "fortran_order") == 0) {
-            if (take_word(c, "True"))
-                return refuse_file(error,
-                                   "a .npy in Fortran order: save numpy.ascontiguousarray(f)");
-            if (!take_word(c, "False"))
-                return refuse_file(error, "the .npy header's fortran_order cannot be read");
-            found |= ORDER;
-        } else if (strcmp(key, "shape") == 0) {
-            if (!take_shape(c, array, error))
-                return false;
-            found |= SHAPE;
-        } else {
-            return error_set(error, "FILE", "", "the .npy header has an unknown key '%s'", key);
-        }
-        skip_space(c);
-        if (!take_word(c, ",") && (c->at == c->end || *c->at != '}'))
-            return refuse_file(error, "the .npy header cannot be read");
-    }
-    return found == ALL ||
-           refuse_file(error, "the .npy header lacks descr, fortran_order or shape");
+    enum { DESCR, ORDER, SHAPE, COUNT };
+    static const char *const keys[] = {"descr", "fortran_order", "shape", NULL};
+    const msgpack_object *values[COUNT];
+    struct failure failure = {0};
+    bool is_fortran;
+    if (!object_read_map(dictionary, "", keys,
+                         "the .npy header is no dictionary of descr, fortran_order and shape",
+                         values, &failure))
+        return refuse_file(error, failure.message);
+    if (!values[DESCR] || !values[ORDER] || !values[SHAPE])
+        return refuse_file(error, "the .npy header lacks descr, fortran_order or shape");
+    if (!read_descr(values[DESCR], array, error))
+        return false;
+    if (!object_boolean(values[ORDER], &is_fortran) || is_fortran)
+        return refuse_file(error, "a .npy in Fortran order: save numpy.ascontiguousarray(f)");
+    return shape_from_list(values[SHAPE], array) ||
+           error_set(error, "FILE", "",
+                     "the shape of a .npy must be 1 to %d dimensions of 64 bits; a number of no "
+                     "dimensions is no field",
+                     FDCLIENT_DIMENSIONS);
+}
+
+static bool read_header(const char *header, size_t length, struct fdclient_array *array,
+                        struct fdclient_error *error)
+{
+    const char *reason = "out of memory";
+    msgpack_object dictionary;
+    msgpack_zone *zone = msgpack_zone_new(MSGPACK_ZONE_CHUNK_SIZE);
+    char *json = malloc(length + 1);
+    const bool read =
+        json && json_read(json, write_as_json(header, length, json), zone, &dictionary, &reason)
+            ? read_dictionary(&dictionary, array, error)
+            : error_set(error, "FILE", "",
+                        "the .npy header cannot be read as a dictionary of descr, fortran_order "
+                        "and shape: %s",
+                        reason);
+    free(json);
+    msgpack_zone_free(zone);
+    return read;
 }
 
 bool npy_read(const void *bytes, size_t length, struct fdclient_array *array, size_t *data_begin,
@@ -159,8 +125,7 @@ bool npy_read(const void *bytes, size_t length, struct fdclient_array *array, si
         header |= (uint64_t)b[10] << 16 | (uint64_t)b[11] << 24;
     if (header > length - before)
         return refuse_file(error, "the .npy file ends within its header");
-    struct cursor cursor = {(const char *)bytes + before, (const char *)bytes + before + header};
-    if (!dictionary_read(&cursor, array, error))
+    if (!read_header((const char *)bytes + before, (size_t)header, array, error))
         return false;
     *data_begin = before + (size_t)header;
     return shape_check(array, length - *data_begin, error);

@@ -39,6 +39,16 @@ bool number_read(const char *text, size_t length, double *value)
     return end == copy + length;
 }
 
+bool number_whole(const char *text, size_t length, uint64_t *value)
+{
+    *value = 0;
+    for (size_t i = 0; i < length; i++)
+        if (text[i] < '0' || text[i] > '9' || __builtin_mul_overflow(*value, 10, value) ||
+            __builtin_add_overflow(*value, (uint64_t)(text[i] - '0'), value))
+            return false;
+    return length > 0;
+}
+
 void number_print(FILE *out, double value)
 {
     if (!isfinite(value)) {

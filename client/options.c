@@ -1,14 +1,14 @@
 #include "client/options.h"
 
+#include "client/connection.h"
 #include "client/error.h"
 #include "client/number.h"
 #include "client/params.h"
 #include "numerics/boundary.h"
 #include "protocol/request.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <stdlib.h>
+#include <math.h>
 #include <string.h>
 
 enum { OPTION_IDS = PARAMS_OTHER, OPTION_MAYBE };
@@ -95,35 +95,12 @@ const char *options_name(size_t row, const char **argument)
     return table[row].name;
 }
 
-static bool whole_number(const char *text, uint64_t *value)
-{
-    char *end;
-    errno = 0;
-    *value = strtoull(text, &end, 10);
-    return *text >= '0' && *text <= '9' && !*end && !errno;
-}
-
-static bool signed_number(const char *text, int *value)
-{
-    uint64_t magnitude;
-    const bool negative = *text == '-';
-    if (!whole_number(text + negative, &magnitude) || magnitude > INT_MAX)
-        return false;
-    *value = negative ? -(int)magnitude : (int)magnitude;
-    return true;
-}
-
 bool options_ids(const char *text, struct ids *ids)
 {
     ids->count = 0;
     for (;; text++) {
-        char one[24];
         const size_t length = strcspn(text, ",");
-        if (ids->count == FDCLIENT_AXES || length >= sizeof one)
-            return false;
-        memcpy(one, text, length);
-        one[length] = '\0';
-        if (!whole_number(one, &ids->id[ids->count++]))
+        if (ids->count == FDCLIENT_AXES || !number_whole(text, length, &ids->id[ids->count++]))
             return false;
         text += length;
         if (!*text)
@@ -136,17 +113,23 @@ static bool op_is(const struct options *options, const char *name)
     return strcmp(options->op, name) == 0;
 }
 
-bool options_take_vector(const struct options *options)
+/* Its operator in as many axes as there are inputs: the curl of a plane is an array. */
+static struct job job_of(const struct options *options)
 {
-    return op_is(options, "divergence") || op_is(options, "curl");
+    return call_job(options->op, options->field.count ? options->field.count
+                                                      : (uint32_t)options->argument_count);
 }
 
-/* The curl of a plane, which has two components, is an array. */
+bool options_take_vector(const struct options *options)
+{
+    const struct job job = job_of(options);
+    return job_takes_vector(&job);
+}
+
 bool options_give_vector(const struct options *options)
 {
-    const uint32_t inputs =
-        options->field.count ? options->field.count : (uint32_t)options->argument_count;
-    return op_is(options, "gradient") || (op_is(options, "curl") && inputs == FDCLIENT_AXES);
+    const struct job job = job_of(options);
+    return job_gives_vector(&job);
 }
 
 /* Put "--" before a parameter that is an option of the command. */
@@ -205,6 +188,10 @@ static bool value_set(struct options *options, const struct option *row, const c
     void *place = (char *)options + row->offset;
     const int64_t least =
         row->parameter < PARAMETER_COUNT ? request_parameter_low(row->parameter) : 0;
+    const bool is_negative = least < 0 && *value == '-';
+    const uint64_t most = row->kind == PARAMS_INT      ? INT_MAX
+                          : row->kind == PARAMS_UINT32 ? UINT32_MAX
+                                                       : UINT64_MAX;
     uint64_t number = 0;
     switch (row->kind) {
     case PARAMS_TEXT:
@@ -217,32 +204,23 @@ static bool value_set(struct options *options, const struct option *row, const c
         *(bool *)place = true;
         return true;
     case PARAMS_REAL:
-        if (place == &options->timeout_s)
-            return (number_read(value, strlen(value), place) && options->timeout_s > 0) ||
-                   wrong(error, row->name, "must be a number above 0", value);
         /* NaN would mean that it is not set. */
-        return (number_read(value, strlen(value), place) && *(double *)place == *(double *)place) ||
-               wrong(error, row->name, "must be a number", value);
+        if (!number_read(value, strlen(value), place) || isnan(*(double *)place))
+            return wrong(error, row->name, "must be a number", value);
+        return place != &options->timeout_s || options->timeout_s > 0 ||
+               wrong(error, row->name, "must be a number above 0", value);
     case OPTION_IDS:
         return options_ids(value, place) || wrong(error, row->name, "must be an id or some", value);
     default:
         break;
     }
-    if (least < 0)
-        return signed_number(value, place) ||
-               wrong(error, row->name, "must be a whole number", value);
-    if (!whole_number(value, &number) || (row->kind == PARAMS_INT && number > INT_MAX) ||
-        (row->kind == PARAMS_UINT32 && number > UINT32_MAX))
+    if (!number_whole(value + is_negative, strlen(value + is_negative), &number) || number > most)
         return wrong(error, row->name, "must be a whole number", value);
     /* 0 would mean that it is not set; the server refuses these all the same. */
     if (number == 0 && least > 0)
         return wrong(error, row->name, "must be at least 1", value);
-    if (row->kind == PARAMS_INT)
-        *(int *)place = (int)number;
-    else if (row->kind == PARAMS_UINT32)
-        *(uint32_t *)place = (uint32_t)number;
-    else
-        *(uint64_t *)place = number;
+    number = is_negative ? -number : number;
+    memcpy(place, &number, row->kind == PARAMS_UINT64 ? sizeof number : sizeof(uint32_t));
     return true;
 }
 
@@ -284,6 +262,7 @@ static bool options_check(const struct options *o, uint64_t used, struct fdclien
             return error_set(error, "USAGE", "", "%s takes no --%s", commands[o->command].name,
                              table[i].name);
     const bool is_submit = o->command == COMMAND_SUBMIT;
+    const bool to_stdout = o->output && strcmp(o->output, "-") == 0;
     const bool is_vector = is_submit && options_take_vector(o);
     const int least = is_submit ? o->field.count == 0
                       : o->command == COMMAND_PUT || o->command == COMMAND_GET ||
@@ -311,8 +290,7 @@ static bool options_check(const struct options *o, uint64_t used, struct fdclien
                                  o->op);
     if (o->keep && o->output)
         return error_set(error, "USAGE", "--keep", "the result is kept or written (-o), not both");
-    if (o->params.every && !snapshots_are_kept(o) &&
-        (o->keep || (o->output && strcmp(o->output, "-") == 0)))
+    if (o->params.every && !snapshots_are_kept(o) && (o->keep || to_stdout))
         return error_set(error, "USAGE", "--every",
                          "snapshots go to files beside the result's: give -o FILE, or --snapshot "
                          "field");
@@ -320,14 +298,14 @@ static bool options_check(const struct options *o, uint64_t used, struct fdclien
         return error_set(error, "USAGE", "--detach", "its result stays on the server: add --keep");
     if (o->field.count > 1 && !is_vector)
         return error_set(error, "USAGE", "--field", "%s takes one field", o->op);
-    if (is_submit && o->output && strcmp(o->output, "-") == 0 && options_give_vector(o))
+    if (is_submit && to_stdout && options_give_vector(o))
         return error_set(error, "USAGE", "--output",
                          "standard output takes one array, and %s gives one for each axis", o->op);
     if (o->field.count && (o->shape || o->dtype))
         return error_set(error, "USAGE", "--field", "a resident field has its own shape and dtype");
-    if (o->params.probes && o->output && strcmp(o->output, "-") == 0)
+    if (o->params.probes && to_stdout)
         return error_set(error, "USAGE", "--probes", "standard output is taken by -o -");
-    if (o->json && o->output && strcmp(o->output, "-") == 0)
+    if (o->json && to_stdout)
         return error_set(error, "USAGE", "--json", "standard output is taken by -o -");
     return true;
 }

@@ -10,12 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void text_write(msgpack_packer *packer, const char *text, size_t length)
-{
-    msgpack_pack_str(packer, length);
-    msgpack_pack_str_body(packer, text, length);
-}
-
 /* A number, true, false, or a word. */
 static void plain_write(msgpack_packer *packer, const char *text, size_t length)
 {
@@ -27,7 +21,7 @@ static void plain_write(msgpack_packer *packer, const char *text, size_t length)
     } else if (length == 5 && memcmp(text, "false", 5) == 0) {
         msgpack_pack_false(packer);
     } else {
-        text_write(packer, text, length);
+        msgpack_pack_str_with_body(packer, text, length);
     }
 }
 
@@ -36,17 +30,6 @@ static void field_write(msgpack_packer *packer, uint64_t id)
     msgpack_pack_map(packer, 1);
     reply_write_str(packer, "field");
     msgpack_pack_uint64(packer, id);
-}
-
-/* A field's id, all of its digits. */
-static bool id_read(const char *text, size_t length, uint64_t *id)
-{
-    *id = 0;
-    for (size_t i = 0; i < length; i++)
-        if (text[i] < '0' || text[i] > '9' || __builtin_mul_overflow(*id, 10, id) ||
-            __builtin_add_overflow(*id, (uint64_t)(text[i] - '0'), id))
-            return false;
-    return length > 0;
 }
 
 /* The length of what comes before the first `end` character, or of all of it. */
@@ -74,7 +57,7 @@ static void number_part_write(msgpack_packer *packer, const char *text, size_t l
 {
     uint64_t id;
     const size_t word = strlen(field_word);
-    if (begins_field(text, length) && id_read(text + word, length - word, &id))
+    if (begins_field(text, length) && number_whole(text + word, length - word, &id))
         field_write(packer, id);
     else
         plain_write(packer, text, length);
@@ -89,11 +72,11 @@ static void boundary_write(msgpack_packer *packer, const char *text, size_t leng
     const size_t end = begin + number_part_length(text + begin, stop - begin);
     msgpack_pack_map(packer, 1u + (end < stop) + has_place);
     if (has_number) {
-        text_write(packer, text, word);
+        msgpack_pack_str_with_body(packer, text, word);
         number_part_write(packer, text + begin, end - begin);
     } else {
         reply_write_str(packer, "type");
-        text_write(packer, text, word);
+        msgpack_pack_str_with_body(packer, text, word);
     }
     if (end < stop) {
         reply_write_str(packer, "const");
@@ -101,7 +84,7 @@ static void boundary_write(msgpack_packer *packer, const char *text, size_t leng
     }
     if (has_place) {
         reply_write_str(packer, "at");
-        text_write(packer, text + stop + 1, length - stop - 1);
+        msgpack_pack_str_with_body(packer, text + stop + 1, length - stop - 1);
     }
 }
 
@@ -119,15 +102,13 @@ static void value_write(msgpack_packer *packer, const char *text, size_t length)
 static bool json_value_write(msgpack_packer *packer, const char *name, const char *text,
                              struct fdclient_error *error)
 {
-    msgpack_zone zone;
+    msgpack_zone *zone = msgpack_zone_new(MSGPACK_ZONE_CHUNK_SIZE);
     msgpack_object object;
-    const char *reason = "out of memory";
-    if (!msgpack_zone_init(&zone, MSGPACK_ZONE_CHUNK_SIZE))
-        return error_set(error, "OUT_OF_MEMORY", name, "%s", reason);
-    const bool read = json_read(text, strlen(text), &zone, &object, &reason);
+    const char *reason;
+    const bool read = json_read(text, strlen(text), zone, &object, &reason);
     if (read)
         msgpack_pack_object(packer, object);
-    msgpack_zone_destroy(&zone);
+    msgpack_zone_free(zone);
     return read || error_set(error, "INVALID_ARGUMENT", name, "not JSON: %s", reason);
 }
 
@@ -155,7 +136,7 @@ static bool parameter_write(msgpack_packer *packer, const char *name, const char
                 return error_set(error, "INVALID_ARGUMENT", name,
                                  "each part of a map is NAME=VALUE; got '%.*s'",
                                  length > 40 ? 40 : (int)length, item);
-            text_write(packer, item, (size_t)(equals - item));
+            msgpack_pack_str_with_body(packer, item, (size_t)(equals - item));
             item = equals + 1;
             length = (size_t)(next - item);
         }

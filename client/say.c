@@ -116,23 +116,21 @@ void say_results(const struct options *options, const struct fdclient_result *re
 
 bool say_json(const struct options *options, const char *json, struct fdclient_error *error)
 {
-    msgpack_zone zone;
     msgpack_object object;
     const char *reason;
     if (options->json) {
         puts(json);
         return true;
     }
-    if (!msgpack_zone_init(&zone, MSGPACK_ZONE_CHUNK_SIZE))
-        return error_set(error, "OUT_OF_MEMORY", "", "no memory for the answer");
-    const bool read = json_read(json, strlen(json), &zone, &object, &reason);
+    msgpack_zone *zone = msgpack_zone_new(MSGPACK_ZONE_CHUNK_SIZE);
+    const bool read = json_read(json, strlen(json), zone, &object, &reason);
     if (read) {
         json_write(stdout, &object, 2);
         putchar('\n');
     } else {
         error_set(error, "INTERNAL", "", "the answer cannot be read: %s", reason);
     }
-    msgpack_zone_destroy(&zone);
+    msgpack_zone_free(zone);
     return read;
 }
 

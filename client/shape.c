@@ -1,30 +1,37 @@
 #include "client/shape.h"
 
 #include "client/error.h"
+#include "client/number.h"
+#include "protocol/object.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 bool shape_read(const char *text, struct fdclient_array *array)
 {
     array->dimensions = 0;
-    for (;;) {
-        char *end;
-        errno = 0;
-        if (*text < '0' || *text > '9' || array->dimensions == FDCLIENT_DIMENSIONS)
+    for (;; text++) {
+        const size_t length = strcspn(text, ",x");
+        if (array->dimensions == FDCLIENT_DIMENSIONS ||
+            !number_whole(text, length, &array->shape[array->dimensions++]))
             return false;
-        array->shape[array->dimensions++] = strtoull(text, &end, 10);
-        if (errno)
-            return false;
-        if (!*end)
+        text += length;
+        if (!*text)
             return true;
-        if (*end != ',' && *end != 'x')
-            return false;
-        text = end + 1;
     }
+}
+
+bool shape_from_list(const msgpack_object *list, struct fdclient_array *array)
+{
+    if (list->type != MSGPACK_OBJECT_ARRAY || list->via.array.size < 1 ||
+        list->via.array.size > FDCLIENT_DIMENSIONS)
+        return false;
+    array->dimensions = list->via.array.size;
+    for (uint32_t i = 0; i < array->dimensions; i++)
+        if (!object_unsigned(&list->via.array.ptr[i], &array->shape[i]))
+            return false;
+    return true;
 }
 
 const char *shape_text(uint32_t dimensions, const uint64_t *shape, char text[SHAPE_TEXT_BYTES])

@@ -3,12 +3,16 @@
 
 #include "client/fdclient.h"
 
+#include <msgpack.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* "64,64,64" or "64x64x64", slowest axis first. False where it is neither. */
 bool shape_read(const char *text, struct fdclient_array *array);
+
+/* A list of 1 to 8 whole numbers. False where it is none. */
+bool shape_from_list(const msgpack_object *list, struct fdclient_array *array);
 
 /* "64x64x64". */
 enum { SHAPE_TEXT_BYTES = 192 };
