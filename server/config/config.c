@@ -35,71 +35,71 @@ static const struct option options[] = {
     {"listen", "unix:PATH", OPTION_LIST, AT(listen), NULL, 0, 0,
      "Socket to listen on; may be given up to 8 times. Default: /run/fdserver/fdserver.sock, or "
      "$XDG_RUNTIME_DIR/fdserver.sock for a user who cannot write there. A socket from systemd "
-     "takes the default's place. In the environment: a list with commas."},
+     "replaces the default. In the environment: a list with commas."},
     {"group", "NAME", OPTION_TEXT, AT(group), NULL, 0, 0, "Group that owns the sockets."},
     {"mode", "OCTAL", OPTION_OCTAL, AT(mode), "0660", 0, 0777, "Access mode of the sockets."},
     {"device", "LIST", OPTION_DEVICES, AT(device), "auto", 0, 0,
-     "Where jobs run: auto (every GPU, else the host), or a list of host and cuda:N with commas. "
-     "host may stand there more than once (host:1 is the second): workers that share the cores."},
+     "Devices for jobs: auto (every GPU, else the host), or a list of host and cuda:N with commas. "
+     "host may be repeated (host:1 is the second): these workers share the cores."},
     {"threads", "COUNT", OPTION_NUMBER, AT(threads), "0", 0, 1024,
-     "Threads that each host worker computes with; 0: one for each core that it may run on."},
+     "Computing threads of each host worker; 0: one for each core that it may run on."},
     {"staging-bytes", "BYTES", OPTION_BYTES, AT(staging_bytes), "256M", 16 << 20, UINT64_C(1) << 40,
-     "Staging arena, shared by all payload on its way in and out."},
+     "Size of the staging arena, through which all payload passes."},
     {"front-bytes", "BYTES", OPTION_BYTES, AT(front_bytes), "256M", 64 << 20, UINT64_C(1) << 40,
-     "What all users may make this process hold beside the arena: unread replies, numbers of "
-     "parameters, messages that have come half, jobs, fields, connections. One user may hold as "
-     "much as is left, so alone half of it. The process takes this, the arena, 16 KiB for each "
-     "connection at most, and some 10 MB."},
+     "Memory of this process for all users, beside the arena: unread replies, numbers of "
+     "parameters, incomplete messages, jobs, fields, connections. One user may hold as much as is "
+     "left, so half of it if alone. In all, the process takes this, the arena, at most 16 KiB for "
+     "each connection, and some 10 MB."},
     {"user-bytes", "BYTES", OPTION_BYTES, AT(user_bytes), "0", 0, ANY,
-     "Device memory that one user's arrays may take; 0: no limit of its own."},
+     "Device memory for one user's arrays; 0: no limit of its own."},
     {"device-memory", "BYTES", OPTION_BYTES, AT(device_memory), "0", 0, ANY,
-     "Memory of each device that arrays may take; 0: nine tenths of what is free when its worker "
-     "starts (on the host half, divided among its workers). The last eighth is kept for users who "
-     "hold little."},
+     "Memory of each device for arrays; 0: nine tenths of the memory that is free when its worker "
+     "starts (on the host half, divided among its workers). The last eighth is reserved for users "
+     "who hold little."},
     {"region-bytes", "BYTES", OPTION_BYTES, AT(region_bytes), "0", 0, ANY,
-     "Memory of their own that one user may register (it stays in RAM); 0: no limit of its own."},
+     "Memory that one user may register (it stays in RAM); 0: no limit of its own."},
     {"region-memory", "BYTES", OPTION_BYTES, AT(region_memory), "0", 0, ANY,
-     "The same of all users, the last eighth kept for those who have little; 0: half of the "
-     "machine's, or of what the process's control group may have where that is less."},
+     "Memory that all users together may register, the last eighth reserved for users who have "
+     "little; 0: half of the memory of the machine or of the process's control group, whichever is "
+     "less."},
     {"max-regions", "COUNT", OPTION_NUMBER, AT(max_regions), "1024", 1, 1 << 20,
      "Regions of one user; each holds a descriptor."},
     {"user-queue-jobs", "COUNT", OPTION_NUMBER, AT(user_queue_jobs), "1024", 1, 1 << 20,
-     "Jobs of one user that are accepted and not yet answered."},
+     "Accepted and unanswered jobs of one user."},
     {"user-queue-bytes", "BYTES", OPTION_BYTES, AT(user_queue_bytes), "0", 0, ANY,
-     "Device memory that arrays of one user's jobs may take, resident fields not counted; 0: no "
-     "limit of its own."},
+     "Device memory for arrays of one user's jobs, without resident fields; 0: no limit of its "
+     "own."},
     {"max-queue-jobs", "COUNT", OPTION_NUMBER, AT(max_queue_jobs), "65536", 1, 1 << 24,
-     "The same as --user-queue-jobs, of all users together."},
+     "Accepted and unanswered jobs of all users together."},
     {"max-queue-bytes", "BYTES", OPTION_BYTES, AT(max_queue_bytes), "0", 0, ANY,
-     "The same as --user-queue-bytes, of all users together."},
+     "Device memory for arrays of all users' jobs together; 0: no limit of its own."},
     {"max-jobs", "COUNT", OPTION_NUMBER, AT(user_queue_jobs), NULL, 1, 1 << 20,
      "The older name of --user-queue-jobs."},
     {"max-fields", "COUNT", OPTION_NUMBER, AT(max_fields), "65536", 1, 1 << 24,
      "Resident fields of one user."},
     {"max-connections", "COUNT", OPTION_NUMBER, AT(max_connections), "4096", 1, 1 << 20,
-     "Connections at once, or as many as the process may have descriptors (ulimit -n); the last "
-     "eighth is kept for users who have none."},
+     "Simultaneous connections, or the process's limit of descriptors (ulimit -n) if that is "
+     "lower; the last eighth is reserved for users who have none."},
     {"max-work", "POINTS", OPTION_NUMBER, AT(max_work), "1000000000000000", 1, UINT64_C(1) << 62,
      "Points times steps of one job."},
     {"upload-timeout-s", "SECONDS", OPTION_NUMBER, AT(upload_timeout_s), "30", 1, 1 << 20,
-     "How long a message may stand still half-way before its connection is closed."},
+     "Time after which a connection is closed if an incomplete message makes no progress."},
     {"drain-timeout-s", "SECONDS", OPTION_NUMBER, AT(drain_timeout_s), "30", 0, 1 << 20,
-     "How long running jobs may go on after SIGTERM."},
+     "Time for running jobs to finish after SIGTERM."},
     {"busy-poll-us", "MICROSECONDS", OPTION_NUMBER, AT(busy_poll_us), NULL, 0, 1000000,
-     "Busy-poll time: how long the loop polls before it blocks; 16 times as long while up to four "
-     "jobs are under way, and not at all with more. Answers come sooner, at the cost of a busy "
-     "core. 0: never. Default: 150 where a GPU serves and there are 4 cores or more, else 0."},
+     "Time for which the loop polls before it blocks. It is 16 times as long while up to four jobs "
+     "are in flight, and 0 with more. Polling shortens latency and keeps a core busy. 0: never. "
+     "Default: 150 if a GPU serves and there are 4 cores or more, else 0."},
     {"look-us", "MICROSECONDS", OPTION_NUMBER, AT(busy_poll_us), NULL, 0, 1000000,
      "The older name of --busy-poll-us."},
     {"log-level", "N", OPTION_NUMBER, AT(log_level), "6", 3, 6,
-     "Lines to stderr, the workers' too, up to this priority: 3 errors, 4 warnings, 6 "
+     "Log lines on stderr, including the workers', up to this priority: 3 errors, 4 warnings, 6 "
      "information."},
     {"trace", "FILE", OPTION_TEXT, AT(trace), NULL, 0, 0,
-     "Write there where the time of each job went, in Chrome's trace event format (Perfetto and "
-     "chrome://tracing show it). An old file is overwritten."},
+     "File for a trace of the time of each job, in Chrome's trace event format (for Perfetto and "
+     "chrome://tracing). An old file is overwritten."},
     {"trace-bytes", "BYTES", OPTION_BYTES, AT(trace_bytes), "256M", 1 << 20, UINT64_C(1) << 50,
-     "At that size a trace is renamed to FILE.1, in the place of the one before, and a new one is "
-     "begun."},
+     "Size at which a trace is renamed to FILE.1, replacing an older one, and a new one is begun."},
 };
 
 enum { OPTION_COUNT = sizeof options / sizeof options[0] };
@@ -239,7 +239,7 @@ static void print_help(void)
     puts("Usage: fdserver [OPTION VALUE]…\n\n"
          "Serves finite-difference jobs (MessagePack-RPC over Unix sockets) from a GPU or the "
          "host.\n\n"
-         "Options; each holds over its environment variable:");
+         "Options; each overrides its environment variable:");
     for (int i = 0; i < OPTION_COUNT; i++) {
         char name[64];
         environment_name(&options[i], name);
@@ -257,12 +257,12 @@ static void print_manual(void)
 {
     puts("fdserver(8)\n\n# NAME\n\nfdserver - finite differences as a resident service\n\n"
          "# SYNOPSIS\n\n*fdserver* [*--OPTION* _VALUE_]...\n\n# DESCRIPTION\n\n"
-         "Keeps fields and stencil weights resident on a GPU (or the host's cores), takes "
+         "Keeps fields and stencil weights resident on a GPU (or the host's cores), accepts "
          "MessagePack-RPC\n"
          "requests over Unix sockets, and answers asynchronously. SIGTERM and SIGINT drain: "
          "running jobs\n"
-         "finish, the rest is answered with SHUTTING_DOWN.\n\n# OPTIONS\n\n"
-         "An option holds over its environment variable. The service reads its variables from\n"
+         "finish, others are answered with SHUTTING_DOWN.\n\n# OPTIONS\n\n"
+         "An option overrides its environment variable. The service reads its variables from\n"
          "_/etc/default/fdserver_.\n");
     for (int i = 0; i < OPTION_COUNT; i++) {
         char name[64];
