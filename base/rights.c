@@ -1,5 +1,8 @@
 #include "base/rights.h"
 
+#include "base/log.h"
+#include "base/thread.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -85,6 +88,23 @@ bool rights_sealed(int descriptor, int seals, uint64_t bytes)
     const int sealed = descriptor < 0 ? -1 : fcntl(descriptor, F_GET_SEALS);
     return sealed >= 0 && (sealed & seals) == seals && fstat(descriptor, &stat) == 0 && bytes > 0 &&
            (uint64_t)stat.st_size == bytes;
+}
+
+int rights_thread(void *(*run)(void *), int *outlet, const char *purpose)
+{
+    int ends[2];
+    pthread_t thread;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+        log_error("socketpair: %s", strerror(errno));
+        return -1;
+    }
+    *outlet = ends[1];
+    if (thread_start(&thread, run, NULL) != 0) {
+        log_error("no thread to %s", purpose);
+        return -1;
+    }
+    pthread_detach(thread);
+    return ends[0];
 }
 
 bool rights_own_table(int keep)

@@ -20,6 +20,10 @@ ssize_t rights_receive(int socket, void *bytes, size_t length, int flags, int *d
  * to what was mapped of it faults. descriptor < 0: it is not. */
 bool rights_sealed(int descriptor, int seals, uint64_t bytes);
 
+/* Start a thread that is given packets and descriptors, which it takes from *outlet. Returns the
+ * end that they are sent to; −1: a line of the log says why ("no thread to PURPOSE"). */
+int rights_thread(void *(*run)(void *), int *outlet, const char *purpose);
+
 /* From here on this thread has a table of descriptors of its own, with 0 to 2 and `keep` in it.
  * What else it had is closed, as far as the kernel has copied it. False: with errno, nothing has
  * changed. */

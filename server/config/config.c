@@ -3,6 +3,7 @@
 #include "base/cgroup.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* The server's options: one table makes command line, environment, --help and the manual. */
 #pragma once
 
-#include <stdbool.h>
 #include <stdint.h>
 
 enum { CONFIG_LISTEN_MAX = 8 };

@@ -5,14 +5,14 @@
 #include "server/devices/device.h"
 
 #include "base/log.h"
-#include "server/devices/region.h"
-#include "server/devices/starter.h"
+#include "base/rights.h"
 #include "server/devices/field.h"
-#include "server/devices/orders.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <semaphore.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -23,8 +23,8 @@ enum { BACKOFF_FIRST_MS = 5, BACKOFF_MOST_MS = 100, ANSWERS_AT_ONCE = 64 };
 
 /* A worker that has served for so long was no failure. */
 #define LIFE_NS UINT64_C(10000000000)
+
 static void worker_start(struct device *device);
-static void worker_gone(struct device *device);
 static void poll_update(struct device *device);
 
 /* Not one that was reaped, or was never there: to kill 0 would be to kill our own process group. */
@@ -244,6 +244,86 @@ static void on_ended(uv_signal_t *handle, int signal)
     }
 }
 
+/* --- starting ---
+ *
+ * Workers are started from a thread with a table of descriptors of its own, in which nothing of the
+ * clients' ever is. A program that starts first closes what it inherited and is not to keep, and
+ * its parent waits for that: with our table, a file of a client's, whose file system a user serves,
+ * could be closed there for as long as that user likes. */
+
+/* On the stack of the caller, which waits for it. */
+struct start {
+    const char *program, *argument;
+    pid_t pid;
+    int error;
+    sem_t ended;
+};
+
+static int entrance = -1, outlet = -1; /* of pointers to struct start, each with its channel */
+
+/* It reads /dev/null, writes to our stderr, has `channel` as CHANNEL_DESCRIPTOR, and signals as
+ * they are by default. Returns 0 or an errno. */
+static int spawn(struct start *start, int channel)
+{
+    char *const arguments[] = {(char *)(uintptr_t)start->program,
+                               (char *)(uintptr_t)start->argument, NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawn_file_actions_init(&actions);
+    int error = posix_spawn_file_actions_adddup2(&actions, channel, CHANNEL_DESCRIPTOR);
+    if (!error)
+        error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (!error)
+        error = posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+    if (!error)
+        error = posix_spawn(&start->pid, start->program, &actions, &attributes, arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    return error;
+}
+
+static void *run_starter(void *unused)
+{
+    (void)unused;
+    if (!rights_own_table(outlet))
+        log_warning("no table of descriptors to start workers from: %s", strerror(errno));
+    for (;;) {
+        struct start *start = NULL;
+        int channel;
+        rights_receive(outlet, &start, sizeof start, 0, &channel);
+        if (!start)
+            continue;
+        start->error = channel < 0 ? EMFILE : spawn(start, channel);
+        if (channel >= 0)
+            close(channel);
+        sem_post(&start->ended);
+    }
+    return NULL;
+}
+
+/* Returns 0 or an errno; waits for the program's start, and for nobody else. The caller keeps its
+ * end of `channel`. */
+static int start_program(const char *program, const char *argument, int channel, pid_t *pid)
+{
+    struct start start = {.program = program, .argument = argument}, *sent = &start;
+    struct iovec piece = {&sent, sizeof sent};
+    sem_init(&start.ended, 0, 0);
+    if (rights_send(entrance, &piece, 1, channel) < 0)
+        return errno;
+    while (sem_wait(&start.ended) != 0)
+        ;
+    sem_destroy(&start.ended);
+    *pid = start.pid;
+    return start.error;
+}
+
 /* A process, and the channel to it. Returns 0 or an errno. */
 static int make_worker(struct device *device)
 {
@@ -252,7 +332,7 @@ static int make_worker(struct device *device)
         return errno;
     device->socket = ends[0];
     const int error =
-        starter_start(device->devices->worker_path, device->name, ends[1], &device->pid);
+        start_program(device->devices->worker_path, device->name, ends[1], &device->pid);
     close(ends[1]);
     return error;
 }
@@ -299,7 +379,8 @@ bool devices_open(struct devices *devices)
         return false;
     }
     uv_unref((uv_handle_t *)&devices->ended); /* it is waited for while there is a device */
-    return starter_open();
+    entrance = rights_thread(run_starter, &outlet, "start workers");
+    return entrance >= 0;
 }
 
 bool device_open(struct devices *devices, const char *name)
@@ -338,8 +419,8 @@ void device_close_all(struct devices *devices)
             continue;
         device->state = DEVICE_CLOSED;
         uv_timer_stop(&device->timer);
-        end_process(
-            device); /* it would exit when its channel closes; a hung one must not keep us */
+        /* It would exit when its channel closes; a hung one must not keep us. */
+        end_process(device);
         restart_or_end(device);
     }
 }
@@ -350,4 +431,30 @@ const char *device_state_name(const struct device *device)
     if (device->state == DEVICE_READY && heartbeat_is_stalled(&device->heartbeat))
         return "stalled";
     return names[device->state];
+}
+
+struct device *device_place(struct devices *devices, struct user *user)
+{
+    if (user->device)
+        return user->device;
+    struct device *best = NULL;
+    LIST_EACH (struct device, device, &devices->list, link) {
+        const bool ready = device->state == DEVICE_READY;
+        const bool best_ready = best && best->state == DEVICE_READY;
+        if (!best || (ready && !best_ready) ||
+            (ready == best_ready && (device->users < best->users || (device->users == best->users &&
+                                                                     device->bytes < best->bytes))))
+            best = device;
+    }
+    user->device = best;
+    best->users++;
+    return best;
+}
+
+void device_unplace(struct user *user)
+{
+    if (!user->device || user->jobs || user->fields || user->arrays || user->mapped_regions)
+        return;
+    user->device->users--;
+    user->device = NULL;
 }

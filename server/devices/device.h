@@ -1,25 +1,92 @@
-/* One device as the front sees it: its worker process, the channel to it, and what it holds.
+/* One device as the front sees it: its worker process, the channel to it, and what it holds; all
+ * devices, what they share, and their events for the layer above. Devices know nothing of a task
+ * but its address.
  *
  * The worker is watched and, when it ends, started again (at once, then with a back-off of at most
  * 100 ms; the front never gives up). Until it has been reaped, its slabs are not touched: its DMA
  * may still run. Orders given while there is no worker wait for the next one.
  *
  * It hangs where it says nothing for 5 s (while it starts: 65 s), or where its device ends nothing
- * of what it was given (heartbeat.h); then it is killed.
- */
+ * of what it was given (heartbeat.h); then it is killed. */
 #pragma once
 
-#include "gpu/worker/channel.h"
-#include "server/devices/devices.h"
 #include "server/devices/heartbeat.h"
-#include "base/list.h"
+#include "server/metrics/trace.h"
+#include "server/users/user.h"
 
-#include <stdbool.h>
-#include <uv.h>
-
+struct device;
 struct field;
 struct region;
 struct region_use;
+struct task;
+
+/* What a worker is told to do for a task, and answers once: a RUN, a MEASURE, or a copy between an
+ * array and a region. */
+enum order_kind {
+    ORDER_RUN,
+    ORDER_MEASURE, /* in[0], or its distances from in[1], with out[0] to work in */
+    ORDER_READ,    /* in[0] from its place in a region */
+    ORDER_WRITE    /* in[0] to its place */
+};
+
+/* Its arrays, places and parameters are its task's, and stay while it is with the worker. */
+struct order {
+    struct order *next_running; /* in its bucket of the device */
+    struct task *task;          /* of this user: */
+    struct user *user;
+    bool is_short;        /* else it goes alone, and must not hold up its user's others meanwhile */
+    struct record record; /* in its user's send window */
+    bool stopped;         /* while it waited there */
+    uint64_t id;          /* on the channel; 0: it is not with the worker */
+    enum order_kind kind;
+    bool progress;   /* RUN: the worker is to tell */
+    uint64_t chain;  /* RUN: of which it is one (channel.h); 0: of none */
+    bool ends_round; /* … and the last of those that are likely to come again */
+    const struct job *job;
+    const uint8_t *block;
+    struct field *in[AXIS_COUNT], *out[AXIS_COUNT], *scratch[AXIS_COUNT];
+    struct field *operand[OPERANDS];
+    const struct region_use *in_place, *out_place; /* of each component; NULL: none has any */
+    struct measured measured;                      /* MEASURE, once it has ended well */
+};
+
+/* Called on the loop's thread; none of them may free the device. */
+struct device_events {
+    /* An access to a field, or a place in a region, that the task waited for is granted; … */
+    void (*granted)(struct task *task);
+    /* … or its region cannot be mapped. */
+    void (*region_lost)(struct task *task, enum status status);
+    /* All copies to the field that it puts have ended. */
+    void (*put_arrived)(struct task *task);
+    /* So many passes of a RUN are done. */
+    void (*progress)(struct order *order, uint64_t passes);
+    /* The order has ended, once; what its FINISHED said, NULL where it was a copy. */
+    void (*finished)(struct order *order, enum status status, const struct channel_message *said);
+    /* The worker is gone and its arrays are lost: fail the device's tasks. No order of theirs is
+     * with a worker any more. Nothing is dispatched while device->losing. */
+    void (*worker_lost)(struct device *device);
+    void (*dispatch)(struct device *device);
+    /* Once: its worker was ready for the first time, or the first one ended before it was. */
+    void (*settled)(struct device *device, bool ready);
+};
+
+struct devices {
+    uv_loop_t *loop;
+    const struct config *config;
+    struct users *users;
+    const struct device_events *events;
+    struct trace *trace;    /* NULL: off */
+    char worker_path[4096]; /* fdworker, beside this program */
+    struct arena arena;
+    struct list list;  /* struct device */
+    uv_signal_t ended; /* SIGCHLD */
+    unsigned hosts;    /* of them on the host, which share its memory */
+    bool has_gpu;
+    uint64_t heard_ns; /* when a worker last sent something */
+    uint64_t last_array, last_region;
+    uint64_t regions, region_bytes; /* of all users; charged */
+    uint64_t queue_bytes;           /* of the arrays of all users' jobs */
+};
 
 enum device_state {
     DEVICE_STARTING, /* the worker was started and has not answered yet */
@@ -89,10 +156,10 @@ void device_give_up(struct device *device, const char *why);
 void device_allocate(struct device *device, const struct field *field);
 void device_release(struct device *device, const struct field *field);
 
-/* Copy `bytes` between the slab and the array at `offset`. The slab is the worker's until copied()
- * is called, once: ok false where the worker was lost. Holds a reference to the field meanwhile. */
-void device_upload(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes,
-                   void (*copied)(struct slab *, void *, bool), void *context);
+/* Copy `bytes` from the slab to the array at `offset`, or from there. The slab is the worker's
+ * meanwhile, and the field referenced. Then an uploaded one is released, and copied() is called for
+ * a download, once: ok false where the worker was lost. */
+void device_upload(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes);
 void device_download(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes,
                      void (*copied)(struct slab *, void *, bool), void *context);
 
@@ -111,3 +178,17 @@ void device_cancel(struct device *device, struct order *order);
 
 /* "starting", "ready", "down", "closed"; "stalled": ready, and silent for a second. */
 const char *device_state_name(const struct device *device);
+
+/* The device for the user's next array: the one where the user's other things are, else the one
+ * with the most room. So all of a user's work goes to one device, while there is any. */
+struct device *device_place(struct devices *devices, struct user *user);
+/* Call when a job, field, array or region is gone: a user who holds nothing may be placed anew. */
+void device_unplace(struct user *user);
+
+/* orders.c, for device.c. The worker says something; false: it does not keep to the channel's
+ * rules. */
+bool orders_take(struct device *device, const struct channel_message *message);
+/* The worker is gone. No order is with it any more; … */
+void orders_forget(struct device *device);
+/* … and its copies have failed, after the arrays were lost. */
+void orders_lose(struct device *device);

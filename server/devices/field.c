@@ -1,92 +1,71 @@
 #include "server/devices/field.h"
 
 #include "server/devices/device.h"
-#include "server/devices/placement.h"
 #include "server/users/memory.h"
 #include "server/users/reserve.h"
 
 #include <stdlib.h>
 #include <sys/random.h>
 
-static void charge_queue(struct field *field, int sign)
+/* In modular arithmetic: −bytes gives back. */
+static void charge_queue(struct field *field, uint64_t bytes)
 {
-    const uint64_t bytes = sign > 0 ? field->type.bytes : -field->type.bytes;
     field->user->queue_bytes += bytes;
     field->device->devices->queue_bytes += bytes;
 }
 
-static void charge(struct field *field, int sign)
+static void charge(struct field *field, uint64_t bytes)
 {
-    const uint64_t bytes = sign > 0 ? field->type.bytes : -field->type.bytes;
     field->user->bytes += bytes;
     field->device->bytes += bytes;
     if (!field->resident)
-        charge_queue(field, sign);
+        charge_queue(field, bytes);
 }
 
-/* Something that arrays are charged to. */
-struct budget {
-    enum status when_full;
-    const char *whose;
-    uint64_t limit, taken;
-};
-
-static bool full(const struct budget *budget, uint64_t need, struct failure *failure)
+static bool full(enum status when_full, const char *whose, uint64_t limit, uint64_t need,
+                 struct failure *failure)
 {
-    const bool never = need > budget->limit;
-    return failure_set_limit(
-        failure, never ? STATUS_TOO_LARGE : budget->when_full, NULL, (double)need,
-        (double)budget->limit, "%llu bytes more are over the limit of %s, %llu%s",
-        (unsigned long long)need, budget->whose, (unsigned long long)budget->limit,
-        never ? "" : ", of which some are taken");
+    const bool never = need > limit;
+    return failure_set_limit(failure, never ? STATUS_TOO_LARGE : when_full, NULL, need, limit,
+                             "%llu bytes more are over the limit of %s, %llu%s",
+                             (unsigned long long)need, whose, (unsigned long long)limit,
+                             never ? "" : ", of which some are taken");
 }
 
-static bool has_memory_room(const struct budget *budget, uint64_t need, struct failure *failure)
+/* limit 0: there is none. */
+static bool has_room(enum status when_full, const char *whose, uint64_t limit, uint64_t taken,
+                     uint64_t need, struct failure *failure)
 {
-    if (need <= budget->limit && budget->taken <= budget->limit - need)
-        return true;
-    return full(budget, need, failure);
+    return !limit || (need <= limit && taken <= limit - need) ||
+           full(when_full, whose, limit, need, failure);
 }
 
-static bool device_has_room(const struct device *device, const struct user *user, uint64_t need,
-                            struct failure *failure)
+bool field_queue_has_room(const struct devices *devices, const struct user *user, uint64_t bytes,
+                          struct failure *failure)
 {
-    const struct budget most = {STATUS_OVER_BUDGET, device->name,
-                                reserve_most(device->memory_bytes), device->bytes};
-    return reserve_allows(device->memory_bytes, device->bytes, user->bytes, need) ||
-           full(&most, need, failure);
-}
-
-/* An option that sets no limit where it is 0. */
-static uint64_t limit_of(uint64_t option)
-{
-    return option ? option : UINT64_MAX;
+    const struct config *config = devices->config;
+    return has_room(STATUS_QUEUE_FULL, "your jobs' arrays", config->user_queue_bytes,
+                    user->queue_bytes, bytes, failure) &&
+           has_room(STATUS_QUEUE_FULL, "all jobs' arrays", config->max_queue_bytes,
+                    devices->queue_bytes, bytes, failure);
 }
 
 struct field *field_new(struct devices *devices, struct user *user, const struct array_type *type,
                         struct failure *failure)
 {
-    struct device *device = placement_device(devices, user);
-    const struct config *config = devices->config;
-    const struct budget budgets[] = {
-        {STATUS_OVER_BUDGET, "your arrays", limit_of(config->user_bytes), user->bytes},
-        {STATUS_QUEUE_FULL, "your jobs' arrays", limit_of(config->user_queue_bytes),
-         user->queue_bytes},
-        {STATUS_QUEUE_FULL, "all jobs' arrays", limit_of(config->max_queue_bytes),
-         devices->queue_bytes}};
-    for (size_t i = 0; i < sizeof budgets / sizeof *budgets; i++)
-        if (!has_memory_room(&budgets[i], type->bytes, failure))
-            return NULL;
-    if (!device_has_room(device, user, type->bytes, failure))
+    struct device *device = device_place(devices, user);
+    if (!has_room(STATUS_OVER_BUDGET, "your arrays", devices->config->user_bytes, user->bytes,
+                  type->bytes, failure) ||
+        !field_queue_has_room(devices, user, type->bytes, failure))
         return NULL;
-    if (!memory_take(user, sizeof(struct field), NULL, failure))
-        return NULL;
-    struct field *field = calloc(1, sizeof *field);
-    if (!field) {
-        memory_release(user, sizeof *field);
-        failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
+    if (!reserve_allows(device->memory_bytes, device->bytes, user->bytes, type->bytes)) {
+        full(STATUS_OVER_BUDGET, device->name, reserve_most(device->memory_bytes), type->bytes,
+             failure);
         return NULL;
     }
+    struct field *field = memory_new(user, sizeof *field, NULL, failure);
+    if (!field)
+        return NULL;
     field->user = user;
     field->device = device;
     field->array = ++devices->last_array;
@@ -95,7 +74,7 @@ struct field *field_new(struct devices *devices, struct user *user, const struct
     list_init(&field->accesses);
     list_push(&device->arrays, &field->device_link);
     user->arrays++;
-    charge(field, +1);
+    charge(field, type->bytes);
     device_allocate(device, field);
     return field;
 }
@@ -113,10 +92,10 @@ void field_release(struct field *field)
     list_remove(&field->device_link);
     if (!field->lost) {
         device_release(field->device, field);
-        charge(field, -1);
+        charge(field, -field->type.bytes);
     }
     field->user->arrays--;
-    placement_settle(field->user);
+    device_unplace(field->user);
     memory_release(field->user, sizeof *field);
     free(field);
 }
@@ -138,8 +117,8 @@ bool field_publish(struct field *field, struct failure *failure)
 {
     const struct config *config = field->user->users->config;
     if (field->user->fields >= config->max_fields)
-        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, (double)field->user->fields + 1,
-                                 (double)config->max_fields, "you have %llu fields already",
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, field->user->fields + 1,
+                                 config->max_fields, "you have %llu fields already",
                                  (unsigned long long)field->user->fields);
     do {
         if (getrandom(&field->id, sizeof field->id, 0) != (ssize_t)sizeof field->id)
@@ -149,7 +128,7 @@ bool field_publish(struct field *field, struct failure *failure)
     field_reference(field);
     field->user->fields++;
     if (!field->resident && !field->lost)
-        charge_queue(field, -1);
+        charge_queue(field, -field->type.bytes);
     field->resident = true;
     return true;
 }
@@ -159,7 +138,7 @@ void field_withdraw(struct field *field)
     RB_REMOVE(field_tree, tree_of(field->user), field);
     field->id = 0;
     field->user->fields--;
-    placement_settle(field->user);
+    device_unplace(field->user);
     field_release(field);
 }
 
@@ -208,7 +187,7 @@ void field_lose(struct field *field)
     if (field->lost)
         return;
     field->lost = true;
-    charge(field, -1);
+    charge(field, -field->type.bytes);
 }
 
 bool field_access(struct field *field, struct access *access, struct task *task, bool writes)

@@ -9,8 +9,6 @@
  */
 #pragma once
 
-#include "protocol/array.h"
-#include "base/list.h"
 #include "server/devices/region.h"
 #include "server/metrics/trace.h"
 
@@ -57,6 +55,11 @@ struct access {
  * limit. */
 struct field *field_new(struct devices *devices, struct user *user, const struct array_type *type,
                         struct failure *failure);
+
+/* Is there room for so much more of the user's jobs in the queue? False with the failure set, as
+ * above. */
+bool field_queue_has_room(const struct devices *devices, const struct user *user, uint64_t bytes,
+                          struct failure *failure);
 
 struct field *field_reference(struct field *field);
 void field_release(struct field *field);

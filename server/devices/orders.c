@@ -1,10 +1,7 @@
-#include "server/devices/orders.h"
 
 #include "base/log.h"
 #include "server/devices/device.h"
 #include "server/devices/field.h"
-#include "server/devices/order.h"
-#include "server/devices/region.h"
 #include "server/users/descriptors.h"
 
 #include <fcntl.h>
@@ -18,33 +15,35 @@
 #define TAG_ORDER (UINT64_C(1) << 63)
 #define TAG_FIELD (UINT64_C(1) << 62) /* its array's number: an operand from a region */
 
+static void tell(struct device *device, struct channel_message message)
+{
+    device_tell(device, &message, NULL);
+}
+
 void device_allocate(struct device *device, const struct field *field)
 {
-    struct channel_message message = {.type = CHANNEL_ALLOCATE};
-    message.u.allocate.array = field->array;
-    message.u.allocate.bytes = field->type.bytes;
-    message.u.allocate.owner = field->user->uid;
-    device_tell(device, &message, NULL);
+    tell(device, (struct channel_message){.type = CHANNEL_ALLOCATE,
+                                          .u.allocate = {.array = field->array,
+                                                         .bytes = field->type.bytes,
+                                                         .owner = field->user->uid}});
 }
 
 void device_release(struct device *device, const struct field *field)
 {
-    struct channel_message message = {.type = CHANNEL_RELEASE};
-    message.u.job.id = field->array;
-    device_tell(device, &message, NULL);
+    tell(device, (struct channel_message){.type = CHANNEL_RELEASE, .u.job.id = field->array});
 }
 
 static void send_copy(struct device *device, const struct slab *slab)
 {
     const struct field *field = slab->field;
-    struct channel_message message = {.type = slab->goes_up ? CHANNEL_UPLOAD : CHANNEL_DOWNLOAD};
-    message.u.copy.array = field->array;
-    message.u.copy.offset = slab->offset;
-    message.u.copy.arena_offset = arena_offset(&field->device->devices->arena, slab);
-    message.u.copy.bytes = slab->bytes;
-    message.u.copy.tag = slab->number;
-    device_tell(device, &message, NULL);
-    if (slab->bytes == field->device->devices->arena.slab_bytes)
+    const struct arena *arena = &device->devices->arena;
+    tell(device, (struct channel_message){.type = slab->goes_up ? CHANNEL_UPLOAD : CHANNEL_DOWNLOAD,
+                                          .u.copy = {.array = field->array,
+                                                     .offset = slab->offset,
+                                                     .arena_offset = arena_offset(arena, slab),
+                                                     .bytes = slab->bytes,
+                                                     .tag = slab->number}});
+    if (slab->bytes == arena->slab_bytes)
         device_flush(device); /* much is under way: it need not wait for what else there is */
 }
 
@@ -69,15 +68,11 @@ static void answered(struct device *device, struct user *user, const struct reco
     send_some(device, user);
 }
 
-static void copy(bool goes_up, struct field *field, uint64_t offset, struct slab *slab,
-                 uint64_t bytes, void (*copied)(struct slab *, void *, bool), void *context)
+static void copy(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes)
 {
     struct device *device = field->device;
     slab->field = field_reference(field);
-    slab->copied = copied;
-    slab->context = context;
     slab->copying = true;
-    slab->goes_up = goes_up;
     slab->offset = offset;
     slab->bytes = bytes;
     const int64_t copy_ns = schedule_copy(bytes);
@@ -89,27 +84,30 @@ static void copy(bool goes_up, struct field *field, uint64_t offset, struct slab
     send_some(device, field->user);
 }
 
-void device_upload(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes,
-                   void (*copied)(struct slab *, void *, bool), void *context)
+void device_upload(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes)
 {
     if (field->device->devices->trace && !field->copied.begin_ns)
         field->copied.begin_ns = uv_hrtime();
-    copy(true, field, offset, slab, bytes, copied, context);
+    slab->goes_up = true;
+    copy(field, offset, slab, bytes);
 }
 
 void device_download(struct field *field, uint64_t offset, struct slab *slab, uint64_t bytes,
                      void (*copied)(struct slab *, void *, bool), void *context)
 {
     arena_memory_to_write(&field->device->devices->arena, slab, bytes);
-    copy(false, field, offset, slab, bytes, copied, context);
+    slab->goes_up = false;
+    slab->copied = copied;
+    slab->context = context;
+    copy(field, offset, slab, bytes);
 }
 
 bool device_map(struct device *device, const struct region *region)
 {
-    struct channel_message message = {.type = CHANNEL_REGION};
-    message.u.region.region = region->number;
-    message.u.region.bytes = region->bytes;
-    message.u.region.writable = region->writable;
+    const struct channel_message message = {.type = CHANNEL_REGION,
+                                            .u.region = {.region = region->number,
+                                                         .bytes = region->bytes,
+                                                         .writable = region->writable}};
     const int descriptor = fcntl(region->descriptor, F_DUPFD_CLOEXEC, 0);
     if (descriptor >= 0 && !descriptors_are_few(device->devices->users, descriptor))
         return channel_queue_push(&device->queue, &message, NULL, descriptor);
@@ -120,9 +118,8 @@ bool device_map(struct device *device, const struct region *region)
 
 void device_unmap(struct device *device, const struct region *region)
 {
-    struct channel_message message = {.type = CHANNEL_UNREGION};
-    message.u.region.region = region->number;
-    device_tell(device, &message, NULL);
+    tell(device,
+         (struct channel_message){.type = CHANNEL_UNREGION, .u.region.region = region->number});
 }
 
 static uint64_t number(const struct field *field)
@@ -183,40 +180,32 @@ static void send_run(struct device *device, const struct order *order)
 static void measure(struct device *device, const struct order *order)
 {
     const struct array_type *type = &order->in[0]->type;
-    struct channel_message message = {.type = CHANNEL_MEASURE};
-    message.u.measure.id = order->id;
-    message.u.measure.array = number(order->in[0]);
-    message.u.measure.other = number(order->in[1]);
-    message.u.measure.result = number(order->out[0]);
-    message.u.measure.points = type->bytes / (type->dtype == DTYPE_F64 ? 8 : 4);
-    message.u.measure.dtype = type->dtype;
-    device_tell(device, &message, NULL);
+    const uint64_t element_bytes = type->dtype == DTYPE_F64 ? 8 : 4;
+    tell(device, (struct channel_message){.type = CHANNEL_MEASURE,
+                                          .u.measure = {.id = order->id,
+                                                        .array = number(order->in[0]),
+                                                        .other = number(order->in[1]),
+                                                        .result = number(order->out[0]),
+                                                        .points = type->bytes / element_bytes,
+                                                        .dtype = type->dtype}});
 }
 
-static void copy_region(struct device *device, const struct order *order)
+/* All of an array from its place in a region, or to it. */
+static void copy_region(struct device *device, enum channel_type type, const struct field *field,
+                        const struct region_use *use, uint64_t tag)
 {
-    const bool reads = order->kind == ORDER_READ;
-    const struct region_use *use = reads ? order->in_place : order->out_place;
-    struct channel_message message = {.type = reads ? CHANNEL_UPLOAD : CHANNEL_DOWNLOAD};
-    message.u.copy.array = order->in[0]->array;
-    message.u.copy.region = use->region->number;
-    message.u.copy.arena_offset = use->offset;
-    message.u.copy.bytes = order->in[0]->type.bytes;
-    message.u.copy.tag = TAG_ORDER | order->id;
-    device_tell(device, &message, NULL);
+    tell(device, (struct channel_message){.type = type,
+                                          .u.copy = {.array = field->array,
+                                                     .region = use->region->number,
+                                                     .arena_offset = use->offset,
+                                                     .bytes = field->type.bytes,
+                                                     .tag = tag}});
 }
 
 void device_copy_operand(struct device *device, struct field *field, const struct region_use *use)
 {
     region_use_share(&field->source, use);
-    field_reference(field);
-    struct channel_message message = {.type = CHANNEL_UPLOAD};
-    message.u.copy.array = field->array;
-    message.u.copy.region = use->region->number;
-    message.u.copy.arena_offset = use->offset;
-    message.u.copy.bytes = field->type.bytes;
-    message.u.copy.tag = TAG_FIELD | field->array;
-    device_tell(device, &message, NULL);
+    copy_region(device, CHANNEL_UPLOAD, field_reference(field), use, TAG_FIELD | field->array);
 }
 
 /* The copy to an operand is over. */
@@ -239,9 +228,7 @@ static struct field *find_copied(struct device *device, uint64_t array)
 /* A copy takes its course. */
 static void send_cancel(struct device *device, const struct order *order)
 {
-    struct channel_message message = {.type = CHANNEL_CANCEL};
-    message.u.job.id = order->id;
-    device_tell(device, &message, NULL);
+    tell(device, (struct channel_message){.type = CHANNEL_CANCEL, .u.job.id = order->id});
 }
 
 static void send_order(struct device *device, const struct order *order)
@@ -250,8 +237,11 @@ static void send_order(struct device *device, const struct order *order)
         send_run(device, order);
     else if (order->kind == ORDER_MEASURE)
         measure(device, order);
+    else if (order->kind == ORDER_READ)
+        copy_region(device, CHANNEL_UPLOAD, order->in[0], order->in_place, TAG_ORDER | order->id);
     else
-        copy_region(device, order);
+        copy_region(device, CHANNEL_DOWNLOAD, order->in[0], order->out_place,
+                    TAG_ORDER | order->id);
     if (order->stopped)
         send_cancel(device, order);
 }
@@ -284,7 +274,10 @@ static void copy_ended(struct slab *slab, bool ok)
     field->copies--;
     if (field->device->devices->trace)
         field->copied.end_ns = uv_hrtime();
-    slab->copied(slab, slab->context, ok);
+    if (slab->goes_up)
+        arena_release(&field->device->devices->arena, slab);
+    else
+        slab->copied(slab, slab->context, ok);
     if (ok && field->put && !field->copies)
         field->device->devices->events->put_arrived(field->put);
     field_release(field);

@@ -7,7 +7,6 @@
 #include "server/devices/region.h"
 
 #include "server/devices/device.h"
-#include "server/devices/placement.h"
 #include "server/users/memory.h"
 
 #include <stdlib.h>
@@ -51,7 +50,7 @@ void region_settle(struct region *region)
     free(region);
     if (placed) {
         user->mapped_regions--;
-        placement_settle(user);
+        device_unplace(user);
     }
     if (owner)
         answer(owner, msgid, NULL, NULL);
@@ -218,7 +217,7 @@ static struct region *check_operand(const struct user *user, const struct array 
                     (unsigned long long)region->id);
     else if (bytes > region->bytes || array->offset > region->bytes - bytes)
         failure_set_limit(failure, STATUS_INVALID_ARGUMENT, parameter,
-                          (double)array->offset + (double)bytes, (double)region->bytes,
+                          (double)array->offset + (double)bytes, region->bytes,
                           "the array reaches past the end of region %llu",
                           (unsigned long long)region->id);
     return failure->code ? NULL : region;

@@ -2,7 +2,6 @@
  * allocate its blocks. */
 #include "base/log.h"
 #include "server/devices/device.h"
-#include "server/devices/placement.h"
 #include "server/devices/region.h"
 #include "server/users/descriptors.h"
 #include "server/users/memory.h"
@@ -11,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -42,8 +40,8 @@ static bool check_memory(struct region *region, const struct request *request,
         return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL,
                            "the memfd must be sealed: F_SEAL_SHRINK and F_SEAL_GROW");
     if (fstat(region->descriptor, &stat) != 0 || (uint64_t)stat.st_size != request->bytes)
-        return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, "bytes", (double)request->bytes,
-                                 (double)stat.st_size, "the memfd has %llu bytes, not %llu",
+        return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, "bytes", request->bytes,
+                                 stat.st_size, "the memfd has %llu bytes, not %llu",
                                  (unsigned long long)stat.st_size,
                                  (unsigned long long)request->bytes);
     const int mode = fcntl(region->descriptor, F_GETFL) & O_ACCMODE;
@@ -82,23 +80,22 @@ static bool check_budget(const struct region *region, struct failure *failure)
         return failure_set(failure, STATUS_OVER_BUDGET, NULL,
                            "few descriptors are left: they are for users who hold none");
     if (devices->regions >= descriptors)
-        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, (double)devices->regions + 1,
-                                 (double)descriptors,
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, devices->regions + 1,
+                                 descriptors,
                                  "all users have %llu regions already: each holds a descriptor",
                                  (unsigned long long)devices->regions);
     if (user->regions >= config->max_regions)
-        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, (double)user->regions + 1,
-                                 (double)config->max_regions, "you have %llu regions already",
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, user->regions + 1,
+                                 config->max_regions, "you have %llu regions already",
                                  (unsigned long long)user->regions);
     if (quota && (need > quota || user->region_bytes > quota - need))
-        return failure_set_limit(failure, STATUS_OVER_BUDGET, "bytes", (double)need, (double)quota,
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, "bytes", need, quota,
                                  "%llu bytes more are over your limit of %llu for regions (you "
                                  "hold %llu)",
                                  (unsigned long long)need, (unsigned long long)quota,
                                  (unsigned long long)user->region_bytes);
     if (!reserve_allows(all, devices->region_bytes, user->region_bytes, need))
-        return failure_set_limit(failure, STATUS_OVER_BUDGET, "bytes", (double)need,
-                                 (double)reserve_most(all),
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, "bytes", need, reserve_most(all),
                                  "no room for %llu bytes more: all regions may take %llu, the last "
                                  "eighth of which is for users who have few",
                                  (unsigned long long)need, (unsigned long long)all);
@@ -207,7 +204,7 @@ static void on_allocated(uv_work_t *work, int status)
     } else if (failed) {
         region_refuse(region, STATUS_OUT_OF_MEMORY, "there is no memory for the region's blocks");
     } else {
-        region->device = placement_device(region->devices, region->user);
+        region->device = device_place(region->devices, region->user);
         region->user->mapped_regions++;
         list_push(&region->device->regions, &region->device_link);
         region_map(region);

@@ -84,14 +84,10 @@ static void on_found(uv_work_t *handle, int status)
 static bool begin_bounds(struct connection *connection, const struct request_bounds *list,
                          uint64_t bytes, struct failure *failure)
 {
-    struct work *work = NULL;
-    bytes += sizeof *work - sizeof work->bounds;
-    if (!memory_take(connection->user, bytes, "spacing", failure))
+    bytes += sizeof(struct work) - sizeof(struct request_bounds);
+    struct work *work = memory_new(connection->user, bytes, "spacing", failure);
+    if (!work)
         return false;
-    if (!(work = malloc(bytes))) {
-        memory_release(connection->user, bytes);
-        return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
-    }
     work->io = connection->io;
     work->user = connection->user;
     work->connection = connection;

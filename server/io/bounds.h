@@ -15,8 +15,6 @@
 #include "protocol/request.h"
 #include "base/list.h"
 
-#include <stdbool.h>
-
 struct connection;
 
 enum bounds_state {

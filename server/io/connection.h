@@ -7,12 +7,9 @@
  * that its peer closed is cancelled. */
 #pragma once
 
-#include "protocol/request.h"
-#include "protocol/splitter.h"
 #include "server/io/bounds.h"
 #include "server/devices/region.h"
 #include "server/io/outbox.h"
-#include "server/users/descriptor_passing.h"
 #include "server/jobs/upload.h"
 
 struct io;

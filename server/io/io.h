@@ -8,8 +8,6 @@
 #include "server/jobs/jobs.h"
 #include "server/jobs/upload.h"
 
-#include <msgpack.h>
-
 enum { IO_READ_BYTES = 4 << 10 };
 
 struct io {

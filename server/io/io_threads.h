@@ -12,9 +12,6 @@
 #include "base/list.h"
 #include "server/users/descriptor_passing.h"
 
-#include <pthread.h>
-#include <stdint.h>
-#include <sys/types.h>
 #include <sys/uio.h>
 #include <uv.h>
 

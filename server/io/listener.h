@@ -3,7 +3,6 @@
 
 #include "base/list.h"
 
-#include <stdbool.h>
 #include <sys/stat.h>
 #include <uv.h>
 

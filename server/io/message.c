@@ -1,10 +1,7 @@
 #include "server/io/message.h"
 
-#include "protocol/reply.h"
-#include "protocol/request_chain.h"
 #include "server/io/connection.h"
 #include "server/io/io.h"
-#include "server/io/report.h"
 #include "server/jobs/dry_run.h"
 #include "server/jobs/task.h"
 

@@ -22,8 +22,6 @@
 
 #include "server/jobs/answer.h"
 #include "server/jobs/jobs.h"
-#include "server/users/arena.h"
-#include "base/list.h"
 
 struct task;
 struct io_threads;

@@ -1,8 +1,6 @@
 #include "server/io/report.h"
 
 #include "protocol/reply.h"
-#include "protocol/request.h"
-#include "server/devices/device.h"
 #include "server/devices/field.h"
 #include "server/users/memory.h"
 #include "server/io/io.h"
@@ -289,8 +287,7 @@ bool report_fields(msgpack_packer *packer, struct user *user, const struct reque
     const uint64_t limit = request->limit;
     const uint64_t most = user->fields < limit ? user->fields : limit;
     if (!(request->given & (PARAMETER_BIT(after) | PARAMETER_BIT(limit))) && user->fields > limit)
-        return failure_set_limit(failure, STATUS_TOO_LARGE, NULL, (double)user->fields,
-                                 (double)limit,
+        return failure_set_limit(failure, STATUS_TOO_LARGE, NULL, user->fields, limit,
                                  "you have %llu fields, and one answer holds %llu: ask for them "
                                  "with after and limit",
                                  (unsigned long long)user->fields, (unsigned long long)limit);

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <msgpack.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 struct failure;
 struct request;

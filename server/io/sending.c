@@ -1,6 +1,4 @@
 /* The bytes of replies from slabs to their sockets, as far as these take them. */
-#include "server/io/io_threads.h"
-#include "server/devices/field.h"
 #include "server/io/connection.h"
 #include "server/io/io.h"
 #include "server/jobs/task.h"
@@ -10,7 +8,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <uv.h>
 
 enum { PIECES_MOST = LOAD_PIECES_MOST /* of one write */ };
 

@@ -1,6 +1,4 @@
 /* The bytes of replies from their devices into slabs, as far as there are any. */
-#include "server/devices/device.h"
-#include "server/devices/field.h"
 #include "server/io/connection.h"
 #include "server/jobs/task.h"
 #include "server/jobs/task_trace.h"

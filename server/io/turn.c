@@ -1,6 +1,5 @@
 #include "server/io/turn.h"
 
-#include "server/devices/device.h"
 #include "server/io/connection.h"
 #include "server/io/io.h"
 

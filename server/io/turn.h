@@ -17,8 +17,6 @@
 #include "server/users/contention.h"
 #include "base/list.h"
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <uv.h>
 
 struct connection;

@@ -1,11 +1,8 @@
 #include "server/jobs/admission.h"
 
 #include "protocol/request_job.h"
-#include "server/devices/device.h"
 #include "server/users/memory.h"
-#include "server/jobs/job_script.h"
 #include "server/jobs/requirements.h"
-#include "server/jobs/jobs.h"
 #include "server/jobs/upload.h"
 
 #include <stdlib.h>
@@ -17,74 +14,57 @@ bool admission_open(const struct jobs *jobs, const struct user *user, struct fai
         return failure_set(failure, STATUS_SHUTTING_DOWN, NULL, "the server is draining");
     const struct config *config = jobs->config;
     if (user->jobs >= config->user_queue_jobs)
-        return failure_set_limit(failure, STATUS_QUEUE_FULL, NULL, (double)user->jobs + 1,
-                                 (double)config->user_queue_jobs,
-                                 "you have %llu jobs unanswered already",
+        return failure_set_limit(failure, STATUS_QUEUE_FULL, NULL, user->jobs + 1,
+                                 config->user_queue_jobs, "you have %llu jobs unanswered already",
                                  (unsigned long long)user->jobs);
     if (jobs->count >= config->max_queue_jobs)
-        return failure_set_limit(failure, STATUS_QUEUE_FULL, NULL, (double)jobs->count + 1,
-                                 (double)config->max_queue_jobs,
+        return failure_set_limit(failure, STATUS_QUEUE_FULL, NULL, jobs->count + 1,
+                                 config->max_queue_jobs,
                                  "all users together have %llu jobs unanswered already",
                                  (unsigned long long)jobs->count);
     return true;
 }
 
-enum { ARRAYS = 3 * AXIS_COUNT + OPERANDS };
-
-/* Arrays, each once. */
-struct held {
-    const struct field *field[CHAIN_LINKS * ARRAYS];
-    size_t count;
-    uint64_t bytes;
-};
-
-static void hold(struct held *held, const struct field *field)
-{
-    for (size_t k = 0; k < held->count; k++)
-        if (held->field[k] == field)
-            return;
-    held->field[held->count++] = field;
-    held->bytes += field->type.bytes;
-}
-
-/* Bytes of the arrays that the task has come to; `own`: but for resident fields, and with its
- * blocks. */
+/* Bytes of the arrays that the task has come to, each once; `own`: but for resident fields, and
+ * with its blocks. */
 static uint64_t held_bytes(const struct task *task, bool own)
 {
-    struct held held;
-    held.count = 0;
-    held.bytes = script_bytes(task->script) + (own ? task->block_bytes : 0);
-    for (uint32_t k = 0; k < task->count; k++) {
-        const struct op *op = &task->op[k];
-        struct field *const *const arrays[] = {op->in, op->out, op->scratch};
-        for (size_t i = 0; i < ARRAYS; i++) {
-            const struct field *field = i < 3 * AXIS_COUNT ? arrays[i / AXIS_COUNT][i % AXIS_COUNT]
-                                                           : op->operand[i - 3 * AXIS_COUNT];
-            if (field && !(own && field->resident))
-                hold(&held, field);
+    const struct field *held[CHAIN_LINKS * OP_ARRAYS];
+    size_t count = 0;
+    uint64_t bytes = script_bytes(task->script) + (own ? task->block_bytes : 0);
+    for (uint32_t k = 0; k < task->count; k++)
+        for (int i = 0; i < OP_ARRAYS; i++) {
+            const struct field *field = task->op[k].array[i];
+            size_t at = 0;
+            while (at < count && held[at] != field)
+                at++;
+            if (!field || (own && field->resident) || at < count)
+                continue;
+            held[count++] = field;
+            bytes += field->type.bytes;
         }
-        held.bytes += op->result ? op->result->type.bytes : 0;
-    }
-    return held.bytes;
+    return bytes;
+}
+
+/* There was no room for so much: would there be, if the task were alone? */
+static void explain(const struct task *task, uint64_t bytes, bool in_queue, struct failure *failure)
+{
+    const double need = (double)held_bytes(task, in_queue) + (double)bytes, limit = failure->limit;
+    if (need <= limit)
+        return;
+    *failure = (struct failure){0};
+    failure_set_limit(failure, STATUS_TOO_LARGE, NULL, need, limit,
+                      "the job needs %.0f bytes at once; at most %.0f are there for it", need,
+                      limit);
 }
 
 struct field *admission_new_array(const struct task *task, const struct array_type *type,
                                   struct failure *failure)
 {
     struct field *field = field_new(task->jobs->devices, task->user, type, failure);
-    const bool is_full = failure->code == STATUS_OVER_BUDGET || failure->code == STATUS_QUEUE_FULL;
-    if (field || !is_full)
-        return field;
-    const double held = (double)held_bytes(task, failure->code == STATUS_QUEUE_FULL);
-    const double need = held + (double)type->bytes, limit = failure->limit;
-    if (need > limit) {
-        *failure = (struct failure){0};
-        failure_set_limit(failure, STATUS_TOO_LARGE, NULL, need, limit,
-                          "the job needs arrays of %.0f bytes at once; at most %.0f are there for "
-                          "it",
-                          need, limit);
-    }
-    return NULL;
+    if (!field && (failure->code == STATUS_OVER_BUDGET || failure->code == STATUS_QUEUE_FULL))
+        explain(task, type->bytes, failure->code == STATUS_QUEUE_FULL, failure);
+    return field;
 }
 
 /* The numbers of a list as elements of a type. */
@@ -116,43 +96,41 @@ static bool take_small(struct task *task, void **small, const struct array *arra
     return true;
 }
 
-/* An array that an operator reads, as it was given, and where it comes to be held. */
+/* An array that an operator reads, as it was given. */
 struct taking {
     const struct array *array;
     const struct array_type *type;
     const char *parameter;
     bool in_place; /* one in a region needs no array */
-    struct field **field;
-    struct region_use *place;
-    void **small;
 };
 
 /* An uploaded one, a resident field, a place in a region, or a few bytes of the control message. */
-static bool take_array(struct op *op, const struct taking *taking, const struct upload *upload,
-                       struct failure *failure)
+static bool take_array(struct op *op, int i, const struct taking *taking,
+                       const struct upload *upload, struct failure *failure)
 {
     const struct array *array = taking->array;
+    struct region_use *place = &op->read_place[i];
     struct field *found = NULL;
     if (array->kind == ARRAY_FIELD)
         found = field_find(op->task->user, array->field, taking->parameter, failure);
     else if (array->kind == ARRAY_INLINE && array->payload_count)
         found = upload_find(upload, array, taking->parameter, failure);
     if (found)
-        *taking->field = field_reference(found);
+        op->read[i] = field_reference(found);
     if (found || failure->code)
         return found != NULL;
     if (array->kind == ARRAY_REGION) {
-        if (!region_use(taking->place, op->task->user, op->task, array, taking->type->bytes, false,
+        if (!region_use(place, op->task->user, op->task, array, taking->type->bytes, false,
                         taking->parameter, failure))
             return false;
-        op->task->ungranted += taking->place->waits;
+        op->task->ungranted += place->waits;
         if (taking->in_place)
             return true;
-    } else if (!take_small(op->task, taking->small, array, taking->type->dtype, failure)) {
+    } else if (!take_small(op->task, &op->small[i], array, taking->type->dtype, failure)) {
         return false;
     }
-    *taking->field = admission_new_array(op->task, taking->type, failure);
-    return *taking->field != NULL;
+    op->read[i] = admission_new_array(op->task, taking->type, failure);
+    return op->read[i] != NULL;
 }
 
 /* An input. Its array on the device is the job's own, but for a resident one, and for one in a
@@ -164,11 +142,8 @@ static bool take_input(struct op *op, int component, const struct array *array,
                                   .type = &array->type,
                                   .parameter = parameter,
                                   .in_place = op->task->device->info.direct &&
-                                              op->task->kind == TASK_OPERATOR,
-                                  .field = &op->in[component],
-                                  .place = &op->in_place[component],
-                                  .small = &op->small[component]};
-    if (!take_array(op, &taking, upload, failure))
+                                              op->task->kind == TASK_OPERATOR};
+    if (!take_array(op, component, &taking, upload, failure))
         return false;
     op->in_is_own[component] = array->kind != ARRAY_FIELD && op->in[component];
     return true;
@@ -196,11 +171,8 @@ static bool take_inputs(struct op *op, const struct request *request, const stru
         if (!op->in[i] && !op->in_place[i].region && /* else a link before it gives it */
             !take_input(op, i, &f->at[i], place.text, upload, failure))
             return false;
-        const struct array_type *type = op->in[i] ? &op->in[i]->type : &f->at[i].type;
         if (!op->type.dimensions)
-            op->type = *type;
-        if (!array_check_alike(type, &op->type, place.text, "the component before", failure))
-            return false;
+            op->type = op->in[i] ? op->in[i]->type : f->at[i].type;
     }
     return true;
 }
@@ -269,15 +241,11 @@ static bool take_operands(struct op *op, const struct requirements *needs,
             continue;
         const struct array *array = request_job_operand(needs->request, &op->job, i);
         const struct array_type type = operand_type(&op->job, i);
-        const struct taking taking = {.array = array,
-                                      .type = &type,
-                                      .parameter = job_operand_place(&op->job, i),
-                                      .field = &op->operand[i],
-                                      .place = &op->operand_place[i],
-                                      .small = &op->small[AXIS_COUNT + i]};
+        const struct taking taking = {
+            .array = array, .type = &type, .parameter = job_operand_place(&op->job, i)};
         if (!array)
             op->operand[i] = admission_new_array(op->task, &type, failure);
-        else if (!take_array(op, &taking, upload, failure))
+        else if (!take_array(op, AXIS_COUNT + i, &taking, upload, failure))
             return false;
         if (!op->operand[i])
             return false;
@@ -287,25 +255,9 @@ static bool take_operands(struct op *op, const struct requirements *needs,
 
 bool admission_charge(struct task *task, uint64_t bytes, struct failure *failure)
 {
-    const struct config *config = task->jobs->config;
-    const uint64_t need = bytes ? held_bytes(task, true) + bytes : 0;
-    const struct {
-        uint64_t limit, taken;
-        const char *whose;
-    } budgets[] = {{config->user_queue_bytes, task->user->queue_bytes, "your jobs' arrays"},
-                   {config->max_queue_bytes, task->jobs->devices->queue_bytes, "all jobs' arrays"}};
-    for (size_t i = 0; bytes && i < sizeof budgets / sizeof *budgets; i++) {
-        const uint64_t limit = budgets[i].limit;
-        if (limit && need > limit)
-            return failure_set_limit(failure, STATUS_TOO_LARGE, NULL, (double)need, (double)limit,
-                                     "the job needs %llu bytes at once; at most %llu are there for "
-                                     "it",
-                                     (unsigned long long)need, (unsigned long long)limit);
-        if (limit && budgets[i].taken + bytes > limit)
-            return failure_set_limit(failure, STATUS_QUEUE_FULL, NULL, (double)bytes, (double)limit,
-                                     "%llu bytes more are over the limit of %s, %llu",
-                                     (unsigned long long)bytes, budgets[i].whose,
-                                     (unsigned long long)limit);
+    if (!field_queue_has_room(task->jobs->devices, task->user, bytes, failure)) {
+        explain(task, bytes, true, failure);
+        return false;
     }
     if (!memory_take(task->user, bytes, NULL, failure))
         return false;
@@ -321,23 +273,6 @@ void admission_uncharge(struct task *task)
     task->jobs->devices->queue_bytes -= task->block_bytes;
     memory_release(task->user, task->block_bytes);
     task->block_bytes = 0;
-}
-
-/* The job of an operator, its operands and its outputs. */
-static bool take_job(struct op *op, struct requirements *needs, const struct upload *upload,
-                     struct failure *failure)
-{
-    op->job = needs->job;
-    op->block = needs->block;
-    needs->block = NULL;
-    if (!admission_charge(op->task, op->job.more.block_bytes, failure) ||
-        !take_operands(op, needs, upload, failure))
-        return false;
-    for (int i = 0; i < job_outputs(&op->job); i++)
-        if (!take_output(op, i, needs, failure))
-            return false;
-    op->cfl = needs->request->cfl;
-    return true;
 }
 
 /* What the link takes from those before it. */
@@ -360,7 +295,7 @@ static void take_sources(struct op *op, const struct request_link *link)
 static bool check_lost(const struct op *op, struct failure *failure)
 {
     for (int i = 0; i < OP_READS; i++)
-        if (op_read(op, i) && op_read(op, i)->lost)
+        if (op->read[i] && op->read[i]->lost)
             return failure_set(failure, STATUS_DEVICE_LOST, NULL,
                                "the worker of %s ended while the array arrived",
                                op->task->device->name);
@@ -371,9 +306,20 @@ static bool take_op(struct op *op, struct requirements *needs, const struct uplo
                     struct failure *failure)
 {
     op->out_kind = needs->request->out;
+    op->cfl = needs->request->cfl;
     take_sources(op, needs->link);
-    return take_inputs(op, needs->request, upload, failure) &&
-           take_job(op, needs, upload, failure) && check_lost(op, failure);
+    if (!take_inputs(op, needs->request, upload, failure))
+        return false;
+    op->job = needs->job;
+    op->block = needs->block;
+    needs->block = NULL;
+    if (!admission_charge(op->task, op->job.more.block_bytes, failure) ||
+        !take_operands(op, needs, upload, failure))
+        return false;
+    for (int i = 0; i < job_outputs(&op->job); i++)
+        if (!take_output(op, i, needs, failure))
+            return false;
+    return check_lost(op, failure);
 }
 
 static bool take_operators(struct task *task, struct request *request, const struct upload *upload,
@@ -411,8 +357,8 @@ static void ask_accesses(struct task *task)
             if (op->out[i] && op->out[i]->resident)
                 op_note_access(op, op->out[i], true);
         for (int i = 0; i < OP_READS; i++)
-            if (op_read(op, i) && op_read(op, i)->resident)
-                op_note_access(op, op_read(op, i), false);
+            if (op->read[i] && op->read[i]->resident)
+                op_note_access(op, op->read[i], false);
     }
     for (uint32_t k = 0; k < task->count; k++)
         for (int i = 0; i < OP_ACCESSES; i++) {

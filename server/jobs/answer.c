@@ -1,7 +1,5 @@
 #include "server/jobs/answer.h"
 
-#include "server/devices/field.h"
-#include "server/devices/region.h"
 #include "server/jobs/job_script.h"
 #include "server/jobs/task.h"
 

@@ -1,9 +1,5 @@
 #include "server/jobs/dry_run.h"
 
-#include "protocol/reply.h"
-#include "server/devices/device.h"
-#include "server/devices/placement.h"
-#include "server/users/schedule.h"
 #include "server/jobs/jobs.h"
 #include "server/jobs/requirements.h"
 #include "numerics/stability.h"
@@ -111,7 +107,7 @@ static void write_answer(msgpack_packer *packer, const struct requirements *need
 bool dry_run(struct jobs *jobs, struct user *user, struct request *request, msgpack_packer *packer,
              struct failure *failure)
 {
-    const struct device *device = placement_device(jobs->devices, user);
+    const struct device *device = device_place(jobs->devices, user);
     struct requirements needs[CHAIN_LINKS];
     uint32_t count = 0;
     const bool ok = requirements_expand(user, request, failure) &&

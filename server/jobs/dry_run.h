@@ -3,8 +3,6 @@
 
 #include "protocol/request.h"
 
-#include <msgpack.h>
-
 struct jobs;
 struct user;
 

@@ -4,7 +4,6 @@
 #include "protocol/request_job.h"
 #include "server/jobs/admission.h"
 #include "server/jobs/requirements.h"
-#include "server/jobs/task.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -94,22 +93,11 @@ bool script_check(const struct request *request, const struct job *job, struct f
 
 /* --- making it --- */
 
-static struct step *add_order(struct script *script, enum order_kind kind, bool waits,
-                              enum script_role role, uint32_t op)
+static struct step *add(struct task *task, enum step_kind kind, bool waits, uint32_t op)
 {
-    struct step *step = program_add(&script->program, STEP_ORDER, waits);
-    step->order.kind = kind;
-    step->role = role;
+    struct step *step = program_add(&task->script->program, kind, waits);
     step->op = op;
     return step;
-}
-
-/* One for each component of an operator's result. */
-static void add_orders(struct task *task, enum order_kind kind, bool waits, enum script_role role,
-                       uint32_t op)
-{
-    for (int i = 0; i < job_outputs(&task->op[op].job); i++)
-        add_order(task->script, kind, waits, role, op)->component = i;
 }
 
 /* Rounds in one part: a power of two, since in some chains it is every other round that is the same
@@ -127,7 +115,7 @@ static void add_rounds(struct task *task, uint64_t rounds, bool waits)
     const uint64_t part = part_rounds(task);
     for (uint64_t round = 1; round <= rounds; round++)
         for (uint32_t i = 0; i < task->count; i++)
-            add_order(task->script, ORDER_RUN, waits, ROLE_RUN, i)->ends_round =
+            add(task, STEP_RUN, waits, i)->ends_round =
                 i + 1 == task->count && (round % part == 0 || round == rounds);
 }
 
@@ -141,60 +129,49 @@ static uint64_t rounds_ahead(const struct task *task)
     return task->repeat < most ? task->repeat : most;
 }
 
-static void add_measures_of_coefficients(struct task *task)
-{
-    struct program *program = &task->script->program;
-    for (uint32_t i = 0; i < task->count; i++)
-        if (job_measures(&task->op[i].job))
-            add_order(task->script, ORDER_MEASURE, false, ROLE_COEFFICIENT, i);
-    if (program->count)
-        program_add(program, STEP_JUDGE, true);
-}
-
-static void add_segments(struct task *task)
-{
-    struct program *program = &task->script->program;
-    const uint32_t from = program->count;
-    add_order(task->script, ORDER_RUN, true, ROLE_SEGMENT, 0);
-    program_add(program, STEP_SNAPSHOT, true);
-    program_repeat(program, from, (task->op->job.steps - 1) / task->script->every);
-}
-
 static void compose(struct task *task, uint64_t ahead, bool cut)
 {
     struct script *script = task->script;
     struct program *program = &script->program;
     const bool has_steps = job_has_steps(&task->op->job);
-    add_measures_of_coefficients(task);
-    if (cut)
-        add_segments(task);
+    for (uint32_t i = 0; i < task->count; i++)
+        if (job_measures(&task->op[i].job))
+            add(task, STEP_COEFFICIENT, false, i);
+    if (program->count)
+        add(task, STEP_JUDGE, true, 0);
+    if (cut) {
+        const uint32_t from = program->count;
+        add(task, STEP_SEGMENT, true, 0);
+        add(task, STEP_SNAPSHOT, true, 0);
+        program_repeat(program, from, (task->op->job.steps - 1) / script->every);
+    }
     /* Before the result may come to lie in the input's place. */
     if (script->estimates && !has_steps)
-        add_order(script, ORDER_RUN, false, ROLE_FINER, 0);
+        add(task, STEP_FINER, false, 0);
     const uint32_t first = program->count;
     add_rounds(task, ahead, cut);
     if (task->repeat > ahead)
         program_repeat(program, first, task->repeat / ahead);
     add_rounds(task, task->repeat % ahead, false);
     if (script->estimates && has_steps) {
-        add_order(script, ORDER_RUN, false, ROLE_SAME, 0);
-        add_order(script, ORDER_RUN, false, ROLE_FINER, 0);
+        add(task, STEP_SAME, false, 0);
+        add(task, STEP_FINER, false, 0);
     }
     for (int i = 0; i < job_outputs(&task->op->job) && script->reports; i++) {
-        add_order(script, ORDER_MEASURE, false, ROLE_VALUES, 0)->component = i;
+        add(task, STEP_VALUES, false, 0)->component = i;
         if (script->estimates)
-            add_order(script, ORDER_MEASURE, false, ROLE_DISTANCES, 0)->component = i;
+            add(task, STEP_DISTANCES, false, 0)->component = i;
     }
-    for (uint32_t i = 0; i < task->count; i++)
-        if (task->op[i].out_kind == OUT_REGION)
-            add_orders(task, ORDER_WRITE, true, ROLE_WRITE, i);
+    for (uint32_t k = 0; k < task->count; k++)
+        for (int i = 0; i < job_outputs(&task->op[k].job) && task->op[k].out_kind == OUT_REGION;
+             i++)
+            add(task, STEP_WRITE, true, k)->component = i;
 }
 
-static bool take_arrays(struct task *task, struct field **fields, int count,
-                        struct failure *failure)
+static bool take_arrays(struct task *task, int from, int count, struct failure *failure)
 {
-    for (int i = 0; i < count; i++)
-        if (!(fields[i] = admission_new_array(task, &task->op->type, failure)))
+    for (int i = from; i < from + count; i++)
+        if (!(task->script->array[i] = admission_new_array(task, &task->op->type, failure)))
             return false;
     return true;
 }
@@ -243,9 +220,9 @@ static bool take_own(struct task *task, const struct requirements *needs, struct
 {
     struct script *script = task->script;
     const struct job *job = &task->op->job;
-    if (script->estimates && (!take_arrays(task, script->finer, job_outputs(job), failure) ||
-                              !take_arrays(task, script->same, job_has_steps(job), failure) ||
-                              !take_arrays(task, script->work, estimate_scratch(job), failure) ||
+    if (script->estimates && (!take_arrays(task, SCRIPT_FINER, job_outputs(job), failure) ||
+                              !take_arrays(task, SCRIPT_SAME, job_has_steps(job), failure) ||
+                              !take_arrays(task, SCRIPT_WORK, estimate_scratch(job), failure) ||
                               !take_block(task, failure)))
         return false;
     for (uint32_t i = 0; i < task->count; i++)
@@ -253,7 +230,7 @@ static bool take_own(struct task *task, const struct requirements *needs, struct
             !take_result(&task->op[i], needs[i].script.result_bytes, failure))
             return false;
     return !needs->script.in_place || script->snapshot != SNAPSHOT_FIELD ||
-           take_arrays(task, &script->fresh, 1, failure);
+           take_arrays(task, SCRIPT_FRESH, 1, failure);
 }
 
 bool script_make(struct task *task, const struct requirements *needs, struct failure *failure)
@@ -275,16 +252,11 @@ bool script_make(struct task *task, const struct requirements *needs, struct fai
     return true;
 }
 
-static void let_go(struct field **field)
-{
-    field_release(*field);
-    *field = NULL;
-}
-
 void script_leave_snapshot(struct script *script)
 {
     field_access_end(&script->access);
-    let_go(&script->taken);
+    field_release(script->taken);
+    script->taken = NULL;
 }
 
 void script_release(struct script *script)
@@ -292,11 +264,9 @@ void script_release(struct script *script)
     if (!script)
         return;
     script_leave_snapshot(script);
-    let_go(&script->fresh);
-    let_go(&script->same[0]);
-    for (int i = 0; i < AXIS_COUNT; i++) {
-        let_go(&script->finer[i]);
-        let_go(&script->work[i]);
+    for (int i = 0; i < SCRIPT_ARRAYS; i++) {
+        field_release(script->array[i]);
+        script->array[i] = NULL;
     }
     free(script->block); /* charged as the task's is, and with it no longer */
     script->block = NULL;
@@ -313,14 +283,9 @@ void script_free(struct script *script)
 
 uint64_t script_bytes(const struct script *script)
 {
-    if (!script)
-        return 0;
     uint64_t bytes = 0;
-    const struct field *const arrays[] = {script->fresh,    script->same[0],  script->finer[0],
-                                          script->finer[1], script->finer[2], script->work[0],
-                                          script->work[1],  script->work[2]};
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-        bytes += arrays[i] ? arrays[i]->type.bytes : 0;
+    for (int i = 0; i < SCRIPT_ARRAYS && script; i++)
+        bytes += script->array[i] ? script->array[i]->type.bytes : 0;
     return bytes;
 }
 

@@ -9,24 +9,19 @@
 #pragma once
 
 #include "protocol/reply.h"
-#include "protocol/request.h"
 #include "server/devices/field.h"
 #include "server/jobs/program.h"
-#include "server/users/schedule.h"
 
 struct requirements;
 struct task;
 
-/* What a step's order is for. */
-enum script_role {
-    ROLE_COEFFICIENT, /* measures κ */
-    ROLE_SEGMENT,     /* some of the steps */
-    ROLE_RUN,         /* the rest of them, or the job as it is */
-    ROLE_SAME,        /* one more step from the result, … */
-    ROLE_FINER,       /* … the same with accuracy + 2; of other operators all of the job */
-    ROLE_VALUES,      /* measures a component of the result, … */
-    ROLE_DISTANCES,   /* … and how far the estimate is from it */
-    ROLE_WRITE        /* copies one to its place in a region */
+/* Arrays beside the task's own. */
+enum {
+    SCRIPT_FRESH,                            /* the next snapshot's */
+    SCRIPT_SAME,                             /* results of estimates */
+    SCRIPT_FINER,                            /* by component */
+    SCRIPT_WORK = SCRIPT_FINER + AXIS_COUNT, /* scratch of estimates */
+    SCRIPT_ARRAYS = SCRIPT_WORK + AXIS_COUNT
 };
 
 struct script {
@@ -38,10 +33,9 @@ struct script {
     struct field *reached; /* what the next one begins from; NULL: the input */
     struct field *taken;   /* a snapshot's array, referenced, … */
     struct access access;  /* … and read by the next segment, where it is a field */
-    struct field *fresh;   /* that will be the next; referenced */
     /* Evidence. */
     bool reports, estimates;
-    struct field *same[1], *finer[AXIS_COUNT], *work[AXIS_COUNT]; /* referenced */
+    struct field *array[SCRIPT_ARRAYS]; /* referenced */
     uint8_t *block; /* of the estimates' jobs, owned; NULL: the operator's, or none */
     struct reply_report report[AXIS_COUNT];
 };

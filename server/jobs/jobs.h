@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "server/devices/devices.h"
+#include "server/devices/device.h"
 #include "server/jobs/deadline.h"
 #include "server/jobs/task_state.h"
 

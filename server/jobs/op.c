@@ -10,17 +10,10 @@ void op_init(struct op *op, struct task *task)
     op->task = task;
     for (int i = 0; i < OP_ACCESSES; i++)
         list_init(&op->access[i].link);
-    for (int i = 0; i < AXIS_COUNT; i++) {
-        list_init(&op->in_place[i].link);
+    for (int i = 0; i < OP_READS; i++)
+        list_init(&op->read_place[i].link);
+    for (int i = 0; i < AXIS_COUNT; i++)
         list_init(&op->out_place[i].link);
-    }
-    for (int i = 0; i < OPERANDS; i++)
-        list_init(&op->operand_place[i].link);
-}
-
-struct field *op_read(const struct op *op, int i)
-{
-    return i < AXIS_COUNT ? op->in[i] : op->operand[i - AXIS_COUNT];
 }
 
 void op_note_access(struct op *op, struct field *field, bool writes)
@@ -55,11 +48,7 @@ void op_release(struct op *op)
     }
     if (op->in[0] && op->in[0]->put == op->task)
         op->in[0]->put = NULL;
-    release(op->in, AXIS_COUNT);
-    release(op->out, AXIS_COUNT);
-    release(op->scratch, AXIS_COUNT);
-    release(op->operand, OPERANDS);
-    release(&op->result, 1);
+    release(op->array, OP_ARRAYS);
     free(op->block);
     op->block = NULL;
     for (int i = 0; i < OP_ACCESSES; i++) {
@@ -73,12 +62,10 @@ void op_release(struct op *op)
 
 void op_end_places(struct op *op)
 {
-    for (int i = 0; i < AXIS_COUNT; i++) {
-        region_use_end(&op->in_place[i]);
+    for (int i = 0; i < OP_READS; i++)
+        region_use_end(&op->read_place[i]);
+    for (int i = 0; i < AXIS_COUNT; i++)
         region_use_end(&op->out_place[i]);
-    }
-    for (int i = 0; i < OPERANDS; i++)
-        region_use_end(&op->operand_place[i]);
 }
 
 static bool is_answered(const struct op *op)

@@ -1,31 +1,44 @@
 /* One operator of a task: its job, and what its orders need. A put and a get have one, too. */
 #pragma once
 
-#include "protocol/request.h"
+#include "server/devices/device.h"
 #include "server/devices/field.h"
-#include "server/devices/order.h"
-#include "server/devices/region.h"
 
 struct task;
 
-enum { OP_READS = AXIS_COUNT + OPERANDS, OP_ACCESSES = 2 * AXIS_COUNT + OPERANDS };
+enum {
+    OP_READS = AXIS_COUNT + OPERANDS,
+    OP_ARRAYS = OP_READS + 2 * AXIS_COUNT + 1,
+    OP_ACCESSES = 2 * AXIS_COUNT + OPERANDS
+};
 
 struct op {
     struct task *task;
     struct job job;
     struct array_type type; /* of each array */
     enum out_kind out_kind;
-    /* By component; what is no vector is the first alone. Referenced. */
-    struct field *in[AXIS_COUNT], *out[AXIS_COUNT], *scratch[AXIS_COUNT]; /* of one output all that
-                                                                             it needs */
-    bool in_is_own[AXIS_COUNT];      /* it came with the request and goes with it */
-    struct field *operand[OPERANDS]; /* referenced; by enum operand */
-    struct field *result;            /* that measures work in, referenced; NULL: there is none */
-    uint8_t *block;                  /* the job's, owned; NULL: it has none */
-    double cfl;                      /* asked for, of a κ that is measured; 0: dt was */
-    /* Those that lie in regions. Where the device computes there itself, they have no array. */
-    struct region_use in_place[AXIS_COUNT], out_place[AXIS_COUNT];
-    struct region_use operand_place[OPERANDS]; /* copied to its array before the job runs */
+    /* Its arrays, referenced: inputs, outputs and scratch by component (what is no vector is the
+     * first alone; of one output the scratch is all that it needs), operands by enum operand, and
+     * `result`, in which measures work. */
+    union {
+        struct field *array[OP_ARRAYS], *read[OP_READS];
+        struct {
+            struct field *in[AXIS_COUNT], *operand[OPERANDS];
+            struct field *out[AXIS_COUNT], *scratch[AXIS_COUNT], *result;
+        };
+    };
+    bool in_is_own[AXIS_COUNT]; /* it came with the request and goes with it */
+    uint8_t *block;             /* the job's, owned; NULL: it has none */
+    double cfl;                 /* asked for, of a κ that is measured; 0: dt was */
+    /* Those that lie in regions. Where the device computes there itself, they have no array;
+     * operands are copied to theirs before the job runs. */
+    union {
+        struct region_use read_place[OP_READS];
+        struct {
+            struct region_use in_place[AXIS_COUNT], operand_place[OPERANDS];
+        };
+    };
+    struct region_use out_place[AXIS_COUNT];
     struct access access[OP_ACCESSES]; /* of resident fields that no op before it has; referenced */
     void *small[OP_READS]; /* what came with the control message of what it reads, and waits for a
                               slab; owned */
@@ -34,9 +47,6 @@ struct op {
 
 /* Zeroed before. */
 void op_init(struct op *op, struct task *task);
-
-/* The arrays that it reads: inputs, then operands. NULL: it has none there. */
-struct field *op_read(const struct op *op, int i);
 
 /* It is to use the resident field, once whatever it is used for: field_access() is to follow. */
 void op_note_access(struct op *op, struct field *field, bool writes);

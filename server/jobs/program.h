@@ -6,12 +6,18 @@
  */
 #pragma once
 
-#include "server/devices/order.h"
-
+#include "server/devices/device.h"
 enum step_kind {
-    STEP_ORDER,
-    STEP_SNAPSHOT, /* of what the order before it has left */
-    STEP_JUDGE     /* look at what was measured: it ends as it begins */
+    STEP_COEFFICIENT, /* measures κ */
+    STEP_JUDGE,       /* looks at what was measured: it ends as it begins */
+    STEP_SEGMENT,     /* some of the time steps */
+    STEP_SNAPSHOT,    /* of what the order before it has left */
+    STEP_RUN,         /* the rest of the time steps, or the job as it is */
+    STEP_SAME,        /* one more time step from the result, … */
+    STEP_FINER,       /* … the same with accuracy + 2; of other operators all of the job */
+    STEP_VALUES,      /* measures a component of the result, … */
+    STEP_DISTANCES,   /* … and how far the estimate is from it */
+    STEP_WRITE        /* copies one to its place in a region */
 };
 
 struct step {
@@ -19,11 +25,12 @@ struct step {
     bool waits; /* until every step before it has ended; the others may be under way at once, since
                    a worker keeps orders of one array in their order */
     bool under_way;
-    bool ends_round; /* the owner's, as what follows */
-    int role, component;
-    uint32_t op; /* of the task */
-    struct order order;
-    struct job job; /* the order's */
+    /* The owner's: */
+    bool ends_round;
+    int component;
+    uint32_t op;        /* of the task */
+    struct order order; /* of all kinds but STEP_JUDGE and STEP_SNAPSHOT */
+    struct job job;     /* the order's, where it is not the operator's */
 };
 
 struct program {

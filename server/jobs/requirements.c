@@ -1,9 +1,6 @@
 #include "server/jobs/requirements.h"
 
 #include "protocol/request_job.h"
-#include "server/devices/device.h"
-#include "server/devices/field.h"
-#include "server/devices/region.h"
 #include "server/jobs/answer.h"
 #include "server/jobs/jobs.h"
 
@@ -275,7 +272,7 @@ static bool count_block(uint64_t *bytes, const struct job *job, struct failure *
 {
     *bytes += job->more.block_bytes;
     return *bytes <= LIMIT_BLOCK_BYTES ||
-           failure_set_limit(failure, STATUS_TOO_LARGE, NULL, (double)*bytes, LIMIT_BLOCK_BYTES,
+           failure_set_limit(failure, STATUS_TOO_LARGE, NULL, *bytes, LIMIT_BLOCK_BYTES,
                              "coordinates, offsets, weights and probes of a chain's ops take at "
                              "most %d bytes together",
                              LIMIT_BLOCK_BYTES);

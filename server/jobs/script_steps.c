@@ -1,5 +1,4 @@
 /* The steps of a job script: what the order of each is, and what comes of it. */
-#include "server/devices/device.h"
 #include "protocol/request_job.h"
 #include "server/jobs/answer.h"
 #include "server/jobs/job_script.h"
@@ -22,23 +21,24 @@ static void begin_from(struct order *order, struct field *reached)
 static void set_steps(const struct script *script, const struct op *op, struct step *step)
 {
     step->job = op->job;
-    step->job.steps = step->role == ROLE_RUN ? op->job.steps - script->steps_done : script->every;
+    step->job.steps = step->kind == STEP_RUN ? op->job.steps - script->steps_done : script->every;
     step->order.job = &step->job;
     begin_from(&step->order, script->reached);
-    if (step->role == ROLE_SEGMENT && script->snapshot == SNAPSHOT_FIELD)
-        step->order.out[0] = script->fresh;
+    if (step->kind == STEP_SEGMENT && script->snapshot == SNAPSHOT_FIELD)
+        step->order.out[0] = script->array[SCRIPT_FRESH];
 }
 
 static void set_estimate(const struct script *script, const struct op *op, struct step *step)
 {
     struct order *order = &step->order;
-    script_estimate(&op->job, step->role == ROLE_FINER, &step->job);
+    script_estimate(&op->job, step->kind == STEP_FINER, &step->job);
     order->job = &step->job;
-    for (int i = 0; i < AXIS_COUNT; i++)
-        order->out[i] = step->role == ROLE_FINER ? script->finer[i] : NULL;
-    if (step->role == ROLE_SAME)
-        order->out[0] = script->same[0];
-    memcpy(order->scratch, script->work, sizeof order->scratch);
+    memset(order->out, 0, sizeof order->out);
+    if (step->kind == STEP_FINER)
+        memcpy(order->out, &script->array[SCRIPT_FINER], sizeof order->out);
+    else
+        order->out[0] = script->array[SCRIPT_SAME];
+    memcpy(order->scratch, &script->array[SCRIPT_WORK], sizeof order->scratch);
     order->progress = false;
     order->operand[OPERAND_PROBES] = NULL;
     if (job_has_steps(&op->job))
@@ -53,14 +53,15 @@ static void set_measure(const struct script *script, const struct op *op, struct
 {
     struct order *order = &step->order;
     const int i = step->component;
-    struct field *of = step->role == ROLE_COEFFICIENT ? op->operand[OPERAND_COEFFICIENT]
-                       : step->role == ROLE_VALUES    ? op->out[i]
-                       : job_has_steps(&op->job)      ? script->same[0]
+    struct field *of = step->kind == STEP_COEFFICIENT ? op->operand[OPERAND_COEFFICIENT]
+                       : step->kind == STEP_VALUES    ? op->out[i]
+                       : job_has_steps(&op->job)      ? script->array[SCRIPT_SAME]
                                                       : op->out[i];
+    order->kind = ORDER_MEASURE;
     memset(order->in, 0, sizeof order->in);
     memset(order->out, 0, sizeof order->out);
     order->in[0] = of;
-    order->in[1] = step->role == ROLE_DISTANCES ? script->finer[i] : NULL;
+    order->in[1] = step->kind == STEP_DISTANCES ? script->array[SCRIPT_FINER + i] : NULL;
     order->out[0] = op->result;
 }
 
@@ -69,32 +70,33 @@ static void set_order(struct task *task, struct step *step)
     const struct script *script = task->script;
     const struct op *op = &task->op[step->op];
     struct order *order = &step->order;
-    const enum order_kind kind = order->kind;
     op_order(op, order);
-    order->kind = kind;
     order->out_place = NULL; /* the result goes there when all is done */
     order->chain = task->is_chain ? task->id : 0;
     order->ends_round = task->is_chain && step->ends_round;
-    switch ((enum script_role)step->role) {
-    case ROLE_SEGMENT:
+    switch (step->kind) {
+    case STEP_SEGMENT:
         set_steps(script, op, step);
         break;
-    case ROLE_RUN:
+    case STEP_RUN:
         if (script->steps_done)
             set_steps(script, op, step);
         break;
-    case ROLE_SAME:
-    case ROLE_FINER:
+    case STEP_SAME:
+    case STEP_FINER:
         set_estimate(script, op, step);
         break;
-    case ROLE_COEFFICIENT:
-    case ROLE_VALUES:
-    case ROLE_DISTANCES:
+    case STEP_COEFFICIENT:
+    case STEP_VALUES:
+    case STEP_DISTANCES:
         set_measure(script, op, step);
         break;
-    case ROLE_WRITE:
+    case STEP_WRITE:
+        order->kind = ORDER_WRITE;
         order->in[0] = op->out[step->component];
         order->out_place = &op->out_place[step->component];
+        break;
+    default: /* no order */
         break;
     }
 }
@@ -103,7 +105,8 @@ static void set_order(struct task *task, struct step *step)
 static bool judge(struct task *task)
 {
     struct failure *failure = &task->script->failure;
-    for (const struct step *step = task->script->program.step; step->kind == STEP_ORDER; step++) {
+    for (const struct step *step = task->script->program.step; step->kind == STEP_COEFFICIENT;
+         step++) {
         struct op *op = &task->op[step->op];
         const struct measured *k = &step->order.measured;
         if (request_job_measured(&op->job, op->cfl, k->nan > 0 ? NAN : k->min, k->max,
@@ -121,15 +124,16 @@ static bool publish(struct task *task)
 {
     struct script *script = task->script;
     struct failure *failure = &script->failure;
-    struct field *field = script->fresh;
+    struct field *field = script->array[SCRIPT_FRESH];
     if (field_publish(field, failure)) {
         script_leave_snapshot(script);
         script->taken = field;
-        script->fresh = NULL;
+        script->array[SCRIPT_FRESH] = NULL;
         field_access(field, &script->access, task, false); /* nobody else has heard of it */
         script->reached = field;
         if (script->program.round < script->program.rounds)
-            script->fresh = field_new(task->jobs->devices, task->user, &task->op->type, failure);
+            script->array[SCRIPT_FRESH] =
+                field_new(task->jobs->devices, task->user, &task->op->type, failure);
     }
     if (failure->code)
         snprintf(failure->parameter, sizeof failure->parameter, "snapshot");
@@ -184,18 +188,16 @@ static bool take_snapshot(struct task *task, struct step *step)
 static bool begin(struct task *task, struct step *step)
 {
     struct script *script = task->script;
-    if (step->kind == STEP_ORDER) {
-        if (script->failure.code) { /* there is no array for the next snapshot */
-            program_ended(&script->program, step);
-            return false;
-        }
+    bool ok;
+    if (step->kind == STEP_SNAPSHOT && take_snapshot(task, step))
+        return true;
+    if (step->kind == STEP_SNAPSHOT || step->kind == STEP_JUDGE) {
+        ok = step->kind == STEP_JUDGE && judge(task);
+    } else if ((ok = !script->failure.code)) { /* else there is no array for the next snapshot */
         set_order(task, step);
         task_order(task, &step->order, ++task->jobs->last_task);
         return true;
     }
-    if (step->kind == STEP_SNAPSHOT && take_snapshot(task, step))
-        return true;
-    const bool ok = step->kind == STEP_JUDGE && judge(task);
     program_ended(&script->program, step);
     return ok;
 }
@@ -218,7 +220,7 @@ static void note_measure(const struct task *task, const struct step *step)
     struct reply_report *report = &task->script->report[step->component];
     const struct measured *measured = &step->order.measured;
     const double numbers = (double)job_points(job) - measured->nan;
-    if (step->role == ROLE_VALUES) {
+    if (step->kind == STEP_VALUES) {
         const double dt_max = job_has_steps(job) ? job_dt_max(job) : 0;
         report->has_values = numbers > 0;
         report->min = measured->min;
@@ -227,7 +229,7 @@ static void note_measure(const struct task *task, const struct step *step)
         report->nan = (uint64_t)measured->nan;
         report->has_stability = dt_max > 0 && isfinite(dt_max);
         report->stability = job->dt / dt_max;
-    } else if (step->role == ROLE_DISTANCES) {
+    } else if (step->kind == STEP_DISTANCES) {
         const double times = job_has_steps(job) ? (double)job->steps : 1;
         report->has_error = numbers > 0;
         report->error_max = times * measured->max;
@@ -238,12 +240,12 @@ static void note_measure(const struct task *task, const struct step *step)
 static void note(struct task *task, const struct step *step)
 {
     struct op *op = &task->op[step->op];
-    if (step->role == ROLE_SEGMENT) {
+    if (step->kind == STEP_SEGMENT) {
         task->script->steps_done += task->script->every;
         op->ended += step->order.out[0] == op->out[0];
-    } else if (step->role == ROLE_RUN && task->is_chain) {
+    } else if (step->kind == STEP_RUN && task->is_chain) {
         op_ended(op);
-    } else if (step->role == ROLE_VALUES || step->role == ROLE_DISTANCES) {
+    } else if (step->kind == STEP_VALUES || step->kind == STEP_DISTANCES) {
         note_measure(task, step);
     }
 }
@@ -253,7 +255,7 @@ static void cancel_orders(const struct task *task)
     struct program *program = &task->script->program;
     program->broken = true;
     for (uint32_t i = 0; i < program->count; i++)
-        if (program->step[i].kind == STEP_ORDER && program->step[i].under_way)
+        if (program->step[i].order.id)
             device_cancel(task->device, &program->step[i].order);
 }
 
@@ -279,19 +281,12 @@ void script_snapshot_ended(struct task *task)
             program_ended(program, &program->step[i]);
 }
 
-/* The snapshot does not go out. */
-static bool withdraw_snapshot(struct task *task)
-{
-    if (!task->jobs->calls->withdraw(task->reply))
-        return false;
-    withdraw_taken(task->script);
-    return true;
-}
-
 bool script_stop(struct task *task)
 {
     cancel_orders(task);
-    if (!task->reply || withdraw_snapshot(task))
+    if (task->reply && task->jobs->calls->withdraw(task->reply))
+        withdraw_taken(task->script);
+    if (!task->reply)
         script_snapshot_ended(task);
     return task->script->program.under_way > 0;
 }

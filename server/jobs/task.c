@@ -6,11 +6,8 @@
 #include "server/jobs/task.h"
 
 #include "base/log.h"
-#include "server/devices/device.h"
-#include "server/devices/placement.h"
 #include "server/jobs/admission.h"
 #include "server/jobs/answer.h"
-#include "server/jobs/job_script.h"
 #include "server/jobs/requirements.h"
 #include "server/jobs/task_trace.h"
 #include "server/users/memory.h"
@@ -108,7 +105,7 @@ static void task_end(struct task *task)
     script_free(task->script);
     memory_release(user, task->front_bytes);
     free(task);
-    placement_settle(user);
+    device_unplace(user);
     task_dispatch(device);
 }
 
@@ -403,14 +400,9 @@ static struct task *new_task(struct jobs *jobs, struct user *user, const struct 
     const uint32_t answers = request->chain ? request->chain->answers : kind == TASK_OPERATOR;
     const uint64_t bytes =
         sizeof(struct task) + count * sizeof(struct op) + answers * sizeof(struct task_answer);
-    if (!memory_take(user, bytes, NULL, failure)) {
-        user_count_refused(user);
-        return NULL;
-    }
-    struct task *task = calloc(1, bytes);
+    struct task *task = memory_new(user, bytes, NULL, failure);
     if (!task) {
-        memory_release(user, bytes);
-        failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
+        user_count_refused(user);
         return NULL;
     }
     task->jobs = jobs;
@@ -444,7 +436,7 @@ bool task_accept(struct client *client, struct request *request, const struct up
     if (!task)
         return false;
     task->client = client;
-    task->device = placement_device(jobs->devices, user);
+    task->device = device_place(jobs->devices, user);
     task->id = ++jobs->last_task;
     task->msgid = request->msgid;
     task->message_ns = message_ns;

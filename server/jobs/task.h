@@ -19,8 +19,6 @@
 #include "protocol/request_chain.h"
 #include "server/jobs/jobs.h"
 #include "server/jobs/op.h"
-#include "server/metrics/counters.h"
-#include "server/metrics/trace.h"
 
 struct script;
 struct upload;

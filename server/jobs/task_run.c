@@ -1,7 +1,5 @@
 /* A task on its device: from what it waits for, over its orders, to what its worker says of them.
  */
-#include "gpu/worker/channel.h"
-#include "server/devices/device.h"
 #include "server/jobs/job_script.h"
 #include "server/jobs/task.h"
 #include "server/jobs/task_trace.h"
@@ -50,12 +48,6 @@ static void make_ready(struct task *task)
     task_dispatch(task->device);
 }
 
-static void small_copied(struct slab *slab, void *context, bool ok)
-{
-    (void)ok; /* a lost worker fails the task itself */
-    arena_release(context, slab);
-}
-
 /* Send small inputs on their way; false: no slab for the next one yet. */
 static bool upload_small(struct op *op)
 {
@@ -66,12 +58,12 @@ static bool upload_small(struct op *op)
             continue;
         if (!arena_take(arena, op->task->user, SHARE_UPLOAD, 1, &slab))
             return false;
-        struct field *field = op_read(op, i);
+        struct field *field = op->read[i];
         const uint64_t bytes = field->type.bytes;
         memcpy(arena_memory_to_write(arena, slab, bytes), op->small[i], bytes);
         free(op->small[i]);
         op->small[i] = NULL;
-        device_upload(field, 0, slab, bytes, small_copied, arena);
+        device_upload(field, 0, slab, bytes);
     }
     return true;
 }
@@ -109,7 +101,7 @@ static bool is_torn(const struct task *task)
 {
     for (uint32_t k = 0; k < task->count; k++)
         for (int i = 0; i < OP_READS; i++) {
-            const struct field *read = op_read(&task->op[k], i);
+            const struct field *read = task->op[k].read[i];
             if (read && read->torn && !is_written(task, k, read))
                 return true;
         }
@@ -150,7 +142,7 @@ static void on_slab(struct slab_waiter *waiter)
     struct task *task = LIST_ENTRY(waiter, struct task, small_waiter);
     for (uint32_t k = 0; k < task->count; k++)
         for (int i = 0; i < OP_READS; i++) {
-            const struct field *field = op_read(&task->op[k], i);
+            const struct field *field = task->op[k].read[i];
             if (field && field->lost)
                 return; /* device_lost() follows */
         }

@@ -1,7 +1,5 @@
 #include "server/jobs/task_trace.h"
 
-#include "gpu/worker/channel.h"
-#include "server/jobs/jobs.h"
 #include "server/jobs/task.h"
 
 #include <string.h>

@@ -1,9 +1,7 @@
 #include "server/jobs/upload.h"
 
 #include "server/jobs/admission.h"
-#include "server/devices/device.h"
 #include "server/users/memory.h"
-#include "server/jobs/jobs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,12 +61,6 @@ void upload_init(struct upload *upload, struct jobs *jobs, struct user *user, vo
     list_init(&upload->waiter.link);
 }
 
-static void slab_copied(struct slab *slab, void *context, bool ok)
-{
-    (void)ok; /* a lost worker takes the field with it, and that is what is looked at */
-    arena_release(context, slab);
-}
-
 void upload_flush(struct upload *upload)
 {
     struct slab *slab = upload->slab;
@@ -80,8 +72,7 @@ void upload_flush(struct upload *upload)
     const uint32_t bytes = upload->slab_fill;
     upload->slab = NULL;
     upload->slab_fill = 0;
-    device_upload(arrival->field, arrival->placed - bytes, slab, bytes, slab_copied,
-                  arena_of(upload));
+    device_upload(arrival->field, arrival->placed - bytes, slab, bytes);
 }
 
 void upload_drop(struct upload *upload)
@@ -116,11 +107,8 @@ static void begin_numbers(struct upload *upload, struct arrival *arrival)
                           (double)taken + (double)arrival->expected, LIMIT_BLOCK_BYTES,
                           "the numbers of a message's parameters take at most %d bytes",
                           LIMIT_BLOCK_BYTES);
-    else if (memory_take(upload->user, arrival->expected, arrival->name.text, failure) &&
-             !(arrival->numbers = malloc(arrival->expected))) {
-        memory_release(upload->user, arrival->expected);
-        failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
-    }
+    else
+        arrival->numbers = memory_new(upload->user, arrival->expected, arrival->name.text, failure);
 }
 
 /* A new array: reserve its memory before the first byte of it is taken. */

@@ -1,17 +1,12 @@
 /* fdserver: start the workers, listen, serve until SIGTERM or SIGINT, drain, leave. */
 #include "base/log.h"
-#include "server/config/config.h"
 #include "server/io/connection.h"
 #include "server/users/descriptors.h"
-#include "server/devices/device.h"
 #include "server/io/listener.h"
 #include "server/io/notify.h"
-#include "server/devices/region.h"
 #include "server/main/server.h"
 #include "server/jobs/task.h"
-#include "server/io/turn.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>

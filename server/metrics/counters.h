@@ -1,7 +1,21 @@
 /* What is counted of a user's jobs and bytes, and of all users'. */
 #pragma once
 
-#include "server/metrics/latency.h"
+#include <stdint.h>
+
+/* A histogram of durations in constant memory: buckets a quarter of an octave wide. */
+enum { LATENCY_BUCKETS = 160 }; /* quarter octaves from 1 µs to 2^40 µs (13 days) */
+
+struct latency {
+    uint64_t count, max_us;
+    uint64_t bucket[LATENCY_BUCKETS];
+};
+
+void latency_record(struct latency *latency, uint64_t us);
+
+/* The duration that a share (0 … 1) of all stays under: exact to a quarter of an octave. 0: none
+ * yet. */
+uint64_t latency_quantile(const struct latency *latency, double share);
 
 /* How a request for a task has ended: refused before it was accepted, or answered. */
 enum task_outcome {

@@ -12,8 +12,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <uv.h>
 
 enum span_kind {

@@ -8,10 +8,7 @@
 #pragma once
 
 #include "server/users/send_window.h"
-#include "base/list.h"
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 enum share { SHARE_UPLOAD, SHARE_REPLY, SHARE_COUNT };
@@ -31,7 +28,7 @@ struct slab {
     struct field *field;    /* that array; referenced */
     uint64_t offset, bytes; /* in it */
     struct record record;   /* in the user's send window */
-    void (*copied)(struct slab *slab, void *context, bool ok);
+    void (*copied)(struct slab *slab, void *context, bool ok); /* from the array */
     void *context;
 };
 

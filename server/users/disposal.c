@@ -8,7 +8,6 @@
 #include <poll.h>
 #include <semaphore.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -75,22 +74,10 @@ static void *collector(void *unused)
 
 bool disposal_open(void)
 {
-    int ends[2];
-    pthread_t thread;
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
-        log_error("socketpair: %s", strerror(errno));
-        return false;
-    }
     sem_init(&let_go, 0, 0);
     sem_init(&seen, 0, 0);
-    entrance = ends[0];
-    outlet = ends[1];
-    if (thread_start(&thread, collector, NULL) != 0) {
-        log_error("no thread to dispose of what peers pass");
-        return false;
-    }
-    pthread_detach(thread);
-    return true;
+    entrance = rights_thread(collector, &outlet, "dispose of what peers pass");
+    return entrance >= 0;
 }
 
 bool disposal_take(int socket)

@@ -9,14 +9,13 @@
 
 #include "base/status.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
 struct user;
 
 /* Charge bytes that are about to be allocated for the user. False with OVER_BUDGET, need and limit:
  * nothing was charged. */
 bool memory_take(struct user *user, uint64_t bytes, const char *parameter, struct failure *failure);
+/* The same with the memory, zeroed; NULL with OVER_BUDGET or OUT_OF_MEMORY. */
+void *memory_new(struct user *user, uint64_t bytes, const char *parameter, struct failure *failure);
 /* The same without a check, for memory that must be held. */
 void memory_hold(struct user *user, uint64_t bytes);
 void memory_release(struct user *user, uint64_t bytes);

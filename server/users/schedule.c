@@ -1,6 +1,5 @@
 #include "server/users/schedule.h"
 
-#include <stddef.h>
 #include <string.h>
 
 /* A first guess, on the long side: one core of a host is about that fast. It is set right by the

@@ -11,9 +11,6 @@
 #include "server/users/contention.h"
 #include "base/list.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
 enum {
     SEND_WINDOW_NS = 64 * 1000, /* two slabs of 4 MiB over PCIe, or two records of less */
     /* The least cost of one: with two of a flood's small records in flight, another user's job

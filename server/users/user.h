@@ -2,15 +2,11 @@
 #pragma once
 
 #include "server/users/arena.h"
-#include "server/users/send_window.h"
 #include "server/config/config.h"
 #include "server/metrics/counters.h"
-#include "base/list.h"
 #include "server/users/descriptor_passing.h"
 #include "server/users/schedule.h"
 
-#include <stdint.h>
-#include <sys/types.h>
 #include <uv/tree.h>
 
 struct device;

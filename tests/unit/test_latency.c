@@ -1,5 +1,5 @@
 /* The histogram of durations: quantiles to a quarter of an octave, from one entry to millions. */
-#include "server/metrics/latency.h"
+#include "server/metrics/counters.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>

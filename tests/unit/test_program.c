@@ -17,7 +17,7 @@ static struct program made(const char *waits)
     struct program program;
     assert_true(program_init(&program, STEPS));
     for (const char *c = waits; *c; c++)
-        program_add(&program, STEP_ORDER, *c == 'w');
+        program_add(&program, STEP_RUN, *c == 'w');
     return program;
 }
 
@@ -70,7 +70,7 @@ TEST(test_rounds)
 {
     struct program program = made(".ww");
     program_repeat(&program, 1, 3);
-    program_add(&program, STEP_ORDER, true);
+    program_add(&program, STEP_RUN, true);
     assert_string_equal(begun(&program), "0");
     end(&program, 0);
     for (int round = 0; round < 3; round++) {
@@ -90,9 +90,9 @@ TEST(test_no_round)
 {
     for (int before = 0; before < 2; before++) {
         struct program program = made(before ? "." : "");
-        program_add(&program, STEP_ORDER, true);
+        program_add(&program, STEP_RUN, true);
         program_repeat(&program, (uint32_t)before, 0);
-        program_add(&program, STEP_ORDER, false);
+        program_add(&program, STEP_RUN, false);
         assert_string_equal(begun(&program), before ? "02" : "1");
         program_free(&program);
     }
@@ -137,7 +137,7 @@ TEST(test_any_order_of_ends)
         const uint32_t to = from + 1 + (uint32_t)random_below(&random, count - from);
         const uint64_t rounds = random_below(&random, 6);
         for (uint32_t i = 0; i < count; i++) {
-            program_add(&program, STEP_ORDER, random_below(&random, 2));
+            program_add(&program, STEP_RUN, random_below(&random, 2));
             if (i + 1 == to)
                 program_repeat(&program, from, rounds);
         }

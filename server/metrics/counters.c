@@ -1,4 +1,4 @@
-#include "server/metrics/latency.h"
+#include "server/metrics/counters.h"
 
 #include <math.h>
 
