@@ -1,7 +1,7 @@
 #include "client/connection.h"
 
 #include "client/error.h"
-#include "client/json_write.h"
+#include "client/json.h"
 #include "protocol/object.h"
 #include "protocol/reply.h"
 

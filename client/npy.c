@@ -1,8 +1,7 @@
-#include "client/npy.h"
+#include "client/file.h"
 
 #include "client/error.h"
-#include "client/json_read.h"
-#include "client/shape.h"
+#include "client/json.h"
 #include "protocol/object.h"
 
 #include <inttypes.h>

@@ -7,6 +7,7 @@
 #include "numerics/boundary.h"
 #include "protocol/request.h"
 
+#include <getopt.h>
 #include <limits.h>
 #include <math.h>
 #include <string.h>
@@ -32,7 +33,7 @@ enum { OPTION_IDS = PARAMS_OTHER, OPTION_MAYBE };
 #define MEMBER(...)
 #define NO_MEMBER
 
-struct option {
+struct option_row {
     const char *name, *letter; /* --name, and -letter where it has one */
     unsigned commands;         /* that take it */
     const char *argument;      /* what it takes; NULL: a flag */
@@ -42,7 +43,7 @@ struct option {
     enum parameter_id parameter; /* PARAMETER_COUNT: it is none */
 };
 
-static const struct option table[] = {
+static const struct option_row table[] = {
     {"op", NULL, SUBMIT, "NAME",
      "Operator: derivative (default), laplacian, diffusion, gradient, divergence, curl, "
      "biharmonic, interpolate or stencil. A gradient, and a curl in 3D, is written to a file for "
@@ -136,7 +137,7 @@ static void speak_of_parameter(const struct options *options, struct fdclient_er
 {
     char option[sizeof error->parameter];
     const size_t length = strcspn(error->parameter, " ");
-    for (const struct option *row = table; row < table + ROWS; row++)
+    for (const struct option_row *row = table; row < table + ROWS; row++)
         if (row->commands & ON(options->command) && strlen(row->name) == length &&
             strncmp(row->name, error->parameter, length) == 0 && length < sizeof option - 2) {
             snprintf(option, sizeof option, "--%.45s", error->parameter);
@@ -168,6 +169,14 @@ void options_speak(const struct options *options, struct fdclient_error *error)
         memcpy(error->message, text, used + 1);
 }
 
+static bool has_argument(const struct options *options, const char *argument)
+{
+    for (int i = 0; i < options->argument_count; i++)
+        if (strcmp(options->arguments[i], argument) == 0)
+            return true;
+    return false;
+}
+
 static bool snapshots_are_kept(const struct options *options)
 {
     return options->params.snapshot && strcmp(options->params.snapshot, "field") == 0;
@@ -181,7 +190,7 @@ static bool wrong(struct fdclient_error *error, const char *name, const char *wh
     return error_set(error, "USAGE", option, "%s; got '%.60s'", why, value);
 }
 
-static bool value_set(struct options *options, const struct option *row, const char *value,
+static bool value_set(struct options *options, const struct option_row *row, const char *value,
                       struct fdclient_error *error)
 {
     void *place = (char *)options + row->offset;
@@ -223,26 +232,6 @@ static bool value_set(struct options *options, const struct option *row, const c
     return true;
 }
 
-/* The row of an argument that begins with -; *value is what follows its =, or NULL. */
-static const struct option *row_find(const char *argument, const char **value)
-{
-    *value = NULL;
-    for (const struct option *row = table; row < table + ROWS; row++) {
-        const size_t length = strlen(row->name);
-        if (row->letter && argument[1] == row->letter[0]) {
-            *value = argument[2] ? argument + 2 : NULL;
-            return row;
-        }
-        if (strncmp(argument, "--", 2) != 0 || strncmp(argument + 2, row->name, length) != 0)
-            continue;
-        if (argument[2 + length] == '=')
-            *value = argument + 2 + length + 1;
-        if (*value || !argument[2 + length])
-            return row;
-    }
-    return NULL;
-}
-
 static bool command_find(const char *name, enum command *command)
 {
     for (int i = 0; i < COMMAND_COUNT; i++)
@@ -274,82 +263,83 @@ static bool options_check(const struct options *o, uint64_t used, struct fdclien
     if (o->argument_count < least || o->argument_count > most)
         return error_set(error, "USAGE", "", "usage: fdclient %s %s", commands[o->command].name,
                          commands[o->command].arguments);
-    if (o->command == COMMAND_CHAIN && !o->output && !o->keep && !o->params.dry_run)
-        return error_set(error, "USAGE", "--output", "chain needs a place for its result: -o FILE");
-    if (o->command == COMMAND_GET && !o->output)
-        return error_set(error, "USAGE", "--output", "get needs a place for the field: -o FILE");
     enum command other;
-    if (command_find(o->op, &other))
-        return error_set(error, "USAGE", "--op", "%s is a command, no operator", o->op);
-    if (is_submit && is_vector && o->argument_count > 1)
-        for (int i = 0; i < o->argument_count; i++)
-            if (strcmp(o->arguments[i], "-") == 0)
-                return error_set(error, "USAGE", "FILE",
-                                 "standard input is one array, and %s takes one for each axis",
-                                 o->op);
-    if (o->keep && o->output)
-        return error_set(error, "USAGE", "--keep", "the result is kept or written (-o), not both");
-    if (o->params.every && !snapshots_are_kept(o) && (o->keep || to_stdout))
-        return error_set(error, "USAGE", "--every",
-                         "snapshots go to files beside the result's: give -o FILE, or --snapshot "
-                         "field");
-    if (o->params.detach && !o->keep)
-        return error_set(error, "USAGE", "--detach", "its result stays on the server: add --keep");
-    if (o->field.count > 1 && !is_vector)
-        return error_set(error, "USAGE", "--field", "%s takes one field", o->op);
-    if (is_submit && to_stdout && options_give_vector(o))
-        return error_set(error, "USAGE", "--output",
-                         "standard output takes one array, and %s gives one for each axis", o->op);
-    if (o->field.count && (o->shape || o->dtype))
-        return error_set(error, "USAGE", "--field", "a resident field has its own shape and dtype");
-    if (o->params.probes && to_stdout)
-        return error_set(error, "USAGE", "--probes", "standard output is taken by -o -");
-    if (o->json && to_stdout)
-        return error_set(error, "USAGE", "--json", "standard output is taken by -o -");
+    const bool some_stdin = has_argument(o, "-"), keeps_snapshots = snapshots_are_kept(o);
+    const struct {
+        bool is_wrong;
+        const char *about, *text; /* of the operator */
+    } rules[] = {
+        {o->command == COMMAND_CHAIN && !o->output && !o->keep && !o->params.dry_run, "--output",
+         "chain needs a place for its result: -o FILE"},
+        {o->command == COMMAND_GET && !o->output, "--output",
+         "get needs a place for the field: -o FILE"},
+        {command_find(o->op, &other), "--op", "%s is a command, no operator"},
+        {is_vector && o->argument_count > 1 && some_stdin, "FILE",
+         "standard input is one array, and %s takes one for each axis"},
+        {o->keep && o->output, "--keep", "the result is kept or written (-o), not both"},
+        {o->params.every && !keeps_snapshots && (o->keep || to_stdout), "--every",
+         "snapshots go to files beside the result's: give -o FILE, or --snapshot field"},
+        {o->params.detach && !o->keep, "--detach", "its result stays on the server: add --keep"},
+        {o->field.count > 1 && !is_vector, "--field", "%s takes one field"},
+        {is_submit && to_stdout && options_give_vector(o), "--output",
+         "standard output takes one array, and %s gives one for each axis"},
+        {o->field.count && (o->shape || o->dtype), "--field",
+         "a resident field has its own shape and dtype"},
+        {o->params.probes && to_stdout, "--probes", "standard output is taken by -o -"},
+        {o->json && to_stdout, "--json", "standard output is taken by -o -"},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (rules[i].is_wrong)
+            return error_set(error, "USAGE", rules[i].about, rules[i].text, o->op);
     return true;
+}
+
+/* Values of getopt_long() for the rows; below, letters. */
+enum { FIRST_ROW = 256 };
+
+static const struct option_row *row_of(int key)
+{
+    const struct option_row *row = table;
+    while (key < FIRST_ROW && (!row->letter || row->letter[0] != key))
+        row++;
+    return key < FIRST_ROW ? row : &table[key - FIRST_ROW];
 }
 
 bool options_read(struct options *options, int argc, char **argv, struct fdclient_error *error)
 {
-    *options = (struct options){.params = FDCLIENT_PARAMS};
-    _Static_assert(ROWS <= 64, "a bit for each row");
+    struct option names[ROWS + 1] = {{0}};
     uint64_t used = 0;
-    bool has_command = false, only_arguments = false;
-    options->arguments = argv + 1;
-    for (int i = 1; i < argc; i++) {
-        char *argument = argv[i];
-        const char *value;
-        if (!only_arguments && strcmp(argument, "--") == 0) {
-            only_arguments = true;
-            continue;
-        }
-        if (only_arguments || argument[0] != '-' || !argument[1]) {
-            if (has_command)
-                options->arguments[options->argument_count++] = argument;
-            else if (!(has_command = command_find(argument, &options->command)))
-                return error_set(error, "USAGE", "", "no command '%.60s' (see fdclient --help)",
-                                 argument);
-            continue;
-        }
-        const struct option *row = row_find(argument, &value);
-        if (!row)
-            return error_set(error, "USAGE", "", "no option %.60s (see fdclient --help)", argument);
-        if (row->kind == PARAMS_FLAG && value)
-            return wrong(error, row->name, "takes no value", value);
-        if (row->kind == OPTION_MAYBE && !value)
-            value = "true";
-        if (row->kind != PARAMS_FLAG && !value && ++i < argc)
-            value = argv[i];
-        if (row->kind != PARAMS_FLAG && !value)
-            return wrong(error, row->name, "needs a value", "");
-        if (!value_set(options, row, value, error))
+    _Static_assert(ROWS <= 64, "a bit for each row");
+    *options = (struct options){.params = FDCLIENT_PARAMS};
+    for (int i = 0; i < ROWS; i++)
+        names[i] = (struct option){table[i].name,
+                                   !table[i].argument              ? no_argument
+                                   : table[i].kind == OPTION_MAYBE ? optional_argument
+                                                                   : required_argument,
+                                   NULL, FIRST_ROW + i};
+    optind = opterr = 0; /* from the first argument, and saying nothing itself */
+    for (int key; (key = getopt_long(argc, argv, ":o:qh", names, NULL)) != -1;) {
+        const char *const given = argv[optind - 1];
+        if (key == '?' && optopt >= FIRST_ROW)
+            return wrong(error, row_of(optopt)->name, "takes no value", strchr(given, '=') + 1);
+        if (key == '?')
+            return error_set(error, "USAGE", "", "no option %.60s (see fdclient --help)", given);
+        if (key == ':')
+            return wrong(error, row_of(optopt)->name, "needs a value", "");
+        const struct option_row *row = row_of(key);
+        if (!value_set(options, row, optarg ? optarg : "true", error))
             return false;
         used |= UINT64_C(1) << (row - table);
     }
+    options->arguments = argv + optind + 1;
+    options->argument_count = argc - optind - 1;
     if (options->help || options->version)
         return true;
-    if (!has_command)
+    if (optind >= argc)
         return error_set(error, "USAGE", "", "no command (see fdclient --help)");
+    if (!command_find(argv[optind], &options->command))
+        return error_set(error, "USAGE", "", "no command '%.60s' (see fdclient --help)",
+                         argv[optind]);
     if (!options->op)
         options->op = "derivative";
     if (options->command == COMMAND_SUBMIT && options->argument_count > 0 && !options->output &&
@@ -391,7 +381,7 @@ void options_help(FILE *out)
         fprintf(out, "  %-42s%s\n", call, commands[i].text);
     }
     fputs("\nOptions:\n", out);
-    for (const struct option *row = table; row < table + ROWS; row++) {
+    for (const struct option_row *row = table; row < table + ROWS; row++) {
         fprintf(out, "  %s%s%s--%s", row->letter ? "-" : "", row->letter ? row->letter : "",
                 row->letter ? ", " : "", row->name);
         if (row->argument)

@@ -1,8 +1,6 @@
-#include "client/output.h"
+#include "client/file.h"
 
 #include "client/error.h"
-#include "client/npy.h"
-#include "client/shape.h"
 
 #include <errno.h>
 #include <fcntl.h>

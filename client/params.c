@@ -1,7 +1,7 @@
 #include "client/params.h"
 
 #include "client/error.h"
-#include "client/json_read.h"
+#include "client/json.h"
 #include "client/number.h"
 #include "numerics/job.h"
 #include "protocol/reply.h"

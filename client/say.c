@@ -1,10 +1,9 @@
 #include "client/say.h"
 
 #include "client/error.h"
-#include "client/json_read.h"
-#include "client/json_write.h"
+#include "client/json.h"
 #include "client/number.h"
-#include "client/shape.h"
+#include "client/file.h"
 #include "numerics/job.h"
 #include "protocol/object.h"
 

@@ -1,4 +1,4 @@
-#include "client/shape.h"
+#include "client/file.h"
 
 #include "client/error.h"
 #include "client/number.h"

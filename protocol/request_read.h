@@ -1,5 +1,5 @@
 /* What the readers of a request share, from the value to the whole: request_read.c (values) →
- * request_axes.c, request_boundary.c (parameters) → request_parameters.c (their table) →
+ * request_axes.c (parameters) → request_parameters.c (their table) →
  * request_chain.c → request.c. For the files named request*.c alone. */
 #pragma once
 
@@ -28,18 +28,9 @@ void request_say_given(const msgpack_object *value, struct failure *failure);
  * there? */
 bool request_check_inputs(const struct request *request, bool dry_run, struct failure *failure);
 
-/* request_axes.c. Reads the value of some axes, or of some sides: a bit each. */
-enum { ALL_PARTS = (1u << AXIS_COUNT * SIDE_COUNT) - 1 };
-typedef bool request_part_reader(const msgpack_object *value, const char *parameter, unsigned parts,
-                                 struct request *request, struct failure *failure);
-/* A map by axis, or by side and axis, in which "*" is the rest. *named: those that have a name. */
-bool request_read_parts(const msgpack_object *map, const char *parameter, bool by_side,
-                        request_part_reader *read, uint8_t *named, struct request *request,
-                        struct failure *failure);
+/* request_axes.c */
 parameter_reader request_read_axis, request_read_spacing, request_read_diffusivity,
-    request_read_endpoint;
-/* request_boundary.c */
-parameter_reader request_read_boundary;
+    request_read_endpoint, request_read_boundary;
 
 /* request_parameters.c. A request before anything of it is read. */
 void request_begin(struct request *request);
@@ -50,11 +41,9 @@ bool request_find_method(const msgpack_object *name, struct request *request,
 bool request_read_parameters(const msgpack_object *map, struct request *request,
                              struct failure *failure);
 
-/* request_chain.c. A chain with room for so many links, none yet. False: no memory. */
-bool request_new_chain(struct request *request, uint32_t links, struct failure *failure);
-/* request->chain, of the parameters of a chain. */
+/* request_chain.c: request->chain, of the parameters of a chain … */
 bool request_read_chain(struct request *request, struct failure *failure);
-/* request_expand.c: … of a mixed derivative: that of its two derivatives. */
+/* … or of a mixed derivative: that of its two derivatives. */
 bool request_expand_mixed(struct request *request, struct failure *failure);
 /* Does a Hessian take what it was given? Its chain is made when the type of f is known. */
 bool request_check_hessian(const struct request *request, struct failure *failure);

@@ -1,5 +1,4 @@
-#include "client/json_read.h"
-#include "client/json_write.h"
+#include "client/json.h"
 #include "tests/unit/unit.h"
 
 #include <locale.h>

@@ -1,4 +1,4 @@
-#include "client/npy.h"
+#include "client/file.h"
 #include "tests/unit/unit.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "client/options.h"
 
-#include "client/shape.h"
+#include "client/file.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>

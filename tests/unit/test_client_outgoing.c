@@ -1,6 +1,6 @@
 #include "client/connection.h"
 
-#include "client/json_write.h"
+#include "client/json.h"
 #include "tests/unit/unit.h"
 
 #include <malloc.h>
