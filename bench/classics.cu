@@ -1,4 +1,4 @@
-/* The classical kernels, in our own lines and at any size: as taught, not as they could be made.
+/* The classical kernels, rewritten for any size: as taught, without further optimisation.
  *
  *   pencils      NVIDIA's finite-difference posts: ∂f/∂x of eighth order. A block loads whole lines
  *                ("pencils") into shared memory with the periodic images beside them. Where a line
@@ -8,12 +8,12 @@
  *                with its halo, the threads of the halo do nothing else.
  *   seven-point  a 3D stencil of six neighbours, naive and through shared memory, by block sizes.
  *
- * Every one moves at least 8 bytes a point and so cannot beat the copy. */
+ * Each moves at least 8 bytes a point and so cannot be faster than the copy. */
 #include "bench/classics.h"
 
 #include <algorithm>
 
-/* As the posts have it: set once from the host. */
+/* As in the posts: set once from the host. */
 struct weights {
     float c[AXIS_COUNT][PLAN_RADIUS + 1];
     float centre, frame;
@@ -41,8 +41,8 @@ template <int AXIS> static __device__ float first_derivative(const float *at, in
     return d;
 }
 
-/* N: the line's points where the kernel is made for them alone, as the posts' are for 64; else 0.
- * A block does PENCILS lines along x, `length` points of each. */
+/* N: the points of a line if the kernel is specialised for them, as the posts' are for 64; else 0.
+ * A block computes PENCILS lines along x, `length` points of each. */
 template <int PENCILS, int N>
 static __global__ void pencils_x(const float *__restrict__ f, float *__restrict__ df, int any_n,
                                  int any_length, int lines)
@@ -76,7 +76,7 @@ static __global__ void pencils_x(const float *__restrict__ f, float *__restrict_
     }
 }
 
-/* The same along y or z: the pencils lie side by side in x. */
+/* The same along y or z: the pencils are adjacent in x. */
 template <int AXIS, int PENCILS, int N>
 static __global__ void pencils_across(const float *__restrict__ f, float *__restrict__ df,
                                       int any_n, int any_length, int nx, int64_t stride,
@@ -109,7 +109,7 @@ static unsigned blocks_for(int64_t count, int64_t size)
     return (unsigned)((count + size - 1) / size);
 }
 
-/* The most of a line that PENCILS of them and their halos leave room for in shared memory. */
+/* The longest piece of a line for which PENCILS of them with their halos fit into shared memory. */
 static cudaError_t shared_limit(int *bytes)
 {
     int device;
@@ -234,7 +234,7 @@ static __global__ void heat_shared(const float *__restrict__ u, float *__restric
             next[(top + ty) * nx + x] = heat<R>(&tile[ty][tx], HEAT_X);
 }
 
-/* The outermost R layers: the rows above and below, then what is left of the columns. */
+/* The outermost R layers: the rows above and below, then the rest of the columns. */
 template <int R>
 static __global__ void heat_frame(const float *__restrict__ u, float *__restrict__ next, int nx,
                                   int ny)

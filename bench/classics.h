@@ -1,4 +1,4 @@
-/* What is taught about finite differences on GPUs, to stand beside the product in every table. */
+/* The textbook kernels for finite differences on GPUs, for comparison with the product. */
 #pragma once
 
 #include "gpu/backend.h"
@@ -12,7 +12,7 @@ extern "C" {
 
 struct classic {
     const char *name;
-    bool (*takes)(const struct job *job); /* is it this job that it does? */
+    bool (*takes)(const struct job *job); /* whether it computes this job */
     /* Put the launch's whole passes on the stream; its plan was loaded last. */
     cudaError_t (*enqueue)(const struct launch *launch, cudaStream_t stream);
 };

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""What binds a kernel, by the GPU's own counters: Nsight Compute over rows of bench_kernels.
+"""The bounds of kernels by the GPU's own counters: Nsight Compute over rows of bench_kernels.
 
     bench/counters.py BENCH_KERNELS [ROW…] [--missed KERNELS_JSON] [--json FILE]
 
 ROW: as for bench_kernels --only. --missed: the rows of its JSON that miss their bar, too.
 
-A row a kernel: bytes that crossed device memory beside those that had to, and how much of the time
-device memory, L2 (its lookups), L1 and shared memory, and issue slots were busy; then the two things
-that its warps waited for most, in warps a scheduler. Clocks are left as they are. Needs ncu and the
-right to read counters.
+One row per kernel: the bytes that crossed device memory and those that had to; the percentage of time
+for which device memory, L2 (its lookups), L1 and shared memory, and issue slots were busy; and the two
+most frequent causes of stalls, in warps per scheduler. Clocks are not changed. Needs ncu and the right
+to read counters.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def short_name(kernel):
 
 
 def profile(bench, row, launches):
-    """Metrics by kernel: those of the last launch of each, when caches and clocks are warm."""
+    """Metrics by kernel, of its last launch, when caches and clocks are warm."""
     metrics = [*BUSY.values(), *PLAIN.values(), *(STALL % s for s in STALLS)]
     command = ["ncu", "--clock-control", "none", "--cache-control", "none", "--csv", "--print-units", "base",
                "--kernel-name-base", "function", "--kernel-name", KERNELS, "--launch-count", str(launches),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A picture of what bench_kernels measured: the roofline, and each bar beside what reaches for it.
+"""A picture of the results of bench_kernels: the roofline, and each ratio with its bar.
 
     bench/draw.py h200.json h200.png [--peers peers.json]
 
@@ -22,10 +22,10 @@ INK, FAINT, GRID, PAPER = "#22303c", "#7b8a97", "#e3e8ec", "#fbfcfd"
 MET, MISSED, CLASSIC, PEER = "#0b7a75", "#d1603d", "#8d99a6", "#b7a6cf"
 FAMILIES = {"derivative": "#2a6f97", "laplacian": "#6a4c93", "gradient": "#4d908e", "divergence": "#90a955",
             "curl": "#f3a712", "diffusion 2D": "#d1495b", "diffusion 3D": "#9b2c5b"}
-LARGE = 1 << 23  # points that no cache holds, in and out
+LARGE = 1 << 23  # points: more than any cache holds, in and out
 CORES, FLOPS_A_CYCLE = 128, 2  # of a multiprocessor, float32, fused multiply-adds
 
-# Lines of the table of bars: a label, and what rows it takes of those with a bar.
+# Lines of the table of bars: a label, and the rows with a bar that it includes.
 LINES = [
     ("∂x ∂y ∂z, accuracy 8, 256³–1024³", r"derivative . accuracy 8 .*512x512.* float32 periodic"
      r"|derivative . accuracy 8 (256x|1024x).*"),
@@ -53,7 +53,7 @@ def family(row):
 
 
 def flops(name):
-    """A point's, as the product computes it: differences or sums of pairs, then a chain of fused."""
+    """Operations of a point in the product: differences or sums of pairs, then fused multiply-adds."""
     radius = int(re.search(r"accuracy (\d)", name)[1]) // 2
     first = 3 * radius - 1
     if name.startswith("derivative"):
@@ -68,7 +68,7 @@ def fields_moved(name):
 
 
 def roofline(axes, data, rows):
-    """Float32 rows that no cache holds, in Tflop/s over flops for each byte that one pass must move."""
+    """Float32 rows larger than any cache, in Tflop/s over flops for each byte that one pass must move."""
     bandwidth = data["floors"]["copy_gbs"] * 1e-3
     clock = (data.get("clocks") or {}).get("sm_mhz") or 0
     peak = 1e-6 * clock * data.get("units", 0) * CORES * FLOPS_A_CYCLE or math.inf
@@ -110,7 +110,7 @@ def line_of(row):
 
 
 def bars(axes, rows, peers):
-    """Each line's rows as shares of the floor, its bar, and what else was measured."""
+    """Each line's rows relative to the floor, its bar, and the other measurements."""
     lines = {}
     for row in rows:
         at = line_of(row)
@@ -122,7 +122,7 @@ def bars(axes, rows, peers):
         mine = lines[at]
         axes.axhspan(y - 0.5, y + 0.5, color="#f1f5f7" if y % 2 else PAPER, zorder=0)
         names = {(row["name"], row["shape"], row["dtype"]) for row in mine}
-        for row in rows:  # the classical kernels that do the same
+        for row in rows:  # the classical kernels of the same operation
             if (row.get("does"), row["shape"], row["dtype"]) in names and row["ratio"] >= low:
                 axes.scatter(row["ratio"], y + 0.24, s=20, marker="D", facecolor="none",
                              edgecolor=CLASSIC, lw=1)

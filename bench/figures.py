@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The figures of README.md and bench/NOTES.md, from bench/results/: whoever puts new results there runs
+"""Generates the figures of README.md and bench/NOTES.md from bench/results/. Run it after adding results:
 
-    bench/figures.py            # writes them between the documents' marks
-    bench/figures.py --check    # writes nothing, and fails where a document says something else
+    bench/figures.py            # writes the figures between the documents' marks
+    bench/figures.py --check    # writes nothing, and fails if a document differs
 """
 
 import difflib
@@ -14,7 +14,7 @@ import sys
 ROOT = pathlib.Path(__file__).parents[1]
 RESULTS = ROOT / "bench/results"
 
-# What README.md says of rows of h200_service.json: the job, what it is beside ("" for nothing), the row.
+# Lines of README.md from rows of h200_service.json: the job, its comparison ("" for none), the row.
 SERVICE = (
     ("resident 64³, from request to reply", "", "64³ resident, one client, p50"),
     ("resident 64³, 8 clients with 16 in flight each", "", "64³ resident, 8 clients × 16 in flight"),
@@ -27,13 +27,13 @@ SERVICE = (
 
 
 def rounded(value, digits):
-    """As many significant digits, and no exponent."""
+    """That many significant digits, without an exponent."""
     shown = float(f"{value:.{digits - 1}e}")
     return f"{shown:,.0f}" if shown >= 10 ** (digits - 1) else f"{shown:.{digits}g}"
 
 
 def quantity(value, unit):
-    """Three digits; times in the unit that suits them."""
+    """Three digits; times in a suitable unit."""
     if unit == "µs" and value >= 1e6:
         value, unit = value / 1e6, "s"
     elif unit == "µs" and value >= 1e3:

@@ -1,6 +1,5 @@
-/* What the machine can do at all: the floors that every figure of a benchmark is a ratio to,
- * measured in the same run. Bandwidths in bytes per microsecond (MB/s) count bytes read plus bytes
- * written. */
+/* The machine's floors, to which every figure of a benchmark is a ratio, measured in the same run.
+ * Bandwidths in bytes per microsecond (MB/s) count bytes read plus bytes written. */
 #pragma once
 
 #include <stdbool.h>
@@ -26,13 +25,13 @@ double floors_memcpy_us(size_t bytes);
 double floors_socket_us(size_t bytes);
 double floors_socket_round_trip_us(void);
 
-/* On the device that is open (bench built with CUDA): a copy within its memory; to it and from it
- * out of pinned memory; both ways at once. Negative where there is none. */
+/* On the open device (in a build with CUDA): a copy within its memory; from and to pinned memory;
+ * both directions at once. Negative without a device. */
 double floors_device_copy_us(size_t bytes);
 double floors_pinned_up_us(size_t bytes);
 double floors_pinned_down_us(size_t bytes);
 double floors_pinned_both_us(size_t bytes);
-/* An empty kernel's launch and the wait for it. */
+/* The launch of an empty kernel and the wait for it. */
 double floors_launch_us(void);
 
 #ifdef __cplusplus

@@ -40,7 +40,7 @@ static __global__ void scramble(unsigned *memory, size_t words)
         memory[i] = (unsigned)i * 2654435761u ^ (unsigned)(i >> 7);
 }
 
-/* Not zeros: they can move faster than data. */
+/* Not zeros, which can move faster than data. */
 static void *device_memory(size_t bytes)
 {
     void *memory;
@@ -71,7 +71,7 @@ static cudaError_t enqueue_copy(const void *what, cudaStream_t stream)
     return cudaMemcpyAsync(copy->to, copy->from, copy->bytes, cudaMemcpyDeviceToDevice, stream);
 }
 
-/* As a kernel of our own would: 64 bytes a thread, four loads under way at once. */
+/* A kernel of our own: 64 bytes a thread, four loads in flight. */
 static __global__ void copy_kernel(uint4 *__restrict__ to, const uint4 *__restrict__ from,
                                    size_t packs)
 {
@@ -97,7 +97,7 @@ static cudaError_t enqueue_copy_kernel(const void *what, cudaStream_t stream)
     return cudaGetLastError();
 }
 
-/* The fastest of three: CUDA's own, by itself and in a graph, and a kernel. */
+/* The fastest of three: CUDA's copy, by itself and in a graph, and a kernel. */
 extern "C" double floors_device_copy_us(size_t bytes)
 {
     void *from = device_memory(bytes), *to = device_memory(bytes);

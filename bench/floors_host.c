@@ -55,8 +55,8 @@ static char *touched(size_t bytes)
     return memory;
 }
 
-/* Copy past the caches, whose lines of `to` are then not read first. Both are aligned, and `bytes`
- * is a multiple of 64. */
+/* Copy with non-temporal stores, which do not read the lines of `to` first. Both are aligned, and
+ * `bytes` is a multiple of 64. */
 static void stream(char *to, const char *from, size_t bytes)
 {
 #ifdef __x86_64__
@@ -86,7 +86,7 @@ static void copy_piece(void *context, int64_t p)
     memcpy(copy->to + at + whole, copy->from + at + whole, bytes - whole);
 }
 
-/* The median time of a copy shared by all threads. Short ones are timed together. */
+/* The median time of a copy by all threads. Short copies are timed in groups. */
 static double shared_copy_us(char *to, const char *from, size_t bytes, bool streaming)
 {
     enum { MOST = 1 << 20, LEAST = 64 << 10 };

@@ -1,5 +1,4 @@
-/* The device's floors where there is no CUDA: nobody asks for them, and they say so if somebody
- * does. */
+/* The device's floors in a build without CUDA: every function reports that. */
 #include "bench/floors.h"
 
 double floors_device_copy_us(size_t bytes)

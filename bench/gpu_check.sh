@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Everything that a change to gpu/ must show on a machine with a GPU, in one call:
+# All checks of a change to gpu/ on a machine with a GPU, in one call:
 #
 #     bench/gpu_check.sh BUILD RESULTS [STEP…]
 #
-# BUILD: a build folder with CUDA (made here, or made elsewhere with the preset `portable` and carried).
-# RESULTS: where logs and result files go. STEPs, by default all but the last three:
+# BUILD: a build folder with CUDA (built here, or elsewhere with the preset `portable` and copied).
+# RESULTS: the folder for logs and result files. STEPs, by default all but the last three:
 #     equal      bit for bit against the host backend, on random jobs
 #     sanitize   compute-sanitizer's memcheck and racecheck, on small shapes: random jobs, every row of
-#                bench_kernels, and the same by the kernels that others are preferred to there
-#     kernels    bench_kernels: floors, bars, the classical kernels; a picture where matplotlib is
+#                bench_kernels, and the same by the kernel families that are not the first choice there
+#     kernels    bench_kernels: floors, bars, the classical kernels; a picture if matplotlib is installed
 #     seeds      the published tables, through the daemon
-#     service    the service's stories and its benchmark, on the GPU: floors, bars, the other ways
-#     counters   what binds the rows that missed their bar in the step `kernels`, by Nsight Compute
-#     huge       as equal, with fields of more than 2^31 points too
-#     peers      bench/peers.py: CuPy, JAX and torch.compile, where installed
+#     service    the service's tests and its benchmark, on the GPU: floors, bars, alternatives
+#     counters   the bounds of the rows that missed their bar in the step `kernels`, by Nsight Compute
+#     huge       like equal, also with fields of more than 2^31 points
+#     peers      bench/peers.py: CuPy, JAX and torch.compile, if installed
 set -u
 build=$(cd "$1" && pwd)
 mkdir -p "$2"
@@ -27,7 +27,7 @@ export FDSERVER_BUILD=$build FDSERVER_TEST_DEVICE=cuda:0 FDSERVER_PYTHON=${FDSER
 summary=()
 failed=0
 
-# step NAME COMMAND…: log to RESULTS/NAME.log, remember how it ended.
+# step NAME COMMAND…: log to RESULTS/NAME.log, and record the exit status.
 step() {
     local name=$1 begin=$SECONDS status
     shift

@@ -1,4 +1,4 @@
-/* The operators of one device, as shares of what the machine can do, and their results.
+/* Measures the operators of one device relative to the machine's floors, and checks their results.
  *
  *     bench_kernels [--device host|cuda:N] [--only TEXT]… [--no-check] [--quick] [--small]
  *                   [--floors] [--json FILE]
@@ -9,10 +9,9 @@
  * GPU, each row's result is compared with the host backend's, bit for bit, on fresh random data.
  *
  * --only: rows whose name, shape, dtype and boundary, with a space between them, contain TEXT; it
- * may have wildcards ("derivative x*512*float64") and be given several times. --quick:
- * smaller arrays on the host. --small: small shapes, and only their results, for compute-sanitizer.
- * --floors: the floors alone, no row.
- * FDSERVER_COMMIT is written into the JSON.
+ * may have wildcards ("derivative x*512*float64") and be repeated. --quick: smaller arrays on the
+ * host. --small: small shapes, only checked and not timed, for compute-sanitizer. --floors: only
+ * the floors. FDSERVER_COMMIT is written into the JSON.
  */
 #include "bench/floors.h"
 #include "bench/runner.h"
@@ -76,8 +75,8 @@ static struct {
     int copy_count;
 } bench;
 
-/* The copy of that many bytes to as many others: on a GPU measured once a run; on a host, whose
- * memory others may use too, beside every row. */
+/* The copy of that many bytes: on a GPU measured once in a run; on a host, whose memory other
+ * processes may use, beside every row. */
 static double copy_us(uint64_t bytes)
 {
     for (int i = 0; bench.cuda && i < bench.copy_count; i++)
@@ -122,7 +121,7 @@ static struct launch launch_of(const struct plan *plan, const struct arrays *arr
     return launch;
 }
 
-/* A job's fields on the device and, where results are checked, the host backend's. */
+/* A job's fields on the device and, if results are checked, the host backend's. */
 struct bed {
     const struct job *job;
     struct plan plan;
@@ -249,7 +248,7 @@ static void measure(struct row *row, const struct bed *bed, int which)
     row->kernel = timing.kernel;
 }
 
-/* Does it give the host backend's bits? A classical kernel may round otherwise. */
+/* Compare with the host backend's bits. A classical kernel may round differently. */
 static bool is_right(const struct row *row)
 {
     return !row->checked || row->difference <= (row->does[0] ? CLASSIC_TOLERANCE : 0);
@@ -320,13 +319,13 @@ static void finish_row(struct row *row, const struct job *job, double floor_us)
     print_row(row);
 }
 
-/* What a row is measured against. */
+/* The floor of a row. */
 enum against {
     AGAINST_COPY,    /* or a time that is known */
     AGAINST_CLASSICS /* the fastest of the classical kernels */
 };
 
-/* Measure a job and the classical kernels that do it, unless --only leaves them out. block: the
+/* Measure a job and the classical kernels for it, unless --only excludes them. block: the
  * job's, or NULL. floor_us: 0 to measure it, the copy of as many bytes as the job must move. bar: 0
  * for none. */
 static void add_rows_of(const char *name, const struct job *job, const void *block,
@@ -439,8 +438,8 @@ static void cubes(uint64_t n, enum dtype dtype, int order, int accuracy, const c
     derivatives(n, n, n, dtype, order, accuracy, boundary, bar);
 }
 
-/* Against kernels made for one size: NVIDIA's own for 64³, as they were found to be on an H200, and
- * the fastest of bench/classics.cu in this run for the others. */
+/* Compared with kernels for one size: for 64³ NVIDIA's own, as measured on an H200, for the others
+ * the fastest of bench/classics.cu in this run. */
 static void small_cubes(uint64_t n)
 {
     static const double found_us[AXIS_COUNT] = {3.0, 3.4, 3.4};
@@ -483,7 +482,8 @@ static void vector_operators(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype d
     }
 }
 
-/* Against the copy roofline: bytes of a step at the speed of copies that no cache holds. */
+/* Compared with the copy roofline: the bytes of a step at the speed of copies larger than caches.
+ */
 static void diffusion(int axes, uint64_t n, enum dtype dtype, int accuracy, uint64_t steps,
                       const char *boundary, double bar)
 {
@@ -615,8 +615,8 @@ static void rows_cuda(void)
     stencils(cube, 2 * plane);
 }
 
-/* In a machine's memory, with the one bar; and some that its third and second caches may hold,
- * where copies are faster too. */
+/* In main memory, with one bar; and some that the second and third caches may hold, where copies
+ * are faster, too. */
 static void rows_host(void)
 {
     const uint64_t cube = bench.quick ? 128 : 512, square = bench.quick ? 1024 : 4096;

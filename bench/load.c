@@ -1,13 +1,13 @@
-/* Keeps an fdserver busy with one kind of job, and says as JSON what its clients saw.
+/* Loads an fdserver with one kind of job, and prints its clients' measurements as JSON.
  *
  *   bench_load --connect PATH --clients 8 --in-flight 16 --seconds 3 --mode resident
  *              --shape 64,64,64
  *
  * Modes: resident (fields on the device, no array on the wire), inline (arrays over the socket),
- * region (arrays in memory that the server sees too, from fdclient_alloc()).
- * A client is a thread with a connection of its own through libfdclient; it keeps so many jobs in
- * flight and submits the next as one comes back. The time of a job is from its submission to its
- * result. --idle opens that many more connections, which say one word and fall silent. */
+ * region (arrays in memory from fdclient_alloc(), which the server maps).
+ * A client is a thread with its own connection through libfdclient. It keeps that many jobs in
+ * flight and submits the next when one is answered. The time of a job is from its submission to its
+ * result. --idle opens that many more connections, which send one request and are then silent. */
 #include "fdclient.h"
 
 #include <errno.h>
@@ -169,7 +169,7 @@ static void record(struct client *client, double time, double seconds)
     client->microseconds[client->count++] = (float)(1e6 * seconds);
 }
 
-/* Wait for one that ends: where there is one, as a caller who does nothing else would. */
+/* Wait for any job to end; with a single job, as a caller who does nothing else would. */
 static struct slot *next(struct client *client)
 {
     struct fdclient_error error;
@@ -261,7 +261,7 @@ static double memory_of(pid_t pid)
     return 1024 * kib;
 }
 
-/* Open them, and say how much of the front's memory each took. */
+/* Open them, and measure the front's memory for each. */
 static double open_idle(struct fdclient **idle, pid_t front)
 {
     struct fdclient_error error;

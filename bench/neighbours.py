@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""What a user's jobs come to beside neighbours who take all that they may, as a share of them alone.
+"""The rate of a user's jobs beside neighbours who use all that they may, relative to the rate alone.
 
     bench/neighbours.py --build build/release --device host [--only waiters] [--rounds 3]
 
-    waiters   8 users with 1,016 jobs each under way, all of which need a slab for their input
-    unread    20 users with a result of 64 MiB each, computed, of which they read nothing
-    busy      as many processes as there are CPUs that compute all the time
+    waiters   8 users with 1,016 jobs each in flight, all of which need a slab for their input
+    unread    20 users with a computed result of 64 MiB each, which they do not read
+    busy      as many computing processes as there are CPUs
     chain     the same
-    long      8 users with a diffusion each that lasts, on small fields and on large ones
-    asking    another user's 1,000 connections with a job each at a time (asking-pings: the same)
-    joining   1,000 that connect for each job (joining-pings: the same)
-    notifying 2,000 that send notifications, which nothing answers (notifying-pings: the same)
+    long      8 users with an endless diffusion each, on small fields and on large ones
+    asking    another user's 1,000 connections with one job at a time each (asking-pings: the same)
+    joining   1,000 connections that reconnect for each job (joining-pings: the same)
+    notifying 2,000 connections that send notifications without an answer (notifying-pings: the same)
 
-What is measured: jobs a second of a user who has one small inline job at a time (waiters, unread,
-asking, joining, notifying), or pings; the median time of a resident 64³ derivative, one at a time
-(busy, long); the time of 1,500 derivatives at 128² with coordinates, each of the result of the one
-before (chain). Alone and beside neighbours are measured in turn, in each round; the last line of a
-row has the medians, and the longest time without a message of the daemon's watchdog, due each second.
+Measured are the jobs a second of a user with one small inline job at a time (waiters, unread, asking,
+joining, notifying), or pings; the median time of a resident 64³ derivative, one at a time (busy,
+long); the time of 1,500 derivatives at 128² with coordinates, each of the result of the previous one
+(chain). Each round measures alone and beside neighbours in turn. The last line of a row has the
+medians, and the longest time without a message of the daemon's watchdog, which is due each second.
 Needs root, for the neighbours' uids, and msgpack.
 """
 
@@ -44,7 +44,7 @@ MIB = 1 << 20
 
 
 class Watchdog:
-    """Takes the daemon's messages to systemd; gap: the longest time between two of its watchdog."""
+    """Receives the daemon's messages to systemd; gap: the longest time between two of its watchdog."""
 
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -65,7 +65,7 @@ def front(options):
     with tempfile.TemporaryDirectory(prefix="fdserver-") as folder:
         os.chmod(folder, 0o755)
         path = f"{folder}/s"
-        load = shutil.copy(options.build / "bench/bench_load", folder)  # any uid reaches it there
+        load = shutil.copy(options.build / "bench/bench_load", folder)  # accessible to any uid
         watchdog = Watchdog(f"{folder}/notify")
         process = subprocess.Popen([options.build / "server/fdserver", "--listen", f"unix:{path}", "--mode", "0666",
                                     "--device", options.device, "--log-level", "3"], env=watchdog.env)
@@ -86,7 +86,7 @@ def start_load(path, load, uid, in_flight, seconds, *arguments):
 
 
 def load_one(path, load, options, *arguments):
-    """What a load of one job at a time says; {}: it does not end."""
+    """The output of a load of one job at a time; {}: the load does not end."""
     process = start_load(path, load, FIRST_UID, 1, options.seconds, *arguments)
     try:
         return json.loads(process.communicate(timeout=60 + options.seconds)[0])
@@ -105,7 +105,7 @@ def resident_us(path, load, options):
 
 
 def chain_s(path, load, options, jobs=1500, together=500):
-    """From field to field and back, some of them under way at once."""
+    """From field to field and back, with several jobs in flight."""
     with connection(path, FIRST_UID) as (call, send, answer):
         fields = [call("put", f=array(128, 128))["field"] for _ in range(2)]
         spacing = {"x": [i + i % 3 / 8 for i in range(128)]}
@@ -146,7 +146,7 @@ def array(*shape):
 
 @contextlib.contextmanager
 def connection(path, uid):
-    """Of that user: call() and its result; or send(), and answer() for the next result there is."""
+    """A connection of that user: call() returns the result; or send(), and answer() for the next result."""
     own = os.geteuid()
     os.seteuid(uid)
     try:

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The same operators in CuPy, JAX and torch.compile, where installed: what a user would write there.
+"""The same operators as a user would write them in CuPy, JAX and torch.compile, if installed.
 
     bench/peers.py [--only TEXT] [--json FILE] [--seconds S]
 
 CuPy: cupyx.scipy.ndimage.correlate1d. JAX and torch: sums of rolled arrays, which their compilers
-fuse. All periodic, float32; names, units and the floor (a device copy of as many bytes) are those
-of bench_kernels. A result that is not the operator's, on a small field against NumPy, is not timed.
+fuse. All are periodic and float32; names, units and the floor (a device copy of as many bytes) are
+those of bench_kernels. Each result is first compared with NumPy's on a small field; a wrong one is not
+timed.
 """
 
 import argparse
@@ -20,7 +21,7 @@ import time
 
 import numpy
 
-os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the others need memory too
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the other libraries need memory too
 
 FIRST = {8: [4 / 5, -1 / 5, 4 / 105, -1 / 280]}  # of the neighbours at 1, 2, …; odd
 SECOND = {2: [-2, 1], 4: [-5 / 2, 4 / 3, -1 / 12], 8: [-205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560]}
@@ -180,7 +181,7 @@ def is_right(peer, operator, shape):
 
 
 def seconds_each(call, wait, seconds):
-    """The median of samples that are long beside a launch."""
+    """The median of samples that are much longer than a launch."""
     wait(call())
     begin = time.perf_counter()
     wait(call())
@@ -207,7 +208,7 @@ def measure(peer, seconds, copy_gbs, only, rows):
             f = peer.put(numpy.random.default_rng().standard_normal(shape, dtype="f4"))
             run = peer.make(operator, steps)
             us = 1e6 * seconds_each(lambda: run(f), peer.wait, seconds) / steps
-        except Exception as error:  # whatever a peer raises, the others go on
+        except Exception as error:  # an exception of one peer does not stop the others
             print(f"{peer.name}: {name}: {type(error).__name__}: {str(error).splitlines()[0][:100]}")
             continue
         points = math.prod(shape)
@@ -221,7 +222,7 @@ def measure(peer, seconds, copy_gbs, only, rows):
 
 
 def driver():
-    """As the kernel module says."""
+    """The version of the kernel module."""
     try:
         words = pathlib.Path("/proc/driver/nvidia/version").read_text().split()
         return next(word for word in words if word[0].isdigit() and "." in word)
@@ -239,7 +240,7 @@ def main():
     for kind in (Cupy, Jax, Torch):
         try:
             peers.append(kind())
-        except Exception as error:  # not installed, or it does not run here
+        except Exception as error:  # not installed, or not usable here
             print(f"{kind.__name__}: {type(error).__name__}: {error}")
     if not peers:
         sys.exit("no peer is installed")

@@ -1,5 +1,5 @@
-/* Where a benchmark's operators run, and how they are timed: the host backend by the wall clock,
- * CUDA's kernels alone by the device's own clock. What fails ends the process with a message. */
+/* Runs and times a benchmark's operators: the host backend by the wall clock, CUDA's kernels alone
+ * by the device's clock. A failure ends the process with a message. */
 #pragma once
 
 #include "bench/timing.h"
@@ -14,7 +14,7 @@ enum { RUNNER_PRODUCT = -1 };
 struct runner {
     const char *kind;                          /* "host" or "cuda" */
     void (*open)(int index);                   /* before all others */
-    const char *(*name)(void);                 /* the device, as its maker calls it */
+    const char *(*name)(void);                 /* the device's model */
     void (*describe)(char *text, size_t size); /* members of a JSON object: driver, clocks, … */
     uint64_t (*free_bytes)(void);
     void *(*allocate)(uint64_t bytes);

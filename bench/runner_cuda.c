@@ -1,5 +1,5 @@
-/* The product's kernels without its backend around them (gpu/cuda/passes.h), and the classical
- * ones, on one stream. */
+/* The product's kernels without the backend (gpu/cuda/passes.h), and the classical kernels, on one
+ * stream. */
 #include "bench/classics.h"
 #include "bench/floors.h"
 #include "bench/runner.h"
@@ -24,7 +24,7 @@ static struct {
 
 #define MUST(call) timed_must(call, #call)
 
-/* Copies, twice BUSY_BYTES at `memory`: a few milliseconds of them. */
+/* A few milliseconds of copies within twice BUSY_BYTES at `memory`. */
 static void keep_busy(char *memory)
 {
     for (int i = 0; i < BUSY_COPIES; i++)
@@ -40,7 +40,7 @@ static void *busy_memory(void)
     return memory;
 }
 
-/* Clocks rise when there is work: about a second of it. */
+/* About a second of work, to raise the clocks. */
 static void warm_up(void)
 {
     void *memory = busy_memory();
@@ -49,8 +49,8 @@ static void warm_up(void)
     MUST(cudaFree(memory));
 }
 
-/* What nvidia-smi says of the device while it copies without a pause, for clocks sink when it is
- * idle. Empty where there is no nvidia-smi. */
+/* nvidia-smi's description of the device during copies, because clocks drop when it is idle. Empty
+ * without nvidia-smi. */
 static void ask_while_busy(const char *query, char *answer, size_t size)
 {
     char command[256];
@@ -90,7 +90,7 @@ static const char *name(void)
     return cuda.name;
 }
 
-/* "580.159.04": as the kernel module says. */
+/* "580.159.04": the version of the kernel module. */
 static void read_driver(char *driver, size_t size)
 {
     FILE *file = fopen("/proc/driver/nvidia/version", "r");

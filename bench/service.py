@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What a client sees, beside what the machine could do at all and what a user would do instead.
+"""The service as its clients see it, compared with the machine's floors and with alternatives.
 
     bench/service.py --build build/release --device cuda:0 --json service.json [--quick]
 
-Starts fdservers of its own. Loads come from bench_load, the machine's floors from bench_kernels and
-from a bare socket here, the other ways from bench/service_peers.py: all in this run. A row that
-cannot be measured (a feature that is not there, a peer that is not installed) is left out with the
-reason. Needs numpy and msgpack; for the row of two users, root. --quick: small arrays, short times:
-a rehearsal, whose figures mean nothing.
+Starts its own fdservers. The loads are bench_load's, the machine's floors those of bench_kernels and
+of a bare socket here, the alternatives those of bench/service_peers.py, all in one run. A row that
+cannot be measured (a missing feature, a peer that is not installed) is left out with the reason. Needs
+numpy and msgpack; the row of two users needs root. --quick: small arrays and short times, to try the
+script; the figures are meaningless.
 """
 
 import argparse
@@ -34,13 +34,13 @@ KIB, MIB = 1 << 10, 1 << 20
 
 
 class LeftOut(Exception):
-    """A row cannot be measured; why."""
+    """Why a row cannot be measured."""
 
 
 # ---- rows ----
 
 class Table:
-    """Rows: a figure, the floor (or the other way) that it is compared with, and the bar."""
+    """Rows: a figure, the floor (or the alternative) that it is compared with, and the bar."""
 
     def __init__(self, floors):
         self.rows, self.left_out, self.floors = [], [], floors
@@ -62,13 +62,13 @@ class Table:
 
     @contextlib.contextmanager
     def part(self, name):
-        """What is measured together, and left out together where a part of it cannot be."""
+        """A group of rows that are measured together, and left out together if one of them cannot be."""
         begin = time.monotonic()
         try:
             yield
         except LeftOut as reason:
             self.left_out.append({"name": name, "reason": str(reason)})
-        except Exception as error:  # whatever it is, the other rows go on
+        except Exception as error:  # any exception: the other rows continue
             self.left_out.append({"name": name, "reason": f"{type(error).__name__}: {error}"})
         print(f"  {name}: {time.monotonic() - begin:.1f} s", file=sys.stderr, flush=True)
 
@@ -99,7 +99,7 @@ class Front:
     def __init__(self, options, folder, device, *arguments):
         self.options = options
         self.path = f"{folder}/s"
-        self.load_path = shutil.copy(options.build / "bench/bench_load", folder)  # any uid reaches it there
+        self.load_path = shutil.copy(options.build / "bench/bench_load", folder)  # accessible to any uid
         self.process = subprocess.Popen(
             [options.build / "server/fdserver", "--listen", f"unix:{self.path}", "--mode", "0666",
              "--device", device, "--drain-timeout-s", "5", "--log-level", "4", *arguments])
@@ -186,7 +186,7 @@ def front(options, device, *arguments):
 # ---- floors ----
 
 def kernels(options, *arguments):
-    """What bench_kernels says, as it writes it."""
+    """The JSON that bench_kernels writes."""
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         subprocess.run([options.build / "bench/bench_kernels", "--no-check", "--json", file.name,
                         *(["--quick"] if options.quick else []), *arguments],
@@ -204,8 +204,8 @@ def receive_into(end, view):
 
 
 def socket_us(size, seconds):
-    """Median time for so many bytes through a Unix socket into another process's memory, and then as
-    many back: what nobody can do an inline job without."""
+    """Median time for so many bytes through a Unix socket into another process's memory and back: the
+    lower bound of an inline job."""
     mine, theirs = socket.socketpair()
     for end in (mine, theirs):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * MIB)
@@ -241,7 +241,7 @@ def measure_floors(options, sizes):
 # ---- the table's parts ----
 
 def one_way_us(floors, size):
-    """Through PCIe out of pinned memory, in the slower direction. None where there is no device."""
+    """Through PCIe from or to pinned memory, in the slower direction. None without a device."""
     if "pinned_up_gbs" not in floors:
         return None
     return 1e-3 * size / min(floors["pinned_up_gbs"], floors["pinned_down_gbs"])
@@ -269,7 +269,7 @@ def peer_row(table, peers, key, name, figure, least):
 
 
 def chain_rows(table, server, n, rounds):
-    """Four small operators again and again: in one request, in one a round, and in one each."""
+    """Four small operators repeated: in one request, with a request a round, and with a request each."""
     with table.part(f"chain of 4 at {n}³"), server.connection() as call:
         array = {b"nd": True, b"type": "<f4", b"shape": [n] * 3, b"data": bytes(4 * n**3)}
         u, a, b, c = ({"field": call("put", f=array)["field"]} for _ in range(4))
@@ -305,7 +305,7 @@ def chain_rows(table, server, n, rounds):
 
 
 def all_chain_rows(table, server):
-    """Of 64³ a round that comes again is one graph; operators of 66³ are too large for one: each is a launch."""
+    """A repeated round at 64³ is one graph; operators of 66³ are too large for it: each is a launch."""
     for n in (64, 66):
         chain_rows(table, server, n, 100 if server.options.quick else 1000)
 
@@ -366,7 +366,7 @@ def two_users(table, server, large, bulk_mode, mode):
             raise LeftOut("a load under another uid needs root")
         seconds = server.options.seconds
         bulk = server.load_begin(bulk_mode, large, in_flight=8, seconds=2 * seconds + 1, uid=ANOTHER_UID)
-        # Its deep queue is there when its first jobs have run.
+        # Its queue is full when its first jobs have run.
         done = server.call("stats")["totals"]["done"]
         while bulk.poll() is None and server.call("stats")["totals"]["done"] < done + 10:
             time.sleep(0.05)
@@ -386,7 +386,7 @@ def two_users(table, server, large, bulk_mode, mode):
 
 
 def idle_rows(table, server, count):
-    """Idle and busy connections are of one user. What the kernel keeps for a socket is not counted."""
+    """Idle and busy connections of one user, without the kernel's memory for sockets."""
     with table.part(f"{count} idle connections"):
         alone = server.load("resident", 64)
         before, connections = server.memory("VmRSS"), []
@@ -404,7 +404,7 @@ def idle_rows(table, server, count):
             for connection in connections:
                 connection.close()
         table.row(f"front: memory of each of {count:,} idle connections", each / KIB, "KiB", most=10)
-        for name, ratio in (("p50", 1.1), ("p99", 1.2)):  # what two runs of one load differ by
+        for name, ratio in (("p50", 1.1), ("p99", 1.2)):  # the difference between two runs of one load
             table.row(f"64³ resident beside them, {name}", beside[f"{name}_us"], "µs", alone[f"{name}_us"],
                       f"{name} without them", ratio_most=ratio)
 
@@ -428,7 +428,7 @@ def host_rows(table, options, n):
 
 
 def measure_peers(options, large):
-    """Before a server of ours is there: they have the machine for themselves."""
+    """Before a server of ours is started, so that they have the machine to themselves."""
     if options.device == "host":
         return {"rows": {}, "missing": {name: "no GPU is asked for" for name in ("CuPy", "gRPC + CuPy")}}
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
@@ -469,7 +469,7 @@ def main():
                for name, value in peers["rows"].items()}
     with front(options, options.device, "--staging-bytes", str(arena_bytes), "--region-memory", "32G",
                "--max-connections", str(2 * idle)) as server:
-        memory_row(table, server, huge, arena_bytes)  # first: its peak is this one's alone
+        memory_row(table, server, huge, arena_bytes)  # first, so that the peak is due to it alone
         latency_rows(table, server, peers)
         rate_rows(table, server, peers)
         all_chain_rows(table, server)

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""What a user does without fdserver: CuPy in their own process, and CuPy behind gRPC in another.
+"""The alternatives to fdserver: CuPy in the user's own process, and CuPy behind gRPC in another.
 
     bench/service_peers.py [--large N] [--seconds S] [--json FILE]
 
 The derivative along x at accuracy 8 of a periodic float32 array in host memory, at N³ (512) and 64³;
 the result is in host memory again. bench/service.py calls this for its comparisons.
 
-CuPy: one kernel of the user's own, a thread a point. "CuPy" uploads with cupy.asarray and takes the
-result as cupy.asnumpy gives it, a new array each time; "reused" copies into one array that is kept,
-"pinned" also has both arrays in pinned memory. gRPC: a unary call whose request and reply are the
-arrays' bytes, over a Unix socket, with no limit to a message; the server answers with the "CuPy" way.
+CuPy: a kernel of the user's own, a thread a point. "CuPy" uploads with cupy.asarray and downloads with
+cupy.asnumpy into a new array each time; "reused" copies into one array that is kept; "pinned" also has
+both arrays in pinned memory. gRPC: a unary call whose request and reply are the arrays' bytes, over a
+Unix socket, without a limit on messages; the server computes like "CuPy".
 """
 
 import argparse
@@ -170,8 +170,8 @@ def grpc_jobs_per_s(context, path, seconds):
 
 
 def measure_grpc(sizes, seconds):
-    import grpc  # noqa: F401: not installed is said before a server is started
-    context = multiprocessing.get_context("spawn")  # neither CUDA nor gRPC outlives a fork
+    import grpc  # noqa: F401: reports a missing package before a server is started
+    context = multiprocessing.get_context("spawn")  # neither CUDA nor gRPC works after a fork
     with tempfile.TemporaryDirectory(prefix="grpc-") as folder:
         path, ready = f"{folder}/s", context.Event()
         server = context.Process(target=grpc_server, args=(path, ready), daemon=True)
@@ -202,7 +202,7 @@ def main():
     for name, measure in (("CuPy", measure_cupy), ("gRPC + CuPy", measure_grpc)):
         try:
             rows |= measure((64, options.large), options.seconds)
-        except Exception as error:  # not installed, or it does not run here
+        except Exception as error:  # not installed, or not usable here
             missing[name] = f"{type(error).__name__}: {error}".splitlines()[0]
             print(f"{name}: {missing[name]}")
     for name, value in rows.items():

@@ -55,8 +55,7 @@ static void look_at(const cudaKernelNodeParams &node, struct timing_kernel *kern
     kernel->occupancy = (double)resident * threads / properties.maxThreadsPerMultiProcessor;
 }
 
-/* Of the kernels, the one with the most threads; what does the points at the edges ("boundary")
- * only where there is no other. */
+/* The kernel with the most threads; the boundary's kernel only if there is no other. */
 static void look_at_kernels(cudaGraph_t graph, struct timing_kernel *kernel)
 {
     size_t count = 0;

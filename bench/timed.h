@@ -1,7 +1,6 @@
-/* Kernels alone: what is put on a stream is captured into a graph, as often as makes a sample worth
- * timing, so that no time of the CPU's is in it, and replayed between two events. The product and
- * the classical kernels are timed so; the floors both so and launched as often one by one, since
- * CUDA copies large arrays faster outside a graph. */
+/* Times kernels alone: enough launches for a sample are captured into a graph, to exclude the CPU's
+ * time, and replayed between two events. This applies to the product and the classical kernels.
+ * Floors are also timed without a graph, because CUDA then copies large arrays faster. */
 #pragma once
 
 #include "bench/timing.h"
@@ -16,13 +15,13 @@ typedef cudaError_t timed_enqueue(const void *what, cudaStream_t stream);
 
 enum timed_way { TIMED_GRAPH, TIMED_LAUNCHES };
 
-/* Ends the process where CUDA fails. */
+/* Ends the process if CUDA fails. */
 struct timing timed(enum timed_way way, timed_enqueue *enqueue, const void *what);
 
-/* What would run, without running it. */
+/* The kernels that would run, without running them. */
 struct timing_kernel timed_kernel(timed_enqueue *enqueue, const void *what);
 
-/* End the process, saying what failed. */
+/* Print the failure and end the process. */
 void timed_must(cudaError_t status, const char *what);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
-/* How long something took, and the kernel that took it. */
+/* A measured time, and the kernel that it is of. */
 #pragma once
 
-/* As the CUDA runtime sees it; all zero on the host. */
+/* From the CUDA runtime; all zero on the host. */
 struct timing_kernel {
     char name[80];
     int launches; /* of kernels, this one and others, each time */
