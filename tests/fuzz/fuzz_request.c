@@ -1,5 +1,5 @@
-/* Any bytes as a client's stream, all the way to a job: whatever is taken as a job passes
- * job_check(), whatever is refused says why, and nothing allocates by a peer's count. */
+/* Any bytes as a client's stream, decoded up to a job: every accepted job passes job_check(), every
+ * refusal has a reason, and no allocation has a size that the peer chose. */
 #include "numerics/job_check.h"
 #include "protocol/request_chain.h"
 #include "protocol/request_job.h"
@@ -18,7 +18,7 @@ static void check(bool holds)
         abort();
 }
 
-/* A refusal must make an error that a client can read. */
+/* A refusal must yield an error that a client can read. */
 static void check_failure(uint64_t msgid, const struct failure *failure)
 {
     check(failure->code != STATUS_OK && failure->message[0] != '\0');
@@ -39,7 +39,7 @@ static void check_failure(uint64_t msgid, const struct failure *failure)
     msgpack_sbuffer_destroy(&buffer);
 }
 
-/* Each operand that the job has was given, with as many numbers as it is to have. */
+/* Each operand of the job was given, with the right number of elements. */
 static void check_operands(const struct request *request, const struct job *job)
 {
     for (int i = 0; i < OPERANDS; i++) {
@@ -110,7 +110,7 @@ static void check_place(const struct array *array, bool is_input)
     check((array->type.dimensions > 0) == (array->type.bytes > 0));
 }
 
-/* What came as payload of parameters of many numbers: zeros. */
+/* The payload of parameters of many numbers: zeros. */
 static void give_numbers(struct request *request)
 {
     static uint64_t zeros[LIMIT_BLOCK_BYTES / 8];
@@ -199,7 +199,7 @@ static void check_message(const struct splitter *s)
     msgpack_unpacked_destroy(&unpacked);
 }
 
-/* What the server reads of an array's header when its first byte of payload is due. */
+/* The server's reading of an array's header when its first byte of payload is due. */
 static void check_payload(const struct splitter *s)
 {
     const struct splitter_payload *payload = &s->payload;

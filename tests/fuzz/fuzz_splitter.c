@@ -1,5 +1,5 @@
-/* Any bytes, cut anywhere: the splitter stays within its limits, gives the same however the stream
- * is cut, and what it passes is MessagePack that msgpack-c takes to the last byte. */
+/* Any bytes, cut anywhere: the splitter stays within its limits, its output does not depend on the
+ * cuts, and the output is MessagePack that msgpack-c accepts to the last byte. */
 #include "protocol/splitter.h"
 
 #include <msgpack.h>
@@ -12,7 +12,7 @@ static void check(bool holds)
         abort();
 }
 
-/* FNV-1a over all that came out, to compare two runs. */
+/* FNV-1a over the whole output, to compare two runs. */
 struct digest {
     uint64_t hash;
 };
@@ -45,7 +45,7 @@ static void check_payload(const struct splitter *s)
     check(payload->list_count == 0 || payload->list_index < payload->list_count);
     check(payload->list_count > 0 || payload->bytes >= LIMIT_DIVERT_BYTES);
     check(payload->number + 1 == s->payloads);
-    /* Its pairs, under a header of their number, are whole. */
+    /* The pairs after a map's header are complete and have its number. */
     size_t at = 0;
     for (uint32_t i = 0; i < 2 * payload->map_pairs; i++) {
         msgpack_unpacked unpacked;
@@ -78,7 +78,7 @@ static enum splitter_event act(struct splitter *s, struct digest *digest, enum s
     return event;
 }
 
-/* The stream in pieces of 1 … 256 bytes as `cuts` says; without cuts in one piece. */
+/* The stream in pieces of 1 … 256 bytes, whose sizes are `cuts`; without cuts in one piece. */
 static struct digest run(const uint8_t *bytes, size_t length, const uint8_t *cuts, size_t cut_count)
 {
     struct digest digest = {UINT64_C(0xcbf29ce484222325)};
@@ -111,7 +111,7 @@ static struct digest run(const uint8_t *bytes, size_t length, const uint8_t *cut
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
-    /* The last eight bytes say where to cut. */
+    /* The last eight bytes are the cuts. */
     const size_t cut_count = length < 16 ? 0 : 8;
     length -= cut_count;
     const struct digest whole = run(bytes, length, NULL, 0);

@@ -1,6 +1,6 @@
-/* A fuzz target without a fuzzer: gives it the files named, each whole, cut short at every byte,
- * and with every byte in turn made 0xff (in the midst of a payload, at some). No file is an error,
- * so that an empty corpus cannot pass. */
+/* Runs a fuzz target without a fuzzer: on each named file whole, truncated at every byte, and with
+ * every byte in turn set to 0xff (inside a payload, with some bytes). Without files it fails, so
+ * that an empty corpus cannot pass. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 
-/* From an allocation of its exact size, so that a sanitizer sees a byte read past it. */
+/* From an allocation of the exact size, so that a sanitizer detects reads past its end. */
 static void run(const uint8_t *bytes, size_t length)
 {
     uint8_t *copy = malloc(length ? length : 1);

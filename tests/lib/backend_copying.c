@@ -1,5 +1,5 @@
-/* The host backend as one that does not compute in clients' memory: their arrays are copied in and
- * out, as on a GPU. For tests of how the worker does that. */
+/* The host backend without computation in clients' memory: arrays are copied in and out, as on a
+ * GPU. For tests of the worker's copies. */
 #include "gpu/backend.h"
 
 const struct backend *backend_copying(void); /* backend_host() to the main.c of that test */

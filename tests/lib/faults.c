@@ -1,9 +1,9 @@
-/* To be preloaded into the front or a worker: calls that fail, or wait, when a test says so
+/* Preloaded into the front or a worker: calls that fail, or wait, at a test's request
  * (tests/lib/faults.py).
  *
  * FAULTS_PROCESS names the program, and FAULTS_CONTROL a file of 64-bit numbers that the test
- * writes while it runs: see enum control. FAULTS_HANG names a file whose descriptors are not closed
- * before that file's path with ".go" at its end exists. */
+ * writes while the program runs: see enum control. FAULTS_HANG names a file; a close of its
+ * descriptors waits until the same path with ".go" appended exists. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -109,7 +109,7 @@ int epoll_ctl(int epoll, int operation, int descriptor, struct epoll_event *even
     return (int)syscall(SYS_epoll_ctl, epoll, operation, descriptor, event);
 }
 
-/* Does this one do it? One less does then. */
+/* Whether this call is affected; it then decrements the count. */
 static bool is_next(enum control which)
 {
     for (uint64_t left = control[which]; left;)
@@ -118,8 +118,8 @@ static bool is_next(enum control which)
     return false;
 }
 
-/* Whoever charges a user with a thread's time asks for it first; so does a worker's thread that
- * computes, to know what its work took. */
+/* Called before a user is charged for a thread's time, and by a worker's computing thread, which
+ * measures its work. */
 int clock_gettime(clockid_t clock, struct timespec *time)
 {
     if (control && clock == CLOCK_MONOTONIC && gettid() != getpid()) {

@@ -1,4 +1,4 @@
-"""Calls of the front or of a worker that fail when a test says so: tests/lib/faults.c, preloaded."""
+"""Calls of the front or of a worker that fail at a test's request: tests/lib/faults.c, preloaded."""
 
 import mmap
 import os
@@ -16,7 +16,7 @@ needs_preload = pytest.mark.skipif(bool(sanitized()), reason="a sanitizer has th
 
 
 class Faults:
-    """What fails in the processes of a program ("fdserver", "fdworker") that have its `env`."""
+    """Controls the failures in the processes of a program ("fdserver", "fdworker") that have its `env`."""
 
     def __init__(self, program, hang=None):
         self.file = tempfile.NamedTemporaryFile(prefix="faults-")
@@ -36,7 +36,7 @@ class Faults:
         struct.pack_into("=Q", self.memory, 8 * which, value)
 
     def fail_allocation(self, number):
-        """The number-th from here on fails, counted from 1; 0: none does."""
+        """The number-th allocation from now fails, counted from 1; 0: none."""
         self[FAIL_AT] = 0
         self[ALLOCATIONS] = self[FAILED] = 0
         self[FAIL_AT] = number

@@ -1,4 +1,4 @@
-"""A real daemon and a client of nothing but msgpack and msgpack_numpy, for tests of the service.
+"""A real daemon, and a client made of msgpack and msgpack_numpy alone, for tests of the service.
 
 FDSERVER_BUILD names the build folder, FDSERVER_TEST_DEVICE the device (default: host).
 """
@@ -28,12 +28,12 @@ import pytest
 
 BUILD = pathlib.Path(os.environ.get("FDSERVER_BUILD", "build/release")).resolve()
 DEVICE = os.environ.get("FDSERVER_TEST_DEVICE", "host")
-# Until what must happen counts as not happening; no test measures time.
+# The time after which an expected event counts as missing; no test measures time.
 PATIENCE_S = float(os.environ.get("FDSERVER_TEST_PATIENCE_S", 120))
 
 MiB = 1 << 20
 
-# What a sanitizer writes when it has found something.
+# The beginning of a sanitizer's report.
 SANITIZER = re.compile(r"(Address|Leak|Thread|Memory|UndefinedBehavior)Sanitizer|runtime error:")
 
 
@@ -53,12 +53,12 @@ def sanitized():
     return re.search(r"^FDSERVER_SANITIZE:\w+=(.*)$", cache, re.M).group(1)
 
 
-# Of tests that act as another user, too (tests/lib/pytest.sh).
+# Marks tests that also act as another user (tests/lib/pytest.sh).
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a second uid")
 
 
 def eventually(condition, what):
-    """Wait until condition() is true; what it must be, for the failure's message."""
+    """Wait until condition() is true; `what` describes it in the failure's message."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         value = condition()
@@ -83,7 +83,7 @@ class FdError(Exception):
 
 
 class Client:
-    """One connection. call() waits for its reply; send() and recv() let any number be under way."""
+    """One connection. call() waits for its reply; with send() and recv() any number are in flight."""
 
     def __init__(self, path, timeout=PATIENCE_S):
         self.socket = socket.socket(socket.AF_UNIX)
@@ -92,7 +92,7 @@ class Client:
         self.unpacker = msgpack.Unpacker(max_buffer_size=0, object_hook=msgpack_numpy.decode,
                                          strict_map_key=False)
         self.next_msgid = 0
-        self.replies = {}  # by msgid: those that came while another was awaited
+        self.replies = {}  # by msgid: replies that arrived while another one was awaited
         self.notifications = []
 
     def close(self):
@@ -108,14 +108,14 @@ class Client:
         self.socket.sendall(data)
 
     def send(self, method, **params):
-        """Send a request; its msgid."""
+        """Send a request; returns its msgid."""
         msgid = self.next_msgid
         self.next_msgid += 1
         self.send_bytes(request_bytes(msgid, method, params))
         return msgid
 
     def receive_message(self):
-        """The next message as it is; EOFError where the server has closed."""
+        """The next message, unchanged; EOFError if the server has closed the connection."""
         while True:
             try:
                 return next(self.unpacker)
@@ -162,7 +162,7 @@ class Client:
         return self.recv(self.send(method, **params))
 
     def out(self, method, **params):
-        """The array, or the description of the field, that an operator or get gives."""
+        """The array, or the description of the field, that an operator or get returns."""
         return self.call(method, **params)["out"]
 
     def put(self, array):
@@ -176,7 +176,7 @@ class Client:
             assert self.call("free", field=field) == {}
 
     def closed_by_server(self):
-        """Read to the end of the stream; the messages that came before it."""
+        """Read to the end of the stream; returns the messages before it."""
         messages = []
         with contextlib.suppress(EOFError, ConnectionResetError):
             while True:
@@ -185,7 +185,7 @@ class Client:
 
 
 class Region:
-    """Memory of our own, as a client would register it: a sealed memfd and a NumPy array over it."""
+    """Memory as a client registers it: a sealed memfd and a NumPy array over it."""
 
     SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 
@@ -204,7 +204,7 @@ class Region:
         return numpy.frombuffer(self.memory, dtype, count, offset).reshape(shape)
 
     def send_register(self, client, msgid=None, descriptors=None, **params):
-        """Send the request with the descriptor; its msgid."""
+        """Send the request with the descriptor; returns its msgid."""
         if msgid is None:
             msgid = client.next_msgid
             client.next_msgid += 1
@@ -214,12 +214,12 @@ class Region:
         return msgid
 
     def register(self, client, **params):
-        """Its id, which it keeps as well."""
+        """Register it; returns its id, which is also stored."""
         self.id = client.recv(self.send_register(client, **params))["region"]
         return self.id
 
     def place(self, offset=0, like=None):
-        """As an output; with an array, as the input that has its shape and type."""
+        """The region as an output; with an array, as the input that has its shape and type."""
         place = {"region": self.id, "offset": offset}
         return place if like is None else place | {"shape": list(like.shape), "type": like.dtype.str}
 
@@ -233,7 +233,7 @@ def request_bytes(msgid, method, params):
 
 
 def array_header(dtype, shape, data_header):
-    """An ARRAY up to its bytes, for uploads that are made by hand."""
+    """The encoding of an ARRAY before its bytes, for uploads made by hand."""
     packer = msgpack.Packer()
     return b"".join([
         packer.pack_map_header(5), packer.pack(b"nd"), packer.pack(True),
@@ -259,11 +259,11 @@ def upload_begin(msgid, method, shape, dtype="<f4", **params):
 
 
 class Daemon:
-    """fdserver on a socket of its own, and its log: a file, or what `stderr` is."""
+    """fdserver on its own socket, with its log in a file or in `stderr`."""
 
     def __init__(self, *options, device=DEVICE, env=None, listen=True, wait=True, stderr=None, **popen):
         self.folder = tempfile.mkdtemp(prefix="fdserver-")
-        atexit.register(shutil.rmtree, self.folder, ignore_errors=True)  # for those that are never stopped
+        atexit.register(shutil.rmtree, self.folder, ignore_errors=True)  # for daemons that are never stopped
         os.chmod(self.folder, 0o755)
         self.path = os.path.join(self.folder, "fdserver.sock")
         self.log_path = os.path.join(self.folder, "log")
@@ -326,11 +326,11 @@ class Daemon:
         self.clients = []
 
     def wait(self):
-        """The exit status of a daemon that was told to stop."""
+        """The exit status of a daemon that has been asked to stop."""
         return self.process.wait(PATIENCE_S)
 
     def stop(self):
-        """SIGTERM; it must end well, and no sanitizer may have spoken."""
+        """SIGTERM; the daemon must exit with 0 and without a sanitizer's report."""
         self.close_clients()
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
@@ -353,7 +353,7 @@ class Daemon:
         if kind is None:
             self.stop()
             return
-        # The test has failed already: what the daemon said may tell why.
+        # The test has failed already: the daemon's log may show why.
         print(f"--- fdserver's log\n{self.log()}")
         self.process.kill()
         self.process.wait()
@@ -370,7 +370,7 @@ def daemon(request):
 
 @pytest.fixture
 def client(daemon):
-    """A new connection, and after the test: the daemon is the same process, and it serves."""
+    """A new connection. After the test the daemon must be the same process, and serve."""
     with Client(daemon.path) as connection:
         yield connection
     with Client(daemon.path) as after:
@@ -398,7 +398,7 @@ def assert_serves(client):
 
 
 def restart_worker(client):
-    """Kill it; the next one must come."""
+    """Kill the worker and wait for the next one."""
     [device] = client.call("info")["devices"]
     os.kill(device["pid"], signal.SIGKILL)
     eventually(lambda: [(d["state"], d["generation"]) for d in client.call("info")["devices"]] ==
@@ -407,7 +407,7 @@ def restart_worker(client):
 
 
 def settled(daemon):
-    """Wait until no job is under way: (fields, bytes of fields, descriptors of front and workers)."""
+    """Wait until no job is in flight: (fields, bytes of fields, descriptors of front and workers)."""
     with Client(daemon.path) as client:
         def idle():
             stats = client.call("stats")
@@ -429,7 +429,7 @@ def descriptors(pid):
 
 @contextlib.contextmanager
 def lingering_socket(seconds):
-    """A TCP socket with unsent bytes that lingers: its last close waits so long, or until the block ends."""
+    """A lingering TCP socket with unsent bytes: its last close waits for that time, or for the block's end."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         lingering = socket.create_connection(listener.getsockname())
         peer, _ = listener.accept()
@@ -459,7 +459,7 @@ def reset_peak_memory(pid):
 
 
 def as_user(uid, function):
-    """Call function() in a child process of that uid; what it returned. Needs root."""
+    """Call function() in a child process of that uid and return its result. Needs root."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -482,7 +482,7 @@ def as_user(uid, function):
     return value
 
 
-# An independent reference: what the operators mean, in float64 and NumPy.
+# An independent reference of the operators, in float64 and NumPy.
 
 FIRST = {2: [1 / 2], 4: [2 / 3, -1 / 12], 6: [3 / 4, -3 / 20, 1 / 60],
          8: [4 / 5, -1 / 5, 4 / 105, -1 / 280]}
@@ -491,7 +491,7 @@ SECOND = {2: [-2, 1], 4: [-5 / 2, 4 / 3, -1 / 12], 6: [-49 / 18, 3 / 2, -3 / 20,
 
 
 def wave(*shape, dtype="<f4", seed=0):
-    """A smooth field with no symmetry that could hide an exchanged axis."""
+    """A smooth field without symmetries, which could hide an exchange of axes."""
     f = numpy.zeros(shape)
     for i, n in enumerate(shape):
         x = numpy.arange(n).reshape([-1 if j == i else 1 for j in range(len(shape))])

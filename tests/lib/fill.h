@@ -1,4 +1,4 @@
-/* Input for arrays of gigabytes, which random_field() takes too long for. */
+/* Input for arrays of gigabytes, for which random_field() is too slow. */
 #pragma once
 
 #include "numerics/job.h"

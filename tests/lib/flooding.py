@@ -1,4 +1,4 @@
-"""Another user who takes all that the front gives: for tests of what is left, and for bench/neighbours.py. Needs root."""
+"""Another user who takes all that the front permits: for tests of the remaining service. Needs root."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ UID = 65534
 
 @contextlib.contextmanager
 def neighbour(act):
-    """Another uid's process, which does act(begun) while the block lasts: it calls begun() once it has begun."""
+    """A process of another uid that runs act(begun) during the block; act calls begun() when it has begun."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -40,7 +40,7 @@ def connect(path):
 
 
 def send_without_end(path, message, connections):
-    """Messages that nothing answers, as fast as they are taken."""
+    """Messages without an answer, as fast as the server reads them."""
     def act(begun):
         block = message * 8192
         poll, at, ones = select.epoll(), {}, {}
@@ -63,7 +63,7 @@ def send_without_end(path, message, connections):
 
 
 def ask_without_end(path, message, connections, reconnects):
-    """A request at a time on each connection; or each request on a connection of its own."""
+    """One request at a time on each connection; or each request on a new connection."""
     def act(begun):
         poll, ones = select.epoll(), {}
 

@@ -1,7 +1,7 @@
 """A file system of one file, whose close() waits until the system ends: FUSE's FLUSH is never answered.
 
-As a program: mounts it over the file POINT, passes that to the server at SOCKET so many times, says so, and serves on
-until it is killed. No other process has its descriptor, since its own end would wait, too."""
+As a program: mounts it over the file POINT, passes that file to the server at SOCKET the given number of times, reports
+this, and serves until it is killed. No other process has its descriptor, because that process's end would wait, too."""
 
 import contextlib
 import ctypes
@@ -31,7 +31,7 @@ def check(result):
 
 
 def mount(point):
-    """Over a file, in a mount namespace of our own; returns the device to serve it by."""
+    """Mount over a file, in a separate mount namespace; returns the FUSE device."""
     uid, gid = os.getuid(), os.getgid()
     check(libc.unshare(CLONE_NEWNS | (CLONE_NEWUSER if uid else 0)))
     if uid:
@@ -83,7 +83,7 @@ def main(path, point, count):
 
 @contextlib.contextmanager
 def hanging_file_passed(path, point, count):
-    """The server at `path` has been passed a file so many times, each of whose closes waits until the block ends."""
+    """The server at `path` receives that many descriptors, each of whose closes waits until the block ends."""
     point.touch()
     with subprocess.Popen([sys.executable, __file__, path, point, str(count)], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True) as system:

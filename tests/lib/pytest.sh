@@ -9,14 +9,14 @@ if ! "$python" -c 'import hypothesis, msgpack, msgpack_numpy, numpy, pytest' 2>/
         "python3 -m venv build/venv && build/venv/bin/pip install -r tests/requirements.txt" >&2
     exit 1
 fi
-# Tests of users who must not see each other need a second uid: root has it, and so has a user namespace
-# with the uids of /etc/subuid. Where neither is there they are skipped, which -rs and test.sh say.
+# Tests of the isolation of users need a second uid: as root, or in a user namespace with the uids of
+# /etc/subuid. Otherwise they are skipped, which -rs and test.sh report.
 users=""
 if [ "$(id -u)" -ne 0 ] && unshare --user --map-root-user --map-auto true 2>/dev/null; then
     users="unshare --user --map-root-user --map-auto"
 fi
-# ctest has given each processor a test: NumPy's linear algebra beside them, by a thread of its own for each
-# processor, would wait for the others' in a loop, many times as long as it computes.
+# ctest runs a test on each core. NumPy's linear algebra with a thread for each core would spend many times
+# its computing time in busy waits.
 export OPENBLAS_NUM_THREADS="${OPENBLAS_NUM_THREADS:-1}"
 PYTHONPATH="$here${PYTHONPATH:+:$PYTHONPATH}" PYTHONDONTWRITEBYTECODE=1 \
     exec $users "$python" -m pytest -q -rs -p no:cacheprovider "$@"

@@ -1,4 +1,4 @@
-/* Random jobs of every kind that job_check() allows, and what they must give:
+/* Random jobs of every kind that job_check() allows, and their expected results:
  * numerics/table_point.h, point by point and pass by pass. For tests that compare a backend's loops
  * with the contract to the bit. */
 #pragma once
@@ -26,19 +26,19 @@ double random_between(struct random *random, double low, double high);
 /* A job of at most max_points points: primes, 1-point axes, axes thinner than the stencil, batches,
  * both types, every operator, boundaries mixed by side, 1 to 5 steps, or at times to 50. */
 void random_job(struct random *random, uint64_t max_points, struct job *job);
-/* A diffusion in 3D, 16 points or more along each axis: seldom among the others, and with kernels
- * of its own. */
+/* A diffusion in 3D, 16 points or more along each axis: rare among the other jobs, and computed by
+ * special kernels. */
 void random_block_job(struct random *random, uint64_t max_points, struct job *job);
-/* A gradient in 3D of rows that are long enough for the kernels that take columns of long rows. */
+/* A gradient in 3D with rows that are long enough for the kernels that stream columns. */
 void random_column_job(struct random *random, uint64_t max_batch, struct job *job);
 
-/* Of what only tables of rows do (numerics/table.h): small, any two boundaries that fit each other,
+/* A job that only tables of rows can do (numerics/table.h): small, any two compatible boundaries,
  * at the node and at the face, orders to 4, numbers and arrays over the faces, staggered, with
  * coordinates, coefficients and sources, steps of forward Euler and rk4. *block: for the caller to
  * free(). */
 void random_table_job(struct random *random, uint64_t max_points, struct job *job, void **block);
-/* A diffusion of a field κ along axes with coordinates, at accuracy 2: seldom among the others, and
- * with rows of its own. */
+/* A diffusion of a field κ along axes with coordinates, at accuracy 2: rare among the other jobs,
+ * and with special rows. */
 void random_conducting_job(struct random *random, uint64_t max_points, struct job *job,
                            void **block);
 
@@ -56,19 +56,19 @@ void random_field(struct random *random, const struct job *job, void *field);
 /* None to three infinities and NaN among them. */
 void random_exceptions(struct random *random, const struct job *job, void *field);
 
-/* The same bits, but for the payloads of NaN. */
+/* Whether the bits are equal, except the payloads of NaN. */
 bool results_equal(const struct job *job, const void *a, const void *b);
 
-/* Where a part of the plan's only pass ends that begins at line `from`: lines that split_allows().
+/* The end of a part of the plan's only pass that begins at line `from`: lines that split_allows().
  */
 uint64_t random_part(struct random *random, const struct plan *plan, uint64_t from);
 
-/* One line that says what a job is. */
+/* A description of a job, in one line. */
 void random_job_print(const struct job *job);
 
-/* The job's result, evaluated point by point; arrays by component. Aborts where memory is short. */
+/* The job's result, evaluated point by point; arrays by component. Aborts without memory. */
 void reference_run(const struct plan *plan, void *const in[AXIS_COUNT],
                    void *const out[AXIS_COUNT]);
-/* The same of one that has operands. */
+/* The same, for a job with operands. */
 void reference_run_with(const struct plan *plan, const struct operands *operands,
                         void *const in[AXIS_COUNT], void *const out[AXIS_COUNT]);

@@ -1,18 +1,18 @@
-/* Random stencils of a user's own, and what they must give: numerics/stencil_point.h, point by
+/* Random user-defined stencils, and their expected results: numerics/stencil_point.h, point by
  * point and step by step. */
 #pragma once
 
 #include "tests/lib/sample.h"
 
 /* Offsets and weights of a stencil: the job's stencil_points, stencil_radius and block. Aborts
- * where memory is short. */
+ * without memory. */
 void random_stencil_set(struct sample *stencil, const int32_t (*offsets)[AXIS_COUNT],
                         const double *weights, uint32_t points);
 
-/* Of at most max_points points of the field: boxes, stars and whatever else, to the radius 8; every
+/* For a field of at most max_points points: boxes, stars and other shapes up to radius 8; every
  * boundary on each side, numbers and arrays; thin axes, batches, both types, 1 to 4 steps. */
 void random_stencil(struct random *random, uint64_t max_points, struct sample *stencil);
 
-/* The result of all steps of the plan. Aborts where memory is short. */
+/* The result of all steps of the plan. Aborts without memory. */
 void reference_stencil(const struct plan *plan, const struct operands *operands, const void *in,
                        void *out);

@@ -36,7 +36,7 @@ void bed_close(struct bed *bed)
     munmap(bed->arena, bed->arena_bytes);
 }
 
-/* Until something may have completed. */
+/* Wait until a completion is possible. */
 static void sleep_a_while(struct bed *bed)
 {
     struct pollfd wake = {.fd = bed->wake, .events = POLLIN};
@@ -51,7 +51,7 @@ static struct token token(uint64_t number)
     return (struct token){.number = number};
 }
 
-/* Wait for one token; there is never another under way here. */
+/* Wait for one token; no other is in flight here. */
 static struct completion wait_for(struct bed *bed, uint64_t number)
 {
     struct completion completion;
@@ -92,7 +92,7 @@ static void download(struct bed *bed, uint8_t *out, const uint8_t *device, uint6
     }
 }
 
-/* What a job needs on the device: inputs, and poisoned outputs. */
+/* The arrays of a job on the device: inputs, and poisoned outputs. */
 struct resident {
     struct plan plan;
     struct launch launch; /* whole */
@@ -148,7 +148,7 @@ static void resident_end(struct bed *bed, struct resident *resident)
     plan_release(&resident->plan);
 }
 
-/* Where the launch that begins at line `from` ends. */
+/* The end of the launch that begins at line `from`. */
 static uint64_t next_end(const struct plan *plan, uint64_t from, uint64_t at_once)
 {
     const uint64_t total = plan->lines * plan->passes;
@@ -307,7 +307,7 @@ static uint8_t *client_take(struct client *client, uint64_t bytes)
     return place;
 }
 
-/* Have its launch copy the job's inputs and results. */
+/* Let the launch copy the job's inputs and results. */
 static void resident_place(struct resident *resident, struct client *client,
                            const struct bed_job *job)
 {
@@ -366,7 +366,7 @@ bool bed_run_together(struct bed *bed, const struct bed_job *jobs, uint64_t coun
     return ok;
 }
 
-/* From what the first one makes back to its input. */
+/* From the first job's output back to its input. */
 static struct launch back(const struct resident *resident)
 {
     struct launch launch = resident->launch;

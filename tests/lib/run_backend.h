@@ -1,4 +1,4 @@
-/* One job through a backend, start to end, as the worker would run it. */
+/* Runs one job on a backend from start to end, as the worker does. */
 #pragma once
 
 #include "gpu/backend.h"
@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-/* A backend that is open, with an arena of its own. */
+/* An open backend with its own arena. */
 struct bed {
     const struct backend *backend;
     struct device_info info;
@@ -15,36 +15,35 @@ struct bed {
     size_t arena_bytes;
 };
 
-/* False with the reason in `failure` where there is no such device. */
+/* False with the reason in `failure` if there is no such device. */
 bool bed_open(struct bed *bed, const struct backend *backend, int index, size_t arena_bytes,
               struct failure *failure);
 void bed_close(struct bed *bed);
 
 /* Run the job from `in` to `out` (host memory by component, job_bytes() each), with its block and
  * operands, if any, in host memory, too. Every array that it writes is poisoned beforehand.
- * at_once: 0 for all in one launch, else so many passes or, of a plan that has one, so many grains
- * of it (gpu/split.h), or a thousandth where that is more. *device_us, if not NULL: time on the
- * device. The values at probes come back in their operand's array. False where the device has no
- * memory. */
+ * at_once: 0 for one launch; else the passes of each launch or, for a plan of one pass, its grains
+ * (gpu/split.h), or a thousandth if that is more. *device_us, if not NULL: time on the device. The
+ * values at probes are returned in their operand's array. False if the device has no memory. */
 bool bed_run(struct bed *bed, const struct job *job, const void *block,
              const struct operands *operands, void *const in[AXIS_COUNT],
              void *const out[AXIS_COUNT], uint64_t at_once, uint64_t *device_us);
 
-/* What there is to say about an array of host memory or, where b is not NULL, about the distances
- * of two. at_once: 0 for all in one launch, else so many blocks, where the backend splits passes.
- * False where the device has no memory. */
+/* The measure of an array of host memory or, if b is not NULL, of the distances of two. at_once: 0
+ * for one launch, else the blocks of each, if the backend splits passes. False if the device has no
+ * memory. */
 bool bed_measure(struct bed *bed, enum dtype dtype, uint64_t points, const void *a, const void *b,
                  uint64_t at_once, struct measured *measured);
 
-/* Jobs under way all at once: uploads, then launches, without waiting in between; every second one
- * that is small enough is copied by its launch, where the backend's can, from and to memory of a
- * client's. Together their arrays must fit the arena. False where the device has no memory. */
+/* Run all jobs at once: uploads, then launches, without waiting in between. For every second job
+ * that is small enough, the launch copies from and to a client's memory, if the backend supports
+ * that. Together their arrays must fit the arena. False if the device has no memory. */
 struct bed_job {
     struct job job;
     void *in[AXIS_COUNT], *out[AXIS_COUNT]; /* host memory, job_bytes() each */
 };
 bool bed_run_together(struct bed *bed, const struct bed_job *jobs, uint64_t count);
 
-/* The same jobs, of one input and one output each, as one chain: so many rounds in which each is
- * done twice, what it makes is its input again, and all launches are ordered at once. */
+/* Jobs of one input and one output each, as one chain: in each round every job runs twice, from its
+ * input to its output and back, and all launches are submitted at once. */
 bool bed_run_chain(struct bed *bed, const struct bed_job *jobs, uint64_t count, uint64_t rounds);

@@ -121,7 +121,7 @@ void trial_over_input(struct trial *trial)
         trial->launch.odd = trial->in[0];
 }
 
-/* Of the first component that is wrong. */
+/* The first wrong component. */
 static void print_differences(const struct job *job, const char *result, const char *expected)
 {
     const uint64_t element = job_element_bytes(job);

@@ -1,5 +1,5 @@
-/* A random job of any family with all that it reads, what it must give, and the arrays for a trial
- * of one: what every test shares that compares loops or kernels with the contract to the bit. */
+/* A random job of any family, with its operands, its expected result and the arrays for a trial:
+ * shared by all tests that compare loops or kernels with the contract to the bit. */
 #pragma once
 
 #include "gpu/backend.h"
@@ -22,10 +22,10 @@ enum family {
     FAMILIES
 };
 
-/* One more, of at most max_points points. Aborts where memory is short, as all here do. */
+/* A new sample of at most max_points points. Aborts without memory, as all functions here do. */
 void sample_make(struct random *random, enum family family, uint64_t max_points,
                  struct sample *sample);
-/* What a job that was made otherwise reads: its operands and, if wanted, some probes before. */
+/* The operands of a job that was made otherwise, after some probes have been added if wanted. */
 void sample_complete(struct random *random, struct sample *sample, bool probes);
 void sample_free(struct sample *sample);
 void sample_print(const struct sample *sample);
@@ -34,7 +34,7 @@ void sample_print(const struct sample *sample);
 void reference(const struct plan *plan, const struct operands *operands, void *const in[AXIS_COUNT],
                void *const out[AXIS_COUNT]);
 
-/* A sample's plan, its arrays and a launch of them whose lines are still to be set. */
+/* A sample's plan, its arrays, and a launch whose lines are not yet set. */
 struct trial {
     const struct sample *sample;
     struct plan plan;
@@ -43,12 +43,12 @@ struct trial {
     void *probed[AXIS_COUNT]; /* the values that probes must have */
 };
 
-/* Inputs of every sort of number, and what they must give. */
+/* Inputs of every kind of number, and the expected results. */
 void trial_make(struct trial *trial, struct random *random, const struct sample *sample);
-/* Poison what a run writes, for the next one. */
+/* Poison the outputs for the next run. */
 void trial_poison(struct trial *trial);
-/* Let the run write over its input, where a job may; the last one that can be made. */
+/* Let the run overwrite its input, if the job may. No further run is possible. */
 void trial_over_input(struct trial *trial);
-/* Are the results and probes right, after a run of all lines? Else says by whom they are not. */
+/* Check the results and probes after a run of all lines; a failure names `by`. */
 bool trial_is_right(const struct trial *trial, const char *who);
 void trial_free(struct trial *trial);

@@ -1,6 +1,6 @@
-/* A server that is a thread of the test and says exactly what the test's script wants: for
- * libfdclient against replies in every cut, and against lies. A script runs in the server's thread;
- * what it could not do fails the test in scripted_end(). */
+/* A server that is a thread of the test and sends exactly the bytes of the test's script: to test
+ * libfdclient with replies cut anywhere and with false replies. A script runs in the server's
+ * thread; its failures fail the test in scripted_end(). */
 #pragma once
 
 #include "client/fdclient.h"
@@ -22,14 +22,14 @@ struct scripted {
     bool failed; /* the script could not read or write what it wanted */
 };
 
-/* Start the server, of which there is one at a time, and connect to it. */
+/* Start the server and connect to it. There is one at a time. */
 struct fdclient *scripted_begin(void (*script)(struct scripted *), size_t piece);
 
-/* Close the client, end the server, and check that its script did all that it wanted. NULL: the
- * client was closed before, maybe under the script. */
+/* Close the client, end the server, and check that its script succeeded. NULL: the client was
+ * closed before, possibly during the script. */
 void scripted_end(struct fdclient *client);
 
-/* A test's setup: arrays go through regions; and its teardown: over the socket again. */
+/* A test's setup: arrays use regions; its teardown: arrays use the socket again. */
 int scripted_by_regions(void **state);
 int scripted_by_socket(void **state);
 
@@ -38,16 +38,16 @@ int scripted_by_socket(void **state);
 /* Read one request; the script destroys it. Descriptors that come with it are lost. */
 bool scripted_hear(struct scripted *s, msgpack_unpacked *request);
 
-/* Read n requests and forget them: the client's ids are 1, 2, 3 … */
+/* Read and drop n requests: the client's ids are 1, 2, 3 … */
 void scripted_skip(struct scripted *s, int n);
 
 void scripted_say(struct scripted *s, const void *bytes, size_t length);
 
-/* Begin messages of the script's own, which scripted_flush() says. */
+/* Begin messages of the script, which scripted_flush() sends. */
 msgpack_packer *scripted_write(struct scripted *s);
 void scripted_flush(struct scripted *s);
 
-/* The same: [1, id, nil, a map of one element, whose key this is. */
+/* The same: [1, id, nil, a map of one element with this key. */
 msgpack_packer *scripted_reply(struct scripted *s, uint64_t id, const char *key);
 
 /* The same: [1, id, nil, {"out": an array of that type up to its data. */
@@ -59,7 +59,7 @@ void scripted_say_region(struct scripted *s, uint64_t id);
 /* n float32 */
 struct array_type scripted_type(uint64_t n);
 
-/* A whole reply: an array of n float32 whose bytes depend on the id; and is this that array? */
+/* A whole reply: an array of n float32 whose bytes depend on the id; and a check for that array. */
 void scripted_say_array(struct scripted *s, uint64_t id, uint64_t n);
 void scripted_check_array(const struct fdclient_result *result, uint64_t id, uint64_t n);
 uint8_t scripted_byte(uint64_t id, size_t i);

@@ -23,7 +23,7 @@ struct copy {
     size_t count, commit;
 };
 
-/* A box on its way: it comes when somebody waits for it. */
+/* A box in flight: it arrives when a thread waits for it. */
 struct box {
     struct arrivals *arrivals;
     void *to;
@@ -73,7 +73,7 @@ static __attribute__((noinline)) void leave(enum state state)
         jump(block.scheduler);
 }
 
-/* Fibers live on: ended, they wait for the next block. */
+/* Fibers are reused: at their end they wait for the next block. */
 static void live()
 {
     for (;;) {
@@ -133,8 +133,8 @@ void __pipeline_wait_prior(size_t prior)
     own->copies.erase(own->copies.begin(), own->copies.begin() + (ptrdiff_t)landed);
 }
 
-/* The word of an `arrivals`: how many a phase takes, how many of them are still to come, the bytes
- * that have been expected and not come, the phase. */
+/* The word of an `arrivals`: the arrivals of a phase, those still missing, the expected bytes that
+ * have not arrived, the phase. */
 struct phase {
     uint64_t count : 12, pending : 12, number : 8, bytes : 32;
 };
@@ -250,7 +250,7 @@ static __attribute__((noinline)) void run_fiber(unsigned i)
     }
 }
 
-/* Are all of [from, to) at that barrier, or ended? */
+/* Whether all of [from, to) have reached that barrier or ended. */
 static bool all_at(unsigned from, unsigned to, enum state state)
 {
     bool any = false;
@@ -295,8 +295,8 @@ static void run_block()
         die("a block ended before its copies came");
 }
 
-/* A device runs blocks in any order, so that one that writes another's points is found whichever of
- * them comes last: launches take turns at first to last, last to first, and halves alternating. */
+/* Launches alternate between three orders of blocks (first to last, last to first, and alternating
+ * halves), so that a block that writes another block's points is detected whichever runs last. */
 static uint64_t in_order(uint64_t i, uint64_t blocks)
 {
     switch (launches % 3) {

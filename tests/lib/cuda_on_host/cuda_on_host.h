@@ -1,4 +1,4 @@
-/* The C++ part of cuda_runtime_api.h: what kernels use, and launching them. */
+/* The C++ part of cuda_runtime_api.h: built-ins for kernels, and their launch. */
 #pragma once
 
 #include <algorithm>
@@ -61,7 +61,7 @@ template <typename T> static inline const T *aligned(const T *p)
         abort();
     return p;
 }
-/* … and where these find shared memory. */
+/* … and the shared memory of the running block. */
 bool in_shared_memory(const void *p);
 template <typename T> static inline const T *global(const T *p)
 {
@@ -128,7 +128,7 @@ static inline double __dmul_rn(double a, double b)
 
 void __syncthreads();
 void __syncwarp(unsigned mask = ~0u);
-/* The warp's lanes meet twice: all have given, all have taken. */
+/* The lanes of a warp synchronise twice: after all have written, and after all have read. */
 const void *warp_exchange(const void *own, size_t bytes, int lane);
 
 template <typename T> static inline T shuffled(T value, int lane)

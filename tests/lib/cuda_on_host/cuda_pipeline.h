@@ -1,11 +1,11 @@
-/* Asynchronous copies to shared memory: they land when they are waited for, and no sooner, so that
- * a kernel that does not wait reads what was there before. */
+/* Asynchronous copies to shared memory. They take effect only when they are waited for, so that a
+ * kernel that does not wait reads the former contents. */
 #pragma once
 
 #include <stddef.h>
 
-/* bytes: 4, 8 or 16, both ends aligned to it; zfill: the last of them are zeros. */
+/* bytes: 4, 8 or 16, both addresses aligned to it; zfill: the number of trailing zeros. */
 void __pipeline_memcpy_async(void *shared, const void *global, size_t bytes, size_t zfill = 0);
 void __pipeline_commit();
-/* Until at most `prior` of the thread's last commits are under way. */
+/* Wait until at most `prior` of the thread's last commits are in flight. */
 void __pipeline_wait_prior(size_t prior);

@@ -1,7 +1,7 @@
-/* Enough of CUDA for gpu/cuda/ to be compiled as C++ and run on the host, one block after another,
- * a fiber for each thread. What it shows without a GPU: the bits, the indices (with sanitizers,
- * every access), the alignment of wide loads, the grids' limits, barriers that not all threads
- * reach, and reads of shared memory that nobody wrote. What it does not show: races between
+/* The part of CUDA with which gpu/cuda/ compiles as C++ and runs on the host, one block after
+ * another, with a fiber for each thread. Without a GPU it checks the bits, the indices (with
+ * sanitizers every access), the alignment of wide loads, the limits of grids, barriers that not all
+ * threads reach, and reads of uninitialised shared memory. It does not detect races between
  * barriers. */
 #pragma once
 
@@ -35,7 +35,7 @@ extern "C"
     uint64_t
     cuda_on_host_launches(void); /* of kernels, so far */
 
-/* What gpu/cuda/backend.c uses besides: streams.c. */
+/* Functions that only gpu/cuda/backend.c uses: streams.c. */
 #ifndef __cplusplus
 #define CUDART_CB
 typedef void *cudaEvent_t;

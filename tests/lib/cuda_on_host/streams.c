@@ -1,9 +1,9 @@
-/* A device whose streams are threads: for tests of gpu/cuda/backend.c without a GPU. What is put on
- * a stream is done in its order, some of it late; streams go on beside each other but for events.
- * Device memory is the host's, and kernels are the host backend's. A copy of a client's memory that
- * is not pinned, or reaches from one pinned piece into the next, aborts; so does a kernel whose
+/* An emulated device whose streams are threads, for tests of gpu/cuda/backend.c without a GPU. A
+ * stream executes its work in order, sometimes with a delay; streams are concurrent except for
+ * events. Device memory is the host's, and kernels are the host backend's. The emulation aborts at
+ * a copy of a client's memory that is not pinned or that spans two pinned pieces, a kernel whose
  * slot does not hold its plan, a copy by a kernel that the device could not address, and a graph
- * that has more than kernels and their copies, or goes while it is under way. */
+ * that contains more than kernels and their copies or that is destroyed in flight. */
 #include "gpu/cuda/copy.h"
 #include "gpu/cuda/passes.h"
 #include "gpu/host/pass.h"
@@ -39,7 +39,7 @@ struct order {
     cudaHostFn_t call;
 };
 
-/* What was put on a stream that captures, with all that it was told by value. */
+/* The work captured on a stream, with its arguments by value. */
 struct captured {
     struct captured *next;
     struct order order;
@@ -237,7 +237,7 @@ cudaError_t cudaDeviceSynchronize(void)
     return cudaSuccess;
 }
 
-/* Which pinned piece holds all of that; −1: none. Under the mutex. */
+/* The pinned piece that contains the whole range; −1: none. Under the mutex. */
 static int find_piece(const char *memory, size_t bytes)
 {
     for (int i = 0; i < PIECES_MOST; i++)
@@ -255,7 +255,7 @@ static bool is_pinned(const void *memory, size_t bytes)
     return is;
 }
 
-/* Can a kernel: is all of it pinned, in any number of pieces, for the device to address? */
+/* Whether the device can address the range: all of it is pinned, in any number of pieces. */
 static bool is_addressable(const void *memory, size_t bytes)
 {
     const char *at = memory, *end = at + bytes;
@@ -408,7 +408,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
 
 /* --- memory, and what the device is --- */
 
-/* Not cleared: what it holds is somebody else's. */
+/* Not cleared: the contents are those of the former owner. */
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
     *memory = NULL;
