@@ -1,9 +1,9 @@
-/* The CUDA backend gives the host backend's bits: random jobs of every kind, and large ones as
- * users run them, with fresh data and poisoned outputs.
+/* The CUDA backend gives the host backend's bits, for random jobs of every kind and for large jobs
+ * as users run them, with fresh data and poisoned outputs.
  *
  *     backends_equal [--quick] [--huge] [--jobs N] [--device N] [--out FILE]
  *
- * --quick: small jobs only, as many as a memory checker has patience for. --huge: also arrays of
+ * --quick: few and small jobs, for a memory checker. --huge: also arrays of
  * more than 2^31 points. --out: a result file (JSON). Exit status: 0 equal, 1 not, 77 no GPU here.
  */
 #include "numerics/job_check.h"
@@ -39,7 +39,7 @@ static struct group *begin(const char *name)
     return group;
 }
 
-/* Equal to the bit; a NaN is a NaN, whatever its payload. */
+/* Equal to the bit, except the payloads of NaN. */
 static uint64_t differences(const struct job *job, const void *a, const void *b, uint64_t *first)
 {
     const uint64_t points = job_points(job);
@@ -71,7 +71,7 @@ static void count_job(struct group *group, const struct job *job, uint64_t diffe
     random_job_print(job);
 }
 
-/* A sample by both, from `in`: its results, and its probes. */
+/* A sample on both backends, from `in`: its results and its probes. */
 static void compare_sample(struct group *group, const struct sample *sample,
                            void *const in[AXIS_COUNT], uint64_t at_once)
 {
@@ -166,7 +166,7 @@ static void measures(uint64_t count, uint64_t most)
     }
 }
 
-/* Several steps at once, where nothing would choose them: small blocks. */
+/* Several steps at once with small blocks, for which passes.c would not choose them. */
 static void blocks(uint64_t jobs, uint64_t points)
 {
     setenv("FDSERVER_KERNELS", "temporal_blocking_3d", 1);
@@ -320,8 +320,8 @@ static void huge(void)
     compare_filled(group, &job, 0);
 }
 
-/* Jobs that are all under way together, each with arrays that are made here: set() gives inputs
- * their values. */
+/* Jobs that are all in flight together, each with arrays that are allocated here; set() fills the
+ * inputs. */
 static void compare_together(struct group *group, struct bed_job *jobs, uint64_t count,
                              void (*set)(struct random *, const struct job *, void *))
 {
@@ -371,8 +371,8 @@ static void random_lone_table_job(uint64_t points, struct job *job)
     } while (!alone);
 }
 
-/* Jobs of as many kinds, of some kinds several, all under way together: more than have room for
- * their weights at once, so that some wait, weights are replaced, and none may read another's. */
+/* Jobs of many kinds, several of some, all in flight together: their weights do not fit at once, so
+ * that some jobs wait and weights are replaced; no job may read another's. */
 static void many_at_once(uint64_t count, uint64_t points)
 {
     struct bed_job *jobs = calloc(count, sizeof *jobs);
@@ -389,7 +389,7 @@ static void many_at_once(uint64_t count, uint64_t points)
     free(jobs);
 }
 
-/* Chains of them, each as often as makes a graph of a round where all are small. */
+/* Chains of them, each repeated often enough for a graph if all are small. */
 static void chains(uint64_t count, uint64_t points)
 {
     enum { LINKS = 8, ROUNDS = 7 };
@@ -441,7 +441,7 @@ static void alike(struct group *group, const struct job *job)
     compare_together(group, jobs, AT_ONCE, fill);
 }
 
-/* What users order many of. */
+/* Common jobs of users. */
 static void alike_at_once(uint64_t side)
 {
     struct group *group = begin("alike at once");

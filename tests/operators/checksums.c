@@ -1,10 +1,10 @@
 /* The bits of results do not change: a checksum of each of 2,000 random jobs on the host backend,
- * compared with those on record in checksums.txt. Each job and its data come from a seed of its
- * own, so they are the same on every machine.
+ * compared with the record in checksums.txt. Each job and its data have their own seed, so they are
+ * the same on every machine.
  *
- *     checksums FILE            compare; exit status 1: a job's bits are others
- *     checksums --write FILE    record them, where a result was changed on purpose (CHANGELOG says
- * which and why)
+ *     checksums FILE            compare; exit status 1: a job's bits differ
+ *     checksums --write FILE    record them, after an intended change of a result (which CHANGELOG
+ * explains)
  */
 #include "tests/lib/run_backend.h"
 #include "tests/lib/sample.h"
@@ -20,7 +20,7 @@ enum { ARENA_BYTES = 16 << 20, POINTS = 6000 };
 static struct random source;
 static struct bed bed;
 
-/* FNV-1a over the values; every NaN counts alike. */
+/* FNV-1a over the values; all NaN are equal. */
 static uint64_t hash_array(uint64_t hash, enum dtype dtype, const void *array, uint64_t elements)
 {
     for (uint64_t i = 0; i < elements; i++) {

@@ -1,9 +1,9 @@
-"""Rows of weights as exact fractions, from their definition alone: nothing of the server's own.
+"""Rows of weights as exact fractions, from their definition alone, without code of the server.
 
-A row gives a derivative at one point as Σ w_j f(x_j) (+ data · datum, where a side has one). It is the
-one that is exact for every polynomial that so many numbers determine, found by solving for the Taylor
-coefficients of its points; the server comes to the same by products. Distances are in units of the
-spacing. Rows at an edge count from it inwards; the high edge's are the low edge's, times (−1)^order.
+A row gives a derivative at one point as Σ w_j f(x_j) (+ data · datum, if a side has one). It is exact for
+every polynomial that so many numbers determine, and is computed here by solving for the Taylor
+coefficients of its points; the server uses products instead. Distances are in units of the spacing.
+Rows at an edge count from it inwards; those of the high edge are those of the low edge, times (−1)^order.
 
 Sides are words: "periodic", "endpoint" (both or none), "one-sided", "halo", "symmetric", "mirror",
 "antisymmetric", and "value", "derivative", "mixed", "curvature", alone (at the node) or with " face". A
@@ -15,7 +15,7 @@ from fractions import Fraction
 from math import factorial
 from typing import NamedTuple
 
-# What a datum gives, by the order of its derivative along the outward normal, and where.
+# Kinds of data, by the order of the derivative along the outward normal, and their places.
 VALUE, DERIVATIVE, CURVATURE = 0, 1, 2
 NODE, FACE = Fraction(0), Fraction(-1, 2)
 
@@ -28,12 +28,12 @@ class Row(NamedTuple):
     datum: tuple | None = None
 
     def on_power(self, q, at):
-        """What the row makes of (x − at)^q / q!."""
+        """The row applied to (x − at)^q / q!."""
         terms = zip(self.weights, (taylor(0, x - at, q) for x in self.points))
         return sum(w * t for w, t in terms) + (self.data * outward(self.datum, at, q) if self.datum else 0)
 
     def error(self, order, at):
-        """(power, coefficient): the row at `at` is wrong by coefficient · h^power · f^(order + power)."""
+        """(power, coefficient): the error of the row at `at` is coefficient · h^power · f^(order + power)."""
         for q in range(100):
             wrong = self.on_power(q, at) - int(q == order)
             if wrong != 0:
@@ -84,7 +84,7 @@ def conductances(accuracy):
 
     Σ u (k u′)′ = −Σ k_i uᵀ M u, u around i, with M = D₁D₁ᵀ + Σ S_st D_s D_tᵀ, s, t = r + 1 … 2r, where D_s are the
     weights of the s-th derivative on all 2r + 1 points. For every S the form is of the accuracy and symmetric; if S
-    is definite, then no k ≥ 0 has a positive eigenvalue. S is the one that lets no points further apart than r meet."""
+    is definite, no k ≥ 0 has a positive eigenvalue. The chosen S couples no points further apart than r."""
     r = accuracy // 2
     d = {s: row(s, tuple(range(-r, r + 1))).weights for s in (1, *range(r + 1, accuracy + 1))}
     pairs = [(s, t) for s in range(r + 1, accuracy + 1) for t in range(s, accuracy + 1, 2)]
@@ -109,12 +109,12 @@ DATA = {"value": VALUE, "derivative": DERIVATIVE, "mixed": DERIVATIVE, "curvatur
 
 
 def has_rows(side):
-    """Or are points beyond it found again inside, or is what lies beside it data?"""
+    """Whether a side closes its rows: neither a map nor a halo."""
     return side == "one-sided" or side.split()[0] in DATA
 
 
 def datum_of(side):
-    """(kind, place) of the number that a side states and no point has; None: there is none."""
+    """(kind, place) of the number that a side states and that is not a point's value; None: there is none."""
     kind, _, at = side.partition(" ")
     if kind not in DATA or side == "value":
         return None
@@ -127,7 +127,7 @@ def radius(order, accuracy):
 
 @functools.cache
 def centred(order, accuracy, stagger=Fraction(0)):
-    """The symmetric row of the fewest points that is of the accuracy; of point 0, or half a cell off."""
+    """The symmetric row of the accuracy with the fewest points; for point 0, or half a cell off."""
     for r in range(1, 20):
         points = range(-r + (stagger > 0), r - (stagger < 0) + 1)
         if len(points) > order:
@@ -138,19 +138,19 @@ def centred(order, accuracy, stagger=Fraction(0)):
 
 
 def one_sided(order, accuracy, distance, stagger=Fraction(0)):
-    """At a distance from the edge: by the points at the edge alone."""
+    """At a distance from the edge, from the points at the edge alone."""
     return row(order, closure_points("one-sided", order, accuracy, distance, stagger)[0], distance + stagger)
 
 
 def with_datum(order, accuracy, distance, kind, place, stagger=Fraction(0)):
-    """At a distance from an edge with a datum: a fixed window, whose place of one point the datum takes
-    (of one point and a curvature there is no polynomial)."""
+    """At a distance from an edge with a datum: a fixed window, in which the datum replaces one point (one
+    point and a curvature determine no polynomial)."""
     return row(order, range(max(order + accuracy - 1, kind)), distance + stagger, (kind, place))
 
 
 def closure_points(side, order, accuracy, distance, stagger=Fraction(0)):
-    """(points, datum) of the row at a distance from an edge that has rows: the first points, of which the
-    node that holds a value is one."""
+    """(points, datum) of the row at a distance from an edge that has rows: the first points, including a
+    node that holds a value."""
     datum = datum_of(side)
     if datum is not None:
         return range(max(order + accuracy - 1, datum[0])), datum
@@ -173,12 +173,12 @@ def face_points(order, accuracy):
 
 
 def centre(side, end, edge, inner):
-    """Of the mirror images, where the edge's point and the one before it lie so."""
+    """The centre of reflection, given the positions of the edge's point and the one before it."""
     return edge + (edge - inner) / 2 if side in ABOUT_FACE else edge
 
 
 def image(j, n, low, high):
-    """(point, sign, lift by end) that stand for one that may lie outside: sign · f + Σ lift · h · g."""
+    """(point, sign, lift by end) of a point that may lie outside: sign · f + Σ lift · h · g."""
     if low in ("periodic", "endpoint"):
         return (j if 0 <= j < n else j % (n - 1 if low == "endpoint" else n)), 1, {}
     sign, lift = 1, {}
@@ -194,7 +194,7 @@ def image(j, n, low, high):
 
 
 def mixed_in(made, edge, closing, order, accuracy, face, v, scale=1):
-    """The row of a derivative's datum, where ∂n f + v f = c is stated: the datum is c − v f_b."""
+    """The row of a derivative's datum, if ∂n f + v f = c is stated: the datum is c − v f_b."""
     data = made.pop(edge)
     if face is None:  # stated at the node: f_b is the node's
         made[closing] = made.get(closing, 0) - data * v
@@ -208,8 +208,8 @@ def mixed_in(made, edge, closing, order, accuracy, face, v, scale=1):
 
 def axis(n, order, accuracy, low="periodic", high=None, stagger=Fraction(0), mixed=(0, 0), diffusion=False):
     """The n rows of a uniform axis of spacing 1, each {point: weight, "-": of the low side's number, "+":
-    of the high one's}. mixed: each side's v. Rows of what is data (a frame of a halo; in a diffusion a
-    node that holds a value) are empty."""
+    of the high one's}. mixed: each side's v. Rows of data (a halo; in a diffusion a node that holds a
+    value) are empty."""
     high = high or low
     middle = centred(order, accuracy, stagger)
     below, above = -middle.points[0], middle.points[-1]
@@ -256,7 +256,7 @@ def finish(made, end, side, edge, order, accuracy, v, place):
 
 
 def imposed(rows, n, low, high):
-    """Who reads a node that holds a value reads the side's number."""
+    """A row that reads a node with a value reads the side's number."""
     for made in rows:
         for end, side, node in (("-", low, 0), ("+", high, n - 1)):
             if side == "value" and node in made:
@@ -282,8 +282,8 @@ def position(j, x, n, low, high):
 
 
 def window(i, x, n, order, accuracy, low, high, stagger):
-    """(first, count, at): order + accuracy points around the one that a row is for; where they cannot be
-    as many on either side, the nearer one is taken (then the lower), or what there is."""
+    """(first, count, at): order + accuracy points around the point of a row. If the two sides cannot have
+    equally many, the nearer point is taken (then the lower), or the points that exist."""
     count = order + accuracy
     def inside(j):
         return 0 <= j < n or (low if j < 0 else high) in ("periodic", "endpoint", *IMAGES)
@@ -308,7 +308,7 @@ def window(i, x, n, order, accuracy, low, high, stagger):
 
 def on_coordinates(x, order, accuracy, low="periodic", high=None, stagger=Fraction(0), mixed=(0, 0),
                    diffusion=False):
-    """As axis(), for points at the coordinates x (where periodic one more: the first one again)."""
+    """Like axis(), for points at the coordinates x (if periodic one more: the repeated first point)."""
     high = high or low
     n = len(x) - (low == "periodic")
     x = [Fraction(c) for c in x]

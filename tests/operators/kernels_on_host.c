@@ -1,8 +1,7 @@
 /* The CUDA kernels, run on the host without a GPU (tests/lib/cuda_on_host), give the contract's
- * bits for random jobs in pieces and parts, one alone or several at once, whatever the size of the
- * device that the grid is made for. A part needs no more of its inputs than gpu/split.h says, and
- * writes nothing else. Copies of any length give every byte, and no other. Measures are the
- * contract's, too. */
+ * bits for random jobs in slices and parts, alone and several at once, for any size of the device.
+ * A part reads only the inputs that gpu/split.h states, and writes only its own output. Copies of
+ * any length copy every byte and no other. Measures have the contract's bits, too. */
 #include "gpu/cuda/copy.h"
 #include "gpu/cuda/passes.h"
 #include "numerics/job_check.h"
@@ -37,7 +36,7 @@ static void show_part(const struct plan *plan, uint64_t from, uint64_t to,
     }
 }
 
-/* Are the lines of two arrays outside [from, to) the same? */
+/* Whether two arrays are equal outside the lines [from, to). */
 static bool rest_equals(const struct plan *plan, uint64_t from, uint64_t to, const void *a,
                         const void *b)
 {
@@ -81,7 +80,7 @@ static void begin_part(struct bed *bed, uint64_t from, uint64_t to)
         memcpy(bed->before[i], bed->trial.out[i], plan_array_bytes(plan));
 }
 
-/* What it should not have written is as it was. */
+/* The rest of the output is unchanged. */
 static bool part_is_clean(const struct bed *bed)
 {
     const struct launch *launch = &bed->trial.launch;
@@ -91,7 +90,7 @@ static bool part_is_clean(const struct bed *bed)
     return ok;
 }
 
-/* How many jobs are launched at once. */
+/* The number of jobs that are launched at once. */
 static unsigned random_jobs(struct random *random, const struct job *job)
 {
     if (random_below(random, 4))
@@ -137,8 +136,8 @@ static bool check(struct random *random, const struct job *job)
     return ok;
 }
 
-/* A second derivative along an axis so short that much of it is boundary, of several fields, so
- * that parts may have more planes than one of them. */
+/* A second derivative along an axis that is mostly boundary, of several fields, so that parts may
+ * have more planes than one field. */
 static void random_short_job(struct random *random, struct job *job)
 {
     do
@@ -165,7 +164,7 @@ static void random_derivative(struct random *random, int axis, uint64_t nx, uint
     } while (!job_check(job, INFINITY, &failure));
 }
 
-/* Several copies at once, to arrays that are longer by as much as is copied past the end. */
+/* Several copies at once, to arrays with room for the padding that is copied past the end. */
 static bool check_copies(struct random *random, uint64_t most_bytes)
 {
     enum { SOME = 5, GUARD = 64 };
@@ -242,8 +241,8 @@ static bool run_in_parts(struct random *random, struct launch *launch)
     return ok;
 }
 
-/* One alone that reads operands or is staged, in launches of some passes, on devices of any size;
- * some in place. */
+/* A single job that reads operands or is staged, in launches of some passes, on devices of any
+ * size; some jobs in place. */
 static bool check_sample(struct random *random, const struct sample *sample)
 {
     struct trial trial;
@@ -313,7 +312,7 @@ static bool check_streaming_3d(struct random *random, int i)
     return check(random, &job);
 }
 
-/* Every third is a diffusion at least, which has the most kernels. */
+/* At least every third job is a diffusion, which has the most kernels. */
 static bool check_plain(struct random *random, int i)
 {
     struct job job;
@@ -341,8 +340,8 @@ static bool check_odd_rows(struct random *random, int i)
     return check(random, &job);
 }
 
-/* Rows much longer than a block's part of them, of lengths of which a quotient in binary64 is
- * rounded to the wrong side (49 · (1/49) < 1), and more windows along y than a grid has blocks. */
+/* Rows much longer than a block's part, with lengths whose quotient in binary64 is rounded down
+ * wrongly (49 · (1/49) < 1), and more windows along y than a grid has blocks. */
 static bool check_long_axis(struct random *random, int i)
 {
     struct job job;
@@ -353,7 +352,7 @@ static bool check_long_axis(struct random *random, int i)
     return check(random, &job);
 }
 
-/* The kernel of several steps a pass, which blocks as small as these would not be given. */
+/* The kernel of several steps a pass, with blocks for which it would not be chosen. */
 static bool check_block(struct random *random, int i)
 {
     struct job job;
@@ -364,7 +363,7 @@ static bool check_block(struct random *random, int i)
     return ok;
 }
 
-/* Kernel launches that a job takes where FDSERVER_KERNELS is `names`. */
+/* The kernel launches of a job with FDSERVER_KERNELS=`names`. */
 static uint64_t launches_with(struct random *random, const struct job *job, const char *names)
 {
     struct bed bed;

@@ -1,4 +1,4 @@
-"""What the service offers, as the tests go through it; and the rounding of its types."""
+"""The operators, accuracies and boundaries over which tests iterate, and the rounding of the types."""
 
 import numpy as np
 

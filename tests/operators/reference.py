@@ -1,4 +1,4 @@
-"""What the operators mean, in float64 and NumPy, from textbook fractions: nothing of the server's own.
+"""The operators in float64 and NumPy, from textbook fractions, without code of the server.
 
 Axes here are NumPy's: the last one is x.
 """
@@ -51,15 +51,15 @@ def diffuse_periodic(u, steps, accuracy, factors):
 
 
 def diffuse_window(u, begin, end, steps, accuracy, factor, halo):
-    """The window [begin, end) of a 2D field after `steps`, where the outer frame of the field is scaled
-    by `halo` each step. Works on the window and what can reach it in that time."""
+    """The window [begin, end) of a 2D field after `steps`, when each step scales the field's outer frame by
+    `halo`. Computes the window and the points that can affect it in that time."""
     reach = steps * RADIUS[accuracy]
     low = [max(b - reach, 0) for b in begin]
     high = [min(e + reach, n) for e, n in zip(end, u.shape)]
     part = u[low[0]:high[0], low[1]:high[1]].astype("f8")
     radius = RADIUS[accuracy]
-    # Where a cut is not an edge of the field, what lies beside it goes stale by one radius a step and
-    # never reaches the window.
+    # At a cut that is not an edge of the field, wrong values advance by one radius a step and never
+    # reach the window.
     frame = np.ones(part.shape, bool)
     frame[tuple(slice(max(radius - b, 0), n - radius - b) for b, n in zip(low, u.shape))] = False
     for _ in range(steps):

@@ -37,8 +37,8 @@ def is_at_node(side):
 
 
 def step_matrices(client, ks, **params):
-    """One step at the limit (cfl 1) on every unit vector, less what it makes of 0, for each κ: its largest
-    number is 1, so that the step is the same for all."""
+    """One step at the limit (cfl 1) on every unit vector, minus that on 0, for each κ. The largest κ is 1, so
+    that the step is the same for all."""
     shape, points = ks[0].shape, ks[0].size
     f = np.concatenate([np.zeros((1, *shape)), np.eye(points).reshape(points, *shape)])
     k = np.repeat(np.stack(ks), points + 1, 0)
@@ -49,7 +49,7 @@ def step_matrices(client, ks, **params):
 
 
 def spectrum(matrix, h):
-    """Eigenvalues of a step's matrix, which has to be symmetric where points count as h says."""
+    """Eigenvalues of a step's matrix, which must be symmetric with the weights h of the points."""
     root = np.sqrt(h[h > 0])
     inner = matrix[np.ix_(h > 0, h > 0)] * root[:, None] / root
     assert np.abs(inner - inner.T).max() <= ROUNDING

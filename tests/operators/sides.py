@@ -1,10 +1,10 @@
-"""The sides of exact.py in the wire's words."""
+"""The sides of exact.py as parameters of requests."""
 
 import exact
 
 WITH_NUMBER = [kind + at for kind in ("value", "derivative", "mixed", "curvature") for at in ("", " face")]
 MAPS = ["symmetric", "mirror", "antisymmetric"]
-# Each may meet each other; periodic and endpoint only themselves.
+# Any two may be combined; periodic and endpoint only with themselves.
 OPERATOR_SIDES = ["one-sided", "halo", *MAPS, *WITH_NUMBER]
 DIFFUSION_SIDES = [*OPERATOR_SIDES[1:], "reflect", "reflect face"]
 AROUND = [("periodic",) * 2, ("endpoint",) * 2]
@@ -17,7 +17,7 @@ def states_number(side):
 
 
 def word(side, number=0.0, v=0.0):
-    """number: what the side states, of a mixed one the constant, beside its v; a number or an array."""
+    """number: the number or array that the side states; for a mixed side the constant, beside its v."""
     kind, _, at = side.partition(" ")
     if kind == "endpoint":
         return "periodic"
@@ -37,6 +37,6 @@ def boundary(axis, low, high, numbers=(0.0, 0.0), v=(0.0, 0.0)):
 
 
 def order_of(side):
-    """Of the derivative of f that the side's number is."""
+    """The order of the derivative of f that the side's number states."""
     kind = side.split()[0]
     return 1 if kind == "reflect" else exact.DATA[kind]

@@ -1,8 +1,9 @@
 """Diffusion over many steps: the observed order of convergence, in the maximum norm with the edge points,
-in float64; and boundaries that are not 0 or not met. test_convergence_table.py has the single steps.
+in float64; and boundaries whose values are not 0 or do not fit the start. test_convergence_table.py has
+single steps.
 
-The error of forward Euler is no part of it: results are compared with what Euler's steps make of the
-exact derivative, which on an eigenfunction of ∂²/∂x² is a known factor for each step."""
+The error of forward Euler is excluded: results are compared with Euler's steps of the exact derivative,
+each of which multiplies an eigenfunction of ∂²/∂x² by a known factor."""
 
 import numpy as np
 import pytest
@@ -45,7 +46,7 @@ def sides(boundary, axes, factor, low_value, high_value):
                          for side, kind, value in (("-", low, low_value), ("+", high, high_value))}}
 
 
-# An eigenfunction of ∂²/∂x² with the factor −1 that each boundary keeps for all times.
+# An eigenfunction of ∂²/∂x² with the eigenvalue −1 for each boundary.
 MODES = {
     "periodic": (2 * np.pi, lambda x: np.sin(x + 0.7)),
     "endpoint": (2 * np.pi, lambda x: np.sin(x + 0.7)),
@@ -65,8 +66,8 @@ KAPPA, STEPS = 0.75, 60
 @pytest.mark.parametrize("boundary", KINDS)
 @pytest.mark.parametrize("accuracy", ACCURACIES)
 def test_diffusion(client, accuracy, boundary, dimensions):
-    """Many steps. Next to a `value` the odd derivatives of a sine vanish with the second, so that the
-    closures gain two orders there: no less than nominal is asked then, and exactly that elsewhere."""
+    """Many steps. Next to a `value` the even derivatives of a sine vanish, so that the closures gain two
+    orders there: the test requires at least the nominal order there, and exactly that elsewhere."""
     length, mode = MODES[boundary]
     axes = "zyx"[3 - dimensions:]
     coarse, fine = (20, 40) if dimensions == 3 else MODE_GRIDS[accuracy]
@@ -88,7 +89,7 @@ def test_diffusion(client, accuracy, boundary, dimensions):
 
 @pytest.mark.parametrize("accuracy", ACCURACIES)
 def test_values_at_the_edges(client, accuracy):
-    """Values other than 0: the steady state between them is a straight line, and stays to rounding."""
+    """Values other than 0: the steady state between them is a straight line, which is kept to rounding."""
     n = 33
     x = np.linspace(0, 1, n)
     mode = np.sin(np.pi * x)
@@ -101,7 +102,7 @@ def test_values_at_the_edges(client, accuracy):
     without = client.out("diffusion", f=mode, boundary={"value": 0.0}, **params)
     assert with_line[0] == 2.0 and with_line[-1] == -1.0
     np.testing.assert_allclose(with_line - line, without, rtol=0, atol=1e-13)
-    # A start that does not hold the values is given them first.
+    # The values are imposed on a start that differs from them.
     start = line + mode
     start[0], start[-1] = 7.0, np.nan
     np.testing.assert_array_equal(
@@ -112,8 +113,8 @@ def test_values_at_the_edges(client, accuracy):
 @pytest.mark.parametrize("power", [1, 3, 5])
 @pytest.mark.parametrize("accuracy", ACCURACIES)
 def test_what_no_flux_assumes(client, accuracy, power):
-    """A reflection asks for a field whose odd derivatives vanish at the edge, as diffusion makes them. Where
-    the one of order `power` does not, what a step adds there is wrong by O(h^(power − 2))."""
+    """A reflection requires a field whose odd derivatives vanish at the edge, as in a diffusion. If the
+    derivative of order `power` does not vanish, the error of a step there is O(h^(power − 2))."""
     def error(intervals):
         x = np.linspace(0, 1, intervals + 1)
         out = client.out("diffusion", f=x**power, steps=1, dt=1.0, allow_unstable=True, accuracy=accuracy,

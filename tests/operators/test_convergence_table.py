@@ -2,13 +2,13 @@
 stagger, in the maximum norm with the edge points, from two grids that differ by a factor of about 2. Writes
 convergence.tsv into the build folder.
 
-On one axis every pair of sides meets every form of row; in two and three dimensions every pair of values of
-any two of these is met (a covering array of strength 2, whose seed is printed). Fields are products of the
-waves of waves.py, real and imaginary part a field each; what a side states is the wave's own: a number where
-it is one over the face, else an array.
+On one axis every pair of sides is combined with every form of row; in two and three dimensions every pair of
+values of any two of these factors occurs (a covering array of strength 2, whose seed is printed). Fields are
+products of the waves of waves.py, with the real and the imaginary part as separate fields. Sides state the
+wave's own data: a number if it is constant over the face, else an array.
 
-In float32 the errors of high orders vanish in rounding before they are asymptotic: where no grid shows the
-order, the row of the table says so. Every float32 result agrees with float64's within rounding."""
+In float32 the errors of high orders vanish in rounding before they are asymptotic; if no grid shows the
+order, the row of the table states this. Every float32 result agrees with that of float64 within rounding."""
 
 import collections
 import itertools
@@ -26,15 +26,15 @@ from offered import ACCURACIES, DTYPES
 from waves import Form
 
 TOLERANCE = 0.2
-# Where even the exact rows are further from the order than this on the grids that there are, the result must
-# have the order that they have, within the other.
+# If the exact rows themselves deviate from the order by more than the first on these grids, the result must
+# have their order, within the second.
 SHOWS, LIKE_THEM = 0.18, 0.05
 ABOVE_ROUNDING = 40  # times what it may make of Σ|w|
 WAVELENGTHS = {"x": 1.0, "y": 1.5, "z": 0.75}  # so that the axes differ in their spacing
 KAPPA = 0.75
 SEED = 5
 
-# What an operator computes: of a part, {component: [(factor, {axis: order})]} of scalar or vector fields.
+# Operators: for a part, {component: [(factor, {axis: order})]} of scalar or vector fields.
 FIRST = ["gradient", "divergence", "curl"]
 # With a coefficient: ∇·(κ∇f).
 PRODUCTS = {"laplacian κ": "coefficient", "diffusion κ": "diffusivity"}
@@ -42,7 +42,7 @@ METHODS = ["derivative", "interpolate", "laplacian", "biharmonic", *FIRST, "diff
 
 
 class Case(NamedTuple):
-    """sides: (low, high) of each axis, in the order x, y, z; stretched: has it coordinates?"""
+    """sides: (low, high) of each axis, in the order x, y, z; stretched: whether it has coordinates."""
     method: str
     order: int
     accuracy: int
@@ -64,9 +64,9 @@ def some_pairs(kinds):
 
 
 def keeps_order(method, accuracy, side, stretched):
-    """Is the truncation next to the side of the accuracy? Where κ is a field, a diffusion on a uniform axis has
-    rows without growing modes beside sides that state a number, and along coordinates at accuracy 2 everywhere
-    (test_rough_diffusivity.py and test_rough_coordinates.py have their order)."""
+    """Whether the truncation next to the side has the accuracy. If κ is a field, a diffusion has rows without
+    growing modes on a uniform axis beside sides that state a number, and with coordinates everywhere at
+    accuracy 2 (test_rough_diffusivity.py and test_rough_coordinates.py test their order)."""
     if method != "diffusion κ" or side is None:
         return True
     if stretched and accuracy == 2:
@@ -112,7 +112,7 @@ def covering(seed):
     factors = [forms, ACCURACIES, (2, 3), DTYPES, *[kinds] * 6, *[(False, True)] * 3, "xyz"]
 
     def may(row):
-        """With None for what is not chosen yet."""
+        """With None for factors that are not chosen yet."""
         (method, order, _) = row[0] or (None, 0, None)
         for k in range(3):
             low, high = row[4 + 2 * k], row[5 + 2 * k]
@@ -155,7 +155,7 @@ def covering(seed):
 
 
 def complete(row, factors, may, wanted, chosen):
-    """Choose the rest, most wanted first."""
+    """Choose the other factors; prefer the values that cover the most missing pairs."""
     for k in chosen.sample(range(len(row)), len(row)):
         if row[k] is not None:
             continue
@@ -192,7 +192,7 @@ SPACE = in_space(SEED)
 # One axis of a case on one grid.
 
 class Line:
-    """The wave along an axis as the server sees it: distances are phases over the wavenumber."""
+    """The wave along an axis in the server's units: distances are phases over the wavenumber."""
 
     def __init__(self, case, k):
         self.axis, (self.low, self.high) = "xyz"[k], case.sides[k]
@@ -214,7 +214,7 @@ class Line:
         self.v = [waves.V[end] * self.wavenumber for end in "-+"]
 
     def derivative(self, order, of_another):
-        """(exact, what the rows make of it beyond that, Σ|w|), where the results are; of_another: of a field
+        """(exact, the rows' deviation from it, Σ|w|) at the positions of the results; of_another: for a field
         of which the sides state nothing."""
         form, ends = self.form._replace(order=order), (self.low, self.high)
         places = waves.places(self.grid, form, *ends)
@@ -297,7 +297,7 @@ def terms_of(case):
 
 
 class Problem:
-    """A case on one grid: f, what is right, and what the exact rows make of f."""
+    """A case on one grid: f, the exact result, and the result of the exact rows."""
 
     def __init__(self, case, which):
         self.case = case
@@ -314,7 +314,7 @@ class Problem:
                 exactly, made, sizes = dict(waves_of), dict(waves_of), 1.0
                 for number, (a, order) in enumerate(orders.items()):
                     line = self.lines["xyz".index(a)]
-                    # Of two derivatives, the second is of what the first has made.
+                    # Of two derivatives, the second is applied to the result of the first.
                     exactly[a], wrong, sum_of = (line.product() if product
                                                  else line.derivative(order, number > 0))
                     made[a] = exactly[a] + wrong
@@ -328,7 +328,7 @@ class Problem:
         self.envelope = outer(waves.envelope(line.grid) for line in self.lines)
 
     def worst(self, errors):
-        """Over all points but those that are data."""
+        """Over all points except data."""
         return max(float((np.abs(error) / self.envelope)[self.kept].max()) for error in errors.values())
 
     def predicted(self):
@@ -338,8 +338,8 @@ class Problem:
         return self.case.method.startswith("diffusion")
 
     def parts(self):
-        """The real and the imaginary part, where there is one; or both as a batch. A diffusion's slopes are
-        arrays, as a number would ask for a field of no third derivative."""
+        """The real and the imaginary part, if there is one; or both as a batch. A diffusion's slopes are
+        arrays, because a number would require a field without a third derivative."""
         if self.case.method.startswith("diffusion"):
             return [both]
         if not np.abs(self.f.imag).max() > 1e-9:
@@ -390,7 +390,7 @@ class Problem:
         return made
 
     def results(self, outs):
-        """{component: complex} of the replies to the requests, where the equation's operator was asked."""
+        """{component: complex} from the replies to the requests, if these are of the equation's operator."""
         made = {}
         for part, out in zip(self.parts(), outs, strict=True):
             for component, values in (out if isinstance(out, dict) else {"": out}).items():
@@ -414,7 +414,7 @@ def order_between(problems, errors):
 
 
 class Flow:
-    """Requests under way, some at a time, each with what is done with its replies."""
+    """Requests in flight, several at a time, each with a function for its replies."""
 
     def __init__(self, client, most=12):
         self.client, self.most, self.pending = client, most, collections.deque()
@@ -448,7 +448,7 @@ def table():
 
 
 def test_number_of_rows():
-    """Nothing is dropped in silence."""
+    """No combination is omitted without a reason."""
     assert len(set(LINES)) == len(LINES)
     print(f"seed of the covering array: {SEED}")
     assert collections.Counter(case.method for case in LINES) == COUNTS["a line"]

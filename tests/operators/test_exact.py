@@ -40,7 +40,7 @@ def test_known_rows(made, weights, data):
 @pytest.mark.parametrize("accuracy", ACCURACIES)
 @pytest.mark.parametrize("order", ORDERS)
 def test_accuracy_of_rows(order, accuracy):
-    """A centred row is of exactly its accuracy; at an edge no row is of less. A constant gives nothing."""
+    """A centred row has exactly its accuracy, a row at an edge at least that. A constant gives 0."""
     assert exact.centred(order, accuracy).error(order, 0)[0] == accuracy
     for distance in range(exact.radius(order, accuracy)):
         rows = [exact.one_sided(order, accuracy, distance)]
@@ -66,8 +66,8 @@ def test_accuracy_of_rows(order, accuracy):
                  "600 5250 10650 -13500 -13500 10650 5250 600, -600 -2525 2000 1500 2000 -2525 -600, "
                  "274 -150 -100 -100 -150 274")])
 def test_conductances(accuracy, under, table):
-    """Those of docs/NUMERICS.md are of the accuracy, the same from both points, those of the second derivative where
-    k is constant, and of a definite S."""
+    """The coefficients of docs/NUMERICS.md have the accuracy, are symmetric in both points, equal those of the second
+    derivative for constant k, and belong to a definite S."""
     c, parts = exact.conductances(accuracy)
     r = accuracy // 2
     assert [list(row.values()) for row in c.values()] == [[x / under for x in fractions(row)]
@@ -92,7 +92,7 @@ def test_conductances(accuracy, under, table):
 def test_rounded():
     third = Fraction(1, 3)
     assert exact.rounded(third, "f8") == 1 / 3 and exact.rounded(third, "f4") == np.float32(1 / 3)
-    # Just over the middle of two float32, and nearer to it than a double can tell.
+    # Just above the middle of two float32, by less than a double can represent.
     half_ulp = Fraction(1, 2**24)
     assert exact.rounded(1 + half_ulp, "f4") == 1
     assert exact.rounded(1 + half_ulp + Fraction(1, 2**80), "f4") == np.float32(1 + 2**-23)
@@ -108,8 +108,8 @@ DIFFUSION_PAIRS = [*sides.AROUND, *zip(DIFFUSION_SIDES, DIFFUSION_SIDES[3:] + DI
 
 def columns(client, method, n, dtype, low, high, arrays, v=V, **params):
     """The matrix of an operator on a line, (rows, n + 2): from all unit vectors at once, as a batch; the
-    last two columns are what the sides' numbers count. arrays: these have one for each field of the batch;
-    else each number has a request of its own."""
+    last two columns are the weights of the sides' numbers. arrays: these sides have one number for each field
+    of the batch; otherwise each number has its own request."""
     f, unit = np.eye(n + 2, n, dtype=dtype), np.eye(n + 2, dtype=dtype)
     known = [side in sides.WITH_NUMBER for side in (low, high)]
     if arrays:
@@ -138,8 +138,8 @@ def dense(made, n, dtype):
 
 
 def assert_rows(matrix, rows, dtype, low, high, add=0):
-    """Each weight rounded once, bit for bit; where images add points up, or a mixed side takes its v times
-    a value off, within the rounding of the sum. add: to Σ|w|."""
+    """Each weight rounded once, bit for bit. If images add weights of a point, or a mixed side subtracts v times
+    a value, within the rounding of the sum. add: a term of Σ|w|."""
     n = len(rows)
     for i, (got, made) in enumerate(zip(matrix, rows, strict=True)):
         size = float(sum(map(abs, made.values()))) + add
@@ -151,7 +151,7 @@ def assert_rows(matrix, rows, dtype, low, high, add=0):
 
 
 def assert_frames(matrix, rows, low, high):
-    """Where no row is, the halo's factor (an operator's or a diffusion's)."""
+    """Points without a row have the halo's factor (an operator's or a diffusion's)."""
     for i, made in enumerate(rows):
         if not made:
             made[i] = Fraction(sides.HALO)
@@ -179,8 +179,8 @@ def test_weights_of_derivative(client, accuracy, order, stagger, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("accuracy", ACCURACIES)
 def test_weights_of_diffusion(client, accuracy, dtype):
-    """One step is the identity and κ dt/h² times the second derivative; data stay as they are. A slope that
-    is an array has rows of its own, one that is a number is a mirror image."""
+    """One step is the identity plus κ dt/h² times the second derivative; data are unchanged. A slope that is an
+    array has its own rows, a slope that is a number is a mirror image."""
     h, kappa, dt = 0.3, 0.7, 0.01
     for low, high in DIFFUSION_PAIRS:
         same = dict(accuracy=accuracy, spacing=h, diffusivity=kappa, dt=dt, steps=1, allow_unstable=True)
@@ -199,7 +199,7 @@ def test_weights_of_diffusion(client, accuracy, dtype):
                 made_row[claimed[1]] = Fraction(1)
             else:
                 made_row[i] = Fraction(sides.HALO)
-        # Away from the edges to the bit. Beside them the identity is added to a weight that is rounded.
+        # Away from the edges to the bit. Beside them the identity is added to a rounded weight.
         inside = slice(accuracy // 2, N - accuracy // 2)
         for got, made_row in zip(made[inside], rows[inside]):
             expected = dense({j: exact.rounded(w, dtype) for j, w in made_row.items()}, N, dtype)
@@ -211,7 +211,7 @@ def test_weights_of_diffusion(client, accuracy, dtype):
 @pytest.mark.parametrize("at", ["", " face"])
 @pytest.mark.parametrize("accuracy", ACCURACIES)
 def test_slope_of_diffusion(client, accuracy, at, dtype):
-    """What a slope that is a number adds to a step: the mirror image's lift."""
+    """The term of a step that is due to a slope that is a number: the mirror image's lift."""
     h, kappa, dt, slopes = 0.5, 0.75, 0.0625, (0.75, -1.5)
     where = sides.boundary("x", "reflect" + at, "reflect" + at, slopes)
     out = client.out("diffusion", f=np.zeros(N, dtype), accuracy=accuracy, spacing=h, diffusivity=kappa,
@@ -224,7 +224,7 @@ def test_slope_of_diffusion(client, accuracy, at, dtype):
 
 
 def stretched(n):
-    """Coordinates that a double holds exactly, and few digits do: steps from 3/4 to 5/4."""
+    """Coordinates that a double represents exactly with few digits: steps from 3/4 to 5/4."""
     steps = [Fraction(12 + (7 * j + j * j // 3) % 9, 16) for j in range(n)]
     return [sum(steps[:j], Fraction(-3)) for j in range(n)]
 
@@ -252,7 +252,7 @@ def test_weights_on_coordinates(client, accuracy, order, stagger):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("accuracy", ACCURACIES)
 def test_coefficient(client, accuracy, dtype):
-    """∇·(k∇u) is linear in both: of 1 at one point of each, it is a weight."""
+    """∇·(k∇u) is linear in both: with 1 at one point of each it gives a weight."""
     h, n, r = 0.5, 2 * accuracy + 3, accuracy // 2
     pairs = list(itertools.product(range(n), repeat=2))
     k, u = (np.array([np.arange(n) == pair[which] for pair in pairs]).astype(dtype) for which in (0, 1))

@@ -1,7 +1,7 @@
-"""A field of more than 2^31 points (float32, 8.6 GB) is right where its indices are largest, and around
-index 2^31: derivatives along each axis, a Laplacian with a boundary of every sort, a stencil and steps of
-diffusion, against NumPy at those points. On a GPU (FDSERVER_TEST_DEVICE=cuda:0); everywhere the same is done
-with a small field first."""
+"""A field of more than 2^31 points (float32, 8.6 GB) is correct at its largest indices and around index
+2^31: derivatives along each axis, a Laplacian with every kind of boundary, a stencil and steps of diffusion,
+compared with NumPy at those points. On a GPU (FDSERVER_TEST_DEVICE=cuda:0); on every device the same is tested
+with a small field."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ class Field:
         return self.pattern[flat % PERIOD].astype("f8")
 
     def result(self, method, **params):
-        """What a job makes of it, at the points of places()."""
+        """The result of a job at the points of places()."""
         memory = self.region.array("<f4", (self.points,))
         memory[self.flat()] = np.nan  # what is there then, the job has written
         self.client.call(method, f={"field": self.field}, out={"region": self.region.id, "offset": 0}, **params)

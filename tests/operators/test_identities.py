@@ -1,11 +1,11 @@
-"""What holds for every field, however rough: the fields here are random, and what must vanish does so
-down to rounding.
+"""Identities that hold for every field, however rough: the fields are random, and the expressions vanish to
+rounding.
 
 Tolerances: u = ε/2 bounds the relative error of one operation. A derivative is a chain of at most m
-operations for a row of m points (m − 1 fused ones after a product, or a difference and the half of
-them), so that it is wrong by at most m·u·Σ|w_j f_j|; the weights' own rounding is one more u where an
-identity needs exact weights. Chains of chains add their counts. Each bound is that sum for the very field,
-with one ε for what is of the order of ε²."""
+operations for a row of m points (m − 1 fused ones after a product, or a difference and half as many),
+so its error is at most m·u·Σ|w_j f_j|. The rounding of the weights adds one u if an identity needs exact
+weights. Chains of chains add their counts. Each bound is that sum for the given field, plus one ε for
+terms of the order of ε²."""
 
 import math
 from fractions import Fraction
@@ -21,8 +21,8 @@ from reference import SYMBOL
 SHAPES = {1: (47,), 2: (23, 29), 3: (19, 21, 23)}
 SPACING = {"x": 0.75, "y": 1.25, "z": 0.5}
 V = 0.75  # of mixed sides
-# Those whose rows along an axis know nothing of the other axes, with numbers that are 0. (A node that holds a
-# value, and a halo, are claimed along the other axes as well.)
+# Sides whose rows along an axis do not depend on the other axes, with numbers that are 0. (Nodes that hold a
+# value, and halos, are held along the other axes as well.)
 KINDS = ["one-sided", *sides.MAPS, "value face", *(kind + at for kind in ("derivative", "mixed", "curvature")
                                                    for at in ("", " face"))]
 BOUNDARIES = {"periodic": {}, "endpoint": {"endpoint": True}} | {
@@ -40,7 +40,7 @@ def row_points(order, accuracy, boundary=""):
 
 
 class Magnitudes:
-    """|D_a| by axis: what a derivative's terms add up to where none cancels."""
+    """|D_a| by axis: the sum of the absolute values of a derivative's terms."""
 
     def __init__(self, shape, order, accuracy, boundary):
         self.axes = "xyz"[:len(shape)]
@@ -76,8 +76,8 @@ def assert_below(found, bound):
 @pytest.mark.parametrize("boundary, dimensions", FIELDS)
 @pytest.mark.parametrize("accuracy", ACCURACIES)
 def test_curl_of_gradient(client, accuracy, boundary, dimensions, dtype):
-    """D_b D_c f − D_c D_b f. Matrices along different axes commute whatever their weights are, so that
-    only the operations count: two chains of m, and the difference."""
+    """D_b D_c f − D_c D_b f. Matrices along different axes commute for all weights, so only the roundings of
+    the operations count: two chains of m, and the difference."""
     f = random_field(SHAPES[dimensions], dtype)
     same = params(dimensions, accuracy, boundary)
     gradient = client.out("gradient", f=f, **same)
@@ -178,7 +178,7 @@ def total(f):
 @pytest.mark.parametrize("boundary", ["periodic", "endpoint"])
 @pytest.mark.parametrize("accuracy", ACCURACIES)
 def test_sum_of_periodic_derivatives(client, accuracy, boundary, dimensions, dtype):
-    """Each weight meets each point once, and the weights add up to 0 (rounded: to Σ|w| u)."""
+    """Each weight multiplies each point once, and the weights sum to 0 (rounded: to Σ|w| u)."""
     f = repeated(random_field(SHAPES[dimensions], dtype), boundary)
     same = params(dimensions, accuracy, boundary)
     size = np.abs(f.astype("f8"))
@@ -208,11 +208,11 @@ def test_sum_of_periodic_derivatives(client, accuracy, boundary, dimensions, dty
 CLOSED = {"no-flux": {"boundary": {"derivative": 0}}, "mirror": {"boundary": "mirror"},
           "no-flux at the face": {"boundary": {"derivative": 0, "at": "face"}},
           "symmetric": {"boundary": "symmetric"}}
-STEPS = 41  # odd: the result lies where it does not after an even number
+STEPS = 41  # odd: the result is in the other array than after an even number
 
 
 def mass(u, boundary):
-    """The field's sum; where its ends are mirrors of what is inside, the trapezoid rule's."""
+    """The field's sum; with mirrors at the edge nodes, by the trapezoidal rule."""
     u = period(u, boundary).astype("f8")
     if boundary in ("no-flux", "mirror"):
         for axis in range(u.ndim):
@@ -227,7 +227,7 @@ def mass(u, boundary):
 @pytest.mark.parametrize("boundary", ["periodic", "endpoint", *CLOSED])
 @pytest.mark.parametrize("accuracy", ACCURACIES)
 def test_mass(client, accuracy, boundary, dimensions, dtype):
-    """Diffusion keeps it. A step is wrong by (m + 1)u Σ|w| Σ|u|, m points on each axis and the identity.
+    """Diffusion conserves it. The error of a step is (m + 1)u Σ|w| Σ|u|, with m points on each axis and the identity.
     Below its limit no step makes the field larger in the mean square (with no flux: that of its periodic
     extension by reflection, 2 points for each along an axis), and Σ|u| is at most √points times that."""
     u = repeated(random_field(SHAPES[dimensions], dtype), boundary)
@@ -243,7 +243,7 @@ def test_mass(client, accuracy, boundary, dimensions, dtype):
     tolerance = STEPS * count * epsilon(dtype) * weights * most
     change = mass(reply["out"], boundary) - mass(u, boundary)
     assert abs(change) <= tolerance, (change, tolerance)
-    # It was not idle, and the tolerance is small beside the mass.
+    # The field has changed, and the tolerance is small compared with the mass.
     assert np.abs(reply["out"] - u).max() > 0.5 and tolerance < 0.02 * mass(u, boundary)
 
 
@@ -257,7 +257,7 @@ def coefficient(shape, boundary, dtype):
 @pytest.mark.parametrize("boundary", ["periodic", "endpoint", *CLOSED])
 @pytest.mark.parametrize("accuracy", ACCURACIES)
 def test_mass_with_a_field_of_diffusivity(client, accuracy, boundary, dimensions, dtype):
-    """∇·(κ∇u): what a point gives another takes: rows are symmetric."""
+    """∇·(κ∇u): the flux out of a point is the flux into another: rows are symmetric."""
     shape = SHAPES[dimensions]
     u, kappa = repeated(random_field(shape, dtype), boundary), coefficient(shape, boundary, dtype)
     where = CLOSED[boundary] if boundary in CLOSED else BOUNDARIES[boundary]
@@ -280,9 +280,9 @@ def test_mass_with_a_field_of_diffusivity(client, accuracy, boundary, dimensions
 @pytest.mark.parametrize("boundary", ["periodic", "symmetric", "antisymmetric"])
 @pytest.mark.parametrize("accuracy", ACCURACIES)
 def test_matrix_of_a_field_of_coefficients(client, accuracy, boundary, shape, contrast):
-    """∇·(k∇) is symmetric to the bit away from the diagonal, and takes a constant to 0 but where −f is beyond
-    an edge; its eigenvalues are between 0 and what the largest k alone would give. (A point that is met twice,
-    straight and in an image, adds two products up: to rounding there.)"""
+    """∇·(k∇) is symmetric to the bit away from the diagonal, and maps a constant to 0 except where −f is beyond
+    an edge. Its eigenvalues lie between 0 and that of the largest k. (A point that occurs twice, itself and as
+    an image, sums two products: to rounding there.)"""
     n = int(np.prod(shape))
     k = np.broadcast_to(contrast ** -np.random.default_rng(9).uniform(0, 1, shape), (n, *shape))
     made = client.out("laplacian", f=np.eye(n).reshape(n, *shape), coefficient=np.ascontiguousarray(k),
@@ -299,7 +299,7 @@ def test_matrix_of_a_field_of_coefficients(client, accuracy, boundary, shape, co
 
 
 def sides_of(kind):
-    """A kind of boundary, as the wire has it; its value lies within the field's."""
+    """A kind of boundary as a parameter; its value lies within the field's range."""
     return {"periodic": {}, "endpoint": {"endpoint": True}, "value": {"boundary": {"value": 0.5}},
             "halo": {"boundary": {"halo": 1.0}}, "antisymmetric": {"boundary": "antisymmetric"}, **CLOSED}[kind]
 
@@ -309,9 +309,9 @@ def sides_of(kind):
 @pytest.mark.parametrize("boundary", ["periodic", "endpoint", "value", "halo", "antisymmetric", *CLOSED])
 @pytest.mark.parametrize("field", [False, True])
 def test_maximum_principle(client, field, boundary, dimensions, dtype):
-    """At accuracy 2, within its limit, a new value is a mean of old ones with weights ≥ 0, so that no
-    step leaves the range of the one before; the weights add up to 1 within (m + 1) u. Where κ is a field, as
-    well: a difference is met with a mean of two of its values."""
+    """At accuracy 2, within its limit, a new value is a mean of old ones with weights ≥ 0, so no step leaves the
+    range of the previous one; the weights sum to 1 within (m + 1) u. This also holds for a field κ, where a
+    difference is multiplied by a mean of two of its values."""
     u = repeated(random_field(SHAPES[dimensions], dtype), boundary)
     same = dict(accuracy=2, spacing={a: SPACING[a] for a in "xyz"[:dimensions]}, **sides_of(boundary))
     if field:
@@ -332,8 +332,8 @@ def test_maximum_principle(client, field, boundary, dimensions, dtype):
 @pytest.mark.parametrize("dimensions", [1, 2, 3])
 @pytest.mark.parametrize("accuracy", ACCURACIES)
 def test_limits_of_the_maximum_principle(client, accuracy, dimensions):
-    """A higher accuracy has negative weights and overshoots at a jump, within its limit; accuracy 2 does
-    beyond it."""
+    """A higher accuracy has negative weights and overshoots at a jump within its limit; accuracy 2 overshoots
+    beyond its limit."""
     u = np.zeros(SHAPES[dimensions])
     u[tuple(n // 2 for n in u.shape)] = 1.0
     beyond = accuracy == 2
@@ -354,8 +354,8 @@ UNIFORM = [("derivative", {"order": order} | stagger) for order in (1, 2, 3, 4)
 @pytest.mark.parametrize("method, more", UNIFORM, ids=lambda value: str(value))
 @pytest.mark.parametrize("accuracy", ACCURACIES)
 def test_a_uniform_axis_is_its_coordinates(client, accuracy, method, more, boundary):
-    """The same polynomials through the same points, up to the edge; in steps of a power of two, so that the
-    weights are the same numbers, and only the order of the sums differs."""
+    """The same polynomials through the same points, up to the edge. With steps of a power of two the weights are
+    the same numbers, and only the order of the sums differs."""
     shape = (19, 17) if method in ("gradient", "divergence", "curl", "biharmonic", "laplacian") else (19,)
     f = random_field(shape, "f8")
     f = dict(zip("xy", (f, f[::-1].copy()))) if method in ("divergence", "curl") else f
@@ -369,8 +369,8 @@ def test_a_uniform_axis_is_its_coordinates(client, accuracy, method, more, bound
 
 
 def test_gradient_beside_held_nodes(client):
-    """Every component reads a node that holds a value as that value; a derivative alone does not know it. Where
-    no other axis's side has such nodes, or a halo, the two have the same bits."""
+    """Every component reads a node that holds a value as that value; a single derivative does not. If no side of
+    another axis has such nodes, or a halo, the two have the same bits."""
     f = random_field((19, 21, 23), "f8")
     for accuracy in ACCURACIES:
         alone = {a: client.out("derivative", f=f, axis=a, accuracy=accuracy) for a in "xyz"}
@@ -388,7 +388,7 @@ def test_gradient_beside_held_nodes(client):
 @pytest.mark.parametrize("method", ["laplacian", "biharmonic", "diffusion"])
 @pytest.mark.parametrize("accuracy", ACCURACIES)
 def test_an_axis_of_one_point_is_an_axis(client, accuracy, method):
-    """Periodic: odd derivatives along it are 0, even ones 0 but for rounding, and it counts in dt_max."""
+    """Periodic: odd derivatives along it are 0, even ones 0 to rounding, and it counts in dt_max."""
     f = random_field((1, 23), "f8")
     same = dict(accuracy=accuracy, **({"dt": 0.1} if method == "diffusion" else {}))
     plane, line = client.out(method, f=f, **same), client.out(method, f=f[0], **same)
@@ -406,8 +406,8 @@ def test_an_axis_of_one_point_is_an_axis(client, accuracy, method):
 @pytest.mark.parametrize("boundary", ["mixed", "mixed face", "derivative face", "value face", "one-sided", "mirror"])
 @pytest.mark.parametrize("accuracy", ACCURACIES)
 def test_biharmonic_is_a_sum(client, accuracy, boundary):
-    """∂⁴x f + ∂⁴y f + 2 ∂²y(∂²x f), sides along x alone. What stands at a mixed face is found once, by the
-    polynomial of the fourth derivative's rows, for ∂²x too: not as in a second derivative alone."""
+    """∂⁴x f + ∂⁴y f + 2 ∂²y(∂²x f), sides along x alone. The value at a mixed face is computed once, by the
+    polynomial of the fourth derivative's rows, for ∂²x too, unlike in a single second derivative."""
     f, c = random_field((23, 29), "f8"), 0.3
     word = {"x": sides.word(boundary, 0.0 if boundary in ("one-sided", "mirror") else c, V)}
     whole = client.out("biharmonic", f=f, accuracy=accuracy, boundary=word)

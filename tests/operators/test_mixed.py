@@ -1,5 +1,5 @@
-"""Mixed derivatives and the Hessian: axis ["x", "y"] is ∂x of the rounded ∂y f, whose sides keep to the tangential derivative of what
-f keeps to there."""
+"""Mixed derivatives and the Hessian: axis ["x", "y"] is ∂x of the rounded ∂y f, whose sides state the tangential
+derivatives of the data that f's sides state."""
 
 import itertools
 
@@ -82,7 +82,7 @@ def test_a_dry_run_says_what_it_takes(client):
     f = field("f4", (32, 32))
     told = client.call("derivative", f=f, axis=["x", "y"], dry_run=True)
     assert told["bytes"] >= 3 * f.nbytes and len(told["ops"]) == 2
-    given = client.put(f)  # no operator reads what it writes
+    given = client.put(f)  # no operator reads its own output
     told = client.call("derivative", f=f, axis=["x", "y"], dry_run=True, out={"field": given})
     assert told["bytes"] == 2 * f.nbytes
 

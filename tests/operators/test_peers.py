@@ -1,9 +1,9 @@
-"""The same results as findiff, py-pde, SciPy and NumPy, where they offer the same; and where they do not,
-who is right. Their axes follow their arrays' ((x, y, z)), so that they see ours transposed.
+"""The same results as findiff, py-pde, SciPy and NumPy, if they offer the same operator; and if they differ, a
+proof of which is right. Their axes follow their arrays' ((x, y, z)), so they get our arrays transposed.
 
-Tolerances: two chains of m operations and two roundings of the weights make at most (2m + 2)·ε/2 of
-Σ|w_j f_j|, m the points of a stencil; one ε is added for what is of the order of ε². What a peer's
-weights are off by is added for that peer."""
+Tolerances: two chains of m operations and two roundings of the weights amount to at most (2m + 2)·ε/2 of
+Σ|w_j f_j|, with m points of a stencil; one ε is added for terms of the order of ε². The error of a peer's
+weights is added for that peer."""
 
 from fractions import Fraction
 
@@ -43,11 +43,11 @@ def exactly(rows, f, scale):
     return [scale * sum(w * f[j] for j, w in row.items()) for row in rows]
 
 
-# findiff: periodic, or one-sided. On a uniform axis its windows slide with their points; of coordinates it has
-# windows at the edge like ours, and further inside one point more than ours. It solves for its weights in doubles.
+# findiff: periodic, or one-sided. On a uniform axis its windows move with their points. With coordinates its
+# windows at the edge are like ours; inside they have one point more. It solves for its weights in doubles.
 
 BOUNDARIES = {"periodic": {}, "one-sided": {"boundary": "one-sided"}}
-# The relative error of findiff's weights: it depends on the kernels that OpenBLAS picks for the processor
+# The relative error of findiff's weights: it depends on the kernels that OpenBLAS selects for the processor
 # (1.3e-6 with those for Haswell and Zen, at accuracy 8 and order 4). Weights of another stencil or of
 # another order of accuracy would be off by a percent and more.
 FINDIFF_SOLVES_TO = 1e-4
@@ -69,7 +69,7 @@ def findiff_weights(n, h, order, accuracy, boundary):
 
 
 def findiff_weights_off(n, h, order, accuracy, boundary):
-    """By how much findiff's weights are off at most, as a matrix along the axis."""
+    """The largest error of findiff's weights, as a matrix along the axis."""
     weights = findiff_weights(n, h, order, accuracy, boundary)
     return np.abs(weights - exact.matrix(exact.axis(n, order, accuracy, boundary)) / h**order)
 
@@ -98,8 +98,8 @@ def test_findiff_derivative(client, accuracy, order, boundary, dimensions):
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("accuracy", ACCURACIES)
 def test_findiff_weights(client, accuracy, order):
-    """Where the two differ, fractions say who is right: we are, to rounding. findiff's one-sided weights
-    lose two to six digits of sixteen at accuracy 6 and 8, and its results with them."""
+    """If the two differ, exact fractions decide: ours are right to rounding. findiff's one-sided weights lose
+    two to six digits of sixteen at accuracy 6 and 8, and so do its results."""
     f, h = random_field(1), SPACING[0]
     rows = exact.axis(len(f), order, accuracy, "one-sided")
     right = exactly(rows, f, 1 / Fraction(h) ** order)
@@ -125,8 +125,8 @@ def coordinates(n):
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("accuracy", ACCURACIES)
 def test_findiff_on_coordinates(client, accuracy, order):
-    """Of the points nearest to an edge the two take the same, and for odd derivatives everywhere. For even
-    ones findiff (0.16) takes one more: both hold the order, neither is the other's."""
+    """Nearest to an edge the two use the same points, and for odd derivatives everywhere. For even ones findiff
+    (0.16) uses one more: both have the order, with different results."""
     n = 31
     x = coordinates(n)
     f = np.random.default_rng(order).uniform(-1, 1, n)
@@ -153,7 +153,7 @@ def test_findiff_on_coordinates(client, accuracy, order):
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("accuracy", [2, 4, 6])
 def test_orders_on_coordinates(client, accuracy, order):
-    """In the maximum norm, edges and all: each of the two has the order that was asked for."""
+    """In the maximum norm, including the edges: both have the requested order."""
     def errors(n):
         x, a = coordinates(n), 4.0
         wave = np.exp(1j * a * x)
@@ -171,9 +171,9 @@ def test_orders_on_coordinates(client, accuracy, order):
 
 @pytest.mark.parametrize("accuracy", [2, 4])
 def test_orders_on_rough_coordinates(client, accuracy):
-    """Steps h, 2h, h, 2h, …: no smooth map. order + accuracy − 1 points, which are enough for an even
-    derivative on uniform and smooth axes (findiff 0.10 took them), lose an order here; ours, one more, and
-    findiff 0.16's, two more, do not."""
+    """Steps h, 2h, h, 2h, …: no smooth map. order + accuracy − 1 points, which suffice for an even derivative on
+    uniform and smooth axes (findiff 0.10 used them), lose an order here. Ours (one more) and those of findiff
+    0.16 (two more) do not."""
     a, order = 4.0, 2
 
     def errors(n):
@@ -184,7 +184,7 @@ def test_orders_on_rough_coordinates(client, accuracy):
                          boundary="one-sided")
         made = [out[0] + 1j * out[1], theirs(wave.real) + 1j * theirs(wave.imag)]
         worst = [np.abs(m - (1j * a) ** order * wave).max() for m in made]
-        i, r = n // 2, (order + accuracy - 1) // 2  # one row of fewer points stands for all
+        i, r = n // 2, (order + accuracy - 1) // 2  # one row of fewer points represents all
         points = range(i - r, i + r + 1)
         row = exact.row(order, tuple(Fraction(float(x[j])) - Fraction(float(x[i])) for j in points))
         fewer = sum(float(w) * wave[j] for w, j in zip(row.weights, points))
@@ -204,7 +204,7 @@ def both(f):
 @pytest.mark.parametrize("operator", ["laplacian", "gradient", "divergence", "curl"])
 @pytest.mark.parametrize("accuracy", ACCURACIES)
 def test_findiff_vectors(client, accuracy, operator, dimensions):
-    """With one-sided ends, but for the points that have closures: the two have different ones."""
+    """With one-sided ends, except points with closures, which differ."""
     axes = "xyz"[:dimensions]
     h = spacing(dimensions)
     order = 2 if operator == "laplacian" else 1
@@ -214,7 +214,7 @@ def test_findiff_vectors(client, accuracy, operator, dimensions):
     ours = client.out(operator, f=f, accuracy=accuracy, spacing=h, boundary="one-sided")
     transposed = f.T if isinstance(f, np.ndarray) else np.stack([f[a].T for a in axes])
     theirs = getattr(findiff, operator.capitalize())(h=[h[a] for a in axes], acc=accuracy)(transposed)
-    # Every one of these sums at most all derivatives of all components.
+    # Each of these sums at most all derivatives of all components.
     sizes = [np.abs(x.astype("f8")) for x in (f.values() if isinstance(f, dict) else [f])]
     tolerance = 0
     for k, axis in enumerate("zyx"[3 - dimensions:]):
@@ -258,7 +258,7 @@ def test_pypde_operators(client, dimensions):
 
 @pytest.mark.parametrize("dimensions", [1, 2, 3])
 def test_pypde_diffusion(client, dimensions):
-    """Its explicit Euler steps. No step makes the maximum larger, so that the errors of steps add up."""
+    """Its explicit Euler steps. No step increases the maximum, so the errors of steps add up."""
     steps, kappa, dt, h = 20, 0.5, 0.04, 0.75
     f = random_field(dimensions)
     result = pde.DiffusionPDE(kappa, bc="periodic").solve(
@@ -270,8 +270,8 @@ def test_pypde_diffusion(client, dimensions):
                                atol=steps * rounding(3 * dimensions + 2) * weights)
 
 
-# Its boundaries lie half a cell outside the outermost centre, as ours at the face. It gives the points beyond
-# an edge one value each, from the outermost point alone.
+# Its boundaries lie half a cell outside the outermost centre, as ours at the face. It has one ghost point at an
+# edge, computed from the outermost point alone.
 
 def line(n):
     return pde.CartesianGrid([[0, 1]], n)
@@ -310,7 +310,7 @@ def test_pypde_slope_of_diffusion(client, slopes):
 
 
 def test_pypde_curvature(client):
-    """Its curvature is that of the outermost centre, not of the face: ours at the node."""
+    """Its curvature is that of the outermost centre, not of the face: it equals ours at the node."""
     n, curvatures = 24, (0.75, -1.5)
     f = np.random.default_rng(2).uniform(-1, 1, n)
     theirs = pde.ScalarField(line(n), f).laplace(
@@ -321,7 +321,7 @@ def test_pypde_curvature(client):
     assert (ours[0], ours[-1]) == curvatures
 
 
-# What it states of a value and an outward slope at the face; the orders of its gradient and its Laplacian.
+# Its conditions for a value and an outward slope at the face; the orders of its gradient and its Laplacian.
 STATED = {
     "value": (lambda u, slope: {"value": u}, 1, 0),
     "derivative": (lambda u, slope: {"derivative": slope}, 2, 1),
@@ -331,8 +331,8 @@ STATED = {
 
 @pytest.mark.parametrize("kind", STATED)
 def test_pypde_walls(client, kind):
-    """Where the numbers are others the two differ at the outermost point alone, and the order says who is
-    right: ours is 2 to the edge; its ghost loses one for a slope and both for a value."""
+    """With other numbers the two differ only at the outermost point, and the order decides: ours is 2 to the
+    edge; its ghost point loses one order for a slope and both for a value."""
     stated, first, second = STATED[kind]
     a = 1.3
 
@@ -362,8 +362,8 @@ def test_pypde_walls(client, kind):
 
 
 def test_walls(client):
-    """A wall without flux lies on our outermost node, and half a cell outside py-pde's outermost centre:
-    each is right for its own points, and wrong by a term that no finer grid removes for the other's."""
+    """A wall without flux lies on our outermost node, and half a cell outside py-pde's outermost centre: each is
+    right for its own points, and has an error on the other's that no finer grid removes."""
 
     def errors(n):
         h = 1 / n
@@ -406,7 +406,7 @@ def kernel(dimensions, order, accuracy, axes):
 
 
 def assert_correlates(out, f, weights, mode, points, dtype):
-    """SciPy has the field in doubles, so that beside float32 its own errors are nothing."""
+    """SciPy computes in doubles, so its own errors are negligible beside float32."""
     wide = f.astype("f8")
     theirs = ndimage.correlate(wide, weights, mode=mode)
     terms = ndimage.correlate(np.abs(wide), np.abs(weights), mode=mode)
@@ -454,8 +454,8 @@ def test_scipy_images(client, accuracy, mode, boundary, dimensions, dtype):
 @pytest.mark.parametrize("mode, boundary", [("wrap", {}), ("mirror", {"boundary": {"derivative": 0}})])
 @pytest.mark.parametrize("accuracy", ACCURACIES)
 def test_scipy_diffusion_step(client, accuracy, mode, boundary, dimensions, dtype):
-    """No flux is SciPy's `mirror`, about the outermost node; its `reflect` has the wall half a cell
-    outside, and differs."""
+    """No flux is SciPy's `mirror`, about the outermost node; its `reflect` has the wall half a cell outside and
+    differs."""
     f, axes = random_field(dimensions, dtype), "xyz"[:dimensions]
     reply = client.call("diffusion", f=f, steps=1, cfl=1.0, accuracy=accuracy, diffusivity=0.5,
                         spacing=spacing(dimensions), **boundary)
@@ -468,7 +468,7 @@ def test_scipy_diffusion_step(client, accuracy, mode, boundary, dimensions, dtyp
         assert np.abs(reply["out"] - reflected).max() > 0.05
 
 
-# NumPy has one formula of these: accuracy 2 to the edge.
+# NumPy has one of these formulas: accuracy 2 to the edge.
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("dimensions", [1, 2, 3])

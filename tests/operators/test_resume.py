@@ -1,4 +1,4 @@
-"""A diffusion that is stopped after some steps and goes on from its resident field has the bits of one run."""
+"""A diffusion resumed from its resident field is bit-identical to an uninterrupted one."""
 
 import itertools
 
@@ -18,7 +18,7 @@ BOUNDARIES = {
 
 
 def runs(client, u, pieces, **params):
-    """The field after each piece, all of them in the field where it lies."""
+    """The field after each piece, all computed in place."""
     field = client.call("put", f=u)["field"]
     try:
         for steps in pieces:
@@ -43,7 +43,7 @@ def test_pieces_have_the_bits_of_the_whole(client, accuracy, boundary):
 
 
 def test_from_one_field_into_another(client):
-    """A run that leaves what it began from as it was, and may so be repeated from there."""
+    """A run that leaves its input unchanged, so that it can be repeated."""
     u = wave(40, 40)
     params = {"accuracy": 4, "cfl": 1.0}
     whole = client.out("diffusion", f=u, steps=9, **params)
