@@ -1,5 +1,5 @@
 /* What a peer may make us hold or do, whatever it sends. The reasons are here; the numbers that an
- * operator may change are options of the server (server/config/config.c). */
+ * operator may change are options of the server (server/config/options.inc). */
 #pragma once
 
 enum {

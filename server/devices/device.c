@@ -220,8 +220,6 @@ static void worker_gone(struct device *device)
     region_worker_gone(device);
     orders_lose(device);
     device->devices->events->worker_lost(device);
-    device->losing = false;
-    device->devices->events->dispatch(device);
     if (!closing && refused && !device->once_ready)
         device->devices->events->settled(device, false);
 }

@@ -14,11 +14,7 @@
 #include "server/metrics/trace.h"
 #include "server/users/user.h"
 
-struct device;
-struct field;
 struct region;
-struct region_use;
-struct task;
 
 /* What a worker is told to do for a task, and answers once: a RUN, a MEASURE, or a copy between an
  * array and a region. */
@@ -62,10 +58,9 @@ struct device_events {
     void (*progress)(struct order *order, uint64_t passes);
     /* The order has ended, once; what its FINISHED said, NULL where it was a copy. */
     void (*finished)(struct order *order, enum status status, const struct channel_message *said);
-    /* The worker is gone and its arrays are lost: fail the device's tasks. No order of theirs is
-     * with a worker any more. Nothing is dispatched while device->losing. */
+    /* The worker is gone and its arrays are lost: fail the device's tasks, then end
+     * device->losing, during which nothing is dispatched. No order of theirs is with a worker. */
     void (*worker_lost)(struct device *device);
-    void (*dispatch)(struct device *device);
     /* Once: its worker was ready for the first time, or the first one ended before it was. */
     void (*settled)(struct device *device, bool ready);
 };

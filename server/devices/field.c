@@ -113,6 +113,16 @@ static struct field_tree *tree_of(const struct user *user)
     return (struct field_tree *)(uintptr_t)&user->field_tree;
 }
 
+bool field_make_id(uint64_t *id, struct failure *failure)
+{
+    do {
+        if (getrandom(id, sizeof *id, 0) != (ssize_t)sizeof *id)
+            return failure_set(failure, STATUS_INTERNAL, NULL, "no randomness for an id");
+        *id >>= 1;
+    } while (!*id);
+    return true;
+}
+
 bool field_publish(struct field *field, struct failure *failure)
 {
     const struct config *config = field->user->users->config;
@@ -121,10 +131,9 @@ bool field_publish(struct field *field, struct failure *failure)
                                  config->max_fields, "you have %llu fields already",
                                  (unsigned long long)field->user->fields);
     do {
-        if (getrandom(&field->id, sizeof field->id, 0) != (ssize_t)sizeof field->id)
-            return failure_set(failure, STATUS_INTERNAL, NULL, "no randomness for an id");
-        field->id >>= 1; /* some languages have no unsigned integers */
-    } while (!field->id || RB_INSERT(field_tree, tree_of(field->user), field));
+        if (!field_make_id(&field->id, failure))
+            return false;
+    } while (RB_INSERT(field_tree, tree_of(field->user), field));
     field_reference(field);
     field->user->fields++;
     if (!field->resident && !field->lost)

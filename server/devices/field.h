@@ -14,11 +14,7 @@
 
 #include <uv/tree.h>
 
-struct device;
-struct devices;
-struct user;
 struct users;
-struct task;
 
 struct field {
     uint64_t id;             /* on the wire; 0: not (any longer) in its user's tree */
@@ -63,6 +59,9 @@ bool field_queue_has_room(const struct devices *devices, const struct user *user
 
 struct field *field_reference(struct field *field);
 void field_release(struct field *field);
+
+/* An id that cannot be guessed, below 2^63, since some languages have no unsigned integers. */
+bool field_make_id(uint64_t *id, struct failure *failure);
 
 /* Enter the array into its user's tree under a fresh, unguessable id. False with the failure set
  * where the user has too many fields. */

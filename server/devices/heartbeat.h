@@ -7,7 +7,15 @@
 
 #include "gpu/worker/channel.h"
 
-enum { HEARTBEAT_MS = 500 };
+enum {
+    HEARTBEAT_MS = 500,
+    /* Beats of silence; the first of them brings the ping that is not answered. */
+    HEARTBEAT_STALLED = 1 + 1000 / HEARTBEAT_MS,
+    HEARTBEAT_LOST = 1 + 5000 / HEARTBEAT_MS,
+    HEARTBEAT_START = 1 + 65000 / HEARTBEAT_MS,
+    HEARTBEAT_PATIENCE = 20 /* times an estimate */
+};
+#define HEARTBEAT_STUCK_NS 5e9
 
 /* Zeroed: a worker that was just started. */
 struct heartbeat {
@@ -20,16 +28,51 @@ struct heartbeat {
 };
 
 /* A beat. True: ping it. */
-bool heartbeat_beat(struct heartbeat *heartbeat);
+static inline bool heartbeat_beat(struct heartbeat *heartbeat)
+{
+    const bool pings = !heartbeat->pinged;
+    heartbeat->silent++;
+    heartbeat->pinged = true;
+    return pings;
+}
+
 /* The worker has said something; and what, where it was PONG. */
-void heartbeat_heard(struct heartbeat *heartbeat);
-void heartbeat_pong(struct heartbeat *heartbeat, const struct channel_pong *pong);
+static inline void heartbeat_heard(struct heartbeat *heartbeat)
+{
+    heartbeat->silent = 0;
+}
+
+static inline void heartbeat_pong(struct heartbeat *heartbeat, const struct channel_pong *pong)
+{
+    bool stuck = false;
+    for (int i = 0; i < CHANNEL_WORKS; i++) {
+        const struct channel_work *before = &heartbeat->pong.work[i], *now = &pong->work[i];
+        stuck |= before->under_way && now->under_way && now->ended == before->ended;
+    }
+    heartbeat->pong = *pong;
+    heartbeat->stuck = stuck ? heartbeat->stuck + 1 : 0;
+    heartbeat->pinged = false;
+}
 
 /* It has not answered for a second. */
-bool heartbeat_is_stalled(const struct heartbeat *heartbeat);
+static inline bool heartbeat_is_stalled(const struct heartbeat *heartbeat)
+{
+    return heartbeat->silent >= HEARTBEAT_STALLED;
+}
+
 /* Not for 5 seconds; while it starts, 65. */
-bool heartbeat_is_lost(const struct heartbeat *heartbeat, bool starts);
+static inline bool heartbeat_is_lost(const struct heartbeat *heartbeat, bool starts)
+{
+    return heartbeat->silent >= (starts ? HEARTBEAT_START : HEARTBEAT_LOST);
+}
+
 /* Asked of a PONG as it comes, with the jobs that it tells of: for 5 seconds, and 20 times what the
- * longest piece of them should take, its device has ended
- * nothing of what it was given; or, by what the worker says, has not gone on with a part of it. */
-bool heartbeat_is_stuck(const struct heartbeat *heartbeat, double longest_piece_ns);
+ * longest piece of them should take, its device has ended nothing of what it was given; or, by what
+ * the worker says, has not gone on with a part of it. */
+static inline bool heartbeat_is_stuck(const struct heartbeat *heartbeat, double longest_piece_ns)
+{
+    const double ended_none_ns = (double)heartbeat->stuck * HEARTBEAT_MS * 1e6;
+    const double still_ns = (double)heartbeat->pong.still_us * 1e3;
+    const double stuck_ns = ended_none_ns > still_ns ? ended_none_ns : still_ns;
+    return stuck_ns >= HEARTBEAT_STUCK_NS && stuck_ns >= HEARTBEAT_PATIENCE * longest_piece_ns;
+}

@@ -272,18 +272,12 @@ void region_use_hold(struct region_use *use)
     use->region->held++;
 }
 
-bool region_overlap(const struct region_use *a, const struct region_use *b, uint64_t bytes)
-{
-    return a->region && b->region && a->region->inode == b->region->inode &&
-           a->offset < b->offset + bytes && b->offset < a->offset + bytes;
-}
-
 bool region_would_overlap(const struct user *user, const struct array *a, const struct array *b,
                           uint64_t bytes)
 {
     if (a->kind != ARRAY_REGION || b->kind != ARRAY_REGION)
         return false;
-    const struct region_use one = {.region = find_region(user, a->region), .offset = a->offset};
-    const struct region_use other = {.region = find_region(user, b->region), .offset = b->offset};
-    return region_overlap(&one, &other, bytes);
+    const struct region *one = find_region(user, a->region), *other = find_region(user, b->region);
+    return one && other && one->inode == other->inode && a->offset < b->offset + bytes &&
+           b->offset < a->offset + bytes;
 }

@@ -20,11 +20,6 @@
 
 #include <uv.h>
 
-struct device;
-struct devices;
-struct task;
-struct user;
-
 struct region;
 
 enum region_state {
@@ -113,9 +108,8 @@ void region_use_hold(struct region_use *use);
 /* A second use of the same bytes, of a region that is mapped. */
 void region_use_share(struct region_use *use, const struct region_use *with);
 
-/* Do `bytes` of two operands have a byte in common? */
-bool region_overlap(const struct region_use *a, const struct region_use *b, uint64_t bytes);
-/* Would they as operands? Not, where one of them is no array in one of the user's regions. */
+/* Would `bytes` of two operands have a byte in common? Not, where one of them is no array in one of
+ * the user's regions. */
 bool region_would_overlap(const struct user *user, const struct array *a, const struct array *b,
                           uint64_t bytes);
 

@@ -2,7 +2,7 @@
  * allocate its blocks. */
 #include "base/log.h"
 #include "server/devices/device.h"
-#include "server/devices/region.h"
+#include "server/devices/field.h"
 #include "server/users/descriptors.h"
 #include "server/users/memory.h"
 #include "server/users/reserve.h"
@@ -12,7 +12,6 @@
 #include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -211,16 +210,6 @@ static void on_allocated(uv_work_t *work, int status)
     }
 }
 
-static bool make_id(struct region *region, struct failure *failure)
-{
-    do {
-        if (getrandom(&region->id, sizeof region->id, 0) != (ssize_t)sizeof region->id)
-            return failure_set(failure, STATUS_INTERNAL, NULL, "no randomness for an id");
-        region->id >>= 1; /* some languages have no unsigned integers */
-    } while (!region->id);
-    return true;
-}
-
 bool region_register(struct devices *devices, struct region_owner *owner,
                      const struct request *request, int descriptor, struct failure *failure)
 {
@@ -235,7 +224,7 @@ bool region_register(struct devices *devices, struct region_owner *owner,
     region->descriptor = descriptor;
     region->number = ++devices->last_region;
     if (!check_memory(region, request, failure) || !check_budget(region, failure) ||
-        !make_id(region, failure)) {
+        !field_make_id(&region->id, failure)) {
         passing_close(descriptor, &region->user->passed);
         free(region);
         return false;

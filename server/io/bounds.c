@@ -18,11 +18,6 @@ struct work {
     struct request_bounds bounds;
 };
 
-void bounds_init(struct bounds *bounds)
-{
-    list_init(&bounds->link);
-}
-
 bool bounds_hold(const struct connection *connection)
 {
     return connection->bounds.state != BOUNDS_NONE;

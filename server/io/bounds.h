@@ -32,8 +32,6 @@ struct bounds {
     struct work *work; /* BOUNDS_FINDING, BOUNDS_KNOWN */
 };
 
-void bounds_init(struct bounds *bounds);
-
 enum bounds_answer { BOUNDS_GO_ON, BOUNDS_LATER, BOUNDS_REFUSED };
 
 /* Before a complete message of the connection is acted upon, each time that it is taken. GO_ON: the

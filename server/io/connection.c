@@ -51,7 +51,7 @@ static bool is_over_budget(const struct connection *connection)
 static bool may_read(const struct connection *connection)
 {
     return !connection->closing && !connection->receiving && !connection->end_of_input &&
-           !connection->close_when_sent && !upload_waits(&connection->upload) &&
+           !connection->close_when_sent && list_empty(&connection->upload.waiter.link) &&
            !bounds_hold(connection) && !connection->outbox.broken &&
            connection->outbox.control_bytes <
                (is_over_budget(connection) ? CONTROL_UNSENT_OVER : CONTROL_UNSENT_MOST);
@@ -360,19 +360,14 @@ static void close_now(struct connection *connection)
     list_push(&connection->io->closed, &connection->changed_link);
 }
 
-static bool is_carried(const struct connection *connection)
-{
-    return connection->receiving || connection->outbox.sending_bytes;
-}
-
 void connection_close(struct connection *connection)
 {
     if (connection->closed)
         return;
     connection->closing = true;
     turn_watch(connection, 0);
-    if (!is_carried(connection)) /* else connection_settle() calls again */
-        close_now(connection);
+    if (!connection->receiving && !connection->outbox.sending_bytes)
+        close_now(connection); /* else connection_settle() calls again */
 }
 
 /* Close a socket that no connection is made of, on the account of its user where that is known. */
@@ -441,7 +436,7 @@ void connection_open(struct io *io, int descriptor)
     connection->regions =
         (struct region_owner){.user = connection->user, .answer = message_region_answered};
     list_init(&connection->regions.regions);
-    bounds_init(&connection->bounds);
+    list_init(&connection->bounds.link);
     upload_init(&connection->upload, io->jobs, connection->user, io->drop_buffer, on_resume);
     outbox_init(&connection->outbox, io, connection->user, descriptor);
     list_push(&io->connections, &connection->link);

@@ -12,8 +12,6 @@
 #include "server/io/outbox.h"
 #include "server/jobs/upload.h"
 
-struct io;
-
 struct connection {
     struct list link;
     struct list changed_link; /* in io->changed; closed, in io->closed */

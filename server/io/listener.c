@@ -227,10 +227,10 @@ bool listener_open_all(struct io *io)
             return false;
         log_info("listening on a socket from systemd");
     }
-    for (int i = 0; i < io->config->listen_count; i++)
-        if (!listen_unix(io, io->config->listen[i] + strlen("unix:")))
+    for (int i = 0; i < io->config->listen.count; i++)
+        if (!listen_unix(io, io->config->listen.item[i] + strlen("unix:")))
             return false;
-    return handed_over || io->config->listen_count || listen_default(io);
+    return handed_over || io->config->listen.count || listen_default(io);
 }
 
 static void on_closed(uv_handle_t *handle)

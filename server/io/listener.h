@@ -6,8 +6,6 @@
 #include <sys/stat.h>
 #include <uv.h>
 
-struct io;
-
 struct listener {
     struct list link;
     struct io *io;

@@ -2,7 +2,7 @@
 
 #include "server/io/connection.h"
 #include "server/io/io.h"
-#include "server/jobs/dry_run.h"
+#include "server/jobs/requirements.h"
 #include "server/jobs/task.h"
 
 /* --- methods --- */

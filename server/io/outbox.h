@@ -23,12 +23,6 @@
 #include "server/jobs/answer.h"
 #include "server/jobs/jobs.h"
 
-struct task;
-struct io_threads;
-struct reply;
-struct io;
-struct user;
-
 /* Slabs of a reply at once; of one that is streamed fewer until its client shows that it reads. */
 enum { REPLY_WINDOW = SLABS_AT_ONCE, REPLY_WINDOW_LEAST = 2 };
 

@@ -2,7 +2,6 @@
 #include "server/io/connection.h"
 #include "server/io/io.h"
 #include "server/jobs/task.h"
-#include "server/jobs/task_trace.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -108,11 +107,6 @@ static size_t advance_reply(struct reply *reply, size_t bytes)
     return bytes;
 }
 
-static bool reply_is_complete(const struct reply *reply)
-{
-    return reply->head_sent == reply->head_bytes && reply->asked == reply->bytes && !reply->pieces;
-}
-
 static void finish(struct reply *reply)
 {
     struct task *task = reply->task;
@@ -129,7 +123,7 @@ static void sent(struct outbox *outbox, size_t bytes)
     while (bytes) {
         struct reply *reply = LIST_FIRST(&outbox->ready, struct reply, link);
         bytes = advance_reply(reply, bytes);
-        if (reply_is_complete(reply))
+        if (reply->head_sent == reply->head_bytes && reply->asked == reply->bytes && !reply->pieces)
             finish(reply);
         else if (reply->parts && !reply->whole)
             staging_stream(reply);

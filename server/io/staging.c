@@ -1,7 +1,6 @@
 /* The bytes of replies from their devices into slabs, as far as there are any. */
 #include "server/io/connection.h"
 #include "server/jobs/task.h"
-#include "server/jobs/task_trace.h"
 
 #include <string.h>
 

@@ -4,8 +4,6 @@
 
 #include "server/jobs/task.h"
 
-struct upload;
-
 /* May the user have one job more? SHUTTING_DOWN or QUEUE_FULL where not. */
 bool admission_open(const struct jobs *jobs, const struct user *user, struct failure *failure);
 

@@ -4,7 +4,6 @@
 #include "protocol/reply.h"
 #include "protocol/request.h"
 
-struct field;
 struct task;
 
 enum { ANSWER_PARTS = 12 };

@@ -1,15 +1,9 @@
-#include "server/jobs/dry_run.h"
 
 #include "server/jobs/jobs.h"
 #include "server/jobs/requirements.h"
 #include "numerics/stability.h"
 
 #include <math.h>
-
-static uint64_t bytes_of(const struct requirements *needs)
-{
-    return needs->arrays * needs->type.bytes + needs->operand_bytes + needs->script.result_bytes;
-}
 
 /* What the job takes each time that it runs. */
 static double run_ns(const struct requirements *needs, const struct flow *flow)
@@ -54,21 +48,6 @@ static void write_dt(msgpack_packer *packer, const struct requirements *needs)
     write_real(packer, dt_max, isfinite(dt_max));
 }
 
-static void write_whole(msgpack_packer *packer, uint64_t bytes, double ns,
-                        const struct device *device)
-{
-    reply_write_str(packer, "bytes");
-    msgpack_pack_uint64(packer, bytes);
-    write_seconds(packer, ns);
-    reply_write_str(packer, "device");
-    reply_write_str(packer, device->name);
-}
-
-static uint64_t copied_bytes(const struct requirements *needs)
-{
-    return (needs->copied - needs->copied_again) * needs->type.bytes + needs->operand_bytes;
-}
-
 /* All arrays are there at once. Every round runs the operators and copies regions in; the rest is
  * copied once. */
 static void write_answer(msgpack_packer *packer, const struct requirements *needs, uint32_t count,
@@ -79,10 +58,11 @@ static void write_answer(msgpack_packer *packer, const struct requirements *need
     uint64_t bytes = 0;
     double ns = 0;
     for (uint32_t i = 0; i < count; i++) {
-        bytes += bytes_of(&needs[i]);
-        ns += repeat *
-                  (run_ns(&needs[i], flow) + copy_ns(needs[i].copied_again * needs[i].type.bytes)) +
-              copy_ns(copied_bytes(&needs[i]));
+        const uint64_t array_bytes = needs[i].type.bytes, operand_bytes = needs[i].operand_bytes;
+        const uint64_t once = needs[i].copied - needs[i].copied_again;
+        bytes += needs[i].arrays * array_bytes + operand_bytes + needs[i].script.result_bytes;
+        ns += repeat * (run_ns(&needs[i], flow) + copy_ns(needs[i].copied_again * array_bytes)) +
+              copy_ns(once * array_bytes + operand_bytes);
     }
     for (uint32_t i = 0; chain && i < chain->answers; i++) {
         const struct requirements *given = &needs[chain->answer[i].link];
@@ -90,7 +70,11 @@ static void write_answer(msgpack_packer *packer, const struct requirements *need
             ns += copy_ns((uint64_t)job_outputs(&given->job) * given->type.bytes);
     }
     msgpack_pack_map(packer, chain ? 4 : 3 + dt_pairs(needs));
-    write_whole(packer, bytes, ns, device);
+    reply_write_str(packer, "bytes");
+    msgpack_pack_uint64(packer, bytes);
+    write_seconds(packer, ns);
+    reply_write_str(packer, "device");
+    reply_write_str(packer, device->name);
     if (!chain) {
         write_dt(packer, needs);
         return;

@@ -84,13 +84,6 @@ struct script_needs script_needs(const struct request *request, const struct job
     return needs;
 }
 
-bool script_check(const struct request *request, const struct job *job, struct failure *failure)
-{
-    return !is_cut(request, job) || !job->more.probes ||
-           failure_set(failure, STATUS_UNSUPPORTED, "probes",
-                       "probes and every do not go together yet");
-}
-
 /* --- making it --- */
 
 static struct step *add(struct task *task, enum step_kind kind, bool waits, uint32_t op)
@@ -176,13 +169,6 @@ static bool take_arrays(struct task *task, int from, int count, struct failure *
     return true;
 }
 
-static bool take_result(struct op *op, uint64_t bytes, struct failure *failure)
-{
-    const struct array_type type = {
-        .dtype = DTYPE_F64, .dimensions = 1, .shape = {bytes / 8}, .bytes = bytes};
-    return (op->result = admission_new_array(op->task, &type, failure)) != NULL;
-}
-
 /* The block without the probes, which come last in it. */
 static bool take_block(struct task *task, struct failure *failure)
 {
@@ -225,10 +211,13 @@ static bool take_own(struct task *task, const struct requirements *needs, struct
                               !take_arrays(task, SCRIPT_WORK, estimate_scratch(job), failure) ||
                               !take_block(task, failure)))
         return false;
-    for (uint32_t i = 0; i < task->count; i++)
-        if (needs[i].script.result_bytes &&
-            !take_result(&task->op[i], needs[i].script.result_bytes, failure))
+    for (uint32_t i = 0; i < task->count; i++) {
+        const uint64_t bytes = needs[i].script.result_bytes;
+        const struct array_type type = {
+            .dtype = DTYPE_F64, .dimensions = 1, .shape = {bytes / 8}, .bytes = bytes};
+        if (bytes && !(task->op[i].result = admission_new_array(task, &type, failure)))
             return false;
+    }
     return !needs->script.in_place || script->snapshot != SNAPSHOT_FIELD ||
            take_arrays(task, SCRIPT_FRESH, 1, failure);
 }

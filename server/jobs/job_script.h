@@ -13,7 +13,6 @@
 #include "server/jobs/program.h"
 
 struct requirements;
-struct task;
 
 /* Arrays beside the task's own. */
 enum {
@@ -51,9 +50,6 @@ struct script_needs {
 };
 struct script_needs script_needs(const struct request *request, const struct job *job);
 
-/* False with the failure set: the request asks for what does not go together. */
-bool script_check(const struct request *request, const struct job *job, struct failure *failure);
-
 /* Of a task whose own arrays are there, and whose operators need that. False with the failure set:
  * its own have no room; script_free() all the same. */
 bool script_make(struct task *task, const struct requirements *needs, struct failure *failure);
@@ -74,10 +70,8 @@ void script_leave_snapshot(struct script *script);
  * with the job's own accuracy. Of a diffusion one step, from where it has come to. */
 void script_estimate(const struct job *job, bool finer, struct job *estimate);
 
-enum script_state { SCRIPT_GOES_ON, SCRIPT_DONE, SCRIPT_FAILED /* with its failure */ };
-
-/* Begin what can begin. */
-enum script_state script_go_on(struct task *task);
+/* Begin what can begin; at the end of the script the task has succeeded or failed. */
+void script_go_on(struct task *task);
 /* Something has ended; script_go_on() is to follow. */
 void script_order_ended(struct task *task, struct order *order, enum status status);
 void script_snapshot_ended(struct task *task);

@@ -9,10 +9,8 @@
 #include "server/jobs/task_state.h"
 
 struct answer;
-struct failure;
 struct outbox;
 struct reply;
-struct task;
 
 /* What the layer above does with answers and snapshots. Each push takes the task over (it may be
  * NULL) until task_replied(); what is under way is the task's `reply`, and NULL again before that.

@@ -1,4 +1,3 @@
-#include "server/jobs/op.h"
 
 #include "server/jobs/task.h"
 

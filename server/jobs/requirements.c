@@ -238,7 +238,11 @@ static bool find_one(const struct finding *finding, struct request_link *link,
     needs->script = script_needs(needs->request, &needs->job);
     needs->script.wanted |= link != NULL;
     needs->arrays += (uint64_t)needs->script.arrays;
-    return find_outputs(finding, failure) && script_check(needs->request, &needs->job, failure);
+    if (!find_outputs(finding, failure))
+        return false;
+    return !needs->script.in_place || !needs->job.more.probes ||
+           failure_set(failure, STATUS_UNSUPPORTED, "probes",
+                       "probes and every do not go together yet");
 }
 
 /* Do the links keep to the numbers and the work of one job, which all rounds together are, and to

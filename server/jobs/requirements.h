@@ -6,9 +6,7 @@
 #include "protocol/request_chain.h"
 #include "server/jobs/job_script.h"
 
-struct device;
 struct jobs;
-struct user;
 
 /* An operator's. */
 struct requirements {
@@ -39,3 +37,11 @@ bool requirements_find(const struct jobs *jobs, const struct user *user,
                        struct requirements needs[CHAIN_LINKS], uint32_t *count,
                        struct failure *failure);
 void requirements_free(struct requirements *needs, uint32_t count);
+
+/* dry_run.c: answer an operator's request with {"bytes", "seconds", "device"}, diffusion's with
+ * "dt" and "dt_max", too. A chain's: of all rounds, and with "ops", a map for each link: the
+ * "seconds" of one round without copies, diffusion's with "dt" and "dt_max". False with the failure
+ * set where the job itself would be refused for what it is; whether there is room for it now is not
+ * looked at. Fills in the types of resident operands, and what links take of one another. */
+bool dry_run(struct jobs *jobs, struct user *user, struct request *request, msgpack_packer *packer,
+             struct failure *failure);

@@ -202,15 +202,18 @@ static bool begin(struct task *task, struct step *step)
     return ok;
 }
 
-enum script_state script_go_on(struct task *task)
+void script_go_on(struct task *task)
 {
     struct script *script = task->script;
     for (struct step *step; (step = program_next(&script->program));)
         if (!begin(task, step))
             script->program.broken = true;
     if (!program_is_done(&script->program))
-        return SCRIPT_GOES_ON;
-    return script->program.broken ? SCRIPT_FAILED : SCRIPT_DONE;
+        return;
+    if (script->program.broken)
+        task_fail_with(task, &script->failure);
+    else
+        task_succeed(task);
 }
 
 /* What the measure says goes into the report. */

@@ -9,7 +9,6 @@
 #include "server/jobs/admission.h"
 #include "server/jobs/answer.h"
 #include "server/jobs/requirements.h"
-#include "server/jobs/task_trace.h"
 #include "server/users/memory.h"
 
 #include <assert.h>
@@ -25,8 +24,8 @@ void task_step(struct task *task, enum task_event event)
     struct jobs *jobs = task->jobs;
     const enum task_state next = task_state_after(task->state, event);
     if (next == TASK_STATE_COUNT) {
-        log_error("job %llu: the event %s came while it was %s", (unsigned long long)task->id,
-                  task_event_name(event), task_state_name(task->state));
+        log_error("job %llu: the event %d came in state %d", (unsigned long long)task->id, event,
+                  task->state);
         assert(!"an event that its state does not take");
         return;
     }
@@ -109,31 +108,21 @@ static void task_end(struct task *task)
     task_dispatch(device);
 }
 
-/* Hand the error over as its answer, or end it where nobody is there to hear. */
-static void push_failure(struct task *task, const struct failure *failure)
-{
-    if (task->client)
-        task->jobs->calls->failure(task->client->outbox, task->msgid, task, failure);
-    else
-        task_end(task);
-}
-
-static void set_failed(struct task *task, enum status status)
-{
-    task->status = status;
-    task->outcome = status == STATUS_CANCELLED ? TASK_CANCELLED
-                    : status == STATUS_TIMEOUT ? TASK_TIMED_OUT
-                                               : TASK_FAILED;
-}
-
-/* An error is its answer: it holds nothing more, and the device knows it no longer. */
+/* An error is its answer: it holds nothing more, and the device knows it no longer. Where nobody is
+ * there to hear it, it ends. */
 static void answer_failure(struct task *task, const struct failure *failure)
 {
     deadline_forget(&task->deadline);
     release(task);
     list_remove(&task->device_link);
-    set_failed(task, failure->code);
-    push_failure(task, failure);
+    task->status = failure->code;
+    task->outcome = failure->code == STATUS_CANCELLED ? TASK_CANCELLED
+                    : failure->code == STATUS_TIMEOUT ? TASK_TIMED_OUT
+                                                      : TASK_FAILED;
+    if (task->client)
+        task->jobs->calls->failure(task->client->outbox, task->msgid, task, failure);
+    else
+        task_end(task);
 }
 
 void task_fail_with(struct task *task, const struct failure *failure)
@@ -345,14 +334,6 @@ static void out_of_time(struct deadline *deadline)
         withdraw(task, STOP_TIMED_OUT);
 }
 
-static void set_deadline(struct task *task, uint64_t timeout_us)
-{
-    const uint64_t most_us = (UINT64_MAX - task->received_ns) / 1000; /* ages away */
-    if (timeout_us && timeout_us <= most_us)
-        deadline_set(&task->jobs->deadlines, &task->deadline,
-                     task->received_ns + timeout_us * 1000);
-}
-
 void task_drain(struct device *device, bool late)
 {
     struct list *link = device->tasks.next;
@@ -457,7 +438,10 @@ bool task_accept(struct client *client, struct request *request, const struct up
         task_end(task);
         return false;
     }
-    set_deadline(task, request->timeout_us);
+    const uint64_t most_us = (UINT64_MAX - task->received_ns) / 1000; /* ages away */
+    if (request->timeout_us && request->timeout_us <= most_us)
+        deadline_set(&jobs->deadlines, &task->deadline,
+                     task->received_ns + request->timeout_us * 1000);
     task_begin(task);
     return true;
 }

@@ -2,7 +2,6 @@
  */
 #include "server/jobs/job_script.h"
 #include "server/jobs/task.h"
-#include "server/jobs/task_trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,14 +64,6 @@ static bool upload_small(struct op *op)
         op->small[i] = NULL;
         device_upload(field, 0, slab, bytes);
     }
-    return true;
-}
-
-static bool upload_all_small(struct task *task)
-{
-    for (uint32_t k = 0; k < task->count; k++)
-        if (!upload_small(&task->op[k]))
-            return false;
     return true;
 }
 
@@ -146,21 +137,20 @@ static void on_slab(struct slab_waiter *waiter)
             if (field && field->lost)
                 return; /* device_lost() follows */
         }
-    if (!upload_all_small(task))
-        arena_wait(&task->jobs->devices->arena, waiter);
-    else
-        proceed(task);
+    for (uint32_t k = 0; k < task->count; k++)
+        if (!upload_small(&task->op[k])) {
+            arena_wait(&task->jobs->devices->arena, waiter);
+            return;
+        }
+    proceed(task);
 }
 
 void task_begin(struct task *task)
 {
-    task->small_waiter.user = task->user;
-    task->small_waiter.share = SHARE_UPLOAD;
-    task->small_waiter.count = 1;
-    task->small_waiter.ready = on_slab;
-    if (!upload_all_small(task))
-        arena_wait(&task->jobs->devices->arena, &task->small_waiter);
-    proceed(task);
+    task->small_waiter = (struct slab_waiter){
+        .user = task->user, .share = SHARE_UPLOAD, .count = 1, .ready = on_slab};
+    list_init(&task->small_waiter.link);
+    on_slab(&task->small_waiter);
 }
 
 /* A task that fails here lets the next one go: one after another, not one inside the other. */
@@ -186,29 +176,6 @@ static void on_region_lost(struct task *task, enum status status)
 
 /* --- orders --- */
 
-/* Where the script has come to its end, so has the task. */
-static void go_on(struct task *task)
-{
-    switch (script_go_on(task)) {
-    case SCRIPT_GOES_ON:
-        break;
-    case SCRIPT_DONE:
-        task_succeed(task);
-        break;
-    case SCRIPT_FAILED:
-        task_fail_with(task, &task->script->failure);
-    }
-}
-
-static void copy_operands(const struct task *task)
-{
-    for (uint32_t k = 0; k < task->count; k++)
-        for (int i = 0; i < OPERANDS; i++)
-            if (task->op[k].operand_place[i].region)
-                device_copy_operand(task->device, task->op[k].operand[i],
-                                    &task->op[k].operand_place[i]);
-}
-
 void task_order(struct task *task, struct order *order, uint64_t id)
 {
     order->id = id;
@@ -224,9 +191,13 @@ void task_dispatch(struct device *device)
         struct task *task = LIST_ENTRY(entry, struct task, entry);
         task_step(task, TASK_HAND_OVER);
         task_trace_begin(task);
-        copy_operands(task);
+        for (uint32_t k = 0; k < task->count; k++)
+            for (int i = 0; i < OPERANDS; i++)
+                if (task->op[k].operand_place[i].region)
+                    device_copy_operand(device, task->op[k].operand[i],
+                                        &task->op[k].operand_place[i]);
         if (task->script) {
-            go_on(task);
+            script_go_on(task);
             continue;
         }
         op_order(task->op, &task->order);
@@ -245,19 +216,11 @@ static void on_progress(struct order *order, uint64_t passes)
                                     task->op->job.steps);
 }
 
-/* What the order came to: the fields that it wrote hold its result, or what nobody can tell. */
-static void mark(const struct order *order, bool is_whole)
-{
-    for (int i = 0; i < AXIS_COUNT && order->kind == ORDER_RUN; i++)
-        if (order->out[i] && order->out[i]->resident)
-            order->out[i]->torn = !is_whole;
-}
-
 void task_part_ended(struct task *task)
 {
     struct device *device = task->device;
     if (!task->stop)
-        go_on(task);
+        script_go_on(task);
     else if (!task->script->program.under_way)
         task_fail_stopped(task);
     task_dispatch(device); /* it may rest now */
@@ -271,7 +234,9 @@ static void on_finished(struct order *order, enum status status, const struct ch
     if (said)
         task_trace_finished(task, said);
     if (begun || status == STATUS_OK) {
-        mark(order, status == STATUS_OK);
+        for (int i = 0; i < AXIS_COUNT && order->kind == ORDER_RUN; i++)
+            if (order->out[i] && order->out[i]->resident)
+                order->out[i]->torn = status != STATUS_OK;
         task->device_ns += schedule_time(device_us);
         if (!task->script)
             task->device_ns += copy_ns(task);
@@ -322,6 +287,8 @@ static void on_worker_lost(struct device *device)
         list_push(&device->tasks, &task->device_link);
         device_lost(task);
     }
+    device->losing = false;
+    task_dispatch(device);
 }
 
 const struct device_events task_events = {.granted = on_granted,
@@ -329,5 +296,4 @@ const struct device_events task_events = {.granted = on_granted,
                                           .put_arrived = on_put_arrived,
                                           .progress = on_progress,
                                           .finished = on_finished,
-                                          .worker_lost = on_worker_lost,
-                                          .dispatch = task_dispatch};
+                                          .worker_lost = on_worker_lost};

@@ -1,4 +1,3 @@
-#include "server/jobs/task_trace.h"
 
 #include "server/jobs/task.h"
 

@@ -244,11 +244,6 @@ void upload_placed(struct upload *upload, size_t bytes)
         upload_flush(upload);
 }
 
-bool upload_waits(const struct upload *upload)
-{
-    return !list_empty(&upload->waiter.link);
-}
-
 /* The arrival of an inline array, all of it; NULL with the failure set. */
 static const struct arrival *find(const struct upload *upload, const struct array *array,
                                   const char *parameter, struct failure *failure)

@@ -14,10 +14,6 @@
 
 enum { UPLOAD_DROP_BYTES = 64 << 10 };
 
-struct field;
-struct jobs;
-struct user;
-
 /* One array. */
 struct arrival {
     struct field *field;       /* referenced; or … */
@@ -55,7 +51,6 @@ void upload_begin(struct upload *upload, const struct splitter_payload *payload)
  * NULL: no slab is free, resume() follows. */
 void *upload_place(struct upload *upload, uint64_t due, size_t *room);
 void upload_placed(struct upload *upload, size_t bytes);
-bool upload_waits(const struct upload *upload);
 
 /* What has come of the latest array goes to its device; the slab comes back when it is there. */
 void upload_flush(struct upload *upload);

@@ -117,11 +117,6 @@ static void add_slice(struct trace *trace, const char *name, struct span span,
         (unsigned)(length_ns % 1000), track->process, track_number(trace, track, copies));
 }
 
-static bool is_copy(int kind)
-{
-    return kind == SPAN_COPY_IN || kind == SPAN_COPY_OUT;
-}
-
 static struct span whole(const struct traced_job *job)
 {
     struct span whole = job->spans[SPAN_READ];
@@ -141,7 +136,8 @@ static void add_job(struct trace *trace, const struct traced_job *job, const str
     for (int i = 0; i < SPAN_COUNT; i++) {
         if (!job->spans[i].end_ns)
             continue;
-        add_slice(trace, span_names[i], job->spans[i], track, is_copy(i));
+        add_slice(trace, span_names[i], job->spans[i], track,
+                  i == SPAN_COPY_IN || i == SPAN_COPY_OUT);
         add(&trace->filling, ",\"args\":{\"job\":%" PRIu64 "}}", job->id);
     }
 }

@@ -37,8 +37,6 @@ struct traced_job {
     struct span spans[SPAN_COUNT];
 };
 
-struct trace;
-
 /* NULL, with a line in the log, where the file cannot be made; it is readable by its owner alone.
  * `path` must last. */
 struct trace *trace_open(uv_loop_t *loop, const char *path, uint64_t bytes_most);

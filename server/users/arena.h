@@ -13,9 +13,6 @@
 
 enum share { SHARE_UPLOAD, SHARE_REPLY, SHARE_COUNT };
 
-struct user;
-struct field;
-
 struct slab {
     struct list link; /* free, or in its device's list of copies */
     uint32_t number;

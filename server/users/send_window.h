@@ -21,8 +21,8 @@ enum {
 /* One that the worker answers. */
 struct record {
     struct list link;
-    int64_t cost_ns;
-    bool is_order; /* a struct order's; else a struct slab's */
+    int64_t cost_ns; /* 0: it delays nobody */
+    bool is_order;   /* a struct order's; else a struct slab's */
 };
 
 /* A user's; of one device at a time. */
@@ -31,17 +31,37 @@ struct send_window {
     int64_t there_ns;    /* the cost of those in flight */
 };
 
-void send_window_init(struct send_window *window);
+/* Queue a record, which stays in place until it was answered or the window was cleared.
+ * `contention` is between the windows of the device. */
+static inline void send_window_add(struct send_window *window, struct contention *contention,
+                                   struct record *record, uint64_t now_ns)
+{
+    list_push(&window->waiting, &record->link);
+    contention_note(contention, window, now_ns);
+}
 
-/* Queue a record; its cost_ns is set: 0 for one that delays nobody. contention: between the windows
- * of the device. The record must stay in place until it was answered or the window was cleared. */
-void send_window_add(struct send_window *window, struct contention *contention,
-                     struct record *record, uint64_t now_ns);
 /* The record to send now, in flight from here on; NULL: none. Call it until then, whenever one was
  * added or answered. */
-struct record *send_window_next(struct send_window *window, const struct contention *contention,
-                                uint64_t now_ns);
-void send_window_answered(struct send_window *window, const struct record *record);
+static inline struct record *send_window_next(struct send_window *window,
+                                              const struct contention *contention, uint64_t now_ns)
+{
+    if (list_empty(&window->waiting) ||
+        (window->there_ns >= SEND_WINDOW_NS && !contention_is_none(contention, now_ns)))
+        return NULL;
+    struct record *record = LIST_TAKE(&window->waiting, struct record, link);
+    window->there_ns += record->cost_ns;
+    return record;
+}
+
+static inline void send_window_answered(struct send_window *window, const struct record *record)
+{
+    window->there_ns -= record->cost_ns;
+}
 
 /* The worker is gone, and all of them with it. */
-void send_window_clear(struct send_window *window);
+static inline void send_window_clear(struct send_window *window)
+{
+    while (list_take(&window->waiting))
+        ;
+    window->there_ns = 0;
+}

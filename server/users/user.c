@@ -23,7 +23,7 @@ struct user *user_find(struct users *users, uid_t uid)
     RB_INIT(&user->field_tree);
     arena_init_queues(user->slab_queues, user);
     flow_init(&user->flow);
-    send_window_init(&user->window);
+    list_init(&user->window.waiting);
     list_init(&user->turn.link);
     list_init(&user->turn.again);
     list_init(&user->bounds.waiting);

@@ -9,10 +9,6 @@
 
 #include <uv/tree.h>
 
-struct device;
-struct turn_watch;
-struct field;
-
 /* Fields that have an id, in its order. */
 RB_HEAD(field_tree, field);
 

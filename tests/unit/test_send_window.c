@@ -21,8 +21,10 @@ static int sent_count, served;
 static int begin(void **state)
 {
     contention = (struct contention){0};
-    for (int u = 0; u < USERS; u++)
-        send_window_init(&windows[u]);
+    for (int u = 0; u < USERS; u++) {
+        windows[u] = (struct send_window){0};
+        list_init(&windows[u].waiting);
+    }
     now_ns = 10 * LATER_NS;
     sent_count = served = 0;
     return 0;
