@@ -1,15 +1,8 @@
 #include "numerics/weights.h"
 
-#include "numerics/conductances.h"
+#include "numerics/lagrange.h"
 
 #include <math.h>
-#include <string.h>
-
-/* A side's statement about f: its derivative of this order at this position is given. */
-struct datum {
-    weights_real at;
-    int order;
-};
 
 static bool is_map(const struct weights_side *side)
 {
@@ -25,6 +18,13 @@ bool weights_has_datum(const struct weights_side *side)
 {
     return side->kind == WEIGHTS_DERIVATIVE || side->kind == WEIGHTS_CURVATURE ||
            (side->kind == WEIGHTS_VALUE && side->at_face);
+}
+
+bool weights_is_stiff(const struct weights_side *side)
+{
+    return side->kind == WEIGHTS_ONE_SIDED || side->kind == WEIGHTS_DERIVATIVE ||
+           (side->kind == WEIGHTS_VALUE && side->at_face) ||
+           (side->kind == WEIGHTS_EVEN && side->mixed != 0);
 }
 
 static int datum_order(const struct weights_side *side)
@@ -49,8 +49,8 @@ static bool is_about_node(const struct weights_side *side)
     return side->kind == WEIGHTS_MIRROR || (is_stated_map(side) && !side->at_face);
 }
 
-static bool is_valid(const struct weights_axis *axis, int order, int accuracy,
-                     enum weights_stagger stagger)
+bool weights_takes(const struct weights_axis *axis, int order, int accuracy,
+                   enum weights_stagger stagger)
 {
     if (order < 0 || order > WEIGHTS_ORDER || accuracy < 2 || accuracy > WEIGHTS_ACCURACY ||
         accuracy % 2 != 0 || (unsigned)stagger > WEIGHTS_BACKWARD ||
@@ -81,115 +81,6 @@ static weights_real power(weights_real base, int exponent)
     for (int k = 0; k < (exponent < 0 ? -exponent : exponent); k++)
         product *= base;
     return exponent < 0 ? 1 / product : product;
-}
-
-/* Multiply the polynomial whose coefficients up to `order` are c by its variable + root. */
-static void take_factor(weights_real *c, int order, weights_real root)
-{
-    for (int k = order; k > 0; k--)
-        c[k] = c[k] * root + c[k - 1];
-    c[0] *= root;
-}
-
-/* The derivatives of `order` at t = at of Π (t − a[l]) over all l but j, for each j; and, returned,
- * over all. Each is what lies below j times what lies above. */
-static weights_real product_derivatives(const weights_real *a, int count, weights_real at,
-                                        int order, weights_real *without)
-{
-    weights_real below[WEIGHTS_POINTS + 1][WEIGHTS_ORDER + 1] = {{1}},
-                                                           above[WEIGHTS_ORDER + 1] = {1};
-    weights_real factorial = 1;
-    for (int k = 2; k <= order; k++)
-        factorial *= k;
-    for (int j = 0; j < count; j++) {
-        memcpy(below[j + 1], below[j], sizeof below[j]);
-        take_factor(below[j + 1], order, at - a[j]);
-    }
-    for (int j = count - 1; j >= 0; j--) {
-        without[j] = 0;
-        for (int k = 0; k <= order; k++)
-            without[j] += below[j][k] * above[order - k];
-        without[j] *= factorial;
-        take_factor(above, order, at - a[j]);
-    }
-    return factorial * below[count][order];
-}
-
-/* Weights w of f(a[0]), f(a[1]), … and, where there is a datum, of what it states, for the
- * derivative of `order` at 0.
- *
- * Without a datum, w_j = N_j / D_j: the derivative of Π_{l≠j} (t − a_l) over its value at a_j. With
- * the datum L f = g, the interpolant P has c·ω added, ω = Π (t − a_l), c = (g − L P)/(L ω): so
- * w_j = N_j / D_j − ρ·L_j / D_j and g counts ρ = ω^(order)(0) / (L ω). Over one denominator nothing
- * is rounded before the division where all a are integers. False where the datum and the points do
- * not define a polynomial. */
-static bool weigh(const weights_real *a, int count, int order, const struct datum *datum,
-                  weights_real *w, weights_real *rho)
-{
-    weights_real denominator[WEIGHTS_POINTS];
-    for (int j = 0; j < count; j++) {
-        denominator[j] = 1;
-        for (int l = 0; l < j; l++) {
-            const weights_real apart = a[j] - a[l];
-            denominator[j] *= apart;
-            denominator[l] *= -apart;
-        }
-    }
-    const weights_real over = product_derivatives(a, count, 0, order, w);
-    if (datum) {
-        weights_real stated[WEIGHTS_POINTS];
-        const weights_real under = product_derivatives(a, count, datum->at, datum->order, stated);
-        if (under == 0)
-            return false;
-        *rho = over / under;
-        for (int j = 0; j < count; j++) {
-            w[j] = under * w[j] - over * stated[j];
-            denominator[j] *= under;
-        }
-    }
-    for (int j = 0; j < count; j++) {
-        if (denominator[j] == 0) /* distances too different for the range of the numbers */
-            return false;
-        w[j] /= denominator[j];
-    }
-    return true;
-}
-
-/* weigh() for a = −at, 2 − at, 4 − at, …: the rows of uniform axes, of which there are few, so that
- * each thread remembers the last ones. */
-static bool weigh_even(int64_t at, int count, int order, const struct datum *datum, weights_real *w,
-                       weights_real *rho)
-{
-    enum { REMEMBERED = 64 };
-    struct key {
-        int64_t at, datum_at;
-        int32_t count, order, has_datum, datum_order;
-    } key = {.at = at, .count = count, .order = order, .has_datum = datum != NULL};
-    static _Thread_local struct {
-        struct key key;
-        weights_real w[WEIGHTS_POINTS], rho;
-    } remembered[REMEMBERED];
-    if (datum) {
-        key.datum_at = (int64_t)datum->at;
-        key.datum_order = datum->order;
-    }
-    const uint64_t place = (uint64_t)at + 5 * (uint64_t)count + 19 * (uint64_t)order +
-                           3 * (uint64_t)key.has_datum + 7 * (uint64_t)key.datum_order;
-    weights_real *known = remembered[place % REMEMBERED].w, of_datum = 0;
-    struct key *known_key = &remembered[place % REMEMBERED].key;
-    if (memcmp(known_key, &key, sizeof key) != 0) {
-        weights_real a[WEIGHTS_POINTS] = {0};
-        for (int j = 0; j < count; j++)
-            a[j] = 2 * j - at;
-        if (!weigh(a, count, order, datum, w, &of_datum))
-            return false;
-        *known_key = key;
-        memcpy(known, w, (size_t)count * sizeof *w);
-        remembered[place % REMEMBERED].rho = of_datum;
-    }
-    memcpy(w, known, (size_t)count * sizeof *w);
-    *rho = remembered[place % REMEMBERED].rho;
-    return true;
 }
 
 struct weights_place weights_map(const struct weights_axis *axis, int64_t i)
@@ -364,9 +255,11 @@ static bool uniform_row(const struct weights_axis *axis, int order, int accuracy
     const int count = closure_points(side, order, accuracy);
     if (count > axis->n)
         return false;
-    const struct datum datum = {.at = -(int)side->at_face - at, .order = datum_order(side)};
+    const struct lagrange_datum datum = {.at = -(int)side->at_face - at,
+                                         .order = datum_order(side)};
     weights_real data = 0;
-    if (!weigh_even(at, count, order, weights_has_datum(side) ? &datum : NULL, row->w, &data))
+    if (!lagrange_weights_even(at, count, order, weights_has_datum(side) ? &datum : NULL, row->w,
+                               &data))
         return false;
     row->first = s == SIDE_LOW ? 0 : axis->n - 1;
     row->step = s == SIDE_LOW ? 1 : -1;
@@ -392,7 +285,7 @@ static void uniform_centred(int order, int below, int above, enum weights_stagge
     const int count = below + 1 + above;
     const int at = 2 * below + (stagger == WEIGHTS_FORWARD) - (stagger == WEIGHTS_BACKWARD);
     weights_real none;
-    weigh_even(at, count, order, NULL, row->w, &none);
+    lagrange_weights_even(at, count, order, NULL, row->w, &none);
     row->first = i - below;
     row->step = 1;
     row->count = count;
@@ -426,11 +319,8 @@ static void uniform_scale(const struct weights_axis *axis, int order, struct wei
         row->w[j] *= scale;
 }
 
-/* The points of a row with coordinates: as many as the order needs everywhere, around the point;
- * where one more is on one side, it is the nearer of the two that could be (then the lower). Three
- * where the axis conducts. */
-static void choose_points(const struct weights_axis *axis, int order, int accuracy,
-                          enum weights_stagger stagger, int64_t i, struct weights_row *row)
+void weights_choose_points(const struct weights_axis *axis, int order, int accuracy,
+                           enum weights_stagger stagger, int64_t i, struct weights_row *row)
 {
     const struct weights_side *side = axis->side;
     const int64_t n = axis->n;
@@ -483,7 +373,7 @@ static bool coordinate_weights(const struct weights_axis *axis, int order, weigh
     const weights_real per_unit = 1 / unit; /* exact, and a product is cheaper */
     for (int j = 0; j < row->count; j++)
         a[j] *= per_unit;
-    struct datum datum = {0};
+    struct lagrange_datum datum = {0};
     const struct weights_side *side = row->side == WEIGHTS_CENTRED ? NULL : &axis->side[row->side];
     if (side && weights_has_datum(side)) {
         datum.at = (edge_position(axis, row->side, side->at_face) - at) / unit;
@@ -492,7 +382,7 @@ static bool coordinate_weights(const struct weights_axis *axis, int order, weigh
         side = NULL;
     }
     weights_real data = 0;
-    if (!weigh(a, row->count, order, side ? &datum : NULL, row->w, &data))
+    if (!lagrange_weights(a, row->count, order, side ? &datum : NULL, row->w, &data))
         return false;
     const weights_real scale = power(per_unit, order);
     for (int j = 0; j < row->count; j++)
@@ -504,8 +394,7 @@ static bool coordinate_weights(const struct weights_axis *axis, int order, weigh
     return true;
 }
 
-/* Are a centred row's points inside, or have an image there? */
-static bool has_points(const struct weights_axis *axis, const struct weights_row *row)
+bool weights_has_points(const struct weights_axis *axis, const struct weights_row *row)
 {
     const struct weights_place first = weights_map(axis, row->first);
     const struct weights_place last = weights_map(axis, row->first + row->count - 1);
@@ -515,7 +404,7 @@ static bool has_points(const struct weights_axis *axis, const struct weights_row
 bool weights_make(const struct weights_axis *axis, int order, int accuracy,
                   enum weights_stagger stagger, int64_t i, struct weights_row *row)
 {
-    if (!is_valid(axis, order, accuracy, stagger) || i < 0 || i >= axis->n)
+    if (!weights_takes(axis, order, accuracy, stagger) || i < 0 || i >= axis->n)
         return false;
     const struct weights_side *side = axis->side;
     const int halo = weights_radius(axis, order, accuracy, stagger);
@@ -527,7 +416,7 @@ bool weights_make(const struct weights_axis *axis, int order, int accuracy,
         /* The first point and the one that repeats it have the same weights to the bit. */
         const bool repeats = side[SIDE_LOW].kind == WEIGHTS_ENDPOINT && i == axis->n - 1;
         const int64_t j = repeats ? 0 : i;
-        choose_points(axis, order, accuracy, stagger, j, &made);
+        weights_choose_points(axis, order, accuracy, stagger, j, &made);
         if (!coordinate_weights(axis, order, evaluated_at(axis, stagger, j), &made))
             return false;
         made.first += i - j;
@@ -543,7 +432,7 @@ bool weights_make(const struct weights_axis *axis, int order, int accuracy,
             return false;
         uniform_scale(axis, order, &made);
     }
-    if (made.side == WEIGHTS_CENTRED && !has_points(axis, &made))
+    if (made.side == WEIGHTS_CENTRED && !weights_has_points(axis, &made))
         return false;
     *row = made;
     return true;
@@ -553,7 +442,7 @@ bool weights_face(const struct weights_axis *axis, int order, int accuracy, int 
                   struct weights_row *row)
 {
     const enum weights_stagger outwards = side == SIDE_LOW ? WEIGHTS_BACKWARD : WEIGHTS_FORWARD;
-    if ((unsigned)side >= SIDE_COUNT || !is_valid(axis, order, accuracy, outwards) ||
+    if ((unsigned)side >= SIDE_COUNT || !weights_takes(axis, order, accuracy, outwards) ||
         !axis->side[side].at_face)
         return false;
     const int64_t edge = side == SIDE_LOW ? 0 : axis->n - 1;
@@ -587,235 +476,11 @@ bool weights_ghost(const struct weights_axis *axis, int accuracy, int side, int6
 {
     struct weights_row made = {0};
     if ((unsigned)side >= SIDE_COUNT || axis->x || m < 1 || m > INT32_MAX ||
-        !is_valid(axis, 0, accuracy, WEIGHTS_FORWARD) || !weights_has_closures(&axis->side[side]) ||
+        !weights_takes(axis, 0, accuracy, WEIGHTS_FORWARD) ||
+        !weights_has_closures(&axis->side[side]) ||
         !uniform_row(axis, 0, accuracy, side, -2 * m, &made))
         return false;
     uniform_scale(axis, 0, &made);
     *row = made;
     return true;
-}
-
-enum { SQUARINGS = 9 };
-
-typedef double matrix[WEIGHTS_EDGE][WEIGHTS_EDGE];
-
-/* The largest sum of magnitudes in a row. */
-static double norm(const matrix m, int n)
-{
-    double largest = 0;
-    for (int i = 0; i < n; i++) {
-        double sum = 0;
-        for (int j = 0; j < n; j++)
-            sum += fabs(m[i][j]);
-        if (sum > largest || isnan(sum)) /* no number stays none */
-            largest = sum;
-    }
-    return largest;
-}
-
-/* ‖A^k‖^(1/k), k = 2^SQUARINGS. Writes over A. */
-static double gelfand(matrix a, int n)
-{
-    double logarithm = 0; /* of the k-th root of what has been divided out */
-    for (int k = 0;; k++) {
-        const double size = norm(a, n);
-        if (size == 0)
-            return 0;
-        if (!(size < INFINITY))
-            return INFINITY;
-        logarithm += ldexp(log(size), -k);
-        if (k == SQUARINGS)
-            return exp(logarithm);
-        for (int i = 0; i < n; i++)
-            for (int j = 0; j < n; j++)
-                a[i][j] /= size;
-        matrix square = {{0}};
-        for (int i = 0; i < n; i++)
-            for (int l = 0; l < n; l++)
-                for (int j = 0; j < WEIGHTS_EDGE; j++) /* the last columns are 0 where n is less */
-                    square[i][j] += a[i][l] * a[l][j];
-        memcpy(a, square, sizeof square);
-    }
-}
-
-/* Does the point keep its value, whatever its neighbours are? */
-static bool is_held(const struct weights_axis *axis, int accuracy, int64_t i)
-{
-    for (int s = 0; s < SIDE_COUNT; s++) {
-        const struct weights_side *side = &axis->side[s];
-        const int64_t d = s == SIDE_LOW ? i : axis->n - 1 - i;
-        if (((side->kind == WEIGHTS_VALUE || side->kind == WEIGHTS_ODD) && !side->at_face &&
-             d == 0) ||
-            (side->kind == WEIGHTS_HALO && d < weights_radius(axis, 2, accuracy, WEIGHTS_AT_NODE)))
-            return true;
-    }
-    return false;
-}
-
-/* Some columns of a row of a matrix; all others are left out. */
-struct columns {
-    int64_t begin;
-    int count;
-    double *entry;
-};
-
-static void add_to_column(const struct columns *columns, int64_t at, double value)
-{
-    if (at >= columns->begin && at < columns->begin + columns->count)
-        columns->entry[at - columns->begin] += value;
-}
-
-/* Row i of the second derivative with all data 0; a mixed boundary's is −v f_b. False where there
- * is none. */
-static bool matrix_row(const struct weights_axis *axis, int accuracy, int64_t i,
-                       const struct columns *columns)
-{
-    struct weights_row row, face;
-    if (!weights_make(axis, 2, accuracy, WEIGHTS_AT_NODE, i, &row))
-        return false;
-    for (int j = 0; j < row.count; j++) {
-        const struct weights_place place = weights_map(axis, row.first + (int64_t)j * row.step);
-        add_to_column(columns, place.at, place.sign * (double)row.w[j]);
-    }
-    for (int s = 0; s < SIDE_COUNT; s++) { /* of EVEN, at accuracy 2, where k is 1 */
-        const struct weights_side *side = &axis->side[s];
-        const double v = side->mixed, h = axis->spacing;
-        if (side->kind == WEIGHTS_EVEN && i == (s == SIDE_LOW ? 0 : axis->n - 1))
-            add_to_column(columns, i, side->at_face ? -v / (h + v * h * h / 2) : -2 * v / h);
-    }
-    if (row.side == WEIGHTS_CENTRED || axis->side[row.side].mixed == 0)
-        return true;
-    const struct weights_side *side = &axis->side[row.side];
-    const double pull = -side->mixed * (double)row.data[row.side];
-    if (!side->at_face) {
-        add_to_column(columns, row.side == SIDE_LOW ? 0 : axis->n - 1, pull);
-        return true;
-    }
-    if (!weights_face(axis, 2, accuracy, row.side, &face))
-        return false;
-    const double whole = 1 + side->mixed * (double)face.data[row.side];
-    for (int j = 0; j < face.count; j++)
-        add_to_column(columns, face.first + (int64_t)j * face.step,
-                      pull * (double)face.w[j] / whole);
-    return true;
-}
-
-static double block_bound(const struct weights_axis *axis, int accuracy, int64_t begin, int count)
-{
-    matrix a = {{0}};
-    for (int i = 0; i < count; i++) {
-        const struct columns columns = {.begin = begin, .count = count, .entry = a[i]};
-        if (!is_held(axis, accuracy, begin + i) && !matrix_row(axis, accuracy, begin + i, &columns))
-            return INFINITY;
-    }
-    return gelfand(a, count);
-}
-
-bool weights_is_stiff(const struct weights_side *side)
-{
-    return side->kind == WEIGHTS_ONE_SIDED || side->kind == WEIGHTS_DERIVATIVE ||
-           (side->kind == WEIGHTS_VALUE && side->at_face) ||
-           (side->kind == WEIGHTS_EVEN && side->mixed != 0);
-}
-
-/* Distances that differ more than that make no bound: products of them must stay in range. */
-static const double FINEST = 0x1p-64;
-
-/* Σ|w| of the centred row of the second derivative at point i of an axis with coordinates, never
- * less and hardly more: what weights_make() sums, in a fiftieth of its time. Infinity where
- * coordinates do not increase, or by factors beyond FINEST.
- *
- * With d_j = x_i − x_j, c_j = Π_{l≠j} (x_j − x_l) and S = Σ 1/d_l the weights are
- * w_j = 2 c_i/(c_j d_j) (S − 1/d_j), and w_i = −Σ w_j (Welfert, SIAM J. Numer. Anal. 34 (1997)
- * 1640). Distances are sums of gaps, in which nothing cancels: in double the quotients are good to
- * 300 roundings and S to 24 of Σ|1/d_l|, which are added. */
-static double centred_sum(const struct weights_axis *axis, int64_t i, const struct weights_row *row)
-{
-    enum { MOST = WEIGHTS_POINTS };
-    static const double margin = 4e-14;
-    const int count = row->count, self = (int)(i - row->first);
-    double gap[MOST] = {0}, distance[MOST] = {0}, product[MOST], span = 0;
-    for (int j = 0; j < count; j++) {
-        gap[j] = j ? weights_gap(axis, row->first + j - 1) : 0; /* below it */
-        span += gap[j];
-        product[j] = 1;
-    }
-    for (int j = 1; j < count; j++)
-        if (!((gap[j] /= span) >= FINEST))
-            return INFINITY;
-    for (int j = 0; j < count; j++) {
-        double apart = 0;
-        for (int l = j + 1; l < count; l++) {
-            apart += gap[l];
-            product[j] *= -apart;
-            product[l] *= apart;
-            if (l == self)
-                distance[j] = apart;
-            else if (j == self)
-                distance[l] = -apart;
-        }
-    }
-    double sum = 0, size = 0, own = 0, all = 0;
-    for (int j = 0; j < count; j++)
-        if (j != self) {
-            sum += 1 / distance[j];
-            size += fabs(1 / distance[j]);
-        }
-    for (int j = 0; j < count; j++)
-        if (j != self) {
-            const double twice = 2 * product[self] / product[j] / distance[j];
-            const double weight = twice * (sum - 1 / distance[j]);
-            own -= weight;
-            all += fabs(weight) + 2 * margin * fabs(twice) * size; /* once for it, once for own */
-        }
-    return (all + fabs(own)) / span / span;
-}
-
-/* The largest Σ|w| of the rows that are no closures. Uniform, the weights alternate: it is the
- * symbol at the grid's highest frequency, of a row that all points have. */
-static double centred_bound(const struct weights_axis *axis, int accuracy)
-{
-    double bound = 0;
-    struct weights_row row;
-    if (!axis->x) {
-        const struct weights_axis endless = {.n = 1, .spacing = axis->spacing};
-        if (!weights_make(&endless, 2, accuracy, WEIGHTS_AT_NODE, 0, &row))
-            return INFINITY;
-        for (int j = 0; j < row.count; j++)
-            bound += fabs((double)row.w[j]);
-        return bound;
-    }
-    for (int64_t i = 0; i < axis->n; i++) {
-        if (is_held(axis, accuracy, i))
-            continue;
-        choose_points(axis, 2, accuracy, WEIGHTS_AT_NODE, i, &row);
-        if (row.side != WEIGHTS_CENTRED)
-            continue;
-        if (!has_points(axis, &row))
-            return INFINITY;
-        bound = fmax(bound, centred_sum(axis, i, &row));
-    }
-    return bound;
-}
-
-double weights_bound(const struct weights_axis *axis, int accuracy)
-{
-    if (!is_valid(axis, 2, accuracy, WEIGHTS_AT_NODE))
-        return INFINITY;
-    if (axis->conducts)
-        return conductances_bound(axis);
-    const double centred = centred_bound(axis, accuracy);
-    const int count = axis->n < WEIGHTS_EDGE ? (int)axis->n : WEIGHTS_EDGE;
-    double edges = 0;
-    if (axis->x) {
-        edges = block_bound(axis, accuracy, 0, count);
-        if (axis->n > count)
-            edges = fmax(edges, block_bound(axis, accuracy, axis->n - count, count));
-    } else if (weights_is_stiff(&axis->side[SIDE_LOW]) ||
-               weights_is_stiff(&axis->side[SIDE_HIGH])) {
-        struct weights_axis block = *axis;
-        block.n = count;
-        edges = block_bound(&block, accuracy, 0, count);
-    }
-    return fmax(edges, centred);
 }

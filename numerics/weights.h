@@ -3,26 +3,20 @@
  * machine, safe on any thread; docs/NUMERICS.md is the contract for what is done with a row.
  *
  * The weights are those of the polynomial through the row's points (and its datum, where a boundary
- * states one), differentiated at the point: Fornberg, Math. Comp. 51 (1988) 699 and SIAM Rev. 40
- * (1998) 685, here by the products of Lagrange's form. On a uniform axis these are quotients of
- * integers below 2^113 and rounded once; with coordinates they are good to about 1e-30 of the row's
- * largest. Then they are scaled by the spacing in the same arithmetic. The caller rounds to the
- * field's type. */
+ * states one), differentiated at the point (numerics/lagrange.h). On a uniform axis these are
+ * quotients of integers below 2^113 and rounded once; with coordinates they are good to about 1e-30
+ * of the row's largest. Then they are scaled by the spacing in the same arithmetic. The caller
+ * rounds to the field's type. */
 #pragma once
 
 #include "numerics/boundary.h"
-
-#ifdef __SIZEOF_FLOAT128__
-typedef __float128 weights_real;
-#else
-typedef long double weights_real; /* 113 bits on most of what is not x86-64 */
-#endif
+#include "numerics/lagrange.h"
 
 enum {
-    WEIGHTS_ORDER = 4,     /* highest derivative */
-    WEIGHTS_ACCURACY = 10, /* 2, 4, 6, 8; 10 for the estimate of the error of 8 */
-    WEIGHTS_POINTS = 14,   /* points in a row: order + accuracy */
-    WEIGHTS_EDGE = 32      /* points at each edge that weights_bound() looks at together */
+    WEIGHTS_ORDER = LAGRANGE_ORDER,   /* highest derivative */
+    WEIGHTS_ACCURACY = 10,            /* 2, 4, 6, 8; 10 for the estimate of the error of 8 */
+    WEIGHTS_POINTS = LAGRANGE_POINTS, /* points in a row: order + accuracy */
+    WEIGHTS_EDGE = 32 /* points at each edge that weights_bound() looks at together */
 };
 
 /* What a side gives to the rows next to it. ∂n is the derivative along the outward normal; h the
@@ -86,6 +80,10 @@ enum weights_stagger {
     WEIGHTS_BACKWARD
 }; /* result i is at i, i ± ½ */
 
+/* Are these arguments that weights_make() takes, of some axis long enough? */
+bool weights_takes(const struct weights_axis *axis, int order, int accuracy,
+                   enum weights_stagger stagger);
+
 enum { WEIGHTS_CENTRED = -1 };
 
 /* D^k f at a point = Σ w[j] f(first + j·step) + Σ_side data[side] g(side). */
@@ -109,6 +107,14 @@ struct weights_row {
  * point is in a halo. */
 bool weights_make(const struct weights_axis *axis, int order, int accuracy,
                   enum weights_stagger stagger, int64_t i, struct weights_row *row);
+
+/* Of an axis with coordinates, which points the row of point i has: row->first, step, count, side.
+ * As many as the order needs everywhere, around the point; where one more is on one side, it is the
+ * nearer of the two that could be (then the lower). Three where the axis conducts. */
+void weights_choose_points(const struct weights_axis *axis, int order, int accuracy,
+                           enum weights_stagger stagger, int64_t i, struct weights_row *row);
+/* Are a centred row's points inside, or have an image there? */
+bool weights_has_points(const struct weights_axis *axis, const struct weights_row *row);
 
 /* f at the face of a side whose kind is DERIVATIVE at_face, by the polynomial of that side's rows
  * of `order` and `accuracy`: E·f + e·g, e > 0. A mixed boundary ∂n f + v f = c then has the datum
