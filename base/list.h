@@ -41,11 +41,16 @@ static inline void list_remove(struct list *link)
     list_init(link);
 }
 
-/* All of `from` go to `to`, which is empty. */
+/* All of `from` go to the end of `to`. */
 static inline void list_move(struct list *from, struct list *to)
 {
-    list_push(from, to);
-    list_remove(from);
+    if (list_empty(from))
+        return;
+    from->prev->next = to;
+    from->next->prev = to->prev;
+    to->prev->next = from->next;
+    to->prev = from->prev;
+    list_init(from);
 }
 
 static inline struct list *list_first(struct list *list)

@@ -1,5 +1,6 @@
 #include "gpu/cuda/graphs.h"
 
+#include "gpu/cuda/copy.h"
 #include "gpu/cuda/fault.h"
 #include "gpu/cuda/memory.h"
 #include "gpu/cuda/passes.h"
@@ -70,10 +71,10 @@ void graphs_ended(struct graph *graph)
 }
 
 /* What the group's launches tell; how many there are. */
-static uint32_t tell_launches(const struct group *group, struct told told[GRAPH_LAUNCHES])
+static uint32_t tell_launches(struct group *group, struct told told[GRAPH_LAUNCHES])
 {
     uint32_t count = 0;
-    for (const struct operation *o = group->operations.first; o; o = o->next) {
+    LIST_EACH (struct operation, o, &group->operations, link) {
         const struct launch *launch = &o->launch;
         struct told *one = &told[count++];
         *one = (struct told){.slot = (uint64_t)o->slot,
@@ -119,20 +120,20 @@ static void note(const struct told *told, uint32_t count)
     memcpy(oldest->told, told, count * sizeof *told);
 }
 
-static cudaError_t put_each(const struct group *group, int units, cudaStream_t stream)
+static cudaError_t put_each(struct group *group, int units, cudaStream_t stream)
 {
     cudaError_t error = cudaSuccess;
-    for (const struct operation *o = group->operations.first; o && error == cudaSuccess;
-         o = o->next) {
+    LIST_EACH (struct operation, o, &group->operations, link) {
         const struct launch *launch = &o->launch;
-        error = passes_launch(&launch, 1, o->slot, units, stream);
+        if (error == cudaSuccess)
+            error = passes_launch(&launch, 1, o->slot, units, stream);
     }
     return error;
 }
 
 /* Relaxed: what else a launch asks of CUDA, and other threads do, is none of the capture's. False:
  * there is no graph, and there will be none. */
-static bool capture(struct graph *graph, const struct group *group, int units)
+static bool capture(struct graph *graph, struct group *group, int units)
 {
     cudaGraph_t captured = NULL;
     bool ok = fault_check(cudaStreamBeginCapture(cache.stream, cudaStreamCaptureModeRelaxed),
@@ -151,8 +152,7 @@ static bool capture(struct graph *graph, const struct group *group, int units)
 }
 
 /* False: it has not been, and none will be. */
-static bool launch_graph(struct graph *graph, const struct group *group, int units,
-                         cudaStream_t stream)
+static bool launch_graph(struct graph *graph, struct group *group, int units, cudaStream_t stream)
 {
     if ((graph->exec || capture(graph, group, units)) &&
         fault_check(cudaGraphLaunch(graph->exec, stream), "cudaGraphLaunch"))
@@ -164,7 +164,7 @@ static bool launch_graph(struct graph *graph, const struct group *group, int uni
 }
 
 /* NULL: there is none for the group. */
-static struct graph *graph_of(const struct group *group)
+static struct graph *graph_of(struct group *group)
 {
     struct told told[GRAPH_LAUNCHES];
     if (cache.refused || !group->ends_round)
@@ -180,14 +180,78 @@ static struct graph *graph_of(const struct group *group)
     return graph;
 }
 
-void graphs_put(struct group *group, int units, cudaStream_t stream)
+/* False: the launches of the group are to go one by one. */
+static bool put_graph(struct group *group, int units, cudaStream_t stream)
 {
     struct graph *graph = graph_of(group);
-    if (!graph || !launch_graph(graph, group, units, stream)) {
-        fault_never(put_each(group, units, stream), "launch");
-        return;
-    }
+    if (!graph || !launch_graph(graph, group, units, stream))
+        return false;
     graph->users++;
     graph->used = ++cache.clock;
     group->graph = graph;
+    return true;
+}
+
+/* Put the copies of the group's launches on the stream: from sources, or to targets. */
+static void copy_by_kernel(struct group *group, bool in, cudaStream_t stream)
+{
+    _Static_assert(COPY_MOST >= PASSES_JOBS * AXIS_COUNT, "room for a group's copies");
+    struct copies copies;
+    copies.count = 0;
+    LIST_EACH (struct operation, o, &group->operations, link) {
+        const struct launch *launch = &o->launch;
+        const bool ends_even =
+            launch->to / launch->plan->lines % 2 == 1 || launch->plan->staged > 0;
+        for (int i = 0; i < AXIS_COUNT; i++) {
+            struct copy_arrays *copy = &copies.arrays[copies.count];
+            const void *result = ends_even ? launch->even[i] : launch->odd;
+            copy->to = in ? (void *)(uintptr_t)launch->in[i] : launch->target[i];
+            copy->from = in ? launch->source[i] : result;
+            copy->bytes = plan_array_bytes(launch->plan);
+            copies.count += in ? launch->source[i] != NULL : launch->target[i] != NULL;
+        }
+    }
+    if (copies.count)
+        fault_never(copy_launch(&copies, stream), "a copy by a kernel");
+}
+
+/* The same lines of one plan, by kernels that take several jobs. */
+static bool are_equal(const struct operation *a, const struct operation *b)
+{
+    return a->launch.plan->plain && a->launch.plan->probes == 0 && a->slot == b->slot &&
+           a->launch.from == b->launch.from && a->launch.to == b->launch.to;
+}
+
+/* Put the passes of the group's launches on the stream, those of equal ones at once: none waits for
+ * another. */
+static void put_passes(struct group *group, int units, cudaStream_t stream)
+{
+    const struct operation *left[PASSES_JOBS];
+    int count = 0;
+    LIST_EACH (struct operation, o, &group->operations, link)
+        left[count++] = o;
+    while (count > 0) {
+        const struct operation *first = left[0];
+        const struct launch *equal[PASSES_JOBS];
+        unsigned jobs = 0;
+        int others = 0;
+        for (int i = 0; i < count; i++)
+            if (i == 0 || are_equal(left[i], first))
+                equal[jobs++] = &left[i]->launch;
+            else
+                left[others++] = left[i];
+        fault_never(passes_launch(equal, jobs, first->slot, units, stream), "launch");
+        count = others;
+    }
+}
+
+void graphs_put(struct group *group, int units, cudaStream_t stream)
+{
+    if (!group->chain) {
+        copy_by_kernel(group, true, stream);
+        put_passes(group, units, stream);
+        copy_by_kernel(group, false, stream);
+    } else if (!put_graph(group, units, stream)) {
+        fault_never(put_each(group, units, stream), "launch");
+    }
 }

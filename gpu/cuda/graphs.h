@@ -1,5 +1,5 @@
-/* The launches of a group that keep their order, put on a stream; and where the same ones come
- * again, as a CUDA graph: noted the first time, captured the second, and one launch from then on.
+/* The launches of a group, put on a stream; and where the same ones of a chain come again, as a
+ * CUDA graph: noted the first time, captured the second, and one launch from then on.
  *
  * The same are those that tell the kernels the same: one load of a slot (slots.h), which is one
  * plan and one copy of its table, the same lines, and arrays and operands at the same addresses.
@@ -8,15 +8,16 @@
  * The worker's main thread. */
 #pragma once
 
-#include "gpu/cuda/group.h"
+#include "gpu/cuda/queues.h"
 
 cudaError_t graphs_open(void);
 /* None is under way. */
 void graphs_close(void);
 
-/* The launches of the group, each with its slot, in their order. Where they end a round, and are
- * several, they may go as a graph, which is group->graph then. Where there can be none, as after a
- * failed capture, they go one by one. units: multiprocessors. */
+/* Put the launches of the group, each with its slot, on the stream: in no order, with the copies of
+ * their sources and targets before and after all of them; or, of a chain, in theirs. Where these
+ * end a round, and are several, they may go as a graph, which is group->graph then; else one by
+ * one, as after a failed capture. units: multiprocessors. */
 void graphs_put(struct group *group, int units, cudaStream_t stream);
 /* A group that it was launched with has ended. */
 void graphs_ended(struct graph *graph);

@@ -1,5 +1,6 @@
 /* Rounds of launches as graphs: when they are noted, captured and launched, and when they are not.
  * The device counts; slots and memory are what the test says. */
+#include "gpu/cuda/copy.h"
 #include "gpu/cuda/fault.h"
 #include "gpu/cuda/graphs.h"
 #include "gpu/cuda/memory.h"
@@ -84,6 +85,11 @@ cudaError_t passes_launch(const struct launch *const launches[], unsigned jobs, 
     device.launched[number_of(stream)]++;
     return cudaSuccess;
 }
+cudaError_t copy_launch(const struct copies *copies, cudaStream_t stream)
+{
+    (void)copies, (void)stream;
+    return cudaErrorNotReady; /* a chain has none */
+}
 uint64_t slots_load_of(int slot)
 {
     return device.load + (uint64_t)slot;
@@ -126,7 +132,8 @@ static char arrays[100];
 static void round_make(struct round *round, int first)
 {
     memset(round, 0, sizeof *round);
-    round->group.operations.first = round->operations;
+    list_init(&round->group.operations);
+    round->group.chain = (struct chain *)arrays;
     round->group.ends_round = true;
     for (int i = 0; i < ROUND; i++) {
         struct operation *operation = &round->operations[i];
@@ -134,7 +141,7 @@ static void round_make(struct round *round, int first)
         operation->launch.in[0] = &arrays[first + i];
         operation->launch.even[0] = &arrays[first + i + 1];
         operation->launch.to = 10;
-        operation->next = i + 1 < ROUND ? operation + 1 : NULL;
+        list_push(&round->group.operations, &operation->link);
     }
 }
 
