@@ -13,13 +13,9 @@
 
 enum { STILL_MOST_US = 1000 * 1000 };
 
-struct queue {
-    struct thread_pool_task *first, *last;
-};
-
 /* What one thread shares with others; on its stack. */
 struct loop {
-    struct loop *next;
+    struct list link;
     thread_pool_work *work;
     void *context;
     int most, inside; /* helpers: that may be at it at once, and are */
@@ -44,20 +40,27 @@ static struct {
     struct member members[POOL_THREADS_MOST];
     int count, sleeping;
     bool closing;
-    struct queue waiting[POOL_LENGTHS];
-    atomic_int shorts;  /* that wait */
-    uint64_t shorts_us; /* that short ones have had while slices waited */
+    struct list waiting[POOL_LENGTHS]; /* tasks */
+    atomic_int shorts;                 /* that wait */
+    uint64_t shorts_us;                /* that short ones have had while slices waited */
     bool wide_under_way;
     enum thread_pool_length last; /* of the slices that went last: POOL_LONG or POOL_WIDE */
-    struct loop *loops, **end;    /* oldest first */
+    struct list loops;            /* oldest first */
 } pool = {.mutex = PTHREAD_MUTEX_INITIALIZER,
           .more = PTHREAD_COND_INITIALIZER,
           .left = PTHREAD_COND_INITIALIZER,
-          .end = &pool.loops};
+          .waiting = {{&pool.waiting[0], &pool.waiting[0]},
+                      {&pool.waiting[1], &pool.waiting[1]},
+                      {&pool.waiting[2], &pool.waiting[2]}},
+          .loops = {&pool.loops, &pool.loops}};
 
 /* This thread helps with a loop; it has left it, before its end, for a short task. */
 static _Thread_local bool helps, has_left;
 static _Thread_local struct member *self; /* NULL: not the pool's */
+static _Thread_local struct {
+    size_t bytes;
+    void *memory;
+} scratch;
 
 static void begin_part(void)
 {
@@ -81,18 +84,14 @@ static void wake(int threads)
 
 static void push(struct thread_pool_task *task)
 {
-    struct queue *queue = &pool.waiting[task->length];
-    task->next = NULL;
-    *(queue->first ? &queue->last->next : &queue->first) = task;
-    queue->last = task;
+    list_push(&pool.waiting[task->length], &task->link);
     if (task->length == POOL_SHORT)
         atomic_fetch_add(&pool.shorts, 1);
 }
 
 static struct thread_pool_task *take_waiting(enum thread_pool_length length)
 {
-    struct thread_pool_task *task = pool.waiting[length].first;
-    pool.waiting[length].first = task->next;
+    struct thread_pool_task *task = LIST_TAKE(&pool.waiting[length], struct thread_pool_task, link);
     if (length == POOL_SHORT) {
         atomic_fetch_sub(&pool.shorts, 1);
         return task;
@@ -103,26 +102,30 @@ static struct thread_pool_task *take_waiting(enum thread_pool_length length)
     return task;
 }
 
+static bool waits(enum thread_pool_length length)
+{
+    return !list_empty(&pool.waiting[length]) && !(length == POOL_WIDE && pool.wide_under_way);
+}
+
 static bool slices_wait(void)
 {
-    return pool.waiting[POOL_LONG].first || (pool.waiting[POOL_WIDE].first && !pool.wide_under_way);
+    return waits(POOL_LONG) || waits(POOL_WIDE);
 }
 
 /* NULL: none may begin. */
 static struct thread_pool_task *next_task(void)
 {
-    if (pool.waiting[POOL_SHORT].first && !(slices_wait() && pool.shorts_us >= POOL_TURN_US))
+    if (waits(POOL_SHORT) && !(slices_wait() && pool.shorts_us >= POOL_TURN_US))
         return take_waiting(POOL_SHORT);
     if (!slices_wait())
         return NULL;
-    const bool may_be_wide = pool.waiting[POOL_WIDE].first && !pool.wide_under_way;
-    const bool is_wide = may_be_wide && (pool.last == POOL_LONG || !pool.waiting[POOL_LONG].first);
+    const bool is_wide = waits(POOL_WIDE) && (pool.last == POOL_LONG || !waits(POOL_LONG));
     return take_waiting(is_wide ? POOL_WIDE : POOL_LONG);
 }
 
 static struct loop *next_loop(void)
 {
-    for (struct loop *loop = pool.loops; loop; loop = loop->next)
+    LIST_EACH (struct loop, loop, &pool.loops, link)
         if (!loop->exhausted && loop->inside < loop->most)
             return loop;
     return NULL;
@@ -134,23 +137,24 @@ static struct loop *next_loop(void)
 static void run_task(struct thread_pool_task *task)
 {
     const enum thread_pool_length length = task->length;
+    struct list next = {&next, &next};
+    int begins = 0;
     pthread_mutex_unlock(&pool.mutex);
     begin_part();
     const uint64_t begin = clock_us();
-    struct thread_pool_task *next = task->run(task);
+    task->run(task, &next);
     const uint64_t us = clock_us() - begin;
     end_parts();
     pthread_mutex_lock(&pool.mutex);
     if (length == POOL_SHORT && slices_wait())
         pool.shorts_us += us;
-    int begins = 0;
     if (length == POOL_WIDE) {
         pool.wide_under_way = false;
-        begins += pool.waiting[POOL_WIDE].first != NULL;
+        begins += waits(POOL_WIDE);
     }
-    for (struct thread_pool_task *one; (one = next); begins++) {
-        next = one->next;
+    LIST_DRAIN (struct thread_pool_task, one, &next, link) {
         push(one);
+        begins++;
     }
     wake(begins - 1);
 }
@@ -192,6 +196,7 @@ static void *thread(void *member)
         }
     }
     pthread_mutex_unlock(&pool.mutex);
+    free(scratch.memory);
     return NULL;
 }
 
@@ -263,20 +268,14 @@ void thread_pool_share(int most, thread_pool_work *work, void *context)
         return;
     }
     pthread_mutex_lock(&pool.mutex);
-    *pool.end = &loop;
-    pool.end = &loop.next;
+    list_push(&pool.loops, &loop.link);
     wake(loop.most);
     pthread_mutex_unlock(&pool.mutex);
     work(context, 0);
     end_parts(); /* a thread that is waited for has one */
     pthread_mutex_lock(&pool.mutex);
     loop.exhausted = true;
-    struct loop **before = &pool.loops;
-    while (*before != &loop)
-        before = &(*before)->next;
-    *before = loop.next;
-    if (pool.end == &loop.next)
-        pool.end = before;
+    list_remove(&loop.link);
     while (loop.inside > 0)
         pthread_cond_wait(&pool.left, &pool.mutex);
     pthread_mutex_unlock(&pool.mutex);
@@ -355,46 +354,15 @@ uint64_t thread_pool_still_us(void)
 
 /* --- memory --- */
 
-struct scratch {
-    size_t bytes;
-    void *memory;
-};
-
-static pthread_key_t scratch_key;
-static pthread_once_t scratch_once = PTHREAD_ONCE_INIT;
-static bool scratch_kept;
-
-static void scratch_free(void *scratch)
-{
-    free(((struct scratch *)scratch)->memory);
-    free(scratch);
-}
-
-static void scratch_begin(void)
-{
-    scratch_kept = pthread_key_create(&scratch_key, scratch_free) == 0;
-}
-
 void *thread_pool_scratch(size_t bytes)
 {
     const size_t page = 4096;
-    pthread_once(&scratch_once, scratch_begin);
-    if (!scratch_kept)
-        return NULL;
-    struct scratch *scratch = pthread_getspecific(scratch_key);
-    if (!scratch) {
-        scratch = calloc(1, sizeof *scratch);
-        if (!scratch || pthread_setspecific(scratch_key, scratch) != 0) {
-            free(scratch);
-            return NULL;
-        }
+    if (scratch.bytes < bytes) {
+        free(scratch.memory);
+        scratch.bytes = (bytes + page - 1) / page * page;
+        scratch.memory = aligned_alloc(page, scratch.bytes);
+        if (!scratch.memory)
+            scratch.bytes = 0;
     }
-    if (scratch->bytes < bytes) {
-        free(scratch->memory);
-        scratch->bytes = (bytes + page - 1) / page * page;
-        scratch->memory = aligned_alloc(page, scratch->bytes);
-        if (!scratch->memory)
-            scratch->bytes = 0;
-    }
-    return scratch->memory;
+    return scratch.memory;
 }

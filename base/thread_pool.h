@@ -17,6 +17,7 @@
  * A thread that hangs shows in thread_pool_still_us(): it begins no other part. */
 #pragma once
 
+#include "base/list.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -36,10 +37,10 @@ enum thread_pool_length {
 };
 
 struct thread_pool_task {
-    struct thread_pool_task *next;
+    struct list link;
     enum thread_pool_length length;
-    /* On a thread of the pool. Returns the tasks, linked by next, that may begin now. */
-    struct thread_pool_task *(*run)(struct thread_pool_task *task);
+    /* On a thread of the pool. Adds the tasks that may begin now to `next`. */
+    void (*run)(struct thread_pool_task *task, struct list *next);
 };
 
 /* Make the threads; 0: one for each core that this process may run on. Fewer if the system refuses
@@ -74,5 +75,6 @@ typedef void thread_pool_part(void *context, int64_t part);
 void thread_pool_for(int most, int64_t count, thread_pool_part *part, void *context);
 
 /* This thread's own memory, of so many bytes at least, in whole pages; what it holds is lost with
- * the next call. Kept until the thread ends. NULL where there is none. */
+ * the next call. Kept until the thread of the pool, or the process, ends. NULL where there is none.
+ */
 void *thread_pool_scratch(size_t bytes);

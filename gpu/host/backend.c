@@ -20,79 +20,28 @@
 
 /* A launch or a copy. Recycled. */
 struct operation {
-    struct thread_pool_task task; /* its next: in whichever list it is */
+    struct thread_pool_task task; /* its link: of the list that it is in */
     struct launch launch;         /* plan NULL: it is a copy */
     void *to;
     const void *from;
     size_t bytes;
     struct completion completion;
-    struct thread_pool_task *followers; /* begin when it has completed */
+    struct list followers; /* begin when it has completed */
     bool completed;
-    struct operation *next_tail;
+    struct list tail; /* of a chain, while it is the last one there */
 };
 
 static struct {
     const struct kernels *kernels;
     uint64_t stream_bytes;
-    struct thread_pool_task *unused; /* operations; the worker's thread's alone */
-    pthread_mutex_t mutex;           /* guards the rest, and of operations: followers, completed */
-    struct thread_pool_task *completed, **completed_end;
-    struct operation *tails; /* the last one of each chain that is under way */
-    int wake;                /* eventfd */
+    struct list unused;    /* operations; the worker's thread's alone */
+    pthread_mutex_t mutex; /* guards the rest, and of operations: followers, completed, tail */
+    struct list completed;
+    struct list tails; /* the last one of each chain that is under way */
+    int wake;          /* eventfd */
 } host = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-static struct thread_pool_task *carry_out(struct thread_pool_task *task);
-
-/* An operation that is lost would never be answered. */
-static struct operation *operation_take(struct token token)
-{
-    struct thread_pool_task *task = host.unused;
-    struct operation *operation = (struct operation *)task;
-    if (task)
-        host.unused = task->next;
-    else
-        operation = malloc(sizeof *operation);
-    if (!operation)
-        log_fatal(BACKEND_FAULT_EXIT, "host: no memory for an operation");
-    *operation = (struct operation){.task.run = carry_out, .completion.token = token};
-    return operation;
-}
-
-static void free_all(struct thread_pool_task *task)
-{
-    for (struct thread_pool_task *next; task; task = next) {
-        next = task->next;
-        free(task);
-    }
-}
-
-/* Its chain, if it has one, ends with it no longer. The mutex is held. */
-static void tail_remove(const struct operation *operation)
-{
-    for (struct operation **at = &host.tails; *at; at = &(*at)->next_tail)
-        if (*at == operation) {
-            *at = operation->next_tail;
-            return;
-        }
-}
-
-/* Returns what may begin now. */
-static struct thread_pool_task *complete_operation(struct operation *operation)
-{
-    pthread_mutex_lock(&host.mutex);
-    struct thread_pool_task *followers = operation->followers;
-    operation->completed = true;
-    if (operation->launch.chain)
-        tail_remove(operation);
-    operation->task.next = NULL;
-    *host.completed_end = &operation->task;
-    host.completed_end = &operation->task.next;
-    pthread_mutex_unlock(&host.mutex);
-    thread_wake(host.wake);
-    return followers;
-}
-
-static struct thread_pool_task *carry_out(struct thread_pool_task *task)
+static void carry_out(struct thread_pool_task *task, struct list *next)
 {
     struct operation *operation = (struct operation *)task;
     if (!operation->launch.plan) {
@@ -102,7 +51,25 @@ static struct thread_pool_task *carry_out(struct thread_pool_task *task)
         pass_launch(host.kernels, &operation->launch, host.stream_bytes);
         operation->completion.device_us = clock_us() - begin;
     }
-    return complete_operation(operation);
+    pthread_mutex_lock(&host.mutex);
+    list_move(&operation->followers, next);
+    operation->completed = true;
+    list_remove(&operation->tail);
+    list_push(&host.completed, &task->link);
+    pthread_mutex_unlock(&host.mutex);
+    thread_wake(host.wake);
+}
+
+/* An operation that is lost would never be answered. */
+static struct operation *operation_take(struct token token)
+{
+    struct operation *operation = LIST_TAKE(&host.unused, struct operation, task.link);
+    if (!operation && !(operation = malloc(sizeof *operation)))
+        log_fatal(BACKEND_FAULT_EXIT, "host: no memory for an operation");
+    *operation = (struct operation){.task.run = carry_out, .completion.token = token};
+    list_init(&operation->followers);
+    list_init(&operation->tail);
+    return operation;
 }
 
 /* A job that is done in one slice is a short one: gpu/worker/slices.c sizes the first. */
@@ -144,15 +111,16 @@ static bool host_open(int index, void *arena, size_t arena_bytes, int wake,
     pass_kernels(kernels);
     host.kernels = kernels[0];
     host.stream_bytes = pass_stream_bytes();
+    list_init(&host.unused);
+    list_init(&host.completed);
+    list_init(&host.tails);
     for (int i = 0; i < OPERATIONS_KEPT; i++) {
         struct operation *operation = malloc(sizeof *operation);
         if (!operation)
             return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "no memory for operations");
-        operation->task.next = host.unused;
-        host.unused = &operation->task;
+        list_push(&host.unused, &operation->task.link);
     }
     host.wake = wake;
-    host.completed_end = &host.completed;
     memset(info, 0, sizeof *info);
     snprintf(info->kind, sizeof info->kind, "host");
     read_name(info->name, sizeof info->name);
@@ -164,9 +132,9 @@ static bool host_open(int index, void *arena, size_t arena_bytes, int wake,
 
 static void host_close(void)
 {
-    free_all(host.unused);
-    free_all(host.completed);
-    host.unused = host.completed = NULL;
+    list_move(&host.completed, &host.unused);
+    LIST_DRAIN (struct operation, operation, &host.unused, task.link)
+        free(operation);
     memory_trim();
 }
 
@@ -175,31 +143,37 @@ static bool follow(struct operation *operation, struct operation *other)
 {
     if (!other || other->completed)
         return false;
-    struct thread_pool_task **end = &other->followers;
-    while (*end)
-        end = &(*end)->next;
-    *end = &operation->task;
+    list_push(&other->followers, &operation->task.link);
     return true;
 }
 
 static void host_download(void *to, const void *from, size_t bytes, const void *after,
                           struct token token)
 {
-    struct operation *launch = (struct operation *)(uintptr_t)after;
     struct operation *copy = operation_take(token);
+    struct list none = {&none, &none};
     copy->to = to;
     copy->from = from;
     copy->bytes = bytes;
     pthread_mutex_lock(&host.mutex);
-    const bool waits = follow(copy, launch);
+    const bool waits = follow(copy, (struct operation *)(uintptr_t)after);
     pthread_mutex_unlock(&host.mutex);
     if (!waits)
-        carry_out(&copy->task);
+        carry_out(&copy->task, &none);
 }
 
 static void host_upload(void *to, const void *from, size_t bytes, struct token token)
 {
     host_download(to, from, bytes, NULL, token);
+}
+
+/* The mutex is held. NULL: nothing of the chain is under way. */
+static struct operation *tail_of(uint64_t chain)
+{
+    LIST_EACH (struct operation, operation, &host.tails, tail)
+        if (operation->launch.chain == chain)
+            return operation;
+    return NULL;
 }
 
 /* The last of a chain that is under way gives its place to the next. */
@@ -211,14 +185,11 @@ static const void *host_launch(const struct launch *launch, struct token token)
     operation->task.length = pool_length_of(launch);
     if (launch->chain) {
         pthread_mutex_lock(&host.mutex);
-        struct operation *tail = host.tails;
-        while (tail && tail->launch.chain != launch->chain)
-            tail = tail->next_tail;
+        struct operation *tail = tail_of(launch->chain);
         waits = follow(operation, tail);
         if (tail)
-            tail_remove(tail);
-        operation->next_tail = host.tails;
-        host.tails = operation;
+            list_remove(&tail->tail);
+        list_push(&host.tails, &operation->tail);
         pthread_mutex_unlock(&host.mutex);
     }
     if (!waits)
@@ -239,18 +210,12 @@ static bool host_rest(void)
 static bool host_reap(struct completion *completion)
 {
     pthread_mutex_lock(&host.mutex);
-    struct thread_pool_task *task = host.completed;
-    if (task) {
-        host.completed = task->next;
-        if (!host.completed)
-            host.completed_end = &host.completed;
-    }
+    struct operation *operation = LIST_TAKE(&host.completed, struct operation, task.link);
     pthread_mutex_unlock(&host.mutex);
-    if (!task)
+    if (!operation)
         return false;
-    *completion = ((const struct operation *)task)->completion;
-    task->next = host.unused;
-    host.unused = task;
+    *completion = operation->completion;
+    list_push_front(&host.unused, &operation->task.link);
     return true;
 }
 

@@ -2,34 +2,30 @@
 
 #include "base/clock.h"
 
-struct holding *execution_array(const struct execution *run, int i, bool *written)
+/* Does the run write array number i? Of its operands it writes the probes alone, of its inputs
+ * those that it copies from a place. */
+static bool writes(const struct execution *run, int i)
 {
     const int operand = i - 3 * AXIS_COUNT;
-    *written = operand >= 0 ? operand == OPERAND_PROBES : i >= AXIS_COUNT || run->from[i].region;
-    return operand >= 0         ? run->operand[operand]
-           : i < AXIS_COUNT     ? run->in[i]
-           : i < 2 * AXIS_COUNT ? run->out[i - AXIS_COUNT]
-                                : run->scratch[i - 2 * AXIS_COUNT];
+    return operand >= 0 ? operand == OPERAND_PROBES : i >= AXIS_COUNT || run->from[i].region;
 }
 
 /* How often the run writes the array, or how often it reads it. */
-static uint32_t times(const struct execution *run, const struct holding *holding, bool writes)
+static uint32_t times(const struct execution *run, const struct holding *holding, bool written)
 {
     uint32_t count = 0;
-    bool written;
     for (int i = 0; i < EXECUTION_ARRAYS; i++)
-        count += execution_array(run, i, &written) == holding && written == writes;
+        count += run->array[i] == holding && writes(run, i) == written;
     return count;
 }
 
 /* Is nobody else at an array that it writes, and does nobody else write one that it reads? */
 static bool is_alone(const struct execution *run)
 {
-    bool written;
     for (int i = 0; i < EXECUTION_ARRAYS; i++) {
-        const struct holding *holding = execution_array(run, i, &written);
+        const struct holding *holding = run->array[i];
         if (holding && (holding->writers != times(run, holding, true) ||
-                        (written && holding->readers != times(run, holding, false))))
+                        (writes(run, i) && holding->readers != times(run, holding, false))))
             return false;
     }
     return true;
@@ -38,24 +34,20 @@ static bool is_alone(const struct execution *run)
 /* Is one of its arrays still copied in such a way that it may not be read, or not be written? */
 static bool is_being_copied(const struct execution *run)
 {
-    bool written;
-    for (int i = 0; i < EXECUTION_ARRAYS; i++) {
-        const struct holding *holding = execution_array(run, i, &written);
-        if (holding && (holding->region_uploads || (written && holding->downloads)))
+    for (int i = 0; i < EXECUTION_ARRAYS; i++)
+        if (run->array[i] &&
+            (run->array[i]->region_uploads || (writes(run, i) && run->array[i]->downloads)))
             return true;
-    }
     return false;
 }
 
 /* Does it write what the run uses, or use what the run writes? */
 static bool stands_before(const struct execution *other, const struct execution *run)
 {
-    bool written;
-    for (int i = 0; i < EXECUTION_ARRAYS; i++) {
-        const struct holding *holding = execution_array(run, i, &written);
-        if (holding && (times(other, holding, true) || (written && times(other, holding, false))))
+    for (int i = 0; i < EXECUTION_ARRAYS; i++)
+        if (run->array[i] && (times(other, run->array[i], true) ||
+                              (writes(run, i) && times(other, run->array[i], false))))
             return true;
-    }
     return false;
 }
 
@@ -70,7 +62,7 @@ bool execution_is_chained(const struct execution *run)
     return run->chain && !run->in_pipeline && !run->launches_copy;
 }
 
-bool executions_may_start(const struct executions *runs, const struct execution *run)
+bool executions_may_start(struct executions *runs, const struct execution *run)
 {
     if (run->measures && runs->slots == UINT64_MAX)
         return false;
@@ -80,11 +72,14 @@ bool executions_may_start(const struct executions *runs, const struct execution 
         return true;
     const bool chained = execution_is_chained(run);
     uint64_t points = 0;
-    for (const struct execution *other = runs->first; other != run; other = other->next)
+    LIST_EACH (struct execution, other, &runs->all, link) {
+        if (other == run)
+            break;
         if (chained && other->launched && other->chain == run->chain)
             points += points_of(other);
         else if (stands_before(other, run))
             return false;
+    }
     return points == 0 || points + points_of(run) <= runs->chain_points;
 }
 
@@ -92,18 +87,12 @@ bool executions_may_start(const struct executions *runs, const struct execution 
 static void use(const struct execution *run, bool begins)
 {
     const uint32_t by = begins ? 1 : UINT32_MAX; /* − 1 */
-    for (int i = 0; i < AXIS_COUNT; i++) {
-        if (run->from[i].region)
-            run->from[i].region->users += by;
-        if (run->to[i].region)
-            run->to[i].region->users += by;
-    }
-    for (int i = 0; i < EXECUTION_ARRAYS; i++) {
-        bool written;
-        struct holding *holding = execution_array(run, i, &written);
-        if (holding)
-            *(written ? &holding->writers : &holding->readers) += by;
-    }
+    for (int i = 0; i < EXECUTION_PLACES; i++)
+        if (run->place[i].region)
+            run->place[i].region->users += by;
+    for (int i = 0; i < EXECUTION_ARRAYS; i++)
+        if (run->array[i])
+            *(writes(run, i) ? &run->array[i]->writers : &run->array[i]->readers) += by;
 }
 
 /* One of several passes copies at its ends alone. */
@@ -117,10 +106,7 @@ bool executions_add(struct executions *runs, struct execution *run)
     if (!ids_add(&runs->by_id, run->id, run))
         return false;
     use(run, true);
-    run->next = NULL;
-    run->previous = runs->last;
-    *(runs->last ? &runs->last->next : &runs->first) = run;
-    runs->last = run;
+    list_push(&runs->all, &run->link);
     runs->waiting++;
     runs->copying += copies_all_along(run);
     return true;
@@ -135,23 +121,22 @@ void executions_remove(struct executions *runs, struct execution *run)
     else if (run->measures)
         runs->slots &= ~(UINT64_C(1) << run->slot);
     runs->copying -= copies_all_along(run);
-    *(run->previous ? &run->previous->next : &runs->first) = run->next;
-    *(run->next ? &run->next->previous : &runs->last) = run->previous;
+    list_remove(&run->link);
 }
 
 /* An array's memory or, where it has none, its place. */
-static void *memory(const struct holding *holding, const struct execution_place *place)
+static void *memory_of(const struct holding *holding, const struct execution_place *place)
 {
-    return holding ? holding->block.memory : place ? place->memory : NULL;
+    return holding ? holding->block.memory : place->memory;
 }
 
 struct buffers execution_buffers(const struct execution *run)
 {
     struct buffers buffers;
     for (int i = 0; i < AXIS_COUNT; i++) {
-        buffers.in[i] = memory(run->in[i], &run->from[i]);
-        buffers.out[i] = memory(run->out[i], &run->to[i]);
-        buffers.scratch[i] = memory(run->scratch[i], NULL);
+        buffers.in[i] = memory_of(run->in[i], &run->from[i]);
+        buffers.out[i] = memory_of(run->out[i], &run->to[i]);
+        buffers.scratch[i] = run->scratch[i] ? run->scratch[i]->block.memory : NULL;
     }
     return buffers;
 }
@@ -168,17 +153,12 @@ void executions_start(struct executions *runs, struct execution *run)
     runs->waiting--;
 }
 
-struct execution *executions_find(const struct executions *runs, uint64_t id)
-{
-    return ids_find(&runs->by_id, id);
-}
-
 const struct execution *executions_last_of_chain(const struct executions *runs, uint64_t chain)
 {
-    const struct execution *run = runs->last;
-    while (run && run->chain != chain)
-        run = run->previous;
-    return run;
+    for (struct list *link = runs->all.prev; link != &runs->all; link = link->prev)
+        if (LIST_ENTRY(link, struct execution, link)->chain == chain)
+            return LIST_ENTRY(link, struct execution, link);
+    return NULL;
 }
 
 void execution_span(struct channel_span *span, uint64_t us)

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "base/list.h"
 #include "gpu/worker/channel.h"
 #include "gpu/worker/ids.h"
 #include "gpu/worker/region.h"
@@ -49,19 +50,31 @@ struct execution_place {
     uint8_t *memory;
 };
 
+enum { EXECUTION_ARRAYS = 3 * AXIS_COUNT + OPERANDS, EXECUTION_PLACES = 2 * AXIS_COUNT };
+
 enum way { WAY_IN, WAY_OUT, WAYS };
 
 /* A RUN or MEASURE that is not FINISHED; or, of the pipeline alone, a copy between an array and a
  * region. */
 struct execution {
-    struct execution *previous, *next; /* in the sequence they came */
-    uint64_t id;                       /* of a copy its tag */
-    /* NULL from the job's number on, and where the backend computes in the place itself. */
-    struct holding *in[AXIS_COUNT], *out[AXIS_COUNT];
-    struct execution_place from[AXIS_COUNT], to[AXIS_COUNT]; /* of in and out */
-    struct holding *scratch[AXIS_COUNT]; /* by output; NULL where none was given */
-    struct holding *operand[OPERANDS];   /* by enum operand; NULL: it has none such */
-    struct operands operands;            /* their memory, once started */
+    struct list link; /* in the sequence they came */
+    uint64_t id;      /* of a copy its tag */
+    /* NULL: there is none such, or the backend computes in the place itself. */
+    union {
+        struct {
+            struct holding *in[AXIS_COUNT], *out[AXIS_COUNT];
+            struct holding *scratch[AXIS_COUNT]; /* by output */
+            struct holding *operand[OPERANDS];   /* by enum operand */
+        };
+        struct holding *array[EXECUTION_ARRAYS];
+    };
+    union {
+        struct {
+            struct execution_place from[AXIS_COUNT], to[AXIS_COUNT]; /* of in and out */
+        };
+        struct execution_place place[EXECUTION_PLACES];
+    };
+    struct operands operands; /* the operands' memory, once started */
     bool wants_progress, cancelled, started;
     uint64_t chain; /* the front's number of it; 0: it is in none */
     bool ends_round;
@@ -74,8 +87,7 @@ struct execution {
     bool in_pipeline;
     struct transfer transfer;
     const void *launches[TRANSFER_LAUNCHES]; /* the backend's names of those under way, else NULL */
-    bool queued[WAYS];
-    struct execution *behind[WAYS];             /* in the queue */
+    struct list queued[WAYS];
     struct channel_span copied[WAYS], computed; /* for its FINISHED */
     struct holding *copies; /* the array, where it is a copy of one and no job; else NULL */
     /* A MEASURE: its result is brought to the slot of runs.measured, once started. */
@@ -86,7 +98,7 @@ struct execution {
 enum { EXECUTIONS_MEASURING = 64 };
 
 struct executions {
-    struct execution *first, *last;
+    struct list all;
     struct ids by_id;
     uint32_t waiting;          /* not started */
     uint32_t copying;          /* of one pass, whose launches copy */
@@ -100,11 +112,6 @@ struct executions {
 bool executions_add(struct executions *runs, struct execution *run);
 /* Take it out; its arrays are in use no longer. */
 void executions_remove(struct executions *runs, struct execution *run);
-/* One of the arrays that it uses, NULL where it has none such: inputs, outputs, scratch and
- * operands in turn. *written: the run writes it; of its operands the probes alone, of its inputs
- * those that it copies from a place. */
-enum { EXECUTION_ARRAYS = 3 * AXIS_COUNT + OPERANDS };
-struct holding *execution_array(const struct execution *run, int i, bool *written);
 /* Its arrays and places in memory, as slices_begin() takes them. */
 struct buffers execution_buffers(const struct execution *run);
 
@@ -117,12 +124,10 @@ void executions_start(struct executions *runs, struct execution *run);
 /* Does no run before it, no want of a slot, no download of what it writes, and no upload from a
  * region of what it uses stand in its way? What has been launched of its chain does not, as long as
  * all of that is no more than chain_points. */
-bool executions_may_start(const struct executions *runs, const struct execution *run);
+bool executions_may_start(struct executions *runs, const struct execution *run);
 
 /* A copy or launch of it that the span tells of has been going on for so many µs. */
 void execution_span(struct channel_span *span, uint64_t us);
 
-/* NULL where there is none. */
-struct execution *executions_find(const struct executions *runs, uint64_t id);
 /* The last one of a chain; NULL where there is none. */
 const struct execution *executions_last_of_chain(const struct executions *runs, uint64_t chain);

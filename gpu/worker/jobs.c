@@ -81,12 +81,9 @@ void jobs_settle(struct worker *worker, struct execution *run)
 /* Are all uploads to its arrays complete? */
 static bool is_resident(const struct execution *run)
 {
-    bool written;
-    for (int i = 0; i < EXECUTION_ARRAYS; i++) {
-        const struct holding *holding = execution_array(run, i, &written);
-        if (holding && holding->uploads)
+    for (int i = 0; i < EXECUTION_ARRAYS; i++)
+        if (run->array[i] && run->array[i]->uploads)
             return false;
-    }
     return true;
 }
 
@@ -152,6 +149,7 @@ static void close_measured(struct worker *worker)
 
 void jobs_open(struct worker *worker)
 {
+    list_init(&worker->runs.all);
     pipeline_init(&worker->pipeline, worker->backend, compute_passes, worker);
     worker->runs.chain_points = slices_first_points(worker->backend->splits_passes);
     open_measured(worker);
@@ -159,9 +157,7 @@ void jobs_open(struct worker *worker)
 
 void jobs_close(struct worker *worker)
 {
-    while (worker->runs.first) {
-        struct execution *run = worker->runs.first;
-        worker->runs.first = run->next;
+    LIST_DRAIN (struct execution, run, &worker->runs.all, link) {
         plan_release(&run->plan);
         free(run);
     }
@@ -173,10 +169,10 @@ void jobs_close(struct worker *worker)
 /* Of a chain those behind one that must wait are not looked at: there may be many. */
 void jobs_start_waiting(struct worker *worker)
 {
-    struct execution *next;
     uint64_t stuck = 0;
-    for (struct execution *run = worker->runs.first; run && worker->runs.waiting; run = next) {
-        next = run->next;
+    LIST_EACH (struct execution, run, &worker->runs.all, link) {
+        if (!worker->runs.waiting)
+            return;
         if (run->started || (execution_is_chained(run) && run->chain == stuck))
             continue;
         if (executions_may_start(&worker->runs, run))
@@ -238,11 +234,10 @@ static void find_operands(const struct worker *worker, struct execution *run,
 static void check_arrays(const struct execution *run, uint64_t bytes)
 {
     struct buffers ids; /* an array without memory is known by its holding alone */
+    for (int i = 0; i < 3 * AXIS_COUNT; i++)
+        if (run->array[i] && run->array[i]->block.bytes != bytes)
+            worker_broken("RUN with an array of another size than its job's", run->id);
     for (int i = 0; i < AXIS_COUNT; i++) {
-        struct holding *const holdings[] = {run->in[i], run->out[i], run->scratch[i]};
-        for (int k = 0; k < 3; k++)
-            if (holdings[k] && holdings[k]->block.bytes != bytes)
-                worker_broken("RUN with an array of another size than its job's", run->id);
         ids.in[i] = run->in[i] ? (void *)run->in[i] : run->from[i].memory;
         ids.out[i] = run->out[i] ? (void *)run->out[i] : run->to[i].memory;
         ids.scratch[i] = run->scratch[i];
@@ -258,9 +253,8 @@ static void check_arrays(const struct execution *run, uint64_t bytes)
 static const struct holding *any_array(const struct execution *run)
 {
     const struct holding *array = NULL;
-    bool written;
     for (int i = 0; i < EXECUTION_ARRAYS && !array; i++)
-        array = execution_array(run, i, &written);
+        array = run->array[i];
     return array;
 }
 
@@ -277,12 +271,9 @@ static void check_chain(const struct worker *worker, const struct execution *run
 /* Was there memory for all of its arrays? */
 static bool have_memory(const struct execution *run)
 {
-    bool written;
-    for (int i = 0; i < EXECUTION_ARRAYS; i++) {
-        const struct holding *holding = execution_array(run, i, &written);
-        if (holding && !store_has_memory(holding))
+    for (int i = 0; i < EXECUTION_ARRAYS; i++)
+        if (run->array[i] && !store_has_memory(run->array[i]))
             return false;
-    }
     return true;
 }
 
@@ -290,12 +281,10 @@ static bool have_memory(const struct execution *run)
 static void choose_way(const struct worker *worker, struct execution *run, uint64_t bytes)
 {
     bool has_places = false, reached = true;
-    for (int i = 0; i < AXIS_COUNT; i++) {
-        const struct region *const regions[] = {run->from[i].region, run->to[i].region};
-        for (int k = 0; k < 2; k++) {
-            has_places |= regions[k] != NULL;
-            reached &= !regions[k] || regions[k]->addressable;
-        }
+    for (int i = 0; i < EXECUTION_PLACES; i++) {
+        const struct region *region = run->place[i].region;
+        has_places |= region != NULL;
+        reached &= !region || region->addressable;
     }
     if (!has_places || worker->direct)
         return;
@@ -355,7 +344,7 @@ void jobs_run(struct worker *worker, const struct channel_run *given,
 {
     const struct job *job = &given->job;
     struct failure failure = {0};
-    if (given->id == 0 || executions_find(&worker->runs, given->id))
+    if (given->id == 0 || ids_find(&worker->runs.by_id, given->id))
         worker_broken("RUN of a job that is there already", given->id);
     const struct plan *plan = find_plan(worker, given, inbox, descriptor, &failure);
     struct execution *run = plan ? calloc(1, sizeof *run) : NULL;
@@ -386,7 +375,7 @@ void jobs_measure(struct worker *worker, const struct channel_message *message)
 {
     const uint64_t id = message->u.measure.id, points = message->u.measure.points;
     const uint64_t element = message->u.measure.dtype == DTYPE_F64 ? 8 : 4;
-    if (id == 0 || executions_find(&worker->runs, id))
+    if (id == 0 || ids_find(&worker->runs.by_id, id))
         worker_broken("MEASURE of a job that is there already", id);
     if (message->u.measure.dtype > DTYPE_F64 || points == 0 || points > LIMIT_POINTS)
         worker_broken("MEASURE of what is no array", id);
@@ -428,14 +417,14 @@ static void fetch_measured(struct worker *worker, struct execution *run)
 
 void jobs_cancel(struct worker *worker, uint64_t id)
 {
-    struct execution *run = executions_find(&worker->runs, id);
+    struct execution *run = ids_find(&worker->runs.by_id, id);
     if (!run)
         return; /* it has ended already */
     run->cancelled = true;
     if (!run->started) {
         finish(worker, run, STATUS_CANCELLED);
     } else if (run->in_pipeline) {
-        pipeline_remove(&worker->pipeline, run);
+        pipeline_remove(run);
         jobs_settle(worker, run);
     }
 }

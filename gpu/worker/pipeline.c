@@ -7,8 +7,11 @@ void pipeline_init(struct pipeline *pipeline, const struct backend *backend,
 {
     *pipeline =
         (struct pipeline){.backend = backend, .compute_passes = compute_passes, .context = context};
-    for (int way = 0; way < WAYS; way++)
+    for (int way = 0; way < WAYS; way++) {
         pipeline->last_size[way] = PIPELINE_LARGE; /* a small one is the first */
+        for (int size = 0; size < PIPELINE_SIZES; size++)
+            list_init(&pipeline->queues[way][size]);
+    }
 }
 
 /* The way out stands still until the first slab is in, and remains a slab behind: small ones are
@@ -26,39 +29,15 @@ uint64_t pipeline_slab_bytes(uint64_t array_bytes)
 
 /* --- queues --- */
 
-static struct pipeline_queue *queue_of(struct pipeline *pipeline, const struct execution *run,
-                                       int way)
-{
-    const bool is_small = run->transfer.array_bytes <= PIPELINE_SLAB_BYTES;
-    return &pipeline->queues[way][is_small ? PIPELINE_SMALL : PIPELINE_LARGE];
-}
-
-/* At the end of its queue, if it has something to copy and is not there yet. */
+/* Put it at the end of its queue if it has something to copy and is not there yet. */
 static void enqueue(struct pipeline *pipeline, struct execution *run, int way)
 {
-    struct pipeline_queue *queue = queue_of(pipeline, run, way);
+    const bool is_small = run->transfer.array_bytes <= PIPELINE_SLAB_BYTES;
     const bool has_slab = way == WAY_IN ? transfer_can_copy_in(&run->transfer)
                                         : transfer_can_copy_out(&run->transfer);
-    if (!has_slab || run->queued[way])
-        return;
-    run->queued[way] = true;
-    run->behind[way] = NULL;
-    *(queue->last ? &queue->last->behind[way] : &queue->first) = run;
-    queue->last = run;
-}
-
-static void dequeue(struct pipeline *pipeline, struct execution *run, int way)
-{
-    struct pipeline_queue *queue = queue_of(pipeline, run, way);
-    struct execution *before = NULL;
-    if (!run->queued[way])
-        return;
-    for (struct execution *other = queue->first; other != run; other = other->behind[way])
-        before = other;
-    *(before ? &before->behind[way] : &queue->first) = run->behind[way];
-    if (queue->last == run)
-        queue->last = before;
-    run->queued[way] = false;
+    if (has_slab && list_empty(&run->queued[way]))
+        list_push(&pipeline->queues[way][is_small ? PIPELINE_SMALL : PIPELINE_LARGE],
+                  &run->queued[way]);
 }
 
 /* The run whose slab is copied next; NULL: none has one, or enough is under way. */
@@ -67,10 +46,10 @@ static struct execution *next_run(struct pipeline *pipeline, int way)
     if (pipeline->bytes[way] > (PIPELINE_SLABS - 1) * PIPELINE_SLAB_BYTES)
         return NULL;
     int size = pipeline->last_size[way] == PIPELINE_SMALL ? PIPELINE_LARGE : PIPELINE_SMALL;
-    if (!pipeline->queues[way][size].first)
+    if (list_empty(&pipeline->queues[way][size]))
         size = pipeline->last_size[way];
     pipeline->last_size[way] = size;
-    return pipeline->queues[way][size].first;
+    return LIST_FIRST(&pipeline->queues[way][size], struct execution, queued[way]);
 }
 
 /* --- copies and launches --- */
@@ -110,7 +89,7 @@ static void copy_in(struct pipeline *pipeline, struct execution *run)
     transfer_copy_in(&run->transfer, &slab);
     pipeline->bytes[WAY_IN] += slab.bytes;
     if (!transfer_can_copy_in(&run->transfer))
-        dequeue(pipeline, run, WAY_IN);
+        list_remove(&run->queued[WAY_IN]);
     if (slab.bytes < run->transfer.array_bytes)
         pipeline->backend->begin(); /* what has been launched does not wait for this slab */
     execution_span(&run->copied[WAY_IN], 0);
@@ -129,7 +108,7 @@ static void copy_out(struct pipeline *pipeline, struct execution *run)
     transfer_copy_out(&run->transfer, &slab);
     pipeline->bytes[WAY_OUT] += slab.bytes;
     if (!transfer_can_copy_out(&run->transfer))
-        dequeue(pipeline, run, WAY_OUT);
+        list_remove(&run->queued[WAY_OUT]);
     execution_span(&run->copied[WAY_OUT], 0);
     range_begin("download", run->id);
     pipeline->backend->download(run->to[slab.component].memory + slab.offset,
@@ -155,6 +134,8 @@ void pipeline_add(struct pipeline *pipeline, struct execution *run)
     transfer_init(&run->transfer, plan, in, out,
                   plan->passes > 1 ? PIPELINE_SLAB_BYTES
                                    : pipeline_slab_bytes(plan_array_bytes(plan)));
+    for (int way = 0; way < WAYS; way++)
+        list_init(&run->queued[way]);
     enqueue(pipeline, run, WAY_IN);
     compute(pipeline, run); /* where no input has a place */
 }
@@ -165,13 +146,15 @@ void pipeline_add_copy(struct pipeline *pipeline, struct execution *run, uint64_
     transfer_init_copy(&run->transfer, bytes, way == WAY_IN, PIPELINE_SLAB_BYTES);
     run->plan.passes = 1;
     run->slices.launch.plan = &run->plan;
+    for (int i = 0; i < WAYS; i++)
+        list_init(&run->queued[i]);
     enqueue(pipeline, run, way);
 }
 
-void pipeline_remove(struct pipeline *pipeline, struct execution *run)
+void pipeline_remove(struct execution *run)
 {
     for (int way = 0; way < WAYS; way++)
-        dequeue(pipeline, run, way);
+        list_remove(&run->queued[way]);
 }
 
 void pipeline_passes_completed(struct pipeline *pipeline, struct execution *run)

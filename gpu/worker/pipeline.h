@@ -23,17 +23,13 @@ uint64_t pipeline_slab_bytes(uint64_t array_bytes);
 
 enum { PIPELINE_SMALL, PIPELINE_LARGE, PIPELINE_SIZES };
 
-struct pipeline_queue {
-    struct execution *first, *last;
-};
-
 struct pipeline {
     const struct backend *backend;
     /* Of a transfer that is `whole`: its inputs are in. */
     void (*compute_passes)(void *context, struct execution *run);
     void *context;
     /* The runs that have a slab to copy, and the size that had the last turn. */
-    struct pipeline_queue queues[WAYS][PIPELINE_SIZES];
+    struct list queues[WAYS][PIPELINE_SIZES];
     int last_size[WAYS];
     uint64_t bytes[WAYS]; /* under way */
     uint32_t under_way;   /* completions that the backend owes */
@@ -49,7 +45,7 @@ void pipeline_add(struct pipeline *pipeline, struct execution *run);
 void pipeline_add_copy(struct pipeline *pipeline, struct execution *run, uint64_t bytes,
                        enum way way);
 /* Begin no more of it. */
-void pipeline_remove(struct pipeline *pipeline, struct execution *run);
+void pipeline_remove(struct execution *run);
 /* Its passes have completed. pipeline_pump() is to follow. */
 void pipeline_passes_completed(struct pipeline *pipeline, struct execution *run);
 

@@ -89,11 +89,9 @@ static void *mapper(void *argument)
     struct regions *regions = argument;
     for (;;) {
         pthread_mutex_lock(&regions->mutex);
-        while (STAILQ_EMPTY(&regions->orders) && !regions->ending)
+        while (list_empty(&regions->orders) && !regions->ending)
             pthread_cond_wait(&regions->ordered, &regions->mutex);
-        struct region *region = STAILQ_FIRST(&regions->orders);
-        if (region)
-            STAILQ_REMOVE_HEAD(&regions->orders, link);
+        struct region *region = LIST_TAKE(&regions->orders, struct region, link);
         pthread_mutex_unlock(&regions->mutex);
         if (!region)
             return NULL;
@@ -103,7 +101,7 @@ static void *mapper(void *argument)
         }
         map_region(regions, region);
         pthread_mutex_lock(&regions->mutex);
-        STAILQ_INSERT_TAIL(&regions->mapped, region, link);
+        list_push(&regions->mapped, &region->link);
         pthread_mutex_unlock(&regions->mutex);
         thread_wake(regions->wake);
     }
@@ -118,8 +116,8 @@ bool regions_init(struct regions *regions, const struct backend *backend, int wa
                                 .mutex = PTHREAD_MUTEX_INITIALIZER,
                                 .ordered = PTHREAD_COND_INITIALIZER,
                                 .wake = wake};
-    STAILQ_INIT(&regions->orders);
-    STAILQ_INIT(&regions->mapped);
+    list_init(&regions->orders);
+    list_init(&regions->mapped);
     const int error = thread_start(&regions->mapper, mapper, regions);
     return error == 0 || failure_set(failure, STATUS_INTERNAL, NULL, "no thread to map regions: %s",
                                      strerror(error));
@@ -128,7 +126,7 @@ bool regions_init(struct regions *regions, const struct backend *backend, int wa
 static void order(struct regions *regions, struct region *region)
 {
     pthread_mutex_lock(&regions->mutex);
-    STAILQ_INSERT_TAIL(&regions->orders, region, link);
+    list_push(&regions->orders, &region->link);
     pthread_cond_signal(&regions->ordered);
     pthread_mutex_unlock(&regions->mutex);
 }
@@ -182,9 +180,7 @@ void regions_unmap(struct regions *regions, uint64_t id)
 bool regions_mapped(struct regions *regions, uint64_t *id, enum status *status)
 {
     pthread_mutex_lock(&regions->mutex);
-    struct region *region = STAILQ_FIRST(&regions->mapped);
-    if (region)
-        STAILQ_REMOVE_HEAD(&regions->mapped, link);
+    struct region *region = LIST_TAKE(&regions->mapped, struct region, link);
     pthread_mutex_unlock(&regions->mutex);
     if (!region)
         return false;

@@ -10,6 +10,7 @@
  * process. */
 #pragma once
 
+#include "base/list.h"
 #include "gpu/backend.h"
 #include "gpu/worker/channel.h"
 #include "gpu/worker/ids.h"
@@ -17,7 +18,6 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
 struct region {
     uint64_t id, bytes;
@@ -26,14 +26,12 @@ struct region {
     uint32_t users;     /* unfinished copies and jobs that name it */
     enum status status; /* of mapping it */
     /* The mapper's, until it has been answered, and again when it goes. */
-    STAILQ_ENTRY(region) link;
+    struct list link;
     uint8_t *memory;
     bool addressable; /* backend.h */
     int memfd;
     bool goes;
 };
-
-STAILQ_HEAD(region_queue, region);
 
 struct regions {
     const struct backend *backend;
@@ -42,7 +40,7 @@ struct regions {
     bool ending;
     pthread_mutex_t mutex; /* guards what follows, and the regions in the queues */
     pthread_cond_t ordered;
-    struct region_queue orders, mapped;
+    struct list orders, mapped;
     int wake; /* eventfd, the caller's: written when regions_mapped() has something */
 };
 

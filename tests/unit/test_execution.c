@@ -12,6 +12,7 @@ static int clear(void **state)
     b = c = d = a;
     ids_free(&runs.by_id);
     memset(&runs, 0, sizeof runs);
+    list_init(&runs.all);
     return 0;
 }
 
@@ -236,13 +237,12 @@ TEST(what_leaves_is_found_no_longer, clear, NULL)
     add(&first);
     add(&second);
     add(&third);
-    assert_ptr_equal(executions_find(&runs, 2), &second);
+    assert_ptr_equal(ids_find(&runs.by_id, 2), &second);
     executions_remove(&runs, &second);
-    assert_null(executions_find(&runs, 2));
+    assert_null(ids_find(&runs.by_id, 2));
     executions_remove(&runs, &third);
     executions_remove(&runs, &first);
-    assert_null(runs.first);
-    assert_null(runs.last);
+    assert_true(list_empty(&runs.all));
     assert_int_equal(runs.waiting, 0);
     assert_int_equal(a.readers + b.writers + c.writers + d.writers, 0);
 }

@@ -320,12 +320,11 @@ static struct {
     sem_t begun, may_end;
 } held;
 
-static struct thread_pool_task *hold(struct thread_pool_task *unused)
+static void hold(struct thread_pool_task *unused, struct list *next)
 {
-    (void)unused;
+    (void)unused, (void)next;
     sem_post(&held.begun);
     sem_wait(&held.may_end);
-    return NULL;
 }
 
 /* Whatever pieces of others' long jobs were launched before it, narrow and wide ones. */

@@ -243,12 +243,12 @@ TEST(test_a_small_job_passes_large_ones)
     assert_true(of_large >= SMALL / 2);
     assert_true(noted.downloads >= 1 && noted.launches >= SMALL);
     for (int i = 0; i < 3; i++)
-        pipeline_remove(&pipeline, &large[i]);
+        pipeline_remove(&large[i]);
     for (int i = 0; i < SMALL; i++)
-        pipeline_remove(&pipeline, &small[i]);
+        pipeline_remove(&small[i]);
     for (int way = 0; way < WAYS; way++)
         for (int size = 0; size < PIPELINE_SIZES; size++)
-            assert_null(pipeline.queues[way][size].first);
+            assert_true(list_empty(&pipeline.queues[way][size]));
     for (int i = 0; i < noted.count; i++)
         complete(noted.tokens[i]);
     for (int i = 0; i < noted.other_count; i++)

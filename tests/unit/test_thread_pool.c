@@ -27,7 +27,7 @@ static struct {
     atomic_int count, ended;
 } noted;
 
-static struct thread_pool_task *run(struct thread_pool_task *task)
+static void run(struct thread_pool_task *task, struct list *next)
 {
     struct task *own = (struct task *)task;
     struct thread_pool_task *const follower = own->follower;
@@ -39,7 +39,8 @@ static struct thread_pool_task *run(struct thread_pool_task *task)
     while (own->takes_a_turn && clock_us() - begin_us <= POOL_TURN_US)
         sched_yield();
     noted.ended++;
-    return follower;
+    if (follower)
+        list_push(next, &follower->link);
 }
 
 static void task_init(struct task *task, char name)
@@ -161,12 +162,11 @@ static void count_part(void *unused, int64_t part)
     counted.inside--;
 }
 
-static struct thread_pool_task *run_loops(struct thread_pool_task *task)
+static void run_loops(struct thread_pool_task *task, struct list *next)
 {
     for (int i = 0; i < LOOPS; i++)
         thread_pool_for(i % 5 + 1, PARTS, count_part, NULL);
-    run(task);
-    return NULL;
+    run(task, next);
 }
 
 TEST(every_part_is_done_once)
@@ -218,10 +218,10 @@ static void work(void *unused, int slot)
         sched_yield();
 }
 
-static struct thread_pool_task *run_work(struct thread_pool_task *task)
+static void run_work(struct thread_pool_task *task, struct list *next)
 {
     thread_pool_share(2, work, NULL);
-    return run(task);
+    run(task, next);
 }
 
 TEST(a_helper_leaves_for_a_short_task)
@@ -266,10 +266,10 @@ static void spin(void *unused, int64_t part)
         ;
 }
 
-static struct thread_pool_task *run_spinning(struct thread_pool_task *task)
+static void run_spinning(struct thread_pool_task *task, struct list *next)
 {
     thread_pool_for(1, 3, spin, NULL);
-    return run(task);
+    run(task, next);
 }
 
 /* Until the slowest thread has been at its part for so long: else this does not end. */
