@@ -12,14 +12,12 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-union control {
-    struct cmsghdr align;
-    char bytes[CMSG_SPACE(sizeof(int))];
-};
-
 ssize_t rights_send(int socket, struct iovec *pieces, size_t count, int descriptor)
 {
-    union control control = {0};
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof descriptor)];
+    } control = {0};
     struct msghdr header = {.msg_iov = pieces, .msg_iovlen = count};
     if (descriptor >= 0) {
         header.msg_control = control.bytes;
@@ -37,47 +35,45 @@ ssize_t rights_send(int socket, struct iovec *pieces, size_t count, int descript
     return n;
 }
 
-/* The first descriptor; all others, for which there is some room by the control's alignment, are
- * closed. Returns how many came. */
-static size_t take_descriptors(struct msghdr *header, int *descriptor)
+ssize_t rights_receive_all(int socket, void *bytes, size_t length, int flags, struct rights *rights)
 {
-    size_t count = 0;
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
-        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-            continue;
-        for (size_t i = 0; CMSG_LEN((i + 1) * sizeof(int)) <= c->cmsg_len; i++) {
-            int one;
-            memcpy(&one, CMSG_DATA(c) + i * sizeof one, sizeof one);
-            if (count++)
-                close(one);
-            else
-                *descriptor = one;
-        }
-    }
-    return count;
-}
-
-ssize_t rights_receive(int socket, void *bytes, size_t length, int flags, int *descriptor)
-{
-    union control control;
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof rights->descriptors)];
+    } control;
     struct iovec piece = {bytes, length};
     struct msghdr header = {.msg_iov = &piece,
                             .msg_iovlen = 1,
                             .msg_control = control.bytes,
                             .msg_controllen = sizeof control.bytes};
-    *descriptor = -1;
     ssize_t n;
+    rights->count = 0;
     do
         n = recvmsg(socket, &header, MSG_CMSG_CLOEXEC | flags);
     while (n < 0 && errno == EINTR);
+    rights->flags = n < 0 ? 0 : header.msg_flags;
     if (n < 0)
         return n;
-    if (take_descriptors(&header, descriptor) <= 1 &&
-        !(header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(&header); c; c = CMSG_NXTHDR(&header, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        const size_t size = c->cmsg_len - CMSG_LEN(0);
+        memcpy(rights->descriptors + rights->count, CMSG_DATA(c), size);
+        rights->count += size / sizeof(int);
+    }
+    return n;
+}
+
+ssize_t rights_receive(int socket, void *bytes, size_t length, int flags, int *descriptor)
+{
+    struct rights rights;
+    const ssize_t n = rights_receive_all(socket, bytes, length, flags, &rights);
+    const bool fits = rights.count <= 1 && !(rights.flags & (MSG_TRUNC | MSG_CTRUNC));
+    *descriptor = fits && rights.count ? rights.descriptors[0] : -1;
+    if (fits)
         return n;
-    if (*descriptor >= 0)
-        close(*descriptor);
-    *descriptor = -1;
+    while (rights.count)
+        close(rights.descriptors[--rights.count]);
     errno = EMSGSIZE;
     return -1;
 }

@@ -11,9 +11,19 @@
  */
 ssize_t rights_send(int socket, struct iovec *pieces, size_t count, int descriptor);
 
-/* recvmsg() of one packet, for which there must be room, and of one descriptor at most: −1 with
- * EMSGSIZE where there is more, whose beginning is in `bytes`. *descriptor: the caller's, closed on
- * exec; −1: none came. */
+/* What came along with a message. */
+struct rights {
+    int descriptors[253]; /* the kernel's SCM_MAX_FD */
+    size_t count;
+    int flags; /* MSG_TRUNC, MSG_CTRUNC (a descriptor was lost for want of a free number), … */
+};
+
+/* recvmsg() with all descriptors that come along, which are the caller's, closed on exec. */
+ssize_t rights_receive_all(int socket, void *bytes, size_t length, int flags,
+                           struct rights *rights);
+
+/* The same of one packet, for which there must be room, and of one descriptor at most: −1 with
+ * EMSGSIZE where there is more, whose beginning is in `bytes`. *descriptor: −1: none came. */
 ssize_t rights_receive(int socket, void *bytes, size_t length, int flags, int *descriptor);
 
 /* Is it a memfd of that size, which is not 0, with these seals (F_SEAL_SHRINK, …)? Then no access

@@ -10,7 +10,7 @@
 
 #include "server/users/contention.h"
 #include "base/list.h"
-#include "server/users/descriptor_passing.h"
+#include "server/users/descriptors.h"
 
 #include <sys/uio.h>
 #include <uv.h>

@@ -344,8 +344,7 @@ int main(int argc, char **argv)
     init(&server);
     if (!msgpack_zone_init(&server.io.message, MSGPACK_ZONE_CHUNK_SIZE) || !find_worker(&server) ||
         !descriptors_open(&server.users, &server.loop, &server.config) ||
-        !passing_open(server.users.descriptors) || !regions_open(&server.loop) ||
-        !open_trace(&server) || !open_io_threads(&server) ||
+        !regions_open(&server.loop) || !open_trace(&server) || !open_io_threads(&server) ||
         !arena_open(&server.devices.arena, server.config.staging_bytes) ||
         !devices_open(&server.devices) || !open_devices(&server))
         server_stop(&server, EXIT_START);

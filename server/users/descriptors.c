@@ -1,11 +1,16 @@
 #include "server/users/descriptors.h"
 
 #include "base/log.h"
+#include "base/rights.h"
+#include "base/thread.h"
 #include "server/users/reserve.h"
 #include "server/users/user.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <semaphore.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -17,6 +22,8 @@ enum {
     USUALLY = 1 << 16 /* no more than these, where the options need no more */
 };
 
+/* --- who may have them --- */
+
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     (void)poll;
@@ -24,8 +31,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     (void)events;
 }
 
-/* libuv keeps a table by number of descriptor, and aborts where it cannot make it longer: so watch
- * the last one for once. */
+/* libuv keeps a table by descriptor and aborts if it cannot grow it: so watch the last one once. */
 static bool lengthen_table(uv_loop_t *loop, int last)
 {
     static uv_poll_t poll;
@@ -64,7 +70,7 @@ bool descriptors_open(struct users *users, uv_loop_t *loop, struct config *confi
                     (unsigned long long)users->descriptors);
         config->max_connections = connections;
     }
-    return lengthen_table(loop, (int)users->descriptors - 1);
+    return lengthen_table(loop, (int)users->descriptors - 1) && passing_open(users->descriptors);
 }
 
 bool descriptors_are_few(const struct users *users, int descriptor)
@@ -76,4 +82,250 @@ bool descriptors_allow(const struct users *users, int descriptor, bool holds_oth
 {
     const uint64_t most = users->descriptors - RESERVE;
     return (uint64_t)descriptor < (holds_others ? reserve_most(most) : most);
+}
+
+/* --- descriptors that are closed off the loop --- */
+
+struct closing {
+    int descriptor;
+    struct passing_account *account;
+};
+
+/* A queue of descriptors and the thread that closes them in turn, for each of two sorts: memory,
+ * whose close takes time but waits for nobody, must not queue behind anything else. */
+struct closer {
+    pthread_mutex_t mutex;
+    pthread_cond_t more;
+    struct closing *waiting; /* a ring, with room for as many as there can be */
+    size_t first, count;
+};
+
+enum { ANYTHING, MEMORY, SORTS };
+static struct closer closers[SORTS] = {
+    [ANYTHING] = {.mutex = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER},
+    [MEMORY] = {.mutex = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER}};
+
+static size_t descriptors_most;
+static struct passing_account all; /* of all users */
+
+static void *run_closer(void *context)
+{
+    struct closer *closer = context;
+    for (;;) {
+        pthread_mutex_lock(&closer->mutex);
+        while (!closer->count)
+            pthread_cond_wait(&closer->more, &closer->mutex);
+        const struct closing closing = closer->waiting[closer->first];
+        closer->first = (closer->first + 1) % descriptors_most;
+        closer->count--;
+        pthread_mutex_unlock(&closer->mutex);
+        /* In this thread, since another process may keep the socket locked. Not a socket: harmless.
+         */
+        setsockopt(closing.descriptor, SOL_SOCKET, SO_LINGER, &(struct linger){0},
+                   sizeof(struct linger));
+        close(closing.descriptor);
+        if (closer == &closers[ANYTHING]) {
+            closing.account->awaiting--;
+            all.awaiting--;
+        }
+    }
+    return NULL;
+}
+
+/* --- sockets that are closed with descriptors in them ---
+ *
+ *   dispose_of() → a socketpair → the collector → once 256 are there, or after 100 ms → a thread
+ *   (our own is closed)           (own table)                 with that table, which ends */
+
+enum { COLLECTED_MOST = 256, COLLECTED_MS = 100 };
+
+static int entrance = -1, outlet = -1;
+static _Atomic uint64_t closed; /* the number of sockets of which our own descriptor is closed */
+static sem_t let_go, seen;      /* between the collector and one thread that is to end */
+
+/* Ends when the collector has left the table to it, and the descriptors with it. */
+static void *last_holder(void *unused)
+{
+    (void)unused;
+    sem_wait(&let_go);
+    sem_post(&seen);
+    return NULL;
+}
+
+/* Leave all sockets here to a thread that ends. False: none can be started now. */
+static bool dispose_all(void)
+{
+    pthread_t thread;
+    if (thread_start(&thread, last_holder, NULL) != 0)
+        return false;
+    pthread_detach(thread);
+    const bool is_apart = rights_own_table(outlet); /* the thread keeps the one that was ours */
+    sem_post(&let_go);
+    sem_wait(&seen);
+    return is_apart;
+}
+
+/* Take the next socket into this thread's table; if that is full, the kernel has closed it. False:
+ * none has come in time. */
+static bool collect(int timeout_ms)
+{
+    struct pollfd outlet_polled = {.fd = outlet, .events = POLLIN};
+    char byte;
+    int socket;
+    return poll(&outlet_polled, 1, timeout_ms) > 0 &&
+           (rights_receive(outlet, &byte, sizeof byte, MSG_DONTWAIT, &socket) > 0 ||
+            errno == EMSGSIZE);
+}
+
+static void *collector(void *unused)
+{
+    (void)unused;
+    if (!rights_own_table(outlet)) {
+        log_warning("no table of descriptors for what hangs: %s", strerror(errno));
+        shutdown(outlet, SHUT_RDWR); /* nothing is taken */
+        return NULL;
+    }
+    uint64_t taken = 0, disposed = 0;
+    for (;;) {
+        const bool comes = collect(taken > disposed ? COLLECTED_MS : -1);
+        taken += comes;
+        if (comes && taken - disposed < COLLECTED_MOST)
+            continue;
+        /* Not before dispose_of() has closed its descriptor: that must not be the last close. */
+        if (taken > disposed && closed >= taken && dispose_all())
+            disposed = taken;
+    }
+}
+
+static bool open_disposal(void)
+{
+    sem_init(&let_go, 0, 0);
+    sem_init(&seen, 0, 0);
+    entrance = rights_thread(collector, &outlet, "dispose of what peers pass");
+    return entrance >= 0;
+}
+
+/* Take the socket over and close it here, which cannot wait. False: not now. */
+static bool dispose_of(int socket)
+{
+    char byte = 0;
+    struct iovec piece = {&byte, 1};
+    if (rights_send(entrance, &piece, 1, socket) != 1)
+        return false;
+    close(socket);
+    closed++;
+    return true;
+}
+
+/* --- descriptors that are passed --- */
+
+bool passing_open(uint64_t descriptors)
+{
+    descriptors_most = descriptors;
+    for (int i = 0; i < SORTS; i++) {
+        pthread_t thread;
+        closers[i].waiting = calloc(descriptors, sizeof *closers[i].waiting);
+        if (!closers[i].waiting || pthread_create(&thread, NULL, run_closer, &closers[i]) != 0) {
+            log_error("no memory or no thread to close what peers pass");
+            return false;
+        }
+        pthread_detach(thread);
+    }
+    return open_disposal();
+}
+
+/* Do more of the user's descriptors wait to be closed than the user's share of a quarter of all? A
+ * user of whom none waits may pass some in any case. */
+static bool too_many_wait(const struct passing_account *account)
+{
+    const uint64_t most = descriptors_most / 4, taken = all.awaiting, own = account->awaiting;
+    return own && !reserve_shares(taken < most ? most - taken : 0, own, 0);
+}
+
+void passing_close(int descriptor, struct passing_account *account)
+{
+    const bool is_memory = fcntl(descriptor, F_GET_SEALS) >= 0; /* asks no file's system */
+    struct closer *closer = &closers[is_memory ? MEMORY : ANYTHING];
+    if (!is_memory) {
+        account->awaiting++;
+        all.awaiting++;
+    }
+    pthread_mutex_lock(&closer->mutex);
+    closer->waiting[(closer->first + closer->count++) % descriptors_most] =
+        (struct closing){descriptor, account};
+    pthread_cond_signal(&closer->more);
+    pthread_mutex_unlock(&closer->mutex);
+}
+
+static void add_passed(struct passed_descriptor *passed, int descriptor)
+{
+    if (!passing_any(passed)) {
+        passed->descriptor = descriptor;
+        return;
+    }
+    passing_close(descriptor, passed->account);
+    if (passed->descriptor >= 0)
+        passing_close(passed->descriptor, passed->account);
+    passed->descriptor = -1;
+    passed->many = true;
+}
+
+/* The number of bytes that can be read before the next descriptor; −1 with EUSERS: there are none.
+ * A look without room for a descriptor leaves it where it is. */
+static ssize_t bytes_before_descriptor(int socket, void *bytes, size_t length)
+{
+    struct iovec piece = {bytes, length};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+    ssize_t n;
+    do
+        n = recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n < 0 || !(message.msg_flags & MSG_CTRUNC))
+        return n;
+    errno = EUSERS;
+    return -1;
+}
+
+ssize_t passing_receive(int socket, void *bytes, size_t length, struct passed_descriptor *passed)
+{
+    struct rights rights;
+    if (too_many_wait(passed->account)) {
+        const ssize_t n = bytes_before_descriptor(socket, bytes, length);
+        if (n <= 0)
+            return n;
+        length = (size_t)n;
+    }
+    const ssize_t n = rights_receive_all(socket, bytes, length, MSG_DONTWAIT, &rights);
+    for (size_t i = 0; i < rights.count; i++)
+        add_passed(passed, rights.descriptors[i]);
+    /* There is room for as many as a message can carry: it is the process that has none. */
+    if (rights.flags & MSG_CTRUNC) {
+        passing_forget(passed);
+        passed->no_room = true;
+    }
+    return n;
+}
+
+void passing_forget(struct passed_descriptor *passed)
+{
+    if (passed->descriptor >= 0)
+        passing_close(passed->descriptor, passed->account);
+    *passed = (struct passed_descriptor){.account = passed->account, .descriptor = -1};
+}
+
+void passing_close_socket(int socket, struct passing_account *account)
+{
+    static char bytes[64 << 10];
+    struct passed_descriptor passed = {.account = account, .descriptor = -1};
+    shutdown(socket, SHUT_RDWR);
+    ssize_t n;
+    while ((n = passing_receive(socket, bytes, sizeof bytes, &passed)) > 0)
+        ;
+    const bool holds_some = n < 0 && errno == EUSERS;
+    passing_forget(&passed);
+    /* Its descriptors are closed with it, which may take as long as its user likes. */
+    if (!holds_some)
+        close(socket);
+    else if (!dispose_of(socket))
+        passing_close(socket, account);
 }

@@ -1,21 +1,32 @@
-/* The descriptors of the process, and who may have the last of them. The kernel gives out the
- * lowest free number, so the number of a new descriptor shows how full the table is:
+/* The descriptors of the process: who may have the last of them, and those that clients pass.
+ *
+ * The kernel gives out the lowest free number, so the number of a new descriptor shows how full the
+ * table is:
  *
  *   0 … what users hold … │ the last eighth: for users who hold none │ the reserve │ limit
  *
- * The reserve makes two things possible at any time: to accept a connection and identify its user,
- * and to start a worker. */
+ * From the reserve a connection can be accepted and its user identified, and a worker started, at
+ * any time.
+ *
+ * `register` takes one descriptor that a client passes; all others are closed off the loop, since
+ * the last close of a lingering socket, of a file on a user's own file system, or of much memory
+ * takes as long as that user likes. So the number of a user's descriptors that wait to be closed is
+ * bounded: of a quarter of all descriptors by dynamic thresholds (reserve.h). A client that passes
+ * one more is disconnected, and its socket is closed with that descriptor still in it. Such a close
+ * may hang, and must not hold one of our descriptors meanwhile: a thread with a table of its own
+ * closes the socket by ending. No socket lingers for a thread that ends. */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <uv.h>
 
 struct config;
 struct users;
 
-/* Raise the limit as far as the options may need, make libuv's table that long (it ends the process
- * where it cannot grow it later), and have no more --max-connections than there can be. False: a
- * line of the log says why. */
+/* Raise the limit as far as the options may need, make libuv's table that long (libuv ends the
+ * process where it cannot grow it later), lower --max-connections to what is possible, and start
+ * the threads that close. False: a line of the log says why. */
 bool descriptors_open(struct users *users, uv_loop_t *loop, struct config *config);
 
 /* May a user keep this new descriptor? holds_others: the user has descriptors already. */
@@ -23,3 +34,41 @@ bool descriptors_allow(const struct users *users, int descriptor, bool holds_oth
 
 /* Is it one of the reserve? */
 bool descriptors_are_few(const struct users *users, int descriptor);
+
+/* The number of a user's descriptors that wait to be closed, without those of memory, whose close
+ * never waits. Lives as long as the process. */
+struct passing_account {
+    _Atomic uint32_t awaiting;
+};
+
+/* What was passed with the bytes of a connection and has not been taken yet. */
+struct passed_descriptor {
+    struct passing_account *account; /* of the user who passes them */
+    int descriptor;                  /* owned; −1: none, or not one alone: */
+    bool many;                       /* more came, and all were closed */
+    bool no_room;                    /* one was lost: the process has no descriptor left */
+};
+
+static inline bool passing_any(const struct passed_descriptor *passed)
+{
+    return passed->descriptor >= 0 || passed->many || passed->no_room;
+}
+
+/* Start the threads that close, of a process that may have so many descriptors. False: a line of
+ * the log says why. */
+bool passing_open(uint64_t descriptors);
+
+/* recv() without waiting; a descriptor that comes along is added to `passed`. A read never goes
+ * past the bytes that a descriptor came with (unix(7) joins no others to them). EUSERS: another
+ * descriptor comes, and too many of the user's wait to be closed. */
+ssize_t passing_receive(int socket, void *bytes, size_t length, struct passed_descriptor *passed);
+
+/* Close what was not taken. */
+void passing_forget(struct passed_descriptor *passed);
+
+/* close(), off the loop. */
+void passing_close(int descriptor, struct passing_account *account);
+
+/* Close a connection's socket. Descriptors that are still in it are taken first, so that none is
+ * closed on the loop. */
+void passing_close_socket(int socket, struct passing_account *account);

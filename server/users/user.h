@@ -4,7 +4,7 @@
 #include "server/users/arena.h"
 #include "server/config/config.h"
 #include "server/metrics/counters.h"
-#include "server/users/descriptor_passing.h"
+#include "server/users/descriptors.h"
 #include "server/users/schedule.h"
 
 #include <uv/tree.h>

@@ -1,5 +1,6 @@
-/* Sockets that are taken over: whose close is the last one. */
-#include "server/users/disposal.h"
+/* Sockets that are closed with a descriptor in them, of a user who has too many that wait. */
+#include "base/rights.h"
+#include "server/users/descriptors.h"
 #include "tests/unit/unit.h"
 
 #include <errno.h>
@@ -9,8 +10,8 @@
 int __real_close(int descriptor);
 int __wrap_close(int descriptor);
 
-static int ends[2] = {-1, -1};
-static ssize_t left; /* after our own close: what the other end receives, */
+static int ends[2] = {-1, -1}, inside[2];
+static ssize_t left; /* after our own close: what comes from the descriptor inside, */
 static int error;    /* and its errno */
 
 /* Our own close comes late: after the collector would have disposed of the socket. */
@@ -21,17 +22,21 @@ int __wrap_close(int descriptor)
     char byte;
     usleep(300000);
     const int result = __real_close(descriptor);
-    left = recv(ends[1], &byte, 1, MSG_DONTWAIT);
+    left = recv(inside[1], &byte, 1, MSG_DONTWAIT);
     error = errno;
     return result;
 }
 
 TEST(our_own_close_is_never_the_last_one)
 {
-    char byte;
-    assert_true(disposal_open());
+    char byte = 0;
+    struct passing_account account = {.awaiting = 5}; /* more than are left of a quarter of 16 */
+    assert_true(passing_open(16));
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    assert_true(disposal_take(ends[0]));
-    assert_true(left == -1 && error == EAGAIN);      /* it was still open elsewhere, … */
-    assert_int_equal(recv(ends[1], &byte, 1, 0), 0); /* and is closed there */
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, inside), 0);
+    assert_int_equal(rights_send(ends[1], &(struct iovec){&byte, 1}, 1, inside[0]), 1);
+    __real_close(inside[0]);
+    passing_close_socket(ends[0], &account);
+    assert_true(left == -1 && error == EAGAIN);        /* it was still open elsewhere, … */
+    assert_int_equal(recv(inside[1], &byte, 1, 0), 0); /* and is closed there */
 }
