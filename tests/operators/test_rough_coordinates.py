@@ -1,5 +1,5 @@
-"""Diffusion with a field κ along coordinates, at accuracy 2, is stable for every κ ≥ 0 and all coordinates beside
-every side that it takes: its matrix is symmetric in the sum over the points times their lengths, has no positive
+"""Diffusion with a field κ along coordinates, at accuracy 2, is stable for every κ ≥ 0, all coordinates and every
+accepted side: its matrix is symmetric in the sum over the points times their lengths and has no positive
 eigenvalue, and the largest stable step is a bound of it. Its order is measured."""
 
 import itertools
@@ -20,12 +20,12 @@ GRIDS = {"by 1.7": lambda random, n: random.uniform(1, 1.7, n), "by 30": lambda 
 
 
 def coordinates(random, grid, count):
-    """They begin at 0.25 to make rounding seen."""
+    """They begin at 0.25, so that rounding shows."""
     return 0.25 + np.r_[0, GRIDS[grid](random, count - 1).cumsum()]
 
 
 def lengths(x, low, high):
-    """How much each point counts in a sum along an axis; 0: it is held, or data."""
+    """The weight of each point in a sum along an axis; 0: held points and data."""
     gaps = np.diff(x)
     h = np.r_[gaps[0], gaps[:-1] + gaps[1:], gaps[-1]] / 2
     for side, edge in ((low, 0), (high, -1)):
@@ -36,7 +36,7 @@ def lengths(x, low, high):
 # The rows themselves, from their definition alone.
 
 def rows_of(x, k, low, high):
-    """(the matrix, {end: what its number counts}) of (κ u′)′; numbers of `mixed` are c."""
+    """(the matrix, {end: the weights of its number}) of (κ u′)′; numbers of `mixed` are c."""
     n = len(x)
     h, gaps = lengths(x, "mirror" if low == "value" else low, "mirror" if high == "value" else high), np.diff(x)
     matrix, data = np.zeros((n, n)), {"-": np.zeros(n), "+": np.zeros(n)}
@@ -123,7 +123,7 @@ def test_around(client, grid, kind):
 
 
 def test_few_points(client):
-    """Maps take fewer than sides that state a number."""
+    """Maps need fewer points than sides that state a number."""
     random = np.random.default_rng(4)
     for low, high, n in itertools.product(MAPS, MAPS, (2, 3)):
         if (low, high, n) == ("halo", "halo", 2):  # nothing moves
@@ -150,7 +150,7 @@ def test_two_dimensions(client, kind):
 @pytest.mark.parametrize("kind", ["periodic", "mirror", "symmetric", *STATED])
 @pytest.mark.parametrize("pattern", ["random", "a tenth off"])
 def test_long_runs(client, pattern, kind):
-    """What grew before: κ of six powers of ten, distances of 1.7 : 1."""
+    """Cases that grew with earlier rows: κ over six powers of ten, distances of 1.7 : 1."""
     random = np.random.default_rng(7)
     x = coordinates(random, "by 1.7", 40 + (kind == "periodic"))
     k, u = diffusivity(random, pattern, (40,)), random.standard_normal(40)
@@ -201,7 +201,7 @@ def test_order(client, side, grid):
     assert np.log2(errors[0, 0] / errors[2, 0]) / 2 >= (1.85 if grid == "smooth" else 1.7)
 
 
-# Other accuracies are refused, where it is not said that they may grow.
+# Other accuracies are refused without allow_unstable.
 
 @pytest.mark.parametrize("accuracy", [4, 6, 8, None])
 def test_refusals(client, accuracy):

@@ -1,4 +1,4 @@
-"""Diffusion with a field κ is stable for every κ ≥ 0 beside every side that it takes: its matrix is symmetric in
+"""Diffusion with a field κ is stable for every κ ≥ 0 and every accepted side: its matrix is symmetric in
 a sum over the points (halved at a mirror's node) and has no positive eigenvalue, and the largest stable step is a
 bound of it. The rows beside sides that state a number are those of docs/NUMERICS.md; their order is measured."""
 
@@ -15,7 +15,7 @@ from rough import (MAPS, PATTERNS, SCHEMES, STATED, V, assert_stable, diffusivit
 
 
 def offered(accuracy, sides):
-    """All but what test_refusals() is about."""
+    """All sides except those of test_refusals()."""
     return [side for side in sides if accuracy == 2 or "mixed" not in side]
 
 
@@ -24,7 +24,7 @@ def cases(sides):
 
 
 def lengths(n, low, high, accuracy):
-    """How much each point counts in a sum along an axis; 0: it is held, or data."""
+    """The weight of each point in a sum along an axis; 0: held points and data."""
     h = np.ones(n)
     for side, edge, frame in ((low, 0, slice(accuracy // 2)), (high, -1, slice(n - accuracy // 2, n))):
         h[edge] = 0.0 if side == "value" else 0.5 if is_at_node(side) else 1.0
@@ -72,7 +72,7 @@ def test_two_dimensions(client, accuracy, kind):
         assert_stable(matrix, h, "forward-euler")
 
 
-# Long runs: what grew before.
+# Long runs: cases that grew with earlier rows.
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_face_that_grew(client, scheme):
@@ -95,7 +95,7 @@ def test_long_runs(client, accuracy, boundary):
 # The rows themselves, from their definition alone.
 
 def image(j, n, low, high):
-    """(point, sign, end whose value counts twice)."""
+    """(point, sign, the end whose value is added twice)."""
     if 0 <= j < n:
         return j, 1, None
     side, at = (low, -j) if j < 0 else (high, 2 * (n - 1) - j)
@@ -105,7 +105,7 @@ def image(j, n, low, high):
 
 
 def inflow(k, accuracy, side, d, c):
-    """What ∂n u = 1 counts at the point d from the edge, h = 1: (k L′)′ less the flow of L's images, L = −j at
+    """The effect of ∂n u = 1 at the point d from the edge, h = 1: (k L′)′ minus the flow of L's images, L = −j at
     the point j."""
     r, shift = accuracy // 2, 0 if is_at_node(side) else -1
 
@@ -121,7 +121,7 @@ def inflow(k, accuracy, side, d, c):
 
 
 def rows_of(k, accuracy, low, high):
-    """(the matrix, {end: what its number counts}) of (k u′)′, h = 1; numbers of `mixed` are c."""
+    """(the matrix, {end: the weights of its number}) of (k u′)′, h = 1; numbers of `mixed` are c."""
     n, (c, _) = len(k), exact.conductances(accuracy)
     matrix, data = np.zeros((n, n)), {"-": np.zeros(n), "+": np.zeros(n)}
     for i in range(n):
@@ -166,7 +166,7 @@ def test_weights(client, accuracy, low):
 @pytest.mark.parametrize("accuracy, side", cases(["derivative", "derivative face", "slope", "slope face", "mixed",
                                                   "mixed face"]))
 def test_what_flows_in_stays(client, accuracy, side):
-    """The sum over the points grows by what flows in at the edges; at accuracy 2 that is κ there times ∂n u."""
+    """The sum over the points grows by the inflow at the edges; at accuracy 2 that is κ there times ∂n u."""
     n, dt, random = 24, 0.05, np.random.default_rng(5)
     h = lengths(n, side, side, accuracy)
     k, u = diffusivity(random, "random", (n,)), random.standard_normal(n)

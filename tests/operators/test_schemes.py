@@ -1,5 +1,5 @@
 """Schemes in time: RK4 is of order 4, ADI is Crank–Nicolson in 1D and of order 2 in 2D and 3D at any
-step, sources and probes are what they say, and every one of them can be stopped and gone on with."""
+step, sources and probes have their defined values, and every scheme can be stopped and resumed."""
 
 import itertools
 
@@ -107,7 +107,7 @@ def test_adi_needs_two_points_along_an_axis(client, kind):
 
 @pytest.mark.parametrize("shape", [(13, 12), (7, 6, 5), (3, 2), (2, 3, 2)])
 def test_adi_is_stable_at_any_step(client, shape):
-    """100 times what forward Euler takes: no eigenvalue outside the unit circle."""
+    """100 times the limit of forward Euler: no eigenvalue outside the unit circle."""
     for name in ["periodic", *EDGES]:
         boundary = "periodic" if name == "periodic" else dict(EDGES[name][0])
         for key in ("value", "derivative", "const", "curvature"):
@@ -131,7 +131,7 @@ def test_adi_is_of_order_2(client, shape):
     a, _ = rate_of(shape[0], "derivative at the face", "antisymmetric")
     rates = [rate_of(n, "symmetric", "antisymmetric")[0] for n in shape]
     time = 0.5
-    # Smooth: what is rough needs steps of its own size before an order shows.
+    # Smooth: rough data show an order only at much smaller steps.
     for axis, rate in enumerate(rates):
         u = np.moveaxis(np.tensordot(scipy.linalg.expm(rate * 0.5), u, (1, axis)), 0, axis)
     expected = u
@@ -218,7 +218,7 @@ def test_rk4_is_of_order_4(client, shape):
 
 @pytest.mark.parametrize("scheme", ["forward-euler", "rk4", "adi"])
 def test_source(client, scheme):
-    """Where nothing flows, u grows by s dt each step; a number is a field of it."""
+    """Without fluxes u grows by s dt each step; a number equals a constant field."""
     random = np.random.default_rng(4)
     u, s = random.standard_normal((2, 9, 8))
     params = {"dt": 0.25, "steps": 3, "scheme": scheme, "accuracy": 2}
@@ -232,7 +232,7 @@ def test_source(client, scheme):
 
 @pytest.mark.parametrize("accuracy", [2, 4, 6, 8])
 def test_rk4_stability_limit(client, accuracy):
-    """cfl 1 is the end of RK4's real interval, 2.785…: just over it a mode grows, at it none does."""
+    """cfl 1 is the end of RK4's real interval, 2.785…: a mode grows just above it, and none at it."""
     f = np.eye(16)
     params = {"f": f, "batch": 1, "steps": 1, "accuracy": accuracy, "scheme": "rk4"}
     at = client.out("diffusion", cfl=1.0, **params).T
@@ -363,7 +363,7 @@ def test_adi_with_a_field_of_diffusivity(client, kind, factor):
 
 
 def test_adi_with_a_field_of_one_number(client):
-    """κ as a field that is one number everywhere differs by rounding alone."""
+    """A constant field κ and the same number differ only by rounding."""
     u = np.random.default_rng(10).standard_normal((2, 9, 10))
     params = {"f": u, "batch": 1, "dt": 7.0, "steps": 2, "scheme": "adi",
               "boundary": {"x": {"derivative": 0.0}, "y": {"type": "antisymmetric"}}}
@@ -387,7 +387,7 @@ def inclusion(shape):
 
 
 def held_by(shape, *kinds):
-    """The points at which an axis holds what they have; a kind for each axis, or one for all."""
+    """The points that an axis holds; a kind for each axis, or one for all."""
     held = np.zeros(shape, bool)
     for axis, kind in enumerate(kinds * len(shape) if len(kinds) == 1 else kinds):
         if kind in ("value", "halo"):
@@ -396,7 +396,7 @@ def held_by(shape, *kinds):
 
 
 def rate_along(k, axis, kind):
-    """The dense matrix of one axis's part of ∇·(k∇u); other axes hold nothing in it."""
+    """The dense matrix of one axis's part of ∇·(k∇u), without points held by other axes."""
     points = np.arange(k.size).reshape(k.shape)
     a = np.zeros((k.size, k.size))
     for line in np.moveaxis(points, axis, -1).reshape(-1, k.shape[axis]):
@@ -424,14 +424,14 @@ def step_of(client, k, kind, **params):
 
 
 def lengths(n, kind):
-    """How much a point counts in a sum along an axis; those that are held do not."""
+    """The weight of a point in a sum along an axis; 0 for held points."""
     inner = np.ones(n)
     inner[[0, -1]] = {"mirror": 0.5, "derivative": 0.5, "value": 0, "halo": 0}.get(kind, 1)
     return inner
 
 
 def growth(matrix, shape, kind):
-    """Of a field's mean square in a step, at most."""
+    """The largest growth of a field's mean square in a step."""
     h = np.ones(1)
     for n in shape:
         h = np.kron(h, lengths(n, kind))
@@ -442,7 +442,7 @@ def growth(matrix, shape, kind):
 @pytest.mark.parametrize("dt", [2.0, 1000.0])
 @pytest.mark.parametrize("kind", FLUX)
 def test_adi_in_space_grows_at_no_step(client, kind, dt):
-    """κ rough by orders of magnitude, or none, in steps to 10⁵ times what forward Euler takes."""
+    """κ rough by orders of magnitude, or 0, with steps up to 10⁵ times the limit of forward Euler."""
     random = np.random.default_rng(11)
     for k in [*(rough(random, MOLD) for rough in ROUGH.values()), inclusion(MOLD)]:
         matrix = step_of(client, k, kind, dt=dt)
@@ -452,7 +452,7 @@ def test_adi_in_space_grows_at_no_step(client, kind, dt):
 
 @pytest.mark.parametrize("boundary", ["periodic", {"derivative": 0.0}, {"value": 0.0}])
 def test_adi_stays_in_range_beside_rough_diffusivity(client, boundary):
-    """What multiplied by 6e21 in 300 steps where δ was solved for along all axes at once."""
+    """A field that grew by 6e21 in 300 steps when δ was solved for along all axes at once."""
     random = np.random.default_rng(12)
     u = random.standard_normal((16, 16, 16))
     for k, dt in ((np.exp(random.standard_normal(u.shape)), 2.0), (inclusion(u.shape), 10.0)):
@@ -461,7 +461,7 @@ def test_adi_stays_in_range_beside_rough_diffusivity(client, boundary):
 
 
 def problem_in_space(along_z):
-    """What all axes, data and a source are part of: the rate's matrix and what is added to it."""
+    """The rate of all axes, with data and a source: its matrix and its constant term."""
     shape, kinds = (7, 6, 5), (along_z, "mirror", "derivative")
     random = np.random.default_rng(13)
     z, y, x = np.meshgrid(*(np.linspace(0, 1, n) for n in shape), indexing="ij")
@@ -494,8 +494,8 @@ def test_adi_in_space_is_of_order_2(client):
 
 
 def test_steady_state_of_adi_in_space_is_good_to_order_2(client):
-    """Not exact at any step, as it is where all axes share one right side: four times nearer at half the
-    step."""
+    """Unlike the form in which all axes share one right side, the steady state depends on the step: its error
+    is four times smaller at half the step."""
     u, rate, constant, params = problem_in_space("value")
     free = ~held_by(u.shape, "value", "", "")
     steady = np.zeros(u.size)

@@ -1,5 +1,5 @@
-"""The tables that this project grew from: NVIDIA's nine-point derivatives on 64³, the 2D heat equation
-with a decaying frame, and the 3D seven-point stencil. Prints ours beside the published figures."""
+"""The published tables from which this project began: NVIDIA's nine-point derivatives on 64³, the 2D heat
+equation with a decaying frame, and the 3D seven-point stencil. Prints our figures beside the published ones."""
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ HEAT_N, HEAT_STEPS, WINDOW = 4096, 100, 48
 
 
 def heat_windows(n):
-    """Corners, where two frames meet, an edge, and the inside."""
+    """Corners, where two frames overlap, an edge, and the interior."""
     middle = n // 2 - 11
     return [(0, 0), (n - WINDOW, n - WINDOW), (middle, n - WINDOW), (middle, middle)]
 

@@ -1,5 +1,5 @@
-"""Every closure of diffusion is stable at its limit: the matrix of one step, got by stepping the unit
-vectors, has no eigenvalue outside the unit circle, and its powers stay bounded."""
+"""Every closure of diffusion is stable at its limit: the matrix of one step, obtained by stepping the unit
+vectors, has no eigenvalue outside the unit circle, and its powers remain bounded."""
 
 import itertools
 
@@ -20,7 +20,7 @@ ROUNDING = 1e-10
 
 
 def step_matrix(client, shape, **params):
-    """One step at the limit (cfl 1) on every unit vector; column j is what vector j becomes."""
+    """One step at the limit (cfl 1) on every unit vector; column j is the result of vector j."""
     points = int(np.prod(shape))
     rows = client.out("diffusion", f=np.eye(points).reshape(points, *shape), batch=1, steps=1, cfl=1.0,
                       **params)
@@ -30,8 +30,8 @@ def step_matrix(client, shape, **params):
 def assert_stable(matrix):
     radius = np.abs(np.linalg.eigvals(matrix)).max()
     assert radius <= 1 + ROUNDING, radius
-    # Eigenvalues on the circle must not grow by being defective either: what the 2^13th power is, the
-    # 2^14th is no more. It is not small: an edge's rows are no symmetric matrix.
+    # Nor may eigenvalues on the circle be defective: the 2^14th power is no larger than the 2^13th. The
+    # norm is not small, because an edge's rows are not symmetric.
     power = matrix
     for _ in range(13):
         power = power @ power
@@ -60,7 +60,7 @@ def test_one_dimension(client, accuracy, low, scheme):
 @pytest.mark.parametrize("kind", ["value at the face", "mixed", "stiffly mixed"])
 @pytest.mark.parametrize("accuracy", [2, 4, 6])
 def test_limit_of_edges_is_sharp(client, accuracy, kind):
-    """Where an edge and not the grid sets the limit, a mode of that edge grows just over it."""
+    """If an edge and not the grid sets the limit, a mode of that edge grows just above it."""
     matrix = step_matrix(client, (31,), accuracy=accuracy, boundary=KINDS[kind])
     over = client.out("diffusion", f=np.eye(31), batch=1, steps=1, cfl=1.02, allow_unstable=True,
                       accuracy=accuracy, boundary=KINDS[kind]).T
@@ -111,7 +111,7 @@ def test_mass_is_kept(client, kind, scheme, accuracy):
                                   and k not in ("value at the face", "antisymmetric")])
 @pytest.mark.parametrize("cfl", [0.5, 1.0])
 def test_maximum_principle(client, kind, cfl):
-    """At accuracy 2 no step leaves the range of what there was: all weights are from 0 to 1."""
+    """At accuracy 2 no step leaves the range of the old values: all weights are from 0 to 1."""
     u = np.random.default_rng(8).random((21, 22))
     matrix = step_matrix(client, (12, 11), accuracy=2, boundary=KINDS[kind])
     assert matrix.min() >= -1e-15 and matrix.sum(1).max() <= 1 + 1e-14

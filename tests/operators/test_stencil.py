@@ -1,5 +1,5 @@
-"""Stencils of one's own, against SciPy's correlate, against sums over what NumPy pads, and against
-polynomials, which every ghost must continue."""
+"""User-defined stencils, against SciPy's correlate, against sums over arrays padded by NumPy, and against
+polynomials, which every ghost point must continue."""
 
 import itertools
 from fractions import Fraction
@@ -65,7 +65,7 @@ def test_like_scipy(client, points, shape, radii, boundary, dtype):
         whole, inner = f, ...
     expected = ndimage.correlate(whole, kernel, mode=MODES[boundary])[inner]
     size = ndimage.correlate(np.abs(whole), np.abs(kernel), mode=MODES[boundary])[inner]
-    # A sum of m fused terms is off by m/2 ε of its terms at most.
+    # The error of a sum of m fused terms is at most m/2 ε of its terms.
     assert_close(out, expected, size, max(4, len(offsets) / 2) if dtype == "<f4" else 4 + len(offsets) / 16)
 
 
@@ -87,7 +87,7 @@ def ghost_rows(radius, accuracy, side):
 
 
 def growth(accuracy, radius):
-    """What a ghost may make of the rounding of the points that it is from."""
+    """The amplification of rounding errors by a ghost point."""
     rows = (ghost_rows(radius, accuracy, side)[-1] for side in SIDES)
     return max(float(sum(map(abs, row.weights))) for row in rows)
 
@@ -170,7 +170,7 @@ def test_padded_sums(client, dimensions, accuracy):
         out = client.out("stencil", f=f, offsets=offsets if len(offsets) < 1000 else np.array(offsets, "<i8"),
                          weights=weights, spacing=spacing, accuracy=accuracy, **wire(boundaries, radii))
         expected = applied(f, offsets, weights, radii, boundaries, spacing, accuracy)
-        # What the ghosts have grown to is in the size, what they make of rounding is beside it.
+        # The size includes the values of ghosts; their amplification of rounding is a separate factor.
         size = np.abs(padded_all(f, radii, boundaries, spacing, accuracy)).max() * np.abs(weights).sum()
         grows = sum(not isinstance(b, str) for b in boundaries)
         assert_close(out, expected, np.full(shape, size), 8 * growth(accuracy, max(*radii, 1)) ** (grows / 2))
@@ -183,8 +183,8 @@ def padded_all(f, radii, boundaries, spacing, accuracy):
 
 
 def test_halo(client):
-    """The frame is as wide as the offsets reach along each axis, and comes out times the factor; of two
-    frames the x axis's."""
+    """The halo is as wide as the offsets reach along each axis, and is multiplied by the factor; where two
+    halos overlap, by the x axis's."""
     rng = np.random.default_rng(3)
     f = rng.uniform(-1, 1, (12, 15))
     offsets, weights = box((2, 3)), random_weights(rng, 35)
@@ -200,7 +200,7 @@ def test_halo(client):
 
 
 def test_value_at_node(client):
-    """The node reads as the value, whatever the field holds there, and comes out as it."""
+    """The node is read as the value, whatever the field has there, and the result has the value."""
     rng = np.random.default_rng(4)
     f = rng.uniform(-1, 1, (16, 18))
     edge = rng.uniform(-1, 1, 18)
@@ -256,8 +256,8 @@ def polynomial(rng, degree, dimensions):
 @pytest.mark.parametrize("accuracy", [2, 4, 6, 8])
 @pytest.mark.parametrize("dimensions", [1, 2, 3])
 def test_polynomials_are_continued(client, dimensions, accuracy):
-    """Every ghost, corners included, is the polynomial's own value, where the sides' numbers are its own:
-    arrays over the faces."""
+    """Every ghost, including corners, has the polynomial's value if the sides state its data as arrays over
+    the faces."""
     rng = np.random.default_rng(accuracy + 10 * dimensions)
     n, radius = accuracy + 1, 3
     names = "zyx"[-dimensions:]

@@ -1,6 +1,6 @@
-"""A boundary that is right where a stencil reaches one point over the edge, and wrong where it reaches four: a
-bug that libraries have shipped, since a test at accuracy 2 does not see it. The same smooth field at every
-accuracy must give results that differ by no more than what the exact rows leave out of it."""
+"""A boundary that is correct for a stencil that reaches one point beyond the edge, and wrong for one that reaches
+four: libraries have shipped this bug, since tests at accuracy 2 do not detect it. For a smooth field the results
+of all accuracies may differ by no more than the truncation errors of the exact rows."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def grid_of(side, n=N):
 
 
 def left_out(grid, order, accuracy, low, high):
-    """(of each row, how far off it is on the wave, and what rounding may add)."""
+    """(the error of each row on the wave, and a bound of the rounding)."""
     form = Form(order, accuracy)
     off, size = waves.truncation(grid, form, low, high)
     rounding = 4 * (order + accuracy) * np.finfo("f8").eps * size * waves.envelope(grid).max()
@@ -62,7 +62,7 @@ def test_every_width_is_right(client, order, side):
 
 
 def only_the_first_ghost(grid, order, accuracy, side):
-    """What ghosts make of the wave of which the first is right and the others are its copies."""
+    """The error on the wave of ghosts of which the first is right and the others are copies of it."""
     h = float(waves.phases(grid)[1] - waves.phases(grid)[0])
     f = waves.field(grid, waves.phases(grid)).astype("c16")
     kind, place = exact.datum_of(side)
@@ -80,7 +80,7 @@ def only_the_first_ghost(grid, order, accuracy, side):
 @pytest.mark.parametrize("side", ["value face", "derivative face", "curvature"])
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
 def test_a_wrong_width_is_seen(order, side):
-    """The bug itself, at the low edge: alike is not what its results are, nor have they an order."""
+    """The bug itself, at the low edge: the results of the accuracies differ, and they have no order."""
     grid = grid_of(side)
     inner = slice(0, N // 2)
     results = {}

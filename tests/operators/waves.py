@@ -1,11 +1,11 @@
-"""Waves on one axis, and what the rows of exact.py make of them: by that the grids of a convergence table
-are chosen, fine enough for the order and coarse enough for rounding to show in nothing.
+"""Waves on one axis, and the errors of the rows of exact.py on them. They determine the grids of a convergence
+table: fine enough to show the order and coarse enough to hide rounding.
 
-A wave is e^{iψ}: there are no zeros to be lucky at, and no place differs from another but by its row. Where
-a side asks for an even or an odd field it is a cosine or a sine about the image's centre; the wavenumber is
-complex then if the other side is free, so that there it is nearly one exponential again; errors are
-measured by its envelope. Everything here is in phases: the coordinate is ψ itself. Errors are as small as
-1e-14 of a result: hence the long doubles."""
+A wave is e^{iψ}: it has no zeros at which errors could vanish by chance, and points differ only by their
+rows. If a side requires an even or an odd field, the wave is a cosine or a sine about the image's centre. Its
+wavenumber is then complex if the other side is free, so that it is nearly a single exponential there; errors
+are measured relative to its envelope. Coordinates are phases: the coordinate is ψ itself. Errors are as small
+as 1e-14 of a result: hence the long doubles."""
 
 import functools
 import itertools
@@ -35,7 +35,7 @@ class Form(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """n points; ends: what the wave does there: "periodic", "endpoint", "free", or "even" or "odd" about the
+    """n points; ends: the wave's symmetry there: "periodic", "endpoint", "free", or "even" or "odd" about the
     "node" or the "face"; length: of the period, or between the ends or the centres of the images."""
     n: int
     length: float
@@ -258,7 +258,7 @@ UNIT = Grid(64, 63.0)  # whose step is 1: of uniform grids all rows are its rows
 
 @functools.cache
 def edge(grid, form, end, side, m):
-    """Of the zone's points: what the row makes of e^{imψ} beyond its derivative, and its Σ|w|."""
+    """For the zone's points: the row's error on e^{imψ}, and its Σ|w|."""
     z, k = zone(form), form.order
     errors, sizes = np.zeros(z, np.clongdouble), np.zeros(z, REAL)
     psi = phases(grid)
@@ -324,8 +324,8 @@ def middle(grid, form, m):
 
 
 def truncation(grid, form, low, high, waves=None):
-    """What the rows make of the wave (or of others, [(c, m)]) beyond its derivative, and the largest Σ|w|.
-    0 where there is no row."""
+    """The rows' errors on the wave (or on others, [(c, m)]), and the largest Σ|w|. 0 for points without a
+    row."""
     errors, size = 0, 0.0
     for c, m in waves or parts(grid):
         made = [edge(grid, form, "-", low, m), middle(grid, form, m), edge(grid, form, "+", high, m)]
@@ -335,7 +335,7 @@ def truncation(grid, form, low, high, waves=None):
 
 
 def with_datum(grid, form, low, high):
-    """Has the row of each point the datum of its side?"""
+    """Whether the row of each point has the datum of its side."""
     has = np.zeros(grid.n, bool)
     for end, side in (("-", low), ("+", high)):
         for group in weighed(grid if grid.stretched else UNIT, form, end, side):
@@ -346,7 +346,7 @@ def with_datum(grid, form, low, high):
 
 
 def without_data(side):
-    """What rows of other fields than f have there: the points at the edge alone."""
+    """The rows there for fields other than f: the points at the edge alone."""
     return "value" if exact.datum_of(side) else side
 
 
@@ -372,7 +372,7 @@ def coefficient(grid):
 
 
 def is_centred(grid, form, low, high):
-    """Has each point the centred row of a uniform grid?"""
+    """Whether each point has the centred row of a uniform grid."""
     made = np.full(grid.n, not grid.stretched)
     r = exact.radius(form.order, form.accuracy)
     if exact.has_rows(low):
@@ -383,7 +383,7 @@ def is_centred(grid, form, low, high):
 
 
 def conducted(grid, form, kappa):
-    """((κ f′)′ of centred rows beyond what it is, the sum of its weights' magnitudes)."""
+    """(the error of (κ f′)′ by centred rows, the sum of its weights' magnitudes)."""
     psi = phases(grid)
     h = psi[1] - psi[0]
     errors, size = np.zeros(grid.n, np.clongdouble), REAL(0)
@@ -399,7 +399,7 @@ def conducted(grid, form, kappa):
 
 
 def product(grid, form, low, high):
-    """((κ f′)′, what the rows make of it beyond that, Σ|w|), where κ is coefficient(): on centred rows by
+    """((κ f′)′, the rows' error, Σ|w|) for κ = coefficient(): on centred rows by
     their conductances; else half of κ D f + D(κ f) − f D κ, for every row that takes a constant to 0; beside a
     datum of f, κ D f + D′κ D′f."""
     kappa, psi = coefficient(grid), phases(grid)[:grid.n]
@@ -432,7 +432,7 @@ def places(grid, form, low, high):
 
 
 def least_points(form):
-    """Of a grid: with them, the rows of the two ends are apart and each side has what it needs."""
+    """The points of a grid for which the rows of the two ends do not overlap and each side has enough points."""
     return max(2 * zone(form), form.order + form.accuracy + zone(form) - 2,
                3 * form.accuracy + 1 if form.diffusion else 0)
 
@@ -481,7 +481,7 @@ def observed(errors, grids):
 
 @functools.cache
 def choose(form, low, high, stretched, dtype, most, of_product=False):
-    """((coarse, fine), the order that the rows show on them; None where rounding would show)."""
+    """((coarse, fine), the order of the rows on them; None if rounding would show)."""
     eps = float(np.finfo(dtype).eps)
     margin = 50
     k, p = form.order, form.accuracy

@@ -1,4 +1,4 @@
-"""Whatever comes is answered with a clear error, or the connection closed, and costs nothing."""
+"""Every bad input gets a clear error or a closed connection, and leaves no resources in use."""
 
 import socket
 import struct
@@ -22,7 +22,7 @@ F = wave(32, 32)
 
 
 def refused(client, method, **params):
-    """The error of a request that must fail; the connection must go on."""
+    """The error of a request that must fail; the connection must remain usable."""
     with pytest.raises(FdError) as failure:
         client.call(method, **params)
     assert client.call("ping") == {}
@@ -155,7 +155,7 @@ def test_an_error_names_what_it_is_about(client):
 
 
 def not_a_request(daemon, data):
-    """Send bytes that are no request: an error or none, then the end; and the server serves on."""
+    """Send bytes that are not a request: possibly an error, then the end of the stream; other clients are served."""
     client = daemon.client()
     try:
         client.send_bytes(data)
@@ -217,7 +217,7 @@ def test_bytes_that_are_no_request(daemon, name):
 
 
 def test_the_bombs_get_an_answer_too(daemon):
-    """Where the msgid has come, the error finds its request."""
+    """If the msgid has arrived, the error names the request."""
     messages = not_a_request(daemon, BOMBS["a nest in a request"])
     assert [message[1] for message in messages] == [1]
 
@@ -235,7 +235,7 @@ def test_a_request_cut_anywhere(daemon):
 
 
 def test_what_follows_a_wrong_request_in_the_same_write(client):
-    """The error is of one request; those before and behind it are answered."""
+    """One request fails; those before and after it are answered."""
     requests = [request_bytes(0, "ping", {}), request_bytes(1, "nothing", {"f": wave(64, 64, 64)}),
                 request_bytes(2, "laplacian", {"f": raw_array(data=bytes(100_000))}),
                 request_bytes(3, "laplacian", {"f": F, "accuracy": 3}), request_bytes(4, "ping", {})]
@@ -273,7 +273,7 @@ def test_the_same_parameter_twice(client):
 
 
 def test_descriptors_that_nobody_asked_for(daemon):
-    """They are closed, and the request that they came with is refused; `unchanged` counts them."""
+    """They are closed, and their request is refused; `unchanged` counts them."""
     for count in (1, 2, 10, 253):
         with Client(daemon.path) as client, open("/dev/null", "rb") as null:
             socket.send_fds(client.socket, [request_bytes(0, "ping", {})], [null.fileno()] * count)
@@ -282,7 +282,7 @@ def test_descriptors_that_nobody_asked_for(daemon):
 
 
 def test_a_descriptor_whose_close_waits(daemon):
-    """Of a socket that lingers the last close waits, but nobody else does."""
+    """The last close of a lingering socket waits, but no other user does."""
     for read_by_server in (True, False):
         with lingering_socket(6) as lingering, daemon.client() as client, Client(daemon.path) as other:
             first = request_bytes(0, "ping", {}) if read_by_server else b"\xc1"
@@ -305,7 +305,7 @@ def test_a_list_of_data_that_does_not_begin_with_a_bin(client):
 
 
 def test_an_array_after_one_that_came_up_short(daemon, client):
-    """The second must not be placed behind the first; nobody's field suffers."""
+    """The second must not be written after the first; no field is damaged."""
     with Client(daemon.path) as other:
         field = other.put(wave(64))
         generation = daemon.info()["devices"][0]["generation"]
@@ -330,7 +330,7 @@ def test_putting_what_is_resident_already(client):
 
 
 def test_a_stall_before_the_first_header(daemon):
-    """Half a control message stands still: timed out, not kept for ever."""
+    """An incomplete control message without progress times out."""
     client = daemon.client()
     client.send_bytes(b"\x94\x00\x05\xa9lapl")
     client.closed_by_server()
@@ -363,7 +363,7 @@ def test_a_request_with_one_byte_changed(daemon, position, byte):
 
 
 def test_reset_instead_of_close(daemon):
-    """SO_LINGER 0 and unread replies: the hardest way to leave."""
+    """SO_LINGER 0 and unread replies: the most abrupt disconnection."""
     for _ in range(10):
         client = daemon.client()
         client.send("derivative", f=wave(256, 256), axis="x")

@@ -1,4 +1,4 @@
-"""Chains whose stability takes long to find: the loop goes on meanwhile."""
+"""Chains whose stability bounds take long to compute: the loop continues meanwhile."""
 
 import os
 import select
@@ -23,7 +23,7 @@ def coordinates(seed, periodic=False, n=N):
 
 
 def link(i, axes="*"):
-    """The parameters of a diffusion that takes long to judge."""
+    """The parameters of a diffusion whose bound takes long to compute."""
     side = SIDES[i % len(SIDES)]
     return {"steps": 1, "cfl": 0.5, "accuracy": 2 + 2 * (i % 4), "boundary": side,
             "spacing": {axes: coordinates(i, periodic=side == "periodic")}}
@@ -47,7 +47,7 @@ def answered(client):
 
 @pytest.fixture
 def held():
-    """A daemon whose threads do not begin to find bounds before faults[HOLD] is 0."""
+    """A daemon whose threads wait with computing bounds until faults[HOLD] is 0."""
     if sanitized():
         pytest.skip("a sanitizer has the allocator")
     faults = Faults("fdserver")
@@ -68,7 +68,7 @@ def serves(client):
 
 
 def test_others_are_answered_meanwhile(held):
-    """Of a user one message at a time is at it; its own connection goes on in order."""
+    """One message of a user at a time is computed; its own connection continues in order."""
     daemon, faults = held
     clients = [daemon.client() for _ in range(3)]
     other = daemon.client()
@@ -107,7 +107,7 @@ def test_what_is_found_is_what_the_loop_finds():
 
 
 def test_refused_as_before():
-    """What is wrong with a chain is said, whether or not something was to be found for it."""
+    """A wrong chain is refused with its error, whether or not bounds were to be computed."""
     with Daemon() as daemon:
         client = daemon.client()
         f = {"nd": True, "type": "<f4", "shape": [N, N, N]}
@@ -152,7 +152,7 @@ def test_numbers_of_all_ops_together():
 
 
 def test_hang_up(held):
-    """Of who is being worked for, and of who waits in line."""
+    """Both of the user whose bounds are being computed and of one who waits."""
     daemon, faults = held
     other = daemon.client()
     serves(other)
@@ -206,7 +206,7 @@ def test_half_closed(held):
 
 
 def test_drained(held):
-    """It is answered before the server ends: no job is taken, what is no job is."""
+    """It is answered before the server ends: jobs are refused, other requests are not."""
     daemon, faults = held
     client, behind = daemon.client(), daemon.client()
     asked = ask(client)
@@ -224,7 +224,7 @@ def test_drained(held):
 
 
 def test_the_worker_ends_meanwhile(held):
-    """The array that came with the message went with it."""
+    """The array of the message is freed with it."""
     daemon, faults = held
     client, other = daemon.client(), daemon.client()
     message = client.send("chain", ops=line(wave(N)))

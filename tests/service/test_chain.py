@@ -1,4 +1,4 @@
-"""Several operators in one request: the bits of one after another, and nothing of what lies between."""
+"""Several operators in one request: the bits of single operators, and no intermediate result remains."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ def chain(client, *ops, **params):
 
 
 def refused(client, *ops, **params):
-    """Code and parameter; asked beforehand it is refused with the same."""
+    """The error's code and parameter; a dry run is refused with the same."""
     with pytest.raises(FdError) as error:
         chain(client, *ops, **params)
     with pytest.raises(FdError) as beforehand:
@@ -93,7 +93,7 @@ def test_the_answer_by_name(unchanged, client):
 
 
 def test_fields(unchanged, client):
-    """An op reads what one before it has written, and nobody is in between."""
+    """An op reads the result of an earlier one, and no other job runs in between."""
     f, h = wave(20, 30), wave(20, 30, seed=1)
     a, b = client.put(f), client.put(h)
     out = chain(client, op("laplacian", {"field": a}, {"field": b}), op("derivative", {"field": b}, {"field": a}, axis="y"),
@@ -124,7 +124,7 @@ def test_regions(unchanged, client):
 
 @pytest.mark.parametrize("count", [1, 2, 3, 500])
 def test_again_and_again(unchanged, client, count):
-    """Fields keep what the round before has left; what came with the request is as it was."""
+    """Fields keep the results of the previous round; inline arrays are unchanged in each round."""
     f = wave(20, 30)
     u = client.put(f)
     step = {"steps": 2, "dt": 0.05, "accuracy": 2}
@@ -139,7 +139,7 @@ def test_again_and_again(unchanged, client, count):
 @pytest.mark.parametrize("length", [1, 2, 3, 5, 16])
 @pytest.mark.parametrize("count", [1, 5, 63, 130])
 def test_many_rounds_are_ahead(unchanged, client, length, count):
-    """Of chains of every length, rounds that do not come out even among them, results in exchanged memory."""
+    """Of chains of every length, including incomplete last batches of rounds, with results in swapped memory."""
     f, g = wave(20, 30), wave(20, 30, seed=1)
     u, v = client.put(f), client.put(g)
     ops = [op("diffusion", {"field": field}, {"field": field}, steps=1 + i % 3, dt=0.01, accuracy=2)
@@ -153,7 +153,7 @@ def test_many_rounds_are_ahead(unchanged, client, length, count):
 
 @pytest.mark.parametrize("shape, count", [((12, 10, 14), 250), ((70, 80, 90), 20)])
 def test_many_rounds_are_as_many_requests(unchanged, client, shape, count):
-    """Four operators, one of them by tables and with an operand, and a field that goes on from round to round."""
+    """Four operators, one of them by tables and with an operand, and a field that is updated in each round."""
     f, s = wave(*shape), wave(*shape, seed=1)
     sides = {"x-": {"derivative": 0.5}, "x+": "symmetric"}
     u = {"field": client.put(f)}
@@ -210,7 +210,7 @@ def test_a_diffusivity_that_is_a_field(unchanged, client, scheme):
 
 
 def test_a_diffusivity_that_will_not_do(unchanged, client):
-    """It is known when it has been measured; nothing has run then, and fields are as they were."""
+    """The refusal follows the measure; no operator has run then, and fields are unchanged."""
     f, k = wave(20, 30), numpy.full((20, 30), 2, "f4")
     u, written = client.put(f), client.put(k)
     first = op("diffusion", {"field": u}, {"field": u}, dt=0.1, accuracy=2)
@@ -267,7 +267,7 @@ def test_refusals_name_the_op(unchanged, client):
 
 
 def test_an_f_of_names_and_arrays_has_all_of_each(unchanged, client):
-    """What stands beside a name is looked at as it is anywhere else."""
+    """Parameters beside a name are checked as everywhere else."""
     f = wave(20, 30)
     described = {"nd": True, "type": "<f4", "shape": [20, 30]}
     region = Region(MiB)
@@ -284,7 +284,7 @@ def test_an_f_of_names_and_arrays_has_all_of_each(unchanged, client):
 
 
 def test_out_is_given_once(unchanged, client):
-    """A field that has an id gets no other one."""
+    """A field with an id gets no second id."""
     f = wave(20, 30)
     field = client.put(f)
     for first, second in (("l", {"field": field}), ({"field": field}, "l"), ("l", "m")):
@@ -358,7 +358,7 @@ def test_cancel(unchanged, client, repeat):
 
 
 def left_half_written(client, u, steps=1):
-    """A chain that was to overwrite the field and was cancelled while it did."""
+    """A chain that was cancelled while it overwrote the field."""
     msgid = client.send("chain", ops=[op("diffusion", {"field": u}, {"field": u}, cfl=0.5, accuracy=2, steps=steps)],
                         repeat=10**8)
     eventually(lambda: running(client) == 1, "a job that runs")
@@ -395,7 +395,7 @@ def test_a_field_left_half_written_may_be_written_and_read_in_a_chain(unchanged,
 
 
 def test_an_answer_that_tells_of_a_field_is_not_withdrawn(unchanged, daemon, client):
-    """Else the field would be there and nobody know of it."""
+    """Otherwise there would be a field whose id no client knows."""
     f = wave(24, 512, 512)
     large = {"field": client.put(f)}
     first = client.send("get", **large)  # not read until all has been sent: nothing goes out behind it

@@ -1,4 +1,4 @@
-"""Descriptors: who may have how many, and what happens where there are no more."""
+"""Descriptors: the limits of users, and the behaviour when there are none left."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ def limited():
 
 
 def connect_all(path):
-    """Connections, as many as are taken."""
+    """As many connections as the server accepts."""
     clients = []
     with contextlib.suppress(OSError, EOFError):
         while True:
@@ -40,7 +40,7 @@ def test_no_more_connections_than_descriptors():
 
 
 def test_a_connection_counts_while_it_lasts():
-    """Who comes and goes, politely or not, may come again, and the last places are still for others."""
+    """A user who disconnects, cleanly or not, may reconnect, and the last places remain reserved for others."""
     with Daemon("--max-connections", 16) as daemon:
         with Client(daemon.path) as first:
             for how in ("close", "reset", "wrong"):
@@ -70,7 +70,7 @@ def test_a_region_counts_while_it_lasts():
 
 @contextlib.contextmanager
 def all_taken():
-    """A daemon of whose descriptors one user has all that there are to have, and that user's first connection."""
+    """A daemon of whose descriptors one user has as many as possible, and that user's first connection."""
     with Daemon(preexec_fn=limited) as daemon:
         os.chmod(daemon.path, 0o666)
         first = daemon.client()
@@ -101,7 +101,7 @@ def test_a_user_who_holds_none_gets_in():
 
 @needs_preload
 def test_descriptors_that_are_never_closed(tmp_path):
-    """Whoever passes more is disconnected; others are served, and a worker comes back."""
+    """A user who passes more is disconnected; others are served, and a worker is restarted."""
     hang = tmp_path / "hang"
     hang.touch()
     faults = Faults("fdserver", hang=hang)
@@ -134,7 +134,8 @@ def pass_unread(path, descriptor):
 
 @contextlib.contextmanager
 def hanging(tmp_path):
-    """A daemon of which a user has passed as many that hang as may wait; and connections ended with more in them."""
+    """A daemon to which a user has passed the most hanging descriptors that may wait; and closed connections with
+    more of them."""
     hang = tmp_path / "hang"
     hang.touch()
     faults = Faults("fdserver", hang=hang)
@@ -158,7 +159,7 @@ def hanging(tmp_path):
 
 @needs_preload
 def test_the_loop_never_closes_what_waits(tmp_path):
-    """However many connections have ended with a descriptor in them, new ones are taken and a worker comes back."""
+    """However many connections end with a descriptor in them, new ones are accepted and a worker is restarted."""
     with hanging(tmp_path) as (daemon, other), lingering_socket(1000) as lingering:
         os.kill(daemon.pid, signal.SIGSTOP)  # so that the last to have it is not us
         last = Client(daemon.path)
@@ -186,7 +187,7 @@ def test_what_hangs_is_its_users_alone(tmp_path):
 
 
 def test_a_worker_inherits_nothing(tmp_path):
-    """What a program inherits is closed before it starts, and whoever starts it waits."""
+    """Inherited descriptors are closed before a program starts, and its parent waits for that."""
     with Daemon() as daemon, hanging_file_passed(daemon.path, tmp_path / "file", 8):
         files = [os.readlink(f"/proc/{daemon.pid}/fd/{number}") for number in os.listdir(f"/proc/{daemon.pid}/fd")]
         assert files.count(str(tmp_path / "file")) > 1, "none of them waits to be closed"
@@ -215,7 +216,7 @@ def test_where_epoll_takes_no_more():
 @needs_preload
 @pytest.mark.parametrize("program", ["fdserver", "fdworker"])
 def test_threads_are_made_at_start(program):
-    """Where none can be made later, a first region and the descriptors of strangers need none."""
+    """If no thread can be created later, a first region and the descriptors of other users need none."""
     faults = Faults(program)
     with Daemon(env=faults.env) as daemon:
         client = daemon.client()

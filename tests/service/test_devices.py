@@ -1,4 +1,4 @@
-"""A server of two devices: a user is served by one of them, and which one is by how many users each has."""
+"""A server with two devices: each user is served by one of them, chosen by the number of users of each."""
 
 import os
 import shutil
@@ -31,7 +31,7 @@ def test_both_serve(daemon):
 
 @needs_root
 def test_users_are_spread_and_make_room_when_they_have_gone(daemon):
-    """Users who come and go one after another find the device where nobody is, each time."""
+    """Users who connect one after another each get the device without users."""
     with Client(daemon.path) as client:
         mine = client.put(wave(1024))
         assert client.put(wave(8)) and {f["device"] for f in client.call("list")["fields"]} == {"host"}
@@ -87,7 +87,7 @@ def test_a_worker_that_ends_takes_its_own_fields_alone(daemon):
 
 @pytest.mark.parametrize("devices", ["auto", "host", "host,host"])
 def test_a_worker_that_cannot_be_started(tmp_path, devices):
-    """It says so, ends, and takes nobody of its process group along."""
+    """It reports the error and ends, without killing its process group."""
     shutil.copy(binary("fdserver"), tmp_path / "fdserver")
     (tmp_path / "fdworker").write_text("#!/nonexistent/interpreter\n")
     (tmp_path / "fdworker").chmod(0o755)

@@ -1,4 +1,4 @@
-"""What a job would take, asked beforehand: nothing of it is run or held."""
+"""Dry runs report the cost of a job; nothing is run or reserved."""
 
 import numpy
 import pytest
@@ -21,7 +21,7 @@ def bytes_on_device(client):
 
 
 def test_what_it_would_hold(unchanged, client):
-    """Bytes as the job itself is charged, in every form that arrays come in."""
+    """The bytes are those charged to the job itself, for every form of arrays."""
     array = 64**3 * 4
     assert dry_run(client, "derivative", described(64, 64, 64), axis="x")["bytes"] == 2 * array
     assert dry_run(client, "derivative", wave(64, 64, 64), axis="x")["bytes"] == 2 * array
@@ -68,7 +68,7 @@ def test_one_face_array_for_all_sides(n):
 
 
 def test_the_time_follows_what_jobs_have_taken(unchanged, client):
-    """A first guess is that; then the estimate is of the size that jobs have had."""
+    """The first estimate is a guess; later ones follow the times of jobs."""
     f = wave(128, 128)
     for _ in range(20):
         client.call("diffusion", f=f, steps=200, cfl=0.5, accuracy=4)
@@ -80,8 +80,8 @@ def test_the_time_follows_what_jobs_have_taken(unchanged, client):
 
 
 def test_a_chain(unchanged, client):
-    """All arrays of its ops at once, each of them once; the time of all rounds, and what each op takes of
-    one and, where it is a diffusion, with which step."""
+    """All arrays of its ops at once, each of them once; the time of all rounds, the time of each op in one
+    round and, for a diffusion, its step."""
     array = 64**3 * 4
     step = {"accuracy": 2, "steps": 9}
     ops = [{"op": "gradient", "f": described(64, 64, 64), "out": "g"},

@@ -20,7 +20,7 @@ REFUSED, USAGE, CONNECTION, FILE, RETRY, INTERRUPTED = 1, 2, 3, 4, 5, 130
 
 @pytest.fixture
 def run(daemon, tmp_path):
-    """Run fdclient in tmp_path; it must end with `status` and, where that is not 0, an error on stderr."""
+    """Run fdclient in tmp_path; it must end with `status` and, if that is not 0, an error on stderr."""
     def call(*arguments, status=0, socket=None, text=True, **options):
         env = {k: v for k, v in os.environ.items() if k != "XDG_RUNTIME_DIR"}
         env["FDSERVER_SOCKET"] = socket or f"unix:{daemon.path}"
@@ -32,7 +32,7 @@ def run(daemon, tmp_path):
             assert re.fullmatch(r"(fdclient: .* cube.*\n)?fdclient: [A-Z_]+: .+\n", ended.stderr)
         return ended
     yield call
-    # Nothing half-written is ever left, whatever the test did.
+    # No partial file is ever left.
     assert not [name for name in os.listdir(tmp_path) if re.search(r"\.(bin|npy|json)\.\w{6}$", name)]
 
 
@@ -339,7 +339,7 @@ FOREVER = ("--op", "diffusion", "--steps", 10**9, "--cfl", 0.5, "--accuracy", 2)
 
 
 def handles(pid, number):
-    """Has the process a handler for that signal?"""
+    """Whether the process has a handler for that signal."""
     with open(f"/proc/{pid}/status") as status:
         caught = next(line for line in status if line.startswith("SigCgt:"))
     return int(caught.split()[1], 16) >> number - 1 & 1
@@ -438,7 +438,7 @@ def test_the_example(daemon):
 
 @pytest.mark.skipif(not shutil.which("pkg-config"), reason="no pkg-config")
 def test_the_installed_library(daemon, tmp_path):
-    """A program elsewhere, built with pkg-config, against the shared library and the static one."""
+    """A program in another folder, built with pkg-config, with the shared library and the static one."""
     if sanitized():
         pytest.skip("the library needs its sanitizer's runtime")
     subprocess.run(["cmake", "--install", str(BUILD / "client"), "--prefix", str(tmp_path)], check=True,

@@ -1,4 +1,4 @@
-"""Resident fields: whose they are, what they cost, and when they end."""
+"""Resident fields: ownership, charges and lifetime."""
 
 import os
 
@@ -68,7 +68,7 @@ def test_overwriting_the_input_itself(client, steps):
 
 
 def test_jobs_on_one_field_keep_their_order(client):
-    """Sent without waiting: each diffusion reads what the one before it wrote."""
+    """Sent without waiting: each diffusion reads the result of the previous one."""
     f = wave(64, 64, dtype="<f8")
     field = client.put(f)
     jobs = [client.send("diffusion", f={"field": field}, out={"field": field}, steps=1, dt=0.05)
@@ -129,7 +129,7 @@ def test_list_and_stats_count_the_bytes(daemon, client):
 
 
 def quota_story(client, quota, room):
-    """Fill the budget to the brim; one byte more is refused with what is needed and what there is."""
+    """Use the whole budget; one byte more is refused with `need` and `limit`."""
     fields = [client.put(wave(MiB // 4)) for _ in range(room)]
     for attempt in (lambda: client.put(wave(MiB // 4)),
                     lambda: client.out("laplacian", f={"field": fields[0]}, out="field"),

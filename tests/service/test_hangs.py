@@ -1,4 +1,4 @@
-"""A host worker's thread that hangs at a piece, while its process answers every ping; and one that is only slow."""
+"""A hanging thread of a host worker whose process answers every ping; and a thread that is only slow."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ def device_of(client):
 @needs_preload
 @pytest.mark.parametrize("how", [HANG, SPIN], ids=["asleep", "in a loop"])
 def test_a_thread_that_hangs_at_a_piece(how):
-    """It is found though the other thread goes on for others, and its worker is replaced."""
+    """It is detected although the other thread continues with other jobs, and its worker is replaced."""
     faults = Faults("fdworker")
     with Daemon("--threads", 2, env=faults.env) as daemon:
         client, other = daemon.client(), daemon.client()
@@ -52,7 +52,7 @@ def computed_s(pid):
 
 @needs_preload
 def test_a_piece_that_was_waited_for_and_ended():
-    """A thread may take 13 s for this row: what it took is not held against the worker once the row is done."""
+    """A thread may take 13 s for this row: that time does not count against the worker after the row is done."""
     faults = Faults("fdworker")
     with Daemon("--threads", 1, env=faults.env) as daemon, Client(daemon.path) as client:
         field = client.put(numpy.zeros(1 << 26, "f4"))
@@ -73,7 +73,7 @@ def test_a_piece_that_was_waited_for_and_ended():
 
 @contextlib.contextmanager
 def starved(pid, core, hogs):
-    """The threads of a worker but its first have next to nothing of the core that they share with others."""
+    """All threads of a worker except the first get almost no time on the core that they share with others."""
     for thread in map(int, os.listdir(f"/proc/{pid}/task")):
         if thread != pid:
             os.sched_setaffinity(thread, {core})
@@ -89,7 +89,7 @@ def starved(pid, core, hogs):
 
 
 def test_a_thread_that_a_busy_machine_does_not_run_is_waited_for():
-    """A pass over one row is one part: some hundredths of a second of its own, here far longer than a hang may last."""
+    """A pass over one row is one part: normally some hundredths of a second, here far longer than a permitted hang."""
     with Daemon("--threads", 1) as daemon, Client(daemon.path) as client:
         field = client.put(wave(1 << 24))
         before = device_of(client)

@@ -1,4 +1,4 @@
-"""What `cmake --install` puts where, what others build against it, and what systemd says of the units."""
+"""The files that `cmake --install` installs, programs built against them, and systemd's checks of the units."""
 
 import importlib.util
 import os
@@ -31,7 +31,7 @@ def installed(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def units(installed, tmp_path_factory):
-    """The units as installed, but for their programs' and documents' paths: those lie under the root."""
+    """The installed units, with the paths of programs and documents under the root."""
     root, prefix = installed
     folder = tmp_path_factory.mktemp("units")
     service = (prefix / "lib/systemd/system/fdserver.service").read_text()
@@ -55,14 +55,14 @@ def test_what_is_installed(installed):
 
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory):
-    """A prefix that is told only when installing."""
+    """A prefix that is given only at installation."""
     prefix = tmp_path_factory.mktemp("prefix")
     subprocess.run(["cmake", "--install", str(BUILD), "--prefix", prefix], check=True, capture_output=True)
     return prefix
 
 
 def cached(name):
-    """A value of the build's cache, "" where there is none."""
+    """A value of the build's cache, "" if there is none."""
     found = re.search(rf"^{name}:\w+=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.M)
     return found.group(1) if found else ""
 
@@ -154,7 +154,7 @@ def test_pkg_config_finds_the_library(elsewhere, tmp_path, way):
 
 
 def dead_links(document):
-    """Relative links of a document to nothing."""
+    """Broken relative links of a document."""
     links = re.findall(r"\]\((?!\w+:|#)([^)#]+)[^)]*\)", document.read_text())
     return [f"{document}: {link}" for link in links if not (document.parent / link).exists()]
 

@@ -1,4 +1,4 @@
-"""libfdclient's shared memory, through ctypes: the library as a program of any language loads it."""
+"""libfdclient's shared memory, through ctypes, as a program in any language loads the library."""
 
 import ctypes
 import json
@@ -142,7 +142,7 @@ def parameters(**params):
 
 
 def on_socket(daemon):
-    """Payload that has passed the socket so far, in and out."""
+    """The payload through the socket so far, in and out."""
     user = daemon.stats()["user"]
     return user["bytes_in"], user["bytes_out"]
 
@@ -239,7 +239,7 @@ def test_put_and_get(unchanged, daemon, expected):
 
 
 def test_results_over_their_inputs(unchanged, daemon, expected):
-    """The server refuses them in a region: the library sends them another way."""
+    """The server refuses them in a region, so the library sends them through the socket."""
     f, answers = expected
     with Client(daemon) as client:
         memory = client.alloc((2, *SHAPE))
@@ -277,7 +277,7 @@ def test_a_server_that_refuses_regions(expected):
 
 
 def test_many_jobs_at_once_and_of_many_sizes(unchanged, daemon):
-    """The pool stays under its bound, and gives idle memory back for other sizes."""
+    """The pool stays below its bound, and frees idle memory for other sizes."""
     with Client(daemon, "region") as client:
         for size in (1, 2, 3, 5, 8, 13, 21, 34, 55):
             f = wave(size, MiB // 4)

@@ -1,4 +1,4 @@
-"""How the daemon starts, what it takes over, and how it leaves."""
+"""The daemon's start, socket activation and end."""
 
 import contextlib
 import grp
@@ -20,7 +20,7 @@ FOREVER = {"steps": 10**9, "cfl": 0.5, "accuracy": 2}
 
 
 def start_refused(*options, **environment):
-    """A start that must fail: (exit status, what it said)."""
+    """A start that must fail: (exit status, its message)."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("FDSERVER_")} | environment
     ended = subprocess.run([binary("fdserver"), "--device", DEVICE, *options], env=env, timeout=120,
                            capture_output=True, text=True)
@@ -29,7 +29,7 @@ def start_refused(*options, **environment):
 
 
 def lasting_job(client):
-    """A diffusion that takes long enough to be told of several times, and its result."""
+    """A diffusion that takes long enough for several progress notifications, and its result."""
     steps = 1000
     while True:
         job = {"f": wave(256, 256), "steps": steps, "dt": 0.05, "progress": True}
@@ -50,7 +50,7 @@ def wait_running(daemon, client, job):
 
 
 def cpu_seconds(daemon):
-    """What the front has spent of a core's time."""
+    """The front's CPU time."""
     fields = open(f"/proc/{daemon.process.pid}/stat").read().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -158,7 +158,7 @@ def test_a_hang_up_of_the_terminal_ends_nothing():
 
 @pytest.mark.parametrize("closed", [[0, 1, 2], [2]])
 def test_without_standard_descriptors(closed):
-    """What is not open is nobody else's, and no line of the log goes anywhere but to stderr."""
+    """Closed standard descriptors are not reused, and log lines go only to stderr."""
     with Daemon(preexec_fn=lambda: [os.close(descriptor) for descriptor in closed]) as daemon:
         for descriptor in closed:
             assert os.readlink(f"/proc/{daemon.pid}/fd/{descriptor}") == "/dev/null"
@@ -167,7 +167,7 @@ def test_without_standard_descriptors(closed):
 
 
 def test_told_to_end_again_and_again():
-    """It ends as it would have, however long its workers take to."""
+    """It ends in the same way, however long its workers take."""
     for number in (signal.SIGTERM, signal.SIGINT):
         with Daemon("--staging-bytes", 64 * MiB) as daemon:
             region = Region(MiB)
@@ -180,7 +180,7 @@ def test_told_to_end_again_and_again():
 
 
 def test_workers_end_with_the_front():
-    """Killed outright, it leaves no worker behind."""
+    """Killed by SIGKILL, it leaves no worker behind."""
     daemon = Daemon()
     workers = daemon.worker_pids()
     daemon.process.kill()
@@ -248,7 +248,7 @@ def test_a_folder_that_is_not_there(tmp_path):
 
 
 def test_a_path_that_is_too_long(tmp_path):
-    """libuv would cut it off; the socket would be elsewhere."""
+    """libuv would truncate it, and the socket would be elsewhere."""
     status, said = start_refused("--listen", f"unix:{tmp_path}/{'x' * 120}")
     assert status != 0 and "xxx" in said
     assert list(tmp_path.iterdir()) == []
@@ -273,7 +273,7 @@ def test_a_group_that_is_not_there(tmp_path):
 
 
 def test_the_default_path_is_the_users_own(tmp_path):
-    """Where /run/fdserver cannot be written; a user's own folder serves."""
+    """If /run/fdserver is not writable, the user's runtime folder is used."""
     if os.access("/run/fdserver", os.W_OK):
         pytest.skip("/run/fdserver is writable here, and may be in use")
     with Daemon(listen=False, wait=False, env={"XDG_RUNTIME_DIR": str(tmp_path)}) as daemon:
@@ -282,7 +282,7 @@ def test_the_default_path_is_the_users_own(tmp_path):
 
 
 def test_a_socket_from_systemd(tmp_path):
-    """LISTEN_FDS as systemd passes it; the path is not the daemon's, and it leaves it."""
+    """LISTEN_FDS as systemd passes it; the path does not belong to the daemon, which does not remove it."""
     path = str(tmp_path / "activated.sock")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
@@ -404,7 +404,7 @@ def is_served(path):
 
 
 def test_out_of_descriptors_is_no_end():
-    """With few descriptors left, those that are connected go on, and others get in later."""
+    """With few descriptors left, connected clients continue, and others are accepted later."""
     limit = f"ulimit -n 64; exec {sys.executable} -c 'import os, sys; os.execv(sys.argv[1], sys.argv[1:])' \"$@\""
     import tempfile
     with tempfile.TemporaryDirectory(prefix="fdserver-") as folder:

@@ -1,4 +1,4 @@
-"""The log: what is in it, and that nobody waits for whoever reads it."""
+"""The log: its contents, and that no process waits for its reader."""
 
 import contextlib
 import fcntl
@@ -9,7 +9,7 @@ from fdtest import PATIENCE_S, Client, Daemon, assert_serves, eventually, restar
 
 
 def test_lines_over_the_level_are_not_written():
-    """Neither the front's nor the worker's."""
+    """Neither the front nor the worker has one."""
     with Daemon("--log-level", 4) as daemon:
         with Client(daemon.path) as client:
             assert_serves(client)
@@ -20,7 +20,7 @@ def test_lines_over_the_level_are_not_written():
 
 @contextlib.contextmanager
 def full_pipe():
-    """Both ends of a pipe that takes no byte more."""
+    """Both ends of a full pipe."""
     out, into = os.pipe()
     fcntl.fcntl(into, fcntl.F_SETFL, os.O_NONBLOCK)
     with contextlib.suppress(BlockingIOError):

@@ -1,4 +1,4 @@
-"""A diffusivity that is a field: what is in it is measured on the device before the job is judged, however it came."""
+"""A field diffusivity is measured on the device before the job is admitted, whatever its form."""
 
 import numpy
 import pytest

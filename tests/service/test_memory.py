@@ -1,4 +1,4 @@
-"""What clients can make the front itself hold, and where they see it."""
+"""The memory of the front that clients can occupy, and its report to them."""
 
 import json
 import pathlib
@@ -34,13 +34,13 @@ def held(client):
 
 
 def held_idle(client):
-    """What a connection takes that has nothing under way."""
+    """The memory of an idle connection."""
     held(client)  # it is counted as it is served
     return held(client)
 
 
 def fill(client, clients, block):
-    """Send to all until none of them takes more, though the server has had its turns."""
+    """Send to all until none accepts more, although the server had time to read."""
     idle, last = 0, 0
     at = [0] * len(clients)
     while idle < 50:
@@ -121,7 +121,7 @@ def test_fields_and_jobs_are_counted():
 
 
 def test_one_who_holds_too_much_may_still_let_go():
-    """Who is over the budget is refused what takes more, and is still read."""
+    """A user over the budget is refused requests that need more, and is still read."""
     with Daemon("--front-bytes", 64 * MiB) as daemon, Client(daemon.path) as client:
         field = client.put(wave(8))
         clients = [daemon.client() for _ in range(40)]

@@ -1,4 +1,4 @@
-"""What one user keeps of the front while another takes all that it gives."""
+"""A user's share of the front while another user takes all that it permits."""
 
 import contextlib
 import socket
@@ -17,7 +17,7 @@ CONNECTIONS = 500
 
 @pytest.fixture
 def watched():
-    """A daemon whose watchdog is due twice a second, and the socket that it tells of it."""
+    """A daemon whose watchdog message is due twice a second, and the socket that receives it."""
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(f"{folder}/notify")
         manager.settimeout(PATIENCE_S)

@@ -1,5 +1,5 @@
-"""Arrays that a job reads beside its input, and parameters of many numbers: in every form that they come
-in the bits are the same, nothing of them stays, and each refusal names its parameter."""
+"""Operands and parameters of many numbers: every form gives the same bits, nothing of them remains, and each
+refusal names its parameter."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ def refused(client, method, **params):
 
 
 class Forms:
-    """One array in every form that an operand may come in."""
+    """One array in every form of an operand."""
 
     def __init__(self, client, array):
         self.client, self.array = client, numpy.ascontiguousarray(array)
@@ -73,7 +73,7 @@ def test_both_numbers_of_a_mixed_boundary(unchanged, client):
 
 
 def test_a_mixed_boundary_that_says_nothing_of_the_face(unchanged, client):
-    """Where 1 + e v is 0 the rows that have the number divide by it, and no others."""
+    """If 1 + e v is 0, only the rows that have the number divide by it."""
     f, v = wave(9, 30, dtype="<f8"), numpy.ones(9)
 
     def derivative():
@@ -118,7 +118,7 @@ def test_numbers_of_a_list_are_rounded_to_the_fields_type(unchanged, client):
 
 
 def test_requests_that_use_an_operand_take_effect_in_order(unchanged, client):
-    """A job that overwrites a face's field comes after those before it that read it."""
+    """A job that overwrites a face's field runs after earlier jobs that read it."""
     f, face = wave(60, 70, 80), wave(70, 80, seed=4)
     field = client.put(face)
     boundary = {"z": {"value": {"field": field}}, "*": "one-sided"}
@@ -145,7 +145,7 @@ def test_a_field_that_is_read_beside_f_is_not_overwritten(unchanged, client):
 
 
 def test_a_lost_operand_is_told():
-    """With its worker a resident face is lost, as any field is; the next job goes well."""
+    """A resident face is lost with its worker, as any field; the next job succeeds."""
     with Daemon() as daemon, Client(daemon.path) as client:
         face = client.put(wave(20))
         pids = daemon.worker_pids()
@@ -190,7 +190,7 @@ def test_hang_ups_half_way_leave_nothing(unchanged, daemon):
 
 
 def test_a_region_is_held_while_an_operand_is_copied_from_it(unchanged, client):
-    """unregister is answered after the jobs that name the region, and those after it find none."""
+    """unregister is answered after the jobs that name the region; later jobs do not find it."""
     f, face = wave(60, 70, 80), wave(70, 80, seed=3)
     expected = client.out("laplacian", f=f, accuracy=2, boundary={"z": {"value": face}, "*": "one-sided"})
     for _ in range(5):
@@ -258,7 +258,7 @@ def test_payload_of_numbers_is_counted(unchanged, client, name, says):
 
 
 def test_numbers_of_a_message_have_a_limit(unchanged, client):
-    """Of all parameters together; those of one are judged as they come."""
+    """The limit of all parameters together; that of a single one is checked when it arrives."""
     most = (1 << 23) // 8
     error = refused(client, "stencil", f=wave(40), offsets=numpy.zeros(most // 2), weights=numpy.zeros(most // 2 + 1))
     assert (error.code, error.parameter) == ("TOO_LARGE", "weights")
@@ -288,7 +288,7 @@ def test_numbers_that_wait_are_charged_to_the_queue():
 
 
 def test_an_estimate_s_numbers_are_charged_too():
-    """Where there are probes, its jobs have a block of their own."""
+    """With probes, the jobs have a block of numbers."""
     f, x = wave(2048, dtype="<f8"), numpy.arange(2049.0)
     params = {"f": f, "spacing": x, "steps": 1, "cfl": 0.1, "accuracy": 2, "report": True}
     needs = []
@@ -351,7 +351,7 @@ def test_probes_are_what_each_step_gives(unchanged, client, scheme, out):
 
 
 def test_probes_alone_make_no_end_of_a_job(unchanged, client, daemon):
-    """Answers with probes are streamed, withdrawn and dropped as results are."""
+    """Answers with probes are streamed, withdrawn and dropped like results."""
     f = wave(40, dtype="<f8")
     params = {"f": f, "steps": 4000, "cfl": 0.5, "probes": numpy.arange(40).reshape(40, 1)}
     expected = client.call("diffusion", **params)["probes"]

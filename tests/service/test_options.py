@@ -45,7 +45,7 @@ def test_the_manual_comes_from_the_same_table():
 
 
 def test_threads():
-    """So many compute, whether the option or the variable says it; and results have the same bits."""
+    """The option and the variable set the number of computing threads; results have the same bits."""
     running, results = {}, {}
     for count, options, env in ((1, ["--threads", 1], {}), (4, [], {"FDSERVER_THREADS": "4"})):
         with Daemon(*options, device="host", env=env) as daemon:

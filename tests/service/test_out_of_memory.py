@@ -1,6 +1,6 @@
-"""Each allocation of the front, or of a worker, fails in turn: one request is answered with an error
-that says to try again, and nobody else notices. FDSERVER_TEST_EVERY_ALLOCATION=1 tries all of them,
-else one in STRIDE."""
+"""Each allocation of the front, or of a worker, fails in turn: one request is answered with a retryable
+error, and no other client is affected. FDSERVER_TEST_EVERY_ALLOCATION=1 tries all of them, else one in
+STRIDE."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ WEIGHTS = [0.25, 0.5, 0.25]
 
 
 def connected(path):
-    """A connection; where there is no memory for it, or for its first message, the server closes it."""
+    """A connection; without memory for it, or for its first message, the server closes it."""
     for _ in range(2):
         client = Client(path)
         with contextlib.suppress(EOFError, ConnectionError):
@@ -36,7 +36,7 @@ def connected(path):
 
 
 class Story:
-    """Requests, each of which comes out right or may be tried again. The user has one field more, `other`."""
+    """Requests, each of which succeeds or fails with a retryable error. The user has one more field, `other`."""
 
     def __init__(self, client, other):
         self.client = client
@@ -100,13 +100,13 @@ class Story:
         self.ended = True
 
     def snapshots(self):
-        """In fields of the client's own: of those that it was told of."""
+        """In the client's own fields, as far as it has received their ids."""
         self.client.notifications.clear()
         self.tried("diffusion", f=F, steps=4, cfl=0.5, every=2, snapshot="field")
         self.fields += [told["out"]["field"] for name, told in self.client.notifications if name == "snapshot"]
 
     def several_at_once(self):
-        """More in one packet than is taken in one turn."""
+        """More in one packet than one turn reads."""
         msgids = range(1000, 1060)
         self.client.send_bytes(b"".join(request_bytes(i, "derivative", {"f": F[:4], "axis": "x"}) for i in msgids))
         for msgid in msgids:
@@ -126,14 +126,14 @@ class Story:
             return None
 
     def check_list(self):
-        """What was answered is there, and nothing else."""
+        """Only the answered results exist."""
         listed = self.tried("list")
         if listed:
             assert sorted(field["field"] for field in listed["fields"] if field["field"] != self.other) == \
                 sorted(self.fields)
 
     def free_all(self):
-        """A lost answer to free is not told from a free that was not done."""
+        """A lost answer to free cannot be distinguished from a free that was not executed."""
         for field in self.fields:
             try:
                 self.tried("free", field=field)

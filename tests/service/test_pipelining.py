@@ -1,4 +1,5 @@
-"""Many jobs under way, slow peers and absent ones: nobody waits for anybody else, nothing is left."""
+"""Many jobs in flight, slow clients and clients that disconnect: no client waits for another, and no resource remains
+in use."""
 
 import signal
 import socket
@@ -50,7 +51,7 @@ def test_replies_find_their_requests(client):
 
 
 def test_results_that_nobody_reads_hold_no_memory(daemon, client):
-    """Small ones, whole in the front's memory, and large ones, all half sent: what is not read is taken back."""
+    """Small results, complete in the front's memory, and large ones, all half sent: unread bytes are withdrawn."""
     small, large = wave(128, 1024), wave(*LARGE)
     fields = client.put(small), client.put(large)
     silent = [daemon.client() for _ in range(40)]
@@ -110,7 +111,7 @@ def test_two_clients_that_each_upload_more_than_the_arena(daemon):
 
 
 def test_interleaved_halves_of_large_uploads(daemon):
-    """Each of four clients is half-way through an upload that alone fills the arena."""
+    """Each of four clients has sent half of an upload that alone fills the arena."""
     f = wave(*LARGE)
     requests = [request_bytes(0, "put", {"f": f + i}) for i in range(4)]
     clients = [daemon.client() for _ in requests]
@@ -158,7 +159,7 @@ def test_an_upload_that_stalls_does_not_hold_others_and_times_out(daemon):
 
 
 def test_an_upload_that_stalls_gives_its_staging_back_and_may_go_on():
-    """Long before it times out; what had come of it is on the device."""
+    """Long before it times out; the part that has arrived is on the device."""
     f = wave(*LARGE)
     request = request_bytes(7, "derivative", {"f": f, "axis": "x"})
     with Daemon() as daemon, Client(daemon.path) as client, Client(daemon.path) as other:
@@ -169,7 +170,7 @@ def test_an_upload_that_stalls_gives_its_staging_back_and_may_go_on():
 
 
 def test_a_slow_upload_that_keeps_moving_does_not_time_out(daemon):
-    """Slower in all than the limit, which is for standing still."""
+    """In total slower than the limit, which applies only to stalled messages."""
     import time
     f = wave(64, 64)
     request = request_bytes(3, "derivative", {"f": f, "axis": "x"})
@@ -230,7 +231,7 @@ def test_one_that_vanishes_half_way_through_a_download(daemon, bytes_read):
 
 
 def vanish(path, f):
-    """Leave half-way through uploads and downloads of f, at many places."""
+    """Disconnect during uploads and downloads of f, at many points."""
     request = request_bytes(1, "laplacian", {"f": f})
     for cut in range(1, 10):
         with Client(path) as client:
@@ -243,7 +244,7 @@ def vanish(path, f):
 
 
 def test_large_arrays_of_many_clients_while_others_leave(daemon):
-    """What is copied for several at once is each one's own, in its order."""
+    """Copies for several connections at once keep each connection's data and order."""
     def work(seed):
         f, large = wave(64, 64, 64, seed=seed), wave(*LARGE, seed=seed)
         expected = laplacian(f)
@@ -279,7 +280,7 @@ def test_cancelling_what_is_being_sent_beside_others(daemon):
 
 
 def test_arrays_that_nobody_wants_from_many_clients(daemon):
-    """Their bytes are read and dropped, and what follows is answered."""
+    """Their bytes are read and dropped, and later requests are answered."""
     def work():
         with Client(daemon.path) as client:
             for _ in range(3):
@@ -289,7 +290,7 @@ def test_arrays_that_nobody_wants_from_many_clients(daemon):
             assert_serves(client)
 
     def send_too_long(client):
-        """More data than the shape makes."""
+        """More data than the shape requires."""
         packer = msgpack.Packer()
         array = {b"nd": True, b"type": "<f4", b"kind": b"", b"shape": [1024, 1024], b"data": bytes(9 * MiB)}
         client.send_bytes(packer.pack([0, client.next_msgid, "laplacian", [{"f": array}]]))

@@ -1,4 +1,4 @@
-"""client/python/fdclient.py: NumPy arrays in memory that the server sees."""
+"""client/python/fdclient.py: NumPy arrays in memory that the server maps."""
 
 import gc
 import os
@@ -21,7 +21,7 @@ SHAPE = (32, 48, 64)
 
 
 def on_socket(daemon):
-    """Bytes in and out; a result's are counted when its job ends, which its client may see before."""
+    """Bytes in and out; those of a result are counted when its job ends, possibly after its client has it."""
     eventually(lambda: daemon.stats()["user"]["jobs"] == 0, "no job")
     user = daemon.stats()["user"]
     return user["bytes_in"], user["bytes_out"]
@@ -84,7 +84,7 @@ def test_views_are_named_where_they_can_be(unchanged, daemon, numpy_client):
 
 
 def test_large_results_without_a_place(unchanged, daemon, numpy_client):
-    """After the first ones they come by memory that the server has, and are the caller's own."""
+    """After the first ones, results use the server's memory, and they belong to the caller."""
     client = numpy_client
     f, kept = shared(wave(*SHAPE, dtype="f8")), []
     vector = {axis: shared(wave(*SHAPE, seed=i)) for i, axis in enumerate("xyz")}
@@ -115,7 +115,7 @@ def test_large_results_without_a_place(unchanged, daemon, numpy_client):
 
 
 def test_the_pool_makes_room_of_other_sizes(monkeypatch):
-    """The server takes no more than the pool holds: what gives way goes first."""
+    """The server registers no more than the pool's bound: replaced memory is unregistered first."""
     small, large, many = wave(32, 32, 64), wave(64, 64, 64), wave(32, 64, 64)
     monkeypatch.setattr(fdclient, "_POOL_BYTES", MiB)
     with Daemon("--region-bytes", "1M") as daemon, fdclient.Client(daemon.path) as client:
@@ -191,7 +191,7 @@ def test_a_dry_run(unchanged, daemon, numpy_client):
 
 
 def test_arrays_inside_parameters(unchanged, daemon, numpy_client):
-    """In memory that the server sees, in any other, as Fields and as lists they say the same."""
+    """In memory that the server maps, in other memory, as Fields and as lists, they give the same result."""
     client = numpy_client
     f, face = wave(20, 70, 80), wave(70, 80, seed=3)
     there, edge = shared(face), client.put(face)
@@ -369,7 +369,7 @@ def test_a_chain(unchanged, numpy_client):
 
 
 def test_threads_share_a_client(unchanged, daemon, numpy_client):
-    """Small, pooled and large jobs, fields and memory that comes and goes: everyone gets their own."""
+    """Small, pooled and large jobs, fields and memory that is created and freed: every thread gets its own results."""
     failures = []
     large = numpy.arange(1 << 20, dtype="f8")
 

@@ -1,4 +1,4 @@
-"""client/python/fdclient.py against a server that is a thread here and says exactly what a test wants."""
+"""client/python/fdclient.py against a server that is a thread of the test and sends exactly the test's bytes."""
 
 import contextlib
 import gc
@@ -24,7 +24,7 @@ LARGE = 4 << 20  # float32; more than a socket takes
 
 
 class Server:
-    """Runs script(server) for the one client that connects; what fails in it fails the test."""
+    """Runs script(server) for the one client that connects; its failures fail the test."""
 
     def __init__(self, script):
         self.folder = tempfile.TemporaryDirectory()
@@ -60,7 +60,7 @@ class Server:
         self.peer.sendall(msgpack.packb([1, msgid, error, result]))
 
     def answer(self, result=None, error=None):
-        """Answer the next request, and say which it was."""
+        """Answer the next request and return it."""
         msgid, method, params = self.hear()
         self.say(msgid, result, error)
         return method, params
@@ -93,7 +93,7 @@ def field(number, shape=(3,)):
 
 
 def test_what_comes_is_taken_while_something_is_sent():
-    """Two sides that only wrote would stop for ever."""
+    """Two sides that only write would deadlock."""
     large = numpy.arange(LARGE, dtype="f4")
 
     def script(server):
@@ -186,7 +186,7 @@ def test_a_place_in_the_pool_that_was_not_asked_for(lie):
 
 @pytest.mark.parametrize("code, given_up", [("TIMEOUT", True), ("CANCELLED", True), ("NOT_FOUND", False)])
 def test_memory_of_a_job_that_was_stopped(code, given_up):
-    """It may be answered while a worker that hangs can still write its result: no other job is given the memory."""
+    """It may be answered while a hanging worker can still write its result: no other job gets the memory."""
     f = wave(128, 256)
     named = []
 
@@ -241,7 +241,7 @@ def test_an_interrupt_cancels_the_job():
 
 
 def test_an_interrupt_while_sending():
-    """Half a request cannot be followed by another one."""
+    """No request can follow an incomplete one."""
     def script(server):
         server.peer.recv(1)
         os.kill(os.getpid(), signal.SIGINT)
@@ -253,7 +253,7 @@ def test_an_interrupt_while_sending():
 
 
 def test_a_connection_that_breaks_while_a_request_is_sent():
-    """Nobody reads the rest, and nobody would answer it."""
+    """The rest would neither be read nor answered."""
     def script(server):
         server.peer.recv(1)
         server.peer.sendall(b"\xc1")
@@ -311,7 +311,7 @@ def test_a_signal_handler_while_its_thread_waits():
 
 
 def test_what_is_collected_while_a_message_is_taken(monkeypatch):
-    """__del__ runs in any thread, at any time: it is refused where it would wait for its own thread."""
+    """__del__ runs in any thread, at any time: it is refused if it would wait for its own thread."""
     refused = []
 
     def collect(_, what, about):

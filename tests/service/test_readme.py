@@ -1,6 +1,6 @@
-"""What README.md says is so: its commands, in the state that demo.sh alone leaves, its options, its figures.
+"""The claims of README.md hold: its commands, after demo.sh alone, its options and its figures.
 
-Every block of code is followed but for the service's (systemd), which would change this machine.
+Every block of code is executed except that of the service (systemd), which would change this machine.
 """
 
 import importlib.util
@@ -26,7 +26,7 @@ def program(folder, name, text):
 
 @pytest.fixture
 def programs(tmp_path):
-    """A folder for a PATH: this Python, a package manager with all that is asked for, and no GPU."""
+    """A folder for a PATH: this Python, a package manager that has every package, and no GPU."""
     folder = tmp_path / "programs"
     folder.mkdir()
     program(folder, "python3", f'exec {sys.executable} "$@"')
@@ -37,7 +37,7 @@ def programs(tmp_path):
 
 @pytest.fixture
 def clone(tmp_path):
-    """What git clone gives, with the changes of the working tree."""
+    """A clone of the repository, with the changes of the working tree."""
     if not (ROOT / ".git").exists():
         pytest.skip("no git repository")
     files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout

@@ -1,5 +1,5 @@
-"""Every refusal of an operator's parameters, one by one: its code, the parameter that it names, the limit
-where there is one, and words that tell what is wrong. Nothing of a refused job stays."""
+"""Every refusal of an operator's parameters: its code, the parameter that it names, the limit if there is one,
+and words of its message. Nothing of a refused job remains."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""A client's own memory, registered once and named by jobs: no byte of it passes the socket."""
+"""A client's own memory, registered once and named by jobs: no byte of it is sent through the socket."""
 
 import contextlib
 import fcntl
@@ -121,7 +121,7 @@ def test_put_and_get_by_region(unchanged, client):
 
 
 def test_put_and_get_in_slabs(unchanged, client):
-    """More than one slab, and no whole number of them; stopped on the way, nothing is left."""
+    """More than one slab, and not a whole number of them; if it is stopped, nothing remains."""
     shape = (3, 1000, 1001)
     region = Region(32 * MiB)
     region.register(client)
@@ -317,7 +317,7 @@ def test_descriptors_with_anything_else(unchanged, client):
 
 
 def test_a_flood_of_descriptors(daemon, unchanged):
-    """None is kept, whatever they come with: half messages, none at all, garbage."""
+    """None is kept, whatever message they come with: incomplete ones, none at all, garbage."""
     region = Region(MiB)
     before = descriptors(daemon.pid)
     clients = [daemon.client() for _ in range(8)]
@@ -351,8 +351,8 @@ def test_unregister_waits_for_the_jobs(unchanged, daemon, client):
 
 
 def test_a_region_goes_with_its_connection(daemon, unchanged):
-    """At every stage: while it is made, idle, under a running job, while an unregister waits for that, or for
-    one that has not begun."""
+    """At every stage: while it is created, idle, used by a running job, while an unregister waits for that job, or
+    for one that has not begun."""
     f = wave(256, 256)
     for stage in ("making", "idle", "running", "unregistering", "queued"):
         client = Client(daemon.path)
@@ -379,7 +379,7 @@ def test_a_region_goes_with_its_connection(daemon, unchanged):
 
 
 def test_memory_is_let_go_beside_a_descriptor_whose_close_waits(daemon, unchanged):
-    """Somebody passed a socket that lingers: regions do not stand behind it."""
+    """Another user passed a lingering socket: regions do not wait for it."""
     with lingering_socket(600) as lingering:
         stranger, client = daemon.client(), daemon.client()
         for either in (stranger, client):
@@ -485,7 +485,7 @@ def test_a_killed_worker_costs_no_region(unchanged, daemon, client):
 
 
 def test_a_successor_that_cannot_map_a_region(unchanged, daemon, client):
-    """Sealed against writing meanwhile, it cannot be mapped to be written any more: its jobs are told."""
+    """Sealed against writing meanwhile, it can no longer be mapped writable: its jobs get an error."""
     f = wave(*SHAPE)
     region, other = Region(SIZE), Region(SIZE)
     region.register(client)
@@ -503,7 +503,7 @@ def test_a_successor_that_cannot_map_a_region(unchanged, daemon, client):
 
 
 def test_without_memory_for_it_nothing_is_left(daemon, unchanged):
-    """A worker that is gone and back while a region is being made."""
+    """A worker that restarts while a region is being created."""
     client = daemon.client()
     for _ in range(3):
         regions = [Region(16 * MiB) for _ in range(4)]
@@ -541,7 +541,7 @@ def test_a_draining_server_takes_no_region():
 
 
 def fill_with_connections(daemon):
-    """Connect until no more are taken."""
+    """Connect until no more are accepted."""
     clients = []
     with contextlib.suppress(OSError, EOFError):
         while True:
@@ -551,7 +551,7 @@ def fill_with_connections(daemon):
 
 
 def test_a_server_with_few_descriptors():
-    """Regions leave half of them to connections; the last are for users who hold none."""
+    """Regions leave half of the descriptors to connections; the last ones are reserved for users who hold none."""
     most = 128
     with Daemon(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))) as daemon:
         client = daemon.client()

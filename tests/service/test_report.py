@@ -1,4 +1,4 @@
-"""Evidence on request: what is in a result, how near its step was to the limit, and how far it may be from the truth."""
+"""Reports: the statistics of a result, the ratio of its step to the limit, and the estimate of its error."""
 
 import numpy
 import pytest
@@ -24,7 +24,7 @@ def reported(client, method, f, **params):
 
 
 def assert_about(report, out, rel=1e-12):
-    """What it says about the values themselves."""
+    """The report's statistics of the values."""
     out = out.astype("f8")
     assert report["nan"] == numpy.isnan(out).sum()
     assert (report["min"], report["max"]) == (numpy.nanmin(out), numpy.nanmax(out))
@@ -52,7 +52,7 @@ def test_nothing_but_nan(unchanged, client):
 
 
 def test_the_error_is_one_of_space(unchanged, client):
-    """What forward Euler's steps add to it is not in it: two runs of other steps tell that."""
+    """It excludes the error of forward Euler's steps, which two runs with different steps show."""
     u = smooth(64)
     params = {"accuracy": 8, "spacing": spacing(64)}
     report, coarse = reported(client, "diffusion", u, dt=1e-3, steps=100, **params)
@@ -76,7 +76,7 @@ def test_the_error_is_that_of_the_next_accuracy(unchanged, client, method, accur
 
 
 def test_beyond_what_is_offered(unchanged, client):
-    """Accuracy 8 is measured against 10, which is there for that alone."""
+    """Accuracy 8 is compared with 10, which exists only for this purpose."""
     f = wave(60, 70, dtype="<f8")
     report, out = reported(client, "derivative", f, axis="x", accuracy=8)
     weights = [5 / 6, -5 / 21, 5 / 84, -5 / 504, 1 / 1260]
@@ -114,7 +114,7 @@ def test_with_probes(unchanged, client):
 
 
 def test_it_tells_the_order_of_the_true_error(unchanged, client):
-    """On a grid twice as fine it falls as the true error does."""
+    """On a grid twice as fine it decreases like the true error."""
     errors = []
     for n in (24, 48):
         x = 2 * numpy.pi * numpy.arange(n) / n
@@ -143,7 +143,7 @@ def test_a_vector_has_one_for_each_component(unchanged, client, out):
 
 @pytest.mark.parametrize("accuracy", [2, 4, 6])
 def test_diffusion(unchanged, client, accuracy):
-    """The stability number, and the error of the rate at the end, for as long as it went on."""
+    """The stability number, and the error of the rate at the end, times the duration."""
     f = smooth(48, 40)
     params = {"steps": 20, "cfl": 0.5, "spacing": spacing(40), "accuracy": accuracy}
     answer = client.call("diffusion", f=f, report=True, **params)
@@ -170,7 +170,7 @@ def test_diffusion_with_every_boundary(unchanged, client, boundary):
 
 
 def test_no_room_for_the_next_accuracy(unchanged, client):
-    """One-sided rows of the next accuracy need more points than there are: there is no estimate."""
+    """One-sided rows of the next accuracy need more points than the axis has: there is no estimate."""
     report, out = reported(client, "derivative", wave(6), accuracy=4, boundary="one-sided")
     assert_about(report, out)
     assert report["error"] is None
@@ -227,7 +227,7 @@ def test_its_arrays_are_charged():
 
 
 def test_a_large_one(unchanged, client):
-    """Of more blocks than a block holds."""
+    """An array of more blocks than a block has elements."""
     f = wave(260, 260, 260)
     report, out = reported(client, "derivative", f, axis="z", accuracy=2)
     assert_about(report, out, rel=1e-9)

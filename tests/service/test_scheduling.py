@@ -1,4 +1,4 @@
-"""Whose job goes first, and how one ends before its time: priority, timeout, cancel, detach, limits."""
+"""The order of jobs, and their early end: priority, timeout, cancel, detach, limits."""
 
 
 import numpy
@@ -27,7 +27,7 @@ def queue(client):
 
 
 def endless(client, field=None, **params):
-    """A job that runs until it is stopped; returns when it does run. Writes into the field, or into its own."""
+    """A job that runs until it is stopped; returns when it runs. It writes into the field, or into a new one."""
     before = queue(client)["running"]
     f = {"field": field} if field else wave(64, 64)
     out = {"field": field} if field else "inline"
@@ -43,7 +43,7 @@ def refused(client, method, **params):
 
 
 def counted(client, function):
-    """What function() adds to the counters of the user's jobs."""
+    """The changes of the user's job counters by function()."""
     keys = ("done", "failed", "cancelled", "timed_out", "refused")
     before = client.call("stats")["user"]
     function()
@@ -55,7 +55,7 @@ def counted(client, function):
 # Turns
 
 def test_the_urgent_one_goes_first(client):
-    """A dozen long jobs wait for their turn; the one that comes last is done before them."""
+    """A dozen long jobs wait; the one that is sent last is done before them."""
     first = endless(client)
     job = {"steps": 3000, "cfl": 0.5, "accuracy": 2}
     f = wave(128, 128)
@@ -103,7 +103,7 @@ def test_a_bulk_user_is_not_before_an_interactive_one(daemon, client):
 
 @needs_root
 def test_who_asks_for_more_does_not_get_more(daemon, client):
-    """300 jobs of one user wait when another comes with 60 of the same: neither waits for all of the other's."""
+    """300 jobs of one user wait when another sends 60 equal ones: neither waits for all jobs of the other."""
     job = {"f": wave(128, 128), "steps": 400, "cfl": 0.5, "accuracy": 2, "out": "field"}
 
     def work(count):
@@ -323,8 +323,8 @@ def test_bytes_of_jobs(option):
 
 @pytest.mark.parametrize("option", ["--user-queue-bytes", "--max-queue-bytes"])
 def test_numbers_of_jobs_count_while_they_last(option):
-    """Coordinates of 256 KiB for an array of 128 KiB, in more jobs than there is room for at once: answered ones,
-    refused ones, and ones that are cancelled while they wait for a field."""
+    """Coordinates of 256 KiB for an array of 128 KiB, in more jobs than fit at once: answered ones, refused ones,
+    and ones that are cancelled while they wait for a field."""
     f, x = wave(32 * 1024), numpy.linspace(0, 1, 32 * 1024)
     params = {"axis": "x", "spacing": {"x": x}, "boundary": "one-sided"}
     with Daemon(option, 2 * MiB) as daemon, daemon.client() as client:
@@ -349,7 +349,7 @@ def test_numbers_of_jobs_count_while_they_last(option):
 
 
 def test_what_can_never_fit_is_not_to_be_retried():
-    """Each array has room alone; all that the job needs at once has not."""
+    """Each array fits alone; all arrays of the job together do not."""
     f = wave(3 * MiB // 4)
     with Daemon("--device-memory", 8 * MiB) as daemon, daemon.client() as client:
         field = client.put(f)

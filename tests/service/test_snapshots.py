@@ -1,4 +1,4 @@
-"""Long jobs in segments: snapshots on their way, the same bits as in one go, and every way to end early."""
+"""Long jobs in segments: snapshots, the bits of an uninterrupted run, and every early end."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ def nothing_left(daemon, unchanged):
 
 
 def snapshots(client, msgid):
-    """Those that have come of the job: [(step, time, out)]."""
+    """The job's snapshots so far: [(step, time, out)]."""
     mine = [about for what, about in client.notifications if what == "snapshot" and about["msgid"] == msgid]
     client.notifications = []
     return [(about["step"], about["time"], about["out"]) for about in mine]
@@ -40,7 +40,7 @@ def run(client, **params):
 @pytest.mark.parametrize("every", [1, 3, 10, 19])
 @pytest.mark.parametrize("dtype", ["<f4", "<f8"])
 def test_the_same_bits(unchanged, client, every, dtype):
-    """As one job of so many steps, each time; the result is no snapshot."""
+    """Each equals a job of that many steps; the result is not a snapshot."""
     f = wave(50, 60, dtype=dtype)
     result, taken = run(client, f=f, steps=20, every=every, **STEADY)
     assert [step for step, _, _ in taken] == list(range(every, 20, every))
@@ -99,7 +99,7 @@ def test_with_a_report_and_progress(unchanged, client):
 
 
 def test_large_ones(unchanged, client):
-    """Streamed, since they are more than is staged; the next segment waits for each."""
+    """Streamed, because they exceed the staged bytes; the next segment waits for each."""
     f = wave(*LARGE)
     result, taken = run(client, f=f, steps=6, every=2, **STEADY)
     rest = {k: v for k, v in STEADY.items() if k != "cfl"} | {"dt": result["dt"]}
@@ -127,7 +127,7 @@ def test_fields(unchanged, client):
 
 
 def test_a_field_may_be_taken_at_once(unchanged, client):
-    """Freed, or overwritten, as soon as it is heard of: the job goes on from what it was."""
+    """Freed, or overwritten, as soon as it is named: the job continues from its original values."""
     f = wave(400, 400)
     expected = client.out("diffusion", f=f, steps=40, **STEADY)
     msgid = client.send("diffusion", f=f, steps=40, every=2, snapshot="field", **STEADY)
@@ -169,7 +169,7 @@ def test_no_room_for_the_next_field():
 
 
 def begun(daemon, client, shape=LARGE, **params):
-    """A job whose client reads nothing: it stands still with a snapshot half out, or in its slabs."""
+    """A job whose client does not read: it waits with a snapshot half sent, or in its slabs."""
     msgid = client.send("diffusion", f=wave(*shape), steps=10**6, every=1, accuracy=2, cfl=0.5, **params)
     eventually(lambda: daemon.stats()["queue"]["running"] == 1 and daemon.stats()["staging"]["reply_bytes"] > 0,
                "a snapshot that is staged")
@@ -178,7 +178,7 @@ def begun(daemon, client, shape=LARGE, **params):
 
 @pytest.mark.parametrize("shape", [(1024, 1024), LARGE])
 def test_who_does_not_read_costs_itself(unchanged, daemon, client, shape):
-    """The job stands still; others' go on, and it does when it is read."""
+    """The job waits; other users' jobs continue, and it continues when its client reads."""
     msgid = begun(daemon, client, shape)
     with daemon.client() as other:
         for _ in range(5):
@@ -208,7 +208,7 @@ def test_cancel_between_segments(unchanged, daemon, client, shape):
 
 
 def test_no_field_is_left_that_nobody_was_told_of(unchanged, daemon, client):
-    """The snapshot that waits behind another answer is a field already; it goes with the job."""
+    """The snapshot that waits behind another answer is already a field; it is freed with the job."""
     large = client.put(wave(*LARGE))
     first = client.send("get", field=large)  # not read until all has been sent
     eventually(lambda: daemon.stats()["staging"]["reply_bytes"] > 0, "an answer that is staged")
@@ -297,7 +297,7 @@ def test_drain_between_segments():
 
 
 def test_drain_where_another_waits_for_its_field():
-    """The job ends as it is stopped, since its snapshot has not gone out; a get of its field ends with it."""
+    """The job ends when it is stopped, because its snapshot has not been sent; a get of its field ends with it."""
     with Daemon("--drain-timeout-s", 1) as daemon:
         client, other = daemon.client(), daemon.client()
         large, field = client.put(wave(*LARGE)), client.put(wave(64, 64))

@@ -1,4 +1,4 @@
-"""Users beside each other: nobody is kept out, and nobody learns what another does."""
+"""Isolation of users: none is locked out, and none learns of another's activity."""
 
 
 import pytest
@@ -23,7 +23,7 @@ def refused(call):
 
 
 def fill(call):
-    """Do it until there is no room; what it gave, and the last error."""
+    """Repeat it until there is no room; returns the results and the last error."""
     given = []
     while True:
         try:

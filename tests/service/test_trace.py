@@ -23,7 +23,7 @@ def slices(events):
 
 
 def jobs(events):
-    """The slices of jobs, and of each its parts by name."""
+    """The slices of jobs, and the parts of each by name."""
     parts = {}
     for event in slices(events):
         if "msgid" not in event["args"]:
@@ -32,7 +32,7 @@ def jobs(events):
 
 
 def assert_tracks_nest(events):
-    """On each track a slice begins after the one before it has ended, or lies inside it."""
+    """On each track a slice begins after the previous one has ended, or is nested in it."""
     tracks = {}
     for event in slices(events):
         tracks.setdefault((event["pid"], event["tid"]), []).append(event)

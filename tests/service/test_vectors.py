@@ -67,7 +67,7 @@ def test_a_field_without_sources_or_whirls(client):
 @pytest.mark.parametrize("boundary", ["periodic", "one-sided"])
 @pytest.mark.parametrize("dtype", ["<f4", "<f8"])
 def test_no_curl_of_a_gradient_and_no_divergence_of_a_curl(client, unchanged, dtype, boundary):
-    """Differences along two axes commute, so that only the rounding of the terms is left; by ids alone."""
+    """Differences along two axes commute, so only the rounding of the terms remains; by ids alone."""
     noise = numpy.random.default_rng(7).standard_normal((24, 25, 26)).astype(dtype)
 
     def largest(field, axis):
@@ -177,7 +177,7 @@ def test_resident_results_in_new_fields_and_in_place(client, unchanged):
 
 
 def test_requests_on_the_same_fields_keep_their_order(client):
-    """A relay of curls in place, all sent at once, against one after another."""
+    """A sequence of curls in place, all sent at once, compared with one after another."""
     f = vector(16, 17, 18, dtype="<f8")
     ids = {axis: {"field": client.put(component)} for axis, component in f.items()}
     sent = []
@@ -195,7 +195,7 @@ def test_requests_on_the_same_fields_keep_their_order(client):
 
 
 def test_results_larger_than_the_window_are_streamed(client, unchanged):
-    """Three components over all slabs that a reply may hold, of which none begins where a slab does."""
+    """Three components over all slabs that a reply may hold, none of which begins at a slab's beginning."""
     n = 3 * 5 * MiB // 4 + 77
     f = numpy.stack([wave(n), wave(n, seed=3)])
     out = client.out("gradient", f=f)

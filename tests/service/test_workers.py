@@ -1,4 +1,4 @@
-"""A worker may die at any time; long jobs report, and end when nobody waits for them."""
+"""A worker may die at any time; long jobs report progress, and end when their client disconnects."""
 
 import os
 import re
@@ -33,7 +33,7 @@ def running_job(daemon, client, f, **params):
 
 
 def kill_worker(daemon):
-    """Kill the first device's worker; the generation it had."""
+    """Kill the first device's worker; returns its generation."""
     device = daemon.info()["devices"][0]
     os.kill(device["pid"], signal.SIGKILL)
     return device["generation"]
@@ -101,7 +101,7 @@ def test_a_worker_killed_in_the_middle_of_an_upload(daemon, method):
 
 
 def test_a_worker_killed_while_many_send_and_receive(daemon):
-    """Each job is done, or lost; a connection ends only where half of a large reply was out."""
+    """Each job is done or lost; a connection ends only if half of a large reply was sent."""
     f, large = wave(64, 64, 64), wave(24, 512, 512)
     expected = laplacian(f)
     ended = threading.Event()
@@ -143,7 +143,7 @@ def test_a_worker_killed_while_many_send_and_receive(daemon):
 
 
 def test_a_worker_killed_with_a_small_reply_outstanding(daemon):
-    """A result of up to 8 MiB is staged whole before its header goes out: no connection is dropped."""
+    """A result of up to 8 MiB is staged completely before its header is sent: no connection is closed."""
     client = daemon.client()
     jobs = [client.send("derivative", f=wave(64, 64, 64), axis="x") for _ in range(12)]
     generation = kill_worker(daemon)
@@ -160,7 +160,7 @@ def test_a_worker_killed_with_a_small_reply_outstanding(daemon):
 
 
 def stop_worker(daemon):
-    """Stop the first device's worker, so that what is sent waits for it; what info said of it."""
+    """Stop the first device's worker, so that orders wait for it; returns its entry of info."""
     device = daemon.info()["devices"][0]
     os.kill(device["pid"], signal.SIGSTOP)
     return device
@@ -172,7 +172,7 @@ def end_stopped_worker(daemon, device):
 
 
 def test_replies_that_waited_for_a_lost_worker_do_not_reach_the_next(daemon):
-    """More gets than are staged at once: some are loading, some wait for room."""
+    """More gets than fit into staging: some are loading, some wait for room."""
     with Client(daemon.path) as client:
         field = client.put(wave(64, 64, 64))
         device = stop_worker(daemon)
@@ -200,7 +200,7 @@ def test_small_jobs_that_waited_for_a_lost_worker_do_not_reach_the_next(daemon):
 
 
 def test_a_staged_reply_outlives_its_worker_or_says_so(daemon):
-    """Staged, not read for longer than the front keeps staged bytes: right bytes or a typed error, no silence."""
+    """Staged and unread for longer than the front keeps staged bytes: correct bytes or a typed error."""
     with Client(daemon.path) as client:
         field = client.put(wave(64, 64, 64))
         device = daemon.info()["devices"][0]
@@ -220,7 +220,7 @@ def test_a_staged_reply_outlives_its_worker_or_says_so(daemon):
 
 
 def test_a_worker_that_hangs_is_replaced(daemon):
-    """Stopped, it answers no ping; what it held is lost as if it had ended."""
+    """A stopped worker answers no ping; its fields are lost as if it had ended."""
     with Client(daemon.path) as client, Client(daemon.path) as other:
         field = client.put(wave(64))
         device = stop_worker(daemon)
@@ -268,7 +268,7 @@ def is_stopped(device):
 
 
 def given_up(client, how, method, **params):
-    """The error of a job that is given up while its worker is stopped."""
+    """The error of a job that ends early while its worker is stopped."""
     job = client.send(method, **params, **({"timeout": 100_000} if how == "timeout" else {}))
     if how == "cancel":
         assert client.call("cancel", msgid=job) == {"state": "cancelled"}
@@ -277,7 +277,7 @@ def given_up(client, how, method, **params):
 
 @pytest.mark.parametrize("how, code", [("timeout", "TIMEOUT"), ("cancel", "CANCELLED")])
 def test_a_job_is_given_up_at_its_time_though_its_worker_hangs(daemon, how, code):
-    """It is answered; the field that it was to write is free when the worker has let it go."""
+    """It is answered; its output field is unlocked when the worker has released it."""
     with Client(daemon.path) as client, Client(daemon.path) as other:
         before = client.call("stats")["user"]
         read, written = client.put(wave(64, 64)), client.put(wave(64, 64))
@@ -355,7 +355,7 @@ def test_a_hang_up_cancels_a_long_job(daemon):
 
 
 def test_a_field_left_half_written_says_so(daemon):
-    """In place, and stopped half-way: neither the old values nor the new ones."""
+    """In place and stopped half-way: the field has neither the old values nor the new ones."""
     f = wave(256, 256)
     with Client(daemon.path) as client:
         field = client.put(f)
@@ -382,7 +382,7 @@ def torn_field(daemon, client, f):
 
 
 def test_many_jobs_that_wait_for_a_field_left_half_written():
-    """Each that fails lets the next one go: as many as there may be, on one stack."""
+    """Each failure starts the next job: the largest number of them, nested on one stack."""
     count = 10000
     with Daemon("--max-jobs", 2 * count) as daemon, Client(daemon.path) as client:
         field = client.put(wave(64, 64))
@@ -396,7 +396,7 @@ def test_many_jobs_that_wait_for_a_field_left_half_written():
 
 
 def test_a_hang_up_seen_while_one_job_lets_another_go(daemon):
-    """The first error that cannot be sent closes the connection, under the job that has just ended."""
+    """The first error that cannot be sent closes the connection of the job that has just ended."""
     f = wave(256, 256)
     with Client(daemon.path) as client:
         torn, whole = torn_field(daemon, client, f), client.put(f)
@@ -419,7 +419,7 @@ def test_a_hang_up_seen_while_one_job_lets_another_go(daemon):
 
 
 def test_a_hang_up_seen_while_a_field_is_found_half_written(daemon):
-    """The same where the jobs that wait for the field fail one inside the other."""
+    """The same if the jobs that wait for the field fail in nested calls."""
     f = wave(256, 256)
     with Client(daemon.path) as client:
         field = client.put(f)
@@ -491,7 +491,7 @@ def test_progress(daemon):
 
 
 def test_a_busy_device_does_not_hold_up_the_front(daemon):
-    """What needs no device is answered while a job runs on it."""
+    """Requests that need no device are answered while a job runs on it."""
     client = daemon.client()
     running_job(daemon, client, wave(256, 256))
     with Client(daemon.path) as other:
