@@ -173,7 +173,7 @@ static void out_write(msgpack_packer *packer, const char *method, const uint64_t
 #define PARAMETER(name, client, ...) client
 #define ROW(name, member)                                                                          \
     {#name, PARAMS_KIND(&((struct fdclient_params *)NULL)->member),                                \
-     offsetof(struct fdclient_params, member)},
+     offsetof(struct fdclient_params, member), sizeof((struct fdclient_params *)NULL)->member},
 #define OPTION(member, ...) ROW(member, member)
 #define MAYBE OPTION
 #define MEMBER ROW
@@ -182,25 +182,17 @@ static void out_write(msgpack_packer *packer, const char *method, const uint64_t
 static const struct row {
     const char *name;
     enum params_kind kind;
-    size_t offset;
+    size_t offset, bytes;
 } table[] = {
 #include "protocol/parameters.inc"
 };
 
+/* NaN, NULL, false and 0 are not. */
 static bool is_set(const struct row *row, const void *place)
 {
-    switch (row->kind) {
-    case PARAMS_TEXT:
-        return *(const char *const *)place != NULL;
-    case PARAMS_FLAG:
-        return *(const bool *)place;
-    case PARAMS_REAL:
-        return !isnan(*(const double *)place);
-    case PARAMS_UINT64:
-        return *(const uint64_t *)place != 0;
-    default:
-        return *(const uint32_t *)place != 0;
-    }
+    static const char zeros[sizeof(uint64_t)];
+    return row->kind == PARAMS_REAL ? !isnan(*(const double *)place)
+                                    : memcmp(place, zeros, row->bytes) != 0;
 }
 
 static bool member_write(msgpack_packer *packer, const struct row *row, const void *place,

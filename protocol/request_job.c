@@ -12,24 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many leading axes are a batch. */
-static bool resolve_batch(const struct request *request, const struct array_type *type,
-                          uint32_t *lead, struct failure *failure)
-{
-    const uint32_t batch = request->batch;
-    if (batch == 0) {
-        *lead = type->dimensions > AXIS_COUNT ? type->dimensions - AXIS_COUNT : 0;
-        return true;
-    }
-    if (batch >= type->dimensions || type->dimensions - batch > AXIS_COUNT)
-        return invalid_argument(failure, "batch",
-                                "batch %" PRIu32 " must leave 1 to 3 of the array's %" PRIu32
-                                " axes for space",
-                                batch, type->dimensions);
-    *lead = batch;
-    return true;
-}
-
 /* What does not matter to a job is made the same, so that equal jobs are equal bytes. */
 static void forget_axis(struct job *job, int axis)
 {
@@ -95,27 +77,21 @@ static bool resolve_list_by_axis(const struct array *list, struct job *job, stru
     return true;
 }
 
-/* How many coordinates the axis has: on a periodic one also where its first point comes again. */
-static uint64_t coordinates_needed(const struct job *job, int axis)
-{
-    return job->n[axis] + (job->boundary[axis][SIDE_LOW].kind == BOUNDARY_PERIODIC);
-}
-
-/* Does the axis have as many coordinates as it needs? */
+/* Does the axis have as many coordinates as it needs: on a periodic one also where its first point
+ * comes again? */
 static bool check_coordinate_count(const struct array *given, const struct job *job, int axis,
                                    struct failure *failure)
 {
-    const uint64_t count = numbers_count(given), need = coordinates_needed(job, axis);
+    const bool repeats = job->boundary[axis][SIDE_LOW].kind == BOUNDARY_PERIODIC;
+    const uint64_t count = numbers_count(given), need = job->n[axis] + repeats;
     return count == need ||
            failure_set_limit(
                failure, STATUS_INVALID_ARGUMENT,
                failure_place("spacing", axis_name((enum axis)axis)).text, (double)count,
-               (double)need,
-               need > job->n[axis]
-                   ? "%" PRIu64 " coordinates are given for %" PRIu64
-                     " points; a periodic axis needs one more, where its first point comes again"
-                   : "%" PRIu64 " coordinates are given for %" PRIu64 " points",
-               count, job->n[axis]);
+               (double)need, "%" PRIu64 " coordinates are given for %" PRIu64 " points%s", count,
+               job->n[axis],
+               repeats ? "; a periodic axis needs one more, where its first point comes again"
+                       : "");
 }
 
 /* Spacings; which axes have coordinates, and as many as they need. After the boundaries. */
@@ -144,44 +120,33 @@ static bool resolve_spacing(const struct request *request, struct job *job, stru
     return true;
 }
 
-/* Says the array's shape and the face's. */
-static bool refuse_face(const struct array *array, const struct array_type *type, uint32_t lead,
-                        int axis, const char *place, struct failure *failure)
-{
-    uint64_t face[LIMIT_DIMENSIONS] = {0};
-    uint32_t dimensions = 0;
-    for (uint32_t i = 0; i < type->dimensions; i++)
-        if (i != type->dimensions - 1 - (uint32_t)axis)
-            face[dimensions++] = type->shape[i];
-    const bool has_face = dimensions > lead; /* else it is a point of each field of the batch */
-    return invalid_argument(failure, place, "its shape is %s, and that of the face %s%s%s",
-                            array_shape_text(array->type.shape, array->type.dimensions).text,
-                            has_face ? array_shape_text(face + lead, dimensions - lead).text : "",
-                            has_face && lead ? " or, with the batch, " : "",
-                            lead ? array_shape_text(face, dimensions).text : "");
-}
-
 /* Is the array one over the face: of the axes of space without that one, in the order of shape, and
  * maybe with the batch's axes before? A list has no type of its own. */
 static bool resolve_face(const struct array *array, const struct array_type *type,
                          const struct job *job, int axis, const char *place, uint8_t *number,
                          struct failure *failure)
 {
-    const uint32_t lead = type->dimensions - job->axes, face = (uint32_t)job->axes - 1;
-    const uint32_t dimensions = array->type.dimensions;
+    const uint32_t lead = type->dimensions - job->axes, dimensions = array->type.dimensions;
+    uint64_t face[LIMIT_DIMENSIONS];
+    uint32_t whole = 0; /* its dimensions with the batch's */
     *number = NUMBER_CONSTANT;
     if (array->kind == ARRAY_NONE)
         return true;
-    if (face == 0 && lead == 0)
+    if (type->dimensions == 1)
         return invalid_argument(failure, place, "the faces of one axis are points: give a number");
-    bool fits = dimensions > 0 && (dimensions == face || dimensions == face + lead);
-    uint32_t d = 0;
-    for (uint32_t i = dimensions == face ? lead : 0; fits && i < type->dimensions; i++)
+    for (uint32_t i = 0; i < type->dimensions; i++)
         if (i != type->dimensions - 1 - (uint32_t)axis)
-            fits = array->type.shape[d++] == type->shape[i];
-    if (!fits)
-        return refuse_face(array, type, lead, axis, place, failure);
-    *number = dimensions == face ? NUMBER_FACE : NUMBER_FACE_BATCH;
+            face[whole++] = type->shape[i];
+    const uint32_t first = dimensions == whole - lead ? lead : 0;
+    const bool has_face = whole > lead; /* else it is a point of each field of the batch */
+    if (dimensions == 0 || dimensions != whole - first ||
+        memcmp(array->type.shape, face + first, dimensions * sizeof *face) != 0)
+        return invalid_argument(failure, place, "its shape is %s, and that of the face %s%s%s",
+                                array_shape_text(array->type.shape, dimensions).text,
+                                has_face ? array_shape_text(face + lead, whole - lead).text : "",
+                                has_face && lead ? " or, with the batch, " : "",
+                                lead ? array_shape_text(face, whole).text : "");
+    *number = dimensions == whole - lead ? NUMBER_FACE : NUMBER_FACE_BATCH;
     return true;
 }
 
@@ -255,20 +220,6 @@ const struct array *request_job_operand(const struct request *request, const str
                : NULL;
 }
 
-static bool check_cfl(const struct job *job, double cfl, struct failure *failure)
-{
-    if (job->more.scheme == SCHEME_ADI)
-        return invalid_argument(
-            failure, "cfl", "adi is stable at any step, so that none follows from cfl; give dt");
-    if (!(cfl > 0) || !isfinite(cfl))
-        return invalid_argument(failure, "cfl", "cfl must be a finite number above 0; got %g", cfl);
-    return job->allow_unstable || cfl <= 1 ||
-           failure_set_limit(failure, STATUS_UNSTABLE, "cfl", cfl, 1,
-                             "cfl is %.9g; steps are stable up to 1 (allow_unstable takes it all "
-                             "the same)",
-                             cfl);
-}
-
 /* dt from cfl. */
 static bool choose_time_step(struct job *job, double cfl, struct failure *failure)
 {
@@ -291,8 +242,18 @@ static bool resolve_time_step(const struct request *request, struct job *job,
                                 given ? "both" : "none");
     if (given == PARAMETER_BIT(dt))
         return true;
-    return check_cfl(job, request->cfl, failure) &&
-           (job_measures(job) || choose_time_step(job, request->cfl, failure));
+    const double cfl = request->cfl;
+    if (job->more.scheme == SCHEME_ADI)
+        return invalid_argument(
+            failure, "cfl", "adi is stable at any step, so that none follows from cfl; give dt");
+    if (!(cfl > 0) || !isfinite(cfl))
+        return invalid_argument(failure, "cfl", "cfl must be a finite number above 0; got %g", cfl);
+    if (!job->allow_unstable && cfl > 1)
+        return failure_set_limit(failure, STATUS_UNSTABLE, "cfl", cfl, 1,
+                                 "cfl is %.9g; steps are stable up to 1 (allow_unstable takes it "
+                                 "all the same)",
+                                 cfl);
+    return job_measures(job) || choose_time_step(job, cfl, failure);
 }
 
 bool job_measures(const struct job *job)
@@ -352,13 +313,19 @@ static bool check_components(const struct arrays *given, const char *parameter, 
 static bool resolve_type(const struct request *request, const struct array_type *type,
                          struct job *job, struct failure *failure)
 {
-    uint32_t lead = 0;
-    if (!resolve_batch(request, type, &lead, failure))
-        return false;
+    const uint32_t dimensions = type->dimensions;
+    const uint32_t lead = request->batch            ? request->batch
+                          : dimensions > AXIS_COUNT ? dimensions - AXIS_COUNT
+                                                    : 0;
+    if (lead >= dimensions || dimensions - lead > AXIS_COUNT)
+        return invalid_argument(failure, "batch",
+                                "batch %" PRIu32 " must leave 1 to 3 of the array's %" PRIu32
+                                " axes for space",
+                                lead, dimensions);
     job->dtype = (uint8_t)type->dtype;
-    job->axes = (uint8_t)(type->dimensions - lead);
+    job->axes = (uint8_t)(dimensions - lead);
     for (int a = 0; a < job->axes; a++)
-        job->n[a] = type->shape[type->dimensions - 1 - (uint32_t)a];
+        job->n[a] = type->shape[dimensions - 1 - (uint32_t)a];
     for (int a = job->axes; a < AXIS_COUNT; a++)
         forget_axis(job, a);
     for (uint32_t i = 0; i < lead; i++)

@@ -51,6 +51,13 @@ static uint64_t big_endian(const uint8_t *bytes, uint32_t count)
     return value;
 }
 
+/* The length or count that a whole header announces. */
+static uint64_t length_of(const uint8_t *bytes)
+{
+    const struct header header = header_of(bytes[0]);
+    return header.bytes == 1 ? header.fixed : big_endian(bytes + 1, header.bytes - 1);
+}
+
 void splitter_init(struct splitter *s)
 {
     splitter_init_limits(s, LIMIT_CONTROL_BYTES, LIMIT_ELEMENTS);
@@ -120,14 +127,6 @@ static void append_control(struct splitter *s, const uint8_t *bytes, size_t coun
     s->control_bytes += (uint32_t)count;
 }
 
-/* Is the complete object in bytes a str or bin "data"? */
-static bool is_data(const uint8_t *bytes, uint32_t count)
-{
-    const struct header header = header_of(bytes[0]);
-    return header.kind == KIND_BYTES && count == header.bytes + 4 &&
-           memcmp(bytes + header.bytes, "data", 4) == 0;
-}
-
 /* An object ends here: and so may those around it. */
 static void complete_object(struct splitter *s)
 {
@@ -137,9 +136,6 @@ static void complete_object(struct splitter *s)
         if (level->is_map && level->left % 2 == 0) {
             level->pairs++;
             level->pairs_end = s->control_bytes;
-        } else if (level->is_map) {
-            level->key_is_data =
-                is_data(s->control + level->pairs_end, s->control_bytes - level->pairs_end);
         }
         if (level->left > 0)
             return;
@@ -150,6 +146,19 @@ static void complete_object(struct splitter *s)
 static bool is_map_value(const struct splitter_level *level)
 {
     return level->is_map && level->left % 2 == 1;
+}
+
+/* The latest key of a map, which is complete: the value is under way. */
+static struct splitter_name latest_key(const struct splitter *s, const struct splitter_level *map)
+{
+    const uint8_t *key = s->control + map->pairs_end;
+    const struct header header = header_of(key[0]);
+    if (header.kind != KIND_BYTES)
+        return (struct splitter_name){NULL, 0};
+    return (struct splitter_name){
+        .text = (const char *)key + header.bytes,
+        .bytes = (uint32_t)length_of(key),
+    };
 }
 
 /* Objects that the containers around here have announced and that have not come. */
@@ -170,7 +179,8 @@ static enum splitter_event begin_container(struct splitter *s, bool is_map, uint
     if (s->elements + announced(s) - (s->depth > 0) + objects > s->element_limit)
         return fail_splitter(s, "a message has too many elements (4096 from a client)");
     const struct splitter_level *parent = s->depth > 0 ? &s->level[s->depth - 1] : NULL;
-    const bool under_data = parent && is_map_value(parent) && parent->key_is_data;
+    const struct splitter_name key =
+        parent && is_map_value(parent) ? latest_key(s, parent) : (struct splitter_name){NULL, 0};
     append_control(s, s->header, s->header_bytes);
     if (objects == 0) {
         complete_object(s);
@@ -182,22 +192,9 @@ static enum splitter_event begin_container(struct splitter *s, bool is_map, uint
         .pairs_end = s->control_bytes,
         .count = (uint32_t)count,
         .is_map = is_map,
-        .key_is_data = !is_map && under_data,
+        .is_data = !is_map && key.bytes == 4 && memcmp(key.text, "data", 4) == 0,
     };
     return SPLITTER_MORE;
-}
-
-/* The latest key of a map, which is complete: the value is under way. */
-static struct splitter_name latest_key(const struct splitter *s, const struct splitter_level *map)
-{
-    const uint8_t *key = s->control + map->pairs_end;
-    const struct header header = header_of(key[0]);
-    if (header.kind != KIND_BYTES)
-        return (struct splitter_name){NULL, 0};
-    return (struct splitter_name){
-        .text = (const char *)key + header.bytes,
-        .bytes = header.bytes == 1 ? header.fixed : (uint32_t)big_endian(key + 1, header.bytes - 1),
-    };
 }
 
 static enum splitter_event begin_payload(struct splitter *s, uint64_t bytes)
@@ -236,8 +233,7 @@ static enum splitter_event begin_bytes(struct splitter *s, uint64_t length)
 {
     if (s->depth > 0) {
         const struct splitter_level *level = &s->level[s->depth - 1];
-        if ((is_map_value(level) && length >= LIMIT_DIVERT_BYTES) ||
-            (!level->is_map && level->key_is_data))
+        if ((is_map_value(level) && length >= LIMIT_DIVERT_BYTES) || level->is_data)
             return begin_payload(s, length);
     }
     if (!make_room(s, s->header_bytes + length))
@@ -255,8 +251,7 @@ static enum splitter_event begin_object(struct splitter *s, const struct header 
     s->elements++; /* within the limit: all but the first were announced, and judged there */
     if (!make_room(s, s->header_bytes))
         return SPLITTER_ERROR;
-    const uint64_t count =
-        header->bytes == 1 ? header->fixed : big_endian(s->header + 1, header->bytes - 1);
+    const uint64_t count = length_of(s->header);
     if (header->kind == KIND_BYTES)
         return begin_bytes(s, count);
     if (header->kind == KIND_ARRAY || header->kind == KIND_MAP)
@@ -353,35 +348,24 @@ bool splitter_idle(const struct splitter *s)
     return s->control_bytes == 0 && s->header_bytes == 0;
 }
 
-/* Read an integer from 0 up at *at, if all of it has come. */
+/* Read an integer from 0 up at *at, if all of it has come: headers are appended whole, and an
+ * integer is all header. */
 static bool peek_unsigned(const struct splitter *s, uint32_t *at, uint64_t *value)
 {
-    if (*at >= s->control_bytes)
-        return false;
     const uint8_t *bytes = s->control + *at;
-    const struct header header = header_of(bytes[0]);
-    if (bytes[0] <= 0x7f) {
-        *value = bytes[0];
-    } else if ((bytes[0] >= 0xcc && bytes[0] <= 0xcf) ||
-               (bytes[0] >= 0xd0 && bytes[0] <= 0xd3 && bytes[1] < 0x80)) {
-        /* Headers are appended whole, and an integer is all header. */
-        *value = big_endian(bytes + 1, header.bytes - 1);
-    } else {
+    if (*at >= s->control_bytes || (bytes[0] > 0x7f && (bytes[0] < 0xcc || bytes[0] > 0xd3)) ||
+        (bytes[0] >= 0xd0 && bytes[1] >= 0x80))
         return false;
-    }
-    *at += header.bytes;
+    const uint32_t length = header_of(bytes[0]).bytes;
+    *value = length == 1 ? bytes[0] : big_endian(bytes + 1, length - 1);
+    *at += length;
     return true;
 }
 
 bool splitter_peek_msgid(const struct splitter *s, enum splitter_kind kind, uint64_t *msgid)
 {
-    if (s->control_bytes == 0)
-        return false;
-    const struct header header = header_of(s->control[0]);
-    const uint64_t count =
-        header.bytes == 1 ? header.fixed : big_endian(s->control + 1, header.bytes - 1);
-    uint32_t at = header.bytes;
     uint64_t type = 0;
-    return count == 4 && peek_unsigned(s, &at, &type) && type == (uint64_t)kind &&
-           peek_unsigned(s, &at, msgid);
+    uint32_t at = s->control_bytes > 0 ? header_of(s->control[0]).bytes : 0;
+    return at > 0 && length_of(s->control) == 4 && peek_unsigned(s, &at, &type) &&
+           type == (uint64_t)kind && peek_unsigned(s, &at, msgid);
 }

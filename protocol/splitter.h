@@ -56,7 +56,7 @@ struct splitter_level {
     uint32_t pairs_end; /* map: offset in control after the last complete pair */
     uint32_t count;     /* elements or pairs announced */
     uint8_t is_map;
-    uint8_t key_is_data; /* map: the latest key is "data". Array: it is the value of such a key */
+    uint8_t is_data; /* the list under the key "data" of a map */
 };
 
 struct splitter {
