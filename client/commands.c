@@ -6,7 +6,6 @@
 #include "client/file.h"
 #include "client/json.h"
 #include "client/number.h"
-#include "client/say.h"
 #include "numerics/job.h"
 #include "protocol/object.h"
 

@@ -1,7 +1,21 @@
-/* What the fdclient command does. */
+/* What the fdclient command does and prints. */
 #pragma once
 
 #include "client/options.h"
 
+#include <msgpack.h>
+
 /* Run the command once. False with the error set; codes of its own are "USAGE" and "FILE". */
 bool commands_run(const struct options *options, struct fdclient_error *error);
+
+/* Results: `count` arrays, the components of a vector field or one, each in the file files[i] or
+ * (NULL) resident; and the first one's report and probes. */
+void say_results(const struct options *options, const struct fdclient_result *results,
+                 char *const files[], uint32_t count, bool is_vector, double seconds);
+
+/* An answer that is JSON, laid out for reading unless asked for in one line. False: it is none. */
+bool say_json(const struct options *options, const char *json, struct fdclient_error *error);
+
+/* The answer of `list`, {"fields": [{…}, …]}, as a table: a column for each key of the first, a
+ * line for each field; nothing where there is none. */
+void say_table(FILE *out, const msgpack_object *answer);

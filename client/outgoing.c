@@ -107,8 +107,7 @@ static void array_write(struct outgoing *out, msgpack_packer *packer,
     }
     if (type->bytes == 0) {
         msgpack_pack_map(packer, 1);
-        reply_write_str(packer, "field");
-        msgpack_pack_uint64(packer, f->field);
+        reply_write_count(packer, "field", f->field);
         return;
     }
     if (described) {
@@ -134,8 +133,7 @@ static void f_write(struct outgoing *out, msgpack_packer *packer, const struct c
     const struct job job = call_job(call->method, call->f_count);
     const bool is_vector = call->f_count > 1 || job_takes_vector(&job);
     if (takes_id(call->method)) {
-        reply_write_str(packer, "field");
-        msgpack_pack_uint64(packer, call->f->field);
+        reply_write_count(packer, "field", call->f->field);
         return;
     }
     reply_write_str(packer, "f");
@@ -158,10 +156,8 @@ static void outs_write(msgpack_packer *packer, const struct route *route)
         if (route->out_is_vector)
             reply_write_str(packer, axis_name((enum axis)i));
         msgpack_pack_map(packer, 2);
-        reply_write_str(packer, "region");
-        msgpack_pack_uint64(packer, route->out[i].region);
-        reply_write_str(packer, "offset");
-        msgpack_pack_uint64(packer, route->out[i].offset);
+        reply_write_count(packer, "region", route->out[i].region);
+        reply_write_count(packer, "offset", route->out[i].offset);
     }
 }
 
@@ -194,8 +190,7 @@ bool outgoing_init_number(struct outgoing *out, uint64_t id, const char *method,
     if (!out->pieces)
         return false;
     begin_request(out, &packer, id, method, 1);
-    reply_write_str(&packer, name);
-    msgpack_pack_uint64(&packer, number);
+    reply_write_count(&packer, name, number);
     end_request(out);
     return true;
 }

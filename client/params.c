@@ -28,8 +28,7 @@ static void plain_write(msgpack_packer *packer, const char *text, size_t length)
 static void field_write(msgpack_packer *packer, uint64_t id)
 {
     msgpack_pack_map(packer, 1);
-    reply_write_str(packer, "field");
-    msgpack_pack_uint64(packer, id);
+    reply_write_count(packer, "field", id);
 }
 
 /* The length of what comes before the first `end` character, or of all of it. */

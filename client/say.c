@@ -1,4 +1,4 @@
-#include "client/say.h"
+#include "client/commands.h"
 
 #include "client/error.h"
 #include "client/json.h"

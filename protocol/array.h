@@ -19,7 +19,7 @@ struct array_type {
 struct splitter_payload;
 
 /* ARRAY_DESCRIBED: an inline array without its data, for those who want no more than its type.
- * ARRAY_LIST: numbers in a list, or a list of lists (protocol/numbers.h). */
+ * ARRAY_LIST: numbers in a list, or a list of lists (numbers_read()). */
 enum array_kind {
     ARRAY_NONE,
     ARRAY_INLINE,
@@ -79,21 +79,17 @@ struct array_shape_text array_shape_text(const uint64_t *shape, uint32_t dimensi
 /* "<f4" */
 const char *array_dtype_text(enum dtype dtype);
 
-/* Read an ARRAY. Inline bytes must be exactly type.bytes long unless they were diverted, where
- * their length was checked as they came. Without data it is ARRAY_DESCRIBED, which the caller
+/* Read an ARRAY of reals. Inline bytes must be exactly type.bytes long unless they were diverted,
+ * where their length was checked as they came. Without data it is ARRAY_DESCRIBED, which the caller
  * refuses where it needs the data. Fails with INVALID_ARGUMENT, UNSUPPORTED or TOO_LARGE naming
  * `parameter`.
  */
 bool array_read(const msgpack_object *object, const char *parameter, struct array *array,
                 struct failure *failure);
 
-/* The same of an inline array whose elements may be integers, too; type.dtype says nothing where
- * they are. */
-bool array_read_numbers(const msgpack_object *object, const char *parameter, struct array *array,
-                        struct failure *failure);
-
 /* The type and shape of an inline array as soon as the first byte of its payload is due, from the
- * pairs of its map that have come before; `integers`: as array_read_numbers(). Fails as
+ * pairs of its map that have come before; `integers`: they are taken as
+ * elements, and type.dtype says nothing. Fails as
  * array_read(), and with OUT_OF_MEMORY. */
 bool array_type_peek(const struct splitter_payload *payload, const char *parameter, bool integers,
                      struct array_type *type, struct failure *failure);
@@ -117,3 +113,33 @@ void array_write_shape(msgpack_packer *packer, const struct array_type *type);
 
 /* Is a payload of that size written as a list of bins? */
 bool array_is_list(uint64_t bytes);
+
+/* Parameters of many numbers: a list, a list of lists (all as long), …, or an inline ARRAY of reals
+ * or integers. Reading one says how many there are; what they are is written to a buffer of the
+ * caller's when it knows how many it wants.
+ *
+ *   struct array weights;
+ *   numbers_read(value, "weights", &weights, failure)             as the parameter is read;
+ *   numbers_count(&weights), weights.type.dimensions, .shape      in request_job(), to be checked;
+ *   numbers_reals(&weights, to)                                   into the block.
+ *
+ * An ARRAY of LIMIT_DIVERT_BYTES or more is payload: `small` is NULL as it is read, and is set by
+ * whoever received it (struct request's list of them) before anything is written. */
+
+/* Read a parameter's value: ARRAY_LIST or ARRAY_INLINE, type.dimensions ≥ 1, type.shape, of at
+ * least one number and at most LIMIT_BLOCK_BYTES. INVALID_ARGUMENT (what is no number, an empty
+ * list, lists of other lengths or depths), UNSUPPORTED (a field, a region, a type) or TOO_LARGE,
+ * naming `parameter`. `array` points into the message. */
+bool numbers_read(const msgpack_object *object, const char *parameter, struct array *array,
+                  struct failure *failure);
+
+/* How many there are; 0 where the parameter was not given. */
+uint64_t numbers_count(const struct array *array);
+
+/* Write all of them, in C order. Integers beyond 2^53 round. */
+void numbers_reals(const struct array *array, double *to);
+
+/* The same as whole numbers; false with INVALID_ARGUMENT where one of them is none, or over 2^63.
+ */
+bool numbers_whole(const struct array *array, const char *parameter, int64_t *to,
+                   struct failure *failure);

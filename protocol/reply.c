@@ -35,7 +35,7 @@ void reply_write_str(msgpack_packer *packer, const char *text)
     msgpack_pack_str_with_body(packer, text, strlen(text));
 }
 
-static void write_count(msgpack_packer *packer, const char *key, uint64_t value)
+void reply_write_count(msgpack_packer *packer, const char *key, uint64_t value)
 {
     reply_write_str(packer, key);
     msgpack_pack_uint64(packer, value);
@@ -58,7 +58,7 @@ static void begin_notification(msgpack_packer *packer, const char *name, uint64_
     reply_write_str(packer, name);
     msgpack_pack_array(packer, 1);
     msgpack_pack_map(packer, pairs);
-    write_count(packer, "msgid", msgid);
+    reply_write_count(packer, "msgid", msgid);
 }
 
 void reply_write_begin(msgpack_packer *packer, uint64_t msgid)
@@ -82,7 +82,7 @@ void reply_write_report(msgpack_packer *packer, const struct reply_report *repor
     write_pair(packer, "min", report->has_values, report->min);
     write_pair(packer, "max", report->has_values, report->max);
     write_pair(packer, "mean", report->has_values, report->mean);
-    write_count(packer, "nan", report->nan);
+    reply_write_count(packer, "nan", report->nan);
     write_pair(packer, "stability", report->has_stability, report->stability);
     reply_write_str(packer, "error");
     if (!report->has_error) {
@@ -105,7 +105,7 @@ void reply_write_type(msgpack_packer *packer, const struct array_type *type)
 void reply_write_field(msgpack_packer *packer, uint64_t id, const struct array_type *type)
 {
     msgpack_pack_map(packer, 3);
-    write_count(packer, "field", id);
+    reply_write_count(packer, "field", id);
     reply_write_type(packer, type);
 }
 
@@ -113,8 +113,8 @@ void reply_write_region(msgpack_packer *packer, uint64_t id, uint64_t offset,
                         const struct array_type *type)
 {
     msgpack_pack_map(packer, 4);
-    write_count(packer, "region", id);
-    write_count(packer, "offset", offset);
+    reply_write_count(packer, "region", id);
+    reply_write_count(packer, "offset", offset);
     reply_write_type(packer, type);
 }
 
@@ -154,14 +154,14 @@ void reply_write_failure(msgpack_packer *packer, uint64_t msgid, const struct fa
 void reply_write_progress(msgpack_packer *packer, uint64_t msgid, uint64_t done, uint64_t total)
 {
     begin_notification(packer, "progress", msgid, 3);
-    write_count(packer, "done", done);
-    write_count(packer, "total", total);
+    reply_write_count(packer, "done", done);
+    reply_write_count(packer, "total", total);
 }
 
 void reply_write_snapshot(msgpack_packer *packer, uint64_t msgid, uint64_t step, double time)
 {
     begin_notification(packer, "snapshot", msgid, 4);
-    write_count(packer, "step", step);
+    reply_write_count(packer, "step", step);
     reply_write_str(packer, "time");
     msgpack_pack_double(packer, time);
     reply_write_str(packer, "out");

@@ -50,5 +50,8 @@ void reply_write_snapshot(msgpack_packer *packer, uint64_t msgid, uint64_t step,
 /* Write a str key or value. */
 void reply_write_str(msgpack_packer *packer, const char *text);
 
+/* … and a whole number under a key. */
+void reply_write_count(msgpack_packer *packer, const char *key, uint64_t value);
+
 /* Read an error object of a response (the client's side): any shape is taken without fault. */
 void reply_read_failure(const msgpack_object *object, struct failure *failure);

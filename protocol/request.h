@@ -3,7 +3,7 @@
 #pragma once
 
 #include "numerics/job.h"
-#include "protocol/numbers.h"
+#include "protocol/array.h"
 
 /* X(enumerator, name). job.h's operators are methods too: METHOD_OPERATOR and an operator_id. */
 #define METHOD_LIST(X)                                                                             \
@@ -35,7 +35,7 @@ enum parameter_id {
 #undef PARAMETER
 #define PARAMETER_BIT(name) (UINT64_C(1) << PARAMETER_##name)
 
-/* Parameters of many numbers (protocol/numbers.h). */
+/* Parameters of many numbers (numbers_read() in protocol/array.h). */
 enum request_numbers {
     NUMBERS_X, /* spacing: coordinates of an axis */
     NUMBERS_Y,

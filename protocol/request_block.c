@@ -1,4 +1,4 @@
-#include "protocol/request_block.h"
+#include "protocol/request_read.h"
 
 #include "numerics/job_check.h"
 #include "base/limits.h"

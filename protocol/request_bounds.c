@@ -1,7 +1,7 @@
 #include "protocol/request_bounds.h"
 
 #include "numerics/job_weights.h"
-#include "protocol/request_block.h"
+#include "protocol/request_read.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,8 +2,7 @@
 
 #include "numerics/job_check.h"
 #include "numerics/job_weights.h"
-#include "protocol/object.h"
-#include "protocol/request_block.h"
+#include "protocol/request_read.h"
 #include "protocol/request_bounds.h"
 #include "numerics/stability.h"
 

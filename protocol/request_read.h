@@ -47,3 +47,14 @@ bool request_read_chain(struct request *request, struct failure *failure);
 bool request_expand_mixed(struct request *request, struct failure *failure);
 /* Does a Hessian take what it was given? Its chain is made when the type of f is known. */
 bool request_check_hessian(const struct request *request, struct failure *failure);
+
+/* request_block.c: the parameters of many numbers, from a request to its job's block. The
+ * coordinates that were given for an axis; NULL: none. */
+const struct array *request_coordinates(const struct request *request, int axis);
+
+/* The block of a job of arrays of that type, which says how many coordinates there are: sets how
+ * many there are of the others, the radius of a stencil, and the block's size and key. *block:
+ * free() it; left as it is where the job has none. False with the failure set: it names the
+ * parameter whose numbers are wrong. */
+bool request_block_make(const struct request *request, const struct array_type *type,
+                        struct job *job, uint8_t **block, struct failure *failure);

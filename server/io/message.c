@@ -100,8 +100,7 @@ void message_region_answered(struct region_owner *owner, uint64_t msgid,
     reply_write_begin(&packer, msgid);
     msgpack_pack_map(&packer, region ? 2 : 0);
     if (region) {
-        reply_write_str(&packer, "region");
-        msgpack_pack_uint64(&packer, region->id);
+        reply_write_count(&packer, "region", region->id);
         reply_write_str(&packer, "writable");
         (region->writable ? msgpack_pack_true : msgpack_pack_false)(&packer);
     }

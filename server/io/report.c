@@ -10,8 +10,7 @@
 
 static void put_number(msgpack_packer *packer, const char *key, uint64_t value)
 {
-    reply_write_str(packer, key);
-    msgpack_pack_uint64(packer, value);
+    reply_write_count(packer, key, value);
 }
 
 static void put_text(msgpack_packer *packer, const char *key, const char *value)

@@ -104,8 +104,7 @@ bool answer_task(struct answer *answer, const struct task *task)
         write_chain(answer, task);
     } else if (task->kind == TASK_PUT) {
         msgpack_pack_map(&answer->packer, 1);
-        reply_write_str(&answer->packer, "field");
-        msgpack_pack_uint64(&answer->packer, task->op->in[0]->id);
+        reply_write_count(&answer->packer, "field", task->op->in[0]->id);
     } else {
         write_operator(answer, task);
     }

@@ -70,8 +70,7 @@ static void write_answer(msgpack_packer *packer, const struct requirements *need
             ns += copy_ns((uint64_t)job_outputs(&given->job) * given->type.bytes);
     }
     msgpack_pack_map(packer, chain ? 4 : 3 + dt_pairs(needs));
-    reply_write_str(packer, "bytes");
-    msgpack_pack_uint64(packer, bytes);
+    reply_write_count(packer, "bytes", bytes);
     write_seconds(packer, ns);
     reply_write_str(packer, "device");
     reply_write_str(packer, device->name);

@@ -1,4 +1,4 @@
-#include "protocol/numbers.h"
+#include "protocol/array.h"
 
 #include "tests/unit/notation.h"
 #include "tests/unit/unit.h"

@@ -9,7 +9,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Each calls none that comes after it.
-LADDER = ["object", "array", "numbers", "request_read", "request_axes", "request_parameters",
+LADDER = ["object", "array", "request_read", "request_axes", "request_parameters",
           "request_chain", "request"]
 
 
