@@ -6,61 +6,63 @@
 #include "protocol/reply.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void bad_reply(struct ticket *ticket, const char *reason)
+/* The ticket fails. */
+__attribute__((format(printf, 3, 4))) static bool fail(struct ticket *ticket, const char *code,
+                                                       const char *format, ...)
 {
     struct fdclient_error error;
-    error_set(&error, ERROR_CONNECTION, "", "the server's reply makes no sense: %s", reason);
-    ticket_fail(ticket, &error);
-}
-
-/* Has the caller a place for the component? Else the ticket fails. */
-static bool has_place(struct ticket *ticket, uint32_t component)
-{
-    struct fdclient_error error;
-    if (ticket_result(ticket, component))
-        return true;
-    if (component == TICKET_PROBES)
-        error_set(&error, "TOO_LARGE", "result", "there is no room for the values at the probes");
-    else
-        error_set(&error, "TOO_LARGE", "result",
-                  "the result is a vector field, and there is no room for its component %s",
-                  axis_name((enum axis)component));
+    char message[sizeof error.message];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    error_set(&error, code, strcmp(code, ERROR_CONNECTION) == 0 ? "" : "result", "%s", message);
     ticket_fail(ticket, &error);
     return false;
 }
 
-/* Find memory for an array of that type. */
-static void result_prepare(struct ticket *ticket, uint32_t component, const struct array_type *type)
+static bool bad_reply(struct ticket *ticket, const char *reason)
 {
-    struct fdclient_error error;
-    if (ticket->failed || !has_place(ticket, component))
-        return;
+    return fail(ticket, ERROR_CONNECTION, "the server's reply makes no sense: %s", reason);
+}
+
+/* Has the caller a place for the component? */
+static bool has_place(struct ticket *ticket, uint32_t component)
+{
+    if (ticket_result(ticket, component))
+        return true;
+    if (component == TICKET_PROBES)
+        return fail(ticket, "TOO_LARGE", "there is no room for the values at the probes");
+    return fail(ticket, "TOO_LARGE",
+                "the result is a vector field, and there is no room for its component %s",
+                axis_name((enum axis)component));
+}
+
+/* Find memory for an array of that type. */
+static bool result_prepare(struct ticket *ticket, uint32_t component, const struct array_type *type)
+{
+    if (!has_place(ticket, component))
+        return false;
     struct fdclient_result *result = ticket_result(ticket, component);
     if (result->data && type->bytes > result->capacity) {
-        error_set(&error, "TOO_LARGE", "result",
-                  "the result has %" PRIu64 " bytes, and there is room for %zu", type->bytes,
-                  result->capacity);
-        error.has_limit = true;
-        error.need = (double)type->bytes;
-        error.limit = (double)result->capacity;
-        ticket_fail(ticket, &error);
-        return;
+        fail(ticket, "TOO_LARGE", "the result has %" PRIu64 " bytes, and there is room for %zu",
+             type->bytes, result->capacity);
+        ticket->error.has_limit = true;
+        ticket->error.need = (double)type->bytes;
+        ticket->error.limit = (double)result->capacity;
+        return false;
     }
     if (!result->data) {
         result->data = malloc(type->bytes);
         result->allocated = result->data != NULL;
     }
-    if (!result->data) {
-        error_set(&error, "OUT_OF_MEMORY", "result", "no memory for a result of %" PRIu64 " bytes",
-                  type->bytes);
-        ticket_fail(ticket, &error);
-        return;
-    }
-    ticket->parts[component].type = *type;
-    ticket->parts[component].data = result->data;
+    ticket->parts[component] = (struct part){.data = result->data, .type = *type};
+    return result->data || fail(ticket, "OUT_OF_MEMORY",
+                                "no memory for a result of %" PRIu64 " bytes", type->bytes);
 }
 
 void answer_describe(const struct array_type *type, enum fdclient_dtype *dtype,
@@ -98,11 +100,12 @@ struct part *answer_payload(struct ticket *ticket, const struct splitter_payload
         return NULL;
     if (!part->data && !array_type_peek(payload, "out", false, &type, &failure))
         bad_reply(ticket, failure.message);
-    else if (!part->data)
-        result_prepare(ticket, component, &type);
-    if (!ticket->failed && payload->bytes > part->type.bytes - part->received_bytes)
+    else if (part->data || result_prepare(ticket, component, &type)) {
+        if (payload->bytes <= part->type.bytes - part->received_bytes)
+            return part;
         bad_reply(ticket, "more data than its shape says");
-    return ticket->failed ? NULL : part;
+    }
+    return NULL;
 }
 
 bool answer_field_type(const msgpack_object *out, struct array_type *type)
@@ -122,117 +125,129 @@ bool answer_field_type(const msgpack_object *out, struct array_type *type)
 }
 
 /* A result that lies in a region: where the caller wants it, or in the pool. */
-static void region_take(struct ticket *ticket, uint32_t component, const struct array *array)
+static bool region_take(struct ticket *ticket, uint32_t component, const struct array *array)
 {
     const struct way *way = &ticket->route.out[component];
     if (component >= ticket->route.outs || array->region != way->region ||
         array->offset != way->offset || array->type.bytes == 0 ||
-        (way->pooled && array->type.bytes > way->pooled->bytes)) {
-        bad_reply(ticket, "a place in a region that was not asked for");
-        return;
-    }
-    result_prepare(ticket, component, &array->type);
-    if (ticket->failed)
-        return;
+        (way->pooled && array->type.bytes > way->pooled->bytes))
+        return bad_reply(ticket, "a place in a region that was not asked for");
+    if (!result_prepare(ticket, component, &array->type))
+        return false;
     if (way->pooled)
         memcpy(ticket->results[component].data, way->pooled->memory, array->type.bytes);
     result_describe(&ticket->results[component], &array->type);
+    return true;
 }
 
 /* A result that stayed resident. Its description is of no memory here: it must not stand beside
  * any. */
-static void field_take(struct ticket *ticket, uint32_t component, uint64_t field,
+static bool field_take(struct ticket *ticket, uint32_t component, uint64_t field,
                        const msgpack_object *object)
 {
     struct array_type type;
-    if (!ticket->takes_fields) {
-        bad_reply(ticket, "a field that was not asked for");
-    } else if (ticket->parts[component].data) {
-        bad_reply(ticket, "data beside its array");
-    } else if (has_place(ticket, component)) {
-        ticket->results[component].field = field;
-        if (answer_field_type(object, &type))
-            result_describe(&ticket->results[component], &type);
-    }
+    if (!ticket->takes_fields)
+        return bad_reply(ticket, "a field that was not asked for");
+    if (ticket->parts[component].data)
+        return bad_reply(ticket, "data beside its array");
+    if (!has_place(ticket, component))
+        return false;
+    ticket->results[component].field = field;
+    if (answer_field_type(object, &type))
+        result_describe(&ticket->results[component], &type);
+    return true;
 }
 
-static void array_take(struct ticket *ticket, uint32_t component, const struct array *array,
+static bool array_take(struct ticket *ticket, uint32_t component, const struct array *array,
                        const msgpack_object *object)
 {
     const struct part *part = &ticket->parts[component];
-    if (array->kind == ARRAY_REGION) {
-        region_take(ticket, component, array);
-        return;
-    }
-    if (array->kind == ARRAY_FIELD) {
-        field_take(ticket, component, array->field, object);
-        return;
-    }
-    if (array->payload_count > 0) {
-        if (!part->data || part->received_bytes != part->type.bytes ||
-            memcmp(&part->type, &array->type, sizeof array->type) != 0) {
-            bad_reply(ticket, "less data than its shape says");
-            return;
-        }
-    } else {
-        if (part->data) {
-            bad_reply(ticket, "data beside its array");
-            return;
-        }
-        result_prepare(ticket, component, &array->type);
-        if (ticket->failed)
-            return;
-        memcpy(ticket_result(ticket, component)->data, array->small, array->type.bytes);
+    if (array->kind == ARRAY_REGION)
+        return region_take(ticket, component, array);
+    if (array->kind == ARRAY_FIELD)
+        return field_take(ticket, component, array->field, object);
+    if (array->payload_count > 0 && (!part->data || part->received_bytes != part->type.bytes ||
+                                     memcmp(&part->type, &array->type, sizeof array->type) != 0))
+        return bad_reply(ticket, "less data than its shape says");
+    if (array->payload_count == 0) {
+        if (part->data)
+            return bad_reply(ticket, "data beside its array");
+        if (!result_prepare(ticket, component, &array->type))
+            return false;
+        memcpy(part->data, array->small, array->type.bytes);
     }
     result_describe(ticket_result(ticket, component), &array->type);
+    return true;
 }
 
 /* An array, or a map of them by axis. */
-static void out_take(struct ticket *ticket, const msgpack_object *out)
+static bool out_take(struct ticket *ticket, const msgpack_object *out)
 {
     struct arrays arrays;
     struct failure failure = {0};
-    if (!out || !arrays_read(out, "out", &arrays, &failure)) {
-        bad_reply(ticket, out ? failure.message : "it has no \"out\"");
-        return;
+    if (!out || !arrays_read(out, "out", &arrays, &failure))
+        return bad_reply(ticket, out ? failure.message : "it has no \"out\"");
+    for (uint32_t i = 0; i < FDCLIENT_AXES; i++) {
+        const struct array *array = &arrays.at[i];
+        if (array->kind == ARRAY_DESCRIBED)
+            return bad_reply(ticket, "an array without its data");
+        if (array->kind == ARRAY_NONE && ticket->parts[i].data)
+            return bad_reply(ticket, "data beside its array");
+        if (array->kind != ARRAY_NONE &&
+            !array_take(ticket, i, array,
+                        arrays.is_vector ? object_find(out, axis_name((enum axis)i)) : out))
+            return false;
     }
-    for (uint32_t i = 0; i < FDCLIENT_AXES && !ticket->failed; i++) {
-        const char *axis = axis_name((enum axis)i);
-        if (arrays.at[i].kind == ARRAY_DESCRIBED)
-            bad_reply(ticket, "an array without its data");
-        else if (arrays.at[i].kind != ARRAY_NONE)
-            array_take(ticket, i, &arrays.at[i], arrays.is_vector ? object_find(out, axis) : out);
-        else if (ticket->parts[i].data)
-            bad_reply(ticket, "data beside its array");
-    }
+    return true;
 }
 
 /* The values at probes, an inline array. */
-static void probes_take(struct ticket *ticket, const msgpack_object *probes)
+static bool probes_take(struct ticket *ticket, const msgpack_object *probes)
 {
     struct array array;
     struct failure failure = {0};
     if (!probes && !ticket->parts[TICKET_PROBES].data)
-        return;
+        return true;
     if (!probes || !array_read(probes, "probes", &array, &failure) || array.kind != ARRAY_INLINE)
-        bad_reply(ticket, "its probes are no array");
-    else
-        array_take(ticket, TICKET_PROBES, &array, probes);
+        return bad_reply(ticket, "its probes are no array");
+    return array_take(ticket, TICKET_PROBES, &array, probes);
 }
 
-static void json_take(struct ticket *ticket, const msgpack_object *object)
+static bool json_take(struct ticket *ticket, const msgpack_object *object)
 {
     size_t length;
     FILE *text = open_memstream(&ticket->results->json, &length);
     if (text)
         json_write(text, object, 0);
     if (text && fclose(text) == 0)
-        return;
+        return true;
     free(ticket->results->json);
     ticket->results->json = NULL;
-    struct fdclient_error error;
-    error_set(&error, "OUT_OF_MEMORY", "result", "no memory for the answer's text");
-    ticket_fail(ticket, &error);
+    return fail(ticket, "OUT_OF_MEMORY", "no memory for the answer's text");
+}
+
+static bool result_take(struct ticket *ticket, const msgpack_object *result)
+{
+    const msgpack_object *const report = object_find(result, "report");
+    const msgpack_object *const field = object_find(result, "field");
+    const msgpack_object *const region = object_find(result, "region");
+    switch (ticket->answer) {
+    case ANSWER_ARRAY:
+        return out_take(ticket, object_find(result, "out")) &&
+               probes_take(ticket, object_find(result, "probes")) &&
+               (!report || json_take(ticket, report));
+    case ANSWER_FIELD:
+        return (field && object_unsigned(field, &ticket->results->field)) ||
+               bad_reply(ticket, "it has no \"field\"");
+    case ANSWER_JSON:
+        return json_take(ticket, result);
+    case ANSWER_REGION:
+        return (region && object_unsigned(region, &ticket->region->id) && ticket->region->id) ||
+               bad_reply(ticket, "it has no \"region\"");
+    case ANSWER_NOTHING:
+        break;
+    }
+    return true;
 }
 
 void answer_take(struct ticket *ticket, const msgpack_object *error, const msgpack_object *result)
@@ -251,32 +266,6 @@ void answer_take(struct ticket *ticket, const msgpack_object *error, const msgpa
         ticket_fail(ticket, &read);
         return;
     }
-    if (ticket->failed)
-        return;
-    switch (ticket->answer) {
-    case ANSWER_ARRAY:
-        out_take(ticket, object_find(result, "out"));
-        if (!ticket->failed)
-            probes_take(ticket, object_find(result, "probes"));
-        if (!ticket->failed && object_find(result, "report"))
-            json_take(ticket, object_find(result, "report"));
-        return;
-    case ANSWER_FIELD: {
-        const msgpack_object *field = object_find(result, "field");
-        if (!field || !object_unsigned(field, &ticket->results->field))
-            bad_reply(ticket, "it has no \"field\"");
-        return;
-    }
-    case ANSWER_JSON:
-        json_take(ticket, result);
-        return;
-    case ANSWER_REGION: {
-        const msgpack_object *id = object_find(result, "region");
-        if (!id || !object_unsigned(id, &ticket->region->id) || !ticket->region->id)
-            bad_reply(ticket, "it has no \"region\"");
-        return;
-    }
-    case ANSWER_NOTHING:
-        return;
-    }
+    if (!ticket->failed)
+        result_take(ticket, result);
 }

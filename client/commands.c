@@ -39,7 +39,7 @@ static bool session_begin(struct session *s, struct fdclient_error *error)
     return s->client;
 }
 
-/* A request that was given up still borrows its result, which its caller forgets: until now. */
+/* Close the connection: a request that was abandoned borrows its result until then. */
 static void session_end(struct session *s)
 {
     fdclient_close(s->client);
@@ -207,8 +207,8 @@ static void on_snapshot(void *context, const struct fdclient_snapshot *snapshot)
     free(name);
 }
 
-/* Submit and wait. Unless it is detached, from here on Ctrl-C is for the job; a second one ends the
- * command as ever. */
+/* Submit and wait. Unless it is detached, Ctrl-C cancels the job from here on; a second one ends
+ * the command. */
 static bool job_wait(struct session *session, struct submission *s,
                      const struct fdclient_params *params, struct fdclient_error *error)
 {
@@ -392,8 +392,8 @@ static bool free_fields(struct session *s, struct fdclient_error *error)
     return true;
 }
 
-/* A page of the fields, of ids above *after, behind those that `fields` has; their objects are in
- * the zone. *after: the last one's; 0: it was the last page. */
+/* Append a page of the fields, of ids above *after; their objects are in the zone. *after becomes
+ * the last id, or 0 after the last page. */
 static bool read_page(struct session *s, msgpack_zone *zone, msgpack_object_array *fields,
                       uint64_t *after, struct fdclient_error *error)
 {

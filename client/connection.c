@@ -118,13 +118,10 @@ static bool default_path(struct sockaddr_un *at, struct fdclient_error *error)
                                            : 0;
     if (length > 0 && length < (int)sizeof at->sun_path && access(at->sun_path, F_OK) == 0)
         return true;
-    if (length == 0)
-        return error_set(error, ERROR_CONNECTION, "",
-                         "no fdserver is running here: there is no " SYSTEM_SOCKET);
     return error_set(error, ERROR_CONNECTION, "",
-                     "no fdserver is running here: there is neither " SYSTEM_SOCKET
-                     " nor %.100s/fdserver.sock",
-                     runtime);
+                     "no fdserver is running here: there is no " SYSTEM_SOCKET "%s%.100s%s",
+                     length > 0 ? " and no " : "", length > 0 ? runtime : "",
+                     length > 0 ? "/fdserver.sock" : "");
 }
 
 static bool given_path(const char *address, struct sockaddr_un *at, struct fdclient_error *error)

@@ -88,8 +88,8 @@ bool pool_open(struct fdclient *client, struct fdclient_error *error);
 void pool_close(struct fdclient *client);
 
 /* Find the route of a job; may wait for the server where FDCLIENT_TRANSPORT is "region". The pool
- * grows behind the jobs: one that finds no room goes over the socket, and what it lacked is
- * registered for those that follow, but for the first such job, which may be the only one. False:
+ * grows after the jobs: one that finds no room goes over the socket, and regions of its sizes are
+ * registered for later jobs, except after the first such job, which may be the only one. False:
  * only regions would do, and there are none; then there is nothing to release. */
 bool pool_route(struct fdclient *client, struct route *route, const struct call *call,
                 struct fdclient_error *error);
@@ -140,7 +140,7 @@ struct part {
     uint64_t received_bytes; /* of its payload */
 };
 
-/* A request under way, until the caller takes what became of it. */
+/* A request, from its submission until the caller takes its outcome. */
 struct ticket {
     TAILQ_ENTRY(ticket) link;
     uint64_t id; /* its msgid */
@@ -231,13 +231,13 @@ void connection_wait(struct fdclient *client);
 /* Take what has come, without waiting. An end or an error breaks the connection. */
 void receive_some(struct fdclient *client);
 
-/* ---- answer.c: what a reply says, put where its ticket's caller wants it ---- */
+/* ---- answer.c: from a reply to the results of its ticket ---- */
 
 /* Payload of a reply comes next: what it is of. NULL: it is to be dropped. */
 struct part *answer_payload(struct ticket *ticket, const struct splitter_payload *payload);
 
-/* The whole reply but for its payload, which has come: [1, msgid, error, result]. What makes no
- * sense, or has no place, fails the ticket alone. */
+/* The whole reply but for its payload, which has come: [1, msgid, error, result]. Nonsense, and
+ * a result without a place, fail only the ticket. */
 void answer_take(struct ticket *ticket, const msgpack_object *error, const msgpack_object *result);
 
 /* The type and shape beside a field's id; false: they are not there. */

@@ -90,7 +90,7 @@ struct fdclient_params {
     uint64_t repeat;      /* chain: how often */
     bool report;          /* result.json says what is in the result, and how far it may be off */
     bool dry_run;         /* do not run it: result.json says what it would take. Arrays that are not
-                             resident need their shape and dtype alone */
+                             resident need only their shape and dtype */
     int priority;         /* −100 to 100: among your jobs the highest goes first */
     uint64_t timeout_us;  /* from its receipt; "TIMEOUT" where it is not done then */
     bool detach;          /* it continues without the connection; out_is_field set too */
@@ -151,7 +151,7 @@ typedef void fdclient_progress(void *context, uint64_t ticket, uint64_t done, ui
 void fdclient_on_progress(struct fdclient *client, fdclient_progress *call, void *context);
 
 /* A snapshot of a ticket with `every`: its array, whose data stay until the call returns, or (data
- * NULL) a new resident field. Called as the other; the job goes on when it has been read. */
+ * NULL) a new resident field. Called as the other; the job continues when it has been read. */
 struct fdclient_snapshot {
     uint64_t ticket;
     uint64_t step;
@@ -197,8 +197,7 @@ bool fdclient_chain(struct fdclient *client, const struct fdclient_params *param
  * size is not known before the reply (of get, and of a job on resident fields) goes there where its
  * capacity ends with the memory. */
 void *fdclient_alloc(struct fdclient *client, size_t bytes);
-/* No job that uses it may be under way. NULL is let pass. What is not given back goes with
- * fdclient_close(). */
+/* No job that uses it may be under way. NULL is allowed. fdclient_close() frees the rest. */
 void fdclient_dealloc(struct fdclient *client, void *memory);
 
 /* The descriptor to poll, and for what (POLLIN, POLLOUT or both). */
@@ -207,7 +206,7 @@ short fdclient_events(const struct fdclient *client);
 
 /* Read and write what is possible without waiting. False: the connection is broken, and every
  * ticket without a reply comes back from fdclient_next() with that error; those with one come back
- * as ever. */
+ * as usual. */
 bool fdclient_process(struct fdclient *client, struct fdclient_error *error);
 
 /* Take a completed ticket, in the order of completion: 1 it succeeded, −1 it failed with `error`,
@@ -217,8 +216,8 @@ int fdclient_next(struct fdclient *client, uint64_t *ticket, struct fdclient_err
 /* Wait for one ticket. */
 bool fdclient_wait(struct fdclient *client, uint64_t ticket, struct fdclient_error *error);
 
-/* Ask the server to cancel a ticket, and return at once. The ticket comes back as ever: with
- * "CANCELLED", or as it ended where its result was on its way already. */
+/* Ask the server to cancel a ticket, and return at once. The ticket comes back as usual: with
+ * "CANCELLED", or with its result if that was on its way already. */
 bool fdclient_cancel(struct fdclient *client, uint64_t ticket, struct fdclient_error *error);
 
 const char *fdclient_version(void);

@@ -39,7 +39,7 @@ static bool type_of(const struct fdclient_array *f, struct array_type *type,
     return true;
 }
 
-/* Do these name a field by its id alone? */
+/* Does the method take only the id of a field? */
 static bool takes_id(const char *method)
 {
     return strcmp(method, "get") == 0 || strcmp(method, "free") == 0;

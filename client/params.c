@@ -62,7 +62,7 @@ static void number_part_write(msgpack_packer *packer, const char *text, size_t l
         plain_write(packer, text, length);
 }
 
-/* WORD:VALUE, WORD:VALUE:CONST or a word alone, with @PLACE behind it, as a map. */
+/* WORD:VALUE, WORD:VALUE:CONST or WORD, each with or without @PLACE, as a map. */
 static void boundary_write(msgpack_packer *packer, const char *text, size_t length)
 {
     const size_t stop = part_length(text, length, '@'), word = part_length(text, stop, ':');

@@ -112,25 +112,25 @@ static struct way way_pooled(struct region *regions, size_t bytes, size_t pool_b
     return (struct way){0};
 }
 
-static void release_way(struct way *way)
+static void release_ways(struct way ways[FDCLIENT_AXES])
 {
-    if (way->pooled)
-        way->pooled->busy = false;
-    *way = (struct way){0};
+    for (int i = 0; i < FDCLIENT_AXES; i++) {
+        if (ways[i].pooled)
+            ways[i].pooled->busy = false;
+        ways[i] = (struct way){0};
+    }
 }
 
 void route_settle(struct route *route)
 {
-    for (int i = 0; i < FDCLIENT_AXES && !route->outs; i++)
-        release_way(&route->out[i]);
+    if (!route->outs)
+        release_ways(route->out);
 }
 
 void route_release(struct route *route)
 {
-    for (int i = 0; i < FDCLIENT_AXES; i++) {
-        release_way(&route->in[i]);
-        release_way(&route->out[i]);
-    }
+    release_ways(route->in);
+    release_ways(route->out);
     route->outs = 0;
 }
 

@@ -21,7 +21,7 @@ static void incoming_drop(struct fdclient *client)
     client->incoming = (struct part){0};
 }
 
-/* Payload of a notification: [2, …. It is kept where somebody wants it and there is memory. */
+/* Payload of a notification: [2, …. It is kept if there is a callback for it, and memory. */
 static struct part *incoming_begin(struct fdclient *client)
 {
     const struct splitter *splitter = &client->splitter;
@@ -227,7 +227,7 @@ static ssize_t receive_once(struct fdclient *client, bool *whole)
 void receive_some(struct fdclient *client)
 {
     size_t bytes = 0;
-    /* What came short leaves nothing behind: to ask again would be a call for nothing. */
+    /* After a short read nothing is left: another call would return nothing. */
     for (bool whole = true; whole && bytes < RECEIVE_BYTES && !client->broken;) {
         const ssize_t count = receive_once(client, &whole);
         if (count > 0) {

@@ -18,8 +18,8 @@ struct array_type {
 
 struct splitter_payload;
 
-/* ARRAY_DESCRIBED: an inline array without its data, for those who want no more than its type.
- * ARRAY_LIST: numbers in a list, or a list of lists (numbers_read()). */
+/* ARRAY_DESCRIBED: an inline array without its data. ARRAY_LIST: numbers in a list or in a list of
+ * lists (numbers_read()). */
 enum array_kind {
     ARRAY_NONE,
     ARRAY_INLINE,
@@ -36,24 +36,25 @@ struct array_element {
     uint8_t bytes;
 };
 
-/* Where an array may begin in a region: any element is aligned there, and so is a vector load. */
+/* Alignment of an array in a region: any element is aligned there, and so is a vector load. */
 enum { ARRAY_OFFSET_BYTES = 16 };
 
 struct array {
     enum array_kind kind;
     struct array_type type; /* ARRAY_INLINE; ARRAY_REGION: of 0 dimensions where it was not given;
-                               ARRAY_LIST: the shape alone */
+                               ARRAY_LIST: only the shape */
     struct array_element element; /* ARRAY_INLINE; 'f' and as type.dtype says, where it is data */
     uint64_t field;               /* ARRAY_FIELD: its id */
     uint64_t region;              /* ARRAY_REGION: its id, and where in it, a multiple of … */
-    uint64_t offset; /* … ARRAY_OFFSET_BYTES; that it ends inside is the server's to check */
+    uint64_t offset;        /* … ARRAY_OFFSET_BYTES; the server checks that it ends inside */
     uint32_t payload_first; /* ARRAY_INLINE: number of its first diverted bin in the message … */
     uint32_t payload_count; /* … and how many; 0 where the bytes came with the control message: */
     const void *small;      /* points into the control bytes, type.bytes long; else NULL */
-    const msgpack_object *object; /* ARRAY_LIST, and of an operand: its own, in the message */
+    const msgpack_object *object; /* ARRAY_LIST and operands: its own, in the message */
 };
 
-/* What an operator takes or gives: one ARRAY, or a vector field, which is a map of them by axis. */
+/* The input or output of an operator: one ARRAY, or a vector field, which is a map of them by axis.
+ */
 struct arrays {
     bool is_vector;
     struct array at[AXIS_COUNT]; /* a vector's by axis, ARRAY_NONE where it has none; else at[0] */
@@ -88,9 +89,8 @@ bool array_read(const msgpack_object *object, const char *parameter, struct arra
                 struct failure *failure);
 
 /* The type and shape of an inline array as soon as the first byte of its payload is due, from the
- * pairs of its map that have come before; `integers`: they are taken as
- * elements, and type.dtype says nothing. Fails as
- * array_read(), and with OUT_OF_MEMORY. */
+ * pairs of its map that have come before. `integers`: they are taken as elements, too, and
+ * type.dtype is undefined for them. Fails as array_read(), and with OUT_OF_MEMORY. */
 bool array_type_peek(const struct splitter_payload *payload, const char *parameter, bool integers,
                      struct array_type *type, struct failure *failure);
 
@@ -106,7 +106,7 @@ void array_write_header(msgpack_packer *packer, const struct array_type *type);
 /* Write the same without data. */
 void array_write_description(msgpack_packer *packer, const struct array_type *type);
 
-/* Write the shape alone. */
+/* Write only the shape. */
 void array_write_shape(msgpack_packer *packer, const struct array_type *type);
 
 #define ARRAY_BIN_BYTES (UINT64_C(1) << 31) /* of each bin in a list; one bin ends at 2^32 − 1 */
@@ -115,20 +115,20 @@ void array_write_shape(msgpack_packer *packer, const struct array_type *type);
 bool array_is_list(uint64_t bytes);
 
 /* Parameters of many numbers: a list, a list of lists (all as long), …, or an inline ARRAY of reals
- * or integers. Reading one says how many there are; what they are is written to a buffer of the
- * caller's when it knows how many it wants.
+ * or integers. They are counted when the parameter is read, and written to a buffer of the caller's
+ * when their number has been checked.
  *
  *   struct array weights;
- *   numbers_read(value, "weights", &weights, failure)             as the parameter is read;
- *   numbers_count(&weights), weights.type.dimensions, .shape      in request_job(), to be checked;
- *   numbers_reals(&weights, to)                                   into the block.
+ *   numbers_read(value, "weights", &weights, failure)             when the parameter is read;
+ *   numbers_count(&weights), weights.type.dimensions, .shape      in request_job(), which checks
+ * them; numbers_reals(&weights, to)                                   into the block.
  *
- * An ARRAY of LIMIT_DIVERT_BYTES or more is payload: `small` is NULL as it is read, and is set by
- * whoever received it (struct request's list of them) before anything is written. */
+ * An ARRAY of LIMIT_DIVERT_BYTES or more is payload: `small` is NULL at first, and the
+ * receiver of the payload sets it before anything is written. */
 
 /* Read a parameter's value: ARRAY_LIST or ARRAY_INLINE, type.dimensions ≥ 1, type.shape, of at
- * least one number and at most LIMIT_BLOCK_BYTES. INVALID_ARGUMENT (what is no number, an empty
- * list, lists of other lengths or depths), UNSUPPORTED (a field, a region, a type) or TOO_LARGE,
+ * least one number and at most LIMIT_BLOCK_BYTES. INVALID_ARGUMENT (an element is no number, a list
+ * is empty, lists differ in length or depth), UNSUPPORTED (a field, a region, a type) or TOO_LARGE,
  * naming `parameter`. `array` points into the message. */
 bool numbers_read(const msgpack_object *object, const char *parameter, struct array *array,
                   struct failure *failure);

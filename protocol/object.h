@@ -1,4 +1,4 @@
-/* Reading MessagePack objects whose types a peer chose: nothing here trusts one. Text may be str or
+/* Reading MessagePack objects from a peer, of any type: none is trusted. Text may be str or
  * bin (pynvim and old msgpack-numpy write bins), numbers may be msgpack-numpy's scalars. */
 #pragma once
 

@@ -1,5 +1,4 @@
-/* What the server says, packed: responses, errors, notifications; and the client's reading of an
- * error. */
+/* The server's messages: responses, errors, notifications. And how a client reads an error. */
 #pragma once
 
 #include "protocol/array.h"
@@ -7,9 +6,8 @@
 
 #include <msgpack.h>
 
-/* Memory to pack a reply in, as much as most need (msgpack-c's own first step is 8 KiB), and the
- * packer that does. Where there is no memory for all of it the buffer is empty in the end: nobody
- * needs to look before. */
+/* A buffer as large as most replies need (msgpack-c's own first step is 8 KiB), and its packer. If
+ * memory runs out while packing, the buffer is empty at the end: only then need it be checked. */
 void reply_buffer_init(msgpack_sbuffer *buffer, msgpack_packer *packer);
 
 /* [1, msgid, error, nil] */
@@ -18,7 +16,7 @@ void reply_write_failure(msgpack_packer *packer, uint64_t msgid, const struct fa
 /* [1, msgid, nil, …: the result must follow. */
 void reply_write_begin(msgpack_packer *packer, uint64_t msgid);
 
-/* What there is to say about a result; what there is not is nil. */
+/* Properties of a result; those that it does not have are nil. */
 struct reply_report {
     bool has_values; /* it is not all NaN */
     double min, max, mean;

@@ -1,5 +1,5 @@
-/* A complete control message → a request: method, parameters, arrays. Pure decoding: what depends
- * on the server's state (who owns a field, how much memory is left) is checked by the server. */
+/* A complete control message → a request: method, parameters, arrays. Pure decoding: the server
+ * checks what depends on its state (the owner of a field, the memory that is left). */
 #pragma once
 
 #include "numerics/job.h"
@@ -26,7 +26,7 @@ enum method { METHOD_LIST(METHOD_ENUMERATOR) METHOD_OPERATOR, METHOD_COUNT };
 
 enum out_kind { OUT_INLINE, OUT_NEW_FIELD, OUT_FIELD, OUT_REGION };
 
-/* The table of parameters, protocol/parameters.inc: which of them a request has is a bit each. */
+/* The table of parameters, protocol/parameters.inc: a request has a bit for each. */
 #define PARAMETER(name, ...) PARAMETER_##name,
 enum parameter_id {
 #include "protocol/parameters.inc"
@@ -53,8 +53,7 @@ struct request_chain;
 struct request_bounds;
 
 struct request {
-    bool is_notification; /* [2, method, …]: method is METHOD_COUNT, since none is known yet: ignore
-                             it */
+    bool is_notification; /* [2, method, …]: to be ignored; method is METHOD_COUNT */
     uint64_t msgid;       /* any unsigned integer of 64 bits; echoed */
     enum method method;
     char method_name[LIMIT_METHOD_BYTES + 1]; /* for logs and errors */
@@ -68,26 +67,26 @@ struct request {
     enum out_kind out;       /* operators; get: inline or a region */
     struct arrays out_place; /* OUT_FIELD: resident ones; OUT_REGION: places in regions */
     bool progress;           /* operators: notify */
-    bool dry_run;            /* operators, chain: say what it would take, and do not run it */
+    bool dry_run;            /* operators, chain: estimate the cost, and do not run it */
     uint64_t cancel;         /* cancel: the msgid of a request before it */
     uint64_t after, limit;   /* list: an id, or 0; 1 to LIMIT_LISTED */
 
-    struct request_chain *chain; /* chain, and of hessian when the type of f is known:
-                                    owned (protocol/request_chain.h); else NULL */
+    struct request_chain *chain; /* chain; hessian when the type of f is known; else NULL. Owned
+                                    (protocol/request_chain.h) */
     uint64_t repeat;             /* … from 1 up */
     bool is_link;                /* it is an op of a chain */
-    /* Where they stand in the message, to be read with the chain. */
+    /* Point into the message; read with the chain. */
     const msgpack_object *op, *ops, *late_f, *late_out;
 
-    /* Operators, put, get: how the job is to be treated. */
+    /* Operators, put, get: the scheduling of the job. */
     int priority;        /* among the jobs of its user: the highest goes first */
     uint64_t timeout_us; /* from its receipt; 0: none */
-    bool detach;         /* goes on without its connection; its result is a field */
+    bool detach;         /* continues without its connection; its result is a field */
 
-    /* Operators: the job, as far as its parameters say it. The type of a resident input is known to
-     * the server alone, so request_job() makes of it the job of its inputs' type. Meanwhile there
-     * is something for each of three axes of space, by default or by "*"; which were named is in
-     * `named`, and those that the arrays do not have are refused then. */
+    /* Operators: the job as its parameters describe it. Only the server knows the type of a
+     * resident input, with which request_job() completes the job. Until then each of three axes of
+     * space has a value, by default or by "*"; `named` has the axes that were named, and those that
+     * the arrays do not have are refused then. */
     struct job job;
     struct {
         uint8_t spacing, diffusivity, endpoint; /* a bit for each axis */
@@ -113,24 +112,24 @@ bool request_is_job(const struct request *request);
 
 /* Decode one control message (object from msgpack-c). On failure the request still holds msgid and
  * is_notification where they could be read (`*has_msgid`), so that the error finds its request.
- * What is `small` points into the bytes that `object` was unpacked from (msgpack-c does not copy
- * strings), a list into the object: use it before splitter_next(). */
+ * `small` points into the bytes that `object` was unpacked from (msgpack-c does not copy strings),
+ * a list into the object: use them before splitter_next(). */
 bool request_decode(const msgpack_object *object, struct request *request, bool *has_msgid,
                     struct failure *failure);
 
-/* What request_decode() has allocated, whether it was true or false. */
+/* Free what request_decode() has allocated, whether it was true or false. */
 void request_free(struct request *request);
 
-/* How an error names the array whose first byte of payload is due, before its message is whole: by
- * the key that it stands under and the one around that. Is it one of many numbers? */
+/* The name, in errors, of the array whose first byte of payload is due, before its message is
+ * whole: by its key and the key around that. *is_numbers: it is a parameter of many numbers. */
 struct failure_place request_payload_place(const struct splitter_payload *payload,
                                            bool *is_numbers);
 
-/* The least that a parameter which is a whole number may be; of others 0. */
+/* The smallest value of a parameter that is a whole number; of others 0. */
 int64_t request_parameter_low(enum parameter_id parameter);
 
-/* The parameter that they are of. */
+/* The parameter that they belong to. */
 const char *request_numbers_name(enum request_numbers numbers);
 
-/* How an error names an operand of the request (enum operand): by its side, if that was named. */
+/* The name of an operand (enum operand) in errors: its side, if that was named. */
 const char *request_operand_place(const struct request *request, int operand);

@@ -33,7 +33,7 @@ void request_bounds_copy(const struct request_bounds *list, struct request_bound
 
 void request_bounds_find(struct request_bounds *bounds);
 
-/* The request and those of its chain's links come to know them; the caller keeps them. */
+/* Give them to the request and to its chain's links; they stay the caller's. */
 void request_bounds_give(struct request *request, const struct request_bounds *bounds);
 
 /* The bound of an axis with just these coordinates and sides; NULL: it is not known, or `bounds` is

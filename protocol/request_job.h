@@ -1,4 +1,4 @@
-/* A request's parameters, and what its inputs turned out to be → a job. */
+/* A request's parameters and the type of its inputs → a job. */
 #pragma once
 
 #include "protocol/request.h"
@@ -18,7 +18,7 @@ bool request_job(const struct request *request, const struct array_type *type, d
 const struct array *request_job_operand(const struct request *request, const struct job *job,
                                         int operand);
 
-/* Is there a limit of the job that the numbers of its field κ alone tell? */
+/* Does a limit of the job depend on the numbers of its field κ? */
 bool job_measures(const struct job *job);
 
 /* The other half for such a job: its field κ has these as its least and largest numbers (NaN, where

@@ -242,7 +242,7 @@ find_parameter(const msgpack_object *key, const struct request *request, struct 
     return NULL;
 }
 
-/* What none of the parameters says alone. */
+/* Constraints between parameters. */
 static bool check_together(struct request *request, struct failure *failure)
 {
     for (size_t p = 0; p < PARAMETER_COUNT; p++)
@@ -282,7 +282,7 @@ bool request_read_parameters(const msgpack_object *map, struct request *request,
     return check_together(request, failure);
 }
 
-/* What its parameters say where they are not given. */
+/* The defaults of its parameters. */
 static void begin_job(struct job *job, enum operator_id operator_id)
 {
     job->operator_id = (uint8_t)operator_id;

@@ -1,6 +1,6 @@
 /* What the readers of a request share, from the value to the whole: request_read.c (values) →
  * request_axes.c (parameters) → request_parameters.c (their table) →
- * request_chain.c → request.c. For the files named request*.c alone. */
+ * request_chain.c → request.c. Only for request*.c. */
 #pragma once
 
 #include "protocol/object.h"

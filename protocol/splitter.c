@@ -1,7 +1,7 @@
 /* Happy path: header → (small) its bytes are copied → object complete → … → message complete.
  *             header → (payload) event → payload_done until nothing is due → object complete → …
- * What can fail is in the headers alone, and every failure is final: once a header is refused
- * nobody knows where the next message begins. */
+ * Only headers can fail, and every failure is final: after a refused header the beginning of the
+ * next message is unknown. */
 #include "protocol/splitter.h"
 
 #include <stdlib.h>

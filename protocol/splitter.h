@@ -35,7 +35,7 @@ struct splitter_payload {
     uint32_t list_index; /* 0 where it is not in a list */
     uint32_t list_count; /* bins in the list; 0 where it is not in a list */
     uint64_t bytes;      /* of this bin; may be 0 in a list */
-    /* The map that this is a value in, as far as it has come: the complete pairs before this key,
+    /* The map of which this is a value, as far as it has come: the complete pairs before this key,
      * without the map's own header. They are `pairs` many and lie in the control buffer. */
     const uint8_t *map;
     size_t map_bytes;
@@ -74,7 +74,7 @@ struct splitter {
     bool payload_open;     /* a payload has begun and splitter_payload_done() has not ended it */
     struct splitter_payload payload;
     const char *error; /* SPLITTER_ERROR: a sentence, static */
-    bool no_memory;    /* … of want of memory here, not of what the bytes are */
+    bool no_memory;    /* … and the cause is a lack of memory here, not the bytes */
 };
 
 enum { SPLITTER_ROOM_BYTES = 1 << 10 }; /* that most messages need no more than */
