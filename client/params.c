@@ -148,7 +148,6 @@ static bool parameter_write(msgpack_packer *packer, const char *name, const char
     }
 }
 
-/* A letter, a number, or two letters and a comma between them. */
 /* "field", {"field": id}, or for a vector field a map of them by axis. */
 static void out_write(msgpack_packer *packer, const char *method, const uint64_t *ids)
 {

@@ -56,10 +56,7 @@ bool request_decode(const msgpack_object *object, struct request *request, bool 
     if (given > 1 || (map && map->type != MSGPACK_OBJECT_MAP))
         return invalid_argument(
             failure, NULL, "params must be one map of named parameters: [{\"name\": value, …}]");
-    return request_read_parameters(map, request, failure) &&
-           (!request->is_mixed || request_expand_mixed(request, failure)) &&
-           (request->method != METHOD_HESSIAN || request_check_hessian(request, failure)) &&
-           (!request->ops || request_read_chain(request, failure)) &&
+    return request_read_parameters(map, request, failure) && request_make_chain(request, failure) &&
            request_check_inputs(request, request->dry_run, failure);
 }
 

@@ -250,7 +250,7 @@ static bool check_diffusivity(const struct request_chain *chain, const struct re
     return true;
 }
 
-bool request_read_chain(struct request *request, struct failure *failure)
+static bool read_chain(struct request *request, struct failure *failure)
 {
     if (!read_ops(request->ops, request, failure))
         return false;
@@ -336,7 +336,7 @@ static bool check_no_report(const struct request *request, struct failure *failu
                                            "derivatives that are several have no report");
 }
 
-bool request_expand_mixed(struct request *request, struct failure *failure)
+static bool expand_mixed(struct request *request, struct failure *failure)
 {
     const struct job *const job = &request->job;
     if (job->order != 1 || job->more.stagger != STAGGER_NONE)
@@ -360,7 +360,7 @@ bool request_expand_mixed(struct request *request, struct failure *failure)
            request_check_inputs(inner, request->dry_run, failure);
 }
 
-bool request_check_hessian(const struct request *request, struct failure *failure)
+static bool check_hessian(const struct request *request, struct failure *failure)
 {
     if (request->out == OUT_FIELD || request->out == OUT_REGION)
         return failure_set(failure, STATUS_UNSUPPORTED, "out",
@@ -403,4 +403,11 @@ bool request_expand_hessian(struct request *request, const struct array_type *ty
                      axis_name((enum axis)a), axis_name((enum axis)b));
         }
     return true;
+}
+
+bool request_make_chain(struct request *request, struct failure *failure)
+{
+    return (!request->is_mixed || expand_mixed(request, failure)) &&
+           (request->method != METHOD_HESSIAN || check_hessian(request, failure)) &&
+           (!request->ops || read_chain(request, failure));
 }

@@ -41,12 +41,9 @@ bool request_find_method(const msgpack_object *name, struct request *request,
 bool request_read_parameters(const msgpack_object *map, struct request *request,
                              struct failure *failure);
 
-/* request_chain.c: request->chain, of the parameters of a chain … */
-bool request_read_chain(struct request *request, struct failure *failure);
-/* … or of a mixed derivative: that of its two derivatives. */
-bool request_expand_mixed(struct request *request, struct failure *failure);
-/* Does a Hessian take what it was given? Its chain is made when the type of f is known. */
-bool request_check_hessian(const struct request *request, struct failure *failure);
+/* request_chain.c: request->chain of a chain, or of an operator that is computed as one. A Hessian
+ * is only checked: its chain is made when the type of f is known. */
+bool request_make_chain(struct request *request, struct failure *failure);
 
 /* request_block.c: the parameters of many numbers, from a request to its job's block. The
  * coordinates that were given for an axis; NULL: none. */
