@@ -2,7 +2,6 @@
 
 #include "server/devices/device.h"
 #include "server/users/memory.h"
-#include "server/users/reserve.h"
 
 #include <stdlib.h>
 #include <sys/random.h>

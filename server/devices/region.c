@@ -6,21 +6,20 @@
  * any of these points. Each ends in settle(). */
 #include "server/devices/region.h"
 
+#include "base/log.h"
 #include "server/devices/device.h"
+#include "server/devices/field.h"
+#include "server/users/descriptors.h"
 #include "server/users/memory.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
 #include <stdlib.h>
-
-static void uncharge(struct region *region)
-{
-    region->user->regions--;
-    region->devices->regions--;
-    region->user->region_bytes -= region->charged_bytes;
-    region->devices->region_bytes -= region->charged_bytes;
-    memory_release(region->user, sizeof *region);
-}
-
-/* ---- answers ---- */
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
 static void answer(struct region_owner *owner, uint64_t msgid, const struct region *region,
                    const struct failure *failure)
@@ -31,20 +30,24 @@ static void answer(struct region_owner *owner, uint64_t msgid, const struct regi
 
 /* ---- its end ---- */
 
-void region_settle(struct region *region)
+static void settle(struct region *region)
 {
     if (!region->leaving || !list_empty(&region->uses) || region->busy || region->working ||
         region->state == REGION_MAPPING)
         return;
     struct region_owner *owner = region->unregistering ? region->owner : NULL;
-    const uint64_t msgid = region->unregister_msgid;
+    const uint64_t msgid = region->msgid;
     struct user *user = region->user;
     if (region->state == REGION_MAPPED)
         device_unmap(region->device, region);
     list_remove(&region->user_link);
     list_remove(&region->owner_link);
     list_remove(&region->device_link);
-    uncharge(region);
+    user->regions--;
+    region->devices->regions--;
+    user->region_bytes -= region->charged_bytes;
+    region->devices->region_bytes -= region->charged_bytes;
+    memory_release(user, sizeof *region);
     passing_close(region->descriptor, &user->passed);
     const bool placed = region->device != NULL;
     free(region);
@@ -60,14 +63,14 @@ void region_settle(struct region *region)
 static void leave(struct region *region)
 {
     region->leaving = true;
-    region_settle(region);
+    settle(region);
 }
 
-void region_refuse(struct region *region, enum status status, const char *text)
+static void refuse(struct region *region, enum status status, const char *text)
 {
     struct region_owner *owner = region->owner;
     const bool due = region->registering;
-    const uint64_t msgid = region->register_msgid;
+    const uint64_t msgid = region->msgid;
     region->registering = false;
     leave(region);
     if (!due)
@@ -89,7 +92,7 @@ void region_hang_up(struct region_owner *owner)
 
 /* ---- on the device ---- */
 
-void region_map(struct region *region)
+static void map_region(struct region *region)
 {
     if (region->device->state == DEVICE_READY && device_map(region->device, region))
         region->state = REGION_MAPPING;
@@ -97,10 +100,9 @@ void region_map(struct region *region)
 
 void region_worker_ready(struct device *device)
 {
-    LIST_EACH (struct region, region, &device->regions, device_link) {
+    LIST_EACH (struct region, region, &device->regions, device_link)
         if (region->state == REGION_UNMAPPED)
-            region_map(region);
-    }
+            map_region(region);
 }
 
 void region_worker_gone(struct device *device)
@@ -111,7 +113,7 @@ void region_worker_gone(struct device *device)
     for (struct list *link = device->regions.next; link != &device->regions;) {
         struct region *region = LIST_ENTRY(link, struct region, device_link);
         const bool goes = region->leaving && list_empty(&region->uses) && !region->busy;
-        region_settle(region);
+        settle(region);
         link = goes ? device->regions.next : link->next;
     }
 }
@@ -140,31 +142,25 @@ static void end_waits(struct region *region)
     region->busy = false;
 }
 
-static struct region *by_number(struct device *device, uint64_t number)
-{
-    LIST_EACH (struct region, region, &device->regions, device_link) {
-        if (region->number == number)
-            return region;
-    }
-    return NULL;
-}
-
 bool region_mapped(struct device *device, uint64_t number, enum status status)
 {
-    struct region *region = by_number(device, number);
+    struct region *region = NULL;
+    LIST_EACH (struct region, one, &device->regions, device_link)
+        if (one->number == number)
+            region = one;
     if (!region || region->state != REGION_MAPPING)
         return false;
     region->state = status == STATUS_OK ? REGION_MAPPED : REGION_LOST;
     region->loss = status;
     if (region->registering && status == STATUS_OK) {
         region->registering = false;
-        answer(region->owner, region->register_msgid, region, NULL);
+        answer(region->owner, region->msgid, region, NULL);
     } else if (region->registering) {
-        region_refuse(region, status, "the device could not map the region");
+        refuse(region, status, "the device could not map the region");
         return true;
     }
     end_waits(region);
-    region_settle(region);
+    settle(region);
     return true;
 }
 
@@ -191,7 +187,7 @@ bool region_unregister(struct region_owner *owner, const struct request *request
     if (!region || region->owner != owner)
         return not_found(request->region, "region", failure);
     region->unregistering = true;
-    region->unregister_msgid = request->msgid;
+    region->msgid = request->msgid;
     owner->answers_due++;
     leave(region);
     return true;
@@ -199,10 +195,8 @@ bool region_unregister(struct region_owner *owner, const struct request *request
 
 /* ---- jobs ---- */
 
-/* The region that holds the array; NULL with the failure set. */
-static struct region *check_operand(const struct user *user, const struct array *array,
-                                    uint64_t bytes, bool writes, const char *parameter,
-                                    struct failure *failure)
+struct region *region_check(const struct user *user, const struct array *array, uint64_t bytes,
+                            bool writes, const char *parameter, struct failure *failure)
 {
     struct region *region = find_region(user, array->region);
     if (!region)
@@ -223,17 +217,11 @@ static struct region *check_operand(const struct user *user, const struct array 
     return failure->code ? NULL : region;
 }
 
-bool region_check(const struct user *user, const struct array *array, uint64_t bytes, bool writes,
-                  const char *parameter, struct failure *failure)
-{
-    return check_operand(user, array, bytes, writes, parameter, failure) != NULL;
-}
-
 bool region_use(struct region_use *use, const struct user *user, struct task *task,
                 const struct array *array, uint64_t bytes, bool writes, const char *parameter,
                 struct failure *failure)
 {
-    struct region *region = check_operand(user, array, bytes, writes, parameter, failure);
+    struct region *region = region_check(user, array, bytes, writes, parameter, failure);
     if (!region)
         return false;
     use->region = region;
@@ -261,7 +249,7 @@ void region_use_end(struct region_use *use)
     if (use->holds && !region->held && region->state == REGION_MAPPED && !region->busy)
         end_waits(region);
     use->holds = false;
-    region_settle(region);
+    settle(region);
 }
 
 void region_use_hold(struct region_use *use)
@@ -280,4 +268,227 @@ bool region_would_overlap(const struct user *user, const struct array *a, const 
     const struct region *one = find_region(user, a->region), *other = find_region(user, b->region);
     return one && other && one->inode == other->inode && a->offset < b->offset + bytes &&
            b->offset < a->offset + bytes;
+}
+
+/* ---- how they come to be: what a descriptor must be, what it is charged, and the threads that
+ * allocate its blocks ---- */
+
+/* Allocated by a thread before others have their turn at it. */
+#define ALLOCATE_BYTES (UINT64_C(256) << 20)
+
+/* The questions go from those that no file's system is asked for to those that a memfd answers. */
+static bool check_memory(struct region *region, const struct request *request,
+                         struct failure *failure)
+{
+    struct stat stat;
+    struct statfs system;
+    const int seals = fcntl(region->descriptor, F_GET_SEALS);
+    if (seals < 0 || fstatfs(region->descriptor, &system) != 0 || system.f_type != TMPFS_MAGIC)
+        return failure_set(failure, STATUS_UNSUPPORTED, NULL,
+                           "the descriptor is no memfd (huge pages are not taken)");
+    if (!(seals & F_SEAL_SHRINK) || !(seals & F_SEAL_GROW))
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL,
+                           "the memfd must be sealed: F_SEAL_SHRINK and F_SEAL_GROW");
+    if (fstat(region->descriptor, &stat) != 0 || (uint64_t)stat.st_size != request->bytes)
+        return failure_set_limit(failure, STATUS_INVALID_ARGUMENT, "bytes", request->bytes,
+                                 stat.st_size, "the memfd has %llu bytes, not %llu",
+                                 (unsigned long long)stat.st_size,
+                                 (unsigned long long)request->bytes);
+    const int mode = fcntl(region->descriptor, F_GETFL) & O_ACCMODE;
+    if (mode == O_WRONLY)
+        return failure_set(failure, STATUS_INVALID_ARGUMENT, NULL, "the memfd cannot be read");
+    region->bytes = request->bytes;
+    region->inode = stat.st_ino;
+    region->writable =
+        request->writable && mode == O_RDWR && !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE));
+    return true;
+}
+
+static void charge(struct region *region)
+{
+    static uint64_t page_bytes;
+    if (!page_bytes)
+        page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    region->charged_bytes = (region->bytes + page_bytes - 1) / page_bytes * page_bytes;
+    region->user->regions++;
+    region->devices->regions++;
+    region->user->region_bytes += region->charged_bytes;
+    region->devices->region_bytes += region->charged_bytes;
+    memory_hold(region->user, sizeof *region);
+}
+
+static bool check_budget(const struct region *region, struct failure *failure)
+{
+    const struct devices *devices = region->devices;
+    const struct config *config = devices->config;
+    const struct user *user = region->user;
+    const uint64_t need = region->bytes;
+    const uint64_t quota = config->region_bytes, all = config->region_memory;
+    const uint64_t descriptors = devices->users->descriptors / 2; /* the rest is for connections */
+    if (!descriptors_allow(devices->users, region->descriptor,
+                           user->connections > 1 || user->regions || user->passed.awaiting))
+        return failure_set(failure, STATUS_OVER_BUDGET, NULL,
+                           "few descriptors are left: they are for users who hold none");
+    if (devices->regions >= descriptors)
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, devices->regions + 1,
+                                 descriptors,
+                                 "all users have %llu regions already: each holds a descriptor",
+                                 (unsigned long long)devices->regions);
+    if (user->regions >= config->max_regions)
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, NULL, user->regions + 1,
+                                 config->max_regions, "you have %llu regions already",
+                                 (unsigned long long)user->regions);
+    if (quota && (need > quota || user->region_bytes > quota - need))
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, "bytes", need, quota,
+                                 "%llu bytes more are over your limit of %llu for regions (you "
+                                 "hold %llu)",
+                                 (unsigned long long)need, (unsigned long long)quota,
+                                 (unsigned long long)user->region_bytes);
+    if (!reserve_allows(all, devices->region_bytes, user->region_bytes, need))
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, "bytes", need, reserve_most(all),
+                                 "no room for %llu bytes more: all regions may take %llu, the last "
+                                 "eighth of which is for users who have few",
+                                 (unsigned long long)need, (unsigned long long)all);
+    return true;
+}
+
+static void *wait_for_others(void *mutex)
+{
+    pthread_mutex_lock(mutex);
+    pthread_mutex_unlock(mutex);
+    return NULL;
+}
+
+static void do_nothing(uv_work_t *work)
+{
+    (void)work;
+}
+
+/* libuv makes its pool of threads for the first work, and ends the process where it cannot. So it
+ * is given work at the start, after a trial that as many threads can be had at once. */
+bool regions_open(uv_loop_t *loop)
+{
+    enum { POOL = 4 };
+    static uv_work_t work;
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t threads[POOL];
+    int count = 0, error = 0;
+    pthread_mutex_lock(&mutex);
+    while (count < POOL &&
+           !(error = pthread_create(&threads[count], NULL, wait_for_others, &mutex)))
+        count++;
+    pthread_mutex_unlock(&mutex);
+    while (count > 0)
+        pthread_join(threads[--count], NULL);
+    if (error) {
+        log_error("no threads to allocate regions: %s", strerror(error));
+        return false;
+    }
+    return uv_queue_work(loop, &work, do_nothing, NULL) == 0;
+}
+
+/* On a thread of the loop's pool. Where the descriptor cannot be written, nothing can be allocated
+ * by it: its owner has to have done that. */
+static void allocate(uv_work_t *work)
+{
+    struct region *region = work->data;
+    const uint64_t left = region->bytes - region->allocated_bytes;
+    const uint64_t bytes = left < ALLOCATE_BYTES ? left : ALLOCATE_BYTES;
+    struct stat stat;
+    int result;
+    region->error = 0;
+    if ((fcntl(region->descriptor, F_GETFL) & O_ACCMODE) == O_RDONLY) {
+        const bool whole = fstat(region->descriptor, &stat) == 0 &&
+                           (uint64_t)stat.st_blocks * 512 >= region->bytes;
+        region->error = whole ? 0 : EBADF;
+        region->allocated_bytes = region->bytes;
+        return;
+    }
+    do
+        result = fallocate(region->descriptor, FALLOC_FL_KEEP_SIZE, (off_t)region->allocated_bytes,
+                           (off_t)bytes);
+    while (result != 0 && errno == EINTR);
+    if (result != 0)
+        region->error = errno;
+    region->allocated_bytes += bytes;
+}
+
+static void on_allocated(uv_work_t *work, int status);
+
+/* The user's turn at the threads, for the first region that still needs one: of each user only one
+ * is at work, since a user can make the kernel keep whoever allocates their memory waiting. */
+static void allocate_next(struct user *user)
+{
+    struct region *next = NULL;
+    for (struct list *link = user->region_list.prev; link != &user->region_list;
+         link = link->prev) {
+        struct region *region = LIST_ENTRY(link, struct region, user_link);
+        if (region->working)
+            return;
+        if (region->state == REGION_ALLOCATING && !region->leaving)
+            next = region;
+    }
+    if (!next)
+        return;
+    next->working = true;
+    uv_queue_work(next->devices->loop, &next->work, allocate, on_allocated);
+}
+
+static void on_allocated(uv_work_t *work, int status)
+{
+    struct region *region = work->data;
+    struct user *user = region->user;
+    const bool failed = status != 0 || region->error;
+    region->working = false;
+    if (!failed && !region->leaving && region->allocated_bytes < region->bytes) {
+        allocate_next(user);
+        return;
+    }
+    region->state = REGION_UNMAPPED;
+    allocate_next(user);
+    if (region->leaving) {
+        settle(region);
+    } else if (failed && region->error == EBADF) {
+        refuse(region, STATUS_INVALID_ARGUMENT,
+               "the memfd has holes, and is not open for writing: allocate its blocks");
+    } else if (failed) {
+        refuse(region, STATUS_OUT_OF_MEMORY, "there is no memory for the region's blocks");
+    } else {
+        region->device = device_place(region->devices, region->user);
+        region->user->mapped_regions++;
+        list_push(&region->device->regions, &region->device_link);
+        map_region(region);
+    }
+}
+
+bool region_register(struct devices *devices, struct region_owner *owner,
+                     const struct request *request, int descriptor, struct failure *failure)
+{
+    struct region *region = calloc(1, sizeof *region);
+    if (!region) {
+        passing_close(descriptor, &owner->user->passed);
+        return failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
+    }
+    region->devices = devices;
+    region->owner = owner;
+    region->user = owner->user;
+    region->descriptor = descriptor;
+    region->number = ++devices->last_region;
+    if (!check_memory(region, request, failure) || !check_budget(region, failure) ||
+        !field_make_id(&region->id, failure)) {
+        passing_close(descriptor, &region->user->passed);
+        free(region);
+        return false;
+    }
+    charge(region);
+    region->registering = true;
+    region->msgid = request->msgid;
+    owner->answers_due++;
+    list_init(&region->uses);
+    list_init(&region->device_link);
+    list_push(&region->user->region_list, &region->user_link);
+    list_push(&owner->regions, &region->owner_link);
+    region->work.data = region;
+    allocate_next(region->user);
+    return true;
 }

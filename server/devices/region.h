@@ -56,8 +56,8 @@ struct region {
     enum status loss; /* LOST: why */
     bool leaving;
     bool busy;                       /* its uses are being granted or lost */
-    bool registering, unregistering; /* an answer is due to: */
-    uint64_t register_msgid, unregister_msgid;
+    bool registering, unregistering; /* an answer is due, to: */
+    uint64_t msgid;
     struct list uses; /* struct region_use */
     uint32_t held;    /* of them, by jobs that were answered and may still write here */
     bool working;     /* ALLOCATING: a thread is at it; else another of the user's goes first */
@@ -98,9 +98,9 @@ void region_hang_up(struct region_owner *owner);
 bool region_use(struct region_use *use, const struct user *user, struct task *task,
                 const struct array *array, uint64_t bytes, bool writes, const char *parameter,
                 struct failure *failure);
-/* Could it be? The same failures. */
-bool region_check(const struct user *user, const struct array *array, uint64_t bytes, bool writes,
-                  const char *parameter, struct failure *failure);
+/* Could it be? The region; NULL with the same failures. */
+struct region *region_check(const struct user *user, const struct array *array, uint64_t bytes,
+                            bool writes, const char *parameter, struct failure *failure);
 void region_use_end(struct region_use *use);
 /* Its task is answered, and may write there until the use ends: jobs that come now wait for that.
  */
@@ -112,13 +112,6 @@ void region_use_share(struct region_use *use, const struct region_use *with);
  * the user's regions. */
 bool region_would_overlap(const struct user *user, const struct array *a, const struct array *b,
                           uint64_t bytes);
-
-/* region.c, for region_register.c: it never came to be, register is answered with the failure; … */
-void region_refuse(struct region *region, enum status status, const char *text);
-/* … a leaving one goes, if nothing holds it any more; … */
-void region_settle(struct region *region);
-/* … tell the worker; without one that is ready, region_worker_ready() follows. */
-void region_map(struct region *region);
 
 /* What a device says of its worker. */
 void region_worker_ready(struct device *device);

@@ -10,7 +10,6 @@
 #include "server/users/descriptors.h"
 #include "server/users/memory.h"
 #include "server/io/message.h"
-#include "server/users/reserve.h"
 #include "server/io/io.h"
 #include "server/jobs/task.h"
 

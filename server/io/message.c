@@ -145,10 +145,16 @@ static bool check_passed(const struct connection *connection, const struct reque
 static bool find_numbers(const struct connection *connection, struct request *request,
                          struct failure *failure)
 {
-    for (int i = 0; i < REQUEST_NUMBERS; i++)
-        if (!upload_find_numbers(&connection->upload, &request->numbers[i], request_numbers_name(i),
-                                 failure))
-            return false;
+    for (int i = 0; i < REQUEST_NUMBERS; i++) {
+        struct array *array = &request->numbers[i];
+        const char *name = request_numbers_name(i);
+        if (array->kind != ARRAY_INLINE || !array->payload_count)
+            continue;
+        const struct arrival *arrival = upload_find(&connection->upload, array, name, failure);
+        if (!arrival || !arrival->numbers || arrival->expected != array->type.bytes)
+            return failure_set(failure, STATUS_PROTOCOL, name, "its data did not arrive");
+        array->small = arrival->numbers;
+    }
     for (uint32_t i = 0; request->chain && i < request->chain->count; i++)
         if (!find_numbers(connection, &request->chain->link[i].request, failure)) {
             request_chain_place(request->chain, failure, i);

@@ -113,8 +113,12 @@ static bool take_array(struct op *op, int i, const struct taking *taking,
     struct field *found = NULL;
     if (array->kind == ARRAY_FIELD)
         found = field_find(op->task->user, array->field, taking->parameter, failure);
-    else if (array->kind == ARRAY_INLINE && array->payload_count)
-        found = upload_find(upload, array, taking->parameter, failure);
+    else if (array->kind == ARRAY_INLINE && array->payload_count) {
+        const struct arrival *arrival = upload_find(upload, array, taking->parameter, failure);
+        found = arrival ? arrival->field : NULL;
+        if (!found)
+            failure_set(failure, STATUS_PROTOCOL, taking->parameter, "its data did not arrive");
+    }
     if (found)
         op->read[i] = field_reference(found);
     if (found || failure->code)
@@ -347,6 +351,23 @@ static bool take_transfer(struct op *op, const struct request *request, const st
             take_out_place(op, 0, &request->out_place, failure));
 }
 
+/* Once whatever it is used for; field_access() is to follow. */
+static void note_access(struct op *op, struct field *field, bool writes)
+{
+    struct task *task = op->task;
+    for (uint32_t k = 0; k < task->count; k++)
+        for (int i = 0; i < OP_ACCESSES; i++)
+            if (task->op[k].access[i].field == field) {
+                task->op[k].access[i].writes |= writes;
+                return;
+            }
+    int i = 0;
+    while (op->access[i].field)
+        i++;
+    op->access[i].field = field_reference(field);
+    op->access[i].writes = writes;
+}
+
 /* Queue for the resident fields, each as the most that any operator does with it; all at once, so
  * that the order of requests is total (field.h). */
 static void ask_accesses(struct task *task)
@@ -355,10 +376,10 @@ static void ask_accesses(struct task *task)
         struct op *op = &task->op[k];
         for (int i = 0; i < AXIS_COUNT; i++)
             if (op->out[i] && op->out[i]->resident)
-                op_note_access(op, op->out[i], true);
+                note_access(op, op->out[i], true);
         for (int i = 0; i < OP_READS; i++)
             if (op->read[i] && op->read[i]->resident)
-                op_note_access(op, op->read[i], false);
+                note_access(op, op->read[i], false);
     }
     for (uint32_t k = 0; k < task->count; k++)
         for (int i = 0; i < OP_ACCESSES; i++) {

@@ -7,6 +7,10 @@
 #pragma once
 
 #include "server/devices/device.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
 enum step_kind {
     STEP_COEFFICIENT, /* measures κ */
     STEP_JUDGE,       /* looks at what was measured: it ends as it begins */
@@ -43,18 +47,72 @@ struct program {
 };
 
 /* False: no memory. */
-bool program_init(struct program *program, uint32_t most);
-void program_free(struct program *program);
+static inline bool program_init(struct program *program, uint32_t most)
+{
+    *program = (struct program){.step = calloc(most ? most : 1, sizeof *program->step)};
+    return program->step != NULL;
+}
+
+static inline void program_free(struct program *program)
+{
+    free(program->step);
+    program->step = NULL;
+}
 
 /* A new step, the last; they are no more than `most`. Zeroed but for its kind. */
-struct step *program_add(struct program *program, enum step_kind kind, bool waits);
+static inline struct step *program_add(struct program *program, enum step_kind kind, bool waits)
+{
+    struct step *step = &program->step[program->count++];
+    step->kind = kind;
+    step->waits = waits;
+    return step;
+}
+
 /* The steps from `from` on that were added until now are done `rounds` times; 0: never. Once. */
-void program_repeat(struct program *program, uint32_t from, uint64_t rounds);
+static inline void program_repeat(struct program *program, uint32_t from, uint64_t rounds)
+{
+    program->from = from;
+    program->to = program->count;
+    program->rounds = rounds;
+    if (rounds == 0 && program->next == from)
+        program->next = program->to;
+}
+
+/* After the step before: round again, or past what is never done. */
+static inline void program_advance(struct program *program)
+{
+    program->next++;
+    if (program->next == program->to && program->to > program->from &&
+        ++program->round < program->rounds)
+        program->next = program->from;
+    else if (program->next == program->from && program->rounds == 0)
+        program->next = program->to;
+}
 
 /* The step to begin now, which is under way from here on; NULL: none is, for now. */
-struct step *program_next(struct program *program);
+static inline struct step *program_next(struct program *program)
+{
+    if (program->broken || program->next == program->count)
+        return NULL;
+    struct step *step = &program->step[program->next];
+    if (step->under_way || (step->waits && program->under_way))
+        return NULL;
+    step->under_way = true;
+    program->under_way++;
+    program_advance(program);
+    return step;
+}
+
 /* One has ended. */
-void program_ended(struct program *program, struct step *step);
+static inline void program_ended(struct program *program, struct step *step)
+{
+    assert(step->under_way);
+    step->under_way = false;
+    program->under_way--;
+}
 
 /* Is nothing under way, and nothing left to do? */
-bool program_is_done(const struct program *program);
+static inline bool program_is_done(const struct program *program)
+{
+    return !program->under_way && (program->broken || program->next == program->count);
+}

@@ -240,6 +240,26 @@ static void note_measure(const struct task *task, const struct step *step)
     }
 }
 
+static bool is_answered(const struct op *op)
+{
+    const struct task *task = op->task;
+    for (uint32_t i = 0; i < task->answers; i++)
+        if (&task->op[task->answer[i].of.link] == op)
+            return true;
+    return false;
+}
+
+/* It has run once more: after the last time it lets go of what nobody needs any more. */
+static void op_ended(struct op *op)
+{
+    if (++op->ended < op->task->repeat)
+        return;
+    op_let_go(op->in, AXIS_COUNT);
+    op_let_go(op->scratch, AXIS_COUNT);
+    if (!is_answered(op) && op->out_kind == OUT_INLINE)
+        op_let_go(op->out, AXIS_COUNT);
+}
+
 static void note(struct task *task, const struct step *step)
 {
     struct op *op = &task->op[step->op];

@@ -58,6 +58,35 @@ bool task_charge(struct task *task, uint64_t bytes, struct failure *failure)
     return true;
 }
 
+void op_let_go(struct field **fields, int count)
+{
+    for (int i = 0; i < count; i++) {
+        field_release(fields[i]);
+        fields[i] = NULL;
+    }
+}
+
+/* But for its places. */
+static void op_release(struct op *op)
+{
+    for (int i = 0; i < OP_READS; i++) {
+        free(op->small[i]);
+        op->small[i] = NULL;
+    }
+    if (op->in[0] && op->in[0]->put == op->task)
+        op->in[0]->put = NULL;
+    op_let_go(op->array, OP_ARRAYS);
+    free(op->block);
+    op->block = NULL;
+    for (int i = 0; i < OP_ACCESSES; i++) {
+        struct field *field = op->access[i].field;
+        if (!field)
+            continue;
+        field_access_end(&op->access[i]);
+        field_release(field);
+    }
+}
+
 /* Give back what the task holds, but for its places. */
 static void release(struct task *task)
 {
@@ -74,14 +103,6 @@ static void note_answered(struct client *client, uint64_t msgid)
     client->answered[client->answered_count++ % CLIENT_ANSWERED] = msgid;
 }
 
-static bool has_answered(const struct client *client, uint64_t msgid)
-{
-    for (uint32_t i = 0; i < CLIENT_ANSWERED && i < client->answered_count; i++)
-        if (client->answered[i] == msgid)
-            return true;
-    return false;
-}
-
 static void task_end(struct task *task)
 {
     struct user *user = task->user;
@@ -96,8 +117,14 @@ static void task_end(struct task *task)
     list_remove(&task->device_link);
     list_remove(&task->client_link);
     release(task);
-    for (uint32_t i = 0; i < task->count; i++)
-        op_end_places(&task->op[i]);
+    /* Last, when the answer is out: an unregister that waits is answered after the jobs that it
+     * waited for. */
+    for (uint32_t k = 0; k < task->count; k++) {
+        for (int i = 0; i < OP_READS; i++)
+            region_use_end(&task->op[k].read_place[i]);
+        for (int i = 0; i < AXIS_COUNT; i++)
+            region_use_end(&task->op[k].out_place[i]);
+    }
     task->jobs->tasks[TASK_ENDED]--;
     task->jobs->count--;
     user->jobs--;
@@ -203,25 +230,37 @@ static void answer_early(struct task *task)
     task->client = NULL;
 }
 
-static void withdraw_fields(const struct task *task)
+/* The arrays, by component, that answer `i` makes fields of: of a put its input. NULL: none. */
+static struct field *const *new_fields(const struct task *task, uint32_t i)
 {
     if (task->kind == TASK_PUT)
-        op_withdraw(task->op->in);
-    for (uint32_t i = 0; i < task->answers; i++)
-        if (task->answer[i].of.kind == OUT_NEW_FIELD)
-            op_withdraw(task->op[task->answer[i].of.link].out);
+        return task->op->in;
+    const struct request_answer *of = &task->answer[i].of;
+    return of->kind == OUT_NEW_FIELD ? task->op[of->link].out : NULL;
+}
+
+static void withdraw_fields(const struct task *task)
+{
+    for (uint32_t i = 0; i < task->answers + (task->kind == TASK_PUT); i++) {
+        struct field *const *fields = new_fields(task, i);
+        for (int k = 0; fields && k < AXIS_COUNT; k++)
+            if (fields[k] && fields[k]->id)
+                field_withdraw(fields[k]);
+    }
 }
 
 /* Give ids to what is to be a field; all get one, or none. */
 static bool publish_fields(const struct task *task, struct failure *failure)
 {
-    bool ok = task->kind != TASK_PUT || op_publish(task->op->in, failure);
-    for (uint32_t i = 0; i < task->answers && ok; i++)
-        ok = task->answer[i].of.kind != OUT_NEW_FIELD ||
-             op_publish(task->op[task->answer[i].of.link].out, failure);
-    if (!ok)
-        withdraw_fields(task);
-    return ok;
+    for (uint32_t i = 0; i < task->answers + (task->kind == TASK_PUT); i++) {
+        struct field *const *fields = new_fields(task, i);
+        for (int k = 0; fields && k < AXIS_COUNT; k++)
+            if (fields[k] && !field_publish(fields[k], failure)) {
+                withdraw_fields(task);
+                return false;
+            }
+    }
+    return true;
 }
 
 /* Does it leave a result that stays, in a field or a region? */
@@ -310,17 +349,18 @@ static bool withdraw(struct task *task, enum task_stop why)
 
 const char *task_cancel(const struct client *client, uint64_t msgid)
 {
-    struct list *link = client->tasks.next;
-    while (link != &client->tasks && LIST_ENTRY(link, struct task, client_link)->msgid != msgid)
-        link = link->next;
-    if (link == &client->tasks)
-        return has_answered(client, msgid) ? "already_done" : "not_found";
-    struct task *task = LIST_ENTRY(link, struct task, client_link);
-    if (task->state != TASK_REPLYING) {
+    LIST_EACH (struct task, task, &client->tasks, client_link) {
+        if (task->msgid != msgid)
+            continue;
+        if (task->state == TASK_REPLYING)
+            return withdraw(task, STOP_CANCELLED) ? "cancelled" : "already_done";
         stop(task, STOP_CANCELLED);
         return "cancelled";
     }
-    return withdraw(task, STOP_CANCELLED) ? "cancelled" : "already_done";
+    for (uint32_t i = 0; i < CLIENT_ANSWERED && i < client->answered_count; i++)
+        if (client->answered[i] == msgid)
+            return "already_done";
+    return "not_found";
 }
 
 static void out_of_time(struct deadline *deadline)
@@ -395,8 +435,16 @@ static struct task *new_task(struct jobs *jobs, struct user *user, const struct 
     task->answers = answers;
     task->answer = (struct task_answer *)&task->op[count];
     set_answers(task, request);
-    for (uint32_t i = 0; i < count; i++)
-        op_init(&task->op[i], task);
+    for (uint32_t k = 0; k < count; k++) {
+        struct op *op = &task->op[k];
+        op->task = task;
+        for (int i = 0; i < OP_ACCESSES; i++)
+            list_init(&op->access[i].link);
+        for (int i = 0; i < OP_READS; i++)
+            list_init(&op->read_place[i].link);
+        for (int i = 0; i < AXIS_COUNT; i++)
+            list_init(&op->out_place[i].link);
+    }
     list_init(&task->small_waiter.link);
     list_init(&task->granted_link);
     entry_init(&task->entry);

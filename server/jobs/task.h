@@ -149,38 +149,13 @@ void task_order(struct task *task, struct order *order, uint64_t id);
 /* A part of its script has ended. */
 void task_part_ended(struct task *task);
 
-/* --- op.c --- */
-
-/* Zeroed before. */
-void op_init(struct op *op, struct task *task);
-
-/* It is to use the resident field, once whatever it is used for: field_access() is to follow. */
-void op_note_access(struct op *op, struct field *field, bool writes);
-
-/* What it holds goes back, but for its places; those last of all, when the answer is out: an
- * unregister that waits is answered after the jobs that it waited for. */
-void op_release(struct op *op);
-void op_end_places(struct op *op);
-
-/* It has run once more: after the last time it lets go of what nobody needs any more. */
-void op_ended(struct op *op);
-
-/* All of them get an id, or none; or lose it. */
-bool op_publish(struct field *const fields[AXIS_COUNT], struct failure *failure);
-void op_withdraw(struct field *const fields[AXIS_COUNT]);
-
-/* What it is as one order, without an id. */
+/* What an operator is as one order, without an id. */
 void op_order(const struct op *op, struct order *order);
+/* task.c: release fields, which are NULL then. */
+void op_let_go(struct field **fields, int count);
 
-/* --- task_trace.c: what it leaves in the trace (trace.h). Where there is none, each of these is
- * one branch. --- */
-
-/* It leaves the queue: its RUN is sent, or it needs none. */
-void task_trace_begin(struct task *task);
-/* Its device is done with it; what the worker's FINISHED says, NULL where there was no RUN. */
-void task_trace_finished(struct task *task, const struct channel_message *finished);
-/* A part of it begins, of which the first counts; one has ended. */
+/* What it leaves in the trace (trace.h): a part of it begins, of which the first counts; one has
+ * ended; it was answered, or cannot be any more. Without a trace each of these is one branch. */
 void task_trace_open(struct task *task, enum span_kind kind);
 void task_trace_close(struct task *task, enum span_kind kind);
-/* It was answered, or can't be any more. */
 void task_trace_end(struct task *task);

@@ -244,8 +244,7 @@ void upload_placed(struct upload *upload, size_t bytes)
         upload_flush(upload);
 }
 
-/* The arrival of an inline array, all of it; NULL with the failure set. */
-static const struct arrival *find(const struct upload *upload, const struct array *array,
+const struct arrival *upload_find(const struct upload *upload, const struct array *array,
                                   const char *parameter, struct failure *failure)
 {
     const struct arrival *arrival = NULL;
@@ -262,27 +261,4 @@ static const struct arrival *find(const struct upload *upload, const struct arra
                 "its list of data has %llu bytes; its shape and type make %llu",
                 (unsigned long long)arrival->received, (unsigned long long)arrival->expected);
     return NULL;
-}
-
-struct field *upload_find(const struct upload *upload, const struct array *array,
-                          const char *parameter, struct failure *failure)
-{
-    const struct arrival *arrival = find(upload, array, parameter, failure);
-    if (arrival && !arrival->field)
-        failure_set(failure, STATUS_PROTOCOL, parameter, "its data did not arrive");
-    return arrival ? arrival->field : NULL;
-}
-
-bool upload_find_numbers(const struct upload *upload, struct array *array, const char *parameter,
-                         struct failure *failure)
-{
-    if (array->kind != ARRAY_INLINE || !array->payload_count)
-        return true;
-    const struct arrival *arrival = find(upload, array, parameter, failure);
-    if (!arrival)
-        return false;
-    array->small = arrival->numbers;
-    return arrival->numbers && arrival->expected == array->type.bytes
-               ? true
-               : failure_set(failure, STATUS_PROTOCOL, parameter, "its data did not arrive");
 }

@@ -55,15 +55,11 @@ void upload_placed(struct upload *upload, size_t bytes);
 /* What has come of the latest array goes to its device; the slab comes back when it is there. */
 void upload_flush(struct upload *upload);
 
-/* The message is complete. The array that an inline one's payload went to: the upload's, referenced
- * by whoever keeps it. NULL with the failure set: it did not come, or not all of it. */
-struct field *upload_find(const struct upload *upload, const struct array *array,
-                          const char *parameter, struct failure *failure);
-
-/* The same of the numbers in `array`: sets `small`, where these are payload, until upload_drop().
- */
-bool upload_find_numbers(const struct upload *upload, struct array *array, const char *parameter,
-                         struct failure *failure);
+/* The message is complete. What an inline array's payload has become: a field, referenced by
+ * whoever keeps it, or numbers, there until upload_drop(). NULL with the failure set: it did not
+ * come, or not all of it. */
+const struct arrival *upload_find(const struct upload *upload, const struct array *array,
+                                  const char *parameter, struct failure *failure);
 
 /* Forget the message. */
 void upload_drop(struct upload *upload);

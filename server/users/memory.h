@@ -7,20 +7,73 @@
  * throttled elsewhere: a connection with unread replies is not read (connection.c). */
 #pragma once
 
-#include "base/status.h"
+#include "server/users/reserve.h"
+#include "server/users/user.h"
 
-struct user;
+#include <stdlib.h>
+
+static inline uint64_t memory_left(const struct users *users)
+{
+    const uint64_t all = users->config->front_bytes;
+    return users->front_bytes < all ? all - users->front_bytes : 0;
+}
+
+/* Charge memory that must be held, without a check. */
+static inline void memory_hold(struct user *user, uint64_t bytes)
+{
+    user->front_bytes += bytes;
+    user->users->front_bytes += bytes;
+}
 
 /* Charge bytes that are about to be allocated for the user. False with OVER_BUDGET, need and limit:
  * nothing was charged. */
-bool memory_take(struct user *user, uint64_t bytes, const char *parameter, struct failure *failure);
+static inline bool memory_take(struct user *user, uint64_t bytes, const char *parameter,
+                               struct failure *failure)
+{
+    const uint64_t free_bytes = memory_left(user->users);
+    if (!reserve_shares(free_bytes, user->front_bytes, bytes)) {
+        const uint64_t most = reserve_shares_most(free_bytes, user->front_bytes);
+        return failure_set_limit(failure, STATUS_OVER_BUDGET, parameter,
+                                 (double)user->front_bytes + (double)bytes, most,
+                                 "%llu bytes more of the server's own memory: it holds %llu for "
+                                 "you, and at most %llu now",
+                                 (unsigned long long)bytes, (unsigned long long)user->front_bytes,
+                                 (unsigned long long)most);
+    }
+    memory_hold(user, bytes);
+    return true;
+}
+
+static inline void memory_release(struct user *user, uint64_t bytes)
+{
+    user->front_bytes -= bytes;
+    user->users->front_bytes -= bytes;
+}
+
 /* The same with the memory, zeroed; NULL with OVER_BUDGET or OUT_OF_MEMORY. */
-void *memory_new(struct user *user, uint64_t bytes, const char *parameter, struct failure *failure);
-/* The same without a check, for memory that must be held. */
-void memory_hold(struct user *user, uint64_t bytes);
-void memory_release(struct user *user, uint64_t bytes);
+static inline void *memory_new(struct user *user, uint64_t bytes, const char *parameter,
+                               struct failure *failure)
+{
+    if (!memory_take(user, bytes, parameter, failure))
+        return NULL;
+    void *memory = calloc(1, bytes);
+    if (!memory) {
+        memory_release(user, bytes);
+        failure_set(failure, STATUS_OUT_OF_MEMORY, NULL, "the server is out of memory");
+    }
+    return memory;
+}
+
 /* An object that was charged with *counted bytes has `bytes` now. */
-void memory_recount(struct user *user, uint64_t *counted, uint64_t bytes);
+static inline void memory_recount(struct user *user, uint64_t *counted, uint64_t bytes)
+{
+    memory_release(user, *counted);
+    memory_hold(user, bytes);
+    *counted = bytes;
+}
 
 /* Does the user hold more than is left for others? */
-bool memory_is_over(const struct user *user);
+static inline bool memory_is_over(const struct user *user)
+{
+    return !reserve_shares(memory_left(user->users), user->front_bytes, 0);
+}
