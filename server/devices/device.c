@@ -224,7 +224,6 @@ static void worker_gone(struct device *device)
         device->devices->events->settled(device, false);
 }
 
-/* Some of our children have ended. */
 static void on_ended(uv_signal_t *handle, int signal)
 {
     struct devices *devices = handle->data;
@@ -322,7 +321,6 @@ static int start_program(const char *program, const char *argument, int channel,
     return start.error;
 }
 
-/* A process, and the channel to it. Returns 0 or an errno. */
 static int make_worker(struct device *device)
 {
     int ends[2];

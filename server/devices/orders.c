@@ -2,7 +2,6 @@
 #include "base/log.h"
 #include "server/devices/device.h"
 #include "server/devices/field.h"
-#include "server/users/descriptors.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -61,7 +60,6 @@ static void send_some(struct device *device, struct user *user)
             send_copy(device, LIST_ENTRY(record, struct slab, record));
 }
 
-/* The worker has answered it. */
 static void answered(struct device *device, struct user *user, const struct record *record)
 {
     send_window_answered(&user->window, record);
@@ -190,7 +188,6 @@ static void measure(struct device *device, const struct order *order)
                                                         .dtype = type->dtype}});
 }
 
-/* All of an array from its place in a region, or to it. */
 static void copy_region(struct device *device, enum channel_type type, const struct field *field,
                         const struct region_use *use, uint64_t tag)
 {
@@ -208,7 +205,6 @@ void device_copy_operand(struct device *device, struct field *field, const struc
     copy_region(device, CHANNEL_UPLOAD, field_reference(field), use, TAG_FIELD | field->array);
 }
 
-/* The copy to an operand is over. */
 static void operand_copied(struct field *field)
 {
     region_use_end(&field->source);
@@ -225,7 +221,6 @@ static struct field *find_copied(struct device *device, uint64_t array)
     return NULL;
 }
 
-/* A copy takes its course. */
 static void send_cancel(struct device *device, const struct order *order)
 {
     tell(device, (struct channel_message){.type = CHANNEL_CANCEL, .u.job.id = order->id});
@@ -353,7 +348,6 @@ static bool take_copied(struct device *device, uint64_t tag, enum status status)
     return true;
 }
 
-/* There was no memory for the array. */
 static void take_failed(struct device *device, uint64_t array)
 {
     LIST_EACH (struct field, field, &device->arrays, device_link) {

@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "server/devices/device.h"
 #include "server/devices/field.h"
-#include "server/users/descriptors.h"
 #include "server/users/memory.h"
 
 #include <errno.h>
@@ -27,8 +26,6 @@ static void answer(struct region_owner *owner, uint64_t msgid, const struct regi
     owner->answers_due--;
     owner->answer(owner, msgid, region, failure);
 }
-
-/* ---- its end ---- */
 
 static void settle(struct region *region)
 {
@@ -89,8 +86,6 @@ void region_hang_up(struct region_owner *owner)
     }
     owner->answers_due = 0;
 }
-
-/* ---- on the device ---- */
 
 static void map_region(struct region *region)
 {
@@ -192,8 +187,6 @@ bool region_unregister(struct region_owner *owner, const struct request *request
     leave(region);
     return true;
 }
-
-/* ---- jobs ---- */
 
 struct region *region_check(const struct user *user, const struct array *array, uint64_t bytes,
                             bool writes, const char *parameter, struct failure *failure)

@@ -7,7 +7,6 @@
 #include "server/io/connection.h"
 
 #include "base/log.h"
-#include "server/users/descriptors.h"
 #include "server/users/memory.h"
 #include "server/io/message.h"
 #include "server/io/io.h"
@@ -39,8 +38,6 @@ static bool hung_up(const struct connection *connection)
     struct pollfd descriptor = {.fd = connection->socket, .events = 0};
     return poll(&descriptor, 1, 0) == 1 && descriptor.revents & (POLLHUP | POLLERR);
 }
-
-/* ---- reading ---- */
 
 static bool is_over_budget(const struct connection *connection)
 {
@@ -138,7 +135,6 @@ static void settle_later(struct connection *connection)
         list_push(&connection->io->changed, &connection->changed_link);
 }
 
-/* What a read came to: has anything come? */
 static bool has_come(struct connection *connection, ssize_t n, int error)
 {
     if (n > 0) {
@@ -174,7 +170,6 @@ static void on_received(void *context, ssize_t n, int error)
     turn_charge(connection->io, connection->user, begun_ns);
 }
 
-/* Payload that goes into a slab, or nowhere. */
 static bool hand_over(struct connection *connection, void *place, size_t room)
 {
     struct io *io = connection->io;
@@ -227,7 +222,6 @@ static bool is_over(const struct connection *connection)
     return connection->outbox.broken || (input_over && !owed);
 }
 
-/* Watch for what the connection can do next. */
 static void watch(struct connection *connection)
 {
     if (connection->closing)

@@ -3,12 +3,22 @@
 #pragma once
 
 #include "server/io/io_threads.h"
-#include "server/io/report.h"
 #include "server/io/turn.h"
 #include "server/jobs/jobs.h"
 #include "server/jobs/upload.h"
 
+struct request;
+
 enum { IO_READ_BYTES = 4 << 10 };
+
+enum { REPORT_COUNTED = 20 }; /* values of `stats` that are of all users: the table in report.c */
+
+/* What other users than the operator see of them: rounded down and refreshed seldom, so that no
+ * single job of others shows. */
+struct report_coarse {
+    uint64_t at_ns; /* uv_hrtime(); 0: never yet */
+    uint64_t values[REPORT_COUNTED];
+};
 
 struct io {
     uv_loop_t *loop;
@@ -27,3 +37,20 @@ struct io {
     uint8_t read_buffer[IO_READ_BYTES];     /* control bytes, for one connection at a time */
     uint8_t drop_buffer[UPLOAD_DROP_BYTES]; /* for payload that is dropped */
 };
+
+/* --- listener.c: sockets that clients connect to --- */
+
+/* Listen on all configured sockets and those from systemd. False: a log line says why. */
+bool listener_open_all(struct io *io);
+void listener_close_all(struct io *io);
+/* Called twice a second: try again where accepting had to pause. */
+void listener_tick(struct io *io);
+
+/* --- report.c: what `info`, `stats` and `list` say, as protocol/PROTOCOL.md has it --- */
+
+void report_info(msgpack_packer *packer, struct io *io, const struct user *user);
+void report_stats(msgpack_packer *packer, struct io *io, const struct user *user);
+/* The user's fields, in the order of their ids: all, or as many as the request says. False with the
+ * failure set: they are too many for one answer, or there is no room for it. */
+bool report_fields(msgpack_packer *packer, struct user *user, const struct request *request,
+                   struct failure *failure);

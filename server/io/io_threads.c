@@ -64,7 +64,6 @@ static void *run_io_thread(void *context)
     return NULL;
 }
 
-/* Hand back the loads that have ended. */
 static void hand_back(struct io_threads *io_threads)
 {
     struct list ended;
@@ -164,7 +163,6 @@ static struct load *new_load(struct io_threads *io_threads)
     return spare ? spare : malloc(sizeof *spare);
 }
 
-/* Where it is worth it. */
 static bool take_on(struct io_threads *io_threads, int socket, struct passed_descriptor *passed,
                     const struct iovec *pieces, uint32_t count, load_ended *ended, void *context)
 {

@@ -13,7 +13,6 @@
 #include "server/users/descriptors.h"
 
 #include <sys/uio.h>
-#include <uv.h>
 
 enum {
     IO_THREADS_MOST = 4,

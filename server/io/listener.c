@@ -1,11 +1,8 @@
 /* Happy path: bind under a closed umask, give mode and group, listen. A path is taken over only
  * where it is a socket of our own uid that nobody listens on any more; everything else is refused.
  */
-#include "server/io/listener.h"
-
 #include "base/log.h"
 #include "server/io/connection.h"
-#include "server/users/descriptors.h"
 #include "server/io/notify.h"
 #include "server/io/io.h"
 
@@ -19,6 +16,17 @@
 #include <unistd.h>
 
 enum { BACKLOG = 1024 };
+
+struct listener {
+    struct list link;
+    struct io *io;
+    uv_poll_t poll;
+    int socket;
+    char *path;   /* bound by us and removed at the end; NULL: handed over */
+    dev_t device; /* of the socket file that we made: no other is removed */
+    ino_t inode;
+    bool paused; /* no descriptor was left; tried again at the next tick */
+};
 
 /* Until listener_tick() finds more descriptors. */
 static void pause_listener(struct listener *listener)
@@ -61,12 +69,14 @@ static bool has_few(const struct listener *listener)
     return few;
 }
 
-void listener_tick(struct listener *listener)
+void listener_tick(struct io *io)
 {
-    if (!listener->paused || has_few(listener))
-        return;
-    listener->paused = false;
-    uv_poll_start(&listener->poll, UV_READABLE, on_listener_poll);
+    LIST_EACH (struct listener, listener, &io->listeners, link) {
+        if (!listener->paused || has_few(listener))
+            continue;
+        listener->paused = false;
+        uv_poll_start(&listener->poll, UV_READABLE, on_listener_poll);
+    }
 }
 
 static bool listener_start(struct io *io, int descriptor, char *path)
@@ -95,7 +105,6 @@ static bool listener_start(struct io *io, int descriptor, char *path)
     return true;
 }
 
-/* Is a server answering there? */
 static bool answers(const struct sockaddr_un *address)
 {
     const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -5,8 +5,6 @@
 #include "server/jobs/requirements.h"
 #include "server/jobs/task.h"
 
-/* --- methods --- */
-
 static bool call_register(struct connection *connection, const struct request *request,
                           struct failure *failure)
 {
@@ -106,8 +104,6 @@ void message_region_answered(struct region_owner *owner, uint64_t msgid,
     }
     outbox_push(&connection->outbox, msgid, &message, NULL);
 }
-
-/* --- messages --- */
 
 void message_fail(struct connection *connection, enum status status, const char *text)
 {

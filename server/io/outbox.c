@@ -25,8 +25,6 @@ void outbox_init(struct outbox *outbox, struct io *io, struct user *user, int so
     list_init(&outbox->waiter.link);
 }
 
-/* --- replies --- */
-
 bool reply_started(const struct reply *reply)
 {
     const struct outbox *outbox = reply->outbox;
@@ -256,7 +254,6 @@ static bool is_held_up(struct reply *reply)
     return reply->parts && !reply_started(reply) && !is_here && !reply->outbox->blocked;
 }
 
-/* Put an error in the place of the answer. */
 static void replace(struct reply *reply)
 {
     struct outbox *outbox = reply->outbox;

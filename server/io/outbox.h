@@ -3,7 +3,7 @@
  *
  *   staging ──► loading ──► ready ──► (socket, by the loop or an I/O thread)
  *
- * outbox.c has the queues, staging.c the ways to ready, sending.c the way from there.
+ * outbox.c has the queues, sending.c the ways to ready and from there.
  *
  * staging: the result waits for slabs. loading: a result of at most REPLY_WINDOW slabs is brought
  * over whole before its header goes out, so that the loss of its worker is still answered with an
@@ -71,7 +71,7 @@ bool outbox_empty(const struct outbox *outbox);
 /* Called twice a second: take slabs back from a client that does not read. */
 void outbox_check_stall(struct outbox *outbox, uint64_t now_ns);
 
-/* --- for outbox.c, staging.c (bytes from devices) and sending.c (bytes to sockets) --- */
+/* --- for outbox.c and sending.c --- */
 
 /* A piece of an array in a slab, with what stands before it. */
 struct piece {
@@ -121,8 +121,6 @@ bool reply_started(const struct reply *reply);
 void reply_drop_pieces(struct reply *reply);
 void reply_free(struct reply *reply);
 
-/* staging.c: bring over what there are slabs for. */
+/* sending.c: bring over what there are slabs for. */
 void staging_go_on(struct outbox *outbox);
 void staging_on_waiter(struct slab_waiter *waiter);
-/* staging.c: keep the window of a reply that is streamed full. */
-void staging_stream(struct reply *reply);

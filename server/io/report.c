@@ -1,9 +1,8 @@
-#include "server/io/report.h"
+#include "server/io/io.h"
 
 #include "protocol/reply.h"
 #include "server/devices/field.h"
 #include "server/users/memory.h"
-#include "server/io/io.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -26,8 +25,6 @@ static size_t report_length_of(const struct list *list)
         n++;
     return n;
 }
-
-/* --- what all users come to --- */
 
 #define COARSE_NS UINT64_C(10000000000)
 #define COARSE_LEAST_COUNT 64
@@ -124,7 +121,6 @@ static uint32_t map_size(enum map map)
     return size;
 }
 
-/* The entries of that map. */
 static void put_counted(msgpack_packer *packer, enum map map, const uint64_t values[REPORT_COUNTED])
 {
     for (int i = 0; i < REPORT_COUNTED; i++)

@@ -21,7 +21,6 @@ struct turn_watch {
     struct io *io;
 };
 
-/* How long a slice is now. */
 static int64_t slice_of(const struct turn *turn, uint64_t now_ns)
 {
     return contention_is_none(&turn->contention, now_ns) ? SLICE_ALONE_NS : SLICE_NS;
@@ -174,7 +173,6 @@ static bool serve_slice(struct io *io, struct user *user, uint64_t *now_ns)
     return true;
 }
 
-/* The turn's slices. */
 static void serve_users(struct io *io)
 {
     struct turn *turn = &io->turn;
@@ -200,8 +198,6 @@ void turn_tick(struct io *io)
         if (!user->connections)
             close_watch(user);
 }
-
-/* --- the end of a turn --- */
 
 /* With more jobs than these under way the loop hardly ever sleeps, and busy-polling delays other
  * processes. While a job is under way, an event is certain to come. */

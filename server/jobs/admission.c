@@ -279,7 +279,6 @@ void admission_uncharge(struct task *task)
     task->block_bytes = 0;
 }
 
-/* What the link takes from those before it. */
 static void take_sources(struct op *op, const struct request_link *link)
 {
     for (int i = 0; link && i < AXIS_COUNT; i++) {
@@ -341,7 +340,6 @@ static bool take_operators(struct task *task, struct request *request, const str
     return ok;
 }
 
-/* A put or a get. */
 static bool take_transfer(struct op *op, const struct request *request, const struct upload *upload,
                           struct failure *failure)
 {

@@ -5,7 +5,6 @@
 
 #include <math.h>
 
-/* What the job takes each time that it runs. */
 static double run_ns(const struct requirements *needs, const struct flow *flow)
 {
     return (double)schedule_estimate(flow, &needs->job) +

@@ -21,8 +21,6 @@ enum {
     AHEAD_BLOCK_BYTES = 64 << 10
 };
 
-/* --- what it takes --- */
-
 void script_estimate(const struct job *job, bool finer, struct job *estimate)
 {
     *estimate = *job;
@@ -83,8 +81,6 @@ struct script_needs script_needs(const struct request *request, const struct job
         needs.arrays++;
     return needs;
 }
-
-/* --- making it --- */
 
 static struct step *add(struct task *task, enum step_kind kind, bool waits, uint32_t op)
 {
@@ -201,7 +197,6 @@ static struct script *new_script(struct task *task, uint64_t steps, struct failu
     return task->script = script;
 }
 
-/* What it takes beside the task's own arrays. */
 static bool take_own(struct task *task, const struct requirements *needs, struct failure *failure)
 {
     struct script *script = task->script;

@@ -15,7 +15,6 @@ struct finding {
     struct requirements *needs;
 };
 
-/* Does the device compute in the region itself? */
 static bool computes_in_place(const struct finding *finding, const struct array *array)
 {
     return array->kind == ARRAY_REGION && finding->device->info.direct;
@@ -67,7 +66,6 @@ static bool find_inputs(const struct finding *finding, struct failure *failure)
     return true;
 }
 
-/* What the link takes from those before it. */
 static bool bind_sources(const struct finding *finding, struct request_link *link,
                          struct failure *failure)
 {

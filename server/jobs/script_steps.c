@@ -216,7 +216,6 @@ void script_go_on(struct task *task)
         task_succeed(task);
 }
 
-/* What the measure says goes into the report. */
 static void note_measure(const struct task *task, const struct step *step)
 {
     const struct job *job = &task->op->job;

@@ -66,7 +66,6 @@ void op_let_go(struct field **fields, int count)
     }
 }
 
-/* But for its places. */
 static void op_release(struct op *op)
 {
     for (int i = 0; i < OP_READS; i++) {
@@ -167,7 +166,6 @@ void task_fail(struct task *task, enum status status, const char *text)
     task_fail_with(task, &failure);
 }
 
-/* The answer that the stop says. */
 static void set_stopped(const struct task *task, struct failure *failure)
 {
     static const struct {
@@ -391,8 +389,6 @@ void task_drain(struct device *device, bool late)
         link = device->tasks.next; /* an access that ended may have moved others */
     }
 }
-
-/* --- accepting --- */
 
 /* What it answers: of put and get nothing but what they are themselves. */
 static void set_answers(struct task *task, const struct request *request)

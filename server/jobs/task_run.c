@@ -9,7 +9,6 @@
 
 /* --- what it leaves in the trace (trace.h) --- */
 
-/* Is there no trace? */
 static bool off(const struct task *task)
 {
     return !task->jobs->devices->trace;
@@ -104,8 +103,6 @@ void task_trace_end(struct task *task)
     trace_job(task->jobs->devices->trace, &job);
 }
 
-/* --- on its way to the device --- */
-
 /* The time in which its bytes go between regions and the device, by estimate. */
 static int64_t copy_ns(const struct task *task)
 {
@@ -119,7 +116,6 @@ static int64_t copy_ns(const struct task *task)
     return schedule_copy(bytes);
 }
 
-/* What its orders will take. */
 static int64_t cost_ns(const struct task *task)
 {
     const struct flow *flow = &task->user->flow;
@@ -166,7 +162,6 @@ static bool upload_small(struct op *op)
     return true;
 }
 
-/* Is everything that it waits for there? */
 static bool has_all(const struct task *task)
 {
     for (uint32_t k = 0; k < task->count; k++)
@@ -273,8 +268,6 @@ static void on_region_lost(struct task *task, enum status status)
         task_fail(task, status, "a region of this job could not be mapped");
 }
 
-/* --- orders --- */
-
 void op_order(const struct op *op, struct order *order)
 {
     struct task *task = op->task;
@@ -377,8 +370,6 @@ static void on_finished(struct order *order, enum status status, const struct ch
     else
         task_fail(task, status, status_text(status));
 }
-
-/* --- without its worker --- */
 
 /* DEVICE_LOST, unless the task's reply can still be sent. */
 static void device_lost(struct task *task)

@@ -88,7 +88,6 @@ void upload_drop(struct upload *upload)
     memset(&upload->failure, 0, sizeof upload->failure);
 }
 
-/* What the numbers of the message's parameters take already. */
 static uint64_t numbers_bytes(const struct upload *upload)
 {
     uint64_t bytes = 0;

@@ -15,9 +15,7 @@ The front is one process, put together from its layers; everything runs on its l
  */
 #include "base/log.h"
 #include "server/io/connection.h"
-#include "server/users/descriptors.h"
 #include "server/io/io.h"
-#include "server/io/listener.h"
 #include "server/io/notify.h"
 #include "server/jobs/task.h"
 
@@ -119,8 +117,7 @@ static void on_tick(uv_timer_t *timer)
     const uint64_t now_ns = uv_hrtime();
     LIST_EACH (struct connection, connection, &server->io.connections, link)
         connection_tick(connection, now_ns);
-    LIST_EACH (struct listener, listener, &server->io.listeners, link)
-        listener_tick(listener);
+    listener_tick(&server->io);
     turn_tick(&server->io);
     if (server->devices.trace)
         trace_flush(server->devices.trace);
@@ -185,7 +182,6 @@ static bool open_rest(struct server *server, struct device *first, bool ready)
     return true;
 }
 
-/* Serve when every device has said that it is there. */
 static void on_device_settled(struct device *device, bool ready)
 {
     struct server *server = LIST_ENTRY(device->devices, struct server, devices);

@@ -49,8 +49,6 @@ struct trace {
 static const char *const span_names[SPAN_COUNT] = {"read",   "queue",    "copy-in",
                                                    "kernel", "copy-out", "write"};
 
-/* --- events --- */
-
 __attribute__((format(printf, 2, 3))) static void add(struct buffer *buffer, const char *format,
                                                       ...)
 {
@@ -142,8 +140,6 @@ static void add_job(struct trace *trace, const struct traced_job *job, const str
     }
 }
 
-/* --- the file --- */
-
 static void fail_trace(struct trace *trace, const char *what, int error)
 {
     log_error("%s: %s: %s; no more is traced", trace->path, what, strerror(error));
@@ -234,8 +230,6 @@ void trace_flush(struct trace *trace)
     if (status != 0)
         fail_trace(trace, "write", -status);
 }
-
-/* --- */
 
 void trace_job(struct trace *trace, const struct traced_job *job)
 {

@@ -32,8 +32,6 @@ void entry_init(struct entry *entry)
     list_init(&entry->link);
 }
 
-/* --- what jobs take --- */
-
 static double flow_work_of(const struct job *job)
 {
     const int arrays = job_inputs(job) + job_outputs(job);
@@ -93,8 +91,6 @@ void schedule_learn(struct flow *flow, const struct job *job, uint64_t device_us
     const double seen = (double)schedule_time(device_us) / flow_work_of(job);
     *rate += *rate > 0 ? (seen - *rate) / MEMORY : seen;
 }
-
-/* --- turns --- */
 
 static enum length length_of(const struct entry *entry)
 {
