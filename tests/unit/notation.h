@@ -1,4 +1,4 @@
-/* MessagePack from text, so that a test shows the message that it sends: JSON, with `b"…"` for a
+/* MessagePack from text, so that a test shows its message: JSON, with `b"…"` for a
  * bin,
  * `#N` for a bin of N bytes that count up from 0, `$N` for a str of N letters, nan and inf. */
 #pragma once
@@ -100,7 +100,7 @@ static inline void notation_pack(msgpack_sbuffer *to, const char **text)
     }
 }
 
-/* The message that `text` writes; msgpack_sbuffer_destroy() it. */
+/* The message that `text` denotes; msgpack_sbuffer_destroy() it. */
 static inline msgpack_sbuffer notation(const char *text)
 {
     msgpack_sbuffer buffer;
@@ -121,7 +121,7 @@ static inline msgpack_unpacked notation_object(const char *text)
         fprintf(stderr, "notation: %s\n", text);
         abort();
     }
-    /* Strings point into the bytes, which therefore live as long. */
+    /* Strings point into the bytes, which must live as long. */
     if (!unpacked.zone)
         unpacked.zone = msgpack_zone_new(64);
     msgpack_zone_push_finalizer(unpacked.zone, free, msgpack_sbuffer_release(&buffer));

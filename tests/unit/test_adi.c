@@ -1,4 +1,4 @@
-/* Crank–Nicolson split by axes: its rows are those of parabolas, its solves undo its rows. */
+/* Crank–Nicolson split by axes: its rows are exact for parabolas, its solves invert its rows. */
 #include "numerics/adi.h"
 #include "numerics/job_check.h"
 #include "tests/lib/random_scheme.h"
@@ -46,7 +46,7 @@ static double rate(const struct plan *plan, const double *u, int64_t i)
     return adi_rate_f64(plan_table_rows(plan->table), NULL, AXIS_COUNT, u, 0, at);
 }
 
-/* Of u = 1 + 2 x + 3 x², x from the middle, the datum that the side states. */
+/* The datum of the side for u = 1 + 2 x + 3 x², x from the middle. */
 static struct boundary with_datum(uint32_t kind, int at_face, int side, double h, int64_t n,
                                   double *constant)
 {
@@ -72,7 +72,7 @@ static struct boundary with_datum(uint32_t kind, int at_face, int side, double h
     return boundary;
 }
 
-/* A parabola has the rate of a constant curvature, up to the edges. */
+/* The rate of a parabola is its constant curvature, up to the edges. */
 TEST(test_parabola)
 {
     static const struct {
@@ -131,7 +131,7 @@ TEST(test_images)
         }
 }
 
-/* r − (1 − dt/2 A) x, of which A is the rate without data; the largest, over r's. */
+/* The largest of r − (1 − dt/2 A) x, relative to that of r; A is the rate without data. */
 static double residual(struct plan *plan, const double *r, const double *x, int64_t n)
 {
     struct adi *adi = plan_table_rows(plan->table);

@@ -1,4 +1,4 @@
-/* The staging arena's shares: nobody starves, nobody sees another user's bytes, nothing leaks. */
+/* The staging arena's shares: no user starves or sees another user's bytes, and nothing leaks. */
 #include "server/users/arena.h"
 #include "server/users/user.h"
 #include "tests/unit/unit.h"
@@ -115,7 +115,7 @@ TEST(another_users_bytes_are_cleared, open_arena, close_arena)
         assert_int_equal(arena_memory(&arena, again)[i], 0);
 }
 
-/* What clearing costs is what was written, not what a slab could hold. */
+/* The cost of clearing depends on the bytes written, not on a slab's size. */
 TEST(only_what_was_written_is_cleared, open_arena, close_arena)
 {
     struct slab *slab;
@@ -190,8 +190,8 @@ TEST(waiters_may_release_from_inside, open_arena, close_arena)
     assert_int_equal(arena.taken[SHARE_UPLOAD], count - 1);
 }
 
-/* What a release costs does not depend on how many wait: those behind the first of a user are not
- * so much as read. */
+/* The cost of a release does not depend on the number of waiters: those behind the first of a user
+ * are not read. */
 TEST(a_release_looks_at_no_waiter_but_the_first, open_arena, close_arena)
 {
     enum { PAGE = 1 << 16, WAITING = 64 };

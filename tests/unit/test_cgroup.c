@@ -1,4 +1,4 @@
-/* The memory that control groups leave, over made-up trees of /proc and /sys. */
+/* The memory that control groups leave, for artificial trees of /proc and /sys. */
 #include "base/cgroup.h"
 #include "tests/unit/unit.h"
 

@@ -1,5 +1,5 @@
-/* The channel over a real socketpair: whole messages with their descriptors, order kept when the
- * socket is full, and an end that sends anything else is not trusted. */
+/* The channel over a real socketpair: complete messages with their descriptors, kept in order when
+ * the socket is full, and checks of everything that the other end sends. */
 #include "gpu/worker/channel.h"
 #include "tests/unit/unit.h"
 
@@ -119,8 +119,8 @@ TEST(test_what_is_no_record_ends_the_trust, setup, teardown)
     }
 }
 
-/* Any bytes at all: whole records are handed out, and nothing is read past the packet (of which
- * AddressSanitizer would tell: the inbox ends with it). */
+/* Any bytes: only complete records are returned, and nothing is read beyond the packet (with which
+ * the inbox ends, so that AddressSanitizer would report it). */
 TEST(test_random_packets, setup, teardown)
 {
     uint64_t seed = 88172645463325252, taken = 0, broken = 0;
@@ -162,8 +162,8 @@ static struct channel_message run_with_block(uint64_t block_bytes)
     return message;
 }
 
-/* In the record as far as a packet reaches, else in a memfd that nobody can change: either way the
- * other end has a copy. */
+/* In the record if it fits into a packet, else in a sealed memfd: in both cases the other end has a
+ * copy. */
 TEST(test_blocks_arrive, setup, teardown)
 {
     enum { FITS = CHANNEL_PACKET_BYTES - CHANNEL_RUN_BYTES };
@@ -199,7 +199,7 @@ TEST(test_blocks_arrive, setup, teardown)
     channel_queue_free(&queue);
 }
 
-/* Without a descriptor to be had the RUN waits, and what comes behind it. */
+/* Without a free descriptor the RUN and later messages wait. */
 TEST(test_a_long_block_waits_for_a_descriptor, setup, teardown)
 {
     static uint8_t block[1 << 17];
@@ -227,7 +227,7 @@ TEST(test_a_long_block_waits_for_a_descriptor, setup, teardown)
     channel_queue_free(&queue);
 }
 
-/* A packet that is not taken takes its descriptor with it: a pipe's other end sees it closed. */
+/* The descriptor of a refused packet is closed: the pipe's other end sees it. */
 TEST(test_a_descriptor_of_another_size_is_closed, setup, teardown)
 {
     struct channel_message received;
@@ -271,7 +271,7 @@ TEST(test_a_full_socket_keeps_the_order, setup, teardown)
     struct channel_queue queue = {0};
     uint64_t sent = 0, received = 0;
     while (received < COUNT) {
-        /* Bursts, so that the queue is filled, part drained, and wraps around. */
+        /* Bursts, so that the queue fills, is partly drained, and wraps around. */
         for (int i = 0; i < 700 && sent < COUNT; i++, sent++) {
             const struct channel_message message = numbered(sent);
             assert_true(channel_queue_push(&queue, &message, NULL, -1));
@@ -327,7 +327,7 @@ TEST(test_descriptors_keep_to_their_messages, setup, teardown)
         if (descriptor >= 0)
             close(descriptor);
     }
-    /* One that is never sent is closed with the queue. */
+    /* A descriptor that is never sent is closed with the queue. */
     const int last = dup(pipes[0]);
     assert_true(channel_queue_push(&queue, &message, NULL, last));
     channel_queue_free(&queue);

@@ -203,8 +203,8 @@ TEST(test_arrays_without_sense)
     }
 }
 
-/* The pieces' bytes but for the payload, and how much payload there is; it must be one run from
- * data. */
+/* The pieces' bytes without the payload, and the size of the payload, which must be contiguous
+ * from `data`. */
 static size_t pieces_take(const struct outgoing *out, const char *data, uint8_t *headers,
                           uint64_t *payload)
 {
@@ -242,7 +242,7 @@ TEST(test_one_bin)
     outgoing_free(&out);
 }
 
-/* Three arrays of a vector field: each behind its header, straight from where it lies. */
+/* Three arrays of a vector field: each after its header, without a copy. */
 TEST(test_a_vector_inline)
 {
     static const double data[3][4];
@@ -287,7 +287,7 @@ TEST(test_a_list_of_bins)
     outgoing_free(&out);
 }
 
-/* There is room for every piece, and each byte is in one of them. */
+/* The array of pieces suffices, and each byte is in one of them. */
 TEST(test_room_for_the_bins_of_large_arrays)
 {
     static const uint64_t edges[] = {UINT64_C(1) << 30, UINT64_C(1) << 31, UINT64_C(1) << 32,

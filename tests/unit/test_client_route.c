@@ -1,4 +1,4 @@
-/* Which way a job's arrays go: from where they lie, through the pool, or over the socket. */
+/* The route of a job's arrays: in place, through the pool, or over the socket. */
 #include "client/connection.h"
 #include "tests/unit/unit.h"
 
@@ -97,7 +97,7 @@ TEST(arrays_in_shared_memory_stay_where_they_are, NULL, forget)
     assert_int_equal(c.route.outs, 1);
     assert_false(c.route.out_is_vector || c.missing.count);
     assert_null(c.route.in[0].pooled);
-    /* Not where the server takes an array; past the end; not registered. */
+    /* Misaligned; beyond the end; not registered. */
     assert_false(choose("put", (void *[]){a->memory + 8}, 1, NULL, 0, 0).route.in[0].region);
     assert_false(
         choose("put", (void *[]){a->memory + BYTES + 16}, 1, NULL, 0, 0).route.in[0].region);
@@ -145,7 +145,7 @@ TEST(all_results_go_by_regions_or_none, NULL, forget)
     c = choose("gradient", f, 1, (void *[]){b->memory, b->memory + BYTES, plain}, 3, BYTES);
     assert_true(c.route.outs == 0 && !c.route.out[0].region && c.missing.count == 1);
     pooled->state = REGION_READY;
-    /* No place for a component, or too small a one: the reply says so, as ever. */
+    /* No place for a component, or one that is too small: the reply's error reports it. */
     assert_int_equal(choose("gradient", f, 1, (void *[]){b->memory}, 1, BYTES).route.outs, 0);
     assert_int_equal(choose("laplacian", f, 1, (void *[]){b->memory}, 1, BYTES - 1).route.outs, 0);
     assert_false(pooled->busy);

@@ -1,5 +1,5 @@
-/* Rounds of launches as graphs: when they are noted, captured and launched, and when they are not.
- * The device counts; slots and memory are what the test says. */
+/* Rounds of launches as graphs: when they are recorded, captured and launched, and when not. The
+ * emulated device counts; the test sets slots and memory. */
 #include "gpu/cuda/copy.h"
 #include "gpu/cuda/fault.h"
 #include "gpu/cuda/graphs.h"
@@ -145,7 +145,7 @@ static void round_make(struct round *round, int first)
     }
 }
 
-/* Is it launched as a graph? Else one by one. It ends at once. */
+/* Whether the group is launched as a graph, not one by one. It ends at once. */
 static bool is_graph(struct round *round)
 {
     const int graphs = device.graph_launches, plain = device.launched[QUEUE];
@@ -182,7 +182,7 @@ TEST(what_ends_no_round_is_none, setup, teardown)
         assert_false(is_graph(&round));
 }
 
-/* Each part of what a kernel is told counts. */
+/* Each argument of a kernel counts. */
 TEST(another_one_is_not_the_same, setup, teardown)
 {
     struct round round, other;
@@ -236,7 +236,7 @@ TEST(memory_that_went_back_takes_them_along, setup, teardown)
     assert_true(is_graph(&round));
 }
 
-/* Those under way stay whatever comes; else the one that was used longest ago goes. */
+/* Graphs in flight stay; of the others the least recently used one is destroyed. */
 TEST(a_few_are_kept, setup, teardown)
 {
     enum { MANY = 90 };

@@ -1,4 +1,4 @@
-/* Device memory that is kept: what is used again, what is cleared, what is given back. */
+/* Cached device memory: its reuse, its clearing and its release. */
 #include "gpu/cuda/memory.h"
 #include "tests/lib/counted_device.h"
 #include "tests/unit/unit.h"
@@ -54,7 +54,8 @@ TEST(test_a_block_is_used_again_and_cleared_for_another_owner, setup, teardown)
     assert_int_equal(counted_device.freed, 0);
 }
 
-/* cudaFree waits for the device: nothing is freed until there is time for it, or need. */
+/* cudaFree waits for the device: memory is freed only when the device is idle or memory is short.
+ */
 TEST(test_too_much_is_given_back_when_there_is_time, setup, teardown)
 {
     void *blocks[9];

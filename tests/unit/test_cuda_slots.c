@@ -1,5 +1,5 @@
-/* Tables of plans on the device: which slots hold them, for how long, and what is done where there
- * is no memory for one. */
+/* Tables of plans on the device: the slots that hold them, their lifetime, and the case without
+ * memory for one. */
 #include "gpu/cuda/memory.h"
 #include "gpu/cuda/passes.h"
 #include "gpu/cuda/slots.h"
@@ -98,8 +98,8 @@ TEST(a_table_is_loaded_once, setup, teardown)
     plan_release(&plan);
 }
 
-/* A plan is known by its bytes, and those of its table by their serial number: memory that one
- * table has left is often the next one's. */
+/* Plans are compared by their bytes and their tables by serial numbers, because the memory of a
+ * freed table is often reused by the next one. */
 TEST(a_table_in_the_place_of_another_is_loaded, setup, teardown)
 {
     struct plan plan = plan_with(SMALL_BYTES);

@@ -1,5 +1,4 @@
-/* Deadlines pass once, in their order and not before their time, and not where they were forgotten.
- */
+/* Deadlines pass once, in their order, not before their time, and not after they were removed. */
 #include "server/jobs/deadline.h"
 #include "tests/unit/unit.h"
 

@@ -1,4 +1,4 @@
-/* Sockets that are closed with a descriptor in them, of a user who has too many that wait. */
+/* Sockets that are closed with a descriptor in them, of a user with too many waiting closes. */
 #include "base/rights.h"
 #include "server/users/descriptors.h"
 #include "tests/unit/unit.h"
@@ -14,7 +14,7 @@ static int ends[2] = {-1, -1}, inside[2];
 static ssize_t left; /* after our own close: what comes from the descriptor inside, */
 static int error;    /* and its errno */
 
-/* Our own close comes late: after the collector would have disposed of the socket. */
+/* Our own close is late: after the kernel's collector would have disposed of the socket. */
 int __wrap_close(int descriptor)
 {
     if (descriptor != ends[0])

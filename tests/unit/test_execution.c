@@ -73,7 +73,7 @@ TEST(nobody_writes_what_one_before_reads_or_the_front_downloads, clear, NULL)
     assert_false(executions_may_start(&runs, &writer));
 }
 
-/* Links of a chain may share an input, which the first of them copies from a region. */
+/* Operators of a chain may share an input, which the first of them copies from a region. */
 TEST(nobody_reads_an_input_before_it_has_been_copied_from_its_place, clear, NULL)
 {
     struct region region = {0};
@@ -91,7 +91,7 @@ TEST(nobody_reads_an_input_before_it_has_been_copied_from_its_place, clear, NULL
     assert_int_equal(a.readers + a.writers + region.users, 0);
 }
 
-/* Beside their inputs and outputs, jobs read arrays (κ, a source) and write one, their probes. */
+/* Beside inputs and outputs, jobs read operands (κ, a source) and write one, their probes. */
 TEST(operands_are_in_order_too, clear, NULL)
 {
     struct execution first = run_of(1, &a, &b, NULL), second = run_of(2, &c, &d, NULL);

@@ -1,4 +1,4 @@
-/* libfdclient against a server that says exactly what a test wants. */
+/* libfdclient against a server that sends exactly the test's bytes. */
 #include "client/fdclient.h"
 
 #include "protocol/array.h"
@@ -68,7 +68,7 @@ TEST(test_replies_in_any_order)
         assert_true(fdclient_submit(client, "get", &by_id, NULL, &results[i], &ticket, &error));
         assert_int_equal(ticket, i + 1);
     }
-    /* The loop that the header describes. */
+    /* The loop described in the header. */
     for (uint64_t wanted = 20; wanted > 0;) {
         struct pollfd wait = {fdclient_descriptor(client), fdclient_events(client), 0};
         assert_true(wait.events & POLLIN);
@@ -233,7 +233,8 @@ TEST(test_errors_from_the_server)
     scripted_end(client);
 }
 
-/* A job, a request to cancel it and another job; the first is cancelled when that has come. */
+/* A job, a request to cancel it and another job; the first is cancelled when the last has arrived.
+ */
 static void script_cancel(struct scripted *s)
 {
     msgpack_unpacked request;
@@ -312,7 +313,7 @@ TEST(test_a_result_too_large_is_dropped_and_the_next_arrives)
     }
 }
 
-/* The shape says n, the data is of another length. */
+/* The shape has n points, the data another length. */
 static void say_lie(struct scripted *s, uint64_t id, uint64_t n, uint32_t data_bytes)
 {
     struct array_type type = scripted_type(n);
@@ -470,8 +471,8 @@ TEST(test_the_server_goes_away_instead_of_taking_a_region, scripted_by_regions, 
     scripted_end(client);
 }
 
-/* `register` is answered while it still waits behind an upload: the region is none before its
- * descriptor has gone out. */
+/* `register` is answered while it still waits behind an upload: the region is not used before its
+ * descriptor has been sent. */
 static void script_registers_early(struct scripted *s)
 {
     static const char registered[] = "\x94\x01\x02\xc0\x81\xa6region\x05";
@@ -541,8 +542,8 @@ static void script_stops_jobs(struct scripted *s)
     s->failed = !sees_a_region_given_up(s, STATUS_TIMEOUT);
 }
 
-/* A job that was stopped may be answered while a worker that hangs can still write its result: the
- * memory of the pool that it named is no other job's. */
+/* A stopped job may be answered while a hanging worker can still write its result: the pool's
+ * memory for it is given to no other job. */
 TEST(test_memory_of_a_stopped_job_is_given_up, scripted_by_regions, scripted_by_socket)
 {
     struct fdclient *client = scripted_begin(script_stops_jobs, 0);
@@ -556,8 +557,8 @@ TEST(test_memory_of_a_stopped_job_is_given_up, scripted_by_regions, scripted_by_
     scripted_end(client);
 }
 
-/* The pool has room for two of three results: it gives up neither these for the third, nor anything
- * else that does not help. */
+/* The pool has room for two of three results: it frees neither these for the third, nor any other
+ * memory that would not help. */
 TEST(test_results_that_the_pool_has_no_room_for, scripted_by_regions, scripted_by_socket)
 {
     struct fdclient *client = scripted_begin(script_takes_regions, 0);
@@ -595,7 +596,7 @@ TEST(test_closing_with_jobs_under_way)
 enum { JOBS = 48 };
 #define JOB_POINTS (UINT64_C(1) << 19)
 
-/* Answers each request before it reads the next: two sides that only wrote would stop for ever. */
+/* Answers each request before it reads the next: two sides that only write would deadlock. */
 static void script_echo(struct scripted *s)
 {
     for (uint64_t id = 1; id <= JOBS && !s->failed; id++) {
@@ -639,7 +640,7 @@ TEST(test_many_large_jobs_before_the_first_reply_is_read)
     free(data);
 }
 
-/* The answer comes before the upload has ended: the ticket waits for the array's last byte. */
+/* The answer arrives before the upload has ended: the ticket waits for the array's last byte. */
 static void script_early_refusal(struct scripted *s)
 {
     char some[4096];
@@ -826,7 +827,7 @@ TEST(test_addresses)
 
 int main(void)
 {
-    /* What these servers say is what a test wrote down: no `register` in between. */
+    /* These servers send only the test's bytes: no `register` in between. */
     setenv("FDCLIENT_TRANSPORT", "socket", 1);
     return unit_run(NULL, NULL);
 }

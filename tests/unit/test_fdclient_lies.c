@@ -1,6 +1,6 @@
-/* libfdclient against a server that lies: no byte of the client's memory is written or read but for
- * what was asked for, and nothing that was answered changes. Where a lie would only touch memory
- * that is nobody's, AddressSanitizer is who notices. */
+/* libfdclient against a server that sends false replies: no byte of the client's memory is read or
+ * written beyond the request, and no earlier answer changes. AddressSanitizer detects accesses to
+ * memory that belongs to no array. */
 #include "client/fdclient.h"
 
 #include "protocol/object.h"
@@ -153,7 +153,7 @@ TEST(test_a_snapshot_of_more_data_than_its_shape)
 
 /* --- places in regions ------------------------------------------------------------------------ */
 
-/* What the server answers to a job whose result is to go to the place (region, offset). */
+/* The server's answer to a job whose result goes to the place (region, offset). */
 static const struct lie {
     uint64_t region, offset; /* added to those */
     uint64_t points;
@@ -231,8 +231,8 @@ TEST(test_another_place_in_the_pool, scripted_by_regions, scripted_by_socket)
     scripted_end(client);
 }
 
-/* A larger array than asked for, in a region of the pool that would hold it: not over the caller's.
- */
+/* An array larger than requested, in a region of the pool that would hold it: it must not overflow
+ * the caller's memory. */
 static void script_larger_than_its_place(struct scripted *s)
 {
     static const struct lie larger = {.points = 2 * POINTS};
@@ -278,7 +278,7 @@ TEST(test_another_place_in_memory_of_the_callers)
     for (int i = 0; i < LIES; i++) {
         struct fdclient_error error;
         assert_false(fdclient_run(client, "laplacian", &f, NULL, &result, &error));
-        /* Of a place that was asked for, but too small: that it is. */
+        /* A requested place that is too small: the error reports it. */
         assert_string_equal(error.code, lies[i].points > POINTS ? "TOO_LARGE" : "CONNECTION");
     }
     assert_true(fdclient_run(client, "laplacian", &f, NULL, &result, NULL));
@@ -311,8 +311,8 @@ TEST(test_a_region_for_a_result_of_the_socket)
 
 /* --- fields ----------------------------------------------------------------------------------- */
 
-/* A small array under another key, and a large field as "out": the result would have the memory of
- * the one and the shape of the other. */
+/* A small array under another key, and a large field as "out": the result must not combine the
+ * memory of the one with the shape of the other. */
 static void script_fields(struct scripted *s)
 {
     static const char field[] = "\xa3out\x83\xa5"
@@ -359,7 +359,7 @@ TEST(test_a_field_beside_data_or_for_an_array)
 
 enum { LARGE = 1 << 22 }; /* points; more than a socket takes */
 
-/* Answers twice while the request is on its way: the ticket still waits for its array to be sent.
+/* Answers twice while the request is being sent: the ticket still waits for its array to be sent.
  */
 static void answer_twice(struct scripted *s, void (*say)(struct scripted *, uint64_t reply))
 {

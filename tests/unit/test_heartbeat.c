@@ -1,4 +1,4 @@
-/* When a worker, or its device, is given up: counted in beats, whatever a clock says. */
+/* The conditions for replacing a worker, counted in beats and independent of clocks. */
 #include "server/devices/heartbeat.h"
 #include "tests/unit/unit.h"
 

@@ -1,6 +1,6 @@
-/* The host backend against the contract: however many threads there are, and where arrays are cut
- * for the cache; and the backend itself keeps its order, its owners' memory apart, and answers
- * everything once. */
+/* The host backend against the contract, for any number of threads and for arrays that are tiled
+ * for the cache. The backend keeps its order, isolates its owners' memory, and answers every token
+ * once. */
 #include "gpu/backend.h"
 #include "gpu/host/memory.h"
 #include "gpu/host/pass.h"
@@ -90,7 +90,7 @@ static void check_result(const struct job *job, const struct plan *plan,
     }
 }
 
-/* The bits are the same however many threads there are, more than cores too. */
+/* The bits do not depend on the number of threads, even if it exceeds the cores. */
 static void check_threads(const struct job *job, const struct kernels *kernels,
                           const struct launch *launch, struct arrays *arrays)
 {
@@ -149,8 +149,7 @@ TEST(test_large)
     }
 }
 
-/* The second cache that the backend is shown, whatever the machine has: tiles are as large as it
- * allows. */
+/* The size of the second cache that the backend assumes here, which determines the tiles. */
 static long second_cache = 2 << 20; /* at first: what is kept for tiles does not grow */
 long __real_sysconf(int name);
 long __wrap_sysconf(int name);
@@ -327,7 +326,7 @@ static void hold(struct thread_pool_task *unused, struct list *next)
     sem_wait(&held.may_end);
 }
 
-/* Whatever pieces of others' long jobs were launched before it, narrow and wide ones. */
+/* After any launches of other owners' long jobs, narrow and wide ones. */
 TEST(test_a_short_job_passes_pieces)
 {
     enum { PIECES = 12, SHORT_TOKEN = 100, MOST_PIECES = 1 };
@@ -382,7 +381,7 @@ static bool is_zero(const unsigned char *memory, uint64_t bytes)
     return true;
 }
 
-/* No owner sees another's bytes; what is too large is refused. */
+/* No owner sees another's bytes; requests that are too large are refused. */
 TEST(test_memory)
 {
     static const uint64_t sizes[] = {1, 4096, 4097, 1 << 20, 9 << 20};
@@ -396,7 +395,7 @@ TEST(test_memory)
         unsigned char *theirs = memory_allocate(bytes, they);
         assert_non_null(theirs);
         assert_true(is_zero(theirs, bytes));
-        /* A hot job finds its block again. */
+        /* A repeated job gets the same block again. */
         assert_ptr_equal(memory_allocate(bytes, me), mine);
         memory_release(mine, bytes, me);
         memory_release(theirs, bytes, they);

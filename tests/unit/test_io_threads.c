@@ -1,5 +1,4 @@
-/* I/O threads move what they are given, say what came of it on the loop, and leave nothing behind.
- */
+/* I/O threads transfer their payload, report the outcome on the loop, and leave nothing behind. */
 #include "server/io/io_threads.h"
 #include "tests/unit/unit.h"
 
@@ -18,7 +17,7 @@ static struct io_threads io_threads;
 static uv_thread_t loop_thread;
 static const int somebody, somebody_else;
 
-/* One connection: its ends, and what is under way from the one to the other. */
+/* One connection: its ends, and the bytes in flight between them. */
 struct pair {
     int near, far; /* near: the io_threads' */
     uint8_t sent[2 * LEAST], received[2 * LEAST];
@@ -79,7 +78,7 @@ static void on_ended(void *context, ssize_t moved, int error)
     pair->calls++;
 }
 
-/* On a slow machine what came before took long enough for one connection to be alone. */
+/* On a slow machine the preceding work may take so long that one connection counts as alone. */
 static void meet_both(void)
 {
     io_threads_meet(&io_threads, &somebody);
@@ -208,7 +207,7 @@ TEST(what_is_not_worth_it_is_left_to_the_caller, open_io_threads, close_carriers
     assert_true(send_it(pair, LEAST));
 }
 
-/* To and fro: each sends, receives what came back from its far end, and sends again. */
+/* Each connection sends, receives the bytes back from its far end, and sends again. */
 static void on_round(void *context, ssize_t moved, int error)
 {
     struct pair *pair = context;

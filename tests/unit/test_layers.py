@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Each room includes only what its layer may: a room's files, and those of the rooms that its row names.
-A room is the longest folder of the table that a file lies in. docs/ARCHITECTURE.md shows the table as a picture
-(--draw prints it), and names files that exist; so do CONTRIBUTING.md's lists of where to add things.
+"""Each folder includes only its own files and those of the folders in its row. A file belongs to the longest
+folder of the table that contains it. docs/ARCHITECTURE.md shows the table as a picture (--draw prints it). It
+and CONTRIBUTING.md's lists of where to add things name only files that exist.
 """
 
 import pathlib
@@ -9,7 +9,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# The layers of the server, from above: each includes those below it.
+# The layers of the server, from the top: each includes those below it.
 SERVER = ["server/main", "server/io", "server/jobs", "server/devices", "server/users", "server/metrics",
           "server/config"]
 ROOMS = {
@@ -23,7 +23,7 @@ ROOMS = {
     **{room: [*SERVER[i + 1:], "protocol", "numerics", "base"] for i, room in enumerate(SERVER)},
     "client": ["protocol", "numerics", "base"],
 }
-# Single files of rooms that are otherwise out of reach, and why.
+# Exceptions: single files of other folders, and the reason.
 ALLOWED = {
     ("server/devices", "gpu/worker/channel.h"): "the front's end of the channel",
     ("server/jobs", "gpu/worker/channel.h"): "times of a job as the worker tells them",
@@ -70,7 +70,7 @@ def check_document():
 
 
 def check_adding():
-    """CONTRIBUTING.md's lists of where to add things: the files are there, and what is named is in them."""
+    """CONTRIBUTING.md's lists of where to add things: the files exist and contain the names."""
     lists = (ROOT / "CONTRIBUTING.md").read_text().split("\n## Where to add things\n")[1]
     for line in lists.splitlines():
         paths = [ROOT / path for path in re.findall(r"`([\w.]+/[\w./]*)`", line)]

@@ -1,4 +1,4 @@
-/* The log: levels, causes, and a reader who does not read. */
+/* The log: levels, causes, and a reader that does not read. */
 #include "base/log.h"
 #include "tests/unit/unit.h"
 
@@ -14,8 +14,8 @@ enum { TEXT_BYTES = 16 << 20 };
 
 static char text[TEXT_BYTES + 1];
 
-/* What a process of its own, with a log of its own, writes to stderr in `say`. `full`: as much as
- * the pipe holds stands in it already, and it is read when the process has ended. */
+/* The output on stderr of `say` in a separate process with its own log. `full`: the pipe is already
+ * full, and is read when the process has ended. */
 static const char *lines_of(void (*say)(void), bool full)
 {
     int ends[2];
@@ -132,13 +132,13 @@ static void say_much(void)
             log_line(&cause[i], LOG_LEVEL_WARNING, "%0500d", i);
 }
 
-/* The process ends although nobody has read a byte. */
+/* The process ends although no byte has been read. */
 TEST(nobody_is_waited_for)
 {
     lines_of(say_much, true);
 }
 
-/* Every line is there, or counted. */
+/* Every line is present or counted. */
 TEST(lines_without_room_are_counted)
 {
     const char *lines = lines_of(say_much, false);

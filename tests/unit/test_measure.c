@@ -1,4 +1,4 @@
-/* Measures on the host: the contract's bits, whatever the pieces; and what they are for. */
+/* Measures on the host: the contract's bits, for any division into slices. */
 #include "tests/lib/measure_reference.h"
 #include "tests/lib/run_backend.h"
 #include "tests/unit/unit.h"

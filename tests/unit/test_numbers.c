@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Unpacked until the end of the test: arrays point into it. */
+/* Stays unpacked until the end of the test, because arrays point into it. */
 static msgpack_unpacked message;
 
 static struct array read_numbers(const char *text)

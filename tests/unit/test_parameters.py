@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""protocol/parameters.inc is the one table of parameters: what cannot be made from it says the same. And the
-files that read a request by it go one way."""
+"""Texts that are not generated from protocol/parameters.inc agree with it. The files that decode a request
+call each other in one direction."""
 
 import ast
 import pathlib
@@ -8,7 +8,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Each calls none that comes after it.
+# No file calls a later one.
 LADDER = ["object", "array", "request_read", "request_axes", "request_parameters",
           "request_chain", "request"]
 

@@ -1,6 +1,5 @@
-/* Every generation of the host's loops that this processor runs gives the contract's bits for jobs
- * of every family, in pieces that begin and end anywhere, streaming or not, and over their input.
- */
+/* Every generation of the host's loops that this processor supports gives the contract's bits for
+ * jobs of every family, in slices that begin and end anywhere, streaming or not, and in place. */
 #include "base/thread_pool.h"
 #include "gpu/host/pass.h"
 #include "tests/lib/sample.h"

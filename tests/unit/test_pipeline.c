@@ -1,5 +1,5 @@
-/* Runs that are copied from and to clients' memory: the results, on the host backend, of many jobs
- * under way together; and whose slab is next, on a device that only takes note. */
+/* Runs that are copied from and to clients' memory: the results of many jobs in flight together, on
+ * the host backend; and the order of slabs, on a device that only records. */
 #include "gpu/worker/pipeline.h"
 #include "base/thread.h"
 #include "base/thread_pool.h"
@@ -211,8 +211,8 @@ static struct execution *plain_run(struct execution *run, struct holding *holdin
     return run;
 }
 
-/* Behind large jobs a small one waits for what is under way and one slab more, not for its turn
- * among them; and a row of small ones does not keep a large one from its turns. */
+/* Behind large jobs a small one waits for the copies in flight and one more slab, not for its turn
+ * among them; and a sequence of small jobs does not deprive a large one of its turns. */
 TEST(test_a_small_job_passes_large_ones)
 {
     enum { SMALL = 20 };
@@ -256,7 +256,7 @@ TEST(test_a_small_job_passes_large_ones)
     assert_int_equal(pipeline.under_way, 0);
 }
 
-/* As few as have little time to lose, as many as take little time each. */
+/* Few large slabs or many small ones: neither their gaps nor the lag of a slab take much time. */
 TEST(test_larger_jobs_have_larger_slabs)
 {
     assert_int_equal(pipeline_slab_bytes(1), 1 << 20);
@@ -274,8 +274,7 @@ static void note_upload_after_launches(void *device, const void *from, size_t by
     note_upload(device, from, bytes, token);
 }
 
-/* Of however few slabs a job is: what has been launched would else see, and so wait for, the next
- * one's upload. */
+/* For any number of slabs: otherwise a launch would also wait for the next slab's upload. */
 TEST(test_a_launch_does_not_wait_for_the_next_slab)
 {
     static struct execution run;

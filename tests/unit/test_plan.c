@@ -1,4 +1,4 @@
-/* The weights against exact fractions and against what defines them: the polynomials that they must
+/* The weights against exact fractions and against their definition: the polynomials that they
  * differentiate exactly. */
 #include "numerics/plan.h"
 #include "numerics/job_check.h"
@@ -168,7 +168,7 @@ static double moment(const double *weights, int count, int first_point, int powe
     return sum;
 }
 
-/* A row differentiates every polynomial that it has points for. */
+/* A row differentiates exactly every polynomial that its points determine. */
 static void check_polynomials(const struct plan_axis *axis, int row, int order)
 {
     const int first_point = -row;

@@ -1,4 +1,4 @@
-/* The table of plans gives what plan_init() gives, however many jobs pass through it. */
+/* The cache of plans returns the same as plan_init(), for any number of jobs. */
 #include "gpu/worker/plans.h"
 #include "tests/unit/unit.h"
 
@@ -45,7 +45,7 @@ TEST(a_plan_that_is_kept_is_not_made_again)
     assert_ptr_equal(plans_get(&plans, &first, NULL), plan);
 }
 
-/* Of jobs with many coordinates few are kept: as many as their tables and blocks have room. */
+/* The cache keeps only as many jobs with many coordinates as their tables and blocks fit. */
 TEST(plans_are_bounded_in_bytes)
 {
     static double x[65536];

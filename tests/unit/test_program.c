@@ -1,4 +1,4 @@
-/* The order in which a program's steps begin, however they end. */
+/* The order in which a program's steps begin, for any order of their ends. */
 #include "server/jobs/program.h"
 #include "tests/lib/random_job.h"
 #include "tests/unit/unit.h"
@@ -26,7 +26,7 @@ static long number_of(const struct program *program, const struct step *step)
     return step - program->step;
 }
 
-/* Begin what can begin; its numbers, in order. */
+/* Begin all steps that can begin; returns their numbers, in order. */
 static const char *begun(struct program *program)
 {
     static char text[64];
@@ -124,8 +124,7 @@ TEST(test_broken)
     program_free(&program);
 }
 
-/* Whatever the order of their ends: each is begun as often as it should be, none before its turn.
- */
+/* For any order of their ends, each step begins as often as it should, and none before its turn. */
 TEST(test_any_order_of_ends)
 {
     struct random random = random_start();

@@ -1,4 +1,4 @@
-/* Regions are mapped beside what other threads map at the same time, where pinned pieces begin. */
+/* Regions are mapped at the alignment of pinned pieces, while other threads map memory. */
 #include "gpu/worker/region.h"
 #include "base/thread.h"
 #include "tests/unit/unit.h"
@@ -14,7 +14,7 @@
 
 enum { BYTES = (9 << 20) + 100, PAGE = 4096, PATIENCE_MS = 20000 };
 
-/* What another thread does while the file is mapped, once: it takes the place's first page. */
+/* Another thread, once, while the file is mapped: it takes the first page of the address range. */
 static struct {
     bool takes;       /* … just before */
     bool takes_after; /* … just after the kernel, an old one, has refused to share the file */

@@ -54,7 +54,7 @@ static double stiffness(const char *params, int coordinates, double factor)
     return job.spacing[AXIS_X];
 }
 
-/* Beside every kind of side: else the loop would find them a second time. */
+/* For every kind of side: otherwise the loop would compute the bounds again. */
 TEST(a_job_takes_the_bounds_found_before)
 {
     static const struct {
@@ -90,7 +90,7 @@ TEST(a_job_takes_the_bounds_found_before)
     }
 }
 
-/* How many bounds there are of a chain of two diffusions along the same coordinates. */
+/* The number of bounds of a chain of two diffusions along the same coordinates. */
 static uint32_t bounds_of(const char *one, const char *other)
 {
     char list[1024], text[4096];

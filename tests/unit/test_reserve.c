@@ -1,4 +1,4 @@
-/* How users share what there is so much of: exact limits, and sums that do not fit in 64 bits. */
+/* The shares of users in a bounded resource: exact limits, and sums that do not fit in 64 bits. */
 #include "server/users/reserve.h"
 #include "tests/unit/unit.h"
 

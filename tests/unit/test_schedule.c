@@ -1,5 +1,5 @@
-/* Who goes to the worker next. The device here is one that takes slices of what lies with it in
- * turn, as a worker does; its time is counted in what it has done, so nothing depends on a clock.
+/* The order in which users' jobs go to the worker. The emulated device executes slices of its jobs
+ * in turn, as a worker does. Its time is the work that it has done, so nothing depends on a clock.
  */
 #include "server/users/schedule.h"
 #include "tests/unit/unit.h"
@@ -163,7 +163,7 @@ TEST(another_users_priority_counts_for_nothing, begin, end)
     assert_in_range(ended[1], 73, 77);
 }
 
-/* One that waits for its client keeps nobody else from what they may have with the worker. */
+/* A job that waits for its client does not reduce other users' share of the worker. */
 TEST(who_rests_holds_nobody_up, begin, end)
 {
     struct work *rests = add(0, 0, US, US);
@@ -202,8 +202,8 @@ TEST(as_much_is_handed_over_as_keeps_the_device_busy, begin, end)
     }
 }
 
-/* Any loads, and estimates that are up to twice too long or too short: who always has work gets as
- * much as the others who do, but for what may lie with the worker at once. */
+/* Any loads, and estimates that are wrong by up to a factor of two: users who always have work get
+ * equal shares, up to the work that may be with the worker at once. */
 TEST(those_who_always_have_work_share_evenly, begin, end)
 {
     for (int round = 0; round < 15; round++) {
@@ -235,7 +235,7 @@ TEST(those_who_always_have_work_share_evenly, begin, end)
     }
 }
 
-/* One asks for 3 µs at a time while others have deep queues of 10 ms each. */
+/* One user requests 3 µs at a time while others have long queues of 10 ms each. */
 TEST(a_bulk_is_never_before_a_small_job, begin, end)
 {
     for (int u = 1; u < USERS; u++)
@@ -295,8 +295,8 @@ TEST(nor_does_one_that_lasts_hold_up_long_ones, begin, end)
     assert_in_range(served_ns[0], 300 * MS, 640 * MS);
 }
 
-/* Somebody has a long job, taken to be far longer than it is, and many short ones. Who comes and
- * goes beside it must not be taken to have had as much as the long one would. */
+/* A user has a long job, whose estimate is far too long, and many short ones. A user who comes and
+ * goes meanwhile must not be charged as much as that estimate. */
 TEST(a_long_job_counts_when_it_is_done, begin, end)
 {
     int64_t before_ns[2] = {0, 0}, begin_ns = 0;
@@ -315,8 +315,8 @@ TEST(a_long_job_counts_when_it_is_done, begin, end)
     assert_true(served_ns[1] - before_ns[1] >= 990 * MS);
 }
 
-/* A long job had the device alone for most of its time: that is not held against its user, but what
- * it has had beside the newcomer is. */
+/* A long job had the device alone for most of its time: its user is not charged for that time, but
+ * for the time beside the newcomer. */
 TEST(the_time_that_a_long_job_had_alone_is_its_own, begin, end)
 {
     add(0, 0, 60000 * MS, 1050 * MS);
@@ -339,7 +339,8 @@ TEST(nobody_starves, begin, end)
         begin(NULL);
         seed = (uint32_t)round + 1;
         int64_t bound_ns = 0;
-        /* Everybody else brings more than the device can do, of any length; one brings one job. */
+        /* All other users send more than the device can do, of any length; one user sends one job.
+         */
         for (int u = 1; u < USERS; u++)
             for (int i = 0; i < 100; i++)
                 add(u, (int)random_between(-100, 100), random_between(US, 30 * MS),
@@ -355,7 +356,7 @@ TEST(nobody_starves, begin, end)
     }
 }
 
-/* Neither is the newcomer owed the time in which the other had the device alone, nor does it wait
+/* The newcomer is not owed the time in which the other user had the device alone, nor does it wait
  * until the other has had as much again. */
 TEST(a_newcomer_stands_beside_those_who_are_there, begin, end)
 {
@@ -372,7 +373,7 @@ TEST(a_newcomer_stands_beside_those_who_are_there, begin, end)
     assert_in_range(served_ns[0] - before_ns, 245 * MS, 255 * MS);
 }
 
-/* A user who comes back is no worse off for what they had when nobody else wanted it. */
+/* A returning user is not charged for device time that no other user wanted. */
 TEST(idle_time_levels_all, begin, end)
 {
     for (int i = 0; i < 100; i++)
@@ -464,7 +465,7 @@ TEST(estimates_follow_what_jobs_have_taken, begin, end)
     for (int i = 0; i < 50; i++)
         schedule_learn(&flow, &large, 300);
     assert_in_range(schedule_estimate(&flow, &large), 299 * US, 301 * US);
-    /* What is not known is taken to be as its nearest, and no job takes no time. */
+    /* An unknown kind of job is estimated like the nearest known one, and no estimate is 0. */
     assert_true(schedule_estimate(&flow, &small) >= US);
     for (int i = 0; i < 50; i++)
         schedule_learn(&flow, &small, 3);
@@ -475,13 +476,13 @@ TEST(estimates_follow_what_jobs_have_taken, begin, end)
     schedule_learn(&flow, &steps, 1000);
     steps.steps = 1000;
     assert_in_range(schedule_estimate(&flow, &steps), 99 * MS, 101 * MS);
-    /* A change of pace is followed, one odd figure is not. */
+    /* The estimate follows a change of speed, but not a single outlier. */
     schedule_learn(&flow, &large, 3000);
     assert_true(schedule_estimate(&flow, &large) < 700 * US);
     for (int i = 0; i < 50; i++)
         schedule_learn(&flow, &large, 600);
     assert_in_range(schedule_estimate(&flow, &large), 590 * US, 610 * US);
-    /* Another user hears nothing of it. */
+    /* Another user's estimates do not depend on it. */
     assert_int_equal(schedule_estimate(&other, &large), guess_ns);
 }
 

@@ -1,4 +1,4 @@
-/* What users have with a worker that takes records in the order sent: counted, not timed. */
+/* The records of users in flight to a worker that processes them in order: counted, not timed. */
 #include "server/users/send_window.h"
 #include "tests/unit/unit.h"
 
@@ -126,7 +126,7 @@ TEST(who_was_alone_for_long_waits_no_more, begin, NULL)
     assert_int_equal(there(0), JOBS - 2);
 }
 
-/* Orders that last: one of them is no reason to keep others back. */
+/* Long orders: a single one does not hold others back. */
 TEST(what_costs_nothing_holds_nothing_up, begin, NULL)
 {
     add(1, 0, 0);

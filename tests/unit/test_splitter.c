@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What came out of a stream: each message's control bytes, and all payload one after another. */
+/* The output for a stream: each message's control bytes, and the concatenated payload. */
 struct outcome {
     enum splitter_event last;
     const char *error;
@@ -57,7 +57,7 @@ static void note(struct outcome *outcome, struct splitter *s, enum splitter_even
     }
 }
 
-/* One piece of a stream, as a connection would take it. */
+/* One piece of a stream, processed as a connection does. */
 static void take(struct outcome *outcome, struct splitter *s, const uint8_t *bytes, size_t length)
 {
     while (length > 0 && outcome->last != SPLITTER_ERROR) {
@@ -83,7 +83,7 @@ static struct outcome *split(const void *stream, size_t length, size_t cut, size
     struct outcome *outcome = calloc(1, sizeof *outcome);
     struct splitter s;
     splitter_init(&s);
-    /* Exact allocations, so that a sanitizer sees a byte read past the piece. */
+    /* Exact allocations, so that a sanitizer detects reads beyond the piece. */
     const uint8_t *at = stream, *end = at + length;
     size_t piece = cut < length ? cut : length;
     while (at < end) {
@@ -253,7 +253,7 @@ TEST(a_bin_of_nothing_that_ends_a_message_ends_it_without_another_byte)
                      SPLITTER_PAYLOAD);
     assert_int_equal(used, buffer.size);
     assert_int_equal(splitter_payload_due(&s), 0);
-    /* Even a caller that only ever feeds gets its message. */
+    /* Even a caller that only feeds gets its message. */
     assert_int_equal(splitter_feed(&s, (uint8_t *)buffer.data, 0, &used), SPLITTER_MESSAGE);
     splitter_next(&s);
     assert_true(splitter_idle(&s));
@@ -335,8 +335,8 @@ TEST(counts_are_limited_in_all)
     free(outcome);
 }
 
-/* 64 KiB beside its payloads are a message, and one byte more is none: strings of 4,095 bytes with
- * headers of 3, and one that fills it up. */
+/* 64 KiB beside the payloads are accepted, and one byte more is not: strings of 4,095 bytes with
+ * headers of 3, and one that fills the rest. */
 TEST(a_message_may_have_64_kib_of_control)
 {
     enum { FULL = 3 + 4095, STRINGS = 16, LAST = LIMIT_CONTROL_BYTES - 3 - 15 * FULL - 3 };

@@ -1,5 +1,5 @@
-/* The passes of every scheme: what they read has been written, what they write is nobody's input,
- * and together they are the scheme, here of one equation u' = λu. */
+/* The passes of every scheme: each reads only written arrays and overwrites no input that is still
+ * needed, and together they are the scheme, here for one equation u' = λu. */
 #include "numerics/stage.h"
 #include "tests/unit/unit.h"
 
@@ -7,7 +7,7 @@
 
 enum { ARRAYS = STAGE_ARRAYS };
 
-/* And ADI where κ is a field, which in space is symmetric. */
+/* And ADI with a field κ, which in 3D is symmetric. */
 enum { ADI_OF_FIELD = SCHEME_COUNT, SCHEMES };
 
 static void make(struct job *job, struct plan *plan, int scheme, int axes, bool impose,
@@ -33,7 +33,7 @@ static void make(struct job *job, struct plan *plan, int scheme, int axes, bool 
     assert_int_equal(plan->passes, steps * job_step_passes(job) + impose);
 }
 
-/* Does the pass look around a point in what it reads? */
+/* Whether the pass reads neighbours of a point. */
 static bool looks_around(const struct stage *stage)
 {
     return stage->kind == STAGE_STEP || stage->kind == STAGE_PART || stage->kind == STAGE_RATE;

@@ -1,4 +1,4 @@
-/* The first piece of a stencil of a user's own, whose speed nobody knows yet. */
+/* The first slice of a user-defined stencil, whose speed is not known yet. */
 #include "base/thread_pool.h"
 #include "gpu/worker/slices.h"
 #include "tests/lib/random_stencil.h"
@@ -6,8 +6,8 @@
 
 #include <stdlib.h>
 
-/* The first piece of a job, whose speed nobody knows yet, is of a few milliseconds at most: of a
- * stencil of many points it has as many points fewer. */
+/* The first slice of a job, whose speed is not known yet, takes a few milliseconds at most: for a
+ * stencil of many points it has correspondingly fewer points. */
 TEST(a_first_piece_is_as_short_as_others)
 {
     enum { SIDE = 8, POINTS = SIDE * SIDE * SIDE };

@@ -12,7 +12,7 @@
 
 enum { MANY = 40, ACCURACIES = WEIGHTS_ACCURACY / 2 };
 
-/* Rounding that a sum of 113-bit terms may show. */
+/* The rounding of a sum of 113-bit terms. */
 static const double NOISE = 1e-28;
 
 #define BIG(high, low) ((weights_real)(high) * (1LL << 60) + (low))
@@ -78,8 +78,8 @@ static weights_real monomial(weights_real t, int degree, int derivative)
     return degree < derivative ? 0 : value;
 }
 
-/* The ghosts of the high side are those of the low one, counted from there; the datum's sign is the
- * normal's. Where there are too few points, no rows, or coordinates, there is none. */
+/* The ghosts of the high side are those of the low one, counted from the high edge; the datum has
+ * the normal's sign. With too few points, without rows, or with coordinates there is no ghost. */
 TEST(test_ghosts)
 {
     const double x[] = {0, 1, 3, 4, 5, 6, 8, 9};
@@ -150,7 +150,7 @@ static bool is_cyclic(const struct weights_side *side)
     return side->kind == WEIGHTS_PERIODIC || side->kind == WEIGHTS_ENDPOINT;
 }
 
-/* Is the pair one that an axis may have? */
+/* Whether an axis may have this pair of sides. */
 static bool fit(const struct weights_side *low, const struct weights_side *high)
 {
     return low->kind == high->kind || (!is_cyclic(low) && !is_cyclic(high));
@@ -197,7 +197,7 @@ static weights_real on_lattice(const struct weights_axis *axis, int64_t i)
     return axis->spacing * (weights_real)i;
 }
 
-/* Every row of a uniform axis is exact to the degree that its order and accuracy ask for. */
+/* Every row of a uniform axis is exact to the degree that its order and accuracy require. */
 static void polynomials_of(const struct weights_axis *axis, int order, int accuracy,
                            enum weights_stagger stagger)
 {
@@ -283,7 +283,7 @@ TEST(test_twins)
                 }
 }
 
-/* Where the datum is the answer, nothing else counts. */
+/* If the datum is the result, no other weight is used. */
 TEST(test_datum_alone)
 {
     const struct {
@@ -326,7 +326,7 @@ static double rounded(weights_real value, int dtype)
     return dtype == DTYPE_F32 ? (double)(float)value : (double)value;
 }
 
-/* The rows that a side of a job stands for. */
+/* The rows of a side of a job. */
 static uint8_t kind_of(uint64_t boundary)
 {
     switch (boundary) {
@@ -347,7 +347,7 @@ static uint8_t kind_of(uint64_t boundary)
     }
 }
 
-/* The weights that a job is run with, of both types, are these rows', scaled and rounded once. */
+/* The weights of a job, in both types, are those of these rows, scaled and rounded once. */
 static void compare_with_plan(const struct job *job)
 {
     const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
@@ -503,7 +503,7 @@ TEST(test_coordinates)
                 }
 }
 
-/* What is equal at both ends stays equal there. */
+/* Equal values at both ends remain equal. */
 TEST(test_endpoint)
 {
     stretch();
@@ -611,7 +611,7 @@ TEST(test_maps)
             const bool outside = i < 0 || i >= N;
             assert_int_equal(place.sign,
                              maps[k].kind == WEIGHTS_ANTISYMMETRIC && outside && once ? -1 : 1);
-            /* f = x goes on as it is where its slope is stated: −1 and 1 along the normals. */
+            /* f = x is continued unchanged if its slope is stated: −1 and 1 along the normals. */
             if (maps[k].kind == WEIGHTS_REFLECT)
                 assert_int_equal(place.at - place.lift[SIDE_LOW] + place.lift[SIDE_HIGH], i);
             else
@@ -629,8 +629,7 @@ TEST(test_maps)
     assert_int_equal(weights_map(&open, 4).at, 0);
 }
 
-/* The mirror rule keeps what it may assume: x (times the slopes) plus what is even about the edge.
- */
+/* The mirror rule is exact for x (times the slopes) plus functions that are even about the edge. */
 TEST(test_reflect)
 {
     for (int accuracy = 2; accuracy <= 8; accuracy += 2)
@@ -704,7 +703,7 @@ static bool has_all_rows(const struct weights_axis *axis, int order, int accurac
     return all;
 }
 
-/* As many points as it says are enough; uniform and without halos, one fewer is not. */
+/* The stated number of points suffices; on a uniform axis without halos, one fewer does not. */
 static void points_needed_by(struct weights_axis *axis, int order, int accuracy,
                              enum weights_stagger stagger)
 {

@@ -1,4 +1,4 @@
-/* The real fdworker, driven over its channel as the front would: on the host backend, or on the
+/* The real fdworker, driven over its channel like the front does, on the host backend or on the
  * device that FDSERVER_TEST_DEVICE names. */
 #include "gpu/worker/channel.h"
 #include "tests/lib/measure_reference.h"
@@ -92,7 +92,7 @@ static void order(const struct channel_message *message)
     order_with(message, -1);
 }
 
-/* What is ordered until send_packet() comes to the worker at once. */
+/* Orders are collected until send_packet() sends them in one packet. */
 static void begin_packet(void)
 {
     front.packs = true;
@@ -343,7 +343,7 @@ static void set_places(const struct place in[AXIS_COUNT], const struct place out
 
 enum arrangement { APART, OWN_INPUT, IN_PLACE, ARRANGEMENTS };
 
-/* A random job, what it is given, what the contract makes of that, and room for one result. */
+/* A random job, its inputs, the result by the contract, and memory for one result. */
 struct sample {
     struct job job;
     struct plan plan;
@@ -371,8 +371,8 @@ static void sample_free(struct sample *sample)
     arrays_free(sample->result);
 }
 
-/* Every way that a job's arrays can lie gives the contract's bits, and leaves the input alone where
- * it is not the job's own. */
+/* Every placement of a job's arrays gives the contract's bits and leaves the input unchanged,
+ * unless the job is in place. */
 TEST(test_results_in_every_arrangement, setup, teardown)
 {
     struct random random = random_start();
@@ -516,7 +516,7 @@ static uint64_t field_of(const struct job *job, float *values)
     return array;
 }
 
-/* Many pieces give what one gives, and the time on the device and the passes are told. */
+/* Many slices give the same result as one, and the device time and the passes are reported. */
 TEST(test_a_long_job_in_pieces, setup, teardown)
 {
     static float values[300 * 301], expected[300 * 301], result[300 * 301];
@@ -593,8 +593,8 @@ TEST(test_runs_on_one_field_wait_for_each_other, setup, teardown)
 
 enum { LINKS = 4, CHAIN_ARRAYS = 4 };
 
-/* A chain's links, in which each reads what others have written, and results come to lie in
- * scratch arrays: its arrays, and what must be in them. */
+/* A chain whose operators read each other's results, some of which are in scratch arrays: its
+ * arrays, and their expected contents. */
 struct chain_sample {
     uint64_t number, bytes, array[CHAIN_ARRAYS];
     struct job job[LINKS];
@@ -627,7 +627,7 @@ static void chain_make(struct chain_sample *chain, uint64_t nx, uint64_t ny, uin
     answer_of(CHANNEL_COPIED);
 }
 
-/* One round of it, in the chain's order; and what that makes of its arrays. */
+/* One round in the chain's order, and the expected contents of its arrays. */
 static void chain_round(struct chain_sample *chain, bool ends)
 {
     front.chain = chain->number;
@@ -665,8 +665,8 @@ static void chain_free(struct chain_sample *chain)
     }
 }
 
-/* Two chains at once, as often as makes graphs of them, and between their rounds runs of nobody's
- * chain on one of their arrays: all are as if each had waited. */
+/* Two chains at once, repeated often enough for graphs, and between their rounds other runs on one
+ * of their arrays: the results are as if each had waited. */
 TEST(test_chains, setup, teardown)
 {
     static const struct {
@@ -731,7 +731,7 @@ TEST(test_cancelling_a_chain, setup, teardown)
     ping();
 }
 
-/* Links that read and write places: they keep to the chain's order, too. */
+/* Operators that read and write places in regions: they keep the chain's order, too. */
 TEST(test_a_chain_from_region_to_region, setup, teardown)
 {
     enum { ROUNDS = 20 };
@@ -964,7 +964,7 @@ static struct job block(enum operator_id operator_id, uint64_t nx, uint64_t ny, 
     return job;
 }
 
-/* Jobs of many slabs each, all under way at once, from one field to places of their own. */
+/* Jobs of many slabs each, all in flight at once, from one field to separate places. */
 TEST(test_large_jobs_in_regions, setup, teardown)
 {
     enum { JOBS = 3 };
@@ -1084,7 +1084,7 @@ TEST(test_small_jobs_all_over_a_region, setup, teardown)
     ping();
 }
 
-/* Its slabs under way come to their end; then its region can go. */
+/* Its slabs in flight complete; then its region can be unmapped. */
 TEST(test_cancelling_a_job_in_regions, setup, teardown)
 {
     struct channel_message cancel = {.type = CHANNEL_CANCEL};
@@ -1131,8 +1131,8 @@ static struct channel_message region_copy(enum channel_type type, uint64_t array
     return message;
 }
 
-/* From one place of a region to another, of a few bytes and of many slabs, and a job at once that
- * reads what is on its way. */
+/* From one place of a region to another, of a few bytes and of many slabs, and at once a job that
+ * reads the copied array. */
 TEST(test_copies_between_regions_and_arrays, setup, teardown)
 {
     const struct job jobs[] = {diffusion(16, 16, 1), diffusion(1300, 1300, 1)};
@@ -1168,7 +1168,7 @@ TEST(test_copies_between_regions_and_arrays, setup, teardown)
     }
 }
 
-/* One whose seals let nobody write any more is there to be read. */
+/* A region sealed against writing can be read. */
 TEST(test_a_region_that_is_sealed_against_writing, setup, teardown)
 {
     enum { BYTES = 1 << 16 };
@@ -1236,7 +1236,7 @@ static void send_run(const struct channel_run *run, uint16_t version, uint32_t s
     assert_int_equal(sendmsg(front.socket, &header, 0), CHANNEL_RUN_BYTES + behind_bytes);
 }
 
-/* A RUN that would be carried out, of a job with one probe. */
+/* A valid RUN, of a job with one probe. */
 static struct channel_run run_with_probe(void)
 {
     struct channel_run run = {.id = front.next_id++, .job = diffusion(32, 32, 1)};
@@ -1299,8 +1299,8 @@ TEST(test_blocks, setup, teardown)
     assert_int_equal(answer_of(CHANNEL_FINISHED).status, STATUS_OK);
 }
 
-/* Bytes of RUN records changed at random: the worker answers, or ends as of a broken front, and
- * nothing else. */
+/* Bytes of RUN records changed at random: the worker either answers, or ends because of a faulty
+ * front. */
 TEST(test_random_records)
 {
     struct random random = random_start();
@@ -1375,7 +1375,7 @@ TEST(test_no_memory, setup, teardown)
     ping();
 }
 
-/* So many bytes are all that the worker's address space may grow by. */
+/* Limit the growth of the worker's address space. */
 static void let_grow(uint64_t bytes)
 {
     char path[64];
@@ -1407,7 +1407,7 @@ static uint64_t allocate_without_memory(uint64_t bytes)
     return failed ? array : 0;
 }
 
-/* Its input and its output were there before memory was short, and one array beside them is not. */
+/* Its input and output exist before memory is short, and one more array does not. */
 TEST(test_no_memory_for_one_array_of_a_job, setup, teardown)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -1628,7 +1628,7 @@ static void break_components_in_place(void)
     run_components(&job, (uint64_t[AXIS_COUNT]){array},
                    (uint64_t[AXIS_COUNT]){allocate(4096), array}, (uint64_t[AXIS_COUNT]){0});
 }
-/* A job of 32² points with a source, and what is given for it. */
+/* A job of 32² points with a source, and its input. */
 static void run_with_source(uint64_t source)
 {
     struct job job = diffusion(32, 32, 1);

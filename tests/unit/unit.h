@@ -1,6 +1,6 @@
-/* A unit test is a function that begins with TEST(name) or TEST(name, setup, teardown); writing it
- * is all that it takes to have it run. Tests run in the order of their file. A file whose tests
- * need more than the main() of unit_main.c writes its own, which ends in unit_run(). */
+/* A unit test is a function that begins with TEST(name) or TEST(name, setup, teardown), which also
+ * registers it. Tests run in the order of their file. A file whose tests need more than the main()
+ * of unit_main.c defines its own, which ends with unit_run(). */
 #pragma once
 
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 /* Add one more; TEST() does. */
 void unit_add(const struct CMUnitTest *test);
 
-/* Run those that were added, between a setup and a teardown of them all; main()'s status. */
+/* Run the registered tests between a common setup and teardown; returns main()'s status. */
 int unit_run(CMFixtureFunction setup, CMFixtureFunction teardown);
 
 /* What setup leaves in *state is the test's `state`. */

@@ -1,6 +1,6 @@
 """Prints weights_exact.inc for the build: the rows that test_weights.c compares with to the last bit, as fractions of
-the solver in tests/operators/exact.py, which knows nothing of how numerics/weights.c makes them. Which points a
-row has is said here once more."""
+the solver in tests/operators/exact.py, which is independent of numerics/weights.c. The points of each row are
+stated here again."""
 
 import itertools
 import pathlib
