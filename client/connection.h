@@ -178,7 +178,6 @@ struct fdclient {
     struct part incoming; /* the array of a notification; its data is owned */
     struct splitter splitter;
     struct part *receiving; /* whose payload is due; NULL: drop it */
-    size_t from, to;        /* bytes in the buffer that are not used yet */
     uint8_t buffer[RECEIVE_BUFFER_BYTES];
 
     /* pool.c */

@@ -178,27 +178,23 @@ static void event_take(struct fdclient *client, enum splitter_event event)
     }
 }
 
-/* Use what is in the buffer. */
-static void buffer_use(struct fdclient *client)
+/* Use so many bytes of the buffer. */
+static void buffer_use(struct fdclient *client, size_t count)
 {
-    while (client->from < client->to && !client->broken) {
+    for (size_t at = 0, used; at < count && !client->broken; at += used) {
         const uint64_t due = splitter_payload_due(&client->splitter);
-        size_t used = client->to - client->from;
+        uint8_t *place = payload_place(client);
         enum splitter_event event;
         if (due > 0) {
-            uint8_t *place = payload_place(client);
-            if (used > due)
-                used = (size_t)due;
+            used = due < count - at ? (size_t)due : count - at;
             if (place)
-                memcpy(place, client->buffer + client->from, used);
+                memcpy(place, client->buffer + at, used);
             event = payload_count(client, used);
         } else {
-            event = splitter_feed(&client->splitter, client->buffer + client->from, used, &used);
+            event = splitter_feed(&client->splitter, client->buffer + at, count - at, &used);
         }
-        client->from += used;
         event_take(client, event);
     }
-    client->from = client->to = 0;
 }
 
 /* Read once: payload straight to its place, and what follows it into the buffer. Bytes read, and in
@@ -217,10 +213,9 @@ static ssize_t receive_once(struct fdclient *client, bool *whole)
         return count;
     *whole = (size_t)count == direct + (behind ? sizeof client->buffer : 0);
     const size_t payload = (size_t)count < direct ? (size_t)count : direct;
-    client->to = (size_t)count - payload;
     if (payload > 0)
         event_take(client, payload_count(client, payload));
-    buffer_use(client);
+    buffer_use(client, (size_t)count - payload);
     return count;
 }
 

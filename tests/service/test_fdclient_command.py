@@ -543,6 +543,8 @@ def test_a_chain(run, tmp_path):
                             status=REFUSED).stderr
     answer = json.loads(run("chain", json.dumps([gradient, step]), "--dry-run", "--json").stdout)
     assert answer["bytes"] > 0 and answer["ops"][1]["dt_max"] == pytest.approx(0.25)
+    kept = json.loads(run("chain", json.dumps([gradient]), "--keep", "--json").stdout)
+    assert len({kept["x"]["field"], kept["y"]["field"], field}) == 3
     run("chain", "[]", status=USAGE)
     for line in run("list").stdout.splitlines():
         if line.split()[0].isdigit():
