@@ -97,24 +97,14 @@ bool failure_set_limit(struct failure *failure, enum status code, const char *pa
     return false;
 }
 
-/* Append what fits. */
-static char *append_text(char *to, char *end, const char *text)
-{
-    while (*text && to < end)
-        *to++ = *text++;
-    *to = '\0';
-    return to;
-}
-
-/* By hand: requests that do not fail make places, too. */
+/* Not by snprintf(): requests that do not fail make places, too. */
 struct failure_place failure_place(const char *parameter, const char *part)
 {
-    struct failure_place place;
-    char *end = place.text + sizeof place.text - 1;
-    char *to = append_text(place.text, end, parameter);
+    struct failure_place place = {""};
+    strncat(place.text, parameter, sizeof place.text - 1);
     if (part) {
-        to = append_text(to, end, " ");
-        append_text(to, end, part);
+        strncat(place.text, " ", sizeof place.text - 1 - strlen(place.text));
+        strncat(place.text, part, sizeof place.text - 1 - strlen(place.text));
     }
     return place;
 }

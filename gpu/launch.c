@@ -14,6 +14,12 @@ void *launch_array(const struct launch *launch, int array)
     }
 }
 
+void *launch_result(const struct launch *launch, int component)
+{
+    const bool ends_even = launch->to / launch->plan->lines % 2 == 1 || launch->plan->staged;
+    return ends_even ? launch->even[component] : launch->odd;
+}
+
 struct table_pass launch_table_pass(const struct launch *launch, uint64_t number)
 {
     const struct stage stage = stage_of(launch->plan, number);

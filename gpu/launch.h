@@ -49,6 +49,9 @@ struct launch {
 /* One of a launch's arrays; array: enum stage_array. */
 void *launch_array(const struct launch *launch, int array);
 
+/* Where the last of its passes writes a component. */
+void *launch_result(const struct launch *launch, int component);
+
 /* What pass `number` of a launch is, whose stage is IMPOSE, STEP, PART or RATE: PART's set of
  * factors is its part. */
 struct table_pass launch_table_pass(const struct launch *launch, uint64_t number);

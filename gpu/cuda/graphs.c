@@ -200,13 +200,10 @@ static void copy_by_kernel(struct group *group, bool in, cudaStream_t stream)
     copies.count = 0;
     LIST_EACH (struct operation, o, &group->operations, link) {
         const struct launch *launch = &o->launch;
-        const bool ends_even =
-            launch->to / launch->plan->lines % 2 == 1 || launch->plan->staged > 0;
         for (int i = 0; i < AXIS_COUNT; i++) {
             struct copy_arrays *copy = &copies.arrays[copies.count];
-            const void *result = ends_even ? launch->even[i] : launch->odd;
             copy->to = in ? (void *)(uintptr_t)launch->in[i] : launch->target[i];
-            copy->from = in ? launch->source[i] : result;
+            copy->from = in ? launch->source[i] : launch_result(launch, i);
             copy->bytes = plan_array_bytes(launch->plan);
             copies.count += in ? launch->source[i] != NULL : launch->target[i] != NULL;
         }

@@ -52,8 +52,6 @@ struct execution_place {
 
 enum { EXECUTION_ARRAYS = 3 * AXIS_COUNT + OPERANDS, EXECUTION_PLACES = 2 * AXIS_COUNT };
 
-enum way { WAY_IN, WAY_OUT, WAYS };
-
 /* A RUN or MEASURE that is not FINISHED; or, of the pipeline alone, a copy between an array and a
  * region. */
 struct execution {
@@ -75,7 +73,7 @@ struct execution {
         struct execution_place place[EXECUTION_PLACES];
     };
     struct operands operands; /* the operands' memory, once started */
-    bool wants_progress, cancelled, started;
+    bool wants_progress, added, cancelled, started;
     uint64_t chain; /* the front's number of it; 0: it is in none */
     bool ends_round;
     bool launched; /* all of it, in the chain's order: those behind it need not wait for its end */

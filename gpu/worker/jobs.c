@@ -21,30 +21,33 @@ enum {
  * front to judge. */
 static const double MOST_WORK = 0x1p62;
 
-static void answer_finished(struct worker *worker, uint64_t id, enum status status, uint64_t done,
-                            uint64_t total, const struct execution *begun)
+/* run NULL: there was no memory for it. */
+static void answer_finished(struct worker *worker, uint64_t id, enum status status,
+                            const struct execution *run)
 {
-    struct channel_message message = {.type = CHANNEL_FINISHED,
-                                      .status = status,
-                                      .u.job = {.id = id, .done = done, .total = total}};
-    if (begun) {
-        message.u.job.device_us = begun->slices.device_us;
-        message.u.job.copy_in = begun->copied[WAY_IN];
-        message.u.job.compute = begun->computed;
-        message.u.job.copy_out = begun->copied[WAY_OUT];
-        if (begun->measured)
-            message.u.job.measured = worker->runs.measured[begun->slot];
+    struct channel_message message = {
+        .type = CHANNEL_FINISHED, .status = status, .u.job = {.id = id}};
+    if (run)
+        message.u.job.total = run->plan.passes;
+    if (run && run->started) {
+        /* Begun passes count: from 1 on, the output may hold anything. */
+        message.u.job.done = (run->slices.done + run->plan.lines - 1) / run->plan.lines;
+        message.u.job.device_us = run->slices.device_us;
+        message.u.job.copy_in = run->copied[WAY_IN];
+        message.u.job.compute = run->computed;
+        message.u.job.copy_out = run->copied[WAY_OUT];
+        if (run->measured)
+            message.u.job.measured = worker->runs.measured[run->slot];
     }
     worker_answer(worker, &message);
 }
 
+/* Answer and forget it, be it refused before it was added. */
 static void finish(struct worker *worker, struct execution *run, enum status status)
 {
-    /* Begun passes count: from 1 on, the output may hold anything. */
-    const uint64_t lines = run->plan.lines;
-    const uint64_t done = run->started ? (run->slices.done + lines - 1) / lines : 0;
-    answer_finished(worker, run->id, status, done, run->plan.passes, run->started ? run : NULL);
-    executions_remove(&worker->runs, run);
+    answer_finished(worker, run->id, status, run);
+    if (run->added)
+        executions_remove(&worker->runs, run);
     plan_release(&run->plan);
     free(run);
 }
@@ -55,7 +58,7 @@ static void place_result(const struct execution *run)
 {
     for (int i = 0; i < run->plan.outputs && !run->plan.staged; i++) {
         struct holding *out = run->out[i], *other = run->scratch[i];
-        if (!out || slices_result(&run->slices, i) == out->block.memory)
+        if (!out || launch_result(&run->slices.launch, i) == out->block.memory)
             continue;
         const struct block block = out->block;
         out->block = other->block;
@@ -118,8 +121,10 @@ static void start(struct worker *worker, struct execution *run)
     const struct buffers buffers = execution_buffers(run);
     slices_begin(&run->slices, &run->plan, worker->backend->splits_passes, &buffers);
     run->slices.launch.operands = &run->operands;
-    run->slices.launch.chain = execution_is_chained(run) ? run->chain : 0;
-    run->slices.launch.ends_round = run->ends_round;
+    if (execution_is_chained(run)) {
+        run->slices.launch.chain = run->chain;
+        run->slices.launch.ends_round = run->ends_round;
+    }
     if (run->in_pipeline)
         pipeline_add(&worker->pipeline, run);
     else
@@ -150,6 +155,7 @@ static void close_measured(struct worker *worker)
 void jobs_open(struct worker *worker)
 {
     list_init(&worker->runs.all);
+    plans_init(&worker->plans);
     pipeline_init(&worker->pipeline, worker->backend, compute_passes, worker);
     worker->runs.chain_points = slices_first_points(worker->backend->splits_passes);
     open_measured(worker);
@@ -293,20 +299,12 @@ static void choose_way(const struct worker *worker, struct execution *run, uint6
     run->in_pipeline = !run->launches_copy;
 }
 
-/* There is no memory for it, or for its arrays. */
-static void refuse_run(struct worker *worker, struct execution *run)
-{
-    answer_finished(worker, run->id, STATUS_OUT_OF_MEMORY, 0, run->plan.passes, NULL);
-    plan_release(&run->plan);
-    free(run);
-}
-
 /* It waits for its turn, or starts. */
 static void add_run(struct worker *worker, struct execution *run)
 {
     run->progress_us = clock_us();
     if (!executions_add(&worker->runs, run))
-        refuse_run(worker, run);
+        finish(worker, run, STATUS_OUT_OF_MEMORY);
     else if (executions_may_start(&worker->runs, run))
         start(worker, run);
 }
@@ -349,7 +347,7 @@ void jobs_run(struct worker *worker, const struct channel_run *given,
     const struct plan *plan = find_plan(worker, given, inbox, descriptor, &failure);
     struct execution *run = plan ? calloc(1, sizeof *run) : NULL;
     if (!run) {
-        answer_finished(worker, given->id, failure.code, 0, plan ? plan->passes : 0, NULL);
+        answer_finished(worker, given->id, failure.code, NULL);
         return;
     }
     run->id = given->id;
@@ -362,7 +360,7 @@ void jobs_run(struct worker *worker, const struct channel_run *given,
     find_arrays(worker, run, given);
     find_operands(worker, run, given);
     if (!have_memory(run)) {
-        refuse_run(worker, run);
+        finish(worker, run, STATUS_OUT_OF_MEMORY);
         return;
     }
     check_arrays(run, job_bytes(job));
@@ -381,7 +379,7 @@ void jobs_measure(struct worker *worker, const struct channel_message *message)
         worker_broken("MEASURE of what is no array", id);
     struct execution *run = calloc(1, sizeof *run);
     if (!run) {
-        answer_finished(worker, id, STATUS_OUT_OF_MEMORY, 0, 0, NULL);
+        answer_finished(worker, id, STATUS_OUT_OF_MEMORY, NULL);
         return;
     }
     run->id = id;
@@ -392,7 +390,7 @@ void jobs_measure(struct worker *worker, const struct channel_message *message)
     run->out[0] = store_find(worker, message->u.measure.result);
     plan_init_measure(&run->plan, (enum dtype)message->u.measure.dtype, points, run->in[1] != NULL);
     if (!have_memory(run)) {
-        refuse_run(worker, run);
+        finish(worker, run, STATUS_OUT_OF_MEMORY);
         return;
     }
     for (int i = 0; i < 2; i++)

@@ -30,18 +30,16 @@ uint64_t pipeline_slab_bytes(uint64_t array_bytes)
 /* --- queues --- */
 
 /* Put it at the end of its queue if it has something to copy and is not there yet. */
-static void enqueue(struct pipeline *pipeline, struct execution *run, int way)
+static void enqueue(struct pipeline *pipeline, struct execution *run, enum way way)
 {
     const bool is_small = run->transfer.array_bytes <= PIPELINE_SLAB_BYTES;
-    const bool has_slab = way == WAY_IN ? transfer_can_copy_in(&run->transfer)
-                                        : transfer_can_copy_out(&run->transfer);
-    if (has_slab && list_empty(&run->queued[way]))
+    if (transfer_can_copy(&run->transfer, way) && list_empty(&run->queued[way]))
         list_push(&pipeline->queues[way][is_small ? PIPELINE_SMALL : PIPELINE_LARGE],
                   &run->queued[way]);
 }
 
 /* The run whose slab is copied next; NULL: none has one, or enough is under way. */
-static struct execution *next_run(struct pipeline *pipeline, int way)
+static struct execution *next_run(struct pipeline *pipeline, enum way way)
 {
     if (pipeline->bytes[way] > (PIPELINE_SLABS - 1) * PIPELINE_SLAB_BYTES)
         return NULL;
@@ -83,42 +81,32 @@ static void compute(struct pipeline *pipeline, struct execution *run)
     enqueue(pipeline, run, WAY_OUT);
 }
 
-static void copy_in(struct pipeline *pipeline, struct execution *run)
+static void copy(struct pipeline *pipeline, struct execution *run, enum way way)
 {
     struct slab slab;
-    transfer_copy_in(&run->transfer, &slab);
-    pipeline->bytes[WAY_IN] += slab.bytes;
-    if (!transfer_can_copy_in(&run->transfer))
-        list_remove(&run->queued[WAY_IN]);
-    if (slab.bytes < run->transfer.array_bytes)
+    transfer_copy(&run->transfer, way, &slab);
+    const struct execution_place *places = way == WAY_IN ? run->from : run->to;
+    uint8_t *const outside = places[slab.component].memory + slab.offset;
+    pipeline->bytes[way] += slab.bytes;
+    if (!transfer_can_copy(&run->transfer, way))
+        list_remove(&run->queued[way]);
+    if (way == WAY_IN && slab.bytes < run->transfer.array_bytes)
         pipeline->backend->begin(); /* what has been launched does not wait for this slab */
-    execution_span(&run->copied[WAY_IN], 0);
-    range_begin("upload", run->id);
-    pipeline->backend->upload((uint8_t *)(uintptr_t)run->slices.launch.in[slab.component] +
-                                  slab.offset,
-                              run->from[slab.component].memory + slab.offset, slab.bytes,
-                              token_of(pipeline, run, TOKEN_COPY_IN, slab.bytes));
+    execution_span(&run->copied[way], 0);
+    const struct token token =
+        token_of(pipeline, run, way == WAY_IN ? TOKEN_COPY_IN : TOKEN_COPY_OUT, slab.bytes);
+    range_begin(way == WAY_IN ? "upload" : "download", run->id);
+    if (way == WAY_IN)
+        pipeline->backend->upload((uint8_t *)(uintptr_t)run->slices.launch.in[slab.component] +
+                                      slab.offset,
+                                  outside, slab.bytes, token);
+    else
+        pipeline->backend->download(
+            outside,
+            (const uint8_t *)launch_result(&run->slices.launch, slab.component) + slab.offset,
+            slab.bytes, run->launches[slab.launch % TRANSFER_LAUNCHES], token);
     range_end();
-    compute(pipeline, run);
-}
-
-static void copy_out(struct pipeline *pipeline, struct execution *run)
-{
-    struct slab slab;
-    transfer_copy_out(&run->transfer, &slab);
-    pipeline->bytes[WAY_OUT] += slab.bytes;
-    if (!transfer_can_copy_out(&run->transfer))
-        list_remove(&run->queued[WAY_OUT]);
-    execution_span(&run->copied[WAY_OUT], 0);
-    range_begin("download", run->id);
-    pipeline->backend->download(run->to[slab.component].memory + slab.offset,
-                                (const uint8_t *)slices_result(&run->slices, slab.component) +
-                                    slab.offset,
-                                slab.bytes, run->launches[slab.launch % TRANSFER_LAUNCHES],
-                                token_of(pipeline, run, TOKEN_COPY_OUT, slab.bytes));
-    range_end();
-    if (!run->transfer.whole)
-        compute(pipeline, run); /* there is room for another launch */
+    compute(pipeline, run); /* lines whose inputs are there, or for which there is room */
 }
 
 /* --- runs --- */
@@ -143,8 +131,8 @@ void pipeline_add(struct pipeline *pipeline, struct execution *run)
 void pipeline_add_copy(struct pipeline *pipeline, struct execution *run, uint64_t bytes,
                        enum way way)
 {
-    transfer_init_copy(&run->transfer, bytes, way == WAY_IN, PIPELINE_SLAB_BYTES);
-    run->plan.passes = 1;
+    transfer_init_copy(&run->transfer, bytes, way, PIPELINE_SLAB_BYTES);
+    run->plan.lines = run->slices.launch.to = 1;
     run->slices.launch.plan = &run->plan;
     for (int i = 0; i < WAYS; i++)
         list_init(&run->queued[i]);
@@ -168,9 +156,9 @@ void pipeline_pump(struct pipeline *pipeline)
     struct execution *in, *out;
     do { /* in turns: the first results are soon under way */
         if ((in = next_run(pipeline, WAY_IN)))
-            copy_in(pipeline, in);
+            copy(pipeline, in, WAY_IN);
         if ((out = next_run(pipeline, WAY_OUT)))
-            copy_out(pipeline, out);
+            copy(pipeline, out, WAY_OUT);
     } while (in || out);
 }
 

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* From the oldest, 0, on. */
-static struct kept_plan *at(struct plans *plans, uint32_t i)
+void plans_init(struct plans *plans)
 {
-    return &plans->kept[(plans->oldest + i) % PLANS_KEPT];
+    *plans = (struct plans){.count = 0};
+    list_init(&plans->kept);
 }
 
 static bool is_of(const struct kept_plan *kept, const struct job *job, const void *block)
@@ -16,54 +16,50 @@ static bool is_of(const struct kept_plan *kept, const struct job *job, const voi
            (bytes == 0 || memcmp(kept->block, block, bytes) == 0);
 }
 
-static uint64_t plan_bytes_of(const struct kept_plan *kept)
-{
-    return kept->job.more.block_bytes + (kept->plan.table ? kept->plan.table->bytes : 0);
-}
-
-static void drop_oldest_plan(struct plans *plans)
-{
-    struct kept_plan *kept = at(plans, 0);
-    plans->bytes -= plan_bytes_of(kept);
-    plan_release(&kept->plan);
-    free(kept->block);
-    plans->oldest = (plans->oldest + 1) % PLANS_KEPT;
-    plans->count--;
-}
-
-static bool make(struct kept_plan *made, const struct job *job, const void *block)
+static struct kept_plan *make(const struct job *job, const void *block)
 {
     const uint64_t bytes = job->more.block_bytes;
-    made->job = *job;
-    made->block = bytes ? malloc(bytes) : NULL;
-    if ((bytes && !made->block) || !plan_init(&made->plan, job, block)) {
-        free(made->block);
-        return false;
+    struct kept_plan *made = malloc(sizeof *made + bytes);
+    if (!made || !plan_init(&made->plan, job, block)) {
+        free(made);
+        return NULL;
     }
+    made->job = *job;
+    made->bytes = bytes + (made->plan.table ? made->plan.table->bytes : 0);
     if (bytes)
         memcpy(made->block, block, bytes);
-    return true;
+    return made;
+}
+
+/* Drop the oldest ones until there are no more than so many, of so many bytes. */
+static void shrink(struct plans *plans, uint32_t count, uint64_t bytes)
+{
+    while (plans->count && (plans->count > count || plans->bytes > bytes)) {
+        struct kept_plan *kept = LIST_TAKE(&plans->kept, struct kept_plan, link);
+        plans->count--;
+        plans->bytes -= kept->bytes;
+        plan_release(&kept->plan);
+        free(kept);
+    }
 }
 
 const struct plan *plans_get(struct plans *plans, const struct job *job, const void *block)
 {
-    struct kept_plan made;
-    for (uint32_t i = 0; i < plans->count; i++)
-        if (is_of(at(plans, i), job, block))
-            return &at(plans, i)->plan;
-    if (!make(&made, job, block))
+    LIST_EACH (struct kept_plan, kept, &plans->kept, link)
+        if (is_of(kept, job, block))
+            return &kept->plan;
+    struct kept_plan *made = make(job, block);
+    if (!made)
         return NULL;
-    const uint64_t bytes = plan_bytes_of(&made);
-    while (plans->count == PLANS_KEPT || (plans->count && plans->bytes + bytes > PLANS_KEPT_BYTES))
-        drop_oldest_plan(plans);
-    struct kept_plan *kept = at(plans, plans->count++);
-    *kept = made;
-    plans->bytes += bytes;
-    return &kept->plan;
+    shrink(plans, PLANS_KEPT - 1,
+           made->bytes < PLANS_KEPT_BYTES ? PLANS_KEPT_BYTES - made->bytes : 0);
+    list_push(&plans->kept, &made->link);
+    plans->count++;
+    plans->bytes += made->bytes;
+    return &made->plan;
 }
 
 void plans_free(struct plans *plans)
 {
-    while (plans->count)
-        drop_oldest_plan(plans);
+    shrink(plans, 0, 0);
 }

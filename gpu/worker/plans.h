@@ -2,6 +2,7 @@
  * thread. */
 #pragma once
 
+#include "base/list.h"
 #include "numerics/plan.h"
 
 enum {
@@ -10,18 +11,21 @@ enum {
 };
 
 struct kept_plan {
-    struct job job; /* equal jobs are equal bytes */
-    void *block;    /* … as are their blocks; owned */
+    struct list link;
+    struct job job; /* equal jobs are equal bytes, … */
     struct plan plan;
+    uint64_t bytes;  /* of the block and the table */
+    uint8_t block[]; /* … as are their blocks */
 };
 
-/* All bytes 0: none yet. */
 struct plans {
-    struct kept_plan kept[PLANS_KEPT]; /* a ring */
-    uint32_t oldest, count;
+    struct list kept; /* oldest first */
+    uint32_t count;
     uint64_t bytes;
 };
 
+/* None yet. */
+void plans_init(struct plans *plans);
 /* The job's plan, as plan_init() makes it, which stays until the next call. The job must have
  * passed job_check(). NULL: no memory. */
 const struct plan *plans_get(struct plans *plans, const struct job *job, const void *block);

@@ -82,7 +82,7 @@ void slices_begin(struct slices *slices, const struct plan *plan, bool splits_pa
 {
     const bool ends_even = plan->passes % 2 == 1;
     struct launch *const launch = &slices->launch;
-    *slices = (struct slices){.launch.plan = plan,
+    *slices = (struct slices){.launch = {.plan = plan, .to = plan->passes * plan->lines},
                               .total = plan->passes * plan->lines,
                               .whole_passes = !splits_passes || plan->staged};
     for (int i = 0; i < plan->inputs; i++)
@@ -106,13 +106,6 @@ void slices_begin(struct slices *slices, const struct plan *plan, bool splits_pa
     slices->next_size = slices_first_points(splits_passes) / row / point_work(plan);
     if (slices->next_size / plan->lines > FIRST_PASSES)
         slices->next_size = FIRST_PASSES * plan->lines;
-}
-
-void *slices_result(const struct slices *slices, int component)
-{
-    const struct launch *launch = &slices->launch;
-    return launch->plan->passes % 2 == 1 || launch->plan->staged ? launch->even[component]
-                                                                 : launch->odd;
 }
 
 bool slices_next(struct slices *slices, struct launch *launch)

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 struct slices {
-    struct launch launch; /* of all slices, but for the lines and what else differs */
+    struct launch launch; /* the whole job as one */
     uint64_t total;       /* lines of all passes */
     uint64_t done;        /* lines completed */
     uint64_t size;        /* lines in the slice under way; 0: none is */
@@ -29,12 +29,9 @@ struct buffers {
 bool slices_possible(const struct plan *plan, const struct buffers *buffers);
 
 /* Begin. The plan lives as long as *slices. The result may come to lie in scratch's or in's memory:
- * see slices_result(). */
+ * see launch_result(&slices->launch, …). */
 void slices_begin(struct slices *slices, const struct plan *plan, bool splits_passes,
                   const struct buffers *buffers);
-
-/* Where the last pass writes a component: its out, or else its scratch (which may be in). */
-void *slices_result(const struct slices *slices, int component);
 
 /* Points × passes of a first slice: a few milliseconds. */
 uint64_t slices_first_points(bool splits_passes);

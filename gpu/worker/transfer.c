@@ -7,12 +7,10 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static int count(bool to[AXIS_COUNT], const bool from[AXIS_COUNT])
+static void set_places(struct transfer_way *way, const bool has[AXIS_COUNT])
 {
-    int n = 0;
     for (int i = 0; i < AXIS_COUNT; i++)
-        n += to[i] = from[i];
-    return n;
+        way->count += way->has[i] = has[i];
 }
 
 /* As many of the bytes as are whole units, and of the grain of parts, where these are smaller. */
@@ -30,8 +28,8 @@ void transfer_init(struct transfer *t, const struct plan *plan, const bool in[AX
     t->split = split_of(plan);
     t->lines = plan->lines;
     t->whole = plan->passes > 1 || !plan->plain || plan->probes > 0;
-    t->inputs = count(t->in, in);
-    t->outputs = count(t->out, out);
+    set_places(&t->ways[WAY_IN], in);
+    set_places(&t->ways[WAY_OUT], out);
     const uint64_t line_bytes = (uint64_t)plan->axis[AXIS_X].n * plan_element_bytes(plan);
     t->array_bytes = plan->lines * line_bytes;
     struct split *split = &t->split;
@@ -50,56 +48,64 @@ void transfer_init(struct transfer *t, const struct plan *plan, const bool in[AX
         t->tail = split->reach;
 }
 
-void transfer_init_copy(struct transfer *t, uint64_t bytes, bool in, uint64_t slab_bytes)
+void transfer_init_copy(struct transfer *t, uint64_t bytes, enum way way, uint64_t slab_bytes)
 {
     memset(t, 0, sizeof *t);
     t->split = (struct split){.unit_lines = 1, .units = 1, .fields = 1, .grain = 1};
     t->unit_bytes = t->field_bytes = t->array_bytes = bytes;
     t->slab_bytes = slab_bytes;
-    t->in[0] = in;
-    t->out[0] = !in;
-    t->inputs = in ? 1 : 0;
-    t->outputs = t->launches = in ? 0 : 1;
+    set_places(&t->ways[way], (const bool[AXIS_COUNT]){true});
+    t->launches = way == WAY_OUT;
     t->launch_ends[0] = bytes;
 }
 
-/* The component at or after `i` that has a place; AXIS_COUNT: none. */
-static int placed(const bool has[AXIS_COUNT], int i)
+/* --- copies --- */
+
+bool transfer_can_copy(const struct transfer *t, enum way way)
 {
-    while (i < AXIS_COUNT && !has[i])
-        i++;
-    return i;
+    const struct transfer_way *in = &t->ways[WAY_IN];
+    return way == WAY_OUT ? t->launches > 0 : in->count > 0 && in->bytes < t->array_bytes;
 }
 
-/* The next component takes the slab too or, after the last, all have it. */
-static void advance_component(const bool has[AXIS_COUNT], int *component, uint64_t *position,
-                              uint64_t bytes)
+/* The component that is next; AXIS_COUNT: all after `from` have the slab. */
+static int next_component(const struct transfer_way *way, int from)
 {
-    *component = placed(has, *component + 1);
-    if (*component == AXIS_COUNT) {
-        *component = 0;
-        *position += bytes;
-    }
+    while (from < AXIS_COUNT && !way->has[from])
+        from++;
+    return from;
 }
 
-/* --- in --- */
-
-bool transfer_can_copy_in(const struct transfer *t)
+/* Where the next input slab lies. */
+static void place_input(const struct transfer *t, struct slab *slab)
 {
-    return t->inputs > 0 && t->in_bytes < t->array_bytes;
-}
-
-bool transfer_copy_in(struct transfer *t, struct slab *slab)
-{
-    if (!transfer_can_copy_in(t))
-        return false;
-    const uint64_t tail = t->tail * t->unit_bytes, at = t->in_bytes % t->field_bytes;
-    const uint64_t field = t->in_bytes - at;
-    t->in_component = placed(t->in, t->in_component);
-    *slab = (struct slab){.component = t->in_component};
+    const uint64_t tail = t->tail * t->unit_bytes, at = t->ways[WAY_IN].bytes % t->field_bytes;
+    const uint64_t field = t->ways[WAY_IN].bytes - at;
     slab->offset = field + (at < tail ? t->field_bytes - tail + at : at - tail);
     slab->bytes = smaller(t->slab_bytes, at < tail ? tail - at : t->field_bytes - at);
-    advance_component(t->in, &t->in_component, &t->in_bytes, slab->bytes);
+}
+
+bool transfer_copy(struct transfer *t, enum way way, struct slab *slab)
+{
+    struct transfer_way *const w = &t->ways[way];
+    const uint64_t end = t->launch_ends[t->first_launch % TRANSFER_LAUNCHES];
+    if (!transfer_can_copy(t, way))
+        return false;
+    w->component = next_component(w, w->component);
+    *slab = (struct slab){.component = w->component,
+                          .offset = w->bytes,
+                          .bytes = smaller(t->slab_bytes, end - w->bytes),
+                          .launch = t->first_launch};
+    if (way == WAY_IN)
+        place_input(t, slab);
+    w->component = next_component(w, w->component + 1);
+    if (w->component == AXIS_COUNT) {
+        w->component = 0;
+        w->bytes += slab->bytes;
+    }
+    if (way == WAY_OUT && w->bytes == end) {
+        t->first_launch++;
+        t->launches--;
+    }
     t->under_way++;
     return true;
 }
@@ -111,11 +117,12 @@ static uint64_t ready_units(const struct transfer *t, uint64_t field)
 {
     const struct split *split = &t->split;
     const uint64_t begin = field * t->field_bytes, tail = t->tail * t->unit_bytes;
-    if (t->inputs == 0 || t->in_bytes >= begin + t->field_bytes)
+    const uint64_t in_bytes = t->ways[WAY_IN].bytes;
+    if (t->ways[WAY_IN].count == 0 || in_bytes >= begin + t->field_bytes)
         return split->units;
-    if (t->in_bytes < begin + tail)
+    if (in_bytes < begin + tail)
         return 0;
-    const uint64_t units = (t->in_bytes - begin - tail) / t->unit_bytes;
+    const uint64_t units = (in_bytes - begin - tail) / t->unit_bytes;
     return units > split->reach ? (units - split->reach) / split->grain * split->grain : 0;
 }
 
@@ -140,7 +147,7 @@ bool transfer_compute(struct transfer *t, struct part *part)
     part->to = (field * split->units + end) * split->unit_lines;
     part->launch = t->first_launch + t->launches;
     t->computed = part->to;
-    if (t->outputs > 0 && !t->whole) {
+    if (t->ways[WAY_OUT].count > 0 && !t->whole) {
         t->launch_ends[part->launch % TRANSFER_LAUNCHES] =
             part->to / split->unit_lines * t->unit_bytes;
         t->launches++;
@@ -152,36 +159,10 @@ bool transfer_compute(struct transfer *t, struct part *part)
 void transfer_passes_completed(struct transfer *t)
 {
     t->under_way--;
-    if (t->outputs > 0) {
+    if (t->ways[WAY_OUT].count > 0) {
         t->launch_ends[t->first_launch % TRANSFER_LAUNCHES] = t->array_bytes;
         t->launches = 1;
     }
-}
-
-/* --- out --- */
-
-bool transfer_can_copy_out(const struct transfer *t)
-{
-    return t->launches > 0;
-}
-
-bool transfer_copy_out(struct transfer *t, struct slab *slab)
-{
-    if (!transfer_can_copy_out(t))
-        return false;
-    const uint64_t end = t->launch_ends[t->first_launch % TRANSFER_LAUNCHES];
-    t->out_component = placed(t->out, t->out_component);
-    *slab = (struct slab){.component = t->out_component,
-                          .offset = t->out_bytes,
-                          .bytes = smaller(t->slab_bytes, end - t->out_bytes),
-                          .launch = t->first_launch};
-    advance_component(t->out, &t->out_component, &t->out_bytes, slab->bytes);
-    if (t->out_bytes == end) {
-        t->first_launch++;
-        t->launches--;
-    }
-    t->under_way++;
-    return true;
 }
 
 void transfer_completed(struct transfer *t)
@@ -191,6 +172,6 @@ void transfer_completed(struct transfer *t)
 
 bool transfer_is_done(const struct transfer *t)
 {
-    return t->under_way == 0 && t->computed == t->lines && !transfer_can_copy_in(t) &&
-           (t->outputs == 0 || t->out_bytes == t->array_bytes);
+    return t->under_way == 0 && t->computed == t->lines && !transfer_can_copy(t, WAY_IN) &&
+           (t->ways[WAY_OUT].count == 0 || t->ways[WAY_OUT].bytes == t->array_bytes);
 }

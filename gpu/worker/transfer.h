@@ -1,22 +1,24 @@
 /* A run whose inputs or outputs lie in clients' regions, as a pipeline: its arrays are copied in
  * and out slab by slab, and lines are computed as soon as what they need has been copied in. Which
- * slab, which lines come next: pure bookkeeping of one run. The caller begins what is
- * next, in any order between the three, and says when it has completed, in any order at all.
+ * slab and which lines are next is pure bookkeeping of one run: the caller begins what is next, in
+ * any sequence of the three, and reports completions in any sequence.
  *
  *   copy in ──► compute ──► copy out          (input slabs, lines of the pass, output slabs)
  *
  * A step is next once what it depends on has begun: the device keeps begun work in order
  * (backend.h: a launch sees every upload begun before it, a download the launch that it names).
  *
- * Units (gpu/split.h) are copied in as they are needed: those at the end of a field that its first
- * ones look at, around a periodic edge, then all others in order. A plan of several passes is
- * computed whole, when all is in; so is one that is not plain, or with probes. */
+ * Units (gpu/split.h) are copied in as they are needed: around a periodic edge first those at the
+ * end of a field, then all others in order. A plan of several passes, or whose passes cannot be
+ * split, is computed whole once all inputs are in. */
 #pragma once
 
 #include "gpu/split.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+
+enum way { WAY_IN, WAY_OUT, WAYS };
 
 enum { TRANSFER_LAUNCHES = 8 }; /* begun, and not yet wholly on their way out */
 
@@ -40,12 +42,14 @@ struct transfer {
     uint64_t lines;
     uint64_t tail; /* units of each field that are copied in before its others */
     bool whole;    /* several passes: all lines at once, or rather one pass after another */
-    bool in[AXIS_COUNT], out[AXIS_COUNT]; /* the components that have a place */
-    int inputs, outputs;                  /* and how many */
-    /* What has begun: bytes of each component, in the order that they are copied in, and of the
-     * components before in_component one slab more. */
-    uint64_t in_bytes, out_bytes;
-    int in_component, out_component;
+    struct transfer_way {
+        bool has[AXIS_COUNT]; /* the components that have a place, … */
+        int count;            /* … and how many */
+        /* What has begun: bytes of each component, in the order that they are copied, and of the
+         * components before this one a slab more. */
+        uint64_t bytes;
+        int component;
+    } ways[WAYS];
     uint64_t computed; /* lines */
     /* The launches whose lines are not all on their way out: where each ends, bytes; a ring. */
     uint64_t launch_ends[TRANSFER_LAUNCHES];
@@ -59,16 +63,15 @@ void transfer_init(struct transfer *transfer, const struct plan *plan, const boo
                    const bool out[AXIS_COUNT], uint64_t slab_bytes);
 
 /* A copy alone, of so many bytes: in, or out of what has been computed. */
-void transfer_init_copy(struct transfer *transfer, uint64_t bytes, bool in, uint64_t slab_bytes);
+void transfer_init_copy(struct transfer *transfer, uint64_t bytes, enum way way,
+                        uint64_t slab_bytes);
 
 /* Would there be a slab now? */
-bool transfer_can_copy_in(const struct transfer *transfer);
-bool transfer_can_copy_out(const struct transfer *transfer);
+bool transfer_can_copy(const struct transfer *transfer, enum way way);
 
-/* The next of each kind, which begins; false: there is none now. */
-bool transfer_copy_in(struct transfer *transfer, struct slab *slab);
+/* The next slab, and the next lines, which begin; false: there are none now. */
+bool transfer_copy(struct transfer *transfer, enum way way, struct slab *slab);
 bool transfer_compute(struct transfer *transfer, struct part *part);
-bool transfer_copy_out(struct transfer *transfer, struct slab *slab);
 
 /* One of those has completed. */
 void transfer_completed(struct transfer *transfer);

@@ -123,13 +123,6 @@ static bool resident_make(struct bed *bed, struct resident *resident, const stru
     return ok;
 }
 
-static uint8_t *resident_result(const struct resident *resident, int component)
-{
-    return resident->plan.passes % 2 == 1 || resident->plan.staged
-               ? resident->launch.even[component]
-               : resident->launch.odd;
-}
-
 static void resident_end(struct bed *bed, struct resident *resident)
 {
     const struct launch *launch = &resident->launch;
@@ -220,7 +213,7 @@ bool bed_run(struct bed *bed, const struct job *job, const void *block,
         if (device_us)
             *device_us = us;
         for (int i = 0; i < plan->outputs; i++)
-            download(bed, out[i], resident_result(resident, i), resident->bytes);
+            download(bed, out[i], launch_result(&resident->launch, i), resident->bytes);
         if (operands.at[OPERAND_PROBES])
             download(bed, given->at[OPERAND_PROBES], operands.at[OPERAND_PROBES],
                      job_operand_points(job, OPERAND_PROBES) * job_element_bytes(job));
@@ -358,7 +351,7 @@ bool bed_run_together(struct bed *bed, const struct bed_job *jobs, uint64_t coun
             if (all[i].launch.target[c])
                 memcpy(jobs[i].out[c], all[i].launch.target[c], all[i].bytes);
             else
-                download(bed, jobs[i].out[c], resident_result(&all[i], c), all[i].bytes);
+                download(bed, jobs[i].out[c], launch_result(&all[i].launch, c), all[i].bytes);
         resident_end(bed, &all[i]);
     }
     client_end(bed, &client);
@@ -370,7 +363,7 @@ bool bed_run_together(struct bed *bed, const struct bed_job *jobs, uint64_t coun
 static struct launch back(const struct resident *resident)
 {
     struct launch launch = resident->launch;
-    uint8_t *result = resident_result(resident, 0);
+    uint8_t *result = launch_result(&resident->launch, 0);
     uint8_t *in = (uint8_t *)(uintptr_t)launch.in[0];
     launch.in[0] = result;
     *(result == launch.even[0] ? &launch.even[0] : &launch.odd) = in;

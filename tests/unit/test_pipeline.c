@@ -82,8 +82,9 @@ static void client_end(struct client *client)
     arrays_make(expected, client->run.plan.outputs, bytes, 0);
     reference_run(&client->run.plan, client->in, expected);
     for (int i = 0; i < client->run.plan.outputs; i++) {
-        const void *result =
-            client->run.to[i].region ? client->out[i] : slices_result(&client->run.slices, i);
+        const void *result = client->run.to[i].region
+                                 ? client->out[i]
+                                 : launch_result(&client->run.slices.launch, i);
         if (memcmp(result, expected[i], bytes) != 0) {
             random_job_print(&client->job);
             fail_msg("component %d differs", i);

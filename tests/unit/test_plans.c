@@ -6,6 +6,18 @@
 
 static struct plans plans;
 
+static int setup(void **state)
+{
+    plans_init(&plans);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    plans_free(&plans);
+    return plans.count != 0 || plans.bytes != 0;
+}
+
 static struct job job_of(uint64_t n)
 {
     struct job job;
@@ -28,7 +40,7 @@ static void check(uint64_t n)
     assert_memory_equal(kept, &plan, sizeof plan);
 }
 
-TEST(plans_are_those_of_their_jobs)
+TEST(plans_are_those_of_their_jobs, setup, teardown)
 {
     for (int twice = 0; twice < 2; twice++)
         for (uint64_t n = 9; n < 9 + 3 * PLANS_KEPT; n++) {
@@ -37,7 +49,7 @@ TEST(plans_are_those_of_their_jobs)
         }
 }
 
-TEST(a_plan_that_is_kept_is_not_made_again)
+TEST(a_plan_that_is_kept_is_not_made_again, setup, teardown)
 {
     const struct job first = job_of(100), second = job_of(101);
     const struct plan *plan = plans_get(&plans, &first, NULL);
@@ -46,10 +58,9 @@ TEST(a_plan_that_is_kept_is_not_made_again)
 }
 
 /* The cache keeps only as many jobs with many coordinates as their tables and blocks fit. */
-TEST(plans_are_bounded_in_bytes)
+TEST(plans_are_bounded_in_bytes, setup, teardown)
 {
     static double x[65536];
-    static struct plans many;
     struct job job = job_of(65536);
     job.accuracy = 2;
     job.boundary[AXIS_X][SIDE_LOW].kind = job.boundary[AXIS_X][SIDE_HIGH].kind = BOUNDARY_ONE_SIDED;
@@ -60,16 +71,12 @@ TEST(plans_are_bounded_in_bytes)
     for (int i = 0; i < PLANS_KEPT; i++) {
         x[0] = -i;
         job_block_key(x, sizeof x, job.more.block_key);
-        const struct plan *plan = plans_get(&many, &job, x);
-        assert_ptr_equal(plans_get(&many, &job, x), plan);
+        const struct plan *plan = plans_get(&plans, &job, x);
+        assert_ptr_equal(plans_get(&plans, &job, x), plan);
         uint64_t bytes = 0;
-        for (uint32_t k = 0; k < many.count; k++) {
-            const struct kept_plan *kept = &many.kept[(many.oldest + k) % PLANS_KEPT];
+        LIST_EACH (struct kept_plan, kept, &plans.kept, link)
             bytes += sizeof x + kept->plan.table->bytes;
-        }
-        assert_true(bytes == many.bytes && bytes <= PLANS_KEPT_BYTES);
+        assert_true(bytes == plans.bytes && bytes <= PLANS_KEPT_BYTES);
     }
-    assert_true(many.count > 1 && many.count < PLANS_KEPT);
-    plans_free(&many);
-    assert_true(many.count == 0 && many.bytes == 0);
+    assert_true(plans.count > 1 && plans.count < PLANS_KEPT);
 }

@@ -147,7 +147,7 @@ static void check(struct random *random, const struct job *job)
         if (what == 0 && under_way > (passes ? 1 : 0)) {
             transfer_completed(&transfer);
             under_way--;
-        } else if (what == 1 && transfer_copy_in(&transfer, &slab)) {
+        } else if (what == 1 && transfer_copy(&transfer, WAY_IN, &slab)) {
             assert_true(slab.component < AXIS_COUNT && model.in_has[slab.component]);
             assert_true(slab.bytes <= slab_bytes);
             mark(model.in[slab.component], &slab, model.array_bytes);
@@ -160,13 +160,13 @@ static void check(struct random *random, const struct job *job)
             take_part(&model, &part);
             passes = model.plan.passes > 1;
             under_way++;
-        } else if (what == 3 && transfer_can_copy_out(&transfer)) {
-            assert_true(transfer_copy_out(&transfer, &slab));
+        } else if (what == 3 && transfer_can_copy(&transfer, WAY_OUT)) {
+            assert_true(transfer_copy(&transfer, WAY_OUT, &slab));
             assert_true(slab.bytes <= slab_bytes);
             take_out(&model, &slab);
             under_way++;
-        } else if (under_way == 0 && !transfer_can_copy_in(&transfer) &&
-                   !transfer_can_copy_out(&transfer)) {
+        } else if (under_way == 0 && !transfer_can_copy(&transfer, WAY_IN) &&
+                   !transfer_can_copy(&transfer, WAY_OUT)) {
             assert_false(stuck); /* only lines are left: they must be next */
             stuck = !transfer_compute(&transfer, &part);
             if (!stuck) {
@@ -229,11 +229,11 @@ static uint64_t most_behind(const struct job *job)
     }
     transfer_init(&transfer, &plan, in, out, SLAB);
     while (!transfer_is_done(&transfer)) {
-        if (transfer_copy_in(&transfer, &slab))
+        if (transfer_copy(&transfer, WAY_IN, &slab))
             came += slab.component == 0 ? slab.bytes : 0;
         while (transfer_compute(&transfer, &part))
             ;
-        while (transfer_copy_out(&transfer, &slab)) {
+        while (transfer_copy(&transfer, WAY_OUT, &slab)) {
             left += slab.component == 0 ? slab.bytes : 0;
             while (transfer_compute(&transfer, &part))
                 ;
@@ -281,13 +281,13 @@ TEST(test_a_small_job_is_one_step_of_each)
     plan_make(&plan, &job);
     transfer_init(&transfer, &plan, one, one, SLAB);
     assert_false(transfer_compute(&transfer, &part));
-    assert_false(transfer_copy_out(&transfer, &slab));
-    assert_true(transfer_copy_in(&transfer, &slab));
+    assert_false(transfer_copy(&transfer, WAY_OUT, &slab));
+    assert_true(transfer_copy(&transfer, WAY_IN, &slab));
     assert_int_equal(slab.bytes, job_bytes(&job));
-    assert_false(transfer_copy_in(&transfer, &slab));
+    assert_false(transfer_copy(&transfer, WAY_IN, &slab));
     assert_true(transfer_compute(&transfer, &part));
     assert_int_equal(part.to, plan.lines);
-    assert_true(transfer_copy_out(&transfer, &slab));
+    assert_true(transfer_copy(&transfer, WAY_OUT, &slab));
     assert_int_equal(slab.bytes, job_bytes(&job));
     for (int i = 0; i < 3; i++) {
         assert_false(transfer_is_done(&transfer));
