@@ -3,11 +3,10 @@
  *
  *   log_info() … ── a bounded buffer ──► a thread ── write() ──► stderr
  *
- * To log never waits for the reader of stderr: where the buffer is full lines are dropped, and
- * their number is written when there is room again. A cause is a place in the source that logs; it
- * gets LOG_WINDOW_LINES lines in LOG_WINDOW_S, since a stranger may decide how often it has
- * something to say, and the number of those beyond is written at the end of that time. Any thread
- * may log. */
+ * Logging never waits for the reader of stderr: lines that find the buffer full are dropped and
+ * counted. Each place in the source that logs is a cause, which gets LOG_WINDOW_LINES lines in
+ * LOG_WINDOW_S, since strangers decide how often it logs. The log tells how many lines were dropped
+ * once there is room, or the time is over. Any thread may log. */
 #pragma once
 
 #include <stdbool.h>

@@ -5,16 +5,14 @@
  *                        long slices ─┼─► free threads ──┤                               │
  *                        wide slices ─┘                  └─► join a loop ◄───────────────┘
  *
- * A short task goes before slices of long jobs, except for one slice after each POOL_TURN_US of
- * short tasks while slices waited. So a short task waits for the end of one slice under way and for
- * at most one more. Long slices, which stay on one thread, and wide ones, which share loops,
- * alternate. One wide slice is under way at a time: it uses all threads without a task, which leave
- * it between two parts when a short task comes.
+ * Short tasks go first, but for one slice after each POOL_TURN_US of them while slices waited: a
+ * short task waits for the end of a slice under way and for one more at most. Long slices, on one
+ * thread each, and wide ones, which share loops, alternate. One wide slice is under way at a time:
+ * it uses all threads without a task, which leave it between two parts for a short task.
  *
- * A thread that shares its loop waits for parts that helpers have begun, never for a helper to
- * come: on a busy machine it continues alone.
- *
- * A thread that hangs shows in thread_pool_still_us(): it begins no other part. */
+ * A thread that shares its loop waits for parts that helpers have begun, never for a helper: on a
+ * busy machine it continues alone. A thread that hangs begins no other part, which shows in
+ * thread_pool_still_us(). */
 #pragma once
 
 #include "base/list.h"

@@ -17,14 +17,14 @@ struct operands {
 /* A slice of a job: lines [from, to) of its passes one after another. A line is one row along x; a
  * pass has plan->lines of them. Pass 0 reads `in`, pass p > 0 the output of pass p − 1; even passes
  * write `even`, odd passes write `odd`. No `in` is an `even`, no `even` is another or `odd`; odd
- * may be in. Vector fields have an array for each axis: plan->inputs and plan->outputs of them, the
- * others are NULL; a plan of more than one pass has one array on each side. A staged plan has its
- * result in even[0] and defines what its passes read and write. Slices of a job are launched one
- * after another, each when the one before has completed.
+ * may be in. Vector fields have plan->inputs and plan->outputs arrays, the others are NULL; a plan
+ * of more than one pass has one array on each side. A staged plan has its result in even[0] and
+ * defines what its passes read and write. A slice is launched when the one before has completed.
  *
- * source, target: a client's addressable memory (pin()) at a multiple of 16 bytes. Before the first
- * pass all of `in` is copied from its source, after the last one the whole result to its target.
- * NULL: not copied. */
+ * source, target: a client's addressable memory (pin()) at a multiple of 16 bytes, or NULL. Before
+ * the first pass all of `in` is copied from its source, after the last one the result to its
+ * target.
+ */
 struct launch {
     const struct plan *plan; /* lives until the completion */
     const void *in[AXIS_COUNT];

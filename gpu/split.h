@@ -1,7 +1,6 @@
-/* How one pass is split into parts: in units along the slowest axis that has more than one point
- * (planes in 3D, rows in 2D), and in rows where rows are independent of each other. A field of one
- * row is one unit. Shared by all code that splits passes: copies that overlap with them, and the
- * kernels. */
+/* How one pass is split into parts, for copies that overlap with it and for kernels: in units along
+ * the slowest axis that has more than one point (planes in 3D, rows in 2D), and in rows where these
+ * are independent of each other. A field of one row is one unit. */
 #pragma once
 
 #include "numerics/plan.h"

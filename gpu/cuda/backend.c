@@ -18,11 +18,7 @@ enum {
     RESERVE_BYTES = 256 << 20
 };
 
-static struct {
-    void *arena;
-    bool addresses; /* the device finds memory that was pinned where the host does */
-    int device;
-} cuda;
+static void *pinned_arena;
 
 /* --- opening and closing --- */
 
@@ -53,8 +49,7 @@ static bool describe(int index, struct device_info *info, struct failure *failur
         error = cudaDriverGetVersion(&driver);
     if (error != cudaSuccess)
         return open_failed(failure, "the device does not answer", error);
-    cuda.device = index;
-    cuda.addresses = addresses != 0;
+    pin_open(index, addresses != 0);
     memset(info, 0, sizeof *info);
     snprintf(info->kind, sizeof info->kind, "cuda");
     snprintf(info->name, sizeof info->name, "%.*s", (int)sizeof info->name - 1, properties.name);
@@ -87,7 +82,7 @@ static bool cuda_open(int index, void *arena, size_t arena_bytes, int wake,
     error = cudaMemGetInfo(&free_bytes, &memory_bytes);
     if (error != cudaSuccess)
         return open_failed(failure, "cudaMemGetInfo", error);
-    cuda.arena = arena;
+    pinned_arena = arena;
     memory_open(memory_bytes / KEEP_PART);
     info->memory_bytes = memory_bytes;
     info->free_bytes = free_bytes > RESERVE_BYTES ? free_bytes - RESERVE_BYTES : 0;
@@ -101,25 +96,10 @@ static void cuda_close(void)
     slots_close();
     memory_close();
     queues_close();
-    cudaHostUnregister(cuda.arena);
+    cudaHostUnregister(pinned_arena);
 }
 
 /* --- memory --- */
-
-static enum status cuda_pin(void *memory, size_t bytes, bool writable, bool *addressable)
-{
-    bool pinned;
-    fault_never(cudaSetDevice(cuda.device), "cudaSetDevice"); /* of this thread */
-    const enum status status = pin_memory(memory, bytes, writable, &pinned);
-    *addressable = pinned && cuda.addresses;
-    return status;
-}
-
-static void cuda_unpin(void *memory, size_t bytes)
-{
-    fault_never(cudaSetDevice(cuda.device), "cudaSetDevice"); /* of this thread */
-    unpin_memory(memory, bytes);
-}
 
 static void *cuda_allocate(uint64_t bytes, uint64_t owner)
 {
@@ -138,8 +118,8 @@ const struct backend *backend_cuda(void)
         .launch_copies_bytes = LAUNCH_COPIES_BYTES,
         .open = cuda_open,
         .close = cuda_close,
-        .pin = cuda_pin,
-        .unpin = cuda_unpin,
+        .pin = pin_memory,
+        .unpin = unpin_memory,
         .allocate = cuda_allocate,
         .release = memory_give,
         .upload = queues_upload,

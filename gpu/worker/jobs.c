@@ -236,22 +236,17 @@ static void find_operands(const struct worker *worker, struct execution *run,
     }
 }
 
-/* They are of so many bytes each, and none is written that must not be. */
+/* They have memory, of so many bytes each, and none is written that must not be. */
 static void check_arrays(const struct execution *run, uint64_t bytes)
 {
-    struct buffers ids; /* an array without memory is known by its holding alone */
+    const struct buffers buffers = execution_buffers(run);
     for (int i = 0; i < 3 * AXIS_COUNT; i++)
         if (run->array[i] && run->array[i]->block.bytes != bytes)
             worker_broken("RUN with an array of another size than its job's", run->id);
-    for (int i = 0; i < AXIS_COUNT; i++) {
-        ids.in[i] = run->in[i] ? (void *)run->in[i] : run->from[i].memory;
-        ids.out[i] = run->out[i] ? (void *)run->out[i] : run->to[i].memory;
-        ids.scratch[i] = run->scratch[i];
-    }
     if (run->scratch[0] && run->scratch[0] == run->in[0] && !run->out[0])
         worker_broken("RUN whose result would come to lie in its input's array, not in its place",
                       run->id);
-    if (!slices_possible(&run->plan, &ids))
+    if (!slices_possible(&run->plan, &buffers))
         worker_broken("RUN without the scratch array that it needs", run->id);
 }
 

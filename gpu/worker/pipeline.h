@@ -1,10 +1,9 @@
-/* The runs whose places are in clients' regions while the backend computes in arrays, but for those
- * whose launches copy: copies both ways and launches of all of them, as their transfers
- * (gpu/worker/transfer.h) allow.
+/* Runs that are copied from and to clients' regions: their copies both ways and their launches, as
+ * soon as each transfer (gpu/worker/transfer.h) allows.
  *
- * Of copies each way so few are under way that another waits for two slabs at most; the next is
- * the oldest of the jobs that are no larger than a slab and of the others in turn: a small job
- * passes large ones, and no run starves. One thread. */
+ * So few copies are under way each way that another waits for two slabs at most. The next one is of
+ * the oldest job no larger than a slab and of the oldest other one in turn: small jobs pass large
+ * ones, and no run starves. One thread. */
 #pragma once
 
 #include "gpu/backend.h"

@@ -3,9 +3,9 @@
 #include "numerics/stencil_plan.h"
 
 enum {
-    PIECE_US = 10000,
-    PIECE_GROWTH = 16,  /* a first, cold measurement may be far off */
-    PIECE_PASSES = 512, /* bounds the launches that wait in a device's queue */
+    SLICE_US = 10000,
+    SLICE_GROWTH = 16,  /* a first, cold measurement may be far off */
+    SLICE_PASSES = 512, /* bounds the launches that wait in a device's queue */
     FIRST_PASSES = 64,
     FIRST_POINTS_HOST = 1 << 20,  /* a few ms on one core */
     FIRST_POINTS_DEVICE = 1 << 25 /* a device wants whole passes: well under 10 ms on any GPU */
@@ -114,8 +114,8 @@ bool slices_next(struct slices *slices, struct launch *launch)
         return false;
     const uint64_t lines = slices->launch.plan->lines;
     uint64_t size = slices->next_size;
-    if (size / lines > PIECE_PASSES)
-        size = PIECE_PASSES * lines;
+    if (size / lines > SLICE_PASSES)
+        size = SLICE_PASSES * lines;
     if (slices->whole_passes)
         size -= size % lines;
     if (size == 0)
@@ -132,8 +132,8 @@ bool slices_next(struct slices *slices, struct launch *launch)
 void slices_completed(struct slices *slices, uint64_t device_us)
 {
     const double lines_per_us = (double)slices->size / (double)(device_us ? device_us : 1);
-    double next = lines_per_us * PIECE_US;
-    const double most = (double)slices->size * PIECE_GROWTH;
+    double next = lines_per_us * SLICE_US;
+    const double most = (double)slices->size * SLICE_GROWTH;
     if (next > most)
         next = most;
     slices->next_size = next > 0x1p62 ? UINT64_C(1) << 62 : (uint64_t)next;

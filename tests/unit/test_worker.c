@@ -1466,92 +1466,88 @@ TEST(test_no_such_device)
     close(front.socket);
 }
 
-/* Each breaks one rule of channel.h. */
-static void break_size(void)
+/* Each breaks one rule of channel.h, the i-th of its cases. */
+static void break_orders(int i)
 {
-    assert_int_equal(send(front.socket, "?", 1, 0), 1);
+    const struct channel_message message = {.type = i == 1 ? CHANNEL_READY : CHANNEL_PING};
+    switch (i) {
+    case 0:
+        assert_int_equal(send(front.socket, "?", 1, 0), 1);
+        break;
+    case 1: /* a type that is no order */
+        order(&message);
+        break;
+    case 2: /* a second arena */
+        order_arena();
+        break;
+    case 3: /* a descriptor that nobody asked for */
+        order_with(&message, front.memfd);
+        break;
+    case 4: /* an unknown array */
+        release(12345);
+        break;
+    case 5: /* an unknown region */
+        order_unregion(12345);
+        break;
+    case 6: /* no bytes */
+        allocate(0);
+        break;
+    default: /* the same array again */
+        allocate(16);
+        front.next_id--;
+        allocate(16);
+    }
 }
-static void break_type(void)
+
+static void break_measures(int i)
 {
-    const struct channel_message message = {.type = CHANNEL_READY};
-    order(&message);
+    static const struct {
+        uint64_t array, other, result, points; /* bytes; 0: none. result 0: the array */
+        enum dtype dtype;
+    } cases[] = {{4096, 0, 32, 1, DTYPE_F32},
+                 {4, 8, 32, 1, DTYPE_F32},
+                 {4, 0, 64, 1, DTYPE_F32},
+                 {32, 0, 0, 4, DTYPE_F64},
+                 {4, 0, 32, 0, DTYPE_F32}};
+    const uint64_t array = allocate(cases[i].array);
+    assert_int_equal(measure_bytes(1), 32);
+    order_measure(array, cases[i].other ? allocate(cases[i].other) : 0,
+                  cases[i].result ? allocate(cases[i].result) : array, cases[i].points,
+                  cases[i].dtype);
 }
-static void break_second_arena(void)
+
+/* Past the end of the array or of the arena, or of all numbers. */
+static void break_copies(int i)
 {
-    order_arena();
+    static const struct {
+        enum channel_type type;
+        uint64_t offset, arena_offset, bytes;
+    } cases[] = {{CHANNEL_UPLOAD, 1, 0, 4096},
+                 {CHANNEL_DOWNLOAD, UINT64_MAX - 15, 0, 32},
+                 {CHANNEL_UPLOAD, 0, ARENA_BYTES - 4095, 4096},
+                 {CHANNEL_UPLOAD, 0, UINT64_MAX - 15, 32}};
+    order_copy(cases[i].type, allocate(4096), cases[i].offset, cases[i].arena_offset,
+               cases[i].bytes, 1);
 }
-static void break_descriptor(void)
+
+static uint64_t allocate_some(uint64_t bytes)
 {
-    const struct channel_message message = {.type = CHANNEL_PING};
-    order_with(&message, front.memfd);
+    return bytes ? allocate(bytes) : 0;
 }
-static void break_unknown_array(void)
+
+/* Arrays of another size than the job's 4096 bytes, or missing ones. */
+static void break_runs(int i)
 {
-    release(12345);
+    static const struct {
+        uint64_t steps, in, out, scratch; /* bytes; 0: none */
+    } cases[] = {{1, 4096, 4095, 0}, {1, 4097, 4096, 0}, {2, 4096, 4096, 4095},
+                 {1, 0, 4096, 0},    {1, 4096, 0, 0},    {2, 4096, 4096, 0}};
+    const struct job job = diffusion(32, 32, cases[i].steps);
+    const uint64_t in = allocate_some(cases[i].in), out = allocate_some(cases[i].out);
+    run(&job, in, out, allocate_some(cases[i].scratch), false);
 }
-static void break_same_array(void)
-{
-    allocate(16);
-    front.next_id--;
-    allocate(16);
-}
-static void break_measure_size(void)
-{
-    order_measure(allocate(4096), 0, allocate(measure_bytes(1)), 1, DTYPE_F32);
-}
-static void break_measure_of_two_sizes(void)
-{
-    order_measure(allocate(4), allocate(8), allocate(measure_bytes(1)), 1, DTYPE_F32);
-}
-static void break_measure_result(void)
-{
-    order_measure(allocate(4), 0, allocate(64), 1, DTYPE_F32);
-}
-static void break_measure_of_its_result(void)
-{
-    const uint64_t array = allocate(32);
-    order_measure(array, 0, array, 4, DTYPE_F64);
-}
-static void break_measure_points(void)
-{
-    order_measure(allocate(4), 0, allocate(32), 0, DTYPE_F32);
-}
-static void break_no_bytes(void)
-{
-    allocate(0);
-}
-static void break_array_end(void)
-{
-    order_copy(CHANNEL_UPLOAD, allocate(4096), 1, 0, 4096, 1);
-}
-static void break_array_wrap(void)
-{
-    order_copy(CHANNEL_DOWNLOAD, allocate(4096), UINT64_MAX - 15, 0, 32, 1);
-}
-static void break_arena_end(void)
-{
-    order_copy(CHANNEL_UPLOAD, allocate(4096), 0, ARENA_BYTES - 4095, 4096, 1);
-}
-static void break_arena_wrap(void)
-{
-    order_copy(CHANNEL_UPLOAD, allocate(4096), 0, UINT64_MAX - 15, 32, 1);
-}
-static void break_run_size(void)
-{
-    const struct job job = diffusion(32, 32, 1);
-    run(&job, allocate(4096), allocate(4095), 0, false);
-}
-static void break_run_input_size(void)
-{
-    const struct job job = diffusion(32, 32, 1);
-    run(&job, allocate(4097), allocate(4096), 0, false);
-}
-static void break_run_scratch_size(void)
-{
-    const struct job job = diffusion(32, 32, 2);
-    run(&job, allocate(4096), allocate(4096), allocate(4095), false);
-}
-static void break_run_twice(void)
+
+static void break_run_twice(int i)
 {
     const struct job job = diffusion(32, 32, UINT64_C(1) << 40);
     const uint64_t in = allocate(4096), out = allocate(4096), scratch = allocate(4096);
@@ -1559,27 +1555,14 @@ static void break_run_twice(void)
     front.next_id--;
     run(&job, in, out, scratch, false);
 }
-static void break_run_without_input(void)
-{
-    const struct job job = diffusion(32, 32, 1);
-    run(&job, 0, allocate(4096), 0, false);
-}
-static void break_run_without_output(void)
-{
-    const struct job job = diffusion(32, 32, 1);
-    run(&job, allocate(4096), 0, 0, false);
-}
-static void break_run_without_scratch(void)
-{
-    const struct job job = diffusion(32, 32, 2);
-    run(&job, allocate(4096), allocate(4096), 0, false);
-}
-static void break_run_in_place_without_scratch(void)
+
+static void break_run_in_place_without_scratch(int i)
 {
     const struct job job = diffusion(32, 32, 1);
     const uint64_t array = allocate(4096);
     run(&job, array, array, array, false);
 }
+
 static struct job vector_job(enum operator_id id)
 {
     struct job job = diffusion(32, 32, 1);
@@ -1588,71 +1571,39 @@ static struct job vector_job(enum operator_id id)
     job.dt = job.diffusivity[AXIS_X] = job.diffusivity[AXIS_Y] = 0;
     return job;
 }
-static void break_output_missing(void)
+/* Too few or too many arrays, or the same one twice. Arrays by number from 1 on; 0: none. */
+static void break_components(int i)
 {
-    const struct job job = vector_job(OPERATOR_GRADIENT);
-    run(&job, allocate(4096), allocate(4096), 0, false);
+    static const struct {
+        enum operator_id id;
+        int in[AXIS_COUNT], out[AXIS_COUNT], scratch[AXIS_COUNT];
+    } cases[] = {{OPERATOR_GRADIENT, {1}, {2}, {0}},    {OPERATOR_DIFFUSION, {1}, {2}, {3, 4}},
+                 {OPERATOR_DIVERGENCE, {1}, {2}, {0}},  {OPERATOR_CURL, {1, 1}, {2, 3}, {0}},
+                 {OPERATOR_GRADIENT, {1}, {2, 2}, {0}}, {OPERATOR_GRADIENT, {1}, {2, 1}, {0}}};
+    const bool is_vector = cases[i].id != OPERATOR_DIFFUSION;
+    const struct job job = is_vector ? vector_job(cases[i].id) : diffusion(32, 32, 2);
+    uint64_t ids[5] = {0}, arrays[3][AXIS_COUNT];
+    for (int k = 1; k < 5; k++)
+        ids[k] = allocate(4096);
+    for (int c = 0; c < AXIS_COUNT; c++) {
+        arrays[0][c] = ids[cases[i].in[c]];
+        arrays[1][c] = ids[cases[i].out[c]];
+        arrays[2][c] = ids[cases[i].scratch[c]];
+    }
+    run_components(&job, arrays[0], arrays[1], arrays[2]);
 }
-static void break_components_too_many_scratches(void)
-{
-    const struct job job = diffusion(32, 32, 2);
-    const uint64_t in = allocate(4096), out = allocate(4096);
-    run_components(&job, (uint64_t[AXIS_COUNT]){in}, (uint64_t[AXIS_COUNT]){out},
-                   (uint64_t[AXIS_COUNT]){allocate(4096), allocate(4096)});
-}
-static void break_components_too_few(void)
-{
-    const struct job job = vector_job(OPERATOR_DIVERGENCE);
-    run_components(&job, (uint64_t[AXIS_COUNT]){allocate(4096)},
-                   (uint64_t[AXIS_COUNT]){allocate(4096)}, (uint64_t[AXIS_COUNT]){0});
-}
-static void break_components_too_many(void)
-{
-    const struct job job = vector_job(OPERATOR_CURL);
-    const uint64_t array = allocate(4096);
-    run_components(&job, (uint64_t[AXIS_COUNT]){array, array},
-                   (uint64_t[AXIS_COUNT]){allocate(4096), allocate(4096)},
-                   (uint64_t[AXIS_COUNT]){0});
-}
-static void break_components_of_one_output(void)
-{
-    const struct job job = vector_job(OPERATOR_GRADIENT);
-    const uint64_t array = allocate(4096);
-    run_components(&job, (uint64_t[AXIS_COUNT]){allocate(4096)},
-                   (uint64_t[AXIS_COUNT]){array, array}, (uint64_t[AXIS_COUNT]){0});
-}
-static void break_components_in_place(void)
-{
-    const struct job job = vector_job(OPERATOR_GRADIENT);
-    const uint64_t array = allocate(4096);
-    run_components(&job, (uint64_t[AXIS_COUNT]){array},
-                   (uint64_t[AXIS_COUNT]){allocate(4096), array}, (uint64_t[AXIS_COUNT]){0});
-}
-/* A job of 32² points with a source, and its input. */
-static void run_with_source(uint64_t source)
+
+/* A source that is missing, of another size, and of a job that has none. */
+static void break_operands(int i)
 {
     struct job job = diffusion(32, 32, 1);
     const uint64_t in = allocate(4096), out = allocate(4096);
-    job.more.source = 1;
-    front.next.operand[OPERAND_SOURCE] = source;
+    job.more.source = i < 2;
+    front.next.operand[OPERAND_SOURCE] = i == 0 ? 0 : allocate(i == 1 ? 4092 : 4096);
     run(&job, in, out, 0, false);
 }
-static void break_operand_missing(void)
-{
-    run_with_source(0);
-}
-static void break_operand_size(void)
-{
-    run_with_source(allocate(4092));
-}
-static void break_operand_too_many(void)
-{
-    const struct job job = diffusion(32, 32, 1);
-    const uint64_t in = allocate(4096), out = allocate(4096);
-    front.next.operand[OPERAND_SOURCE] = allocate(4096);
-    run(&job, in, out, 0, false);
-}
-static void break_probe_outside(void)
+
+static void break_probe_outside(int i)
 {
     struct job job = diffusion(32, 32, 1);
     const int64_t probe[AXIS_COUNT + 1] = {0, 32, 0, 0};
@@ -1664,72 +1615,46 @@ static void break_probe_outside(void)
     run(&job, in, out, 0, false);
 }
 
-static void break_record_cut_short(void)
+/* Of another version, or of other lengths: what the record says, what follows it, and what its job
+ * has, each beside a probe's. */
+static void break_records(int i)
 {
-    const struct channel_run run = run_with_probe();
-    send_run(&run, CHANNEL_VERSION, CHANNEL_RUN_BYTES - 8, NULL, 0, -1);
-}
-static void break_record_past_its_packet(void)
-{
-    const struct channel_run run = run_with_probe();
-    send_run(&run, CHANNEL_VERSION, CHANNEL_RUN_BYTES + PROBE_BYTES, a_probe, PROBE_BYTES - 8, -1);
-}
-static void break_record_short_of_its_packet(void)
-{
-    const struct channel_run run = run_with_probe();
-    send_run(&run, CHANNEL_VERSION, CHANNEL_RUN_BYTES + PROBE_BYTES, a_probe, PROBE_BYTES + 8, -1);
-}
-static void break_version(void)
-{
-    const struct channel_run run = run_with_probe();
-    send_run(&run, CHANNEL_VERSION + 1, CHANNEL_RUN_BYTES + PROBE_BYTES, a_probe, PROBE_BYTES, -1);
-}
-static void break_packet_too_long(void)
-{
-    static uint8_t behind[CHANNEL_PACKET_BYTES];
-    const struct channel_run run = run_with_probe();
-    send_run(&run, CHANNEL_VERSION, CHANNEL_RUN_BYTES + sizeof behind, behind, sizeof behind, -1);
-}
-static void break_block_missing(void)
-{
-    const struct channel_run run = run_with_probe();
-    send_run(&run, CHANNEL_VERSION, CHANNEL_RUN_BYTES, NULL, 0, -1);
-}
-static void break_block_too_long(void)
-{
-    const struct channel_run run = run_with_probe();
-    send_run(&run, CHANNEL_VERSION, CHANNEL_RUN_BYTES + PROBE_BYTES + 8, a_probe, PROBE_BYTES + 8,
-             -1);
-}
-static void break_block_size_of_its_job(void)
-{
+    enum { LONG = CHANNEL_PACKET_BYTES };
+    static const struct {
+        int version, said, behind, block;
+    } cases[] = {{0, -8 - PROBE_BYTES, -PROBE_BYTES, 0},
+                 {0, 0, -8, 0},
+                 {0, 0, 8, 0},
+                 {1, 0, 0, 0},
+                 {0, LONG - PROBE_BYTES, LONG - PROBE_BYTES, 0},
+                 {0, -PROBE_BYTES, -PROBE_BYTES, 0},
+                 {0, 8, 8, 0},
+                 {0, 8, 8, 8}};
+    static uint8_t behind[LONG];
     struct channel_run run = run_with_probe();
-    run.job.more.block_bytes += 8;
-    send_run(&run, CHANNEL_VERSION, CHANNEL_RUN_BYTES + PROBE_BYTES + 8, a_probe, PROBE_BYTES + 8,
-             -1);
+    memcpy(behind, a_probe, sizeof a_probe);
+    run.job.more.block_bytes += (uint64_t)cases[i].block;
+    send_run(&run, (uint16_t)(CHANNEL_VERSION + cases[i].version),
+             (uint32_t)(CHANNEL_RUN_BYTES + PROBE_BYTES + cases[i].said), behind,
+             (uint64_t)(PROBE_BYTES + cases[i].behind), -1);
 }
 
-static void break_memfd_that_may_be_written(void)
+/* That may be written or shrink, of other sizes, and beside a block. */
+static void break_memfds(int i)
 {
-    run_with_memfd(PROBE_BYTES, F_SEAL_SHRINK | F_SEAL_GROW, 0);
+    static const struct {
+        uint64_t bytes;
+        unsigned seals;
+        uint64_t behind;
+    } cases[] = {{PROBE_BYTES, F_SEAL_SHRINK | F_SEAL_GROW, 0},
+                 {PROBE_BYTES, F_SEAL_GROW | F_SEAL_WRITE, 0},
+                 {PROBE_BYTES - 8, ALL_SEALS, 0},
+                 {PROBE_BYTES + 8, ALL_SEALS, 0},
+                 {PROBE_BYTES, ALL_SEALS, PROBE_BYTES}};
+    run_with_memfd(cases[i].bytes, cases[i].seals, cases[i].behind);
 }
-static void break_memfd_that_may_shrink(void)
-{
-    run_with_memfd(PROBE_BYTES, F_SEAL_GROW | F_SEAL_WRITE, 0);
-}
-static void break_memfd_that_has_shrunk(void)
-{
-    run_with_memfd(PROBE_BYTES - 8, ALL_SEALS, 0);
-}
-static void break_memfd_that_is_larger(void)
-{
-    run_with_memfd(PROBE_BYTES + 8, ALL_SEALS, 0);
-}
-static void break_memfd_beside_a_block(void)
-{
-    run_with_memfd(PROBE_BYTES, ALL_SEALS, PROBE_BYTES);
-}
-static void break_memfd_that_is_none(void)
+
+static void break_memfd_that_is_none(int i)
 {
     const struct channel_run run = run_with_probe();
     int pipes[2];
@@ -1738,7 +1663,7 @@ static void break_memfd_that_is_none(void)
     close(pipes[0]);
     close(pipes[1]);
 }
-static void break_memfd_without_a_block(void)
+static void break_memfd_without_a_block(int i)
 {
     const struct job job = diffusion(32, 32, 1);
     struct channel_run run = run_with_probe();
@@ -1750,7 +1675,7 @@ static void break_memfd_without_a_block(void)
     close(memfd);
 }
 
-static void break_chain_of_two_owners(void)
+static void break_chain_of_two_owners(int i)
 {
     const struct job job = diffusion(32, 32, UINT64_C(1) << 40);
     front.chain = 3;
@@ -1761,54 +1686,29 @@ static void break_chain_of_two_owners(void)
     front.chain = 0;
 }
 
-static void break_release_in_use(void)
+/* A release, an upload and a download of a job's array; an upload of what it only reads. */
+static void break_arrays_in_use(int i)
 {
     const struct job job = diffusion(32, 32, UINT64_C(1) << 40);
     const uint64_t array = allocate(4096);
-    run(&job, array, array, allocate(4096), false);
-    release(array);
-}
-static void break_release_in_upload(void)
-{
-    const uint64_t array = allocate(4096);
-    begin_packet();
-    order_copy(CHANNEL_UPLOAD, array, 0, 0, 4096, 1);
-    release(array);
-    send_packet();
-}
-static void break_release_in_download(void)
-{
-    const uint64_t array = allocate(4096);
-    begin_packet();
-    order_copy(CHANNEL_DOWNLOAD, array, 0, 0, 4096, 1);
-    release(array);
-    send_packet();
-}
-static void break_upload_in_use(void)
-{
-    const struct job job = diffusion(32, 32, UINT64_C(1) << 40);
-    const uint64_t array = allocate(4096);
-    run(&job, array, array, allocate(4096), false);
-    order_copy(CHANNEL_UPLOAD, array, 0, 0, 4096, 1);
+    run(&job, array, i == 3 ? allocate(4096) : array, allocate(4096), false);
+    if (i == 0)
+        release(array);
+    else
+        order_copy(i == 2 ? CHANNEL_DOWNLOAD : CHANNEL_UPLOAD, array, 0, 0, 4096, 1);
 }
 
-static void break_download_in_use(void)
+static void break_release_in_copies(int i)
 {
-    const struct job job = diffusion(32, 32, UINT64_C(1) << 40);
     const uint64_t array = allocate(4096);
-    run(&job, array, array, allocate(4096), false);
-    order_copy(CHANNEL_DOWNLOAD, array, 0, 0, 4096, 1);
-}
-static void break_upload_of_an_input(void)
-{
-    const struct job job = diffusion(32, 32, UINT64_C(1) << 40);
-    const uint64_t array = allocate(4096);
-    run(&job, array, allocate(4096), allocate(4096), false);
-    order_copy(CHANNEL_UPLOAD, array, 0, 0, 4096, 1);
+    begin_packet();
+    order_copy(i == 0 ? CHANNEL_UPLOAD : CHANNEL_DOWNLOAD, array, 0, 0, 4096, 1);
+    release(array);
+    send_packet();
 }
 
 /* These two in one packet each, so that the first copy has not been told of in between. */
-static void break_upload_beside_one_from_a_region(void)
+static void break_upload_beside_one_from_a_region(int i)
 {
     const struct client_region region = make_region(4096, false);
     struct channel_message message = {.type = CHANNEL_UPLOAD};
@@ -1820,7 +1720,7 @@ static void break_upload_beside_one_from_a_region(void)
     order_copy(CHANNEL_UPLOAD, message.u.copy.array, 0, 0, 4096, 1);
     send_packet();
 }
-static void break_download_of_upload(void)
+static void break_download_of_upload(int i)
 {
     struct channel_message messages[] = {{.type = CHANNEL_UPLOAD}, {.type = CHANNEL_DOWNLOAD}};
     const uint64_t array = allocate(4096);
@@ -1833,28 +1733,16 @@ static void break_download_of_upload(void)
     assert_int_equal(send(front.socket, messages, sizeof messages, 0), sizeof messages);
 }
 
-static void break_region_without_memfd(void)
+/* Without a memfd, of another size, with a seal too few, and one that is there. */
+static void break_regions(int i)
 {
-    order_region(4096, true, -1);
+    enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW };
+    if (i == 3)
+        front.next_id = make_region(4096, true).id;
+    order_region(i == 1 ? 8192 : 4096, true,
+                 i == 0 ? -1 : sealed_memfd(4096, i == 2 ? F_SEAL_SHRINK : SEALS));
 }
-static void break_region_size(void)
-{
-    order_region(8192, true, sealed_memfd(4096, F_SEAL_SHRINK | F_SEAL_GROW));
-}
-static void break_region_seals(void)
-{
-    order_region(4096, true, sealed_memfd(4096, F_SEAL_SHRINK));
-}
-static void break_region_twice(void)
-{
-    make_region(4096, true);
-    front.next_id--;
-    order_region(4096, true, sealed_memfd(4096, F_SEAL_SHRINK | F_SEAL_GROW));
-}
-static void break_unknown_region(void)
-{
-    order_unregion(12345);
-}
+
 /* A job of 32² float32 points from one place to another. */
 static void run_in_region(struct place in, struct place out)
 {
@@ -1864,27 +1752,21 @@ static void run_in_region(struct place in, struct place out)
     set_places((struct place[AXIS_COUNT]){in}, (struct place[AXIS_COUNT]){out});
     run(&job, from, to, 0, false);
 }
-static void break_place_end(void)
+/* Past the region's end or that of all numbers, at an odd place, of a region that is read only, and
+ * of one that is unknown. */
+static void break_places(int i)
 {
-    const struct client_region region = make_region(16384, true);
-    run_in_region((struct place){region.id, 0}, (struct place){region.id, 16384 - 4080});
+    const struct client_region region = make_region(16384, i != 3);
+    const struct place begin = {region.id, 0}, none = {0};
+    const struct place cases[][2] = {{begin, {region.id, 16384 - 4080}},
+                                     {{region.id, UINT64_MAX - 15}, none},
+                                     {{region.id, 8}, none},
+                                     {none, begin},
+                                     {{77, 0}, none}};
+    run_in_region(cases[i][0], cases[i][1]);
 }
-static void break_place_wrap(void)
-{
-    const struct client_region region = make_region(16384, true);
-    run_in_region((struct place){region.id, UINT64_MAX - 15}, (struct place){0});
-}
-static void break_place_alignment(void)
-{
-    const struct client_region region = make_region(16384, true);
-    run_in_region((struct place){region.id, 8}, (struct place){0});
-}
-static void break_place_read_only(void)
-{
-    const struct client_region region = make_region(16384, false);
-    run_in_region((struct place){0}, (struct place){region.id, 0});
-}
-static void break_place_scratch(void)
+
+static void break_place_scratch(int i)
 {
     const struct client_region region = make_region(16384, true);
     const struct job job = diffusion(32, 32, 2);
@@ -1892,11 +1774,7 @@ static void break_place_scratch(void)
     set_places((struct place[AXIS_COUNT]){{0}}, (struct place[AXIS_COUNT]){{region.id, 0}});
     run(&job, in, 0, in, false);
 }
-static void break_place_unknown(void)
-{
-    run_in_region((struct place){77, 0}, (struct place){0});
-}
-static void break_places_too_many(void)
+static void break_places_too_many(int i)
 {
     const struct client_region region = make_region(16384, true);
     const struct job job = diffusion(32, 32, 1);
@@ -1905,7 +1783,7 @@ static void break_places_too_many(void)
     set_places(places, (struct place[AXIS_COUNT]){{0}});
     run(&job, in, out, 0, false);
 }
-static void break_unregion_in_use(void)
+static void break_unregion_in_use(int i)
 {
     const struct client_region region = make_region(4096, true);
     const struct job job = diffusion(32, 32, UINT64_C(1) << 40);
@@ -1918,83 +1796,39 @@ static void break_unregion_in_use(void)
 
 TEST(test_a_broken_front)
 {
-    static void (*const breaks[])(void) = {break_size,
-                                           break_type,
-                                           break_second_arena,
-                                           break_descriptor,
-                                           break_unknown_array,
-                                           break_same_array,
-                                           break_measure_size,
-                                           break_measure_of_two_sizes,
-                                           break_measure_result,
-                                           break_measure_of_its_result,
-                                           break_measure_points,
-                                           break_no_bytes,
-                                           break_array_end,
-                                           break_array_wrap,
-                                           break_arena_end,
-                                           break_arena_wrap,
-                                           break_run_size,
-                                           break_run_input_size,
-                                           break_run_scratch_size,
-                                           break_run_twice,
-                                           break_run_without_input,
-                                           break_run_without_output,
-                                           break_run_without_scratch,
-                                           break_run_in_place_without_scratch,
-                                           break_components_too_many_scratches,
-                                           break_output_missing,
-                                           break_components_too_few,
-                                           break_components_too_many,
-                                           break_components_of_one_output,
-                                           break_components_in_place,
-                                           break_operand_missing,
-                                           break_operand_size,
-                                           break_operand_too_many,
-                                           break_record_cut_short,
-                                           break_record_past_its_packet,
-                                           break_record_short_of_its_packet,
-                                           break_version,
-                                           break_packet_too_long,
-                                           break_block_missing,
-                                           break_block_too_long,
-                                           break_block_size_of_its_job,
-                                           break_memfd_that_may_be_written,
-                                           break_memfd_that_may_shrink,
-                                           break_memfd_that_has_shrunk,
-                                           break_memfd_that_is_larger,
-                                           break_memfd_beside_a_block,
-                                           break_memfd_that_is_none,
-                                           break_memfd_without_a_block,
-                                           break_probe_outside,
-                                           break_chain_of_two_owners,
-                                           break_release_in_use,
-                                           break_release_in_upload,
-                                           break_release_in_download,
-                                           break_upload_in_use,
-                                           break_download_in_use,
-                                           break_upload_of_an_input,
-                                           break_upload_beside_one_from_a_region,
-                                           break_download_of_upload,
-                                           break_region_without_memfd,
-                                           break_region_size,
-                                           break_region_seals,
-                                           break_region_twice,
-                                           break_unknown_region,
-                                           break_place_end,
-                                           break_place_wrap,
-                                           break_place_alignment,
-                                           break_place_read_only,
-                                           break_place_scratch,
-                                           break_place_unknown,
-                                           break_places_too_many,
-                                           break_unregion_in_use};
-    for (size_t i = 0; i < sizeof breaks / sizeof breaks[0]; i++) {
-        setup(NULL);
-        breaks[i]();
-        assert_int_equal(ended(), BROKEN_FRONT);
-        close(front.socket);
-    }
+    static const struct {
+        void (*breaks)(int i);
+        int cases;
+    } rules[] = {{break_orders, 8},
+                 {break_measures, 5},
+                 {break_copies, 4},
+                 {break_runs, 6},
+                 {break_run_twice, 1},
+                 {break_run_in_place_without_scratch, 1},
+                 {break_components, 6},
+                 {break_operands, 3},
+                 {break_records, 8},
+                 {break_memfds, 5},
+                 {break_memfd_that_is_none, 1},
+                 {break_memfd_without_a_block, 1},
+                 {break_probe_outside, 1},
+                 {break_chain_of_two_owners, 1},
+                 {break_arrays_in_use, 4},
+                 {break_release_in_copies, 2},
+                 {break_upload_beside_one_from_a_region, 1},
+                 {break_download_of_upload, 1},
+                 {break_regions, 4},
+                 {break_places, 5},
+                 {break_place_scratch, 1},
+                 {break_places_too_many, 1},
+                 {break_unregion_in_use, 1}};
+    for (size_t rule = 0; rule < sizeof rules / sizeof *rules; rule++)
+        for (int i = 0; i < rules[rule].cases; i++) {
+            setup(NULL);
+            rules[rule].breaks(i);
+            assert_int_equal(ended(), BROKEN_FRONT);
+            close(front.socket);
+        }
     start(device_name());
     allocate(16); /* before the arena */
     assert_int_equal(ended(), BROKEN_FRONT);
