@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { EXIT_OPTIONS = 2 };
+
 enum option_kind {
     OPTION_TEXT,
     OPTION_LIST,
@@ -56,13 +58,13 @@ struct given {
     const char *name, *value;
 };
 
-static bool complain_of_option(struct given given, const char *why)
+static _Noreturn void refuse_value(struct given given, const char *why)
 {
     fprintf(stderr, "fdserver: %s %s: %s\n", given.name, *given.value ? given.value : "''", why);
-    return false;
+    exit(EXIT_OPTIONS);
 }
 
-static bool number_read(const struct option *option, struct given given, uint64_t *number)
+static uint64_t number_read(const struct option *option, struct given given)
 {
     const char *value = given.value;
     const bool octal = option->kind == OPTION_OCTAL;
@@ -70,31 +72,30 @@ static bool number_read(const struct option *option, struct given given, uint64_
     errno = 0;
     unsigned long long n = strtoull(value, &end, octal ? 8 : 10);
     if (errno || end == value || value[0] == '-' || value[0] == '+')
-        return complain_of_option(given, "not a number");
+        refuse_value(given, "not a number");
     if (option->kind == OPTION_BYTES && *end) {
         static const char suffixes[] = "KMGT";
         const char *suffix = strchr(suffixes, *end);
         if (!suffix)
-            return complain_of_option(given, "the units are K, M, G and T (powers of 1024)");
+            refuse_value(given, "the units are K, M, G and T (powers of 1024)");
         const int shift = 10 * (int)(suffix - suffixes + 1);
         if (n > UINT64_MAX >> shift)
-            return complain_of_option(given, "too large");
+            refuse_value(given, "too large");
         n <<= shift;
         end++;
         if (end[0] == 'i' && end[1] == 'B')
             end += 2;
     }
     if (*end)
-        return complain_of_option(given, octal ? "not an octal number" : "not a number");
+        refuse_value(given, octal ? "not an octal number" : "not a number");
     if (n < option->least || n > option->most) {
         char why[96];
         snprintf(why, sizeof why,
                  octal ? "must be from %llo to 0%llo" : "must be from %llu to %llu",
                  (unsigned long long)option->least, (unsigned long long)option->most);
-        return complain_of_option(given, why);
+        refuse_value(given, why);
     }
-    *number = n;
-    return true;
+    return n;
 }
 
 /* "host" or "cuda:N", `length` bytes of it. */
@@ -112,44 +113,43 @@ static bool is_device(const char *name, size_t length)
     return true;
 }
 
-static bool devices_check(struct given given)
+static void devices_check(struct given given)
 {
     const char *list = given.value;
     if (strcmp(list, "auto") == 0)
-        return true;
+        return;
     for (const char *name = list;; name++) {
         const size_t length = strcspn(name, ",");
         if (!is_device(name, length))
-            return complain_of_option(given, "must be auto, or a list of host and cuda:N");
+            refuse_value(given, "must be auto, or a list of host and cuda:N");
         for (const char *before = list; before < name; before += strcspn(before, ",") + 1)
             if (*name != 'h' && strcspn(before, ",") == length &&
                 strncmp(before, name, length) == 0)
-                return complain_of_option(given, "names a device twice");
+                refuse_value(given, "names a device twice");
         name += length;
         if (!*name)
-            return true;
+            return;
     }
 }
 
-static bool option_set(struct config *config, const struct option *option, struct given given)
+static void option_set(struct config *config, const struct option *option, struct given given)
 {
-    char *place = (char *)config + option->offset;
-    if (option->kind == OPTION_TEXT || option->kind == OPTION_DEVICES) {
+    void *place = (char *)config + option->offset;
+    if (option->kind == OPTION_LIST) {
+        if (config->listen.count == CONFIG_LISTEN_MAX)
+            refuse_value(given, "at most 8 sockets");
+        if (strncmp(given.value, "unix:", 5) != 0 || !given.value[5])
+            refuse_value(given, "must be unix:PATH");
+        config->listen.item[config->listen.count++] = given.value;
+    } else if (option->kind == OPTION_TEXT || option->kind == OPTION_DEVICES) {
         if (!*given.value)
-            return complain_of_option(given, "must not be empty");
-        if (option->kind == OPTION_DEVICES && !devices_check(given))
-            return false;
+            refuse_value(given, "must not be empty");
+        if (option->kind == OPTION_DEVICES)
+            devices_check(given);
         *(const char **)place = given.value;
-        return true;
+    } else {
+        *(uint64_t *)place = number_read(option, given);
     }
-    if (option->kind != OPTION_LIST)
-        return number_read(option, given, (uint64_t *)place);
-    if (config->listen.count == CONFIG_LISTEN_MAX)
-        return complain_of_option(given, "at most 8 sockets");
-    if (strncmp(given.value, "unix:", 5) != 0 || !given.value[5])
-        return complain_of_option(given, "must be unix:PATH");
-    config->listen.item[config->listen.count++] = given.value;
-    return true;
 }
 
 static void print_wrapped(const char *text, int indent)
@@ -225,7 +225,7 @@ static void print_manual(void)
          "ALSO\n\n*fdclient*(1)");
 }
 
-static bool environment_read(struct config *config)
+static void environment_read(struct config *config)
 {
     for (int i = 0; i < OPTION_COUNT; i++) {
         char name[64];
@@ -234,18 +234,15 @@ static bool environment_read(struct config *config)
         if (!value || !*value)
             continue;
         if (options[i].kind != OPTION_LIST) {
-            if (!option_set(config, &options[i], (struct given){name, value}))
-                return false;
+            option_set(config, &options[i], (struct given){name, value});
             continue;
         }
         char *rest = strdup(value); /* lives as long as the process, as the environment does */
         if (!rest)
-            return false;
+            refuse_value((struct given){name, value}, "out of memory");
         for (char *item; (item = strsep(&rest, ","));)
-            if (!option_set(config, &options[i], (struct given){name, item}))
-                return false;
+            option_set(config, &options[i], (struct given){name, item});
     }
-    return true;
 }
 
 /* The option of an argument --NAME or --NAME=VALUE, and its name; *value is what follows its =, or
@@ -262,59 +259,57 @@ static const struct option *option_find(const char *argument, char name[64], con
     return NULL;
 }
 
-static enum config_result arguments_read(struct config *config, int argc, char **argv)
+/* --help, --version or --manual. */
+static void print_and_exit(const char *argument)
+{
+    if (strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0)
+        print_help();
+    else if (strcmp(argument, "--version") == 0)
+        puts("fdserver " FDSERVER_VERSION);
+    else if (strcmp(argument, "--manual") == 0)
+        print_manual();
+    else
+        return;
+    exit(0);
+}
+
+static void arguments_read(struct config *config, int argc, char **argv)
 {
     bool listen_given = false;
     for (int a = 1; a < argc; a++) {
-        const char *argument = argv[a];
-        if (strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0) {
-            print_help();
-            return CONFIG_EXIT;
-        }
-        if (strcmp(argument, "--version") == 0) {
-            puts("fdserver " FDSERVER_VERSION);
-            return CONFIG_EXIT;
-        }
-        if (strcmp(argument, "--manual") == 0) {
-            print_manual();
-            return CONFIG_EXIT;
-        }
         char name[64];
         const char *value;
-        const struct option *option = option_find(argument, name, &value);
+        print_and_exit(argv[a]);
+        const struct option *option = option_find(argv[a], name, &value);
         if (!option) {
-            fprintf(stderr, "fdserver: unknown option %s (see --help)\n", argument);
-            return CONFIG_ERROR;
+            fprintf(stderr, "fdserver: unknown option %s (see --help)\n", argv[a]);
+            exit(EXIT_OPTIONS);
         }
         if (!value && ++a < argc)
             value = argv[a];
         if (!value) {
             fprintf(stderr, "fdserver: %s needs a value\n", name);
-            return CONFIG_ERROR;
+            exit(EXIT_OPTIONS);
         }
         if (option->kind == OPTION_LIST && !listen_given) {
             listen_given = true; /* the command line takes the environment's place */
             config->listen.count = 0;
         }
-        if (!option_set(config, option, (struct given){name, value}))
-            return CONFIG_ERROR;
+        option_set(config, option, (struct given){name, value});
     }
-    return CONFIG_RUN;
 }
 
-enum config_result config_read(struct config *config, int argc, char **argv)
+void config_read(struct config *config, int argc, char **argv)
 {
     memset(config, 0, sizeof *config);
     config->busy_poll_us = CONFIG_BUSY_POLL_AUTO;
     for (int i = 0; i < OPTION_COUNT; i++)
-        if (options[i].standard &&
-            !option_set(config, &options[i], (struct given){options[i].name, options[i].standard}))
-            return CONFIG_ERROR;
-    const enum config_result result =
-        environment_read(config) ? arguments_read(config, argc, argv) : CONFIG_ERROR;
+        if (options[i].standard)
+            option_set(config, &options[i], (struct given){options[i].name, options[i].standard});
+    environment_read(config);
+    arguments_read(config, argc, argv);
     const uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     const uint64_t group = cgroup_memory("").limit;
     if (!config->region_memory)
         config->region_memory = (group < machine ? group : machine) / 2;
-    return result;
 }

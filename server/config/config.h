@@ -26,8 +26,6 @@ struct config {
 #undef OPTION
 #undef ALIAS
 
-enum config_result { CONFIG_RUN, CONFIG_EXIT, CONFIG_ERROR };
-
-/* Read environment and command line. CONFIG_EXIT: --help, --version or --manual was printed.
- * CONFIG_ERROR: a line on stderr says why. Strings point into argv and the environment. */
-enum config_result config_read(struct config *config, int argc, char **argv);
+/* Read environment and command line. Exits after --help, --version or --manual, and with 2 and a
+ * line on stderr for a wrong option. Strings point into argv and the environment. */
+void config_read(struct config *config, int argc, char **argv);

@@ -1,9 +1,9 @@
 /* Happy path: register → checks, charge → blocks allocated on a thread → REGION → MAPPED → answer …
  * jobs … unregister or hang-up → the last job is done → UNREGION, descriptor closed, charge given
- * back. What can go wrong: the descriptor is no sealed memfd of its size (refused at once); there
- * is no memory for its blocks, or the worker cannot map it (register is answered with that); the
- * worker ends (its successor maps it again before the jobs that name it go); the client hangs up at
- * any of these points. Each ends in settle(). */
+ * back. What can go wrong: the descriptor is not a sealed memfd of its size (refused at once);
+ * there is no memory for its blocks, or the worker cannot map it (the answer to register); the
+ * worker ends (its successor maps it again before the jobs that name it continue); the client hangs
+ * up at any of these points. Each ends in settle(). */
 #include "server/devices/region.h"
 
 #include "base/log.h"
@@ -27,6 +27,18 @@ static void answer(struct region_owner *owner, uint64_t msgid, const struct regi
     owner->answer(owner, msgid, region, failure);
 }
 
+/* In modular arithmetic: −1 gives back. */
+static void charge(struct region *region, uint64_t sign)
+{
+    const uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    const uint64_t bytes = (region->bytes + page_bytes - 1) / page_bytes * page_bytes * sign;
+    region->user->regions += (uint32_t)sign;
+    region->devices->regions += sign;
+    region->user->region_bytes += bytes;
+    region->devices->region_bytes += bytes;
+    memory_hold(region->user, sizeof *region * sign);
+}
+
 static void settle(struct region *region)
 {
     if (!region->leaving || !list_empty(&region->uses) || region->busy || region->working ||
@@ -40,11 +52,7 @@ static void settle(struct region *region)
     list_remove(&region->user_link);
     list_remove(&region->owner_link);
     list_remove(&region->device_link);
-    user->regions--;
-    region->devices->regions--;
-    user->region_bytes -= region->charged_bytes;
-    region->devices->region_bytes -= region->charged_bytes;
-    memory_release(user, sizeof *region);
+    charge(region, (uint64_t)-1);
     passing_close(region->descriptor, &user->passed);
     const bool placed = region->device != NULL;
     free(region);
@@ -263,13 +271,12 @@ bool region_would_overlap(const struct user *user, const struct array *a, const 
            b->offset < a->offset + bytes;
 }
 
-/* ---- how they come to be: what a descriptor must be, what it is charged, and the threads that
- * allocate its blocks ---- */
+/* ---- registration ---- */
 
-/* Allocated by a thread before others have their turn at it. */
+/* A thread allocates so much before other users have their turn. */
 #define ALLOCATE_BYTES (UINT64_C(256) << 20)
 
-/* The questions go from those that no file's system is asked for to those that a memfd answers. */
+/* First the checks that ask no file system, since a user's own may never answer. */
 static bool check_memory(struct region *region, const struct request *request,
                          struct failure *failure)
 {
@@ -295,19 +302,6 @@ static bool check_memory(struct region *region, const struct request *request,
     region->writable =
         request->writable && mode == O_RDWR && !(seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE));
     return true;
-}
-
-static void charge(struct region *region)
-{
-    static uint64_t page_bytes;
-    if (!page_bytes)
-        page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
-    region->charged_bytes = (region->bytes + page_bytes - 1) / page_bytes * page_bytes;
-    region->user->regions++;
-    region->devices->regions++;
-    region->user->region_bytes += region->charged_bytes;
-    region->devices->region_bytes += region->charged_bytes;
-    memory_hold(region->user, sizeof *region);
 }
 
 static bool check_budget(const struct region *region, struct failure *failure)
@@ -357,8 +351,8 @@ static void do_nothing(uv_work_t *work)
     (void)work;
 }
 
-/* libuv makes its pool of threads for the first work, and ends the process where it cannot. So it
- * is given work at the start, after a trial that as many threads can be had at once. */
+/* libuv starts its pool of threads for the first work, and ends the process where it cannot. So it
+ * gets work at the start, after a trial that as many threads can run at once. */
 bool regions_open(uv_loop_t *loop)
 {
     enum { POOL = 4 };
@@ -388,37 +382,33 @@ static void allocate(uv_work_t *work)
     const uint64_t left = region->bytes - region->allocated_bytes;
     const uint64_t bytes = left < ALLOCATE_BYTES ? left : ALLOCATE_BYTES;
     struct stat stat;
-    int result;
-    region->error = 0;
     if ((fcntl(region->descriptor, F_GETFL) & O_ACCMODE) == O_RDONLY) {
-        const bool whole = fstat(region->descriptor, &stat) == 0 &&
-                           (uint64_t)stat.st_blocks * 512 >= region->bytes;
-        region->error = whole ? 0 : EBADF;
+        if (fstat(region->descriptor, &stat) != 0 || (uint64_t)stat.st_blocks * 512 < region->bytes)
+            region->error = EBADF;
         region->allocated_bytes = region->bytes;
         return;
     }
-    do
-        result = fallocate(region->descriptor, FALLOC_FL_KEEP_SIZE, (off_t)region->allocated_bytes,
-                           (off_t)bytes);
-    while (result != 0 && errno == EINTR);
-    if (result != 0)
+    while (fallocate(region->descriptor, FALLOC_FL_KEEP_SIZE, (off_t)region->allocated_bytes,
+                     (off_t)bytes) != 0) {
+        if (errno == EINTR)
+            continue;
         region->error = errno;
+        return;
+    }
     region->allocated_bytes += bytes;
 }
 
 static void on_allocated(uv_work_t *work, int status);
 
-/* The user's turn at the threads, for the first region that still needs one: of each user only one
- * is at work, since a user can make the kernel keep whoever allocates their memory waiting. */
+/* Let a thread work on the user's first region that needs blocks. One thread for each user, since a
+ * user can make the kernel block a thread that allocates their memory. */
 static void allocate_next(struct user *user)
 {
     struct region *next = NULL;
-    for (struct list *link = user->region_list.prev; link != &user->region_list;
-         link = link->prev) {
-        struct region *region = LIST_ENTRY(link, struct region, user_link);
+    LIST_EACH (struct region, region, &user->region_list, user_link) {
         if (region->working)
             return;
-        if (region->state == REGION_ALLOCATING && !region->leaving)
+        if (!next && region->state == REGION_ALLOCATING && !region->leaving)
             next = region;
     }
     if (!next)
@@ -473,7 +463,7 @@ bool region_register(struct devices *devices, struct region_owner *owner,
         free(region);
         return false;
     }
-    charge(region);
+    charge(region, 1);
     region->registering = true;
     region->msgid = request->msgid;
     owner->answers_due++;

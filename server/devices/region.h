@@ -48,7 +48,7 @@ struct region {
     struct device *device; /* NULL while ALLOCATING */
     uint64_t id;           /* on the wire */
     uint64_t number;       /* on the channel */
-    uint64_t bytes, charged_bytes;
+    uint64_t bytes;
     uint64_t inode; /* the memory's: two regions may be of the same */
     int descriptor; /* owned */
     bool writable;

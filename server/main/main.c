@@ -26,7 +26,7 @@ The front is one process, put together from its layers; everything runs on its l
 #include <string.h>
 #include <unistd.h>
 
-enum { EXIT_START = 1, EXIT_OPTIONS = 2 };
+enum { EXIT_START = 1 };
 enum { TICK_MS = 500, DRAIN_TICK_MS = 20 };
 
 struct server {
@@ -327,14 +327,7 @@ int main(int argc, char **argv)
 {
     static struct server server; /* large: not on the stack */
     open_standard();
-    switch (config_read(&server.config, argc, argv)) {
-    case CONFIG_EXIT:
-        return 0;
-    case CONFIG_ERROR:
-        return EXIT_OPTIONS;
-    case CONFIG_RUN:
-        break;
-    }
+    config_read(&server.config, argc, argv);
     open_log(&server.config);
     notify_init();
     init(&server);

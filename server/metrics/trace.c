@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,17 +29,16 @@ struct track {
 };
 
 struct buffer {
-    char *bytes;
     size_t length;
+    char bytes[BUFFER_BYTES];
 };
 
 struct trace {
     uv_loop_t *loop;
     const char *path;
-    char *old_path;
     int file; /* −1: it failed, and nothing is written any more */
     uint64_t file_bytes, bytes_most;
-    struct buffer filling, written; /* the latter by the thread while `writing` */
+    struct buffer buffers[2], *filling, *written; /* the latter by the thread while `writing` */
     bool writing;
     uv_fs_t request;
     uint64_t left_out; /* jobs, since the last one that was not */
@@ -100,7 +100,7 @@ static struct track *choose_track(struct trace *trace, uint32_t uid, uint64_t be
         return NULL;
     struct track *track = &trace->tracks[trace->track_count++];
     *track = (struct track){.uid = uid, .process = process, .number = number};
-    name_track(trace, track, &trace->filling);
+    name_track(trace, track, trace->filling);
     return track;
 }
 
@@ -108,7 +108,7 @@ static void add_slice(struct trace *trace, const char *name, struct span span,
                       const struct track *track, bool copies)
 {
     const uint64_t length_ns = span.end_ns - span.begin_ns;
-    add(&trace->filling,
+    add(trace->filling,
         ",\n{\"name\":\"%s\",\"ph\":\"X\",\"ts\":%" PRIu64 ".%03u,\"dur\":%" PRIu64
         ".%03u,\"pid\":%u,\"tid\":%u",
         name, span.begin_ns / 1000, (unsigned)(span.begin_ns % 1000), length_ns / 1000,
@@ -127,7 +127,7 @@ static struct span whole(const struct traced_job *job)
 static void add_job(struct trace *trace, const struct traced_job *job, const struct track *track)
 {
     add_slice(trace, job->name, whole(job), track, false);
-    add(&trace->filling,
+    add(trace->filling,
         ",\"args\":{\"job\":%" PRIu64 ",\"msgid\":%" PRIu64 ",\"bytes\":%" PRIu64
         ",\"status\":\"%s\"}}",
         job->id, job->msgid, job->bytes, job->status);
@@ -136,7 +136,7 @@ static void add_job(struct trace *trace, const struct traced_job *job, const str
             continue;
         add_slice(trace, span_names[i], job->spans[i], track,
                   i == SPAN_COPY_IN || i == SPAN_COPY_OUT);
-        add(&trace->filling, ",\"args\":{\"job\":%" PRIu64 "}}", job->id);
+        add(trace->filling, ",\"args\":{\"job\":%" PRIu64 "}}", job->id);
     }
 }
 
@@ -174,10 +174,10 @@ static void begin_file(struct trace *trace)
         fail_trace(trace, "open", errno);
     write_now(trace, head, sizeof head - 1);
     /* What was put together before may be on any of the tracks. */
-    trace->written.length = 0;
+    trace->written->length = 0;
     for (uint32_t i = 0; i < trace->track_count; i++)
-        name_track(trace, &trace->tracks[i], &trace->written);
-    write_now(trace, trace->written.bytes, trace->written.length);
+        name_track(trace, &trace->tracks[i], trace->written);
+    write_now(trace, trace->written->bytes, trace->written->length);
 }
 
 static void end_file(struct trace *trace)
@@ -190,8 +190,10 @@ static void end_file(struct trace *trace)
 
 static void rotate(struct trace *trace)
 {
+    char old_path[PATH_MAX + sizeof ".1"];
+    snprintf(old_path, sizeof old_path, "%s.1", trace->path);
     end_file(trace);
-    if (rename(trace->path, trace->old_path) != 0)
+    if (rename(trace->path, old_path) != 0)
         fail_trace(trace, "rename", errno);
     else
         begin_file(trace);
@@ -209,20 +211,20 @@ static void on_written(uv_fs_t *request)
     }
     trace->file_bytes += (uint64_t)n;
     /* What the thread left over, if anything: a full disk says so here. */
-    write_now(trace, trace->written.bytes + n, trace->written.length - (size_t)n);
+    write_now(trace, trace->written->bytes + n, trace->written->length - (size_t)n);
     if (trace->file >= 0 && trace->file_bytes >= trace->bytes_most)
         rotate(trace);
 }
 
 void trace_flush(struct trace *trace)
 {
-    if (trace->writing || !trace->filling.length || trace->file < 0)
+    if (trace->writing || !trace->filling->length || trace->file < 0)
         return;
-    const struct buffer full = trace->filling;
+    struct buffer *const full = trace->filling;
     trace->filling = trace->written;
-    trace->filling.length = 0;
+    trace->filling->length = 0;
     trace->written = full;
-    const uv_buf_t bytes = uv_buf_init(full.bytes, (unsigned)full.length);
+    const uv_buf_t bytes = uv_buf_init(full->bytes, (unsigned)full->length);
     trace->request.data = trace;
     const int status =
         uv_fs_write(trace->loop, &trace->request, trace->file, &bytes, 1, -1, on_written);
@@ -235,17 +237,17 @@ void trace_job(struct trace *trace, const struct traced_job *job)
 {
     if (trace->file < 0)
         return;
-    if (BUFFER_BYTES - trace->filling.length < JOB_BYTES)
+    if (BUFFER_BYTES - trace->filling->length < JOB_BYTES)
         trace_flush(trace);
     struct track *track = NULL;
-    if (BUFFER_BYTES - trace->filling.length >= JOB_BYTES)
+    if (BUFFER_BYTES - trace->filling->length >= JOB_BYTES)
         track = choose_track(trace, job->uid, job->spans[SPAN_READ].begin_ns);
     if (!track) {
         trace->left_out++;
         return;
     }
     if (trace->left_out) {
-        add(&trace->filling,
+        add(trace->filling,
             ",\n{\"name\":\"%" PRIu64 " jobs left out\",\"ph\":\"i\",\"s\":\"g\",\"ts\":%" PRIu64
             ",\"pid\":%u,\"tid\":%u}",
             trace->left_out, job->spans[SPAN_READ].begin_ns / 1000, track->process,
@@ -256,14 +258,6 @@ void trace_job(struct trace *trace, const struct traced_job *job)
     track->end_ns = whole(job).end_ns;
 }
 
-static void release_trace(struct trace *trace)
-{
-    free(trace->filling.bytes);
-    free(trace->written.bytes);
-    free(trace->old_path);
-    free(trace);
-}
-
 struct trace *trace_open(uv_loop_t *loop, const char *path, uint64_t bytes_most)
 {
     struct trace *trace = calloc(1, sizeof *trace);
@@ -272,17 +266,12 @@ struct trace *trace_open(uv_loop_t *loop, const char *path, uint64_t bytes_most)
     trace->loop = loop;
     trace->path = path;
     trace->bytes_most = bytes_most;
-    trace->filling.bytes = malloc(BUFFER_BYTES);
-    trace->written.bytes = malloc(BUFFER_BYTES);
-    const size_t length = strlen(path) + sizeof ".1";
-    trace->old_path = malloc(length);
-    if (trace->filling.bytes && trace->written.bytes && trace->old_path) {
-        snprintf(trace->old_path, length, "%s.1", path);
-        begin_file(trace);
-        if (trace->file >= 0)
-            return trace;
-    }
-    release_trace(trace);
+    trace->filling = &trace->buffers[0];
+    trace->written = &trace->buffers[1];
+    begin_file(trace);
+    if (trace->file >= 0)
+        return trace;
+    free(trace);
     return NULL;
 }
 
@@ -290,8 +279,8 @@ void trace_close(struct trace *trace)
 {
     if (!trace)
         return;
-    write_now(trace, trace->filling.bytes, trace->filling.length);
+    write_now(trace, trace->filling->bytes, trace->filling->length);
     if (trace->file >= 0)
         end_file(trace);
-    release_trace(trace);
+    free(trace);
 }

@@ -124,12 +124,13 @@ static bool waits(const struct flow *flow)
     return false;
 }
 
-static bool is_served(const struct flow *flow)
+/* The number of its jobs that are with the worker. */
+static uint32_t handed_by(const struct flow *flow)
 {
+    uint32_t handed = 0;
     for (int length = 0; length < LENGTHS; length++)
-        if (flow->handed[length])
-            return true;
-    return false;
+        handed += flow->handed[length];
+    return handed;
 }
 
 /* The one flow that is there; NULL: there is none, or more. */
@@ -193,7 +194,7 @@ void schedule_add(struct schedule *schedule, struct flow *flow, struct entry *en
 /* A flow without jobs leaves. When the last has left, all stand evenly again. */
 static void settle_flow(struct schedule *schedule, struct flow *flow)
 {
-    if (is_served(flow) || waits(flow))
+    if (handed_by(flow) || waits(flow))
         return;
     list_remove(&flow->link);
     flows_changed(schedule);
@@ -210,20 +211,12 @@ void schedule_remove(struct schedule *schedule, struct entry *entry)
     settle_flow(schedule, entry->flow);
 }
 
-/* Is some of its work there that the device could be at? */
-static bool is_at_work(const struct flow *flow)
-{
-    uint32_t handed = 0;
-    for (int length = 0; length < LENGTHS; length++)
-        handed += flow->handed[length];
-    return handed > flow->resting;
-}
-
-/* Has somebody else whose work is with the worker been given less, by more than a user's part? */
+/* Has another user, whose jobs at the worker want the device, had less time by more than a user's
+ * part? */
 static bool is_ahead(const struct schedule *schedule, const struct flow *flow)
 {
     LIST_EACH (const struct flow, other, &schedule->flows, link) {
-        if (other != flow && is_at_work(other) &&
+        if (other != flow && handed_by(other) > other->resting &&
             flow->start_ns - other->start_ns > SCHEDULE_USER_NS)
             return true;
     }
