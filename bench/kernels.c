@@ -409,7 +409,9 @@ static void set_boundary(struct job *job, int axis, const char *name)
                       {"one-sided", {.kind = BOUNDARY_ONE_SIDED}},
                       {"halo", {.kind = BOUNDARY_HALO, .value = 0.999}},
                       {"value", {.kind = BOUNDARY_VALUE, .value = 0.5}},
-                      {"derivative", {.kind = BOUNDARY_DERIVATIVE}}};
+                      {"derivative", {.kind = BOUNDARY_DERIVATIVE}},
+                      {"mixed", {.kind = BOUNDARY_MIXED, .value = 0.5}},
+                      {"curvature", {.kind = BOUNDARY_CURVATURE, .value = 0.5}}};
     for (size_t i = 0; i < sizeof boundaries / sizeof *boundaries; i++)
         if (strcmp(name, boundaries[i].name) == 0)
             for (int side = 0; side < SIDE_COUNT; side++)

@@ -11,7 +11,7 @@
  * factor 1; "forward-euler" has one, of factor dt, with the identity folded into it (so that it
  * takes no base: out = in + dt L in); "rk4" four, dt/4, dt/3, dt/2 and dt, none
  * of which holds it. A pass is done by rows_passes() of gpu/host/rows.h, or
- * by gpu/cuda/passes.c: the box by box.cu or by a plain plan's kernels, the rest by rows.cu.
+ * by gpu/cuda/passes.c: the box by interior.cu or a family of kernels, the rest by points.cu.
  */
 #pragma once
 

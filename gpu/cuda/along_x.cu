@@ -258,11 +258,12 @@ static cudaError_t launch_typed(const struct geometry *g, const void *in, void *
 static cudaError_t launch_edges(const struct geometry *g, const void *in, void *out)
 {
     const int64_t n = g->plan->axis[AXIS_X].n, radius = g->plan->radius;
+    const struct table_pass pass = {{in}, NULL, {out}};
     struct geometry edges = *g;
     edges.low[AXIS_X] = n < radius ? n : radius;
     edges.high[AXIS_X] = n - radius > edges.low[AXIS_X] ? n - radius : edges.low[AXIS_X];
     geometry_boundary(&edges);
-    return boundary_launch(&edges, in, out, false);
+    return edges.boundary.points > 0 ? boundary_launch(&edges, &pass) : cudaSuccess;
 }
 
 extern "C" cudaError_t along_x_launch(const struct geometry *g, const void *in, void *out)

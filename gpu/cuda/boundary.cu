@@ -6,7 +6,7 @@
  * closures share what they read, and all loads are under way at once rims    what is left of the
  * boundary, a thread a point: some 150 instructions, which wait for one axis after another
  *
- * All else is evaluated by point.h itself, at ten times that. */
+ * All else is evaluated point by point (points.cu), at ten times that. */
 #include "gpu/cuda/grid.cuh"
 
 #include <string.h>
@@ -424,49 +424,6 @@ template <typename T, int R, int V> struct even_launcher {
     }
 };
 
-/* --- all others --- */
-
-static __device__ __forceinline__ float boundary_point(const struct plan *plan, const float *field,
-                                                       const int64_t at[AXIS_COUNT], bool impose,
-                                                       int64_t i)
-{
-    return impose ? point_impose_f32(plan, field + i, at) : point_evaluate_f32(plan, field, at);
-}
-static __device__ __forceinline__ double boundary_point(const struct plan *plan,
-                                                        const double *field,
-                                                        const int64_t at[AXIS_COUNT], bool impose,
-                                                        int64_t i)
-{
-    return impose ? point_impose_f64(plan, field + i, at) : point_evaluate_f64(plan, field, at);
-}
-
-template <typename T, class Jobs>
-__global__ void __launch_bounds__(BOUNDARY_THREADS)
-    boundary_kernel(const boundary_shape shape, const T *__restrict__ in, T *__restrict__ out,
-                    const __grid_constant__ Jobs jobs)
-{
-    int64_t at[AXIS_COUNT];
-    uint64_t field;
-    if (!boundary_find(shape, (uint64_t)blockIdx.x * BOUNDARY_THREADS + threadIdx.x, at, &field))
-        return;
-    own_arrays(in, out, jobs);
-    const struct plan *plan = &table[shape.slot].plan;
-    const int64_t begin = (int64_t)(field * plan->points);
-    const int64_t place = at[AXIS_X] + at[AXIS_Y] * plan->axis[AXIS_Y].stride +
-                          at[AXIS_Z] * plan->axis[AXIS_Z].stride;
-    out[begin + place] = boundary_point(plan, in + begin, at, shape.impose, place);
-}
-
-template <typename T>
-static cudaError_t launch_points(const struct geometry *g, boundary_shape *shape, const void *in,
-                                 void *out)
-{
-    const int64_t blocks = (shape->points * shape->batch + BOUNDARY_THREADS - 1) / BOUNDARY_THREADS;
-    const kernel_pair<struct boundary_shape, T> kernel = {boundary_kernel<T, one_job>,
-                                                          boundary_kernel<T, job_arrays>};
-    return launch_blocks(kernel, blocks, dim3(BOUNDARY_THREADS), g, shape, in, out);
-}
-
 static bool is_even(const struct geometry *g, bool impose)
 {
     const struct plan *plan = g->plan;
@@ -479,13 +436,9 @@ static bool is_even(const struct geometry *g, bool impose)
     return even;
 }
 
-extern "C" cudaError_t boundary_launch(const struct geometry *g, const void *in, void *out,
-                                       bool impose)
+extern "C" cudaError_t boundary_launch(const struct geometry *g, const struct table_pass *pass)
 {
-    struct boundary_shape shape = g->boundary;
-    shape.impose = impose;
-    if (is_even(g, impose))
-        return launch_typed<even_launcher>(g, g->plan->axis[AXIS_X].n, in, out);
-    return g->plan->dtype == DTYPE_F32 ? launch_points<float>(g, &shape, in, out)
-                                       : launch_points<double>(g, &shape, in, out);
+    return is_even(g, pass->impose)
+               ? launch_typed<even_launcher>(g, g->plan->axis[AXIS_X].n, pass->in[0], pass->out[0])
+               : points_launch(g, pass);
 }

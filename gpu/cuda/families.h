@@ -17,11 +17,16 @@ cudaError_t along_y_z_unaligned_launch(const struct geometry *g, const void *in,
 /* The interior: streaming_3d or streaming_2d; all other points: boundary. */
 cudaError_t streaming_2d_launch(const struct geometry *g, const void *in, void *out);
 cudaError_t streaming_3d_launch(const struct geometry *g, const void *in, void *out);
-/* impose: pass 0 of a plan that imposes boundary values; out holds a copy of in. */
-cudaError_t boundary_launch(const struct geometry *g, const void *in, void *out, bool impose);
+/* All other points, one at least: of a plan by its own weights, faces together or each point alone
+ * …
+ */
+cudaError_t boundary_launch(const struct geometry *g, const struct table_pass *pass);
+cudaError_t points_launch(const struct geometry *g, const struct table_pass *pass);
+/* … or by its table; the slot holds the plan. */
+cudaError_t rows_launch(const struct geometry *g, const struct table_pass *pass);
 
-/* Gradient (of large fields by gradient.cu), divergence and curl: all points, from the
- * components of `in` to those of `out`. */
+/* Gradient (of large fields by gradient.cu), divergence and curl: the interior, from the components
+ * of `in` to those of `out`. cudaErrorInvalidConfiguration: the grid is too large. */
 cudaError_t vector_operators_launch(const struct geometry *g, const void *const in[AXIS_COUNT],
                                     void *const out[AXIS_COUNT]);
 
@@ -46,13 +51,9 @@ bool temporal_blocking_3d_pay(const struct geometry *g, uint64_t steps);
 cudaError_t temporal_blocking_3d_launch(const struct geometry *g, const void *in, void *out,
                                         uint64_t steps);
 
-/* A pass of a plan of the engine PLAN_TABLE. The interior, where there is one, of a plan that it
- * takes:
- */
+/* The interior of a plan that none of these takes. */
 bool interior_takes(const struct plan *plan);
 cudaError_t interior_launch(const struct geometry *g, const struct table_pass *pass);
-/* … and all other points; the slot holds the plan. */
-cudaError_t rows_launch(const struct geometry *g, const struct table_pass *pass);
 
 /* The values at the plan's probes, to that row of `values`; the slot holds the plan. */
 cudaError_t probes_launch(const struct plan *plan, int slot, const void *field, void *values,

@@ -19,7 +19,7 @@ struct boundary_shape {
     int64_t end[BOUNDARY_BOXES];                        /* points in this box and those before it */
     int64_t points;                                     /* of all boxes */
     int64_t batch;
-    int32_t boxes, slot, impose;
+    int32_t boxes, slot;
 };
 
 /* Where an array of each job of a launch is, in elements from the first's. */

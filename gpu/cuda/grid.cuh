@@ -134,6 +134,27 @@ static __device__ __forceinline__ void own_arrays(In &in, Out &out, const job_ar
     out += jobs.out[blockIdx.z];
 }
 
+/* The same of kernels whose jobs have several arrays, in and out. */
+struct vector_jobs {
+    job_arrays at[AXIS_COUNT];
+};
+static __device__ __forceinline__ int64_t to_input(const one_job &, int)
+{
+    return 0;
+}
+static __device__ __forceinline__ int64_t to_input(const vector_jobs &jobs, int component)
+{
+    return jobs.at[component].in[blockIdx.z];
+}
+static __device__ __forceinline__ int64_t to_output(const one_job &, int)
+{
+    return 0;
+}
+static __device__ __forceinline__ int64_t to_output(const vector_jobs &jobs, int component)
+{
+    return jobs.at[component].out[blockIdx.z];
+}
+
 /* Where index i of an axis is read. Beside point.h's index(): the usual case, one step over the
  * edge, without a division; and where nothing is mapped (closures and held points cover the edge)
  * an index that can be read, for a value that nobody uses. */
@@ -295,6 +316,14 @@ static inline int64_t column_length(int64_t planes, int64_t columns, int64_t res
         }
     }
     return best_length;
+}
+
+static inline vector_jobs vector_jobs_of(const struct geometry *g)
+{
+    vector_jobs jobs;
+    for (int a = 0; a < AXIS_COUNT; a++)
+        jobs.at[a] = g->arrays[a];
+    return jobs;
 }
 
 /* A kernel for one job, and for several: blocks along z are jobs. */

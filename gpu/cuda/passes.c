@@ -1,14 +1,11 @@
 /* From a plan to kernels on a stream: the one place that decides which kernels run.
  *
- *   interior:  the points that are centred on every active axis → a family of the table below
- *   boundary:  all others → boundary.cu
+ *   interior:  the points that are centred on every active axis → a family of the table below, for
+ *              gradients, divergences and curls vector_operators.cu, and for plans that have more
+ *              than those take interior.cu
+ *   boundary:  all others → boundary.cu, of plans that are not plain points.cu
  *
- * Of plans of the engine PLAN_TABLE the boundary → rows.cu, and the interior, where no family takes
- * it, → interior.cu.
- *
- * Families that do several passes at once do the interior and the boundary. So does
- * vector_operators.cu for gradients, divergences and curls: it asks gradient.cu first whether it
- * takes the interior. */
+ * Families that do several passes at once do the interior and the boundary. */
 #include "gpu/cuda/adi.h"
 #include "gpu/cuda/copy.h"
 #include "gpu/cuda/families.h"
@@ -150,18 +147,11 @@ static void place_jobs(struct geometry *g, const struct launch *const launches[]
     for (unsigned i = 0; i < g->jobs; i++) {
         arrays->in[i] = distance(g, buffer_of(launches[0], in), buffer_of(launches[i], in));
         arrays->out[i] = distance(g, buffer_of(launches[0], out), buffer_of(launches[i], out));
-    }
-}
-
-/* The same of vector fields. */
-static void place_vectors(struct geometry *g, const struct launch *const launches[])
-{
-    const struct launch *first = launches[0];
-    for (int a = 0; a < AXIS_COUNT; a++)
-        for (unsigned i = 0; i < g->jobs; i++) {
-            g->arrays[a].in[i] = distance(g, first->in[a], launches[i]->in[a]);
-            g->arrays[a].out[i] = distance(g, first->even[a], launches[i]->even[a]);
+        for (int a = AXIS_Y; a < AXIS_COUNT; a++) { /* of vectors, whose only pass it is */
+            g->arrays[a].in[i] = distance(g, launches[0]->in[a], launches[i]->in[a]);
+            g->arrays[a].out[i] = distance(g, launches[0]->even[a], launches[i]->even[a]);
         }
+    }
 }
 
 /* out = in, of each job: of one, which may be large, by the driver. */
@@ -182,22 +172,45 @@ static cudaError_t copy_fields(const struct geometry *g, const void *in, void *o
     return copy_launch(&copies, g->stream);
 }
 
-/* One pass: by a family, and by boundary.cu where the family does the interior alone. */
-static cudaError_t launch_pass(const struct geometry *g, const void *in, void *out, bool impose)
+/* Leave all points to the boundary. */
+static void no_interior(struct geometry *g)
 {
-    cudaError_t error = cudaSuccess;
-    if (impose) {
-        error = copy_fields(g, in, out);
-    } else {
+    memcpy(g->low, g->begin, sizeof g->low);
+    memcpy(g->high, g->begin, sizeof g->high);
+    geometry_boundary(g);
+}
+
+/* Sets *whole where the boundary is computed, too. Families of all points are right there where the
+ * plan is plain. */
+static cudaError_t launch_interior(struct geometry *g, const struct table_pass *pass, bool *whole)
+{
+    const struct plan *plan = g->plan;
+    if (!plan->inner && interior_takes(plan))
+        return g->has_interior ? interior_launch(g, pass) : cudaSuccess;
+    if (plan->inner && plan->form == PLAN_SCALAR) {
         const struct family *family = find_family(g, false);
-        if (family->all_points)
-            return family->launch(g, in, out);
-        if (g->has_interior)
-            error = family->launch(g, in, out);
+        *whole = family->all_points && plan->plain;
+        return family->all_points || g->has_interior ? family->launch(g, pass->in[0], pass->out[0])
+                                                     : cudaSuccess;
     }
-    if (error != cudaSuccess || g->boundary.points == 0)
+    cudaError_t error = plan->inner ? cudaSuccess : cudaErrorInvalidConfiguration;
+    if (plan->inner && g->has_interior)
+        error = vector_operators_launch(g, pass->in, pass->out);
+    if (error != cudaErrorInvalidConfiguration)
         return error;
-    return boundary_launch(g, in, out, impose);
+    no_interior(g);
+    return cudaSuccess;
+}
+
+/* One pass. */
+static cudaError_t launch_pass(struct geometry *g, const struct table_pass *pass)
+{
+    bool whole = false;
+    const cudaError_t error =
+        pass->impose ? copy_fields(g, pass->in[0], pass->out[0]) : launch_interior(g, pass, &whole);
+    if (error != cudaSuccess || whole || g->boundary.points == 0)
+        return error;
+    return g->plan->plain ? boundary_launch(g, pass) : rows_launch(g, pass);
 }
 
 /* The size of the next of the groups that `left` passes are done in: as few groups as hold `most`
@@ -211,28 +224,17 @@ static uint64_t next_group(uint64_t left, uint64_t most, bool odd)
     return (left + groups - 1) / groups;
 }
 
-/* A part of the only pass of a scalar plan, or all of it. */
+/* A part of the only pass of a plain plan, or all of it. */
 static cudaError_t launch_part(struct geometry *g, const struct launch *const launches[])
 {
     const uint64_t offset = g->first * plan_element_bytes(g->plan);
-    place_jobs(g, launches, IN, EVEN);
-    return launch_pass(g, (const char *)launches[0]->in[0] + offset,
-                       (char *)launches[0]->even[0] + offset, false);
-}
-
-/* The same where fields, in or out, are vectors. */
-static cudaError_t launch_vectors(struct geometry *g, const struct launch *const launches[])
-{
-    const struct launch *launch = launches[0];
-    const uint64_t offset = g->first * plan_element_bytes(g->plan);
-    const void *in[AXIS_COUNT];
-    void *out[AXIS_COUNT];
+    struct table_pass pass = launch_table_pass(launches[0], 0);
     for (int i = 0; i < AXIS_COUNT; i++) {
-        in[i] = launch->in[i] ? (const char *)launch->in[i] + offset : NULL;
-        out[i] = launch->even[i] ? (char *)launch->even[i] + offset : NULL;
+        pass.in[i] = pass.in[i] ? (const char *)pass.in[i] + offset : NULL;
+        pass.out[i] = pass.out[i] ? (char *)pass.out[i] + offset : NULL;
     }
-    place_vectors(g, launches);
-    return vector_operators_launch(g, in, out);
+    place_jobs(g, launches, IN, EVEN);
+    return launch_pass(g, &pass);
 }
 
 /* Passes [pass, end) of whole fields. */
@@ -248,13 +250,13 @@ static cudaError_t launch_passes(struct geometry *g, const struct launch *const 
     cudaError_t error = cudaSuccess;
     while (pass < end && error == cudaSuccess) {
         const enum buffer out = in == EVEN ? ODD : EVEN;
-        const void *from = buffer_of(launches[0], in);
-        void *to = buffer_of(launches[0], out);
-        const bool impose = plan->impose && pass == 0;
-        const uint64_t group = impose ? 1 : next_group(end - pass, most, out == last);
+        const struct table_pass one = {.in = {buffer_of(launches[0], in)},
+                                       .out = {buffer_of(launches[0], out)},
+                                       .impose = plan->impose && pass == 0};
+        const uint64_t group = one.impose ? 1 : next_group(end - pass, most, out == last);
         place_jobs(g, launches, in, out);
-        error = group == 1 ? launch_pass(g, from, to, impose)
-                           : several->launch_several(g, from, to, group);
+        error = group == 1 ? launch_pass(g, &one)
+                           : several->launch_several(g, one.in[0], one.out[0], group);
         in = out;
         pass += group;
     }
@@ -274,43 +276,15 @@ static cudaError_t launch_adi(const struct launch *launch, int slot, cudaStream_
     return error;
 }
 
-/* The interior of a table whose inner plan is a plain one. Families of all points are wrong in the
- * boundary, which follows. */
-static cudaError_t launch_inner(const struct geometry *g, const struct table_pass *pass)
-{
-    if (g->plan->form != PLAN_SCALAR)
-        return vector_operators_launch(g, pass->in, pass->out);
-    const struct family *family = find_family(g, false);
-    return family->all_points || g->has_interior ? family->launch(g, pass->in[0], pass->out[0])
-                                                 : cudaSuccess;
-}
-
-/* One pass of a plan of the engine PLAN_TABLE. */
-static cudaError_t launch_rows(const struct geometry *g, const struct table_pass *pass)
-{
-    cudaError_t error = cudaSuccess;
-    if (pass->impose)
-        error = copy_fields(g, pass->in[0], pass->out[0]);
-    else if (g->plan->inner)
-        error = launch_inner(g, pass);
-    else if (g->has_interior)
-        error = interior_launch(g, pass);
-    return error == cudaSuccess && g->boundary.points > 0 ? rows_launch(g, pass) : error;
-}
-
-/* Whole passes of it. An interior that no kernel takes is left to rows.cu. */
+/* Whole passes of a plan that is not plain. */
 static cudaError_t launch_table(struct geometry *g, const struct launch *launch)
 {
     const uint64_t lines = launch->plan->lines;
     cudaError_t error = cudaSuccess;
-    if (g->has_interior && !g->plan->inner && !interior_takes(g->plan)) {
-        memcpy(g->high, g->low, sizeof g->high);
-        geometry_boundary(g);
-    }
     for (uint64_t number = launch->from / lines;
          number < launch->to / lines && error == cudaSuccess; number++) {
         const struct table_pass pass = launch_table_pass(launch, number);
-        error = launch_rows(g, &pass);
+        error = launch_pass(g, &pass);
     }
     return error;
 }
@@ -334,11 +308,10 @@ static cudaError_t launch_all(const struct launch *const launches[], unsigned jo
                   slot, units, stream);
     if (!plan->plain)
         return launch_table(&geometry, launch);
-    if (plan->form != PLAN_SCALAR)
-        return launch_vectors(&geometry, launches);
-    return is_part ? launch_part(&geometry, launches)
-                   : launch_passes(&geometry, launches, launch->from / plan->lines,
-                                   launch->to / plan->lines);
+    return is_part || plan->passes == 1
+               ? launch_part(&geometry, launches)
+               : launch_passes(&geometry, launches, launch->from / plan->lines,
+                               launch->to / plan->lines);
 }
 
 /* A launch of a plan with probes, pass by pass: what they are is taken after each step. */

@@ -16,98 +16,9 @@
  * for a divergence, 1.67 for a curl. Of some 127, 127 and 190 instructions a point that an H200
  * issues in the time of a copy of as many bytes, arithmetic takes 24, 26 and 51.
  * Large gradients in space are gradient.cu's, where it takes them. */
-#include "gpu/cuda/vector_operators.cuh"
+#include "gpu/cuda/vector_column.cuh"
 
 #include <cuda_pipeline.h>
-
-enum { ALONG_X = 1 << AXIS_X, ALONG_Y = 1 << AXIS_Y, ALONG_Z = 1 << AXIS_Z };
-
-/* R: the radius, or one more than it. */
-template <typename Real, int R_, int FORM, int AXES> struct vector_column {
-    using T = Real;
-    static constexpr int R = R_, INPUTS = FORM == PLAN_GRADIENT ? 1 : AXES;
-    static constexpr int V = 16 / sizeof(T);
-    /* Of a block, by measurement (bench/NOTES.md): as many threads as have registers for all that
-     * they hold, since what is spilled costs half the speed. */
-    static constexpr int WIDE = FORM == PLAN_GRADIENT ? 128 / V : FORM == PLAN_DIVERGENCE ? 32 : 16;
-    static constexpr int HIGH = FORM == PLAN_GRADIENT ? 4 * V : FORM == PLAN_DIVERGENCE ? 8 : 12;
-    static constexpr int THREADS = WIDE * HIGH;
-    static constexpr int ROWS = FORM == PLAN_DIVERGENCE ? 2 : 1; /* packs of a plane, a thread */
-    static constexpr int BLOCKS = FORM == PLAN_CURL ? 2 : 1;     /* on a multiprocessor */
-    /* Planes on their way. One more lets blocks drift so far apart that what neighbours share has
-     * left L2; of one alone its latency shows. */
-    static constexpr int AHEAD = 2;
-    static constexpr int X = WIDE * V, Y = HIGH * ROWS; /* points of a column in a plane */
-    static constexpr int HALO = (R + V - 1) / V * V;    /* along x: whole packs */
-    /* Do rows begin whole lines in shared memory, as in device memory, and what is left and right
-     * of each lies behind all of them? Copies from one place in a sector to another read it twice,
-     * but finding what is beside takes instructions. By measurement. */
-    static constexpr bool LINES = FORM == PLAN_CURL && R <= 2;
-    /* The axes that an input is differentiated along. */
-    static constexpr int along(int input)
-    {
-        return FORM == PLAN_GRADIENT     ? (1 << AXES) - 1
-               : FORM == PLAN_DIVERGENCE ? 1 << input
-                                         : ((1 << AXES) - 1) & ~(1 << input);
-    }
-    /* Its planes in shared memory. */
-    template <int I> struct tile {
-        static constexpr int ALONG = along(I);
-        static constexpr int SIDE_X = ALONG & ALONG_X ? HALO : 0, SIDE_Y = ALONG & ALONG_Y ? R : 0;
-        /* Planes that it comes before it is the centre. */
-        static constexpr int REACH = ALONG & ALONG_Z ? R : 0;
-        static constexpr int PITCH = LINES ? X : X + 2 * SIDE_X, FIRST = LINES ? 0 : SIDE_X;
-        static constexpr int ROWS_ALL = Y + 2 * SIDE_Y, SIDES = PITCH * ROWS_ALL;
-        static constexpr int PLANE = (X + 2 * SIDE_X) * ROWS_ALL;
-        static_assert(!LINES || (PITCH * sizeof(T) % 128 == 0 && PLANE * sizeof(T) % 128 == 0),
-                      "whole lines");
-        static constexpr int RING = AHEAD + 1 + (ALONG == ALONG_Z ? 0 : REACH);
-        static constexpr int COPIES = (PLANE / V + THREADS - 1) / THREADS; /* of packs, a thread */
-    };
-    /* A block's shared memory: the rings, in elements from the first; then maps, and all in bytes.
-     */
-    static constexpr int BEGIN_1 = tile<0>::PLANE * tile<0>::RING;
-    static constexpr int BEGIN_2 = BEGIN_1 + (INPUTS > 1 ? tile<1>::PLANE * tile<1>::RING : 0);
-    static constexpr int POINTS = BEGIN_2 + (INPUTS > 2 ? tile<2>::PLANE * tile<2>::RING : 0);
-    static constexpr int MAPS = X + 2 * HALO + Y + 2 * R;
-    static constexpr int BYTES = POINTS * sizeof(T) + MAPS * sizeof(int64_t);
-};
-
-template <typename T> struct vector_shape {
-    const T *in[AXIS_COUNT];
-    T *out[AXIS_COUNT];
-    int64_t n, rows, plane, field;             /* elements of a row; rows; elements */
-    int64_t low[AXIS_COUNT], high[AXIS_COUNT]; /* the points that this kernel computes */
-    int32_t length;                            /* of a march */
-    uint32_t columns_x, columns_y, marches;
-    int32_t slot;
-    bool whole;   /* the radius is R, not R − 1 */
-    bool aligned; /* rows are whole packs, and so is what lies past their ends */
-    T c[AXIS_COUNT][PLAN_RADIUS + 1];
-};
-
-/* What a kernel is told of its jobs, where there are several; else one_job (grid.cuh). */
-struct vector_jobs {
-    job_arrays at[AXIS_COUNT];
-};
-
-/* From a component of the first job to that of the block's. */
-static __device__ __forceinline__ int64_t to_input(const one_job &, int)
-{
-    return 0;
-}
-static __device__ __forceinline__ int64_t to_input(const vector_jobs &jobs, int component)
-{
-    return jobs.at[component].in[blockIdx.z];
-}
-static __device__ __forceinline__ int64_t to_output(const one_job &, int)
-{
-    return 0;
-}
-static __device__ __forceinline__ int64_t to_output(const vector_jobs &jobs, int component)
-{
-    return jobs.at[component].out[blockIdx.z];
-}
 
 /* What one thread does with one input: its packs of a plane and its own points. */
 template <class Column, int I> struct vector_input {
@@ -439,28 +350,14 @@ __global__ void __launch_bounds__(vector_column<T, R, FORM, AXES>::THREADS,
     }
 }
 
-static vector_jobs vector_jobs_of(const struct geometry *g)
-{
-    vector_jobs jobs;
-    for (int a = 0; a < AXIS_COUNT; a++)
-        jobs.at[a] = g->arrays[a];
-    return jobs;
-}
-
-/* So many blocks for each job. */
 template <typename S, class Jobs>
 static cudaError_t launch_jobs(void (*kernel)(S, Jobs), int64_t blocks, dim3 block,
-                               const struct geometry *g, S *shape, Jobs jobs,
-                               size_t shared_bytes = 0)
+                               const struct geometry *g, S *shape, Jobs jobs, size_t shared_bytes)
 {
     void *arguments[] = {shape, &jobs};
-    if (blocks == 0)
-        return cudaSuccess;
     if (blocks > INT32_MAX)
         return cudaErrorInvalidConfiguration;
-    if (shared_bytes > 0)
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             (int)shared_bytes);
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
     return cudaLaunchKernel(kernel, dim3((unsigned)blocks, 1, g->jobs), block, arguments,
                             shared_bytes, g->stream);
 }
@@ -521,75 +418,6 @@ static cudaError_t launch_column(const struct geometry *g, const void *const in[
                                       g, &shape, vector_jobs_of(g), Column::BYTES);
 }
 
-/* --- what has closures, and grids that are too large: a thread a point, by point.h --- */
-
-enum { VECTOR_THREADS = 128 };
-
-/* The components of a vector field; of an array the first. */
-template <typename T> struct vector {
-    T *at[AXIS_COUNT];
-};
-
-static __device__ __forceinline__ float vector_point(const struct plan *plan,
-                                                     const float *const fields[AXIS_COUNT],
-                                                     int component, const int64_t at[AXIS_COUNT])
-{
-    return point_component_f32(plan, fields, component, at);
-}
-static __device__ __forceinline__ double vector_point(const struct plan *plan,
-                                                      const double *const fields[AXIS_COUNT],
-                                                      int component, const int64_t at[AXIS_COUNT])
-{
-    return point_component_f64(plan, fields, component, at);
-}
-
-template <typename T> struct vector_points {
-    boundary_shape boundary;
-    vector<const T> in;
-    vector<T> out;
-};
-
-template <typename T, class Jobs>
-__global__ void __launch_bounds__(VECTOR_THREADS)
-    vector_boundary_kernel(const vector_points<T> points, const __grid_constant__ Jobs jobs)
-{
-    const boundary_shape &shape = points.boundary;
-    const vector<const T> &in = points.in;
-    const vector<T> &out = points.out;
-    int64_t at[AXIS_COUNT];
-    uint64_t field;
-    if (!boundary_find(shape, (uint64_t)blockIdx.x * VECTOR_THREADS + threadIdx.x, at, &field))
-        return;
-    const struct plan *plan = &table[shape.slot].plan;
-    const int64_t begin = (int64_t)(field * plan->points);
-    const T *fields[AXIS_COUNT];
-    for (int i = 0; i < AXIS_COUNT; i++)
-        fields[i] = i < plan->inputs ? in.at[i] + to_input(jobs, i) + begin : in.at[0];
-    const int64_t place = begin + at[AXIS_X] + at[AXIS_Y] * plan->axis[AXIS_Y].stride +
-                          at[AXIS_Z] * plan->axis[AXIS_Z].stride;
-    for (int i = 0; i < plan->outputs; i++)
-        out.at[i][to_output(jobs, i) + place] = vector_point(plan, fields, i, at);
-}
-
-template <typename T>
-static cudaError_t launch_boundary(const boundary_shape *boundary, const struct geometry *g,
-                                   const void *const in[AXIS_COUNT], void *const out[AXIS_COUNT])
-{
-    vector_points<T> points;
-    points.boundary = *boundary;
-    for (int i = 0; i < AXIS_COUNT; i++) {
-        points.in.at[i] = (const T *)in[i];
-        points.out.at[i] = (T *)out[i];
-    }
-    const int64_t blocks =
-        (boundary->points * boundary->batch + VECTOR_THREADS - 1) / VECTOR_THREADS;
-    const dim3 block(VECTOR_THREADS);
-    return g->jobs == 1 ? launch_jobs(vector_boundary_kernel<T, one_job>, blocks, block, g, &points,
-                                      one_job())
-                        : launch_jobs(vector_boundary_kernel<T, vector_jobs>, blocks, block, g,
-                                      &points, vector_jobs_of(g));
-}
-
 /* --- the launch --- */
 
 template <typename T, int FORM, int AXES>
@@ -627,29 +455,10 @@ static cudaError_t launch_interior(const struct geometry *g, const void *const i
     }
 }
 
-template <typename T>
-static cudaError_t launch_all(const struct geometry *g, const void *const in[AXIS_COUNT],
-                              void *const out[AXIS_COUNT])
-{
-    boundary_shape boundary = g->boundary;
-    const cudaError_t error = g->has_interior ? launch_interior<T>(g, in, out) : cudaSuccess;
-    if (error == cudaErrorInvalidConfiguration) { /* all points */
-        boundary.boxes = 1;
-        boundary.points = boundary.end[0] = (int64_t)(g->points / g->plan->batch);
-        for (int a = 0; a < AXIS_COUNT; a++) {
-            boundary.begin[0][a] = g->begin[a];
-            boundary.size[0][a] = g->end[a] - g->begin[a];
-        }
-    } else if (error != cudaSuccess) {
-        return error;
-    }
-    return launch_boundary<T>(&boundary, g, in, out);
-}
-
 extern "C" cudaError_t vector_operators_launch(const struct geometry *g,
                                                const void *const in[AXIS_COUNT],
                                                void *const out[AXIS_COUNT])
 {
-    return g->plan->dtype == DTYPE_F32 ? launch_all<float>(g, in, out)
-                                       : launch_all<double>(g, in, out);
+    return g->plan->dtype == DTYPE_F32 ? launch_interior<float>(g, in, out)
+                                       : launch_interior<double>(g, in, out);
 }

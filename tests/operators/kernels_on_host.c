@@ -113,7 +113,7 @@ static bool check(struct random *random, const struct job *job)
     const bool in_parts = plan->passes == 1 && random_below(random, 2);
     const int slot = (int)random_below(random, PASSES_SLOTS);
     const int units = (int)random_below(random, random_below(random, 2) ? 300 : 1) + 1;
-    passes_constants_init(&constants, plan, NULL);
+    passes_constants_init(&constants, plan, plan_table_rows(plan->table));
     bool ok = passes_load(slot, &constants, NULL) == cudaSuccess;
     for (uint64_t from = 0, to; ok && from < plan->lines * plan->passes; from = to) {
         to = in_parts ? random_part(random, plan, from)
@@ -372,7 +372,7 @@ static uint64_t launches_with(struct random *random, const struct job *job, cons
     const uint64_t before = cuda_on_host_launches();
     bed_make(&bed, random, job);
     bed.trial.launch.to = launch->plan->lines * launch->plan->passes;
-    passes_constants_init(&constants, launch->plan, NULL);
+    passes_constants_init(&constants, launch->plan, plan_table_rows(launch->plan->table));
     setenv("FDSERVER_KERNELS", names, 1);
     const bool ok = passes_load(0, &constants, NULL) == cudaSuccess &&
                     passes_launch(&launch, 1, 0, 132, NULL) == cudaSuccess;
