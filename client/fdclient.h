@@ -69,9 +69,9 @@ struct fdclient_params {
     const char *stagger;  /* derivative, interpolate: "forward", "backward" */
     int accuracy;         /* 2, 4, 6 or 8 */
     const char *spacing;  /* of the points, or coordinates */
-    const char *boundary; /* periodic, one-sided, symmetric, mirror, antisymmetric, value:V,
-                             derivative:V, mixed:V:CONST, curvature:V, halo:FACTOR; at the face
-                             value:V@face. V, CONST: a number, or field:ID over the face */
+    const char *boundary; /* a kind of protocol/PROTOCOL.md with its numbers: "periodic", "value:V",
+                             "mixed:V:CONST"; half a cell outside "value:V@face". V, CONST: a
+                             number, or field:ID over the face */
     const char *endpoint; /* "true", "false", or per axis */
     uint32_t batch;
     const char *coefficient;       /* laplacian: field:ID */
