@@ -214,10 +214,9 @@ static void operand_copied(struct field *field)
 /* A field that is being copied to from a region: with that number, 0 any. NULL: none is. */
 static struct field *find_copied(struct device *device, uint64_t array)
 {
-    LIST_EACH (struct field, field, &device->arrays, device_link) {
+    LIST_EACH (struct field, field, &device->arrays, device_link)
         if (field->source.region && (!array || field->array == array))
             return field;
-    }
     return NULL;
 }
 
@@ -348,14 +347,6 @@ static bool take_copied(struct device *device, uint64_t tag, enum status status)
     return true;
 }
 
-static void take_failed(struct device *device, uint64_t array)
-{
-    LIST_EACH (struct field, field, &device->arrays, device_link) {
-        if (field->array == array)
-            field->refused = true;
-    }
-}
-
 /* The longest that the device should be at one thing of the order's. On a GPU a pass: those of many
  * points are cut into less, and of few points into more, of some milliseconds. On the host, where
  * several threads are at a pass, what one of them does alone: a row along x at least, and as much
@@ -381,14 +372,6 @@ static double longest_piece_ns(const struct device *device)
     return longest_ns;
 }
 
-/* Judged at once: what PONG tells of may end, and leave the device, before the next beat. */
-static void take_pong(struct device *device, const struct channel_pong *pong)
-{
-    heartbeat_pong(&device->heartbeat, pong);
-    if (heartbeat_is_stuck(&device->heartbeat, longest_piece_ns(device)))
-        device_give_up(device, "its device ends nothing of what it was given");
-}
-
 bool orders_take(struct device *device, const struct channel_message *message)
 {
     struct order *order;
@@ -406,7 +389,8 @@ bool orders_take(struct device *device, const struct channel_message *message)
         return message->status < STATUS_COUNT &&
                take_copied(device, message->u.copy.tag, (enum status)message->status);
     case CHANNEL_FAILED:
-        take_failed(device, message->u.allocate.array);
+        LIST_EACH (struct field, field, &device->arrays, device_link)
+            field->refused |= field->array == message->u.allocate.array;
         return true;
     case CHANNEL_MAPPED:
         return message->status < STATUS_COUNT &&
@@ -424,7 +408,10 @@ bool orders_take(struct device *device, const struct channel_message *message)
         device->devices->events->finished(order, (enum status)message->status, message);
         return true;
     case CHANNEL_PONG:
-        take_pong(device, &message->u.pong);
+        /* Judged at once: what it tells of may end, and leave the device, before the next beat. */
+        heartbeat_pong(&device->heartbeat, &message->u.pong);
+        if (heartbeat_is_stuck(&device->heartbeat, longest_piece_ns(device)))
+            device_give_up(device, "its device ends nothing of what it was given");
         return true;
     default:
         return false;

@@ -124,10 +124,9 @@ void region_worker_gone(struct device *device)
 /* A use that waits for the region; NULL: none does. */
 static struct region_use *first_waiting(struct region *region)
 {
-    LIST_EACH (struct region_use, use, &region->uses, link) {
+    LIST_EACH (struct region_use, use, &region->uses, link)
         if (use->waits)
             return use;
-    }
     return NULL;
 }
 
@@ -170,10 +169,9 @@ bool region_mapped(struct device *device, uint64_t number, enum status status)
 /* The user's region with that id; NULL: none. */
 static struct region *find_region(const struct user *user, uint64_t id)
 {
-    LIST_EACH (struct region, region, &user->region_list, user_link) {
+    LIST_EACH (struct region, region, &user->region_list, user_link)
         if (region->id == id && !region->leaving && !region->registering)
             return region;
-    }
     return NULL;
 }
 

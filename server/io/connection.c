@@ -8,7 +8,6 @@
 
 #include "base/log.h"
 #include "server/users/memory.h"
-#include "server/io/message.h"
 #include "server/io/io.h"
 #include "server/jobs/task.h"
 
@@ -363,29 +362,29 @@ void connection_close(struct connection *connection)
         close_now(connection); /* else connection_settle() calls again */
 }
 
-/* Close a socket that no connection is made of, on the account of its user where that is known. */
-static void refuse_socket(struct io *io, struct connection *connection, int descriptor,
-                          uint64_t begun_ns)
-{
-    static struct passing_account strangers;
-    struct user *user = connection ? connection->user : NULL;
-    passing_close_socket(descriptor, user ? &user->passed : &strangers);
-    free(connection);
-    if (user)
-        turn_charge(io, user, begun_ns);
-}
-
-/* Is there room for one more of the user? The last eighth is for users who have none. */
-static bool has_connection_room(const struct io *io, const struct user *user, int descriptor)
+/* May the peer connect? The last eighth of all connections is for users who have none. Sets the
+ * user, where that is known; false: a line of the log says why. */
+static bool may_connect(struct io *io, struct connection *connection, int descriptor)
 {
     const uint64_t most = io->config->max_connections, count = io->connection_count;
+    struct users *users = io->jobs->users;
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+    if (!connection || getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
+        !(connection->user = user_find(users, peer.uid))) {
+        log_warning("a connection could not be taken: %s", strerror(errno));
+        return false;
+    }
+    struct user *user = connection->user;
     if (count >= most)
         log_warning("a connection over the limit of %llu was closed", (unsigned long long)most);
     else if (user->connections && count >= reserve_most(most))
         log_warning("few connections are left; one more of user %u was closed", user->uid);
-    else if (!descriptors_allow(io->jobs->users, descriptor,
+    else if (!descriptors_allow(users, descriptor,
                                 user->connections || user->regions || user->passed.awaiting))
         log_warning("few descriptors are left; a connection of user %u was closed", user->uid);
+    else if (!turn_watch_user(io, user))
+        log_warning("a connection cannot be watched: %s", strerror(errno));
     else
         return true;
     return false;
@@ -393,23 +392,15 @@ static bool has_connection_room(const struct io *io, const struct user *user, in
 
 void connection_open(struct io *io, int descriptor)
 {
+    static struct passing_account strangers;
     const uint64_t begun_ns = uv_hrtime();
-    struct ucred peer;
-    socklen_t length = sizeof peer;
     struct connection *connection = calloc(1, sizeof *connection);
-    if (!connection || getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
-        !(connection->user = user_find(io->jobs->users, peer.uid))) {
-        log_warning("a connection could not be taken: %s", strerror(errno));
-        refuse_socket(io, connection, descriptor, begun_ns);
-        return;
-    }
-    if (!has_connection_room(io, connection->user, descriptor)) {
-        refuse_socket(io, connection, descriptor, begun_ns);
-        return;
-    }
-    if (!turn_watch_user(io, connection->user)) {
-        log_warning("a connection cannot be watched: %s", strerror(errno));
-        refuse_socket(io, connection, descriptor, begun_ns);
+    if (!may_connect(io, connection, descriptor)) {
+        struct user *user = connection ? connection->user : NULL;
+        passing_close_socket(descriptor, user ? &user->passed : &strangers);
+        free(connection);
+        if (user)
+            turn_charge(io, user, begun_ns);
         return;
     }
     connection->io = io;

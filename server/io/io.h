@@ -54,3 +54,19 @@ void report_stats(msgpack_packer *packer, struct io *io, const struct user *user
  * failure set: they are too many for one answer, or there is no room for it. */
 bool report_fields(msgpack_packer *packer, struct user *user, const struct request *request,
                    struct failure *failure);
+
+/* --- notify.c: what systemd and a service say to each other, without its library: readiness, the
+ * watchdog and sockets handed over (sd_notify(3), sd_listen_fds(3)) --- */
+
+/* Take NOTIFY_SOCKET, WATCHDOG_USEC and LISTEN_FDS out of the environment, so that workers do not
+ * inherit them. Once, at start. */
+void notify_init(void);
+
+/* Send "READY=1", "STOPPING=1", "WATCHDOG=1", "STATUS=…"; nothing without a listener. */
+void notify_send(const char *state);
+
+/* How often the watchdog must be fed, in milliseconds; 0: not at all. */
+uint64_t notify_watchdog_ms(void);
+
+/* Sockets handed over: descriptors first … first + count − 1, now close-on-exec. */
+int notify_sockets(int *first);

@@ -3,7 +3,6 @@
  */
 #include "base/log.h"
 #include "server/io/connection.h"
-#include "server/io/notify.h"
 #include "server/io/io.h"
 
 #include <errno.h>

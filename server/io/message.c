@@ -1,5 +1,3 @@
-#include "server/io/message.h"
-
 #include "server/io/connection.h"
 #include "server/io/io.h"
 #include "server/jobs/requirements.h"

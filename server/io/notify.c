@@ -1,8 +1,7 @@
-#include "server/io/notify.h"
+#include "server/io/io.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>

@@ -149,9 +149,8 @@ static void refresh_coarse(struct io *io)
     for (int i = 0; i < REPORT_COUNTED; i++)
         known->values[i] = coarse(known->values[i],
                                   rows[i].unit == COUNT ? COARSE_LEAST_COUNT : COARSE_LEAST_BYTES);
-    LIST_EACH (struct device, device, &io->jobs->devices->list, link) {
+    LIST_EACH (struct device, device, &io->jobs->devices->list, link)
         device->coarse_bytes = coarse(device->bytes, COARSE_LEAST_BYTES);
-    }
 }
 
 static void put_device(msgpack_packer *packer, const struct device *device, bool exact)

@@ -8,12 +8,10 @@
  * WAITING: for fields that earlier requests still use, for regions that are being mapped, for a
  * slab for its small input, or (put) for its upload to arrive on the device. RUNNING: its order is
  * with the worker or, where it takes more than one (job_script.h), the next is about to be, or
- * waits for a snapshot to be sent. A put from a region
- * and a get to one are copied by the worker in their turn, as operators run.
- * task_state.[ch] is the whole table. A task is stopped where it is cancelled, its time is up, or
- * its client is gone (unless it is detached): at once, or from RUNNING when the worker says
- * FINISHED.
- */
+ * waits for a snapshot to be sent. A put from a region and a get to one are copied by the worker in
+ * their turn, as operators run. A task is stopped where it is cancelled, its time is up, or its
+ * client is gone (unless it is detached): at once, or from RUNNING when the worker says FINISHED.
+ * The table of states is in task_state.h. */
 #pragma once
 
 #include "protocol/request_chain.h"

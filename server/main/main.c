@@ -16,7 +16,6 @@ The front is one process, put together from its layers; everything runs on its l
 #include "base/log.h"
 #include "server/io/connection.h"
 #include "server/io/io.h"
-#include "server/io/notify.h"
 #include "server/jobs/task.h"
 
 #include <fcntl.h>
@@ -271,7 +270,8 @@ static void init(struct server *server)
                                        .events = &events,
                                        .arena.descriptor = -1};
     list_init(&server->devices.list);
-    users_open(&server->users, &server->config);
+    server->users.config = &server->config;
+    list_init(&server->users.list);
     server->jobs = (struct jobs){.config = &server->config,
                                  .users = &server->users,
                                  .devices = &server->devices,

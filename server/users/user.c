@@ -2,18 +2,11 @@
 
 #include <stdlib.h>
 
-void users_open(struct users *users, const struct config *config)
-{
-    users->config = config;
-    list_init(&users->list);
-}
-
 struct user *user_find(struct users *users, uid_t uid)
 {
-    LIST_EACH (struct user, user, &users->list, link) {
+    LIST_EACH (struct user, user, &users->list, link)
         if (user->uid == uid)
             return user;
-    }
     struct user *user = calloc(1, sizeof *user);
     if (!user)
         return NULL;

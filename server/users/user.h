@@ -62,8 +62,6 @@ struct user {
     struct counters counters;
 };
 
-void users_open(struct users *users, const struct config *config);
-
 /* The user with that uid, made at first sight. Users are few, and kept as long as the process
  * lives: threads that close what a user passed count it in `passed`. NULL: no memory. */
 struct user *user_find(struct users *users, uid_t uid);
