@@ -239,18 +239,8 @@ static cudaError_t launch_along_x(const struct geometry *g, const void *in, void
 template <typename T>
 static cudaError_t launch_typed(const struct geometry *g, const void *in, void *out)
 {
-    switch (g->plan->radius) {
-    case 1:
-        return launch_along_x<T, 1>(g, in, out);
-    case 2:
-        return launch_along_x<T, 2>(g, in, out);
-    case 3:
-        return launch_along_x<T, 3>(g, in, out);
-    case 4:
-        return launch_along_x<T, 4>(g, in, out);
-    default:
-        return cudaErrorInvalidValue;
-    }
+    return with_radius(
+        g, [&](auto radius) { return launch_along_x<T, decltype(radius)::value>(g, in, out); });
 }
 
 /* The edges of diffusion in 1D, of mirrors, and of rows so short that a stencil goes around them
@@ -258,8 +248,10 @@ static cudaError_t launch_typed(const struct geometry *g, const void *in, void *
 static cudaError_t launch_edges(const struct geometry *g, const void *in, void *out)
 {
     const int64_t n = g->plan->axis[AXIS_X].n, radius = g->plan->radius;
-    const struct table_pass pass = {{in}, NULL, {out}};
+    struct table_pass pass = {};
     struct geometry edges = *g;
+    pass.in[0] = in;
+    pass.out[0] = out;
     edges.low[AXIS_X] = n < radius ? n : radius;
     edges.high[AXIS_X] = n - radius > edges.low[AXIS_X] ? n - radius : edges.low[AXIS_X];
     geometry_boundary(&edges);

@@ -378,18 +378,8 @@ static cudaError_t launch_along_y_z(const struct geometry *g, const void *in, vo
 template <typename T>
 static cudaError_t launch_typed(const struct geometry *g, const void *in, void *out)
 {
-    switch (g->plan->radius) {
-    case 1:
-        return launch_along_y_z<T, 1>(g, in, out);
-    case 2:
-        return launch_along_y_z<T, 2>(g, in, out);
-    case 3:
-        return launch_along_y_z<T, 3>(g, in, out);
-    case 4:
-        return launch_along_y_z<T, 4>(g, in, out);
-    default:
-        return cudaErrorInvalidValue;
-    }
+    return with_radius(
+        g, [&](auto radius) { return launch_along_y_z<T, decltype(radius)::value>(g, in, out); });
 }
 
 template <int R>
@@ -422,18 +412,8 @@ extern "C" bool along_y_z_unaligned_takes(const struct geometry *g)
 extern "C" cudaError_t along_y_z_unaligned_launch(const struct geometry *g, const void *in,
                                                   void *out)
 {
-    switch (g->plan->radius) {
-    case 1:
-        return launch_unaligned<1>(g, in, out);
-    case 2:
-        return launch_unaligned<2>(g, in, out);
-    case 3:
-        return launch_unaligned<3>(g, in, out);
-    case 4:
-        return launch_unaligned<4>(g, in, out);
-    default:
-        return cudaErrorInvalidValue;
-    }
+    return with_radius(
+        g, [&](auto radius) { return launch_unaligned<decltype(radius)::value>(g, in, out); });
 }
 
 extern "C" cudaError_t along_y_z_launch(const struct geometry *g, const void *in, void *out)

@@ -4,6 +4,8 @@
 
 #include "gpu/cuda/families.h"
 
+#include <type_traits>
+
 extern __constant__ struct passes_constants table[PASSES_SLOTS]; /* table.cu */
 
 #define POINT_FUNCTION static __device__
@@ -362,35 +364,38 @@ static cudaError_t launch_blocks(const kernel_pair<S, T> &kernel, int64_t blocks
     return launch_grid(kernel, dim3((unsigned)blocks), block, g, shape, in, out, shared_bytes);
 }
 
-/* Instantiate launch<T, R, V> for the plan: V points a thread, 16 bytes, where rows of n points are
- * as long as packs; else one. */
-template <template <typename, int, int> class Launch, typename T, int R>
-static cudaError_t launch_aligned(const struct geometry *g, int64_t n, const void *in, void *out)
-{
-    constexpr int V = 16 / sizeof(T);
-    return n % V == 0 ? Launch<T, R, V>::run(g, in, out) : Launch<T, R, 1>::run(g, in, out);
-}
-
-template <template <typename, int, int> class Launch, typename T>
-static cudaError_t launch_radius(const struct geometry *g, int64_t n, const void *in, void *out)
+/* run(radius), a constant, of the plan's radius. */
+template <typename Run> static cudaError_t with_radius(const struct geometry *g, const Run &run)
 {
     switch (g->plan->radius) {
     case 1:
-        return launch_aligned<Launch, T, 1>(g, n, in, out);
+        return run(std::integral_constant<int, 1>());
     case 2:
-        return launch_aligned<Launch, T, 2>(g, n, in, out);
+        return run(std::integral_constant<int, 2>());
     case 3:
-        return launch_aligned<Launch, T, 3>(g, n, in, out);
+        return run(std::integral_constant<int, 3>());
     case 4:
-        return launch_aligned<Launch, T, 4>(g, n, in, out);
+        return run(std::integral_constant<int, 4>());
     default:
         return cudaErrorInvalidValue;
     }
 }
 
+/* Instantiate launch<T, R, V> for the plan: V points a thread, 16 bytes, where rows of n points are
+ * as long as packs; else one. */
+template <template <typename, int, int> class Launch, typename T>
+static cudaError_t launch_aligned(const struct geometry *g, int64_t n, const void *in, void *out)
+{
+    constexpr int V = 16 / sizeof(T);
+    return with_radius(g, [&](auto radius) {
+        constexpr int R = decltype(radius)::value;
+        return n % V == 0 ? Launch<T, R, V>::run(g, in, out) : Launch<T, R, 1>::run(g, in, out);
+    });
+}
+
 template <template <typename, int, int> class Launch>
 static cudaError_t launch_typed(const struct geometry *g, int64_t n, const void *in, void *out)
 {
-    return g->plan->dtype == DTYPE_F32 ? launch_radius<Launch, float>(g, n, in, out)
-                                       : launch_radius<Launch, double>(g, n, in, out);
+    return g->plan->dtype == DTYPE_F32 ? launch_aligned<Launch, float>(g, n, in, out)
+                                       : launch_aligned<Launch, double>(g, n, in, out);
 }
