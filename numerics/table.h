@@ -10,8 +10,7 @@
  * where L is the operator with one of the table's sets of factors: for operators there is one, of
  * factor 1; "forward-euler" has one, of factor dt, with the identity folded into it (so that it
  * takes no base: out = in + dt L in); "rk4" four, dt/4, dt/3, dt/2 and dt, none
- * of which holds it. A pass is done by rows_passes() of gpu/host/rows.h, or
- * by gpu/cuda/passes.c: the box by interior.cu or a family of kernels, the rest by points.cu.
+ * of which holds it. gpu/host/pass.c and gpu/cuda/passes.c choose the kernels of a pass.
  */
 #pragma once
 
@@ -148,6 +147,30 @@ bool table_make(struct plan *plan, const struct job *job, const void *block);
 static inline const struct table_header *table_of(const struct plan *plan)
 {
     return (const struct table_header *)plan_table_rows(plan->table);
+}
+
+/* Part k of a component of a result of TABLE_FORM_PARTS: the derivative along which axis, of which
+ * component of the input. False: it has no such part. Parts are added, but for a curl's second one,
+ * which is subtracted. */
+SIDE_FUNCTION bool table_part(const struct table_header *table, int component, int k, int *of,
+                              int *along)
+{
+    /* Of a curl, the axes that follow this component's, round and round; that of a plane is along
+     * z. */
+    const int around = table->outputs == 1 ? AXIS_Z : component;
+    const int next = (around + 1) % AXIS_COUNT, last = (around + 2) % AXIS_COUNT;
+    *of = 0;
+    *along = table->operator_id == OPERATOR_GRADIENT ? component : table->axis;
+    if (table->operator_id == OPERATOR_DIVERGENCE) {
+        *of = *along = k;
+        return k < table->inputs;
+    }
+    if (table->operator_id == OPERATOR_CURL) {
+        *of = k == 0 ? last : next;
+        *along = k == 0 ? next : last;
+        return k < 2;
+    }
+    return k < 1;
 }
 
 __END_DECLS

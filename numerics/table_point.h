@@ -346,24 +346,9 @@ TABLE_FUNCTION REAL TABLE_NAME(along)(const struct TABLE_NAME(view) * view, int 
 TABLE_FUNCTION REAL TABLE_NAME(parts)(const struct TABLE_NAME(view) * view, int component)
 {
     const struct table_header *table = view->table;
-    /* Of a curl, the axes that follow this component's, round and round; that of a plane is along
-     * z. */
-    const int around = table->outputs == 1 ? AXIS_Z : component;
-    const int next = (around + 1) % AXIS_COUNT, last = (around + 2) % AXIS_COUNT;
-    const int parts = table->operator_id == OPERATOR_DIVERGENCE ? table->inputs
-                      : table->operator_id == OPERATOR_CURL     ? 2
-                                                                : 1;
+    int of, along;
     REAL sum = (REAL)0;
-    for (int k = 0; k < parts; k++) {
-        int of = 0, along = table->axis;
-        if (table->operator_id == OPERATOR_GRADIENT) {
-            along = component;
-        } else if (table->operator_id == OPERATOR_DIVERGENCE) {
-            of = along = k;
-        } else if (table->operator_id == OPERATOR_CURL) {
-            of = k == 0 ? last : next;
-            along = k == 0 ? next : last;
-        }
+    for (int k = 0; table_part(table, component, k, &of, &along); k++) {
         const TABLE_ROW *row = TABLE_NAME(row)(view, TABLE_ROWS_OF_FACTORS, along);
         const REAL part = TABLE_NAME(along)(view, of, along, row, 0, (REAL)0);
         sum = k == 0 ? part : table->operator_id == OPERATOR_CURL ? sum - part : sum + part;

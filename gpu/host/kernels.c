@@ -48,6 +48,9 @@
 #define ROW (WAITING + 2 * MARGIN)
 /* Terms of a sum: a centre, a row of each axis, data of the sides of two of them, and a source. */
 #define TERMS (3 * TABLE_POINTS + 6)
+/* Scratch lines at a time: rows of two axes, or of one and the face's row of a `mixed` side, lines
+ * of a mixed derivative, and a few beside them. */
+#define TABLE_SCRATCH (4 * TABLE_POINTS + 8)
 /* Vectors whose sums are under way at the same time. */
 #define GROUP 4
 
@@ -102,19 +105,18 @@ static void stream_end(void)
 #define NAME(name) name##_f32
 #define STENCIL_NAME(name) stencil_##name##_f32
 #define STENCIL_WEIGHT f32
-#include "numerics/point.h"
 #include "numerics/table_point.h"
 #include "numerics/stencil_point.h"
 #include "numerics/adi_point.h"
 #include "gpu/host/vector.h"
 #include "gpu/host/stencil.h"
 #include "gpu/host/terms.h"
-#include "gpu/host/lines.h"
-#include "gpu/host/vector_operators.h"
-#include "gpu/host/tile.h"
+#include "gpu/host/work.h"
 #include "gpu/host/table_reads.h"
 #include "gpu/host/table_flows.h"
 #include "gpu/host/table_lines.h"
+#include "gpu/host/lines.h"
+#include "gpu/host/tile.h"
 #include "gpu/host/stencil_lines.h"
 #include "gpu/host/adi.h"
 #undef REAL
@@ -136,19 +138,18 @@ static void stream_end(void)
 #define NAME(name) name##_f64
 #define STENCIL_NAME(name) stencil_##name##_f64
 #define STENCIL_WEIGHT f64
-#include "numerics/point.h"
 #include "numerics/table_point.h"
 #include "numerics/stencil_point.h"
 #include "numerics/adi_point.h"
 #include "gpu/host/vector.h"
 #include "gpu/host/stencil.h"
 #include "gpu/host/terms.h"
-#include "gpu/host/lines.h"
-#include "gpu/host/vector_operators.h"
-#include "gpu/host/tile.h"
+#include "gpu/host/work.h"
 #include "gpu/host/table_reads.h"
 #include "gpu/host/table_flows.h"
 #include "gpu/host/table_lines.h"
+#include "gpu/host/lines.h"
+#include "gpu/host/tile.h"
 #include "gpu/host/stencil_lines.h"
 #include "gpu/host/adi.h"
 

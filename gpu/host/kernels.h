@@ -1,5 +1,5 @@
 /* The host backend's loops, compiled once for each processor generation (CMakeLists.txt); pass.c
- * chooses. Every generation gives the bits of numerics/point.h. */
+ * chooses. Every generation gives the bits of numerics/table_point.h. */
 #pragma once
 
 #include "numerics/plan.h"
@@ -12,22 +12,25 @@
  * stay in the cache: level t is computed a margin of (levels − t) × reach wider than the box, a few
  * planes behind level t − 1, in a ring of planes. */
 struct tile {
-    const struct plan *plan; /* folded: see pass.c */
+    const struct table_header *table; /* folded: see pass.c; its box as pass.c opens it */
+    const void *rows;                 /* the first byte of the plan's table */
+    const struct table_pass *pass;    /* arrays aside */
+    int radius;                       /* of the centred rows */
     const void *in[AXIS_COUNT];
     void *out[AXIS_COUNT]; /* the whole field; no out is an in */
     int64_t begin[AXIS_COUNT], end[AXIS_COUNT];
     int levels;
     void *rings; /* of levels − 1, one after another; NULL where there is none */
-    bool impose; /* copy, with the boundary values in their nodes */
     bool stream; /* write past the caches: the output is much larger than they are */
 };
 
 /* How far a pass reads along an axis. */
-static inline int64_t tile_reach(const struct plan *plan, int axis)
+static inline int64_t tile_reach(const struct tile *tile, int axis)
 {
-    const struct plan_axis *a = &plan->axis[axis];
-    const bool closures = a->side[SIDE_LOW].rows > 0 || a->side[SIDE_HIGH].rows > 0;
-    return !a->active ? 0 : closures ? PLAN_ROW_POINTS : plan->radius;
+    const struct table_rows *rows = &tile->table->rows[0][axis];
+    return !(tile->table->active >> axis & 1) ? 0
+           : rows->low > 0 || rows->high > 0  ? PLAN_ROW_POINTS
+                                              : tile->radius;
 }
 
 /* Lines that are computed at once along z: a neighbour is read once for all of them. */
@@ -35,7 +38,7 @@ enum { LINES = 4 };
 
 enum { LEVELS = 9 }; /* of a tile, at most */
 
-/* Rows along x of a pass of a plan of the engine PLAN_TABLE. */
+/* Lines along x of a pass of an operator, all by their table. */
 struct table_lines {
     const struct table_header *table;
     const struct table_pass *pass;

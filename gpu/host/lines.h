@@ -1,39 +1,12 @@
-/* Lines along x of a scalar operator, a block of each at a time: held, next to an edge, with a
- * closure, or whole. What the loops of stencil.h can do goes to them. */
-
-/* Closures along x, with their rows as lanes: weight k of the points next to a side. */
-struct NAME(edge) {
-    int rows;
-    REAL weight[PLAN_ROW_POINTS][PLAN_ROWS];
-};
-
-/* What is the same for all lines of a tile, and memory for those that are worked on. */
-struct NAME(work) {
-    const struct tile *tile;
-    const struct plan *plan;
-    enum NAME(loop) loop;
-    int active; /* bits of the axes */
-    REAL c[AXIS_COUNT][PLAN_RADIUS + 1];
-    struct NAME(edge) edge[SIDE_COUNT];
-    int64_t below[PLAN_RADIUS], above[PLAN_RADIUS]; /* points −1 − k and n + k of a line, mapped */
-    REAL row[LINES * ROW];       /* points with their neighbours along x beside them */
-    REAL block[LINES * WAITING]; /* lines that wait to be streamed */
-};
-
-/* Where the lines of a pass are read: a field, or the ring of the level before. */
-struct NAME(source) {
-    const REAL *first; /* the point at origin[] */
-    int64_t origin[AXIS_COUNT], stride[AXIS_COUNT];
-    int64_t planes;         /* of the ring; 0 for a field */
-    bool wraps[AXIS_COUNT]; /* are indices past an edge mapped? A box that was cut along a periodic
-                               axis has what is beyond it instead */
-};
+/* Lines along x of the operators that have centred stencils of orders 1 and 2, a block of each at a
+ * time: what the loops of stencil.h can do goes to them, points next to an end of x with closures
+ * are lanes of a vector, and all else is left to table_lines.h. */
 
 /* Points [begin, end) of lines that are computed together: `count` along z from z on, `rows` along
- * y from y on. More than one are all plain, and those that they read along y lie evenly. y and z
- * are inside, or past a periodic edge. */
+ * y from y on. Where they are more than one, all are centred along y and z, and those that they
+ * read along y lie evenly. y and z are inside, or past a periodic edge. */
 struct NAME(run) {
-    const struct NAME(source) * source;
+    const struct NAME(source) * sources; /* by component of the input */
     int count, rows;
     int64_t y, z, begin, end;
     REAL *out[LINES]; /* point `begin` of the first row of each */
@@ -41,52 +14,97 @@ struct NAME(run) {
     bool stream;      /* write out past the caches where that can be done */
 };
 
-static void NAME(work_init)(struct NAME(work) * work, const struct tile *tile)
+/* Is the index inside of the box along the axis? */
+static bool NAME(is_boxed)(const struct NAME(box) * box, int a, int64_t at)
 {
-    const struct plan *plan = tile->plan;
-    const struct plan_axis *x = &plan->axis[AXIS_X];
-    work->tile = tile;
-    work->plan = plan;
-    work->loop = NAME(loop_of)(plan);
-    work->active = 0;
-    for (int a = 0; a < AXIS_COUNT; a++) {
-        work->active |= plan->axis[a].active << a;
-        for (int m = 1; m <= plan->radius; m++)
-            work->c[a][m] = (REAL)plan->axis[a].c[m];
-    }
-    for (int side = 0; side < SIDE_COUNT; side++) {
-        struct NAME(edge) *edge = &work->edge[side];
-        edge->rows = x->active ? x->side[side].rows : 0;
-        for (int row = 0; row < edge->rows; row++)
-            for (int k = 0; k < x->row_points; k++) {
-                const REAL weight = (REAL)x->row[row][k];
-                if (side == SIDE_LOW)
-                    edge->weight[k][row] = weight;
-                else
-                    edge->weight[k][edge->rows - 1 - row] =
-                        plan->parity == PLAN_ODD ? -weight : weight;
-            }
-    }
-    for (int k = 0; k < plan->radius; k++) {
-        const bool mapped = x->active && !tile->impose;
-        work->below[k] = mapped && x->side[SIDE_LOW].map ? POINT_NAME(index)(x, -1 - k) : 0;
-        work->above[k] = mapped && x->side[SIDE_HIGH].map ? POINT_NAME(index)(x, x->n + k) : 0;
+    return at >= box->low[a] && at < box->high[a];
+}
+
+static const TABLE_ROW *NAME(row_of)(const struct NAME(work) * work, int a, int64_t r)
+{
+    return (const TABLE_ROW *)(work->view.bytes + work->view.table->rows[0][a].at) + r;
+}
+
+static void NAME(edge_init)(struct NAME(work) * work, int side)
+{
+    const struct table_header *table = work->view.table;
+    const struct table_axis *x = &table->axis_of[AXIS_X];
+    const struct table_rows *rows = &table->rows[0][AXIS_X];
+    const int64_t apart = side == SIDE_LOW ? x->low : x->n - x->high;
+    struct NAME(edge) *edge = &work->edge[side];
+    edge->rows = !(table->active & 1) ? 0 : side == SIDE_LOW ? rows->low : rows->high;
+    edge->points = 0;
+    edge->by_table = apart > edge->rows && apart > x->side[side].held;
+    edge->by_table |= x->side[side].held && table->operator_id != OPERATOR_DIFFUSION;
+    for (int d = 0; d < edge->rows; d++) {
+        const TABLE_ROW *row = NAME(row_of)(work, AXIS_X, side == SIDE_LOW ? d : rows->low + d);
+        edge->by_table |= row->step == 0 || row->data[side] != (REAL)0;
+        if (edge->by_table)
+            return;
+        edge->points = row->count;
+        for (int k = 0; k < row->count; k++)
+            edge->weight[k][side == SIDE_LOW ? d : edge->rows - 1 - d] = row->w[k];
     }
 }
 
-/* The point at x = 0 of a line. */
-static const REAL *NAME(source_line)(const struct NAME(source) * source, const struct plan *plan,
-                                     int64_t y, int64_t z)
+/* The loop of a component, what it reads, and where. */
+static void NAME(loop_init)(struct NAME(work) * work, int component)
 {
-    if (source->wraps[AXIS_Y])
-        y = POINT_NAME(index)(&plan->axis[AXIS_Y], y);
-    if (source->wraps[AXIS_Z])
-        z = POINT_NAME(index)(&plan->axis[AXIS_Z], z);
-    int64_t plane = z - source->origin[AXIS_Z];
-    if (source->planes)
-        plane = (int64_t)((uint32_t)plane % (uint32_t)source->planes);
-    return source->first + (y - source->origin[AXIS_Y]) * source->stride[AXIS_Y] +
-           plane * source->stride[AXIS_Z];
+    static const enum NAME(loop) odd[] = {[1] = NAME(ODD_X),
+                                          [2] = NAME(ODD_Y),
+                                          [4] = NAME(ODD_Z),
+                                          [3] = NAME(ODD_XY),
+                                          [7] = NAME(ODD_XYZ)};
+    static const enum NAME(loop)
+        curl[] = {[3] = NAME(CURL_XY), [5] = NAME(CURL_ZX), [6] = NAME(CURL_YZ)};
+    static const enum NAME(loop) even[][2] = {[1] = {NAME(EVEN_X), NAME(EVEN_X)},
+                                              [4] = {NAME(EVEN_Z), NAME(EVEN_Z)},
+                                              [5] = {NAME(PLANE), NAME(PLANE_SHARED)},
+                                              [7] = {NAME(SPACE), NAME(SPACE_SHARED)}};
+    const struct table_header *table = work->view.table;
+    int of, along, set = 0;
+    memset(work->of[component], 0, sizeof work->of[component]);
+    for (int k = 0; table->odd && table_part(table, component, k, &of, &along); k++) {
+        work->of[component][along] = of;
+        set |= 1 << along;
+    }
+    if (!table->odd)
+        set = table->active;
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        const struct table_axis *axis = &table->axis_of[a];
+        const int64_t high = axis->n - axis->side[SIDE_HIGH].held;
+        work->box[component].low[a] = set >> a & 1 ? axis->low : axis->side[SIDE_LOW].held;
+        work->box[component].high[a] = set >> a & 1 ? axis->high : high;
+    }
+    work->loop[component] = !table->odd ? even[table->active][table->shared]
+                            : table->operator_id == OPERATOR_CURL ? curl[set]
+                                                                  : odd[set];
+}
+
+static void NAME(work_init)(struct NAME(work) * work, const struct tile *tile)
+{
+    const struct table_header *table = tile->table;
+    const struct table_axis *x = &table->axis_of[AXIS_X];
+    NAME(work_begin)(work, table, tile->rows, tile->pass, 0);
+    work->tile = tile;
+    work->radius = tile->radius;
+    work->holds = table->halos || table->imposes;
+    for (int a = AXIS_Y; a < AXIS_COUNT && table->operator_id == OPERATOR_DIFFUSION; a++)
+        work->holds |=
+            table->axis_of[a].side[SIDE_LOW].held || table->axis_of[a].side[SIDE_HIGH].held;
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        const struct table_rows *rows = &table->rows[0][a];
+        for (int m = 1; table->active >> a & 1 && m <= work->radius; m++)
+            work->c[a][m] = NAME(row_of)(work, a, rows->low + rows->high)->w[m - 1];
+    }
+    for (int side = 0; side < SIDE_COUNT; side++)
+        NAME(edge_init)(work, side);
+    for (int c = 0; c < table->outputs; c++)
+        NAME(loop_init)(work, c);
+    for (int k = 0; k < work->radius; k++) {
+        work->below[k] = table->active & 1 ? NAME(index)(x, -1 - k) : 0;
+        work->above[k] = table->active & 1 ? NAME(index)(x, x->n + k) : 0;
+    }
 }
 
 /* Points [begin, end) of the line f, at `row`, with their neighbours along x beside them: those
@@ -94,7 +112,7 @@ static const REAL *NAME(source_line)(const struct NAME(source) * source, const s
 static void NAME(row_fill)(const struct NAME(work) * work, REAL *row, const REAL *f, int64_t begin,
                            int64_t end)
 {
-    const int64_t n = work->plan->axis[AXIS_X].n, radius = work->plan->radius;
+    const int64_t n = work->view.table->axis_of[AXIS_X].n, radius = work->radius;
     const int64_t low = begin < radius ? 0 : begin - radius;
     const int64_t high = end > n - radius ? n : end + radius;
     for (int64_t i = begin - radius; i < 0; i++)
@@ -120,81 +138,226 @@ static int64_t NAME(row_length)(int64_t points)
 }
 
 /* acc and the closures of `lanes` points of the line f, which are the rows from `row` on as lanes:
- * all of the same points. */
+ * all of the same points. Where not `begun` the first product is the first term. */
 static NAME(vector) NAME(edge_add)(const struct NAME(work) * work, int side, int row, const REAL *f,
-                                   int lanes, NAME(vector) acc)
+                                   int lanes, bool begun, NAME(vector) acc)
 {
-    const struct plan_axis *x = &work->plan->axis[AXIS_X];
+    const int64_t last = work->view.table->axis_of[AXIS_X].n - 1;
     const struct NAME(edge) *edge = &work->edge[side];
-    for (int k = 0; k < x->row_points; k++) {
-        const NAME(vector) value = NAME(fill)(f[side == SIDE_LOW ? k : x->n - 1 - k]);
+    for (int k = 0; k < edge->points; k++) {
+        const NAME(vector) value = NAME(fill)(f[side == SIDE_LOW ? k : last - k]);
         const NAME(vector) weight = NAME(load_some)(&edge->weight[k][row], lanes);
-        acc = work->plan->parity == PLAN_ODD && k == 0 ? weight * value
-                                                       : NAME(fma)(weight, value, acc);
+        acc = begun || k > 0 ? NAME(fma)(weight, value, acc) : weight * value;
     }
     return acc;
 }
 
-/* The terms of y and z, each axis with its own, from point `begin` of the line at y and z on;
- * returns the bits of those that are centred. */
-static int NAME(terms_across)(struct NAME(terms) * terms, const struct NAME(work) * work,
-                              const struct NAME(source) * source, int64_t y, int64_t z,
-                              int64_t begin)
+/* Points [begin, end) of line b in all rows, which the side holds; NULL: they are copied. */
+static void NAME(run_held)(const struct NAME(work) * work, const struct NAME(run) * run,
+                           const struct side *side, int b, int64_t begin, int64_t end)
 {
-    const struct plan *plan = work->plan;
-    const int64_t at[AXIS_COUNT] = {0, y, z};
-    int centred = 0;
-    for (int a = AXIS_Y; a < AXIS_COUNT; a++) {
-        const struct plan_axis *axis = &plan->axis[a];
-        const REAL *line[2 * PLAN_RADIUS + 1];
-        int64_t to[AXIS_COUNT] = {0, y, z};
-        int side = 0;
-        if (!axis->active)
-            continue;
-        const int row = POINT_NAME(row)(axis, POINT_NAME(index)(axis, at[a]), &side);
-        for (int k = 0; row >= 0 && k < axis->row_points; k++) {
-            const REAL weight = (REAL)axis->row[row][k];
-            to[a] = side == SIDE_LOW ? k : axis->n - 1 - k;
-            NAME(terms_put)
-            (terms, plan->parity == PLAN_ODD && side == SIDE_HIGH ? -weight : weight,
-             NAME(source_line)(source, plan, to[AXIS_Y], to[AXIS_Z]) + begin, NULL);
-        }
-        if (row >= 0)
-            continue;
-        for (int m = -plan->radius; m <= plan->radius; m++) {
-            to[a] = at[a] + m;
-            line[PLAN_RADIUS + m] = NAME(source_line)(source, plan, to[AXIS_Y], to[AXIS_Z]) + begin;
-        }
-        NAME(terms_pairs)(terms, plan->radius, work->c[a], line + PLAN_RADIUS);
-        centred |= 1 << a;
+    const bool copies = !side || (side->halo && work->tile->pass->impose);
+    const REAL value = side ? (REAL)side->value.number : 0;
+    for (int row = 0; begin < end && row < run->rows; row++) {
+        const REAL *f = NAME(source_line)(run->sources, work->view.table, run->y + row, run->z + b);
+        REAL *out = run->out[b] + row * run->out_row - run->begin;
+        for (int64_t i = begin; i < end; i++)
+            out[i] = copies ? f[i] : side->halo ? value * f[i] : value;
     }
-    return centred;
 }
 
-/* Points [begin, end) of line b in all rows, next to a side with closures along x. */
-static void NAME(run_edge)(const struct NAME(work) * work, const struct NAME(run) * run, int side,
-                           int b, int64_t begin, int64_t end)
+/* The terms of axis a, which is y or z, at the line that the view is at: f, which lies at y and z.
+ * True: they are those of the centred row. */
+static bool NAME(put_across)(struct NAME(work) * work, struct NAME(terms) * terms,
+                             const struct NAME(source) * source, int component, int a,
+                             struct NAME(place) at, const REAL *f)
 {
-    const struct plan *plan = work->plan;
-    const int64_t first = side == SIDE_LOW ? 0 : plan->axis[AXIS_X].n - work->edge[side].rows;
-    const int64_t in_row = run->source->stride[AXIS_Y];
-    const REAL *f = NAME(source_line)(run->source, plan, run->y, run->z + b);
-    REAL *out = run->out[b] + (begin - run->begin);
-    struct NAME(terms) terms;
-    NAME(terms_begin)(&terms, plan->parity == PLAN_ODD, true);
-    int centred = 0;
-    if (plan->parity == PLAN_EVEN)
-        centred = NAME(terms_across)(&terms, work, run->source, run->y, run->z + b, 0);
+    const struct table_header *table = work->view.table;
+    const struct table_axis *axis = &table->axis_of[a];
+    const TABLE_ROW *row = TABLE_NAME(row)(&work->view, 0, a);
+    const int64_t i = a == AXIS_Y ? at.y : at.z, stride = source->stride[a], reach = work->radius;
+    const bool lies = (a == AXIS_Y || !source->planes) && !table->imposes;
+    if (lies && row->step == 0 && i >= axis->low && i < axis->high && i >= reach &&
+        i + reach < axis->n) {
+        for (int m = 1; m <= reach; m++)
+            NAME(terms_put)(terms, work->c[a][m], f + m * stride, f - m * stride);
+    } else if (lies && row->step != 0) {
+        for (int k = 0; k < row->count; k++)
+            NAME(terms_put)
+        (terms, row->w[k], f + (row->first + (int64_t)k * row->step - i) * stride, NULL);
+        NAME(table_put_data)(work, terms, 0, component, a, at.y, at.z);
+    } else {
+        NAME(table_put_along)(work, terms, 0, component, a, at.y, at.z, NULL);
+    }
+    return row->step == 0;
+}
+
+/* A line as sums of terms, those of y and z in their order, each from point run->begin on: one sum
+ * of an even operator, else one for each derivative, which are then added. */
+struct NAME(sums) {
+    int count;
+    struct NAME(terms) across[AXIS_COUNT];
+    const REAL *line[AXIS_COUNT]; /* the line itself, of the component that is read */
+    int of[AXIS_COUNT];           /* … which that is */
+    bool along_x[AXIS_COUNT];     /* is there a derivative along x in it? */
+    int centred;                  /* bits of y and z: even, and by the centred row */
+    struct NAME(place) at;
+};
+
+static void NAME(sums_init)(struct NAME(sums) * sums, struct NAME(work) * work,
+                            const struct NAME(run) * run, int component, int b)
+{
+    const struct table_header *table = work->view.table;
+    const bool even = !table->odd;
+    int k = 0, of = 0, along = AXIS_X;
+    const struct NAME(place) at = NAME(table_begin)(work, run->sources, run->y, run->z + b);
+    work->begin = run->begin;
+    work->end = run->end;
+    TABLE_NAME(move)(&work->view, run->begin, at.y, at.z);
+    sums->at = at;
+    sums->centred = 0;
+    for (; even ? k < 1 : table_part(table, component, k, &of, &along); k++) {
+        const struct NAME(source) *source = &run->sources[of];
+        NAME(terms_begin)(&sums->across[k], !even, even);
+        sums->line[k] = NAME(source_line)(source, table, run->y, run->z + b) + run->begin;
+        sums->of[k] = of;
+        sums->along_x[k] = even || along == AXIS_X;
+        for (int a = AXIS_Y; a < AXIS_COUNT; a++)
+            if (even ? table->active >> a & 1 : along == a)
+                sums->centred |=
+                    NAME(put_across)(work, &sums->across[k], source, of, a, at, sums->line[k]) << a;
+    }
+    sums->count = k;
+}
+
+/* Points [begin, end) of line b in all rows, next to an end of x. even: of an even operator;
+ * several: sums. */
+ALWAYS_INLINE void NAME(run_edge_of)(const struct NAME(work) * work, const struct NAME(run) * run,
+                                     const struct NAME(sums) * sums, int side, int b, int64_t begin,
+                                     int64_t end, bool even, bool several)
+{
+    const struct table_header *table = work->view.table;
+    const int64_t in_row = run->sources->stride[AXIS_Y];
+    const int64_t first = side == SIDE_LOW ? 0 : table->axis_of[AXIS_X].n - work->edge[side].rows;
+    const bool begun = even && (sums->centred || table->identity);
+    const REAL centre = (REAL)table->centre[0][sums->centred];
+    REAL *out = run->out[b] - run->begin;
     for (int row = 0; row < run->rows; row++, out += run->out_row)
         for (int64_t i = begin; i < end; i += NAME(LANES)) {
             const int lanes = end - i < NAME(LANES) ? (int)(end - i) : NAME(LANES);
-            const REAL *line = f + row * in_row;
-            NAME(vector) acc = NAME(fill)(0);
-            if (centred || plan->identity)
-                acc = NAME(fill)((REAL)plan->centre[centred]) * NAME(load_some)(line + i, lanes);
-            acc = NAME(edge_add)(work, side, (int)(i - first), line, lanes, acc);
-            acc = NAME(terms_add)(&terms, acc, row * in_row + i, lanes);
-            NAME(store_some)(out + (i - begin), acc, lanes);
+            const int64_t at = row * in_row + i - run->begin;
+            NAME(vector) sum = NAME(fill)(0);
+            for (int k = 0; k < (several ? sums->count : 1); k++) {
+                const REAL *f = sums->line[k] + row * in_row - run->begin;
+                NAME(vector) part = NAME(fill)(0);
+                if (begun)
+                    part = NAME(fill)(centre) * NAME(load_some)(f + i, lanes);
+                if (even || sums->along_x[k])
+                    part = NAME(edge_add)(work, side, (int)(i - first), f, lanes, even, part);
+                if (sums->across[k].count > 0)
+                    part = NAME(terms_add)(&sums->across[k], part, at, lanes);
+                sum = k == 0 ? part : table->operator_id == OPERATOR_CURL ? sum - part : sum + part;
+            }
+            NAME(store_some)(out + i, sum, lanes);
+        }
+}
+
+static void NAME(run_edge)(const struct NAME(work) * work, const struct NAME(run) * run,
+                           const struct NAME(sums) * sums, int side, int b, int64_t begin,
+                           int64_t end)
+{
+    if (!work->view.table->odd)
+        NAME(run_edge_of)(work, run, sums, side, b, begin, end, true, false);
+    else if (sums->count == 1)
+        NAME(run_edge_of)(work, run, sums, side, b, begin, end, false, false);
+    else
+        NAME(run_edge_of)(work, run, sums, side, b, begin, end, false, true);
+}
+
+/* Sum k of points [begin, end) of a line, which are centred along x. out: from point run->begin on.
+ */
+static void NAME(run_sum)(struct NAME(work) * work, const struct NAME(sums) * sums, int k,
+                          int64_t begin, int64_t end, REAL *out)
+{
+    const struct table_header *table = work->view.table;
+    const int centred = sums->centred | (table->active & 1);
+    const bool begins = !table->odd && (centred || table->identity);
+    const REAL *x = sums->line[k];
+    struct NAME(terms) terms;
+    if (table->odd && !sums->along_x[k]) {
+        NAME(terms_sum)(&sums->across[k], NULL, out, begin - work->begin, end - work->begin);
+        return;
+    }
+    NAME(terms_begin)(&terms, table->odd, !table->odd && !begins);
+    if (table->active & 1 && sums->along_x[k])
+        x = NAME(table_neighbours)(work, 0, sums->of[k], sums->at.y, sums->at.z);
+    if (begins)
+        NAME(terms_put)(&terms, (REAL)table->centre[0][centred], x, NULL);
+    for (int m = 1; table->active & 1 && sums->along_x[k] && m <= work->radius; m++)
+        NAME(terms_put)(&terms, work->c[AXIS_X][m], x + m, x - m);
+    const bool together = table->shared && centred == table->active && table->active & 1;
+    for (int t = 0, pair = 0; t < sums->across[k].count; t++) {
+        const struct NAME(term) *term = &sums->across[k].term[t];
+        struct NAME(term) *first = &terms.term[1 + pair % work->radius];
+        if (together && term->pairs) { /* the pairs of a weight are added first */
+            first->a[first->pairs] = term->a[0];
+            first->b[first->pairs++] = term->b[0];
+            pair++;
+        } else {
+            terms.term[terms.count++] = *term;
+        }
+    }
+    NAME(terms_sum)(&terms, NULL, out, begin - work->begin, end - work->begin);
+}
+
+/* All of its sums. */
+static void NAME(run_sums)(struct NAME(work) * work, const struct NAME(sums) * sums, int64_t begin,
+                           int64_t end, REAL *out)
+{
+    const bool less = work->view.table->operator_id == OPERATOR_CURL;
+    NAME(run_sum)(work, sums, 0, begin, end, out);
+    for (int k = 1; k < sums->count; k++) {
+        const int used = work->used;
+        REAL *part = NAME(table_scratch)(work);
+        NAME(run_sum)(work, sums, k, begin, end, part);
+        for (int64_t i = begin - work->begin; i < end - work->begin; i++)
+            out[i] = less ? out[i] - part[i] : out[i] + part[i];
+        work->used = used;
+    }
+}
+
+/* Points [from, to) of the lines are in the box along x, but not all of them along y and z, or are
+ * left to others (`centred`). Those of a line next to the ends of x share what they read with each
+ * other, and with these. */
+static void NAME(run_ends)(struct NAME(work) * work, const struct NAME(run) * run, int component,
+                           bool centred, int64_t from, int64_t to)
+{
+    const struct table_header *table = work->view.table;
+    const struct table_axis *x = &table->axis_of[AXIS_X];
+    const struct side *sides = x->side;
+    const int64_t begin = run->begin, end = run->end;
+    const int64_t low = sides[SIDE_LOW].held < begin  ? begin
+                        : sides[SIDE_LOW].held < from ? sides[SIDE_LOW].held
+                                                      : from;
+    const int64_t last = x->n - sides[SIDE_HIGH].held;
+    const int64_t high = last > end ? end : last > to ? last : to;
+    struct NAME(run) part = *run;
+    struct NAME(sums) sums;
+    if (!centred) /* what it reads of scratch lines is of one row */
+        part.rows = 1;
+    for (; part.y < run->y + run->rows; part.y += part.rows)
+        for (int b = 0; b < run->count; b++) {
+            NAME(run_held)(work, &part, &sides[SIDE_LOW], b, begin, low);
+            NAME(run_held)(work, &part, &sides[SIDE_HIGH], b, high, end);
+            if (low < from || to < high || !centred)
+                NAME(sums_init)(&sums, work, &part, component, b);
+            if (low < from)
+                NAME(run_edge)(work, &part, &sums, SIDE_LOW, b, low, from);
+            if (to < high)
+                NAME(run_edge)(work, &part, &sums, SIDE_HIGH, b, to, high);
+            if (!centred)
+                NAME(run_sums)(work, &sums, from, to, part.out[b]);
+            part.out[b] += part.rows * part.out_row;
         }
 }
 
@@ -203,7 +366,7 @@ static void NAME(run_edge)(const struct NAME(work) * work, const struct NAME(run
 static void NAME(stretch_part)(struct NAME(work) * work, const struct NAME(stretch) * lines,
                                int count, int64_t begin, int64_t end, bool bring, bool stream)
 {
-    const int reach = work->plan->radius;
+    const int reach = work->radius;
     struct NAME(stretch) part = *lines;
     part.points = end - begin;
     part.stream = stream;
@@ -232,10 +395,10 @@ static void NAME(stretch_part)(struct NAME(work) * work, const struct NAME(stret
 static void NAME(stretch_parts)(struct NAME(work) * work, const struct NAME(stretch) * lines,
                                 int count, int64_t begin, int64_t end, bool stream)
 {
-    const struct plan_axis *x = &work->plan->axis[AXIS_X];
-    const int64_t radius = work->plan->radius, lanes = NAME(LANES);
+    const int64_t n = work->view.table->axis_of[AXIS_X].n;
+    const int64_t radius = work->radius, lanes = NAME(LANES);
     const bool low = lines->along_x && begin < radius;
-    const bool high = lines->along_x && end > x->n - radius;
+    const bool high = lines->along_x && end > n - radius;
     const int64_t shift =
         stream ? (int64_t)((uintptr_t)lines->out[0] / sizeof(REAL)) : -begin; /* to alignment */
     int64_t from = low ? begin + radius : begin, to = high ? end - radius : end;
@@ -264,107 +427,36 @@ static int64_t NAME(ahead)(int64_t row)
     return row > LINES * BLOCK ? BLOCK : AHEAD * row;
 }
 
-/* Points [begin, end), at least a vector, of plain lines. */
-static void NAME(run_centred)(struct NAME(work) * work, const struct NAME(run) * run, int b,
-                              int count, int64_t begin, int64_t end)
+/* A component of points [begin, end), at least a vector, of `count` lines from b on. */
+static void NAME(run_centred)(struct NAME(work) * work, const struct NAME(run) * run, int component,
+                              int b, int count, int64_t begin, int64_t end)
 {
-    const struct plan *plan = work->plan;
-    const struct plan_axis *axis = plan->axis;
-    const int reach = plan->radius;
-    struct NAME(stretch) lines = {.rows = 0};
-    lines.loop = NAME(loops)[work->loop][count == LINES][plan->radius - 1];
-    lines.along_x = axis[AXIS_X].active;
-    lines.rows = run->rows;
+    const struct table_header *table = work->view.table;
+    const int *of = work->of[component], reach = work->radius;
+    const enum NAME(loop) loop = work->loop[component];
+    const struct NAME(source) *sources = run->sources;
+    const int64_t y = run->y, z = run->z + b;
+    struct NAME(stretch) lines = {.rows = run->rows};
+    lines.loop = NAME(loops)[loop][count == LINES][reach - 1];
+    lines.along_x =
+        table->active & 1 && loop != NAME(ODD_Y) && loop != NAME(ODD_Z) && loop != NAME(CURL_YZ);
     lines.out_row = run->out_row;
-    lines.x_row = lines.in_row = run->source->stride[AXIS_Y];
+    lines.x_row = lines.in_row = sources->stride[AXIS_Y];
     lines.ahead = NAME(ahead)(lines.in_row);
-    lines.centre = (REAL)plan->centre[work->active];
+    lines.centre = (REAL)table->centre[0][table->active];
     for (int a = 0; a < AXIS_COUNT; a++)
         lines.weight[a] = work->c[a];
     for (int k = -reach; k < count + reach; k++)
-        lines.in[PLAN_RADIUS + k] = NAME(source_line)(run->source, plan, run->y, run->z + b + k);
-    for (int m = -plan->radius; axis[AXIS_Y].active && m <= plan->radius; m++)
-        lines.y[PLAN_RADIUS + m] =
-            NAME(source_line)(run->source, plan, run->y + m, run->z + b) - lines.in[PLAN_RADIUS];
+        lines.in[PLAN_RADIUS + k] = NAME(source_line)(&sources[of[AXIS_Z]], table, y, z + k);
     for (int k = 0; k < count; k++) {
-        lines.x[k] = lines.f[k] = lines.in[PLAN_RADIUS + k];
+        lines.x[k] = NAME(source_line)(&sources[of[AXIS_X]], table, y, z + k);
+        lines.f[k] = NAME(source_line)(&sources[of[AXIS_Y]], table, y, z + k);
         lines.out[k] = run->out[b + k] - run->begin;
     }
+    for (int m = -reach; table->active >> AXIS_Y & 1 && m <= reach; m++)
+        lines.y[PLAN_RADIUS + m] =
+            NAME(source_line)(&sources[of[AXIS_Y]], table, y + m, z) - lines.f[0];
     NAME(stretch_parts)(work, &lines, count, begin, end, run->stream);
-}
-
-/* Points [begin, end) of a line, whatever it needs along y and z. */
-static void NAME(run_terms)(struct NAME(work) * work, const struct NAME(run) * run, int b,
-                            int64_t begin, int64_t end)
-{
-    const struct plan *plan = work->plan;
-    const int64_t z = run->z + b;
-    const REAL *f = NAME(source_line)(run->source, plan, run->y, z) + begin;
-    REAL *out = run->out[b] + (begin - run->begin);
-    struct NAME(terms) across, terms;
-    NAME(terms_begin)(&across, plan->parity == PLAN_ODD, false);
-    NAME(terms_begin)(&terms, plan->parity == PLAN_ODD, plan->parity == PLAN_EVEN);
-    int centred = NAME(terms_across)(&across, work, run->source, run->y, z, begin);
-    if (plan->axis[AXIS_X].active) {
-        const REAL *line[2 * PLAN_RADIUS + 1];
-        REAL *row = NAME(row_place)(work, out);
-        NAME(row_fill)(work, row, f - begin, begin, end);
-        for (int m = -plan->radius; m <= plan->radius; m++)
-            line[PLAN_RADIUS + m] = row + m;
-        NAME(terms_pairs)(&terms, plan->radius, work->c[AXIS_X], line + PLAN_RADIUS);
-        centred |= 1 << AXIS_X;
-        f = row;
-    }
-    const bool shared = plan->shared && centred == work->active && terms.count > 0;
-    for (int t = 0; t < across.count; t++) {
-        struct NAME(term) *first = &terms.term[t % plan->radius];
-        if (shared) { /* the pairs of a weight are added first */
-            first->a[first->pairs] = across.term[t].a[0];
-            first->b[first->pairs++] = across.term[t].b[0];
-        } else {
-            terms.term[terms.count++] = across.term[t];
-        }
-    }
-    if (plan->parity == PLAN_ODD || !(centred || plan->identity))
-        f = NULL;
-    NAME(terms_run)(&terms, (REAL)plan->centre[centred], f, out, end - begin);
-}
-
-/* Is the line at[a] along axis `a` centred, and not held? */
-static bool NAME(plain)(const struct plan_axis *axis, int64_t at)
-{
-    const struct side *low = &axis->side[SIDE_LOW], *high = &axis->side[SIDE_HIGH];
-    const int64_t below = axis->n - 1 - at;
-    return at >= low->rows && at >= low->held && below >= high->rows && below >= high->held;
-}
-
-/* The side of y or z that holds a whole line; NULL where none does. */
-static const struct side *NAME(holder_of_line)(const struct plan *plan,
-                                               const int64_t at[AXIS_COUNT])
-{
-    for (int a = AXIS_Y; a < AXIS_COUNT; a++) {
-        const struct plan_axis *axis = &plan->axis[a];
-        if (at[a] < axis->side[SIDE_LOW].held)
-            return &axis->side[SIDE_LOW];
-        if (axis->n - 1 - at[a] < axis->side[SIDE_HIGH].held)
-            return &axis->side[SIDE_HIGH];
-    }
-    return NULL;
-}
-
-/* Points [begin, end) of all lines: held by that side, or copied where there is none. */
-static void NAME(run_held)(const struct NAME(work) * work, const struct NAME(run) * run,
-                           const struct side *side, int64_t begin, int64_t end)
-{
-    const bool copies = !side || (side->halo && work->tile->impose);
-    const REAL value = side ? (REAL)side->value.number : 0;
-    for (int b = 0; begin < end && b < run->count; b++)
-        for (int row = 0; row < run->rows; row++) {
-            const REAL *f = NAME(source_line)(run->source, work->plan, run->y + row, run->z + b);
-            REAL *out = run->out[b] + row * run->out_row - run->begin;
-            for (int64_t i = begin; i < end; i++)
-                out[i] = copies ? f[i] : side->halo ? value * f[i] : value;
-        }
 }
 
 /* How many rows from y on can be computed together, of those before `end`. Lines past an edge do
@@ -372,18 +464,15 @@ static void NAME(run_held)(const struct NAME(work) * work, const struct NAME(run
 static int NAME(rows_together)(const struct NAME(work) * work, const struct NAME(source) * source,
                                int64_t y, int64_t end, int64_t points)
 {
-    const struct plan_axis *axis = &work->plan->axis[AXIS_Y];
-    const struct side *low = &axis->side[SIDE_LOW], *high = &axis->side[SIDE_HIGH];
+    const struct table_axis *axis = &work->view.table->axis_of[AXIS_Y];
     /* Of long rows only the ends are brought beside each other, see stretch_parts(). */
     const bool brought = points < SHORT * NAME(LANES) + 2 * PLAN_ROWS;
     const int64_t most = BLOCK / NAME(row_length)(brought ? points : 2 * NAME(LANES));
-    const int64_t reach = work->plan->radius;
-    int64_t first = 0, stop = end;
-    if (axis->active && source->wraps[AXIS_Y]) {
-        first = low->rows > low->held ? low->rows : low->held;
-        stop = high->rows > high->held ? high->rows : high->held;
-        first = first > reach ? first : reach;
-        stop = axis->n - (stop > reach ? stop : reach);
+    const int64_t reach = work->radius;
+    int64_t stop = end;
+    if (work->view.table->active >> AXIS_Y & 1 && source->wraps[AXIS_Y]) {
+        const int64_t first = axis->low > reach ? axis->low : reach;
+        stop = axis->high < axis->n - reach ? axis->high : axis->n - reach;
         stop = stop < end ? stop : end;
         if (y < first || y >= stop)
             return 0;
@@ -400,49 +489,76 @@ static bool NAME(alike)(const struct NAME(run) * run)
     return alike;
 }
 
-static void NAME(run_lines)(struct NAME(work) * work, const struct NAME(run) * run, bool even)
+/* Points [begin, end) of all lines, by their table. */
+static void NAME(run_table)(struct NAME(work) * work, const struct NAME(run) * run, int component,
+                            int64_t begin, int64_t end)
 {
-    const struct plan *plan = work->plan;
-    const struct plan_axis *axis = plan->axis, *x = &axis[AXIS_X];
-    const int64_t at[AXIS_COUNT] = {0, POINT_NAME(index)(&axis[AXIS_Y], run->y),
-                                    POINT_NAME(index)(&axis[AXIS_Z], run->z)};
-    int64_t begin = run->begin, end = run->end;
-    if (plan->holds) {
-        const struct side *holder = NAME(holder_of_line)(plan, at);
-        const int64_t low = x->side[SIDE_LOW].held, high = x->n - x->side[SIDE_HIGH].held;
-        begin = low < begin ? begin : low < end ? low : end;
-        end = high > end ? end : high > begin ? high : begin;
-        NAME(run_held)(work, run, &x->side[SIDE_LOW], run->begin, begin);
-        NAME(run_held)(work, run, &x->side[SIDE_HIGH], end, run->end);
-        if (holder || work->tile->impose)
-            NAME(run_held)(work, run, holder, begin, end);
-        if (holder || work->tile->impose)
-            return;
-    }
-    const int64_t low = work->edge[SIDE_LOW].rows, high = x->n - work->edge[SIDE_HIGH].rows;
+    for (int b = 0; begin < end && b < run->count; b++)
+        for (int row = 0; row < run->rows; row++)
+            NAME(table_points)
+    (work, run->sources, component, run->y + row, run->z + b, begin, end,
+     run->out[b] + row * run->out_row + (begin - run->begin));
+}
+
+/* A component of the lines; even: those that they read along y lie evenly. */
+static void NAME(run_lines)(struct NAME(work) * work, const struct NAME(run) * run, int component,
+                            bool even)
+{
+    const struct table_header *table = work->view.table;
+    const struct NAME(box) *box = &work->box[component];
+    const int64_t begin = run->begin, end = run->end;
+    const int64_t y = NAME(index)(&table->axis_of[AXIS_Y], run->y);
+    const int64_t z = NAME(index)(&table->axis_of[AXIS_Z], run->z);
+    const int64_t at[AXIS_COUNT] = {work->low, y, z};
+    const int64_t low = box->low[AXIS_X], high = box->high[AXIS_X];
     const int64_t from = low < begin ? begin : low < end ? low : end;
     const int64_t to = high > end ? end : high > from ? high : from;
-    for (int b = 0; b < run->count; b++) {
-        if (begin < from)
-            NAME(run_edge)(work, run, SIDE_LOW, b, begin, from);
-        if (to < end)
-            NAME(run_edge)(work, run, SIDE_HIGH, b, to, end);
+    const bool by_table = (begin < from && work->edge[SIDE_LOW].by_table) ||
+                          (to < end && work->edge[SIDE_HIGH].by_table);
+    const bool boxed = NAME(is_boxed)(box, AXIS_Y, y) && NAME(is_boxed)(box, AXIS_Z, z);
+    const bool centred = boxed && to - from >= NAME(LANES);
+    const int holder = work->holds ? TABLE_NAME(holder)(table, 0, at) : -1;
+    if ((by_table && (!boxed || to - from < SHORT * NAME(LANES))) ||
+        (holder >= 0 && table->operator_id != OPERATOR_DIFFUSION)) {
+        NAME(run_table)(work, run, component, begin, end);
+        return;
     }
-    const bool plain =
-        NAME(plain)(&axis[AXIS_Y], at[AXIS_Y]) && NAME(plain)(&axis[AXIS_Z], at[AXIS_Z]);
-    const bool centred = plain && to - from >= NAME(LANES);
-    if (centred && even && run->count == LINES && (!run->stream || NAME(alike)(run))) {
-        NAME(run_centred)(work, run, 0, run->count, from, to);
+    if (holder >= 0 || work->tile->pass->impose) {
+        const struct side *side =
+            holder < 0 ? NULL : &table->axis_of[holder / SIDE_COUNT].side[holder % SIDE_COUNT];
+        const int64_t first = work->low < begin ? begin : work->low < end ? work->low : end;
+        const int64_t last = work->high > end ? end : work->high > first ? work->high : first;
+        for (int b = 0; b < run->count; b++) {
+            NAME(run_held)(work, run, &table->axis_of[AXIS_X].side[SIDE_LOW], b, begin, first);
+            NAME(run_held)(work, run, side, b, first, last);
+            NAME(run_held)(work, run, &table->axis_of[AXIS_X].side[SIDE_HIGH], b, last, end);
+        }
+        return;
+    }
+    if (by_table) {
+        NAME(run_table)(work, run, component, begin, from);
+        NAME(run_table)(work, run, component, to, end);
+    } else if (begin < from || to < end || !boxed) {
+        NAME(run_ends)(work, run, component, boxed, from, to);
+    }
+    if (boxed && !centred && from < to) {
+        struct NAME(run) middle = *run;
+        middle.begin = from;
+        middle.end = to;
+        for (int b = 0; b < run->count; b++)
+            middle.out[b] += from - begin;
+        NAME(run_ends)(work, &middle, component, false, from, to);
+    }
+    if (!centred)
+        return;
+    if (even && run->count == LINES && (!run->stream || NAME(alike)(run))) {
+        NAME(run_centred)(work, run, component, 0, run->count, from, to);
         return;
     }
     struct NAME(run) row = *run;
-    row.rows = 1;
-    for (; from < to && row.y < run->y + run->rows; row.y++)
+    for (row.rows = 1; row.y < run->y + run->rows; row.y++)
         for (int b = 0; b < run->count; b++) {
-            if (centred)
-                NAME(run_centred)(work, &row, b, 1, from, to);
-            else
-                NAME(run_terms)(work, &row, b, from, to);
+            NAME(run_centred)(work, &row, component, b, 1, from, to);
             row.out[b] += run->out_row;
         }
 }

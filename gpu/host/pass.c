@@ -3,13 +3,13 @@
 #include "gpu/host/adi_pass.h"
 #include "gpu/host/cut.h"
 #include "gpu/host/measure.h"
-#include "gpu/host/rows.h"
 #include "gpu/host/share.h"
 #include "gpu/host/stencil_pass.h"
 #include "gpu/host/tsan.h"
 #include "base/thread_pool.h"
 
 #include <math.h>
+#include <string.h>
 #include <unistd.h>
 
 enum {
@@ -58,40 +58,96 @@ static int64_t half_cache(void)
     return cache_bytes(_SC_LEVEL2_CACHE_SIZE, 1 << 20) / 2 / 4096 * 4096;
 }
 
+/* What a launch of fast loops is of. */
+struct fold {
+    struct table_header table;
+    int64_t batch, lines; /* fields; lines of a plane */
+};
+
 /* An axis that nothing is done along. */
-static void axis_clear(struct plan_axis *axis, int64_t stride)
+static void axis_set(struct table_axis *axis, int64_t n, int64_t stride)
 {
-    *axis = (struct plan_axis){.n = 1, .stride = stride};
+    *axis = (struct table_axis){.n = n, .stride = stride, .last = n - 1, .high = n};
 }
 
-/* Operators on vectors are left as they are. */
-static int64_t fold(struct plan *plan)
+/* Axes that nothing is done along become part of others, so that lines are long and planes many.
+ * Operators on vectors are left as they are. */
+static void fold_axes(struct fold *fold)
 {
-    struct plan_axis *x = &plan->axis[AXIS_X], *y = &plan->axis[AXIS_Y], *z = &plan->axis[AXIS_Z];
-    const int64_t lines = y->n;
-    if (plan->form != PLAN_SCALAR)
-        return lines;
-    if (z->active) {
-        if (x->active || y->active)
-            return lines;
-        x->n *= y->n; /* a plane is a line */
-        axis_clear(y, x->n);
-        return lines;
+    struct table_header *table = &fold->table;
+    struct table_axis *x = &table->axis_of[AXIS_X], *y = x + AXIS_Y, *z = x + AXIS_Z;
+    const bool along_x = table->active & 1, along_y = table->active >> AXIS_Y & 1;
+    fold->lines = y->n;
+    if (table->inputs + table->outputs > 2 || (table->active >> AXIS_Z && (along_x || along_y)))
+        return;
+    if (table->active >> AXIS_Z) { /* a plane is a line */
+        axis_set(x, x->n * y->n, 1);
+        axis_set(y, 1, x->n);
+        return;
     }
-    plan->batch *= (uint64_t)z->n;
-    if (!y->active) { /* along x alone: all lines are one plane's */
-        axis_clear(z, x->n);
-        y->n *= (int64_t)plan->batch;
-        plan->batch = 1;
-        plan->points = (uint64_t)(x->n * y->n);
-        return y->n;
+    fold->batch *= z->n;
+    if (!along_y) { /* along x alone: all lines are one plane's */
+        axis_set(y, fold->lines * fold->batch, x->n);
+        axis_set(z, 1, x->n);
+        fold->batch = 1;
+        fold->lines = y->n;
+    } else {
+        *z = *y;
+        axis_set(y, 1, x->n);
+        table->rows[0][AXIS_Z] = table->rows[0][AXIS_Y];
+        for (int x_bit = 0; x_bit < 2; x_bit++)
+            table->centre[0][x_bit | 1 << AXIS_Z] = table->centre[0][x_bit | 1 << AXIS_Y];
+        table->axis = AXIS_Z;
+        table->active = along_x | 1 << AXIS_Z;
+        fold->lines = 1;
     }
-    *z = *y;
-    axis_clear(y, x->n);
-    for (int x_bit = 0; x_bit < 2; x_bit++)
-        plan->centre[x_bit | 1 << AXIS_Z] = plan->centre[x_bit | 1 << AXIS_Y];
-    plan->points = (uint64_t)(x->n * z->n);
-    return 1;
+    table->axes = AXIS_COUNT;
+    table->points = (uint64_t)(x->n * y->n * z->n);
+}
+
+/* Points next to a side that the fast loops leave to others: none where images of its map are all
+ * that a centred stencil needs. */
+static int64_t side_apart(const struct table_header *table, int a, int s, int radius)
+{
+    const struct table_axis *axis = &table->axis_of[a];
+    const struct table_rows *rows = &table->rows[0][a];
+    const int64_t closed = s == SIDE_LOW ? rows->low : rows->high;
+    const int64_t imposed = s == SIDE_LOW ? axis->first : axis->n - 1 - axis->last;
+    const int map = axis->side[s].map;
+    if (closed == 0 && imposed == 0 &&
+        (map == SIDE_MAP_PERIODIC || map == SIDE_MAP_ENDPOINT || map == SIDE_MAP_FACE ||
+         map == SIDE_MAP_NODE))
+        return axis->side[s].held;
+    return larger(larger(closed, axis->side[s].held), radius + imposed);
+}
+
+static void fold_init(struct fold *fold, const struct plan *plan)
+{
+    fold->table = *table_of(plan);
+    fold->batch = (int64_t)plan->batch;
+    fold_axes(fold);
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        struct table_axis *axis = &fold->table.axis_of[a];
+        if (!(fold->table.active >> a & 1))
+            continue;
+        axis->low = smaller(side_apart(&fold->table, a, SIDE_LOW, plan->radius), axis->n);
+        axis->high =
+            larger(axis->n - side_apart(&fold->table, a, SIDE_HIGH, plan->radius), axis->low);
+    }
+}
+
+/* Do the fast loops take it? They know of no array over a face, and of sides of active axes alone.
+ */
+static bool is_fast(const struct plan *plan)
+{
+    bool fast = plan->inner && !table_of(plan)->imposes;
+    for (int a = 0; a < table_of(plan)->axes; a++)
+        for (int s = 0; s < SIDE_COUNT; s++) {
+            const struct side *side = &table_of(plan)->axis_of[a].side[s];
+            fast = fast && (side->datum == SIDE_DATUM_NONE || side->constant.operand < 0) &&
+                   side->value.operand < 0 && (plan->axis[a].active || !side->held);
+        }
+    return fast;
 }
 
 /* What is computed of a pass, and the tiles that it is cut into, numbered along z first. */
@@ -105,10 +161,9 @@ struct grid {
 
 /* The box of whole fields, whole planes, or lines of a plane that lines [from, to) begin with;
  * returns its lines. */
-static int64_t grid_box(struct grid *grid, const struct plan *plan, int64_t lines, int64_t from,
-                        int64_t to)
+static int64_t grid_box(struct grid *grid, const struct table_axis *axis, int64_t lines,
+                        int64_t from, int64_t to)
 {
-    const struct plan_axis *axis = plan->axis;
     const int64_t field_lines = lines * axis[AXIS_Z].n, first = from % field_lines;
     const int64_t left = smaller(to - from, field_lines - first);
     *grid = (struct grid){.first_field = from / field_lines, .fields = 1};
@@ -138,32 +193,37 @@ static int64_t equal_step(int64_t n, int64_t most)
     return ceil_div(n, ceil_div(n, most));
 }
 
+static int64_t element_bytes(const struct tile *tile)
+{
+    return tile->table->dtype == DTYPE_F32 ? 4 : 8;
+}
+
 /* Rows along y that a tile of several levels may have, for its rings to take half of the second
  * cache; below 1 where there is no such tile. */
-static int64_t ring_rows(const struct plan *plan, int levels)
+static int64_t ring_rows(const struct tile *tile, int levels)
 {
-    const int64_t element = (int64_t)plan_element_bytes(plan);
-    const int64_t planes = (levels - 1) * RING_PLANES(tile_reach(plan, AXIS_Z), LINES);
-    const int64_t rows = half_cache() / element / planes / plan->axis[AXIS_X].n;
-    return rows - 2 * (levels - 1) * tile_reach(plan, AXIS_Y);
+    const int64_t planes = (levels - 1) * RING_PLANES(tile_reach(tile, AXIS_Z), LINES);
+    const int64_t rows =
+        half_cache() / element_bytes(tile) / planes / tile->table->axis_of[AXIS_X].n;
+    return rows - 2 * (levels - 1) * tile_reach(tile, AXIS_Y);
 }
 
 /* How many of the passes that are left are done at once: an odd number, for the last to write where
  * the first would. What lies around a tile is computed again for it, so few points may be. */
-static int levels_of(const struct plan *plan, uint64_t passes)
+static int levels_of(const struct tile *tile, int64_t batch, uint64_t passes)
 {
-    const struct plan_axis *y = &plan->axis[AXIS_Y], *z = &plan->axis[AXIS_Z];
-    const int64_t slab = larger(z->n * (int64_t)plan->batch / thread_pool_threads(), 1);
-    if (plan->form != PLAN_SCALAR || !z->active)
+    const struct table_axis *y = &tile->table->axis_of[AXIS_Y], *z = y + 1;
+    const int64_t slab = larger(z->n * batch / thread_pool_threads(), 1);
+    if (passes < 2 || !(tile->table->active >> AXIS_Z))
         return 1;
     for (int a = AXIS_Y; a < AXIS_COUNT; a++) /* what is past such an edge is not a copy */
         for (int side = 0; side < SIDE_COUNT; side++)
-            if (plan->axis[a].side[side].map == SIDE_MAP_ENDPOINT)
+            if (tile->table->axis_of[a].side[side].map == SIDE_MAP_ENDPOINT)
                 return 1;
     for (int levels = LEVELS; levels > 1; levels -= 2) {
-        const int64_t rows = smaller(ring_rows(plan, levels), y->n);
-        const int64_t margin_y = rows < y->n ? (levels - 1) * tile_reach(plan, AXIS_Y) : 0;
-        const int64_t margin_z = (levels - 1) * tile_reach(plan, AXIS_Z);
+        const int64_t rows = smaller(ring_rows(tile, levels), y->n);
+        const int64_t margin_y = rows < y->n ? (levels - 1) * tile_reach(tile, AXIS_Y) : 0;
+        const int64_t margin_z = (levels - 1) * tile_reach(tile, AXIS_Z);
         if ((uint64_t)levels <= passes && rows > 0 &&
             MOST_TWICE * (margin_y * slab + margin_z * rows) <= rows * slab)
             return levels;
@@ -179,19 +239,19 @@ static void *rings(void)
 
 /* What is read around a line along y and z should stay in the second cache until the last line that
  * reads it: of every input that is read across z, beside what passes through of the others. */
-static void grid_fit(struct grid *grid, const struct plan *plan, int levels)
+static void grid_fit(struct grid *grid, const struct tile *tile)
 {
-    const int64_t element = (int64_t)plan_element_bytes(plan);
-    const int64_t across = 2 * tile_reach(plan, AXIS_Z) + 2 * LINES;
+    const struct table_header *table = tile->table;
+    const int64_t across = 2 * tile_reach(tile, AXIS_Z) + 2 * LINES;
     const int64_t planes =
-        plan->form == PLAN_CURL ? 2 * across : across + LINES * (plan->inputs - 1);
-    const int64_t window = half_cache() / element * 3 / 2 / planes;
+        table->operator_id == OPERATOR_CURL ? 2 * across : across + LINES * (table->inputs - 1);
+    const int64_t window = half_cache() / element_bytes(tile) * 3 / 2 / planes;
     int64_t *step = grid->step;
     for (int a = 0; a < AXIS_COUNT; a++)
         step[a] = grid->end[a] - grid->begin[a];
-    if (levels > 1) {
-        step[AXIS_Y] = equal_step(step[AXIS_Y], ring_rows(plan, levels));
-    } else if (plan->axis[AXIS_Z].active) {
+    if (tile->levels > 1) {
+        step[AXIS_Y] = equal_step(step[AXIS_Y], ring_rows(tile, tile->levels));
+    } else if (table->active >> AXIS_Z) {
         if (step[AXIS_X] > larger(window, TILE_ALIGN))
             step[AXIS_X] = ceil_div(equal_step(step[AXIS_X], window), TILE_ALIGN) * TILE_ALIGN;
         step[AXIS_Y] = equal_step(step[AXIS_Y], larger(window / step[AXIS_X], LINES));
@@ -201,14 +261,15 @@ static void grid_fit(struct grid *grid, const struct plan *plan, int levels)
 /* Cut the box further, among the threads: so that they end together and little is read or computed
  * twice beside a cut; and into more than one tile each, since one of them may be held up. Along z
  * a tile of one level reads again what the same thread has just read. Returns how many threads. */
-static int grid_cut(struct grid *grid, const struct plan *plan, int levels)
+static int grid_cut(struct grid *grid, const struct tile *tile)
 {
+    const int levels = tile->levels;
     const int64_t again = levels == 1 ? 1 : levels - 1;
-    const int64_t beside_y = again * tile_reach(plan, AXIS_Y);
-    const int64_t beside_z = levels == 1 ? 0 : again * tile_reach(plan, AXIS_Z);
+    const int64_t beside_y = again * tile_reach(tile, AXIS_Y);
+    const int64_t beside_z = levels == 1 ? 0 : again * tile_reach(tile, AXIS_Z);
     const int64_t tiles_each = levels == 1 ? TILES_OF_ONE : TILES_OF_SEVERAL;
     int64_t extent[AXIS_COUNT], points = grid->fields;
-    grid_fit(grid, plan, levels);
+    grid_fit(grid, tile);
     for (int a = 0; a < AXIS_COUNT; a++) {
         extent[a] = grid->end[a] - grid->begin[a];
         points *= extent[a];
@@ -247,17 +308,17 @@ static int grid_cut(struct grid *grid, const struct plan *plan, int levels)
 /* One tile: its box in its field. */
 static void tile_place(struct tile *tile, const struct grid *grid, int64_t number)
 {
-    const struct plan *plan = tile->plan;
+    const struct table_header *table = tile->table;
     for (int a = AXIS_Z; a >= 0; a--) {
         tile->begin[a] = grid->begin[a] + number % grid->tiles[a] * grid->step[a];
         tile->end[a] = smaller(tile->begin[a] + grid->step[a], grid->end[a]);
         number /= grid->tiles[a];
     }
     const uint64_t field = (uint64_t)(grid->first_field + number);
-    const uint64_t bytes = field * plan->points * plan_element_bytes(plan);
-    for (int c = 0; c < plan->inputs; c++)
+    const uint64_t bytes = field * table->points * (uint64_t)element_bytes(tile);
+    for (int c = 0; c < table->inputs; c++)
         tile->in[c] = (const char *)tile->in[c] + bytes;
-    for (int c = 0; c < plan->outputs; c++)
+    for (int c = 0; c < table->outputs; c++)
         tile->out[c] = (char *)tile->out[c] + bytes;
 }
 
@@ -303,9 +364,10 @@ static void pass_run(const struct kernels *kernels, const struct tile *pass, int
                      int64_t from, int64_t to)
 {
     for (struct grid grid; from < to;) {
-        from += grid_box(&grid, pass->plan, lines, from, to);
-        const int threads = grid_cut(&grid, pass->plan, pass->levels);
-        struct tiles tiles = {.grid = &grid, .pass = pass, .run = kernels->tile[pass->plan->dtype]};
+        from += grid_box(&grid, pass->table->axis_of, lines, from, to);
+        const int threads = grid_cut(&grid, pass);
+        struct tiles tiles = {
+            .grid = &grid, .pass = pass, .run = kernels->tile[pass->table->dtype]};
         tiles.count = threads < QUEUES ? threads : QUEUES;
         for (int q = 0; q < tiles.count; q++) {
             tiles.queues[q].next = grid.count * q / tiles.count;
@@ -327,35 +389,67 @@ uint64_t pass_stream_bytes(void)
     return cache < share ? cache : share;
 }
 
-static void launch_plain(const struct kernels *kernels, const struct launch *launch,
+/* A launch of a plan that the fast loops take. */
+static void launch_tiles(const struct kernels *kernels, const struct launch *launch,
                          uint64_t stream_bytes)
 {
-    struct plan plan = *launch->plan;
-    const uint64_t bytes = plan_array_bytes(&plan);
-    const int64_t lines = fold(&plan);
+    const struct plan *plan = launch->plan;
+    const uint64_t bytes = plan_array_bytes(plan);
     const uint64_t in_cache = (uint64_t)(thread_pool_threads() * half_cache());
-    struct tile tile = {.plan = &plan, .stream = bytes > stream_bytes};
+    struct fold fold;
+    fold_init(&fold, plan);
+    struct tile tile = {.table = &fold.table,
+                        .rows = table_of(plan),
+                        .radius = plan->radius,
+                        .stream = bytes > stream_bytes};
     for (uint64_t line = launch->from; line < launch->to;) {
-        const uint64_t pass = line / plan.lines, begin = pass * plan.lines;
-        const uint64_t left = line == begin ? (launch->to - line) / plan.lines : 0;
-        for (int c = 0; c < AXIS_COUNT; c++) {
-            tile.in[c] = launch->in[c];
-            tile.out[c] = launch->even[c];
-        }
-        if (pass > 0)
-            tile.in[0] = pass % 2 == 1 ? launch->even[0] : launch->odd;
-        if (pass % 2 == 1)
-            tile.out[0] = launch->odd;
-        tile.impose = plan.impose && pass == 0;
-        tile.levels =
-            tile.impose || (bytes <= in_cache && !tile.stream) ? 1 : levels_of(&plan, left);
+        const uint64_t number = line / plan->lines, begin = number * plan->lines;
+        const uint64_t left = line == begin ? (launch->to - line) / plan->lines : 0;
+        const struct table_pass pass = launch_table_pass(launch, number);
+        tile.pass = &pass;
+        memcpy(tile.in, pass.in, sizeof tile.in);
+        memcpy(tile.out, pass.out, sizeof tile.out);
+        tile.levels = pass.impose || (bytes <= in_cache && !tile.stream)
+                          ? 1
+                          : levels_of(&tile, fold.batch, left);
         if (tile.levels > 1 && !rings())
             tile.levels = 1;
-        const uint64_t last = begin + (uint64_t)tile.levels * plan.lines;
+        const uint64_t last = begin + (uint64_t)tile.levels * plan->lines;
         const uint64_t end = last < launch->to ? last : launch->to;
-        pass_run(kernels, &tile, lines, (int64_t)(line - begin),
-                 (int64_t)(tile.levels > 1 ? plan.lines : end - begin));
+        pass_run(kernels, &tile, fold.lines, (int64_t)(line - begin),
+                 (int64_t)(tile.levels > 1 ? plan->lines : end - begin));
         line = end;
+    }
+}
+
+/* Lines of one pass, all by their table. */
+struct lines {
+    const struct kernels *kernels;
+    const struct table_pass *pass;
+    const struct table_header *table;
+    int64_t first; /* of the whole batch's */
+};
+
+static void run_lines(void *context, int64_t from, int64_t to)
+{
+    const struct lines *lines = context;
+    const struct table_lines some = {.table = lines->table,
+                                     .pass = lines->pass,
+                                     .from = lines->first + from,
+                                     .to = lines->first + to};
+    lines->kernels->lines[lines->table->dtype](&some);
+}
+
+static void launch_rows(const struct kernels *kernels, const struct launch *launch)
+{
+    const struct plan *plan = launch->plan;
+    for (uint64_t line = launch->from, end; line < launch->to; line = end) {
+        const uint64_t number = line / plan->lines, begin = number * plan->lines;
+        const struct table_pass pass = launch_table_pass(launch, number);
+        struct lines lines = {kernels, &pass, table_of(plan), (int64_t)(line - begin)};
+        end = begin + plan->lines < launch->to ? begin + plan->lines : launch->to;
+        share_units((int64_t)(end - line), (int64_t)(end - line) * plan->axis[AXIS_X].n, run_lines,
+                    &lines);
     }
 }
 
@@ -365,10 +459,10 @@ static void launch_lines(const struct kernels *kernels, const struct launch *lau
 {
     switch ((enum plan_engine)launch->plan->engine) {
     case PLAN_TABLE:
-        if (launch->plan->plain)
-            launch_plain(kernels, launch, stream_bytes);
+        if (is_fast(launch->plan))
+            launch_tiles(kernels, launch, stream_bytes);
         else
-            rows_passes(kernels, launch);
+            launch_rows(kernels, launch);
         break;
     case PLAN_MEASURE:
         measure_pass(launch);

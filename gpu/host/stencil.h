@@ -1,6 +1,6 @@
 /* Centred stencils on whole vectors: the fast loops. They run along x over several lines at once,
  * which lie beside each other along z, so that a neighbour is loaded once for all the lines that
- * read it. Each lane does the operations of numerics/point.h in their order. */
+ * read it. Each lane does the operations of numerics/table_point.h in their order. */
 
 /* `rows` rows of lines that lie beside each other along z, each of at least a vector of points. */
 struct NAME(stretch) {
@@ -25,7 +25,7 @@ struct NAME(kind) {
     int lines, radius;
     bool odd;     /* parity; else even */
     bool x, y, z; /* active axes */
-    bool shared;  /* the plan's */
+    bool shared;  /* the table's */
     bool less;    /* of an odd sum: the difference; of x and z that of z and x */
 };
 
@@ -244,17 +244,3 @@ static void (*const NAME(loops)[][2][PLAN_RADIUS])(const struct NAME(stretch) * 
     BOTH(plane),   BOTH(plane_shared), BOTH(space),   BOTH(space_shared)};
 #undef BOTH
 #undef RADII
-
-/* The loop of a scalar plan. */
-static enum NAME(loop) NAME(loop_of)(const struct plan *plan)
-{
-    const bool x = plan->axis[AXIS_X].active, y = plan->axis[AXIS_Y].active;
-    const bool z = plan->axis[AXIS_Z].active;
-    if (plan->parity == PLAN_ODD)
-        return x ? NAME(ODD_X) : NAME(ODD_Z);
-    if (!x || !z)
-        return x ? NAME(EVEN_X) : NAME(EVEN_Z);
-    if (!y)
-        return plan->shared ? NAME(PLANE_SHARED) : NAME(PLANE);
-    return plan->shared ? NAME(SPACE_SHARED) : NAME(SPACE);
-}

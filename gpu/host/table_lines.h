@@ -5,8 +5,7 @@
 
 /* The points of the block whose row along x is the centred one: [*from, *to). All of them where
  * nothing is derived along x. */
-static void NAME(table_centred)(const struct NAME(table_work) * work, int use, int64_t *from,
-                                int64_t *to)
+static void NAME(table_centred)(const struct NAME(work) * work, int use, int64_t *from, int64_t *to)
 {
     const struct table_header *table = work->view.table;
     const struct table_rows *rows = &table->rows[use][AXIS_X];
@@ -22,8 +21,8 @@ static int64_t NAME(table_apart)(int64_t x, int64_t from, int64_t to)
 }
 
 /* The terms of the data that axis a's row gives to the line at y and z, where the view is. */
-static void NAME(table_put_data)(struct NAME(table_work) * work, struct NAME(terms) * terms,
-                                 int use, int component, int a, int64_t y, int64_t z)
+static void NAME(table_put_data)(struct NAME(work) * work, struct NAME(terms) * terms, int use,
+                                 int component, int a, int64_t y, int64_t z)
 {
     const TABLE_ROW *row = TABLE_NAME(row)(&work->view, use, a);
     for (int s = 0; s < SIDE_COUNT && a != AXIS_X; s++)
@@ -34,9 +33,8 @@ static void NAME(table_put_data)(struct NAME(table_work) * work, struct NAME(ter
 
 /* The terms of the derivative along axis a, as numerics/table_point.h's along(). Of x the centred
  * row's, x being the line with its neighbours. */
-static void NAME(table_put_along)(struct NAME(table_work) * work, struct NAME(terms) * terms,
-                                  int use, int component, int a, int64_t y, int64_t z,
-                                  const REAL *x)
+static void NAME(table_put_along)(struct NAME(work) * work, struct NAME(terms) * terms, int use,
+                                  int component, int a, int64_t y, int64_t z, const REAL *x)
 {
     const TABLE_ROW *row = TABLE_NAME(row)(&work->view, use, a);
     for (int k = 0; k < row->count; k++) {
@@ -52,8 +50,8 @@ static void NAME(table_put_along)(struct NAME(table_work) * work, struct NAME(te
 }
 
 /* The terms of the pairs of all active axes, which have the same weights, without data. */
-static void NAME(table_put_pairs)(struct NAME(table_work) * work, struct NAME(terms) * terms,
-                                  int use, int64_t y, int64_t z, const REAL *x)
+static void NAME(table_put_pairs)(struct NAME(work) * work, struct NAME(terms) * terms, int use,
+                                  int64_t y, int64_t z, const REAL *x)
 {
     const struct table_header *table = work->view.table;
     int first = 0;
@@ -75,8 +73,8 @@ static void NAME(table_put_pairs)(struct NAME(table_work) * work, struct NAME(te
 
 /* acc + the derivative along x at a point with a row of its own, as numerics/table_point.h's
  * along(). f: the line with its neighbours. */
-static REAL NAME(table_own)(struct NAME(table_work) * work, int component, int use, int64_t x,
-                            int64_t y, int64_t z, const REAL *f, int begun, REAL acc)
+static REAL NAME(table_own)(struct NAME(work) * work, int component, int use, int64_t x, int64_t y,
+                            int64_t z, const REAL *f, int begun, REAL acc)
 {
     struct TABLE_NAME(view) *view = &work->view;
     TABLE_NAME(move)(view, x, y, z);
@@ -107,16 +105,17 @@ static bool NAME(table_slides)(struct NAME(table_slide) * slide, const TABLE_ROW
 }
 
 /* What the rows of kind `use` have of such points, put together once for all lines. */
-static const struct NAME(table_slide) * NAME(table_slide)(struct NAME(table_work) * work, int use)
+static const struct NAME(table_slide) * NAME(table_slide)(struct NAME(work) * work, int use)
 {
     const struct table_rows *rows = &work->view.table->rows[use][AXIS_X];
     const TABLE_ROW *row = (const TABLE_ROW *)(work->view.bytes + rows->at);
     struct NAME(table_slide) *slide = &work->slide[use == TABLE_ROWS_INNER];
-    if (slide->begin == work->begin)
+    if (slide->begin == work->begin && slide->end == work->end)
         return slide;
     const int64_t end = rows->low < work->end ? rows->low : work->end;
     const int64_t middle = (work->begin + end) / 2;
     slide->begin = work->begin;
+    slide->end = work->end;
     slide->from = slide->to = work->begin;
     if (end <= work->begin || row[middle].step != 1)
         return slide;
@@ -159,7 +158,7 @@ static void NAME(table_slide_run)(const struct NAME(table_slide) * slide, const 
 
 /* One derivative along axis a of the line at y and z, rounded as it is alone, for the block. Of
  * even ones with the centre's weight where the row is a centred one. */
-static void NAME(table_derivative)(struct NAME(table_work) * work, int use, int component, int a,
+static void NAME(table_derivative)(struct NAME(work) * work, int use, int component, int a,
                                    REAL centre, int64_t y, int64_t z, REAL *out)
 {
     struct TABLE_NAME(view) *view = &work->view;
@@ -198,36 +197,24 @@ static void NAME(table_derivative)(struct NAME(table_work) * work, int use, int 
 
 /* A component of a result that is a sum of derivatives along one axis each: as
  * numerics/table_point.h's parts(). */
-static void NAME(table_parts)(struct NAME(table_work) * work, int component, int64_t y, int64_t z,
+static void NAME(table_parts)(struct NAME(work) * work, int component, int64_t y, int64_t z,
                               REAL *out)
 {
     const struct table_header *table = work->view.table;
-    int of[AXIS_COUNT] = {0}, along[AXIS_COUNT] = {table->axis}, parts = 1;
-    if (table->operator_id == OPERATOR_GRADIENT) {
-        along[0] = component;
-    } else if (table->operator_id == OPERATOR_DIVERGENCE) {
-        for (parts = 0; parts < table->inputs; parts++)
-            of[parts] = along[parts] = parts;
-    } else if (table->operator_id == OPERATOR_CURL) {
-        const int around = table->outputs == 1 ? AXIS_Z : component;
-        along[0] = of[1] = (around + 1) % AXIS_COUNT;
-        along[1] = of[0] = (around + 2) % AXIS_COUNT;
-        parts = 2;
-    }
-    NAME(table_derivative)(work, TABLE_ROWS_OF_FACTORS, of[0], along[0], 0, y, z, out);
-    for (int k = 1; k < parts; k++) {
+    int of, along;
+    for (int k = 0; table_part(table, component, k, &of, &along); k++) {
         const int used = work->used;
-        REAL *part = NAME(table_scratch)(work);
-        NAME(table_derivative)(work, TABLE_ROWS_OF_FACTORS, of[k], along[k], 0, y, z, part);
-        for (int64_t i = 0; i < work->end - work->begin; i++)
+        REAL *part = k == 0 ? out : NAME(table_scratch)(work);
+        NAME(table_derivative)(work, TABLE_ROWS_OF_FACTORS, of, along, 0, y, z, part);
+        for (int64_t i = 0; k > 0 && i < work->end - work->begin; i++)
             out[i] = table->operator_id == OPERATOR_CURL ? out[i] - part[i] : out[i] + part[i];
         work->used = used;
     }
 }
 
 /* The terms of y and z, or only their data where the pairs of all axes were `together`. */
-static void NAME(table_put_across)(struct NAME(table_work) * work, struct NAME(terms) * terms,
-                                   int use, bool together, int64_t y, int64_t z)
+static void NAME(table_put_across)(struct NAME(work) * work, struct NAME(terms) * terms, int use,
+                                   bool together, int64_t y, int64_t z)
 {
     const struct table_header *table = work->view.table;
     for (int a = AXIS_Y; a < table->axes; a++) {
@@ -241,8 +228,8 @@ static void NAME(table_put_across)(struct NAME(table_work) * work, struct NAME(t
 }
 
 /* The term of the source, where there is one. */
-static void NAME(table_put_source)(struct NAME(table_work) * work, struct NAME(terms) * terms,
-                                   int64_t y, int64_t z)
+static void NAME(table_put_source)(struct NAME(work) * work, struct NAME(terms) * terms, int64_t y,
+                                   int64_t z)
 {
     const struct table_header *table = work->view.table;
     const struct table_pass *pass = work->view.pass;
@@ -259,7 +246,7 @@ static void NAME(table_put_source)(struct NAME(table_work) * work, struct NAME(t
 
 /* What lies along x at points [from, to) with rows of their own, added to out; only its data where
  * the pairs of all axes were `together`. */
-static void NAME(table_own_rows)(struct NAME(table_work) * work, int use, bool together, int64_t y,
+static void NAME(table_own_rows)(struct NAME(work) * work, int use, bool together, int64_t y,
                                  int64_t z, const REAL *line, int64_t from, int64_t to, REAL *out)
 {
     struct TABLE_NAME(view) *view = &work->view;
@@ -285,7 +272,7 @@ static void NAME(table_own_rows)(struct NAME(table_work) * work, int use, bool t
 /* The sum over the active axes of even derivatives, what it is added to, and the source, at points
  * [from, to) of one kind: all have the centred row along x or, `apart`, rows of their own of which
  * either all are centred ones or none. line: with its neighbours. */
-static void NAME(table_sum_of)(struct NAME(table_work) * work, bool apart, int64_t y, int64_t z,
+static void NAME(table_sum_of)(struct NAME(work) * work, bool apart, int64_t y, int64_t z,
                                const REAL *line, int64_t from, int64_t to, REAL *out)
 {
     struct TABLE_NAME(view) *view = &work->view;
@@ -318,8 +305,8 @@ static void NAME(table_sum_of)(struct NAME(table_work) * work, bool apart, int64
 }
 
 /* The same at points [from, to) with rows of their own. */
-static void NAME(table_sum_apart)(struct NAME(table_work) * work, int64_t y, int64_t z,
-                                  const REAL *line, int64_t from, int64_t to, REAL *out)
+static void NAME(table_sum_apart)(struct NAME(work) * work, int64_t y, int64_t z, const REAL *line,
+                                  int64_t from, int64_t to, REAL *out)
 {
     const int use = TABLE_ROWS_OF_FACTORS + work->view.pass->set;
     for (int64_t end; from < to; from = end) {
@@ -335,7 +322,7 @@ static void NAME(table_sum_apart)(struct NAME(table_work) * work, int64_t y, int
     }
 }
 
-static void NAME(table_sum)(struct NAME(table_work) * work, int64_t y, int64_t z, REAL *out)
+static void NAME(table_sum)(struct NAME(work) * work, int64_t y, int64_t z, REAL *out)
 {
     const int use = TABLE_ROWS_OF_FACTORS + work->view.pass->set, used = work->used;
     const bool along_x = work->view.table->active >> AXIS_X & 1;
@@ -353,8 +340,8 @@ static void NAME(table_sum)(struct NAME(table_work) * work, int64_t y, int64_t z
 
 /* The second derivative along axis a, rounded as it is alone, of the line at y and z whose index
  * along axis b is j instead. */
-static const REAL *NAME(table_inner)(struct NAME(table_work) * work, int a, int b, int64_t j,
-                                     int64_t y, int64_t z)
+static const REAL *NAME(table_inner)(struct NAME(work) * work, int a, int b, int64_t j, int64_t y,
+                                     int64_t z)
 {
     const struct table_header *table = work->view.table;
     REAL *line = NAME(table_scratch)(work);
@@ -370,7 +357,7 @@ static const REAL *NAME(table_inner)(struct NAME(table_work) * work, int a, int 
 }
 
 /* out + the mixed derivatives of a biharmonic. */
-static void NAME(table_mixed)(struct NAME(table_work) * work, int64_t y, int64_t z, REAL *out)
+static void NAME(table_mixed)(struct NAME(work) * work, int64_t y, int64_t z, REAL *out)
 {
     const struct table_header *table = work->view.table;
     for (int pair = 0; pair < 3; pair++) {
@@ -400,8 +387,7 @@ static void NAME(table_mixed)(struct NAME(table_work) * work, int64_t y, int64_t
 
 /* What flows in at a side of axis a, which is y or z, added to out: inflow() of
  * numerics/table_point.h. */
-static void NAME(table_inflow)(struct NAME(table_work) * work, int a, int64_t y, int64_t z,
-                               REAL *out)
+static void NAME(table_inflow)(struct NAME(work) * work, int a, int64_t y, int64_t z, REAL *out)
 {
     const struct TABLE_NAME(view) *view = &work->view;
     const struct table_rows *rows = &view->table->rows[TABLE_ROWS_INFLOW][a];
@@ -433,7 +419,7 @@ static void NAME(table_inflow)(struct NAME(table_work) * work, int a, int64_t y,
 }
 
 /* (k u′)′ along axis a, which is y or z, added to out. u, k: the line's own. */
-static void NAME(table_flows_across)(struct NAME(table_work) * work, int a, int64_t y, int64_t z,
+static void NAME(table_flows_across)(struct NAME(work) * work, int a, int64_t y, int64_t z,
                                      const REAL *u, const REAL *k, REAL *out)
 {
     const struct TABLE_NAME(view) *view = &work->view;
@@ -482,7 +468,7 @@ static void NAME(table_flows_across)(struct NAME(table_work) * work, int a, int6
 }
 
 /* div(k grad u), what it is added to, and the source. */
-static void NAME(table_divergence)(struct NAME(table_work) * work, int64_t y, int64_t z, REAL *out)
+static void NAME(table_divergence)(struct NAME(work) * work, int64_t y, int64_t z, REAL *out)
 {
     struct TABLE_NAME(view) *view = &work->view;
     const struct table_header *table = view->table;
@@ -527,7 +513,7 @@ static void NAME(table_divergence)(struct NAME(table_work) * work, int64_t y, in
 }
 
 /* A block that a side holds. */
-static void NAME(table_held)(struct NAME(table_work) * work, int component, int holder, int64_t y,
+static void NAME(table_held)(struct NAME(work) * work, int component, int holder, int64_t y,
                              int64_t z, REAL *out)
 {
     const struct table_header *table = work->view.table;
@@ -556,7 +542,7 @@ static void NAME(table_held)(struct NAME(table_work) * work, int component, int 
 }
 
 /* A component of the block of the line at y and z. */
-static void NAME(table_block)(struct NAME(table_work) * work, int component, int64_t y, int64_t z,
+static void NAME(table_block)(struct NAME(work) * work, int component, int64_t y, int64_t z,
                               REAL *out)
 {
     struct TABLE_NAME(view) *view = &work->view;
@@ -581,29 +567,60 @@ static void NAME(table_block)(struct NAME(table_work) * work, int component, int
     }
 }
 
+/* The line at y and z, which lie inside or past an edge where the sources have a copy, is the one
+ * that is worked on; returns where it is inside. */
+static struct NAME(place)
+    NAME(table_begin)(struct NAME(work) * work, const struct NAME(source) * sources, int64_t y,
+                      int64_t z)
+{
+    const struct table_header *table = work->view.table;
+    const struct table_axis *axis = table->axis_of;
+    const struct NAME(place) at = {NAME(index)(&axis[AXIS_Y], y), NAME(index)(&axis[AXIS_Z], z)};
+    work->source = sources;
+    work->used = 0;
+    work->past[AXIS_Y] = sources->wraps[AXIS_Y] ? 0 : y - at.y;
+    work->past[AXIS_Z] = sources->wraps[AXIS_Z] ? 0 : z - at.z;
+    for (int c = 0; c < table->inputs; c++)
+        work->view.field[c] = NAME(source_line)(&sources[c], table, y, z) -
+                              at.y * axis[AXIS_Y].stride - at.z * axis[AXIS_Z].stride;
+    return at;
+}
+
+/* A component at points [begin, end) of such a line. */
+static void NAME(table_points)(struct NAME(work) * work, const struct NAME(source) * sources,
+                               int component, int64_t y, int64_t z, int64_t begin, int64_t end,
+                               REAL *out)
+{
+    const struct NAME(place) at = NAME(table_begin)(work, sources, y, z);
+    for (work->begin = begin; work->begin < end; work->begin = work->end) {
+        const int64_t alike = work->begin < work->low    ? work->low
+                              : work->begin < work->high ? work->high
+                                                         : end;
+        work->end = alike < end ? alike : end;
+        NAME(table_block)(work, component, at.y, at.z, out + (work->begin - begin));
+    }
+}
+
 static void NAME(table_lines)(const struct table_lines *lines)
 {
     const struct table_header *table = lines->table;
     const struct table_axis *axis = table->axis_of;
     const int64_t n = axis[AXIS_X].n, ny = axis[AXIS_Y].n, field_lines = ny * axis[AXIS_Z].n;
-    const int64_t low = axis[AXIS_X].side[SIDE_LOW].held;
-    const int64_t high = n - axis[AXIS_X].side[SIDE_HIGH].held;
-    struct NAME(table_work) work;
-    work.low = low < n ? low : n;
-    work.high = high > work.low ? high : work.low;
-    work.slide[0].begin = work.slide[1].begin = -1;
-    for (work.begin = 0; work.begin < n; work.begin = work.end) {
-        const int64_t alike = work.begin < work.low    ? work.low
-                              : work.begin < work.high ? work.high
-                                                       : n;
-        work.end = alike - work.begin > BLOCK ? work.begin + BLOCK : alike;
+    struct NAME(source) sources[AXIS_COUNT + 1];
+    struct NAME(work) work;
+    for (int64_t begin = 0; begin < n; begin += BLOCK) {
+        const int64_t end = n - begin < BLOCK ? n : begin + BLOCK;
         for (int64_t line = lines->from; line < lines->to; line++) {
-            const int64_t y = line % ny, z = line % field_lines / ny;
-            work.view =
-                TABLE_NAME(begin)(table, table, lines->pass, (uint64_t)(line / field_lines));
+            if (line == lines->from || line % field_lines == 0) {
+                NAME(work_begin)
+                (&work, table, table, lines->pass, (uint64_t)(line / field_lines));
+                for (int c = 0; c <= AXIS_COUNT; c++)
+                    sources[c] = NAME(field)(table, work.view.field[c]);
+            }
             for (int c = 0; c < table->outputs; c++)
-                NAME(table_block)
-            (&work, c, y, z, (REAL *)lines->pass->out[c] + line * n + work.begin);
+                NAME(table_points)
+            (&work, sources, c, line % ny, line % field_lines / ny, begin, end,
+             (REAL *)lines->pass->out[c] + line * n + begin);
         }
     }
 }

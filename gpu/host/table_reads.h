@@ -1,39 +1,15 @@
-/* What a line along x of a pass of a plan of the engine PLAN_TABLE reads: other lines, the numbers
+/* What a line along x reads by its table: other lines, the numbers
  * of sides in the place of values and as data, and images beyond the sides. All of them are given
  * as lines that lie in memory, from point work->begin on; what does not lie there is put into
  * scratch lines. The values are those of numerics/table_point.h. */
 
-/* Scratch lines at a time: rows of two axes, or of one and the face's row of a `mixed` side, lines
- * of a mixed derivative, and a few beside them. */
-#define TABLE_SCRATCH (4 * TABLE_POINTS + 8)
-
-/* Points of the block with rows of their own along x, all of as many points that lie alike about
- * them, from `offset` on or from the one after it: as with coordinates, but next to sides. */
-struct NAME(table_slide) {
-    int64_t begin; /* of the block that this is of; −1: of none */
-    int64_t from, to, offset;
-    int count;
-    REAL later[BLOCK];           /* 1: from offset + 1 on; by point, from `from` on */
-    REAL w[TABLE_POINTS][BLOCK]; /* by point of a row */
-};
-
-/* A block of a line. */
-struct NAME(table_work) {
-    struct TABLE_NAME(view) view;      /* at a point of the line */
-    int64_t low, high;                 /* no side of x holds points [low, high) of a line */
-    int64_t begin, end;                /* the block: at most BLOCK points, all held, or none */
-    int used;                          /* scratch lines */
-    struct NAME(table_slide) slide[2]; /* the last one a biharmonic's inner rows */
-    REAL scratch[TABLE_SCRATCH][MARGIN + BLOCK + MARGIN];
-};
-
-static REAL *NAME(table_scratch)(struct NAME(table_work) * work)
+static REAL *NAME(table_scratch)(struct NAME(work) * work)
 {
     return work->scratch[work->used++] + MARGIN;
 }
 
 /* The same value everywhere, beside the block too. */
-static const REAL *NAME(table_fill)(struct NAME(table_work) * work, REAL value)
+static const REAL *NAME(table_fill)(struct NAME(work) * work, REAL value)
 {
     REAL *line = NAME(table_scratch)(work);
     for (int64_t i = -MARGIN; i < work->end - work->begin + MARGIN; i++)
@@ -43,7 +19,7 @@ static const REAL *NAME(table_fill)(struct NAME(table_work) * work, REAL value)
 
 /* A number of a side of axis a along the line at y and z. A side of x has one for the line, that of
  * a block of one point. */
-static const REAL *NAME(table_numbers)(struct NAME(table_work) * work, int a,
+static const REAL *NAME(table_numbers)(struct NAME(work) * work, int a,
                                        const struct side_number *number, int64_t y, int64_t z)
 {
     const struct table_axis *axis = work->view.table->axis_of;
@@ -55,8 +31,7 @@ static const REAL *NAME(table_numbers)(struct NAME(table_work) * work, int a,
 }
 
 /* f along the line at y and z, which is inside. */
-static const REAL *NAME(table_line)(struct NAME(table_work) * work, int component, int64_t y,
-                                    int64_t z)
+static const REAL *NAME(table_line)(struct NAME(work) * work, int component, int64_t y, int64_t z)
 {
     const struct table_header *table = work->view.table;
     if (table->imposes && component < AXIS_COUNT) {
@@ -66,12 +41,13 @@ static const REAL *NAME(table_line)(struct NAME(table_work) * work, int componen
         if (side)
             return NAME(table_numbers)(work, a, &side->value, y, z);
     }
-    return work->view.field[component] + work->begin + y * table->axis_of[AXIS_Y].stride +
-           z * table->axis_of[AXIS_Z].stride;
+    return NAME(source_line)(&work->source[component], table, y + work->past[AXIS_Y],
+                             z + work->past[AXIS_Z]) +
+           work->begin;
 }
 
 /* −f along a line. */
-static const REAL *NAME(table_negative)(struct NAME(table_work) * work, const REAL *f)
+static const REAL *NAME(table_negative)(struct NAME(work) * work, const REAL *f)
 {
     REAL *line = NAME(table_scratch)(work);
     for (int64_t i = 0; i < work->end - work->begin; i++)
@@ -80,8 +56,8 @@ static const REAL *NAME(table_negative)(struct NAME(table_work) * work, const RE
 }
 
 /* Twice the value of side s of axis a, which is y or z, − f along a line. */
-static const REAL *NAME(table_odd)(struct NAME(table_work) * work, int a, int s, int64_t y,
-                                   int64_t z, const REAL *f)
+static const REAL *NAME(table_odd)(struct NAME(work) * work, int a, int s, int64_t y, int64_t z,
+                                   const REAL *f)
 {
     REAL *line = NAME(table_scratch)(work);
     const int used = work->used;
@@ -94,13 +70,13 @@ static const REAL *NAME(table_odd)(struct NAME(table_work) * work, int a, int s,
 }
 
 /* f along the line at y and z, but at any index j along axis a, which is y or z. */
-static const REAL *NAME(table_image)(struct NAME(table_work) * work, int component, int a,
-                                     int64_t j, int64_t y, int64_t z)
+static const REAL *NAME(table_image)(struct NAME(work) * work, int component, int a, int64_t j,
+                                     int64_t y, int64_t z)
 {
     const struct table_axis *axis = &work->view.table->axis_of[a];
     const int lifts = component < AXIS_COUNT ? TABLE_NAME(lifts)(axis, j) : -1;
     int negative = 0;
-    if (j < 0 || j >= axis->n)
+    if ((j < 0 || j >= axis->n) && work->source[component].wraps[a])
         j = TABLE_NAME(image)(axis, j, &negative);
     const REAL *line = NAME(table_line)(work, component, a == AXIS_Y ? j : y, a == AXIS_Z ? j : z);
     if (lifts >= 0)
@@ -110,17 +86,18 @@ static const REAL *NAME(table_image)(struct NAME(table_work) * work, int compone
 
 /* f along the line at y and z with all its neighbours beside the block that rows of kind `use`
  * read. */
-static const REAL *NAME(table_neighbours)(struct NAME(table_work) * work, int use, int component,
+static const REAL *NAME(table_neighbours)(struct NAME(work) * work, int use, int component,
                                           int64_t y, int64_t z)
 {
     const struct table_rows *rows = &work->view.table->rows[use][AXIS_X];
     const int64_t n = work->view.table->axis_of[AXIS_X].n, begin = work->begin, end = work->end;
     const REAL *line = NAME(table_line)(work, component, y, z);
-    int64_t from = begin - TABLE_POINTS, to = end + TABLE_POINTS; /* what is wanted */
-    if (from >= work->low && to <= work->high)
-        return line;
     const TABLE_ROW *row = (const TABLE_ROW *)(work->view.bytes + rows->at);
     const int outside = rows->low < n ? row[rows->low + rows->high].count : TABLE_POINTS;
+    const int reach = rows->low <= begin && end <= n - rows->high ? outside : TABLE_POINTS;
+    int64_t from = begin - reach, to = end + reach; /* what is wanted */
+    if (from >= work->low && to <= work->high)
+        return line;
     from = from < -outside ? -outside : from;
     to = to > n + outside ? n + outside : to;
     int64_t low = begin, high = end; /* what can be copied */
@@ -142,7 +119,7 @@ static const REAL *NAME(table_neighbours)(struct NAME(table_work) * work, int us
 
 /* The pair of lines m away along axis a from the line at y and z, or from half way to its
  * neighbour. x: that line with its neighbours. */
-static void NAME(table_pair)(struct NAME(table_work) * work, int component, int a, int m, int64_t y,
+static void NAME(table_pair)(struct NAME(work) * work, int component, int a, int m, int64_t y,
                              int64_t z, const REAL *x, const REAL **above, const REAL **below)
 {
     const int shift = work->view.table->shift;
@@ -158,7 +135,7 @@ static void NAME(table_pair)(struct NAME(table_work) * work, int component, int 
 }
 
 /* The data that side s of axis a, which is y or z, gives to rows along the line at y and z. */
-static const REAL *NAME(table_data)(struct NAME(table_work) * work, int component, int a, int s,
+static const REAL *NAME(table_data)(struct NAME(work) * work, int component, int a, int s,
                                     int64_t y, int64_t z)
 {
     const struct table_axis *axis = &work->view.table->axis_of[a];

@@ -40,14 +40,6 @@ static void NAME(terms_join)(struct NAME(terms) * terms, const REAL *a, const RE
     term->b[term->pairs++] = b;
 }
 
-/* The pairs of one axis: line[m] is m points above. */
-static void NAME(terms_pairs)(struct NAME(terms) * terms, int radius, const REAL *weights,
-                              const REAL *const *line)
-{
-    for (int m = 1; m <= radius; m++)
-        NAME(terms_put)(terms, weights[m], line[m], line[-m]);
-}
-
 /* acc and the terms, `lanes` points from i on. */
 static NAME(vector)
     NAME(terms_add)(const struct NAME(terms) * terms, NAME(vector) acc, int64_t i, int lanes)
@@ -65,20 +57,6 @@ static NAME(vector)
         acc = t == 0 && !terms->begun ? weight * sum : NAME(fma)(weight, sum, acc);
     }
     return acc;
-}
-
-/* All points of a stretch of one line. centre: its weight × f begins the sum; f is NULL where there
- * is none. */
-static void NAME(terms_run)(const struct NAME(terms) * terms, REAL centre, const REAL *f, REAL *out,
-                            int64_t points)
-{
-    for (int64_t i = 0; i < points; i += NAME(LANES)) {
-        const int lanes = points - i < NAME(LANES) ? (int)(points - i) : NAME(LANES);
-        NAME(vector) acc = NAME(fill)(0);
-        if (f)
-            acc = NAME(fill)(centre) * NAME(read)(f + i, lanes);
-        NAME(write)(out + i, NAME(terms_add)(terms, acc, i, lanes), lanes);
-    }
 }
 
 /* The terms, several vectors from point i on, whose sums are under way at the same time. */

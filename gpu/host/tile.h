@@ -2,48 +2,42 @@
 
 /* A level of a tile: the box that one pass computes, and where it lies. */
 struct NAME(level) {
-    struct NAME(source) at;
+    struct NAME(source) at[AXIS_COUNT]; /* by component */
     int64_t begin[AXIS_COUNT], end[AXIS_COUNT];
 };
-
-static struct NAME(source) NAME(field)(const struct plan *plan, const void *field)
-{
-    return (struct NAME(source)){
-        .first = field,
-        .stride = {1, plan->axis[AXIS_Y].stride, plan->axis[AXIS_Z].stride},
-        .wraps = {true, true, true}};
-}
 
 /* The levels' boxes: each is wider than the next by what the next reads, but never past an edge
  * that is not periodic. levels[0] is the input. */
 static void NAME(levels_init)(struct NAME(level) * levels, const struct tile *tile)
 {
-    const struct plan *plan = tile->plan;
+    const struct table_header *table = tile->table;
     REAL *ring = tile->rings;
     for (int t = 0; t <= tile->levels; t++) {
         struct NAME(level) *level = &levels[t];
-        level->at = NAME(field)(plan, t == 0 ? tile->in[0] : tile->out[0]);
+        struct NAME(source) *at = level->at;
+        const bool is_ring = t > 0 && t < tile->levels;
+        for (int c = 0; c < AXIS_COUNT; c++)
+            at[c] = NAME(field)(table, t == 0 ? tile->in[c] : tile->out[c]);
         for (int a = 0; a < AXIS_COUNT; a++) {
-            const struct plan_axis *axis = &plan->axis[a];
-            const int64_t margin = a == AXIS_X ? 0 : (tile->levels - t) * tile_reach(plan, a);
+            const struct table_axis *axis = &table->axis_of[a];
+            const int64_t margin = a == AXIS_X ? 0 : (tile->levels - t) * tile_reach(tile, a);
             const bool whole = tile->begin[a] == 0 && tile->end[a] == axis->n;
             const bool past = axis->side[SIDE_LOW].map == SIDE_MAP_PERIODIC &&
                               (a == AXIS_Z || !whole) && tile->levels > 1;
             const int64_t begin = tile->begin[a] - margin, end = tile->end[a] + margin;
             level->begin[a] = past || begin > 0 ? begin : 0;
             level->end[a] = past || end < axis->n ? end : axis->n;
-            if (t > 0 && t < tile->levels) {
-                level->at.origin[a] = level->begin[a];
-                level->at.wraps[a] = !past;
+            if (is_ring) {
+                at->origin[a] = level->begin[a];
+                at->wraps[a] = !past;
             }
         }
-        if (t > 0 && t < tile->levels) {
-            level->at.planes = RING_PLANES(tile_reach(plan, AXIS_Z), LINES);
-            level->at.first = ring;
-            level->at.stride[AXIS_Y] = level->end[AXIS_X] - level->begin[AXIS_X];
-            level->at.stride[AXIS_Z] =
-                level->at.stride[AXIS_Y] * (level->end[AXIS_Y] - level->begin[AXIS_Y]);
-            ring += level->at.planes * level->at.stride[AXIS_Z];
+        if (is_ring) {
+            at->planes = RING_PLANES(tile_reach(tile, AXIS_Z), LINES);
+            at->first = ring;
+            at->stride[AXIS_Y] = level->end[AXIS_X] - level->begin[AXIS_X];
+            at->stride[AXIS_Z] = at->stride[AXIS_Y] * (level->end[AXIS_Y] - level->begin[AXIS_Y]);
+            ring += at->planes * at->stride[AXIS_Z];
         }
     }
 }
@@ -52,15 +46,13 @@ static void NAME(levels_init)(struct NAME(level) * levels, const struct tile *ti
  * where they wait, many at a time: what is left of a vector costs more than a copy. */
 static bool NAME(waits)(const struct tile *tile)
 {
-    const struct plan_axis *x = &tile->plan->axis[AXIS_X], *z = &tile->plan->axis[AXIS_Z];
-    bool whole = x->n % NAME(LANES) == 0;
-    const int64_t ends = x->side[SIDE_LOW].rows + x->side[SIDE_HIGH].rows + x->side[SIDE_LOW].held +
-                         x->side[SIDE_HIGH].held;
-    for (int c = 0; c < tile->plan->outputs; c++)
+    const struct table_axis *x = &tile->table->axis_of[AXIS_X], *z = &tile->table->axis_of[AXIS_Z];
+    bool whole = x->n % NAME(LANES) == 0 && x->low == 0 && x->high == x->n;
+    for (int c = 0; c < tile->table->outputs; c++)
         whole &= (uintptr_t)tile->out[c] % VECTOR_BYTES == 0;
     if (x->n >= BLOCK)
-        return tile->stream && z->active && z->stride % NAME(LANES) != 0;
-    return tile->stream && !(whole && ends == 0);
+        return tile->stream && tile->table->active >> AXIS_Z & 1 && z->stride % NAME(LANES) != 0;
+    return tile->stream && !whole;
 }
 
 /* Where lines wait: at the same place in a page as the first, so that a load is seldom held up by a
@@ -70,14 +62,15 @@ static REAL *NAME(waiting)(REAL *block, const REAL *line)
     return block + ((uintptr_t)line - (uintptr_t)block) % PAGE / sizeof(REAL);
 }
 
-/* `count` planes from z on of a level; all are plain, or it is one. from and to: by component. */
+/* `count` planes from z on of a level; all are in the box along z, or it is one. from and to: by
+ * component. */
 static void NAME(planes)(struct NAME(work) * work, const struct NAME(source) * from,
                          const struct NAME(source) * to, const struct NAME(level) * box, int64_t z,
                          int count)
 {
     const struct tile *tile = work->tile;
     const bool last = to->planes == 0, waits = last && NAME(waits)(tile);
-    struct NAME(run) run = {.source = from,
+    struct NAME(run) run = {.sources = from,
                             .count = count,
                             .z = z,
                             .out_row = to->stride[AXIS_Y],
@@ -93,17 +86,14 @@ static void NAME(planes)(struct NAME(work) * work, const struct NAME(source) * f
                 const int fit = run.end - x == to->stride[AXIS_Y] ? (int)(room / (run.end - x)) : 1;
                 run.rows = run.rows < fit ? run.rows : fit;
             }
-            for (int c = 0; c < tile->plan->outputs; c++) {
+            for (int c = 0; c < tile->table->outputs; c++) {
                 REAL *line[LINES];
                 for (int b = 0; b < count; b++) {
-                    line[b] = (REAL *)NAME(source_line)(&to[c], tile->plan, run.y, z + b) + x;
+                    line[b] = (REAL *)NAME(source_line)(&to[c], tile->table, run.y, z + b) + x;
                     run.out[b] =
                         waits ? NAME(waiting)(work->block + b * WAITING, line[b]) : line[b];
                 }
-                if (tile->plan->form == PLAN_SCALAR)
-                    NAME(run_lines)(work, &run, rows > 0);
-                else
-                    NAME(vector_operators_run)(work, from, &run, c, rows > 0);
+                NAME(run_lines)(work, &run, c, rows > 0);
                 for (int b = 0; waits && b < count; b++)
                     stream_copy(line[b], run.out[b],
                                 (size_t)((run.rows - 1) * run.out_row + run.end - x) *
@@ -114,21 +104,23 @@ static void NAME(planes)(struct NAME(work) * work, const struct NAME(source) * f
 }
 
 /* How many planes from z on are done at once. */
-static int NAME(group)(const struct plan *plan, int64_t z, int64_t end)
+static int NAME(group)(const struct table_axis *axis, int64_t z, int64_t end)
 {
-    const struct plan_axis *axis = &plan->axis[AXIS_Z];
     const int most = end - z < LINES ? (int)(end - z) : LINES;
     int count = 0;
-    while (count < most && NAME(plain)(axis, POINT_NAME(index)(axis, z + count)))
+    while (count < most && NAME(index)(axis, z + count) >= axis->low &&
+           NAME(index)(axis, z + count) < axis->high)
         count++;
     return count > 1 ? count : 1;
 }
 
-static void NAME(tile_scalar)(struct NAME(work) * work)
+static void NAME(tile)(const struct tile *tile)
 {
-    const struct tile *tile = work->tile;
-    const int64_t reach = tile_reach(tile->plan, AXIS_Z);
+    const struct table_axis *axis = &tile->table->axis_of[AXIS_Z];
+    const int64_t reach = tile_reach(tile, AXIS_Z);
     struct NAME(level) levels[LEVELS + 1];
+    struct NAME(work) work;
+    NAME(work_init)(&work, tile);
     NAME(levels_init)(levels, tile);
     /* Each level is `reach` planes behind the one before. */
     const int64_t behind = (tile->levels - 1) * reach;
@@ -138,38 +130,10 @@ static void NAME(tile_scalar)(struct NAME(work) * work)
             const int64_t begin = levels[t].begin[AXIS_Z], end = levels[t].end[AXIS_Z];
             int count;
             for (int64_t z = first > begin ? first : begin; z < stop && z < end; z += count) {
-                count = NAME(group)(tile->plan, z, stop < end ? stop : end);
-                NAME(planes)(work, &levels[t - 1].at, &levels[t].at, &levels[t], z, count);
+                count = NAME(group)(axis, z, stop < end ? stop : end);
+                NAME(planes)(&work, levels[t - 1].at, levels[t].at, &levels[t], z, count);
             }
         }
-}
-
-static void NAME(tile_vector)(struct NAME(work) * work)
-{
-    const struct tile *tile = work->tile;
-    struct NAME(source) from[AXIS_COUNT], to[AXIS_COUNT];
-    struct NAME(level) box;
-    int count;
-    for (int a = 0; a < AXIS_COUNT; a++) {
-        from[a] = NAME(field)(tile->plan, tile->in[a]);
-        to[a] = NAME(field)(tile->plan, tile->out[a]);
-        box.begin[a] = tile->begin[a];
-        box.end[a] = tile->end[a];
-    }
-    for (int64_t z = tile->begin[AXIS_Z]; z < tile->end[AXIS_Z]; z += count) {
-        count = NAME(group)(tile->plan, z, tile->end[AXIS_Z]);
-        NAME(planes)(work, from, to, &box, z, count);
-    }
-}
-
-static void NAME(tile)(const struct tile *tile)
-{
-    struct NAME(work) work;
-    NAME(work_init)(&work, tile);
-    if (tile->plan->form == PLAN_SCALAR)
-        NAME(tile_scalar)(&work);
-    else
-        NAME(tile_vector)(&work);
     if (tile->stream)
         stream_end();
 }
