@@ -50,12 +50,21 @@ void device_tell(struct device *device, const struct channel_message *message, c
         worker_kill(device, "no memory for its orders");
 }
 
+/* False: the channel is closed. */
+static bool flush(struct device *device)
+{
+    const uint32_t waiting = device->queue.count;
+    const bool open = channel_queue_flush(&device->queue, device->socket) != CHANNEL_CLOSED;
+    device->rests &= device->queue.count == waiting;
+    return open;
+}
+
 void device_flush(struct device *device)
 {
     if (device->socket < 0 || device->state == DEVICE_CLOSED)
         return;
-    if (device->queue.count) /* a channel that is closed shows in its poll */
-        channel_queue_flush(&device->queue, device->socket);
+    if (device->queue.count)
+        flush(device); /* a channel that is closed shows in its poll */
     poll_update(device);
 }
 
@@ -90,10 +99,12 @@ static void on_channel_poll(uv_poll_t *poll, int status, int events)
         channel_closed(device);
         return;
     }
-    if (events & UV_WRITABLE &&
-        channel_queue_flush(&device->queue, device->socket) == CHANNEL_CLOSED) {
-        uv_poll_stop(poll); /* its exit is on its way */
-        return;
+    if (events & UV_WRITABLE) {
+        device->rests = device->queue.count > 0;
+        if (!flush(device)) {
+            uv_poll_stop(poll); /* its exit is on its way */
+            return;
+        }
     }
     for (int i = 0; i < ANSWERS_AT_ONCE || channel_inbox_holds(&device->inbox); i++) {
         struct channel_message message;
@@ -126,7 +137,7 @@ static void poll_update(struct device *device)
 {
     if (device->socket < 0 || !device->poll_open || device->state == DEVICE_CLOSED)
         return;
-    const bool writes = device->queue.count > 0;
+    const bool writes = device->queue.count > 0 && !device->rests;
     if (writes == device->poll_writes)
         return;
     device->poll_writes = writes;
@@ -142,6 +153,7 @@ static void on_timer(uv_timer_t *timer)
     }
     if (device->socket < 0)
         return;
+    device->rests = false;
     poll_update(device);
     region_worker_ready(device); /* those that there was no descriptor for */
     static const struct channel_message ping = {.type = CHANNEL_PING};
@@ -358,6 +370,7 @@ static void worker_start(struct device *device)
     }
     device->poll.data = device;
     device->poll_open = true;
+    device->rests = false;
     device->poll_writes = device->queue.count > 0;
     uv_poll_start(&device->poll, UV_READABLE | (device->poll_writes ? UV_WRITABLE : 0),
                   on_channel_poll);

@@ -111,7 +111,8 @@ struct device {
     uv_poll_t poll;
     uv_timer_t timer; /* restart, and the worker's heartbeat */
     bool poll_open, poll_writes;
-    int socket;                 /* −1: no channel */
+    bool rests; /* the channel has room, but there is no memory to send: until the next beat */
+    int socket; /* −1: no channel */
     struct channel_queue queue; /* orders of this turn of the loop */
     struct channel_inbox inbox;
     struct heartbeat heartbeat;

@@ -31,6 +31,8 @@ enum control {
     HANG,  /* so many threads of a worker's hang before they compute what comes next: asleep, … */
     GO_ON, /* … until this is 1 */
     SPIN,  /* … in a loop */
+    NO_MEMFDS,     /* 1: no memfd can be made */
+    MEMFDS_FAILED, /* so many were not */
     CONTROL_COUNT
 };
 
@@ -107,6 +109,16 @@ int epoll_ctl(int epoll, int operation, int descriptor, struct epoll_event *even
         return -1;
     }
     return (int)syscall(SYS_epoll_ctl, epoll, operation, descriptor, event);
+}
+
+int memfd_create(const char *name, unsigned flags)
+{
+    if (control && control[NO_MEMFDS]) {
+        control[MEMFDS_FAILED]++;
+        errno = ENOMEM;
+        return -1;
+    }
+    return (int)syscall(SYS_memfd_create, name, flags);
 }
 
 /* Whether this call is affected; it then decrements the count. */

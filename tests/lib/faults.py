@@ -10,7 +10,8 @@ import pytest
 
 from fdtest import BUILD, sanitized
 
-FAIL_AT, ALLOCATIONS, FAILED, NO_THREADS, NO_WATCHES, HOLD, HELD, HANG, GO_ON, SPIN = range(10)
+FAIL_AT, ALLOCATIONS, FAILED, NO_THREADS, NO_WATCHES, HOLD, HELD, HANG, GO_ON, SPIN, NO_MEMFDS, MEMFDS_FAILED = (
+    range(12))
 
 needs_preload = pytest.mark.skipif(bool(sanitized()), reason="a sanitizer has the allocator")
 

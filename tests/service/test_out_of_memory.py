@@ -4,11 +4,12 @@ STRIDE."""
 
 import contextlib
 import os
+import time
 
 import numpy
 import pytest
 
-from faults import FAILED, Faults, needs_preload
+from faults import FAILED, MEMFDS_FAILED, NO_MEMFDS, Faults, needs_preload
 from fdtest import (Client, Daemon, FdError, Region, derivative, eventually, jobs_under_way, laplacian,
                     request_bytes, wave)
 
@@ -174,3 +175,21 @@ def test_each_allocation_in_turn(program):
             stats = other.call("stats")
             return not jobs_under_way(stats) and stats["user"]["regions"] == 0 and stats["user"]["fields"] == 1
         eventually(is_clean, "nothing left of the stories")
+
+
+def test_no_memory_for_a_long_block():
+    """The job waits until there is memory, and the server sleeps meanwhile: it tries again twice a second."""
+    faults = Faults("fdserver")
+    x = numpy.linspace(0, 1, 8001) ** 2  # 64,008 bytes of numbers, in a memfd of their own
+    f = wave(8000)
+    with Daemon(env=faults.env) as daemon:
+        client = daemon.client()
+        expected = client.call("derivative", f=f, axis="x", spacing={"x": x})["out"]
+        faults[NO_MEMFDS] = 1
+        msgid = client.send("derivative", f=f, axis="x", spacing={"x": x})
+        eventually(lambda: faults[MEMFDS_FAILED], "a block that no memfd could be made for")
+        first = faults[MEMFDS_FAILED]
+        time.sleep(1)  # a server that does not sleep tries a hundred thousand times
+        assert faults[MEMFDS_FAILED] - first < 1000
+        faults[NO_MEMFDS] = 0
+        numpy.testing.assert_array_equal(client.recv(msgid)["out"], expected)
