@@ -1,6 +1,6 @@
 /* fdserver: start the workers, listen, serve until SIGTERM or SIGINT, drain, leave.
  *
-The front is one process, put together from its layers; everything runs on its loop's thread,
+ * The front is one process, put together from its layers; everything runs on its loop's thread,
  * but for what I/O threads and the closer of passed descriptors are given.
  *
  *   io        sockets → messages       │ a request: listener → connection → message
