@@ -309,6 +309,7 @@ bool options_read(struct options *options, int argc, char **argv, struct fdclien
 {
     struct option names[ROWS + 1] = {{0}};
     uint64_t used = 0;
+    int count = 0; /* arguments, the command first; kept at the front of argv */
     _Static_assert(ROWS <= 64, "a bit for each row");
     *options = (struct options){.params = FDCLIENT_PARAMS};
     for (int i = 0; i < ROWS; i++)
@@ -318,8 +319,14 @@ bool options_read(struct options *options, int argc, char **argv, struct fdclien
                                                                    : required_argument,
                                    NULL, FIRST_ROW + i};
     optind = opterr = 0; /* from the first argument, and saying nothing itself */
-    for (int key; (key = getopt_long(argc, argv, ":o:qh", names, NULL)) != -1;) {
-        const char *const given = argv[optind - 1];
+    /* "-": options may follow arguments, even with POSIXLY_CORRECT in the environment. */
+    for (int key, at = 1; (key = getopt_long(argc, argv, "-:o:qh", names, NULL)) != -1;
+         at = optind) {
+        const char *const given = argv[at];
+        if (key == 1) {
+            argv[++count] = optarg;
+            continue;
+        }
         if (key == '?' && optopt >= FIRST_ROW)
             return wrong(error, row_of(optopt)->name, "takes no value", strchr(given, '=') + 1);
         if (key == '?')
@@ -331,15 +338,16 @@ bool options_read(struct options *options, int argc, char **argv, struct fdclien
             return false;
         used |= UINT64_C(1) << (row - table);
     }
-    options->arguments = argv + optind + 1;
-    options->argument_count = argc - optind - 1;
+    while (optind < argc)
+        argv[++count] = argv[optind++];
+    options->arguments = argv + 2;
+    options->argument_count = count - 1;
     if (options->help || options->version)
         return true;
-    if (optind >= argc)
+    if (count == 0)
         return error_set(error, "USAGE", "", "no command (see fdclient --help)");
-    if (!command_find(argv[optind], &options->command))
-        return error_set(error, "USAGE", "", "no command '%.60s' (see fdclient --help)",
-                         argv[optind]);
+    if (!command_find(argv[1], &options->command))
+        return error_set(error, "USAGE", "", "no command '%.60s' (see fdclient --help)", argv[1]);
     if (!options->op)
         options->op = "derivative";
     if (options->command == COMMAND_SUBMIT && options->argument_count > 0 && !options->output &&

@@ -172,6 +172,16 @@ def test_wrong_usage(run):
                       ["submit", "--op", "curl", "--field", "1,2,3,4"], ["submit", "--op", "gradient", "f", "-o", "-"],
                       ["submit", "--op", "curl", "a", "b", "c", "-o", "-"], ["get", "1,2", "-o", "y"]):
         run(*arguments, status=USAGE)
+    for option in ("-x", "-xq", "-qx", "--nonsense=1", "--s"):
+        assert f"no option {option} " in run("submit", option, "f", status=USAGE).stderr
+
+
+def test_options_follow_arguments_in_any_environment(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("POSIXLY_CORRECT", "1")
+    f = wave(8, 8, 8)
+    f.tofile(tmp_path / "-1")
+    run("submit", "-q", "-o", "out.bin", "--shape", "8,8,8", "--", "-1")
+    numpy.testing.assert_allclose(raw(tmp_path / "out.bin").reshape(f.shape), derivative(f), atol=1e-4)
 
 
 def test_vector_fields_are_a_file_for_each_component(run, tmp_path):
