@@ -182,8 +182,8 @@ static bool container_read(struct reader *r, int depth, msgpack_object *object)
         do {
             if (is_map && peek(r) != '"')
                 return fail_json(r, "a key must be a string");
-            if (is_map && open_read(r, depth + 1) && !take_character(r, ':'))
-                return fail_json(r, "a key without a colon");
+            if (is_map && (!open_read(r, depth + 1) || !take_character(r, ':')))
+                return fail_json(r, "a key without a colon"); /* unless the key itself is wrong */
             if (!open_read(r, depth + 1))
                 return false;
         } while (take_character(r, ','));

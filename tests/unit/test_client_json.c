@@ -6,6 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int reallocs = -1; /* that succeed from here on; −1: all */
+
+void *__real_realloc(void *memory, size_t bytes);
+void *__wrap_realloc(void *memory, size_t bytes);
+void *__wrap_realloc(void *memory, size_t bytes)
+{
+    if (reallocs == 0)
+        return NULL;
+    reallocs -= reallocs > 0;
+    return __real_realloc(memory, bytes);
+}
+
 /* Read a text and write it again; the caller frees. NULL where it was refused, *why says why. */
 static char *round_trip(const char *text, size_t length, const char **why)
 {
@@ -145,4 +157,19 @@ TEST(test_a_decimal_comma_changes_nothing)
         skip();
     check("[0.5, 1.25e-3]", "[0.5, 0.00125]");
     setlocale(LC_NUMERIC, "C");
+}
+
+TEST(test_no_memory_for_a_key)
+{
+    char text[256] = "[";
+    const char *why = NULL;
+    for (int i = 0; i < 64; i++) /* as many values as fit before the second realloc() */
+        strcat(text, "1,");
+    strcat(text, "{\"a\" 1}]");
+    for (reallocs = 0; reallocs >= 0;) {
+        const int allowed = reallocs;
+        assert_null(round_trip(text + (allowed ? 0 : 129), allowed ? strlen(text) : 7, &why));
+        assert_string_equal(why, "out of memory");
+        reallocs = allowed == 0 ? 1 : -1;
+    }
 }
