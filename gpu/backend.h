@@ -88,7 +88,9 @@ struct backend {
      * in which the machine was only slow; counted from one call to the next. NULL: hangs show in
      * completions. */
     uint64_t (*still_us)(void);
-    /* Take one completion; false where there is none. Also checks for faults. */
+    /* Take one completion. False where all are taken that were there at the first call after the
+     * last false: so a caller that takes until then answers between one look at the device and the
+     * next. Also checks for faults. */
     bool (*reap)(struct completion *completion);
 };
 

@@ -227,16 +227,15 @@ static bool takes(const struct request *request, const struct parameter *paramet
 static const struct parameter *
 find_parameter(const msgpack_object *key, const struct request *request, struct failure *failure)
 {
+    for (size_t p = 0; p < PARAMETER_COUNT; p++)
+        if (object_is(key, parameters[p].name) && takes(request, &parameters[p]))
+            return &parameters[p];
     const struct quoted quoted = object_quote(key);
     struct near near;
     near_begin(&near, quoted.text);
-    for (size_t p = 0; p < PARAMETER_COUNT; p++) {
-        if (!takes(request, &parameters[p]))
-            continue;
-        if (object_is(key, parameters[p].name))
-            return &parameters[p];
-        near_try(&near, parameters[p].name);
-    }
+    for (size_t p = 0; p < PARAMETER_COUNT; p++)
+        if (takes(request, &parameters[p]))
+            near_try(&near, parameters[p].name);
     invalid_argument(failure, quoted.text, "%s has no parameter \"%s\"%s%s", request->method_name,
                      quoted.text, request->is_link ? " in a chain" : "", near_text(&near).text);
     return NULL;

@@ -65,6 +65,7 @@ static struct {
     } kinds[KINDS];
     struct list chains;          /* of which something is ordered or under way */
     struct list completed;       /* operations that are not reaped yet */
+    bool reaping;                /* … of which the last reap() took one */
     struct list spare_groups[2]; /* of launches, and of copies */
     int units, wake;
 } all;
@@ -481,9 +482,10 @@ static void collect(void)
 
 bool queues_reap(struct completion *completion)
 {
-    if (list_empty(&all.completed))
+    if (!all.reaping)
         collect();
     struct operation *operation = LIST_TAKE(&all.completed, struct operation, link);
+    all.reaping = operation != NULL;
     if (!operation)
         return false;
     *completion = operation->completion;

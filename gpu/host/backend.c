@@ -35,6 +35,8 @@ static struct {
     const struct kernels *kernels;
     uint64_t stream_bytes;
     struct list unused;    /* operations; the worker's thread's alone */
+    struct list reaped;    /* completed, and taken one by one by reap(); likewise */
+    bool reaping;          /* the last reap() took one */
     pthread_mutex_t mutex; /* guards the rest, and of operations: followers, completed, tail */
     struct list completed;
     struct list tails; /* the last one of each chain that is under way */
@@ -112,6 +114,7 @@ static bool host_open(int index, void *arena, size_t arena_bytes, int wake,
     host.kernels = kernels[0];
     host.stream_bytes = pass_stream_bytes();
     list_init(&host.unused);
+    list_init(&host.reaped);
     list_init(&host.completed);
     list_init(&host.tails);
     for (int i = 0; i < OPERATIONS_KEPT; i++) {
@@ -133,6 +136,7 @@ static bool host_open(int index, void *arena, size_t arena_bytes, int wake,
 static void host_close(void)
 {
     list_move(&host.completed, &host.unused);
+    list_move(&host.reaped, &host.unused);
     LIST_DRAIN (struct operation, operation, &host.unused, task.link)
         free(operation);
     memory_trim();
@@ -209,9 +213,13 @@ static bool host_rest(void)
 
 static bool host_reap(struct completion *completion)
 {
-    pthread_mutex_lock(&host.mutex);
-    struct operation *operation = LIST_TAKE(&host.completed, struct operation, task.link);
-    pthread_mutex_unlock(&host.mutex);
+    if (!host.reaping) {
+        pthread_mutex_lock(&host.mutex);
+        list_move(&host.completed, &host.reaped);
+        pthread_mutex_unlock(&host.mutex);
+    }
+    struct operation *operation = LIST_TAKE(&host.reaped, struct operation, task.link);
+    host.reaping = operation != NULL;
     if (!operation)
         return false;
     *completion = operation->completion;
