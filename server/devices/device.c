@@ -153,10 +153,13 @@ static void on_timer(uv_timer_t *timer)
     }
     if (device->socket < 0)
         return;
+    const bool unsent = device->rests; /* its silence is our own fault */
     device->rests = false;
     poll_update(device);
     region_worker_ready(device); /* those that there was no descriptor for */
     static const struct channel_message ping = {.type = CHANNEL_PING};
+    if (unsent)
+        return;
     if (heartbeat_beat(&device->heartbeat))
         device_tell(device, &ping, NULL);
     if (heartbeat_is_lost(&device->heartbeat, device->state == DEVICE_STARTING))
