@@ -3,7 +3,7 @@
  * these bits.
  *
  * Included once per element type with REAL, REAL_FMA(a, b, c), POINT_NAME(name) and POINT_FUNCTION
- * defined, as numerics/point.h. Arrays begin at one field of the batch, number `field`. */
+ * defined. Arrays begin at one field of the batch, number `field`. */
 
 #include <stdint.h>
 
