@@ -68,7 +68,8 @@ static void place_result(const struct execution *run)
 
 void jobs_settle(struct worker *worker, struct execution *run)
 {
-    const bool is_done = transfer_is_done(&run->transfer);
+    /* Passes that were cancelled leave lines undone, though there may be nothing more to copy. */
+    const bool is_done = transfer_is_done(&run->transfer) && run->slices.done == run->slices.total;
     if (is_done && run->copies) {
         struct region *from = run->from[0].region;
         store_copied(worker, run->copies, from ? from : run->to[0].region, from != NULL, run->id);

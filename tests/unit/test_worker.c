@@ -1118,6 +1118,31 @@ TEST(test_cancelling_a_job_in_regions, setup, teardown)
     }
 }
 
+/* Its input is in, its result stays in an array, and some of its passes are done: no more is left
+ * to copy, and yet it is not done. */
+TEST(test_cancelling_the_passes_of_an_input_from_a_region, setup, teardown)
+{
+    struct channel_message cancel = {.type = CHANNEL_CANCEL};
+    const struct job job = diffusion(1024, 512, UINT64_C(1) << 40);
+    const uint64_t bytes = job_bytes(&job);
+    const struct client_region region = make_region(bytes, true);
+    const uint64_t in = front.direct ? 0 : allocate(bytes);
+    const uint64_t out = allocate(bytes), scratch = allocate(bytes);
+    set_places((struct place[AXIS_COUNT]){{region.id, 0}}, (struct place[AXIS_COUNT]){{0}});
+    cancel.u.job.id = run(&job, in, out, scratch, true);
+    answer_of(CHANNEL_PROGRESS);
+    order(&cancel);
+    struct channel_message message = answer();
+    while (message.type == CHANNEL_PROGRESS)
+        message = answer();
+    assert_int_equal(message.type, CHANNEL_FINISHED);
+    assert_int_equal(message.u.job.id, cancel.u.job.id);
+    assert_true(message.u.job.done < message.u.job.total);
+    assert_int_equal(message.status, STATUS_CANCELLED);
+    end_region(&region);
+    ping();
+}
+
 static struct channel_message region_copy(enum channel_type type, uint64_t array,
                                           const struct client_region *region, uint64_t offset,
                                           uint64_t bytes)
