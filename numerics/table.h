@@ -1,4 +1,4 @@
-/* The table of a plan of the engine PLAN_TABLE: which row of weights each point has along each
+/* The table of an operator's plan: which row of weights each point has along each
  * axis, and what is done with its sides. Made once from a job, rounded once to its type; the same
  * bytes on the host and on a device. numerics/table_point.h evaluates a point by it,
  * docs/NUMERICS.md is the contract.

@@ -1,4 +1,4 @@
-/* One point of one pass of a plan of the engine PLAN_TABLE, evaluated: the contract of
+/* One point of one pass of an operator, evaluated by its table: the contract of
  * docs/NUMERICS.md in code, for C and CUDA alike. Every loop over points must give these bits.
  *
  * Included once per element type, after numerics/table.h, with REAL, REAL_FMA(a, b, c), TABLE_ROW

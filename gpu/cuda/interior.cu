@@ -1,4 +1,4 @@
-/* The interior of a plan of the engine PLAN_TABLE (numerics/table.h): the points that are centred
+/* The interior of a plan with a table (numerics/table.h): the points that are centred
  * along every axis, and read what lies about them and nothing else. What numerics/table_point.h
  * says, in loops of fixed length and without a look-up: a thread does one point after another,
  * weights and strides are parameters. Blocks are as cubic as warps allow, since neighbours are

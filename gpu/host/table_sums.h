@@ -1,4 +1,4 @@
-/* Lines along x of a pass of a plan of the engine PLAN_TABLE. All points of a line that have the
+/* Lines along x of a pass by the rows of a table. All points of a line that have the
  * centred row along x are the same sum of lines, so they are done by vectors. Points with rows of
  * their own along x get what lies along it one by one, and the rest by vectors. The bits are those
  * of numerics/table_point.h. */
