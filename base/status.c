@@ -97,14 +97,24 @@ bool failure_set_limit(struct failure *failure, enum status code, const char *pa
     return false;
 }
 
-/* Not by snprintf(): requests that do not fail make places, too. */
+/* Append as much as fits. */
+static char *append_text(char *to, const char *end, const char *text)
+{
+    while (*text && to < end)
+        *to++ = *text++;
+    *to = '\0';
+    return to;
+}
+
+/* By hand: requests that do not fail make places, too, some ten each. */
 struct failure_place failure_place(const char *parameter, const char *part)
 {
-    struct failure_place place = {""};
-    strncat(place.text, parameter, sizeof place.text - 1);
+    struct failure_place place;
+    const char *const end = place.text + sizeof place.text - 1;
+    char *to = append_text(place.text, end, parameter);
     if (part) {
-        strncat(place.text, " ", sizeof place.text - 1 - strlen(place.text));
-        strncat(place.text, part, sizeof place.text - 1 - strlen(place.text));
+        to = append_text(to, end, " ");
+        append_text(to, end, part);
     }
     return place;
 }

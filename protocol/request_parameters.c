@@ -228,7 +228,7 @@ static const struct parameter *
 find_parameter(const msgpack_object *key, const struct request *request, struct failure *failure)
 {
     for (size_t p = 0; p < PARAMETER_COUNT; p++)
-        if (object_is(key, parameters[p].name) && takes(request, &parameters[p]))
+        if (takes(request, &parameters[p]) && object_is(key, parameters[p].name))
             return &parameters[p];
     const struct quoted quoted = object_quote(key);
     struct near near;

@@ -105,19 +105,21 @@ static bool make_room(struct splitter *s, uint64_t bytes)
         return false;
     }
     const uint64_t need = s->control_bytes + bytes;
+    if (need <= s->control_room)
+        return true;
     uint64_t room = s->control_room;
     while (room < need)
         room = room ? STEP * room : SPLITTER_ROOM_BYTES;
     if (room > s->control_limit)
         room = s->control_limit;
-    uint8_t *control = room > s->control_room ? realloc(s->control, room) : s->control;
+    uint8_t *control = realloc(s->control, room);
     if (!control) {
         s->no_memory = true;
         s->error = "out of memory for a message";
         return false;
     }
     s->control = control;
-    s->control_room = room > s->control_room ? (uint32_t)room : s->control_room;
+    s->control_room = (uint32_t)room;
     return true;
 }
 
