@@ -392,29 +392,6 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* The row r of one kind. */
-static struct table_row_f64 row_at(const struct making *making, const struct table_rows *rows,
-                                   int64_t r)
-{
-    const char *at = making->table + rows->at + (uint64_t)r * row_bytes(making);
-    struct table_row_f64 wide;
-    if (making->job->dtype == DTYPE_F64) {
-        memcpy(&wide, at, sizeof wide);
-        return wide;
-    }
-    struct table_row_f32 narrow;
-    memcpy(&narrow, at, sizeof narrow);
-    wide = (struct table_row_f64){.count = narrow.count};
-    for (int k = 0; k < narrow.count; k++)
-        wide.w[k] = narrow.w[k];
-    return wide;
-}
-
-static struct table_row_f64 middle_row(const struct making *making, const struct table_rows *rows)
-{
-    return row_at(making, rows, rows->low + rows->high);
-}
-
 /* The box along axis a, which has rows of these kinds. */
 static void find_box(struct making *making, int a, const bool has[TABLE_ROWS])
 {
@@ -425,7 +402,7 @@ static void find_box(struct making *making, int a, const bool has[TABLE_ROWS])
         const struct table_rows *rows = &header->rows[use][a];
         if (!has[use])
             continue;
-        const int64_t pairs = middle_row(making, rows).count;
+        const int64_t pairs = table_row(header, making->table, rows, rows->low + rows->high).count;
         const int64_t below = axis->first + pairs - (header->shift > 0);
         const int64_t above = axis->n - 1 - axis->last + pairs - (header->shift < 0);
         before = larger(before, larger(rows->low, below));
@@ -437,90 +414,6 @@ static void find_box(struct making *making, int a, const bool has[TABLE_ROWS])
     axis->high = larger(axis->n - after, axis->low);
     if (making->axis[a].x && header->active >> a & 1) /* every point has a row of its own */
         axis->low = axis->high = axis->n;
-}
-
-/* Can kernels of centred stencils compute the box? They read past the edge of a closure's side, so
- * that there have to be as many points as closures have. */
-static bool is_inner(const struct making *making, const struct plan *plan)
-{
-    const struct job *job = making->job;
-    const struct table_header *header = &making->header;
-    bool inner = job->operator_id <= OPERATOR_CURL && !header->shift && !header->source &&
-                 !header->coefficient && job->more.scheme == SCHEME_EULER && job_order(job) >= 1 &&
-                 job_order(job) <= 2 && job->accuracy <= 2 * PLAN_RADIUS;
-    for (int a = 0; a < job->axes; a++)
-        inner = inner && header->axis_of[a].high > header->axis_of[a].low &&
-                (!plan->axis[a].active || header->axis_of[a].n >= PLAN_ROW_POINTS);
-    return inner;
-}
-
-/* The map by which kernels of centred stencils do what the table does at both sides of an axis;
- * NONE: there is none such. */
-static int inner_map(const struct table_axis *axis, int parity)
-{
-    const int low = axis->side[SIDE_LOW].map, high = axis->side[SIDE_HIGH].map;
-    return low == SIDE_MAP_PERIODIC   ? SIDE_MAP_PERIODIC
-           : low == SIDE_MAP_ENDPOINT ? SIDE_MAP_ENDPOINT
-           : low == SIDE_MAP_NODE && high == SIDE_MAP_NODE && parity == PLAN_EVEN &&
-                   axis->side[SIDE_LOW].datum == SIDE_DATUM_NONE &&
-                   axis->side[SIDE_HIGH].datum == SIDE_DATUM_NONE
-               ? SIDE_MAP_NODE
-               : SIDE_MAP_NONE;
-}
-
-/* An axis of a plain plan: sides and closures as the table has them. */
-static void plain_axis(const struct making *making, int a, struct plan *plan)
-{
-    struct plan_axis *axis = &plan->axis[a];
-    const struct table_rows *rows = &making->header.rows[0][a];
-    for (int s = 0; s < SIDE_COUNT; s++) {
-        struct side *side = &axis->side[s];
-        *side = making->header.axis_of[a].side[s];
-        side->rows = s == SIDE_LOW ? rows->low : rows->high;
-        plan->holds |= side->held > 0;
-        for (int d = 0; d < side->rows; d++) {
-            const struct table_row_f64 row =
-                row_at(making, rows, s == SIDE_LOW ? d : rows->low + d);
-            axis->row_points = row.count;
-            for (int k = 0; k < row.count; k++)
-                axis->row[d][k] = s == SIDE_HIGH && plan->parity == PLAN_ODD ? -row.w[k] : row.w[k];
-        }
-    }
-}
-
-/* What the plan says for kernels of centred stencils. */
-static void plan_box(const struct making *making, struct plan *plan)
-{
-    const struct table_header *header = &making->header;
-    plan->plain = job_is_plain(making->job);
-    plan->inner = plan->plain || is_inner(making, plan);
-    for (int a = 0; a < making->job->axes; a++)
-        for (int s = 0; s < SIDE_COUNT && !plan->plain; s++)
-            plan->axis[a].side[s].apart =
-                (int32_t)(s == SIDE_LOW ? header->axis_of[a].low
-                                        : header->axis_of[a].n - header->axis_of[a].high);
-    if (!plan->inner)
-        return;
-    plan->radius = making->job->accuracy / 2;
-    plan->shared = header->shared;
-    plan->identity = header->identity;
-    memcpy(plan->centre, header->centre[0], sizeof plan->centre);
-    for (int a = 0; a < making->job->axes; a++) {
-        struct plan_axis *axis = &plan->axis[a];
-        const int map = inner_map(&header->axis_of[a], plan->parity);
-        if (!axis->active)
-            continue;
-        const struct table_row_f64 row = middle_row(making, &header->rows[0][a]);
-        for (int m = 1; m <= plan->radius; m++)
-            axis->c[m] = row.w[m - 1];
-        if (plan->plain)
-            plain_axis(making, a, plan);
-        for (int s = 0; s < SIDE_COUNT && !plan->plain; s++) {
-            axis->side[s].map = map;
-            axis->side[s].rows = map == SIDE_MAP_NONE ? plan->radius : 0;
-            axis->side[s].apart = map == SIDE_MAP_NONE ? axis->side[s].apart : 0;
-        }
-    }
 }
 
 bool table_make(struct plan *plan, const struct job *job, const void *block)
@@ -568,6 +461,6 @@ bool table_make(struct plan *plan, const struct job *job, const void *block)
     }
     memcpy(making.table, header, sizeof *header);
     plan->table = table;
-    plan_box(&making, plan);
+    table_to_plan(plan, job);
     return true;
 }

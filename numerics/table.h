@@ -149,6 +149,14 @@ static inline const struct table_header *table_of(const struct plan *plan)
     return (const struct table_header *)plan_table_rows(plan->table);
 }
 
+/* The row r of one kind, in double; bytes: the table's first. Of float32 its count and weights
+ * alone. */
+struct table_row_f64 table_row(const struct table_header *table, const void *bytes,
+                               const struct table_rows *rows, int64_t r);
+
+/* What a plan whose table is made says for kernels of centred stencils; table_make() calls it. */
+void table_to_plan(struct plan *plan, const struct job *job);
+
 /* Part k of a component of a result of TABLE_FORM_PARTS: the derivative along which axis, of which
  * component of the input. False: it has no such part. Parts are added, but for a curl's second one,
  * which is subtracted. */
