@@ -284,9 +284,8 @@ static bool is_small(const struct operation *operation)
     return work_of(&operation->launch) <= SMALL_POINTS;
 }
 
-/* How many of the launches that are ordered begin together: the first one and, where it is small,
- * the small ones behind it that make a group; of a chain, those of a round. *is_whole: what else
- * may come does not belong to them. */
+/* How many of the ordered launches begin together: a large one alone, small ones as a group; of a
+ * chain, those of a round. *is_whole: what may still come does not belong to them. */
 static int count_together(struct list *ordered, bool is_chain, bool *is_whole)
 {
     const struct operation *first = LIST_FIRST(ordered, struct operation, link);
@@ -318,11 +317,14 @@ static void put_group(struct queue *queue, struct group *group)
     fault_never(cudaEventRecord(group->begin, queue->stream), "cudaEventRecord");
     graphs_put(group, all.units, queue->stream);
     queue_add(queue, group);
+    const struct group *awaited = group; /* by the first download, for those behind it */
     LIST_EACH (struct operation, o, &group->operations, link) {
         o->has_begun = true;
         o->group = group;
-        LIST_DRAIN (struct operation, follower, &o->followers, link)
-            begin_download(follower, group);
+        LIST_DRAIN (struct operation, follower, &o->followers, link) {
+            begin_download(follower, awaited);
+            awaited = NULL;
+        }
     }
 }
 
@@ -419,8 +421,7 @@ static uint64_t us_between(double before, double after, double us_each)
     return (uint64_t)(after * us_each + 0.5) - (uint64_t)(before * us_each + 0.5);
 }
 
-/* The group's time on the device, be it a graph's, is shared out by work; the plans' slots are free
- * for others. */
+/* Share the group's time on the device out by work, and give the plans' slots back. */
 static void end_launches(struct group *group)
 {
     float ms = 0;
@@ -446,8 +447,7 @@ static void end_launches(struct group *group)
     }
 }
 
-/* Move what has completed from the queue to the end of a list. An error that sticks is the answer
- * to every call. */
+/* Move what has completed to the end of a list. An error that sticks answers every call. */
 static void collect_from(struct queue *queue, struct list *completed)
 {
     LIST_EACH (struct group, group, &queue->groups, link) {
