@@ -108,16 +108,21 @@ static void *host_memory(uint64_t bytes)
     exit(1);
 }
 
-/* The arrays of a launch. */
+/* The arrays of a launch: those of a staged plan are odd and spare. */
 struct arrays {
-    void *in[AXIS_COUNT], *even[AXIS_COUNT], *odd;
+    void *in[AXIS_COUNT], *even[AXIS_COUNT], *odd, *spare[2];
+    struct operands operands; /* fields: OPERAND_COEFFICIENT and OPERAND_SOURCE */
 };
 
 static struct launch launch_of(const struct plan *plan, const struct arrays *arrays)
 {
-    struct launch launch = {.plan = plan, .odd = arrays->odd, .to = plan->lines * plan->passes};
+    struct launch launch = {.plan = plan,
+                            .odd = arrays->odd,
+                            .operands = &arrays->operands,
+                            .to = plan->lines * plan->passes};
     memcpy(launch.in, arrays->in, sizeof launch.in);
     memcpy(launch.even, arrays->even, sizeof launch.even);
+    memcpy(launch.spare, arrays->spare, sizeof launch.spare);
     return launch;
 }
 
@@ -132,6 +137,28 @@ struct bed {
     struct arrays host;
 };
 
+/* The fields that the job reads beside its inputs. A coefficient is in [0.5, 1]. */
+static void bed_operands(struct bed *bed)
+{
+    const struct job *job = bed->job;
+    const uint64_t bytes = job_bytes(job);
+    const bool has[OPERANDS] = {
+        [OPERAND_COEFFICIENT] = job->more.coefficient, [OPERAND_SOURCE] = job->more.source};
+    for (int i = 0; i < OPERANDS; i++) {
+        if (!has[i])
+            continue;
+        void *field = bed->host.operands.at[i] = host_memory(bytes);
+        fill(job, field);
+        for (uint64_t k = 0; i == OPERAND_COEFFICIENT && k < job_points(job); k++)
+            if (job->dtype == DTYPE_F32)
+                ((float *)field)[k] = 0.5f + 0.5f * fabsf(((float *)field)[k]);
+            else
+                ((double *)field)[k] = 0.5 + 0.5 * fabs(((double *)field)[k]);
+        bed->device.operands.at[i] = bench.runner->allocate(bytes);
+        bench.runner->put(bed->device.operands.at[i], field, bytes);
+    }
+}
+
 static void bed_make(struct bed *bed, const struct job *job, const void *block)
 {
     const uint64_t bytes = job_bytes(job);
@@ -145,8 +172,11 @@ static void bed_make(struct bed *bed, const struct job *job, const void *block)
     }
     for (int i = 0; i < bed->plan.outputs; i++)
         bed->device.even[i] = bench.runner->allocate(bytes);
+    bed_operands(bed);
     if (bed->plan.passes > 1)
         bed->device.odd = bench.runner->allocate(bytes);
+    for (int i = 0; i + 1 < bed->plan.staged; i++)
+        bed->device.spare[i] = bench.runner->allocate(bytes);
     if (!bed->checked)
         return;
     if (job->steps > CHECK_STEPS)
@@ -156,8 +186,24 @@ static void bed_make(struct bed *bed, const struct job *job, const void *block)
         bed->host.even[i] = host_memory(bytes);
     if (bed->plan.passes > 1)
         bed->host.odd = host_memory(bytes);
+    for (int i = 0; i + 1 < bed->plan.staged; i++)
+        bed->host.spare[i] = host_memory(bytes);
     const struct launch expected = launch_of(&bed->checked_plan, &bed->host);
     runner_host.run(RUNNER_PRODUCT, &expected);
+}
+
+static void free_host_memory(void *memory, uint64_t bytes)
+{
+    munmap(memory, bytes);
+}
+
+static void release_arrays(const struct arrays *arrays, void (*release)(void *, uint64_t),
+                           uint64_t bytes)
+{
+    void *const *all = (void *const *)arrays;
+    for (size_t i = 0; i < sizeof *arrays / sizeof *all; i++)
+        if (all[i])
+            release(all[i], bytes);
 }
 
 static void bed_free(struct bed *bed)
@@ -166,20 +212,8 @@ static void bed_free(struct bed *bed)
     plan_release(&bed->plan);
     if (bed->checked)
         plan_release(&bed->checked_plan);
-    for (int i = 0; i < AXIS_COUNT; i++) {
-        if (bed->device.in[i])
-            bench.runner->release(bed->device.in[i], bytes);
-        if (bed->device.even[i])
-            bench.runner->release(bed->device.even[i], bytes);
-        if (bed->host.in[i])
-            munmap(bed->host.in[i], bytes);
-        if (bed->host.even[i])
-            munmap(bed->host.even[i], bytes);
-    }
-    if (bed->device.odd)
-        bench.runner->release(bed->device.odd, bytes);
-    if (bed->host.odd)
-        munmap(bed->host.odd, bytes);
+    release_arrays(&bed->device, bench.runner->release, bytes);
+    release_arrays(&bed->host, free_host_memory, bytes);
 }
 
 /* The largest difference of two arrays of the job's type; 0 where they are equal to the bit, else
@@ -214,7 +248,7 @@ static double bed_difference(const struct bed *bed, int which)
 {
     const uint64_t bytes = job_bytes(bed->job);
     const struct launch launch = launch_of(&bed->checked_plan, &bed->device);
-    const bool even = bed->checked_plan.passes % 2 == 1;
+    const bool even = bed->checked_plan.passes % 2 == 1 || bed->checked_plan.staged;
     double most = 0;
     for (int i = 0; i < bed->plan.outputs; i++)
         bench.runner->poison(bed->device.even[i], bytes);
@@ -304,9 +338,17 @@ static void row_init(struct row *row, const char *name, const struct job *job, c
                  job->n[AXIS_X]);
 }
 
+/* Arrays that one application must read and write; of RK4 each stage, of which three have a base.
+ */
+static int moved_arrays(const struct job *job)
+{
+    const int once = job_inputs(job) + job_outputs(job) + job->more.coefficient + job->more.source;
+    return job->more.scheme == SCHEME_RK4 ? 4 * once + 3 : once;
+}
+
 static void finish_row(struct row *row, const struct job *job, double floor_us)
 {
-    const int moved = job_inputs(job) + job_outputs(job);
+    const int moved = moved_arrays(job);
     if (bench.small) {
         printf("%-26s %-14s %-7s %-10s %-7s %s\n", row->name, row->shape, row->dtype, row->boundary,
                compared(row), row->kernel.name);
@@ -334,7 +376,7 @@ static void add_rows_of(const char *name, const struct job *job, const void *blo
     struct failure failure = {0};
     struct row rows[CLASSICS_MOST + 1];
     int which[CLASSICS_MOST + 1], count = 0;
-    const int moved = job_inputs(job) + job_outputs(job);
+    const int moved = moved_arrays(job);
     const char *classic;
     if (!job_check(job, INFINITY, &failure)) {
         fprintf(stderr, "%s: %s\n", name, failure.message);
@@ -428,8 +470,9 @@ static void derivatives(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype dtype,
         job.axis = (uint8_t)axis;
         job.order = (uint8_t)order;
         set_boundary(&job, axis, boundary);
-        snprintf(name, sizeof name, "derivative %c%s accuracy %d", "xyz"[axis],
-                 order == 2 ? " second" : "", accuracy);
+        static const char *const orders[] = {"", "", " second", " third", " fourth"};
+        snprintf(name, sizeof name, "derivative %c%s accuracy %d", "xyz"[axis], orders[order],
+                 accuracy);
         add_rows(name, &job, boundary, 0, AGAINST_COPY, bar);
     }
 }
@@ -484,12 +527,9 @@ static void vector_operators(uint64_t nx, uint64_t ny, uint64_t nz, enum dtype d
     }
 }
 
-/* Compared with the copy roofline: the bytes of a step at the speed of copies larger than caches.
- */
-static void diffusion(int axes, uint64_t n, enum dtype dtype, int accuracy, uint64_t steps,
-                      const char *boundary, double bar)
+static struct job diffusion_of(int axes, uint64_t n, enum dtype dtype, int accuracy, uint64_t steps,
+                               const char *boundary)
 {
-    char name[40];
     struct job job = job_of(OPERATOR_DIFFUSION, dtype, accuracy, axes, n, n, axes == 3 ? n : 1);
     job.steps = steps;
     for (int a = 0; a < axes; a++) {
@@ -497,6 +537,36 @@ static void diffusion(int axes, uint64_t n, enum dtype dtype, int accuracy, uint
         set_boundary(&job, a, boundary);
     }
     job.dt = 0.9 * job_dt_max(&job);
+    return job;
+}
+
+static void rk4(int axes, uint64_t n, enum dtype dtype, int accuracy, const char *boundary,
+                double bar)
+{
+    char name[40];
+    struct job job = diffusion_of(axes, n, dtype, accuracy, 4, boundary);
+    job.more.scheme = SCHEME_RK4;
+    snprintf(name, sizeof name, "rk4 %dD accuracy %d", axes, accuracy);
+    add_rows(name, &job, boundary, 0, AGAINST_COPY, bar);
+}
+
+static void diffusion_with_source(int axes, uint64_t n, enum dtype dtype, int accuracy,
+                                  const char *boundary, double bar)
+{
+    char name[40];
+    struct job job = diffusion_of(axes, n, dtype, accuracy, 6, boundary);
+    job.more.source = 1;
+    snprintf(name, sizeof name, "diffusion %dD source accuracy %d", axes, accuracy);
+    add_rows(name, &job, boundary, 0, AGAINST_COPY, bar);
+}
+
+/* Compared with the copy roofline: the bytes of a step at the speed of copies larger than caches.
+ */
+static void diffusion(int axes, uint64_t n, enum dtype dtype, int accuracy, uint64_t steps,
+                      const char *boundary, double bar)
+{
+    char name[40];
+    const struct job job = diffusion_of(axes, n, dtype, accuracy, steps, boundary);
     snprintf(name, sizeof name, "diffusion %dD accuracy %d", axes, accuracy);
     const double floor_us = job_bytes(&job) < ROOFLINE_BYTES && !bench.quick
                                 ? copy_us(ROOFLINE_BYTES) * (double)job_bytes(&job) / ROOFLINE_BYTES
@@ -615,6 +685,21 @@ static void rows_cuda(void)
         diffusion(3, cube, DTYPE_F32, 8, steps_3d, of_3d[b], 0.85);
     }
     stencils(cube, 2 * plane);
+    /* What a pass adds to its centred rows. */
+    for (int dtype = DTYPE_F32; dtype <= DTYPE_F64; dtype++) {
+        rk4(3, cube, (enum dtype)dtype, 2, "periodic", 2);
+        rk4(3, cube, (enum dtype)dtype, 8, "periodic", 0.79);
+        rk4(3, cube - 3, (enum dtype)dtype, 8, "periodic", 0.63);
+        rk4(2, 2 * plane, (enum dtype)dtype, 8, "periodic", 0.79);
+        diffusion_with_source(3, cube, (enum dtype)dtype, 2, "periodic", 0.87);
+        diffusion_with_source(3, cube, (enum dtype)dtype, 8, "periodic", 0);
+        diffusion_with_source(2, 2 * plane, (enum dtype)dtype, 2, "periodic", 0.87);
+        for (int order = 3; order <= 4; order++) {
+            cubes(cube, (enum dtype)dtype, order, 8, "periodic", 0.88);
+            derivatives(cube - 3, cube - 1, cube + 1, (enum dtype)dtype, order, 8, "periodic", 0.7);
+        }
+    }
+    cubes(cube, DTYPE_F32, 4, 8, "one-sided", 0.88);
 }
 
 /* In main memory, with one bar; and some that the second and third caches may hold, where copies

@@ -61,10 +61,12 @@ struct plan {
     int32_t inputs;   /* arrays that a pass reads: 1, or one for each axis of space */
     int32_t outputs;  /* … and writes */
     int32_t engine;   /* enum plan_engine */
-    /* Of PLAN_TABLE, for kernels of centred stencils and their closures: what follows here has the
-     * weights and sides of the table's interior (inner), or of all points (plain, inner too), which
-     * may then be computed without the table, in parts, and for several jobs at once. */
-    int32_t inner, plain;
+    /* Of PLAN_TABLE, for kernels of centred stencils and their closures, each of which is the one
+     * before, too. inner: the interior is a sum of centred rows, of `radius` pairs, beside what the
+     * pass adds. simple: of no more than PLAN_RADIUS, and nothing is added; axis[].c and centre are
+     * its weights. plain: what follows here tells all of all points, which may then be computed
+     * without the table, in parts, and for several jobs at once. */
+    int32_t inner, simple, plain;
     int32_t staged;      /* scratch arrays of a scheme of several passes; 0: they go to and fro */
     int32_t scheme;      /* enum scheme; what each pass does of it: numerics/stage.h */
     int32_t step_passes; /* of one step */

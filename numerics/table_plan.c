@@ -21,18 +21,30 @@ struct table_row_f64 table_row(const struct table_header *table, const void *byt
     return wide;
 }
 
-/* Can kernels of centred stencils compute the box? They read past the edge of a closure's side, so
- * that there have to be as many points as closures have. */
+/* Is the box a sum of centred rows, which axes with coordinates do not have? */
 static bool is_inner(const struct plan *plan, const struct job *job)
 {
     const struct table_header *header = table_of(plan);
-    bool inner = job->operator_id <= OPERATOR_CURL && !header->shift && !header->source &&
-                 !header->coefficient && job->more.scheme == SCHEME_EULER && job_order(job) >= 1 &&
-                 job_order(job) <= 2 && job->accuracy <= 2 * PLAN_RADIUS;
+    bool inner =
+        !header->shift && (header->form == TABLE_FORM_SUM ||
+                           (header->form == TABLE_FORM_PARTS && plan->form == PLAN_SCALAR));
     for (int a = 0; a < job->axes; a++)
-        inner = inner && header->axis_of[a].high > header->axis_of[a].low &&
-                (!plan->axis[a].active || header->axis_of[a].n >= PLAN_ROW_POINTS);
+        inner = inner && (!plan->axis[a].active || header->rows[0][a].low < header->axis_of[a].n);
     return inner;
+}
+
+/* Some loops read past the edge of a closure's side, so that there have to be as many points as
+ * closures have. */
+static bool is_simple(const struct plan *plan, const struct job *job)
+{
+    const struct table_header *header = table_of(plan);
+    bool simple = job->operator_id <= OPERATOR_CURL && !header->shift && !header->source &&
+                  !header->coefficient && job->more.scheme == SCHEME_EULER && job_order(job) >= 1 &&
+                  job_order(job) <= 2 && job->accuracy <= 2 * PLAN_RADIUS;
+    for (int a = 0; a < job->axes; a++)
+        simple = simple && header->axis_of[a].high > header->axis_of[a].low &&
+                 (!plan->axis[a].active || header->axis_of[a].n >= PLAN_ROW_POINTS);
+    return simple;
 }
 
 /* The map by which kernels of centred stencils do what the table does at both sides of an axis;
@@ -74,7 +86,8 @@ void table_to_plan(struct plan *plan, const struct job *job)
 {
     const struct table_header *header = table_of(plan);
     plan->plain = job_is_plain(job);
-    plan->inner = plan->plain || is_inner(plan, job);
+    plan->simple = plan->plain || is_simple(plan, job);
+    plan->inner = plan->simple || is_inner(plan, job);
     for (int a = 0; a < job->axes; a++)
         for (int s = 0; s < SIDE_COUNT && !plan->plain; s++)
             plan->axis[a].side[s].apart =
@@ -82,7 +95,6 @@ void table_to_plan(struct plan *plan, const struct job *job)
                                         : header->axis_of[a].n - header->axis_of[a].high);
     if (!plan->inner)
         return;
-    plan->radius = job->accuracy / 2;
     plan->shared = header->shared;
     plan->identity = header->identity;
     memcpy(plan->centre, header->centre[0], sizeof plan->centre);
@@ -93,7 +105,8 @@ void table_to_plan(struct plan *plan, const struct job *job)
             continue;
         const struct table_rows *rows = &header->rows[0][a];
         const struct table_row_f64 row = table_row(header, header, rows, rows->low + rows->high);
-        for (int m = 1; m <= plan->radius; m++)
+        plan->radius = row.count;
+        for (int m = 1; m <= row.count && plan->simple; m++)
             axis->c[m] = row.w[m - 1];
         if (plan->plain)
             plain_axis(a, plan);

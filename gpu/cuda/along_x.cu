@@ -16,6 +16,7 @@
 #include "gpu/cuda/grid.cuh"
 
 #include <cuda_pipeline.h>
+#include <string.h>
 
 #define FAR ((int64_t)1 << 29) /* more points than a tile has */
 
@@ -43,14 +44,32 @@ template <typename T, int R> struct along_x_shape {
     int32_t odd;
     int32_t closure_points;
     int32_t edges; /* points nearer than R to an end are computed one by one */
+    /* TERMS: points next to an end that no pack stores. They may be those of the base. */
+    int64_t apart[SIDE_COUNT];
     T centre, c[R + 1];
+    point_terms<T> terms;
     T closure[R][2 * R + 2];
 };
 
-/* Point i of a row of n, nearer than R to an end of it. Index is what n fits. */
-template <typename Index, typename T, int R>
+/* The V points at `place` of an array of terms, of which some may lie past its end. */
+template <int V, typename T>
+static __device__ __forceinline__ pack<T, V> load_term(const T *term, int64_t place, int64_t total)
+{
+    pack<T, V> loaded = {};
+    if (term && place + V <= total)
+        return load_once(term + place, &loaded);
+#pragma unroll
+    for (int v = 0; v < V; v++)
+        if (term && place + v < total)
+            loaded.v[v] = __ldcs(term + place + v);
+    return loaded;
+}
+
+/* Point i of a row of n, nearer than R to an end of it; `place`: in the array. Index is what n
+ * fits. */
+template <bool TERMS, typename Index, typename T, int R>
 static __device__ __forceinline__ T along_x_edge(const along_x_shape<T, R> &shape, const T *row,
-                                                 Index i)
+                                                 Index i, int64_t place)
 {
     const Index n = (Index)shape.n, period = (Index)shape.period;
     T acc = shape.odd ? -T(0) : T(0); /* −0 + a product is the product */
@@ -66,16 +85,22 @@ static __device__ __forceinline__ T along_x_edge(const along_x_shape<T, R> &shap
     }
     if (!shape.odd)
         acc = shape.centre * row[i];
+    if constexpr (TERMS)
+        acc = begin_sum(shape.terms, shape.centre, row[i],
+                        load_term<1>(shape.terms.base, place, shape.total).v[0]);
 #pragma unroll
     for (int m = 1; m <= R; m++) {
         const T above = row[i + m < n ? i + m : i + m - period];
         const T below = row[i - m >= 0 ? i - m : i - m + period];
         acc = fused(shape.c[m], shape.odd ? above - below : above + below, acc);
     }
+    if constexpr (TERMS)
+        acc = end_sum(shape.terms, acc, load_term<1>(shape.terms.source, place, shape.total).v[0]);
     return acc;
 }
 
-template <typename T, int R, enum along_x_tile TILE, class Jobs>
+/* TERMS: something is added at each point (point_terms), of even ones. */
+template <typename T, int R, enum along_x_tile TILE, bool TERMS, class Jobs>
 __global__ void __launch_bounds__(ALONG_X_THREADS, sizeof(T) == 4 ? 12 : 10)
     along_x_kernel(const __grid_constant__ along_x_shape<T, R> shape, const T *__restrict__ in,
                    T *__restrict__ out, const __grid_constant__ Jobs jobs)
@@ -129,23 +154,36 @@ __global__ void __launch_bounds__(ALONG_X_THREADS, sizeof(T) == 4 ? 12 : 10)
                 result.v[v] = acc;
             }
         } else {
+            pack<T, V> base, source;
+            if constexpr (TERMS) {
+                base = load_term<V>(shape.terms.base, begin + x, shape.total);
+                source = load_term<V>(shape.terms.source, begin + x, shape.total);
+            }
 #pragma unroll
             for (int v = 0; v < V; v++) {
-                T acc = shape.centre * f(v);
+                T acc;
+                if constexpr (TERMS)
+                    acc = begin_sum(shape.terms, shape.centre, f(v), base.v[v]);
+                else
+                    acc = shape.centre * f(v);
 #pragma unroll
                 for (int m = 1; m <= R; m++)
                     acc = fused(shape.c[m], f(v + m) + f(v - m), acc);
+                if constexpr (TERMS)
+                    acc = end_sum(shape.terms, acc, source.v[v]);
                 result.v[v] = acc;
             }
         }
         T *const target = out + begin + x;
-        if (TILE == ROUND || (i >= R && i + V + R <= n)) {
+        const int64_t low = TERMS ? shape.apart[SIDE_LOW] : R;
+        const int64_t high = TERMS ? shape.apart[SIDE_HIGH] : R;
+        if (TILE == ROUND || (i >= low && i + V + high <= n)) {
             store_pack(target, result);
         } else {
 #pragma unroll
             for (int v = 0; v < V; v++) {
                 const int j = i + v < n ? i + v : i + v - n;
-                if (j >= R && j + R < n && x + v < points)
+                if (j >= low && j + high < n && x + v < points)
                     target[v] = result.v[v];
             }
         }
@@ -160,11 +198,13 @@ __global__ void __launch_bounds__(ALONG_X_THREADS, sizeof(T) == 4 ? 12 : 10)
         if (TILE == CUT) {
             const int64_t start = row * shape.n - before, i = k < R ? k : shape.n - 2 * R + k;
             if (start + i >= 0 && start + i < points)
-                out[begin + start + i] = along_x_edge<int64_t>(shape, in + begin + start, i);
+                out[begin + start + i] =
+                    along_x_edge<TERMS, int64_t>(shape, in + begin + start, i, begin + start + i);
         } else {
             const int start = row * n, i = k < R ? k : n - 2 * R + k;
             if (i >= 0 && i < n)
-                out[begin + start + i] = along_x_edge<int>(shape, tile + start, i);
+                out[begin + start + i] =
+                    along_x_edge<TERMS, int>(shape, tile + start, i, begin + start + i);
         }
     }
 }
@@ -190,22 +230,34 @@ template <typename T, int R> static void choose_tile(along_x_shape<T, R> *shape,
     shape->magic = shape->n == 1 ? UINT32_MAX : (uint32_t)((((uint64_t)1 << 32) / shape->n) + 1);
 }
 
-/* Does the kernel compute the edges? */
+/* Are the edges in the plan's boundary, which others compute? */
+static bool leaves_edges(const struct plan *plan)
+{
+    return !plan->plain && plan->axis[AXIS_X].side[SIDE_LOW].map == SIDE_MAP_NONE;
+}
+
+/* Does the kernel compute them? */
 static bool takes_edges(const struct plan *plan)
 {
     const struct plan_axis *axis = &plan->axis[AXIS_X];
     const int low = axis->side[SIDE_LOW].map, high = axis->side[SIDE_HIGH].map;
-    return low == SIDE_MAP_PERIODIC || low == SIDE_MAP_ENDPOINT
-               ? axis->n > plan->radius + 1
-               : !plan->identity && low == SIDE_MAP_NONE && high == SIDE_MAP_NONE;
+    if (low == SIDE_MAP_PERIODIC || low == SIDE_MAP_ENDPOINT)
+        return axis->n > plan->radius + 1;
+    return plan->plain && !plan->identity && low == SIDE_MAP_NONE && high == SIDE_MAP_NONE;
 }
 
 template <typename T, int R, enum along_x_tile TILE>
-static constexpr kernel_pair<along_x_shape<T, R>, T> along_x_kernels = {
-    along_x_kernel<T, R, TILE, one_job>, along_x_kernel<T, R, TILE, job_arrays>};
+static kernel_pair<along_x_shape<T, R>, T> along_x_kernels(bool has_terms)
+{
+    if constexpr (R <= TABLE_RADIUS) /* second derivatives */
+        if (has_terms)
+            return {along_x_kernel<T, R, TILE, true, one_job>, nullptr};
+    return {along_x_kernel<T, R, TILE, false, one_job>,
+            along_x_kernel<T, R, TILE, false, job_arrays>};
+}
 
 template <typename T, int R>
-static cudaError_t launch_along_x(const struct geometry *g, const void *in, void *out)
+static cudaError_t launch_along_x(const struct geometry *g, const struct table_pass *pass)
 {
     constexpr int V = 16 / sizeof(T), REACH = (R + V - 1) / V;
     const struct plan *plan = g->plan;
@@ -218,49 +270,55 @@ static cudaError_t launch_along_x(const struct geometry *g, const void *in, void
     shape.odd = plan->parity == PLAN_ODD;
     shape.period = map == SIDE_MAP_PERIODIC ? axis->n : map == SIDE_MAP_ENDPOINT ? axis->n - 1 : 0;
     const bool closed = shape.period == 0;
-    shape.centre = (T)plan->centre[1 << AXIS_X];
-    for (int m = 1; m <= R; m++)
-        shape.c[m] = (T)axis->c[m];
+    const point_weights<T, R> weights = weights_of<T, R>(plan, pass);
+    shape.centre = weights.centre;
+    memcpy(shape.c, weights.c[AXIS_X], sizeof shape.c);
+    shape.terms = terms_of<T>(plan, pass);
     shape.closure_points = axis->row_points;
-    for (int d = 0; d < R && closed; d++)
+    for (int d = 0; d < R && closed && plan->plain; d++)
         for (int k = 0; k < axis->row_points; k++)
             shape.closure[d][k] = (T)axis->row[d][k];
     choose_tile(&shape, g->units);
     shape.edges = takes_edges(plan);
+    shape.apart[SIDE_LOW] = leaves_edges(plan) ? g->low[AXIS_X] : R;
+    shape.apart[SIDE_HIGH] = leaves_edges(plan) ? axis->n - g->high[AXIS_X] : R;
     const int64_t blocks = (shape.total + shape.points - 1) / shape.points;
     const size_t bytes = (shape.points + 2 * REACH * V) * sizeof(T);
     const bool packs = axis->n % V == 0 && axis->n >= REACH * V;
-    const auto kernel = shape.rows == 0                     ? along_x_kernels<T, R, CUT>
-                        : map == SIDE_MAP_PERIODIC && packs ? along_x_kernels<T, R, ROUND>
-                                                            : along_x_kernels<T, R, WHOLE>;
-    return launch_blocks(kernel, blocks, dim3(ALONG_X_THREADS), g, &shape, in, out, bytes);
+    const bool added = has_terms(plan, pass);
+    const auto kernel = shape.rows == 0                     ? along_x_kernels<T, R, CUT>(added)
+                        : map == SIDE_MAP_PERIODIC && packs ? along_x_kernels<T, R, ROUND>(added)
+                                                            : along_x_kernels<T, R, WHOLE>(added);
+    return launch_blocks(kernel, blocks, dim3(ALONG_X_THREADS), g, &shape, pass->in[0],
+                         pass->out[0], bytes);
 }
 
 template <typename T>
-static cudaError_t launch_typed(const struct geometry *g, const void *in, void *out)
+static cudaError_t launch_typed(const struct geometry *g, const struct table_pass *pass)
 {
-    return with_radius(
-        g, [&](auto radius) { return launch_along_x<T, decltype(radius)::value>(g, in, out); });
+    return with_radius<CENTRED_RADIUS>(
+        g, [&](auto radius) { return launch_along_x<T, decltype(radius)::value>(g, pass); });
 }
 
 /* The edges of diffusion in 1D, of mirrors, and of rows so short that a stencil goes around them
  * twice. */
-static cudaError_t launch_edges(const struct geometry *g, const void *in, void *out)
+static cudaError_t launch_edges(const struct geometry *g, const struct table_pass *pass)
 {
     const int64_t n = g->plan->axis[AXIS_X].n, radius = g->plan->radius;
-    struct table_pass pass = {};
     struct geometry edges = *g;
-    pass.in[0] = in;
-    pass.out[0] = out;
     edges.low[AXIS_X] = n < radius ? n : radius;
     edges.high[AXIS_X] = n - radius > edges.low[AXIS_X] ? n - radius : edges.low[AXIS_X];
     geometry_boundary(&edges);
-    return edges.boundary.points > 0 ? boundary_launch(&edges, &pass) : cudaSuccess;
+    if (edges.boundary.points == 0)
+        return cudaSuccess;
+    return g->plan->plain ? boundary_launch(&edges, pass) : rows_launch(&edges, pass);
 }
 
-extern "C" cudaError_t along_x_launch(const struct geometry *g, const void *in, void *out)
+extern "C" cudaError_t along_x_launch(const struct geometry *g, const struct table_pass *pass)
 {
-    const cudaError_t error = g->plan->dtype == DTYPE_F32 ? launch_typed<float>(g, in, out)
-                                                          : launch_typed<double>(g, in, out);
-    return error != cudaSuccess || takes_edges(g->plan) ? error : launch_edges(g, in, out);
+    const cudaError_t error =
+        g->plan->dtype == DTYPE_F32 ? launch_typed<float>(g, pass) : launch_typed<double>(g, pass);
+    return error != cudaSuccess || takes_edges(g->plan) || leaves_edges(g->plan)
+               ? error
+               : launch_edges(g, pass);
 }

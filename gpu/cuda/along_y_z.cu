@@ -14,6 +14,8 @@
  * are always the same registers. Axes shorter than that are not for this file. */
 #include "gpu/cuda/grid.cuh"
 
+#include <string.h>
+
 enum {
     ALONG_Y_Z_THREADS = 128,
     /* How much of a row (all that lies between neighbours along the axis) blocks do before the next
@@ -339,7 +341,8 @@ static cudaError_t launch_direct(const struct geometry *g, along_y_z_shape<T, R>
                           threads, 0, in, out);
 }
 
-template <typename T, int R> static along_y_z_shape<T, R> make_shape(const struct geometry *g)
+template <typename T, int R>
+static along_y_z_shape<T, R> make_shape(const struct geometry *g, const struct table_pass *pass)
 {
     const struct plan *plan = g->plan;
     const int a = find_axis(plan);
@@ -353,20 +356,22 @@ template <typename T, int R> static along_y_z_shape<T, R> make_shape(const struc
     shape.total = (int64_t)(plan->points * plan->batch);
     shape.period = map == SIDE_MAP_PERIODIC ? axis->n : map == SIDE_MAP_ENDPOINT ? axis->n - 1 : 0;
     shape.odd = plan->parity == PLAN_ODD;
-    shape.centre = (T)plan->centre[1 << a];
-    for (int m = 1; m <= R; m++)
-        shape.c[m] = (T)axis->c[m];
-    for (int d = 0; d < R && shape.period == 0; d++)
+    const point_weights<T, R> weights = weights_of<T, R>(plan, pass);
+    shape.centre = weights.centre;
+    memcpy(shape.c, weights.c[a], sizeof shape.c);
+    for (int d = 0; d < R && shape.period == 0 && plan->plain; d++)
         for (int k = 0; k < axis->row_points; k++)
             shape.closure[d][k] = (T)axis->row[d][k];
     return shape;
 }
 
 template <typename T, int R>
-static cudaError_t launch_along_y_z(const struct geometry *g, const void *in, void *out)
+static cudaError_t launch_along_y_z(const struct geometry *g, const struct table_pass *pass)
 {
     constexpr int V = 8 / sizeof(T);
-    along_y_z_shape<T, R> shape = make_shape<T, R>(g);
+    const void *const in = pass->in[0];
+    void *const out = pass->out[0];
+    along_y_z_shape<T, R> shape = make_shape<T, R>(g, pass);
     const bool eight = window_points(g) == 8;
     if (shape.stride % V != 0)
         return eight ? launch_direct<T, R, 8, 1>(g, &shape, in, out)
@@ -376,17 +381,17 @@ static cudaError_t launch_along_y_z(const struct geometry *g, const void *in, vo
 }
 
 template <typename T>
-static cudaError_t launch_typed(const struct geometry *g, const void *in, void *out)
+static cudaError_t launch_typed(const struct geometry *g, const struct table_pass *pass)
 {
-    return with_radius(
-        g, [&](auto radius) { return launch_along_y_z<T, decltype(radius)::value>(g, in, out); });
+    return with_radius<CENTRED_RADIUS>(
+        g, [&](auto radius) { return launch_along_y_z<T, decltype(radius)::value>(g, pass); });
 }
 
 template <int R>
-static cudaError_t launch_unaligned(const struct geometry *g, const void *in, void *out)
+static cudaError_t launch_unaligned(const struct geometry *g, const struct table_pass *pass)
 {
     constexpr int S = unaligned_window(R);
-    along_y_z_shape<float, R> shape = make_shape<float, R>(g);
+    along_y_z_shape<float, R> shape = make_shape<float, R>(g, pass);
     const int64_t most = UNALIGNED_COLUMNS, inner = (shape.stride + most - 1) / most;
     shape.inner = (uint32_t)inner;
     shape.columns = (uint32_t)((shape.stride + inner - 1) / inner);
@@ -395,7 +400,7 @@ static cudaError_t launch_unaligned(const struct geometry *g, const void *in, vo
     const kernel_pair<along_y_z_shape<float, R>, float> kernel = {unaligned_kernel<R, S>, nullptr};
     return launch_windows(kernel, g, &shape, (shape.end - shape.begin + S - 1) / S, shape.blocks,
                           shape.columns, SIDE_SHORT_BYTES, UNALIGNED_THREADS,
-                          S * UNALIGNED_PITCH * sizeof(float), in, out);
+                          S * UNALIGNED_PITCH * sizeof(float), pass->in[0], pass->out[0]);
 }
 
 extern "C" bool along_y_z_unaligned_takes(const struct geometry *g)
@@ -409,15 +414,15 @@ extern "C" bool along_y_z_unaligned_takes(const struct geometry *g)
            axis->n >= unaligned_window(plan->radius) && g->first % UNALIGNED_V == 0;
 }
 
-extern "C" cudaError_t along_y_z_unaligned_launch(const struct geometry *g, const void *in,
-                                                  void *out)
+extern "C" cudaError_t along_y_z_unaligned_launch(const struct geometry *g,
+                                                  const struct table_pass *pass)
 {
-    return with_radius(
-        g, [&](auto radius) { return launch_unaligned<decltype(radius)::value>(g, in, out); });
+    return with_radius<CENTRED_RADIUS>(
+        g, [&](auto radius) { return launch_unaligned<decltype(radius)::value>(g, pass); });
 }
 
-extern "C" cudaError_t along_y_z_launch(const struct geometry *g, const void *in, void *out)
+extern "C" cudaError_t along_y_z_launch(const struct geometry *g, const struct table_pass *pass)
 {
-    return g->plan->dtype == DTYPE_F32 ? launch_typed<float>(g, in, out)
-                                       : launch_typed<double>(g, in, out);
+    return g->plan->dtype == DTYPE_F32 ? launch_typed<float>(g, pass)
+                                       : launch_typed<double>(g, pass);
 }

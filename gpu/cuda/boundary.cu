@@ -408,7 +408,7 @@ static void even_shape_init(struct even_shape *shape, const struct geometry *g, 
 }
 
 template <typename T, int R, int V> struct even_launcher {
-    static cudaError_t run(const struct geometry *g, const void *in, void *out)
+    static cudaError_t run(const struct geometry *g, const struct table_pass *pass)
     {
         struct even_shape shape;
         even_shape_init(&shape, g, V);
@@ -419,8 +419,8 @@ template <typename T, int R, int V> struct even_launcher {
         const int64_t blocks = shape.rim_blocks + (faces + BOUNDARY_THREADS - 1) / BOUNDARY_THREADS;
         const kernel_pair<struct even_shape, T> kernel = {
             boundary_even_kernel<T, R, V, one_job>, boundary_even_kernel<T, R, V, job_arrays>};
-        return launch_blocks(kernel, blocks, dim3(BOUNDARY_THREADS), g, &shape, in, out,
-                             sizeof(boundary_weights<T, R>));
+        return launch_blocks(kernel, blocks, dim3(BOUNDARY_THREADS), g, &shape, pass->in[0],
+                             pass->out[0], sizeof(boundary_weights<T, R>));
     }
 };
 
@@ -439,6 +439,6 @@ static bool is_even(const struct geometry *g, bool impose)
 extern "C" cudaError_t boundary_launch(const struct geometry *g, const struct table_pass *pass)
 {
     return is_even(g, pass->impose)
-               ? launch_typed<even_launcher>(g, g->plan->axis[AXIS_X].n, pass->in[0], pass->out[0])
+               ? launch_typed<even_launcher, PLAN_RADIUS>(g, g->plan->axis[AXIS_X].n, pass)
                : points_launch(g, pass);
 }

@@ -7,16 +7,18 @@
 
 __BEGIN_DECLS
 
-/* One pass of the geometry's jobs, from `in` to `out` of the first, on its stream. All points:
- * along_x (x alone), along_y_z (y or z alone, where it takes the plan). */
-cudaError_t along_x_launch(const struct geometry *g, const void *in, void *out);
+enum { CENTRED_RADIUS = TABLE_PAIRS - 1 }; /* of centred rows: order 4, accuracy 10 */
+
+/* One pass of the geometry's jobs, between arrays of the first, on its stream. All points: along_x
+ * (x alone), along_y_z (y or z alone, where it takes the plan). */
+cudaError_t along_x_launch(const struct geometry *g, const struct table_pass *pass);
 bool along_y_z_takes(const struct plan *plan);
-cudaError_t along_y_z_launch(const struct geometry *g, const void *in, void *out);
+cudaError_t along_y_z_launch(const struct geometry *g, const struct table_pass *pass);
 bool along_y_z_unaligned_takes(const struct geometry *g); /* rows of odd length; one job */
-cudaError_t along_y_z_unaligned_launch(const struct geometry *g, const void *in, void *out);
+cudaError_t along_y_z_unaligned_launch(const struct geometry *g, const struct table_pass *pass);
 /* The interior: streaming_3d or streaming_2d; all other points: boundary. */
-cudaError_t streaming_2d_launch(const struct geometry *g, const void *in, void *out);
-cudaError_t streaming_3d_launch(const struct geometry *g, const void *in, void *out);
+cudaError_t streaming_2d_launch(const struct geometry *g, const struct table_pass *pass);
+cudaError_t streaming_3d_launch(const struct geometry *g, const struct table_pass *pass);
 /* All other points, one at least: of a plan by its own weights, faces together or each point alone
  * …
  */

@@ -333,18 +333,10 @@ template <typename T> static interior_function<T> find_kernel(int form, int pair
         interior_kernel<T, parts_of<1>>, interior_kernel<T, parts_of<2>>,
         interior_kernel<T, parts_of<3>>, interior_kernel<T, parts_of<4>>,
         interior_kernel<T, parts_of<5>>, interior_kernel<T, parts_of<6>>};
-    static const interior_function<T> sums[][AXIS_COUNT] = {
-        {interior_kernel<T, sum_of<1, 1>>, interior_kernel<T, sum_of<1, 2>>,
-         interior_kernel<T, sum_of<1, 3>>},
-        {interior_kernel<T, sum_of<2, 1>>, interior_kernel<T, sum_of<2, 2>>,
-         interior_kernel<T, sum_of<2, 3>>},
-        {interior_kernel<T, sum_of<3, 1>>, interior_kernel<T, sum_of<3, 2>>,
-         interior_kernel<T, sum_of<3, 3>>},
-        {interior_kernel<T, sum_of<4, 1>>, interior_kernel<T, sum_of<4, 2>>,
-         interior_kernel<T, sum_of<4, 3>>},
-        {interior_kernel<T, sum_of<5, 1>>, interior_kernel<T, sum_of<5, 2>>,
-         interior_kernel<T, sum_of<5, 3>>},
-        {interior_kernel<T, sum_of<6, 1>>, NULL, NULL}};
+    static const interior_function<T> means[] = {
+        interior_kernel<T, sum_of<1, 1>>, interior_kernel<T, sum_of<2, 1>>,
+        interior_kernel<T, sum_of<3, 1>>, interior_kernel<T, sum_of<4, 1>>,
+        interior_kernel<T, sum_of<5, 1>>};
     static const interior_function<T> biharmonics[][AXIS_COUNT] = {
         {interior_kernel<T, biharmonic_of<1, 1>>, interior_kernel<T, biharmonic_of<1, 2>>,
          interior_kernel<T, biharmonic_of<1, 3>>},
@@ -364,14 +356,13 @@ template <typename T> static interior_function<T> find_kernel(int form, int pair
         {interior_kernel<T, divergence_of<4, 1>>, interior_kernel<T, divergence_of<4, 2>>,
          interior_kernel<T, divergence_of<4, 3>>}};
     static_assert(sizeof parts / sizeof *parts == MOST_PAIRS, "a kernel for each");
-    static_assert(sizeof sums / sizeof *sums == MOST_PAIRS, "a kernel for each");
     if (pairs < 1 || pairs > MOST_PAIRS)
         return NULL;
     switch (form) {
     case TABLE_FORM_PARTS:
         return parts[pairs - 1];
-    case TABLE_FORM_SUM:
-        return sums[pairs - 1][axes - 1];
+    case TABLE_FORM_SUM: /* of an interpolation */
+        return pairs <= SUM_PAIRS && axes == 1 ? means[pairs - 1] : NULL;
     case TABLE_FORM_BIHARMONIC:
         return pairs >= 2 && pairs <= SUM_PAIRS ? biharmonics[pairs - 2][axes - 1] : NULL;
     case TABLE_FORM_DIVERGENCE: /* that of an error estimate is left to the boundary */

@@ -57,7 +57,8 @@ static uint64_t streaming_3d_passes(const struct geometry *g)
     const struct plan_axis *axis = g->plan->axis;
     /* Its offsets in a plane are of 32 bits. */
     return axis[AXIS_X].active && axis[AXIS_Y].active && axis[AXIS_Z].active &&
-           axis[AXIS_Z].stride <= UINT32_MAX && axis[AXIS_Z].n <= INT32_MAX / 2;
+           g->plan->radius <= PLAN_RADIUS && axis[AXIS_Z].stride <= UINT32_MAX &&
+           axis[AXIS_Z].n <= INT32_MAX / 2;
 }
 
 /* The families in order of preference: the first that takes a plan, and as many passes, does them.
@@ -68,7 +69,7 @@ static const struct family {
     /* The most passes from `in` to `out` that one launch of it does of this plan on this device;
      * 0: none. A family with launch_several does 2 to that many, the others one. */
     uint64_t (*most)(const struct geometry *g);
-    cudaError_t (*launch)(const struct geometry *g, const void *in, void *out);
+    cudaError_t (*launch)(const struct geometry *g, const struct table_pass *pass);
     cudaError_t (*launch_several)(const struct geometry *g, const void *in, void *out,
                                   uint64_t passes);
     bool all_points; /* not the interior alone */
@@ -187,11 +188,11 @@ static cudaError_t launch_interior(struct geometry *g, const struct table_pass *
     const struct plan *plan = g->plan;
     if (!plan->inner && interior_takes(plan))
         return g->has_interior ? interior_launch(g, pass) : cudaSuccess;
-    if (plan->inner && plan->form == PLAN_SCALAR) {
+    const bool is_scalar = plan->form == PLAN_SCALAR || !plan->axis[AXIS_Y].active;
+    if (plan->inner && is_scalar) { /* of a line, all are its derivative */
         const struct family *family = find_family(g, false);
         *whole = family->all_points && plan->plain;
-        return family->all_points || g->has_interior ? family->launch(g, pass->in[0], pass->out[0])
-                                                     : cudaSuccess;
+        return family->all_points || g->has_interior ? family->launch(g, pass) : cudaSuccess;
     }
     cudaError_t error = plan->inner ? cudaSuccess : cudaErrorInvalidConfiguration;
     if (plan->inner && g->has_interior)

@@ -17,7 +17,7 @@
  * moved. */
 #include "gpu/cuda/grid.cuh"
 
-struct streaming_2d_shape {
+template <typename T, int R> struct streaming_2d_shape {
     int64_t n;             /* points along x; without X, of all axes below the marching one */
     int64_t low, high;     /* x: the points that this kernel computes */
     int64_t rows, row_low; /* Y: rows of a plane that it computes, and the first; else 1 and 0 */
@@ -28,6 +28,9 @@ struct streaming_2d_shape {
     int64_t row_stride, stride, outer_stride; /* elements */
     uint32_t blocks_x;
     int32_t slot, axis; /* enum axis: the marching one */
+    int32_t odd, shared;
+    point_weights<T, R> weights;
+    point_terms<T> terms;
 };
 
 /* Steps: as many as fit the registers; in 3D a single one has 2R + 3 loads in flight. */
@@ -51,10 +54,12 @@ load_y_pair(const T *f, int64_t y, int m, bool inside, const struct plan_axis *a
     return pair;
 }
 
-template <typename T, int R, int V, bool X, bool Y, class Jobs>
+/* TERMS: something is added at each point (point_terms). */
+template <typename T, int R, int V, bool X, bool Y, bool TERMS, class Jobs>
 __global__ void __launch_bounds__(streaming_2d_block<R, V, X, Y>::THREADS)
-    streaming_2d_kernel(const streaming_2d_shape shape, const T *__restrict__ in,
-                        T *__restrict__ out, const __grid_constant__ Jobs jobs)
+    streaming_2d_kernel(const __grid_constant__ streaming_2d_shape<T, R> shape,
+                        const T *__restrict__ in, T *__restrict__ out,
+                        const __grid_constant__ Jobs jobs)
 {
     constexpr int STEPS = streaming_2d_block<R, V, X, Y>::STEPS;
     const int64_t x0 = ((int64_t)(blockIdx.x % shape.blocks_x) * blockDim.x + threadIdx.x) * V;
@@ -71,8 +76,8 @@ __global__ void __launch_bounds__(streaming_2d_block<R, V, X, Y>::THREADS)
     const int64_t place =
         (int64_t)(item / (uint64_t)shape.marches) * shape.outer_stride + y * shape.row_stride;
     own_arrays(in, out, jobs);
-    const int slot = shape.slot;
-    const struct plan *plan = &table[slot].plan;
+    const struct plan *plan = &table[shape.slot].plan;
+    const point_weights<T, R> &weights = shape.weights;
     const struct plan_axis *axis = &plan->axis[shape.axis];
     const T *base = in + place;
     T *target = out + place;
@@ -80,8 +85,8 @@ __global__ void __launch_bounds__(streaming_2d_block<R, V, X, Y>::THREADS)
     const row_edges edges = find_edges<R, V>(&plan->axis[AXIS_X], shape.n, x0);
     const bool y_inside = y >= R && y + R < plan->axis[AXIS_Y].n;
     const struct plan_axis *y_axis = &plan->axis[AXIS_Y];
-    const bool odd = !X && plan->parity == PLAN_ODD;
-    const bool shared = X && plan->shared;
+    const bool odd = !X && shape.odd;
+    const bool shared = X && shape.shared;
 
     pack<T, V> queue[2 * R + STEPS]; /* of the points first − R … */
 #pragma unroll
@@ -91,6 +96,17 @@ __global__ void __launch_bounds__(streaming_2d_block<R, V, X, Y>::THREADS)
 #pragma unroll
         for (int s = 0; s < STEPS; s++)
             queue[2 * R + s] = load_pack<V>(base + source(axis, k + R + s) * shape.stride + x0);
+        pack<T, V> term_base[STEPS], term_source[STEPS];
+        if constexpr (TERMS) {
+#pragma unroll
+            for (int s = 0; s < STEPS; s++) {
+                const int64_t at = place + min(k + s, last - 1) * shape.stride + x0;
+                if (shape.terms.base)
+                    term_base[s] = load_once(shape.terms.base + at, &term_base[s]);
+                if (shape.terms.source)
+                    term_source[s] = load_once(shape.terms.source + at, &term_source[s]);
+            }
+        }
 #pragma unroll
         for (int s = 0; s < STEPS; s++) {
             if (k + s >= last)
@@ -103,7 +119,7 @@ __global__ void __launch_bounds__(streaming_2d_block<R, V, X, Y>::THREADS)
             if (odd) {
 #pragma unroll
                 for (int m = 1; m <= R; m++) {
-                    const T c = weight(slot, shape.axis, m, T());
+                    const T c = weights.c[shape.axis][m];
 #pragma unroll
                     for (int v = 0; v < V; v++) {
                         const T pair = queue[R + s + m].v[v] - queue[R + s - m].v[v];
@@ -111,15 +127,18 @@ __global__ void __launch_bounds__(streaming_2d_block<R, V, X, Y>::THREADS)
                     }
                 }
             } else {
-                const T c0 = centre_weight(slot, T());
 #pragma unroll
                 for (int v = 0; v < V; v++)
-                    acc.v[v] = c0 * queue[R + s].v[v];
+                    if constexpr (TERMS)
+                        acc.v[v] = begin_sum(shape.terms, weights.centre, queue[R + s].v[v],
+                                             term_base[s].v[v]);
+                    else
+                        acc.v[v] = weights.centre * queue[R + s].v[v];
             }
             if (shared) {
 #pragma unroll
                 for (int m = 1; m <= R; m++) {
-                    const T c = weight(slot, AXIS_X, m, T());
+                    const T c = weights.c[AXIS_X][m];
                     pack<T, V> y_pair;
                     if (Y)
                         y_pair = load_y_pair<V>(row + x0, y, m, y_inside, y_axis, shape.row_stride);
@@ -136,7 +155,7 @@ __global__ void __launch_bounds__(streaming_2d_block<R, V, X, Y>::THREADS)
                 if (X) {
 #pragma unroll
                     for (int m = 1; m <= R; m++) {
-                        const T c = weight(slot, AXIS_X, m, T());
+                        const T c = weights.c[AXIS_X][m];
 #pragma unroll
                         for (int v = 0; v < V; v++)
                             acc.v[v] = fused(c, xs[R + v + m] + xs[R + v - m], acc.v[v]);
@@ -145,7 +164,7 @@ __global__ void __launch_bounds__(streaming_2d_block<R, V, X, Y>::THREADS)
                 if (Y) {
 #pragma unroll
                     for (int m = 1; m <= R; m++) {
-                        const T c = weight(slot, AXIS_Y, m, T());
+                        const T c = weights.c[AXIS_Y][m];
                         const pack<T, V> y_pair =
                             load_y_pair<V>(row + x0, y, m, y_inside, y_axis, shape.row_stride);
 #pragma unroll
@@ -155,12 +174,17 @@ __global__ void __launch_bounds__(streaming_2d_block<R, V, X, Y>::THREADS)
                 }
 #pragma unroll
                 for (int m = 1; m <= R; m++) {
-                    const T c = weight(slot, shape.axis, m, T());
+                    const T c = weights.c[shape.axis][m];
 #pragma unroll
                     for (int v = 0; v < V; v++)
                         acc.v[v] =
                             fused(c, queue[R + s + m].v[v] + queue[R + s - m].v[v], acc.v[v]);
                 }
+            }
+            if constexpr (TERMS) {
+#pragma unroll
+                for (int v = 0; v < V; v++)
+                    acc.v[v] = end_sum(shape.terms, acc.v[v], term_source[s].v[v]);
             }
             store_between<T, V>(target + (k + s) * shape.stride, x0, acc, shape.low, shape.high);
         }
@@ -182,12 +206,12 @@ static int64_t streaming_2d_length(int64_t points, int64_t threads, int64_t want
     return length < points ? (length + 3) / 4 * 4 : points;
 }
 
-template <typename T, int R, int V, bool X, bool Y>
-static cudaError_t launch_streaming_2d(const struct geometry *g, int a, const void *in, void *out)
+template <typename T, int R, int V, bool X, bool Y, bool TERMS>
+static cudaError_t launch_march(const struct geometry *g, int a, const struct table_pass *pass)
 {
     const struct plan *plan = g->plan;
     const struct plan_axis *axis = &plan->axis[a];
-    struct streaming_2d_shape shape = {};
+    streaming_2d_shape<T, R> shape = {};
     shape.n = X ? plan->axis[AXIS_X].n : axis->stride;
     shape.low = X ? g->low[AXIS_X] : 0;
     shape.high = X ? g->high[AXIS_X] : shape.n;
@@ -201,6 +225,10 @@ static cudaError_t launch_streaming_2d(const struct geometry *g, int a, const vo
     shape.outer = (int64_t)(plan->points * plan->batch) / shape.outer_stride;
     shape.slot = g->slot;
     shape.axis = a;
+    shape.odd = plan->parity == PLAN_ODD;
+    shape.shared = plan->shared;
+    shape.weights = weights_of<T, R>(plan, pass);
+    shape.terms = terms_of<T>(plan, pass);
     const int64_t packs = shape.n / V, points = shape.end - shape.begin;
     const unsigned threads = streaming_2d_block<R, V, X, Y>::THREADS;
     const unsigned width = power_of_two(packs, Y ? 32 : threads);
@@ -211,31 +239,45 @@ static cudaError_t launch_streaming_2d(const struct geometry *g, int a, const vo
     shape.blocks_x = (uint32_t)((packs + width - 1) / width);
     const int64_t items = shape.rows * shape.marches * shape.outer;
     const int64_t blocks = (items + block.y - 1) / block.y * shape.blocks_x;
-    const kernel_pair<struct streaming_2d_shape, T> kernel = {
-        streaming_2d_kernel<T, R, V, X, Y, one_job>,
-        streaming_2d_kernel<T, R, V, X, Y, job_arrays>};
-    return launch_blocks(kernel, blocks, block, g, &shape, in, out);
+    kernel_pair<streaming_2d_shape<T, R>, T> kernel = {
+        streaming_2d_kernel<T, R, V, X, Y, TERMS, one_job>, nullptr};
+    if constexpr (!TERMS)
+        kernel.several = streaming_2d_kernel<T, R, V, X, Y, TERMS, job_arrays>;
+    return launch_blocks(kernel, blocks, block, g, &shape, pass->in[0], pass->out[0]);
+}
+
+template <typename T, int R, int V, bool X, bool Y>
+static cudaError_t launch_streaming_2d(const struct geometry *g, int a,
+                                       const struct table_pass *pass)
+{
+    if constexpr (X)
+        if (has_terms(g->plan, pass))
+            return launch_march<T, R, V, X, Y, true>(g, a, pass);
+    return launch_march<T, R, V, X, Y, false>(g, a, pass);
 }
 
 template <typename T, int R, int V> struct streaming_2d_launcher {
-    static cudaError_t run(const struct geometry *g, const void *in, void *out)
+    static cudaError_t run(const struct geometry *g, const struct table_pass *pass)
     {
         const struct plan_axis *axis = g->plan->axis;
         if (!axis[AXIS_X].active)
             return launch_streaming_2d<T, R, V, false, false>(
-                g, axis[AXIS_Y].active ? AXIS_Y : AXIS_Z, in, out);
-        if (!axis[AXIS_Z].active)
-            return launch_streaming_2d<T, R, V, true, false>(g, AXIS_Y, in, out);
-        return launch_streaming_2d<T, R, V, true, true>(g, AXIS_Z, in, out);
+                g, axis[AXIS_Y].active ? AXIS_Y : AXIS_Z, pass);
+        /* Second derivatives; wide ones, of error estimates, need no more than the bits. */
+        constexpr int P = R <= PLAN_RADIUS ? V : 1;
+        if constexpr (R <= TABLE_RADIUS)
+            return axis[AXIS_Z].active ? launch_streaming_2d<T, R, P, true, true>(g, AXIS_Z, pass)
+                                       : launch_streaming_2d<T, R, P, true, false>(g, AXIS_Y, pass);
+        return cudaErrorInvalidValue;
     }
 };
 
-extern "C" cudaError_t streaming_2d_launch(const struct geometry *g, const void *in, void *out)
+extern "C" cudaError_t streaming_2d_launch(const struct geometry *g, const struct table_pass *pass)
 {
     const struct plan_axis *axis = g->plan->axis;
     /* What a thread's pack lies along: x, or all below the marching axis. */
     const int64_t n = axis[AXIS_X].active   ? axis[AXIS_X].n
                       : axis[AXIS_Y].active ? axis[AXIS_Y].stride
                                             : axis[AXIS_Z].stride;
-    return launch_typed<streaming_2d_launcher>(g, n, in, out);
+    return launch_typed<streaming_2d_launcher, CENTRED_RADIUS>(g, n, pass);
 }

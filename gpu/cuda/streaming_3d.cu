@@ -19,7 +19,8 @@
  * as whole ones. Blocks of short rows: for grids that long ones would overhang. */
 enum { LONG = 64, SHORT = 16 };
 
-template <typename T, int R, int WIDE> struct column {
+/* TERMS: something is added at each point (point_terms). */
+template <typename T, int R, int WIDE, bool TERMS> struct column {
     enum {
         V = 16 / sizeof(T),
         ROWS = 2, /* of a pack each that a thread computes of a plane */
@@ -29,13 +30,16 @@ template <typename T, int R, int WIDE> struct column {
                  : R > 2    ? 3
                             : 2,
         AHEAD = GROUP * GROUPS,
-        /* Planes from one turn of the queue to the next: after 2R + 1 nothing has to move in it. */
-        STEPS = GROUP == 1 ? 2 * R + 1 : 2,
+        /* Planes from one turn of the queue to the next: after 2R + 1 nothing has to move in it.
+         * What is added takes registers, and time enough for moves. */
+        STEPS = GROUP == 2 ? 2
+                : TERMS    ? 3
+                           : 2 * R + 1,
         HIGH = (R > 2 ? 6 : 8) * LONG / WIDE / (WIDE == SHORT ? 2 : 1),
         /* On a multiprocessor: fewer keep neighbours within what the L2 holds. */
-        BLOCKS = WIDE == LONG ? 1
-                 : R == 1     ? 3
-                              : 2,
+        BLOCKS = WIDE == LONG       ? 1
+                 : R == 1 && !TERMS ? 3
+                                    : 2,
         THREADS = WIDE * HIGH,
         X = WIDE * V, /* points of a column in a plane */
         Y = HIGH * ROWS,
@@ -65,17 +69,19 @@ template <typename T, int R> struct streaming_3d_shape {
     int32_t planes, length;                    /* of the grid, of a march */
     uint32_t columns_x, columns_y, marches;
     int32_t slot, shared;
-    T centre, c[AXIS_COUNT][R + 1];
+    point_weights<T, R> weights;
+    point_terms<T> terms;
 };
 
 /* ALIGNED: rows are whole packs, and so is what lies past their ends. */
-template <typename T, int R, int WIDE, bool ALIGNED, class Jobs>
-__global__ void __launch_bounds__(column<T, R, WIDE>::THREADS, column<T, R, WIDE>::BLOCKS)
+template <typename T, int R, int WIDE, bool ALIGNED, bool TERMS, class Jobs>
+__global__ void __launch_bounds__(column<T, R, WIDE, TERMS>::THREADS,
+                                  column<T, R, WIDE, TERMS>::BLOCKS)
     streaming_3d_kernel(const __grid_constant__ streaming_3d_shape<T, R> shape,
                         const T *__restrict__ in, T *__restrict__ out,
                         const __grid_constant__ Jobs jobs)
 {
-    using Column = column<T, R, WIDE>;
+    using Column = column<T, R, WIDE, TERMS>;
     constexpr int V = Column::V, ROWS = Column::ROWS, STEPS = Column::STEPS,
                   THREADS = Column::THREADS, WIDTH = Column::WIDTH, PITCH = Column::PITCH,
                   HALO = Column::HALO, UNIT = ALIGNED ? V : 1,
@@ -192,6 +198,28 @@ __global__ void __launch_bounds__(column<T, R, WIDE>::THREADS, column<T, R, WIDE
     asm volatile("" : "+r"(stored), "+r"(rows)); /* kept, not found anew for each store */
     T *target = out + first * shape.plane + stored_y * shape.n + stored_x;
 
+    /* What is added to a plane comes while the one before is computed. */
+    pack<T, V> base[ROWS], source[ROWS];
+    auto load_term = [&](const T *field, int z, pack<T, V>(&term)[ROWS]) {
+        if (!field || z >= last)
+            return;
+        field += (int64_t)(block / shape.marches) * shape.field + z * shape.plane;
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const T *row = field + min(y + r, shape.rows - 1) * shape.n;
+            if (ALIGNED)
+                term[r] = load_once(row + min(x, shape.n - V), &term[r]);
+            else
+#pragma unroll
+                for (int v = 0; v < V; v++)
+                    term[r].v[v] = __ldcs(row + min(x + v, shape.n - 1));
+        }
+    };
+    if constexpr (TERMS) {
+        load_term(shape.terms.base, first, base);
+        load_term(shape.terms.source, first, source);
+    }
+
     int here = 0; /* the slot of the plane at hand; i planes on: */
     auto slot = [&](int i) { return here + i < Column::RING ? here + i : here + i - Column::RING; };
 #pragma unroll 1
@@ -200,6 +228,16 @@ __global__ void __launch_bounds__(column<T, R, WIDE>::THREADS, column<T, R, WIDE
         for (int s = 0; s < STEPS; s++) {
             if (k + s >= last)
                 break;
+            pack<T, V> acc[ROWS];
+            if constexpr (TERMS) {
+#pragma unroll
+                for (int r = 0; r < ROWS; r++)
+#pragma unroll
+                    for (int v = 0; v < V; v++)
+                        acc[r].v[v] = begin_sum(shape.terms, shape.weights.centre,
+                                                queue[R + s][r].v[v], base[r].v[v]);
+                load_term(shape.terms.base, k + s + 1, base);
+            }
             if (s % Column::GROUP == 0) {
                 /* All have the planes to R past this group, and are done with the one before. */
                 __pipeline_wait_prior(Column::GROUPS - 1);
@@ -212,13 +250,12 @@ __global__ void __launch_bounds__(column<T, R, WIDE>::THREADS, column<T, R, WIDE
             const T *f = planes + here * Column::PLANE + own,
                     *ahead = planes + slot(R) * Column::PLANE + own;
             here = slot(1);
-            pack<T, V> acc[ROWS];
 #pragma unroll
             for (int r = 0; r < ROWS; r++) {
                 queue[2 * R + s][r] = shared_pack(ahead + r * PITCH);
 #pragma unroll
-                for (int v = 0; v < V; v++)
-                    acc[r].v[v] = shape.centre * queue[R + s][r].v[v];
+                for (int v = 0; v < V && !TERMS; v++)
+                    acc[r].v[v] = shape.weights.centre * queue[R + s][r].v[v];
             }
             /* The points of row r, i along from the thread's first; and those of row i. */
             auto along_x = [&](int r, int i) {
@@ -239,11 +276,20 @@ __global__ void __launch_bounds__(column<T, R, WIDE>::THREADS, column<T, R, WIDE
 #define Y_PAIR (along_y(r + m).v[v] + along_y(r - m).v[v])
 #define Z_PAIR (queue[R + s + m][r].v[v] + queue[R + s - m][r].v[v])
             if (shape.shared) {
-                FOR_POINTS(fused(shape.c[AXIS_X][m], X_PAIR + Y_PAIR + Z_PAIR, acc[r].v[v]));
+                FOR_POINTS(
+                    fused(shape.weights.c[AXIS_X][m], X_PAIR + Y_PAIR + Z_PAIR, acc[r].v[v]));
             } else {
-                FOR_POINTS(fused(shape.c[AXIS_X][m], X_PAIR, acc[r].v[v]));
-                FOR_POINTS(fused(shape.c[AXIS_Y][m], Y_PAIR, acc[r].v[v]));
-                FOR_POINTS(fused(shape.c[AXIS_Z][m], Z_PAIR, acc[r].v[v]));
+                FOR_POINTS(fused(shape.weights.c[AXIS_X][m], X_PAIR, acc[r].v[v]));
+                FOR_POINTS(fused(shape.weights.c[AXIS_Y][m], Y_PAIR, acc[r].v[v]));
+                FOR_POINTS(fused(shape.weights.c[AXIS_Z][m], Z_PAIR, acc[r].v[v]));
+            }
+            if constexpr (TERMS) {
+#pragma unroll
+                for (int r = 0; r < ROWS; r++)
+#pragma unroll
+                    for (int v = 0; v < V; v++)
+                        acc[r].v[v] = end_sum(shape.terms, acc[r].v[v], source[r].v[v]);
+                load_term(shape.terms.source, k + s + 1, source);
             }
             if (ALIGNED) {
                 if (stored == (1u << V) - 1) {
@@ -286,10 +332,10 @@ __global__ void __launch_bounds__(column<T, R, WIDE>::THREADS, column<T, R, WIDE
     }
 }
 
-template <typename T, int R, int WIDE, bool ALIGNED>
-static cudaError_t launch_streaming_3d(const struct geometry *g, const void *in, void *out)
+template <typename T, int R, int WIDE, bool ALIGNED, bool TERMS>
+static cudaError_t launch_column(const struct geometry *g, const struct table_pass *pass)
 {
-    using Column = column<T, R, WIDE>;
+    using Column = column<T, R, WIDE, TERMS>;
     const struct plan *plan = g->plan;
     const struct plan_axis *axis = plan->axis;
     streaming_3d_shape<T, R> shape = {};
@@ -300,10 +346,9 @@ static cudaError_t launch_streaming_3d(const struct geometry *g, const void *in,
     for (int a = 0; a < AXIS_COUNT; a++) {
         shape.low[a] = g->low[a];
         shape.high[a] = g->high[a];
-        for (int m = 1; m <= R; m++)
-            shape.c[a][m] = (T)axis[a].c[m];
     }
-    shape.centre = (T)plan->centre[(1 << AXIS_COUNT) - 1];
+    shape.weights = weights_of<T, R>(plan, pass);
+    shape.terms = terms_of<T>(plan, pass);
     shape.slot = g->slot;
     shape.shared = plan->shared;
     const int64_t rows = shape.high[AXIS_Y] - shape.low[AXIS_Y];
@@ -317,27 +362,34 @@ static cudaError_t launch_streaming_3d(const struct geometry *g, const void *in,
     shape.marches = (uint32_t)((planes + shape.length - 1) / shape.length);
     const int64_t blocks = columns * shape.marches;
     if (blocks > INT32_MAX) /* a block each is too much for so many small fields */
-        return streaming_2d_launch(g, in, out);
+        return streaming_2d_launch(g, pass);
     static_assert(WIDE == LONG || sizeof(Column) <= 99 << 10, "what any device has");
     kernel_pair<streaming_3d_shape<T, R>, T> kernel = {
-        streaming_3d_kernel<T, R, WIDE, ALIGNED, one_job>, nullptr};
-    if constexpr (WIDE == SHORT)
-        kernel.several = streaming_3d_kernel<T, R, WIDE, ALIGNED, job_arrays>;
+        streaming_3d_kernel<T, R, WIDE, ALIGNED, TERMS, one_job>, nullptr};
+    if constexpr (WIDE == SHORT && !TERMS)
+        kernel.several = streaming_3d_kernel<T, R, WIDE, ALIGNED, TERMS, job_arrays>;
     if (g->jobs == 1)
         cudaFuncSetAttribute(kernel.one, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              (int)sizeof(Column));
     else
         cudaFuncSetAttribute(kernel.several, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              (int)sizeof(Column));
-    return launch_blocks(kernel, blocks, dim3(WIDE, Column::HIGH), g, &shape, in, out,
-                         sizeof(Column));
+    return launch_blocks(kernel, blocks, dim3(WIDE, Column::HIGH), g, &shape, pass->in[0],
+                         pass->out[0], sizeof(Column));
+}
+
+template <typename T, int R, int WIDE, bool ALIGNED>
+static cudaError_t launch_streaming_3d(const struct geometry *g, const struct table_pass *pass)
+{
+    return has_terms(g->plan, pass) ? launch_column<T, R, WIDE, ALIGNED, true>(g, pass)
+                                    : launch_column<T, R, WIDE, ALIGNED, false>(g, pass);
 }
 
 /* Long rows where they overhang the grid by less than an eighth and their ring fits; not of several
  * jobs, whose grids are small. */
 template <typename T, int R> static bool has_long(const struct geometry *g)
 {
-    using Column = column<T, R, LONG>;
+    using Column = column<T, R, LONG, false>;
     const int64_t n = g->plan->axis[AXIS_X].n;
     int device, bytes;
     return g->jobs == 1 && (n + Column::X - 1) / Column::X * Column::X - n < n / 8 &&
@@ -348,7 +400,7 @@ template <typename T, int R> static bool has_long(const struct geometry *g)
 }
 
 template <typename T, int R, int V> struct streaming_3d_launcher {
-    static cudaError_t run(const struct geometry *g, const void *in, void *out)
+    static cudaError_t run(const struct geometry *g, const struct table_pass *pass)
     {
         const struct plan_axis *axis = &g->plan->axis[AXIS_X];
         bool packs = V > 1;
@@ -356,13 +408,13 @@ template <typename T, int R, int V> struct streaming_3d_launcher {
             packs = packs &&
                     (axis->side[s].map == SIDE_MAP_NONE || axis->side[s].map == SIDE_MAP_PERIODIC);
         if (!packs)
-            return launch_streaming_3d<T, R, SHORT, false>(g, in, out);
-        return has_long<T, R>(g) ? launch_streaming_3d<T, R, LONG, true>(g, in, out)
-                                 : launch_streaming_3d<T, R, SHORT, true>(g, in, out);
+            return launch_streaming_3d<T, R, SHORT, false>(g, pass);
+        return has_long<T, R>(g) ? launch_streaming_3d<T, R, LONG, true>(g, pass)
+                                 : launch_streaming_3d<T, R, SHORT, true>(g, pass);
     }
 };
 
-extern "C" cudaError_t streaming_3d_launch(const struct geometry *g, const void *in, void *out)
+extern "C" cudaError_t streaming_3d_launch(const struct geometry *g, const struct table_pass *pass)
 {
-    return launch_typed<streaming_3d_launcher>(g, g->plan->axis[AXIS_X].n, in, out);
+    return launch_typed<streaming_3d_launcher, PLAN_RADIUS>(g, g->plan->axis[AXIS_X].n, pass);
 }

@@ -440,8 +440,6 @@ template <typename T>
 static cudaError_t launch_interior(const struct geometry *g, const void *const in[AXIS_COUNT],
                                    void *const out[AXIS_COUNT])
 {
-    if (!g->plan->axis[AXIS_Y].active) /* of a line: its derivative */
-        return along_x_launch(g, in[0], out[0]);
     switch (g->plan->form) {
     case PLAN_GRADIENT: {
         const cudaError_t error = gradient_launch(g, in[0], out);

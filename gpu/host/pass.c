@@ -140,7 +140,7 @@ static void fold_init(struct fold *fold, const struct plan *plan)
  */
 static bool is_fast(const struct plan *plan)
 {
-    bool fast = plan->inner && !table_of(plan)->imposes;
+    bool fast = plan->simple && !table_of(plan)->imposes;
     for (int a = 0; a < table_of(plan)->axes; a++)
         for (int s = 0; s < SIDE_COUNT; s++) {
             const struct side *side = &table_of(plan)->axis_of[a].side[s];
