@@ -19,6 +19,7 @@ import socket
 import struct
 import subprocess
 import tempfile
+import threading
 import time
 
 import msgpack
@@ -53,6 +54,9 @@ def sanitized():
     return re.search(r"^FDSERVER_SANITIZE:\w+=(.*)$", cache, re.M).group(1)
 
 
+# A diffusion of hours, unless it is ended.
+ENDLESS = {"steps": 10**9, "cfl": 0.5, "accuracy": 2}
+
 # Marks tests that also act as another user (tests/lib/pytest.sh).
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root for a second uid")
 
@@ -80,6 +84,7 @@ class FdError(Exception):
         self.parameter = error.get("parameter")
         self.need = error.get("need")
         self.limit = error.get("limit")
+        self.what = self.code, self.parameter
 
 
 class Client:
@@ -133,11 +138,20 @@ class Client:
         while True:
             message = self.receive_message()
             if message[0] == 2:
-                self.notifications.append((message[1], message[2][0]))
+                self.note(message)
                 continue
             kind, msgid, error, result = message
             assert kind == 1
             return msgid, FdError(error) if error is not None else None, result
+
+    def note(self, message):
+        assert message[0] == 2, message
+        self.notifications.append((message[1], message[2][0]))
+
+    def await_note(self):
+        """Until there is a notification."""
+        while not self.notifications:
+            self.note(self.receive_message())
 
     def outcome(self, msgid):
         """(error or None, result) of one request."""
@@ -160,6 +174,22 @@ class Client:
 
     def call(self, method, **params):
         return self.recv(self.send(method, **params))
+
+    def error(self, msgid):
+        """The error of a request that must fail."""
+        error, result = self.outcome(msgid)
+        assert error, result
+        return error
+
+    def refused(self, method, **params):
+        return self.error(self.send(method, **params))
+
+    def cancel(self, *jobs):
+        """Cancel jobs that have not ended; each is answered with that."""
+        for job in jobs:
+            assert self.call("cancel", msgid=job) == {"state": "cancelled"}
+        for job in jobs:
+            assert self.error(job).code == "CANCELLED"
 
     def out(self, method, **params):
         """The array, or the description of the field, that an operator or get returns."""
@@ -217,6 +247,14 @@ class Region:
         """Register it; returns its id, which is also stored."""
         self.id = client.recv(self.send_register(client, **params))["region"]
         return self.id
+
+    @classmethod
+    def holding(cls, client, array, size=None, offset=0, **params):
+        """A registered one with the array in it."""
+        region = cls(size or offset + array.nbytes)
+        region.register(client, **params)
+        region.array(array.dtype, array.shape, offset)[...] = array
+        return region
 
     def place(self, offset=0, like=None):
         """The region as an output; with an array, as the input that has its shape and type."""
@@ -317,8 +355,37 @@ class Daemon:
     def pid(self):
         return self.process.pid
 
+    def device(self):
+        """The first device's entry of info."""
+        return self.info()["devices"][0]
+
+    def generation(self):
+        return self.device()["generation"]
+
     def worker_pids(self):
         return [device["pid"] for device in self.info()["devices"]]
+
+    def kill_worker(self, wait=True):
+        """Kill the first device's worker, and wait for the next one; returns the generation of the killed one."""
+        device = self.device()
+        os.kill(device["pid"], signal.SIGKILL)
+        if wait:
+            self.await_worker(device["generation"])
+        return device["generation"]
+
+    def await_worker(self, after):
+        """Wait for a worker of a later generation."""
+        def is_ready():
+            device = self.device()
+            return device["state"] == "ready" and device["generation"] > after
+        eventually(is_ready, "the next worker")
+
+    def as_user(self, uid, act):
+        """The result of act(client) for a client of that uid. Needs root, and a socket for all."""
+        def visit():
+            with Client(self.path) as client:
+                return act(client)
+        return as_user(uid, visit)
 
     def close_clients(self):
         for client in self.clients:
@@ -389,6 +456,44 @@ def unchanged(daemon):
     yield
     daemon.close_clients()
     eventually(lambda: not is_left(), f"as before: {before}; now {settled(daemon)}")
+
+
+@pytest.fixture
+def no_fields_left(daemon, unchanged):
+    """The test may leave fields, which are freed before `unchanged` looks."""
+    yield
+    with Client(daemon.path) as client:
+        client.free(*(entry["field"] for entry in client.call("list")["fields"]))
+
+
+def assert_charged(method, **params):
+    """A job runs with as many bytes as its dry run says, and is refused one byte less."""
+    with Daemon() as daemon, daemon.client() as client:
+        need = client.call(method, dry_run=True, **params)["bytes"]
+    with Daemon("--user-bytes", need) as daemon, daemon.client() as client:
+        answer = client.call(method, **params), client.notifications
+    with Daemon("--user-bytes", need - 1) as daemon, daemon.client() as client:
+        assert client.refused(method, **params).code == "TOO_LARGE"
+        eventually(lambda: client.call("stats")["user"]["bytes"] == 0, "nothing held")
+    return answer
+
+
+def in_threads(*functions):
+    """Run them at once; the first failure is raised."""
+    failures = []
+
+    def guarded(function):
+        try:
+            function()
+        except BaseException as failure:
+            failures.append(failure)
+    threads = [threading.Thread(target=guarded, args=(f,)) for f in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
 
 
 def assert_serves(client):

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 import exact
-import fdtest
 from offered import ACCURACIES
 from rough import (MAPS, PATTERNS, SCHEMES, STATED, V, assert_stable, diffusivity, is_at_node, stated,
                    step_matrices, word, steady_error)
 
 
 def offered(accuracy, sides):
-    """All sides except those of test_refusals()."""
+    """Without those that are refused at other accuracies than 2."""
     return [side for side in sides if accuracy == 2 or "mixed" not in side]
 
 
@@ -196,21 +195,3 @@ def test_order_at_the_edge(client, accuracy, side):
     order = np.log2(errors[0] / errors[1])
     print(f"{accuracy} {side}: {errors[0]:.2e} {errors[1]:.2e} {order:.2f}")
     assert 1.85 <= order <= 2.15
-
-
-def test_refusals(client):
-    for accuracy, boundary in [(2, {"curvature": 0.0}), (8, {"curvature": 0.0, "at": "face"}), (4, {"mixed": 1.0}),
-                               (8, {"mixed": 1.0, "at": "face"})]:
-        with pytest.raises(fdtest.FdError) as error:
-            client.out("diffusion", f=np.ones(20), diffusivity=np.ones(20), dt=0.01, accuracy=accuracy,
-                       boundary=boundary)
-        assert (error.value.code, error.value.parameter) == ("UNSUPPORTED", "boundary x-")
-        assert "accuracy 2" in str(error.value)
-
-
-@pytest.mark.parametrize("dry_run", [False, True])
-def test_a_mixed_array_is_refused(client, dry_run):
-    with pytest.raises(fdtest.FdError) as error:
-        client.call("diffusion", f=np.ones((20, 20)), diffusivity=np.ones((20, 20)), dt=0.01, accuracy=2,
-                    boundary={"x": {"mixed": np.ones(20)}, "y": "mirror"}, dry_run=dry_run)
-    assert (error.value.code, error.value.parameter) == ("UNSUPPORTED", "boundary x-")

@@ -9,7 +9,6 @@ import pytest
 from scipy import ndimage
 
 import exact
-from fdtest import FdError
 from offered import epsilon
 
 RADIUS_MOST = 8
@@ -303,37 +302,6 @@ def test_polynomials_are_continued(client, dimensions, accuracy):
             expected[edge] = f(mesh, zero)[edge]
         size = np.abs(f(mesh, zero)).max() * np.abs(weights).sum() * growth(accuracy, radius) ** dimensions
         assert np.abs(out - expected).max() < 8 * epsilon("f8") * size, sides
-
-
-REFUSED = [
-    (dict(offsets=[[0, 9]], weights=[1]), "INVALID_ARGUMENT", "offsets", 9, 8),
-    (dict(offsets=[[0, 0], [1, 1], [0, 0]], weights=[1, 2, 3]), "INVALID_ARGUMENT", "offsets", None, None),
-    (dict(offsets=[[0, 0]], weights=[1, 2]), "INVALID_ARGUMENT", "weights", 2, 1),
-    (dict(offsets=[[0, 0, 0]], weights=[1]), "INVALID_ARGUMENT", "offsets", None, None),
-    (dict(offsets=[[0, 0.5]], weights=[1]), "INVALID_ARGUMENT", "offsets", None, None),
-    (dict(offsets=[0], weights=[1]), "INVALID_ARGUMENT", "offsets", None, None),
-    (dict(offsets=[[0, 0]], weights=[[1]]), "INVALID_ARGUMENT", "weights", None, None),
-    (dict(offsets=[[0, 0]], weights=[float("nan")]), "INVALID_ARGUMENT", "weights", None, None),
-    (dict(offsets=[[0, 0]], weights=[1e300]), "INVALID_ARGUMENT", "weights", None, None),
-    (dict(weights=[1]), "INVALID_ARGUMENT", "offsets", None, None),
-    (dict(offsets=[[0, 0]]), "INVALID_ARGUMENT", "weights", None, None),
-    (dict(offsets=[[0, 0]], weights=[1], steps=0), "INVALID_ARGUMENT", "steps", None, None),
-    (dict(offsets=[[0, 0]], weights=[1], spacing={"x": list(range(8))}), "UNSUPPORTED", "spacing", None, None),
-    (dict(offsets=[[0, 0]], weights=[1], boundary={"x": "one-sided"}), "INVALID_ARGUMENT", "boundary x-",
-     None, None),
-    (dict(offsets=[[0, 0]], weights=[1], dt=1), "INVALID_ARGUMENT", "dt", None, None),
-    (dict(offsets=[[0, 0]], weights=[1], steps=1 << 60), "TOO_LARGE", "steps", None, None),
-    (dict(offsets=np.array(box((8, 8)) * 18), weights=np.ones(289 * 18)), "TOO_LARGE", "offsets", 5202, 4913),
-]
-
-
-@pytest.mark.parametrize("given,code,parameter,need,limit", REFUSED)
-def test_refused(client, given, code, parameter, need, limit):
-    with pytest.raises(FdError) as error:
-        client.call("stencil", f=np.zeros((12, 7), "<f4"), **given)
-    assert (error.value.code, error.value.parameter) == (code, parameter)
-    if limit is not None:
-        assert (error.value.need, error.value.limit) == (need, limit)
 
 
 def test_one_axis_takes_plain_numbers(client):

@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 
 import exact
-import sides
 
 STAGGER = {None: Fraction(0), "forward": Fraction(1, 2), "backward": Fraction(-1, 2)}
 V = {"-": 0.6, "+": 1.1}  # of mixed sides, times the wavenumber

@@ -121,10 +121,9 @@ def test_refused_as_before():
             ops[3].update(wrong)
             if "dt" in wrong:
                 del ops[3]["cfl"]
-            with pytest.raises(FdError) as caught:
-                client.call("chain", ops=ops, dry_run=True)
-            assert caught.value.code == code, caught.value
-            assert "ops 3" in caught.value.parameter
+            caught = client.refused("chain", ops=ops, dry_run=True)
+            assert caught.code == code, caught
+            assert "ops 3" in caught.parameter
         assert_serves(client)
 
 

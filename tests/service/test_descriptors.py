@@ -227,7 +227,7 @@ def test_threads_are_made_at_start(program):
         client.call("unregister", region=region.id)
         with open("/dev/null", "rb") as null, Client(daemon.path) as stranger:
             socket.send_fds(stranger.socket, [request_bytes(0, "ping", {})], [null.fileno()])
-            assert stranger.outcome(0)[0].code == "PROTOCOL"
+            assert stranger.error(0).code == "PROTOCOL"
         assert_serves(client)
         assert client.call("info")["devices"][0]["pid"] == pid
 

@@ -13,10 +13,8 @@ import time
 
 import pytest
 
-from fdtest import (DEVICE, Client, Daemon, MiB, Region, SANITIZER, assert_serves, binary, eventually,
+from fdtest import (Client, DEVICE, Daemon, ENDLESS, MiB, Region, SANITIZER, assert_serves, binary, eventually,
                     jobs_under_way, needs_root, wave)
-
-FOREVER = {"steps": 10**9, "cfl": 0.5, "accuracy": 2}
 
 
 def start_refused(*options, **environment):
@@ -112,18 +110,17 @@ def test_a_request_that_comes_while_draining():
         assert client.outcome(running)[0] is None
         # The drain may have ended before the late request was read.
         with contextlib.suppress(EOFError, ConnectionResetError):
-            assert client.outcome(late)[0].code == "SHUTTING_DOWN"
+            assert client.error(late).code == "SHUTTING_DOWN"
         assert daemon.wait() == 0
 
 
 def test_a_job_that_outlasts_the_drain_is_ended():
     with Daemon("--drain-timeout-s", 1) as daemon:
         client = daemon.client()
-        running = client.send("diffusion", f=wave(512, 512), progress=True, **FOREVER)
+        running = client.send("diffusion", f=wave(512, 512), progress=True, **ENDLESS)
         wait_running(daemon, client, running)
         daemon.process.send_signal(signal.SIGTERM)
-        error, _ = client.outcome(running)
-        assert error.code in ("SHUTTING_DOWN", "CANCELLED", "TIMEOUT")
+        assert client.error(running).code in ("SHUTTING_DOWN", "CANCELLED", "TIMEOUT")
         assert daemon.wait() == 0
 
 
@@ -152,7 +149,7 @@ def test_a_hang_up_of_the_terminal_ends_nothing():
         for pid in daemon.worker_pids():
             os.kill(pid, signal.SIGHUP)
         assert client.get(field).tobytes() == wave(64).tobytes()
-        assert daemon.info()["devices"][0]["generation"] == 1
+        assert daemon.generation() == 1
         client.free(field)
 
 
@@ -368,7 +365,7 @@ def test_what_stats_counts_of_a_user_who_is_alone():
             job = client.send("diffusion", f=wave(64, 64), steps=10**9, cfl=0.5, accuracy=2, **params)
             if code == "CANCELLED":
                 client.call("cancel", msgid=job)
-            assert client.outcome(job)[0].code == code
+            assert client.error(job).code == code
         for _ in range(5):
             assert client.outcome(client.send("laplacian", f=wave(64), accuracy=3))[0].code == "INVALID_ARGUMENT"
         Region(MiB).register(client)

@@ -3,7 +3,7 @@
 import numpy
 import pytest
 
-from fdtest import Daemon, FdError, MiB, Region, eventually, wave
+from fdtest import Daemon, MiB, Region, eventually, wave
 
 SHAPE = (90, 100)  # beside the message
 STEP = {"steps": 5, "dt": 3, "accuracy": 2, "scheme": "adi"}
@@ -12,12 +12,6 @@ STEP = {"steps": 5, "dt": 3, "accuracy": 2, "scheme": "adi"}
 def positive(*shape, dtype="<f8", seed=3):
     k = wave(*shape, dtype=dtype, seed=seed)
     return k - k.min() + k.dtype.type(0.1)
-
-
-def refused(client, **params):
-    with pytest.raises(FdError) as error:
-        client.call("diffusion", **params)
-    return error.value.code, error.value.parameter
 
 
 @pytest.mark.parametrize("shape", [(5, 6), SHAPE])
@@ -44,10 +38,10 @@ def test_every_way_in(unchanged, client, shape, dtype):
 def test_one_wrong_number(unchanged, client, shape, bad):
     f, k = wave(*shape, dtype="<f8"), positive(*shape)
     k[-1, -2] = bad
-    assert refused(client, f=f, diffusivity=k, **STEP) == ("INVALID_ARGUMENT", "diffusivity")
+    assert client.refused("diffusion", f=f, diffusivity=k, **STEP).what == ("INVALID_ARGUMENT", "diffusivity")
     field, u = client.put(k), client.put(f)
     place = {"field": u}
-    assert refused(client, f=place, out=place, diffusivity={"field": field}, **STEP) == (
+    assert client.refused("diffusion", f=place, out=place, diffusivity={"field": field}, **STEP).what == (
         "INVALID_ARGUMENT", "diffusivity")
     assert numpy.array_equal(client.get(u), f)  # nothing was begun
     client.free(field, u)
@@ -57,7 +51,7 @@ def test_what_the_field_holds_by_then(unchanged, client):
     """A job before it in the queue may change it."""
     f, k = wave(*SHAPE, dtype="<f8"), positive(*SHAPE)
     field = client.put(-k)
-    assert refused(client, f=f, diffusivity={"field": field}, **STEP) == ("INVALID_ARGUMENT", "diffusivity")
+    assert client.refused("diffusion", f=f, diffusivity={"field": field}, **STEP).what == ("INVALID_ARGUMENT", "diffusivity")
     msgid = client.send("stencil", f=k, offsets=[[0, 0]], weights=[1], out={"field": field})
     out = client.out("diffusion", f=f, diffusivity={"field": field}, **STEP)
     client.recv(msgid)
@@ -81,7 +75,6 @@ def test_its_arrays_are_charged():
     with Daemon("--user-bytes", need) as daemon, daemon.client() as client:
         client.call("diffusion", f=f, diffusivity=k, **STEP)
     with Daemon("--user-bytes", need - 1) as daemon, daemon.client() as client:
-        with pytest.raises(FdError) as error:
-            client.call("diffusion", f=f, diffusivity=k, **STEP)
-        assert error.value.code in ("TOO_LARGE", "OVER_BUDGET")
+        error = client.refused("diffusion", f=f, diffusivity=k, **STEP)
+        assert error.code in ("TOO_LARGE", "OVER_BUDGET")
         eventually(lambda: client.call("stats")["user"]["bytes"] == 0, "nothing held")

@@ -150,7 +150,7 @@ def test_each_allocation_in_turn(program):
         other = daemon.client()
         kept = other.put(F)
         Story(daemon.client(), kept).run()
-        generation = daemon.info()["devices"][0]["generation"]
+        generation = daemon.generation()
         number, failed = 1, 1
         while failed:
             faults.fail_allocation(number)
@@ -168,7 +168,7 @@ def test_each_allocation_in_turn(program):
             client.close()
             assert daemon.process.poll() is None
             numpy.testing.assert_array_equal(other.get(kept), F)
-            assert daemon.info()["devices"][0]["generation"] == generation, f"worker ended at {number}"
+            assert daemon.generation() == generation, f"worker ended at {number}"
             number += STRIDE
 
         def is_clean():
@@ -196,4 +196,4 @@ def test_no_memory_for_a_long_block():
         assert faults[MEMFDS_FAILED] - first < 1000
         faults[NO_MEMFDS] = 0
         numpy.testing.assert_array_equal(client.recv(msgid)["out"], expected)
-        assert daemon.info()["devices"][0]["generation"] == 1
+        assert daemon.generation() == 1

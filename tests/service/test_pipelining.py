@@ -3,26 +3,19 @@ in use."""
 
 import signal
 import socket
-import threading
 
 import msgpack
 import numpy
 import pytest
 
-from fdtest import (Client, Daemon, FdError, MiB, assert_serves, derivative, eventually, jobs_under_way,
+from fdtest import (Client, Daemon, FdError, MiB, assert_serves, derivative, eventually, in_threads, jobs_under_way,
                     laplacian, memory_bytes, request_bytes, sanitized, upload_begin, wave)
 
 OPTIONS = ("--staging-bytes", 16 * MiB, "--upload-timeout-s", 2)
 
 LARGE = (24, 512, 512)  # 24 MiB: more than the arena
 
-
-@pytest.fixture(autouse=True)
-def no_fields_left(daemon, unchanged):
-    """Before `unchanged` looks."""
-    yield
-    with Client(daemon.path) as client:
-        client.free(*(entry["field"] for entry in client.call("list")["fields"]))
+pytestmark = pytest.mark.usefixtures("no_fields_left")
 
 
 def test_300_jobs_before_the_first_reply_is_read(client):
@@ -79,24 +72,6 @@ def test_a_short_job_overtakes_a_long_one(client):
         client.call("ping")
     assert long not in client.replies
     client.close()  # a hang-up ends it
-
-
-def in_threads(*functions):
-    """Run them at once; the first failure is raised."""
-    failures = []
-
-    def guarded(function):
-        try:
-            function()
-        except BaseException as failure:
-            failures.append(failure)
-    threads = [threading.Thread(target=guarded, args=(f,)) for f in functions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
 
 
 def test_two_clients_that_each_upload_more_than_the_arena(daemon):

@@ -1,20 +1,22 @@
 """Every refusal of an operator's parameters: its code, the parameter that it names, the limit if there is one,
-and words of its message. Nothing of a refused job remains."""
+and words of its message. A dry run is refused alike. Nothing of a refused job remains."""
 
 from typing import NamedTuple
 
 import numpy
 import pytest
 
-from fdtest import FdError, wave
+from fdtest import MiB, wave
 
 LINE, PLANE, CUBE = wave(40, dtype="<f8"), wave(30, 40, dtype="<f8"), wave(20, 30, 40, dtype="<f8")
-PAIRS = wave(2, 40, dtype="<f8")
+PAIRS, BOX = wave(2, 40, dtype="<f8"), wave(8, 9, 10)
 X = numpy.arange(40.0)
 X41 = numpy.arange(41.0)
 BIG = numpy.zeros(1 << 14)  # more than what stays in a message
 STEP = {"dt": 1e-4}
 ADI = STEP | {"scheme": "adi"}
+FIELD = {"field": 1}
+XYZ = {"x": BOX, "y": BOX, "z": BOX}
 
 
 def of(array, **changes):
@@ -55,14 +57,33 @@ TABLE = [
     # order, accuracy, stagger, axis
     *(invalid("derivative", LINE, {"order": order}, "order", says)
       for order, says in ((-1, "-1"), (5, "5"), (6, "did you mean accuracy?"), (8, "did you mean accuracy?"),
-                          (1.5, "whole"), ("1", "whole"), (0, "0"), (2**40, "order"))),
+                          (1.5, "whole"), ("1", "whole"), (0, "0"), (2**40, "order"), (2**32 + 1, "order"))),
     *(invalid("laplacian", LINE, {"accuracy": accuracy}, "accuracy", "2, 4, 6 or 8")
-      for accuracy in (0, 3, 10, -2, 2.5, "8", 2**40)),
+      for accuracy in (0, 3, 10, -2, 2.5, "8", 2**40, 264)),  # 8 in its low byte
     *(invalid(method, LINE, {"stagger": stagger}, "stagger", "forward")
       for method in ("derivative", "interpolate") for stagger in ("left", 1, True, None)),
     *(invalid(method, LINE, {"axis": axis}, "axis", says) for method in ("derivative", "interpolate")
-      for axis, says in (("y", "none is y"), (1, "out of range"), (-2, "out of range"), (0.5, "axis"))),
+      for axis, says in (("y", "none is y"), (1, "out of range"), (-2, "out of range"), (2**63 - 1, "out of range"),
+                         (-2**63, "out of range"), (0.5, "axis"), ("w", "NumPy"))),
     invalid("interpolate", PLANE, {}, "axis", "needs the parameter axis"),
+    invalid("interpolate", PLANE, {"axis": ["x", "y"]}, "axis", "letters"),
+    *(invalid("derivative", CUBE, {"axis": "x", "batch": batch}, "batch", says) for batch, says in ((3, "leave"), (-1, "0 to"))),
+    *(invalid("derivative", PLANE, {"axis": axis}, "axis", "") for axis in (["x", "x"], ["x"], ["x", "y", "z"], ["x", 0],
+                                                                         ["x", "z"])),
+    invalid("derivative", PLANE, {"axis": ["x", "y"], "order": 2}, "order", ""),
+    invalid("derivative", PLANE, {"axis": ["x", "y"], "stagger": "forward"}, "stagger", ""),
+    invalid("derivative", PLANE, {"axis": ["x", "y"], "spacing": -1}, "spacing x", "above 0"),
+    invalid("derivative", PLANE[:3], {"axis": ["y", "x"], "boundary": "one-sided", "accuracy": 8}, "boundary y-", ""),
+    *(unsupported(method, PLANE, {"report": True} | axis, "report", "")
+      for method, axis in (("derivative", {"axis": ["x", "y"]}), ("hessian", {}))),
+    *(unsupported(method, PLANE, {"boundary": what} | axis, "boundary x-", "")
+      for method, axis in (("derivative", {"axis": ["x", "y"]}), ("hessian", {}))
+      for what in ({"x": {"halo": 1}}, {"x-": {"value": [0.0] * 30}, "x+": "one-sided"})),
+    *(invalid("hessian", PLANE, {name: value}, name, "") for name, value in (("axis", "x"), ("order", 2), ("batch", 2))),
+    unsupported("hessian", PLANE, {"out": FIELD}, "out", ""),
+    invalid("hessian", {"x": PLANE, "y": PLANE}, {}, "f", ""),
+    invalid("hessian", PLANE, {"spacing": -1}, "spacing x", "above 0"),
+    Refusal("hessian", FIELD, {}, "NOT_FOUND", "f", ""),
     invalid("interpolate", LINE, {"order": 1}, "order", "no parameter"),
     invalid("laplacian", LINE, {"stagger": "forward"}, "stagger", "no parameter"),
     # boundaries: grammar
@@ -80,6 +101,10 @@ TABLE = [
     invalid(*boundary({"value": 1, "const": 1}), "boundary", "belongs to mixed"),
     invalid(*boundary({"value": 1, "color": 1}), "boundary", '"color"'),
     invalid(*boundary({"value": 1, "at": "edge"}), "boundary", '"face"'),
+    invalid(*boundary({"x": {}}), "boundary x", "one of the keys"),
+    invalid(*boundary({"at": "face"}), "boundary", "one of the keys"),
+    invalid(*boundary({"type": "halo"}), "boundary", "needs its number"),
+    invalid(*boundary(7), "boundary", "word"),
     *(invalid(*boundary({"x": what | {"at": "face"}}), "boundary x", "itself where")
       for what in ({"halo": 1}, {"type": "periodic"}, {"type": "one-sided"}, {"type": "symmetric"},
                    {"type": "mirror"}, {"type": "antisymmetric"})),
@@ -90,6 +115,8 @@ TABLE = [
     invalid(*boundary({"x+": {"halo": X}}), "boundary x+", "number"),
     invalid(*boundary({"x-": "mirror"}), "boundary x-", "both sides"),
     invalid("laplacian", PLANE, {"boundary": "mirror", "endpoint": {"y": True}}, "endpoint y", "periodic"),
+    *(invalid("laplacian", PLANE, {"endpoint": what}, name, says) for what, name, says in (
+        (1, "endpoint", "true"), ({"x": 1}, "endpoint x", "true"), ({"z": True}, "endpoint z", "none is z"))),
     # boundaries: arrays over the face
     invalid(*boundary({"value": 1.0 * X}), "boundary x-", "of the face"),
     invalid(*boundary({"x": {"value": X[:29]}}), "boundary x-", "of the face"),
@@ -97,6 +124,7 @@ TABLE = [
     invalid(*boundary({"x": {"value": X[:30].astype("<f4")}}), "boundary x-", "convert"),
     invalid(*boundary({"x": {"value": [[1.0] * 30]}}), "boundary x-", "of the face"),
     invalid(*boundary({"x": {"value": [1.0, [2.0]]}}), "boundary x", "no number"),
+    invalid(*boundary({"x": {"value": [[1, 2], [3]]}}), "boundary x", "one length"),
     invalid(*boundary({"x": {"value": []}}), "boundary x", "empty"),
     invalid(*boundary({"value": [1.0]}, f=LINE), "boundary x-", "give a number"),
     invalid(*boundary({"value": [1.0, 2.0, 3.0]}, f=PAIRS, batch=1), "boundary x-", "of the face"),
@@ -135,6 +163,9 @@ TABLE = [
     invalid("laplacian", LINE, {"spacing": [3.0, 1.0, 2.0] + [1.0] * 38}, "spacing x", "number 1 is 1 after 3"),
     *(invalid("laplacian", PLANE, {"spacing": {"y": h}}, "spacing y", "above 0") for h in (0, -1, numpy.inf, numpy.nan)),
     invalid("laplacian", PLANE, {"spacing": {"z": 1}}, "spacing z", "none is z"),
+    invalid("derivative", PLANE, {"axis": "x", "spacing": {"y": -1}}, "spacing y", "above 0"),
+    *(invalid("laplacian", PLANE, {"spacing": what}, "spacing", says) for what, says in (
+        ([], "list"), ("1", "number"), (True, "number"), ({"w": 1}, '"w"'), (BIG, "by axis"))),
     *(invalid(method, f, params | {"spacing": {"x": h}}, "spacing x", "from", (h, limit))
       for method, f, params, h, limit in (
           ("laplacian", PLANE, {}, 1e-300, 2.0**-501), ("laplacian", PLANE, {}, 1e200, 2.0**501),
@@ -176,11 +207,17 @@ TABLE = [
     *(invalid("diffusion", LINE, {"dt": dt}, "dt", "above 0") for dt in (0, -1, numpy.inf, numpy.nan)),
     *(invalid("diffusion", LINE, {"cfl": cfl}, "cfl", "above 0") for cfl in (0, -1, numpy.nan)),
     Refusal("diffusion", LINE, {"cfl": 1.5}, "UNSTABLE", "cfl", "1.5", (1.5, 1)),
+    invalid("diffusion", LINE, {"cfl": 0.5, "diffusivity": 0}, "cfl", "give dt"),
     Refusal("diffusion", LINE, {"dt": 1, "accuracy": 2}, "UNSTABLE", "dt", "0.5", (1, 0.5)),
     invalid("diffusion", LINE, STEP | {"scheme": "leapfrog"}, "scheme", "rk4"),
     invalid("diffusion", LINE.astype("<f4"), {"dt": 1e35, "scheme": "adi"}, "dt", "at most", (1e35, 2.0**106)),
     Refusal("diffusion", PLANE, ADI | {"accuracy": 4}, "INVALID_ARGUMENT", "accuracy", "accuracy 2", (4, 2)),
     unsupported("diffusion", PLANE, ADI | {"spacing": {"x": X}, "boundary": "symmetric"}, "spacing x", "rk4 do"),
+    *(unsupported("diffusion", LINE, {"diffusivity": LINE**2, "dt": 0.01, "accuracy": accuracy, "boundary": side},
+                  "boundary x-", "accuracy 2") for accuracy, side in (
+        (2, {"curvature": 0.0}), (8, {"curvature": 0.0, "at": "face"}), (4, {"mixed": 1.0}), (8, {"mixed": 1.0, "at": "face"}))),
+    unsupported("diffusion", PLANE, STEP | {"diffusivity": PLANE**2, "accuracy": 2, "boundary": {"x": {"mixed": X[:30]}}},
+                "boundary x-", ""),
     *(unsupported("diffusion", PLANE, ADI | {"boundary": {"y": side}} | more, "boundary y-", says)
       for side, more, says in (
           ({"halo": 0.5}, {}, "other than 1"), ({"curvature": 0, "at": "face"}, {}, "curvature at the face"),
@@ -190,11 +227,13 @@ TABLE = [
             for kind in ("value", "derivative", "mixed")))),
     invalid("diffusion", LINE, STEP | {"source": "sun"}, "source", "number"),
     *(invalid("diffusion", LINE, STEP | {"source": number}, "source", "finite") for number in (numpy.inf, numpy.nan)),
+    invalid("diffusion", PLANE, STEP | {"diffusivity": [1, 1]}, "diffusivity", "map"),
     *(invalid("diffusion", PLANE, STEP | {"diffusivity": {"y": k}}, "diffusivity y", "from 0 up")
       for k in (-1, numpy.inf, numpy.nan)),
     unsupported("diffusion", PLANE, STEP | {"diffusivity": {"x": PLANE}}, "diffusivity x", "for all axes"),
-    *(invalid("diffusion", LINE, STEP | {"steps": steps}, "steps", "from 1") for steps in (0, -1, 1.5, "2")),
-    Refusal("diffusion", LINE, STEP | {"steps": 1 << 60}, "TOO_LARGE", "steps", "at most", (40 * 2.0**60, 1e15)),
+    *(invalid("diffusion", LINE, STEP | {"steps": steps}, "steps", "from 1") for steps in (0, -1, 1.5, "2", 1e17, numpy.inf)),
+    *(Refusal("diffusion", LINE, STEP | {"steps": steps}, "TOO_LARGE", "steps", "at most", (40.0 * steps, 1e15))
+      for steps in (1 << 60, 1 << 62, 2**64 - 1)),
     # probes
     *(invalid("diffusion", PLANE, STEP | {"probes": probes}, "probes", says)
       for probes, says in (([[30, 0]], "out of range for 30"), ([[0, -41]], "out of range for 40"), ([[0]], "2 indices"),
@@ -208,11 +247,70 @@ TABLE = [
     Refusal("diffusion", LINE, STEP | {"probes": [[0]], "steps": 1 << 24}, "TOO_LARGE", "probes", "16777216",
             (1 + (1 << 24), 1 << 24)),
     unsupported("diffusion", LINE, STEP | {"probes": {"field": 1}}, "probes", "no field"),
+    invalid("laplacian", PLANE, {"probes": [[0, 0]]}, "probes", "no parameter"),
+    # stencils
+    *(invalid("stencil", PLANE, {"offsets": offsets, "weights": weights}, name, says) for offsets, weights, name, says in (
+        ([[0, 0], [1, 1], [0, 0]], [1, 2, 3], "offsets", "number 2"), ([[0, 0, 0]], [1], "offsets", "2 numbers"),
+        ([[0, 0.5]], [1], "offsets", "whole"), ([0], [1], "offsets", "2 numbers"), ([[0, 0]], [[1]], "weights", "one list"),
+        ([[0, 0]], [numpy.nan], "weights", "finite"))),
+    invalid("stencil", PLANE, {"offsets": [[0, 9]], "weights": [1]}, "offsets", "number 0 has 9 along x", (9, 8)),
+    invalid("stencil", PLANE, {"offsets": [[0, 0]], "weights": [1, 2]}, "weights", "2 weights", (2, 1)),
+    invalid("stencil", wave(8), {"offsets": [0], "weights": [1e300]}, "weights", "finite"),
+    invalid("stencil", PLANE, {"weights": [1]}, "offsets", ""),
+    invalid("stencil", PLANE, {"offsets": [[0, 0]]}, "weights", ""),
+    invalid("derivative", LINE, {"weights": [1]}, "weights", "no parameter"),
+    *(invalid("stencil", LINE[:7], {"offsets": [0], "weights": [1]} | params, name, "") for params, name in (
+        ({"steps": 0}, "steps"), ({"boundary": "one-sided"}, "boundary x-"), ({"dt": 1}, "dt"))),
+    unsupported("stencil", LINE[:7], {"offsets": [0], "weights": [1], "spacing": list(range(8))}, "spacing", ""),
+    Refusal("stencil", LINE, {"offsets": [0], "weights": [1], "steps": 1 << 60}, "TOO_LARGE", "steps", "at most"),
+    Refusal("stencil", PLANE, {"offsets": numpy.zeros((5202, 2), "<i8"), "weights": numpy.ones(5202)}, "TOO_LARGE", "offsets",
+            "", (5202, 4913)),
     # every, snapshot, report
     *(invalid("diffusion", LINE, STEP | {"every": every}, "every", "from 1") for every in (0, -1, 0.5, "1")),
-    invalid("diffusion", LINE, STEP | {"snapshot": "notify"}, "snapshot", "every"),
+    *(invalid("diffusion", LINE, STEP | {"snapshot": what}, "snapshot", "every") for what in ("notify", "field")),
+    invalid("laplacian", LINE, {"every": 2}, "every", "no parameter"),
     invalid("diffusion", LINE, STEP | {"every": 1, "snapshot": "file"}, "snapshot", "field"),
     invalid("laplacian", LINE, {"report": 1}, "report", "true or false"),
+    # how a job is treated
+    *(invalid("laplacian", LINE, {name: value}, name, says) for name, value, says in (
+        ("priority", 101, "-100 to 100"), ("priority", "high", "whole"), ("priority", 1.5, "whole"),
+        ("timeout", 0, "microseconds"), ("timeout", -1, "microseconds"), ("timeout", "1 s", "whole"),
+        ("detach", 1, "true or false"), ("detach", True, "give out"), ("msgid", 1, "no parameter"),
+        ("progress", "yes", "true"), ("out", "elsewhere", "inline"))),
+    *(invalid("laplacian", LINE, {"detach": True, "out": out}, "detach", "give out")
+      for out in ("inline", {"region": 7, "offset": 0})),
+    # vectors
+    invalid("divergence", BOX, {}, "f", "takes a vector field"),
+    *(invalid(method, {axis: BOX for axis in "xyz"}, {}, "f", "takes one array") for method in ("gradient", "laplacian")),
+    invalid("put", {"x": BOX}, {}, "f", ""),
+    invalid("curl", {"x": BOX, "z": BOX}, {}, "f y", "missing"),
+    invalid("divergence", {"x": BOX[0], "y": BOX[0], "z": BOX[0]}, {}, "f z", "none is z"),
+    invalid("divergence", XYZ | {"t": BOX}, {}, "f", '"t"'),
+    invalid("divergence", XYZ | {"y": 7}, {}, "f y", "msgpack-numpy"),
+    invalid("divergence", XYZ | {"x": {"x": FIELD}}, {}, "f x", "no key"),
+    *(invalid(method, XYZ | {axis: other}, {}, f"f {axis}", says) for method, axis, other, says in (
+        ("divergence", "y", BOX[1:], "[7, 9, 10]"), ("divergence", "z", wave(64, 64, 65), "[64, 64, 65]"),
+        ("curl", "z", BOX.transpose().copy(), "[10, 9, 8]"), ("curl", "y", BOX.astype("<f8"), "<f8"),
+        ("curl", "z", of(BOX, shape=[8, 9, 1000], data=bytes(100000)), "bytes"))),
+    unsupported("curl", XYZ | {"y": numpy.zeros((80, 90, 10), ">f4")}, {}, "f y", "byte order"),
+    invalid("curl", {"x": LINE}, {}, "f", ""),
+    invalid("gradient", BOX, {"batch": 1, "spacing": {"z": 1}}, "spacing z", "none is z"),
+    invalid("gradient", BOX, {"axis": "x"}, "axis", "no parameter"),
+    invalid("curl", XYZ, {"order": 1}, "order", "no parameter"),
+    invalid("gradient", BOX[..., :8], {"boundary": "one-sided"}, "boundary x-", ""),
+    *(invalid("gradient", BOX, {"out": out}, name, says) for out, name, says in (
+        (FIELD, "out", "gives a vector field"), ({"x": FIELD, "y": FIELD}, "out z", "missing"), ({}, "out", ""),
+        ({"x": FIELD, "y": "field", "z": FIELD}, "out y", ""), (7, "out", "by axis"))),
+    invalid("gradient", PLANE, {"out": {"x": FIELD, "y": FIELD, "z": FIELD}}, "out z", "none is z"),
+    invalid("divergence", XYZ, {"out": {"x": FIELD}}, "out", "gives one array"),
+    invalid("curl", {"x": PLANE, "y": PLANE}, {"out": {"x": FIELD, "y": FIELD}}, "out", "gives one array"),
+    # f itself; its bytes in the message, beside it, and in a list
+    *(invalid("laplacian", f, {}, "f", says) for f, says in (
+        ([1.0, 2.0], "array"), (of(LINE, type=None), "type"), (of(LINE, data=bytes(319)), "320 bytes"))),
+    *(invalid("put", f, {}, "f", says) for f, says in (
+        (of(LINE, data=bytes(20 * MiB)), "bytes"), (of(LINE, shape=[4096], data=[bytes(16384), bytes(16383)]), "bytes"),
+        (of(LINE, shape=[4096], data=[bytes(16384), bytes(16385)]), "bytes"),
+        *((of(LINE, shape=[1024, 1024], data=bytes(8 * MiB + more)), "bytes") for more in (-1, 1)))),
     # as a whole
     invalid("laplacian", LINE, {f"a{i}": of(BIG) for i in range(25)}, None, "at most 24 inline arrays"),
 ]
@@ -226,11 +324,12 @@ def name_of(row):
 
 @pytest.mark.parametrize("row", TABLE, ids=name_of)
 def test_a_refusal_names_what_is_wrong(unchanged, client, row):
-    with pytest.raises(FdError) as caught:
-        client.call(row.method, f=row.f, **row.params)
-    error = caught.value
-    assert (error.code, error.parameter) == (row.code, row.parameter), error
-    assert row.says in str(error)
-    assert not error.retryable
-    if row.limit:
-        assert (error.need, error.limit) == pytest.approx(row.limit)
+    is_described = row.says == "missing" or row.method == "put"  # which is enough for a dry run, or has none
+    for dry_run in ({}, {"dry_run": True})[:1 if is_described else 2]:
+        error = client.refused(row.method, f=row.f, **row.params, **dry_run)
+        assert error.what == (row.code, row.parameter), error
+        assert row.says in str(error)
+        assert not error.retryable
+        if row.limit:
+            assert (error.need, error.limit) == pytest.approx(row.limit)
+    assert client.call("ping") == {}

@@ -9,11 +9,10 @@ import socket
 import tempfile
 
 import msgpack
-import numpy
 import pytest
 
-from fdtest import (Client, Daemon, FdError, MiB, Region, as_user, descriptors, eventually,
-                    lingering_socket, needs_root, request_bytes, settled, wave)
+from fdtest import (Client, Daemon, MiB, Region, as_user, descriptors, eventually, lingering_socket, needs_root,
+                    request_bytes, settled, wave)
 
 OPTIONS = ("--region-bytes", "256M", "--region-memory", "384M", "--max-regions", "20")
 
@@ -241,7 +240,7 @@ def test_memory_that_is_no_region(unchanged, client):
         for other, code in ((file, "UNSUPPORTED"), (zero, "UNSUPPORTED"), (sock, "UNSUPPORTED"),
                             (shared, "INVALID_ARGUMENT")):
             msgid = good.send_register(client, descriptors=[other.fileno()])
-            assert client.outcome(msgid)[0].code == code
+            assert client.error(msgid).code == code
     write_only = os.open(f"/proc/self/fd/{good.descriptor}", os.O_WRONLY)
     assert "cannot be read" in refused(client, good.send_register(client, descriptors=[write_only]),
                                        "INVALID_ARGUMENT").message
@@ -249,7 +248,7 @@ def test_memory_that_is_no_region(unchanged, client):
     folder = os.open("/", os.O_RDONLY)
     path = os.open("/", os.O_PATH)
     for other in (folder, path):
-        assert client.outcome(good.send_register(client, descriptors=[other]))[0].code == "UNSUPPORTED"
+        assert client.error(good.send_register(client, descriptors=[other])).code == "UNSUPPORTED"
         os.close(other)
 
 
@@ -309,7 +308,7 @@ def test_descriptors_with_anything_else(unchanged, client):
             if cut:
                 client.send_bytes(message[:cut])
             socket.send_fds(client.socket, [message[cut:]], [region.descriptor])
-            assert client.outcome(0)[0].code in ("PROTOCOL", "UNKNOWN_METHOD")
+            assert client.error(0).code in ("PROTOCOL", "UNKNOWN_METHOD")
     # A notification is let pass, and what came with it is closed.
     socket.send_fds(client.socket, [msgpack.packb([2, "register", [{"bytes": MiB}]])], [region.descriptor])
     client.send_bytes(request_bytes(1, "register", {"bytes": MiB}))

@@ -1,6 +1,5 @@
-/* MessagePack from text, so that a test shows its message: JSON, with `b"…"` for a
- * bin,
- * `#N` for a bin of N bytes that count up from 0, `$N` for a str of N letters, nan and inf. */
+/* MessagePack from text, so that a test shows its message: JSON with single quotes, `b'…'` for a
+ * bin, `#N` for a bin of N bytes that count up from 0, `$N` for a str of N letters, nan and inf. */
 #pragma once
 
 #include <msgpack.h>
@@ -53,6 +52,15 @@ static inline void notation_number(msgpack_packer *packer, const char **text)
     *text = end;
 }
 
+static inline void notation_string(msgpack_packer *packer, bool is_bin, const char *bytes,
+                                   size_t length)
+{
+    if (is_bin)
+        msgpack_pack_bin_with_body(packer, bytes, length);
+    else
+        msgpack_pack_str_with_body(packer, bytes, length);
+}
+
 static inline void notation_pack(msgpack_sbuffer *to, const char **text)
 {
     msgpack_packer packer;
@@ -60,17 +68,11 @@ static inline void notation_pack(msgpack_sbuffer *to, const char **text)
     notation_skip(text);
     if (**text == '[' || **text == '{') {
         notation_container(to, text, **text == '{');
-    } else if (**text == '"' || strncmp(*text, "b\"", 2) == 0) {
+    } else if (**text == '\'' || strncmp(*text, "b'", 2) == 0) {
         const bool is_bin = **text == 'b';
         const char *begin = *text + (is_bin ? 2 : 1);
-        const size_t length = strcspn(begin, "\"");
-        if (is_bin) {
-            msgpack_pack_bin(&packer, length);
-            msgpack_pack_bin_body(&packer, begin, length);
-        } else {
-            msgpack_pack_str(&packer, length);
-            msgpack_pack_str_body(&packer, begin, length);
-        }
+        const size_t length = strcspn(begin, "'");
+        notation_string(&packer, is_bin, begin, length);
         *text = begin + length + 1;
     } else if (**text == '#' || **text == '$') {
         const bool is_bin = **text == '#';
@@ -78,13 +80,7 @@ static inline void notation_pack(msgpack_sbuffer *to, const char **text)
         char *bytes = malloc(length + 1);
         for (size_t i = 0; i < length; i++)
             bytes[i] = is_bin ? (char)i : (char)('a' + i % 26);
-        if (is_bin) {
-            msgpack_pack_bin(&packer, length);
-            msgpack_pack_bin_body(&packer, bytes, length);
-        } else {
-            msgpack_pack_str(&packer, length);
-            msgpack_pack_str_body(&packer, bytes, length);
-        }
+        notation_string(&packer, is_bin, bytes, length);
         free(bytes);
     } else if (strncmp(*text, "true", 4) == 0) {
         msgpack_pack_true(&packer);

@@ -60,8 +60,7 @@ TEST(an_inline_array_is_of_any_type)
     struct failure failure = {0};
     int64_t whole[4];
     double reals[4];
-    struct array array =
-        read_numbers("{\"nd\": true, \"type\": \"|i1\", \"shape\": [2, 2], \"data\": #4}");
+    struct array array = read_numbers("{'nd': true, 'type': '|i1', 'shape': [2, 2], 'data': #4}");
     assert_int_equal(array.kind, ARRAY_INLINE);
     assert_true(numbers_whole(&array, "f", whole, &failure));
     for (int i = 0; i < 4; i++)
@@ -70,12 +69,12 @@ TEST(an_inline_array_is_of_any_type)
     for (int i = 0; i < 4; i++)
         assert_true(reals[i] == i);
     forget();
-    array = read_numbers("{\"nd\": true, \"type\": \"<u2\", \"shape\": [2], \"data\": #4}");
+    array = read_numbers("{'nd': true, 'type': '<u2', 'shape': [2], 'data': #4}");
     assert_true(numbers_whole(&array, "f", whole, &failure));
     assert_int_equal(whole[0], 0x0100);
     assert_int_equal(whole[1], 0x0302);
     forget();
-    array = read_numbers("{\"nd\": true, \"type\": \"<f4\", \"shape\": [1], \"data\": #4}");
+    array = read_numbers("{'nd': true, 'type': '<f4', 'shape': [1], 'data': #4}");
     numbers_reals(&array, reals);
     float expected;
     const unsigned char bytes[] = {0, 1, 2, 3};
@@ -114,24 +113,21 @@ TEST(what_is_none_is_refused)
         {"[[1, 2], [3]]", STATUS_INVALID_ARGUMENT, "one length"},
         {"[[1, 2], 3]", STATUS_INVALID_ARGUMENT, "one length"},
         {"[1, [2]]", STATUS_INVALID_ARGUMENT, "no number"},
-        {"[1, \"2\"]", STATUS_INVALID_ARGUMENT, "no number"},
+        {"[1, '2']", STATUS_INVALID_ARGUMENT, "no number"},
         {"[1, nil]", STATUS_INVALID_ARGUMENT, "no number"},
         {"[[[[[[[[[1]]]]]]]]]", STATUS_INVALID_ARGUMENT, "8 deep"},
         {"3", STATUS_INVALID_ARGUMENT, "list of numbers"},
-        {"\"x\"", STATUS_INVALID_ARGUMENT, "list of numbers"},
-        {"{\"field\": 3}", STATUS_UNSUPPORTED, "no field or region"},
-        {"{\"region\": 3, \"offset\": 0}", STATUS_UNSUPPORTED, "no field or region"},
-        {"{\"nd\": true, \"type\": \"<c8\", \"shape\": [1], \"data\": #8}", STATUS_UNSUPPORTED,
-         "complex"},
-        {"{\"nd\": true, \"type\": \"|b1\", \"shape\": [1], \"data\": #1}", STATUS_UNSUPPORTED,
-         "boolean"},
-        {"{\"nd\": true, \"type\": \"<f2\", \"shape\": [1], \"data\": #2}", STATUS_UNSUPPORTED,
-         "<f2"},
-        {"{\"nd\": true, \"type\": \"<i4\", \"shape\": [2], \"data\": #4}", STATUS_INVALID_ARGUMENT,
+        {"'x'", STATUS_INVALID_ARGUMENT, "list of numbers"},
+        {"{'field': 3}", STATUS_UNSUPPORTED, "no field or region"},
+        {"{'region': 3, 'offset': 0}", STATUS_UNSUPPORTED, "no field or region"},
+        {"{'nd': true, 'type': '<c8', 'shape': [1], 'data': #8}", STATUS_UNSUPPORTED, "complex"},
+        {"{'nd': true, 'type': '|b1', 'shape': [1], 'data': #1}", STATUS_UNSUPPORTED, "boolean"},
+        {"{'nd': true, 'type': '<f2', 'shape': [1], 'data': #2}", STATUS_UNSUPPORTED, "<f2"},
+        {"{'nd': true, 'type': '<i4', 'shape': [2], 'data': #4}", STATUS_INVALID_ARGUMENT,
          "8 bytes"},
-        {"{\"nd\": true, \"type\": \"<i4\", \"shape\": [2]}", STATUS_INVALID_ARGUMENT, "missing"},
-        {"{\"nd\": true, \"type\": \"<f8\", \"shape\": [1048577], \"data\": [#1]}",
-         STATUS_INVALID_ARGUMENT, "bin"},
+        {"{'nd': true, 'type': '<i4', 'shape': [2]}", STATUS_INVALID_ARGUMENT, "missing"},
+        {"{'nd': true, 'type': '<f8', 'shape': [1048577], 'data': [#1]}", STATUS_INVALID_ARGUMENT,
+         "bin"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct array array;

@@ -7,7 +7,7 @@
 
 TEST(keys_are_found_as_str_and_as_bin)
 {
-    msgpack_unpacked unpacked = notation_object("{\"a\": 1, b\"out\": 2, 3: 4, \"ou\": 5}");
+    msgpack_unpacked unpacked = notation_object("{'a': 1, b'out': 2, 3: 4, 'ou': 5}");
     assert_int_equal(object_find(&unpacked.data, "a")->via.u64, 1);
     assert_int_equal(object_find(&unpacked.data, "out")->via.u64, 2);
     assert_null(object_find(&unpacked.data, "outer"));
@@ -31,7 +31,7 @@ TEST(whole_numbers_keep_to_their_range)
         {"-9223372036854775808", true, false, INT64_MIN},
         {"9223372036854775808", false, true, INT64_MIN}, /* 2^63 */
         {"9223372036854775808.0", false, false, 0},      /* a float past 2^53 names no one number */
-        {"\"7\"", false, false, 0},
+        {"'7'", false, false, 0},
         {"[]", false, false, 0},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -50,7 +50,7 @@ TEST(whole_numbers_keep_to_their_range)
 
 TEST(a_quote_is_printable_and_cut_to_fit)
 {
-    msgpack_unpacked text = notation_object("\"a\nb\""), longer = notation_object("$100");
+    msgpack_unpacked text = notation_object("'a\nb'"), longer = notation_object("$100");
     msgpack_unpacked number = notation_object("7");
     assert_string_equal(object_quote(&text.data).text, "a?b");
     assert_int_equal(strlen(object_quote(&longer.data).text), sizeof(struct quoted) - 1);

@@ -23,16 +23,15 @@ TEST(an_error_carries_what_applies_to_it)
     struct failure failure = {0};
     failure_set(&failure, STATUS_INVALID_ARGUMENT, "accuracy", "accuracy must be even");
     reply_write_failure(&packer, 8, &failure);
-    written_as(&buffer,
-               "[1, 8, {\"code\": \"INVALID_ARGUMENT\", \"message\": \"accuracy must be even\", "
-               "\"parameter\": \"accuracy\", \"retryable\": false}, nil]");
+    written_as(&buffer, "[1, 8, {'code': 'INVALID_ARGUMENT', 'message': 'accuracy must be even', "
+                        "'parameter': 'accuracy', 'retryable': false}, nil]");
     msgpack_sbuffer_clear(&buffer);
     failure =
         (struct failure){.code = STATUS_OVER_BUDGET, .has_need = true, .need = 4096, .limit = 0.5};
     reply_write_failure(&packer, UINT64_MAX, &failure);
-    written_as(&buffer, "[1, 18446744073709551615, {\"code\": \"OVER_BUDGET\", \"message\": "
-                        "\"memory is taken; free fields or wait\", \"retryable\": true, "
-                        "\"need\": 4096, \"limit\": 0.5}, nil]");
+    written_as(&buffer, "[1, 18446744073709551615, {'code': 'OVER_BUDGET', 'message': "
+                        "'memory is taken; free fields or wait', 'retryable': true, "
+                        "'need': 4096, 'limit': 0.5}, nil]");
     msgpack_sbuffer_destroy(&buffer);
 }
 
@@ -47,7 +46,7 @@ TEST(a_result_and_a_progress_have_their_frames)
     written_as(&buffer, "[1, 300, nil, {}]");
     msgpack_sbuffer_clear(&buffer);
     reply_write_progress(&packer, 7, 10, 1000);
-    written_as(&buffer, "[2, \"progress\", [{\"msgid\": 7, \"done\": 10, \"total\": 1000}]]");
+    written_as(&buffer, "[2, 'progress', [{'msgid': 7, 'done': 10, 'total': 1000}]]");
     msgpack_sbuffer_destroy(&buffer);
 }
 
@@ -59,12 +58,12 @@ TEST(a_result_says_where_it_is)
     msgpack_sbuffer_init(&buffer);
     msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
     reply_write_field(&packer, 5, &type);
-    written_as(&buffer, "{\"field\": 5, \"type\": \"<f8\", \"shape\": [3, 4]}");
+    written_as(&buffer, "{'field': 5, 'type': '<f8', 'shape': [3, 4]}");
     msgpack_sbuffer_clear(&buffer);
     reply_write_snapshot(&packer, 7, 30, 0.25);
     reply_write_field(&packer, 5, &type);
-    written_as(&buffer, "[2, \"snapshot\", [{\"msgid\": 7, \"step\": 30, \"time\": 0.25, \"out\": "
-                        "{\"field\": 5, \"type\": \"<f8\", \"shape\": [3, 4]}}]]");
+    written_as(&buffer, "[2, 'snapshot', [{'msgid': 7, 'step': 30, 'time': 0.25, 'out': "
+                        "{'field': 5, 'type': '<f8', 'shape': [3, 4]}}]]");
     msgpack_sbuffer_destroy(&buffer);
 }
 
@@ -76,13 +75,13 @@ TEST(a_report_says_what_there_is)
     msgpack_packer_init(&packer, &buffer, msgpack_sbuffer_write);
     const struct reply_report nothing = {.nan = 12};
     reply_write_report(&packer, &nothing);
-    written_as(&buffer, "{\"min\": nil, \"max\": nil, \"mean\": nil, \"nan\": 12, "
-                        "\"stability\": nil, \"error\": nil}");
+    written_as(&buffer, "{'min': nil, 'max': nil, 'mean': nil, 'nan': 12, "
+                        "'stability': nil, 'error': nil}");
     msgpack_sbuffer_clear(&buffer);
     const struct reply_report all = {true, -1.5, 2.5, 0.25, 3, true, true, 0.5, 0.75, 0.125};
     reply_write_report(&packer, &all);
-    written_as(&buffer, "{\"min\": -1.5, \"max\": 2.5, \"mean\": 0.25, \"nan\": 3, "
-                        "\"stability\": 0.5, \"error\": {\"max\": 0.75, \"rms\": 0.125}}");
+    written_as(&buffer, "{'min': -1.5, 'max': 2.5, 'mean': 0.25, 'nan': 3, "
+                        "'stability': 0.5, 'error': {'max': 0.75, 'rms': 0.125}}");
     msgpack_sbuffer_destroy(&buffer);
 }
 
@@ -113,16 +112,15 @@ TEST(a_failure_survives_the_wire)
 
 TEST(a_client_reads_any_error_without_fault)
 {
-    const char *const texts[] = {
-        "nil",
-        "7",
-        "\"it broke\"",
-        "{}",
-        "[]",
-        "{\"code\": 7, \"message\": [], \"need\": 1}",
-        "{\"code\": \"OK\"}",
-        "{\"code\": \"FROM_THE_FUTURE\", \"message\": $5000}",
-        "{\"code\": \"TIMEOUT\", \"parameter\": $500, \"need\": \"a\", \"limit\": 2}"};
+    const char *const texts[] = {"nil",
+                                 "7",
+                                 "'it broke'",
+                                 "{}",
+                                 "[]",
+                                 "{'code': 7, 'message': [], 'need': 1}",
+                                 "{'code': 'OK'}",
+                                 "{'code': 'FROM_THE_FUTURE', 'message': $5000}",
+                                 "{'code': 'TIMEOUT', 'parameter': $500, 'need': 'a', 'limit': 2}"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         msgpack_unpacked unpacked = notation_object(texts[i]);
         struct failure failure;

@@ -11,63 +11,68 @@
 
 static const struct array_type cube = {DTYPE_F32, 3, {20, 30, 40}, 20 * 30 * 40 * 4};
 
+/* What the last decode() has left. */
+static struct {
+    struct request request;
+    struct job job;
+    struct failure failure;
+} decoded;
+
 /* Decode `text`, and where it is an operator finish the job for an input of `type`. */
-static bool decode(const char *text, const struct array_type *type, struct request *request,
-                   struct job *job, struct failure *failure)
+static bool decode(const char *text, const struct array_type *type)
 {
     msgpack_unpacked unpacked = notation_object(text);
     bool has_msgid;
     uint8_t *block = NULL;
-    memset(failure, 0, sizeof *failure);
-    bool good = request_decode(&unpacked.data, request, &has_msgid, failure);
-    if (good && request->method == METHOD_OPERATOR)
-        good = request_job(request, type, MAX_WORK, job, &block, failure);
-    assert_int_equal(good, failure->code == STATUS_OK);
+    memset(&decoded.failure, 0, sizeof decoded.failure);
+    bool good = request_decode(&unpacked.data, &decoded.request, &has_msgid, &decoded.failure);
+    if (good && decoded.request.method == METHOD_OPERATOR)
+        good =
+            request_job(&decoded.request, type, MAX_WORK, &decoded.job, &block, &decoded.failure);
+    assert_int_equal(good, decoded.failure.code == STATUS_OK);
     free(block);
-    request_free(request);
+    request_free(&decoded.request);
     msgpack_unpacked_destroy(&unpacked);
     return good;
 }
 
-/* The job of method "op" with those parameters beside f. */
-static bool decode_operator(const char *op, const char *params, const struct array_type *type,
-                            struct job *job, struct failure *failure)
+/* `text` is taken if says is NULL, or refused with words of `says` about the parameter. */
+static void judged(const char *text, const struct array_type *type, const char *parameter,
+                   const char *says)
 {
-    char text[1024];
-    struct request request;
-    snprintf(text, sizeof text, "[0, 1, \"%s\", [{\"f\": {\"field\": 5}, %s}]]", op, params);
-    return decode(text, type, &request, job, failure);
+    const struct failure *failure = &decoded.failure;
+    if (decode(text, type) != !says ||
+        (says && (failure->code != STATUS_INVALID_ARGUMENT ||
+                  strcmp(failure->parameter, parameter) != 0 || !strstr(failure->message, says))))
+        fail_msg("%s: %s %s: %s", text, status_name(failure->code), failure->parameter,
+                 failure->message);
+}
+
+/* The text of method "op" with those parameters beside f. */
+static const char *text_of(const char *op, const char *params)
+{
+    static char text[1024];
+    snprintf(text, sizeof text, "[0, 1, '%s', [{'f': {'field': 5}, %s}]]", op, params);
+    return text;
 }
 
 static struct job job_of(const char *op, const char *params, const struct array_type *type)
 {
-    struct job job;
-    struct failure failure;
-    if (!decode_operator(op, params, type, &job, &failure))
-        fail_msg("%s %s: %s: %s", op, params, failure.parameter, failure.message);
-    return job;
+    judged(text_of(op, params), type, NULL, NULL);
+    return decoded.job;
 }
 
-static void refused(const char *op, const char *params, enum status code, const char *parameter,
-                    const char *says)
+static void refused(const char *op, const char *params, const char *parameter, const char *says)
 {
-    struct job job;
-    struct failure failure;
-    if (decode_operator(op, params, &cube, &job, &failure))
-        fail_msg("%s %s was taken", op, params);
-    if (failure.code != code || strcmp(failure.parameter, parameter) != 0 ||
-        !strstr(failure.message, says))
-        fail_msg("%s %s: %s %s: %s", op, params, status_name(failure.code), failure.parameter,
-                 failure.message);
+    judged(text_of(op, params), &cube, parameter, says);
 }
 
 TEST(the_designs_example_is_a_job)
 {
-    const struct job job =
-        job_of("derivative",
-               "\"axis\": \"x\", \"order\": 1, \"accuracy\": 8, \"spacing\": 0.1, "
-               "\"boundary\": \"periodic\", \"out\": \"inline\"",
-               &cube);
+    const struct job job = job_of("derivative",
+                                  "'axis': 'x', 'order': 1, 'accuracy': 8, 'spacing': 0.1, "
+                                  "'boundary': 'periodic', 'out': 'inline'",
+                                  &cube);
     struct job expected;
     job_init(&expected);
     expected.axes = 3;
@@ -80,143 +85,88 @@ TEST(the_designs_example_is_a_job)
 
 TEST(equal_jobs_are_equal_bytes)
 {
-    const struct job plain = job_of("derivative", "\"axis\": \"x\"", &cube);
+    const struct job plain = job_of("derivative", "'axis': 'x'", &cube);
     const char *const same[] = {
-        "\"axis\": 2",
-        "\"axis\": -1",
-        "b\"axis\": b\"x\", \"accuracy\": 8.0",
-        "\"axis\": \"x\", \"spacing\": {\"x\": 1, \"*\": 7}",
-        "\"axis\": \"x\", \"spacing\": [3, 2, 1]",
-        "\"axis\": \"x\", \"boundary\": {\"y\": \"one-sided\"}, \"endpoint\": {\"z\": true}",
+        "'axis': 2",
+        "'axis': -1",
+        "b'axis': b'x', 'accuracy': 8.0",
+        "'axis': 'x', 'spacing': {'x': 1, '*': 7}",
+        "'axis': 'x', 'spacing': [3, 2, 1]",
+        "'axis': 'x', 'boundary': {'y': 'one-sided'}, 'endpoint': {'z': true}",
     };
     for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
         const struct job job = job_of("derivative", same[i], &cube);
         assert_memory_equal(&job, &plain, sizeof job);
     }
-    const struct job zero =
-        job_of("diffusion", "\"dt\": 1e-3, \"boundary\": {\"derivative\": 0}", &cube);
+    const struct job zero = job_of("diffusion", "'dt': 1e-3, 'boundary': {'derivative': 0}", &cube);
     const struct job negative =
-        job_of("diffusion", "\"dt\": 1e-3, \"boundary\": {\"derivative\": -0.0}", &cube);
+        job_of("diffusion", "'dt': 1e-3, 'boundary': {'derivative': -0.0}", &cube);
     assert_memory_equal(&zero, &negative, sizeof zero);
-    const struct job still = job_of("diffusion", "\"dt\": 1e-3, \"diffusivity\": 0", &cube);
-    const struct job backwards = job_of("diffusion", "\"dt\": 1e-3, \"diffusivity\": -0.0", &cube);
+    const struct job still = job_of("diffusion", "'dt': 1e-3, 'diffusivity': 0", &cube);
+    const struct job backwards = job_of("diffusion", "'dt': 1e-3, 'diffusivity': -0.0", &cube);
     assert_memory_equal(&still, &backwards, sizeof still);
 }
 
 TEST(axes_are_counted_in_the_whole_shape)
 {
     const struct array_type five = {DTYPE_F64, 5, {2, 3, 20, 30, 40}, 2 * 3 * 20 * 30 * 40 * 8};
-    struct job job = job_of("derivative", "\"axis\": 2", &five);
+    struct job job = job_of("derivative", "'axis': 2", &five);
     assert_int_equal(job.axis, AXIS_Z);
     assert_int_equal(job.batch, 6);
     assert_int_equal(job.dtype, DTYPE_F64);
-    job = job_of("derivative", "\"axis\": -2, \"batch\": 3", &five);
+    job = job_of("derivative", "'axis': -2, 'batch': 3", &five);
     assert_int_equal(job.axis, AXIS_Y);
     assert_int_equal(job.axes, 2);
     assert_int_equal(job.batch, 120);
     assert_int_equal(job.n[AXIS_Z], 1);
-    job = job_of("derivative", "\"batch\": 2", &cube); /* one axis of space needs no name */
+    job = job_of("derivative", "'batch': 2", &cube); /* one axis of space needs no name */
     assert_int_equal(job.axes, 1);
     assert_int_equal(job.batch, 600);
 
-    struct failure failure;
-    assert_false(decode_operator("derivative", "\"axis\": 1", &five, &job, &failure));
-    assert_string_equal(failure.parameter, "axis");
-    assert_false(
-        decode_operator("derivative", "\"axis\": \"x\", \"batch\": 1", &five, &job, &failure));
-    assert_string_equal(failure.parameter, "batch");
-    refused("derivative", "\"axis\": 3", STATUS_INVALID_ARGUMENT, "axis", "out of range");
-    refused("derivative", "\"axis\": -4", STATUS_INVALID_ARGUMENT, "axis", "out of range");
-    refused("derivative", "\"axis\": -9223372036854775808", STATUS_INVALID_ARGUMENT, "axis",
-            "range");
-    refused("interpolate", "\"axis\": [\"x\", \"y\"]", STATUS_INVALID_ARGUMENT, "axis", "letters");
-    refused("derivative", "\"axis\": \"w\"", STATUS_INVALID_ARGUMENT, "axis", "NumPy");
-    refused("derivative", "\"axis\": \"z\", \"batch\": 1", STATUS_INVALID_ARGUMENT, "axis",
-            "none is z");
-    refused("derivative", "\"order\": 1", STATUS_INVALID_ARGUMENT, "axis", "needs");
-    refused("derivative", "\"axis\": \"x\", \"batch\": 3", STATUS_INVALID_ARGUMENT, "batch",
-            "leave");
-    refused("derivative", "\"axis\": \"x\", \"batch\": -1", STATUS_INVALID_ARGUMENT, "batch",
-            "0 to");
-}
-
-TEST(orders_and_accuracies_are_told_apart)
-{
-    refused("derivative", "\"axis\": \"x\", \"order\": 8", STATUS_INVALID_ARGUMENT, "order",
-            "did you mean accuracy?");
-    refused("derivative", "\"axis\": \"x\", \"order\": 5", STATUS_INVALID_ARGUMENT, "order",
-            "must be 1, 2, 3 or 4; got 5");
-    refused("derivative", "\"axis\": \"x\", \"order\": 4294967297", STATUS_INVALID_ARGUMENT,
-            "order", "3 or 4");
-    refused("derivative", "\"axis\": \"x\", \"accuracy\": 5", STATUS_INVALID_ARGUMENT, "accuracy",
-            "accuracy must be 2, 4, 6 or 8; got 5");
-    refused("derivative", "\"axis\": \"x\", \"accuracy\": 264", STATUS_INVALID_ARGUMENT, "accuracy",
-            "got 264"); /* 8 in its low byte */
-    refused("derivative", "\"axis\": \"x\", \"accuracy\": 2.5", STATUS_INVALID_ARGUMENT, "accuracy",
-            "whole");
-    refused("laplacian", "\"order\": 2", STATUS_INVALID_ARGUMENT, "order",
-            "laplacian has no parameter");
+    judged(text_of("derivative", "'axis': 1"), &five, "axis", "");
+    judged(text_of("derivative", "'axis': 'x', 'batch': 1"), &five, "batch", "");
 }
 
 TEST(numbers_may_be_numpys_scalars)
 {
     /* #8 is 0x0706050403020100, #1 is 0: letters are bytes that a text can hold. */
-    struct job job = job_of(
-        "laplacian", "\"spacing\": {b\"nd\": false, b\"type\": \"|u1\", b\"data\": b\"A\"}", &cube);
+    struct job job =
+        job_of("laplacian", "'spacing': {b'nd': false, b'type': '|u1', b'data': b'A'}", &cube);
     assert_true(job.spacing[AXIS_Y] == 65);
-    job = job_of("laplacian",
-                 "\"spacing\": {b\"nd\": false, b\"type\": \"<f4\", b\"data\": b\"AAAA\"}", &cube);
+    job = job_of("laplacian", "'spacing': {b'nd': false, b'type': '<f4', b'data': b'AAAA'}", &cube);
     assert_true(job.spacing[AXIS_Y] == 0x1.828282p+3);
-    job = job_of("laplacian",
-                 "\"spacing\": {b\"nd\": false, b\"type\": \"<i2\", b\"data\": b\"AB\"}", &cube);
+    job = job_of("laplacian", "'spacing': {b'nd': false, b'type': '<i2', b'data': b'AB'}", &cube);
     assert_true(job.spacing[AXIS_Y] == 0x4241);
-    refused("diffusion",
-            "\"dt\": 1e-3, \"steps\": {b\"nd\": false, b\"type\": \"<u8\", b\"data\": #8}",
-            STATUS_TOO_LARGE, "steps", "at most");
+    assert_false(decode(
+        text_of("diffusion", "'dt': 1e-3, 'steps': {b'nd': false, b'type': '<u8', b'data': #8}"),
+        &cube));
+    assert_int_equal(decoded.failure.code, STATUS_TOO_LARGE);
     const char *const wrong[] = {
-        "{b\"nd\": false, b\"type\": \"<f8\", b\"data\": b\"AAAA\"}",
-        "{b\"nd\": false, b\"type\": \">f4\", b\"data\": b\"AAAA\"}",
-        "{b\"nd\": false, b\"type\": \"<c8\", b\"data\": #8}",
-        "{b\"nd\": false, b\"type\": \"|b1\", b\"data\": b\"A\"}",
-        "{b\"nd\": false, b\"type\": \"<f\", b\"data\": b\"AAAA\"}",
+        "{b'nd': false, b'type': '<f8', b'data': b'AAAA'}",
+        "{b'nd': false, b'type': '>f4', b'data': b'AAAA'}",
+        "{b'nd': false, b'type': '<c8', b'data': #8}",
+        "{b'nd': false, b'type': '|b1', b'data': b'A'}",
+        "{b'nd': false, b'type': '<f', b'data': b'AAAA'}",
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char params[200];
-        snprintf(params, sizeof params, "\"spacing\": %s", wrong[i]);
-        refused("laplacian", params, STATUS_INVALID_ARGUMENT, "spacing", "number");
+        snprintf(params, sizeof params, "'spacing': %s", wrong[i]);
+        refused("laplacian", params, "spacing", "number");
     }
-    job = job_of("laplacian",
-                 "\"endpoint\": {b\"nd\": false, b\"type\": \"|b1\", b\"data\": b\"A\"}", &cube);
+    job = job_of("laplacian", "'endpoint': {b'nd': false, b'type': '|b1', b'data': b'A'}", &cube);
     assert_int_equal(job.boundary[AXIS_X][SIDE_LOW].kind, BOUNDARY_ENDPOINT);
 }
 
 TEST(spacing_goes_by_axis_name_or_in_the_order_of_shape)
 {
-    struct job job = job_of("laplacian", "\"spacing\": [3, 2, 1]", &cube);
+    struct job job = job_of("laplacian", "'spacing': [3, 2, 1]", &cube);
     assert_true(job.spacing[AXIS_X] == 1 && job.spacing[AXIS_Y] == 2 && job.spacing[AXIS_Z] == 3);
-    job = job_of("laplacian", "\"spacing\": {\"z\": 3, \"*\": 0.5}", &cube);
+    job = job_of("laplacian", "'spacing': {'z': 3, '*': 0.5}", &cube);
     assert_true(job.spacing[AXIS_X] == 0.5 && job.spacing[AXIS_Y] == 0.5);
     assert_true(job.spacing[AXIS_Z] == 3);
-    job = job_of("laplacian", "\"spacing\": {\"y\": 2}, \"batch\": 1", &cube);
+    job = job_of("laplacian", "'spacing': {'y': 2}, 'batch': 1", &cube);
     assert_true(job.spacing[AXIS_X] == 1 && job.spacing[AXIS_Y] == 2);
-    refused("laplacian", "\"spacing\": [1, 2]", STATUS_INVALID_ARGUMENT, "spacing", "2 numbers");
-    refused("laplacian", "\"spacing\": []", STATUS_INVALID_ARGUMENT, "spacing", "list");
-    refused("laplacian", "\"spacing\": 0", STATUS_INVALID_ARGUMENT, "spacing x", "above 0");
-    refused("laplacian", "\"spacing\": nan", STATUS_INVALID_ARGUMENT, "spacing x", "finite");
-    refused("laplacian", "\"spacing\": {\"y\": inf}", STATUS_INVALID_ARGUMENT, "spacing y",
-            "finite");
-    refused("derivative", "\"axis\": \"x\", \"spacing\": {\"y\": -1}", STATUS_INVALID_ARGUMENT,
-            "spacing y", "above 0");
-    refused("laplacian", "\"spacing\": \"1\"", STATUS_INVALID_ARGUMENT, "spacing", "number");
-    refused("laplacian", "\"spacing\": true", STATUS_INVALID_ARGUMENT, "spacing", "number");
-    refused("laplacian", "\"spacing\": {\"w\": 1}", STATUS_INVALID_ARGUMENT, "spacing", "\"w\"");
-    refused("laplacian", "\"spacing\": {\"x\": 1, \"x\": 2}", STATUS_INVALID_ARGUMENT, "spacing",
-            "twice");
-    refused("laplacian", "\"spacing\": {\"z\": 1}, \"batch\": 1", STATUS_INVALID_ARGUMENT,
-            "spacing z", "none is z");
-    refused("laplacian",
-            "\"spacing\": {\"x\": {\"nd\": true, \"type\": \"<f4\", \"shape\": [2], \"data\": #8}}",
-            STATUS_INVALID_ARGUMENT, "spacing x", "2 coordinates");
+    refused("laplacian", "'spacing': {'x': 1, 'x': 2}", "spacing", "twice");
 }
 
 /* The request of a diffusion with those parameters beside f and dt; what it holds of the message
@@ -227,8 +177,7 @@ static struct request request_of(const char *params, msgpack_unpacked *unpacked)
     struct request request;
     struct failure failure = {0};
     bool has_msgid;
-    snprintf(text, sizeof text, "[0, 1, \"diffusion\", [{\"f\": {\"field\": 5}, \"dt\": 1, %s}]]",
-             params);
+    snprintf(text, sizeof text, "[0, 1, 'diffusion', [{'f': {'field': 5}, 'dt': 1, %s}]]", params);
     *unpacked = notation_object(text);
     if (!request_decode(&unpacked->data, &request, &has_msgid, &failure))
         fail_msg("%s: %s: %s", params, failure.parameter, failure.message);
@@ -243,23 +192,23 @@ TEST(boundaries_have_kinds_numbers_and_places)
         double value, constant;
         bool at_face;
     } cases[] = {
-        {"\"periodic\"", BOUNDARY_PERIODIC, 0, 0, false},
-        {"{\"type\": \"one-sided\"}", BOUNDARY_ONE_SIDED, 0, 0, false},
-        {"\"symmetric\"", BOUNDARY_SYMMETRIC, 0, 0, false},
-        {"{\"type\": \"mirror\"}", BOUNDARY_MIRROR, 0, 0, false},
-        {"{\"type\": \"antisymmetric\"}", BOUNDARY_ANTISYMMETRIC, 0, 0, false},
-        {"{\"value\": 2.5}", BOUNDARY_VALUE, 2.5, 0, false},
-        {"{\"value\": 2.5, \"at\": \"face\"}", BOUNDARY_VALUE, 2.5, 0, true},
-        {"{\"at\": \"node\", \"derivative\": -1}", BOUNDARY_DERIVATIVE, -1, 0, false},
-        {"{\"mixed\": 3, \"const\": 4, \"at\": \"face\"}", BOUNDARY_MIXED, 3, 4, true},
-        {"{\"mixed\": 3}", BOUNDARY_MIXED, 3, 0, false},
-        {"{\"curvature\": 1e3}", BOUNDARY_CURVATURE, 1e3, 0, false},
-        {"{\"halo\": 0.5}", BOUNDARY_HALO, 0.5, 0, false},
+        {"'periodic'", BOUNDARY_PERIODIC, 0, 0, false},
+        {"{'type': 'one-sided'}", BOUNDARY_ONE_SIDED, 0, 0, false},
+        {"'symmetric'", BOUNDARY_SYMMETRIC, 0, 0, false},
+        {"{'type': 'mirror'}", BOUNDARY_MIRROR, 0, 0, false},
+        {"{'type': 'antisymmetric'}", BOUNDARY_ANTISYMMETRIC, 0, 0, false},
+        {"{'value': 2.5}", BOUNDARY_VALUE, 2.5, 0, false},
+        {"{'value': 2.5, 'at': 'face'}", BOUNDARY_VALUE, 2.5, 0, true},
+        {"{'at': 'node', 'derivative': -1}", BOUNDARY_DERIVATIVE, -1, 0, false},
+        {"{'mixed': 3, 'const': 4, 'at': 'face'}", BOUNDARY_MIXED, 3, 4, true},
+        {"{'mixed': 3}", BOUNDARY_MIXED, 3, 0, false},
+        {"{'curvature': 1e3}", BOUNDARY_CURVATURE, 1e3, 0, false},
+        {"{'halo': 0.5}", BOUNDARY_HALO, 0.5, 0, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char params[200];
         msgpack_unpacked unpacked;
-        snprintf(params, sizeof params, "\"boundary\": %s", cases[i].boundary);
+        snprintf(params, sizeof params, "'boundary': %s", cases[i].boundary);
         const struct request request = request_of(params, &unpacked);
         for (int s = 0; s < AXIS_COUNT * SIDE_COUNT; s++) {
             const struct boundary *side = &request.job.boundary[s / SIDE_COUNT][s % SIDE_COUNT];
@@ -276,10 +225,10 @@ TEST(boundaries_have_kinds_numbers_and_places)
 TEST(numbers_of_a_face_may_be_arrays)
 {
     msgpack_unpacked unpacked;
-    const struct request request = request_of(
-        "\"boundary\": {\"x-\": {\"value\": [1, 2]}, \"x+\": {\"mixed\": {\"field\": 7}, "
-        "\"const\": {\"nd\": true, \"type\": \"<f4\", \"shape\": [2], \"data\": #8}}}",
-        &unpacked);
+    const struct request request =
+        request_of("'boundary': {'x-': {'value': [1, 2]}, 'x+': {'mixed': {'field': 7}, "
+                   "'const': {'nd': true, 'type': '<f4', 'shape': [2], 'data': #8}}}",
+                   &unpacked);
     assert_int_equal(request.operand[OPERAND_VALUE + SIDE_LOW].kind, ARRAY_LIST);
     assert_int_equal(request.operand[OPERAND_VALUE + SIDE_HIGH].kind, ARRAY_FIELD);
     assert_int_equal(request.operand[OPERAND_CONSTANT + SIDE_HIGH].kind, ARRAY_INLINE);
@@ -300,32 +249,15 @@ TEST(less_usual_parameters_are_read)
 {
     msgpack_unpacked unpacked;
     struct request request =
-        request_of("\"scheme\": \"rk4\", \"source\": -2.5, \"probes\": [[0, 1, -1]]", &unpacked);
+        request_of("'scheme': 'rk4', 'source': -2.5, 'probes': [[0, 1, -1]]", &unpacked);
     assert_int_equal(request.job.more.scheme, SCHEME_RK4);
     assert_true(request.job.more.source_value == -2.5);
     assert_int_equal(numbers_count(&request.numbers[NUMBERS_PROBES]), 3);
     msgpack_unpacked_destroy(&unpacked);
-    request = request_of("\"source\": {\"field\": 3}, \"diffusivity\": {\"field\": 4}", &unpacked);
+    request = request_of("'source': {'field': 3}, 'diffusivity': {'field': 4}", &unpacked);
     assert_int_equal(request.operand[OPERAND_SOURCE].field, 3);
     assert_int_equal(request.operand[OPERAND_COEFFICIENT].field, 4);
     msgpack_unpacked_destroy(&unpacked);
-    refused("derivative", "\"axis\": \"x\", \"stagger\": \"left\"", STATUS_INVALID_ARGUMENT,
-            "stagger", "forward");
-    refused("derivative", "\"axis\": \"x\", \"order\": 6", STATUS_INVALID_ARGUMENT, "order",
-            "accuracy?");
-    refused("derivative", "\"axis\": \"x\", \"order\": -1", STATUS_INVALID_ARGUMENT, "order", "-1");
-    refused("diffusion", "\"scheme\": \"leapfrog\"", STATUS_INVALID_ARGUMENT, "scheme", "rk4");
-    refused("diffusion", "\"source\": \"sun\"", STATUS_INVALID_ARGUMENT, "source", "number");
-    refused("diffusion", "\"source\": inf", STATUS_INVALID_ARGUMENT, "source", "finite");
-    refused("diffusion", "\"diffusivity\": {\"x\": {\"field\": 3}}", STATUS_UNSUPPORTED,
-            "diffusivity x", "for all axes");
-    refused("diffusion", "\"probes\": [1, 2]", STATUS_INVALID_ARGUMENT, "probes", "indices");
-    refused("diffusion", "\"every\": 0", STATUS_INVALID_ARGUMENT, "every", "from 1");
-    refused("diffusion", "\"snapshot\": \"notify\"", STATUS_INVALID_ARGUMENT, "snapshot", "every");
-    refused("diffusion", "\"every\": 1, \"snapshot\": \"disk\"", STATUS_INVALID_ARGUMENT,
-            "snapshot", "field");
-    refused("laplacian", "\"report\": 1", STATUS_INVALID_ARGUMENT, "report", "true");
-    refused("laplacian", "\"coefficient\": 2", STATUS_INVALID_ARGUMENT, "coefficient", "array");
 }
 
 /* The chain of these ops, to be freed with the request; NULL with the failure set. */
@@ -333,7 +265,7 @@ static struct request_chain *chain_of(const char *params, struct request *reques
                                       struct failure *failure)
 {
     char text[1024];
-    snprintf(text, sizeof text, "[0, 1, \"chain\", [{%s}]]", params);
+    snprintf(text, sizeof text, "[0, 1, 'chain', [{%s}]]", params);
     msgpack_unpacked unpacked = notation_object(text);
     bool has_msgid;
     memset(failure, 0, sizeof *failure);
@@ -350,10 +282,10 @@ TEST(names_of_a_chain_are_resolved)
     struct request request;
     struct failure failure;
     struct request_chain *chain =
-        chain_of("\"ops\": [{\"op\": \"gradient\", \"f\": {\"field\": 5}, \"out\": \"u\"}, "
-                 "{\"f\": \"u.y\", \"op\": \"laplacian\", \"accuracy\": 4, \"out\": \"u\"}, "
-                 "{\"op\": \"curl\", \"f\": {\"y\": {\"field\": 6}, \"x\": \"u\"}, "
-                 "\"out\": {\"field\": 5}}], \"repeat\": 7",
+        chain_of("'ops': [{'op': 'gradient', 'f': {'field': 5}, 'out': 'u'}, "
+                 "{'f': 'u.y', 'op': 'laplacian', 'accuracy': 4, 'out': 'u'}, "
+                 "{'op': 'curl', 'f': {'y': {'field': 6}, 'x': 'u'}, "
+                 "'out': {'field': 5}}], 'repeat': 7",
                  &request, &failure);
     assert_non_null(chain);
     assert_int_equal(chain->count, 3);
@@ -376,17 +308,12 @@ TEST(names_of_a_chain_are_resolved)
     static const struct {
         const char *params, *parameter;
     } refusals[] = {
-        {"\"out\": \"field\"", "ops"},
-        {"\"ops\": {}", "ops"},
-        {"\"ops\": [{\"op\": \"laplacian\", \"f\": \"u\"}]", "ops 0 f"},
-        {"\"ops\": [{\"op\": \"laplacian\", \"op\": \"curl\", \"f\": {\"field\": 1}}]", "ops 0 op"},
-        {"\"ops\": [{\"op\": \"laplacian\", \"f\": {\"field\": 1}, \"f\": {\"field\": 1}}]",
-         "ops 0 f"},
-        {"\"ops\": [{\"op\": \"laplacian\", \"f\": {\"field\": 1}, \"out\": \"\"}]", "ops 0 out"},
-        {"\"ops\": [{\"op\": \"laplacian\", \"f\": {\"field\": 1}}], \"out\": {\"a\": \"inline\"}",
-         "out"},
-        {"\"ops\": [{\"op\": \"laplacian\", \"f\": {\"field\": 1}, \"out\": {\"field\": 1}}], "
-         "\"out\": \"field\"",
+        {"'out': 'field'", "ops"},
+        {"'ops': {}", "ops"},
+        {"'ops': [{'op': 'laplacian', 'op': 'curl', 'f': {'field': 1}}]", "ops 0 op"},
+        {"'ops': [{'op': 'laplacian', 'f': {'field': 1}, 'f': {'field': 1}}]", "ops 0 f"},
+        {"'ops': [{'op': 'laplacian', 'f': {'field': 1}, 'out': ''}]", "ops 0 out"},
+        {"'ops': [{'op': 'laplacian', 'f': {'field': 1}, 'out': {'field': 1}}], 'out': 'field'",
          "out"},
     };
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
@@ -395,54 +322,11 @@ TEST(names_of_a_chain_are_resolved)
     }
 }
 
-TEST(numbers_must_fit_the_field)
-{
-    static const struct array_type line = {DTYPE_F64, 1, {3}, 24};
-    struct job job;
-    struct failure failure;
-    static const struct {
-        const char *params, *parameter, *says;
-        enum status code;
-    } cases[] = {
-        {"\"spacing\": [0, 1, 3]", "spacing x", "one more", STATUS_INVALID_ARGUMENT},
-        {"\"spacing\": [0, 1, 1, 4]", "spacing x", "number 2", STATUS_INVALID_ARGUMENT},
-        {"\"spacing\": [0, 1, nan, 4]", "spacing x", "not finite", STATUS_INVALID_ARGUMENT},
-        {"\"spacing\": [[0, 1, 2, 4]]", "spacing", "one dimension", STATUS_INVALID_ARGUMENT},
-        {"\"spacing\": {\"x\": {\"field\": 3}}", "spacing x", "no field", STATUS_UNSUPPORTED},
-        {"\"spacing\": {\"y\": [0, 1]}", "spacing y", "none is y", STATUS_INVALID_ARGUMENT},
-        {"\"probes\": [[3]]", "probes", "out of range", STATUS_INVALID_ARGUMENT},
-        {"\"probes\": [[-4]]", "probes", "out of range", STATUS_INVALID_ARGUMENT},
-        {"\"probes\": [[1, 2]]", "probes", "1 indices", STATUS_INVALID_ARGUMENT},
-        {"\"probes\": [[1.5]]", "probes", "whole", STATUS_INVALID_ARGUMENT},
-        {"\"probes\": [[1]], \"steps\": 16777216", "probes", "at most", STATUS_TOO_LARGE},
-        {"\"boundary\": {\"value\": [1]}", "boundary x-", "give a number", STATUS_INVALID_ARGUMENT},
-        {"\"source\": {\"nd\": true, \"type\": \"<f8\", \"shape\": [4], \"data\": #32}", "source",
-         "shape", STATUS_INVALID_ARGUMENT},
-        {"\"source\": {\"nd\": true, \"type\": \"<f4\", \"shape\": [3], \"data\": #12}", "source",
-         "<f8", STATUS_INVALID_ARGUMENT},
-        {"\"diffusivity\": {\"nd\": true, \"type\": \"<f4\", \"shape\": [3], \"data\": #12}",
-         "diffusivity", "<f8", STATUS_INVALID_ARGUMENT},
-        {"\"source\": {\"nd\": true, \"type\": \"<f8\", \"shape\": [3]}", "source", "missing",
-         STATUS_INVALID_ARGUMENT},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char params[200];
-        snprintf(params, sizeof params, "\"dt\": 1e-3, %s", cases[i].params);
-        assert_false(decode_operator("diffusion", params, &line, &job, &failure));
-        if (failure.code != cases[i].code || strcmp(failure.parameter, cases[i].parameter) != 0 ||
-            !strstr(failure.message, cases[i].says))
-            fail_msg("%s: %s %s: %s", params, status_name(failure.code), failure.parameter,
-                     failure.message);
-    }
-}
-
 TEST(boundaries_go_from_the_general_to_the_side)
 {
     const char *const forms[] = {
-        "\"dt\": 1e-3, \"boundary\": {\"x-\": {\"value\": 4}, \"x\": {\"halo\": 0.5}, "
-        "\"*\": {\"derivative\": 0}}",
-        "\"dt\": 1e-3, \"boundary\": {\"*\": {\"derivative\": 0}, \"x\": {\"halo\": 0.5}, "
-        "\"x-\": {\"value\": 4}}",
+        "'dt': 1e-3, 'boundary': {'x-': {'value': 4}, 'x': {'halo': 0.5}, '*': {'derivative': 0}}",
+        "'dt': 1e-3, 'boundary': {'*': {'derivative': 0}, 'x': {'halo': 0.5}, 'x-': {'value': 4}}",
     };
     for (int i = 0; i < 2; i++) {
         const struct job job = job_of("diffusion", forms[i], &cube);
@@ -452,133 +336,48 @@ TEST(boundaries_go_from_the_general_to_the_side)
         assert_true(job.boundary[AXIS_X][SIDE_HIGH].value == 0.5);
         assert_int_equal(job.boundary[AXIS_Z][SIDE_HIGH].kind, BOUNDARY_DERIVATIVE);
     }
-    const struct job job = job_of("laplacian", "\"boundary\": {\"y\": \"one-sided\"}", &cube);
+    const struct job job = job_of("laplacian", "'boundary': {'y': 'one-sided'}", &cube);
     assert_int_equal(job.boundary[AXIS_X][SIDE_LOW].kind, BOUNDARY_PERIODIC);
     assert_int_equal(job.boundary[AXIS_Y][SIDE_HIGH].kind, BOUNDARY_ONE_SIDED);
 }
 
-TEST(boundaries_that_are_not_offered_are_named)
-{
-    static const struct {
-        const char *boundary;
-        enum status code;
-        const char *parameter, *says;
-    } cases[] = {
-        {"\"reflect\"", STATUS_INVALID_ARGUMENT, "boundary", "symmetric or mirror"},
-        {"\"one-sided\"", STATUS_UNSUPPORTED, "boundary x-", "unstable"},
-        {"\"value\"", STATUS_INVALID_ARGUMENT, "boundary", "needs its number"},
-        {"\"open\"", STATUS_INVALID_ARGUMENT, "boundary", "\"open\""},
-        {"\"endpoint\"", STATUS_INVALID_ARGUMENT, "boundary", "endpoint: true"},
-        {"{\"value\": 1, \"halo\": 2}", STATUS_INVALID_ARGUMENT, "boundary", "one of the keys"},
-        {"{\"value\": nan}", STATUS_INVALID_ARGUMENT, "boundary", "finite"},
-        {"{\"value\": \"hot\"}", STATUS_INVALID_ARGUMENT, "boundary", "number"},
-        {"{\"x\": {}}", STATUS_INVALID_ARGUMENT, "boundary x", "one of the keys"},
-        {"{\"left\": \"periodic\"}", STATUS_INVALID_ARGUMENT, "boundary", "\"left\""},
-        {"{\"x*\": \"periodic\"}", STATUS_INVALID_ARGUMENT, "boundary", "\"x*\""},
-        {"{\"x-\": {\"value\": 1}}", STATUS_INVALID_ARGUMENT, "boundary x-", "both sides"},
-        {"{\"x\": \"periodic\", \"x\": \"periodic\"}", STATUS_INVALID_ARGUMENT, "boundary",
-         "twice"},
-        {"7", STATUS_INVALID_ARGUMENT, "boundary", "word"},
-        {"{\"type\": \"reflect\"}", STATUS_INVALID_ARGUMENT, "boundary", "symmetric or mirror"},
-        {"{\"type\": \"halo\"}", STATUS_INVALID_ARGUMENT, "boundary", "needs its number"},
-        {"{\"type\": \"mirror\", \"value\": 1}", STATUS_INVALID_ARGUMENT, "boundary",
-         "one of the keys"},
-        {"{\"type\": \"mirror\", \"at\": \"face\"}", STATUS_INVALID_ARGUMENT, "boundary",
-         "itself where"},
-        {"{\"halo\": 1, \"at\": \"node\"}", STATUS_INVALID_ARGUMENT, "boundary", "itself where"},
-        {"{\"at\": \"face\"}", STATUS_INVALID_ARGUMENT, "boundary", "one of the keys"},
-        {"{\"value\": 1, \"at\": \"edge\"}", STATUS_INVALID_ARGUMENT, "boundary", "or \"face\""},
-        {"{\"value\": 1, \"const\": 1}", STATUS_INVALID_ARGUMENT, "boundary", "belongs to mixed"},
-        {"{\"y-\": {\"mixed\": 1, \"const\": inf}}", STATUS_INVALID_ARGUMENT, "boundary y-",
-         "finite"},
-        {"{\"value\": 1, \"value\": 1}", STATUS_INVALID_ARGUMENT, "boundary", "twice"},
-        {"{\"value\": 1, \"colour\": 1}", STATUS_INVALID_ARGUMENT, "boundary", "\"colour\""},
-        {"{\"halo\": [1, 2]}", STATUS_INVALID_ARGUMENT, "boundary", "number"},
-        {"{\"x\": {\"value\": [[1, 2], [3, 4]]}}", STATUS_INVALID_ARGUMENT, "boundary x-",
-         "of the face"},
-        {"{\"x\": {\"value\": [[1, 2], [3]]}}", STATUS_INVALID_ARGUMENT, "boundary x",
-         "one length"},
-        {"{\"x\": {\"value\": {\"region\": 3, \"offset\": 0}}}", STATUS_INVALID_ARGUMENT,
-         "boundary x", "shape and type"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char params[300];
-        snprintf(params, sizeof params, "\"dt\": 1e-3, \"boundary\": %s", cases[i].boundary);
-        refused("diffusion", params, cases[i].code, cases[i].parameter, cases[i].says);
-    }
-    refused("laplacian", "\"boundary\": {\"z-\": \"one-sided\"}, \"batch\": 1",
-            STATUS_INVALID_ARGUMENT, "boundary z", "none is z");
-}
-
 TEST(endpoint_makes_a_periodic_axis_repeat_its_first_point)
 {
-    struct job job = job_of("laplacian", "\"endpoint\": true", &cube);
+    struct job job = job_of("laplacian", "'endpoint': true", &cube);
     for (int a = 0; a < AXIS_COUNT; a++)
         assert_int_equal(job.boundary[a][SIDE_HIGH].kind, BOUNDARY_ENDPOINT);
-    job = job_of("laplacian", "\"endpoint\": {\"y\": true}, \"boundary\": {\"x\": \"one-sided\"}",
-                 &cube);
+    job = job_of("laplacian", "'endpoint': {'y': true}, 'boundary': {'x': 'one-sided'}", &cube);
     assert_int_equal(job.boundary[AXIS_Y][SIDE_LOW].kind, BOUNDARY_ENDPOINT);
     assert_int_equal(job.boundary[AXIS_Z][SIDE_LOW].kind, BOUNDARY_PERIODIC);
-    job = job_of("laplacian", "\"endpoint\": false, \"boundary\": \"one-sided\"", &cube);
+    job = job_of("laplacian", "'endpoint': false, 'boundary': 'one-sided'", &cube);
     assert_int_equal(job.boundary[AXIS_Y][SIDE_LOW].kind, BOUNDARY_ONE_SIDED);
-    refused("laplacian", "\"endpoint\": true, \"boundary\": {\"y\": \"one-sided\"}",
-            STATUS_INVALID_ARGUMENT, "endpoint y", "periodic");
-    refused("laplacian", "\"endpoint\": 1", STATUS_INVALID_ARGUMENT, "endpoint", "true");
-    refused("laplacian", "\"endpoint\": {\"x\": 1}", STATUS_INVALID_ARGUMENT, "endpoint x", "true");
-    refused("laplacian", "\"endpoint\": {\"z\": true}, \"batch\": 1", STATUS_INVALID_ARGUMENT,
-            "endpoint z", "none is z");
 }
 
 TEST(a_time_step_is_given_once)
 {
     struct job job = job_of("diffusion",
-                            "\"cfl\": 0.5, \"accuracy\": 2, \"spacing\": 0.1, \"diffusivity\": 2, "
-                            "\"steps\": 100",
+                            "'cfl': 0.5, 'accuracy': 2, 'spacing': 0.1, 'diffusivity': 2, "
+                            "'steps': 100",
                             &cube);
     assert_true(fabs(job.dt / (0.5 * 0.01 / (2 * 3 * 2)) - 1) < 1e-14);
     assert_int_equal(job.steps, 100);
     assert_int_equal(job.order, 2);
-    job = job_of("diffusion", "\"dt\": 1e-4, \"diffusivity\": {\"x\": 3, \"z\": 0}", &cube);
+    job = job_of("diffusion", "'dt': 1e-4, 'diffusivity': {'x': 3, 'z': 0}", &cube);
     assert_true(job.diffusivity[AXIS_X] == 3 && job.diffusivity[AXIS_Y] == 1);
     assert_true(job.diffusivity[AXIS_Z] == 0);
-    job_of("diffusion", "\"cfl\": 1", &cube);
-    job_of("diffusion", "\"cfl\": 1.5, \"allow_unstable\": true", &cube);
-    refused("diffusion", "\"steps\": 2", STATUS_INVALID_ARGUMENT, "dt", "none");
-    refused("diffusion", "\"dt\": 1e-3, \"cfl\": 0.5", STATUS_INVALID_ARGUMENT, "dt", "both");
-    refused("diffusion", "\"cfl\": 1.5", STATUS_UNSTABLE, "cfl", "1.5");
-    refused("diffusion", "\"cfl\": 0", STATUS_INVALID_ARGUMENT, "cfl", "above 0");
-    refused("diffusion", "\"cfl\": nan", STATUS_INVALID_ARGUMENT, "cfl", "finite");
-    refused("diffusion", "\"cfl\": 0.5, \"diffusivity\": 0", STATUS_INVALID_ARGUMENT, "cfl",
-            "give dt");
-    refused("diffusion", "\"cfl\": 0.5, \"spacing\": 0", STATUS_INVALID_ARGUMENT, "spacing x",
-            "above");
-    refused("diffusion", "\"dt\": 1", STATUS_UNSTABLE, "dt", "largest stable step");
-    refused("diffusion", "\"dt\": \"1\"", STATUS_INVALID_ARGUMENT, "dt", "number");
-    refused("diffusion", "\"dt\": 1e-3, \"steps\": 0", STATUS_INVALID_ARGUMENT, "steps", "1 up");
-    refused("diffusion", "\"dt\": 1e-3, \"steps\": 1e17", STATUS_INVALID_ARGUMENT, "steps", "1 up");
-    refused("diffusion", "\"dt\": 1e-3, \"steps\": inf", STATUS_INVALID_ARGUMENT, "steps", "1 up");
-    refused("diffusion", "\"dt\": 1e-3, \"steps\": -5", STATUS_INVALID_ARGUMENT, "steps", "1 up");
-    refused("diffusion", "\"dt\": 1e-3, \"steps\": 4611686018427387904", STATUS_TOO_LARGE, "steps",
-            "at most");
-    refused("diffusion", "\"dt\": 1e-3, \"diffusivity\": -1", STATUS_INVALID_ARGUMENT,
-            "diffusivity x", "from 0 up");
-    refused("diffusion", "\"dt\": 1e-3, \"diffusivity\": [1, 1, 1]", STATUS_INVALID_ARGUMENT,
-            "diffusivity", "map");
+    job_of("diffusion", "'cfl': 1", &cube);
+    job_of("diffusion", "'cfl': 1.5, 'allow_unstable': true", &cube);
 }
 
-TEST(parameters_that_do_not_exist_are_named)
+/* What no Python writes; test_refusals.py has the other refusals. */
+TEST(parameters_given_twice_or_without_a_name_are_refused)
 {
-    refused("derivative", "\"axsi\": \"x\"", STATUS_INVALID_ARGUMENT, "axsi",
-            "no parameter \"axsi\"");
-    refused("derivative", "\"steps\": 2", STATUS_INVALID_ARGUMENT, "steps", "no parameter");
-    refused("derivative", "\"axis\": 0, \"axis\": 0", STATUS_INVALID_ARGUMENT, "axis", "twice");
-    refused("derivative", "\"axis\": 0, \"f\": {\"field\": 1}", STATUS_INVALID_ARGUMENT, "f",
-            "twice");
-    refused("derivative", "7: 7", STATUS_INVALID_ARGUMENT, "?", "no parameter");
-    refused("laplacian", "\"out\": \"elsewhere\"", STATUS_INVALID_ARGUMENT, "out", "inline");
-    refused("laplacian", "\"out\": {\"region\": 1, \"offset\": 4}", STATUS_INVALID_ARGUMENT, "out",
-            "multiple of 16");
-    refused("laplacian", "\"progress\": \"yes\"", STATUS_INVALID_ARGUMENT, "progress", "true");
+    refused("derivative", "'axis': 0, 'axis': 0", "axis", "twice");
+    refused("derivative", "'axis': 0, 'f': {'field': 1}", "f", "twice");
+    refused("derivative", "7: 7", "?", "no parameter");
+    refused("laplacian", "'boundary': {'x': 'mirror', 'x': 'mirror'}", "boundary", "twice");
+    refused("laplacian", "'boundary': {'value': 1, 'value': 1}", "boundary", "twice");
+    refused("laplacian", "'out': {'region': 1, 'offset': 4}", "out", "multiple of 16");
 }
 
 struct answer {
@@ -590,37 +389,35 @@ struct answer {
 TEST(messages_are_judged_as_a_whole)
 {
     static const struct answer answers[] = {
-        {"[0, 1, \"ping\", []]", STATUS_OK, ""},
-        {"[0, 1, b\"ping\", [nil]]", STATUS_OK, ""},
-        {"[0, 1, \"list\", [{}]]", STATUS_OK, ""},
-        {"[0, 18446744073709551615, \"get\", [{b\"field\": 9}]]", STATUS_OK, ""},
-        {"[0, 1, \"ping\", [{\"x\": 1}]]", STATUS_INVALID_ARGUMENT, "x"},
-        {"[0, 1, \"ping\", [{}, {}]]", STATUS_INVALID_ARGUMENT, ""},
-        {"[0, 1, \"ping\", [7]]", STATUS_INVALID_ARGUMENT, ""},
-        {"[0, 1, \"ping\", {}]", STATUS_PROTOCOL, ""},
-        {"[0, 1, \"ping\"]", STATUS_PROTOCOL, ""},
+        {"[0, 1, 'ping', []]", STATUS_OK, ""},
+        {"[0, 1, b'ping', [nil]]", STATUS_OK, ""},
+        {"[0, 1, 'list', [{}]]", STATUS_OK, ""},
+        {"[0, 18446744073709551615, 'get', [{b'field': 9}]]", STATUS_OK, ""},
+        {"[0, 1, 'ping', [{'x': 1}]]", STATUS_INVALID_ARGUMENT, "x"},
+        {"[0, 1, 'ping', [{}, {}]]", STATUS_INVALID_ARGUMENT, ""},
+        {"[0, 1, 'ping', [7]]", STATUS_INVALID_ARGUMENT, ""},
+        {"[0, 1, 'ping', {}]", STATUS_PROTOCOL, ""},
+        {"[0, 1, 'ping']", STATUS_PROTOCOL, ""},
         {"[0, 1, 7, []]", STATUS_PROTOCOL, ""},
-        {"[0, -1, \"ping\", []]", STATUS_PROTOCOL, ""},
+        {"[0, -1, 'ping', []]", STATUS_PROTOCOL, ""},
         {"[1, 1, nil, nil]", STATUS_PROTOCOL, ""},
-        {"[\"0\", 1, \"ping\", []]", STATUS_PROTOCOL, ""},
+        {"['0', 1, 'ping', []]", STATUS_PROTOCOL, ""},
         {"[]", STATUS_PROTOCOL, ""},
-        {"[0, 1, \"get\", []]", STATUS_INVALID_ARGUMENT, "field"},
-        {"[0, 1, \"put\", [{}]]", STATUS_INVALID_ARGUMENT, "f"},
-        {"[0, 1, \"free\", [{\"field\": \"a\"}]]", STATUS_INVALID_ARGUMENT, "field"},
-        {"[0, 1, \"gradient\", [{}]]", STATUS_INVALID_ARGUMENT, "f"},
-        {"[0, 1, \"put\", [{\"f\": {\"x\": {\"field\": 1}}}]]", STATUS_INVALID_ARGUMENT, "f"},
-        {"[0, 1, \"metrics\", []]", STATUS_UNSUPPORTED, ""},
-        {"[0, 1, \"grad\", [{}]]", STATUS_UNKNOWN_METHOD, ""},
+        {"[0, 1, 'get', []]", STATUS_INVALID_ARGUMENT, "field"},
+        {"[0, 1, 'put', [{}]]", STATUS_INVALID_ARGUMENT, "f"},
+        {"[0, 1, 'free', [{'field': 'a'}]]", STATUS_INVALID_ARGUMENT, "field"},
+        {"[0, 1, 'gradient', [{}]]", STATUS_INVALID_ARGUMENT, "f"},
+        {"[0, 1, 'put', [{'f': {'x': {'field': 1}}}]]", STATUS_INVALID_ARGUMENT, "f"},
+        {"[0, 1, 'metrics', []]", STATUS_UNSUPPORTED, ""},
+        {"[0, 1, 'grad', [{}]]", STATUS_UNKNOWN_METHOD, ""},
         {"[0, 1, $5000, []]", STATUS_UNKNOWN_METHOD, ""},
     };
     for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
-        struct request request;
-        struct job job;
-        struct failure failure;
-        decode(answers[i].text, &cube, &request, &job, &failure);
-        if (failure.code != answers[i].code || strcmp(failure.parameter, answers[i].parameter) != 0)
-            fail_msg("%s: %s %s: %s", answers[i].text, status_name(failure.code), failure.parameter,
-                     failure.message);
+        decode(answers[i].text, &cube);
+        if (decoded.failure.code != answers[i].code ||
+            strcmp(decoded.failure.parameter, answers[i].parameter) != 0)
+            fail_msg("%s: %s %s: %s", answers[i].text, status_name(decoded.failure.code),
+                     decoded.failure.parameter, decoded.failure.message);
     }
 }
 
@@ -629,10 +426,10 @@ TEST(an_error_finds_its_request)
     static const struct {
         const char *text;
         bool has_msgid;
-    } cases[] = {{"[0, 77, \"nonsense\", [{}]]", true},
+    } cases[] = {{"[0, 77, 'nonsense', [{}]]", true},
                  {"[0, 77, 7]", true},
                  {"[0]", false},
-                 {"[0, nil, \"ping\", []]", false},
+                 {"[0, nil, 'ping', []]", false},
                  {"[1, 77, nil, nil]", false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         msgpack_unpacked unpacked = notation_object(cases[i].text);
@@ -651,7 +448,7 @@ TEST(any_notification_is_let_pass)
 {
     /* pynvim's first message */
     msgpack_unpacked unpacked =
-        notation_object("[2, b\"nvim_set_client_info\", [\"x\", {}, \"remote\", {}, {}]]");
+        notation_object("[2, b'nvim_set_client_info', ['x', {}, 'remote', {}, {}]]");
     struct request request;
     bool has_msgid;
     struct failure failure = {0};
@@ -667,197 +464,136 @@ TEST(outputs_are_inline_new_or_given)
     static const struct {
         const char *out;
         enum out_kind kind;
-    } cases[] = {{"\"inline\"", OUT_INLINE},
-                 {"\"field\"", OUT_NEW_FIELD},
-                 {"{\"field\": 6}", OUT_FIELD},
-                 {"{\"region\": 7, \"offset\": 16}", OUT_REGION}};
+    } cases[] = {{"'inline'", OUT_INLINE},
+                 {"'field'", OUT_NEW_FIELD},
+                 {"{'field': 6}", OUT_FIELD},
+                 {"{'region': 7, 'offset': 16}", OUT_REGION}};
     for (int i = 0; i < 4; i++) {
         char text[200];
-        struct request request;
-        struct job job;
-        struct failure failure;
-        snprintf(text, sizeof text, "[0, 1, \"laplacian\", [{\"f\": {\"field\": 5}, \"out\": %s}]]",
+        snprintf(text, sizeof text, "[0, 1, 'laplacian', [{'f': {'field': 5}, 'out': %s}]]",
                  cases[i].out);
-        assert_true(decode(text, &cube, &request, &job, &failure));
-        assert_int_equal(request.out, cases[i].kind);
-        assert_false(request.f.is_vector);
-        assert_int_equal(request.f.at[0].kind, ARRAY_FIELD);
-        assert_int_equal(request.f.at[0].field, 5);
-        assert_int_equal(request.out_place.at[0].field, i == 2 ? 6 : 0);
-        assert_int_equal(request.out_place.at[0].region, i == 3 ? 7 : 0);
-        assert_int_equal(request.out_place.at[0].offset, i == 3 ? 16 : 0);
+        assert_true(decode(text, &cube));
+        assert_int_equal(decoded.request.out, cases[i].kind);
+        assert_false(decoded.request.f.is_vector);
+        assert_int_equal(decoded.request.f.at[0].kind, ARRAY_FIELD);
+        assert_int_equal(decoded.request.f.at[0].field, 5);
+        assert_int_equal(decoded.request.out_place.at[0].field, i == 2 ? 6 : 0);
+        assert_int_equal(decoded.request.out_place.at[0].region, i == 3 ? 7 : 0);
+        assert_int_equal(decoded.request.out_place.at[0].offset, i == 3 ? 16 : 0);
     }
 }
 
-#define PLACE "\"region\": 7, \"offset\": 32"
-#define CUBE "\"shape\": [20, 30, 40], \"type\": \"<f4\""
-
-/* `text` is taken, or refused with words of `says` about the parameter. */
-static void judged(const char *text, const char *parameter, const char *says)
-{
-    struct request request;
-    struct job job;
-    struct failure failure;
-    const bool taken = decode(text, &cube, &request, &job, &failure);
-    if (taken != !says ||
-        (says && (strcmp(failure.parameter, parameter) != 0 || !strstr(failure.message, says))))
-        fail_msg("%s: %s %s: %s", text, status_name(failure.code), failure.parameter,
-                 failure.message);
-}
+#define PLACE "'region': 7, 'offset': 32"
+#define CUBE "'shape': [20, 30, 40], 'type': '<f4'"
 
 TEST(regions_are_registered_by_size_and_given_back_by_id)
 {
-    struct request request;
-    struct job job;
-    struct failure failure;
-    assert_true(
-        decode("[0, 1, \"register\", [{\"bytes\": 4096}]]", NULL, &request, &job, &failure));
-    assert_int_equal(request.method, METHOD_REGISTER);
-    assert_int_equal(request.bytes, 4096);
-    assert_true(request.writable);
-    assert_true(decode("[0, 1, \"register\", [{\"bytes\": 1, \"writable\": false}]]", NULL,
-                       &request, &job, &failure));
-    assert_false(request.writable);
-    assert_true(decode("[0, 1, \"unregister\", [{\"region\": 18446744073709551615}]]", NULL,
-                       &request, &job, &failure));
-    assert_int_equal(request.method, METHOD_UNREGISTER);
-    assert_true(request.region == UINT64_MAX);
-    judged("[0, 1, \"register\", [{}]]", "bytes", "needs");
-    judged("[0, 1, \"register\", [{\"bytes\": 0}]]", "bytes", "1 up");
-    judged("[0, 1, \"register\", [{\"bytes\": -1}]]", "bytes", "1 up");
-    judged("[0, 1, \"register\", [{\"bytes\": 1e30}]]", "bytes", "1 up");
-    judged("[0, 1, \"register\", [{\"bytes\": 1, \"writable\": 2}]]", "writable", "true");
-    judged("[0, 1, \"unregister\", [{}]]", "region", "needs");
-    judged("[0, 1, \"unregister\", [{\"region\": nil}]]", "region", "unsigned");
+    assert_true(decode("[0, 1, 'register', [{'bytes': 4096}]]", NULL));
+    assert_int_equal(decoded.request.method, METHOD_REGISTER);
+    assert_int_equal(decoded.request.bytes, 4096);
+    assert_true(decoded.request.writable);
+    assert_true(decode("[0, 1, 'register', [{'bytes': 1, 'writable': false}]]", NULL));
+    assert_false(decoded.request.writable);
+    assert_true(decode("[0, 1, 'unregister', [{'region': 18446744073709551615}]]", NULL));
+    assert_int_equal(decoded.request.method, METHOD_UNREGISTER);
+    assert_true(decoded.request.region == UINT64_MAX);
+    judged("[0, 1, 'register', [{}]]", &cube, "bytes", "needs");
+    judged("[0, 1, 'register', [{'bytes': 1e30}]]", &cube, "bytes", "1 up");
+    judged("[0, 1, 'unregister', [{}]]", &cube, "region", "needs");
+    judged("[0, 1, 'unregister', [{'region': nil}]]", &cube, "region", "unsigned");
 }
 
 TEST(inputs_and_outputs_may_lie_in_regions)
 {
-    judged("[0, 1, \"laplacian\", [{\"f\": {" PLACE ", " CUBE "}}]]", "", NULL);
-    judged("[0, 1, \"laplacian\", [{\"f\": {" PLACE ", " CUBE "}, \"out\": {" PLACE "}}]]", "",
+    judged("[0, 1, 'laplacian', [{'f': {" PLACE ", " CUBE "}}]]", &cube, "", NULL);
+    judged("[0, 1, 'laplacian', [{'f': {" PLACE ", " CUBE "}, 'out': {" PLACE "}}]]", &cube, "",
            NULL);
-    judged("[0, 1, \"put\", [{\"f\": {" PLACE ", " CUBE "}}]]", "", NULL);
-    judged("[0, 1, \"get\", [{\"field\": 5, \"out\": {" PLACE "}}]]", "", NULL);
-    judged("[0, 1, \"get\", [{\"field\": 5, \"out\": \"inline\"}]]", "", NULL);
-    judged("[0, 1, \"gradient\", [{\"f\": {\"field\": 5}, \"out\": {\"x\": {" PLACE
-           "}, \"y\": {" PLACE "}, \"z\": {" PLACE "}}}]]",
-           "", NULL); /* that they overlap is for the server, who knows how long they are */
-    judged("[0, 1, \"laplacian\", [{\"f\": {" PLACE "}}]]", "f", "shape and type");
-    judged("[0, 1, \"curl\", [{\"f\": {\"x\": {" PLACE ", " CUBE "}, \"y\": {" PLACE
-           "}, \"z\": {\"field\": 3}}}]]",
-           "f y", "shape and type");
-    judged("[0, 1, \"get\", [{\"field\": 5, \"out\": \"field\"}]]", "out", "inline");
-    judged("[0, 1, \"get\", [{\"field\": 5, \"out\": {\"field\": 6}}]]", "out", "inline");
-    judged("[0, 1, \"get\", [{\"field\": 5, \"out\": {\"x\": {" PLACE "}}}]]", "out", "inline");
-    judged("[0, 1, \"gradient\", [{\"f\": {\"field\": 5}, \"out\": {\"x\": {" PLACE
-           "}, \"y\": {\"field\": 6}, \"z\": {" PLACE "}}}]]",
-           "out", "either kind");
-    judged("[0, 1, \"gradient\", [{\"f\": {\"field\": 5}, \"out\": {" PLACE "}}]]", "out",
+    judged("[0, 1, 'put', [{'f': {" PLACE ", " CUBE "}}]]", &cube, "", NULL);
+    judged("[0, 1, 'get', [{'field': 5, 'out': {" PLACE "}}]]", &cube, "", NULL);
+    judged("[0, 1, 'get', [{'field': 5, 'out': 'inline'}]]", &cube, "", NULL);
+    judged("[0, 1, 'gradient', [{'f': {'field': 5}, 'out': {'x': {" PLACE "}, 'y': {" PLACE
+           "}, 'z': {" PLACE "}}}]]",
+           &cube, "", NULL); /* that they overlap is for the server, who knows how long they are */
+    judged("[0, 1, 'laplacian', [{'f': {" PLACE "}}]]", &cube, "f", "shape and type");
+    judged("[0, 1, 'curl', [{'f': {'x': {" PLACE ", " CUBE "}, 'y': {" PLACE
+           "}, 'z': {'field': 3}}}]]",
+           &cube, "f y", "shape and type");
+    judged("[0, 1, 'get', [{'field': 5, 'out': 'field'}]]", &cube, "out", "inline");
+    judged("[0, 1, 'get', [{'field': 5, 'out': {'field': 6}}]]", &cube, "out", "inline");
+    judged("[0, 1, 'get', [{'field': 5, 'out': {'x': {" PLACE "}}}]]", &cube, "out", "inline");
+    judged("[0, 1, 'gradient', [{'f': {'field': 5}, 'out': {'x': {" PLACE
+           "}, 'y': {'field': 6}, 'z': {" PLACE "}}}]]",
+           &cube, "out", "either kind");
+    judged("[0, 1, 'gradient', [{'f': {'field': 5}, 'out': {" PLACE "}}]]", &cube, "out",
            "gives a vector field");
 }
 
 TEST(a_job_says_how_it_is_to_be_treated)
 {
     static const char *const methods[] = {
-        "[0, 1, \"laplacian\", [{\"f\": {\"field\": 5}, \"priority\": -100, \"timeout\": 1, "
-        "\"out\": \"field\", \"detach\": true}]]",
-        "[0, 1, \"put\", [{\"f\": {\"field\": 5}, \"priority\": 100, \"detach\": true, "
-        "\"timeout\": 18446744073709551615}]]",
-        "[0, 1, \"get\", [{\"field\": 5, \"timeout\": 250000.0}]]"};
+        "[0, 1, 'laplacian', [{'f': {'field': 5}, 'priority': -100, 'timeout': 1, "
+        "'out': 'field', 'detach': true}]]",
+        "[0, 1, 'put', [{'f': {'field': 5}, 'priority': 100, 'detach': true, "
+        "'timeout': 18446744073709551615}]]",
+        "[0, 1, 'get', [{'field': 5, 'timeout': 250000.0}]]"};
     static const struct {
         int priority;
         uint64_t timeout_us;
         bool detach;
     } expected[] = {{-100, 1, true}, {100, UINT64_MAX, true}, {0, 250000, false}};
     for (int i = 0; i < 3; i++) {
-        struct request request;
-        struct job job;
-        struct failure failure;
-        assert_true(decode(methods[i], &cube, &request, &job, &failure));
-        assert_int_equal(request.priority, expected[i].priority);
-        assert_int_equal(request.timeout_us, expected[i].timeout_us);
-        assert_int_equal(request.detach, expected[i].detach);
+        assert_true(decode(methods[i], &cube));
+        assert_int_equal(decoded.request.priority, expected[i].priority);
+        assert_int_equal(decoded.request.timeout_us, expected[i].timeout_us);
+        assert_int_equal(decoded.request.detach, expected[i].detach);
     }
-    refused("laplacian", "\"priority\": 101", STATUS_INVALID_ARGUMENT, "priority", "-100 to 100");
-    refused("laplacian", "\"priority\": 1.5", STATUS_INVALID_ARGUMENT, "priority", "whole number");
-    refused("laplacian", "\"timeout\": 0", STATUS_INVALID_ARGUMENT, "timeout", "microseconds");
-    refused("laplacian", "\"timeout\": -1", STATUS_INVALID_ARGUMENT, "timeout", "microseconds");
-    refused("laplacian", "\"timeout\": \"1 s\"", STATUS_INVALID_ARGUMENT, "timeout", "whole");
-    refused("laplacian", "\"detach\": 1", STATUS_INVALID_ARGUMENT, "detach", "true or false");
-    refused("laplacian", "\"detach\": true", STATUS_INVALID_ARGUMENT, "detach", "give out");
-    refused("laplacian", "\"detach\": true, \"out\": \"inline\"", STATUS_INVALID_ARGUMENT, "detach",
-            "give out");
-    refused("laplacian", "\"detach\": true, \"out\": {\"region\": 7, \"offset\": 0}",
-            STATUS_INVALID_ARGUMENT, "detach", "give out");
-    refused("laplacian", "\"msgid\": 1", STATUS_INVALID_ARGUMENT, "msgid", "no parameter");
 }
 
 TEST(a_dry_run_needs_no_data)
 {
-#define DESCRIBED "{\"nd\": true, \"type\": \"<f4\", \"shape\": [20, 30, 40]}"
-    struct request request;
-    struct job job;
-    struct failure failure;
-    assert_true(decode("[0, 1, \"laplacian\", [{\"f\": " DESCRIBED ", \"dry_run\": true}]]", &cube,
-                       &request, &job, &failure));
-    assert_true(request.dry_run);
-    assert_int_equal(request.f.at[0].kind, ARRAY_DESCRIBED);
+#define DESCRIBED "{'nd': true, 'type': '<f4', 'shape': [20, 30, 40]}"
+    assert_true(decode("[0, 1, 'laplacian', [{'f': " DESCRIBED ", 'dry_run': true}]]", &cube));
+    assert_true(decoded.request.dry_run);
+    assert_int_equal(decoded.request.f.at[0].kind, ARRAY_DESCRIBED);
     static const struct {
         const char *text, *parameter;
     } refusals[] = {
-        {"[0, 1, \"laplacian\", [{\"f\": " DESCRIBED "}]]", "f"},
-        {"[0, 1, \"put\", [{\"f\": " DESCRIBED "}]]", "f"},
-        {"[0, 1, \"put\", [{\"f\": " DESCRIBED ", \"dry_run\": true}]]", "dry_run"},
-        {"[0, 1, \"laplacian\", [{\"dry_run\": false, \"f\": " DESCRIBED "}]]", "f"},
-        {"[0, 1, \"curl\", [{\"f\": {\"x\": {\"field\": 1}, \"y\": " DESCRIBED "}}]]", "f y"},
-        {"[0, 1, \"laplacian\", [{\"dry_run\": 1, \"f\": {\"field\": 1}}]]", "dry_run"},
-        {"[0, 1, \"chain\", [{\"ops\": [{\"op\": \"laplacian\", \"f\": " DESCRIBED "}]}]]",
-         "ops 0 f"},
-        {"[0, 1, \"chain\", [{\"ops\": [{\"op\": \"laplacian\", \"f\": {\"field\": 1}, "
-         "\"dry_run\": true}]}]]",
+        {"[0, 1, 'laplacian', [{'f': " DESCRIBED "}]]", "f"},
+        {"[0, 1, 'put', [{'f': " DESCRIBED "}]]", "f"},
+        {"[0, 1, 'put', [{'f': " DESCRIBED ", 'dry_run': true}]]", "dry_run"},
+        {"[0, 1, 'laplacian', [{'dry_run': false, 'f': " DESCRIBED "}]]", "f"},
+        {"[0, 1, 'curl', [{'f': {'x': {'field': 1}, 'y': " DESCRIBED "}}]]", "f y"},
+        {"[0, 1, 'laplacian', [{'dry_run': 1, 'f': {'field': 1}}]]", "dry_run"},
+        {"[0, 1, 'chain', [{'ops': [{'op': 'laplacian', 'f': " DESCRIBED "}]}]]", "ops 0 f"},
+        {"[0, 1, 'chain', [{'ops': [{'op': 'laplacian', 'f': {'field': 1}, 'dry_run': true}]}]]",
          "ops 0 dry_run"}};
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
-        assert_false(decode(refusals[i].text, &cube, &request, &job, &failure));
-        assert_int_equal(failure.code, STATUS_INVALID_ARGUMENT);
-        assert_string_equal(failure.parameter, refusals[i].parameter);
+        assert_false(decode(refusals[i].text, &cube));
+        assert_int_equal(decoded.failure.code, STATUS_INVALID_ARGUMENT);
+        assert_string_equal(decoded.failure.parameter, refusals[i].parameter);
     }
 #undef DESCRIBED
 }
 
 TEST(a_job_is_cancelled_by_its_msgid)
 {
-    struct request request;
-    struct job job;
-    struct failure failure;
-    assert_true(decode("[0, 8, \"cancel\", [{\"msgid\": 18446744073709551615}]]", &cube, &request,
-                       &job, &failure));
-    assert_int_equal(request.method, METHOD_CANCEL);
-    assert_int_equal(request.msgid, 8);
-    assert_int_equal(request.cancel, UINT64_MAX);
-    static const char *const wrong[] = {"[0, 8, \"cancel\", [{}]]",
-                                        "[0, 8, \"cancel\", [{\"msgid\": -1}]]",
-                                        "[0, 8, \"cancel\", [{\"msgid\": \"7\"}]]"};
+    assert_true(decode("[0, 8, 'cancel', [{'msgid': 18446744073709551615}]]", &cube));
+    assert_int_equal(decoded.request.method, METHOD_CANCEL);
+    assert_int_equal(decoded.request.msgid, 8);
+    assert_int_equal(decoded.request.cancel, UINT64_MAX);
+    static const char *const wrong[] = {"[0, 8, 'cancel', [{}]]",
+                                        "[0, 8, 'cancel', [{'msgid': -1}]]",
+                                        "[0, 8, 'cancel', [{'msgid': '7'}]]"};
     for (int i = 0; i < 3; i++) {
-        assert_false(decode(wrong[i], &cube, &request, &job, &failure));
-        assert_int_equal(failure.code, STATUS_INVALID_ARGUMENT);
-        assert_string_equal(failure.parameter, "msgid");
+        assert_false(decode(wrong[i], &cube));
+        assert_int_equal(decoded.failure.code, STATUS_INVALID_ARGUMENT);
+        assert_string_equal(decoded.failure.parameter, "msgid");
     }
 }
 
-/* A request with `f` and, where it is not NULL, `out`, for an input of `type`. */
-static bool decode_vector(const char *op, const char *f, const char *out,
-                          const struct array_type *type, struct request *request, struct job *job,
-                          struct failure *failure)
-{
-    char text[1024];
-    snprintf(text, sizeof text, "[0, 1, \"%s\", [{\"f\": %s%s%s}]]", op, f,
-             out ? ", \"out\": " : "", out ? out : "");
-    return decode(text, type, request, job, failure);
-}
-
-#define X "\"x\": {\"field\": 1}"
-#define Y "\"y\": {\"field\": 2}"
-#define Z "\"z\": {\"field\": 3}"
+#define X "'x': {'field': 1}"
+#define Y "'y': {'field': 2}"
+#define Z "'z': {'field': 3}"
 
 static const struct array_type plane = {DTYPE_F64, 2, {30, 40}, 30 * 40 * 8};
 
@@ -868,68 +604,26 @@ TEST(vector_fields_are_maps_by_axis)
         const struct array_type *type;
         int inputs, outputs;
     } cases[] = {
-        {"gradient", "{\"field\": 5}", NULL, &cube, 1, 3},
-        {"gradient", "{\"field\": 5}", "\"field\"", &plane, 1, 2},
-        {"gradient", "{\"field\": 5}", "{" X ", " Z ", " Y "}", &cube, 1, 3},
+        {"gradient", "{'field': 5}", NULL, &cube, 1, 3},
+        {"gradient", "{'field': 5}", "'field'", &plane, 1, 2},
+        {"gradient", "{'field': 5}", "{" X ", " Z ", " Y "}", &cube, 1, 3},
         {"divergence", "{" X ", " Y ", " Z "}", NULL, &cube, 3, 1},
-        {"divergence", "{" Y ", " X "}", "{\"field\": 6}", &plane, 2, 1},
+        {"divergence", "{" Y ", " X "}", "{'field': 6}", &plane, 2, 1},
         {"curl", "{" Z ", " Y ", " X "}", "{" X ", " Y ", " Z "}", &cube, 3, 3},
-        {"curl", "{" X ", " Y "}", "{\"field\": 6}", &plane, 2, 1},
+        {"curl", "{" X ", " Y "}", "{'field': 6}", &plane, 2, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct request request;
-        struct job job;
-        struct failure failure;
-        if (!decode_vector(cases[i].op, cases[i].f, cases[i].out, cases[i].type, &request, &job,
-                           &failure))
-            fail_msg("%s %s: %s: %s", cases[i].op, cases[i].f, failure.parameter, failure.message);
-        assert_int_equal(job_inputs(&job), cases[i].inputs);
-        assert_int_equal(job_outputs(&job), cases[i].outputs);
-        assert_int_equal(job.order, 1);
-        for (int a = 0; a < cases[i].inputs && job_takes_vector(&job); a++)
-            assert_int_equal(request.f.at[a].field, a + 1);
-        for (int a = 0; a < AXIS_COUNT && request.out_place.is_vector; a++)
-            assert_int_equal(request.out_place.at[a].field, a + 1);
-    }
-}
-
-TEST(components_that_do_not_fit_are_named)
-{
-    static const struct {
-        const char *op, *f, *out;
-        const struct array_type *type;
-        const char *parameter, *says;
-    } cases[] = {
-        {"divergence", "{\"field\": 5}", NULL, &cube, "f", "takes a vector field"},
-        {"laplacian", "{" X "}", NULL, &cube, "f", "takes one array"},
-        {"gradient", "{" X ", " Y ", " Z "}", NULL, &cube, "f", "takes one array"},
-        {"divergence", "{" X ", " Z "}", NULL, &cube, "f y", "missing"},
-        {"divergence", "{" X ", " Y ", " Z "}", NULL, &plane, "f z", "none is z"},
-        {"divergence", "{" X ", " Y ", " X "}", NULL, &cube, "f x", "twice"},
-        {"divergence", "{" X ", \"w\": {\"field\": 4}}", NULL, &cube, "f", "\"w\""},
-        {"divergence", "{" X ", \"y\": 7, " Z "}", NULL, &cube, "f y", "msgpack-numpy"},
-        {"divergence", "{\"x\": {" X "}, " Y ", " Z "}", NULL, &cube, "f x", "no key"},
-        {"gradient", "{\"field\": 5}", "{\"field\": 6}", &cube, "out", "gives a vector field"},
-        {"divergence", "{" X ", " Y ", " Z "}", "{" X "}", &cube, "out", "gives one array"},
-        {"curl", "{" X ", " Y "}", "{" X ", " Y "}", &plane, "out", "gives one array"},
-        {"gradient", "{\"field\": 5}", "{" X ", " Y "}", &cube, "out z", "missing"},
-        {"gradient", "{\"field\": 5}", "{" X ", " Y ", " Z "}", &plane, "out z", "none is z"},
-        {"gradient", "{\"field\": 5}", "{" X ", \"y\": \"field\", " Z "}", &cube, "out y", ""},
-        {"gradient", "{\"field\": 5}", "{}", &cube, "out", ""},
-        {"gradient", "{\"field\": 5}", "7", &cube, "out", "by axis"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct request request;
-        struct job job;
-        struct failure failure;
-        if (decode_vector(cases[i].op, cases[i].f, cases[i].out, cases[i].type, &request, &job,
-                          &failure))
-            fail_msg("%s %s was taken", cases[i].op, cases[i].f);
-        if (failure.code != STATUS_INVALID_ARGUMENT ||
-            strcmp(failure.parameter, cases[i].parameter) != 0 ||
-            !strstr(failure.message, cases[i].says))
-            fail_msg("case %zu: %s %s: %s", i, status_name(failure.code), failure.parameter,
-                     failure.message);
+        char text[1024];
+        snprintf(text, sizeof text, "[0, 1, '%s', [{'f': %s%s%s}]]", cases[i].op, cases[i].f,
+                 cases[i].out ? ", 'out': " : "", cases[i].out ? cases[i].out : "");
+        judged(text, cases[i].type, NULL, NULL);
+        assert_int_equal(job_inputs(&decoded.job), cases[i].inputs);
+        assert_int_equal(job_outputs(&decoded.job), cases[i].outputs);
+        assert_int_equal(decoded.job.order, 1);
+        for (int a = 0; a < cases[i].inputs && job_takes_vector(&decoded.job); a++)
+            assert_int_equal(decoded.request.f.at[a].field, a + 1);
+        for (int a = 0; a < AXIS_COUNT && decoded.request.out_place.is_vector; a++)
+            assert_int_equal(decoded.request.out_place.at[a].field, a + 1);
     }
 }
 
@@ -939,8 +633,8 @@ TEST(a_stencil_is_in_its_jobs_block)
     static const int32_t expected[2][AXIS_COUNT] = {{1, -2, 3}, {0, 0, -8}};
     static const double weights[] = {0.5, -4};
     msgpack_unpacked unpacked = notation_object(
-        "[0, 1, \"stencil\", [{\"f\": {\"field\": 5}, \"offsets\": [[3, -2, 1], [-8, 0, 0]], "
-        "\"weights\": [0.5, -4], \"steps\": 7}]]");
+        "[0, 1, 'stencil', [{'f': {'field': 5}, 'offsets': [[3, -2, 1], [-8, 0, 0]], "
+        "'weights': [0.5, -4], 'steps': 7}]]");
     struct request request;
     struct failure failure = {0};
     struct job job;
@@ -958,25 +652,4 @@ TEST(a_stencil_is_in_its_jobs_block)
     assert_memory_equal(block + job_block_part(&job, BLOCK_WEIGHTS), weights, sizeof weights);
     free(block);
     msgpack_unpacked_destroy(&unpacked);
-
-    const struct {
-        const char *offsets, *weights, *parameter, *says;
-    } wrong[] = {
-        {"[[0, 0, 9]]", "[1]", "offsets", "number 0 has 9 along x"},
-        {"[[0, 1, 0], [0, 1, 0]]", "[1, 1]", "offsets", "number 1"},
-        {"[[0, 1]]", "[1]", "offsets", "3 numbers"},
-        {"[0, 1, 2]", "[1, 2, 3]", "offsets", "3 numbers"},
-        {"[[0, 1, 0.5]]", "[1]", "offsets", "whole"},
-        {"[[0, 1, 0]]", "[1, 2]", "weights", "2 weights"},
-        {"[[0, 1, 0]]", "[[1]]", "weights", "one list"},
-        {"[[0, 1, 0]]", "[1e39]", "weights", "finite"},
-    };
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        char params[128];
-        snprintf(params, sizeof params, "\"offsets\": %s, \"weights\": %s", wrong[i].offsets,
-                 wrong[i].weights);
-        refused("stencil", params, STATUS_INVALID_ARGUMENT, wrong[i].parameter, wrong[i].says);
-    }
-    refused("stencil", "\"weights\": [1]", STATUS_INVALID_ARGUMENT, "offsets", "");
-    refused("derivative", "\"weights\": [1]", STATUS_INVALID_ARGUMENT, "weights", "");
 }

@@ -5,7 +5,7 @@
 
 enum { POINTS = 40 };
 
-#define FIELD "\"accuracy\": 2, \"diffusivity\": {\"field\": 7}"
+#define FIELD "'accuracy': 2, 'diffusivity': {'field': 7}"
 
 static union {
     struct request_bounds bounds;
@@ -33,8 +33,8 @@ static double stiffness(const char *params, int coordinates, double factor)
     bool has_msgid;
     write_coordinates(list, coordinates);
     snprintf(text, sizeof text,
-             "[0, 1, \"diffusion\", [{\"f\": {\"field\": 5}, \"steps\": 1, \"cfl\": 0.5, "
-             "\"spacing\": {\"x\": [%s]}, %s}]]",
+             "[0, 1, 'diffusion', [{'f': {'field': 5}, 'steps': 1, 'cfl': 0.5, "
+             "'spacing': {'x': [%s]}, %s}]]",
              list, params);
     msgpack_unpacked unpacked = notation_object(text);
     assert_true(request_decode(&unpacked.data, &request, &has_msgid, &failure));
@@ -61,26 +61,22 @@ TEST(a_job_takes_the_bounds_found_before)
         const char *params;
         int extra; /* coordinates */
     } cases[] = {
-        {"\"accuracy\": 2", 1},
-        {"\"batch\": 0", 1}, /* accuracy 8 */
-        {"\"boundary\": \"periodic\", \"accuracy\": 4", 1},
-        {"\"endpoint\": true", 0},
-        {"\"endpoint\": {\"x\": true}, \"boundary\": {\"x\": \"periodic\"}", 0},
-        {"\"boundary\": \"mirror\"", 0},
-        {"\"boundary\": {\"*\": \"symmetric\"}", 0},
-        {"\"boundary\": {\"x-\": \"antisymmetric\", \"x+\": {\"value\": 0}}", 0},
-        {"\"boundary\": {\"x\": {\"value\": 1, \"at\": \"face\"}}", 0},
-        {"\"boundary\": {\"derivative\": 0}", 0},
-        {"\"boundary\": {\"derivative\": 3, \"at\": \"face\"}, \"accuracy\": 6", 0},
-        {"\"boundary\": {\"x-\": {\"mixed\": 2, \"const\": 1}, \"*\": {\"mixed\": 3, \"const\": "
-         "1}}",
-         0},
-        {"\"boundary\": {\"mixed\": 2, \"const\": 1, \"at\": \"face\"}, \"diffusivity\": 3", 0},
+        {"'accuracy': 2", 1},
+        {"'batch': 0", 1}, /* accuracy 8 */
+        {"'boundary': 'periodic', 'accuracy': 4", 1},
+        {"'endpoint': true", 0},
+        {"'endpoint': {'x': true}, 'boundary': {'x': 'periodic'}", 0},
+        {"'boundary': 'mirror'", 0},
+        {"'boundary': {'*': 'symmetric'}", 0},
+        {"'boundary': {'x-': 'antisymmetric', 'x+': {'value': 0}}", 0},
+        {"'boundary': {'x': {'value': 1, 'at': 'face'}}", 0},
+        {"'boundary': {'derivative': 0}", 0},
+        {"'boundary': {'derivative': 3, 'at': 'face'}, 'accuracy': 6", 0},
+        {"'boundary': {'x-': {'mixed': 2, 'const': 1}, '*': {'mixed': 3, 'const': 1}}", 0},
+        {"'boundary': {'mixed': 2, 'const': 1, 'at': 'face'}, 'diffusivity': 3", 0},
         {FIELD, 1},
-        {"\"boundary\": {\"x-\": {\"value\": 0}, \"x+\": {\"derivative\": 3, \"at\": "
-         "\"face\"}}, " FIELD,
-         0},
-        {"\"boundary\": {\"mixed\": 2, \"const\": 1}, " FIELD, 0},
+        {"'boundary': {'x-': {'value': 0}, 'x+': {'derivative': 3, 'at': 'face'}}, " FIELD, 0},
+        {"'boundary': {'mixed': 2, 'const': 1}, " FIELD, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int coordinates = POINTS + cases[i].extra;
@@ -99,11 +95,11 @@ static uint32_t bounds_of(const char *one, const char *other)
     bool has_msgid;
     write_coordinates(list, POINTS);
     snprintf(text, sizeof text,
-             "[0, 1, \"chain\", [{\"ops\": ["
-             "{\"op\": \"diffusion\", \"f\": {\"field\": 5}, \"steps\": 1, \"cfl\": 0.5, \"out\": "
-             "\"u\", \"boundary\": \"mirror\", \"spacing\": {\"x\": [%s]}, %s}, "
-             "{\"op\": \"diffusion\", \"f\": \"u\", \"steps\": 1, \"cfl\": 0.5, "
-             "\"boundary\": \"mirror\", \"spacing\": {\"x\": [%s]}, %s}]}]]",
+             "[0, 1, 'chain', [{'ops': ["
+             "{'op': 'diffusion', 'f': {'field': 5}, 'steps': 1, 'cfl': 0.5, 'out': "
+             "'u', 'boundary': 'mirror', 'spacing': {'x': [%s]}, %s}, "
+             "{'op': 'diffusion', 'f': 'u', 'steps': 1, 'cfl': 0.5, "
+             "'boundary': 'mirror', 'spacing': {'x': [%s]}, %s}]}]]",
              list, one, list, other);
     msgpack_unpacked unpacked = notation_object(text);
     if (!request_decode(&unpacked.data, &request, &has_msgid, &failure))
@@ -118,7 +114,7 @@ static uint32_t bounds_of(const char *one, const char *other)
 /* Their rows differ. */
 TEST(a_field_has_other_bounds_than_a_number)
 {
-    static const char *const number = "\"accuracy\": 2, \"diffusivity\": 3";
+    static const char *const number = "'accuracy': 2, 'diffusivity': 3";
     assert_int_equal(bounds_of(number, number), 1);
     assert_int_equal(bounds_of(FIELD, FIELD), 1);
     assert_int_equal(bounds_of(number, FIELD), 2);

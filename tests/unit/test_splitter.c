@@ -107,20 +107,17 @@ static struct outcome *split_text(const char *text)
     return outcome;
 }
 
-#define ARRAY_HEAD "b\"nd\": true, b\"type\": \"<f4\", b\"kind\": b\"\", b\"shape\": [32, 64]"
+#define ARRAY_HEAD "b'nd': true, b'type': '<f4', b'kind': b'', b'shape': [32, 64]"
 
 TEST(any_way_of_cutting_the_stream_gives_the_same)
 {
     const char *const texts[] = {
-        "[0, 7, \"ping\", []]",
-        "[0, 70000, \"derivative\", [{\"f\": {" ARRAY_HEAD
-        ", b\"data\": #8192}, \"axis\": \"x\"}]]",
-        "[0, 1, \"put\", [{\"f\": {" ARRAY_HEAD
-        ", b\"data\": #5000}}]]", /* ends with its payload */
-        "[0, 2, \"put\", [{\"f\": {\"nd\": true, \"data\": [#3, #0, #5, #0]}}]]",
-        ("[0, 3, \"put\", [{\"f\": {b\"data\": $4500}, \"a\": [1.5, -3, nil, {}, [], \"\", "
-         "b\"\"]}]]"),
-        "[2, b\"hello\", [[], {\"x\": #5000, \"y\": 3}, -9000000000, 0x123456789]]",
+        "[0, 7, 'ping', []]",
+        "[0, 70000, 'derivative', [{'f': {" ARRAY_HEAD ", b'data': #8192}, 'axis': 'x'}]]",
+        "[0, 1, 'put', [{'f': {" ARRAY_HEAD ", b'data': #5000}}]]", /* ends with its payload */
+        "[0, 2, 'put', [{'f': {'nd': true, 'data': [#3, #0, #5, #0]}}]]",
+        ("[0, 3, 'put', [{'f': {b'data': $4500}, 'a': [1.5, -3, nil, {}, [], '', b'']}]]"),
+        "[2, b'hello', [[], {'x': #5000, 'y': 3}, -9000000000, 0x123456789]]",
     };
     /* All of them in one stream: the second message follows the first without a gap. */
     msgpack_sbuffer stream;
@@ -157,7 +154,7 @@ TEST(any_way_of_cutting_the_stream_gives_the_same)
 TEST(what_is_left_of_a_message_is_good_messagepack_with_numbered_payloads)
 {
     struct outcome *outcome =
-        split_text("[0, 9, \"put\", [{\"f\": {" ARRAY_HEAD ", b\"data\": #8192}}]]");
+        split_text("[0, 9, 'put', [{'f': {" ARRAY_HEAD ", b'data': #8192}}]]");
     assert_int_equal(outcome->messages, 1);
     msgpack_unpacked unpacked;
     msgpack_unpacked_init(&unpacked);
@@ -178,7 +175,7 @@ TEST(what_is_left_of_a_message_is_good_messagepack_with_numbered_payloads)
 TEST(a_payload_comes_with_the_map_so_far)
 {
     struct outcome *outcome =
-        split_text("[0, 9, \"put\", [{\"f\": {" ARRAY_HEAD ", b\"data\": #8192, \"z\": 1}}]]");
+        split_text("[0, 9, 'put', [{'f': {" ARRAY_HEAD ", b'data': #8192, 'z': 1}}]]");
     assert_int_equal(outcome->latest.map_pairs, 4);
     assert_int_equal(outcome->latest.bytes, 8192);
     assert_int_equal(outcome->latest.list_count, 0);
@@ -202,14 +199,12 @@ TEST(a_payload_tells_the_keys_around_it)
     static const struct {
         const char *text, *name, *outer;
     } cases[] = {
-        {"[0, 1, \"put\", [{\"f\": {\"data\": #8192}}]]", "f", ""},
-        {"[0, 1, \"op\", [{\"a\": 1, \"spacing\": {\"x\": {\"data\": #8192}}}]]", "x", "spacing"},
-        {"[0, 1, \"op\", [{\"boundary\": {\"y-\": {\"at\": 1, \"value\": {\"data\": [#1]}}}}]]",
-         "value", "y-"},
-        {"[0, 1, \"op\", [{\"f\": {\"x\": 1, b\"z\": {\"nd\": true, \"data\": [#1, #2]}}}]]", "z",
-         "f"},
-        {"[0, 1, \"op\", [{\"data\": #8192}]]", "", ""},
-        {"[0, 1, \"op\", [{3: {4: {\"data\": #8192}}}]]", "", ""},
+        {"[0, 1, 'put', [{'f': {'data': #8192}}]]", "f", ""},
+        {"[0, 1, 'op', [{'a': 1, 'spacing': {'x': {'data': #8192}}}]]", "x", "spacing"},
+        {"[0, 1, 'op', [{'boundary': {'y-': {'at': 1, 'value': {'data': [#1]}}}}]]", "value", "y-"},
+        {"[0, 1, 'op', [{'f': {'x': 1, b'z': {'nd': true, 'data': [#1, #2]}}}]]", "z", "f"},
+        {"[0, 1, 'op', [{'data': #8192}]]", "", ""},
+        {"[0, 1, 'op', [{3: {4: {'data': #8192}}}]]", "", ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct outcome *outcome = split_text(cases[i].text);
@@ -221,8 +216,8 @@ TEST(a_payload_tells_the_keys_around_it)
 
 TEST(a_list_of_bins_is_payload_whatever_their_length)
 {
-    struct outcome *outcome = split_text("[0, 1, \"put\", [{\"f\": {\"nd\": true, b\"data\": "
-                                         "[#4096, #0, #7]}, \"data\": 3, \"e\": [#7]}]]");
+    struct outcome *outcome = split_text("[0, 1, 'put', [{'f': {'nd': true, b'data': "
+                                         "[#4096, #0, #7]}, 'data': 3, 'e': [#7]}]]");
     assert_int_equal(outcome->messages, 1);
     assert_int_equal(outcome->payloads, 3);
     assert_int_equal(outcome->payload_bytes, 4103);
@@ -237,7 +232,7 @@ TEST(a_list_of_bins_is_payload_whatever_their_length)
 TEST(small_bins_and_bins_that_are_no_value_stay)
 {
     struct outcome *outcome =
-        split_text("[0, 1, \"put\", [{\"f\": {\"data\": #4095}, \"g\": [#7]}, #5000, [[#4096]]]]");
+        split_text("[0, 1, 'put', [{'f': {'data': #4095}, 'g': [#7]}, #5000, [[#4096]]]]");
     assert_int_equal(outcome->messages, 0 + 1);
     assert_int_equal(outcome->payloads, 0);
     free(outcome);
@@ -247,7 +242,7 @@ TEST(a_bin_of_nothing_that_ends_a_message_ends_it_without_another_byte)
 {
     struct splitter s;
     splitter_init(&s);
-    msgpack_sbuffer buffer = notation("[{\"data\": [#0]}]");
+    msgpack_sbuffer buffer = notation("[{'data': [#0]}]");
     size_t used;
     assert_int_equal(splitter_feed(&s, (uint8_t *)buffer.data, buffer.size, &used),
                      SPLITTER_PAYLOAD);
@@ -268,7 +263,7 @@ static void refused(const void *bytes, size_t length, const char *why)
         assert_int_equal(outcome->last, SPLITTER_ERROR);
         assert_int_equal(outcome->messages, 0);
         if (!strstr(outcome->error, why))
-            fail_msg("\"%s\" does not say \"%s\"", outcome->error, why);
+            fail_msg("'%s' does not say '%s'", outcome->error, why);
         free(outcome);
     }
 }
@@ -408,7 +403,7 @@ TEST(an_error_is_final)
 
 TEST(a_partial_request_tells_its_msgid)
 {
-    msgpack_sbuffer buffer = notation("[0, 4294967296, \"put\", [{\"f\": {\"data\": #5000}}]]");
+    msgpack_sbuffer buffer = notation("[0, 4294967296, 'put', [{'f': {'data': #5000}}]]");
     struct splitter s;
     size_t used;
     uint64_t msgid = 0;
@@ -425,8 +420,8 @@ TEST(a_partial_request_tells_its_msgid)
     assert_true(splitter_peek_msgid(&s, SPLITTER_REQUEST, &msgid));
     splitter_free(&s);
     msgpack_sbuffer_destroy(&buffer);
-    const char *const others[] = {"[2, \"note\", [], 1]", "[0, -7, \"put\", 1]",
-                                  "[0, -70000, \"put\", 1]", "[0, 5]", "[1, 5, nil, 1]"};
+    const char *const others[] = {"[2, 'note', [], 1]", "[0, -7, 'put', 1]",
+                                  "[0, -70000, 'put', 1]", "[0, 5]", "[1, 5, nil, 1]"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         buffer = notation(others[i]);
         splitter_init(&s);
@@ -441,7 +436,7 @@ TEST(a_partial_request_tells_its_msgid)
 
 TEST(a_stream_that_ends_inside_a_message_is_not_idle)
 {
-    msgpack_sbuffer buffer = notation("[0, 1, \"put\", [{\"f\": {\"data\": #5000}}]]");
+    msgpack_sbuffer buffer = notation("[0, 1, 'put', [{'f': {'data': #5000}}]]");
     for (size_t cut = 1; cut < buffer.size; cut++) {
         struct outcome *outcome = split(buffer.data, cut, cut, 1);
         assert_false(outcome->idle);
