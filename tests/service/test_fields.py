@@ -21,7 +21,7 @@ def test_put_get_list_free(client):
     assert client.get(field).tobytes() == f.tobytes()
     client.free(field)
     assert client.call("list") == {"fields": []}
-    assert client.refused("get", field=field).code == "NOT_FOUND" and refused.parameter == "field"
+    assert client.refused("get", field=field).what == ("NOT_FOUND", "field")
 
 
 def test_all_connections_of_a_user_see_a_field(daemon, client):

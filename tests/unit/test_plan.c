@@ -1,44 +1,15 @@
-/* The weights against exact fractions and against their definition: the polynomials that they
- * differentiate exactly. */
-#include "numerics/plan.h"
+/* A plan's weights are its rows of numerics/weights.h, scaled and rounded once; its sides, passes
+ * and shape are those of its job. */
 #include "numerics/job_check.h"
+#include "numerics/plan.h"
+#include "numerics/stability.h"
+#include "numerics/weights.h"
 #include "tests/unit/unit.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const double first[4][5] = {
-    {0, 1. / 2},
-    {0, 2. / 3, -1. / 12},
-    {0, 3. / 4, -3. / 20, 1. / 60},
-    {0, 4. / 5, -1. / 5, 4. / 105, -1. / 280},
-};
-
-static const double second[4][5] = {
-    {-2, 1},
-    {-5. / 2, 4. / 3, -1. / 12},
-    {-49. / 18, 3. / 2, -3. / 20, 1. / 90},
-    {-205. / 72, 8. / 5, -1. / 5, 8. / 315, -1. / 560},
-};
-
-static const double symbol[4] = {4, 16. / 3, 272. / 45, 2048. / 315};
-
-/* findiff's forward stencils at the edge itself, as numerators over one denominator. */
-struct table {
-    int order, accuracy, under, over[10];
-};
-static const struct table forward[] = {
-    {1, 2, 2, {-3, 4, -1}},
-    {1, 4, 12, {-25, 48, -36, 16, -3}},
-    {1, 6, 60, {-147, 360, -450, 400, -225, 72, -10}},
-    {1, 8, 840, {-2283, 6720, -11760, 15680, -14700, 9408, -3920, 960, -105}},
-    {2, 2, 1, {2, -5, 4, -1}},
-    {2, 4, 12, {45, -154, 214, -156, 61, -10}},
-    {2, 6, 180, {938, -4014, 7911, -9490, 7380, -3618, 1019, -126}},
-    {2, 8, 5040, {32575, -165924, 422568, -704368, 818874, -667800, 375704, -139248, 30663, -3044}},
-};
 
 static void derivative_job(struct job *job, int order, int accuracy, uint64_t kind)
 {
@@ -74,58 +45,112 @@ static void planned(struct plan *plan, const struct job *job)
     plan_release(plan); /* its own numbers stay */
 }
 
-/* A quotient of small integers in double is the fraction rounded once: so must the weights be. */
-TEST(test_central)
+static double rounded(weights_real value, int dtype)
 {
-    for (int accuracy = 2; accuracy <= 8; accuracy += 2)
-        for (int order = 1; order <= 2; order++)
-            for (int dtype = 0; dtype < 2; dtype++) {
-                const int r = accuracy / 2;
-                struct job job;
-                struct plan plan;
-                derivative_job(&job, order, accuracy, BOUNDARY_PERIODIC);
-                job.dtype = (uint8_t)dtype;
-                planned(&plan, &job);
-                assert_int_equal(plan.radius, r);
-                assert_int_equal(plan.parity, order == 1 ? PLAN_ODD : PLAN_EVEN);
-                assert_int_equal(plan.shared, order == 2);
-                assert_int_equal(plan.identity, 0);
-                const double *exact = order == 1 ? first[r - 1] : second[r - 1];
-                for (int m = 1; m <= r; m++)
-                    assert_true(plan.axis[AXIS_X].c[m] ==
-                                (dtype == DTYPE_F32 ? (double)(float)exact[m] : exact[m]));
-                if (order == 2) {
-                    assert_true(plan.centre[1] ==
-                                (dtype == DTYPE_F32 ? (double)(float)exact[0] : exact[0]));
-                    assert_true(plan.centre[0] == 0);
-                }
-            }
+    return dtype == DTYPE_F32 ? (double)(float)value : (double)value;
 }
 
-/* Σ C = 0 for the second derivative, Σ 2m C_m = 1 for the first, and the symbol at the grid's
- * highest frequency is the one that the stability limit uses. */
-TEST(test_sums)
+static double random_in(double low, double high)
 {
-    for (int accuracy = 2; accuracy <= 8; accuracy += 2) {
-        const int r = accuracy / 2;
-        struct job job;
-        struct plan plan;
-        derivative_job(&job, 2, accuracy, BOUNDARY_PERIODIC);
-        planned(&plan, &job);
-        double sum = plan.centre[1], highest = plan.centre[1];
-        for (int m = 1; m <= r; m++) {
-            sum += 2 * plan.axis[AXIS_X].c[m];
-            highest += (m % 2 ? -2 : 2) * plan.axis[AXIS_X].c[m];
-        }
-        assert_true(fabs(sum) < 1e-15);
-        assert_true(fabs(highest + symbol[r - 1]) < 1e-14);
-        derivative_job(&job, 1, accuracy, BOUNDARY_PERIODIC);
-        planned(&plan, &job);
-        sum = 0;
-        for (int m = 1; m <= r; m++)
-            sum += 2 * m * plan.axis[AXIS_X].c[m];
-        assert_true(fabs(sum - 1) < 1e-15);
+    return low + (high - low) * rand() / RAND_MAX;
+}
+
+/* The rows of a side of a job. */
+static uint8_t kind_of(uint64_t boundary)
+{
+    switch (boundary) {
+    case BOUNDARY_PERIODIC:
+        return WEIGHTS_PERIODIC;
+    case BOUNDARY_ENDPOINT:
+        return WEIGHTS_ENDPOINT;
+    case BOUNDARY_ONE_SIDED:
+        return WEIGHTS_ONE_SIDED;
+    case BOUNDARY_VALUE:
+        return WEIGHTS_VALUE;
+    case BOUNDARY_DERIVATIVE:
+        return WEIGHTS_REFLECT;
+    case BOUNDARY_MIRROR:
+        return WEIGHTS_MIRROR;
+    default:
+        return WEIGHTS_HALO;
     }
+}
+
+/* The weights of a job, in both types, are those of these rows, scaled and rounded once. */
+static void compare_with_plan(const struct job *job)
+{
+    const bool diffusion = job->operator_id == OPERATOR_DIFFUSION;
+    struct plan plan;
+    assert_true(plan_init(&plan, job, NULL));
+    plan_release(&plan); /* its own numbers stay */
+    const struct plan_axis *planned = &plan.axis[AXIS_X];
+    const int order = job_order(job), accuracy = job->accuracy;
+    const weights_real factor = diffusion
+                                    ? (weights_real)job->diffusivity[AXIS_X] * (weights_real)job->dt
+                                    : (weights_real)1;
+    const struct boundary *boundary = job->boundary[AXIS_X];
+    const struct weights_axis axis = {.n = (int64_t)job->n[AXIS_X],
+                                      .spacing = job->spacing[AXIS_X],
+                                      .side = {{.kind = kind_of(boundary[SIDE_LOW].kind)},
+                                               {.kind = kind_of(boundary[SIDE_HIGH].kind)}}};
+    assert_int_equal(plan.radius, weights_radius(&axis, order, accuracy, WEIGHTS_AT_NODE));
+    for (int64_t i = 0; i < axis.n; i++) {
+        struct weights_row row;
+        const bool low = i < planned->side[SIDE_LOW].held;
+        const bool high = axis.n - 1 - i < planned->side[SIDE_HIGH].held;
+        if (low || high)
+            continue;
+        assert_true(weights_make(&axis, order, accuracy, WEIGHTS_AT_NODE, i, &row));
+        if (row.side == WEIGHTS_CENTRED) {
+            assert_true(i >= planned->side[SIDE_LOW].rows);
+            assert_true(axis.n - 1 - i >= planned->side[SIDE_HIGH].rows);
+            for (int m = 1; m <= plan.radius; m++)
+                assert_true(rounded(row.w[plan.radius + m] * factor, job->dtype) == planned->c[m]);
+            for (int m = 0; m <= plan.radius; m++)
+                assert_true(row.w[plan.radius - m] ==
+                            (order == 1 ? -row.w[plan.radius + m] : row.w[plan.radius + m]));
+            if (order == 2)
+                assert_true(rounded(plan.identity + row.w[plan.radius] * factor, job->dtype) ==
+                            plan.centre[1]);
+            continue;
+        }
+        const int64_t d = row.side == SIDE_LOW ? i : axis.n - 1 - i;
+        assert_true(d < planned->side[row.side].rows);
+        assert_int_equal(row.count, planned->row_points);
+        assert_int_equal(row.first, row.side == SIDE_LOW ? 0 : axis.n - 1);
+        const bool negated = row.side == SIDE_HIGH && order == 1;
+        for (int j = 0; j < row.count; j++)
+            assert_true(rounded(row.w[j] * factor, job->dtype) ==
+                        (negated ? -planned->row[d][j] : planned->row[d][j]));
+    }
+}
+
+TEST(test_rows)
+{
+    srand(1);
+    for (int accuracy = 2; accuracy <= 8; accuracy += 2)
+        for (int kind = 0; kind < BOUNDARY_KINDS; kind++)
+            for (int other = 0; other < BOUNDARY_KINDS; other++)
+                for (int variant = 0; variant < 6; variant++) {
+                    struct job job;
+                    struct failure failure = {.code = STATUS_OK};
+                    job_init(&job);
+                    job.dtype = variant % 2 ? DTYPE_F64 : DTYPE_F32;
+                    job.accuracy = (uint8_t)accuracy;
+                    job.n[AXIS_X] = (uint64_t)(12 + rand() % 20);
+                    job.spacing[AXIS_X] = random_in(1e-3, 7);
+                    if (variant < 2) {
+                        job.operator_id = OPERATOR_DIFFUSION;
+                        job.diffusivity[AXIS_X] = random_in(0.1, 3);
+                        job.dt = 0.3 * job_dt_max(&job);
+                    } else {
+                        job.order = (uint8_t)(variant / 2);
+                    }
+                    job.boundary[AXIS_X][SIDE_LOW].kind = (uint64_t)kind;
+                    job.boundary[AXIS_X][SIDE_HIGH].kind = (uint64_t)other;
+                    if (job_check(&job, INFINITY, &failure) && job_is_plain(&job))
+                        compare_with_plan(&job);
+                }
 }
 
 TEST(test_scaling)
@@ -159,63 +184,16 @@ TEST(test_scaling)
                     1 - 2 * ((set & 1 ? cx : 0) + (set & 2 ? cy : 0) + (set & 4 ? cz : 0)));
 }
 
-/* The value of the derivative of x^power at 0 from a row of weights on integer points. */
-static double moment(const double *weights, int count, int first_point, int power)
-{
-    double sum = 0;
-    for (int k = 0; k < count; k++)
-        sum += weights[k] * pow(first_point + k, power);
-    return sum;
-}
-
-/* A row differentiates exactly every polynomial that its points determine. */
-static void check_polynomials(const struct plan_axis *axis, int row, int order)
-{
-    const int first_point = -row;
-    for (int power = 0; power < axis->row_points; power++) {
-        double size = 0;
-        for (int k = 0; k < axis->row_points; k++)
-            size += fabs(axis->row[row][k]) * fabs(pow(first_point + k, power));
-        const double exact = power != order ? 0 : order == 1 ? 1 : 2;
-        const double error =
-            fabs(moment(axis->row[row], axis->row_points, first_point, power) - exact);
-        assert_true(error <= 1e-14 * size);
-    }
-}
-
-TEST(test_one_sided)
-{
-    for (size_t t = 0; t < sizeof forward / sizeof *forward; t++) {
-        const struct table *table = &forward[t];
-        struct job job;
-        struct plan plan;
-        derivative_job(&job, table->order, table->accuracy, BOUNDARY_ONE_SIDED);
-        planned(&plan, &job);
-        const struct plan_axis *axis = &plan.axis[AXIS_X];
-        assert_int_equal(axis->row_points, table->order + table->accuracy);
-        for (int side = 0; side < SIDE_COUNT; side++) {
-            assert_int_equal(axis->side[side].rows, table->accuracy / 2);
-            assert_int_equal(axis->side[side].map, SIDE_MAP_NONE);
-            assert_int_equal(axis->side[side].held, 0);
-        }
-        for (int k = 0; k < axis->row_points; k++)
-            assert_true(axis->row[0][k] == (double)table->over[k] / table->under);
-        for (int d = 0; d < table->accuracy / 2; d++)
-            check_polynomials(axis, d, table->order);
-    }
-}
-
 TEST(test_value)
 {
     for (int accuracy = 2; accuracy <= 8; accuracy += 2) {
         struct job job;
         struct plan plan;
         diffusion_job(&job, 1, accuracy);
-        job.dt = 0.0625; /* a power of two: rows are then exact multiples of the plain ones */
         job.boundary[AXIS_X][SIDE_LOW] = (struct boundary){.kind = BOUNDARY_VALUE, .value = 0.1};
         job.boundary[AXIS_X][SIDE_HIGH].kind = BOUNDARY_DERIVATIVE;
         planned(&plan, &job);
-        struct plan_axis axis = plan.axis[AXIS_X];
+        const struct plan_axis axis = plan.axis[AXIS_X];
         assert_int_equal(plan.holds, 1);
         assert_int_equal(plan.impose, 1);
         assert_int_equal(plan.passes, 2);
@@ -227,11 +205,6 @@ TEST(test_value)
         assert_int_equal(axis.side[SIDE_HIGH].map, SIDE_MAP_NODE);
         assert_int_equal(axis.side[SIDE_HIGH].rows, 0);
         assert_int_equal(axis.side[SIDE_HIGH].held, 0);
-        for (int d = 1; d < accuracy / 2; d++) {
-            for (int k = 0; k < axis.row_points; k++)
-                axis.row[d][k] *= 16;
-            check_polynomials(&axis, d, 2);
-        }
         job.dtype = DTYPE_F32;
         planned(&plan, &job);
         assert_true(plan.axis[AXIS_X].side[SIDE_LOW].value.number == (double)0.1f);
