@@ -425,3 +425,21 @@ def test_biharmonic_is_a_sum(client, accuracy, boundary):
     across = client.out("derivative", f=second, axis="y", order=2, accuracy=accuracy)
     size = np.abs(along["x"]) + np.abs(along["y"]) + np.abs(2 * across)
     assert np.abs(whole - (along["x"] + along["y"] + 2 * across)).max() < 1e-12 * size.max()
+
+
+@pytest.mark.parametrize("coordinates", [False, True])
+def test_where_two_sides_meet(client, coordinates):
+    """A point that two sides hold belongs to that of x, then of y. A halo of a curl is its component's."""
+    f = {a: random_field((15, 16, 17), "f8") + k for k, a in enumerate("xyz")}
+    spacing = {a: np.arange(n) * 0.5 for a, n in zip("xyz", (17, 16, 15))} if coordinates else 0.5
+    same = dict(accuracy=2, spacing=spacing, boundary={"x": {"halo": 0.5}, "y": {"halo": -2.0}, "z": "one-sided"})
+    curl = client.out("curl", f=f, **same)
+    for out, given in ((client.out("laplacian", f=f["x"], **same), f["x"]), *((curl[a], f[a]) for a in "xyz")):
+        np.testing.assert_array_equal(out[..., [0, -1]], 0.5 * given[..., [0, -1]])
+        np.testing.assert_array_equal(out[:, [0, -1], 2:-2], -2 * given[:, [0, -1], 2:-2])
+    for x, y in ((lambda e: 0 * e + 7, lambda e: -2 * e), (lambda e: -2 * e, lambda e: 0 * e + 7)):
+        sides_of = [{"value": 7.0} if side(1.0) == 7 else {"halo": -2.0} for side in (x, y)]
+        out = client.out("diffusion", f=f["x"], accuracy=2, spacing=spacing, dt=0.01, steps=1,
+                         boundary={"x": sides_of[0], "y": sides_of[1], "z": "mirror"})
+        np.testing.assert_array_equal(out[..., [0, -1]], x(f["x"][..., [0, -1]]))
+        np.testing.assert_array_equal(out[:, [0, -1], 2:-2], y(f["x"][:, [0, -1], 2:-2]))

@@ -7,10 +7,9 @@
 #include "base/thread.h"
 #include "base/thread_pool.h"
 #include "numerics/job_check.h"
-#include "tests/lib/random_job.h"
+#include "tests/lib/sample.h"
 #include "tests/unit/unit.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <poll.h>
 #include <semaphore.h>
@@ -20,97 +19,34 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-enum { MOST_POINTS = 12000, POISON = 0xa5 };
+enum { MOST_POINTS = 12000, POISON = 0xa5, OWNER = 7 };
 
-struct arrays {
-    void *in[AXIS_COUNT], *even[AXIS_COUNT], *odd[AXIS_COUNT], *expected[AXIS_COUNT];
-    uint64_t bytes;
-};
-
-static struct arrays arrays_for(struct random *random, const struct job *job,
-                                const struct plan *plan)
-{
-    struct arrays arrays = {.bytes = job_bytes(job)};
-    arrays_make(arrays.in, plan->inputs, arrays.bytes, 0);
-    arrays_make(arrays.even, plan->outputs, arrays.bytes, POISON);
-    arrays_make(arrays.odd, 1, arrays.bytes, POISON);
-    arrays_make(arrays.expected, plan->outputs, arrays.bytes, 0);
-    for (int i = 0; i < plan->inputs; i++) {
-        random_field(random, job, arrays.in[i]);
-        random_exceptions(random, job, arrays.in[i]);
-    }
-    reference_run(plan, arrays.in, arrays.expected);
-    return arrays;
-}
-
-static void arrays_end(struct arrays *arrays)
-{
-    arrays_free(arrays->in);
-    arrays_free(arrays->even);
-    arrays_free(arrays->odd);
-    arrays_free(arrays->expected);
-}
-
-static void poison(const struct plan *plan, struct arrays *arrays)
-{
-    for (int i = 0; i < plan->outputs; i++)
-        memset(arrays->even[i], POISON, arrays->bytes);
-    memset(arrays->odd[0], POISON, arrays->bytes);
-}
-
-static struct launch launch_of(const struct plan *plan, const struct arrays *arrays)
-{
-    struct launch launch = {.plan = plan, .odd = arrays->odd[0]};
-    for (int i = 0; i < AXIS_COUNT; i++) {
-        launch.in[i] = arrays->in[i];
-        launch.even[i] = arrays->even[i];
-    }
-    return launch;
-}
-
-static void check_result(const struct job *job, const struct plan *plan,
-                         const struct arrays *arrays, const char *who)
-{
-    const uint64_t element = job_element_bytes(job);
-    for (int c = 0; c < plan->outputs; c++) {
-        const unsigned char *result = plan->passes % 2 == 1 ? arrays->even[c] : arrays->odd[c];
-        const unsigned char *expected = arrays->expected[c];
-        if (results_equal(job, result, expected))
-            continue;
-        uint64_t wrong = 0, first = UINT64_MAX;
-        for (uint64_t i = 0; i < arrays->bytes / element; i++)
-            if (memcmp(result + i * element, expected + i * element, element) != 0) {
-                wrong++;
-                first = i < first ? i : first;
-            }
-        random_job_print(job);
-        fail_msg("%s: component %d: %" PRIu64 " of %" PRIu64
-                 " points differ, the first is %" PRIu64,
-                 who, c, wrong, arrays->bytes / element, first);
-    }
-}
-
-/* The bits do not depend on the number of threads, even if it exceeds the cores. */
-static void check_threads(const struct job *job, const struct kernels *kernels,
-                          const struct launch *launch, struct arrays *arrays)
+/* The bits of a job do not depend on the number of threads, even if it exceeds the cores. */
+static void check_threads(struct random *random, const struct job *job)
 {
     static const int threads[] = {1, 2, 3, 8};
+    const struct sample sample = {.job = *job};
+    const struct kernels *kernels[PASS_KERNELS];
+    struct trial trial;
+    pass_kernels(kernels);
+    trial_make(&trial, random, &sample);
     for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
         struct failure failure;
         assert_true(thread_pool_open(threads[t], &failure));
-        poison(launch->plan, arrays);
-        pass_launch(kernels, launch, 0);
-        check_result(job, launch->plan, arrays, kernels->name);
+        trial_poison(&trial);
+        trial.launch.to = trial.plan.lines * trial.plan.passes;
+        pass_launch(kernels[0], &trial.launch, 0);
+        if (!trial_is_right(&trial, kernels[0]->name))
+            fail();
         thread_pool_close();
     }
+    trial_free(&trial);
 }
 
 /* Every line and every tile of an array that is cut along x, y and z. */
 TEST(test_large)
 {
     struct random random = random_start();
-    const struct kernels *kernels[PASS_KERNELS];
-    pass_kernels(kernels);
     static const uint64_t shapes[][AXIS_COUNT] = {{300007, 1, 1}, {70001, 9, 1}, {6007, 53, 1},
                                                   {1031, 17, 19}, {131, 67, 41}, {67, 131, 37}};
     static const enum operator_id operators[] = {OPERATOR_DIFFUSION, OPERATOR_GRADIENT,
@@ -118,7 +54,6 @@ TEST(test_large)
     for (size_t s = 0; s < 4 * (sizeof shapes / sizeof *shapes); s++) {
         const uint64_t *n = shapes[s / 4];
         struct job job;
-        struct plan plan;
         struct failure failure;
         job_init(&job);
         job.operator_id = (uint8_t)operators[s % 4];
@@ -140,12 +75,7 @@ TEST(test_large)
         }
         if (!job_check(&job, INFINITY, &failure))
             continue; /* the curl of a line */
-        plan_make(&plan, &job);
-        struct arrays arrays = arrays_for(&random, &job, &plan);
-        struct launch launch = launch_of(&plan, &arrays);
-        launch.to = plan.lines * plan.passes;
-        check_threads(&job, kernels[0], &launch, &arrays);
-        arrays_end(&arrays);
+        check_threads(&random, &job);
     }
 }
 
@@ -163,13 +93,10 @@ long __wrap_sysconf(int name)
 TEST(test_levels)
 {
     struct random random = random_start();
-    const struct kernels *kernels[PASS_KERNELS];
-    pass_kernels(kernels);
     static const enum boundary_kind kinds[] = {BOUNDARY_PERIODIC, BOUNDARY_VALUE,
                                                BOUNDARY_DERIVATIVE, BOUNDARY_HALO};
     for (int k = 0; k < 16; k++) {
         struct job job;
-        struct plan plan;
         struct failure failure;
         second_cache = k < 8 ? 2 << 20 : 512 << 10;
         job_init(&job);
@@ -189,12 +116,7 @@ TEST(test_levels)
         }
         if (!job_check(&job, INFINITY, &failure))
             fail_msg("%s", failure.message);
-        plan_make(&plan, &job);
-        struct arrays arrays = arrays_for(&random, &job, &plan);
-        struct launch launch = launch_of(&plan, &arrays);
-        launch.to = plan.lines * plan.passes;
-        check_threads(&job, kernels[0], &launch, &arrays);
-        arrays_end(&arrays);
+        check_threads(&random, &job);
     }
 }
 
@@ -236,6 +158,13 @@ static void closed(const struct backend *backend)
     close(wake_descriptor);
 }
 
+static void *allocated(const struct backend *backend, uint64_t bytes)
+{
+    void *memory = backend->allocate(bytes, OWNER);
+    assert_non_null(memory);
+    return memory;
+}
+
 TEST(test_open)
 {
     struct device_info info;
@@ -263,27 +192,24 @@ TEST(test_launches)
     struct device_info info;
     const struct backend *backend = opened(3, &info);
     for (int k = 0; k < 100; k++) {
-        struct job job;
-        struct plan plan;
-        random_job(&random, MOST_POINTS, &job);
-        plan_make(&plan, &job);
-        struct arrays arrays = arrays_for(&random, &job, &plan);
-        struct arrays device = arrays;
-        device.odd[0] = backend->allocate(arrays.bytes, 7);
-        assert_non_null(device.odd[0]);
-        for (int i = 0; i < plan.inputs; i++) {
-            device.in[i] = backend->allocate(arrays.bytes, 7);
-            assert_non_null(device.in[i]);
-            backend->upload(device.in[i], arrays.in[i], arrays.bytes, token(1000));
+        struct sample sample;
+        struct trial trial;
+        sample_make(&random, FAMILY_PLAIN, MOST_POINTS, &sample);
+        trial_make(&trial, &random, &sample);
+        const struct plan *plan = &trial.plan;
+        const uint64_t bytes = job_bytes(&sample.job);
+        struct launch launch = trial.launch;
+        launch.odd = allocated(backend, bytes);
+        for (int i = 0; i < plan->inputs; i++) {
+            void *const in = allocated(backend, bytes);
+            backend->upload(in, trial.in[i], bytes, token(1000));
             assert_int_equal(next_completion(backend).token.number, 1000);
+            launch.in[i] = in;
         }
-        for (int i = 0; i < plan.outputs; i++) {
-            device.even[i] = backend->allocate(arrays.bytes, 7);
-            assert_non_null(device.even[i]);
-        }
-        struct launch launch = launch_of(&plan, &device);
+        for (int i = 0; i < plan->outputs; i++)
+            launch.even[i] = allocated(backend, bytes);
         launch.chain = (uint64_t)k + 1;
-        const uint64_t lines = plan.lines * plan.passes, piece = 1 + random_below(&random, lines);
+        const uint64_t lines = plan->lines * plan->passes, piece = 1 + random_below(&random, lines);
         const void *name = NULL;
         uint64_t sent = 0;
         for (uint64_t line = 0; line < lines; line = launch.to, sent++) {
@@ -294,22 +220,24 @@ TEST(test_launches)
             assert_non_null(name);
             assert_ptr_not_equal(name, before); /* both are under way: none has been reaped */
         }
-        backend->download(arrays.odd[0], device.odd[0], arrays.bytes, name, token(2000));
-        for (int i = 0; i < plan.outputs; i++)
-            backend->download(arrays.even[i], device.even[i], arrays.bytes, name, token(2001));
+        backend->download(trial.scratch[0], launch.odd, bytes, name, token(2000));
+        for (int i = 0; i < plan->outputs; i++)
+            backend->download(trial.out[i], launch.even[i], bytes, name, token(2001));
         for (uint64_t number = 0; number < sent; number++)
             assert_int_equal(next_completion(backend).token.number, number);
         uint64_t sum = 0;
-        for (int i = 0; i < 1 + plan.outputs; i++)
+        for (int i = 0; i < 1 + plan->outputs; i++)
             sum += next_completion(backend).token.number;
-        assert_int_equal(sum, 2000 + 2001 * plan.outputs);
-        check_result(&job, &plan, &arrays, "backend");
-        for (int i = 0; i < plan.inputs; i++)
-            backend->release(device.in[i], arrays.bytes, 7);
-        for (int i = 0; i < plan.outputs; i++)
-            backend->release(device.even[i], arrays.bytes, 7);
-        backend->release(device.odd[0], arrays.bytes, 7);
-        arrays_end(&arrays);
+        assert_int_equal(sum, 2000 + 2001 * plan->outputs);
+        if (!trial_is_right(&trial, "backend"))
+            fail();
+        for (int i = 0; i < plan->inputs; i++)
+            backend->release((void *)(uintptr_t)launch.in[i], bytes, OWNER);
+        for (int i = 0; i < plan->outputs; i++)
+            backend->release(launch.even[i], bytes, OWNER);
+        backend->release(launch.odd, bytes, OWNER);
+        trial_free(&trial);
+        sample_free(&sample);
     }
     closed(backend);
 }
@@ -332,23 +260,20 @@ TEST(test_a_short_job_passes_pieces)
     enum { PIECES = 12, SHORT_TOKEN = 100, MOST_PIECES = 1 };
     struct random random = random_start();
     struct device_info info;
-    struct job jobs[2];
-    struct plan plans[2];
-    struct arrays arrays[2];
-    struct launch launches[2];
+    struct sample samples[2] = {{.block = NULL}};
+    struct trial trials[2];
     const struct backend *backend = opened(1, &info);
     for (int i = 0; i < 2; i++) {
-        job_init(&jobs[i]);
-        jobs[i].operator_id = OPERATOR_DIFFUSION;
-        jobs[i].order = (uint8_t)job_order(&jobs[i]);
-        jobs[i].axes = 2;
-        jobs[i].n[AXIS_X] = jobs[i].n[AXIS_Y] = i == 0 ? 64 : 512;
-        jobs[i].steps = 3;
-        jobs[i].dt = 0.05;
-        jobs[i].diffusivity[AXIS_X] = jobs[i].diffusivity[AXIS_Y] = 1;
-        plan_make(&plans[i], &jobs[i]);
-        arrays[i] = arrays_for(&random, &jobs[i], &plans[i]);
-        launches[i] = launch_of(&plans[i], &arrays[i]);
+        struct job *job = &samples[i].job;
+        job_init(job);
+        job->operator_id = OPERATOR_DIFFUSION;
+        job->order = (uint8_t)job_order(job);
+        job->axes = 2;
+        job->n[AXIS_X] = job->n[AXIS_Y] = i == 0 ? 64 : 512;
+        job->steps = 3;
+        job->dt = 0.05;
+        job->diffusivity[AXIS_X] = job->diffusivity[AXIS_Y] = 1;
+        trial_make(&trials[i], &random, &samples[i]);
     }
     held.task = (struct thread_pool_task){.length = POOL_LONG, .run = hold};
     sem_init(&held.begun, 0, 0);
@@ -356,11 +281,11 @@ TEST(test_a_short_job_passes_pieces)
     thread_pool_give(&held.task); /* the piece under way */
     sem_wait(&held.begun);
     for (uint64_t i = 0; i < PIECES; i++) { /* the same one again and again */
-        launches[i % 2].to = plans[i % 2].lines;
-        backend->launch(&launches[i % 2], token(i));
+        trials[i % 2].launch.to = trials[i % 2].plan.lines;
+        backend->launch(&trials[i % 2].launch, token(i));
     }
-    launches[0].to = plans[0].lines * plans[0].passes;
-    backend->launch(&launches[0], token(SHORT_TOKEN));
+    trials[0].launch.to = trials[0].plan.lines * trials[0].plan.passes;
+    backend->launch(&trials[0].launch, token(SHORT_TOKEN));
     sem_post(&held.may_end);
     int before = 0;
     while (next_completion(backend).token.number != SHORT_TOKEN)
@@ -370,7 +295,7 @@ TEST(test_a_short_job_passes_pieces)
         next_completion(backend);
     closed(backend);
     for (int i = 0; i < 2; i++)
-        arrays_end(&arrays[i]);
+        trial_free(&trials[i]);
 }
 
 static bool is_zero(const unsigned char *memory, uint64_t bytes)
