@@ -16,8 +16,9 @@ bool object_is(const msgpack_object *object, const char *text)
 {
     const char *bytes;
     uint32_t length;
-    return object_bytes(object, &bytes, &length) && length == strlen(text) &&
-           (length == 0 || memcmp(bytes, text, length) == 0);
+    /* The first byte tells most words apart. */
+    return object_bytes(object, &bytes, &length) && (length == 0 || bytes[0] == text[0]) &&
+           length == strlen(text) && (length == 0 || memcmp(bytes, text, length) == 0);
 }
 
 int object_find_word(const msgpack_object *object, const char *const *words)

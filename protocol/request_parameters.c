@@ -217,24 +217,25 @@ static bool read_parameter(const struct parameter *parameter, const msgpack_obje
     return good || invalid_argument(failure, parameter->name, "%s", parameter->must);
 }
 
-static bool takes(const struct request *request, const struct parameter *parameter)
+/* Is it one of the method, and not of `others` alone? */
+static bool is_taken(const struct parameter *parameter, uint64_t method, uint64_t others)
 {
-    return parameter->methods & method_bit(request) &&
-           !(parameter->methods & (request->is_link ? ALONE : IN_CHAIN));
+    return (parameter->methods & (method | others)) == method;
 }
 
 /* The row of a key that the request's method takes; NULL with the failure set. */
 static const struct parameter *
 find_parameter(const msgpack_object *key, const struct request *request, struct failure *failure)
 {
+    const uint64_t method = method_bit(request), others = request->is_link ? ALONE : IN_CHAIN;
     for (size_t p = 0; p < PARAMETER_COUNT; p++)
-        if (takes(request, &parameters[p]) && object_is(key, parameters[p].name))
+        if (is_taken(&parameters[p], method, others) && object_is(key, parameters[p].name))
             return &parameters[p];
     const struct quoted quoted = object_quote(key);
     struct near near;
     near_begin(&near, quoted.text);
     for (size_t p = 0; p < PARAMETER_COUNT; p++)
-        if (takes(request, &parameters[p]))
+        if (is_taken(&parameters[p], method, others))
             near_try(&near, parameters[p].name);
     invalid_argument(failure, quoted.text, "%s has no parameter \"%s\"%s%s", request->method_name,
                      quoted.text, request->is_link ? " in a chain" : "", near_text(&near).text);
@@ -244,8 +245,9 @@ find_parameter(const msgpack_object *key, const struct request *request, struct 
 /* Constraints between parameters. */
 static bool check_together(struct request *request, struct failure *failure)
 {
+    const uint64_t method = method_bit(request);
     for (size_t p = 0; p < PARAMETER_COUNT; p++)
-        if (parameters[p].required & method_bit(request) && !(request->given & BIT(p)))
+        if (parameters[p].required & method && !(request->given & BIT(p)))
             return invalid_argument(failure, parameters[p].name, "%s needs the parameter %s",
                                     request->method_name, parameters[p].name);
     if (!(request->given & PARAMETER_BIT(accuracy)) && request->job.more.scheme == SCHEME_ADI)

@@ -69,13 +69,16 @@ bool request_check_inputs(const struct request *request, bool dry_run, struct fa
 {
     const struct arrays *f = &request->f;
     for (int a = 0; a < AXIS_COUNT; a++) {
+        if (f->at[a].kind == ARRAY_NONE)
+            continue;
         const struct failure_place place = arrays_place(f, "f", a);
         if (!check_type(&f->at[a], place.text, failure) ||
             (!dry_run && !check_data(&f->at[a], place.text, failure)))
             return false;
     }
     for (int i = 0; i < OPERANDS && !dry_run; i++)
-        if (!check_data(&request->operand[i], request_operand_place(request, i), failure))
+        if (request->operand[i].kind != ARRAY_NONE &&
+            !check_data(&request->operand[i], request_operand_place(request, i), failure))
             return false;
     return true;
 }

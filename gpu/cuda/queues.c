@@ -67,6 +67,7 @@ static struct {
     struct list completed;       /* operations that are not reaped yet */
     bool reaping;                /* … of which the last reap() took one */
     struct list spare_groups[2]; /* of launches, and of copies */
+    struct list spare_operations;
     int units, wake;
 } all;
 
@@ -82,8 +83,12 @@ static void *allocate(size_t bytes)
 
 static struct operation *new_operation(struct token token)
 {
-    struct operation *operation = allocate(sizeof *operation);
-    operation->completion.token = token;
+    struct operation *operation = LIST_TAKE(&all.spare_operations, struct operation, link);
+    if (!operation)
+        operation = allocate(sizeof *operation);
+    operation->completion = (struct completion){.token = token};
+    operation->has_begun = false;
+    operation->group = NULL;
     list_init(&operation->followers);
     return operation;
 }
@@ -118,9 +123,13 @@ cudaError_t queues_open(int units, int wake_descriptor)
     all.wake = wake_descriptor;
     all.kinds[PLAIN] = (struct kind){.count = PLAIN_QUEUES};
     all.kinds[COPYING] = (struct kind){.first = PLAIN_QUEUES, .count = COPYING_QUEUES};
-    struct list *const lists[] = {
-        &all.kinds[PLAIN].ordered, &all.kinds[COPYING].ordered, &all.chains, &all.completed,
-        &all.spare_groups[false],  &all.spare_groups[true]};
+    struct list *const lists[] = {&all.kinds[PLAIN].ordered,
+                                  &all.kinds[COPYING].ordered,
+                                  &all.chains,
+                                  &all.completed,
+                                  &all.spare_groups[false],
+                                  &all.spare_groups[true],
+                                  &all.spare_operations};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         list_init(lists[i]);
     cudaError_t error = cudaStreamCreateWithFlags(&all.clearing, cudaStreamNonBlocking);
@@ -144,6 +153,8 @@ void queues_close(void)
             cudaEventDestroy(group->end);
             free(group);
         }
+    LIST_DRAIN (struct operation, operation, &all.spare_operations, link)
+        free(operation);
     cudaEventDestroy(all.uploaded);
     cudaEventDestroy(all.cleared);
     cudaStreamDestroy(all.clearing);
@@ -489,7 +500,7 @@ bool queues_reap(struct completion *completion)
     if (!operation)
         return false;
     *completion = operation->completion;
-    free(operation);
+    list_push_front(&all.spare_operations, &operation->link);
     return true;
 }
 

@@ -121,12 +121,12 @@ static bool load_table(struct slot *slot, const struct plan *plan, cudaStream_t 
 
 /* The one that holds the plan already, else the unused one that was used longest ago; −1: all are
  * in use. */
-static int choose(const struct plan *plan)
+static int choose(const struct plan *plan, bool *is_held)
 {
     int oldest = -1;
     for (int i = 0; i < PASSES_SLOTS; i++) {
         const struct slot *slot = &cache.slots[i];
-        if (holds(i, plan))
+        if ((*is_held = holds(i, plan)))
             return i;
         if (slot->users == 0 && (oldest < 0 || slot->used < cache.slots[oldest].used))
             oldest = i;
@@ -136,11 +136,12 @@ static int choose(const struct plan *plan)
 
 int slots_take(const struct plan *plan, cudaStream_t stream)
 {
-    const int i = choose(plan);
+    bool is_held;
+    const int i = choose(plan, &is_held);
     if (i < 0)
         return i;
     struct slot *slot = &cache.slots[i];
-    if (!holds(i, plan)) {
+    if (!is_held) {
         if (!load_table(slot, plan, stream))
             return -1;
         passes_constants_init(&cache.constants[i], plan, slot->on_device);

@@ -305,30 +305,39 @@ static void add_run(struct worker *worker, struct execution *run)
         start(worker, run);
 }
 
-/* The plan of a RUN's job, which stays until the next one's. NULL, with the status in `failure`:
- * there is none. */
-static const struct plan *find_plan(struct worker *worker, const struct channel_run *given,
-                                    const struct channel_inbox *inbox, int descriptor,
-                                    struct failure *failure)
+/* The plan of a RUN's job that has none yet. NULL, with the status in `failure`: there is none. */
+static const struct plan *make_plan(struct worker *worker, const struct channel_run *given,
+                                    const uint8_t *block, struct failure *failure)
 {
     const struct job *job = &given->job;
-    const uint64_t bytes = job->more.block_bytes;
-    uint8_t *block;
     if (!job_check(job, MOST_WORK, failure)) {
         log_error("job %llu: %s", (unsigned long long)given->id, failure->message);
         return NULL;
     }
-    if (job_block_part(job, BLOCK_END) != bytes)
+    if (job_block_part(job, BLOCK_END) != job->more.block_bytes)
         worker_broken("RUN with a block of another size than its job's", given->id);
-    const char *rule = channel_block(inbox, descriptor, bytes, &block);
-    if (rule)
-        worker_broken(rule, given->id);
     failure->code = STATUS_OUT_OF_MEMORY;
-    if (bytes && !block)
+    if (job->more.block_bytes && !block)
         return NULL;
     if (!job_check_block(job, block, failure))
         worker_broken("RUN with a block that its job cannot have", given->id);
-    const struct plan *plan = plans_get(&worker->plans, job, block);
+    return plans_make(&worker->plans, job, block);
+}
+
+/* The plan of a RUN's job, which stays until the next one's; NULL as above. */
+static const struct plan *find_plan(struct worker *worker, const struct channel_run *given,
+                                    const struct channel_inbox *inbox, int descriptor,
+                                    struct failure *failure)
+{
+    const uint64_t bytes = given->job.more.block_bytes;
+    uint8_t *block;
+    const char *rule = channel_block(inbox, descriptor, bytes, &block);
+    if (rule)
+        worker_broken(rule, given->id);
+    const struct plan *plan =
+        bytes && !block ? NULL : plans_find(&worker->plans, &given->job, block);
+    if (!plan)
+        plan = make_plan(worker, given, block, failure);
     free(block);
     return plan;
 }
@@ -343,7 +352,7 @@ void jobs_run(struct worker *worker, const struct channel_run *given,
     const struct plan *plan = find_plan(worker, given, inbox, descriptor, &failure);
     struct execution *run = plan ? calloc(1, sizeof *run) : NULL;
     if (!run) {
-        answer_finished(worker, given->id, failure.code, NULL);
+        answer_finished(worker, given->id, plan ? STATUS_OUT_OF_MEMORY : failure.code, NULL);
         return;
     }
     run->id = given->id;

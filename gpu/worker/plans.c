@@ -43,11 +43,16 @@ static void shrink(struct plans *plans, uint32_t count, uint64_t bytes)
     }
 }
 
-const struct plan *plans_get(struct plans *plans, const struct job *job, const void *block)
+const struct plan *plans_find(struct plans *plans, const struct job *job, const void *block)
 {
     LIST_EACH (struct kept_plan, kept, &plans->kept, link)
         if (is_of(kept, job, block))
             return &kept->plan;
+    return NULL;
+}
+
+const struct plan *plans_make(struct plans *plans, const struct job *job, const void *block)
+{
     struct kept_plan *made = make(job, block);
     if (!made)
         return NULL;

@@ -26,7 +26,9 @@ struct plans {
 
 /* None yet. */
 void plans_init(struct plans *plans);
-/* The job's plan, as plan_init() makes it, which stays until the next call. The job must have
- * passed job_check(). NULL: no memory. */
-const struct plan *plans_get(struct plans *plans, const struct job *job, const void *block);
+/* The job's plan, which stays until the next plans_make(). NULL: it is not there; job and block
+ * need no check, since only those of a plan that was made are found. */
+const struct plan *plans_find(struct plans *plans, const struct job *job, const void *block);
+/* The same, as plan_init() makes it. The job must have passed job_check(). NULL: no memory. */
+const struct plan *plans_make(struct plans *plans, const struct job *job, const void *block);
 void plans_free(struct plans *plans);

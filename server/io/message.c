@@ -141,9 +141,9 @@ static bool find_numbers(const struct connection *connection, struct request *re
 {
     for (int i = 0; i < REQUEST_NUMBERS; i++) {
         struct array *array = &request->numbers[i];
-        const char *name = request_numbers_name(i);
         if (array->kind != ARRAY_INLINE || !array->payload_count)
             continue;
+        const char *name = request_numbers_name(i);
         const struct arrival *arrival = upload_find(&connection->upload, array, name, failure);
         if (!arrival || !arrival->numbers || arrival->expected != array->type.bytes)
             return failure_set(failure, STATUS_PROTOCOL, name, "its data did not arrive");

@@ -169,9 +169,9 @@ static bool take_inputs(struct op *op, const struct request *request, const stru
         return failure_set(failure, STATUS_UNSUPPORTED, "f", "field %llu is resident already",
                            (unsigned long long)f->at[0].field);
     for (int i = 0; i < AXIS_COUNT; i++) {
-        const struct failure_place place = arrays_place(f, "f", i);
         if (f->at[i].kind == ARRAY_NONE)
             continue;
+        const struct failure_place place = arrays_place(f, "f", i);
         if (!op->in[i] && !op->in_place[i].region && /* else a link before it gives it */
             !take_input(op, i, &f->at[i], place.text, upload, failure))
             return false;
@@ -354,16 +354,12 @@ static void note_access(struct op *op, struct field *field, bool writes)
 {
     struct task *task = op->task;
     for (uint32_t k = 0; k < task->count; k++)
-        for (int i = 0; i < OP_ACCESSES; i++)
+        for (uint32_t i = 0; i < task->op[k].accesses; i++)
             if (task->op[k].access[i].field == field) {
                 task->op[k].access[i].writes |= writes;
                 return;
             }
-    int i = 0;
-    while (op->access[i].field)
-        i++;
-    op->access[i].field = field_reference(field);
-    op->access[i].writes = writes;
+    op->access[op->accesses++] = (struct access){.field = field_reference(field), .writes = writes};
 }
 
 /* Queue for the resident fields, each as the most that any operator does with it; all at once, so
@@ -380,10 +376,9 @@ static void ask_accesses(struct task *task)
                 note_access(op, op->read[i], false);
     }
     for (uint32_t k = 0; k < task->count; k++)
-        for (int i = 0; i < OP_ACCESSES; i++) {
+        for (uint32_t i = 0; i < task->op[k].accesses; i++) {
             struct access *access = &task->op[k].access[i];
-            if (access->field)
-                task->ungranted += !field_access(access->field, access, task, access->writes);
+            task->ungranted += !field_access(access->field, access, task, access->writes);
         }
 }
 

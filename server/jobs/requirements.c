@@ -112,6 +112,8 @@ static bool find_operands(const struct finding *finding, struct failure *failure
 {
     struct requirements *needs = finding->needs;
     for (int i = 0; i < OPERANDS; i++) {
+        if (i != OPERAND_PROBES && needs->request->operand[i].kind == ARRAY_NONE)
+            continue;
         const uint64_t bytes = job_operand_points(&needs->job, i) * job_element_bytes(&needs->job);
         if (bytes == 0)
             continue;
@@ -165,8 +167,8 @@ static bool check_operands(const struct requirements *needs, const struct array 
                            const char *place, struct failure *failure)
 {
     for (int i = 0; i < OPERANDS && out->kind == ARRAY_FIELD; i++) {
-        const struct array *read = request_job_operand(needs->request, &needs->job, i);
-        if (read && read->kind == ARRAY_FIELD && read->field == out->field)
+        const struct array *read = &needs->request->operand[i];
+        if (read->kind == ARRAY_FIELD && read->field == out->field && needs->operands >> i & 1)
             return failure_set(
                 failure, STATUS_INVALID_ARGUMENT, place,
                 "field %llu is read beside f at every step, and cannot be overwritten",

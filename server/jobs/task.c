@@ -60,28 +60,29 @@ bool task_charge(struct task *task, uint64_t bytes, struct failure *failure)
 
 void op_let_go(struct field **fields, int count)
 {
-    for (int i = 0; i < count; i++) {
-        field_release(fields[i]);
-        fields[i] = NULL;
-    }
+    for (int i = 0; i < count; i++)
+        if (fields[i]) {
+            field_release(fields[i]);
+            fields[i] = NULL;
+        }
 }
 
 static void op_release(struct op *op)
 {
-    for (int i = 0; i < OP_READS; i++) {
-        free(op->small[i]);
-        op->small[i] = NULL;
-    }
+    for (int i = 0; i < OP_READS; i++)
+        if (op->small[i]) {
+            free(op->small[i]);
+            op->small[i] = NULL;
+        }
     if (op->in[0] && op->in[0]->put == op->task)
         op->in[0]->put = NULL;
     op_let_go(op->array, OP_ARRAYS);
     free(op->block);
     op->block = NULL;
-    for (int i = 0; i < OP_ACCESSES; i++) {
-        struct field *field = op->access[i].field;
-        if (!field)
-            continue;
-        field_access_end(&op->access[i]);
+    while (op->accesses > 0) {
+        struct access *access = &op->access[--op->accesses];
+        struct field *field = access->field;
+        field_access_end(access);
         field_release(field);
     }
 }
@@ -431,16 +432,8 @@ static struct task *new_task(struct jobs *jobs, struct user *user, const struct 
     task->answers = answers;
     task->answer = (struct task_answer *)&task->op[count];
     set_answers(task, request);
-    for (uint32_t k = 0; k < count; k++) {
-        struct op *op = &task->op[k];
-        op->task = task;
-        for (int i = 0; i < OP_ACCESSES; i++)
-            list_init(&op->access[i].link);
-        for (int i = 0; i < OP_READS; i++)
-            list_init(&op->read_place[i].link);
-        for (int i = 0; i < AXIS_COUNT; i++)
-            list_init(&op->out_place[i].link);
-    }
+    for (uint32_t k = 0; k < count; k++)
+        task->op[k].task = task;
     list_init(&task->small_waiter.link);
     list_init(&task->granted_link);
     entry_init(&task->entry);

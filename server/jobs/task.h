@@ -54,6 +54,7 @@ struct op {
         };
     };
     struct region_use out_place[AXIS_COUNT];
+    uint32_t accesses;                 /* count of: */
     struct access access[OP_ACCESSES]; /* of resident fields that no op before it has; referenced */
     void *small[OP_READS]; /* what came with the control message of what it reads, and waits for a
                               slab; owned */

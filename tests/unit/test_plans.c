@@ -26,10 +26,16 @@ static struct job job_of(uint64_t n)
     return job;
 }
 
+static const struct plan *find_or_make(const struct job *job, const void *block)
+{
+    const struct plan *plan = plans_find(&plans, job, block);
+    return plan ? plan : plans_make(&plans, job, block);
+}
+
 static void check(uint64_t n)
 {
     const struct job job = job_of(n);
-    const struct plan *kept = plans_get(&plans, &job, NULL);
+    const struct plan *kept = find_or_make(&job, NULL);
     struct plan plan;
     assert_true(plan_init(&plan, &job, NULL));
     assert_int_equal(kept->table->bytes, plan.table->bytes);
@@ -52,9 +58,9 @@ TEST(plans_are_those_of_their_jobs, setup, teardown)
 TEST(a_plan_that_is_kept_is_not_made_again, setup, teardown)
 {
     const struct job first = job_of(100), second = job_of(101);
-    const struct plan *plan = plans_get(&plans, &first, NULL);
-    assert_ptr_not_equal(plans_get(&plans, &second, NULL), plan);
-    assert_ptr_equal(plans_get(&plans, &first, NULL), plan);
+    const struct plan *plan = find_or_make(&first, NULL);
+    assert_ptr_not_equal(find_or_make(&second, NULL), plan);
+    assert_ptr_equal(find_or_make(&first, NULL), plan);
 }
 
 /* The cache keeps only as many jobs with many coordinates as their tables and blocks fit. */
@@ -71,8 +77,8 @@ TEST(plans_are_bounded_in_bytes, setup, teardown)
     for (int i = 0; i < PLANS_KEPT; i++) {
         x[0] = -i;
         job_block_key(x, sizeof x, job.more.block_key);
-        const struct plan *plan = plans_get(&plans, &job, x);
-        assert_ptr_equal(plans_get(&plans, &job, x), plan);
+        const struct plan *plan = find_or_make(&job, x);
+        assert_ptr_equal(find_or_make(&job, x), plan);
         uint64_t bytes = 0;
         LIST_EACH (struct kept_plan, kept, &plans.kept, link)
             bytes += sizeof x + kept->plan.table->bytes;
