@@ -576,7 +576,7 @@ static void diffusion(int axes, uint64_t n, enum dtype dtype, int accuracy, uint
 
 /* A stencil of a user's own: the box, or the star, of that radius. */
 static void stencil(int axes, uint64_t n, enum dtype dtype, int radius, bool star,
-                    const char *boundary)
+                    const char *boundary, double bar)
 {
     static int32_t offsets[JOB_STENCIL_POINTS][AXIS_COUNT];
     static double weights[JOB_STENCIL_POINTS];
@@ -607,20 +607,28 @@ static void stencil(int axes, uint64_t n, enum dtype dtype, int radius, bool sta
     memcpy(block + job_block_part(&job, BLOCK_WEIGHTS), weights, points * sizeof *weights);
     job_block_key(block, job.more.block_bytes, job.more.block_key);
     snprintf(name, sizeof name, "stencil %dD %s of %" PRIu32, axes, star ? "star" : "box", points);
-    add_rows_of(name, &job, block, boundary, 0, AGAINST_COPY, 0);
+    add_rows_of(name, &job, block, boundary, 0, AGAINST_COPY, bar);
     free(block);
 }
 
 static void stencils(uint64_t cube, uint64_t plane)
 {
-    stencil(3, cube, DTYPE_F32, 1, true, "periodic");
-    stencil(3, cube, DTYPE_F32, 1, false, "periodic");
-    stencil(3, cube, DTYPE_F32, 2, false, "periodic");
-    stencil(3, cube, DTYPE_F32, 4, true, "periodic");
-    stencil(3, cube, DTYPE_F32, 4, true, "one-sided");
-    stencil(2, plane, DTYPE_F32, 1, true, "periodic");
-    stencil(2, plane, DTYPE_F32, 1, false, "periodic");
-    stencil(2, plane, DTYPE_F32, 4, false, "periodic");
+    static const char *const sides[] = {"value", "one-sided", "mirror"};
+    for (int dtype = DTYPE_F32; dtype <= DTYPE_F64; dtype++) {
+        const double share = dtype == DTYPE_F32 ? 1 : 0.9;
+        stencil(3, cube, dtype, 1, true, "periodic", share * 0.88);
+        stencil(3, cube, dtype, 1, false, "periodic", share * 0.88);
+        stencil(3, cube, dtype, 4, true, "periodic", share * 0.88);
+        stencil(3, cube, dtype, 2, false, "periodic", share * 0.40);
+        stencil(2, plane, dtype, 1, true, "periodic", share * 0.88);
+        stencil(2, plane, dtype, 1, false, "periodic", share * 0.87);
+        stencil(2, plane, dtype, 4, false, "periodic", share * 0.6);
+    }
+    for (int i = 0; i < 3; i++) {
+        stencil(3, cube, DTYPE_F32, 1, true, sides[i], 0.75);
+        stencil(3, cube, DTYPE_F32, 1, false, sides[i], 0.75);
+        stencil(3, cube, DTYPE_F32, 4, true, sides[i], 0.75);
+    }
 }
 
 /* The table of the bars for one H200. */

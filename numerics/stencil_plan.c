@@ -54,7 +54,9 @@ static void stencil_side_init(struct stencil_table *table, const struct job *job
 /* Points whose reads along the axis are all of values that the field has. */
 static void interior_init(struct stencil_axis *axis)
 {
-    int64_t apart[SIDE_COUNT] = {axis->below, axis->above};
+    int64_t *const apart = axis->apart;
+    apart[SIDE_LOW] = axis->below;
+    apart[SIDE_HIGH] = axis->above;
     for (int s = 0; s < SIDE_COUNT; s++) {
         const struct side *side = &axis->side[s];
         if (side->held && !side->halo)

@@ -23,10 +23,11 @@ struct stencil_ghosts {
 };
 
 struct stencil_axis {
-    int64_t n, stride;    /* points; elements between neighbours */
-    int64_t face_points;  /* of an array over a face */
-    int64_t low, high;    /* the interior: [low, high); may be empty */
-    int32_t below, above; /* how far offsets reach */
+    int64_t n, stride;         /* points; elements between neighbours */
+    int64_t face_points;       /* of an array over a face */
+    int64_t low, high;         /* the interior: [low, high); may be empty */
+    int32_t below, above;      /* how far offsets reach */
+    int64_t apart[SIDE_COUNT]; /* points next to a side that are not of the interior */
     struct side side[SIDE_COUNT];
     struct stencil_ghosts ghosts[SIDE_COUNT];
 };

@@ -4,7 +4,9 @@
  * is in the first cache. Taps that follow one another along x share the packs that they read.
  * Weights are parameters of the kernel, which all lanes read at once, or if too many are read from
  * the table. The first blocks have the edges, a thread a point: numerics/stencil_point.h. */
+#include "gpu/compile/stencil_kernel.cuh"
 #include "gpu/cuda/grid.cuh"
+#include "gpu/cuda/stencil_kernels.h"
 #include "numerics/stencil_plan.h"
 
 #include <string.h>
@@ -33,7 +35,7 @@ enum {
 
 /* The interior of all fields, as lines along x of columns: outputs of a column are `apart` elements
  * from one to the next. */
-struct stencil_grid {
+struct stencil_packs {
     const void *operands[OPERANDS];
     int64_t first;        /* element: of the first field */
     int64_t size_x, rows; /* packs along x, and lines across */
@@ -45,8 +47,9 @@ struct stencil_grid {
     struct boundary_shape edge;
 };
 
-/* Of the 4 KiB that parameters of a kernel may take. */
-enum { TAPS_BYTES = 2944 };
+/* Of the 4 KiB that parameters of a kernel may take; and the shared memory of a multiprocessor that
+ * its blocks divide. */
+enum { TAPS_BYTES = 2944, SHARED_OF_UNIT = 160 << 10 };
 
 /* acc + the sums of taps at V points, one after another. It begins with -0, to which a product is
  * added without a trace. */
@@ -172,13 +175,13 @@ template <typename T> struct table_taps {
     }
 };
 
-static __device__ __noinline__ float edge_point(const struct stencil_grid &grid, const float *f,
+static __device__ __noinline__ float edge_point(const struct stencil_packs &grid, const float *f,
                                                 int64_t field, const int64_t at[AXIS_COUNT])
 {
     const struct stencil_source_f32 source = {table_of(grid.edge.slot), f, grid.operands, field};
     return stencil_evaluate_f32(&source, at);
 }
-static __device__ __noinline__ double edge_point(const struct stencil_grid &grid, const double *f,
+static __device__ __noinline__ double edge_point(const struct stencil_packs &grid, const double *f,
                                                  int64_t field, const int64_t at[AXIS_COUNT])
 {
     const struct stencil_source_f64 source = {table_of(grid.edge.slot), f, grid.operands, field};
@@ -196,7 +199,7 @@ static __device__ __forceinline__ bool is_interior(const struct stencil_table *t
 }
 
 template <typename T>
-static __device__ __forceinline__ void edge_block(const stencil_grid &grid, const T *in, T *out)
+static __device__ __forceinline__ void edge_block(const stencil_packs &grid, const T *in, T *out)
 {
     int64_t at[AXIS_COUNT];
     uint64_t field;
@@ -218,15 +221,15 @@ static __device__ __forceinline__ void edge_block(const stencil_grid &grid, cons
 }
 
 enum { PARAMETERS_BYTES = 4096 };
-static_assert(sizeof(stencil_grid) + sizeof(given_packs<float>) + 32 <= PARAMETERS_BYTES &&
-                  sizeof(stencil_grid) + sizeof(given_packs<double>) + 32 <= PARAMETERS_BYTES &&
-                  sizeof(stencil_grid) + sizeof(given_taps<double>) + 32 <= PARAMETERS_BYTES,
+static_assert(sizeof(stencil_packs) + sizeof(given_packs<float>) + 32 <= PARAMETERS_BYTES &&
+                  sizeof(stencil_packs) + sizeof(given_packs<double>) + 32 <= PARAMETERS_BYTES &&
+                  sizeof(stencil_packs) + sizeof(given_taps<double>) + 32 <= PARAMETERS_BYTES,
               "parameters of a kernel take 4 KiB");
 
 template <typename T, int V, typename Taps>
 static __global__ void __launch_bounds__(THREADS)
-    stencil_kernel(const __grid_constant__ stencil_grid grid, const __grid_constant__ Taps taps,
-                   const T *in, T *out)
+    packs_kernel(const __grid_constant__ stencil_packs grid, const __grid_constant__ Taps taps,
+                 const T *in, T *out)
 {
     if (blockIdx.x < grid.edge_blocks) {
         edge_block(grid, in, out);
@@ -277,7 +280,7 @@ static int64_t blocks_of(int64_t points, int64_t each)
 
 /* Lay the interior out, V packs of P points a thread. Returns its blocks; more than INT32_MAX are
  * too many. */
-static int64_t lay_out(stencil_grid *grid, const struct geometry *g, int axes, int V, int P)
+static int64_t lay_out(stencil_packs *grid, const struct geometry *g, int axes, int V, int P)
 {
     const struct plan_axis *axis = g->plan->axis;
     const int64_t field = (int64_t)g->plan->points, batch = (int64_t)g->plan->batch;
@@ -327,7 +330,7 @@ static int64_t lay_out(stencil_grid *grid, const struct geometry *g, int axes, i
 }
 
 template <typename T, typename Taps, int V>
-static cudaError_t put_pass(stencil_grid *grid, Taps *taps, const struct geometry *g, int axes,
+static cudaError_t put_pass(stencil_packs *grid, Taps *taps, const struct geometry *g, int axes,
                             const void *in, void *out)
 {
     const int64_t inner = lay_out(grid, g, axes, V, Taps::PACK);
@@ -337,13 +340,13 @@ static cudaError_t put_pass(stencil_grid *grid, Taps *taps, const struct geometr
     grid->edge = g->boundary;
     grid->edge_blocks = (uint32_t)edge;
     void *arguments[] = {grid, taps, &in, &out};
-    return cudaLaunchKernel(stencil_kernel<T, V, Taps>, dim3((unsigned)(edge + inner)),
-                            dim3(THREADS), arguments, 0, g->stream);
+    return cudaLaunchKernel(packs_kernel<T, V, Taps>, dim3((unsigned)(edge + inner)), dim3(THREADS),
+                            arguments, 0, g->stream);
 }
 
 /* As many packs a thread as leave the device enough blocks. */
 template <typename T, typename Taps>
-static cudaError_t put_stencil(stencil_grid *grid, Taps *taps, const struct geometry *g, int axes,
+static cudaError_t put_stencil(stencil_packs *grid, Taps *taps, const struct geometry *g, int axes,
                                const void *in, void *out)
 {
     constexpr int V = Taps::PACK > 1 ? 4 : 32 / (int)sizeof(T);
@@ -426,14 +429,163 @@ static void choose_interior(struct geometry *g, const struct stencil_table *tabl
     geometry_boundary(g);
 }
 
+/* --- stencils that have a kernel of their own --- */
+
+static const struct stencil_kernel *const common[STENCIL_SHAPES] = {
+    stencil_kernels_0, stencil_kernels_1, stencil_kernels_2, stencil_kernels_3,
+    stencil_kernels_4, stencil_kernels_5, stencil_kernels_6, stencil_kernels_7};
+
+static const struct stencil_kernel *find_kernel(const struct kernel_key *key)
+{
+    for (int i = 0; i < STENCIL_SHAPES; i++)
+        for (int j = 0; j < STENCIL_KERNELS_EACH; j++)
+            if (common[i][j].key.points == key->points &&
+                memcmp(&common[i][j].key, key, sizeof *key) == 0)
+                return &common[i][j];
+    return NULL;
+}
+
+/* False: no kernel is made for such a stencil. */
+static bool make_key(struct kernel_key *key, const struct plan *plan,
+                     const struct stencil_table *table, int axes)
+{
+    const struct stencil_offset *offsets = stencil_offsets(table);
+    memset(key, 0, sizeof *key);
+    if (table->points > KERNEL_POINTS)
+        return false;
+    key->dtype = (uint8_t)plan->dtype;
+    key->axes = (uint8_t)axes;
+    key->points = (uint16_t)table->points;
+    for (int k = 0; k < table->points; k++)
+        for (int a = 0; a < AXIS_COUNT; a++) {
+            if (offsets[k].at[a] < -KERNEL_RADIUS || offsets[k].at[a] > KERNEL_RADIUS)
+                return false;
+            key->offsets[k][a] = (int8_t)offsets[k].at[a];
+        }
+    key->aligned = 1;
+    const struct kernel_tile tile = kernel_tile_of(key);
+    const int64_t n = table->axis[AXIS_X].n;
+    key->aligned = n % tile.pack == 0 && n >= kernel_tile_x(&tile);
+    return kernel_key_check(key);
+}
+
+static int map_of(const struct side *side)
+{
+    switch (side->held ? SIDE_MAP_NONE : side->map) {
+    case SIDE_MAP_PERIODIC:
+        return MAP_PERIODIC;
+    case SIDE_MAP_ENDPOINT:
+        return MAP_ENDPOINT;
+    case SIDE_MAP_FACE:
+        return MAP_FACE;
+    case SIDE_MAP_NODE:
+        return MAP_NODE;
+    default:
+        return MAP_NONE;
+    }
+}
+
+/* What the kernel computes: the interior, and up to sides beyond which there are images. */
+static void lay_out_tiles(stencil_grid *grid, struct geometry *g, const struct stencil_table *table)
+{
+    for (int a = 0; a < AXIS_COUNT; a++) {
+        const struct stencil_axis *axis = &table->axis[a];
+        for (int s = 0; s < SIDE_COUNT; s++)
+            grid->map[a][s] = map_of(&axis->side[s]);
+        const int64_t low = grid->map[a][SIDE_LOW] == MAP_NONE ? axis->apart[SIDE_LOW] : 0;
+        const int64_t high = grid->map[a][SIDE_HIGH] == MAP_NONE ? axis->apart[SIDE_HIGH] : 0;
+        g->low[a] = low < axis->n ? low : axis->n;
+        g->high[a] = axis->n - high > g->low[a] ? axis->n - high : g->low[a];
+        grid->n[a] = (int)axis->n;
+        grid->low[a] = (int)g->low[a];
+        grid->high[a] = (int)g->high[a];
+    }
+    grid->field = (int64_t)g->plan->points;
+    geometry_boundary(g);
+}
+
+static int tiles_of(int64_t points, int64_t each)
+{
+    return (int)((points + each - 1) / each);
+}
+
+/* The blocks, each with a march. */
+static int64_t cut_tiles(stencil_grid *grid, const struct geometry *g, const struct kernel_key *key)
+{
+    const struct kernel_tile tile = kernel_tile_of(key);
+    const bool plane = key->axes == 2;
+    const int y = kernel_tile_y(&tile), rows = grid->high[AXIS_Y] - grid->low[AXIS_Y];
+    const int planes = plane ? tiles_of(grid->high[AXIS_Y], y) - grid->low[AXIS_Y] / y
+                             : grid->high[AXIS_Z] - grid->low[AXIS_Z];
+    grid->tiles_x = tiles_of(grid->n[AXIS_X], kernel_tile_x(&tile));
+    grid->tiles_y = plane ? 1 : tiles_of(rows, y);
+    const int64_t columns = (int64_t)grid->tiles_x * grid->tiles_y * (int64_t)g->plan->batch;
+    const int64_t resident = (int64_t)g->units * (SHARED_OF_UNIT / tile.shared_bytes);
+    grid->length = (int)column_length(planes, columns, resident, tile.before);
+    grid->marches = tiles_of(planes, grid->length);
+    return columns * grid->marches;
+}
+
+/* A pass by a kernel of its own, and a thread a point beside sides that have ghosts. Invalid
+ * configuration: there is none, or the grid is not for it. */
 template <typename T>
-static cudaError_t put_typed(stencil_grid *grid, const struct stencil_table *table,
+static cudaError_t put_kernel(const struct stencil_table *table, struct geometry *g, int axes,
+                              const void *in, void *out)
+{
+    struct {
+        stencil_grid grid;
+        T weights[KERNEL_POINTS];
+    } arguments;
+    struct kernel_key key;
+    if (axes < 2 || !make_key(&key, g->plan, table, axes) ||
+        table->axis[AXIS_X].n * table->axis[AXIS_Y].n > INT32_MAX ||
+        table->axis[AXIS_Z].n > INT32_MAX / 2)
+        return cudaErrorInvalidConfiguration;
+    const struct stencil_kernel *kernel = find_kernel(&key);
+    if (!kernel)
+        return cudaErrorInvalidConfiguration;
+    lay_out_tiles(&arguments.grid, g, table);
+    if (!g->has_interior)
+        return cudaErrorInvalidConfiguration;
+    for (int k = 0; k < table->points; k++)
+        tap_weight(&stencil_taps(table)[k], &arguments.weights[k]);
+    const int64_t blocks = cut_tiles(&arguments.grid, g, &key);
+    void *pointers[] = {&arguments, &in, &out};
+    return blocks > INT32_MAX ? cudaErrorInvalidConfiguration
+                              : kernel->launch((unsigned)blocks, pointers, g->stream);
+}
+
+/* The boundary alone, a thread a point. */
+template <typename T>
+static cudaError_t put_boundary(stencil_packs *grid, const struct stencil_table *table,
+                                const struct geometry *g, const void *in, void *out)
+{
+    const int64_t blocks = blocks_of(g->boundary.points * g->boundary.batch, THREADS);
+    table_taps<T> taps = {table->points, g->slot};
+    if (blocks == 0)
+        return cudaSuccess;
+    if (blocks > INT32_MAX)
+        return cudaErrorInvalidConfiguration;
+    grid->edge = g->boundary;
+    grid->edge_blocks = (uint32_t)blocks;
+    void *arguments[] = {grid, &taps, &in, &out};
+    return cudaLaunchKernel(packs_kernel<T, 1, table_taps<T>>, dim3((unsigned)blocks),
+                            dim3(THREADS), arguments, 0, g->stream);
+}
+
+template <typename T>
+static cudaError_t put_typed(stencil_packs *grid, const struct stencil_table *table,
                              struct geometry *g, int axes, const void *in, void *out)
 {
     constexpr int P = given_packs<T>::PACK;
     const int64_t length = table->axis[AXIS_X].high - table->axis[AXIS_X].low;
     given_packs<T> packs;
     given_taps<T> given;
+    const cudaError_t error = put_kernel<T>(table, g, axes, in, out);
+    if (error == cudaSuccess)
+        return put_boundary<T>(grid, table, g, in, out);
+    if (error != cudaErrorInvalidConfiguration)
+        return error;
     choose_interior(g, table, P);
     if (table->axis[AXIS_X].n % P == 0 && PACKED * (g->high[AXIS_X] - g->low[AXIS_X]) >= length &&
         give(&packs, table))
@@ -451,7 +603,7 @@ extern "C" cudaError_t stencil_launch(const struct launch *launch, int slot, int
     const struct plan *plan = launch->plan;
     const struct stencil_table *table = stencil_table_of(plan->table);
     struct geometry g;
-    stencil_grid grid;
+    stencil_packs grid;
     memset(&grid, 0, sizeof grid);
     geometry_init(&g, plan, 0, plan->lines, 1, slot, units, stream);
     for (int i = 0; i < OPERANDS && launch->operands; i++)

@@ -25,6 +25,8 @@
 #define STENCIL_WEIGHT f64
 #include "numerics/stencil_point.h"
 
+enum { COMMON_POINTS = 1 << 15 }; /* of the largest sample, for common shapes to be among them */
+
 void random_stencil_set(struct sample *stencil, const int32_t (*offsets)[AXIS_COUNT],
                         const double *weights, uint32_t points)
 {
@@ -47,16 +49,19 @@ void random_stencil_set(struct sample *stencil, const int32_t (*offsets)[AXIS_CO
     stencil->block = block;
 }
 
-static void random_offsets(struct random *random, struct sample *stencil)
+/* common: one of the shapes that the build makes kernels for, most of the time. */
+static void random_offsets(struct random *random, struct sample *stencil, bool common)
 {
     static int32_t offsets[JOB_STENCIL_POINTS][AXIS_COUNT];
     static double weights[JOB_STENCIL_POINTS];
     int32_t radius[AXIS_COUNT] = {0}, o[AXIS_COUNT];
-    const uint64_t shape = random_below(random, 4);
+    const uint64_t shape = random_below(random, common ? 2 : 4);
+    const int32_t common_radius = common ? INT32_C(1) << random_below(random, 3) : 0;
     uint32_t points = 0;
     for (int a = 0; a < stencil->job.axes; a++)
-        radius[a] =
-            (int32_t)random_below(random, random_below(random, 3) ? 3 : JOB_STENCIL_RADIUS + 1);
+        radius[a] = common ? common_radius
+                           : (int32_t)random_below(
+                                 random, random_below(random, 3) ? 3 : JOB_STENCIL_RADIUS + 1);
     for (o[AXIS_Z] = -radius[AXIS_Z]; o[AXIS_Z] <= radius[AXIS_Z]; o[AXIS_Z]++)
         for (o[AXIS_Y] = -radius[AXIS_Y]; o[AXIS_Y] <= radius[AXIS_Y]; o[AXIS_Y]++)
             for (o[AXIS_X] = -radius[AXIS_X]; o[AXIS_X] <= radius[AXIS_X]; o[AXIS_X]++) {
@@ -137,15 +142,19 @@ void random_stencil(struct random *random, uint64_t max_points, struct sample *s
 {
     struct job *job = &stencil->job;
     uint64_t left = max_points;
+    const bool common = max_points >= COMMON_POINTS && random_below(random, 2);
     job_init(job);
     job->dtype = (uint8_t)random_below(random, 2);
-    job->axes = (uint8_t)(1 + random_below(random, AXIS_COUNT));
+    job->axes =
+        (uint8_t)(common ? 2 + random_below(random, 2) : 1 + random_below(random, AXIS_COUNT));
     job->accuracy = (uint8_t)(2 + 2 * random_below(random, 4));
     job->steps = 1 + random_below(random, 4);
     for (int k = 0, first = (int)random_below(random, job->axes); k < job->axes; k++) {
         const int a = (first + k) % job->axes;
         const uint64_t most = k == job->axes - 1 ? left : left < 64 ? left : 64;
         job->n[a] = 1 + random_below(random, random_below(random, 4) ? most : most < 9 ? most : 9);
+        if (common) /* rows of a tile and more, of whole packs or not */
+            job->n[a] = a == AXIS_X ? 128 + 2 * random_below(random, 80) : 1 + job->n[a] % 12;
         job->spacing[a] = random_between(random, 0.25, 2);
         left /= job->n[a];
     }
@@ -159,7 +168,7 @@ void random_stencil(struct random *random, uint64_t max_points, struct sample *s
             else
                 random_side(random, job, a, side);
     }
-    random_offsets(random, stencil);
+    random_offsets(random, stencil, common);
     random_faces(random, stencil);
     struct failure failure = {.code = STATUS_OK};
     if (!job_check(job, INFINITY, &failure)) {

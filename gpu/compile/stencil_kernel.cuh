@@ -1,0 +1,282 @@
+/* What kernels made by kernel_source() have in common: a block marches through planes of the grid,
+ * brings them by asynchronous copies to a ring in shared memory, through the maps at the edges, and
+ * hands each to the sums of its stencil. In 3D a plane is one of z; in 2D it is a tile of rows, and
+ * the march goes along y. Compiled by nvcc and by NVRTC, which has no headers: it includes none
+ * there. */
+#pragma once
+
+#ifdef __CUDACC_RTC__
+typedef long long int64_t;
+typedef unsigned int uint32_t;
+static __device__ __forceinline__ uint32_t shared_address(const void *p)
+{
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+static __device__ __forceinline__ void __pipeline_memcpy_async(void *to, const void *from,
+                                                               size_t bytes)
+{
+    if (bytes == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)),
+                     "l"(from));
+    else if (bytes == 8)
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(shared_address(to)),
+                     "l"(from));
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(to)),
+                     "l"(from));
+}
+static __device__ __forceinline__ void __pipeline_commit()
+{
+    asm volatile("cp.async.commit_group;");
+}
+template <int N> static __device__ __forceinline__ void pipeline_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(N));
+}
+#else
+#include <cuda_pipeline.h>
+#include <cuda_runtime_api.h>
+#include <stdint.h>
+template <int N> static __device__ __forceinline__ void pipeline_wait()
+{
+    __pipeline_wait_prior(N);
+}
+#endif
+
+/* How an index beyond an edge is brought back; the launcher translates enum side_map. */
+enum stencil_map { MAP_NONE, MAP_PERIODIC, MAP_ENDPOINT, MAP_FACE, MAP_NODE };
+
+/* The arguments of a kernel but its weights, which follow. */
+struct stencil_grid {
+    int64_t field;        /* elements of a field of the batch */
+    int n[3];             /* points */
+    int low[3], high[3];  /* what is computed: [low, high) */
+    int map[3][2];        /* enum stencil_map, by axis and side */
+    int length;           /* planes of a march */
+    int tiles_x, tiles_y; /* tiles_y: 1 in 2D */
+    int marches;
+};
+
+/* What is known at compile time. Offsets along an axis are from LOW to HIGH, both included, which
+ * enclose 0 along x and y. GATHER: the sums of a plane are made when all planes that they read have
+ * come; else an arriving plane is added to all sums that read it. */
+template <typename Type, int AXES_, bool ALIGNED_, int WIDE_, int HIGH_, int ROWS_, int X_LOW_,
+          int X_HIGH_, int Y_LOW_, int Y_HIGH_, int Z_LOW_, int Z_HIGH_, bool GATHER_, int AHEAD_>
+struct stencil_shape {
+    typedef Type T;
+    static constexpr int AXES = AXES_, WIDE = WIDE_, ROWS = ROWS_, V = 16 / sizeof(T), X = WIDE * V,
+                         Y = HIGH_ * ROWS, THREADS = WIDE * HIGH_;
+    static constexpr int X_LOW = X_LOW_, X_HIGH = X_HIGH_, Y_LOW = Y_LOW_, Y_HIGH = Y_HIGH_,
+                         Z_LOW = Z_LOW_, Z_HIGH = Z_HIGH_;
+    static constexpr bool ALIGNED = ALIGNED_;
+    static constexpr int AHEAD = AHEAD_, HELD = GATHER_ ? Z_HIGH - Z_LOW + 1 : 1,
+                         RING = HELD + AHEAD;
+    static constexpr int LINE = 128 / sizeof(T), HEIGHT = Y + Y_HIGH - Y_LOW, PITCH = X + LINE,
+                         PLANE = PITCH * HEIGHT;
+    static constexpr int UNIT = ALIGNED ? V : 1, INNER = X * HEIGHT / UNIT,
+                         INNER_COPIES = (INNER + THREADS - 1) / THREADS,
+                         SIDE = (X_HIGH - X_LOW) * HEIGHT,
+                         SIDE_COPIES = (SIDE + THREADS - 1) / THREADS;
+};
+
+static __device__ __forceinline__ int stencil_source(const stencil_grid &grid, int axis, int i)
+{
+    const int n = grid.n[axis];
+    while ((unsigned)i >= (unsigned)n) {
+        const bool below = i < 0;
+        const int map = grid.map[axis][!below];
+        if (map == MAP_PERIODIC)
+            i += below ? n : -n;
+        else if (map == MAP_ENDPOINT)
+            i += below ? n - 1 : 1 - n;
+        else if (map == MAP_FACE)
+            i = (below ? -1 : 2 * n - 1) - i;
+        else if (map == MAP_NODE && n > 1)
+            i = (below ? 0 : 2 * n - 2) - i;
+        else
+            i = below ? 0 : n - 1; /* what nobody uses, or the only node */
+    }
+    return i;
+}
+
+template <class S> struct stencil_march {
+    typedef typename S::T T;
+    const stencil_grid &grid;
+    T *const ring; /* of the first plane, where the tile's first row has x0 */
+    const T *in;
+    T *out;
+    int x0, y0, first, last; /* of the tile; planes that are computed */
+    int plane;               /* that next() gave */
+    int slot;
+    uint32_t from[S::INNER_COPIES], side_from[S::SIDE_COPIES > 0 ? S::SIDE_COPIES : 1];
+
+    __device__ __forceinline__ static int row_of(int j)
+    {
+        const int row = ((int)threadIdx.x + j * S::THREADS) * S::UNIT / S::X;
+        return row < S::HEIGHT ? row : S::HEIGHT - 1;
+    }
+    __device__ __forceinline__ static int x_of(int j)
+    {
+        return ((int)threadIdx.x + j * S::THREADS) * S::UNIT % S::X;
+    }
+    __device__ __forceinline__ static int side_row(int j)
+    {
+        const int row = ((int)threadIdx.x + j * S::THREADS) / (S::X_HIGH - S::X_LOW);
+        return row < S::HEIGHT ? row : S::HEIGHT - 1;
+    }
+    __device__ __forceinline__ static int side_x(int j)
+    {
+        const int i = ((int)threadIdx.x + j * S::THREADS) % (S::X_HIGH - S::X_LOW);
+        return i < -S::X_LOW ? i + S::X_LOW : S::X + i + S::X_LOW;
+    }
+    /* Past the last point that is read, that one again. */
+    __device__ __forceinline__ int column(int x) const
+    {
+        return stencil_source(grid, 0, min(x, grid.n[0] - 1 + S::X_HIGH));
+    }
+    __device__ __forceinline__ uint32_t line(int row, int p) const
+    {
+        const int y = (S::AXES == 2 ? p * S::Y : y0) + row + S::Y_LOW;
+        return (uint32_t)stencil_source(grid, 1, min(y, grid.n[1] - 1 + S::Y_HIGH)) *
+               (uint32_t)grid.n[0];
+    }
+
+    __device__ __forceinline__ stencil_march(const stencil_grid &grid_, T *shared, const T *in_,
+                                             T *out_)
+        : grid(grid_), ring(shared + S::LINE), in(in_), out(out_), slot(0)
+    {
+        uint32_t block = blockIdx.x;
+        x0 = (int)(block % grid.tiles_x) * S::X;
+        block /= grid.tiles_x;
+        if (S::ALIGNED)
+            x0 = min(x0, grid.n[0] - S::X); /* the last tile ends with the row */
+        y0 = grid.low[1] + (int)(block % grid.tiles_y) * S::Y;
+        block /= grid.tiles_y;
+        const int begin = S::AXES == 2 ? grid.low[1] / S::Y : grid.low[2];
+        const int end = S::AXES == 2 ? (grid.high[1] + S::Y - 1) / S::Y : grid.high[2];
+        first = begin + (int)(block % grid.marches) * grid.length;
+        last = min(first + grid.length, end);
+        in += (int64_t)(block / grid.marches) * grid.field;
+        out += (int64_t)(block / grid.marches) * grid.field;
+#pragma unroll
+        for (int j = 0; j < S::INNER_COPIES; j++)
+            from[j] = (S::ALIGNED ? x0 + x_of(j) : column(x0 + x_of(j))) +
+                      (S::AXES == 3 ? line(row_of(j), 0) : 0);
+#pragma unroll
+        for (int j = 0; j < S::SIDE_COPIES; j++)
+            side_from[j] = column(x0 + side_x(j)) + (S::AXES == 3 ? line(side_row(j), 0) : 0);
+        plane = first + S::Z_LOW - 1;
+        for (int i = 0; i < S::RING - 1; i++) {
+            copy(first + S::Z_LOW + i, i);
+            __pipeline_commit();
+        }
+        plane += S::HELD - 1;
+    }
+
+    __device__ __forceinline__ void copy(int p, int to)
+    {
+        if (p >= last + S::Z_HIGH)
+            return;
+        const T *f = in;
+        if (S::AXES == 3)
+            f += (int64_t)stencil_source(grid, 2, p) * ((int64_t)grid.n[0] * grid.n[1]);
+        T *const target = ring + to * S::PLANE;
+#pragma unroll
+        for (int j = 0; j < S::INNER_COPIES; j++)
+            if ((j + 1) * S::THREADS <= S::INNER || (int)threadIdx.x + j * S::THREADS < S::INNER)
+                __pipeline_memcpy_async(target + row_of(j) * S::PITCH + x_of(j),
+                                        f + from[j] + (S::AXES == 2 ? line(row_of(j), p) : 0),
+                                        S::UNIT * sizeof(T));
+#pragma unroll
+        for (int j = 0; j < S::SIDE_COPIES; j++)
+            if ((j + 1) * S::THREADS <= S::SIDE || (int)threadIdx.x + j * S::THREADS < S::SIDE)
+                __pipeline_memcpy_async(
+                    target + side_row(j) * S::PITCH + side_x(j),
+                    f + side_from[j] + (S::AXES == 2 ? line(side_row(j), p) : 0), sizeof(T));
+    }
+
+    /* The next plane has come, the newest of HELD; false: there is none. */
+    __device__ __forceinline__ bool next()
+    {
+        if (++plane >= last + S::Z_HIGH)
+            return false;
+        pipeline_wait<S::AHEAD - 1>();
+        __syncthreads();
+        int to = slot + S::RING - 1;
+        copy(plane + S::AHEAD, to < S::RING ? to : to - S::RING);
+        __pipeline_commit();
+        slot = slot + 1 == S::RING ? 0 : slot + 1;
+        return true;
+    }
+
+    /* The thread's first pack in the plane `age` planes before the newest. */
+    __device__ __forceinline__ const T *own(int age) const
+    {
+        int at = slot - 1 + S::HELD - 1 - age;
+        at += at < 0 ? S::RING : 0;
+        at -= at >= S::RING ? S::RING : 0;
+        const int thread = (int)threadIdx.x;
+        return ring + at * S::PLANE + (thread / S::WIDE * S::ROWS - S::Y_LOW) * S::PITCH +
+               thread % S::WIDE * S::V;
+    }
+
+    /* Is the plane whose sums are ready one of those to compute? */
+    __device__ __forceinline__ bool ready() const
+    {
+        return plane - S::Z_HIGH >= first;
+    }
+
+    __device__ __forceinline__ void store(int row, const T (&q)[S::V])
+    {
+        const int p = plane - S::Z_HIGH, thread = (int)threadIdx.x;
+        const int y = (S::AXES == 2 ? p * S::Y : y0) + thread / S::WIDE * S::ROWS + row;
+        const int x = x0 + thread % S::WIDE * S::V;
+        if (y < grid.low[1] || y >= grid.high[1])
+            return;
+        T *to = out + (S::AXES == 2 ? 0 : (int64_t)p * ((int64_t)grid.n[0] * grid.n[1])) +
+                ((int64_t)y * grid.n[0] + x);
+        if (S::ALIGNED && x >= grid.low[0] && x + S::V <= grid.high[0]) {
+            if constexpr (sizeof(T) == 4)
+                __stcg((float4 *)to, make_float4(q[0], q[1], q[2], q[3]));
+            else
+                __stcg((double2 *)to, make_double2(q[0], q[1]));
+            return;
+        }
+#pragma unroll
+        for (int v = 0; v < S::V; v++)
+            if (x + v >= grid.low[0] && x + v < grid.high[0])
+                to[v] = q[v];
+    }
+};
+
+static __device__ __forceinline__ void stencil_load(const float *p, float &a, float &b, float &c,
+                                                    float &d)
+{
+    const float4 q = *(const float4 *)p;
+    a = q.x;
+    b = q.y;
+    c = q.z;
+    d = q.w;
+}
+static __device__ __forceinline__ void stencil_load(const double *p, double &a, double &b)
+{
+    const double2 q = *(const double2 *)p;
+    a = q.x;
+    b = q.y;
+}
+static __device__ __forceinline__ float stencil_fma(float a, float b, float c)
+{
+    return __fmaf_rn(a, b, c);
+}
+static __device__ __forceinline__ double stencil_fma(double a, double b, double c)
+{
+    return __fma_rn(a, b, c);
+}
+static __device__ __forceinline__ float stencil_product(float a, float b)
+{
+    return __fmul_rn(a, b);
+}
+static __device__ __forceinline__ double stencil_product(double a, double b)
+{
+    return __dmul_rn(a, b);
+}

@@ -1,0 +1,22 @@
+/* The kernels of common stencils that the build makes (gpu/compile/generate.c). */
+#pragma once
+
+#include "gpu/compile/source.h"
+
+#include <cuda_runtime_api.h>
+
+__BEGIN_DECLS
+
+/* arguments: those of the kernel, as for cudaLaunchKernel(). */
+struct stencil_kernel {
+    struct kernel_key key;
+    cudaError_t (*launch)(unsigned blocks, void **arguments, cudaStream_t stream);
+};
+
+enum { STENCIL_SHAPES = 8, STENCIL_KERNELS_EACH = 4 };
+
+extern const struct stencil_kernel stencil_kernels_0[], stencil_kernels_1[], stencil_kernels_2[],
+    stencil_kernels_3[], stencil_kernels_4[], stencil_kernels_5[], stencil_kernels_6[],
+    stencil_kernels_7[];
+
+__END_DECLS
